@@ -215,13 +215,23 @@ func weigh(f Findings, rule *Rule, c Case) (candidate, bool) {
 			cause.RuledOut = append(cause.RuledOut, id)
 		}
 	}
-	fix := rule.Fix
-	if c.Fix != nil {
-		fix = *c.Fix
-	}
-	particulars(f, &cause, fix, c.Args)
+	particulars(f, &cause, rule.fixOf(c), c.Args)
 	c.Covers = slices.Clone(c.Covers) // more are added, and rules share theirs
 	return candidate{rule: rule, found: c, cause: cause, score: score}, true
+}
+
+// fixOf returns the fix of a case.
+func (r *Rule) fixOf(c Case) probe.Fix {
+	named, has := r.Fixes[c.FixName]
+	switch {
+	case has:
+		return named
+	case c.FixName != "":
+		panic(fmt.Sprintf("%s has no fix %q", r.ID, c.FixName))
+	case c.Fix != nil:
+		return *c.Fix
+	}
+	return r.Fix
 }
 
 // withClues adds clues that are not among some others: what weighs twice is shown once.

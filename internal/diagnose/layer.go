@@ -1,5 +1,11 @@
 package diagnose
 
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
 // A Layer is the part of a node that a cause lies in. A fault in one layer shows in all that
 // come after it: without a network there is no datastore, and without that no Felix. So a cause
 // may explain those of its own layer and of later ones; of an earlier one only a symptom, where it
@@ -22,6 +28,21 @@ const (
 	LayerServices                   // DNS
 	LayerPlacement                  // what keeps the probe off the node, and says little about it
 )
+
+// layerNames are the words for the layers in a cause's file.
+var layerNames = []string{
+	"machine", "kernel", "runtime", "kubelet", "start", "init", "datastore", "calico", "peers", "routes", "paths",
+	"services", "placement",
+}
+
+// ParseLayer returns the layer of a name.
+func ParseLayer(name string) (Layer, error) {
+	i := slices.Index(layerNames, name)
+	if i < 0 {
+		return 0, fmt.Errorf("%q is no layer: use one of %s", name, strings.Join(layerNames, ", "))
+	}
+	return Layer(i) + LayerMachine, nil
+}
 
 // MayExplain tells whether a cause of this rule may have one of another as its consequence:
 // not one of an earlier layer, unless that is a symptom and this is none; what is bad only later

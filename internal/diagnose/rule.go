@@ -35,6 +35,8 @@ type Rule struct {
 	// the systemd units {kubelet}, {containerd} and {runtime}, with {together} for the
 	// radius; and the Args of a case.
 	Fix probe.Fix
+	// Fixes are those that some of its cases have in place of Fix, by name.
+	Fixes map[string]probe.Fix
 	// Wants are checks that would settle it. One without an answer lowers the
 	// confidence by a step and is named.
 	Wants []string
@@ -57,7 +59,8 @@ type Case struct {
 	Says    string         // the cause in one sentence, with its particulars
 	Fault   bool           // it breaks traffic now, though no check of the node may fail
 	Args    map[string]Arg // for the fix
-	Fix     *probe.Fix     // nil for the rule's
+	Fix     *probe.Fix     // in place of the rule's, nil for that
+	FixName string         // the name of one of the rule's Fixes, in place of both
 	For     []Clue
 	Against []Clue
 	Covers  []Cover // bad results that follow from it, besides its evidence

@@ -10,10 +10,8 @@ import (
 	"github.com/calico-probe/calico-probe/internal/diagnose"
 	"github.com/calico-probe/calico-probe/internal/subject/bgp"
 	"github.com/calico-probe/calico-probe/internal/subject/evidence"
-	"github.com/calico-probe/calico-probe/internal/subject/firewall"
 	"github.com/calico-probe/calico-probe/internal/subject/link"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
 // session is one that is down, and what else is known of its peer.
@@ -143,37 +141,25 @@ func perSession(f diagnose.Findings, fits func(session, *diagnose.Case) bool) []
 }
 
 // bgpFiltered is port 179 dropped on the way.
-var bgpFiltered = &diagnose.Rule{
-	ID: "bgp-filtered", Layer: diagnose.LayerPeers, TracedBy: firewall.PacketDrops.ID, Title: "BGP packets (TCP 179) are dropped between two nodes",
-	Doc: `The machines reach each other (a ping comes back) and a connection to port 179 gets no answer at all: a security group, a firewall between the nodes or on one of them drops it, there or on the way back. BIRD stays in Connect, without an error. Where the peer, or this node, lists a rule of its own that refuses the port, that is named; and a run looks where on this node the connections die (packet-drops). Told from a peer whose BIRD is dead (that refuses), from a firewall that rejects (that says so), from a node that is down (that answers no ping) and from a wrong address (ip-registered). A password (MD5) looks the same to anybody who connects without it, so where the session has one this is not claimed.`,
-	Fix: probe.Fix{
-		Says: "Allow TCP port 179 between the nodes in both directions, in the cloud's security group or in the firewall of a host.",
-		Manifest: []string{"ssh {node} sudo nft list ruleset | grep -n -e 179 -e bgp",
-			"ssh {node} sudo iptables-save | grep -n -e 179"},
-		Radius: "the check commands only read; a rule that opens 179 lets the hosts it names speak BGP to this node",
-	},
-	RuledOut: []string{bgp.BirdSocket.ID, link.NodePing.ID, facts.CheckIPRegistered},
-	Explains: []string{"bgp-restart-hold"},
-	Match: func(f diagnose.Findings) []diagnose.Case {
-		return perSession(f, func(s session, c *diagnose.Case) bool {
-			if s.refusal() != "timeout" || !s.answers() || s.port.Facts[probe.FactPassword] == true ||
-				diagnose.ReasonOf(s.Finding) == "password" || s.forPassword(f) {
-				return false
-			}
-			c.For = append(diagnose.Suggests([]diagnose.Finding{s.port}), append(diagnose.Hints([]diagnose.Finding{s.ping}),
-				diagnose.Shows([]diagnose.Finding{s.Finding}, s.there)...)...)
-			if diagnose.ReasonOf(s.Finding) == "host-unreachable" { // somebody did answer BIRD
-				c.Against = diagnose.Hints([]diagnose.Finding{s.Finding})
-			}
-			c.For = append(c.For, diagnose.Shows(s.outside)...)
-			c.Says = fmt.Sprintf("TCP port %v from {node} to %s is dropped on the way there or back: the machine answers a ping and no connection", s.port.Facts[probe.FactPort], s.Target)
-			if len(s.outside) > 0 {
-				c.Says += fmt.Sprintf("; %s says that a firewall on {node} or before it rejects its connections", s.outside[0].Node)
-			}
-			shutBy(f, s, c)
-			return true
-		})
-	},
+func bgpFiltered(f diagnose.Findings) []diagnose.Case {
+	return perSession(f, func(s session, c *diagnose.Case) bool {
+		if s.refusal() != "timeout" || !s.answers() || s.port.Facts[probe.FactPassword] == true ||
+			diagnose.ReasonOf(s.Finding) == "password" || s.forPassword(f) {
+			return false
+		}
+		c.For = append(diagnose.Suggests([]diagnose.Finding{s.port}), append(diagnose.Hints([]diagnose.Finding{s.ping}),
+			diagnose.Shows([]diagnose.Finding{s.Finding}, s.there)...)...)
+		if diagnose.ReasonOf(s.Finding) == "host-unreachable" { // somebody did answer BIRD
+			c.Against = diagnose.Hints([]diagnose.Finding{s.Finding})
+		}
+		c.For = append(c.For, diagnose.Shows(s.outside)...)
+		c.Says = fmt.Sprintf("TCP port %v from {node} to %s is dropped on the way there or back: the machine answers a ping and no connection", s.port.Facts[probe.FactPort], s.Target)
+		if len(s.outside) > 0 {
+			c.Says += fmt.Sprintf("; %s says that a firewall on {node} or before it rejects its connections", s.outside[0].Node)
+		}
+		shutBy(f, s, c)
+		return true
+	})
 }
 
 // openOutput is the fix of a node that keeps its own packets.
@@ -189,177 +175,123 @@ var openOutput = &probe.Fix{
 }
 
 // bgpRejected is a firewall that says no.
-var bgpRejected = &diagnose.Rule{
-	ID: "bgp-rejected", Layer: diagnose.LayerPeers, Title: "a firewall rejects BGP (TCP 179)",
-	Doc: `A connection to port 179 is answered with ICMP: "prohibited" is what firewalld and iptables' REJECT say, and no machine says it by itself. BIRD reads it as "Host is unreachable" (or "No route to host"), which looks like a dead link, while a ping comes back. Told from a peer whose BIRD is dead, which refuses by TCP; a firewall that rejects with a reset does too, and then the peer's own word that its BIRD lives and listens makes it likely and no more. Where the connection is not permitted to leave, the firewall is this node's own.`,
-	Fix: probe.Fix{
-		Says: "Let TCP port 179 in at the firewall that answers, with firewalld also protocol 4 (IPIP) or UDP 4789 (VXLAN) if Calico's pools use them; or turn firewalld off, which Calico asks for.",
-		Manifest: []string{"ssh {other} systemctl is-active firewalld ufw nftables",
-			"ssh {other} \"sudo nft list ruleset; sudo iptables-save\" | grep -n -w -e 179 -e reject -e REJECT"},
-		OnlyIf: []probe.Conditional{{If: "it is firewalld", Manifest: []string{
-			"ssh {other} sudo firewall-cmd --add-port=179/tcp --permanent", "ssh {other} sudo firewall-cmd --reload"}}},
-		Radius: "reading changes nothing; that host's firewall; 'reload' takes rules away that others put in by hand, and Felix puts its own back within 180 s",
-	},
-	RuledOut: []string{bgp.BirdSocket.ID, facts.CheckIPRegistered},
-	Explains: []string{"bgp-filtered", "bgp-restart-hold"},
-	Match: func(f diagnose.Findings) []diagnose.Case {
-		return perSession(f, func(s session, c *diagnose.Case) bool {
-			lives := diagnose.Keep(s.theirBirds, func(r diagnose.Finding) bool { return r.Status == probe.OK })
-			switch reason := s.refusal(); {
-			case reason == "denied":
-				c.For = append(diagnose.Proves([]diagnose.Finding{s.port}), diagnose.Shows([]diagnose.Finding{s.Finding})...)
-				c.Says = fmt.Sprintf("the firewall of {node} itself refuses BGP to %s: the packets do not leave", s.Target)
-				port, _ := s.port.Facts.Num(probe.FactPort)
-				c.Args["port"], c.Args["iptables"] = diagnose.NumberArg(port), diagnose.OwnArg(map[bool]string{true: "ip6tables",
-					false: "iptables"}[c.Family == 6])
-				c.Fix = openOutput
-				return true
-			case reason == "rejected":
-				c.For = diagnose.Proves([]diagnose.Finding{s.port})
-			case reason == "host-unreachable" && s.answers():
-				c.For = append(diagnose.Suggests([]diagnose.Finding{s.port}), diagnose.Hints([]diagnose.Finding{s.ping})...)
-			case reason == "refused" && len(lives) > 0 && !s.elsewhere():
-				// No answer shows who sent the reset, and BIRD may have started in between.
-				c.For = append(diagnose.Suggests([]diagnose.Finding{s.port}), diagnose.Shows(lives, s.listens)...)
-			case reason == "timeout" && len(s.outside) > 0: // kernels answer so only once a second
-				rejectedHere(f, s, c)
-				return true
-			case reason == "timeout" && diagnose.ReasonOf(s.Finding) == "host-unreachable" && s.answers():
-				c.For = append(diagnose.Suggests([]diagnose.Finding{s.Finding}),
-					diagnose.Shows([]diagnose.Finding{s.port, s.ping})...)
-				c.Says = fmt.Sprintf("a firewall rejects BGP from {node} to %s: BIRD was told so, and the machine answers otherwise", s.Target)
-				c.Fix = s.where()
-				return true
-			default:
-				return false
-			}
-			c.For = append(c.For, diagnose.Shows([]diagnose.Finding{s.Finding}, s.there)...)
-			c.Says = fmt.Sprintf("a firewall rejects BGP from {node} to %s, whose machine answers otherwise", s.Target)
-			c.Fix = s.where()
-			shutBy(f, s, c)
+func bgpRejected(f diagnose.Findings) []diagnose.Case {
+	return perSession(f, func(s session, c *diagnose.Case) bool {
+		lives := diagnose.Keep(s.theirBirds, func(r diagnose.Finding) bool { return r.Status == probe.OK })
+		switch reason := s.refusal(); {
+		case reason == "denied":
+			c.For = append(diagnose.Proves([]diagnose.Finding{s.port}), diagnose.Shows([]diagnose.Finding{s.Finding})...)
+			c.Says = fmt.Sprintf("the firewall of {node} itself refuses BGP to %s: the packets do not leave", s.Target)
+			port, _ := s.port.Facts.Num(probe.FactPort)
+			c.Args["port"], c.Args["iptables"] = diagnose.NumberArg(port), diagnose.OwnArg(map[bool]string{true: "ip6tables",
+				false: "iptables"}[c.Family == 6])
+			c.Fix = openOutput
 			return true
-		})
-	},
+		case reason == "rejected":
+			c.For = diagnose.Proves([]diagnose.Finding{s.port})
+		case reason == "host-unreachable" && s.answers():
+			c.For = append(diagnose.Suggests([]diagnose.Finding{s.port}), diagnose.Hints([]diagnose.Finding{s.ping})...)
+		case reason == "refused" && len(lives) > 0 && !s.elsewhere():
+			// No answer shows who sent the reset, and BIRD may have started in between.
+			c.For = append(diagnose.Suggests([]diagnose.Finding{s.port}), diagnose.Shows(lives, s.listens)...)
+		case reason == "timeout" && len(s.outside) > 0: // kernels answer so only once a second
+			rejectedHere(f, s, c)
+			return true
+		case reason == "timeout" && diagnose.ReasonOf(s.Finding) == "host-unreachable" && s.answers():
+			c.For = append(diagnose.Suggests([]diagnose.Finding{s.Finding}),
+				diagnose.Shows([]diagnose.Finding{s.port, s.ping})...)
+			c.Says = fmt.Sprintf("a firewall rejects BGP from {node} to %s: BIRD was told so, and the machine answers otherwise", s.Target)
+			c.Fix = s.where()
+			return true
+		default:
+			return false
+		}
+		c.For = append(c.For, diagnose.Shows([]diagnose.Finding{s.Finding}, s.there)...)
+		c.Says = fmt.Sprintf("a firewall rejects BGP from {node} to %s, whose machine answers otherwise", s.Target)
+		c.Fix = s.where()
+		shutBy(f, s, c)
+		return true
+	})
 }
 
 // peerBirdDead is a peer whose machine lives and whose BIRD does not.
-var peerBirdDead = &diagnose.Rule{
-	ID: "peer-bird-dead", Layer: diagnose.LayerPeers, Symptom: true,
-	Title: "the peer refuses BGP connections: nothing listens there",
-	Doc:   `The peer's machine refuses the connection: nothing listens on its port 179. Its calico-node has not started, crashes, or its BIRD ended, or its BIRD listens on another port or address (listenPort, bindMode); nothing is wrong on this node. A firewall that rejects with a TCP reset looks the same from here: what the peer itself says of its BIRD settles it.`,
-	Fix: probe.Fix{
-		Says: "Start BIRD on {other}: nothing there listens on port 179. Run calico-probe there for the reason: a calico-node that does not start, or a listenPort that differs.",
-		Manifest: []string{"calico-probe run --node {other}",
-			"kubectl -n {namespace} get pods -o wide --field-selector spec.nodeName={other}"},
-		Radius: evidence.OnlyReads,
-	},
-	RuledOut: []string{bgp.BirdSocket.ID, link.NodePing.ID, facts.CheckIPRegistered},
-	Explains: []string{"bgp-restart-hold"},
-	Match: func(f diagnose.Findings) []diagnose.Case {
-		return perSession(f, func(s session, c *diagnose.Case) bool {
-			said := s.refusal()
-			if !s.ported {
-				said = diagnose.ReasonOf(s.Finding)
-			}
-			if said != "refused" {
-				return false
-			}
-			dead := diagnose.Keep(s.theirBirds, func(r diagnose.Finding) bool { return r.Status == probe.Fail })
-			if s.ported {
-				c.For = diagnose.Suggests([]diagnose.Finding{s.port})
-			}
-			c.For = append(c.For, diagnose.Clues(map[bool]int{true: 0, false: diagnose.Strong}[s.ported],
-				[]diagnose.Finding{s.Finding})...)
-			c.For = append(c.For, diagnose.Hints(dead)...)
-			c.Fix = s.where()
-			if len(dead) == 0 && !s.elsewhere() {
-				c.Against = diagnose.Suggests(diagnose.Keep(s.theirBirds,
-					func(r diagnose.Finding) bool { return r.Status == probe.OK }))
-			}
-			c.Says = fmt.Sprintf("%s refuses BGP: its machine answers and nothing listens there", s.Target)
-			switch {
-			case len(dead) == 0 && s.elsewhere():
-				c.For = append(c.For, diagnose.Shows(s.listens)...)
-				c.Says += " (" + s.instead() + ")"
-			case len(dead) > 0:
-				c.Says = fmt.Sprintf("%s refuses BGP: %s there says that its BIRD is not up (%s)", s.Target, bgp.BirdSocket.ID,
-					dead[0].Saw)
-			}
-			return true
-		})
-	},
+func peerBirdDead(f diagnose.Findings) []diagnose.Case {
+	return perSession(f, func(s session, c *diagnose.Case) bool {
+		said := s.refusal()
+		if !s.ported {
+			said = diagnose.ReasonOf(s.Finding)
+		}
+		if said != "refused" {
+			return false
+		}
+		dead := diagnose.Keep(s.theirBirds, func(r diagnose.Finding) bool { return r.Status == probe.Fail })
+		if s.ported {
+			c.For = diagnose.Suggests([]diagnose.Finding{s.port})
+		}
+		c.For = append(c.For, diagnose.Clues(map[bool]int{true: 0, false: diagnose.Strong}[s.ported],
+			[]diagnose.Finding{s.Finding})...)
+		c.For = append(c.For, diagnose.Hints(dead)...)
+		c.Fix = s.where()
+		if len(dead) == 0 && !s.elsewhere() {
+			c.Against = diagnose.Suggests(diagnose.Keep(s.theirBirds,
+				func(r diagnose.Finding) bool { return r.Status == probe.OK }))
+		}
+		c.Says = fmt.Sprintf("%s refuses BGP: its machine answers and nothing listens there", s.Target)
+		switch {
+		case len(dead) == 0 && s.elsewhere():
+			c.For = append(c.For, diagnose.Shows(s.listens)...)
+			c.Says += " (" + s.instead() + ")"
+		case len(dead) > 0:
+			c.Says = fmt.Sprintf("%s refuses BGP: %s there says that its BIRD is not up (%s)", s.Target, bgp.BirdSocket.ID,
+				dead[0].Saw)
+		}
+		return true
+	})
 }
 
 // bgpWrongAS is a disagreement about AS numbers.
-var bgpWrongAS = &diagnose.Rule{
-	ID: "bgp-wrong-as", Layer: diagnose.LayerPeers, Title: "the two ends of a BGP session expect different AS numbers",
-	Doc: `Each end tells its AS number when a session opens, and the other one ends it when that is not what it was set to expect ("Bad peer AS"). "Received" means that the other end says so of us, "BGP Error" that we say so of it. The numbers come from BGPConfiguration default (asNumber, 64512 unless set), the annotation projectcalico.org/ASNumber of a Node, and asNumber of a BGPPeer.`,
-	Fix: probe.Fix{
-		Says: "Compare the numbers and set the wrong one right; all nodes of a mesh share one unless they were given their own.",
-		Manifest: []string{
-			`kubectl get nodes -o custom-columns='NAME:.metadata.name,AS:.metadata.annotations.projectcalico\.org/ASNumber'`,
-			"kubectl get bgpconfigurations.crd.projectcalico.org,bgppeers.crd.projectcalico.org -o yaml | grep -n -e 'name:' -e asNumber -e peerIP",
-		},
-		Radius: "the check commands only read; a changed number restarts the sessions of every node it is for",
-	},
-	RuledOut: []string{bgp.BirdSocket.ID, link.NodePing.ID, facts.CheckIPRegistered},
-	Explains: []string{"bgp-restart-hold"},
-	Match: func(f diagnose.Findings) []diagnose.Case {
-		return perSession(f, func(s session, c *diagnose.Case) bool {
-			theirs := diagnose.Keep(s.there, func(r diagnose.Finding) bool { return diagnose.ReasonOf(r) == "bad-as" })
-			who := "{node} and " + s.Target + " do not agree about an AS number"
-			switch {
-			case diagnose.ReasonOf(s.Finding) == "bad-as":
-				c.For = append(diagnose.Proves([]diagnose.Finding{s.Finding}), diagnose.Shows(s.there)...)
-			case len(theirs) > 0: // only one end says so, and the session is tried again meanwhile
-				c.For = append(diagnose.Proves(theirs), diagnose.Shows([]diagnose.Finding{s.Finding})...)
-				c.Says = fmt.Sprintf("%s; %s expects %s of {node}", who, theirs[0].Node, theirs[0].Facts.Str(bgp.FactASNumber))
-				return true
-			default:
-				return false
-			}
-			if s.Facts[bgp.FactHeard] == true {
-				who = s.Target + " expects another AS number of {node} than it has"
-				for _, theirs := range s.there {
-					if as := theirs.Facts.Str(bgp.FactASNumber); as != "" {
-						who += " (it expects " + as + ")"
-						break
-					}
+func bgpWrongAS(f diagnose.Findings) []diagnose.Case {
+	return perSession(f, func(s session, c *diagnose.Case) bool {
+		theirs := diagnose.Keep(s.there, func(r diagnose.Finding) bool { return diagnose.ReasonOf(r) == "bad-as" })
+		who := "{node} and " + s.Target + " do not agree about an AS number"
+		switch {
+		case diagnose.ReasonOf(s.Finding) == "bad-as":
+			c.For = append(diagnose.Proves([]diagnose.Finding{s.Finding}), diagnose.Shows(s.there)...)
+		case len(theirs) > 0: // only one end says so, and the session is tried again meanwhile
+			c.For = append(diagnose.Proves(theirs), diagnose.Shows([]diagnose.Finding{s.Finding})...)
+			c.Says = fmt.Sprintf("%s; %s expects %s of {node}", who, theirs[0].Node, theirs[0].Facts.Str(bgp.FactASNumber))
+			return true
+		default:
+			return false
+		}
+		if s.Facts[bgp.FactHeard] == true {
+			who = s.Target + " expects another AS number of {node} than it has"
+			for _, theirs := range s.there {
+				if as := theirs.Facts.Str(bgp.FactASNumber); as != "" {
+					who += " (it expects " + as + ")"
+					break
 				}
 			}
-			c.Says = who + fmt.Sprintf("; {node} expects %s there", s.Facts.Str(bgp.FactASNumber))
-			return true
-		})
-	},
+		}
+		c.Says = who + fmt.Sprintf("; {node} expects %s there", s.Facts.Str(bgp.FactASNumber))
+		return true
+	})
 }
 
 // bgpUnknownPeer is a peer that does not know this node.
-var bgpUnknownPeer = &diagnose.Rule{
-	ID: "bgp-unknown-peer", Layer: diagnose.LayerPeers, Title: "the BGP peer has no entry for this node's address",
-	Doc: `The peer takes the connection and closes it at once, or says "Connection rejected": its BIRD has no peer with the address this node comes from. The mesh is off there, its confd is behind, its BGPPeer names another address, or this node comes from an address that is not the registered one.`,
-	Fix: probe.Fix{
-		Says: "Give {other} a peer with the address that {node} registered: the mesh of nodes, or a BGPPeer. Where the API has one, its BIRD lacks it: restart calico-node there.",
-		Manifest: []string{"calico-probe run --node {other} --checks bgp  # the peers that its BIRD has, and those it lacks",
-			"kubectl get bgppeers.crd.projectcalico.org -o wide",
-			`kubectl get nodes -o custom-columns='NAME:.metadata.name,BGP:.metadata.annotations.projectcalico\.org/IPv4Address'`},
-		Radius: evidence.OnlyReads,
-	},
-	RuledOut: []string{link.NodePing.ID},
-	Explains: []string{"bgp-restart-hold"},
-	Match: func(f diagnose.Findings) []diagnose.Case {
-		return perSession(f, func(s session, c *diagnose.Case) bool {
-			taken := s.ported && !diagnose.IsBad(s.port.Status) && diagnose.IsAnswered(s.port.Status)
-			closed := diagnose.ReasonOf(s.Finding) == "closed" && taken
-			if diagnose.ReasonOf(s.Finding) != "unknown-peer" && !closed {
-				return false
-			}
-			c.For = diagnose.Suggests([]diagnose.Finding{s.Finding})
-			if taken {
-				c.For = append(c.For, diagnose.Shows([]diagnose.Finding{s.port})...)
-			}
-			c.Says = fmt.Sprintf("%s takes the connection and closes it: it has no peer with the address that {node} comes from", s.Target)
-			c.Fix = s.where()
-			return true
-		})
-	},
+func bgpUnknownPeer(f diagnose.Findings) []diagnose.Case {
+	return perSession(f, func(s session, c *diagnose.Case) bool {
+		taken := s.ported && !diagnose.IsBad(s.port.Status) && diagnose.IsAnswered(s.port.Status)
+		closed := diagnose.ReasonOf(s.Finding) == "closed" && taken
+		if diagnose.ReasonOf(s.Finding) != "unknown-peer" && !closed {
+			return false
+		}
+		c.For = diagnose.Suggests([]diagnose.Finding{s.Finding})
+		if taken {
+			c.For = append(c.For, diagnose.Shows([]diagnose.Finding{s.port})...)
+		}
+		c.Says = fmt.Sprintf("%s takes the connection and closes it: it has no peer with the address that {node} comes from", s.Target)
+		c.Fix = s.where()
+		return true
+	})
 }

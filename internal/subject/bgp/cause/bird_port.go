@@ -13,45 +13,33 @@ import (
 )
 
 // birdPortTaken is another routing daemon on the node.
-var birdPortTaken = &diagnose.Rule{
-	ID: "bird-port-taken", Layer: diagnose.LayerCalico, Title: "another program holds the BGP port on this node",
-	Doc: `BIRD cannot listen on port 179: FRR, a BIRD of the distribution's, MetalLB's speaker or another BGP daemon of the node has it. Calico's BIRD runs then and answers, every session of it is down with "No listening socket", and it does not try again by itself; or it does not run at all, and its socket refuses while something listens on the port all the same.`,
-	Fix: probe.Fix{
-		Says:     "See who listens, and stop it or give it another address or port.",
-		Manifest: []string{"ssh {node} sudo ss -ltnp 'sport = :179'"},
-		OnlyIf: []probe.Conditional{{If: "the port is free again: BIRD opens it at its start alone",
-			Manifest: []string{evidence.RestartCalico}}},
-		Radius: "reading changes nothing; stopping the other daemon ends the sessions that one has; " + evidence.RestartRadius,
-	},
-	Explains: []string{"bird-dead", "bgp-waits", "bgp-restart-hold", "bgp-unknown-peer"},
-	Match: func(f diagnose.Findings) []diagnose.Case {
-		out := append(withoutListener(f), peersWithoutListener(f)...)
-		for _, socket := range deaf(f) {
-			family := diagnose.FamilyOf(socket)
-			holds := diagnose.Keep(f.Of(bgp.BGPPort.ID), func(r diagnose.Finding) bool {
-				return slices.ContainsFunc(diagnose.ListOf(r, probe.FactListening),
-					func(at string) bool { return strings.HasPrefix(at, "[") == (family == 6) })
-			})
-			if diagnose.ReasonOf(socket) != "refused" || len(holds) == 0 {
-				continue
-			}
-			c := diagnose.Case{
-				About: diagnose.FamilyName(family), Family: family, For: diagnose.Suggests([]diagnose.Finding{socket}),
-				Covers: append(evidence.PathFollows(f, family, ""), diagnose.Covers(bgp.BirdConfig.ID, bgp.BGPExpected.ID)...),
-				Says: fmt.Sprintf("Calico's BIRD for %s does not run on {node}, and another program listens on %s",
-					diagnose.FamilyName(family), strings.Join(diagnose.ListOf(holds[0], probe.FactListening), ", ")),
-			}
-			if who := holds[0].Facts.Str(probe.FactHeldBy); who != "" {
-				c.Says += ": " + who
-			}
-			ended := diagnose.Keep(evidence.BirdOf(f, bgp.BirdConfig.ID, family),
-				func(r diagnose.Finding) bool { return r.Facts[bgp.FactRuns] == false })
-			c.For = append(c.For, append(diagnose.Shows(holds),
-				diagnose.Hints(ended)...)...) // else BIRD may have come back in between
-			out = append(out, c)
+func birdPortTaken(f diagnose.Findings) []diagnose.Case {
+	out := append(withoutListener(f), peersWithoutListener(f)...)
+	for _, socket := range deaf(f) {
+		family := diagnose.FamilyOf(socket)
+		holds := diagnose.Keep(f.Of(bgp.BGPPort.ID), func(r diagnose.Finding) bool {
+			return slices.ContainsFunc(diagnose.ListOf(r, probe.FactListening),
+				func(at string) bool { return strings.HasPrefix(at, "[") == (family == 6) })
+		})
+		if diagnose.ReasonOf(socket) != "refused" || len(holds) == 0 {
+			continue
 		}
-		return out
-	},
+		c := diagnose.Case{
+			About: diagnose.FamilyName(family), Family: family, For: diagnose.Suggests([]diagnose.Finding{socket}),
+			Covers: append(evidence.PathFollows(f, family, ""), diagnose.Covers(bgp.BirdConfig.ID, bgp.BGPExpected.ID)...),
+			Says: fmt.Sprintf("Calico's BIRD for %s does not run on {node}, and another program listens on %s",
+				diagnose.FamilyName(family), strings.Join(diagnose.ListOf(holds[0], probe.FactListening), ", ")),
+		}
+		if who := holds[0].Facts.Str(probe.FactHeldBy); who != "" {
+			c.Says += ": " + who
+		}
+		ended := diagnose.Keep(evidence.BirdOf(f, bgp.BirdConfig.ID, family),
+			func(r diagnose.Finding) bool { return r.Facts[bgp.FactRuns] == false })
+		c.For = append(c.For, append(diagnose.Shows(holds),
+			diagnose.Hints(ended)...)...) // else BIRD may have come back in between
+		out = append(out, c)
+	}
+	return out
 }
 
 // freePeersPort is the fix of a port that another program holds on the other node.
@@ -112,31 +100,18 @@ func withoutListener(f diagnose.Findings) []diagnose.Case {
 }
 
 // birdOldPort is a BIRD that listens on another port than the one that is configured.
-var birdOldPort = &diagnose.Rule{
-	ID: "bird-old-port", Layer: diagnose.LayerCalico, Title: "BIRD listens on a port other than BGPConfiguration's listenPort",
-	Doc: `BIRD opens its port when it starts, and keeps it when its configuration is read again. Where listenPort of the BGPConfiguration "default" or "node.NAME" is changed or taken away, BIRD stays on the old port until calico-node restarts. Sessions that are up stay up; a peer that connects to the new port is refused, so after the next interruption the session only comes back if this side connects.
-Told from a BIRD that is down by its socket, which answers, and by the port that its process holds.`,
-	Fix: probe.Fix{
-		Says: "If the configured port is the wanted one, restart calico-node on {node}, which opens it. If not, correct listenPort.",
-		Manifest: []string{"kubectl get bgpconfigurations.crd.projectcalico.org -o yaml  # listenPort of default and of node.{node}",
-			"ssh {node} sudo ss -ltnp"},
-		OnlyIf: []probe.Conditional{{If: "the configured port is the wanted one", Manifest: []string{evidence.RestartCalico}}},
-		Radius: "reading changes nothing; " + evidence.RestartRadius,
-	},
-	RuledOut: []string{bgp.BirdSocket.ID},
-	Match: func(f diagnose.Findings) []diagnose.Case {
-		for _, r := range f.Failed(bgp.BGPPort.ID) {
-			at := diagnose.ListOf(r, bgp.FactListensAt)
-			if len(at) == 0 {
-				continue
-			}
-			port, _ := r.Facts.Num(probe.FactPort)
-			return []diagnose.Case{{
-				Says: fmt.Sprintf("BIRD on {node} listens on %s, and the configured BGP port is %.0f: it opens its port only when it starts",
-					strings.Join(at, ", "), port),
-				For: diagnose.Proves([]diagnose.Finding{r}), Covers: diagnose.Covers(bgp.BGPPort.ID),
-			}}
+func birdOldPort(f diagnose.Findings) []diagnose.Case {
+	for _, r := range f.Failed(bgp.BGPPort.ID) {
+		at := diagnose.ListOf(r, bgp.FactListensAt)
+		if len(at) == 0 {
+			continue
 		}
-		return nil
-	},
+		port, _ := r.Facts.Num(probe.FactPort)
+		return []diagnose.Case{{
+			Says: fmt.Sprintf("BIRD on {node} listens on %s, and the configured BGP port is %.0f: it opens its port only when it starts",
+				strings.Join(at, ", "), port),
+			For: diagnose.Proves([]diagnose.Finding{r}), Covers: diagnose.Covers(bgp.BGPPort.ID),
+		}}
+	}
+	return nil
 }

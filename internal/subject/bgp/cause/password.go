@@ -5,54 +5,41 @@ import (
 
 	"github.com/calico-probe/calico-probe/internal/diagnose"
 	"github.com/calico-probe/calico-probe/internal/subject/bgp"
-	"github.com/calico-probe/calico-probe/internal/subject/evidence"
 	"github.com/calico-probe/calico-probe/probe"
 )
 
 // bgpPassword is TCP MD5 that does not fit.
-var bgpPassword = &diagnose.Rule{
-	ID: "bgp-password", Layer: diagnose.LayerPeers, Title: "the BGP passwords (TCP MD5) differ between the two ends",
-	Doc: `With a password on a session the kernels sign every segment and drop what is not signed rightly, without a word: the end that dials gets no answer, as if a firewall dropped it. Calico takes the password from a Secret that the BGPPeer or BGPConfiguration names, in calico-node's namespace; where calico-node has no right to read it the session is made without.
-Which end has what the kernel counts, in /proc/net/netstat: TCPMD5NotFound grows where the password is and the peer has none, TCPMD5Unexpected where it is not, TCPMD5Failure where both have one and not the same. A port that takes a connection without a password, of a peer with whom this node has one, tells it too.
-Told from a firewall by these counters, which stand still there.`,
-	Fix: probe.Fix{
-		Says:     "Compare the two ends' passwords, and whether calico-node may read the Secret; no firewall has to be changed.",
-		Manifest: []string{"kubectl get bgppeers.crd.projectcalico.org,bgpconfigurations.crd.projectcalico.org -o yaml | grep -n -A4 -i password", "kubectl auth can-i get secrets -n {namespace} --as system:serviceaccount:{namespace}:calico-node"},
-		Radius:   evidence.OnlyReads,
-	},
-	Explains: []string{"bgp-waits", "bgp-one-way", "bgp-filtered", "bgp-restart-hold"},
-	Match: func(f diagnose.Findings) []diagnose.Case {
-		signed, alone := signatures(f), len(downSessions(f)) == 1 // the counters name no peer
-		return perSession(f, func(s session, c *diagnose.Case) bool {
-			here := s.ported && s.port.Facts[probe.FactPassword] == true
-			open := s.ported && s.port.Status == probe.OK
-			c.Says = fmt.Sprintf("the session with %s has a password, and the two ends do not have the same one, or its port is dropped", s.Target)
-			switch {
-			case diagnose.ReasonOf(s.Finding) == "password":
-				c.For = diagnose.Proves([]diagnose.Finding{s.Finding})
-			case len(signed) > 0 && s.signing(signed[0], here, alone):
-				c.For = append(diagnose.Clues(signed[0].Weight, []diagnose.Finding{signed[0].Finding}),
-					diagnose.Shows([]diagnose.Finding{s.Finding})...)
-				if (alone || here) && signed[0].Weight == diagnose.Strong {
-					c.For[1].Weight, c.For[1].Context = diagnose.Hint, false
-				}
-				c.Says = side(signed[0].Finding, s.Target)
-				if here && open {
-					c.For = append(c.For, diagnose.Suggests([]diagnose.Finding{s.port})...)
-				}
-				c.For = append(c.For, diagnose.Shows(s.thereSigned(f))...)
-			case here && open:
-				c.For = append(diagnose.Suggests([]diagnose.Finding{s.port}), diagnose.Shows([]diagnose.Finding{s.Finding})...)
-				c.Says = fmt.Sprintf("{node} has a password for the session with %s, which takes a connection without one", s.Target)
-			case here && s.refusal() == "timeout" && s.answers():
-				c.For = append(diagnose.Suggests([]diagnose.Finding{s.Finding}),
-					diagnose.Shows([]diagnose.Finding{s.port, s.ping})...)
-			default:
-				return false
+func bgpPassword(f diagnose.Findings) []diagnose.Case {
+	signed, alone := signatures(f), len(downSessions(f)) == 1 // the counters name no peer
+	return perSession(f, func(s session, c *diagnose.Case) bool {
+		here := s.ported && s.port.Facts[probe.FactPassword] == true
+		open := s.ported && s.port.Status == probe.OK
+		c.Says = fmt.Sprintf("the session with %s has a password, and the two ends do not have the same one, or its port is dropped", s.Target)
+		switch {
+		case diagnose.ReasonOf(s.Finding) == "password":
+			c.For = diagnose.Proves([]diagnose.Finding{s.Finding})
+		case len(signed) > 0 && s.signing(signed[0], here, alone):
+			c.For = append(diagnose.Clues(signed[0].Weight, []diagnose.Finding{signed[0].Finding}),
+				diagnose.Shows([]diagnose.Finding{s.Finding})...)
+			if (alone || here) && signed[0].Weight == diagnose.Strong {
+				c.For[1].Weight, c.For[1].Context = diagnose.Hint, false
 			}
-			return true
-		})
-	},
+			c.Says = side(signed[0].Finding, s.Target)
+			if here && open {
+				c.For = append(c.For, diagnose.Suggests([]diagnose.Finding{s.port})...)
+			}
+			c.For = append(c.For, diagnose.Shows(s.thereSigned(f))...)
+		case here && open:
+			c.For = append(diagnose.Suggests([]diagnose.Finding{s.port}), diagnose.Shows([]diagnose.Finding{s.Finding})...)
+			c.Says = fmt.Sprintf("{node} has a password for the session with %s, which takes a connection without one", s.Target)
+		case here && s.refusal() == "timeout" && s.answers():
+			c.For = append(diagnose.Suggests([]diagnose.Finding{s.Finding}),
+				diagnose.Shows([]diagnose.Finding{s.port, s.ping})...)
+		default:
+			return false
+		}
+		return true
+	})
 }
 
 // signatures is what the kernel says of passwords, and how much it weighs. One that grows is of

@@ -2,11 +2,43 @@
 // alone links it.
 package cause
 
-import "github.com/calico-probe/calico-probe/internal/diagnose"
+import (
+	"embed"
+	"sync"
 
-// Rules are the causes of this subject.
-var Rules = []*diagnose.Rule{
-	birdConfigRejected, birdUnfed, birdPortTaken, birdOldPort, birdSocketGone, birdDead, birdProbe, bgpRestartHold,
-	bgpPeersMissing, bgpRejected, bgpFiltered, bgpWrongAS, bgpPassword, peerBirdDead, bgpUnknownPeer, bgpOneWay,
-	bgpWaits, bgpPeerSilent, bgpNoPeers, bgpRoutesFiltered,
+	"github.com/calico-probe/calico-probe/internal/causefile"
+	"github.com/calico-probe/calico-probe/internal/diagnose"
+	"github.com/calico-probe/calico-probe/internal/subject/evidence"
+)
+
+//go:embed *.md
+var files embed.FS
+
+// Rules returns the causes of this subject: a Markdown file each, and a match in Go where data does not suffice.
+var Rules = sync.OnceValue(func() []*diagnose.Rule { return causefile.Must(files, evidence.Shared().With(own), matches) })
+
+// own is what several causes of this subject name in their files.
+var own = causefile.Shared{}
+
+// matches are those in Go, by the ID of their cause.
+var matches = map[string]causefile.Match{
+	"bgp-filtered":         bgpFiltered,
+	"bgp-no-peers":         bgpNoPeers,
+	"bgp-one-way":          bgpOneWay,
+	"bgp-password":         bgpPassword,
+	"bgp-peer-silent":      bgpPeerSilent,
+	"bgp-peers-missing":    bgpPeersMissing,
+	"bgp-rejected":         bgpRejected,
+	"bgp-restart-hold":     bgpRestartHold,
+	"bgp-routes-filtered":  bgpRoutesFiltered,
+	"bgp-unknown-peer":     bgpUnknownPeer,
+	"bgp-waits":            bgpWaits,
+	"bgp-wrong-as":         bgpWrongAS,
+	"bird-config-rejected": birdConfigRejected,
+	"bird-dead":            birdDead,
+	"bird-old-port":        birdOldPort,
+	"bird-port-taken":      birdPortTaken,
+	"bird-socket-gone":     birdSocketGone,
+	"bird-unfed":           birdUnfed,
+	"peer-bird-dead":       peerBirdDead,
 }

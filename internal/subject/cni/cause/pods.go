@@ -29,42 +29,25 @@ var leakedFree = probe.Conditional{
 }
 
 // ipamExhausted is a node for whose new pods there is no address.
-var ipamExhausted = &diagnose.Rule{
-	ID: "ipam-exhausted", Layer: diagnose.LayerCalico, Title: "Calico's IPAM has no free address for this node's pods",
-	Doc: `Pods hang in ContainerCreating, their events say "No IPs available in pools", "no more free blocks", "cannot allocate new block due to per host block limit" or "no configured Calico pools for node"; those that run go on, and node and calico-node are Ready. IPAM gives a node blocks (64 addresses where nobody chose another size) of the pools that are enabled and whose nodeSelector is true of it. It runs out where the pools are full; where the node has as many blocks as one may have (20, or maxBlocksPerHost) and they are full; where the free addresses are in blocks of other nodes and may not be borrowed (strictAffinity); where no pool is for the node; and where addresses are kept for pods that are gone. The node itself takes one for its VXLAN, IPIP or WireGuard tunnel: without one a start of calico-node ends ("Assigned 0 out of 1 requested IPv4 addresses").
-Told from a plugin that fails in another way by these words; which of them it is, by what the pools, blocks and limits come to.`,
-	Fix: probe.Fix{
-		Says:     "See who has the addresses; give the node more of them, or have those freed that nobody uses.",
-		Manifest: append([]string{evidence.LookAtPods}, lookAtIPAM...),
-		OnlyIf: []probe.Conditional{
-			{If: "the pools are full, and a range is free that nothing else in your network uses",
-				Manifest: []string{"calicoctl create -f pool.yaml  # one more IPPool: a pool's range cannot be changed, another can stand beside it"}},
-			leakedFree,
-		},
-		Radius: "reading changes nothing; one more pool touches no pod that runs",
-	},
-	RuledOut: []string{cni.CNIConfig.ID, cni.CNIToken.ID, facts.CheckDatastoreReady, facts.CheckCalicoPod},
-	Explains: append([]string{"cni-plugin-fails", "calico-ends", "tunnel-device"}, evidence.AfterLog...),
-	Match: func(f diagnose.Findings) []diagnose.Case {
-		told := slices.DeleteFunc(evidence.WaitingPods(f, facts.StartsAddresses),
-			func(r diagnose.Finding) bool { return lacksFamily(f, r) })
-		reckoned := diagnose.Keep(evidence.WaitingPods(f, facts.StartsUnsaid),
-			func(r diagnose.Finding) bool { return r.Facts.Str(facts.Short) != "" })
-		own := append(evidence.LogLines(f, logs.SaysTunnelAddress), evidence.Writes(f, logs.SaysTunnelAddress)...)
-		switch {
-		case len(own) > 0:
-			return []diagnose.Case{tunnelUnaddressed(f, own, told)}
-		case len(told) > 0 && hasRoom(f, told[0]):
-			return []diagnose.Case{addressesGone(told[0], diagnose.Hints(told))}
-		case len(told) > 0 && told[0].Facts.Str(facts.Short) != "": // and IPAM comes to the same
-			return []diagnose.Case{addressesGone(told[0], diagnose.Proves(told))}
-		case len(told) > 0:
-			return []diagnose.Case{addressesGone(told[0], evidence.Said(told))}
-		case len(reckoned) > 0:
-			return []diagnose.Case{addressesGone(reckoned[0], diagnose.Suggests(reckoned))}
-		}
-		return nil
-	},
+func ipamExhausted(f diagnose.Findings) []diagnose.Case {
+	told := slices.DeleteFunc(evidence.WaitingPods(f, facts.StartsAddresses),
+		func(r diagnose.Finding) bool { return lacksFamily(f, r) })
+	reckoned := diagnose.Keep(evidence.WaitingPods(f, facts.StartsUnsaid),
+		func(r diagnose.Finding) bool { return r.Facts.Str(facts.Short) != "" })
+	own := append(evidence.LogLines(f, logs.SaysTunnelAddress), evidence.Writes(f, logs.SaysTunnelAddress)...)
+	switch {
+	case len(own) > 0:
+		return []diagnose.Case{tunnelUnaddressed(f, own, told)}
+	case len(told) > 0 && hasRoom(f, told[0]):
+		return []diagnose.Case{addressesGone(told[0], diagnose.Hints(told))}
+	case len(told) > 0 && told[0].Facts.Str(facts.Short) != "": // and IPAM comes to the same
+		return []diagnose.Case{addressesGone(told[0], diagnose.Proves(told))}
+	case len(told) > 0:
+		return []diagnose.Case{addressesGone(told[0], evidence.Said(told))}
+	case len(reckoned) > 0:
+		return []diagnose.Case{addressesGone(reckoned[0], diagnose.Suggests(reckoned))}
+	}
+	return nil
 }
 
 // tunnelUnaddressed is the case of calico-node itself, which gets no address for the node's tunnel.
@@ -176,56 +159,45 @@ var rightsOfPlugin = &probe.Fix{
 }
 
 // cniPluginFails is a CNI plugin that says what it lacks.
-var cniPluginFails = &diagnose.Rule{
-	ID: "cni-plugin-fails", Layer: diagnose.LayerCalico, Symptom: true, Title: "the CNI plugin fails for new pods on the node",
-	Doc: `For each new pod the runtime starts the CNI plugins of /etc/cni/net.d, and they say why they fail; the kubelet puts it into an event of the pod ("failed to setup network for sandbox ..."). Calico's plugin needs its file calico-kubeconfig and a token in it, the API server, the file /var/lib/calico/nodename, ClusterInformation ready, and an address. Pods that run are well.
-It is quoted as it is where no other cause explains it.`,
-	Fix: probe.Fix{
-		Says:     "Provide what the quoted message says the plugin lacks: its kubeconfig and token, the API server, the nodename file, or an address.",
-		Manifest: []string{evidence.LookAtPods, "ssh {node} sudo tail -50 /var/log/calico/cni/cni.log"},
-		Radius:   evidence.OnlyReads,
-	},
-	RuledOut: []string{cni.CNIConfig.ID, cni.CNIToken.ID, cni.CNINodename.ID, facts.CheckDatastoreReady},
-	Match: func(f diagnose.Findings) []diagnose.Case {
-		groups := evidence.WaitingPods(f, facts.StartsCNI)
-		out := evidence.QuotedPods(groups, "get no network from the CNI plugin")
-		if len(out) == 0 {
-			return networkRefused(f)
-		}
-		switch groups[0].Facts.Str(facts.Obstacle) {
-		case facts.ObstacleNotExecutable:
-			file := groups[0].Facts.Str(facts.ObstacleAt)
-			out[0].Says = fmt.Sprintf("no new pod gets a network on {node}: %s may not be executed: its folder is mounted noexec, or its mode forbids it", file)
-			out[0].Args = map[string]diagnose.Arg{"file": diagnose.FileArg(file)}
-			out[0].Fix = letExecute
-		case facts.ObstacleAuthority:
-			out[0].Says = "no new pod gets a network on {node}: the CA in the CNI plugin's kubeconfig (/etc/cni/net.d/calico-kubeconfig) is not the API server's: " +
-				groups[0].Facts.Str(facts.Message)
-			out[0].Fix = newKubeconfig
-		case facts.ObstacleRights:
-			namespace, account, _ := strings.Cut(groups[0].Facts.Str(facts.ObstacleAt), ":")
-			out[0].Says = fmt.Sprintf("no new pod gets a network on {node}: the CNI plugin's account %s/%s lacks a right, or its ClusterRoleBinding: %s",
-				namespace, account, groups[0].Facts.Str(facts.Message))
-			out[0].Args = map[string]diagnose.Arg{"of": diagnose.CheckedArg(namespace, diagnose.IsName(namespace), "NAMESPACE"),
-				"account": diagnose.CheckedArg(account, diagnose.IsName(account), "ACCOUNT")}
-			out[0].Fix = rightsOfPlugin
-		case facts.ObstacleToken:
-			out[0].Says = "no new pod gets a network on {node}: the API server refuses the token in the CNI plugin's kubeconfig (/etc/cni/net.d/calico-kubeconfig): " +
-				groups[0].Facts.Str(facts.Message)
-			out[0].For = append(out[0].For, diagnose.Shows(f.Of(cni.CNIToken.ID))...) // which tells its time alone
-			out[0].Fix = newToken
-		case facts.ObstaclePool:
-			pod := groups[0].Facts.Str(facts.Pod)
-			namespace, _, _ := strings.Cut(pod, "/")
-			out[0].Says = fmt.Sprintf("pod %s gets no address: its annotation cni.projectcalico.org/ipv4pools or ipv6pools, or its "+
-				"namespace's, asks for %s, and no pool with this range is there and enabled", pod, groups[0].Facts.Str(facts.ObstacleAt))
-			out[0].Args = map[string]diagnose.Arg{"of": diagnose.CheckedArg(namespace, diagnose.IsName(namespace), "NAMESPACE")}
-			out[0].Fix = rightPool
-		case "":
-			out[0].Says += diff.NetworkDiffers(f)
-		}
-		return out
-	},
+func cniPluginFails(f diagnose.Findings) []diagnose.Case {
+	groups := evidence.WaitingPods(f, facts.StartsCNI)
+	out := evidence.QuotedPods(groups, "get no network from the CNI plugin")
+	if len(out) == 0 {
+		return networkRefused(f)
+	}
+	switch groups[0].Facts.Str(facts.Obstacle) {
+	case facts.ObstacleNotExecutable:
+		file := groups[0].Facts.Str(facts.ObstacleAt)
+		out[0].Says = fmt.Sprintf("no new pod gets a network on {node}: %s may not be executed: its folder is mounted noexec, or its mode forbids it", file)
+		out[0].Args = map[string]diagnose.Arg{"file": diagnose.FileArg(file)}
+		out[0].Fix = letExecute
+	case facts.ObstacleAuthority:
+		out[0].Says = "no new pod gets a network on {node}: the CA in the CNI plugin's kubeconfig (/etc/cni/net.d/calico-kubeconfig) is not the API server's: " +
+			groups[0].Facts.Str(facts.Message)
+		out[0].Fix = newKubeconfig
+	case facts.ObstacleRights:
+		namespace, account, _ := strings.Cut(groups[0].Facts.Str(facts.ObstacleAt), ":")
+		out[0].Says = fmt.Sprintf("no new pod gets a network on {node}: the CNI plugin's account %s/%s lacks a right, or its ClusterRoleBinding: %s",
+			namespace, account, groups[0].Facts.Str(facts.Message))
+		out[0].Args = map[string]diagnose.Arg{"of": diagnose.CheckedArg(namespace, diagnose.IsName(namespace), "NAMESPACE"),
+			"account": diagnose.CheckedArg(account, diagnose.IsName(account), "ACCOUNT")}
+		out[0].Fix = rightsOfPlugin
+	case facts.ObstacleToken:
+		out[0].Says = "no new pod gets a network on {node}: the API server refuses the token in the CNI plugin's kubeconfig (/etc/cni/net.d/calico-kubeconfig): " +
+			groups[0].Facts.Str(facts.Message)
+		out[0].For = append(out[0].For, diagnose.Shows(f.Of(cni.CNIToken.ID))...) // which tells its time alone
+		out[0].Fix = newToken
+	case facts.ObstaclePool:
+		pod := groups[0].Facts.Str(facts.Pod)
+		namespace, _, _ := strings.Cut(pod, "/")
+		out[0].Says = fmt.Sprintf("pod %s gets no address: its annotation cni.projectcalico.org/ipv4pools or ipv6pools, or its "+
+			"namespace's, asks for %s, and no pool with this range is there and enabled", pod, groups[0].Facts.Str(facts.ObstacleAt))
+		out[0].Args = map[string]diagnose.Arg{"of": diagnose.CheckedArg(namespace, diagnose.IsName(namespace), "NAMESPACE")}
+		out[0].Fix = rightPool
+	case "":
+		out[0].Says += diff.NetworkDiffers(f)
+	}
+	return out
 }
 
 // networkRefused is the case of a runtime that reads Calico's configuration and says that its network does not work,

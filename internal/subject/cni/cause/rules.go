@@ -2,11 +2,37 @@
 // in the findings of a run, and its fix. The client alone links it.
 package cause
 
-import "github.com/calico-probe/calico-probe/internal/diagnose"
+import (
+	"embed"
+	"sync"
 
-// Rules are the causes of this subject.
-var Rules = []*diagnose.Rule{
-	cniConfigUnread, cniConfigMissing, cniConfigShadowed, cniPluginMissing, cniNoExec, nodenameWrong,
-	ipamFamilyMissing, ipamExhausted, ipamLockHeld, podAddressHeld, cniPluginForbidden, cniKubeconfigWrong,
-	cniPluginFails,
+	"github.com/calico-probe/calico-probe/internal/causefile"
+	"github.com/calico-probe/calico-probe/internal/diagnose"
+	"github.com/calico-probe/calico-probe/internal/subject/evidence"
+)
+
+//go:embed *.md
+var files embed.FS
+
+// Rules returns the causes of this subject: a Markdown file each, and a match in Go where data does not suffice.
+var Rules = sync.OnceValue(func() []*diagnose.Rule { return causefile.Must(files, evidence.Shared().With(own), matches) })
+
+// own is what several causes of this subject name in their files.
+var own = causefile.Shared{}
+
+// matches are those in Go, by the ID of their cause.
+var matches = map[string]causefile.Match{
+	"cni-config-missing":   cniConfigMissing,
+	"cni-config-shadowed":  cniConfigShadowed,
+	"cni-config-unread":    cniConfigUnread,
+	"cni-kubeconfig-wrong": cniKubeconfigWrong,
+	"cni-noexec":           cniNoExec,
+	"cni-plugin-fails":     cniPluginFails,
+	"cni-plugin-forbidden": cniPluginForbidden,
+	"cni-plugin-missing":   cniPluginMissing,
+	"ipam-exhausted":       ipamExhausted,
+	"ipam-family-missing":  ipamFamilyMissing,
+	"ipam-lock-held":       ipamLockHeld,
+	"nodename-wrong":       nodenameWrong,
+	"pod-address-held":     podAddressHeld,
 }

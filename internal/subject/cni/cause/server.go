@@ -18,81 +18,55 @@ import (
 )
 
 // cniPluginForbidden is an account of the CNI plugin that lacks a right.
-var cniPluginForbidden = &diagnose.Rule{
-	ID: "cni-plugin-forbidden", Layer: diagnose.LayerDatastore,
-	Title: "the CNI plugin's service account lacks a permission that every new pod needs",
-	Doc: `From v3.26 the CNI plugin has an account of its own, calico-cni-plugin, with a ClusterRole and a ClusterRoleBinding. Where a clean-up, a half-done upgrade or a GitOps prune removed one of them, the plugin is forbidden to read ClusterInformation or the pod, and no new pod gets a network on any node. Running pods, calico-node and the kubelet have other accounts and work.
-Told from a token that has expired by the API server's answer about the account itself.`,
-	Fix: *rightsOfPlugin, RuledOut: []string{cni.CNIToken.ID, datastore.DatastoreLatency.ID},
-	Explains: []string{"cni-plugin-fails"},
-	Match: func(f diagnose.Findings) []diagnose.Case {
-		lost := diagnose.Keep(f.With(facts.CheckCalicoRights, facts.OfPlugin, true),
-			func(r diagnose.Finding) bool { return diagnose.IsBad(r.Status) })
-		if len(lost) == 0 {
-			return nil
-		}
-		namespace, account, _ := strings.Cut(lost[0].Facts.Str(facts.Account), ":")
-		says, weight := "no new pod gets a network on {node}, nor on any other node: ", diagnose.Proof
-		if lost[0].Status != probe.Fail { // by the roles alone, and another authorizer may grant it
-			says, weight = "new pods may get no network, on {node} and on any other node: ", diagnose.Hint
-		}
-		waiting := evidence.WaitingPods(f, facts.StartsCNI)
-		return []diagnose.Case{{
-			Says: says + lost[0].Saw,
-			For:  append(diagnose.Clues(weight, lost), diagnose.Clues(min(diagnose.Hint, len(waiting)), waiting)...),
-			Args: map[string]diagnose.Arg{"of": diagnose.CheckedArg(namespace, diagnose.IsName(namespace), "NAMESPACE"),
-				"account": diagnose.CheckedArg(account, diagnose.IsName(account), "ACCOUNT")},
-			Covers: append([]diagnose.Cover{{Check: facts.CheckCalicoRights, About: lost[0].Target}},
-				evidence.PodsUnconnected...),
-		}}
-	},
+func cniPluginForbidden(f diagnose.Findings) []diagnose.Case {
+	lost := diagnose.Keep(f.With(facts.CheckCalicoRights, facts.OfPlugin, true),
+		func(r diagnose.Finding) bool { return diagnose.IsBad(r.Status) })
+	if len(lost) == 0 {
+		return nil
+	}
+	namespace, account, _ := strings.Cut(lost[0].Facts.Str(facts.Account), ":")
+	says, weight := "no new pod gets a network on {node}, nor on any other node: ", diagnose.Proof
+	if lost[0].Status != probe.Fail { // by the roles alone, and another authorizer may grant it
+		says, weight = "new pods may get no network, on {node} and on any other node: ", diagnose.Hint
+	}
+	waiting := evidence.WaitingPods(f, facts.StartsCNI)
+	return []diagnose.Case{{
+		Says: says + lost[0].Saw,
+		For:  append(diagnose.Clues(weight, lost), diagnose.Clues(min(diagnose.Hint, len(waiting)), waiting)...),
+		Args: map[string]diagnose.Arg{"of": diagnose.CheckedArg(namespace, diagnose.IsName(namespace), "NAMESPACE"),
+			"account": diagnose.CheckedArg(account, diagnose.IsName(account), "ACCOUNT")},
+		Covers: append([]diagnose.Cover{{Check: facts.CheckCalicoRights, About: lost[0].Target}},
+			evidence.PodsUnconnected...),
+	}}
 }
 
 // cniKubeconfigWrong is a kubeconfig of the CNI plugin that leads to no API server, or to one that it cannot trust.
-var cniKubeconfigWrong = &diagnose.Rule{
-	ID: "cni-kubeconfig-wrong", Layer: diagnose.LayerCalico, Title: "the CNI plugin's kubeconfig has no usable API server",
-	Doc: `calico-node writes the API server's URL and authority into calico-kubeconfig, and Calico's CNI plugin uses them for each new pod. A file that was restored from a backup, or that came from another cluster, names an old server or another authority. Then no new pod gets a network ("error getting ClusterInformation: ... dial tcp", or "x509: certificate signed by unknown authority"), while the kubelet, calico-node and running pods work.
-Told from an API server that is down, and from a node that is cut off, by the node's own connections to the API servers, which work. No case of this cause: a certificate that has expired, which is the API server's or the clock's, and a name that the node does not resolve.`,
-	Fix: probe.Fix{
-		Says: "Compare the server in the file with the cluster's, then let calico-node write the file again: it does so at its start, with the server and the authority that it uses itself.",
-		Manifest: []string{"ssh {node} \"sudo grep -e ' server:' {file}\"",
-			"kubectl get endpointslices -n default -l kubernetes.io/service-name=kubernetes",
-			"kubectl -n {namespace} get configmap kubernetes-services-endpoint --ignore-not-found -o jsonpath='{.data}'"},
-		Operator: []string{"ssh {node} \"sudo grep -e ' server:' {file}\"",
-			"kubectl get endpointslices -n default -l kubernetes.io/service-name=kubernetes",
-			"kubectl -n tigera-operator get configmap kubernetes-services-endpoint --ignore-not-found -o jsonpath='{.data}'"},
-		OnlyIf: []probe.Conditional{{If: "the servers or the authorities differ", Manifest: []string{evidence.RestartCalico}}},
-		Radius: "reading changes nothing; " + evidence.RestartRadius,
-	},
-	RuledOut: []string{datastore.DatastoreLatency.ID, cni.CNIToken.ID},
-	Explains: []string{"cni-plugin-fails"},
-	Match: func(f diagnose.Findings) []diagnose.Case {
-		failed, reached := f.Failed(cni.CNIServer.ID), diagnose.Good(f, datastore.DatastoreLatency.ID)
-		if len(failed) == 0 || len(reached) == 0 {
-			return nil
-		}
-		r := failed[0]
-		known := diagnose.Keep(f.Of(datastore.DatastoreLatency.ID), func(d diagnose.Finding) bool { return sameServer(r, d) })
-		if diagnose.Because(cni.ReasonExpired, cni.ReasonNoName, cni.ReasonNoResolver)(r) ||
-			slices.ContainsFunc(known,
-				func(d diagnose.Finding) bool { return d.Facts.Str(probe.FactRole) == datastore.RoleConfigured }) {
-			return nil
-		}
-		waiting := evidence.WaitingPods(f, facts.StartsCNI)
-		used := len(waiting) > 0 || r.Facts[cni.FactActive] == true
-		weight, context := diagnose.Strong, 0
-		if used && !diagnose.Because(cni.ReasonName, cni.ReasonInvalid)(r) && len(known) == 0 {
-			weight, context = diagnose.Proof, diagnose.Hint
-		}
-		return []diagnose.Case{{
-			Says: "no new pod gets a network on {node}: " + kubeconfigSays(r, reached[0]),
-			For:  slices.Concat(diagnose.Clues(weight, failed), diagnose.Clues(context, reached[:1]), diagnose.Shows(waiting)),
-			// a wrong clock makes certificates invalid
-			Against: diagnose.Suggests(f.Failed(host.NodeClock.ID)),
-			Args:    map[string]diagnose.Arg{"file": diagnose.FileArg(r.Facts.Str(probe.FactFile))},
-			Covers:  evidence.PodsUnconnected,
-		}}
-	},
+func cniKubeconfigWrong(f diagnose.Findings) []diagnose.Case {
+	failed, reached := f.Failed(cni.CNIServer.ID), diagnose.Good(f, datastore.DatastoreLatency.ID)
+	if len(failed) == 0 || len(reached) == 0 {
+		return nil
+	}
+	r := failed[0]
+	known := diagnose.Keep(f.Of(datastore.DatastoreLatency.ID), func(d diagnose.Finding) bool { return sameServer(r, d) })
+	if diagnose.Because(cni.ReasonExpired, cni.ReasonNoName, cni.ReasonNoResolver)(r) ||
+		slices.ContainsFunc(known,
+			func(d diagnose.Finding) bool { return d.Facts.Str(probe.FactRole) == datastore.RoleConfigured }) {
+		return nil
+	}
+	waiting := evidence.WaitingPods(f, facts.StartsCNI)
+	used := len(waiting) > 0 || r.Facts[cni.FactActive] == true
+	weight, context := diagnose.Strong, 0
+	if used && !diagnose.Because(cni.ReasonName, cni.ReasonInvalid)(r) && len(known) == 0 {
+		weight, context = diagnose.Proof, diagnose.Hint
+	}
+	return []diagnose.Case{{
+		Says: "no new pod gets a network on {node}: " + kubeconfigSays(r, reached[0]),
+		For:  slices.Concat(diagnose.Clues(weight, failed), diagnose.Clues(context, reached[:1]), diagnose.Shows(waiting)),
+		// a wrong clock makes certificates invalid
+		Against: diagnose.Suggests(f.Failed(host.NodeClock.ID)),
+		Args:    map[string]diagnose.Arg{"file": diagnose.FileArg(r.Facts.Str(probe.FactFile))},
+		Covers:  evidence.PodsUnconnected,
+	}}
 }
 
 // sameServer reports whether datastore-latency connected to the server of the CNI plugin's kubeconfig.

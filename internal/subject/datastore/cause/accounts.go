@@ -7,35 +7,14 @@ import (
 
 	"github.com/calico-probe/calico-probe/internal/diagnose"
 	"github.com/calico-probe/calico-probe/internal/subject/cni"
-	"github.com/calico-probe/calico-probe/internal/subject/datastore"
 	"github.com/calico-probe/calico-probe/internal/subject/evidence"
-	"github.com/calico-probe/calico-probe/internal/subject/host"
-	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/facts"
 	"github.com/calico-probe/calico-probe/probe/logs"
 )
 
 // accountGone is a token of an account that is not there any more.
-var accountGone = &diagnose.Rule{
-	ID: "account-gone", Layer: diagnose.LayerDatastore,
-	Title: "the service account behind Calico's token was deleted or recreated",
-	Doc: `A token holds the ID of its ServiceAccount. When the account is deleted, the API server refuses the token within seconds, long before it expires; an account that is made again under the same name has another ID, and the old token stays refused. Of the account calico-cni-plugin that means: no new pod gets a network ("error getting ClusterInformation: connection is unauthorized: Unauthorized"), while calico-node is Ready. It makes a new token some hours later, if the account is there by then. Of calico-node's own account: Felix, confd and the start are refused, until the kubelet gives the pod another token, within the hour.
-Told from an expired token by its dates, from a missing right by "Unauthorized" in place of "forbidden"; by the ID in the token, which is not the account's.`,
-	Fix: probe.Fix{
-		Says:     "See that the account is there: it is in the manifest, chart or operator of the version that runs. Then have calico-node make a token of it, by starting it anew.",
-		Manifest: evidence.AccountsMade,
-		Operator: []string{"kubectl get tigerastatus calico -o yaml  # the operator makes accounts anew by itself, unless it does not run"},
-		OnlyIf: []probe.Conditional{
-			{If: "the account is there again", Manifest: []string{evidence.RestartCalico}},
-		},
-		Radius: "an account that is put back takes nothing away; " + evidence.RestartRadius,
-	},
-	RuledOut: []string{host.NodeClock.ID, datastore.DatastoreLatency.ID},
-	Explains: append([]string{"calico-ends", "felix-waits", "cni-plugin-fails", "cni-token-expired",
-		"cni-token-unrenewed", "next-start-refused", "calico-forbidden"}, evidence.AfterLog...),
-	Match: func(f diagnose.Findings) []diagnose.Case {
-		return slices.Concat(cniAccountGone(f), nodeAccountGone(f))
-	},
+func accountGone(f diagnose.Findings) []diagnose.Case {
+	return slices.Concat(cniAccountGone(f), nodeAccountGone(f))
 }
 
 // cniAccountGone is the case of the CNI plugin's account: it is not there, or its ID is not that of the token.

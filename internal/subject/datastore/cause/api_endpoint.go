@@ -15,69 +15,50 @@ import (
 )
 
 // apiEndpointDead is an address behind the Service kubernetes at which nobody answers.
-var apiEndpointDead = &diagnose.Rule{
-	ID: "api-endpoint-dead", Layer: diagnose.LayerDatastore,
-	Title: "the kubernetes Service has an endpoint that no API server answers at",
-	Doc: `Every connection to the Service kubernetes goes to one of its endpoints. API servers keep their own addresses in the EndpointSlice default/kubernetes and take out those that are gone. One that somebody else made for the same Service stays for ever, as does an address of a server that was replaced where they do not reconcile (--endpoint-reconciler-type=none): that part of all connections fails, now and then, from pods and nodes alike, while the others are well.
-Told from rules of kube-proxy that are lost, and from a node that is cut off, by the other API servers, which answer directly.`,
-	Fix: probe.Fix{
-		Says: "See whether that address is an API server's; take it out of the Service where it is not.",
-		Manifest: []string{
-			"kubectl -n default get endpointslices -l kubernetes.io/service-name=kubernetes -o wide",
-			"kubectl -n kube-system get leases | grep apiserver  # the API servers that there are",
-		},
-		OnlyIf: []probe.Conditional{
-			{If: "it is one", Manifest: []string{"ssh {node} ip route get {server}", "# and look at that API server itself"}},
-		},
-		Radius: evidence.OnlyReads,
-	},
-	RuledOut: []string{service.KubeProxyHealth.ID},
-	Explains: []string{"service-path-broken", "start-outlasts-budget", "felix-waits", "api-slow"},
-	Match: func(f diagnose.Findings) []diagnose.Case {
-		var out []diagnose.Case
-		direct := evidence.ToServers(f.Of(datastore.DatastoreLatency.ID))
-		living := diagnose.Keep(direct, func(r diagnose.Finding) bool {
-			return r.Status == probe.OK ||
-				r.Status == probe.Warn
-		})
-		for _, dead := range diagnose.Keep(direct, func(r diagnose.Finding) bool { return r.Status == probe.Fail }) {
-			if reason := diagnose.ReasonOf(dead); len(living) == 0 || reason == "unhealthy" || reason == "alert" ||
-				reason == kubelet.CertificateExpired {
-				continue
-			}
-			at, host := dead.Facts.Str(probe.FactAddress), ""
-			if addr, err := netip.ParseAddrPort(at); err == nil {
-				host = addr.Addr().String()
-			}
-			same := diagnose.Keep(f.Elsewhere(datastore.DatastoreLatency.ID), func(r diagnose.Finding) bool {
-				return r.Target == dead.Target && diagnose.IsAnswered(r.Status)
-			})
-			if len(diagnose.Keep(same, func(r diagnose.Finding) bool { return r.Status != probe.Fail })) > 0 {
-				continue // it answers others: what lies between is at fault
-			}
-			slice, weight := dead.Facts.Str(datastore.FactSlice), diagnose.Strong
-			c := diagnose.Case{
-				About: at, Family: diagnose.FamilyOf(dead),
-				Says: fmt.Sprintf("the Service kubernetes leads to %s, where no API server answers (EndpointSlice default/kubernetes); others do", at),
-				Args: map[string]diagnose.Arg{"server": diagnose.AddressArg(host)},
-			}
-			if slice != "" {
-				c.Says = fmt.Sprintf("EndpointSlice %s, which no API server made, leads the Service kubernetes to %s, where no API server answers; others do",
-					slice, at)
-				_, name, _ := strings.Cut(slice, "/")
-				c.Fix, c.Args["slice"] = &foreignSlice, diagnose.CheckedArg(name, diagnose.IsName(name), "SLICE")
-				if len(same) > 0 {
-					weight = diagnose.Proof
-				}
-			}
-			c.For = append(diagnose.Clues(weight, []diagnose.Finding{dead}), diagnose.Shows(same, living)...)
-			c.Covers = []diagnose.Cover{{Check: service.ServiceClusterIP.ID, About: "default/kubernetes"},
-				{Check: datastore.DatastoreLatency.ID, About: "service"},
-				{Check: start.InitStall.ID}}
-			out = append(out, c)
+func apiEndpointDead(f diagnose.Findings) []diagnose.Case {
+	var out []diagnose.Case
+	direct := evidence.ToServers(f.Of(datastore.DatastoreLatency.ID))
+	living := diagnose.Keep(direct, func(r diagnose.Finding) bool {
+		return r.Status == probe.OK ||
+			r.Status == probe.Warn
+	})
+	for _, dead := range diagnose.Keep(direct, func(r diagnose.Finding) bool { return r.Status == probe.Fail }) {
+		if reason := diagnose.ReasonOf(dead); len(living) == 0 || reason == "unhealthy" || reason == "alert" ||
+			reason == kubelet.CertificateExpired {
+			continue
 		}
-		return out[:min(len(out), 2)]
-	},
+		at, host := dead.Facts.Str(probe.FactAddress), ""
+		if addr, err := netip.ParseAddrPort(at); err == nil {
+			host = addr.Addr().String()
+		}
+		same := diagnose.Keep(f.Elsewhere(datastore.DatastoreLatency.ID), func(r diagnose.Finding) bool {
+			return r.Target == dead.Target && diagnose.IsAnswered(r.Status)
+		})
+		if len(diagnose.Keep(same, func(r diagnose.Finding) bool { return r.Status != probe.Fail })) > 0 {
+			continue // it answers others: what lies between is at fault
+		}
+		slice, weight := dead.Facts.Str(datastore.FactSlice), diagnose.Strong
+		c := diagnose.Case{
+			About: at, Family: diagnose.FamilyOf(dead),
+			Says: fmt.Sprintf("the Service kubernetes leads to %s, where no API server answers (EndpointSlice default/kubernetes); others do", at),
+			Args: map[string]diagnose.Arg{"server": diagnose.AddressArg(host)},
+		}
+		if slice != "" {
+			c.Says = fmt.Sprintf("EndpointSlice %s, which no API server made, leads the Service kubernetes to %s, where no API server answers; others do",
+				slice, at)
+			_, name, _ := strings.Cut(slice, "/")
+			c.Fix, c.Args["slice"] = &foreignSlice, diagnose.CheckedArg(name, diagnose.IsName(name), "SLICE")
+			if len(same) > 0 {
+				weight = diagnose.Proof
+			}
+		}
+		c.For = append(diagnose.Clues(weight, []diagnose.Finding{dead}), diagnose.Shows(same, living)...)
+		c.Covers = []diagnose.Cover{{Check: service.ServiceClusterIP.ID, About: "default/kubernetes"},
+			{Check: datastore.DatastoreLatency.ID, About: "service"},
+			{Check: start.InitStall.ID}}
+		out = append(out, c)
+	}
+	return out[:min(len(out), 2)]
 }
 
 // foreignSlice is what to do where the address is in an EndpointSlice that no API server made.

@@ -2,10 +2,35 @@
 // each looks like in the findings of a run, and its fix. The client alone links it.
 package cause
 
-import "github.com/calico-probe/calico-probe/internal/diagnose"
+import (
+	"embed"
+	"sync"
 
-// Rules are the causes of this subject.
-var Rules = []*diagnose.Rule{
-	controllersEnd, datastoreNotReady, apiAddressWrong, apiCutOff, apiEndpointDead, apiUnhealthy, apiSlow,
-	etcdRefuses, typhaUnreachable, accountGone, cniTokenExpired,
+	"github.com/calico-probe/calico-probe/internal/causefile"
+	"github.com/calico-probe/calico-probe/internal/diagnose"
+	"github.com/calico-probe/calico-probe/internal/subject/evidence"
+)
+
+//go:embed *.md
+var files embed.FS
+
+// Rules returns the causes of this subject: a Markdown file each, and a match in Go where data does not suffice.
+var Rules = sync.OnceValue(func() []*diagnose.Rule { return causefile.Must(files, evidence.Shared().With(own), matches) })
+
+// own is what several causes of this subject name in their files.
+var own = causefile.Shared{}
+
+// matches are those in Go, by the ID of their cause.
+var matches = map[string]causefile.Match{
+	"account-gone":        accountGone,
+	"api-address-wrong":   apiAddressWrong,
+	"api-cut-off":         apiCutOff,
+	"api-endpoint-dead":   apiEndpointDead,
+	"api-slow":            apiSlow,
+	"api-unhealthy":       apiUnhealthy,
+	"cni-token-expired":   cniTokenExpired,
+	"controllers-end":     controllersEnd,
+	"datastore-not-ready": datastoreNotReady,
+	"etcd-certificate":    etcdRefuses,
+	"typha-unreachable":   typhaUnreachable,
 }

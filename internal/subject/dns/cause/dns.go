@@ -9,8 +9,6 @@ import (
 	"github.com/calico-probe/calico-probe/internal/diagnose"
 	"github.com/calico-probe/calico-probe/internal/subject/dns"
 	"github.com/calico-probe/calico-probe/internal/subject/evidence"
-	"github.com/calico-probe/calico-probe/internal/subject/pod"
-	"github.com/calico-probe/calico-probe/internal/subject/service"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
@@ -34,58 +32,37 @@ func serverOf(r diagnose.Finding) netip.Addr {
 }
 
 // clusterDNSWrong is a kubelet that gives pods a name server that is not there.
-var clusterDNSWrong = &diagnose.Rule{
-	ID: "cluster-dns-wrong", Layer: diagnose.LayerServices,
-	Title: "the kubelet configures pods with a DNS server that does not serve cluster names",
-	Doc: `The kubelet writes the addresses of its setting clusterDNS into the resolv.conf of every pod that it makes; the Service of the cluster's DNS has another address. It is mostly a node that was joined with another cluster's settings, a Service that was made anew with another address, or a change of the range of services. Pods that are older keep what they were given, so the trouble begins pod by pod. Without any clusterDNS new pods get the node's own name servers, which know no Service.
-Where the address is link-local (169.254.20.10), it is the node's own DNS cache (NodeLocal DNSCache) that does not answer.
-Told from a DNS that is down by the Service, which answers in the same place.`,
-	Fix: probe.Fix{
-		Says: "Give the kubelet the address of the DNS Service, and make the pods anew that have the wrong one.",
-		Manifest: []string{
-			"kubectl -n kube-system get services -l k8s-app=kube-dns  # the address that it should be",
-			"ssh {node} sudo grep -n -A2 clusterDNS /var/lib/kubelet/config.yaml  # and the argument --cluster-dns, where there is one",
-		},
-		OnlyIf: []probe.Conditional{{If: "the setting is right now", Manifest: []string{
-			"ssh {node} sudo systemctl restart {kubelet}",
-			"kubectl get pods -A --field-selector spec.nodeName={node}  # those made meanwhile have to be made anew",
-		}}},
-		Radius: "this node only; a kubelet that starts does not restart running pods{together}",
-	},
-	RuledOut: []string{service.KubeProxyHealth.ID, pod.PodTCP.ID},
-	Explains: []string{"dns-down", "dns-no-upstream"},
-	Match: func(f diagnose.Findings) []diagnose.Case {
-		var wrong, served []diagnose.Finding
-		for _, r := range evidence.InRole(f.Failed(dns.DNSCluster.ID), probe.RoleGiven) {
-			if diagnose.ReasonOf(r) == dns.ReasonUnset {
-				served = diagnose.Keep(evidence.ToService(f.Of(dns.DNSCluster.ID)),
-					func(s diagnose.Finding) bool { return s.Status == probe.OK })
-			} else {
-				served = append(served, inService(f, r)...)
-			}
-			wrong = append(wrong, r)
+func clusterDNSWrong(f diagnose.Findings) []diagnose.Case {
+	var wrong, served []diagnose.Finding
+	for _, r := range evidence.InRole(f.Failed(dns.DNSCluster.ID), probe.RoleGiven) {
+		if diagnose.ReasonOf(r) == dns.ReasonUnset {
+			served = diagnose.Keep(evidence.ToService(f.Of(dns.DNSCluster.ID)),
+				func(s diagnose.Finding) bool { return s.Status == probe.OK })
+		} else {
+			served = append(served, inService(f, r)...)
 		}
-		if len(wrong) == 0 || len(served) == 0 {
-			return nil
-		}
-		at, given := serverOf(wrong[0]), diagnose.ListOf(wrong[0], dns.FactGiven)
-		c := diagnose.Case{For: append(diagnose.Proves(wrong), diagnose.Shows(served[:1])...), Covers: evidence.NamesFail}
-		switch {
-		case diagnose.ReasonOf(wrong[0]) == dns.ReasonUnset:
-			c.Says = fmt.Sprintf("the kubelet on {node} has no clusterDNS, so new pods do not ask the cluster's DNS, which is %s", serverOf(served[0]))
-		case at.IsLinkLocalUnicast():
-			c.Says = fmt.Sprintf("the node's own DNS cache at %s, which the kubelet on {node} gives to pods, does not serve names (%s); the DNS Service at %s does",
-				at, wrong[0].Saw, serverOf(served[0]))
-			c.Fix = &noCache
-		default:
-			c.Says = fmt.Sprintf("the kubelet on {node} gives pods name server %s (clusterDNS), and the cluster's DNS Service is %s: %s",
-				at, serverOf(served[0]), wrong[0].Saw)
-		}
-		if len(given) > 1 { // the resolver of a pod goes on to the next
-			c.For[0].Weight = diagnose.Strong
-		}
-		return []diagnose.Case{c}
-	},
+		wrong = append(wrong, r)
+	}
+	if len(wrong) == 0 || len(served) == 0 {
+		return nil
+	}
+	at, given := serverOf(wrong[0]), diagnose.ListOf(wrong[0], dns.FactGiven)
+	c := diagnose.Case{For: append(diagnose.Proves(wrong), diagnose.Shows(served[:1])...), Covers: evidence.NamesFail}
+	switch {
+	case diagnose.ReasonOf(wrong[0]) == dns.ReasonUnset:
+		c.Says = fmt.Sprintf("the kubelet on {node} has no clusterDNS, so new pods do not ask the cluster's DNS, which is %s", serverOf(served[0]))
+	case at.IsLinkLocalUnicast():
+		c.Says = fmt.Sprintf("the node's own DNS cache at %s, which the kubelet on {node} gives to pods, does not serve names (%s); the DNS Service at %s does",
+			at, wrong[0].Saw, serverOf(served[0]))
+		c.Fix = &noCache
+	default:
+		c.Says = fmt.Sprintf("the kubelet on {node} gives pods name server %s (clusterDNS), and the cluster's DNS Service is %s: %s",
+			at, serverOf(served[0]), wrong[0].Saw)
+	}
+	if len(given) > 1 { // the resolver of a pod goes on to the next
+		c.For[0].Weight = diagnose.Strong
+	}
+	return []diagnose.Case{c}
 }
 
 // noCache is what to do about NodeLocal DNSCache.
@@ -101,45 +78,30 @@ var noCache = probe.Fix{
 func unknownName(r diagnose.Finding) bool { return r.Facts.Str(probe.FactRcode) == "NXDOMAIN" }
 
 // clusterDomainWrong is a kubelet that gives pods another cluster domain than the DNS serves.
-var clusterDomainWrong = &diagnose.Rule{
-	ID: "cluster-domain-wrong", Layer: diagnose.LayerServices,
-	Title: "the kubelet's cluster domain is not the one that the cluster DNS serves",
-	Doc: `The kubelet puts its setting clusterDomain into the search list of every pod, and CoreDNS serves the domain that its Corefile names (plugin kubernetes). Where the two differ, every server answers NXDOMAIN for the names of Services that pods look up, or SERVFAIL where it forwards them; the servers are well.
-Told from a DNS that is down by these answers; which of the two is wrong a node shows on which they resolve.`,
-	Fix: probe.Fix{
-		Says: "Make the kubelet's clusterDomain and the domain in the Corefile the same.",
-		Manifest: []string{"ssh {node} sudo grep -n clusterDomain /var/lib/kubelet/config.yaml",
-			"kubectl -n kube-system get configmap coredns -o yaml | grep -n 'kubernetes '"},
-		OnlyIf: []probe.Conditional{{If: "the kubelet's is the wrong one, and is right now",
-			Manifest: []string{"ssh {node} sudo systemctl restart {kubelet}"}}},
-		Radius: "this node only; pods keep the search list that they were made with{together}",
-	},
-	Explains: []string{"dns-down"},
-	Match: func(f diagnose.Findings) []diagnose.Case {
-		asked := diagnose.Keep(f.Of(dns.DNSCluster.ID),
-			func(r diagnose.Finding) bool { return r.Facts.Str(probe.FactRcode) != "" })
-		if c, is := otherZones(f, asked); is {
-			return []diagnose.Case{c}
-		}
-		unknown := diagnose.Keep(f.Failed(dns.DNSCluster.ID), unknownName)
-		if len(unknown) == 0 || len(unknown) < len(asked) {
-			return nil
-		}
-		domain := domainOf
-		c := diagnose.Case{
-			Says: fmt.Sprintf("the kubelet on {node} gives pods the cluster domain %s, which the cluster's DNS does not know", domain(unknown[0])),
-			For:  diagnose.Suggests(unknown), Covers: diagnose.Covers(dns.DNSCluster.ID),
-		}
-		for _, r := range f.Elsewhere(dns.DNSCluster.ID) {
-			if d := domain(r); r.Status == probe.OK && d != "" && d != domain(unknown[0]) {
-				c.Says += fmt.Sprintf("; on %s it is %s, and names resolve", r.Node, d)
-				c.For[0].Weight = diagnose.Proof
-				c.For = append(c.For, diagnose.Shows([]diagnose.Finding{r})...)
-				break
-			}
-		}
+func clusterDomainWrong(f diagnose.Findings) []diagnose.Case {
+	asked := diagnose.Keep(f.Of(dns.DNSCluster.ID),
+		func(r diagnose.Finding) bool { return r.Facts.Str(probe.FactRcode) != "" })
+	if c, is := otherZones(f, asked); is {
 		return []diagnose.Case{c}
-	},
+	}
+	unknown := diagnose.Keep(f.Failed(dns.DNSCluster.ID), unknownName)
+	if len(unknown) == 0 || len(unknown) < len(asked) {
+		return nil
+	}
+	domain := domainOf
+	c := diagnose.Case{
+		Says: fmt.Sprintf("the kubelet on {node} gives pods the cluster domain %s, which the cluster's DNS does not know", domain(unknown[0])),
+		For:  diagnose.Suggests(unknown), Covers: diagnose.Covers(dns.DNSCluster.ID),
+	}
+	for _, r := range f.Elsewhere(dns.DNSCluster.ID) {
+		if d := domain(r); r.Status == probe.OK && d != "" && d != domain(unknown[0]) {
+			c.Says += fmt.Sprintf("; on %s it is %s, and names resolve", r.Node, d)
+			c.For[0].Weight = diagnose.Proof
+			c.For = append(c.For, diagnose.Shows([]diagnose.Finding{r})...)
+			break
+		}
+	}
+	return []diagnose.Case{c}
 }
 
 // domainOf is the cluster domain of the name that was looked up.
@@ -176,55 +138,37 @@ func otherZones(f diagnose.Findings, answered []diagnose.Finding) (diagnose.Case
 }
 
 // dnsUnserved is a DNS Service that nothing stands behind, for a reason that is in the API's objects.
-var dnsUnserved = &diagnose.Rule{
-	ID: "dns-unserved", Layer: diagnose.LayerServices, Title: "the cluster DNS Service leads to no server",
-	Doc: `A Service has the endpoints that its selector finds among ready pods. Where the selector names labels that no pod has (a chart or a manual install with other labels), its targetPort names a port that no container declares, its Deployment asks for no replica or is refused its pods, or nobody makes EndpointSlices, it has none, and all names fail in the whole cluster though CoreDNS itself may be well. kube-proxy refuses its address then.
-Told from a CoreDNS that does not run by the pods, which the API has.`,
-	Fix: probe.Fix{
-		Says: "Put right what is named: the Service's selector or targetPort, or the pods' labels.",
-		Manifest: []string{
-			"kubectl -n kube-system get services -l k8s-app=kube-dns -o yaml  # selector and ports",
-			"kubectl -n kube-system get deployments,pods -l k8s-app=kube-dns --show-labels -o wide",
-			"kubectl -n kube-system get endpointslices -o wide",
-		},
-		OnlyIf: []probe.Conditional{{If: "its Deployment has 0 replicas, and nobody wants that",
-			Manifest: []string{"kubectl -n kube-system scale deployment -l k8s-app=kube-dns --replicas=2"}}},
-		Radius: "reading changes nothing; a changed selector changes where every pod of the cluster asks, at once",
-	},
-	RuledOut: []string{pod.PodTCP.ID, service.KubeProxyHealth.ID},
-	Explains: []string{"dns-down", "dns-no-upstream", "service-path-broken"},
-	Match: func(f diagnose.Findings) []diagnose.Case {
-		known := []string{facts.EmptySelector, facts.EmptyAbsent, facts.EmptyNoSelector, facts.EmptyScaled,
-			facts.EmptyNotMade,
-			facts.EmptyPort, facts.EmptyController, facts.EmptyLocal, facts.EmptyOtherProxy, facts.EmptyNoUDP}
-		failed := evidence.ToService(f.Failed(dns.DNSCluster.ID))
-		empty := diagnose.Keep(f.Of(facts.CheckDNSService), func(r diagnose.Finding) bool {
-			return slices.Contains(known, r.Facts.Str(facts.Empty)) && (diagnose.IsBad(r.Status) || len(failed) > 0)
-		})
-		given := diagnose.Keep(evidence.InRole(f.Of(dns.DNSCluster.ID), probe.RoleGiven), func(r diagnose.Finding) bool {
-			return r.Status == probe.OK
-		})
-		if len(empty) == 0 || len(given) > 0 { // pods ask another server, and it answers
-			return nil
-		}
-		weight := diagnose.Proof
-		if len(failed) == 0 {
-			weight = diagnose.Hint
-		}
-		c := diagnose.Case{Says: "the cluster's DNS has no server: " + empty[0].Saw, For: append(diagnose.Clues(weight, empty), diagnose.Shows(failed)...),
-			Covers: append(diagnose.Covers(facts.CheckDNSService), evidence.NamesFail...)}
-		switch empty[0].Facts.Str(facts.Empty) {
-		case facts.EmptyLocal:
-			c.Says, c.Fix = "the cluster's DNS has no server for {node}: "+empty[0].Saw, &useAllServers
-		case facts.EmptyOtherProxy:
-			c.Says, c.Fix = "kube-proxy does not serve the cluster's DNS: "+empty[0].Saw, &useKubeProxy
-			_, name, _ := strings.Cut(empty[0].Facts.Str(facts.Service), "/")
-			c.Args = map[string]diagnose.Arg{"service": diagnose.CheckedArg(name, diagnose.IsName(name), "SERVICE")}
-		case facts.EmptyNoUDP:
-			c.Says, c.Fix = "DNS queries over UDP reach no server: "+empty[0].Saw, &addUDPPort
-		}
-		return []diagnose.Case{c}
-	},
+func dnsUnserved(f diagnose.Findings) []diagnose.Case {
+	known := []string{facts.EmptySelector, facts.EmptyAbsent, facts.EmptyNoSelector, facts.EmptyScaled,
+		facts.EmptyNotMade,
+		facts.EmptyPort, facts.EmptyController, facts.EmptyLocal, facts.EmptyOtherProxy, facts.EmptyNoUDP}
+	failed := evidence.ToService(f.Failed(dns.DNSCluster.ID))
+	empty := diagnose.Keep(f.Of(facts.CheckDNSService), func(r diagnose.Finding) bool {
+		return slices.Contains(known, r.Facts.Str(facts.Empty)) && (diagnose.IsBad(r.Status) || len(failed) > 0)
+	})
+	given := diagnose.Keep(evidence.InRole(f.Of(dns.DNSCluster.ID), probe.RoleGiven), func(r diagnose.Finding) bool {
+		return r.Status == probe.OK
+	})
+	if len(empty) == 0 || len(given) > 0 { // pods ask another server, and it answers
+		return nil
+	}
+	weight := diagnose.Proof
+	if len(failed) == 0 {
+		weight = diagnose.Hint
+	}
+	c := diagnose.Case{Says: "the cluster's DNS has no server: " + empty[0].Saw, For: append(diagnose.Clues(weight, empty), diagnose.Shows(failed)...),
+		Covers: append(diagnose.Covers(facts.CheckDNSService), evidence.NamesFail...)}
+	switch empty[0].Facts.Str(facts.Empty) {
+	case facts.EmptyLocal:
+		c.Says, c.Fix = "the cluster's DNS has no server for {node}: "+empty[0].Saw, &useAllServers
+	case facts.EmptyOtherProxy:
+		c.Says, c.Fix = "kube-proxy does not serve the cluster's DNS: "+empty[0].Saw, &useKubeProxy
+		_, name, _ := strings.Cut(empty[0].Facts.Str(facts.Service), "/")
+		c.Args = map[string]diagnose.Arg{"service": diagnose.CheckedArg(name, diagnose.IsName(name), "SERVICE")}
+	case facts.EmptyNoUDP:
+		c.Says, c.Fix = "DNS queries over UDP reach no server: "+empty[0].Saw, &addUDPPort
+	}
+	return []diagnose.Case{c}
 }
 
 // useAllServers is the fix of a DNS Service that keeps to the endpoints of each node.
@@ -255,46 +199,29 @@ var addUDPPort = probe.Fix{
 }
 
 // dnsForbidden is a CoreDNS that may not read what it serves.
-var dnsForbidden = &diagnose.Rule{
-	ID: "coredns-forbidden", Layer: diagnose.LayerServices, Title: "CoreDNS' service account lacks permissions",
-	Doc: `CoreDNS lists and watches services, namespaces and endpointslices. Where its ClusterRole (system:coredns) or the binding lacks one of them, as when a newer CoreDNS was put in with the role of an older one, it waits for its plugin kubernetes and is not ready, or answers SERVFAIL: no name of the cluster resolves. One that runs goes on with what it knows until it is started anew.
-Told from a CoreDNS that does not reach the API server by what the API server says of its account.`,
-	Fix: probe.Fix{
-		Says: "Give the role its rights again, and see that it is bound to the account of CoreDNS.",
-		Manifest: []string{
-			"kubectl get clusterrole system:coredns -o yaml",
-			"kubectl get clusterrolebindings -o wide | grep -e coredns -e NAME",
-			"kubectl auth can-i --list --as=system:serviceaccount:{account}  # what it may do",
-		},
-		OnlyIf: []probe.Conditional{{If: "the role is right now, and CoreDNS does not become ready within a minute",
-			Manifest: []string{"kubectl -n kube-system rollout restart deploy/coredns"}}},
-		Radius: "reading changes nothing; a restart of CoreDNS goes pod by pod",
-	},
-	Explains: []string{"dns-down", "dns-unserved", "dns-no-upstream", "coredns-ends", "coredns-cut-off"},
-	Match: func(f diagnose.Findings) []diagnose.Case {
-		lacks := diagnose.Keep(f.Bad(facts.CheckDNSService),
-			func(r diagnose.Finding) bool { return len(diagnose.ListOf(r, facts.Lacks)) > 0 })
-		if len(lacks) == 0 {
-			return nil
-		}
-		failed := diagnose.Keep(f.Failed(dns.DNSCluster.ID), func(r diagnose.Finding) bool {
-			role := r.Facts.Str(probe.FactRole)
-			return (role == probe.RoleService || role == probe.RoleEndpoint) && !unknownName(r)
-		})
-		weight := diagnose.Hint
-		switch {
-		case lacks[0].Status == probe.Fail:
-			weight = diagnose.Proof
-		case len(failed) > 0 && lacks[0].Facts[facts.Later] != true: // by roles alone
-			weight = diagnose.Strong
-		}
-		namespace, name, _ := strings.Cut(lacks[0].Facts.Str(facts.Account), ":")
-		return []diagnose.Case{{
-			Says: "CoreDNS may not read what it serves: " + lacks[0].Saw,
-			Args: map[string]diagnose.Arg{"account": diagnose.CheckedArg(namespace+":"+name, diagnose.IsName(namespace) &&
-				diagnose.IsName(name), "NAMESPACE:NAME")},
-			For:    append(diagnose.Clues(weight, lacks), diagnose.Shows(failed)...),
-			Covers: append(diagnose.Covers(facts.CheckDNSService), evidence.NamesFail...),
-		}}
-	},
+func dnsForbidden(f diagnose.Findings) []diagnose.Case {
+	lacks := diagnose.Keep(f.Bad(facts.CheckDNSService),
+		func(r diagnose.Finding) bool { return len(diagnose.ListOf(r, facts.Lacks)) > 0 })
+	if len(lacks) == 0 {
+		return nil
+	}
+	failed := diagnose.Keep(f.Failed(dns.DNSCluster.ID), func(r diagnose.Finding) bool {
+		role := r.Facts.Str(probe.FactRole)
+		return (role == probe.RoleService || role == probe.RoleEndpoint) && !unknownName(r)
+	})
+	weight := diagnose.Hint
+	switch {
+	case lacks[0].Status == probe.Fail:
+		weight = diagnose.Proof
+	case len(failed) > 0 && lacks[0].Facts[facts.Later] != true: // by roles alone
+		weight = diagnose.Strong
+	}
+	namespace, name, _ := strings.Cut(lacks[0].Facts.Str(facts.Account), ":")
+	return []diagnose.Case{{
+		Says: "CoreDNS may not read what it serves: " + lacks[0].Saw,
+		Args: map[string]diagnose.Arg{"account": diagnose.CheckedArg(namespace+":"+name, diagnose.IsName(namespace) &&
+			diagnose.IsName(name), "NAMESPACE:NAME")},
+		For:    append(diagnose.Clues(weight, lacks), diagnose.Shows(failed)...),
+		Covers: append(diagnose.Covers(facts.CheckDNSService), evidence.NamesFail...),
+	}}
 }

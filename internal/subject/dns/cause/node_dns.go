@@ -8,7 +8,6 @@ import (
 	"github.com/calico-probe/calico-probe/internal/diagnose"
 	"github.com/calico-probe/calico-probe/internal/subject/dns"
 	"github.com/calico-probe/calico-probe/internal/subject/evidence"
-	"github.com/calico-probe/calico-probe/internal/subject/link"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
@@ -31,46 +30,30 @@ func nodesServers(all []diagnose.Finding) (silent, answering []diagnose.Finding)
 }
 
 // nodeDNSDown is a node whose own programs resolve no name.
-var nodeDNSDown = &diagnose.Rule{
-	ID: "node-dns-down", Layer: diagnose.LayerKernel, Title: "the node's DNS servers do not answer, so it resolves no names",
-	Doc: `The kubelet, the container runtime and everything with the host's network resolve names by the resolv.conf of the node, not by the cluster's DNS; CoreDNS forwards outside names to the same servers. Where none of them answers (a server that is gone, a DHCP or cloud-init that wrote others, a dead local resolver on 127.0.0.53, a firewall), images cannot be pulled ("lookup registry-1.docker.io on 10.0.0.2:53: i/o timeout"), while pods whose image is there start and the cluster's names resolve.
-Told from a registry that is out of reach by the look-up, which fails before a connection; from a cluster that is cut off on purpose by pods that wait for it.`,
-	Fix: probe.Fix{
-		Says: "Make one of the name servers answer, or name others.",
-		Manifest: []string{"ssh {node} 'cat /etc/resolv.conf; ls -l /etc/resolv.conf; resolvectl status 2>/dev/null | head -20'",
-			"ssh {node} 'systemctl is-active systemd-resolved dnsmasq unbound NetworkManager'",
-			"ssh {node} sudo grep -n resolvConf /var/lib/kubelet/config.yaml"},
-		OnlyIf: []probe.Conditional{{If: "the node's resolv.conf names other servers now",
-			Manifest: []string{"kubectl -n kube-system rollout restart deploy/coredns  # it keeps those that it was started with"}}},
-		Radius: "reading changes nothing; other name servers hold for new look-ups at once, for pods when they are made anew",
-	},
-	RuledOut: []string{dns.DNSCluster.ID, link.NodeUplink.ID},
-	Explains: []string{"registry-refuses", "calico-image", "probe-image", "dns-no-upstream"},
-	Match: func(f diagnose.Findings) []diagnose.Case {
-		silent, answering := nodesServers(f.Of(dns.DNSExternal.ID))
-		waiting := f.Where(func(r diagnose.Finding) bool { return r.Facts.Str(facts.NoNames) != "" })
-		_, elsewhere := nodesServers(f.Elsewhere(dns.DNSExternal.ID))
-		if len(waiting) == 0 { // nothing is known to wait for a name
-			return nil
-		}
-		named := diagnose.Keep(silent, func(r diagnose.Finding) bool {
-			return strings.HasSuffix(r.Target, " "+waiting[0].Facts.Str(facts.NoNames)) && serverOf(r).IsLoopback()
-		})
-		if len(named) > 0 { // a resolver of the node's own, the only one that its programs ask
-			silent = named
-		} else if len(answering) > 0 {
-			return nil
-		}
-		c := diagnose.Case{For: slices.Concat(diagnose.Suggests(silent), diagnose.Hints(waiting)),
-			Covers: diagnose.Covers(dns.DNSExternal.ID)}
-		if len(silent) > 0 {
-			c.Says = fmt.Sprintf("{node} resolves no name: none of its own name servers answers (%s: %s)", silent[0].Target, silent[0].Saw)
-		} else {
-			c.Says = fmt.Sprintf("{node} resolves no name: %s does not answer it, as the kubelet says of an image", waiting[0].Facts.Str(facts.NoNames))
-		}
-		if len(elsewhere) > 0 {
-			c.For = append(c.For, diagnose.Shows(elsewhere[:1])...)
-		}
-		return []diagnose.Case{c}
-	},
+func nodeDNSDown(f diagnose.Findings) []diagnose.Case {
+	silent, answering := nodesServers(f.Of(dns.DNSExternal.ID))
+	waiting := f.Where(func(r diagnose.Finding) bool { return r.Facts.Str(facts.NoNames) != "" })
+	_, elsewhere := nodesServers(f.Elsewhere(dns.DNSExternal.ID))
+	if len(waiting) == 0 { // nothing is known to wait for a name
+		return nil
+	}
+	named := diagnose.Keep(silent, func(r diagnose.Finding) bool {
+		return strings.HasSuffix(r.Target, " "+waiting[0].Facts.Str(facts.NoNames)) && serverOf(r).IsLoopback()
+	})
+	if len(named) > 0 { // a resolver of the node's own, the only one that its programs ask
+		silent = named
+	} else if len(answering) > 0 {
+		return nil
+	}
+	c := diagnose.Case{For: slices.Concat(diagnose.Suggests(silent), diagnose.Hints(waiting)),
+		Covers: diagnose.Covers(dns.DNSExternal.ID)}
+	if len(silent) > 0 {
+		c.Says = fmt.Sprintf("{node} resolves no name: none of its own name servers answers (%s: %s)", silent[0].Target, silent[0].Saw)
+	} else {
+		c.Says = fmt.Sprintf("{node} resolves no name: %s does not answer it, as the kubelet says of an image", waiting[0].Facts.Str(facts.NoNames))
+	}
+	if len(elsewhere) > 0 {
+		c.For = append(c.For, diagnose.Shows(elsewhere[:1])...)
+	}
+	return []diagnose.Case{c}
 }

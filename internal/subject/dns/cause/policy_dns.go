@@ -8,34 +8,21 @@ import (
 	"github.com/calico-probe/calico-probe/internal/diagnose"
 	"github.com/calico-probe/calico-probe/internal/subject/dns"
 	"github.com/calico-probe/calico-probe/internal/subject/evidence"
-	"github.com/calico-probe/calico-probe/internal/subject/service"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
 // policyWithoutDNS is a policy that lets pods out to others and not to the cluster's DNS.
-var policyWithoutDNS = &diagnose.Rule{
-	ID: "policy-without-dns", Layer: diagnose.LayerPaths, Title: "a network policy blocks pods' DNS queries (egress)",
-	Doc: `From the first policy with egress on, a pod sends only what some policy allows, and asking for names has to be allowed too, by UDP: a rule with port 53 and no protocol is about TCP. Such pods wait for names and say that a database or a service cannot be reached; every other pod on the node, and the node itself, resolves the same names (projectcalico/calico#2199, kubernetes/website#38267).
-Told from a DNS that is down by its answers elsewhere, which are good. The policies are gone through in Calico's order. A policy of Calico's may also deny the DNS by a rule of its own: a feed of bad networks that has 10.0.0.0/8, or "deny private networks, allow the rest". And a rule that was written for the DNS may miss it: port 53 without UDP, or a namespace by a label that it does not have. Both are certain from the policies, with network sets and labels of namespaces worked out. Where pods are only let out to others, or to nothing, it may be meant, for pods that need no names, and is low unless one of them was entered and got no answer.`,
-	Fix: probe.Fix{
-		Says:     "Let those pods out to the DNS: by a rule in that policy, or by a policy of its own that selects all pods of the namespace.",
-		Manifest: listPolicies,
-		OnlyIf:   allowDNS("/spec/egress/-", dnsRule),
-		Radius:   withDNSRule,
-	},
-	RuledOut: []string{dns.DNSCluster.ID, facts.CheckDNSService},
-	Match: func(f diagnose.Findings) []diagnose.Case {
-		var out []diagnose.Case
-		for _, r := range f.Of(facts.CheckDNSPolicies) {
-			pods := diagnose.ListOf(r, facts.NamedPods)
-			if r.Facts.Str(facts.Policy) == "" || len(pods) == 0 || r.Facts[facts.DNSClosed] == true {
-				continue
-			}
-			out = append(out, keptFromDNS(f, r, pods))
+func policyWithoutDNS(f diagnose.Findings) []diagnose.Case {
+	var out []diagnose.Case
+	for _, r := range f.Of(facts.CheckDNSPolicies) {
+		pods := diagnose.ListOf(r, facts.NamedPods)
+		if r.Facts.Str(facts.Policy) == "" || len(pods) == 0 || r.Facts[facts.DNSClosed] == true {
+			continue
 		}
-		return out
-	},
+		out = append(out, keptFromDNS(f, r, pods))
+	}
+	return out
 }
 
 // keptFromDNS is the case of a policy that keeps some pods from the DNS. Where a rule of it denies the DNS, or was
@@ -131,41 +118,25 @@ var deniedDNSFix = &probe.Fix{
 }
 
 // dnsClosed is a policy that keeps everybody from the cluster's DNS.
-var dnsClosed = &diagnose.Rule{
-	ID: "dns-closed-by-policy", Layer: diagnose.LayerPaths,
-	Title: "a network policy blocks queries to the cluster DNS (ingress)",
-	Doc: `From the first policy with ingress on, the pods of the cluster's DNS receive only what some policy allows. Questions for names are sent by UDP: a rule with port 53 and no protocol is about TCP, and a hardening guide's policy that allows TCP 53 and the metrics alone closes the DNS to every pod of the cluster. The node that runs a server of the DNS still gets answers from it, since Calico lets a node through to its own pods.
-Told from a DNS that is down by its answers over TCP or to its own node, and by the policies themselves, which are evaluated in Calico's order.`,
-	Fix: probe.Fix{
-		Says: "Let UDP and TCP of the DNS port in: by a rule in that policy, or by a policy of its own that selects the pods of the DNS.",
-		Manifest: []string{"kubectl get networkpolicies.networking.k8s.io -n {namespace} -o yaml",
-			"kubectl get networkpolicies.crd.projectcalico.org,globalnetworkpolicies.crd.projectcalico.org -A"},
-		OnlyIf: []probe.Conditional{{If: "the policy is a NetworkPolicy of Kubernetes', and the cluster's pods are to resolve names",
-			Manifest: []string{`kubectl -n {namespace} patch networkpolicies.networking.k8s.io {policy} --type json -p '[{"op":"add","path":"/spec/ingress/-","value":{"ports":[{"protocol":"UDP","port":{port}},{"protocol":"TCP","port":{port}}]}}]'`}}},
-		Radius: "reading changes nothing; with the rule every pod and node may send questions to the pods that this policy selects",
-	},
-	RuledOut: []string{facts.CheckDNSService, service.KubeProxyHealth.ID},
-	Explains: []string{"policy-forbids", "dns-down", "policy-without-dns"},
-	Match: func(f diagnose.Findings) []diagnose.Case {
-		for _, r := range f.With(facts.CheckDNSPolicies, facts.DNSClosed, true) {
-			policy := r.Facts.Str(facts.Policy)
-			namespace, name, _ := strings.Cut(strings.TrimPrefix(policy, "NetworkPolicy "), "/")
-			port, _ := r.Facts.Num(facts.DNSPort)
-			says := "%s selects the pods of the cluster's DNS and no policy lets UDP %.0f in to them, so pods resolve no names"
-			if pods := diagnose.ListOf(r, facts.NamedPods); len(pods) > 0 {
-				says = "%s selects the cluster's DNS pods and blocks UDP %.0f from the pods on {node} that query them"
-			}
-			return []diagnose.Case{{
-				About: policy,
-				Says:  fmt.Sprintf(says, policy, port),
-				Args: map[string]diagnose.Arg{"namespace": diagnose.CheckedArg(namespace, diagnose.IsName(namespace), "NAMESPACE"),
-					"policy": diagnose.CheckedArg(name, diagnose.IsName(name), "POLICY"), "port": diagnose.NumberArg(port)},
-				For:    append(diagnose.Proves([]diagnose.Finding{r}), diagnose.Shows(f.Bad(dns.DNSCluster.ID))...),
-				Covers: diagnose.Covers(facts.CheckDNSPolicies, dns.DNSCluster.ID, dns.DNSExternal.ID),
-			}}
+func dnsClosed(f diagnose.Findings) []diagnose.Case {
+	for _, r := range f.With(facts.CheckDNSPolicies, facts.DNSClosed, true) {
+		policy := r.Facts.Str(facts.Policy)
+		namespace, name, _ := strings.Cut(strings.TrimPrefix(policy, "NetworkPolicy "), "/")
+		port, _ := r.Facts.Num(facts.DNSPort)
+		says := "%s selects the pods of the cluster's DNS and no policy lets UDP %.0f in to them, so pods resolve no names"
+		if pods := diagnose.ListOf(r, facts.NamedPods); len(pods) > 0 {
+			says = "%s selects the cluster's DNS pods and blocks UDP %.0f from the pods on {node} that query them"
 		}
-		return nil
-	},
+		return []diagnose.Case{{
+			About: policy,
+			Says:  fmt.Sprintf(says, policy, port),
+			Args: map[string]diagnose.Arg{"namespace": diagnose.CheckedArg(namespace, diagnose.IsName(namespace), "NAMESPACE"),
+				"policy": diagnose.CheckedArg(name, diagnose.IsName(name), "POLICY"), "port": diagnose.NumberArg(port)},
+			For:    append(diagnose.Proves([]diagnose.Finding{r}), diagnose.Shows(f.Bad(dns.DNSCluster.ID))...),
+			Covers: diagnose.Covers(facts.CheckDNSPolicies, dns.DNSCluster.ID, dns.DNSExternal.ID),
+		}}
+	}
+	return nil
 }
 
 // unresolvedIn are the questions for names that were lost in one of some pods, while the node itself got an answer from

@@ -2,10 +2,34 @@
 // client alone links it.
 package cause
 
-import "github.com/calico-probe/calico-probe/internal/diagnose"
+import (
+	"embed"
+	"sync"
 
-// Rules are the causes of this subject.
-var Rules = []*diagnose.Rule{
-	nodeDNSDown, dnsForbidden, dnsUnserved, clusterDNSWrong, clusterDomainWrong, dnsZoneShadowed, dnsDown,
-	dnsNoUpstream, dnsClosed, policyWithoutDNS,
+	"github.com/calico-probe/calico-probe/internal/causefile"
+	"github.com/calico-probe/calico-probe/internal/diagnose"
+	"github.com/calico-probe/calico-probe/internal/subject/evidence"
+)
+
+//go:embed *.md
+var files embed.FS
+
+// Rules returns the causes of this subject: a Markdown file each, and a match in Go where data does not suffice.
+var Rules = sync.OnceValue(func() []*diagnose.Rule { return causefile.Must(files, evidence.Shared().With(own), matches) })
+
+// own is what several causes of this subject name in their files.
+var own = causefile.Shared{}
+
+// matches are those in Go, by the ID of their cause.
+var matches = map[string]causefile.Match{
+	"cluster-dns-wrong":    clusterDNSWrong,
+	"cluster-domain-wrong": clusterDomainWrong,
+	"coredns-forbidden":    dnsForbidden,
+	"dns-closed-by-policy": dnsClosed,
+	"dns-down":             dnsDown,
+	"dns-no-upstream":      dnsNoUpstream,
+	"dns-unserved":         dnsUnserved,
+	"dns-zone-shadowed":    dnsZoneShadowed,
+	"node-dns-down":        nodeDNSDown,
+	"policy-without-dns":   policyWithoutDNS,
 }

@@ -2,11 +2,39 @@
 // the findings of a run, and its fix. The client alone links it.
 package cause
 
-import "github.com/calico-probe/calico-probe/internal/diagnose"
+import (
+	"embed"
+	"sync"
 
-// Rules are the causes of this subject.
-var Rules = []*diagnose.Rule{
-	kernelLacks, tablesUnreadable, bpfRefused, typhaCertificate, typhaStale, cniTokenUnrenewed, loopbackDropped,
-	localhostForeign, localhostMissing, felixElsewhere, felixHealthOff, felixWaits, felixDataplaneLate, felixStuck,
-	felixDown,
+	"github.com/calico-probe/calico-probe/internal/causefile"
+	"github.com/calico-probe/calico-probe/internal/diagnose"
+	"github.com/calico-probe/calico-probe/internal/subject/evidence"
+)
+
+//go:embed *.md
+var files embed.FS
+
+// Rules returns the causes of this subject: a Markdown file each, and a match in Go where data does not suffice.
+var Rules = sync.OnceValue(func() []*diagnose.Rule { return causefile.Must(files, evidence.Shared().With(own), matches) })
+
+// own is what several causes of this subject name in their files.
+var own = causefile.Shared{}
+
+// matches are those in Go, by the ID of their cause.
+var matches = map[string]causefile.Match{
+	"bpf-refused":          bpfRefused,
+	"cni-token-unrenewed":  cniTokenUnrenewed,
+	"felix-dataplane-late": felixDataplaneLate,
+	"felix-down":           felixDown,
+	"felix-elsewhere":      felixElsewhere,
+	"felix-health-off":     felixHealthOff,
+	"felix-stuck":          felixStuck,
+	"felix-waits":          felixWaits,
+	"kernel-lacks":         kernelLacks,
+	"localhost-foreign":    localhostForeign,
+	"localhost-missing":    localhostMissing,
+	"loopback-dropped":     loopbackDropped,
+	"tables-unreadable":    tablesUnreadable,
+	"typha-certificate":    typhaCertificate,
+	"typha-stale":          typhaStale,
 }

@@ -10,8 +10,6 @@ import (
 	"github.com/calico-probe/calico-probe/internal/diagnose"
 	"github.com/calico-probe/calico-probe/internal/subject/evidence"
 	"github.com/calico-probe/calico-probe/internal/subject/firewall"
-	"github.com/calico-probe/calico-probe/internal/subject/link"
-	"github.com/calico-probe/calico-probe/internal/subject/route"
 	"github.com/calico-probe/calico-probe/probe"
 )
 
@@ -73,29 +71,19 @@ func wordOf(r diagnose.Finding) string {
 }
 
 // ruleDrops is projectcalico/calico#1923: "which rule dropped it?"
-var ruleDrops = &diagnose.Rule{
-	ID: "rule-drops", Layer: diagnose.LayerKernel, Title: "a firewall rule on this node drops the packets",
-	Doc: `A rule of nftables or of iptables that is no policy of Calico's drops or rejects what is sent to another node or a pod, or the answers: of a hardening script, ufw, firewalld, docker, fail2ban or an agent; or one of Calico's own that is no policy, such as for an interface that it does not know or for packets that belong to no connection (but for its check of the reverse path). The rule is named because its own counter grew by as many packets as were lost, burst by burst, and not in the pauses between (docs/drops.md).
-Told from a fault of the other node and of the network between by that counter, and from a policy by the chain.`,
-	Fix: lookAt("See who made the rule, and change it there; a rule that is only deleted comes back with what made it.",
-		"ssh {node} 'sudo nft -a list ruleset; sudo iptables-legacy-save -c; sudo ip6tables-legacy-save -c' | grep -n -w -e {chain}",
-		"ssh {node} systemctl is-active ufw firewalld nftables fail2ban docker"),
-	RuledOut: []string{link.NodeUplink.ID, route.RouteBlocks.ID},
-	Explains: evidence.LostPaths,
-	Match: func(f diagnose.Findings) []diagnose.Case {
-		died := slices.DeleteFunc(evidence.DiedAs(f, firewall.PlaceRule, firewall.PlaceCalico), evidence.AtReversePath)
-		died = append(died, diagnose.Keep(evidence.DiedAs(f, firewall.PlaceChainPolicy),
-			func(r diagnose.Finding) bool { return !inForward(r) })...)
-		var out []diagnose.Case
-		for _, of := range bySamePlace(died) {
-			says := fmt.Sprintf("packets to %s die on {node} by a firewall rule: %s", targetsOf(of), place(of))
-			c := diedCase(f, of, diagnose.Proof, says)
-			chain := of[0].Facts.Str(firewall.FactRuleChain)
-			c.Args = map[string]diagnose.Arg{"chain": diagnose.CheckedArg(chain, diagnose.IsWord(chain), "CHAIN")}
-			out = append(out, inPod(c, of, ruleOfPod))
-		}
-		return out
-	},
+func ruleDrops(f diagnose.Findings) []diagnose.Case {
+	died := slices.DeleteFunc(evidence.DiedAs(f, firewall.PlaceRule, firewall.PlaceCalico), evidence.AtReversePath)
+	died = append(died, diagnose.Keep(evidence.DiedAs(f, firewall.PlaceChainPolicy),
+		func(r diagnose.Finding) bool { return !inForward(r) })...)
+	var out []diagnose.Case
+	for _, of := range bySamePlace(died) {
+		says := fmt.Sprintf("packets to %s die on {node} by a firewall rule: %s", targetsOf(of), place(of))
+		c := diedCase(f, of, diagnose.Proof, says)
+		chain := of[0].Facts.Str(firewall.FactRuleChain)
+		c.Args = map[string]diagnose.Arg{"chain": diagnose.CheckedArg(chain, diagnose.IsWord(chain), "CHAIN")}
+		out = append(out, inPod(c, of, ruleOfPod))
+	}
+	return out
 }
 
 // countInPod shows what is dropped in a pod's own network, which commands on the node do not show.
@@ -137,34 +125,23 @@ func targetsOf(died []diagnose.Finding) string {
 }
 
 // sourceUnexpected is the kernel's check of sources.
-var sourceUnexpected = &diagnose.Rule{
-	ID: "source-unexpected", Layer: diagnose.LayerKernel,
-	Title: "a reverse-path check drops the packets: their source is routed elsewhere",
-	Doc: `With rp_filter 1 the kernel drops what comes in by an interface by which it would not send to that source. Two NICs, a VPN, a rule of policy routing or a route that was made by hand make answers come in by another interface than requests leave by: they arrive, tcpdump shows them, and no program gets them. The larger of net.ipv4.conf.all.rp_filter and of the interface's own counts. The kernel counts them (TcpExtIPReversePathFilter), and that counter grew by as many packets as were lost, burst by burst. A source that is the node's own address, as of packets that a router sends back, is dropped always. Calico has a rule of its own for the same check of what pods send (cali-PREROUTING of table raw): where that counts them, the rule is right, and a second route or a routing rule for the pod's address is wrong.
-Told from a firewall by the counter, and from a packet that never came by the same.`,
-	Fix: lookAt("See by which interface answers come in and by which they would be sent, and make the two one; or make the check loose.",
-		"ssh {node} 'ip route get {address}; ip rule; ip -br addr'",
-		"ssh {node} 'grep -H . /proc/sys/net/ipv4/conf/*/rp_filter'"),
-	RuledOut: []string{firewall.NodeFirewall.ID},
-	Explains: evidence.LostPaths,
-	Match: func(f diagnose.Findings) []diagnose.Case {
-		var out []diagnose.Case
-		for _, of := range bySamePlace(evidence.DiedAs(f, firewall.PlaceRPFilter)) {
-			says := fmt.Sprintf("the kernel of {node} drops packets to %s or their answers: %s", targetsOf(of), place(of))
-			c := diedCase(f, of, diagnose.Proof, says)
-			_, address, _ := strings.Cut(of[0].Target, " ")
-			c.Args = map[string]diagnose.Arg{"address": diagnose.AddressArg(address)}
-			out = append(out, inPod(c, of, placeOfPod))
-		}
-		for _, of := range bySamePlace(diagnose.Keep(evidence.DiedAs(f, firewall.PlaceCalico), evidence.AtReversePath)) {
-			says := fmt.Sprintf("Calico's reverse-path check on {node} drops packets from %s to %s: the kernel does not send to that source by the interface they came in by",
-				cmp.Or(of[0].From, "a pod"), targetsOf(of))
-			c := diedCase(f, of, diagnose.Strong, says) // which route or routing rule is wrong was not seen
-			c.Fix = routeOfSource
-			out = append(out, c)
-		}
-		return out
-	},
+func sourceUnexpected(f diagnose.Findings) []diagnose.Case {
+	var out []diagnose.Case
+	for _, of := range bySamePlace(evidence.DiedAs(f, firewall.PlaceRPFilter)) {
+		says := fmt.Sprintf("the kernel of {node} drops packets to %s or their answers: %s", targetsOf(of), place(of))
+		c := diedCase(f, of, diagnose.Proof, says)
+		_, address, _ := strings.Cut(of[0].Target, " ")
+		c.Args = map[string]diagnose.Arg{"address": diagnose.AddressArg(address)}
+		out = append(out, inPod(c, of, placeOfPod))
+	}
+	for _, of := range bySamePlace(diagnose.Keep(evidence.DiedAs(f, firewall.PlaceCalico), evidence.AtReversePath)) {
+		says := fmt.Sprintf("Calico's reverse-path check on {node} drops packets from %s to %s: the kernel does not send to that source by the interface they came in by",
+			cmp.Or(of[0].From, "a pod"), targetsOf(of))
+		c := diedCase(f, of, diagnose.Strong, says) // which route or routing rule is wrong was not seen
+		c.Fix = routeOfSource
+		out = append(out, c)
+	}
+	return out
 }
 
 // routeOfSource is for a source that Calico's check refuses.
@@ -180,30 +157,21 @@ var vague = []string{firewall.PlaceNeighbour, firewall.PlaceLink, firewall.Place
 	firewall.PlaceFirewall, firewall.PlaceMAC}
 
 // droppedHere is every other place.
-var droppedHere = &diagnose.Rule{
-	ID: "dropped-here", Layer: diagnose.LayerPaths, Residual: true,
-	Title: "this node drops the packets; its counters show where",
-	Doc: `The counters of this node grew by as many packets as were lost to a target, burst by burst, and not in the pauses between; or the kernel says itself what it does with them. So they die here, and not on the other node or between: in a queue or by a filter (tc), by IPsec, for want of a route or of a neighbour's MAC address, for their size, by a wrong checksum, in the queue of a socket that listens. What else is known of the place is said by causes of its own; this one is for places that none of them knows.
-docs/drops.md has each place, and what was seen of it.`,
-	Fix: lookAt("Find the setting behind the counter that is named: a tc qdisc or filter for a queue, a missing or odd route, an IPsec policy, the MTU, or the backlog of a listening socket.",
-		"ssh {node} 'ip -s link; tc -s qdisc; nstat -az | grep -i -e drop -e err -e fail'", "ssh {node} 'ip route show table all; ip xfrm policy; ss -ltn'",
-		"calico-probe shell --node {node} -c drops"),
-	Match: func(f diagnose.Findings) []diagnose.Case {
-		known := []string{"", firewall.PlacePolicy, firewall.PlaceRule, firewall.PlaceCalico, firewall.PlaceRPFilter,
-			firewall.PlaceConntrack, firewall.PlaceChainPolicy}
-		died := diagnose.Keep(f.Of(firewall.PacketDrops.ID), func(r diagnose.Finding) bool {
-			kind := r.Facts.Str(firewall.FactPlaceKind)
-			return r.Node == f.Node && diagnose.IsBad(r.Status) && !slices.Contains(known, kind) && !evidence.SourceTaken(f, r)
-		})
-		var out []diagnose.Case
-		for _, of := range bySamePlace(died) {
-			weight := diagnose.Proof
-			if slices.Contains(vague, of[0].Facts.Str(firewall.FactPlaceKind)) {
-				weight = diagnose.Hint
-			}
-			says := fmt.Sprintf("packets to %s die on {node}: %s", targetsOf(of), place(of))
-			out = append(out, inPod(diedCase(f, of, weight, says), of, placeOfPod))
+func droppedHere(f diagnose.Findings) []diagnose.Case {
+	known := []string{"", firewall.PlacePolicy, firewall.PlaceRule, firewall.PlaceCalico, firewall.PlaceRPFilter,
+		firewall.PlaceConntrack, firewall.PlaceChainPolicy}
+	died := diagnose.Keep(f.Of(firewall.PacketDrops.ID), func(r diagnose.Finding) bool {
+		kind := r.Facts.Str(firewall.FactPlaceKind)
+		return r.Node == f.Node && diagnose.IsBad(r.Status) && !slices.Contains(known, kind) && !evidence.SourceTaken(f, r)
+	})
+	var out []diagnose.Case
+	for _, of := range bySamePlace(died) {
+		weight := diagnose.Proof
+		if slices.Contains(vague, of[0].Facts.Str(firewall.FactPlaceKind)) {
+			weight = diagnose.Hint
 		}
-		return out
-	},
+		says := fmt.Sprintf("packets to %s die on {node}: %s", targetsOf(of), place(of))
+		out = append(out, inPod(diedCase(f, of, weight, says), of, placeOfPod))
+	}
+	return out
 }

@@ -6,51 +6,37 @@ import (
 	"strings"
 
 	"github.com/calico-probe/calico-probe/internal/diagnose"
-	"github.com/calico-probe/calico-probe/internal/subject/bgp"
 	"github.com/calico-probe/calico-probe/internal/subject/datastore"
 	"github.com/calico-probe/calico-probe/internal/subject/dns"
 	"github.com/calico-probe/calico-probe/internal/subject/evidence"
-	"github.com/calico-probe/calico-probe/internal/subject/felix"
 	"github.com/calico-probe/calico-probe/internal/subject/firewall"
 	"github.com/calico-probe/calico-probe/internal/subject/link"
 	"github.com/calico-probe/calico-probe/internal/subject/pod"
-	"github.com/calico-probe/calico-probe/internal/subject/route"
 	"github.com/calico-probe/calico-probe/internal/subject/service"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
 // uplinkDown is a node without a link.
-var uplinkDown = &diagnose.Rule{
-	ID: "uplink-down", Layer: diagnose.LayerKernel, Title: "the interface with the node's address has no link",
-	Doc: `It is switched off, or has no carrier: a cable, a switch port, a bond without a working member, a deleted virtual NIC. Everything that needs the network is one failure. Told from a cut further away by the link itself, and from a wrong address by no other interface having the InternalIP.`,
-	Fix: probe.Fix{
-		Says: "Bring the link up: cable, switch port, bond or virtual switch first, then the interface.",
-		Manifest: []string{"ssh {node} ip -s link show {device}   # by the console, when the network is how one gets there",
-			"ssh {node} sudo ip link set {device} up"},
-		Radius: "this node's network",
-	},
-	Explains: []string{"node-cut-off", "peer-down", "bgp-waits"},
-	Match: func(f diagnose.Findings) []diagnose.Case {
-		var out []diagnose.Case
-		for _, r := range f.Failed(link.NodeUplink.ID) {
-			if wrongAddress(f, diagnose.FamilyOf(r)) { // then this is the interface of that, a bridge without members perhaps
-				continue
-			}
-			device := r.Facts.Str(probe.FactInterface)
-			if i := slices.IndexFunc(out, func(c diagnose.Case) bool { return c.About == device }); i >= 0 { // its other family
-				out[i].For = append(out[i].For, diagnose.Clue{Finding: r})
-				continue
-			}
-			out = append(out, diagnose.Case{
-				About: device, Says: "{node} is without its link: " + r.Saw,
-				Args: map[string]diagnose.Arg{"device": diagnose.DeviceArg(device)},
-				For:  diagnose.Proves([]diagnose.Finding{r}), Covers: append(evidence.PathFollows(f, 0, ""),
-					diagnose.Covers(datastore.DatastoreLatency.ID, datastore.TyphaReach.ID)...),
-			})
+func uplinkDown(f diagnose.Findings) []diagnose.Case {
+	var out []diagnose.Case
+	for _, r := range f.Failed(link.NodeUplink.ID) {
+		if wrongAddress(f, diagnose.FamilyOf(r)) { // then this is the interface of that, a bridge without members perhaps
+			continue
 		}
-		return out
-	},
+		device := r.Facts.Str(probe.FactInterface)
+		if i := slices.IndexFunc(out, func(c diagnose.Case) bool { return c.About == device }); i >= 0 { // its other family
+			out[i].For = append(out[i].For, diagnose.Clue{Finding: r})
+			continue
+		}
+		out = append(out, diagnose.Case{
+			About: device, Says: "{node} is without its link: " + r.Saw,
+			Args: map[string]diagnose.Arg{"device": diagnose.DeviceArg(device)},
+			For:  diagnose.Proves([]diagnose.Finding{r}), Covers: append(evidence.PathFollows(f, 0, ""),
+				diagnose.Covers(datastore.DatastoreLatency.ID, datastore.TyphaReach.ID)...),
+		})
+	}
+	return out
 }
 
 // wrongAddress tells whether Calico registered an address of a family that is not the node's.
@@ -60,41 +46,17 @@ func wrongAddress(f diagnose.Findings, family int) bool {
 }
 
 // firewallTwice are Calico's rules in two firewalls.
-var firewallTwice = &diagnose.Rule{
-	ID: "firewall-twice", Layer: diagnose.LayerPaths, Title: "Calico's rules are in both iptables backends, and both apply",
-	Doc: `A packet has to get through legacy iptables, iptables on nftables, and nftables itself, one after the other. After a change of Felix's backend, of the system's iptables or of Calico the old rules stayed: they know none of the pods made since, and drop them, while old pods work. Felix cleans up after itself from v3.31 only, when it is switched to its own nftables tables and back.`,
-	Fix: probe.Fix{
-		Says:     "Drain and reboot the node, which leaves only what Felix writes now; set iptablesBackend so that it stays in one place.",
-		Manifest: []string{"ssh {node} 'sudo iptables-legacy-save | grep -c cali; sudo iptables-nft-save | grep -c cali; sudo nft list tables'  # which has them"},
-		OnlyIf: []probe.Conditional{
-			{If: "its pods can be spared, and what they have in emptyDir volumes",
-				Manifest: []string{"kubectl drain {node} --ignore-daemonsets --delete-emptydir-data"}},
-			{If: "it is drained", Manifest: []string{"ssh {node} sudo systemctl reboot"}},
-			{If: "it is up again", Manifest: []string{"kubectl uncordon {node}"}},
-		},
-		Radius: "this node: its pods move to others, and emptyDir volumes are lost",
-	},
-	RuledOut: []string{bgp.BGPSession.ID, route.RouteBlocks.ID, link.NodePing.ID},
-	Explains: []string{"peer-pods", "tunnel-filtered"},
-	Match: func(f diagnose.Findings) []diagnose.Case {
-		return walled(f, func(r diagnose.Finding) bool { return len(diagnose.ListOf(r, firewall.FactInUse)) > 1 },
-			func(r diagnose.Finding) string {
-				return "forwarded packets on {node} pass Calico's rules in " + strings.Join(diagnose.ListOf(r, firewall.FactInUse),
-					" and in ") + ", of which one set is left over"
-			})
-	},
+func firewallTwice(f diagnose.Findings) []diagnose.Case {
+	return walled(f, func(r diagnose.Finding) bool { return len(diagnose.ListOf(r, firewall.FactInUse)) > 1 },
+		func(r diagnose.Finding) string {
+			return "forwarded packets on {node} pass Calico's rules in " + strings.Join(diagnose.ListOf(r, firewall.FactInUse),
+				" and in ") + ", of which one set is left over"
+		})
 }
 
 // firewallUnhooked are rules of Calico's that nothing leads to, or none at all.
-var firewallUnhooked = &diagnose.Rule{
-	ID: "firewall-unhooked", Layer: diagnose.LayerPaths, Title: "Calico's firewall rules are not in effect",
-	Doc: `Its chains are there and no rule of FORWARD leads to them, or they are gone altogether: something flushed the tables (firewalld's reload, an 'iptables -F', a script at boot) and Felix has not put them back, for it looks again every 180 s (every 90 s before v3.27), or does not run. Policy does not hold and addresses are not masqueraded, so pods reach too much, or nothing outside.`,
-	Fix: evidence.StartAnew, Wants: []string{felix.FelixLive.ID},
-	RuledOut: []string{bgp.BGPSession.ID, route.RouteBlocks.ID},
-	Explains: []string{"peer-pods", "tunnel-filtered"},
-	Match: func(f diagnose.Findings) []diagnose.Case {
-		return walled(f, unhooked, func(r diagnose.Finding) string { return "on {node} " + r.Saw })
-	},
+func firewallUnhooked(f diagnose.Findings) []diagnose.Case {
+	return walled(f, unhooked, func(r diagnose.Finding) string { return "on {node} " + r.Saw })
 }
 
 func walled(f diagnose.Findings, fits func(diagnose.Finding) bool, says func(diagnose.Finding) string) []diagnose.Case {
@@ -113,64 +75,57 @@ func walled(f diagnose.Findings, fits func(diagnose.Finding) bool, says func(dia
 }
 
 // firewallForwardDrop is a policy of FORWARD that drops.
-var firewallForwardDrop = &diagnose.Rule{
-	ID: "firewall-forward-drop", Layer: diagnose.LayerPaths, Title: "the FORWARD chain's policy drops pod traffic",
-	Doc:      `A chain of FORWARD drops what no rule of it accepts, in a firewall where Calico's accept does not count: docker sets it in iptables, firewalld and hand-made rules in nftables. The node's own packets are not forwarded and reach every pod; packets of pods do not leave. That difference tells it from missing routes, dead tunnels and dead peers, by which the node is cut off too, and a policy of Kubernetes' from it by name. A packet has to pass both legacy iptables and nftables, and rules beside the policy may let pods through: without pods that do not get out it is a guess.`,
-	Fix:      letForward(nil, 4),
-	RuledOut: []string{link.NodeSysctl.ID, bgp.BGPSession.ID, route.RouteBlocks.ID, link.NodePing.ID},
-	Explains: []string{"peer-pods", "tunnel-filtered"},
-	Match: func(f diagnose.Findings) []diagnose.Case {
-		var out []diagnose.Case
-		for _, r := range f.Of(firewall.NodeFirewall.ID) {
-			drops := diagnose.ListOf(r, firewall.FactDrops)
-			family := diagnose.FamilyOf(r)
-			var held, lost []diagnose.Finding // by what pods are not reached, and the node itself reaches, and others
-			for _, check := range []string{pod.PodPing.ID, pod.PodTCP.ID} {
-				for _, from := range diagnose.Keep(f.Failed(check), func(p diagnose.Finding) bool {
-					return p.From != "" &&
-						diagnose.FamilyOf(p) == family
-				}) {
-					if own, ok := diagnose.Answer(f, check, from.Target); ok && own.Status == probe.OK {
-						held = append(held, from)
-					} else if !ok {
-						lost = append(lost, from)
-					}
+func firewallForwardDrop(f diagnose.Findings) []diagnose.Case {
+	var out []diagnose.Case
+	for _, r := range f.Of(firewall.NodeFirewall.ID) {
+		drops := diagnose.ListOf(r, firewall.FactDrops)
+		family := diagnose.FamilyOf(r)
+		var held, lost []diagnose.Finding // by what pods are not reached, and the node itself reaches, and others
+		for _, check := range []string{pod.PodPing.ID, pod.PodTCP.ID} {
+			for _, from := range diagnose.Keep(f.Failed(check), func(p diagnose.Finding) bool {
+				return p.From != "" &&
+					diagnose.FamilyOf(p) == family
+			}) {
+				if own, ok := diagnose.Answer(f, check, from.Target); ok && own.Status == probe.OK {
+					held = append(held, from)
+				} else if !ok {
+					lost = append(lost, from)
 				}
 			}
-			died := diagnose.Keep(evidence.DiedAs(f, firewall.PlaceChainPolicy), func(d diagnose.Finding) bool {
-				return inForward(d) && diagnose.FamilyOf(d) == family
-			})
-			if len(drops) == 0 || len(held)+len(died) == 0 && !diagnose.IsBad(r.Status) {
-				continue
-			}
-			c := diagnose.Case{
-				// the node's rules, and what a pod feels of them
-				About: diagnose.FamilyName(family), Family: family, For: append(diagnose.Suggests([]diagnose.Finding{r}),
-					diagnose.Hints(held)...),
-				Says: fmt.Sprintf("on {node} the policy of chain %s drops packets of pods: the node itself reaches other pods, and its pods do not",
-					strings.Join(drops, ", ")),
-			}
-			fix := letForward(drops, family)
-			c.Fix = &fix
-			if len(died) > 0 { // its own counter says so
-				c.For = append(diagnose.Proves(died), c.For...)
-				c.Says = fmt.Sprintf("on {node} packets of pods die by the policy of a chain: %s", place(died))
-			} else if len(held) == 0 { // rules beside the policy may let pods through
-				c.For = append(diagnose.Hints([]diagnose.Finding{r}), diagnose.Hints(lost)...)
-				c.Says = fmt.Sprintf("on {node} the policy of chain %s drops what no rule there accepts, and so perhaps what pods of the node send", strings.Join(drops, ", "))
-			}
-			for _, check := range evidence.PathChecks {
-				for _, one := range f.Bad(check) {
-					felt := one.From != "" || check == firewall.PacketDrops.ID || check == service.ServiceNodePort.ID
-					if felt && diagnose.FamilyOf(one) == family && len(held)+len(lost)+len(died) > 0 {
-						c.Covers = append(c.Covers, diagnose.Cover{Check: check, About: one.Target})
-					}
-				}
-			}
-			out = append(out, c)
 		}
-		return out
-	},
+		died := diagnose.Keep(evidence.DiedAs(f, firewall.PlaceChainPolicy), func(d diagnose.Finding) bool {
+			return inForward(d) && diagnose.FamilyOf(d) == family
+		})
+		if len(drops) == 0 || len(held)+len(died) == 0 && !diagnose.IsBad(r.Status) {
+			continue
+		}
+		c := diagnose.Case{
+			// the node's rules, and what a pod feels of them
+			About: diagnose.FamilyName(family), Family: family, For: append(diagnose.Suggests([]diagnose.Finding{r}),
+				diagnose.Hints(held)...),
+			Says: fmt.Sprintf("on {node} the policy of chain %s drops packets of pods: the node itself reaches other pods, and its pods do not",
+				strings.Join(drops, ", ")),
+		}
+		fix := letForward(drops, family)
+		c.Fix = &fix
+		if len(died) > 0 { // its own counter says so
+			c.For = append(diagnose.Proves(died), c.For...)
+			c.Says = fmt.Sprintf("on {node} packets of pods die by the policy of a chain: %s", place(died))
+		} else if len(held) == 0 { // rules beside the policy may let pods through
+			c.For = append(diagnose.Hints([]diagnose.Finding{r}), diagnose.Hints(lost)...)
+			c.Says = fmt.Sprintf("on {node} the policy of chain %s drops what no rule there accepts, and so perhaps what pods of the node send", strings.Join(drops, ", "))
+		}
+		for _, check := range evidence.PathChecks {
+			for _, one := range f.Bad(check) {
+				felt := one.From != "" || check == firewall.PacketDrops.ID || check == service.ServiceNodePort.ID
+				if felt && diagnose.FamilyOf(one) == family && len(held)+len(lost)+len(died) > 0 {
+					c.Covers = append(c.Covers, diagnose.Cover{Check: check, About: one.Target})
+				}
+			}
+		}
+		out = append(out, c)
+	}
+	return out
 }
 
 // letForward is the fix for chains that drop what is forwarded, each as node-firewall names it: where that is
@@ -206,50 +161,40 @@ func letForward(drops []string, family int) probe.Fix {
 }
 
 // policyForbids is a network policy that may do what it is for.
-var policyForbids = &diagnose.Rule{
-	ID: "policy-forbids", Layer: diagnose.LayerPaths, Title: "a network policy denies, or may deny, the tested traffic",
-	Doc: `Pods that a policy holds for are not reached, and all others are: then it is most likely the policy's work and no fault at all. Where one surely denies every packet of a direction, for every protocol and from any sender, it is said so: of policies of Kubernetes and Calico in the order of tiers and of policies, the first rule that a packet meets decides, and a tier whose policies select the pod denies what is left. Rules with conditions are not worked out; nor are AdminNetworkPolicies, ClusterNetworkPolicies and HostEndpoints: where one of the first two is there, nothing is called sure.`,
-	Fix: probe.Fix{
-		Says: "If the policy is meant to forbid this, nothing is wrong. If it is not, add a rule to it that allows this traffic, or correct its selector.",
-		Manifest: []string{"kubectl get networkpolicies -A",
-			"kubectl get networkpolicies.crd.projectcalico.org,globalnetworkpolicies.crd.projectcalico.org -A"},
-		Radius: "reading changes nothing; a changed policy holds for every pod that it selects, at once",
-	},
-	Match: func(f diagnose.Findings) []diagnose.Case {
-		forbidden := func(r diagnose.Finding) bool {
-			policy := r.Facts.Str(probe.FactPolicy)
-			return policy != "" && !shutsHost(f, policy)
-		}
-		var held, denied []diagnose.Finding
-		covers := diagnose.Covers(pod.PodPing.ID, pod.PodTCP.ID)
-		for _, check := range []string{pod.PodPing.ID, pod.PodTCP.ID, dns.DNSCluster.ID,
-			service.ServiceClusterIP.ID} {
-			held = append(held, diagnose.Keep(f.Bad(check), forbidden)...)
-		}
-		denied = diagnose.Keep(held, func(r diagnose.Finding) bool { return r.Facts.Str(probe.FactDenied) != "" })
-		if len(denied) > 0 {
-			r := denied[0]
-			for _, one := range f.Where(func(r diagnose.Finding) bool { return diagnose.IsBad(r.Status) && forbidden(r) }) {
-				covers = append(covers, diagnose.Cover{Check: one.Check, About: one.Target})
-			}
-			return []diagnose.Case{{
-				Says: fmt.Sprintf("%s denies all %s of pods that do not answer", r.Facts.Str(probe.FactPolicy),
-					r.Facts.Str(probe.FactDenied)),
-				For: diagnose.Proves(denied), Covers: append(covers, diagnose.Covers(dns.DNSExternal.ID)...),
-			}}
-		}
-		if died := notAtHost(f, evidence.DiedAs(f, firewall.PlacePolicy)); len(died) > 0 {
-			return countedPolicies(f, died)
-		}
-		if len(held) == 0 || len(f.Failed(pod.PodPing.ID)) > 0 {
-			return nil
+func policyForbids(f diagnose.Findings) []diagnose.Case {
+	forbidden := func(r diagnose.Finding) bool {
+		policy := r.Facts.Str(probe.FactPolicy)
+		return policy != "" && !shutsHost(f, policy)
+	}
+	var held, denied []diagnose.Finding
+	covers := diagnose.Covers(pod.PodPing.ID, pod.PodTCP.ID)
+	for _, check := range []string{pod.PodPing.ID, pod.PodTCP.ID, dns.DNSCluster.ID,
+		service.ServiceClusterIP.ID} {
+		held = append(held, diagnose.Keep(f.Bad(check), forbidden)...)
+	}
+	denied = diagnose.Keep(held, func(r diagnose.Finding) bool { return r.Facts.Str(probe.FactDenied) != "" })
+	if len(denied) > 0 {
+		r := denied[0]
+		for _, one := range f.Where(func(r diagnose.Finding) bool { return diagnose.IsBad(r.Status) && forbidden(r) }) {
+			covers = append(covers, diagnose.Cover{Check: one.Check, About: one.Target})
 		}
 		return []diagnose.Case{{
-			Says:   fmt.Sprintf("%s holds for pods that do not answer, and may be meant to", held[0].Facts.Str(probe.FactPolicy)),
-			For:    diagnose.Hints(held),
-			Covers: append(covers, evidence.NotItsOwn(f, held)...),
+			Says: fmt.Sprintf("%s denies all %s of pods that do not answer", r.Facts.Str(probe.FactPolicy),
+				r.Facts.Str(probe.FactDenied)),
+			For: diagnose.Proves(denied), Covers: append(covers, diagnose.Covers(dns.DNSExternal.ID)...),
 		}}
-	},
+	}
+	if died := notAtHost(f, evidence.DiedAs(f, firewall.PlacePolicy)); len(died) > 0 {
+		return countedPolicies(f, died)
+	}
+	if len(held) == 0 || len(f.Failed(pod.PodPing.ID)) > 0 {
+		return nil
+	}
+	return []diagnose.Case{{
+		Says:   fmt.Sprintf("%s holds for pods that do not answer, and may be meant to", held[0].Facts.Str(probe.FactPolicy)),
+		For:    diagnose.Hints(held),
+		Covers: append(covers, evidence.NotItsOwn(f, held)...),
+	}}
 }
 
 // shutsHost tells whether a policy is that of a HostEndpoint that shuts the node, of which another rule tells.

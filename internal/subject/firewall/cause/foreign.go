@@ -9,7 +9,6 @@ import (
 	"github.com/calico-probe/calico-probe/internal/subject/bgp"
 	"github.com/calico-probe/calico-probe/internal/subject/evidence"
 	"github.com/calico-probe/calico-probe/internal/subject/firewall"
-	"github.com/calico-probe/calico-probe/internal/subject/link"
 	"github.com/calico-probe/calico-probe/internal/subject/pod"
 	"github.com/calico-probe/calico-probe/internal/subject/route"
 	"github.com/calico-probe/calico-probe/internal/subject/service"
@@ -49,60 +48,38 @@ func refusedHere(f diagnose.Findings) []diagnose.Finding {
 }
 
 // firewallRejects is a rule of somebody's that refuses what pods send.
-var firewallRejects = &diagnose.Rule{
-	ID: "firewall-rejects", Layer: diagnose.LayerPaths, Title: "a foreign firewall rule on this node rejects pod traffic",
-	Doc: `firewalld, ufw or rules made by hand have a chain of their own for forwarded packets, beside Calico's: a packet has to pass both. One of its rules drops or rejects what Calico has accepted. Rejected packets come back at once, "administratively prohibited" from this node's own address, dropped ones never. The node itself, whose packets are not forwarded, reaches every pod; node ports of other nodes fail as well, for their way back leads through this node, and look like a fault of those.
-Told from a network policy, which is named where one holds; from a firewall elsewhere by the address that the rejection comes from.`,
-	Fix: probe.Fix{
-		Says: "Have that firewall accept the pods' networks, or switch it off on nodes: Calico's documentation asks for that with firewalld.",
-		Manifest: []string{
-			"ssh {node} 'sudo nft -a list ruleset | grep -n -i -e \"hook forward\" -e reject -e drop | head -40'",
-			"ssh {node} 'systemctl is-active firewalld ufw; sudo iptables -S FORWARD | head -20'",
-		},
-		OnlyIf: []probe.Conditional{
-			{If: "it is firewalld, and the hosts are to have no firewall but Calico's",
-				Manifest: []string{"ssh {node} sudo systemctl disable --now firewalld"}},
-			{If: "it is ufw", Manifest: []string{"ssh {node} sudo ufw default allow routed"}},
-		},
-		Radius: "reading changes nothing; what is switched off no longer guards this node either",
-	},
-	RuledOut: []string{link.NodeSysctl.ID, bgp.BGPSession.ID, route.RouteBlocks.ID, link.NodePing.ID},
-	Explains: []string{"peer-nodeports", "peer-pods", "tunnel-filtered", "dns-down", "dns-no-upstream",
-		"service-path-broken",
-		"firewall-forward-drop"},
-	Match: func(f diagnose.Findings) []diagnose.Case {
-		var named []diagnose.Finding
-		var chains []string
-		for _, r := range f.Of(firewall.NodeFirewall.ID) {
-			if of := diagnose.ListOf(r, firewall.FactRefuses); len(of) > 0 {
-				named = append(named, r)
-				chains = append(chains, of...)
-			}
+func firewallRejects(f diagnose.Findings) []diagnose.Case {
+	var named []diagnose.Finding
+	var chains []string
+	for _, r := range f.Of(firewall.NodeFirewall.ID) {
+		if of := diagnose.ListOf(r, firewall.FactRefuses); len(of) > 0 {
+			named = append(named, r)
+			chains = append(chains, of...)
 		}
-		slices.Sort(chains)
-		chains = slices.Compact(chains)
-		rejected := refusedHere(f)
-		if len(named) == 0 { // so the kernel itself answers where the next machine does not
-			rejected = diagnose.Keep(rejected,
-				func(r diagnose.Finding) bool { return diagnose.ReasonOf(r) != "host-unreachable" })
-		}
-		c := diagnose.Case{}
-		switch held := heldPods(f); {
-		case len(rejected) > 0:
-			c.For = append(diagnose.Suggests(rejected), diagnose.Hints(named)...)
-			c.Says = "{node} itself rejects what its pods send: " + rejected[0].Saw
-		case len(held) > 0 && len(named) > 0:
-			c.For = append(diagnose.Hints(named), diagnose.Hints(held)...)
-			c.Says = "{node} reaches pods and its own pods do not, and a rule that is not Calico's may drop what they send"
-		default:
-			return nil
-		}
-		if len(chains) > 0 {
-			c.Says += fmt.Sprintf("; %s has a rule that drops or rejects", strings.Join(chains[:min(len(chains), 3)], ", "))
-		}
-		c.Covers = forwarded(f)
-		return []diagnose.Case{c}
-	},
+	}
+	slices.Sort(chains)
+	chains = slices.Compact(chains)
+	rejected := refusedHere(f)
+	if len(named) == 0 { // so the kernel itself answers where the next machine does not
+		rejected = diagnose.Keep(rejected,
+			func(r diagnose.Finding) bool { return diagnose.ReasonOf(r) != "host-unreachable" })
+	}
+	c := diagnose.Case{}
+	switch held := heldPods(f); {
+	case len(rejected) > 0:
+		c.For = append(diagnose.Suggests(rejected), diagnose.Hints(named)...)
+		c.Says = "{node} itself rejects what its pods send: " + rejected[0].Saw
+	case len(held) > 0 && len(named) > 0:
+		c.For = append(diagnose.Hints(named), diagnose.Hints(held)...)
+		c.Says = "{node} reaches pods and its own pods do not, and a rule that is not Calico's may drop what they send"
+	default:
+		return nil
+	}
+	if len(chains) > 0 {
+		c.Says += fmt.Sprintf("; %s has a rule that drops or rejects", strings.Join(chains[:min(len(chains), 3)], ", "))
+	}
+	c.Covers = forwarded(f)
+	return []diagnose.Case{c}
 }
 
 // heldPods are questions from pods that got no answer, which the node itself gets. What a policy may

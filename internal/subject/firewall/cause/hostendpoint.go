@@ -18,52 +18,35 @@ import (
 
 // hostEndpointBlocks is Calico's own policy, which keeps others from the node itself. It acts before what
 // anything on the node listens at, so it lies in the layer of the kernel.
-var hostEndpointBlocks = &diagnose.Rule{
-	ID: "hostendpoint-blocks", Layer: diagnose.LayerKernel, Title: "a HostEndpoint blocks the node's own ports",
-	Doc: `With a HostEndpoint policies hold for the node's own interface, and what none of them allows is dropped without a word, but for Felix's failsafe ports (ssh, BGP, the API server's 6443; not the kubelet's 10250). One that is made before its policies, or whose policies no longer select it, cuts the node off at once: no ping, no logs, exec or attach, no metrics, while the node stays Ready, for its kubelet calls out and answers come back.
-Told from a firewall of somebody else's by the policies, which are gone through for these ports: no rule lets them in.`,
-	Fix: probe.Fix{
-		Says: "Write the policy that lets in what the node needs (127.0.0.0/8 too, where it is about every interface), or delete the HostEndpoint until there is one.",
-		Manifest: []string{
-			"kubectl get hostendpoints.crd.projectcalico.org {hostendpoint} -o yaml  # its labels, which policies select by",
-			"kubectl get globalnetworkpolicies.crd.projectcalico.org -o yaml",
-		},
-		OnlyIf: []probe.Conditional{{If: "nobody needs the HostEndpoint, or the node has to be reached now",
-			Manifest: []string{"kubectl delete hostendpoints.crd.projectcalico.org {hostendpoint}  # keep what the first command shows"}}},
-		Radius: "reading changes nothing; without the HostEndpoint no policy of Calico's guards that interface of this node any more",
-	},
-	RuledOut: []string{facts.CheckNodeLease, facts.CheckNodeReady},
-	Explains: shutByHostEndpoint,
-	Match: func(f diagnose.Findings) []diagnose.Case {
-		var out []diagnose.Case
-		for _, r := range f.Bad(facts.CheckHostEndpoints) {
-			name := r.Facts.Str(facts.HostEndpoint)
-			if name == "" || isolates(f, r) {
-				continue
-			}
-			silent := evidence.FromOutside(f, evidence.KubeletPort).Silent
-			lost := append(evidence.NotPlaced(f, facts.ReasonAttach), silent...)
-			weight := diagnose.Hint
-			if len(lost) > 0 && onAddress(f, r) && evidence.HasPort(r, facts.ShutPorts, evidence.KubeletPort) {
-				weight = diagnose.Strong
-			}
-			c := diagnose.Case{For: append(diagnose.Clues(weight, []diagnose.Finding{r}), diagnose.Hints(lost)...)}
-			if died := diagnose.Keep(evidence.DiedAs(f, firewall.PlacePolicy),
-				diedAtHost(r.Facts.Str(facts.OnDevice))); len(died) > 0 {
-				c = diedCase(f, died, diagnose.Proof, "")
-				c.For = append(c.For, diagnose.Suggests([]diagnose.Finding{r})...)
-			}
-			c.Says = fmt.Sprintf("HostEndpoint %s keeps others from {node}: %s", name, r.Saw)
-			switch shut := fmt.Sprint(r.Facts[facts.ShutPorts]) != "[]"; {
-			case !shut && r.Facts[facts.ShutOut] == true:
-				c.Says = fmt.Sprintf("HostEndpoint %s keeps {node} from others: %s", name, r.Saw)
-			case !shut && r.Facts[facts.ShutLoopback] == true:
-				c.Says = fmt.Sprintf("HostEndpoint %s keeps {node} from itself: %s", name, r.Saw)
-			}
-			out = append(out, atHostEndpoint(f, r, c))
+func hostEndpointBlocks(f diagnose.Findings) []diagnose.Case {
+	var out []diagnose.Case
+	for _, r := range f.Bad(facts.CheckHostEndpoints) {
+		name := r.Facts.Str(facts.HostEndpoint)
+		if name == "" || isolates(f, r) {
+			continue
 		}
-		return out
-	},
+		silent := evidence.FromOutside(f, evidence.KubeletPort).Silent
+		lost := append(evidence.NotPlaced(f, facts.ReasonAttach), silent...)
+		weight := diagnose.Hint
+		if len(lost) > 0 && onAddress(f, r) && evidence.HasPort(r, facts.ShutPorts, evidence.KubeletPort) {
+			weight = diagnose.Strong
+		}
+		c := diagnose.Case{For: append(diagnose.Clues(weight, []diagnose.Finding{r}), diagnose.Hints(lost)...)}
+		if died := diagnose.Keep(evidence.DiedAs(f, firewall.PlacePolicy),
+			diedAtHost(r.Facts.Str(facts.OnDevice))); len(died) > 0 {
+			c = diedCase(f, died, diagnose.Proof, "")
+			c.For = append(c.For, diagnose.Suggests([]diagnose.Finding{r})...)
+		}
+		c.Says = fmt.Sprintf("HostEndpoint %s keeps others from {node}: %s", name, r.Saw)
+		switch shut := fmt.Sprint(r.Facts[facts.ShutPorts]) != "[]"; {
+		case !shut && r.Facts[facts.ShutOut] == true:
+			c.Says = fmt.Sprintf("HostEndpoint %s keeps {node} from others: %s", name, r.Saw)
+		case !shut && r.Facts[facts.ShutLoopback] == true:
+			c.Says = fmt.Sprintf("HostEndpoint %s keeps {node} from itself: %s", name, r.Saw)
+		}
+		out = append(out, atHostEndpoint(f, r, c))
+	}
+	return out
 }
 
 // shutByHostEndpoint is what comes of a HostEndpoint at which nothing is let in.
@@ -71,34 +54,25 @@ var shutByHostEndpoint = []string{"kubelet-port-blocked", "node-unreachable", "k
 	"bgp-waits"}
 
 // hostEndpointIsolates is a HostEndpoint of every interface, lo among them (projectcalico/calico#4673).
-var hostEndpointIsolates = &diagnose.Rule{
-	ID: "hostendpoint-isolates", Layer: diagnose.LayerKernel,
-	Title: "a HostEndpoint for all interfaces cuts the node off, even from itself",
-	Doc: `A HostEndpoint with interfaceName "*", as calico-kube-controllers makes them for all nodes where it is told to (hostEndpoint.autoCreate), is about the loopback too. As long as no policy selects it its profile lets all through. The first policy that does, such as a GlobalNetworkPolicy without a selector that only logs, leaves nothing open but Felix's failsafe ports: no daemon of the node answers on 127.0.0.1 any more, its probes fail, and Felix and kube-proxy seem to hang.
-Told from a firewall rule on the loopback by the policies, which are gone through for these ports: no rule lets them in.`,
-	Fix: hostEndpointBlocks.Fix, RuledOut: hostEndpointBlocks.RuledOut,
-	Explains: append([]string{"loopback-dropped", "felix-stuck", "kube-proxy-stuck", "start-outlasts-budget",
-		"kubelet-dead"}, shutByHostEndpoint...),
-	Match: func(f diagnose.Findings) []diagnose.Case {
-		for _, r := range f.Bad(facts.CheckHostEndpoints) {
-			if !isolates(f, r) {
-				continue
-			}
-			silent := append(evidence.SilentAtHome(f), cutStreams(f)...)
-			keeps := "keeps {node} from itself and others from it"
-			if !evidence.HasPort(r, facts.ShutPorts, evidence.KubeletPort) {
-				keeps = "keeps {node} from itself"
-			}
-			c := diagnose.Case{For: append(diagnose.Suggests([]diagnose.Finding{r}), diagnose.Hints(silent)...),
-				Says: fmt.Sprintf("HostEndpoint %s %s: %s", r.Facts.Str(facts.HostEndpoint), keeps, r.Saw)}
-			c.Covers = slices.Concat(evidence.FelixIll, diagnose.Covers(service.KubeProxyHealth.ID, link.NodePing.ID))
-			for _, one := range silent {
-				c.Covers = append(c.Covers, diagnose.Cover{Check: one.Check, About: one.Target})
-			}
-			return []diagnose.Case{atHostEndpoint(f, r, c)}
+func hostEndpointIsolates(f diagnose.Findings) []diagnose.Case {
+	for _, r := range f.Bad(facts.CheckHostEndpoints) {
+		if !isolates(f, r) {
+			continue
 		}
-		return nil
-	},
+		silent := append(evidence.SilentAtHome(f), cutStreams(f)...)
+		keeps := "keeps {node} from itself and others from it"
+		if !evidence.HasPort(r, facts.ShutPorts, evidence.KubeletPort) {
+			keeps = "keeps {node} from itself"
+		}
+		c := diagnose.Case{For: append(diagnose.Suggests([]diagnose.Finding{r}), diagnose.Hints(silent)...),
+			Says: fmt.Sprintf("HostEndpoint %s %s: %s", r.Facts.Str(facts.HostEndpoint), keeps, r.Saw)}
+		c.Covers = slices.Concat(evidence.FelixIll, diagnose.Covers(service.KubeProxyHealth.ID, link.NodePing.ID))
+		for _, one := range silent {
+			c.Covers = append(c.Covers, diagnose.Cover{Check: one.Check, About: one.Target})
+		}
+		return []diagnose.Case{atHostEndpoint(f, r, c)}
+	}
+	return nil
 }
 
 // isolates tells whether a HostEndpoint is about the loopback, and nobody answers there, or what the container runtime

@@ -7,44 +7,27 @@ import (
 
 	"github.com/calico-probe/calico-probe/internal/diagnose"
 	"github.com/calico-probe/calico-probe/internal/subject/evidence"
-	"github.com/calico-probe/calico-probe/internal/subject/link"
 	"github.com/calico-probe/calico-probe/internal/subject/nodestate"
 	"github.com/calico-probe/calico-probe/internal/subject/nodestate/diff"
 	"github.com/calico-probe/calico-probe/internal/subject/pod"
-	"github.com/calico-probe/calico-probe/internal/subject/route"
-	"github.com/calico-probe/calico-probe/probe"
 )
 
 // peerWalled is a firewall rule of another program on the other node.
-var peerWalled = &diagnose.Rule{
-	ID: "peer-firewall", Layer: diagnose.LayerPeers, Compares: true, Residual: true,
-	Title: "a firewall rule on the other node may drop this node's traffic",
-	Doc: `What this node sends to one other node, or to its pods, is lost, and that node has a rule of nftables or iptables which drops or rejects, belongs to neither Calico nor kube-proxy, and is not on this node: of a hardening script, firewalld, an agent against floods, in any table, also netdev and raw ones that packets meet before Calico's rules. This node's own state is in order.
-It is a comparison and no proof: whether the rule sees those packets is not worked out. A rule with an address of a sender counts less, and so do several tables.
-Told from a fault of the other node's routes or pods by a run there, which has the rule's own counter.`,
-	Fix: probe.Fix{
-		Says: "Check on {other} whether the rule's counter grows while {node} connects. If it does, find what made the rule and let the cluster's nodes and pods through there.",
-		Manifest: []string{"calico-probe run --node {other}",
-			"ssh {other} 'sudo nft -a list ruleset; sudo iptables-legacy-save -c' | grep -n -w -e {table}"},
-		Radius: "a probe on the other node; the others only read",
-	},
-	RuledOut: []string{route.RouteBlocks.ID, link.NodeUplink.ID},
-	Match: func(f diagnose.Findings) []diagnose.Case {
-		found := diff.Differences(f)
-		var out []diagnose.Case
-		for _, node := range f.Others() {
-			lost := evidence.LostTowards(f, node)
-			rules := slices.DeleteFunc(slices.Clone(found), func(d diff.Difference) bool {
-				return d.Other != node || d.Area != nodestate.AreaFirewall || d.In || !d.InOther ||
-					!evidence.Refusing.MatchString(d.Name)
-			})
-			if len(lost) == 0 || len(rules) == 0 {
-				continue
-			}
-			out = append(out, walledThere(f, node, rules, lost))
+func peerWalled(f diagnose.Findings) []diagnose.Case {
+	found := diff.Differences(f)
+	var out []diagnose.Case
+	for _, node := range f.Others() {
+		lost := evidence.LostTowards(f, node)
+		rules := slices.DeleteFunc(slices.Clone(found), func(d diff.Difference) bool {
+			return d.Other != node || d.Area != nodestate.AreaFirewall || d.In || !d.InOther ||
+				!evidence.Refusing.MatchString(d.Name)
+		})
+		if len(lost) == 0 || len(rules) == 0 {
+			continue
 		}
-		return out
-	},
+		out = append(out, walledThere(f, node, rules, lost))
+	}
+	return out
 }
 
 // walledThere is the case of the rules of one other node.

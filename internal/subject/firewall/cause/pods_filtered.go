@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/calico-probe/calico-probe/internal/diagnose"
-	"github.com/calico-probe/calico-probe/internal/subject/bgp"
 	"github.com/calico-probe/calico-probe/internal/subject/evidence"
 	"github.com/calico-probe/calico-probe/internal/subject/firewall"
 	"github.com/calico-probe/calico-probe/internal/subject/link"
@@ -16,63 +15,42 @@ import (
 )
 
 // podsFiltered is a network that knows the nodes' addresses and not the pods'.
-var podsFiltered = &diagnose.Rule{
-	ID: "pods-filtered", Layer: diagnose.LayerPaths, Open: true,
-	Title: "the network between the nodes drops packets with pod addresses",
-	Doc: `Without encapsulation the network between the nodes sees the addresses of pods. Clouds drop what has an address that is not the machine's (source/destination check of AWS, port security of OpenStack, IP forwarding of Azure and GCP, forged transmits of vSphere), and firewalls let only known networks pass. The nodes then answer each other's pings and BGP is established, since those have the nodes' addresses; no pod of the one is reached from the other, in either direction, and each node reaches its own.
-Told from a fault of the other node by that node's own answers: it reaches its own pods, forwards, and no firewall of it drops by policy; from a tunnel's fault, as the way has none; from routes through a router by those. Nobody listened on the wire, so it is never more than medium.`,
-	Fix: probe.Fix{
-		Says: "Let that network pass addresses of pods between the nodes (AWS: switch off the source/destination check of every node's instance), or have Calico encapsulate what crosses it.",
-		Manifest: []string{
-			"ssh {other} sudo timeout 10 tcpdump -c 5 -n -i any host {address}  # and ping {address} from {node} meanwhile: nothing arrives",
-			"kubectl get ippools.crd.projectcalico.org -o custom-columns=NAME:.metadata.name,CIDR:.spec.cidr,IPIP:.spec.ipipMode,VXLAN:.spec.vxlanMode",
-		},
-		OnlyIf: []probe.Conditional{
-			{If: "that network cannot be changed, and UDP 4789 passes it: connections of pods break for a moment, and pods' MTU shrinks by 50",
-				Manifest: []string{`kubectl patch ippools.crd.projectcalico.org POOL --type merge -p '{"spec":{"vxlanMode":"CrossSubnet","ipipMode":"Never"}}'  # Always, where all nodes are in one subnet`}},
-		},
-		Radius: "reading changes nothing; what is changed touches the way between all nodes",
-	},
-	Explains: []string{"peer-pods", "peer-nodeports", "service-path-broken"},
-	RuledOut: []string{route.RouteBlocks.ID, bgp.BGPSession.ID, link.NodePing.ID, firewall.NodeFirewall.ID,
-		link.NodeSysctl.ID},
-	Match: func(f diagnose.Findings) []diagnose.Case {
-		if !f.Fine(route.RouteBlocks.ID) || !f.Fine(route.RouteCanReach.ID) || !wellItself(f) {
-			return nil
+func podsFiltered(f diagnose.Findings) []diagnose.Case {
+	if !f.Fine(route.RouteBlocks.ID) || !f.Fine(route.RouteCanReach.ID) || !wellItself(f) {
+		return nil
+	}
+	_, lives, seen := evidence.Pinged(f)
+	var out []diagnose.Case
+	for _, node := range lives {
+		there := f.At(node)
+		if !slices.Contains(f.Others(), node) || !wellItself(there) {
+			continue
 		}
-		_, lives, seen := evidence.Pinged(f)
-		var out []diagnose.Case
-		for _, node := range lives {
-			there := f.At(node)
-			if !slices.Contains(f.Others(), node) || !wellItself(there) {
+		for _, family := range []int{4, 6} {
+			lost, answer := evidence.PodsOn(f, node, family)
+			back, backAnswer := evidence.PodsOn(there, f.Node, family)
+			if len(lost) == 0 || len(back) == 0 || len(answer)+len(backAnswer) > 0 || tunnelled(f, lost[0]) {
 				continue
 			}
-			for _, family := range []int{4, 6} {
-				lost, answer := evidence.PodsOn(f, node, family)
-				back, backAnswer := evidence.PodsOn(there, f.Node, family)
-				if len(lost) == 0 || len(back) == 0 || len(answer)+len(backAnswer) > 0 || tunnelled(f, lost[0]) {
-					continue
-				}
-				pings := diagnose.Keep(seen[node], func(r diagnose.Finding) bool {
-					return diagnose.FamilyOf(r) == family &&
-						evidence.Arrived(r)
-				})
-				if len(pings) == 0 {
-					continue
-				}
-				_, address, _ := strings.Cut(lost[0].Target, " ")
-				c := diagnose.Case{About: node, Peer: node, Family: family, Covers: evidence.PathFollows(f, family, node),
-					For: diagnose.Hints(lost[:1]), Args: map[string]diagnose.Arg{"other": diagnose.NodeArg(node),
-						"address": diagnose.AddressArg(address)},
-					Says: fmt.Sprintf("{node} and %s reach each other and none of each other's pods, in either direction, without a tunnel, and each reaches its own: "+
-						"what lies between drops packets with addresses of pods", node)}
-				c.For = append(c.For, diagnose.Hints(back[:1])...)
-				c.For = append(c.For, diagnose.Shows(pings)...)
-				out = append(out, c)
+			pings := diagnose.Keep(seen[node], func(r diagnose.Finding) bool {
+				return diagnose.FamilyOf(r) == family &&
+					evidence.Arrived(r)
+			})
+			if len(pings) == 0 {
+				continue
 			}
+			_, address, _ := strings.Cut(lost[0].Target, " ")
+			c := diagnose.Case{About: node, Peer: node, Family: family, Covers: evidence.PathFollows(f, family, node),
+				For: diagnose.Hints(lost[:1]), Args: map[string]diagnose.Arg{"other": diagnose.NodeArg(node),
+					"address": diagnose.AddressArg(address)},
+				Says: fmt.Sprintf("{node} and %s reach each other and none of each other's pods, in either direction, without a tunnel, and each reaches its own: "+
+					"what lies between drops packets with addresses of pods", node)}
+			c.For = append(c.For, diagnose.Hints(back[:1])...)
+			c.For = append(c.For, diagnose.Shows(pings)...)
+			out = append(out, c)
 		}
-		return out
-	},
+	}
+	return out
 }
 
 // wellItself tells whether a node reaches its own pods, and nothing is found there that keeps it from forwarding.

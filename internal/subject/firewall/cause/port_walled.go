@@ -11,10 +11,8 @@ import (
 
 	"github.com/calico-probe/calico-probe/internal/diagnose"
 	"github.com/calico-probe/calico-probe/internal/subject/evidence"
-	"github.com/calico-probe/calico-probe/internal/subject/link"
 	"github.com/calico-probe/calico-probe/internal/subject/nodestate"
 	"github.com/calico-probe/calico-probe/internal/subject/nodestate/diff"
-	"github.com/calico-probe/calico-probe/internal/subject/service"
 	"github.com/calico-probe/calico-probe/probe"
 )
 
@@ -22,56 +20,43 @@ import (
 var portRule = regexp.MustCompile(`^(?:legacy )?(\S+) (\S+) (\S+): .*\b(tcp|udp) dport (\d+)\b.*\b(?:drop|reject)$`)
 
 // portWalled is a firewall rule of another program against a port of the cluster.
-var portWalled = &diagnose.Rule{
-	ID: "port-refused-here", Layer: diagnose.LayerKernel,
-	Title: "a firewall rule on this node blocks a port that the cluster needs",
-	Doc: `A rule of nftables or iptables that is neither Calico's nor kube-proxy's drops or rejects one port, and connections to that port get no answer or are refused: a VPN client that lets DNS leave by its tunnel alone, a hardening script that closes ports to the outside, a security agent. Other ports work. Where the node's own packets are rejected the kernel reports "operation not permitted" at once.
-Told from services whose rules are broken, and from a DNS that is down, by the rule, which names the very port, and by a node without that rule, on which the port answers. A rule with conditions, as for one sender, is low.`,
-	Fix: lookAt("Find out which program made the rule, and let the cluster's addresses through there; a rule that is only deleted comes back with it.",
-		"ssh {node} 'sudo nft -a list ruleset; sudo iptables-legacy-save -c; sudo ip6tables-legacy-save -c' | grep -n -w -e {table} -e {chain}",
-		"ssh {node} 'systemctl list-units --type=service --state=running --no-pager | grep -i -e vpn -e fire -e guard -e agent -e ufw'"),
-	RuledOut: []string{service.KubeProxyHealth.ID, link.NodeUplink.ID},
-	Explains: slices.Concat(evidence.LostPaths, []string{"service-path-broken", "dns-down", "kube-proxy-rules-lost",
-		"api-cut-off",
-		"kubelet-cut-off", "typha-unreachable", "node-differs"}),
-	Match: func(f diagnose.Findings) []diagnose.Case {
-		byTable := map[string]int{}
-		var out []diagnose.Case
-		for _, d := range diff.Differences(f) {
-			m := portRule.FindStringSubmatch(d.Name)
-			if d.Area != nodestate.AreaFirewall || m == nil || !d.In || d.InOther {
-				continue
-			}
-			family, table, chain, transport := m[1], m[2], m[3], m[4]
-			port, _ := strconv.Atoi(m[5])
-			lost := unansweredAt(f, transport, port)
-			if len(lost) == 0 {
-				continue
-			}
-			i, known := byTable[family+" "+table]
-			if !known {
-				i = len(out)
-				byTable[family+" "+table] = i
-				out = append(out, diagnose.Case{About: family + " " + table,
-					Says: fmt.Sprintf("a firewall rule that is only on {node} refuses %s port %d: %s", strings.ToUpper(transport), port, d.Name),
-					Args: map[string]diagnose.Arg{"chain": diagnose.CheckedArg(chain, diagnose.IsWord(chain), "CHAIN"),
-						"table": diagnose.CheckedArg(table, diagnose.IsWord(table), "TABLE")}})
-			}
-			c := &out[i]
-			weight := refuses(f, d, transport, port, lost)
-			if !known {
-				c.For = diagnose.Clues(weight, []diagnose.Finding{evidence.StateSays(d.Result, d.Text(f.Node))})
-			} else {
-				c.For[0].Weight = max(c.For[0].Weight, weight) // one table is one clue, whatever rules it has
-				c.For = append(c.For, diagnose.Shows([]diagnose.Finding{evidence.StateSays(d.Result, d.Text(f.Node))})...)
-			}
-			c.For = append(c.For, diagnose.Shows(lost)...)
-			for _, r := range lost {
-				c.Covers = append(c.Covers, diagnose.Cover{Check: r.Check, About: r.Target})
-			}
+func portWalled(f diagnose.Findings) []diagnose.Case {
+	byTable := map[string]int{}
+	var out []diagnose.Case
+	for _, d := range diff.Differences(f) {
+		m := portRule.FindStringSubmatch(d.Name)
+		if d.Area != nodestate.AreaFirewall || m == nil || !d.In || d.InOther {
+			continue
 		}
-		return out
-	},
+		family, table, chain, transport := m[1], m[2], m[3], m[4]
+		port, _ := strconv.Atoi(m[5])
+		lost := unansweredAt(f, transport, port)
+		if len(lost) == 0 {
+			continue
+		}
+		i, known := byTable[family+" "+table]
+		if !known {
+			i = len(out)
+			byTable[family+" "+table] = i
+			out = append(out, diagnose.Case{About: family + " " + table,
+				Says: fmt.Sprintf("a firewall rule that is only on {node} refuses %s port %d: %s", strings.ToUpper(transport), port, d.Name),
+				Args: map[string]diagnose.Arg{"chain": diagnose.CheckedArg(chain, diagnose.IsWord(chain), "CHAIN"),
+					"table": diagnose.CheckedArg(table, diagnose.IsWord(table), "TABLE")}})
+		}
+		c := &out[i]
+		weight := refuses(f, d, transport, port, lost)
+		if !known {
+			c.For = diagnose.Clues(weight, []diagnose.Finding{evidence.StateSays(d.Result, d.Text(f.Node))})
+		} else {
+			c.For[0].Weight = max(c.For[0].Weight, weight) // one table is one clue, whatever rules it has
+			c.For = append(c.For, diagnose.Shows([]diagnose.Finding{evidence.StateSays(d.Result, d.Text(f.Node))})...)
+		}
+		c.For = append(c.For, diagnose.Shows(lost)...)
+		for _, r := range lost {
+			c.Covers = append(c.Covers, diagnose.Cover{Check: r.Check, About: r.Target})
+		}
+	}
+	return out
 }
 
 // conditional are words of what restricts a rule to some packets beside its port.

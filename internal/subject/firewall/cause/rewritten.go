@@ -6,66 +6,47 @@ import (
 
 	"github.com/calico-probe/calico-probe/internal/diagnose"
 	"github.com/calico-probe/calico-probe/internal/subject/evidence"
-	"github.com/calico-probe/calico-probe/internal/subject/felix"
 	"github.com/calico-probe/calico-probe/internal/subject/firewall"
-	"github.com/calico-probe/calico-probe/internal/subject/link"
 	"github.com/calico-probe/calico-probe/internal/subject/service"
 	"github.com/calico-probe/calico-probe/probe"
 )
 
 // firewallRewritten is a third party that removes the rules of two others.
-var firewallRewritten = &diagnose.Rule{
-	ID: "firewall-rewritten", Layer: diagnose.LayerKernel,
-	Title: "another program keeps removing Calico's and kube-proxy's firewall rules",
-	Doc: `Felix and kube-proxy never touch each other's tables. Where both are missing at once, a third party removed them: "flush ruleset" in /etc/nftables.conf or in a script, a restart of nftables.service or firewalld, a security agent, configuration management that loads a whole ruleset (projectcalico/calico#1292). What it wrote afterwards is often still there: a table of its own. Restarting calico-node or kube-proxy restores the rules only until it runs again.
-Told from a Felix or a kube-proxy that does not write by the other one, whose rules are gone too.`,
-	Fix: probe.Fix{
-		Says: "Find what writes table {table}, and make it change only that table (flush table {table} instead of flush ruleset).",
-		Manifest: append([]string{
-			"ssh {node} sudo nft list table {table}  # its comments and addresses often name its owner",
-		}, findRewriter...),
-		OnlyIf: rewriterStopped, Radius: rewrittenRadius,
-	},
-	RuledOut: []string{felix.FelixLive.ID, link.NodeUplink.ID},
-	Explains: []string{"kube-proxy-rules-lost", "firewall-unhooked", "service-path-broken", "start-outlasts-budget",
-		"felix-waits",
-		"felix-down", "dns-down", "peer-pods", "tunnel-filtered"},
-	Match: func(f diagnose.Findings) []diagnose.Case {
-		services := diagnose.Keep(f.Failed(service.KubeProxyHealth.ID), diagnose.About(service.TargetServices))
-		policy := diagnose.Keep(f.Failed(firewall.NodeFirewall.ID), unhooked)
-		var tables []string
-		for _, r := range policy {
-			for _, table := range diagnose.ListOf(r, firewall.FactForeignTables) {
-				if !slices.Contains(tables, table) {
-					tables = append(tables, table)
-				}
+func firewallRewritten(f diagnose.Findings) []diagnose.Case {
+	services := diagnose.Keep(f.Failed(service.KubeProxyHealth.ID), diagnose.About(service.TargetServices))
+	policy := diagnose.Keep(f.Failed(firewall.NodeFirewall.ID), unhooked)
+	var tables []string
+	for _, r := range policy {
+		for _, table := range diagnose.ListOf(r, firewall.FactForeignTables) {
+			if !slices.Contains(tables, table) {
+				tables = append(tables, table)
 			}
 		}
-		gone := diagnose.Keep(policy,
-			func(r diagnose.Finding) bool { return len(diagnose.ListOf(r, probe.FactBackends)) == 0 })
-		if len(services) == 0 || len(tables) == 0 && len(gone) == 0 {
-			return nil
+	}
+	gone := diagnose.Keep(policy,
+		func(r diagnose.Finding) bool { return len(diagnose.ListOf(r, probe.FactBackends)) == 0 })
+	if len(services) == 0 || len(tables) == 0 && len(gone) == 0 {
+		return nil
+	}
+	c := diagnose.Case{For: slices.Concat(diagnose.Suggests(services), diagnose.Suggests(policy)),
+		Covers: slices.Concat(evidence.Serviceless, evidence.CalicoDown),
+		Says:   "something else on {node} rewrites the firewall: the rules of both Calico and kube-proxy are gone"}
+	if len(tables) > 0 {
+		family, name, _ := strings.Cut(tables[0], " ")
+		c.Args = map[string]diagnose.Arg{"table": diagnose.CheckedArg(tables[0], diagnose.IsWord(family) &&
+			diagnose.IsWord(name), "FAMILY TABLE")}
+		c.Says += ", and a table that belongs to neither is there: " + strings.Join(tables, ", ")
+	} else {
+		c.Says += ", and no other table with rules is there"
+		c.Fix = firewallFlushed
+	}
+	c.Says += flushedBy(policy)
+	for _, cover := range evidence.OverPods(f) {
+		if strings.HasPrefix(cover.Check, "pod-") {
+			c.Covers = append(c.Covers, cover)
 		}
-		c := diagnose.Case{For: slices.Concat(diagnose.Suggests(services), diagnose.Suggests(policy)),
-			Covers: slices.Concat(evidence.Serviceless, evidence.CalicoDown),
-			Says:   "something else on {node} rewrites the firewall: the rules of both Calico and kube-proxy are gone"}
-		if len(tables) > 0 {
-			family, name, _ := strings.Cut(tables[0], " ")
-			c.Args = map[string]diagnose.Arg{"table": diagnose.CheckedArg(tables[0], diagnose.IsWord(family) &&
-				diagnose.IsWord(name), "FAMILY TABLE")}
-			c.Says += ", and a table that belongs to neither is there: " + strings.Join(tables, ", ")
-		} else {
-			c.Says += ", and no other table with rules is there"
-			c.Fix = firewallFlushed
-		}
-		c.Says += flushedBy(policy)
-		for _, cover := range evidence.OverPods(f) {
-			if strings.HasPrefix(cover.Check, "pod-") {
-				c.Covers = append(c.Covers, cover)
-			}
-		}
-		return []diagnose.Case{c}
-	},
+	}
+	return []diagnose.Case{c}
 }
 
 // firewallFlushed is the fix where who removed the rules left none of its own.

@@ -2,11 +2,41 @@
 // like in the findings of a run, and its fix. The client alone links it.
 package cause
 
-import "github.com/calico-probe/calico-probe/internal/diagnose"
+import (
+	"embed"
+	"sync"
 
-// Rules are the causes of this subject.
-var Rules = []*diagnose.Rule{
-	hostEndpointBlocks, hostEndpointIsolates, nodeTurnsAway, conntrackIdle, portWalled, ruleDrops, sourceUnexpected,
-	droppedHere, firewallRejects, podsFiltered, peerWalled, uplinkDown, firewallRewritten, firewallTwice,
-	firewallUnhooked, firewallForwardDrop, policyForbids,
+	"github.com/calico-probe/calico-probe/internal/causefile"
+	"github.com/calico-probe/calico-probe/internal/diagnose"
+	"github.com/calico-probe/calico-probe/internal/subject/evidence"
+)
+
+//go:embed *.md
+var files embed.FS
+
+// Rules returns the causes of this subject: a Markdown file each, and a match in Go where data does not suffice.
+var Rules = sync.OnceValue(func() []*diagnose.Rule { return causefile.Must(files, evidence.Shared().With(own), matches) })
+
+// own is what several causes of this subject name in their files.
+var own = causefile.Shared{}
+
+// matches are those in Go, by the ID of their cause.
+var matches = map[string]causefile.Match{
+	"conntrack-timeout-short": conntrackIdle,
+	"dropped-here":            droppedHere,
+	"firewall-forward-drop":   firewallForwardDrop,
+	"firewall-rejects":        firewallRejects,
+	"firewall-rewritten":      firewallRewritten,
+	"firewall-twice":          firewallTwice,
+	"firewall-unhooked":       firewallUnhooked,
+	"hostendpoint-blocks":     hostEndpointBlocks,
+	"hostendpoint-isolates":   hostEndpointIsolates,
+	"node-turns-away":         nodeTurnsAway,
+	"peer-firewall":           peerWalled,
+	"pods-filtered":           podsFiltered,
+	"policy-forbids":          policyForbids,
+	"port-refused-here":       portWalled,
+	"rule-drops":              ruleDrops,
+	"source-unexpected":       sourceUnexpected,
+	"uplink-down":             uplinkDown,
 }

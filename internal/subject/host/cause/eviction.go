@@ -11,50 +11,35 @@ import (
 	"github.com/calico-probe/calico-probe/internal/subject/host"
 	"github.com/calico-probe/calico-probe/internal/subject/nodestate"
 	"github.com/calico-probe/calico-probe/internal/subject/nodestate/diff"
-	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
 // evictionThreshold is a kubelet that calls a node short of what it has.
-var evictionThreshold = &diagnose.Rule{
-	ID: "eviction-threshold", Layer: diagnose.LayerMachine,
-	Title: "the kubelet reports memory or disk pressure, but the node has plenty",
-	Doc: `The kubelet sets MemoryPressure or DiskPressure when less is available than its own threshold (evictionHard, evictionSoft, --eviction-hard): then it evicts pods and takes no new ones without a toleration. With a threshold that is too high for the machine, as one of a larger machine or a percentage with a slip, that happens while memory and disks are free. A list in the configuration replaces the whole default, it is not merged.
-Told from a node that is short by what the probe itself measures there: more than a fifth is free.`,
-	Fix: probe.Fix{
-		Says:     "See the kubelet's thresholds, and set them to what the machine can keep free.",
-		Manifest: []string{"ssh {node} 'sudo grep -n -A8 -i eviction /var/lib/kubelet/config.yaml; ps -o args= -C kubelet | tr \" \" \"\\n\" | grep -i eviction'", "kubectl describe node {node} | grep -A12 -e Conditions -e Allocatable"},
-		OnlyIf: []probe.Conditional{{If: "the threshold was put right",
-			Manifest: []string{"ssh {node} sudo systemctl restart {kubelet}"}}},
-		Radius: "reading changes nothing; a kubelet that starts anew leaves its pods running, and the condition ends some minutes after",
-	},
-	Explains: []string{"memory-short", "disk-full", "node-differs"},
-	Match: func(f diagnose.Findings) []diagnose.Case {
-		var out []diagnose.Case
-		for condition, roomy := range map[string]func(diagnose.Findings) []diagnose.Finding{
-			"MemoryPressure": plentyOfMemory, "DiskPressure": plentyOfDisk,
-		} {
-			pressure, room := diagnose.Keep(f.Failed(facts.CheckNodeReady), diagnose.About(condition)), roomy(f)
-			if len(pressure) == 0 || len(room) == 0 {
-				continue
-			}
-			c := diagnose.Case{
-				About: condition, For: append(diagnose.Shows(pressure), diagnose.Hints(room[:1])...),
-				Covers: diagnose.Covers(facts.CheckNodeTaints, facts.CheckPodsStart),
-				Says:   "the kubelet of {node} says " + condition + " and there is room: " + room[0].Saw,
-			}
-			if set, of := thresholds(f, condition, room); len(set) > 0 {
-				c.Says += "; it is to keep more free than that: " + strings.Join(set, ", ")
-				c.For = append(c.For, diagnose.Clue{Finding: evidence.StateSays(of, strings.Join(set, ", ")),
-					Weight: diagnose.Strong})
-			} else {
-				c.Says += "; the condition stays for five minutes after it was true"
-			}
-			out = append(out, c)
+func evictionThreshold(f diagnose.Findings) []diagnose.Case {
+	var out []diagnose.Case
+	for condition, roomy := range map[string]func(diagnose.Findings) []diagnose.Finding{
+		"MemoryPressure": plentyOfMemory, "DiskPressure": plentyOfDisk,
+	} {
+		pressure, room := diagnose.Keep(f.Failed(facts.CheckNodeReady), diagnose.About(condition)), roomy(f)
+		if len(pressure) == 0 || len(room) == 0 {
+			continue
 		}
-		slices.SortFunc(out, func(a, b diagnose.Case) int { return strings.Compare(a.About, b.About) })
-		return out
-	},
+		c := diagnose.Case{
+			About: condition, For: append(diagnose.Shows(pressure), diagnose.Hints(room[:1])...),
+			Covers: diagnose.Covers(facts.CheckNodeTaints, facts.CheckPodsStart),
+			Says:   "the kubelet of {node} says " + condition + " and there is room: " + room[0].Saw,
+		}
+		if set, of := thresholds(f, condition, room); len(set) > 0 {
+			c.Says += "; it is to keep more free than that: " + strings.Join(set, ", ")
+			c.For = append(c.For, diagnose.Clue{Finding: evidence.StateSays(of, strings.Join(set, ", ")),
+				Weight: diagnose.Strong})
+		} else {
+			c.Says += "; the condition stays for five minutes after it was true"
+		}
+		out = append(out, c)
+	}
+	slices.SortFunc(out, func(a, b diagnose.Case) int { return strings.Compare(a.About, b.About) })
+	return out
 }
 
 // plenty is how many percent that are free nobody calls short.

@@ -24,42 +24,31 @@ var freeDisks = probe.Fix{
 }
 
 // nodeOverloaded is load that has hurt nothing of Calico's yet.
-var nodeOverloaded = &diagnose.Rule{
-	ID: "node-overloaded", Layer: diagnose.LayerMachine, Title: "the node is overloaded: CPUs or disks cannot keep up",
-	Doc: `With ten and more tasks for each CPU everything on the node is late: probes, DNS, starts of pods. calico-node lives so far; its next start may outlast its liveness budget. A load whose tasks wait for a disk or a network file system, with idle CPUs, is one of that device.
-Told from a start that is killed for it by calico-budget, which is fine here; a single daemon that is frozen as well is not to be told from one that is late.`,
-	Fix: probe.Fix{
-		Says:     "Find what makes the load, and give it a limit or move it.",
-		Manifest: []string{"kubectl cordon {node}", "ssh {node} top -b -n1 -o %CPU | head -20"},
-		Radius:   "cordoning keeps new pods off this node",
-	},
-	Explains: []string{"felix-stuck", "kube-proxy-stuck", "api-cut-off", "typha-unreachable"},
-	Match: func(f diagnose.Findings) []diagnose.Case {
-		load := evidence.Loads(f.Failed(host.NodeLoad.ID))
-		if late := evidence.Starved(f); len(load) == 0 && len(late) > 0 && !f.Answered(host.NodeLoad.ID) {
-			return []diagnose.Case{{
-				Says: fmt.Sprintf("the probe itself got no time on {node}: %d of its checks had no answer within their limits",
-					len(late)),
-				For: diagnose.Suggests(late[:1]), Covers: diagnose.Covers(diagnose.ChecksOf(late)...),
-			}}
+func nodeOverloaded(f diagnose.Findings) []diagnose.Case {
+	load := evidence.Loads(f.Failed(host.NodeLoad.ID))
+	if late := evidence.Starved(f); len(load) == 0 && len(late) > 0 && !f.Answered(host.NodeLoad.ID) {
+		return []diagnose.Case{{
+			Says: fmt.Sprintf("the probe itself got no time on {node}: %d of its checks had no answer within their limits",
+				len(late)),
+			For: diagnose.Suggests(late[:1]), Covers: diagnose.Covers(diagnose.ChecksOf(late)...),
+		}}
+	}
+	if len(load) == 0 {
+		return nil
+	}
+	c := diagnose.Case{Says: "the node is overloaded: " + load[0].Saw, For: diagnose.Suggests(load),
+		Covers: diagnose.Covers(host.NodeLoad.ID, start.StartupBudget.ID, facts.CheckPodsStart)}
+	for _, id := range []string{kubelet.KubeletHealth.ID, felix.FelixLive.ID, felix.FelixReady.ID} {
+		if len(f.With(id, probe.FactReason, "timeout")) > 0 {
+			c.Covers = append(c.Covers, diagnose.Cover{Check: id})
 		}
-		if len(load) == 0 {
-			return nil
-		}
-		c := diagnose.Case{Says: "the node is overloaded: " + load[0].Saw, For: diagnose.Suggests(load),
-			Covers: diagnose.Covers(host.NodeLoad.ID, start.StartupBudget.ID, facts.CheckPodsStart)}
-		for _, id := range []string{kubelet.KubeletHealth.ID, felix.FelixLive.ID, felix.FelixReady.ID} {
-			if len(f.With(id, probe.FactReason, "timeout")) > 0 {
-				c.Covers = append(c.Covers, diagnose.Cover{Check: id})
-			}
-		}
-		refused := func(r diagnose.Finding) bool { return diagnose.ReasonOf(r) != "timeout" }
-		if !slices.ContainsFunc(f.Failed(dns.DNSCluster.ID), refused) { // a load makes answers late, and refuses none
-			c.Covers = append(c.Covers, diagnose.Cover{Check: dns.DNSCluster.ID})
-		}
-		if n, _ := load[0].Facts.Num(host.FactStuck); n > 0 && evidence.OfDisks(load[0]) {
-			c.Says, c.Fix = "processes wait for a device or a file system, and the CPUs are idle: "+load[0].Saw, &freeDisks
-		}
-		return []diagnose.Case{c}
-	},
+	}
+	refused := func(r diagnose.Finding) bool { return diagnose.ReasonOf(r) != "timeout" }
+	if !slices.ContainsFunc(f.Failed(dns.DNSCluster.ID), refused) { // a load makes answers late, and refuses none
+		c.Covers = append(c.Covers, diagnose.Cover{Check: dns.DNSCluster.ID})
+	}
+	if n, _ := load[0].Facts.Num(host.FactStuck); n > 0 && evidence.OfDisks(load[0]) {
+		c.Says, c.Fix = "processes wait for a device or a file system, and the CPUs are idle: "+load[0].Saw, &freeDisks
+	}
+	return []diagnose.Case{c}
 }

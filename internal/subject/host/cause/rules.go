@@ -2,11 +2,41 @@
 // like in the findings of a run, and its fix. The client alone links it.
 package cause
 
-import "github.com/calico-probe/calico-probe/internal/diagnose"
+import (
+	"embed"
+	"sync"
 
-// Rules are the causes of this subject.
-var Rules = []*diagnose.Rule{
-	diskReadOnly, diskFull, evictionThreshold, memoryShort, queueHung, calicoKilled, componentKilled, kernelStuck,
-	forwardingOff, noPortsLeft, conntrackFull, neighboursFull, clockWrong, rpFilterLoose, networkStorageDead,
-	nodeOverloaded, portTaken,
+	"github.com/calico-probe/calico-probe/internal/causefile"
+	"github.com/calico-probe/calico-probe/internal/diagnose"
+	"github.com/calico-probe/calico-probe/internal/subject/evidence"
+)
+
+//go:embed *.md
+var files embed.FS
+
+// Rules returns the causes of this subject: a Markdown file each, and a match in Go where data does not suffice.
+var Rules = sync.OnceValue(func() []*diagnose.Rule { return causefile.Must(files, evidence.Shared().With(own), matches) })
+
+// own is what several causes of this subject name in their files.
+var own = causefile.Shared{}
+
+// matches are those in Go, by the ID of their cause.
+var matches = map[string]causefile.Match{
+	"calico-process-killed": calicoKilled,
+	"clock-wrong":           clockWrong,
+	"component-oom-killed":  componentKilled,
+	"conntrack-full":        conntrackFull,
+	"disk-full":             diskFull,
+	"disk-read-only":        diskReadOnly,
+	"eviction-threshold":    evictionThreshold,
+	"forwarding-off":        forwardingOff,
+	"kernel-stuck":          kernelStuck,
+	"memory-short":          memoryShort,
+	"neighbours-full":       neighboursFull,
+	"network-storage-dead":  networkStorageDead,
+	"nic-queue-hung":        queueHung,
+	"node-overloaded":       nodeOverloaded,
+	"port-taken":            portTaken,
+	"rpf-check-loose":       rpFilterLoose,
+	"source-ports-gone":     noPortsLeft,
 }

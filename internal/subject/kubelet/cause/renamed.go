@@ -13,47 +13,25 @@ import (
 )
 
 // kubeletRenamed is kubernetes/minikube#7162.
-var kubeletRenamed = &diagnose.Rule{
-	ID: "kubelet-renamed", Layer: diagnose.LayerKubelet, Title: "the kubelet registers under another node name",
-	Doc: `The kubelet takes its node's name from the machine's hostname, or from --hostname-override or the cloud. Where that changes (hostnamectl, DHCP, cloud-init, a cloned image), it is another node to the API server. With credentials of the old name it may write neither Node nor lease ("node X is not allowed to modify node Y", "can only access node lease with the same name as the requesting node"); with a way to get new ones it registers a second Node. The old one becomes NotReady, and everything on the machine is well.
-Told from a kubelet that is cut off by these refusals, or by a second Node that reports the same machine.`,
-	Fix: probe.Fix{
-		Says: "Compare the name that the kubelet uses with that of its certificate. Give the machine its old name back, or remove the old Node and join anew.",
-		Manifest: []string{
-			"kubectl get nodes -o wide",
-			"ssh {node} 'hostname; ps -o args= -C kubelet | grep -o -e \"--hostname-override=[^ ]*\"'",
-			"ssh {node} sudo openssl x509 -noout -subject -in /var/lib/kubelet/pki/kubelet-client-current.pem",
-		},
-		OnlyIf: []probe.Conditional{
-			{If: "the name was not changed on purpose", Manifest: []string{"ssh {node} sudo hostnamectl set-hostname {node}",
-				"ssh {node} sudo systemctl restart {kubelet}"}},
-			{If: "the new name shall stay, and the machine joins as a new node ('kubeadm reset' and 'kubeadm join' there)",
-				Manifest: []string{"kubectl delete node {node}"}},
-		},
-		Radius: "looking touches nothing; the restart touches no pod that runs; deleting the Node deletes its pods from the API",
-	},
-	Explains: []string{"kubelet-cut-off", "kubelet-refused", "kubelet-silent", "kubelet-dead", "kubelet-frozen",
-		"address-taken", "node-unreachable"},
-	Match: func(f diagnose.Findings) []diagnose.Case {
-		lease := f.Failed(facts.CheckNodeLease)
-		moved := diagnose.Keep(lease, func(r diagnose.Finding) bool { return r.Facts.Str(facts.RenamedTo) != "" })
-		says := slices.Concat(evidence.ServiceWrites(f, logs.ServiceKubelet, logs.SaysRenamed),
-			evidence.ServiceEnds(f, logs.ServiceKubelet, logs.SaysRenamed))
-		c := diagnose.Case{Covers: evidence.KubeletGone, For: diagnose.Proves(moved)}
-		switch {
-		case len(lease) == 0 || len(moved)+len(says) == 0:
-			return nil
-		case len(moved) > 0:
-			c.Says = fmt.Sprintf("the machine of {node} reports as node %s now, and nobody as {node}%s", moved[0].Facts.Str(facts.RenamedTo), evidence.Since(f))
-		default:
-			c.Says = "the kubelet on {node} uses a name that its credentials are not for, and is refused: " + says[0].Saw
-			c.For = diagnose.Shows(lease)
-		}
-		if len(says) > 0 {
-			c.For = append(c.For, diagnose.Clues(evidence.EndWeight(says[0], true), says)...)
-		}
-		return []diagnose.Case{c}
-	},
+func kubeletRenamed(f diagnose.Findings) []diagnose.Case {
+	lease := f.Failed(facts.CheckNodeLease)
+	moved := diagnose.Keep(lease, func(r diagnose.Finding) bool { return r.Facts.Str(facts.RenamedTo) != "" })
+	says := slices.Concat(evidence.ServiceWrites(f, logs.ServiceKubelet, logs.SaysRenamed),
+		evidence.ServiceEnds(f, logs.ServiceKubelet, logs.SaysRenamed))
+	c := diagnose.Case{Covers: evidence.KubeletGone, For: diagnose.Proves(moved)}
+	switch {
+	case len(lease) == 0 || len(moved)+len(says) == 0:
+		return nil
+	case len(moved) > 0:
+		c.Says = fmt.Sprintf("the machine of {node} reports as node %s now, and nobody as {node}%s", moved[0].Facts.Str(facts.RenamedTo), evidence.Since(f))
+	default:
+		c.Says = "the kubelet on {node} uses a name that its credentials are not for, and is refused: " + says[0].Saw
+		c.For = diagnose.Shows(lease)
+	}
+	if len(says) > 0 {
+		c.For = append(c.For, diagnose.Clues(evidence.EndWeight(says[0], true), says)...)
+	}
+	return []diagnose.Case{c}
 }
 
 // deadConnection adds to a kubelet that is cut off that its connection is dead and its way is well

@@ -2,12 +2,44 @@
 // the findings of a run, and its fix. The client alone links it.
 package cause
 
-import "github.com/calico-probe/calico-probe/internal/diagnose"
+import (
+	"embed"
+	"sync"
 
-// Rules are the causes of this subject.
-var Rules = []*diagnose.Rule{
-	swapOn, kubeletCertificate, kubeletDead, kubeletFrozen, kubeletRenamed, kubeletAuthority, kubeletCutOff,
-	nodeUnreachable, kubeletServing, kubeletPortBlocked,
-	kubeletRejectsServer, kubeletEnds, kubeletStateDiffers, kubeletRestarts,
-	kubeletSilent, swapReturns, nodeFull, nodeCordoned, nodeUninitialized, networkCondition,
+	"github.com/calico-probe/calico-probe/internal/causefile"
+	"github.com/calico-probe/calico-probe/internal/diagnose"
+	"github.com/calico-probe/calico-probe/internal/subject/evidence"
+)
+
+//go:embed *.md
+var files embed.FS
+
+// Rules returns the causes of this subject: a Markdown file each, and a match in Go where data does not suffice.
+var Rules = sync.OnceValue(func() []*diagnose.Rule { return causefile.Must(files, evidence.Shared().With(own), matches) })
+
+// own is what several causes of this subject name in their files.
+var own = causefile.Shared{}
+
+// matches are those in Go, by the ID of their cause.
+var matches = map[string]causefile.Match{
+	"kubelet-authority":           kubeletAuthority,
+	"kubelet-certificate":         kubeletCertificate,
+	"kubelet-cut-off":             kubeletCutOff,
+	"kubelet-dead":                kubeletDead,
+	"kubelet-ends":                kubeletEnds,
+	"kubelet-frozen":              kubeletFrozen,
+	"kubelet-port-blocked":        kubeletPortBlocked,
+	"kubelet-rejects-api-server":  kubeletRejectsServer,
+	"kubelet-renamed":             kubeletRenamed,
+	"kubelet-restarts":            kubeletRestarts,
+	"kubelet-serving-certificate": kubeletServing,
+	"kubelet-silent":              kubeletSilent,
+	"kubelet-state-differs":       kubeletStateDiffers,
+	"network-condition-foreign":   networkCondition,
+	"node-cordoned":               nodeCordoned,
+	"node-full":                   nodeFull,
+	"node-uninitialized":          nodeUninitialized,
+	"node-unreachable":            nodeUnreachable,
+	"swap-on":                     swapOn,
+	"swap-returns":                swapReturns,
 }

@@ -17,7 +17,7 @@ func TestManagerState(t *testing.T) {
 		f := diagnose.Findings{Node: "a", All: []diagnose.Finding{{Node: "a", Result: probe.Result{
 			Check: logs.DaemonLog.ID, Status: probe.Fail, Target: logs.ServiceKubelet,
 			Facts: probe.Facts{logs.FactEnded: true, logs.FactSignature: signature}}}}}.Indexed()
-		cases := kubeletEnds.Match(f)
+		cases := kubeletEnds(f)
 		if len(cases) != 1 || cases[0].Fix != want {
 			t.Errorf("%s: %v", signature, cases)
 		}
@@ -33,7 +33,7 @@ func TestOtherSocket(t *testing.T) {
 				Facts: probe.Facts{logs.FactEnded: true, logs.FactSignature: logs.SaysNoRuntime}}},
 			{Node: "a", Result: probe.Result{Check: runtime.CRIHealth.ID, Status: status, Target: "version"}},
 		}}.Indexed()
-		if cases := kubeletEnds.Match(f); len(cases) != 1 || cases[0].Fix != want {
+		if cases := kubeletEnds(f); len(cases) != 1 || cases[0].Fix != want {
 			t.Errorf("%s: %v", status, cases)
 		}
 	}

@@ -17,33 +17,18 @@ var (
 )
 
 // kubeletServing is kubernetes/kubernetes#73356.
-var kubeletServing = &diagnose.Rule{
-	ID: "kubelet-serving-certificate", Layer: diagnose.LayerKernel,
-	Title: "the API server rejects the kubelet's serving certificate",
-	Doc: `With serverTLSBootstrap the kubelet asks for the certificate of its own port by a CertificateSigningRequest (signer kubernetes.io/kubelet-serving), which nobody approves by himself: until somebody does it ends every connection with "tls: internal error". Or it shows a certificate, and the API server, started with --kubelet-certificate-authority, does not take it: of another CA, expired, or without the address that is dialled. kubectl logs, exec, attach and port-forward fail for this node's pods and metrics are missing, while the node is Ready and pods start.
-Told from a port that is blocked by the connection, which opens; from another program at that port by the words.`,
-	Fix: probe.Fix{
-		Says:     "See whether the kubelet's request for a certificate waits, and approve it if it is that node's.",
-		Manifest: []string{"kubectl get csr --sort-by=.metadata.creationTimestamp | grep -e kubelet-serving -e NAME | grep -e {node} -e NAME"},
-		OnlyIf: []probe.Conditional{{If: "a request of system:node:{node} is Pending, and its names and addresses are that node's (kubectl describe csr)",
-			Manifest: []string{"kubectl certificate approve CSR  # its name, as shown above"}}},
-		Radius: "reading changes nothing; approving gives that kubelet a certificate for its own port",
-	},
-	RuledOut: []string{facts.CheckNodeLease, facts.CheckNodeReady},
-	Explains: []string{"kubelet-port-blocked"},
-	Match: func(f diagnose.Findings) []diagnose.Case {
-		for _, r := range evidence.NotPlaced(f, facts.ReasonAttach) {
-			switch {
-			case saysNoServing.MatchString(r.Saw):
-				return []diagnose.Case{{For: diagnose.Proves([]diagnose.Finding{r}),
-					Says: "the kubelet of {node} has no certificate for its own port, so kubectl logs and exec fail: its request for one was not approved, or not answered"}}
-			case saysBadServing.MatchString(r.Saw):
-				return []diagnose.Case{{For: diagnose.Suggests([]diagnose.Finding{r}), Fix: badServing,
-					Says: "the API server does not take the certificate that is shown at the kubelet's port of {node}: " + r.Saw}}
-			}
+func kubeletServing(f diagnose.Findings) []diagnose.Case {
+	for _, r := range evidence.NotPlaced(f, facts.ReasonAttach) {
+		switch {
+		case saysNoServing.MatchString(r.Saw):
+			return []diagnose.Case{{For: diagnose.Proves([]diagnose.Finding{r}),
+				Says: "the kubelet of {node} has no certificate for its own port, so kubectl logs and exec fail: its request for one was not approved, or not answered"}}
+		case saysBadServing.MatchString(r.Saw):
+			return []diagnose.Case{{For: diagnose.Suggests([]diagnose.Finding{r}), Fix: badServing,
+				Says: "the API server does not take the certificate that is shown at the kubelet's port of {node}: " + r.Saw}}
 		}
-		return nil
-	},
+	}
+	return nil
 }
 
 var badServing = &probe.Fix{

@@ -16,44 +16,25 @@ import (
 )
 
 // mtuNodeSmall is a node that full-size packets do not reach, as another node sees it.
-var mtuNodeSmall = &diagnose.Rule{
-	ID: "mtu-node-small", Layer: diagnose.LayerKernel, Title: "full-size packets do not reach the node",
-	Doc: `Another node reaches this one with small packets, and full-size packets are lost without an ICMP error. Pings answer and connections open. What sends more than fits hangs: the kubelet's connection to the API server, kubectl exec and logs, image pulls, requests between pods. A new pod stays in ContainerCreating although the runtime works, because the kubelet gets no ConfigMap or Secret, or calico-node no answer. New TCP connections of the node itself adapt to its own MTU; those that were open before, those of its pods, and UDP do not.
-Usual reasons: the MTU of the node's interface was lowered there alone (a VPN client, cloud-init or DHCP, a bond or a bridge), or was raised on all other nodes; a switch port or a tunnel between them carries less.
-A third node that takes full-size packets distinguishes it from a path that is too small between all nodes. Where this node's own interface has the smaller MTU, that is certain without anything that hangs if a second node loses packets to it too, or pods of the node have a larger MTU than the interface; one other node's number alone is not enough.`,
-	Fix: probe.Fix{
-		Says: "Compare the MTU of both nodes' interfaces, and set the one that differs to the others' value, in what configures it at boot. Where they are equal, check the network between them.",
-		Manifest: []string{
-			"ssh {node} ip -o link",
-			"ssh {other} ip -o link",
-			"ssh {node} 'grep -rn -i mtu /etc/netplan /etc/systemd/network /etc/network /etc/NetworkManager/system-connections'",
-		},
-		OnlyIf: []probe.Conditional{{If: "an interface of {node} has a smaller MTU than that of {other} (until the next boot; put in the names that the first two commands show)",
-			Manifest: []string{"ssh {node} sudo ip link set dev DEVICE mtu MTU"}}},
-		Radius: "reading changes nothing; a new MTU holds for packets from now on, connections stay",
-	},
-	Explains: []string{"kubelet-port-blocked", "kubelet-cut-off", "mtu-path-small", "mtu-too-big", "runtime-stuck",
-		"kubelet-silent", "api-cut-off", "api-slow"},
-	Match: func(f diagnose.Findings) []diagnose.Case {
-		hangs := slices.Concat(evidence.NotPlaced(f, facts.ReasonAttach), f.Failed(pod.PodMTU.ID),
-			f.Failed(datastore.DatastoreLatency.ID), f.Failed(facts.CheckNodeLease))
-		if len(evidence.KubeletSaid(f, facts.UnreadyRuntime,
-			facts.UnreadyPLEG)) == 0 { // the kubelet may only wait for the API
-			hangs = slices.Concat(hangs, evidence.NotPlaced(f, facts.ReasonRuntime), evidence.NotPlaced(f, facts.ReasonKubelet))
+func mtuNodeSmall(f diagnose.Findings) []diagnose.Case {
+	hangs := slices.Concat(evidence.NotPlaced(f, facts.ReasonAttach), f.Failed(pod.PodMTU.ID),
+		f.Failed(datastore.DatastoreLatency.ID), f.Failed(facts.CheckNodeLease))
+	if len(evidence.KubeletSaid(f, facts.UnreadyRuntime,
+		facts.UnreadyPLEG)) == 0 { // the kubelet may only wait for the API
+		hangs = slices.Concat(hangs, evidence.NotPlaced(f, facts.ReasonRuntime), evidence.NotPlaced(f, facts.ReasonKubelet))
+	}
+	lost := func(r diagnose.Finding) bool {
+		_, measured := r.Facts.Num(probe.FactPasses)
+		return measured && diagnose.NodeOf(r) == f.Node
+	}
+	for _, r := range diagnose.Keep(f.Elsewhere(link.NeighbourReach.ID), lost) {
+		smaller := smallerThan(f, r)
+		if len(hangs)+len(smaller) == 0 { // a node may drop large pings alone
+			continue
 		}
-		lost := func(r diagnose.Finding) bool {
-			_, measured := r.Facts.Num(probe.FactPasses)
-			return measured && diagnose.NodeOf(r) == f.Node
-		}
-		for _, r := range diagnose.Keep(f.Elsewhere(link.NeighbourReach.ID), lost) {
-			smaller := smallerThan(f, r)
-			if len(hangs)+len(smaller) == 0 { // a node may drop large pings alone
-				continue
-			}
-			return []diagnose.Case{mtuCase(f, r, smaller, hangs)}
-		}
-		return nil
-	},
+		return []diagnose.Case{mtuCase(f, r, smaller, hangs)}
+	}
+	return nil
 }
 
 // smallerThan are the interfaces of the node with a smaller MTU than what another node sends to it by that family.

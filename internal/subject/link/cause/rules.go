@@ -2,10 +2,36 @@
 // findings of a run, and its fix. The client alone links it.
 package cause
 
-import "github.com/calico-probe/calico-probe/internal/diagnose"
+import (
+	"embed"
+	"sync"
 
-// Rules are the causes of this subject.
-var Rules = []*diagnose.Rule{
-	mtuNodeSmall, internalShared, neighbourWrong, addressTwice, duplicateAddress, addressTaken, addressGone,
-	addressBridge, addressSecondNIC, peerAddress, addressWillChange, detectionFindsNone,
+	"github.com/calico-probe/calico-probe/internal/causefile"
+	"github.com/calico-probe/calico-probe/internal/diagnose"
+	"github.com/calico-probe/calico-probe/internal/subject/evidence"
+)
+
+//go:embed *.md
+var files embed.FS
+
+// Rules returns the causes of this subject: a Markdown file each, and a match in Go where data does not suffice.
+var Rules = sync.OnceValue(func() []*diagnose.Rule { return causefile.Must(files, evidence.Shared().With(own), matches) })
+
+// own is what several causes of this subject name in their files.
+var own = causefile.Shared{}
+
+// matches are those in Go, by the ID of their cause.
+var matches = map[string]causefile.Match{
+	"address-bridge":          addressBridge,
+	"address-gone":            addressGone,
+	"address-second-nic":      addressSecondNIC,
+	"address-taken":           addressTaken,
+	"address-twice":           addressTwice,
+	"address-will-change":     addressWillChange,
+	"detection-finds-none":    detectionFindsNone,
+	"duplicate-address":       duplicateAddress,
+	"internal-address-shared": internalShared,
+	"mtu-node-small":          mtuNodeSmall,
+	"neighbour-wrong":         neighbourWrong,
+	"peer-address":            peerAddress,
 }

@@ -20,40 +20,32 @@ var differsFix = probe.Fix{
 }
 
 // nodeDiffers is what an engineer would ask at last: what is different here?
-var nodeDiffers = &diagnose.Rule{
-	ID: "node-differs", Layer: diagnose.LayerKernel, Compares: true, Residual: true,
-	Title: "the node differs from a healthy one in a setting that can break this",
-	Doc: `What fails here works on a baseline node, no cause that is proven explains it, and the kernel or a configuration here is not as it is there, in something that can touch what fails: a route, a firewall's rule, an IPsec policy, a setting of the kernel, the kubelet or the runtime, calico-node's environment. Such things are left behind by hand, by tools that harden nodes, by other networks and VPNs, and by configuration management that did not come to all nodes.
-It is a comparison and no proof: of two nodes that differ in much, what fails may have another reason. One to three differences that break such things by themselves make it medium; more, or only those that nodes that work may have too, make it low. What differs on the two nodes by nature (names, addresses, sizes, versions) is not counted.
-Told from a cause that knows the fault by that: such a cause is named first.`,
-	Fix: differsFix,
-	Match: func(f diagnose.Findings) []diagnose.Case {
-		named, concerned := telling(f)
-		if len(named) == 0 {
-			return nil
+func nodeDiffers(f diagnose.Findings) []diagnose.Case {
+	named, concerned := telling(f)
+	if len(named) == 0 {
+		return nil
+	}
+	weight := diagnose.Hint
+	if named[0].Rank == diff.Breaks && deeds(named) <= diff.MostTelling {
+		weight = diagnose.Strong
+	}
+	var texts []string
+	c := diagnose.Case{Covers: concerned, Args: map[string]diagnose.Arg{"other": diagnose.NodeArg(named[0].Other)}}
+	for i, d := range named {
+		if i == evidence.MostNamed {
+			texts = append(texts, fmt.Sprintf("and %d more", len(named)-i))
+			break
 		}
-		weight := diagnose.Hint
-		if named[0].Rank == diff.Breaks && deeds(named) <= diff.MostTelling {
-			weight = diagnose.Strong
+		texts = append(texts, d.Text(f.Node))
+		w := 0
+		if i == 0 {
+			w = weight
 		}
-		var texts []string
-		c := diagnose.Case{Covers: concerned, Args: map[string]diagnose.Arg{"other": diagnose.NodeArg(named[0].Other)}}
-		for i, d := range named {
-			if i == evidence.MostNamed {
-				texts = append(texts, fmt.Sprintf("and %d more", len(named)-i))
-				break
-			}
-			texts = append(texts, d.Text(f.Node))
-			w := 0
-			if i == 0 {
-				w = weight
-			}
-			c.For = append(c.For, diagnose.Clue{Finding: evidence.StateSays(d.Result, d.Text(f.Node)), Weight: w})
-		}
-		c.Says = fmt.Sprintf("what fails on {node} works on %s, and the two are set differently: %s", named[0].Other, strings.Join(texts, "; "))
-		c.Fix = putBack(named)
-		return []diagnose.Case{c}
-	},
+		c.For = append(c.For, diagnose.Clue{Finding: evidence.StateSays(d.Result, d.Text(f.Node)), Weight: w})
+	}
+	c.Says = fmt.Sprintf("what fails on {node} works on %s, and the two are set differently: %s", named[0].Other, strings.Join(texts, "; "))
+	c.Fix = putBack(named)
+	return []diagnose.Case{c}
 }
 
 // deeds is how many things somebody did: a list of rules, routes or policies is one.

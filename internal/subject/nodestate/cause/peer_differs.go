@@ -7,36 +7,25 @@ import (
 
 	"github.com/calico-probe/calico-probe/internal/diagnose"
 	"github.com/calico-probe/calico-probe/internal/subject/evidence"
-	"github.com/calico-probe/calico-probe/internal/subject/link"
 	"github.com/calico-probe/calico-probe/internal/subject/nodestate"
 	"github.com/calico-probe/calico-probe/internal/subject/nodestate/diff"
 	"github.com/calico-probe/calico-probe/internal/subject/pod"
-	"github.com/calico-probe/calico-probe/internal/subject/route"
 	"github.com/calico-probe/calico-probe/probe"
 )
 
 // peerDiffers is node-differs seen from the other end of the path.
-var peerDiffers = &diagnose.Rule{
-	ID: "peer-differs", Layer: diagnose.LayerPeers, Compares: true, Residual: true,
-	Title: "the other node has a kernel setting that differs and can break this",
-	Doc: `What this node sends to one other node, or to its pods, is lost, and the kernel of that node has something that this node's kernel does not have and that loses packets: a routing rule or route, a permanent neighbour entry, an IPsec policy, a filter, limit or program on an interface, a firewall rule that rewrites or redirects packets. A path has two ends, and the end that loses packets need not be the end that notices.
-It is a comparison and no proof: whether the setting concerns those packets is not worked out. It has medium confidence where there are at most three such settings.
-A firewall rule that drops or rejects has its own cause, peer-firewall.`,
-	Fix:      differsFix,
-	RuledOut: []string{route.RouteBlocks.ID, link.NodeUplink.ID},
-	Match: func(f diagnose.Findings) []diagnose.Case {
-		found := diff.Differences(f)
-		var out []diagnose.Case
-		for _, node := range f.Others() {
-			lost := evidence.LostTowards(f, node)
-			theirs := theirOwn(found, node)
-			if len(lost) == 0 || len(theirs) == 0 {
-				continue
-			}
-			out = append(out, setThere(f, node, theirs, lost))
+func peerDiffers(f diagnose.Findings) []diagnose.Case {
+	found := diff.Differences(f)
+	var out []diagnose.Case
+	for _, node := range f.Others() {
+		lost := evidence.LostTowards(f, node)
+		theirs := theirOwn(found, node)
+		if len(lost) == 0 || len(theirs) == 0 {
+			continue
 		}
-		return out
-	},
+		out = append(out, setThere(f, node, theirs, lost))
+	}
+	return out
 }
 
 // theirOwn are the differences that only the other node has and that lose packets without anything else, but for the

@@ -2,10 +2,33 @@
 // alone links it.
 package cause
 
-import "github.com/calico-probe/calico-probe/internal/diagnose"
+import (
+	"embed"
+	"sync"
 
-// Rules are the causes of this subject.
-var Rules = []*diagnose.Rule{
-	foreignTunnel, tunnelDevice, tunnelPeers, tunnelSourceUnknown, tunnelRefused, tunnelFiltered, vxlanOffload,
-	mtuTooBig, mtuPathSmall,
+	"github.com/calico-probe/calico-probe/internal/causefile"
+	"github.com/calico-probe/calico-probe/internal/diagnose"
+	"github.com/calico-probe/calico-probe/internal/subject/evidence"
+)
+
+//go:embed *.md
+var files embed.FS
+
+// Rules returns the causes of this subject: a Markdown file each, and a match in Go where data does not suffice.
+var Rules = sync.OnceValue(func() []*diagnose.Rule { return causefile.Must(files, evidence.Shared().With(own), matches) })
+
+// own is what several causes of this subject name in their files.
+var own = causefile.Shared{}
+
+// matches are those in Go, by the ID of their cause.
+var matches = map[string]causefile.Match{
+	"foreign-tunnel":        foreignTunnel,
+	"mtu-path-small":        mtuPathSmall,
+	"mtu-too-big":           mtuTooBig,
+	"tunnel-device":         tunnelDevice,
+	"tunnel-filtered":       tunnelFiltered,
+	"tunnel-peers":          tunnelPeers,
+	"tunnel-refused":        tunnelRefused,
+	"tunnel-source-unknown": tunnelSourceUnknown,
+	"vxlan-offload":         vxlanOffload,
 }

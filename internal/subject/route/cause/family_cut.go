@@ -30,86 +30,55 @@ const ruleRadius = "reading changes nothing; the rule is the kernel's own and is
 	"networkd leave alone rules that it has not made, from its next start on"
 
 // familyCutOff is a node of which one IP family is dead, as its neighbours see it.
-var familyCutOff = &diagnose.Rule{
-	ID: "family-cut-off", Layer: diagnose.LayerKernel, Open: true, Title: "the node is reachable over one IP family only",
-	Doc: `From the same neighbours the node answers pings and takes connections at its address of one family, and gives no answer at all at that of the other. So the machine, its link and its daemons are well, and what serves that family is not: no way back for the answers (a main routing table without routes, or no rule that leads to it, as where something deleted rule 32766), or a firewall of that family alone. Where it is the family that the API server is asked by, the kubelet is silent and the node NotReady.
-Told from a node that is off, and from a kubelet that ended, by the answers of the other family; from an address that is gone (address-unanswered) by the link, where somebody answers for it. Only where no probe got onto the node: inside more is known.`,
-	Fix: probe.Fix{
-		Says: "Log in by the family that answers ('kubectl get node -o yaml' has both addresses), and see whether routes, routing rules and firewall of the other are there.",
-		Manifest: []string{"ssh {node} 'ip -{dead} addr; ip -{dead} rule; ip -{dead} route show table main'",
-			"ssh {node} 'sudo nft list ruleset | grep -n -e drop -e reject; sudo iptables-save -c; sudo ip6tables-save -c'"},
-		OnlyIf: []probe.Conditional{{If: "no rule leads to the table main", Manifest: []string{"ssh {node} " + mainRule}},
-			networkdRules},
-		Radius: ruleRadius,
-	},
-	Explains: []string{"kubelet-cut-off", "kubelet-silent", "kubelet-frozen", "kubelet-dead", "node-unreachable",
-		"kubelet-port-blocked"},
-	Match: func(f diagnose.Findings) []diagnose.Case {
-		if len(f.Failed(facts.CheckNodeLease)) == 0 || len(diagnose.Good(f, probe.CheckPlaced)) > 0 { // inside more is known
-			return nil
-		}
-		for _, family := range []int{4, 6} {
-			dead, alive := bySelf(f, family), bySelf(f, 4+6-family)
-			by := evidence.Askers(alive.Open)
-			dead.Silent = diagnose.Keep(dead.Silent, func(r diagnose.Finding) bool { return slices.Contains(by, r.Node) })
-			if len(dead.Open)+len(dead.Refused)+len(alive.Silent) > 0 || len(dead.Silent) < 2 || len(alive.Open) < 2 ||
-				slices.ContainsFunc(dead.Silent, evidence.Addressless) {
-				continue
-			}
-			c := diagnose.Case{
-				About: diagnose.FamilyName(family), Family: family,
-				Says: fmt.Sprintf("{node} answers %s by %s, and not at all by %s: its routes, its routing rules or its "+
-					"firewall of that family", strings.Join(by, ", "), diagnose.FamilyName(4+6-family), diagnose.FamilyName(family)),
-				For: append(diagnose.Suggests(dead.Silent), diagnose.Hints(alive.Open)...), Covers: evidence.KubeletGone,
-				Args: map[string]diagnose.Arg{"dead": diagnose.NumberArg(float64(family))},
-			}
-			if slices.ContainsFunc(dead.Silent, resolves) {
-				c.Says += "; the link is well, for its address is found there"
-			}
-			return []diagnose.Case{c}
-		}
+func familyCutOff(f diagnose.Findings) []diagnose.Case {
+	if len(f.Failed(facts.CheckNodeLease)) == 0 || len(diagnose.Good(f, probe.CheckPlaced)) > 0 { // inside more is known
 		return nil
-	},
+	}
+	for _, family := range []int{4, 6} {
+		dead, alive := bySelf(f, family), bySelf(f, 4+6-family)
+		by := evidence.Askers(alive.Open)
+		dead.Silent = diagnose.Keep(dead.Silent, func(r diagnose.Finding) bool { return slices.Contains(by, r.Node) })
+		if len(dead.Open)+len(dead.Refused)+len(alive.Silent) > 0 || len(dead.Silent) < 2 || len(alive.Open) < 2 ||
+			slices.ContainsFunc(dead.Silent, evidence.Addressless) {
+			continue
+		}
+		c := diagnose.Case{
+			About: diagnose.FamilyName(family), Family: family,
+			Says: fmt.Sprintf("{node} answers %s by %s, and not at all by %s: its routes, its routing rules or its "+
+				"firewall of that family", strings.Join(by, ", "), diagnose.FamilyName(4+6-family), diagnose.FamilyName(family)),
+			For: append(diagnose.Suggests(dead.Silent), diagnose.Hints(alive.Open)...), Covers: evidence.KubeletGone,
+			Args: map[string]diagnose.Arg{"dead": diagnose.NumberArg(float64(family))},
+		}
+		if slices.ContainsFunc(dead.Silent, resolves) {
+			c.Says += "; the link is well, for its address is found there"
+		}
+		return []diagnose.Case{c}
+	}
+	return nil
 }
 
 // mainRuleMissing is a machine whose kernel is not told any more to look into its main routing table.
-var mainRuleMissing = &diagnose.Rule{
-	ID: "main-rule-missing", Layer: diagnose.LayerKernel,
-	Title: "no routing rule selects table main, so that IP family is not routed",
-	Doc: `The kernel finds its routing tables by rules ("ip rule"), and makes those for the tables local (0) and main (32766) itself. Whatever deletes the second, as a network daemon that takes all rules for its own, or "ip rule flush", takes every route away at once: "Network is unreachable" for all that the node or its pods send, and no answer to anybody, while addresses and routes look as they should.
-Told from routes that are gone by the main table, which has them, and by the kernel's answer for one of them.`,
-	Fix: probe.Fix{
-		Says: "Give the kernel its rule back, by the machine's console or its address of the other family, and find out who deleted it.",
-		Manifest: []string{"ssh {node} 'ip -{dead} rule'",
-			"ssh {node} " + mainRule},
-		OnlyIf: []probe.Conditional{networkdRules},
-		Radius: ruleRadius,
-	},
-	RuledOut: []string{link.NodeUplink.ID},
-	Explains: []string{"family-cut-off", "kubelet-cut-off", "api-cut-off", "kube-proxy-cut-off", "default-route-missing",
-		"bgp-waits", "pod-route-missing", "route-not-in-kernel"},
-	Match: func(f diagnose.Findings) []diagnose.Case {
-		var out []diagnose.Case
-		for _, r := range f.With(route.RouteRules.ID, route.FactMainless, true) {
-			c := diagnose.Case{About: diagnose.FamilyName(diagnose.FamilyOf(r)), Family: diagnose.FamilyOf(r),
-				Says: "on {node} " + r.Saw,
-				For:  diagnose.Proves([]diagnose.Finding{r}),
-				Args: map[string]diagnose.Arg{"dead": diagnose.NumberArg(float64(diagnose.FamilyOf(r)))}}
-			if len(diagnose.Good(f, datastore.DatastoreLatency.ID)) == 0 { // the API servers are not reached by the other family
-				c.Covers = slices.Concat(evidence.KubeletGone, evidence.WithoutDatastore)
-			}
-			for _, one := range f.Where(func(o diagnose.Finding) bool {
-				family := diagnose.FamilyOf(o)
-				return diagnose.IsBad(o.Status) && (family == diagnose.FamilyOf(r) &&
-					!probe.SomebodyAnswered(diagnose.ReasonOf(o)) ||
-					family == 0 && diagnose.ReasonOf(o) == evidence.NoWay)
-			}) {
-				c.Covers = append(c.Covers, diagnose.Cover{Check: one.Check, About: one.Target})
-			}
-			out = append(out, c)
+func mainRuleMissing(f diagnose.Findings) []diagnose.Case {
+	var out []diagnose.Case
+	for _, r := range f.With(route.RouteRules.ID, route.FactMainless, true) {
+		c := diagnose.Case{About: diagnose.FamilyName(diagnose.FamilyOf(r)), Family: diagnose.FamilyOf(r),
+			Says: "on {node} " + r.Saw,
+			For:  diagnose.Proves([]diagnose.Finding{r}),
+			Args: map[string]diagnose.Arg{"dead": diagnose.NumberArg(float64(diagnose.FamilyOf(r)))}}
+		if len(diagnose.Good(f, datastore.DatastoreLatency.ID)) == 0 { // the API servers are not reached by the other family
+			c.Covers = slices.Concat(evidence.KubeletGone, evidence.WithoutDatastore)
 		}
-		return out
-	},
+		for _, one := range f.Where(func(o diagnose.Finding) bool {
+			family := diagnose.FamilyOf(o)
+			return diagnose.IsBad(o.Status) && (family == diagnose.FamilyOf(r) &&
+				!probe.SomebodyAnswered(diagnose.ReasonOf(o)) ||
+				family == 0 && diagnose.ReasonOf(o) == evidence.NoWay)
+		}) {
+			c.Covers = append(c.Covers, diagnose.Cover{Check: one.Check, About: one.Target})
+		}
+		out = append(out, c)
+	}
+	return out
 }
 
 // resolves and addressless tell whether a neighbour found the hardware address that an address has on the link, or

@@ -12,44 +12,30 @@ import (
 )
 
 // packetsLost is a path that loses some packets and lets others through.
-var packetsLost = &diagnose.Rule{
-	ID: "packets-lost", Layer: diagnose.LayerPaths, Symptom: true,
-	Title: "the path to another node loses packets",
-	Doc: `Some pings to another node or its pods come back and one in ten or more does not, measured by fifty packets. Connections come about and crawl, or break under load; probes and leases fail now and then. A full queue, a policer, a bad cable or optic, a duplex mismatch, an overloaded host below a virtual machine, and a firewall rule that drops at random all look like this.
-Told from a node that is away by the packets that do come back; from a node that is too busy to answer by its load.`,
-	Fix: probe.Fix{
-		Says: "Find the hop that drops: the interface counters of both nodes, then rules with a limit or at random, then the switch or the host below.",
-		Manifest: []string{"ssh {node} ip -s link show", "ssh {other} ip -s link show",
-			"ssh {node} 'sudo nft list ruleset | grep -n -e numgen -e limit; tc -s qdisc show'",
-			"ssh {other} 'sudo nft list ruleset | grep -n -e numgen -e limit; tc -s qdisc show'"},
-		Radius: evidence.OnlyReads,
-	},
-	RuledOut: []string{host.NodeLoad.ID},
-	Match: func(f diagnose.Findings) []diagnose.Case {
-		lost := map[string][]diagnose.Finding{}
-		var peers []string
-		for _, check := range []string{link.NodePing.ID, pod.PodPing.ID} {
-			for _, r := range diagnose.Keep(f.Failed(check), evidence.Arrived) {
-				if lost[diagnose.NodeOf(r)] == nil {
-					peers = append(peers, diagnose.NodeOf(r))
-				}
-				lost[diagnose.NodeOf(r)] = append(lost[diagnose.NodeOf(r)], r)
+func packetsLost(f diagnose.Findings) []diagnose.Case {
+	lost := map[string][]diagnose.Finding{}
+	var peers []string
+	for _, check := range []string{link.NodePing.ID, pod.PodPing.ID} {
+		for _, r := range diagnose.Keep(f.Failed(check), evidence.Arrived) {
+			if lost[diagnose.NodeOf(r)] == nil {
+				peers = append(peers, diagnose.NodeOf(r))
 			}
+			lost[diagnose.NodeOf(r)] = append(lost[diagnose.NodeOf(r)], r)
 		}
-		var out []diagnose.Case
-		for _, peer := range peers {
-			sent, received := 0.0, 0.0
-			for _, r := range lost[peer] {
-				sent += diagnose.Num([]diagnose.Finding{r}, probe.FactSent)
-				received += diagnose.Num([]diagnose.Finding{r}, probe.FactReceived)
-			}
-			out = append(out, diagnose.Case{About: peer, Peer: peer,
-				Says: fmt.Sprintf("%.0f of %.0f pings from {node} to %s and its pods did not come back (%.0f %%): the path between the two nodes loses packets",
-					sent-received, sent, peer, 100*(sent-received)/max(sent, 1)),
-				Args: map[string]diagnose.Arg{"other": diagnose.NodeArg(peer)},
-				For:  diagnose.Suggests(lost[peer]), Against: diagnose.Hints(f.Failed(host.NodeLoad.ID)),
-				Covers: evidence.PathFollows(f, 0, peer)})
+	}
+	var out []diagnose.Case
+	for _, peer := range peers {
+		sent, received := 0.0, 0.0
+		for _, r := range lost[peer] {
+			sent += diagnose.Num([]diagnose.Finding{r}, probe.FactSent)
+			received += diagnose.Num([]diagnose.Finding{r}, probe.FactReceived)
 		}
-		return out
-	},
+		out = append(out, diagnose.Case{About: peer, Peer: peer,
+			Says: fmt.Sprintf("%.0f of %.0f pings from {node} to %s and its pods did not come back (%.0f %%): the path between the two nodes loses packets",
+				sent-received, sent, peer, 100*(sent-received)/max(sent, 1)),
+			Args: map[string]diagnose.Arg{"other": diagnose.NodeArg(peer)},
+			For:  diagnose.Suggests(lost[peer]), Against: diagnose.Hints(f.Failed(host.NodeLoad.ID)),
+			Covers: evidence.PathFollows(f, 0, peer)})
+	}
+	return out
 }

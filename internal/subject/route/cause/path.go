@@ -28,81 +28,42 @@ func seenOn(r diagnose.Finding, lost []diagnose.Finding) []diagnose.Clue {
 }
 
 // podInterfaceSetting is projectcalico/calico#4186.
-var podInterfaceSetting = &diagnose.Rule{
-	ID: "pod-interface-setting", Layer: diagnose.LayerKernel, Title: "a sysctl of the pods' interfaces blocks their traffic",
-	Doc: `Felix sets each pod's interface (cali*) when the pod comes: proxy_arp, by which the node answers ARP for the pods' gateway 169.254.1.1 that nobody has, and forwarding. It does not look again. A file in sysctl.d ("net.ipv4.conf.*.proxy_arp = 0", hardening roles, sysctl --system at an update) takes them back for all interfaces that are there: pods lose their gateway as soon as their ARP entry expires, say "host unreachable" from their own address, and new pods are well until the next time. forwarding = 0 of the node's own interface or a tunnel loses what comes in by it for pods.
-Told from forwarding that is off as a whole, and from policy, by the setting itself.`,
-	Fix: probe.Fix{
-		Says: "Set it again, and take it out of what sets it; a restart of calico-node sets all interfaces of pods too.",
-		Manifest: []string{
-			"ssh {node} 'grep -H . /proc/sys/net/ipv[46]/conf/*/{setting}'",
-			"ssh {node} sudo grep -rn {setting} /etc/sysctl.conf /etc/sysctl.d /run/sysctl.d /usr/lib/sysctl.d",
-			"ssh {node} sudo sysctl -w {sysctl}={wanted}  # each interface that has it wrong",
-		},
-		OnlyIf: []probe.Conditional{{If: "they are the interfaces of pods (cali*): for all at once", Manifest: []string{evidence.RestartCalico}}},
-		Radius: "this node only, at once; a restart of calico-node leaves running pods their routes and policy",
-	},
-	RuledOut: []string{route.RoutePods.ID, firewall.NodeFirewall.ID, link.NodePing.ID},
-	Explains: append([]string{"policy-forbids"}, evidence.LostPaths...),
-	Match: func(f diagnose.Findings) []diagnose.Case {
-		var out []diagnose.Case
-		for _, r := range f.Failed(pod.PodGateway.ID) {
-			names := diagnose.ListOf(r, pod.FactWrongOn)
-			name := strings.ReplaceAll(r.Facts.Str(probe.FactSysctl), "/", ".")
-			wanted, _ := r.Facts.Num(pod.FactWanted)
-			if len(names) == 0 || name == "" {
-				continue
-			}
-			out = append(out, diagnose.Case{
-				About: r.Target, Family: diagnose.FamilyOf(r),
-				Says: fmt.Sprintf("%s is %.0f on {node}: %s", name, 1-wanted, r.Saw),
-				Args: map[string]diagnose.Arg{"sysctl": diagnose.SysctlArg(r.Facts.Str(probe.FactSysctl)),
-					"setting": diagnose.SysctlArg(r.Facts.Str(pod.FactSetting)),
-					"wanted":  diagnose.OwnArg(fmt.Sprintf("%.0f", wanted))},
-				For: seenOn(r, evidence.BadPaths(f, diagnose.FamilyOf(r), slices.Concat(evidence.PodPaths, evidence.ServicePaths))),
-				Covers: diagnose.Covers(pod.PodGateway.ID, firewall.PacketDrops.ID, pod.PodPing.ID, pod.PodTCP.ID, pod.PodMTU.ID,
-					service.ServiceClusterIP.ID,
-					service.ServiceNodePort.ID, dns.DNSCluster.ID, dns.DNSExternal.ID, facts.CheckPodsStart),
-			})
+func podInterfaceSetting(f diagnose.Findings) []diagnose.Case {
+	var out []diagnose.Case
+	for _, r := range f.Failed(pod.PodGateway.ID) {
+		names := diagnose.ListOf(r, pod.FactWrongOn)
+		name := strings.ReplaceAll(r.Facts.Str(probe.FactSysctl), "/", ".")
+		wanted, _ := r.Facts.Num(pod.FactWanted)
+		if len(names) == 0 || name == "" {
+			continue
 		}
-		return out
-	},
+		out = append(out, diagnose.Case{
+			About: r.Target, Family: diagnose.FamilyOf(r),
+			Says: fmt.Sprintf("%s is %.0f on {node}: %s", name, 1-wanted, r.Saw),
+			Args: map[string]diagnose.Arg{"sysctl": diagnose.SysctlArg(r.Facts.Str(probe.FactSysctl)),
+				"setting": diagnose.SysctlArg(r.Facts.Str(pod.FactSetting)),
+				"wanted":  diagnose.OwnArg(fmt.Sprintf("%.0f", wanted))},
+			For: seenOn(r, evidence.BadPaths(f, diagnose.FamilyOf(r), slices.Concat(evidence.PodPaths, evidence.ServicePaths))),
+			Covers: diagnose.Covers(pod.PodGateway.ID, firewall.PacketDrops.ID, pod.PodPing.ID, pod.PodTCP.ID, pod.PodMTU.ID,
+				service.ServiceClusterIP.ID,
+				service.ServiceNodePort.ID, dns.DNSCluster.ID, dns.DNSExternal.ID, facts.CheckPodsStart),
+		})
+	}
+	return out
 }
 
 // routeDrops is fail2ban/fail2ban#104 and its like.
-var routeDrops = &diagnose.Rule{
-	ID: "route-drops", Layer: diagnose.LayerKernel,
-	Title: "a foreign route or routing rule drops packets for nodes, pods, Services or the API server",
-	Doc: `A route of the type blackhole, unreachable or prohibit drops what it matches, before any firewall. Calico has such routes only for the blocks of the node itself. Others make them for single addresses or whole ranges: fail2ban and other bans (an address of another node that failed to log in too often), VPN clients that keep traffic from leaking, a leftover of maintenance, systemd-networkd's Type=blackhole. BGP stays up for a while, for its connection has its route still, or goes down with the address.
-A host route that leads another node's address to a gateway or an interface of its own loses its packets in the same way.
-A route of the type local in table local (ip route show table local) makes the node take packets for its own: over the range of its pods, no pod gets any. The kernel makes these routes for the node's addresses (proto kernel). Guest agents of clouds make more of them for alias ranges: GCE's google-guest-agent with proto 66.
-Told from a node that is down, and from a blackhole for a block, by the route itself, which the kernel names.`,
-	Fix: probe.Fix{
-		Says: "See who made the route, and take it away there; then here.",
-		Manifest: []string{
-			"ssh {node} 'ip route show table all | grep -e blackhole -e unreachable -e prohibit -e {match}'",
-			"ssh {node} 'sudo fail2ban-client status; grep -rn {address} /etc/systemd/network /etc/network /etc/sysconfig/network-scripts'",
-			"ssh {node} 'grep -rn -A4 IpForwarding /etc/default/instance_configs.cfg*'  # GCE: ip_aliases = false stops its routes of proto 66",
-			"ssh {node} sudo ip route del {route}  # it is made again where a service makes it",
-		},
-		Radius: "this node only, at once; what was kept from passing by it passes again",
-	},
-	RuledOut: []string{link.NodeUplink.ID, firewall.NodeFirewall.ID},
-	Explains: append([]string{"kubelet-cut-off", "route-swallowed", "route-elsewhere", "route-not-in-kernel",
-		"route-not-made", "api-cut-off", "typha-unreachable", "felix-stuck", "bird-unfed", "neighbour-wrong"},
-		evidence.LostPaths...),
-	Match: func(f diagnose.Findings) []diagnose.Case {
-		var out []diagnose.Case
-		for _, r := range f.Of(route.RouteSpecial.ID) {
-			if c, is := dropsBy(f, r); is {
-				out = append(out, c)
-			}
-			if rule := r.Facts.Str(probe.FactRule); rule != "" {
-				out = append(out, rejectedBy(f, r, rule))
-			}
+func routeDrops(f diagnose.Findings) []diagnose.Case {
+	var out []diagnose.Case
+	for _, r := range f.Of(route.RouteSpecial.ID) {
+		if c, is := dropsBy(f, r); is {
+			out = append(out, c)
 		}
-		return out
-	},
+		if rule := r.Facts.Str(probe.FactRule); rule != "" {
+			out = append(out, rejectedBy(f, r, rule))
+		}
+	}
+	return out
 }
 
 // dropsBy is the case of one route; false where it is none.
@@ -238,100 +199,64 @@ func routeArg(kind, route, match string) diagnose.Arg {
 }
 
 // ipsecTakes is projectcalico/calico#4744.
-var ipsecTakes = &diagnose.Rule{
-	ID: "ipsec-policy", Layer: diagnose.LayerKernel, Title: "an IPsec policy on this node captures Calico's traffic",
-	Doc: `An IPsec daemon (strongSwan, Libreswan, the agent of a cloud's VPN) gives the kernel policies by ranges of addresses. One whose ranges are those of pods, Services or nodes wants Calico's packets encrypted, for an end that knows nothing of them; with no security association for it the kernel drops them, with action block it always does. "ip route get" and the firewall's counters look well, tcpdump on the uplink shows nothing. The policies outlive a daemon that was killed.
-Told from a firewall or a route by the policy, which the kernel shows with its selector.`,
-	Fix: probe.Fix{
-		Says: "See whose the policy is, and give that connection other ranges; with no daemon left, delete the policy.",
-		Manifest: []string{
-			"ssh {node} 'sudo ip xfrm policy; sudo ip -s xfrm state'",
-			"ssh {node} 'pgrep -a -e charon -e pluto -e starter; sudo grep -rn -e leftsubnet -e rightsubnet -e local_ts -e remote_ts /etc/ipsec.conf /etc/ipsec.d /etc/swanctl'",
-			"kubectl get ippools.crd.projectcalico.org -o custom-columns=NAME:.metadata.name,CIDR:.spec.cidr  # ranges that no VPN may have",
-		},
-		OnlyIf: []probe.Conditional{{If: "nothing makes it again and no VPN of this node is used",
-			Manifest: []string{"ssh {node} sudo ip xfrm policy delete src {from} dst {to} dir {direction}"}}},
-		Radius: "reading changes nothing; without the policy packets of that range leave unencrypted, by the routes",
-	},
-	RuledOut: []string{route.RouteBlocks.ID, firewall.NodeFirewall.ID, route.RouteCanReach.ID},
-	Explains: append([]string{"api-cut-off", "typha-unreachable", "policy-forbids"}, evidence.LostPaths...),
-	Match: func(f diagnose.Findings) []diagnose.Case {
-		bad := f.Bad(route.XFRMPolicies.ID)
-		if len(bad) == 0 {
-			return nil
+func ipsecTakes(f diagnose.Findings) []diagnose.Case {
+	bad := f.Bad(route.XFRMPolicies.ID)
+	if len(bad) == 0 {
+		return nil
+	}
+	r := bad[0]
+	for _, other := range bad {
+		if other.Status == probe.Fail {
+			r = other
+			break
 		}
-		r := bad[0]
-		for _, other := range bad {
-			if other.Status == probe.Fail {
-				r = other
-				break
-			}
-		}
-		lost := evidence.BadPaths(f, diagnose.FamilyOf(r), evidence.AllPaths)
-		if len(lost) == 0 && r.Status != probe.Fail {
-			return nil
-		}
-		direction := r.Facts.Str(route.FactDirection)
-		if !slices.Contains([]string{"in", "out", "fwd"}, direction) {
-			return nil
-		}
-		return []diagnose.Case{{
-			Family: diagnose.FamilyOf(r),
-			Says: fmt.Sprintf("the IPsec policy %s (dir %s) on {node}, which is not Calico's, takes its packets: %s",
-				r.Facts.Str(route.FactSelector), direction, r.Saw),
-			Args: map[string]diagnose.Arg{"from": diagnose.BlockArg(r.Facts.Str(route.FactFrom)),
-				"to":        diagnose.BlockArg(r.Facts.Str(route.FactTo)),
-				"direction": diagnose.OwnArg(direction)},
-			For: append(seenOn(r, lost), diagnose.Shows(slices.DeleteFunc(slices.Clone(bad),
-				func(o diagnose.Finding) bool { return o.Target == r.Target }))...),
-			Covers: append(evidence.PathFollows(f, diagnose.FamilyOf(r), ""), diagnose.Covers(route.XFRMPolicies.ID,
-				service.ServiceClusterIP.ID, dns.DNSCluster.ID,
-				dns.DNSExternal.ID, pod.PodPing.ID, pod.PodTCP.ID, pod.PodMTU.ID)...),
-		}}
-	},
+	}
+	lost := evidence.BadPaths(f, diagnose.FamilyOf(r), evidence.AllPaths)
+	if len(lost) == 0 && r.Status != probe.Fail {
+		return nil
+	}
+	direction := r.Facts.Str(route.FactDirection)
+	if !slices.Contains([]string{"in", "out", "fwd"}, direction) {
+		return nil
+	}
+	return []diagnose.Case{{
+		Family: diagnose.FamilyOf(r),
+		Says: fmt.Sprintf("the IPsec policy %s (dir %s) on {node}, which is not Calico's, takes its packets: %s",
+			r.Facts.Str(route.FactSelector), direction, r.Saw),
+		Args: map[string]diagnose.Arg{"from": diagnose.BlockArg(r.Facts.Str(route.FactFrom)),
+			"to":        diagnose.BlockArg(r.Facts.Str(route.FactTo)),
+			"direction": diagnose.OwnArg(direction)},
+		For: append(seenOn(r, lost), diagnose.Shows(slices.DeleteFunc(slices.Clone(bad),
+			func(o diagnose.Finding) bool { return o.Target == r.Target }))...),
+		Covers: append(evidence.PathFollows(f, diagnose.FamilyOf(r), ""), diagnose.Covers(route.XFRMPolicies.ID,
+			service.ServiceClusterIP.ID, dns.DNSCluster.ID,
+			dns.DNSExternal.ID, pod.PodPing.ID, pod.PodTCP.ID, pod.PodMTU.ID)...),
+	}}
 }
 
 // untrackedService is kubernetes/kubernetes#98758.
-var untrackedService = &diagnose.Rule{
-	ID: "untracked-rule", Layer: diagnose.LayerKernel, Title: "a NOTRACK rule stops NAT for a Service",
-	Doc: `A Service's address is translated to a pod's once for each connection that the kernel tracks. A rule with NOTRACK (iptables' table raw, "notrack" of nftables) that matches the Service's address and port keeps its packets out of that: they leave with the Service's address and are lost, while the pods behind it answer, kube-proxy runs and its rules are there. NodeLocal DNSCache makes such rules for the DNS Service, where it listens on that address itself; they stay when it is deleted, crashes or loses its interface nodelocaldns. Others are tuning against a full table of connections.
-Told from rules of kube-proxy that are missing or stale by the rule itself, which stands before them.`,
-	Fix: probe.Fix{
-		Says: "Delete the rule, and what makes it; where NodeLocal DNSCache is used, have it run on this node again.",
-		Manifest: []string{
-			"ssh {node} 'sudo iptables-save -t raw; sudo iptables-legacy-save -t raw; sudo nft list ruleset | grep -n -B5 notrack'",
-			"kubectl -n kube-system get pods -o wide --field-selector spec.nodeName={node} | grep -i node-local",
-			"ssh {node} ip -br addr show nodelocaldns",
-		},
-		OnlyIf: []probe.Conditional{{If: "nobody listens on that address on this node, and nothing makes the rule again",
-			Manifest: []string{"ssh {node} 'sudo iptables -t raw -S | grep -n -i -e NOTRACK -e notrack'  # then the same line with -D in place of -A"}}},
-		Radius: "this node only; packets that match are tracked from then on, which costs an entry for each connection",
-	},
-	RuledOut: []string{service.KubeProxyHealth.ID, firewall.NodeConntrack.ID},
-	Explains: append([]string{"kube-proxy-stuck", "policy-forbids", "kube-proxy-rules-lost"}, evidence.LostPaths...),
-	Match: func(f diagnose.Findings) []diagnose.Case {
-		var out []diagnose.Case
-		for _, r := range f.Bad(route.Untracked.ID) {
-			rule := r.Facts.Str(probe.FactRule)
-			if rule == "" {
-				continue
-			}
-			lost := slices.Concat(f.Bad(dns.DNSCluster.ID), f.Bad(service.ServiceClusterIP.ID),
-				f.Bad(datastore.DatastoreLatency.ID))
-			if r.Status != probe.Fail {
-				lost = nil
-			}
-			if r.Status != probe.Fail && len(evidence.BadPaths(f, 0, evidence.AllPaths)) == 0 {
-				continue
-			}
-			out = append(out, diagnose.Case{
-				Says: fmt.Sprintf("the firewall rule %q on {node} keeps packets from being tracked: %s", rule, r.Saw),
-				For:  seenOn(r, lost),
-				Covers: diagnose.Covers(route.Untracked.ID, firewall.PacketDrops.ID, dns.DNSCluster.ID, dns.DNSExternal.ID,
-					service.ServiceClusterIP.ID, service.ServiceNodePort.ID, datastore.DatastoreLatency.ID, pod.PodPing.ID,
-					pod.PodTCP.ID, pod.PodMTU.ID),
-			})
+func untrackedService(f diagnose.Findings) []diagnose.Case {
+	var out []diagnose.Case
+	for _, r := range f.Bad(route.Untracked.ID) {
+		rule := r.Facts.Str(probe.FactRule)
+		if rule == "" {
+			continue
 		}
-		return out[:min(len(out), 1)]
-	},
+		lost := slices.Concat(f.Bad(dns.DNSCluster.ID), f.Bad(service.ServiceClusterIP.ID),
+			f.Bad(datastore.DatastoreLatency.ID))
+		if r.Status != probe.Fail {
+			lost = nil
+		}
+		if r.Status != probe.Fail && len(evidence.BadPaths(f, 0, evidence.AllPaths)) == 0 {
+			continue
+		}
+		out = append(out, diagnose.Case{
+			Says: fmt.Sprintf("the firewall rule %q on {node} keeps packets from being tracked: %s", rule, r.Saw),
+			For:  seenOn(r, lost),
+			Covers: diagnose.Covers(route.Untracked.ID, firewall.PacketDrops.ID, dns.DNSCluster.ID, dns.DNSExternal.ID,
+				service.ServiceClusterIP.ID, service.ServiceNodePort.ID, datastore.DatastoreLatency.ID, pod.PodPing.ID,
+				pod.PodTCP.ID, pod.PodMTU.ID),
+		})
+	}
+	return out[:min(len(out), 1)]
 }

@@ -8,50 +8,37 @@ import (
 	"github.com/calico-probe/calico-probe/internal/subject/evidence"
 	"github.com/calico-probe/calico-probe/internal/subject/link"
 	"github.com/calico-probe/calico-probe/internal/subject/pod"
-	"github.com/calico-probe/calico-probe/internal/subject/route"
 	"github.com/calico-probe/calico-probe/probe"
 )
 
 // peerFault is a cause of the other end of a path.
-var peerFault = &diagnose.Rule{
-	ID: "peer-fault", Layer: diagnose.LayerPeers, Compares: true, Residual: true, Title: "a fault on the other node explains the loss",
-	Doc: `What this node sends to one other node, or to its pods, is lost, nothing on this node explains it, and that node was asked the same checks: there a cause was found that loses packets. It is named with that cause's own sentence.
-The confidence is a step lower than on that node, because the two were seen apart, unless that cause also explains pings or connections to this node that are lost from there.
-Told from a fault of the network between the two by what that node itself shows.`,
-	Fix: probe.Fix{
-		Says:     "Correct it on {other}. A run there has the evidence and the commands.",
-		Manifest: []string{"calico-probe run --node {other}"},
-		Radius:   "a probe on the other node",
-	},
-	RuledOut: []string{route.RouteBlocks.ID, link.NodeUplink.ID},
-	Match: func(f diagnose.Findings) []diagnose.Case {
-		var out []diagnose.Case
-		for _, c := range f.RemoteCauses() {
-			node := c.Node
-			lost := evidence.LostTowards(f, node)
-			if len(lost) == 0 {
-				continue
-			}
-			weight := diagnose.Hint
-			if c.Cause.Confidence == probe.High {
-				weight = diagnose.Strong
-				if losesBack(f.At(node), c, f.Node) {
-					weight = diagnose.Proof
-				}
-			}
-			one := diagnose.Case{About: node + " " + c.Cause.ID, Peer: node,
-				Says: fmt.Sprintf("what {node} sends to %s or its pods is lost, and by its own answers the fault is on %s (%s): %s", node, node, c.Cause.ID,
-					diagnose.WithoutBraces(c.Cause.Says)),
-				For:  append(diagnose.Clues(weight, lost), diagnose.Shows(c.Shows)...),
-				Args: map[string]diagnose.Arg{"other": diagnose.NodeArg(node)}}
-			for _, r := range lost {
-				one.Covers = append(one.Covers, diagnose.Cover{Check: r.Check, About: r.Target})
-			}
-			one.Covers = append(one.Covers, evidence.PathFollows(f, 0, node)...)
-			out = append(out, one)
+func peerFault(f diagnose.Findings) []diagnose.Case {
+	var out []diagnose.Case
+	for _, c := range f.RemoteCauses() {
+		node := c.Node
+		lost := evidence.LostTowards(f, node)
+		if len(lost) == 0 {
+			continue
 		}
-		return out
-	},
+		weight := diagnose.Hint
+		if c.Cause.Confidence == probe.High {
+			weight = diagnose.Strong
+			if losesBack(f.At(node), c, f.Node) {
+				weight = diagnose.Proof
+			}
+		}
+		one := diagnose.Case{About: node + " " + c.Cause.ID, Peer: node,
+			Says: fmt.Sprintf("what {node} sends to %s or its pods is lost, and by its own answers the fault is on %s (%s): %s", node, node, c.Cause.ID,
+				diagnose.WithoutBraces(c.Cause.Says)),
+			For:  append(diagnose.Clues(weight, lost), diagnose.Shows(c.Shows)...),
+			Args: map[string]diagnose.Arg{"other": diagnose.NodeArg(node)}}
+		for _, r := range lost {
+			one.Covers = append(one.Covers, diagnose.Cover{Check: r.Check, About: r.Target})
+		}
+		one.Covers = append(one.Covers, evidence.PathFollows(f, 0, node)...)
+		out = append(out, one)
+	}
+	return out
 }
 
 // losesBack reports whether a cause on another node explains what that node loses on the way to this one.

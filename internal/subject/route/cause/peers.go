@@ -9,8 +9,6 @@ import (
 	"github.com/calico-probe/calico-probe/internal/subject/bgp"
 	"github.com/calico-probe/calico-probe/internal/subject/datastore"
 	"github.com/calico-probe/calico-probe/internal/subject/evidence"
-	"github.com/calico-probe/calico-probe/internal/subject/link"
-	"github.com/calico-probe/calico-probe/internal/subject/overlay"
 	"github.com/calico-probe/calico-probe/internal/subject/pod"
 	"github.com/calico-probe/calico-probe/internal/subject/route"
 	"github.com/calico-probe/calico-probe/internal/subject/service"
@@ -68,147 +66,111 @@ func noNeighbour(pings []diagnose.Finding) bool {
 }
 
 // peerDown is another node that answers nothing.
-var peerDown = &diagnose.Rule{
-	ID: "peer-down", Layer: diagnose.LayerPeers, Symptom: true, RefutedBy: pingChecks,
-	Title: "another node does not answer",
-	Doc:   `One node answers no ping and nothing else that was asked of it: it is powered off, cut off, or its machine was taken away while its Node stayed in the API. Every session, ping and route that leads there is down for this one reason, and nothing is wrong on this node. Told from a node with a wrong address, which answers at its InternalIP; from a firewall, behind which something still answers; and from a cut on this side, where no node answers. What keeps just these two nodes apart looks the same from here: only the API server, to which a dead node does not report either, makes it certain. A Node that nobody deletes stays a BGP peer of every node for ever, keeps calico-node from being ready for its first 30 s, and holds every restart's routes back for up to 240 s.`,
-	Fix: probe.Fix{
-		Says: "See whether {other} lives, and what lies between it and {node}: a firewall or a security group may keep just these two apart.",
-		Manifest: []string{"kubectl describe node {other}", "calico-probe run --node {other}",
-			"ssh {node} ip route get {address}"},
-		Radius: "a probe on the other node; the others only read",
-	},
-	Explains: []string{"bgp-waits", "bgp-one-way"},
-	Match: func(f diagnose.Findings) []diagnose.Case {
-		silent, lives, seen := evidence.Pinged(f)
-		if len(lives) == 0 && len(silent) > 1 {
-			return nil // it is this node, or pings are forbidden
+func peerDown(f diagnose.Findings) []diagnose.Case {
+	silent, lives, seen := evidence.Pinged(f)
+	if len(lives) == 0 && len(silent) > 1 {
+		return nil // it is this node, or pings are forbidden
+	}
+	var out []diagnose.Case
+	for _, node := range silent {
+		_, address, _ := strings.Cut(seen[node][0].Target, " ")
+		c := diagnose.Case{About: node, Args: map[string]diagnose.Arg{"other": diagnose.NodeArg(node),
+			"address": diagnose.AddressArg(address)},
+			For: diagnose.Suggests(seen[node]), Peer: node, Against: diagnose.Suggests(touched(f, node)),
+			Covers: evidence.PathFollows(f, 0, node)}
+		c.Says = fmt.Sprintf("%s does not answer from {node}", node)
+		if noNeighbour(seen[node]) {
+			c.Says = fmt.Sprintf("%s gives {node} no answer to ARP or NDP", node)
+			c.Fix = offLink
 		}
-		var out []diagnose.Case
-		for _, node := range silent {
-			_, address, _ := strings.Cut(seen[node][0].Target, " ")
-			c := diagnose.Case{About: node, Args: map[string]diagnose.Arg{"other": diagnose.NodeArg(node),
-				"address": diagnose.AddressArg(address)},
-				For: diagnose.Suggests(seen[node]), Peer: node, Against: diagnose.Suggests(touched(f, node)),
-				Covers: evidence.PathFollows(f, 0, node)}
-			c.Says = fmt.Sprintf("%s does not answer from {node}", node)
-			if noNeighbour(seen[node]) {
-				c.Says = fmt.Sprintf("%s gives {node} no answer to ARP or NDP", node)
-				c.Fix = offLink
-			}
-			theirs := diagnose.Keep(f.All, func(r diagnose.Finding) bool {
-				return r.Node == f.Node && diagnose.NodeOf(r) == node && r.Facts.Str(probe.FactNodeState) != ""
-			})
-			up := diagnose.Keep(f.Of(bgp.BGPSession.ID), func(r diagnose.Finding) bool {
-				return diagnose.NodeOf(r) == node &&
-					r.Status == probe.OK
-			})
-			// Where a network lets no ping through, TCP answers still. Without the API's word
-			// both may come of a firewall between the two.
-			more := 0
-			switch {
-			case len(theirs) > 0 && theirs[0].Facts.Str(probe.FactNodeState) == probe.NodeSilent:
-				more, c.Fix = diagnose.Hint, bringBack
-				c.For = append(c.For, diagnose.Hints(theirs[:1])...)
-				c.Says += ", and its kubelet is silent: powered off, cut off, or taken away with its Node left behind"
-			case len(theirs) > 0: // its kubelet says so itself
-				c.Against = append(c.Against, diagnose.Hints(theirs[:1])...)
-				c.Says += fmt.Sprintf(", while its kubelet still speaks and the API calls it %s",
-					theirs[0].Facts.Str(probe.FactNodeState))
-			case len(lives) > 0:
-				c.Says += ", while other nodes do"
-			}
-			if len(up) > 0 { // which outlive a death by minutes
-				more = diagnose.Hint
-				c.Against = append(c.Against, diagnose.Hints(up)...)
-			}
-			c.For = append(c.For, diagnose.Clues(more, unanswered(f, node))...)
-			out = append(out, c)
+		theirs := diagnose.Keep(f.All, func(r diagnose.Finding) bool {
+			return r.Node == f.Node && diagnose.NodeOf(r) == node && r.Facts.Str(probe.FactNodeState) != ""
+		})
+		up := diagnose.Keep(f.Of(bgp.BGPSession.ID), func(r diagnose.Finding) bool {
+			return diagnose.NodeOf(r) == node &&
+				r.Status == probe.OK
+		})
+		// Where a network lets no ping through, TCP answers still. Without the API's word
+		// both may come of a firewall between the two.
+		more := 0
+		switch {
+		case len(theirs) > 0 && theirs[0].Facts.Str(probe.FactNodeState) == probe.NodeSilent:
+			more, c.Fix = diagnose.Hint, bringBack
+			c.For = append(c.For, diagnose.Hints(theirs[:1])...)
+			c.Says += ", and its kubelet is silent: powered off, cut off, or taken away with its Node left behind"
+		case len(theirs) > 0: // its kubelet says so itself
+			c.Against = append(c.Against, diagnose.Hints(theirs[:1])...)
+			c.Says += fmt.Sprintf(", while its kubelet still speaks and the API calls it %s",
+				theirs[0].Facts.Str(probe.FactNodeState))
+		case len(lives) > 0:
+			c.Says += ", while other nodes do"
 		}
-		return out
-	},
+		if len(up) > 0 { // which outlive a death by minutes
+			more = diagnose.Hint
+			c.Against = append(c.Against, diagnose.Hints(up)...)
+		}
+		c.For = append(c.For, diagnose.Clues(more, unanswered(f, node))...)
+		out = append(out, c)
+	}
+	return out
 }
 
 // nodeCutOff is this node, which reaches no other.
-var nodeCutOff = &diagnose.Rule{
-	ID: "node-cut-off", Layer: diagnose.LayerPeers, Symptom: true, Title: "this node cannot reach any other node",
-	Doc: `Not one of the other nodes answers, and nothing else over the network does: it is this node's link, its switch port, VLAN or security group, or its own firewall, and not every other node at once. Where a network lets no ping through all else is well, and this is not claimed.`,
-	Fix: probe.Fix{
-		Says: "Restore this node's network: bring up a link that is down, give the interface its address back, or remove the firewall rule that drops. The commands show which.",
-		Manifest: []string{"ssh {node} ip -s link", "ssh {node} ip -br addr", "ssh {node} ip neigh",
-			"ssh {node} sudo nft list ruleset | head -50"},
-		Radius: evidence.OnlyReads,
-	},
-	Explains: []string{"peer-down", "bgp-waits", "bgp-one-way"},
-	Match: func(f diagnose.Findings) []diagnose.Case {
-		silent, lives, seen := evidence.Pinged(f)
-		if len(lives) > 0 || len(silent) == 0 || f.Fine(datastore.DatastoreLatency.ID) {
-			return nil
-		}
-		c := diagnose.Case{Says: fmt.Sprintf("{node} reaches none of %d other nodes", len(silent)),
-			Covers: append(evidence.PathFollows(f, 0, ""), diagnose.Covers(datastore.DatastoreLatency.ID,
-				datastore.TyphaReach.ID)...)}
-		for _, node := range silent {
-			c.For = append(c.For, diagnose.Shows(seen[node][:1])...)
-			c.Against = append(c.Against, diagnose.Suggests(touched(f, node))...)
-		}
-		c.For[0].Weight = diagnose.Hint
-		if lost := f.Bad(datastore.DatastoreLatency.ID); diagnose.AllBad(f.Of(datastore.DatastoreLatency.ID)) {
-			c.For = append(c.For, diagnose.Suggests(lost)...)
-		}
-		return []diagnose.Case{c}
-	},
+func nodeCutOff(f diagnose.Findings) []diagnose.Case {
+	silent, lives, seen := evidence.Pinged(f)
+	if len(lives) > 0 || len(silent) == 0 || f.Fine(datastore.DatastoreLatency.ID) {
+		return nil
+	}
+	c := diagnose.Case{Says: fmt.Sprintf("{node} reaches none of %d other nodes", len(silent)),
+		Covers: append(evidence.PathFollows(f, 0, ""), diagnose.Covers(datastore.DatastoreLatency.ID,
+			datastore.TyphaReach.ID)...)}
+	for _, node := range silent {
+		c.For = append(c.For, diagnose.Shows(seen[node][:1])...)
+		c.Against = append(c.Against, diagnose.Suggests(touched(f, node))...)
+	}
+	c.For[0].Weight = diagnose.Hint
+	if lost := f.Bad(datastore.DatastoreLatency.ID); diagnose.AllBad(f.Of(datastore.DatastoreLatency.ID)) {
+		c.For = append(c.For, diagnose.Suggests(lost)...)
+	}
+	return []diagnose.Case{c}
 }
 
 // peerPods is a fault of another node's, as this one feels it.
-var peerPods = &diagnose.Rule{
-	ID: "peer-pods", Layer: diagnose.LayerPaths, Symptom: true, RefutedBy: pingChecks,
-	Title: "pods on one other node are unreachable, although the route to it is there",
-	Doc:   `The other node answers a ping, this node has the routes to its pods and the session with it, and none of its pods answers. What is asked goes out from here, so what is wrong is there: a firewall's policy that drops what is forwarded, a missing route back, its tunnel; or pods that do not live.`,
-	Fix: probe.Fix{
-		Says: "Repair forwarding on {other}: its FORWARD policy, its route back to this node's pods, or its tunnel interface.",
-		Manifest: []string{"calico-probe run --node {other}",
-			"ssh {other} 'sudo iptables -S FORWARD | head; ip route show proto bird; ip -br link | grep -e vxlan -e tunl'"},
-		Radius: "a probe on that node; the others only read",
-	},
-	Wants:    []string{overlay.EncapProof.ID},
-	RuledOut: []string{route.RouteBlocks.ID, bgp.BGPSession.ID, link.NodePing.ID},
-	Match: func(f diagnose.Findings) []diagnose.Case {
-		if !f.Fine(route.RouteBlocks.ID) {
-			return nil
+func peerPods(f diagnose.Findings) []diagnose.Case {
+	if !f.Fine(route.RouteBlocks.ID) {
+		return nil
+	}
+	_, lives, seen := evidence.Pinged(f)
+	pods := map[string][]diagnose.Finding{}
+	answer := map[string]bool{} // nodes some of whose pods do, in a family
+	for _, r := range f.Of(pod.PodPing.ID) {
+		switch node := diagnose.NodeOf(r); {
+		case r.From != "" || node == "" || node == f.Node:
+		case r.Status == probe.Fail && diagnose.ReasonOf(r) == "":
+			pods[node] = append(pods[node], r)
+		case r.Status == probe.OK:
+			answer[node+diagnose.FamilyName(diagnose.FamilyOf(r))] = true
 		}
-		_, lives, seen := evidence.Pinged(f)
-		pods := map[string][]diagnose.Finding{}
-		answer := map[string]bool{} // nodes some of whose pods do, in a family
-		for _, r := range f.Of(pod.PodPing.ID) {
-			switch node := diagnose.NodeOf(r); {
-			case r.From != "" || node == "" || node == f.Node:
-			case r.Status == probe.Fail && diagnose.ReasonOf(r) == "":
-				pods[node] = append(pods[node], r)
-			case r.Status == probe.OK:
-				answer[node+diagnose.FamilyName(diagnose.FamilyOf(r))] = true
-			}
+	}
+	var out []diagnose.Case
+	for _, node := range lives {
+		lost := pods[node]
+		down := diagnose.Keep(f.Bad(bgp.BGPSession.ID), func(r diagnose.Finding) bool { return diagnose.NodeOf(r) == node })
+		if len(lost) == 0 || len(down) > 0 || answer[node+diagnose.FamilyName(diagnose.FamilyOf(lost[0]))] {
+			continue
 		}
-		var out []diagnose.Case
-		for _, node := range lives {
-			lost := pods[node]
-			down := diagnose.Keep(f.Bad(bgp.BGPSession.ID), func(r diagnose.Finding) bool { return diagnose.NodeOf(r) == node })
-			if len(lost) == 0 || len(down) > 0 || answer[node+diagnose.FamilyName(diagnose.FamilyOf(lost[0]))] {
-				continue
-			}
-			of := diagnose.Keep(seen[node],
-				func(r diagnose.Finding) bool { return diagnose.FamilyOf(r) == diagnose.FamilyOf(lost[0]) })
-			if len(of) > 0 && !slices.ContainsFunc(of, evidence.Arrived) { // it answers in the other family alone
-				continue
-			}
-			out = append(out, diagnose.Case{
-				About: node, Peer: node, Family: diagnose.FamilyOf(lost[0]),
-				Args:   map[string]diagnose.Arg{"other": diagnose.NodeArg(node)},
-				For:    append(diagnose.Suggests(lost), diagnose.Shows(of)...),
-				Covers: evidence.PathFollows(f, diagnose.FamilyOf(lost[0]), node),
-				Says:   fmt.Sprintf("%s answers a ping and none of its pods does, while {node} has the routes there: the fault is on %s or between", node, node),
-			})
+		of := diagnose.Keep(seen[node],
+			func(r diagnose.Finding) bool { return diagnose.FamilyOf(r) == diagnose.FamilyOf(lost[0]) })
+		if len(of) > 0 && !slices.ContainsFunc(of, evidence.Arrived) { // it answers in the other family alone
+			continue
 		}
-		return out
-	},
+		out = append(out, diagnose.Case{
+			About: node, Peer: node, Family: diagnose.FamilyOf(lost[0]),
+			Args:   map[string]diagnose.Arg{"other": diagnose.NodeArg(node)},
+			For:    append(diagnose.Suggests(lost), diagnose.Shows(of)...),
+			Covers: evidence.PathFollows(f, diagnose.FamilyOf(lost[0]), node),
+			Says:   fmt.Sprintf("%s answers a ping and none of its pods does, while {node} has the routes there: the fault is on %s or between", node, node),
+		})
+	}
+	return out
 }

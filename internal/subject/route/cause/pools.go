@@ -5,11 +5,8 @@ import (
 	"strings"
 
 	"github.com/calico-probe/calico-probe/internal/diagnose"
-	"github.com/calico-probe/calico-probe/internal/subject/bgp"
 	"github.com/calico-probe/calico-probe/internal/subject/dns"
 	"github.com/calico-probe/calico-probe/internal/subject/evidence"
-	"github.com/calico-probe/calico-probe/internal/subject/link"
-	"github.com/calico-probe/calico-probe/internal/subject/pod"
 	"github.com/calico-probe/calico-probe/internal/subject/route"
 	"github.com/calico-probe/calico-probe/internal/subject/service"
 	"github.com/calico-probe/calico-probe/probe"
@@ -20,55 +17,37 @@ import (
 const lookAtPools = "kubectl get ippools.crd.projectcalico.org -o custom-columns=NAME:.metadata.name,CIDR:.spec.cidr,NAT:.spec.natOutgoing,DISABLED:.spec.disabled,NODES:.spec.nodeSelector"
 
 // podsNotMasqueraded is a pool whose pods nobody outside can answer.
-var podsNotMasqueraded = &diagnose.Rule{
-	ID: "pods-not-masqueraded", Layer: diagnose.LayerPaths,
-	Title: "pod traffic leaves the cluster without NAT, so replies do not return",
-	Doc: `With natOutgoing false in an IP pool, what its pods send to machines outside of the cluster keeps the pod's address. That is meant for networks whose routers know, by BGP or by routes of their own, on which node each pod is. Where none does, the answers go nowhere: pods reach each other, services and nodes, and neither the Internet nor an API server, database or resolver beside the cluster; CoreDNS, a pod itself, answers no outside name. From the node everything answers.
-Told from a firewall, which the node meets too, by the pool's setting; from a cluster that is cut off on purpose by the node, which gets answers.`,
-	Fix: probe.Fix{
-		Says:     "Switch natOutgoing on, or tell the routers where the pods are.",
-		Manifest: []string{lookAtPools, "kubectl get bgppeers.crd.projectcalico.org -o wide"},
-		Operator: []string{"kubectl get installation default -o jsonpath='{.spec.calicoNetwork.ipPools}'  # the operator sets it from here"},
-		OnlyIf: []probe.Conditional{
-			{If: "no router outside is to know pods' addresses",
-				Manifest: []string{`kubectl patch ippools.crd.projectcalico.org {pool} --type merge -p '{"spec":{"natOutgoing":true}}'`}},
-		},
-		Radius: "every pod of that pool, on every node: new connections to outside have the node's address from then on, and what is let in by the pod's address outside no longer knows them",
-	},
-	RuledOut: []string{pod.PodTCP.ID, link.NodeUplink.ID},
-	Explains: []string{"service-path-broken", "dns-no-upstream", "dns-down", "policy-forbids"},
-	Match: func(f diagnose.Findings) []diagnose.Case {
-		pools := diagnose.Keep(f.With(facts.CheckIPPools, probe.FactReason, facts.PoolUnmasked),
-			func(r diagnose.Finding) bool {
-				return r.Facts[facts.ToldOutside] == false
-			})
-		if len(pools) == 0 {
-			return nil
-		}
-		var cut, names []diagnose.Finding
-		if pools[0].Facts[facts.APIOutside] == true {
-			cut = onlyInPods(f, service.ServiceClusterIP.ID, "default/kubernetes ")
-		}
-		names = onlyInPods(f, dns.DNSExternal.ID, "")
-		name := pools[0].Target
-		if len(cut)+len(names) == 0 {
-			return bySetting(f, pools[0])
-		}
-		c := diagnose.Case{About: name,
-			Args: map[string]diagnose.Arg{"pool": diagnose.CheckedArg(name, diagnose.IsName(name), "POOL")},
-			Says: fmt.Sprintf("pods of IP pool %s get no answer from outside of the cluster: they keep their own addresses there (natOutgoing false), which BGP tells nobody",
-				name),
-			Covers: diagnose.Covers(dns.DNSExternal.ID)}
-		if len(cut) > 0 {
-			c.For = append(diagnose.Suggests(cut), diagnose.Hints(pools)...)
-		} else {
-			c.For = append(diagnose.Hints(names), diagnose.Hints(pools)...)
-		}
-		for _, r := range cut {
-			c.Covers = append(c.Covers, diagnose.Cover{Check: r.Check, About: r.Target})
-		}
-		return []diagnose.Case{c}
-	},
+func podsNotMasqueraded(f diagnose.Findings) []diagnose.Case {
+	pools := diagnose.Keep(f.With(facts.CheckIPPools, probe.FactReason, facts.PoolUnmasked),
+		func(r diagnose.Finding) bool {
+			return r.Facts[facts.ToldOutside] == false
+		})
+	if len(pools) == 0 {
+		return nil
+	}
+	var cut, names []diagnose.Finding
+	if pools[0].Facts[facts.APIOutside] == true {
+		cut = onlyInPods(f, service.ServiceClusterIP.ID, "default/kubernetes ")
+	}
+	names = onlyInPods(f, dns.DNSExternal.ID, "")
+	name := pools[0].Target
+	if len(cut)+len(names) == 0 {
+		return bySetting(f, pools[0])
+	}
+	c := diagnose.Case{About: name,
+		Args: map[string]diagnose.Arg{"pool": diagnose.CheckedArg(name, diagnose.IsName(name), "POOL")},
+		Says: fmt.Sprintf("pods of IP pool %s get no answer from outside of the cluster: they keep their own addresses there (natOutgoing false), which BGP tells nobody",
+			name),
+		Covers: diagnose.Covers(dns.DNSExternal.ID)}
+	if len(cut) > 0 {
+		c.For = append(diagnose.Suggests(cut), diagnose.Hints(pools)...)
+	} else {
+		c.For = append(diagnose.Hints(names), diagnose.Hints(pools)...)
+	}
+	for _, r := range cut {
+		c.Covers = append(c.Covers, diagnose.Cover{Check: r.Check, About: r.Target})
+	}
+	return []diagnose.Case{c}
 }
 
 // bySetting is such a pool of which no pod was heard to miss an answer: nobody outside may have been asked.
@@ -101,57 +80,29 @@ func onlyInPods(f diagnose.Findings, check, prefix string) []diagnose.Finding {
 }
 
 // poolNotExported is a pool of which BGP tells nobody (projectcalico/calico#6704).
-var poolNotExported = &diagnose.Rule{
-	ID: "pool-not-exported", Layer: diagnose.LayerPeers,
-	Title: "an IP pool's blocks are not exported over BGP (disableBGPExport)",
-	Doc: `With disableBGPExport in an IP pool BIRD keeps its blocks to itself: all sessions stand, and no node has a route to the pods of another. It is meant for pools whose routes somebody else makes, as with VXLAN, and was set for one of BIRD's.
-Told from a filter of a peer's by the pool's setting; from a session that is down by bgp-session.`,
-	Fix: probe.Fix{
-		Says:     "Take the setting away; BIRD tells the others within seconds.",
-		Manifest: []string{"kubectl get ippools.crd.projectcalico.org -o custom-columns=NAME:.metadata.name,CIDR:.spec.cidr,KEPT:.spec.disableBGPExport"},
-		OnlyIf: []probe.Conditional{{If: "nobody else is to make the routes to its pods",
-			Manifest: []string{`kubectl patch ippools.crd.projectcalico.org {pool} --type merge -p '{"spec":{"disableBGPExport":false}}'`}}},
-		Radius: "every node, and every router that is a BGP peer: they get routes to the pods of that pool",
-	},
-	RuledOut: []string{bgp.BGPSession.ID, bgp.BirdSocket.ID},
-	Explains: []string{"bgp-routes-filtered", "route-not-made", "peer-pods", "pods-filtered", "dns-down",
-		"service-path-broken"},
-	Match: func(f diagnose.Findings) []diagnose.Case {
-		missed := f.Failed(route.RouteBlocks.ID)
-		for _, r := range f.With(facts.CheckIPPools, probe.FactReason, facts.PoolUnexported) {
-			if len(missed) == 0 { // somebody else makes them
-				return nil
-			}
-			return []diagnose.Case{{About: r.Target,
-				Args:   map[string]diagnose.Arg{"pool": diagnose.CheckedArg(r.Target, diagnose.IsName(r.Target), "POOL")},
-				Says:   fmt.Sprintf("other nodes are not told where the pods of IP pool %s are: %s", r.Target, r.Saw),
-				For:    append(diagnose.Suggests([]diagnose.Finding{r}), diagnose.Hints(missed)...),
-				Covers: append(evidence.PathFollows(f, 0, ""), diagnose.Covers(route.RouteBlocks.ID, facts.CheckIPPools)...)}}
+func poolNotExported(f diagnose.Findings) []diagnose.Case {
+	missed := f.Failed(route.RouteBlocks.ID)
+	for _, r := range f.With(facts.CheckIPPools, probe.FactReason, facts.PoolUnexported) {
+		if len(missed) == 0 { // somebody else makes them
+			return nil
 		}
-		return nil
-	},
+		return []diagnose.Case{{About: r.Target,
+			Args:   map[string]diagnose.Arg{"pool": diagnose.CheckedArg(r.Target, diagnose.IsName(r.Target), "POOL")},
+			Says:   fmt.Sprintf("other nodes are not told where the pods of IP pool %s are: %s", r.Target, r.Saw),
+			For:    append(diagnose.Suggests([]diagnose.Finding{r}), diagnose.Hints(missed)...),
+			Covers: append(evidence.PathFollows(f, 0, ""), diagnose.Covers(route.RouteBlocks.ID, facts.CheckIPPools)...)}}
+	}
+	return nil
 }
 
 // poolOverlaps is a range that is given away twice.
-var poolOverlaps = &diagnose.Rule{
-	ID: "pool-overlaps", Layer: diagnose.LayerRoutes, Title: "an IP pool overlaps node or Service addresses",
-	Doc: `The range of a pool has to be nobody else's. Calico gives nodes blocks of it, and every other node gets a route for each block, which is narrower than that of the nodes' own network and wins: what is meant for a node, or a machine, whose address is in the block goes to the block's owner. A cluster IP in a block is given to a pod one day, and kube-proxy takes what is sent to it for the Service. What pods send into any pool is not masqueraded, be it disabled: a pool with the address of an API server, or of a whole network beside the cluster, takes the way back from all that they ask there. It is mostly 192.168.0.0/16 of Calico's manifest in a network that has such addresses too, or a range of services that was chosen later.
-Told from an interface of this node that overlaps by the pool itself.`,
-	Fix: probe.Fix{
-		Says: "Make a pool of a range that nobody has, disable the one that overlaps, and make the pods anew that have addresses of it.",
-		Manifest: []string{lookAtPools, "kubectl get nodes -o wide; kubectl get services -A -o wide",
-			"kubectl get blockaffinities.crd.projectcalico.org -o custom-columns=NODE:.spec.node,CIDR:.spec.cidr"},
-		Radius: "reading changes nothing; moving pods to another pool makes every one of them anew, at a time that you choose",
-	},
-	Explains: []string{"route-elsewhere", "peer-down", "route-swallowed", "service-path-broken", "peer-pods"},
-	Match: func(f diagnose.Findings) []diagnose.Case {
-		out := poolHasAPI(f)
-		for _, r := range f.Failed(facts.CheckIPPools) {
-			out = append(out, diagnose.Case{About: r.Target, Says: fmt.Sprintf("IP pool %s has addresses in it that are not pods': %s", r.Target, r.Saw),
-				For: diagnose.Suggests([]diagnose.Finding{r}), Covers: diagnose.Covers(facts.CheckIPPools)})
-		}
-		return out
-	},
+func poolOverlaps(f diagnose.Findings) []diagnose.Case {
+	out := poolHasAPI(f)
+	for _, r := range f.Failed(facts.CheckIPPools) {
+		out = append(out, diagnose.Case{About: r.Target, Says: fmt.Sprintf("IP pool %s has addresses in it that are not pods': %s", r.Target, r.Saw),
+			For: diagnose.Suggests([]diagnose.Finding{r}), Covers: diagnose.Covers(facts.CheckIPPools)})
+	}
+	return out
 }
 
 // poolHasAPI is a pool for whose sake packets to the API server are not masqueraded, so that its answers go nowhere.

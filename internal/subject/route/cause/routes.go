@@ -10,7 +10,6 @@ import (
 	"github.com/calico-probe/calico-probe/internal/subject/bgp"
 	"github.com/calico-probe/calico-probe/internal/subject/evidence"
 	"github.com/calico-probe/calico-probe/internal/subject/firewall"
-	"github.com/calico-probe/calico-probe/internal/subject/link"
 	"github.com/calico-probe/calico-probe/internal/subject/route"
 	"github.com/calico-probe/calico-probe/probe"
 )
@@ -85,92 +84,37 @@ func blockCases(f diagnose.Findings, of []diagnose.Finding, key probe.Fact,
 }
 
 // blockOwnedTwice is a block that IPAM gave to two nodes.
-var blockOwnedTwice = &diagnose.Rule{
-	ID: "block-owned-twice", Layer: diagnose.LayerRoutes, Title: "two nodes claim the same IPAM block",
-	Doc: `Two affinities name one block, so both nodes announce it and others send to the one or the other, or to both in turn: some connections work and others do not. It is left behind by a failed release, a restored backup of the datastore, or a node that was renamed.`,
-	Fix: probe.Fix{
-		Says:     "See which of {one} and {other} has pods with addresses of {block}, and delete the affinity of the other one.",
-		Manifest: append(slices.Clone(lookAtBlock), podsOf("{one}"), podsOf("{other}")),
-		OnlyIf:   []probe.Conditional{dropAffinity("{one}"), dropAffinity("{other}")},
-		Radius:   "reading changes nothing; deleting an affinity ends the announcement of that block by that node, which is harmless only where no pod of it has such an address",
-	},
-	Explains: []string{"route-elsewhere", "route-swallowed"},
-	Match: func(f diagnose.Findings) []diagnose.Case {
-		return blocked(f, route.FactShared, func(list []string) string {
-			return "Calico's IPAM has two owners for " + strings.Join(list, ", ")
-		})
-	},
+func blockOwnedTwice(f diagnose.Findings) []diagnose.Case {
+	return blocked(f, route.FactShared, func(list []string) string {
+		return "Calico's IPAM has two owners for " + strings.Join(list, ", ")
+	})
 }
 
 // interfaceOverlaps is projectcalico/calico#8344.
-var interfaceOverlaps = &diagnose.Rule{
-	ID: "interface-overlaps-pods", Layer: diagnose.LayerRoutes,
-	Title: "an interface of this node holds addresses of another node's pods",
-	Doc: `A bridge or another interface that is not Calico's (virbr0 of libvirt, docker0, cni0 of an earlier CNI, a VPN) has a range that is a block of another node, or a part of one. The kernel makes a route for it that wins over Calico's, so packets for the pods there go to that interface and are lost, while the session is up and every other node reaches them. The API shows none of it.
-Told from a route that leads to the wrong machine by the interface, which is this node's own.`,
-	Fix: probe.Fix{
-		Says: "See whose the interface is. Where nothing uses it, delete it and what makes it again at boot; else give it a range outside of Calico's pools.",
-		Manifest: []string{
-			"ssh {node} ip -d addr show dev {device}",
-			"ssh {node} 'sudo virsh net-list --all; sudo docker network ls; ls /etc/cni/net.d'  # what makes such interfaces",
-			"kubectl get ippools.crd.projectcalico.org -o custom-columns=NAME:.metadata.name,CIDR:.spec.cidr",
-		},
-		OnlyIf: []probe.Conditional{{If: "nothing uses {device}: until the next boot",
-			Manifest: []string{"ssh {node} sudo ip link set {device} down"}}},
-		Radius: "reading changes nothing; an interface that is down carries nothing any more, the pods or machines behind it are cut off",
-	},
-	RuledOut: []string{bgp.BGPSession.ID, link.NodePing.ID},
-	Explains: []string{"route-elsewhere", "route-swallowed", "route-not-in-kernel", "route-not-made", "peer-pods",
-		"peer-nodeports", "tunnel-filtered", "dns-down", "service-path-broken"},
-	Match: func(f diagnose.Findings) []diagnose.Case {
-		out := blocked(f, route.FactOverlaps, func(list []string) string {
-			return "packets from {node} to another node's pods stay on an interface of its own: " + strings.Join(list, "; ")
-		})
-		for i := range out {
-			device := out[i].For[0].Facts.Str(route.FactOverlapOn)
-			out[i].Args["device"] = diagnose.DeviceArg(device)
-		}
-		return out
-	},
+func interfaceOverlaps(f diagnose.Findings) []diagnose.Case {
+	out := blocked(f, route.FactOverlaps, func(list []string) string {
+		return "packets from {node} to another node's pods stay on an interface of its own: " + strings.Join(list, "; ")
+	})
+	for i := range out {
+		device := out[i].For[0].Facts.Str(route.FactOverlapOn)
+		out[i].Args["device"] = diagnose.DeviceArg(device)
+	}
+	return out
 }
 
 // routeSwallowed is a blackhole route for other nodes' pods.
-var routeSwallowed = &diagnose.Rule{
-	ID: "route-swallowed", Layer: diagnose.LayerRoutes, Title: "a blackhole route drops packets to another node's pods",
-	Doc: `There is a blackhole route on this node for a block that belongs to another one. Every node has such routes for its own blocks, by BIRD (static1) or Felix; one for a foreign block is left over from when the block was this node's: an affinity that was not deleted, or an announcement this node did not take back. It wins over what BGP learns, so the session is up, all others reach those pods, and this node does not. Told from a missing route by the kernel's own answer.`,
-	Fix: probe.Fix{
-		Says:     "See whose the block is; delete an affinity of {node} that is left over, then start calico-node of {node} anew.",
-		Manifest: append(slices.Clone(lookAtBlock), podsOf("{node}")),
-		OnlyIf: []probe.Conditional{dropAffinity("{node}"),
-			{If: "{node} has no affinity for it any more, and the route stays", Manifest: []string{evidence.RestartCalico}}},
-		Radius: "reading changes nothing; deleting an affinity ends what {node} announces of that block; the restart is of this node's calico-node alone, pods keep running",
-	},
-	RuledOut: []string{bgp.BGPSession.ID, link.NodePing.ID},
-	Match: func(f diagnose.Findings) []diagnose.Case {
-		return blocked(f, route.FactSwallowed, func(list []string) string {
-			return fmt.Sprintf("{node} has a blackhole route for %s and drops what is for the pods there",
-				strings.Join(list, ", "))
-		})
-	},
+func routeSwallowed(f diagnose.Findings) []diagnose.Case {
+	return blocked(f, route.FactSwallowed, func(list []string) string {
+		return fmt.Sprintf("{node} has a blackhole route for %s and drops what is for the pods there",
+			strings.Join(list, ", "))
+	})
 }
 
 // routeElsewhere is a route to the wrong machine.
-var routeElsewhere = &diagnose.Rule{
-	ID: "route-elsewhere", Layer: diagnose.LayerRoutes,
-	Title: "a route sends traffic for other nodes' pods to the wrong machine",
-	Doc:   `The kernel sends packets for a block to another machine than the one IPAM says it belongs to, or to several at once. Somebody announces a block that is no longer his (an affinity left over there), or somebody made a route by hand; who made it is the route's protocol: bird, 80 for Felix, static or boot for people and scripts.`,
-	Fix: probe.Fix{
-		Says: "See who announces or made it, and take that away there.",
-		Manifest: append(slices.Clone(lookAtBlock),
-			"calico-probe run --node {node} --checks route-blocks,route-can-reach,bgp -o wide"),
-		Radius: evidence.OnlyReads,
-	},
-	RuledOut: []string{bgp.BGPSession.ID, link.NodePing.ID},
-	Match: func(f diagnose.Findings) []diagnose.Case {
-		return append(blocked(f, route.FactWrong, func(list []string) string {
-			return "{node} sends packets for other nodes' pods to the wrong place: " + strings.Join(list, ", ")
-		}), byHand(f)...)
-	},
+func routeElsewhere(f diagnose.Findings) []diagnose.Case {
+	return append(blocked(f, route.FactWrong, func(list []string) string {
+		return "{node} sends packets for other nodes' pods to the wrong place: " + strings.Join(list, ", ")
+	}), byHand(f)...)
 }
 
 // byHand are manual routes to a router, where Calico's would lead to the node, and the pods there do not answer while
@@ -208,39 +152,28 @@ func hopSilent(f diagnose.Findings, node string, family int) []diagnose.Finding 
 }
 
 // routeNotInKernel is a route that BIRD has and the kernel has not.
-var routeNotInKernel = &diagnose.Rule{
-	ID: "route-not-in-kernel", Layer: diagnose.LayerRoutes, Title: "BIRD has routes to other nodes' pods that the kernel lacks",
-	Doc: `Sessions are up and BIRD has the routes, so nothing is wrong with BGP, ports or peers: the routes do not get into the kernel. Its kernel protocol is down or filters them, the next hop is not reached, or somebody takes them away as soon as they are there: NetworkManager does that with interfaces it manages (cali*, tunl*), systemd-networkd with foreign routes. Told from a graceful restart, in which BIRD holds them back on purpose and says so.`,
-	Fix: probe.Fix{
-		Says: "See who takes them away or keeps them back, and tell NetworkManager to leave Calico's interfaces alone.",
-		Manifest: []string{"ssh {node} 'timeout 10 ip monitor route'",
-			"ssh {node} 'systemctl is-active NetworkManager systemd-networkd; cat /etc/NetworkManager/conf.d/*.conf'", "kubectl -n {namespace} exec {pod} -c calico-node -- sh -c 'sed -n \"/protocol kernel/,/}/p\" /etc/calico/confd/config/bird.cfg'"},
-		Radius: evidence.OnlyReads,
-	},
-	RuledOut: []string{link.NodePing.ID, bgp.BGPPort.ID},
-	Match: func(f diagnose.Findings) []diagnose.Case {
-		var out []diagnose.Case
-		for _, r := range f.Failed(route.RouteBlocks.ID) {
-			known := diagnose.ListOf(r, route.FactInBIRD)
-			if len(known) == 0 {
-				continue
-			}
-			c := diagnose.Case{
-				About: r.Target, Family: diagnose.FamilyOf(r), For: diagnose.Suggests([]diagnose.Finding{r}),
-				Covers: evidence.PathFollows(f, diagnose.FamilyOf(r), ""),
-				Says:   fmt.Sprintf("BIRD on {node} has %s and the kernel has no such route", strings.Join(known, ", ")),
-			}
-			for _, s := range f.Of(bgp.BGPSession.ID) {
-				switch state := s.Facts.Str(bgp.FactKernelState); {
-				case diagnose.FamilyOf(s) != diagnose.FamilyOf(r) || s.Facts.Str(bgp.FactPeer) != "":
-				case s.Status == probe.Fail: // sessions are up, and the protocol is down or not there
-					c.For = append(c.For, diagnose.Hints([]diagnose.Finding{s})...)
-				case state != "":
-					c.For = append(c.For, diagnose.Shows([]diagnose.Finding{s})...)
-				}
-			}
-			out = append(out, c)
+func routeNotInKernel(f diagnose.Findings) []diagnose.Case {
+	var out []diagnose.Case
+	for _, r := range f.Failed(route.RouteBlocks.ID) {
+		known := diagnose.ListOf(r, route.FactInBIRD)
+		if len(known) == 0 {
+			continue
 		}
-		return out
-	},
+		c := diagnose.Case{
+			About: r.Target, Family: diagnose.FamilyOf(r), For: diagnose.Suggests([]diagnose.Finding{r}),
+			Covers: evidence.PathFollows(f, diagnose.FamilyOf(r), ""),
+			Says:   fmt.Sprintf("BIRD on {node} has %s and the kernel has no such route", strings.Join(known, ", ")),
+		}
+		for _, s := range f.Of(bgp.BGPSession.ID) {
+			switch state := s.Facts.Str(bgp.FactKernelState); {
+			case diagnose.FamilyOf(s) != diagnose.FamilyOf(r) || s.Facts.Str(bgp.FactPeer) != "":
+			case s.Status == probe.Fail: // sessions are up, and the protocol is down or not there
+				c.For = append(c.For, diagnose.Hints([]diagnose.Finding{s})...)
+			case state != "":
+				c.For = append(c.For, diagnose.Shows([]diagnose.Finding{s})...)
+			}
+		}
+		out = append(out, c)
+	}
+	return out
 }

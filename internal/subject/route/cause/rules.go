@@ -2,12 +2,51 @@
 // findings of a run, and its fix. The client alone links it.
 package cause
 
-import "github.com/calico-probe/calico-probe/internal/diagnose"
+import (
+	"embed"
+	"sync"
 
-// Rules are the causes of this subject.
-var Rules = []*diagnose.Rule{
-	familyCutOff, mainRuleMissing, defaultRouteMissing, interfaceOverlapsNodes, podInterfaceSetting, routeDrops,
-	ipsecTakes, untrackedService, foreignRoutingRule, packetsLost, peerDown, nodeCutOff, peerPods, nodesApart, peerFault,
-	blockOwnedTwice, interfaceOverlaps, routeSwallowed, routeElsewhere, routeNotInKernel, podRouteMissing,
-	podNetworkBroken, routeMakersClash, routeNotMade, podsNotMasqueraded, poolNotExported, poolOverlaps,
+	"github.com/calico-probe/calico-probe/internal/causefile"
+	"github.com/calico-probe/calico-probe/internal/diagnose"
+	"github.com/calico-probe/calico-probe/internal/subject/evidence"
+)
+
+//go:embed *.md
+var files embed.FS
+
+// Rules returns the causes of this subject: a Markdown file each, and a match in Go where data does not suffice.
+var Rules = sync.OnceValue(func() []*diagnose.Rule { return causefile.Must(files, evidence.Shared().With(own), matches) })
+
+// own is what several causes of this subject name in their files.
+var own = causefile.Shared{}
+
+// matches are those in Go, by the ID of their cause.
+var matches = map[string]causefile.Match{
+	"block-owned-twice":        blockOwnedTwice,
+	"default-route-missing":    defaultRouteMissing,
+	"family-cut-off":           familyCutOff,
+	"foreign-ip-rule":          foreignRoutingRule,
+	"interface-overlaps-nodes": interfaceOverlapsNodes,
+	"interface-overlaps-pods":  interfaceOverlaps,
+	"ipsec-policy":             ipsecTakes,
+	"main-rule-missing":        mainRuleMissing,
+	"node-cut-off":             nodeCutOff,
+	"nodes-apart":              nodesApart,
+	"packets-lost":             packetsLost,
+	"peer-down":                peerDown,
+	"peer-fault":               peerFault,
+	"peer-pods":                peerPods,
+	"pod-interface-setting":    podInterfaceSetting,
+	"pod-network-broken":       podNetworkBroken,
+	"pod-route-missing":        podRouteMissing,
+	"pods-not-masqueraded":     podsNotMasqueraded,
+	"pool-not-exported":        poolNotExported,
+	"pool-overlaps":            poolOverlaps,
+	"route-drops":              routeDrops,
+	"route-elsewhere":          routeElsewhere,
+	"route-makers-clash":       routeMakersClash,
+	"route-not-in-kernel":      routeNotInKernel,
+	"route-not-made":           routeNotMade,
+	"route-swallowed":          routeSwallowed,
+	"untracked-rule":           untrackedService,
 }

@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"github.com/calico-probe/calico-probe/internal/diagnose"
-	"github.com/calico-probe/calico-probe/internal/subject/cni"
 	"github.com/calico-probe/calico-probe/internal/subject/evidence"
 	"github.com/calico-probe/calico-probe/internal/subject/host"
 	"github.com/calico-probe/calico-probe/internal/subject/runtime"
@@ -15,38 +14,25 @@ import (
 )
 
 // podsDoNotEnd are pods that stay in Terminating.
-var podsDoNotEnd = &diagnose.Rule{
-	ID: "pods-do-not-end", Layer: diagnose.LayerKubelet, Symptom: true, Title: "pods on the node are stuck in Terminating",
-	Doc: `The kubelet ends a pod in steps: it has the runtime stop the containers, then the sandbox, for which the runtime calls the CNI plugin (DEL); it unmounts the volumes, removes the cgroup, and only then tells the API server to forget the pod. Whatever does not come back holds the pod there. The event FailedKillPod has the runtime's words: "failed to destroy network for sandbox" is the CNI plugin, which needs the node's name file, a kubeconfig and the datastore for DEL as for ADD; "context deadline exceeded" for a container is a shim that hangs, or a process in state D, which no signal ends. With every container ended and no event it is a volume that is in use ("device or resource busy") or the cgroup.
-Told from a pod with a finalizer, which waits for a controller, and from a dead kubelet by the lease. Deleting with --force only makes the API forget the pod: what runs of it goes on.`,
-	Fix: probe.Fix{
-		Says: "See what the kubelet waits for.",
-		Manifest: []string{lookAtEnding,
-			"ssh {node} sudo journalctl -u {kubelet} --since -15min | grep -e {itspod} | tail -20"},
-		Radius: evidence.OnlyReads,
-	},
-	RuledOut: []string{runtime.CRIHealth.ID, runtime.ContainerdHealth.ID, cni.CNIConfig.ID, cni.CNIToken.ID,
-		cni.CNINodename.ID, facts.CheckDatastoreReady},
-	Match: func(f diagnose.Findings) []diagnose.Case {
-		var out []diagnose.Case
-		for _, r := range f.Bad(facts.CheckPodsEnd) {
-			namespace, pod, _ := strings.Cut(r.Facts.Str(facts.Pod), "/")
-			n, _ := r.Facts.Num(facts.Pods)
-			word := r.Facts.Str(facts.EndsNot)
-			c := diagnose.Case{
-				About: word, For: diagnose.Suggests([]diagnose.Finding{r}),
-				Args: map[string]diagnose.Arg{"itsnamespace": diagnose.NamespaceArg(namespace), "itspod": diagnose.PodArg(pod)},
-			}
-			why, fix := whatHolds(f, r, &c)
-			c.Says = fmt.Sprintf("%s on {node} should have ended %s ago: %s", evidence.CountOf(n, "pod"), diagnose.Lasting(diagnose.Num([]diagnose.Finding{r}, facts.Age)), why)
-			if says := r.Facts.Str(facts.Message); says != "" {
-				c.Says += ": " + says
-			}
-			c.Fix = fix
-			out = append(out, c)
+func podsDoNotEnd(f diagnose.Findings) []diagnose.Case {
+	var out []diagnose.Case
+	for _, r := range f.Bad(facts.CheckPodsEnd) {
+		namespace, pod, _ := strings.Cut(r.Facts.Str(facts.Pod), "/")
+		n, _ := r.Facts.Num(facts.Pods)
+		word := r.Facts.Str(facts.EndsNot)
+		c := diagnose.Case{
+			About: word, For: diagnose.Suggests([]diagnose.Finding{r}),
+			Args: map[string]diagnose.Arg{"itsnamespace": diagnose.NamespaceArg(namespace), "itspod": diagnose.PodArg(pod)},
 		}
-		return out
-	},
+		why, fix := whatHolds(f, r, &c)
+		c.Says = fmt.Sprintf("%s on {node} should have ended %s ago: %s", evidence.CountOf(n, "pod"), diagnose.Lasting(diagnose.Num([]diagnose.Finding{r}, facts.Age)), why)
+		if says := r.Facts.Str(facts.Message); says != "" {
+			c.Says += ": " + says
+		}
+		c.Fix = fix
+		out = append(out, c)
+	}
+	return out
 }
 
 // lookAtEnding shows a pod with its events.

@@ -6,57 +6,46 @@ import (
 	"strings"
 
 	"github.com/calico-probe/calico-probe/internal/diagnose"
-	"github.com/calico-probe/calico-probe/internal/subject/dns"
 	"github.com/calico-probe/calico-probe/internal/subject/evidence"
 	"github.com/calico-probe/calico-probe/internal/subject/host"
-	"github.com/calico-probe/calico-probe/internal/subject/link"
 	"github.com/calico-probe/calico-probe/internal/subject/route"
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
 // registryRefuses is a node that cannot pull images, for a reason that is no image's.
-var registryRefuses = &diagnose.Rule{
-	ID: "registry-refuses", Layer: diagnose.LayerRuntime,
-	Title: "the node cannot pull images: the registry is unreachable or refuses",
-	Doc: `Pods wait with ErrImagePull or ImagePullBackOff, and the kubelet quotes the runtime: the registry's name is not resolved ("no such host", "server misbehaving"), no connection comes about ("i/o timeout", "connection refused"), a proxy is in the way ("proxyconnect"), its certificate is not trusted ("x509"), it speaks HTTP ("server gave HTTP response to HTTPS client"), it has answered too often ("429 Too Many Requests", "toomanyrequests"), wants a login, or is ill itself (500 to 504). The runtime asks from the node, by the node's own DNS, routes and certificates: neither the cluster's DNS nor Calico has a part in it. Pods whose image is there start.
-Told from an image that does not exist or that its owner may not have by the registry's words; those are the pod's matter, as is one image of a registry whose name leads nowhere.`,
-	Fix:      evidence.PullFixes[facts.RefusedUnreachable],
-	RuledOut: []string{dns.DNSExternal.ID, link.NodeUplink.ID, host.NodeClock.ID},
-	Explains: []string{"probe-image"},
-	Match: func(f diagnose.Findings) []diagnose.Case {
-		var out []diagnose.Case
-		for _, r := range evidence.WaitingPods(f, facts.StartsImage) {
-			refusal := r.Facts.Str(facts.Refusal)
-			registries := diagnose.ListOf(r, facts.Registries)
-			if len(registries) == 0 {
-				continue
-			}
-			c := diagnose.Case{About: registries[0],
-				Args: map[string]diagnose.Arg{"registry": evidence.RegistryArg(registries[0])}}
-			if facts.RefusedByWay(refusal) && len(registries) > 1 {
-				c.About = ""
-			}
-			fix := evidence.PullFixes[refusal]
-			c.Fix = &fix
-			c.Says = fmt.Sprintf("{node} pulls no image of %s: %s: %s; %s", strings.Join(registries, ", "), evidence.RefusedWords[refusal],
-				r.Facts.Str(facts.Message), concerned(r))
-			c.For = diagnose.Suggests([]diagnose.Finding{r})
-			if evidence.Corroborated(r) && len(diagnose.ListOf(r, facts.Images)) > 1 { // of one alone the name may be wrong
-				c.For = evidence.Said([]diagnose.Finding{r})
-			}
-			own := diagnose.Keep(f.Bad(facts.CheckCalicoPod),
-				func(o diagnose.Finding) bool { return evidence.SameRefusal(r, o) })
-			if c.For = append(c.For, diagnose.Hints(own)...); len(own) > 0 {
-				c.Says += "; calico-node waits for its own too"
-				c.Covers = slices.Clone(evidence.NotStarted)
-			}
-			seen, words := seenHere(f, refusal)
-			c.Says += words
-			c.For = slices.Concat(c.For, diagnose.Hints(seen), diagnose.Shows(evidence.NotPlaced(f, facts.ReasonImage)))
-			out = append(out, c)
+func registryRefuses(f diagnose.Findings) []diagnose.Case {
+	var out []diagnose.Case
+	for _, r := range evidence.WaitingPods(f, facts.StartsImage) {
+		refusal := r.Facts.Str(facts.Refusal)
+		registries := diagnose.ListOf(r, facts.Registries)
+		if len(registries) == 0 {
+			continue
 		}
-		return out
-	},
+		c := diagnose.Case{About: registries[0],
+			Args: map[string]diagnose.Arg{"registry": evidence.RegistryArg(registries[0])}}
+		if facts.RefusedByWay(refusal) && len(registries) > 1 {
+			c.About = ""
+		}
+		fix := evidence.PullFixes[refusal]
+		c.Fix = &fix
+		c.Says = fmt.Sprintf("{node} pulls no image of %s: %s: %s; %s", strings.Join(registries, ", "), evidence.RefusedWords[refusal],
+			r.Facts.Str(facts.Message), concerned(r))
+		c.For = diagnose.Suggests([]diagnose.Finding{r})
+		if evidence.Corroborated(r) && len(diagnose.ListOf(r, facts.Images)) > 1 { // of one alone the name may be wrong
+			c.For = evidence.Said([]diagnose.Finding{r})
+		}
+		own := diagnose.Keep(f.Bad(facts.CheckCalicoPod),
+			func(o diagnose.Finding) bool { return evidence.SameRefusal(r, o) })
+		if c.For = append(c.For, diagnose.Hints(own)...); len(own) > 0 {
+			c.Says += "; calico-node waits for its own too"
+			c.Covers = slices.Clone(evidence.NotStarted)
+		}
+		seen, words := seenHere(f, refusal)
+		c.Says += words
+		c.For = slices.Concat(c.For, diagnose.Hints(seen), diagnose.Shows(evidence.NotPlaced(f, facts.ReasonImage)))
+		out = append(out, c)
+	}
+	return out
 }
 
 // seenHere is what the node itself shows of the way that a registry's refusal is about, and that in words.

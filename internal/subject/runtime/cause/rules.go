@@ -2,12 +2,48 @@
 // findings of a run, and its fix. The client alone links it.
 package cause
 
-import "github.com/calico-probe/calico-probe/internal/diagnose"
+import (
+	"embed"
+	"sync"
 
-// Rules are the causes of this subject.
-var Rules = []*diagnose.Rule{
-	runtimeEnds, dockerLostContainerd, containerdHangs, containerdDead, containerdWithoutCRI, dockerHangs,
-	runtimeHangs, shimHangs, containerGhosts, runtimeStuck, limitReached, cniConfigElsewhere, snapshotterMissing,
-	runtimeProxy, pauseImageMissing, cgroupDriversDiffer, cgroupsExhausted, systemdUnanswering, resolvConfMissing,
-	imageStoreBroken, ociRuntimeBroken, sandboxFails, volumeNotMounted, registryRefuses, podsDoNotEnd,
+	"github.com/calico-probe/calico-probe/internal/causefile"
+	"github.com/calico-probe/calico-probe/internal/diagnose"
+	"github.com/calico-probe/calico-probe/internal/subject/evidence"
+)
+
+//go:embed *.md
+var files embed.FS
+
+// Rules returns the causes of this subject: a Markdown file each, and a match in Go where data does not suffice.
+var Rules = sync.OnceValue(func() []*diagnose.Rule { return causefile.Must(files, evidence.Shared().With(own), matches) })
+
+// own is what several causes of this subject name in their files.
+var own = causefile.Shared{Covers: map[string]causefile.CoverFunc{"runtime-gone": causefile.Always(runtimeGone)}}
+
+// matches are those in Go, by the ID of their cause.
+var matches = map[string]causefile.Match{
+	"cgroup-drivers-differ":  cgroupDriversDiffer,
+	"cgroups-exhausted":      cgroupsExhausted,
+	"cni-config-elsewhere":   cniConfigElsewhere,
+	"container-ghosts":       containerGhosts,
+	"containerd-dead":        containerdDead,
+	"containerd-hangs":       containerdHangs,
+	"containerd-without-cri": containerdWithoutCRI,
+	"docker-lost-containerd": dockerLostContainerd,
+	"image-store-broken":     imageStoreBroken,
+	"limit-reached":          limitReached,
+	"oci-runtime-broken":     ociRuntimeBroken,
+	"pause-image-missing":    pauseImageMissing,
+	"pods-do-not-end":        podsDoNotEnd,
+	"registry-refuses":       registryRefuses,
+	"resolv-conf-missing":    resolvConfMissing,
+	"runtime-ends":           runtimeEnds,
+	"runtime-hangs":          runtimeHangs,
+	"runtime-proxy":          runtimeProxy,
+	"runtime-stuck":          runtimeStuck,
+	"sandbox-fails":          sandboxFails,
+	"shim-hangs":             shimHangs,
+	"snapshotter-missing":    snapshotterMissing,
+	"systemd-unanswering":    systemdUnanswering,
+	"volume-not-mounted":     volumeNotMounted,
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/calico-probe/calico-probe/internal/subject/datastore"
 	"github.com/calico-probe/calico-probe/internal/subject/dns"
 	"github.com/calico-probe/calico-probe/internal/subject/evidence"
-	"github.com/calico-probe/calico-probe/internal/subject/link"
 	"github.com/calico-probe/calico-probe/internal/subject/service"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/kernel"
@@ -18,39 +17,31 @@ import (
 )
 
 // serviceHijacked is projectcalico/felix#1868.
-var serviceHijacked = &diagnose.Rule{
-	ID: "service-hijacked", Layer: diagnose.LayerKernel, Title: "a foreign NAT rule hijacks connections to a Service",
-	Doc: `Packets pass the nat tables of all firewalls, and the first rule that matches decides. A rule of another program before kube-proxy's sends connections for a Service elsewhere: DNAT or REDIRECT of an ingress agent or a transparent proxy, the chain of a hostPort whose pod is gone (with IPVS it matches every Service of that port, because Service addresses are the node's own), TPROXY, or a route in the table local. kube-proxy reports healthy, its rules are there and the endpoints answer. On-call sees what the wrong server answers: "x509: certificate is valid for node-a, not kubernetes.default.svc" from a kubelet, refused connections, or nothing.
-Told from missing or stale rules of kube-proxy by the kernel's own entry for a connection of the probe, which shows another destination, and by the rule that has that destination.`,
-	Fix:      removeNFTRule,
-	RuledOut: []string{service.KubeProxyHealth.ID, link.NodeUplink.ID},
-	Explains: []string{"service-path-broken"},
-	Match: func(f diagnose.Findings) []diagnose.Case {
-		byRule := map[string]int{}
-		var out []diagnose.Case
-		for _, r := range f.Bad(service.ServiceDestination.ID) {
-			rule := strings.TrimSpace(r.Facts.Str(probe.FactRule))
-			if rule == "" {
-				continue
-			}
-			i, known := byRule[rule]
-			if !known {
-				i = len(out)
-				byRule[rule] = i
-				out = append(out, hijack(r))
-			}
-			weight := diagnose.Strong // the rule may be intended
-			if r.Status == probe.Fail {
-				weight = diagnose.Proof
-			}
-			out[i].For = append(out[i].For, diagnose.Clues(weight, []diagnose.Finding{r})...)
-			out[i].Covers = append(out[i].Covers, takenFrom(r)...)
+func serviceHijacked(f diagnose.Findings) []diagnose.Case {
+	byRule := map[string]int{}
+	var out []diagnose.Case
+	for _, r := range f.Bad(service.ServiceDestination.ID) {
+		rule := strings.TrimSpace(r.Facts.Str(probe.FactRule))
+		if rule == "" {
+			continue
 		}
-		for i, c := range out {
-			out[i].For = append(c.For, diagnose.Shows(hijackShows(f, c.For[0].Finding))...)
+		i, known := byRule[rule]
+		if !known {
+			i = len(out)
+			byRule[rule] = i
+			out = append(out, hijack(r))
 		}
-		return out[:min(len(out), 2)]
-	},
+		weight := diagnose.Strong // the rule may be intended
+		if r.Status == probe.Fail {
+			weight = diagnose.Proof
+		}
+		out[i].For = append(out[i].For, diagnose.Clues(weight, []diagnose.Finding{r})...)
+		out[i].Covers = append(out[i].Covers, takenFrom(r)...)
+	}
+	for i, c := range out {
+		out[i].For = append(c.For, diagnose.Shows(hijackShows(f, c.For[0].Finding))...)
+	}
+	return out[:min(len(out), 2)]
 }
 
 // apiService is the service of the API server, as service-destination has it in its target.

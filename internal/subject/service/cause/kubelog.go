@@ -33,33 +33,19 @@ func endsFor(lines []diagnose.Finding, what string, known ...meaning) diagnose.C
 }
 
 // kubeProxyEnds is a kube-proxy that says why it ends.
-var kubeProxyEnds = &diagnose.Rule{
-	ID: "kube-proxy-ends", Layer: diagnose.LayerDatastore, Title: "kube-proxy keeps exiting, and logs why",
-	Doc: `kube-proxy writes why it ends in its last line, which is quoted: a setting that it does not take, a right that it lacks, an API server that it does not reach, the size of the connection tracking table that it may not set. Its rules stay and grow old: services that were there go on, new ones and moved pods are not reached.
-Told from one that hangs by that line.`,
-	Fix: probe.Fix{
-		Says: "Correct the setting, right or address that the quoted line names in kube-proxy's configuration. A kube-proxy pod restarts automatically.",
-		Manifest: []string{
-			"kubectl -n kube-system get pods -l k8s-app=kube-proxy -o wide --field-selector spec.nodeName={node}",
-			"kubectl -n kube-system get configmap kube-proxy -o yaml",
-		},
-		Radius: "reading changes nothing; a changed ConfigMap acts at the next start of each kube-proxy",
-	},
-	Explains: []string{"kube-proxy-dead", "service-path-broken", "start-outlasts-budget", "felix-waits"},
-	Match: func(f diagnose.Findings) []diagnose.Case {
-		lines := evidence.KubeEnds(f, "kube-proxy")
-		if len(lines) == 0 {
-			return nil
-		}
-		c := endsFor(lines, "kube-proxy on {node}",
-			meaning{logs.SaysConntrack, "because it may not set the size of the connection tracking table", &leaveConntrack},
-			meaning{logs.SaysMode, "because the kernel or its image lacks what its mode takes", &anotherMode},
-			meaning{logs.SaysNodeNotFound, "because it waits for a Node of another name than the node's", &nodesName},
-			meaning{logs.SaysBadSetting, "because it does not take its configuration", nil})
-		c.For = append(c.For, diagnose.Hints(f.Bad(service.KubeProxyHealth.ID))...)
-		c.Covers = slices.Concat(diagnose.Covers(service.KubeProxyHealth.ID, logs.KubeLog.ID), evidence.Serviceless)
-		return []diagnose.Case{c}
-	},
+func kubeProxyEnds(f diagnose.Findings) []diagnose.Case {
+	lines := evidence.KubeEnds(f, "kube-proxy")
+	if len(lines) == 0 {
+		return nil
+	}
+	c := endsFor(lines, "kube-proxy on {node}",
+		meaning{logs.SaysConntrack, "because it may not set the size of the connection tracking table", &leaveConntrack},
+		meaning{logs.SaysMode, "because the kernel or its image lacks what its mode takes", &anotherMode},
+		meaning{logs.SaysNodeNotFound, "because it waits for a Node of another name than the node's", &nodesName},
+		meaning{logs.SaysBadSetting, "because it does not take its configuration", nil})
+	c.For = append(c.For, diagnose.Hints(f.Bad(service.KubeProxyHealth.ID))...)
+	c.Covers = slices.Concat(diagnose.Covers(service.KubeProxyHealth.ID, logs.KubeLog.ID), evidence.Serviceless)
+	return []diagnose.Case{c}
 }
 
 // leaveConntrack is what to do about kubernetes/kubernetes#45419.
@@ -93,33 +79,21 @@ var nodesName = probe.Fix{
 }
 
 // dnsEnds is a CoreDNS that says why it ends.
-var dnsEnds = &diagnose.Rule{
-	ID: "coredns-ends", Layer: diagnose.LayerServices, Title: "CoreDNS keeps exiting, and logs why",
-	Doc: `CoreDNS writes why it ends in its last line, which is quoted: a Corefile that it does not take, a port that is taken, an API server that it does not reach, or a loop: it forwards what it does not know to itself, because the resolv.conf it was given names its own service's address or a stub on 127.0.0.53 ("plugin/loop: Loop ... detected"). It is started again and again, and names resolve nowhere.
-Told from a DNS that is not reached by that line.`,
-	Fix: probe.Fix{
-		Says: "Correct what the quoted line names in the Corefile (ConfigMap coredns), or free the port that it names.",
-		Manifest: []string{"kubectl -n kube-system get configmap coredns -o yaml",
-			"kubectl -n kube-system logs -l k8s-app=kube-dns --prefix --tail=20 --previous"},
-		Radius: "reading changes nothing; a changed Corefile is taken by every CoreDNS within minutes",
-	},
-	Explains: []string{"dns-down", "dns-no-upstream"},
-	Match: func(f diagnose.Findings) []diagnose.Case {
-		lines, where := evidence.KubeEnds(f, "coredns"), "{node}"
-		for _, node := range f.Others() {
-			if len(lines) == 0 {
-				lines, where = evidence.KubeEnds(f.At(node), "coredns"), node
-			}
-		}
+func dnsEnds(f diagnose.Findings) []diagnose.Case {
+	lines, where := evidence.KubeEnds(f, "coredns"), "{node}"
+	for _, node := range f.Others() {
 		if len(lines) == 0 {
-			return nil
+			lines, where = evidence.KubeEnds(f.At(node), "coredns"), node
 		}
-		c := endsFor(lines, "CoreDNS on "+where,
-			meaning{logs.SaysLoop, "again and again because it forwards to itself", &noLoop})
-		c.For = append(c.For, diagnose.Hints(f.Bad(dns.DNSCluster.ID))...)
-		c.Covers = diagnose.Covers(dns.DNSCluster.ID, dns.DNSExternal.ID, logs.KubeLog.ID)
-		return []diagnose.Case{c}
-	},
+	}
+	if len(lines) == 0 {
+		return nil
+	}
+	c := endsFor(lines, "CoreDNS on "+where,
+		meaning{logs.SaysLoop, "again and again because it forwards to itself", &noLoop})
+	c.For = append(c.For, diagnose.Hints(f.Bad(dns.DNSCluster.ID))...)
+	c.Covers = diagnose.Covers(dns.DNSCluster.ID, dns.DNSExternal.ID, logs.KubeLog.ID)
+	return []diagnose.Case{c}
 }
 
 // noLoop is what to do about coredns/coredns#2391.

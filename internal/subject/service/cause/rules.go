@@ -2,11 +2,42 @@
 // The client alone links it.
 package cause
 
-import "github.com/calico-probe/calico-probe/internal/diagnose"
+import (
+	"embed"
+	"sync"
 
-// Rules are the causes of this subject.
-var Rules = []*diagnose.Rule{
-	serviceTakesPort, strayEndpoints, proxyForbidden, kubeProxyCutOff, kubeProxyRefused, kubeProxyOtherNode,
-	masqueradedPods, kubeProxyEnds, dnsEnds, coreDNSCutOff, kubeProxyRulesLost, kubeProxyStuck, kubeProxyDead,
-	servicePathBroken, serviceHijacked, foreignMasquerade, policyWithoutAPI, peerNodePorts,
+	"github.com/calico-probe/calico-probe/internal/causefile"
+	"github.com/calico-probe/calico-probe/internal/diagnose"
+	"github.com/calico-probe/calico-probe/internal/subject/evidence"
+)
+
+//go:embed *.md
+var files embed.FS
+
+// Rules returns the causes of this subject: a Markdown file each, and a match in Go where data does not suffice.
+var Rules = sync.OnceValue(func() []*diagnose.Rule { return causefile.Must(files, evidence.Shared().With(own), matches) })
+
+// own is what several causes of this subject name in their files.
+var own = causefile.Shared{}
+
+// matches are those in Go, by the ID of their cause.
+var matches = map[string]causefile.Match{
+	"coredns-cut-off":       coreDNSCutOff,
+	"coredns-ends":          dnsEnds,
+	"foreign-masquerade":    foreignMasquerade,
+	"kube-proxy-cut-off":    kubeProxyCutOff,
+	"kube-proxy-dead":       kubeProxyDead,
+	"kube-proxy-ends":       kubeProxyEnds,
+	"kube-proxy-forbidden":  proxyForbidden,
+	"kube-proxy-other-node": kubeProxyOtherNode,
+	"kube-proxy-rules-lost": kubeProxyRulesLost,
+	"kube-proxy-stuck":      kubeProxyStuck,
+	"kube-proxy-sync-fails": kubeProxyRefused,
+	"masquerade-hides-pods": masqueradedPods,
+	"peer-nodeports":        peerNodePorts,
+	"policy-without-api":    policyWithoutAPI,
+	"service-hijacked":      serviceHijacked,
+	"service-path-broken":   servicePathBroken,
+	"service-takes-port":    serviceTakesPort,
+	"stray-endpoints":       strayEndpoints,
 }

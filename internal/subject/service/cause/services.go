@@ -9,7 +9,6 @@ import (
 	"github.com/calico-probe/calico-probe/internal/subject/dns"
 	"github.com/calico-probe/calico-probe/internal/subject/evidence"
 	"github.com/calico-probe/calico-probe/internal/subject/host"
-	"github.com/calico-probe/calico-probe/internal/subject/link"
 	"github.com/calico-probe/calico-probe/internal/subject/service"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/facts"
@@ -82,34 +81,26 @@ func restartKubeProxy(f diagnose.Findings, c diagnose.Case) diagnose.Case {
 }
 
 // kubeProxyRulesLost is a flush behind kube-proxy's back.
-var kubeProxyRulesLost = &diagnose.Rule{
-	ID: "kube-proxy-rules-lost", Layer: diagnose.LayerDatastore,
-	Title: "kube-proxy's rules are missing or stale in the kernel, and it has not noticed",
-	Doc: `A restart of nftables or firewalld, or a flush by hand, takes kube-proxy's rules away; another program that loads a table of the same name, or a frozen kube-proxy, leaves rules for pods that are gone. In the mode iptables kube-proxy looks for its rules every half a minute, in the others perhaps not before a service changes. It calls itself healthy all the while, and services do not work from this node, the API server's among them: calico-node's start and the CNI plugin wait with "10.96.0.1:443: i/o timeout".
-Told from a dead kube-proxy by its answer, from an API server that is down by its endpoints, which answer directly; from rules of another program by the kernel's entry for a connection of the probe, which no other rule explains.`,
-	Fix: kubeProxyFix, RuledOut: []string{link.NodeUplink.ID, link.NodePing.ID},
-	Explains: []string{"service-path-broken", "start-outlasts-budget", "felix-waits", "felix-down", "dns-down"},
-	Match: func(f diagnose.Findings) []diagnose.Case {
-		broken, direct := brokenPath(f)
-		says, weight, lost := "", diagnose.Proof, diagnose.Keep(f.Failed(service.KubeProxyHealth.ID),
-			diagnose.About(service.TargetServices))
-		switch {
-		case len(lost) > 0:
-			says = lost[0].Saw
-		case len(broken) > 0 && f.Fine(service.KubeProxyHealth.ID):
-			if lost = wrongRules(f); len(lost) < 2 { // one service's endpoints may just have changed
-				return nil
-			}
-			says, weight = "kube-proxy on {node} reports healthy, and its rules in the kernel are not those of the Services: "+
-				lost[0].Saw+"; "+lost[1].Saw, diagnose.Strong
-		default:
+func kubeProxyRulesLost(f diagnose.Findings) []diagnose.Case {
+	broken, direct := brokenPath(f)
+	says, weight, lost := "", diagnose.Proof, diagnose.Keep(f.Failed(service.KubeProxyHealth.ID),
+		diagnose.About(service.TargetServices))
+	switch {
+	case len(lost) > 0:
+		says = lost[0].Saw
+	case len(broken) > 0 && f.Fine(service.KubeProxyHealth.ID):
+		if lost = wrongRules(f); len(lost) < 2 { // one service's endpoints may just have changed
 			return nil
 		}
-		return []diagnose.Case{restartKubeProxy(f, diagnose.Case{
-			Says: says, For: slices.Concat(diagnose.Clues(weight, lost), diagnose.Shows(broken), diagnose.Shows(direct)),
-			Covers: append(evidence.Serviceless, evidence.CalicoDown...),
-		})}
-	},
+		says, weight = "kube-proxy on {node} reports healthy, and its rules in the kernel are not those of the Services: "+
+			lost[0].Saw+"; "+lost[1].Saw, diagnose.Strong
+	default:
+		return nil
+	}
+	return []diagnose.Case{restartKubeProxy(f, diagnose.Case{
+		Says: says, For: slices.Concat(diagnose.Clues(weight, lost), diagnose.Shows(broken), diagnose.Shows(direct)),
+		Covers: append(evidence.Serviceless, evidence.CalicoDown...),
+	})}
 }
 
 // wrongRules returns a finding of each service whose connections kube-proxy's rules do not lead to an endpoint.
@@ -138,89 +129,71 @@ var proxyNotUp = probe.Fix{
 }
 
 // kubeProxyStuck is a kube-proxy that is alive and does not work.
-var kubeProxyStuck = &diagnose.Rule{
-	ID: "kube-proxy-stuck", Layer: diagnose.LayerDatastore, Title: "kube-proxy is stuck and no longer writes its rules",
-	Doc: `503 on 10256: it wanted to write rules and has not succeeded for a while (no way to the API server, a lock, too many rules). No answer: it is frozen. What is in the kernel goes on as it was, so services work until their pods change.
-Told from one that has died by its port, which takes connections; from rules that were flushed by the kernel, which has them. One that listens nowhere 20 s after its start does not get through it: it has not reached the API server yet, and changes nothing until it does.`,
-	Fix: kubeProxyFix, Explains: []string{"service-path-broken"},
-	Match: func(f diagnose.Findings) []diagnose.Case {
-		var stuck []diagnose.Finding
-		for _, r := range f.Failed(service.KubeProxyHealth.ID) {
-			if code, _ := r.Facts.Num(probe.FactCode); r.Target == "" && (code >= 500 || diagnose.ReasonOf(r) == "timeout") {
-				stuck = append(stuck, r)
-			}
+func kubeProxyStuck(f diagnose.Findings) []diagnose.Case {
+	var stuck []diagnose.Finding
+	for _, r := range f.Failed(service.KubeProxyHealth.ID) {
+		if code, _ := r.Facts.Num(probe.FactCode); r.Target == "" && (code >= 500 || diagnose.ReasonOf(r) == "timeout") {
+			stuck = append(stuck, r)
 		}
-		if starts := f.With(service.KubeProxyHealth.ID, probe.FactReason, service.ReasonNotUp); len(starts) > 0 {
-			broken, _ := brokenPath(f)
-			listens := diagnose.Keep(f.Elsewhere(service.KubeProxyHealth.ID),
-				func(r diagnose.Finding) bool { return r.Status == probe.OK })
-			return []diagnose.Case{{Says: "kube-proxy on {node} has not come up: " + starts[0].Saw, Fix: &proxyNotUp,
-				For: slices.Concat(diagnose.Suggests(starts), diagnose.Shows(broken),
-					diagnose.Hints(listens[:min(1, len(listens))])),
-				Covers: evidence.Serviceless}}
-		}
-		if len(stuck) == 0 {
-			return nil
-		}
+	}
+	if starts := f.With(service.KubeProxyHealth.ID, probe.FactReason, service.ReasonNotUp); len(starts) > 0 {
 		broken, _ := brokenPath(f)
-		c := diagnose.Case{Says: "kube-proxy does not keep its rules up to date: " + stuck[0].Saw,
-			For: append(diagnose.Proves(stuck), diagnose.Shows(broken)...), Covers: evidence.Serviceless}
-		if diagnose.ReasonOf(stuck[0]) == "timeout" { // so are a loopback that is cut off, and a node short of CPU
-			c.For[0].Weight = diagnose.Strong
-			if kubelet := evidence.KubeletAnswers(f); len(kubelet) > 0 { // on the same loopback, and in time
-				c.For = append(c.For, diagnose.Hints(kubelet)...)
-			} else if load := evidence.Loads(f.Failed(host.NodeLoad.ID)); len(load) > 0 {
-				c.Against = diagnose.Hints(load)
-			}
+		listens := diagnose.Keep(f.Elsewhere(service.KubeProxyHealth.ID),
+			func(r diagnose.Finding) bool { return r.Status == probe.OK })
+		return []diagnose.Case{{Says: "kube-proxy on {node} has not come up: " + starts[0].Saw, Fix: &proxyNotUp,
+			For: slices.Concat(diagnose.Suggests(starts), diagnose.Shows(broken),
+				diagnose.Hints(listens[:min(1, len(listens))])),
+			Covers: evidence.Serviceless}}
+	}
+	if len(stuck) == 0 {
+		return nil
+	}
+	broken, _ := brokenPath(f)
+	c := diagnose.Case{Says: "kube-proxy does not keep its rules up to date: " + stuck[0].Saw,
+		For: append(diagnose.Proves(stuck), diagnose.Shows(broken)...), Covers: evidence.Serviceless}
+	if diagnose.ReasonOf(stuck[0]) == "timeout" { // so are a loopback that is cut off, and a node short of CPU
+		c.For[0].Weight = diagnose.Strong
+		if kubelet := evidence.KubeletAnswers(f); len(kubelet) > 0 { // on the same loopback, and in time
+			c.For = append(c.For, diagnose.Hints(kubelet)...)
+		} else if load := evidence.Loads(f.Failed(host.NodeLoad.ID)); len(load) > 0 {
+			c.Against = diagnose.Hints(load)
 		}
-		return []diagnose.Case{restartKubeProxy(f, c)}
-	},
+	}
+	return []diagnose.Case{restartKubeProxy(f, c)}
 }
 
 // kubeProxyDead is a kube-proxy that ended and left its rules.
-var kubeProxyDead = &diagnose.Rule{
-	ID: "kube-proxy-dead", Layer: diagnose.LayerDatastore, Symptom: true,
-	Title: "kube-proxy is not running on this node; its rules are stale or gone",
-	Doc: `The rules of a kube-proxy that has ended stay in the kernel: services work as long as their pods stay where they are, and break one by one as pods move, so it looks like a fault of single applications.
-Told from a cluster without kube-proxy (eBPF, k3s, another replacement) by its rules, which are there; one that was removed on purpose leaves such rules too until the next reboot, so this alone is no proof. Where it cleaned up as it ended, or never came up, nothing is there: then it is told by Services that do not answer while their servers do.`,
-	Fix: probe.Fix{
-		Says:     "Start kube-proxy again; its log ends with the reason. Where it was removed on purpose, remove its old rules ('kube-proxy --cleanup', or a reboot).",
-		Manifest: []string{"kubectl -n kube-system get pods -l k8s-app=kube-proxy -o wide --field-selector spec.nodeName={node}", "kubectl -n kube-system logs -l k8s-app=kube-proxy --prefix --tail=20"},
-		Radius:   "this node only",
-	},
-	Explains: []string{"service-path-broken", "start-outlasts-budget", "felix-waits"},
-	Match: func(f diagnose.Findings) []diagnose.Case {
-		if c, ok := leftNothing(f); ok {
-			return []diagnose.Case{c}
-		}
-		var dead []diagnose.Finding
-		for _, r := range f.Bad(service.KubeProxyHealth.ID) {
-			if n, _ := r.Facts.Num(service.FactPublished); n > 0 && r.Status == probe.Warn &&
-				diagnose.ReasonOf(r) != service.ReasonNotUp {
-				dead = append(dead, r)
-			}
-		}
-		if len(dead) == 0 {
-			return nil
-		}
-		broken, direct := brokenPath(f)
-		c := diagnose.Case{Says: "kube-proxy does not run: " + dead[0].Saw,
-			For:    append(diagnose.Suggests(dead), diagnose.Hints(broken)...),
-			Covers: evidence.Serviceless}
-		c.For = append(c.For, diagnose.Shows(direct)...)
-		for _, r := range f.Of(facts.CheckNodeReady) {
-			if _, known := r.Facts[facts.KubeProxy]; known && len(diagnose.ListOf(r, facts.KubeProxy)) == 0 {
-				c.Fix = &noProxyPod
-			}
-		}
-		for _, r := range f.Elsewhere(service.KubeProxyHealth.ID) {
-			if r.Status == probe.OK { // so this cluster has kube-proxy
-				c.For = append(c.For, diagnose.Clue{Finding: r, Weight: diagnose.Hint})
-				break
-			}
-		}
+func kubeProxyDead(f diagnose.Findings) []diagnose.Case {
+	if c, ok := leftNothing(f); ok {
 		return []diagnose.Case{c}
-	},
+	}
+	var dead []diagnose.Finding
+	for _, r := range f.Bad(service.KubeProxyHealth.ID) {
+		if n, _ := r.Facts.Num(service.FactPublished); n > 0 && r.Status == probe.Warn &&
+			diagnose.ReasonOf(r) != service.ReasonNotUp {
+			dead = append(dead, r)
+		}
+	}
+	if len(dead) == 0 {
+		return nil
+	}
+	broken, direct := brokenPath(f)
+	c := diagnose.Case{Says: "kube-proxy does not run: " + dead[0].Saw,
+		For:    append(diagnose.Suggests(dead), diagnose.Hints(broken)...),
+		Covers: evidence.Serviceless}
+	c.For = append(c.For, diagnose.Shows(direct)...)
+	for _, r := range f.Of(facts.CheckNodeReady) {
+		if _, known := r.Facts[facts.KubeProxy]; known && len(diagnose.ListOf(r, facts.KubeProxy)) == 0 {
+			c.Fix = &noProxyPod
+		}
+	}
+	for _, r := range f.Elsewhere(service.KubeProxyHealth.ID) {
+		if r.Status == probe.OK { // so this cluster has kube-proxy
+			c.For = append(c.For, diagnose.Clue{Finding: r, Weight: diagnose.Hint})
+			break
+		}
+	}
+	return []diagnose.Case{c}
 }
 
 // leftNothing is a node whose services do not work, where neither kube-proxy is to be seen nor anything that it
@@ -255,23 +228,15 @@ var noProxyPod = probe.Fix{
 }
 
 // servicePathBroken is what is known when kube-proxy itself says nothing.
-var servicePathBroken = &diagnose.Rule{
-	ID: "service-path-broken", Layer: diagnose.LayerDatastore, Symptom: true,
-	Title: "a Service's address does not answer on this node, although its endpoints do",
-	Doc: `Behind the service's address stand servers that answer this node directly, so the translation on this very node is what is broken: kube-proxy, or what stands in for it, or a firewall rule before it. calico-node, the CNI plugin and pods go by the service's address.
-Told from an API server or DNS server that is down by those servers' answers.`,
-	Fix:   kubeProxyFix,
-	Wants: []string{service.KubeProxyHealth.ID}, Explains: []string{"start-outlasts-budget", "felix-waits"},
-	Match: func(f diagnose.Findings) []diagnose.Case {
-		broken, direct := brokenPath(f)
-		if len(broken) == 0 {
-			return nil
-		}
-		return []diagnose.Case{restartKubeProxy(f, diagnose.Case{
-			Says: fmt.Sprintf("services do not work on {node}: %s does not answer (%s), and the server behind it does (%s)",
-				broken[0].Target, broken[0].Saw, direct[0].Target),
-			For:    append(diagnose.Suggests(broken), diagnose.Shows(direct)...),
-			Covers: append(evidence.Serviceless, evidence.CalicoDown...),
-		})}
-	},
+func servicePathBroken(f diagnose.Findings) []diagnose.Case {
+	broken, direct := brokenPath(f)
+	if len(broken) == 0 {
+		return nil
+	}
+	return []diagnose.Case{restartKubeProxy(f, diagnose.Case{
+		Says: fmt.Sprintf("services do not work on {node}: %s does not answer (%s), and the server behind it does (%s)",
+			broken[0].Target, broken[0].Saw, direct[0].Target),
+		For:    append(diagnose.Suggests(broken), diagnose.Shows(direct)...),
+		Covers: append(evidence.Serviceless, evidence.CalicoDown...),
+	})}
 }

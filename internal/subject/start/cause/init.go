@@ -11,7 +11,6 @@ import (
 	"github.com/calico-probe/calico-probe/internal/subject/datastore"
 	"github.com/calico-probe/calico-probe/internal/subject/evidence"
 	"github.com/calico-probe/calico-probe/internal/subject/host"
-	"github.com/calico-probe/calico-probe/internal/subject/runtime"
 	"github.com/calico-probe/calico-probe/internal/subject/start"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/facts"
@@ -34,105 +33,55 @@ var asideFiles = []probe.Conditional{{
 const asideRadius = "this node only; upgrade-ipam ends at its next try, a second later. Pods that still use an address of that directory have to be made anew. While datastoreReady is false no node of the cluster gives a pod an address"
 
 // upgradePodCIDR is the likeliest of incident 000.
-var upgradePodCIDR = &diagnose.Rule{
-	ID: "upgrade-ipam-pod-cidr", Layer: diagnose.LayerInit,
-	Title: "upgrade-ipam cannot finish: the node's podCIDR is missing or in no IP pool",
-	Doc: upgrading + `Before it moves anything it takes the first address of the Node's spec.podCIDR for the node's tunnel, and that has to lie in an enabled IP pool. On clusters where nothing gives nodes a podCIDR, or gives one outside Calico's pools, it fails for ever ("PodCIDR did not parse successfully", "not in a configured pool").
-Told from a stale runtime by its living process; from an API out of reach by datastore-latency; from a held lock by ipam-files.`,
-	Fix: probe.Fix{
-		Says:     "Put the leftover files aside if nothing uses them; else give the node a podCIDR inside a pool.",
-		Manifest: []string{`kubectl get node {node} -o jsonpath="{.spec.podCIDR}"; kubectl get ippools.crd.projectcalico.org -o wide`, lookAtFiles}, OnlyIf: asideFiles,
-		Radius: asideRadius,
-	},
-	RuledOut: []string{datastore.DatastoreLatency.ID, runtime.CRIHealth.ID, runtime.RuntimeGhosts.ID},
-	Match: func(f diagnose.Findings) []diagnose.Case {
-		return upgradeCase(f, diagnose.Keep(f.Failed(cni.IPAMFiles.ID),
-			diagnose.Because(cni.IPAMNoPodCIDR, cni.IPAMOutsidePool)))
-	},
+func upgradePodCIDR(f diagnose.Findings) []diagnose.Case {
+	return upgradeCase(f, diagnose.Keep(f.Failed(cni.IPAMFiles.ID),
+		diagnose.Because(cni.IPAMNoPodCIDR, cni.IPAMOutsidePool)))
 }
 
 // upgradeLocked waits for somebody who does not let go.
-var upgradeLocked = &diagnose.Rule{
-	ID: "upgrade-ipam-locked", Layer: diagnose.LayerInit, Title: "upgrade-ipam waits for a lock that another process holds",
-	Doc: upgrading + `It takes the lock of that directory (flock) before it lists the files, and waits for it without an end. host-local holds it for milliseconds; another holder is a plugin that hangs, a backup, somebody's shell.
-Told from the other reasons by the lock itself, which the kernel shows with its holder.`,
-	Fix: probe.Fix{
-		Says: "Look at who holds the lock, and end that.",
-		Manifest: []string{"ssh {node} sudo fuser -v /var/lib/cni/networks/k8s-pod-network/lock",
-			"ssh {node} ps -o user,pid,ppid,stat,etime,args -p {holder}"},
-		OnlyIf: []probe.Conditional{{If: "it hangs, or is nobody's", Manifest: []string{"ssh {node} sudo kill {holder}"}}},
-		Radius: "the process that holds the lock; upgrade-ipam goes on by itself",
-	},
-	RuledOut: []string{datastore.DatastoreLatency.ID, runtime.CRIHealth.ID, runtime.RuntimeGhosts.ID},
-	Match: func(f diagnose.Findings) []diagnose.Case {
-		held := diagnose.Keep(f.Failed(cni.IPAMFiles.ID), diagnose.Because(cni.IPAMLocked))
-		cases := upgradeCase(f, held)
-		for i := range cases {
-			cases[i].Args = map[string]diagnose.Arg{"holder": diagnose.ProcessArg(diagnose.Num(held, cni.FactHolder))}
-		}
-		return cases
-	},
+func upgradeLocked(f diagnose.Findings) []diagnose.Case {
+	held := diagnose.Keep(f.Failed(cni.IPAMFiles.ID), diagnose.Because(cni.IPAMLocked))
+	cases := upgradeCase(f, held)
+	for i := range cases {
+		cases[i].Args = map[string]diagnose.Arg{"holder": diagnose.ProcessArg(diagnose.Num(held, cni.FactHolder))}
+	}
+	return cases
 }
 
 // upgradeNoAPI waits thirty seconds each time.
-var upgradeNoAPI = &diagnose.Rule{
-	ID: "upgrade-ipam-no-api", Layer: diagnose.LayerInit, Title: "upgrade-ipam cannot reach the API server",
-	Doc: upgrading + `Each try begins with reading the Node from the API server at the kubernetes service's address, which a broken kube-proxy, a firewall or a missing route keeps from it; a try then takes half a minute.
-Told from the other reasons by the same address being out of reach for the probe, and by its connection in the state syn-sent. Where the API servers answer at their own addresses it is kube-proxy's rules on this node.`,
-	Fix: probe.Fix{
-		Says: "Make the kubernetes service reachable from this node.",
-		Manifest: []string{
-			`kubectl get pods -n kube-system -l k8s-app=kube-proxy --field-selector spec.nodeName={node}`,
-			"ssh {node} curl -sk --max-time 5 https://$(kubectl get service kubernetes -o jsonpath=\"{.spec.clusterIP}\")/readyz",
-		},
-		Radius: "only looks; upgrade-ipam goes on by itself",
-	},
-	RuledOut: []string{runtime.CRIHealth.ID, runtime.RuntimeGhosts.ID},
-	Match: func(f diagnose.Findings) []diagnose.Case {
-		// Without leftovers it never asks the API server.
-		if n, there := leftovers(f); there && n == 0 {
-			return nil
-		}
-		cases := upgradeCase(f, evidence.ToService(f.Failed(datastore.DatastoreLatency.ID)))
-		for i := range cases {
-			cases[i].Covers = append(cases[i].Covers, diagnose.Covers(datastore.DatastoreLatency.ID)...)
-		}
-		return cases
-	},
+func upgradeNoAPI(f diagnose.Findings) []diagnose.Case {
+	// Without leftovers it never asks the API server.
+	if n, there := leftovers(f); there && n == 0 {
+		return nil
+	}
+	cases := upgradeCase(f, evidence.ToService(f.Failed(datastore.DatastoreLatency.ID)))
+	for i := range cases {
+		cases[i].Covers = append(cases[i].Covers, diagnose.Covers(datastore.DatastoreLatency.ID)...)
+	}
+	return cases
 }
 
 // upgradeStuck is what is known without a reason.
-var upgradeStuck = &diagnose.Rule{
-	ID: "upgrade-ipam-stuck", Layer: diagnose.LayerInit, Symptom: true, Title: "upgrade-ipam does not finish",
-	Doc: upgrading + `Known reasons are a podCIDR that is missing or in no pool, an API server out of reach, a held lock; each has a cause of its own and needs a look at the node, as does the case where no such process exists and the runtime's state is old (container-ghosts). Here none of them was seen: its log has the error of each try.`,
-	Fix: probe.Fix{
-		Says:     "Read its log; put the leftover files aside if nothing uses them.",
-		Manifest: []string{"kubectl logs -n {namespace} {pod} -c upgrade-ipam --tail 5", lookAtFiles}, OnlyIf: asideFiles,
-		Radius: asideRadius,
-	},
-	Wants: []string{start.InitStall.ID, cni.IPAMFiles.ID}, RuledOut: []string{datastore.DatastoreLatency.ID,
-		runtime.CRIHealth.ID, runtime.RuntimeGhosts.ID},
-	Match: func(f diagnose.Findings) []diagnose.Case {
-		api, process := inInit(f, "upgrade-ipam")
-		n, there := leftovers(f)
-		known := len(diagnose.Keep(f.Failed(cni.IPAMFiles.ID), diagnose.Because(cni.IPAMNoPodCIDR, cni.IPAMOutsidePool,
-			cni.IPAMLocked))) > 0 || len(evidence.ToService(f.Failed(datastore.DatastoreLatency.ID))) > 0
-		switch {
-		case known, there && n == 0 && len(process) == 0: // the latter is a ghost, or it has just ended
-			return nil
-		case len(process) == 0 && (len(api) == 0 || api[0].Status != probe.Fail):
-			return nil
-		}
-		c := diagnose.Case{
-			For:     slices.Concat(diagnose.Suggests(slices.Concat(process, api)), diagnose.Shows(f.Bad(cni.IPAMFiles.ID))),
-			Against: diagnose.Suggests(f.Failed(facts.CheckNodeLease)), Covers: evidence.NotStarted,
-			Says: hanging(api, process) + ", and none of the known reasons was seen",
-		}
-		if n > 0 {
-			c.Says = fmt.Sprintf("%s with %.0f addresses that another network plugin left, and none of the known reasons was seen", hanging(api, process), n)
-		}
-		return []diagnose.Case{c}
-	},
+func upgradeStuck(f diagnose.Findings) []diagnose.Case {
+	api, process := inInit(f, "upgrade-ipam")
+	n, there := leftovers(f)
+	known := len(diagnose.Keep(f.Failed(cni.IPAMFiles.ID), diagnose.Because(cni.IPAMNoPodCIDR, cni.IPAMOutsidePool,
+		cni.IPAMLocked))) > 0 || len(evidence.ToService(f.Failed(datastore.DatastoreLatency.ID))) > 0
+	switch {
+	case known, there && n == 0 && len(process) == 0: // the latter is a ghost, or it has just ended
+		return nil
+	case len(process) == 0 && (len(api) == 0 || api[0].Status != probe.Fail):
+		return nil
+	}
+	c := diagnose.Case{
+		For:     slices.Concat(diagnose.Suggests(slices.Concat(process, api)), diagnose.Shows(f.Bad(cni.IPAMFiles.ID))),
+		Against: diagnose.Suggests(f.Failed(facts.CheckNodeLease)), Covers: evidence.NotStarted,
+		Says: hanging(api, process) + ", and none of the known reasons was seen",
+	}
+	if n > 0 {
+		c.Says = fmt.Sprintf("%s with %.0f addresses that another network plugin left, and none of the known reasons was seen", hanging(api, process), n)
+	}
+	return []diagnose.Case{c}
 }
 
 // upgradeCase is upgrade-ipam with the reason it cannot get done. While nothing shows
@@ -206,93 +155,58 @@ func leftovers(f diagnose.Findings) (float64, bool) {
 }
 
 // installCNIFails is the second init container.
-var installCNIFails = &diagnose.Rule{
-	ID: "install-cni-fails", Layer: diagnose.LayerInit, Symptom: true, Title: "install-cni does not finish",
-	Doc: `install-cni copies Calico's CNI plugins to the node, asks the API server for a token and writes the network configuration. Since v3.24 it ends after 30 s when the API server does not answer at the kubernetes service's address ("Unable to create token for CNI kubeconfig ... i/o timeout") and is started again, ever more slowly; before, it wrote a configuration without a look. A read-only or full file system stops it too ("found no writeable directory").
-Until it is done pods get no network and calico-node does not begin: Felix, BIRD and BGP sessions that are missing follow from it.`,
-	Fix: probe.Fix{
-		Says: "Read its last words; make the kubernetes service reachable from this node, or the disk writable.",
-		Manifest: []string{
-			"kubectl logs -n {namespace} {pod} -c install-cni --tail 20",
-			"kubectl get pods -n kube-system -l k8s-app=kube-proxy --field-selector spec.nodeName={node}",
-		},
-		OnlyIf: []probe.Conditional{
-			{If: "the reason is gone: it starts at once then, instead of after the back-off",
-				Manifest: []string{"kubectl delete pod -n {namespace} {pod}"}},
-		},
-		Radius: "reading changes nothing; deleting calico-node's pod while it is in its init containers interrupts nothing",
-	},
-	RuledOut: []string{runtime.CRIHealth.ID, runtime.RuntimeGhosts.ID},
-	Explains: append([]string{"cni-config-missing", "cni-plugin-missing"}, evidence.WithoutCalico...),
-	Match: func(f diagnose.Findings) []diagnose.Case {
-		api := f.Where(func(r diagnose.Finding) bool {
-			return r.Check == facts.CheckCalicoPod && r.Status == probe.Fail && r.Facts.Str(facts.Container) == "install-cni" &&
-				!probe.ImageWanting(r.Facts.Str(facts.APIReason))
-		})
-		process := diagnose.Keep(f.With(start.InitStall.ID, probe.FactProgram, "install-cni"), diagnose.About(""))
-		stuck := slices.DeleteFunc(slices.Clone(process), func(r diagnose.Finding) bool { return r.Status != probe.Fail })
-		if len(api)+len(stuck) == 0 {
-			return nil
-		}
-		away := evidence.ToService(f.Failed(datastore.DatastoreLatency.ID))
-		disk := f.Failed(host.NodeDisk.ID)
-		c := diagnose.Case{
-			For:     slices.Concat(diagnose.Suggests(slices.Concat(api, stuck)), diagnose.Hints(away), diagnose.Hints(disk)),
-			Against: diagnose.Suggests(f.Failed(facts.CheckNodeLease)), Covers: evidence.NotStarted,
-		}
-		c.Says = "install-cni does not finish on {node}: " + slices.Concat(api, stuck)[0].Saw
-		switch {
-		case len(away) > 0:
-			c.Says = fmt.Sprintf("install-cni does not finish on {node}, for the API server does not answer there: %s: %s",
-				away[0].Target, away[0].Saw)
-			c.Covers = append(c.Covers, diagnose.Covers(datastore.DatastoreLatency.ID)...)
-		case len(disk) > 0:
-			c.Says = fmt.Sprintf("install-cni does not finish on {node}, for it cannot write there: %s: %s", disk[0].Target,
-				disk[0].Saw)
-			c.Covers = append(c.Covers, diagnose.Covers(host.NodeDisk.ID)...)
-		}
-		return []diagnose.Case{c}
-	},
+func installCNIFails(f diagnose.Findings) []diagnose.Case {
+	api := f.Where(func(r diagnose.Finding) bool {
+		return r.Check == facts.CheckCalicoPod && r.Status == probe.Fail && r.Facts.Str(facts.Container) == "install-cni" &&
+			!probe.ImageWanting(r.Facts.Str(facts.APIReason))
+	})
+	process := diagnose.Keep(f.With(start.InitStall.ID, probe.FactProgram, "install-cni"), diagnose.About(""))
+	stuck := slices.DeleteFunc(slices.Clone(process), func(r diagnose.Finding) bool { return r.Status != probe.Fail })
+	if len(api)+len(stuck) == 0 {
+		return nil
+	}
+	away := evidence.ToService(f.Failed(datastore.DatastoreLatency.ID))
+	disk := f.Failed(host.NodeDisk.ID)
+	c := diagnose.Case{
+		For:     slices.Concat(diagnose.Suggests(slices.Concat(api, stuck)), diagnose.Hints(away), diagnose.Hints(disk)),
+		Against: diagnose.Suggests(f.Failed(facts.CheckNodeLease)), Covers: evidence.NotStarted,
+	}
+	c.Says = "install-cni does not finish on {node}: " + slices.Concat(api, stuck)[0].Saw
+	switch {
+	case len(away) > 0:
+		c.Says = fmt.Sprintf("install-cni does not finish on {node}, for the API server does not answer there: %s: %s",
+			away[0].Target, away[0].Saw)
+		c.Covers = append(c.Covers, diagnose.Covers(datastore.DatastoreLatency.ID)...)
+	case len(disk) > 0:
+		c.Says = fmt.Sprintf("install-cni does not finish on {node}, for it cannot write there: %s: %s", disk[0].Target,
+			disk[0].Saw)
+		c.Covers = append(c.Covers, diagnose.Covers(host.NodeDisk.ID)...)
+	}
+	return []diagnose.Case{c}
 }
 
 // calicoImage is calico-node's own image.
-var calicoImage = &diagnose.Rule{
-	ID: "calico-image", Layer: diagnose.LayerStart, Title: "this node cannot pull a calico-node image",
-	Doc: `calico-node's pod waits for one of its images: the registry is out of reach from this node, refuses it (credentials, rate limit), or has no such tag. The kubelet says which, in its message; it tries again every five minutes at most. On a new node everything else about Calico is missing because of it.
-Told from a runtime that hangs by the kubelet's answer: it did ask, and was refused.`,
-	Fix: probe.Fix{
-		Says: "Make the registry answer this node, or bring the image there.",
-		Manifest: []string{
-			"kubectl get events -n {namespace} --field-selector involvedObject.name={pod} | tail -5",
-			"ssh {node} sudo crictl pull {image}  # the node's own words",
-			evidence.AskRegistry,
-			"# without a registry: on a node that has it, 'sudo ctr -n k8s.io images export calico.tar {image}'; on {node}, 'sudo ctr -n k8s.io images import calico.tar'",
-		},
-		Radius: "this node only",
-	},
-	Explains: append([]string{"cni-config-missing", "probe-image"}, evidence.WithoutCalico...),
-	Match: func(f diagnose.Findings) []diagnose.Case {
-		wanting := f.Where(func(r diagnose.Finding) bool {
-			return r.Check == facts.CheckCalicoPod && r.Status == probe.Fail && probe.ImageWanting(r.Facts.Str(facts.APIReason))
-		})
-		if len(wanting) == 0 ||
-			slices.ContainsFunc(evidence.WaitingPods(f, facts.StartsImage),
-				func(r diagnose.Finding) bool { return evidence.SameRefusal(r, wanting[0]) }) {
-			return nil // with others, whose cause is registry-refuses
-		}
-		image, why := wanting[0].Facts.Str(facts.Image), ""
-		if refusal := evidence.RefusedWords[wanting[0].Facts.Str(facts.Refusal)]; refusal != "" {
-			why = fmt.Sprintf("registry %s: %s: ", facts.RegistryOf(image), refusal)
-		}
-		return []diagnose.Case{{
-			Says: fmt.Sprintf("calico-node does not start on {node}, for its image cannot be had: %s%s", why, wanting[0].Saw),
-			Args: map[string]diagnose.Arg{"image": diagnose.ImageArg(image),
-				"registry": evidence.RegistryArg(facts.RegistryOf(image))},
-			For: diagnose.Proves(wanting), Against: diagnose.Suggests(f.Failed(facts.CheckNodeLease)),
-			Covers: evidence.NotStarted,
-			Fix:    calicoPullFix(wanting[0].Facts.Str(facts.Refusal)),
-		}}
-	},
+func calicoImage(f diagnose.Findings) []diagnose.Case {
+	wanting := f.Where(func(r diagnose.Finding) bool {
+		return r.Check == facts.CheckCalicoPod && r.Status == probe.Fail && probe.ImageWanting(r.Facts.Str(facts.APIReason))
+	})
+	if len(wanting) == 0 ||
+		slices.ContainsFunc(evidence.WaitingPods(f, facts.StartsImage),
+			func(r diagnose.Finding) bool { return evidence.SameRefusal(r, wanting[0]) }) {
+		return nil // with others, whose cause is registry-refuses
+	}
+	image, why := wanting[0].Facts.Str(facts.Image), ""
+	if refusal := evidence.RefusedWords[wanting[0].Facts.Str(facts.Refusal)]; refusal != "" {
+		why = fmt.Sprintf("registry %s: %s: ", facts.RegistryOf(image), refusal)
+	}
+	return []diagnose.Case{{
+		Says: fmt.Sprintf("calico-node does not start on {node}, for its image cannot be had: %s%s", why, wanting[0].Saw),
+		Args: map[string]diagnose.Arg{"image": diagnose.ImageArg(image),
+			"registry": evidence.RegistryArg(facts.RegistryOf(image))},
+		For: diagnose.Proves(wanting), Against: diagnose.Suggests(f.Failed(facts.CheckNodeLease)),
+		Covers: evidence.NotStarted,
+		Fix:    calicoPullFix(wanting[0].Facts.Str(facts.Refusal)),
+	}}
 }
 
 // calicoPullFix is what to do about a refusal; nil for the rule's own fix, where it is not known.
@@ -333,45 +247,27 @@ var refusedFix = probe.Fix{
 }
 
 // calicoPodMissing is a node without Calico.
-var calicoPodMissing = &diagnose.Rule{
-	ID: "calico-pod-missing", Layer: diagnose.LayerStart, Title: "the node has no calico-node pod",
-	Doc: `The DaemonSet does not put calico-node here: its nodeSelector or affinity does not fit (the label kubernetes.io/os=linux was removed, or a selector was added), it does not tolerate a taint of the node, or a quota or admission webhook refuses its pods. What an earlier pod left (routes, firewall rules, configuration) stays and grows old: pods that run keep working for a while, new ones fail with "stat /var/lib/calico/nodename" or an expired token.`,
-	Fix: probe.Fix{
-		Says: "Compare the DaemonSet's nodeSelector and tolerations with this node's labels and taints; its events show a pod that was refused.",
-		Manifest: []string{
-			"kubectl describe daemonset -n {namespace} {daemonset} | tail -20  # its selectors, and what was refused",
-			"kubectl get node {node} --show-labels; kubectl describe node {node} | grep -A5 Taints",
-		},
-		Operator: []string{
-			"kubectl describe daemonset -n calico-system calico-node | tail -20; kubectl get tigerastatus",
-			"kubectl get node {node} --show-labels; kubectl describe node {node} | grep -A5 Taints",
-			"# selectors and tolerations of the DaemonSet belong into the Installation",
-		},
-		Radius: missingRadius,
-	},
-	Explains: append([]string{"cni-config-missing"}, evidence.WithoutCalico...),
-	Match: func(f diagnose.Findings) []diagnose.Case {
-		none := f.With(facts.CheckCalicoPod, probe.FactReason, facts.ReasonNoPod)
-		if len(none) == 0 {
-			return nil
-		}
-		if none[0].Facts.Str(facts.Skips) == facts.SkipsUnscheduled {
-			return []diagnose.Case{unscheduled(none)}
-		}
-		// Why is proof; that there is none is what is to be explained.
-		weight, skips := diagnose.Strong, none[0].Facts.Str(facts.Skips)
-		if skips != "" && skips != facts.SkipsUnsaid {
-			weight = diagnose.Proof
-		}
-		fix, args := missingFix(none[0])
-		return []diagnose.Case{{
-			Says: "Calico does not run on {node}: " + none[0].Saw, For: diagnose.Clues(weight, none), Covers: evidence.NotStarted,
-			Fix: fix, Args: args,
-			// A node that has just come gets its pod in a moment.
-			Against: diagnose.Suggests(f.Where(func(r diagnose.Finding) bool {
-				return r.Check == facts.CheckNodeLease &&
-					r.Status == probe.Info
-			})),
-		}}
-	},
+func calicoPodMissing(f diagnose.Findings) []diagnose.Case {
+	none := f.With(facts.CheckCalicoPod, probe.FactReason, facts.ReasonNoPod)
+	if len(none) == 0 {
+		return nil
+	}
+	if none[0].Facts.Str(facts.Skips) == facts.SkipsUnscheduled {
+		return []diagnose.Case{unscheduled(none)}
+	}
+	// Why is proof; that there is none is what is to be explained.
+	weight, skips := diagnose.Strong, none[0].Facts.Str(facts.Skips)
+	if skips != "" && skips != facts.SkipsUnsaid {
+		weight = diagnose.Proof
+	}
+	fix, args := missingFix(none[0])
+	return []diagnose.Case{{
+		Says: "Calico does not run on {node}: " + none[0].Saw, For: diagnose.Clues(weight, none), Covers: evidence.NotStarted,
+		Fix: fix, Args: args,
+		// A node that has just come gets its pod in a moment.
+		Against: diagnose.Suggests(f.Where(func(r diagnose.Finding) bool {
+			return r.Check == facts.CheckNodeLease &&
+				r.Status == probe.Info
+		})),
+	}}
 }

@@ -60,85 +60,50 @@ var pathFix = probe.Fix{
 }
 
 // calicoPodWaits is a calico-node pod of which nothing has run, for what the kubelet says.
-var calicoPodWaits = &diagnose.Rule{
-	ID: "calico-pod-waits", Layer: diagnose.LayerStart, Title: "the kubelet cannot start calico-node's pod, and reports why",
-	Doc: `The pod is bound to the node, and not one container of it has begun: a volume cannot be mounted (a hostPath that is of another kind than the pod wants, such as a directory where /run/xtables.lock should be a file; a ConfigMap or Secret that does not exist), or the runtime makes no sandbox for it. The pod stands in Init:0/3 or ContainerCreating and its log is empty, for there is none; only the kubelet's events say why.
-Told from an init container that hangs by that: none was started. A volume whose ConfigMap is on its way is no fault in the first two minutes.`,
-	Fix: probe.Fix{
-		Says: "Provide the volume, ConfigMap, Secret or sandbox that the quoted message names. The kubelet retries within two minutes.",
-		Manifest: []string{
-			"kubectl -n {namespace} describe pod {pod} | tail -12  # the kubelet's words, in full",
-			"kubectl -n {namespace} get ds {daemonset} -o jsonpath='{.spec.template.spec.volumes}'  # what it mounts",
-		},
-		OnlyIf: []probe.Conditional{
-			{If: "a ConfigMap or Secret is missing: apply Calico's manifest again",
-				Manifest: []string{"kubectl -n {namespace} get configmaps,secrets"}},
-		},
-		Radius: "reading changes nothing; a manifest that is applied again restarts calico-node where it changes something",
-	},
-	Explains: append([]string{"container-not-started"}, withoutStart...),
-	Match: func(f diagnose.Findings) []diagnose.Case {
-		for _, r := range f.Bad(facts.CheckCalicoPod) {
-			starts, says := r.Facts.Str(facts.Starts), r.Facts.Str(facts.Message)
-			if starts == "" || says == "" {
-				continue
-			}
-			what := map[string]string{facts.StartsVolume: "a volume cannot be mounted",
-				facts.StartsSandbox: "the runtime makes no sandbox",
-				facts.StartsNetwork: "the runtime has no network"}[starts]
-			c := diagnose.Case{Says: fmt.Sprintf("calico-node's pod does not begin on {node}, for %s: %s", what, says),
-				For: diagnose.Suggests([]diagnose.Finding{r}), Covers: slices.Concat(evidence.NotStarted, evidence.CalicoDown)}
-			if m := volumeOfNode.FindStringSubmatch(says); m != nil {
-				c.Fix, c.Args = &pathFix, map[string]diagnose.Arg{"path": diagnose.FileArg(m[1])}
-			}
-			if volumeOfNode.MatchString(says) || volumeMissing.MatchString(says) {
-				c.For = diagnose.Proves([]diagnose.Finding{r})
-			} else if r.Status == probe.Warn && len(f.Failed(felix.FelixLive.ID)) == 0 {
-				c.For = diagnose.Hints([]diagnose.Finding{r})
-			}
-			return []diagnose.Case{c}
+func calicoPodWaits(f diagnose.Findings) []diagnose.Case {
+	for _, r := range f.Bad(facts.CheckCalicoPod) {
+		starts, says := r.Facts.Str(facts.Starts), r.Facts.Str(facts.Message)
+		if starts == "" || says == "" {
+			continue
 		}
-		return nil
-	},
+		what := map[string]string{facts.StartsVolume: "a volume cannot be mounted",
+			facts.StartsSandbox: "the runtime makes no sandbox",
+			facts.StartsNetwork: "the runtime has no network"}[starts]
+		c := diagnose.Case{Says: fmt.Sprintf("calico-node's pod does not begin on {node}, for %s: %s", what, says),
+			For: diagnose.Suggests([]diagnose.Finding{r}), Covers: slices.Concat(evidence.NotStarted, evidence.CalicoDown)}
+		if m := volumeOfNode.FindStringSubmatch(says); m != nil {
+			c.Fix, c.Args = &pathFix, map[string]diagnose.Arg{"path": diagnose.FileArg(m[1])}
+		}
+		if volumeOfNode.MatchString(says) || volumeMissing.MatchString(says) {
+			c.For = diagnose.Proves([]diagnose.Finding{r})
+		} else if r.Status == probe.Warn && len(f.Failed(felix.FelixLive.ID)) == 0 {
+			c.For = diagnose.Hints([]diagnose.Finding{r})
+		}
+		return []diagnose.Case{c}
+	}
+	return nil
 }
 
 // calicoLimit is a calico-node that gets no more processes or files.
-var calicoLimit = &diagnose.Rule{
-	ID: "calico-limit", Layer: diagnose.LayerStart, Title: "calico-node hits a limit of processes or open files",
-	Doc: `calico-node is a dozen programs, each of many threads: Felix, confd, two BIRDs, runit, and those that its probes start. Where the kubelet's podPidsLimit, the cgroup's pids.max, or a limit of the node's (kernel.pid_max, threads-max, file-max) is too low, a part of them does not start, or ends: "fork/exec ...: resource temporarily unavailable", "failed to create new OS thread", "too many open files". Felix is missing one time, BIRD the next, whichever came last.
-Told from a Felix or a BIRD that ends of itself by that message: it is the kernel's, and not theirs.`,
-	Fix: probe.Fix{
-		Says: "Raise the limit: podPidsLimit in the kubelet's configuration, or the node's own.",
-		Manifest: []string{
-			"ssh {node} \"sudo grep -rs . /sys/fs/cgroup/kubepods*/pids.max /sys/fs/cgroup/kubepods*/*/pids.max /sys/fs/cgroup/kubepods*/*/*/pids.max /sys/fs/cgroup/kubepods.slice/*/*/pids.max | grep -v :max\"  # which limit",
-			"ssh {node} sudo grep -n podPidsLimit /var/lib/kubelet/config.yaml",
-			"ssh {node} sysctl kernel.pid_max kernel.threads-max fs.file-nr",
-		},
-		OnlyIf: []probe.Conditional{{If: "podPidsLimit is raised, or taken out of that file (1024 is little, 4096 is common): the pod gets it when it is made anew",
-			Manifest: []string{"ssh {node} sudo systemctl restart {kubelet}", evidence.RestartCalico}}},
-		Radius: "this node's kubelet, whose running pods stay{together}; " + evidence.RestartRadius,
-	},
-	Explains: append([]string{"calico-ends"}, evidence.AfterLog...),
-	Match: func(f diagnose.Findings) []diagnose.Case {
-		said := diagnose.Keep(f.Bad(facts.CheckCalicoPod),
-			func(r diagnose.Finding) bool { return r.Facts.Str(facts.Limit) != "" })
-		wrote := diagnose.Keep(evidence.LastError(f),
-			func(r diagnose.Finding) bool { return r.Facts.Str(logs.FactSignature) == logs.SaysNoRoom })
-		switch {
-		case len(said) > 0:
-			return []diagnose.Case{{
-				Says:   fmt.Sprintf("calico-node on {node} reaches a limit of %s: %s", limitWord(said[0]), said[0].Facts.Str(facts.ProbeSays)),
-				For:    append(diagnose.Proves(said), diagnose.Hints(wrote)...),
-				Covers: slices.Concat(evidence.NotStarted, evidence.CalicoDown),
-			}}
-		case len(wrote) > 0 && len(f.Bad(facts.CheckCalicoPod)) > 0:
-			return []diagnose.Case{{
-				Says: "calico-node on {node} reaches a limit of processes or open files: " + wrote[0].Facts.Str(logs.FactLine),
-				For:  diagnose.Suggests(wrote), Covers: slices.Concat(evidence.NotStarted, evidence.CalicoDown),
-			}}
-		}
-		return nil
-	},
+func calicoLimit(f diagnose.Findings) []diagnose.Case {
+	said := diagnose.Keep(f.Bad(facts.CheckCalicoPod),
+		func(r diagnose.Finding) bool { return r.Facts.Str(facts.Limit) != "" })
+	wrote := diagnose.Keep(evidence.LastError(f),
+		func(r diagnose.Finding) bool { return r.Facts.Str(logs.FactSignature) == logs.SaysNoRoom })
+	switch {
+	case len(said) > 0:
+		return []diagnose.Case{{
+			Says:   fmt.Sprintf("calico-node on {node} reaches a limit of %s: %s", limitWord(said[0]), said[0].Facts.Str(facts.ProbeSays)),
+			For:    append(diagnose.Proves(said), diagnose.Hints(wrote)...),
+			Covers: slices.Concat(evidence.NotStarted, evidence.CalicoDown),
+		}}
+	case len(wrote) > 0 && len(f.Bad(facts.CheckCalicoPod)) > 0:
+		return []diagnose.Case{{
+			Says: "calico-node on {node} reaches a limit of processes or open files: " + wrote[0].Facts.Str(logs.FactLine),
+			For:  diagnose.Suggests(wrote), Covers: slices.Concat(evidence.NotStarted, evidence.CalicoDown),
+		}}
+	}
+	return nil
 }
 
 func limitWord(r diagnose.Finding) string {
@@ -151,101 +116,70 @@ func limitWord(r diagnose.Finding) string {
 }
 
 // typhaMissing is a Typha that is configured and not there.
-var typhaMissing = &diagnose.Rule{
-	ID: "typha-missing", Layer: diagnose.LayerDatastore, Title: "calico-node is configured to use a Typha that does not exist",
-	Doc: `FELIX_TYPHAK8SSERVICENAME names a Service that does not exist, that has no ready endpoint, or whose port is not named calico-typha. Felix ends at each start ("Typha discovery enabled but discovery failed"), confd waits for Typha and writes no configuration for BIRD, so BIRD does not run either: three symptoms of one setting. Where Typha itself ends at each start, its last line is quoted. A calico-node that runs goes on until its next start where its Typhas are still there.
-Told from Typhas that do not answer by the API, which knows of none.`,
-	Fix: probe.Fix{
-		Says: "Give calico-node the Typha that it is to use, or take the setting away where there is to be none.",
-		Manifest: []string{
-			"kubectl get services,deployments,pods -A -l k8s-app=calico-typha -o wide",
-			"kubectl -n {namespace} set env ds/{daemonset} -c calico-node --list | grep -i typha",
-		},
-		Operator: []string{"kubectl get tigerastatus calico -o yaml; kubectl -n calico-system get deployment calico-typha  # the operator makes it"},
-		OnlyIf: []probe.Conditional{
-			{If: "its pods are Pending: what they want of a node, or what they do not tolerate, keeps them off",
-				Manifest: []string{"kubectl get pods -A -l k8s-app=calico-typha -o wide; kubectl get events -A --field-selector reason=FailedScheduling | grep typha"}},
-			{If: "Typha is there and scaled to none",
-				Manifest: []string{"kubectl -n {namespace} scale deployment calico-typha --replicas=1"}},
-			{If: "no Typha is wanted",
-				Manifest: []string{"kubectl -n {namespace} set env ds/{daemonset} -c calico-node FELIX_TYPHAK8SSERVICENAME-"}},
-		},
-		Radius: "reading changes nothing; the variable restarts calico-node on every node, one after the other",
-	},
-	Explains: append([]string{"calico-ends", "felix-waits", "typha-unreachable"}, evidence.AfterLog...),
-	Match: func(f diagnose.Findings) []diagnose.Case {
-		none := f.Failed(facts.CheckTyphaService)
-		ends := typhaEnds(f)
-		if len(none) == 0 {
-			return endsAlone(ends)
-		}
-		c := diagnose.Case{
-			Says: fmt.Sprintf("calico-node on {node} looks for Typha (Service %s): %s", none[0].Facts.Str(facts.Service), none[0].Saw),
-			Covers: append(diagnose.Covers(felix.FelixReady.ID, felix.FelixLive.ID, datastore.TyphaReach.ID),
-				evidence.CalicoDown...),
-		}
-		// With Felix in sync it has its data from somewhere.
-		ill := append(f.Bad(felix.FelixReady.ID), f.Bad(facts.CheckCalicoPod)...)
-		c.For = append(diagnose.Suggests(none), diagnose.Hints(ill)...)
-		if len(ill) == 0 {
-			c.For = diagnose.Hints(none)
-			c.Says += "; Felix runs with what it has, until its next start"
-		}
-		if len(ends) > 0 {
-			c.Says += fmt.Sprintf("; %s ended with: %s", ends[0].Target, evidence.QuotedLine(ends[0]))
-			c.For = append(c.For, diagnose.Suggests(ends[:1])...)
-			c.Covers = append(c.Covers, diagnose.Cover{Check: logs.KubeLog.ID})
-		}
-		return []diagnose.Case{c}
-	},
+func typhaMissing(f diagnose.Findings) []diagnose.Case {
+	none := f.Failed(facts.CheckTyphaService)
+	ends := typhaEnds(f)
+	if len(none) == 0 {
+		return endsAlone(ends)
+	}
+	c := diagnose.Case{
+		Says: fmt.Sprintf("calico-node on {node} looks for Typha (Service %s): %s", none[0].Facts.Str(facts.Service), none[0].Saw),
+		Covers: append(diagnose.Covers(felix.FelixReady.ID, felix.FelixLive.ID, datastore.TyphaReach.ID),
+			evidence.CalicoDown...),
+	}
+	// With Felix in sync it has its data from somewhere.
+	ill := append(f.Bad(felix.FelixReady.ID), f.Bad(facts.CheckCalicoPod)...)
+	c.For = append(diagnose.Suggests(none), diagnose.Hints(ill)...)
+	if len(ill) == 0 {
+		c.For = diagnose.Hints(none)
+		c.Says += "; Felix runs with what it has, until its next start"
+	}
+	if len(ends) > 0 {
+		c.Says += fmt.Sprintf("; %s ended with: %s", ends[0].Target, evidence.QuotedLine(ends[0]))
+		c.For = append(c.For, diagnose.Suggests(ends[:1])...)
+		c.Covers = append(c.Covers, diagnose.Cover{Check: logs.KubeLog.ID})
+	}
+	return []diagnose.Case{c}
 }
 
 // webhookDead is a webhook that nobody answers for, and that stops what it would be asked about.
-var webhookDead = &diagnose.Rule{
-	ID: "webhook-dead", Layer: diagnose.LayerKubelet,
-	Title: "a dead admission webhook blocks writes to the API",
-	Doc: `With failurePolicy Fail the API server rejects every write that it cannot check. If the webhook's Service is gone or has no ready endpoint, every write that its rules match fails ("failed calling webhook"). Leases or node status: all nodes become NotReady within a minute, although their kubelets are well. Pods: no new pod starts, and a node that lacks calico-node stays without. Calico's resources: IPAM assigns no address. The Service may be behind pods that cannot start for the same reason.
-Told from a kubelet that is cut off by the API, which names the webhook; from a refusal of the webhook's own by its Service, which has nobody.`,
-	Fix:      webhookFix,
-	Explains: []string{"kubelet-refused", "kubelet-cut-off", "kubelet-silent", "calico-pod-missing", "cni-plugin-fails"},
-	Match: func(f diagnose.Findings) []diagnose.Case {
-		var out []diagnose.Case
-		for _, r := range f.Bad(facts.CheckWebhooks) {
-			keeps := diagnose.ListOf(r, facts.KeepsFrom)
-			config := r.Facts.Str(facts.WebhookOf)
-			c := diagnose.Case{About: r.Facts.Str(facts.Webhook), For: diagnose.Suggests([]diagnose.Finding{r}),
-				Says: fmt.Sprintf("%s (%s)", r.Saw, config), Args: webhookArgs(config)}
-			for _, what := range keeps {
-				switch what {
-				case facts.KeepsLeases:
-					c.For = append(c.For, diagnose.Hints(f.Failed(facts.CheckNodeLease))...)
-					c.Covers = append(c.Covers, diagnose.Covers(facts.CheckNodeLease, facts.CheckNodeReady,
-						facts.CheckNodeTaints)...)
-				case facts.KeepsStatus, facts.KeepsNodes:
-					c.Covers = append(c.Covers, diagnose.Covers(facts.CheckNodeReady)...)
-				case facts.KeepsPods:
-					c.For = append(c.For, diagnose.Hints(f.With(facts.CheckCalicoPod, probe.FactReason,
-						facts.ReasonNoPod))...)
-				}
+func webhookDead(f diagnose.Findings) []diagnose.Case {
+	var out []diagnose.Case
+	for _, r := range f.Bad(facts.CheckWebhooks) {
+		keeps := diagnose.ListOf(r, facts.KeepsFrom)
+		config := r.Facts.Str(facts.WebhookOf)
+		c := diagnose.Case{About: r.Facts.Str(facts.Webhook), For: diagnose.Suggests([]diagnose.Finding{r}),
+			Says: fmt.Sprintf("%s (%s)", r.Saw, config), Args: webhookArgs(config)}
+		for _, what := range keeps {
+			switch what {
+			case facts.KeepsLeases:
+				c.For = append(c.For, diagnose.Hints(f.Failed(facts.CheckNodeLease))...)
+				c.Covers = append(c.Covers, diagnose.Covers(facts.CheckNodeLease, facts.CheckNodeReady,
+					facts.CheckNodeTaints)...)
+			case facts.KeepsStatus, facts.KeepsNodes:
+				c.Covers = append(c.Covers, diagnose.Covers(facts.CheckNodeReady)...)
+			case facts.KeepsPods:
+				c.For = append(c.For, diagnose.Hints(f.With(facts.CheckCalicoPod, probe.FactReason,
+					facts.ReasonNoPod))...)
 			}
-			if r.Status == probe.Warn { // what it stops has not stopped yet
-				c.For = diagnose.Hints([]diagnose.Finding{r})
-			}
-			c.For = append(c.For, diagnose.Hints(diagnose.Keep(f.Of(probe.CheckPlaced), func(p diagnose.Finding) bool {
-				return facts.Reason(p.Facts.Str(probe.FactReason)) == facts.ReasonAdmission &&
-					strings.Contains(p.Saw, `"`+c.About+`"`)
-			}))...)
-			refused := diagnose.Keep(evidence.WaitingPods(f, facts.StartsCNI), func(p diagnose.Finding) bool {
-				return p.Facts.Str(facts.Obstacle) == facts.ObstacleWebhook && p.Facts.Str(facts.ObstacleAt) == c.About
-			})
-			if len(refused) > 0 { // the CNI plugin's writes of addresses
-				c.For = append(diagnose.Suggests([]diagnose.Finding{r}), diagnose.Suggests(refused)...)
-				c.Covers = append(c.Covers, diagnose.Covers(facts.CheckPodsStart)...)
-			}
-			out = append(out, c)
 		}
-		return out
-	},
+		if r.Status == probe.Warn { // what it stops has not stopped yet
+			c.For = diagnose.Hints([]diagnose.Finding{r})
+		}
+		c.For = append(c.For, diagnose.Hints(diagnose.Keep(f.Of(probe.CheckPlaced), func(p diagnose.Finding) bool {
+			return facts.Reason(p.Facts.Str(probe.FactReason)) == facts.ReasonAdmission &&
+				strings.Contains(p.Saw, `"`+c.About+`"`)
+		}))...)
+		refused := diagnose.Keep(evidence.WaitingPods(f, facts.StartsCNI), func(p diagnose.Finding) bool {
+			return p.Facts.Str(facts.Obstacle) == facts.ObstacleWebhook && p.Facts.Str(facts.ObstacleAt) == c.About
+		})
+		if len(refused) > 0 { // the CNI plugin's writes of addresses
+			c.For = append(diagnose.Suggests([]diagnose.Finding{r}), diagnose.Suggests(refused)...)
+			c.Covers = append(c.Covers, diagnose.Covers(facts.CheckPodsStart)...)
+		}
+		out = append(out, c)
+	}
+	return out
 }
 
 // webhookFix is the fix of a webhook that nothing answers for.
@@ -263,31 +197,23 @@ var webhookFix = probe.Fix{
 }
 
 // kubeletRefused is a kubelet that reads from the API server, and whose lease is not renewed.
-var kubeletRefused = &diagnose.Rule{
-	ID: "kubelet-refused", Layer: diagnose.LayerKubelet,
-	Title: "the API server rejects the kubelet's updates of its node",
-	Doc: `The lease has run out, and the kubelet started a pod of this run meanwhile: so it runs, and reads from the API server. What it writes does not arrive: a webhook or an admission policy refuses leases or node status, its account lost the right (the binding of system:node, the Node authorizer), the lease belongs to another, or the API server cannot write (etcd has no quorum, no space: "mvcc: database space exceeded"). Where it is the API's own, all nodes become NotReady within a minute of each other.
-Told from a kubelet that is cut off by the pod that it started.`,
-	Fix:      rejectedFix,
-	Explains: []string{"kubelet-silent", "api-cut-off"},
-	Match: func(f diagnose.Findings) []diagnose.Case {
-		lease, started := f.Failed(facts.CheckNodeLease), evidence.StartsPods(f)
-		if len(lease) == 0 || len(started) == 0 {
-			return nil
-		}
-		c := diagnose.Case{
-			Says: "the kubelet on {node} receives from the API server, since it started a pod of this run, and its lease is not renewed" + evidence.Since(f) +
-				": its writes are rejected or not stored",
-			For: append(diagnose.Suggests(started), diagnose.Shows(lease)...), Covers: evidence.KubeletGone,
-			Against: diagnose.Suggests(evidence.ToServers(f.Failed(datastore.DatastoreLatency.ID))),
-		}
-		if says := evidence.ServiceWrites(f, logs.ServiceKubelet, logs.SaysUnauthorized,
-			logs.SaysCertificate, logs.SaysAuthority); len(says) > 0 {
-			c.Says += "; " + says[0].Saw
-			c.For = append(c.For, diagnose.Hints(says)...)
-		}
-		return []diagnose.Case{byConditional(f, c)}
-	},
+func kubeletRefused(f diagnose.Findings) []diagnose.Case {
+	lease, started := f.Failed(facts.CheckNodeLease), evidence.StartsPods(f)
+	if len(lease) == 0 || len(started) == 0 {
+		return nil
+	}
+	c := diagnose.Case{
+		Says: "the kubelet on {node} receives from the API server, since it started a pod of this run, and its lease is not renewed" + evidence.Since(f) +
+			": its writes are rejected or not stored",
+		For: append(diagnose.Suggests(started), diagnose.Shows(lease)...), Covers: evidence.KubeletGone,
+		Against: diagnose.Suggests(evidence.ToServers(f.Failed(datastore.DatastoreLatency.ID))),
+	}
+	if says := evidence.ServiceWrites(f, logs.ServiceKubelet, logs.SaysUnauthorized,
+		logs.SaysCertificate, logs.SaysAuthority); len(says) > 0 {
+		c.Says += "; " + says[0].Saw
+		c.For = append(c.For, diagnose.Hints(says)...)
+	}
+	return []diagnose.Case{byConditional(f, c)}
 }
 
 // rejectedFix is the fix of a kubelet whose writes are rejected.

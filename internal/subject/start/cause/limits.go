@@ -14,54 +14,42 @@ import (
 )
 
 // calicoOutOfMemory is a memory limit that calico-node does not fit into.
-var calicoOutOfMemory = &diagnose.Rule{
-	ID: "calico-out-of-memory", Layer: diagnose.LayerStart, Title: "calico-node is OOM-killed at its memory limit",
-	Doc: `A container that goes beyond its memory limit is killed by the kernel with exit code 137, the same as by a failed liveness probe; the reason OOMKilled tells them apart. One of the programs in it may be killed alone and is started anew by runit, of which Kubernetes does not tell. Felix needs more with every policy, endpoint and node.
-Told from a node that has no memory left by what is available there, and by the limit: without one the container cannot have gone beyond it.`,
-	Fix: probe.Fix{
-		Says:     "Raise or remove the memory limit of calico-node.",
-		Manifest: []string{"kubectl -n {namespace} set resources ds {daemonset} -c calico-node --limits=memory={memory}Mi"},
-		Operator: []string{`kubectl patch installation default --type merge -p '{"spec":{"calicoNodeDaemonSet":{"spec":{"template":{"spec":{"containers":[{"name":"calico-node","resources":{"limits":{"memory":"{memory}Mi"}}}]}}}}}}'`},
-		Radius:   "calico-node restarts on every node, one after the other; running pods keep their routes",
-	},
-	Explains: append([]string{"start-outlasts-budget"}, evidence.WithoutCalico...),
-	Match: func(f diagnose.Findings) []diagnose.Case {
-		ended, inside := f.With(facts.CheckCalicoBudget, facts.APIReason, "OOMKilled"), evidence.KilledForMemory(f)
-		ended = slices.DeleteFunc(ended, func(r diagnose.Finding) bool { return r.Facts[facts.Over] == true })
-		if len(f.Bad(facts.CheckCalicoPod)) == 0 {
-			ended = nil
-		}
-		killed := append(inside, ended...)
-		limit, known := memoryLimit(f)
-		if len(killed) == 0 || known && limit == 0 || len(f.With(host.NodeMemory.ID, host.FactLimited, false)) > 0 {
-			return nil
-		}
-		short, pressure := evidence.ShortOfMemory(f)
-		c := diagnose.Case{
-			Says: "calico-node on {node} was killed for memory: " + killed[0].Saw, For: diagnose.Suggests(killed),
-			// Then it may have been the whole node's want.
-			Against: diagnose.Suggests(slices.Concat(pressure, short)),
-			Covers:  append(diagnose.Covers(host.NodeMemory.ID), evidence.CalicoDown...),
-			Args:    map[string]diagnose.Arg{"memory": diagnose.NumberArg(1024)},
-		}
-		if len(ended) > 0 {
-			c.Says = fmt.Sprintf("calico-node was killed for want of memory %v after its start (OOMKilled)",
-				diagnose.Seconds(diagnose.Num(ended, facts.Lived)))
-		}
-		// The counter is of the container's whole life, and of any killer: it is proof of a container that is not well now,
-		// on a node that has memory.
-		limited := func(r diagnose.Finding) bool { return r.Facts[host.FactLimited] == true }
-		if slices.ContainsFunc(inside, limited) && len(f.Bad(facts.CheckCalicoPod)) > 0 && len(short)+len(pressure) == 0 {
-			c.For[0].Weight = diagnose.Proof
-		}
-		if known {
-			c.Says += fmt.Sprintf("; its limit is %.0f MiB", limit/(1<<20))
-			c.For[0].Weight, c.Args["memory"] = diagnose.Proof, diagnose.NumberArg(max(1024, 2*limit/(1<<20)))
-		}
-		c.For = append(c.For, diagnose.Shows(slices.DeleteFunc(diagnose.Keep(f.Of(host.NodeMemory.ID), diagnose.About("")),
-			func(r diagnose.Finding) bool { return diagnose.IsBad(r.Status) }))...)
-		return []diagnose.Case{c}
-	},
+func calicoOutOfMemory(f diagnose.Findings) []diagnose.Case {
+	ended, inside := f.With(facts.CheckCalicoBudget, facts.APIReason, "OOMKilled"), evidence.KilledForMemory(f)
+	ended = slices.DeleteFunc(ended, func(r diagnose.Finding) bool { return r.Facts[facts.Over] == true })
+	if len(f.Bad(facts.CheckCalicoPod)) == 0 {
+		ended = nil
+	}
+	killed := append(inside, ended...)
+	limit, known := memoryLimit(f)
+	if len(killed) == 0 || known && limit == 0 || len(f.With(host.NodeMemory.ID, host.FactLimited, false)) > 0 {
+		return nil
+	}
+	short, pressure := evidence.ShortOfMemory(f)
+	c := diagnose.Case{
+		Says: "calico-node on {node} was killed for memory: " + killed[0].Saw, For: diagnose.Suggests(killed),
+		// Then it may have been the whole node's want.
+		Against: diagnose.Suggests(slices.Concat(pressure, short)),
+		Covers:  append(diagnose.Covers(host.NodeMemory.ID), evidence.CalicoDown...),
+		Args:    map[string]diagnose.Arg{"memory": diagnose.NumberArg(1024)},
+	}
+	if len(ended) > 0 {
+		c.Says = fmt.Sprintf("calico-node was killed for want of memory %v after its start (OOMKilled)",
+			diagnose.Seconds(diagnose.Num(ended, facts.Lived)))
+	}
+	// The counter is of the container's whole life, and of any killer: it is proof of a container that is not well now,
+	// on a node that has memory.
+	limited := func(r diagnose.Finding) bool { return r.Facts[host.FactLimited] == true }
+	if slices.ContainsFunc(inside, limited) && len(f.Bad(facts.CheckCalicoPod)) > 0 && len(short)+len(pressure) == 0 {
+		c.For[0].Weight = diagnose.Proof
+	}
+	if known {
+		c.Says += fmt.Sprintf("; its limit is %.0f MiB", limit/(1<<20))
+		c.For[0].Weight, c.Args["memory"] = diagnose.Proof, diagnose.NumberArg(max(1024, 2*limit/(1<<20)))
+	}
+	c.For = append(c.For, diagnose.Shows(slices.DeleteFunc(diagnose.Keep(f.Of(host.NodeMemory.ID), diagnose.About("")),
+		func(r diagnose.Finding) bool { return diagnose.IsBad(r.Status) }))...)
+	return []diagnose.Case{c}
 }
 
 // memoryLimit is that of calico-node's container in bytes, 0 without one; false when
@@ -77,45 +65,32 @@ func memoryLimit(f diagnose.Findings) (float64, bool) {
 
 // calicoCPULimit is a CPU limit that starves Felix on an idle node
 // (projectcalico/calico#3420).
-var calicoCPULimit = &diagnose.Rule{
-	ID: "calico-cpu-limit", Layer: diagnose.LayerStart, Title: "a CPU limit throttles calico-node",
-	Doc: `A container with a CPU limit is stopped for the rest of each period of 100 ms in which it has used its share up. Felix then answers its probes late ("net/http: request canceled", "Client.Timeout exceeded") although the node has CPUs to spare.
-Told from an overloaded node by the node's load, which is low, and by the kernel's count of the periods in which the container was stopped. Where that was not counted, a limit below what calico-node requests by default (250m) makes it likely and no more.`,
-	Fix: probe.Fix{
-		Says:     "Remove calico-node's CPU limit; a request is enough.",
-		Manifest: []string{`kubectl -n {namespace} patch ds {daemonset} --type json -p '[{"op":"remove","path":"/spec/template/spec/containers/0/resources/limits/cpu"}]'`},
-		Operator: []string{`kubectl get installation default -o jsonpath='{.spec.calicoNodeDaemonSet}'  # take the cpu limit out of it with 'kubectl edit installation default'`},
-		Radius:   "calico-node restarts on every node, one after the other; running pods keep their routes",
-	},
-	Explains: append([]string{"start-outlasts-budget", "felix-dataplane-late", "calico-starting"},
-		evidence.WithoutCalico...),
-	Match: func(f diagnose.Findings) []diagnose.Case {
-		var held []diagnose.Finding
-		for _, r := range f.Bad(host.NodeLoad.ID) {
-			if _, ok := r.Facts.Num(host.FactThrottled); ok {
-				held = append(held, r)
-			}
+func calicoCPULimit(f diagnose.Findings) []diagnose.Case {
+	var held []diagnose.Finding
+	for _, r := range f.Bad(host.NodeLoad.ID) {
+		if _, ok := r.Facts.Num(host.FactThrottled); ok {
+			held = append(held, r)
 		}
-		if len(held) == 0 {
-			return lowCPULimit(f)
-		}
-		c := diagnose.Case{
-			Says: fmt.Sprintf("calico-node was stopped at its CPU limit in %.0f %% of all periods",
-				diagnose.Num(held, host.FactThrottled)),
-			For: diagnose.Suggests(held), Covers: diagnose.Covers(facts.CheckCalicoPod, facts.CheckCalicoBudget,
-				felix.FelixLive.ID,
-				felix.FelixReady.ID),
-		}
-		late := append(f.With(felix.FelixLive.ID, probe.FactReason, "timeout"), f.Failed(facts.CheckCalicoBudget)...)
-		if len(late) == 0 { // it lives, and comes to nothing
-			late = append(f.Failed(felix.FelixReady.ID), f.Bad(facts.CheckCalicoPod)...)
-		}
-		c.For = append(c.For, diagnose.Hints(late)...)
-		if load := evidence.Loads(f.Failed(host.NodeLoad.ID)); len(load) > 0 {
-			c.Against = diagnose.Hints(load)
-		}
-		return []diagnose.Case{c}
-	},
+	}
+	if len(held) == 0 {
+		return lowCPULimit(f)
+	}
+	c := diagnose.Case{
+		Says: fmt.Sprintf("calico-node was stopped at its CPU limit in %.0f %% of all periods",
+			diagnose.Num(held, host.FactThrottled)),
+		For: diagnose.Suggests(held), Covers: diagnose.Covers(facts.CheckCalicoPod, facts.CheckCalicoBudget,
+			felix.FelixLive.ID,
+			felix.FelixReady.ID),
+	}
+	late := append(f.With(felix.FelixLive.ID, probe.FactReason, "timeout"), f.Failed(facts.CheckCalicoBudget)...)
+	if len(late) == 0 { // it lives, and comes to nothing
+		late = append(f.Failed(felix.FelixReady.ID), f.Bad(facts.CheckCalicoPod)...)
+	}
+	c.For = append(c.For, diagnose.Hints(late)...)
+	if load := evidence.Loads(f.Failed(host.NodeLoad.ID)); len(load) > 0 {
+		c.Against = diagnose.Hints(load)
+	}
+	return []diagnose.Case{c}
 }
 
 // scanty is a CPU limit, in thousandths of a CPU, with which calico-node does not get through its own probes; its
@@ -149,62 +124,30 @@ func lowCPULimit(f diagnose.Findings) []diagnose.Case {
 }
 
 // calicoUnprivileged is projectcalico/calico#1176.
-var calicoUnprivileged = &diagnose.Rule{
-	ID: "calico-unprivileged", Layer: diagnose.LayerStart, Title: "calico-node's container lacks required privileges",
-	Doc: `calico-node writes routes, firewall rules and settings below /proc/sys. Its manifest makes it privileged; the operator's nonPrivileged mode gives it CAP_NET_ADMIN and others instead. With neither, as after a manifest was "hardened" or a policy engine changed it, Felix meets "operation not permitted" or "read-only file system" for each of these and does not become ready.
-Told from a file system that has turned read-only by the pod's own securityContext.`,
-	Fix: probe.Fix{
-		Says: "Give the container its privileges back, in what the DaemonSet is made of; see whether a policy engine takes them away.",
-		Manifest: []string{"kubectl -n {namespace} get ds {daemonset} -o jsonpath='{.spec.template.spec.containers[0].securityContext}'",
-			"kubectl -n {namespace} get pod {pod} -o jsonpath='{.spec.containers[0].securityContext}'  # differs where something changes pods"},
-		OnlyIf: []probe.Conditional{{If: "the DaemonSet lacks it",
-			Manifest: []string{`kubectl -n {namespace} patch ds {daemonset} -p '{"spec":{"template":{"spec":{"containers":[{"name":"calico-node","securityContext":{"privileged":true}}]}}}}'`}}},
-		Radius: "reading changes nothing; the patch restarts calico-node on every node, one after the other; running pods keep their routes",
-	},
-	Explains: append([]string{"start-outlasts-budget", "felix-waits", "calico-ends", "setting-refused"},
-		evidence.WithoutCalico...),
-	Match: func(f diagnose.Findings) []diagnose.Case {
-		lacks := diagnose.Keep(f.Bad(facts.CheckCalicoPod),
-			func(r diagnose.Finding) bool { return r.Facts[facts.Unprivileged] == true })
-		if len(lacks) == 0 {
-			return nil
-		}
-		return []diagnose.Case{{
-			Says:   "calico-node on {node} is neither privileged nor has it CAP_NET_ADMIN, and is not well",
-			For:    append(diagnose.Proves(lacks[:1]), diagnose.Shows(f.Bad(logs.CalicoLog.ID))...),
-			Covers: append(diagnose.Covers(logs.CalicoLog.ID), evidence.CalicoDown...),
-		}}
-	},
+func calicoUnprivileged(f diagnose.Findings) []diagnose.Case {
+	lacks := diagnose.Keep(f.Bad(facts.CheckCalicoPod),
+		func(r diagnose.Finding) bool { return r.Facts[facts.Unprivileged] == true })
+	if len(lacks) == 0 {
+		return nil
+	}
+	return []diagnose.Case{{
+		Says:   "calico-node on {node} is neither privileged nor has it CAP_NET_ADMIN, and is not well",
+		For:    append(diagnose.Proves(lacks[:1]), diagnose.Shows(f.Bad(logs.CalicoLog.ID))...),
+		Covers: append(diagnose.Covers(logs.CalicoLog.ID), evidence.CalicoDown...),
+	}}
 }
 
 // calicoNoToken is a calico-node that has nothing to show to the API server.
-var calicoNoToken = &diagnose.Rule{
-	ID: "calico-no-token", Layer: diagnose.LayerStart, Title: "calico-node has no service account token",
-	Doc: `With automountServiceAccountToken: false, in the ServiceAccount or in the pod, no container gets the token by which it speaks to the API server. upgrade-ipam, install-cni and calico-node then end: "failed to initialize api client", "unable to load in-cluster configuration". Security scanners ask for that setting; calico-node needs the token.
-Told from an account without rights by the pod, which has no token mounted at all.`,
-	Fix: probe.Fix{
-		Says: "Take the setting away, and have calico-node's pod made anew: a token is mounted when a pod is created, never later.",
-		Manifest: []string{"kubectl -n {namespace} get serviceaccount calico-node -o jsonpath='{.automountServiceAccountToken}'",
-			"kubectl -n {namespace} get ds {daemonset} -o jsonpath='{.spec.template.spec.automountServiceAccountToken}'"},
-		OnlyIf: []probe.Conditional{
-			{If: "the ServiceAccount has it", Manifest: []string{`kubectl -n {namespace} patch serviceaccount calico-node -p '{"automountServiceAccountToken":true}'`}},
-			{If: "it is right now, and the pod is older than that", Manifest: []string{evidence.RestartCalico}},
-		},
-		Radius: "reading changes nothing; the patch touches pods that are made after it; the restart is of this node's calico-node alone",
-	},
-	Explains: append([]string{"calico-ends", "install-cni-fails", "upgrade-ipam-stuck", "felix-waits",
-		"container-not-started"}, evidence.WithoutCalico...),
-	Match: func(f diagnose.Findings) []diagnose.Case {
-		lacks := diagnose.Keep(f.Bad(facts.CheckCalicoPod),
-			func(r diagnose.Finding) bool { return r.Facts[facts.NoToken] == true })
-		if len(lacks) == 0 {
-			return nil
-		}
-		return []diagnose.Case{{
-			Says: "calico-node's pod on {node} has no token of its account mounted (automountServiceAccountToken: false), and does not get up",
-			For:  append(diagnose.Proves(lacks[:1]), diagnose.Shows(f.Bad(logs.CalicoLog.ID))...),
-			Covers: append(diagnose.Covers(logs.CalicoLog.ID, facts.CheckNodeReady, facts.CheckNodeTaints),
-				evidence.CalicoDown...),
-		}}
-	},
+func calicoNoToken(f diagnose.Findings) []diagnose.Case {
+	lacks := diagnose.Keep(f.Bad(facts.CheckCalicoPod),
+		func(r diagnose.Finding) bool { return r.Facts[facts.NoToken] == true })
+	if len(lacks) == 0 {
+		return nil
+	}
+	return []diagnose.Case{{
+		Says: "calico-node's pod on {node} has no token of its account mounted (automountServiceAccountToken: false), and does not get up",
+		For:  append(diagnose.Proves(lacks[:1]), diagnose.Shows(f.Bad(logs.CalicoLog.ID))...),
+		Covers: append(diagnose.Covers(logs.CalicoLog.ID, facts.CheckNodeReady, facts.CheckNodeTaints),
+			evidence.CalicoDown...),
+	}}
 }

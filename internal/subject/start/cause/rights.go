@@ -6,7 +6,6 @@ import (
 
 	"github.com/calico-probe/calico-probe/internal/diagnose"
 	"github.com/calico-probe/calico-probe/internal/subject/evidence"
-	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
@@ -39,28 +38,12 @@ func also(c diagnose.Case, found []diagnose.Finding) diagnose.Case {
 }
 
 // nextStartRefused is what a calico-node that runs needs at its next start.
-var nextStartRefused = &diagnose.Rule{
-	ID: "next-start-refused", Layer: diagnose.LayerDatastore, Title: "calico-node runs, but its next start would be refused",
-	Doc: `Rights of calico-node's account, or kinds of Calico's, were taken away while it runs. It goes on with what it knows: routes, rules and sessions stay. What it no longer does: make new tokens for the CNI plugin (a day), hear of new policies and nodes. At the next start of its pod (an upgrade, a reboot, a liveness probe) install-cni or the start is refused, and then the node is without Calico; every node has it at once.
-Told from rights that already keep it down by its pod, which is ready.`,
-	Fix: probe.Fix{
-		Says: "Put the roles, bindings or CRDs back before anything restarts calico-node: they are in the manifest, chart or operator of the version that runs.",
-		Manifest: []string{
-			"kubectl get clusterroles,clusterrolebindings -o wide | grep -E 'calico|NAME'",
-			"kubectl get crds | grep projectcalico.org",
-			"kubectl -n {namespace} get ds {daemonset} -o jsonpath='{.spec.template.spec.containers[0].image}'  # the version",
-		},
-		Operator: []string{"kubectl get tigerastatus calico -o yaml  # the operator makes them anew by itself, unless it does not run"},
-		Radius:   "reading changes nothing; what is put back takes nothing away. Do not restart calico-node before",
-	},
-	Explains: []string{"cni-token-expired"},
-	Match: func(f diagnose.Findings) []diagnose.Case {
-		later := diagnose.Keep(f.With(facts.CheckCalicoRights, facts.Later, true),
-			func(r diagnose.Finding) bool { return diagnose.IsBad(r.Status) })
-		if len(later) == 0 {
-			return nil
-		}
-		return []diagnose.Case{{Says: later[0].Saw, For: diagnose.Proves(later),
-			Covers: diagnose.Covers(facts.CheckCalicoRights)}}
-	},
+func nextStartRefused(f diagnose.Findings) []diagnose.Case {
+	later := diagnose.Keep(f.With(facts.CheckCalicoRights, facts.Later, true),
+		func(r diagnose.Finding) bool { return diagnose.IsBad(r.Status) })
+	if len(later) == 0 {
+		return nil
+	}
+	return []diagnose.Case{{Says: later[0].Saw, For: diagnose.Proves(later),
+		Covers: diagnose.Covers(facts.CheckCalicoRights)}}
 }

@@ -11,9 +11,6 @@ import (
 	"github.com/calico-probe/calico-probe/internal/subject/evidence"
 	"github.com/calico-probe/calico-probe/internal/subject/felix"
 	"github.com/calico-probe/calico-probe/internal/subject/host"
-	"github.com/calico-probe/calico-probe/internal/subject/link"
-	"github.com/calico-probe/calico-probe/internal/subject/overlay"
-	"github.com/calico-probe/calico-probe/internal/subject/route"
 	"github.com/calico-probe/calico-probe/internal/subject/start"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/facts"
@@ -97,73 +94,55 @@ func eachCPU(r diagnose.Finding) float64 {
 const loadMuch = 4
 
 // startUnderLoad is incident 002.
-var startUnderLoad = &diagnose.Rule{
-	ID: "start-under-load", Layer: diagnose.LayerMachine,
-	Title: "the node's load makes calico-node start slower than its liveness probe allows",
-	Doc: `calico-node's start is a chain of programs that compute and call the datastore; Felix opens its health port (9099) at the end of it. With tens of tasks waiting for each CPU all that takes tens of times as long, and the kubelet kills the container when its liveness probe has failed for the whole budget: CrashLoopBackOff, a log that ends at "Using node name", and 9099 refused. Peers see their BGP sessions with the node refused, which is a consequence.
-Told from a far datastore by what startup-budget reckons a start to be made of, and by the load of healthy peers; from a wrong address by ip-registered; from a health port elsewhere, switched off or behind a "localhost" that leads to another machine by felix-live, which says so.`,
-	Fix: probe.Fix{
-		Says: "Take the load off the node; or else give the start more time.",
-		Manifest: []string{"kubectl cordon {node}",
-			"ssh {node} top -b -n1 -o %CPU | head -20  # what makes the load; give it a CPU limit or move it"},
-		OnlyIf: []probe.Conditional{{If: "the load cannot go soon: this gives the start more time, on every node",
-			Manifest: moreTime.Manifest, Operator: moreTime.Operator}},
-		Radius: "cordoning keeps new pods off this node; " + moreTime.Radius,
-	},
-	Wants: []string{host.NodeLoad.ID}, RuledOut: []string{facts.CheckIPRegistered, link.IPAutodetect.ID,
-		datastore.DatastoreLatency.ID, host.NodeMemory.ID},
-	Explains: append([]string{"start-outlasts-budget", "node-overloaded", "kube-proxy-stuck", "api-cut-off", "dns-down",
-		"typha-unreachable"}, evidence.WithoutCalico...),
-	Match: func(f diagnose.Findings) []diagnose.Case {
-		load, short := evidence.Loads(f.Bad(host.NodeLoad.ID)), evidence.CutShort(f)
-		if late := evidence.Starved(f); len(late) > 0 && len(short) > 0 && !f.Answered(host.NodeLoad.ID) {
-			return []diagnose.Case{{
-				Says: fmt.Sprintf("calico-node's start outlasts the %v its probe allows, and the probe of this run got no time on {node} either: %d of its checks had no answer within their limits", diagnose.Seconds(budgetOf(f)), len(late)),
-				Args: timeFor(f, 4*budgetOf(f)), For: append(diagnose.Suggests(late[:1]), diagnose.Hints(short)...),
-				Covers: evidence.CalicoDown,
-			}}
+func startUnderLoad(f diagnose.Findings) []diagnose.Case {
+	load, short := evidence.Loads(f.Bad(host.NodeLoad.ID)), evidence.CutShort(f)
+	if late := evidence.Starved(f); len(late) > 0 && len(short) > 0 && !f.Answered(host.NodeLoad.ID) {
+		return []diagnose.Case{{
+			Says: fmt.Sprintf("calico-node's start outlasts the %v its probe allows, and the probe of this run got no time on {node} either: %d of its checks had no answer within their limits", diagnose.Seconds(budgetOf(f)), len(late)),
+			Args: timeFor(f, 4*budgetOf(f)), For: append(diagnose.Suggests(late[:1]), diagnose.Hints(short)...),
+			Covers: evidence.CalicoDown,
+		}}
+	}
+	if len(load) == 0 || eachCPU(load[0]) < loadMuch || len(short) == 0 || evidence.OfDisks(load[0]) {
+		return nil
+	}
+	c := diagnose.Case{Args: timeFor(f, 4*budgetOf(f)), Covers: evidence.CalicoDown}
+	weight := diagnose.Hint
+	if load[0].Status == probe.Fail {
+		weight = diagnose.Strong
+	}
+	c.For = append(diagnose.Clues(weight, load), diagnose.Hints(short)...)
+	killed := "it was killed for that"
+	if diagnose.Num(short, facts.Restarts) > 1 {
+		killed = "it is killed again and again"
+	}
+	c.Says = fmt.Sprintf("load %.0f on %.0f CPUs makes calico-node's start outlast the %v its probe allows, so %s",
+		diagnose.Num(load, host.FactLoad), diagnose.Num(load, host.FactCPUs), diagnose.Seconds(budgetOf(f)), killed)
+	e, ok := estimateOf(f)
+	if ok && e.way() > e.budget { // the distance alone is too much
+		c.Against = append(c.Against, diagnose.Clue{Finding: e.Finding, Weight: diagnose.Strong})
+	} else if ok && e.work > e.budget/2 {
+		c.Says += fmt.Sprintf(" (its own work takes %.0f times as long: about %v in all)", e.stretch, diagnose.Seconds(e.startup))
+		c.For, c.Args = append(c.For, diagnose.Clue{Finding: e.Finding, Weight: diagnose.Hint}), timeFor(f, e.startup)
+	}
+	var calm []diagnose.Finding
+	for _, r := range evidence.Loads(f.Elsewhere(host.NodeLoad.ID)) {
+		if eachCPU(r)*4 < eachCPU(load[0]) {
+			calm = append(calm, r)
 		}
-		if len(load) == 0 || eachCPU(load[0]) < loadMuch || len(short) == 0 || evidence.OfDisks(load[0]) {
-			return nil
-		}
-		c := diagnose.Case{Args: timeFor(f, 4*budgetOf(f)), Covers: evidence.CalicoDown}
-		weight := diagnose.Hint
-		if load[0].Status == probe.Fail {
-			weight = diagnose.Strong
-		}
-		c.For = append(diagnose.Clues(weight, load), diagnose.Hints(short)...)
-		killed := "it was killed for that"
-		if diagnose.Num(short, facts.Restarts) > 1 {
-			killed = "it is killed again and again"
-		}
-		c.Says = fmt.Sprintf("load %.0f on %.0f CPUs makes calico-node's start outlast the %v its probe allows, so %s",
-			diagnose.Num(load, host.FactLoad), diagnose.Num(load, host.FactCPUs), diagnose.Seconds(budgetOf(f)), killed)
-		e, ok := estimateOf(f)
-		if ok && e.way() > e.budget { // the distance alone is too much
-			c.Against = append(c.Against, diagnose.Clue{Finding: e.Finding, Weight: diagnose.Strong})
-		} else if ok && e.work > e.budget/2 {
-			c.Says += fmt.Sprintf(" (its own work takes %.0f times as long: about %v in all)", e.stretch, diagnose.Seconds(e.startup))
-			c.For, c.Args = append(c.For, diagnose.Clue{Finding: e.Finding, Weight: diagnose.Hint}), timeFor(f, e.startup)
-		}
-		var calm []diagnose.Finding
-		for _, r := range evidence.Loads(f.Elsewhere(host.NodeLoad.ID)) {
-			if eachCPU(r)*4 < eachCPU(load[0]) {
-				calm = append(calm, r)
-			}
-		}
-		if len(calm) > 0 {
-			c.Says += fmt.Sprintf("; %s stands at %.1f", calm[0].Node, diagnose.Num(calm, host.FactLoad))
-			c.For = append(c.For, diagnose.Hints(calm)...)
-		}
-		if foreign := f.With(felix.FelixLive.ID, probe.FactReason, "foreign-address"); len(foreign) > 0 {
-			c.Says += fmt.Sprintf("; besides, %s", foreign[0].Saw)
-			c.Against = append(c.Against, diagnose.Hints(foreign)...)
-		}
-		if n := len(refusedAt(f)); n > 0 {
-			c.Says += fmt.Sprintf("; the BGP sessions that %d peers have refused with it follow from that", n)
-		}
-		return []diagnose.Case{c}
-	},
+	}
+	if len(calm) > 0 {
+		c.Says += fmt.Sprintf("; %s stands at %.1f", calm[0].Node, diagnose.Num(calm, host.FactLoad))
+		c.For = append(c.For, diagnose.Hints(calm)...)
+	}
+	if foreign := f.With(felix.FelixLive.ID, probe.FactReason, "foreign-address"); len(foreign) > 0 {
+		c.Says += fmt.Sprintf("; besides, %s", foreign[0].Saw)
+		c.Against = append(c.Against, diagnose.Hints(foreign)...)
+	}
+	if n := len(refusedAt(f)); n > 0 {
+		c.Says += fmt.Sprintf("; the BGP sessions that %d peers have refused with it follow from that", n)
+	}
+	return []diagnose.Case{c}
 }
 
 // refusedAt are the nodes whose BGP sessions with this one are refused: nobody
@@ -179,106 +158,72 @@ func refusedAt(f diagnose.Findings) []string {
 }
 
 // startFarDatastore is incident 004b.
-var startFarDatastore = &diagnose.Rule{
-	ID: "start-far-datastore", Layer: diagnose.LayerDatastore,
-	Title: "the datastore is too far away (latency) for calico-node to start before its liveness probe kills it",
-	Doc: `A start of calico-node makes some twenty calls to the datastore, one after the other, before Felix opens its health port. At half a second each they take longer than a liveness budget of ten seconds, at three seconds longer than one of sixty: the container is killed about the budget after each start, without a word in its log, while nodes nearer to the datastore start well. Nothing is wrong with the datastore, with BGP or with tunnels.
-Told from a loaded node by what startup-budget reckons a start to be made of; from a slow API server or etcd by the time of the TCP handshake, in which neither the server's slowness nor the node's has a part, and by what peers measure.`,
-	Fix: probe.Fix{
-		Says:     "Give the start more time than its round trips take; in the long run bring the datastore nearer (Typha near the node, or the Kubernetes datastore with an API server there).",
-		Manifest: moreTime.Manifest, Operator: moreTime.Operator, Radius: moreTime.Radius,
-	},
-	Wants: []string{start.StartupBudget.ID}, RuledOut: []string{datastore.DatastoreLatency.ID, bgp.BGPPort.ID,
-		route.RouteCanReach.ID, overlay.OverlayTunnels.ID, overlay.EncapProof.ID, host.NodeLoad.ID},
-	Explains: append([]string{"start-outlasts-budget"}, evidence.WithoutCalico...),
-	Match: func(f diagnose.Findings) []diagnose.Case {
-		e, ok := estimateOf(f)
-		if !ok || e.way() < e.budget/2 || e.Status == probe.OK {
-			return nil
+func startFarDatastore(f diagnose.Findings) []diagnose.Case {
+	e, ok := estimateOf(f)
+	if !ok || e.way() < e.budget/2 || e.Status == probe.OK {
+		return nil
+	}
+	short := evidence.CutShort(f)
+	which := "a"
+	if len(short) == 0 { // it was near, or luckier, the last time
+		which = "the next"
+	}
+	c := diagnose.Case{
+		Says: fmt.Sprintf("%s start of calico-node makes %.0f calls to the datastore, %v there and back, %v in all, and its probe allows %v; %v would do",
+			which, e.calls, diagnose.Milliseconds(e.far), diagnose.Seconds(e.startup), diagnose.Seconds(e.budget),
+			diagnose.Seconds(e.startup*1.5)),
+		Args: timeFor(f, e.startup), For: diagnose.Hints([]diagnose.Finding{e.Finding}), Covers: evidence.CalicoDown,
+	}
+	if e.way() > e.budget {
+		c.For[0].Weight = diagnose.Strong
+	}
+	if len(short) == 0 {
+		c.For[0].Weight = diagnose.Hint
+	}
+	c.For = append(c.For, diagnose.Hints(short)...)
+	for _, r := range f.Of(datastore.DatastoreLatency.ID) {
+		if connect, _ := r.Facts.Num(probe.FactConnect); connect > e.far/2 {
+			c.For = append(c.For, diagnose.Clue{Finding: r, Weight: diagnose.Hint})
+			break
 		}
-		short := evidence.CutShort(f)
-		which := "a"
-		if len(short) == 0 { // it was near, or luckier, the last time
-			which = "the next"
+	}
+	for _, r := range f.Elsewhere(start.StartupBudget.ID) {
+		if far, ok := r.Facts.Num(start.FactFar); ok && far*3 < e.far {
+			c.Says += fmt.Sprintf("; from %s it is %v", r.Node, diagnose.Milliseconds(far))
+			c.For = append(c.For, diagnose.Clue{Finding: r, Weight: diagnose.Hint})
+			break
 		}
-		c := diagnose.Case{
-			Says: fmt.Sprintf("%s start of calico-node makes %.0f calls to the datastore, %v there and back, %v in all, and its probe allows %v; %v would do",
-				which, e.calls, diagnose.Milliseconds(e.far), diagnose.Seconds(e.startup), diagnose.Seconds(e.budget),
-				diagnose.Seconds(e.startup*1.5)),
-			Args: timeFor(f, e.startup), For: diagnose.Hints([]diagnose.Finding{e.Finding}), Covers: evidence.CalicoDown,
-		}
-		if e.way() > e.budget {
-			c.For[0].Weight = diagnose.Strong
-		}
-		if len(short) == 0 {
-			c.For[0].Weight = diagnose.Hint
-		}
-		c.For = append(c.For, diagnose.Hints(short)...)
-		for _, r := range f.Of(datastore.DatastoreLatency.ID) {
-			if connect, _ := r.Facts.Num(probe.FactConnect); connect > e.far/2 {
-				c.For = append(c.For, diagnose.Clue{Finding: r, Weight: diagnose.Hint})
-				break
-			}
-		}
-		for _, r := range f.Elsewhere(start.StartupBudget.ID) {
-			if far, ok := r.Facts.Num(start.FactFar); ok && far*3 < e.far {
-				c.Says += fmt.Sprintf("; from %s it is %v", r.Node, diagnose.Milliseconds(far))
-				c.For = append(c.For, diagnose.Clue{Finding: r, Weight: diagnose.Hint})
-				break
-			}
-		}
-		return []diagnose.Case{c}
-	},
+	}
+	return []diagnose.Case{c}
 }
 
 // calicoStarting is a calico-node of which too much is asked too early.
-var calicoStarting = &diagnose.Rule{
-	ID: "calico-starting", Layer: diagnose.LayerCalico, Title: "calico-node is still starting",
-	Doc: `A calico-node that has just begun has neither Felix nor BIRD yet: both ports are closed, the sockets of the last run lie there, and peers see their sessions refused. That is over in seconds on a healthy node, and a fault only if it comes again and again.
-Told from a Felix or BIRD that died by the process of start-up, which is there and has not started Felix (startup-budget).`,
-	Fix: probe.Fix{
-		Says:     "Wait for as long as the start takes, and look again.",
-		Manifest: []string{"kubectl -n {namespace} get pod {pod} -w", "calico-probe run --node {node}"},
-		Radius:   evidence.OnlyReads,
-	},
-	Explains: evidence.WithoutCalico,
-	Match: func(f diagnose.Findings) []diagnose.Case {
-		busy := f.With(start.StartupBudget.ID, start.FactOver, false)
-		if len(busy) == 0 {
-			return nil
-		}
-		return []diagnose.Case{{
-			Says: "calico-node on {node} is still starting: " + busy[0].Saw, For: diagnose.Proves(busy), Covers: evidence.CalicoDown,
-			Against: append(diagnose.Hints(f.Failed(facts.CheckCalicoBudget)), diagnose.Hints(scantyCPU(f))...),
-		}}
-	},
+func calicoStarting(f diagnose.Findings) []diagnose.Case {
+	busy := f.With(start.StartupBudget.ID, start.FactOver, false)
+	if len(busy) == 0 {
+		return nil
+	}
+	return []diagnose.Case{{
+		Says: "calico-node on {node} is still starting: " + busy[0].Saw, For: diagnose.Proves(busy), Covers: evidence.CalicoDown,
+		Against: append(diagnose.Hints(f.Failed(facts.CheckCalicoBudget)), diagnose.Hints(scantyCPU(f))...),
+	}}
 }
 
 // startOutlastsBudget is what the API alone can tell of incidents 002 and 004b.
-var startOutlastsBudget = &diagnose.Rule{
-	ID: "start-outlasts-budget", Layer: diagnose.LayerCalico, Symptom: true,
-	Title: "the liveness probe kills calico-node before it is up",
-	Doc: `The last run was killed at the age its probe allows, so Felix's health port did not answer in all that time. From the API alone the reason stays open: a start that is too slow, for the node's load or for the distance to the datastore; or a health port that answers elsewhere, or not at all. A probe on the node tells them apart (startup-budget, node-load, datastore-latency, felix-live).
-Told from a crash by the exit code (137 or 143, or 0 when runit was asked to end) and by the age; from a container out of memory by its reason.`,
-	Fix: probe.Fix{
-		Says:     "Find out on the node why the start takes so long; more time for it does no harm until then.",
-		Manifest: moreTime.Manifest, Operator: moreTime.Operator, Radius: moreTime.Radius,
-	},
-	Match: func(f diagnose.Findings) []diagnose.Case {
-		short := f.Failed(facts.CheckCalicoBudget)
-		if len(short) == 0 {
-			return nil
-		}
-		c := diagnose.Case{
-			Says: fmt.Sprintf("calico-node's start outlasts the %v its %s probe allows: it was killed after %v, as the node is overloaded, or its datastore far away, or its health port somewhere else",
-				diagnose.Seconds(budgetOf(f)), short[0].Facts.Str(facts.BudgetProbe),
-				diagnose.Seconds(diagnose.Num(short, facts.Lived))),
-			Args: timeFor(f, 4*budgetOf(f)), For: diagnose.Suggests(short), Covers: evidence.CalicoDown,
-		}
-		if e, ok := estimateOf(f); ok && e.Status == probe.OK {
-			c.Says = fmt.Sprintf("calico-node was killed after %v, when its probe's %v were over, though a start takes about %v on this node as it is now", diagnose.Seconds(diagnose.Num(short, facts.Lived)), diagnose.Seconds(budgetOf(f)), diagnose.Seconds(e.startup))
-			c.Against = append(c.Against, diagnose.Clue{Finding: e.Finding, Weight: diagnose.Hint})
-		}
-		return []diagnose.Case{c}
-	},
+func startOutlastsBudget(f diagnose.Findings) []diagnose.Case {
+	short := f.Failed(facts.CheckCalicoBudget)
+	if len(short) == 0 {
+		return nil
+	}
+	c := diagnose.Case{
+		Says: fmt.Sprintf("calico-node's start outlasts the %v its %s probe allows: it was killed after %v, as the node is overloaded, or its datastore far away, or its health port somewhere else",
+			diagnose.Seconds(budgetOf(f)), short[0].Facts.Str(facts.BudgetProbe),
+			diagnose.Seconds(diagnose.Num(short, facts.Lived))),
+		Args: timeFor(f, 4*budgetOf(f)), For: diagnose.Suggests(short), Covers: evidence.CalicoDown,
+	}
+	if e, ok := estimateOf(f); ok && e.Status == probe.OK {
+		c.Says = fmt.Sprintf("calico-node was killed after %v, when its probe's %v were over, though a start takes about %v on this node as it is now", diagnose.Seconds(diagnose.Num(short, facts.Lived)), diagnose.Seconds(budgetOf(f)), diagnose.Seconds(e.startup))
+		c.Against = append(c.Against, diagnose.Clue{Finding: e.Finding, Weight: diagnose.Hint})
+	}
+	return []diagnose.Case{c}
 }

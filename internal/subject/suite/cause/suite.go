@@ -3,6 +3,7 @@ package cause
 
 import (
 	"slices"
+	"sync"
 
 	"github.com/calico-probe/calico-probe/internal/diagnose"
 	bgpcause "github.com/calico-probe/calico-probe/internal/subject/bgp/cause"
@@ -123,13 +124,15 @@ var order = []string{
 	"node-differs",
 }
 
-// rules are those of all subjects, in the order above.
-var rules = sorted(slices.Concat(
-	bgpcause.Rules, cnicause.Rules, datastorecause.Rules, dnscause.Rules, felixcause.Rules,
-	firewallcause.Rules, hostcause.Rules, kubeletcause.Rules, linkcause.Rules, nodestatecause.Rules,
-	overlaycause.Rules, placementcause.Rules, podcause.Rules, routecause.Rules, runtimecause.Rules,
-	servicecause.Rules, startcause.Rules,
-))
+// rules are those of all subjects, in the order above. They are read once, and shared.
+var rules = sync.OnceValue(func() []*diagnose.Rule {
+	return sorted(slices.Concat(
+		bgpcause.Rules(), cnicause.Rules(), datastorecause.Rules(), dnscause.Rules(), felixcause.Rules(),
+		firewallcause.Rules(), hostcause.Rules(), kubeletcause.Rules(), linkcause.Rules(), nodestatecause.Rules(),
+		overlaycause.Rules(), placementcause.Rules(), podcause.Rules(), routecause.Rules(), runtimecause.Rules(),
+		servicecause.Rules(), startcause.Rules(),
+	))
+})
 
 func sorted(all []*diagnose.Rule) []*diagnose.Rule {
 	place := map[string]int{}
@@ -142,6 +145,6 @@ func sorted(all []*diagnose.Rule) []*diagnose.Rule {
 
 // All returns all rules in their order, and what the engine has to know of the subjects.
 func All() diagnose.Suite {
-	return diagnose.Suite{Rules: slices.Clone(rules), Lost: evidence.LostTowards, Paths: evidence.PathChecks,
+	return diagnose.Suite{Rules: rules(), Lost: evidence.LostTowards, Paths: evidence.PathChecks,
 		Whole: link.NodeUplink.ID, Implies: evidence.Closes}
 }

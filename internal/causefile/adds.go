@@ -1,0 +1,226 @@
+package causefile
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/calico-probe/calico-probe/internal/diagnose"
+)
+
+// add puts something into a case.
+type add func(s scope, c *diagnose.Case)
+
+// readAll reads what a case has, and its additions.
+func (m *matcher) readAll(c caseData) ([]add, error) {
+	first, err := m.readMore(c.More)
+	if err != nil {
+		return nil, err
+	}
+	for i, also := range c.Also {
+		holds, err := m.readIf(also.If)
+		if err != nil {
+			return nil, fmt.Errorf("also %d: if: %w", i+1, err)
+		}
+		if also.Instead != "" && also.Says != "" {
+			return nil, fmt.Errorf("also %d: says and instead: use one of them", i+1)
+		}
+		more, err := m.readMore(also.More)
+		if err != nil {
+			return nil, fmt.Errorf("also %d: %w", i+1, err)
+		}
+		instead, err := parseText(also.Instead, m.names, m.words)
+		if err != nil {
+			return nil, fmt.Errorf("also %d: instead: %w", i+1, err)
+		}
+		first = append(first, func(s scope, c *diagnose.Case) {
+			if !holds(s) {
+				return
+			}
+			if len(instead) > 0 {
+				c.Says = instead.in(s)
+			}
+			for _, one := range more {
+				one(s, c)
+			}
+		})
+	}
+	return first, nil
+}
+
+// readMore reads the parts that cases and additions share.
+func (m *matcher) readMore(d More) ([]add, error) {
+	says, err := parseText(d.Says, m.names, m.words)
+	if err != nil {
+		return nil, fmt.Errorf("says: %w", err)
+	}
+	forIt, err := m.readClues(d.For)
+	if err != nil {
+		return nil, fmt.Errorf("for: %w", err)
+	}
+	against, err := m.readClues(d.Against)
+	if err != nil {
+		return nil, fmt.Errorf("against: %w", err)
+	}
+	covers, err := m.readCovers(d.Covers)
+	if err != nil {
+		return nil, fmt.Errorf("covers: %w", err)
+	}
+	args, err := m.readArgs(d.Args)
+	if err != nil {
+		return nil, fmt.Errorf("args: %w", err)
+	}
+	fix, named := m.rule.Fixes[d.Fix]
+	if shared, known := m.shared.Fixes[d.Fix]; !named && known {
+		fix, named = shared, true
+	}
+	if d.Fix != "" && !named {
+		return nil, fmt.Errorf("fix: no fix %q", d.Fix)
+	}
+	return []add{func(s scope, c *diagnose.Case) {
+		c.Says += says.in(s)
+		c.For = append(c.For, forIt(s)...)
+		c.Against = append(c.Against, against(s)...)
+		c.Covers = append(c.Covers, covers(s)...)
+		for name, arg := range args {
+			if c.Args == nil {
+				c.Args = map[string]diagnose.Arg{}
+			}
+			c.Args[name] = arg(s)
+		}
+		if named {
+			c.Fix = &fix
+		}
+	}}, nil
+}
+
+// weights are the words for what a clue weighs.
+var weights = map[string]int{"proof": diagnose.Proof, "strong": diagnose.Strong, "hint": diagnose.Hint, "shows": 0}
+
+// readClues reads a weight and a selection for each clue.
+func (m *matcher) readClues(list clueList) (func(s scope) []diagnose.Clue, error) {
+	var clues []func(s scope) []diagnose.Clue
+	for _, text := range list {
+		for part := range strings.SplitSeq(text, ",") {
+			name, rest, _ := strings.Cut(strings.TrimSpace(part), " ")
+			weight, known := weights[name]
+			shared := m.shared.Weights[name]
+			if !known && shared == nil {
+				return nil, fmt.Errorf("%q does not begin with proof, strong, hint or shows", strings.TrimSpace(part))
+			}
+			of, err := parseSelection(rest, m.names, m.shared)
+			if err != nil {
+				return nil, err
+			}
+			clues = append(clues, func(s scope) []diagnose.Clue {
+				if shared != nil {
+					return shared(s.Findings, of(s))
+				}
+				return diagnose.Clues(weight, of(s))
+			})
+		}
+	}
+	return func(s scope) []diagnose.Clue {
+		var out []diagnose.Clue
+		for _, c := range clues {
+			out = append(out, c(s)...)
+		}
+		return out
+	}, nil
+}
+
+// readCovers reads "CHECK", "CHECK/TARGET" or "@NAME ARGUMENT...".
+func (m *matcher) readCovers(list []string) (func(s scope) []diagnose.Cover, error) {
+	var covers []func(s scope) []diagnose.Cover
+	for _, text := range list {
+		words := strings.Fields(text)
+		if len(words) == 0 {
+			return nil, errors.New("an empty one")
+		}
+		if name, shared := strings.CutPrefix(words[0], "@"); shared {
+			of, known := m.shared.Covers[name]
+			if !known {
+				return nil, fmt.Errorf("no shared %q", words[0])
+			}
+			args, err := parseTexts(words[1:], m.names)
+			if err != nil {
+				return nil, err
+			}
+			covers = append(covers, func(s scope) []diagnose.Cover { return of(s.Findings, args.in(s)...) })
+			continue
+		}
+		check, about, _ := strings.Cut(text, "/")
+		target, err := parseText(about, m.names, m.words)
+		if err != nil {
+			return nil, err
+		}
+		covers = append(covers, func(s scope) []diagnose.Cover {
+			return []diagnose.Cover{{Check: check, About: target.in(s)}}
+		})
+	}
+	return func(s scope) []diagnose.Cover {
+		var out []diagnose.Cover
+		for _, c := range covers {
+			out = append(out, c(s)...)
+		}
+		return out
+	}, nil
+}
+
+// types are those that a value may have in a command.
+var types = map[string]func(string) diagnose.Arg{
+	"node": diagnose.NodeArg, "namespace": diagnose.NamespaceArg, "pod": diagnose.PodArg, "address": diagnose.AddressArg,
+	"block": diagnose.BlockArg, "block-name": diagnose.BlockNameArg, "file": diagnose.FileArg,
+	"device": diagnose.DeviceArg, "image": diagnose.ImageArg, "sysctl": diagnose.SysctlArg,
+}
+
+// readArgs reads the values that a fix names: "TYPE VALUE", where the value is a template, or "number VALUE",
+// "process VALUE", "name:WORD VALUE" with the word that stands in for what is no name, or "own TEXT" of constants.
+func (m *matcher) readArgs(args map[string]string) (map[string]func(s scope) diagnose.Arg, error) {
+	out := map[string]func(s scope) diagnose.Arg{}
+	for name, typed := range args {
+		kind, template, found := strings.Cut(typed, " ")
+		if !found {
+			return nil, fmt.Errorf("%s: %q has no type and value", name, typed)
+		}
+		value, err := parseText(template, m.names, m.words)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		word, isName := strings.CutPrefix(kind, "name:")
+		make, known := types[kind]
+		switch {
+		case known:
+			out[name] = func(s scope) diagnose.Arg { return make(value.in(s)) }
+		case isName:
+			out[name] = func(s scope) diagnose.Arg {
+				text := value.in(s)
+				return diagnose.CheckedArg(text, diagnose.IsName(text), word)
+			}
+		case kind == "number":
+			out[name] = func(s scope) diagnose.Arg { return diagnose.NumberArg(parsed(value.in(s))) }
+		case kind == "process":
+			out[name] = func(s scope) diagnose.Arg { return diagnose.ProcessArg(parsed(value.in(s))) }
+		case kind == "own" && placeholder.FindString(template) == "":
+			out[name] = func(scope) diagnose.Arg { return diagnose.OwnArg(template) }
+		default:
+			return nil, fmt.Errorf("%s: no type %q", name, kind)
+		}
+	}
+	return out, nil
+}
+
+// parsed is a number of a text, 0 where it is none.
+func parsed(text string) float64 {
+	n, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// Always returns the same results, whatever was found.
+func Always(covers []diagnose.Cover) CoverFunc {
+	return func(diagnose.Findings, ...string) []diagnose.Cover { return covers }
+}

@@ -1,0 +1,242 @@
+package causefile
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/calico-probe/calico-probe/internal/diagnose"
+)
+
+// selectionName is how a match may call a selection.
+var selectionName = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
+
+// caseData is one case of a match, and what it adds where more is found.
+type caseData struct {
+	Each   string // the selection of which each finding makes a case
+	If     string
+	About  string
+	Peer   string
+	Family string
+	Fault  bool
+	More   `yaml:",inline"`
+	Also   []alsoData
+}
+
+// alsoData adds to a case.
+type alsoData struct {
+	If      string
+	Instead string // in place of the sentence; "says" goes behind it
+	More    `yaml:",inline"`
+}
+
+// More is what a case has, and what its additions add.
+type More struct {
+	Says    string
+	For     clueList
+	Against clueList
+	Covers  []string
+	Args    map[string]string
+	Fix     string
+}
+
+// clueList is "strong held, shows pods", or a list of such texts.
+type clueList []string
+
+// UnmarshalYAML reads one text, or a list of them.
+func (c *clueList) UnmarshalYAML(n *yaml.Node) error { return (*alternatives)(c).UnmarshalYAML(n) }
+
+// matcher is a match that was read: its selections in the order in which they are found, and its cases.
+type matcher struct {
+	names  []string
+	find   map[string][]selection
+	cases  []func(s scope) ([]diagnose.Case, bool)
+	shared Shared
+	words  map[string]wordList
+	rule   *diagnose.Rule
+}
+
+// compile makes a match of the front matter of a file.
+func compile(head front, rule *diagnose.Rule, shared Shared) (Match, error) {
+	m := &matcher{find: map[string][]selection{}, shared: shared, words: map[string]wordList{}, rule: rule}
+	for name, list := range shared.Words {
+		m.words[name] = list
+	}
+	maps.Copy(m.words, head.Words)
+	if err := m.readFind(head.Find); err != nil {
+		return nil, err
+	}
+	for i, c := range head.Cases {
+		read, err := m.readCase(c)
+		if err != nil {
+			return nil, fmt.Errorf("case %d: %w", i+1, err)
+		}
+		m.cases = append(m.cases, read)
+	}
+	return m.match, nil
+}
+
+// match is the function the engine calls.
+func (m *matcher) match(f diagnose.Findings) []diagnose.Case {
+	s := scope{f, map[string][]diagnose.Finding{}}
+	m.findAll(s, m.names)
+	for _, c := range m.cases {
+		if cases, holds := c(s); holds {
+			return cases
+		}
+	}
+	return nil
+}
+
+// findAll fills selections of a scope.
+func (m *matcher) findAll(s scope, names []string) {
+	for _, name := range names {
+		var found []diagnose.Finding
+		for _, of := range m.find[name] {
+			found = append(found, of(s)...)
+		}
+		s.found[name] = found
+	}
+}
+
+// readFind reads the selections, each after those it names.
+func (m *matcher) readFind(find map[string]alternatives) error {
+	left := slices.Sorted(maps.Keys(find))
+	for _, name := range left {
+		if !selectionName.MatchString(name) {
+			return fmt.Errorf("find: %q is no name of a selection", name)
+		}
+	}
+	for len(left) > 0 {
+		var later []string
+		var first error
+		for _, name := range left {
+			of, err := m.readSelections(find[name])
+			if err != nil {
+				later, first = append(later, name), firstError(first, fmt.Errorf("find: %s: %w", name, err))
+				continue
+			}
+			m.names, m.find[name] = append(m.names, name), of
+		}
+		if len(later) == len(left) {
+			return first
+		}
+		left = later
+	}
+	return nil
+}
+
+func firstError(a, b error) error {
+	if a != nil {
+		return a
+	}
+	return b
+}
+
+func (m *matcher) readSelections(of alternatives) ([]selection, error) {
+	var out []selection
+	for _, text := range of {
+		one, err := parseSelection(text, m.names, m.shared)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, one)
+	}
+	return out, nil
+}
+
+// guard reports whether a case, or an addition, holds.
+type guard func(s scope) bool
+
+// readIf reads "held, not pods, this or that": selections that have findings, or that have none.
+func (m *matcher) readIf(text string) (guard, error) {
+	var all []guard
+	for part := range strings.SplitSeq(text, ",") {
+		part = strings.TrimSpace(part)
+		if part == "" {
+			continue
+		}
+		var either []guard
+		for name := range strings.SplitSeq(part, " or ") {
+			name, not := strings.CutPrefix(strings.TrimSpace(name), "not ")
+			of, err := parseSelection(name, m.names, m.shared)
+			if err != nil {
+				return nil, err
+			}
+			either = append(either, func(s scope) bool { return (len(of(s)) > 0) != not })
+		}
+		all = append(all, func(s scope) bool {
+			return slices.ContainsFunc(either, func(g guard) bool { return g(s) })
+		})
+	}
+	return func(s scope) bool { return !slices.ContainsFunc(all, func(g guard) bool { return !g(s) }) }, nil
+}
+
+// readCase reads one case.
+func (m *matcher) readCase(c caseData) (func(s scope) ([]diagnose.Case, bool), error) {
+	holds, err := m.readIf(c.If)
+	if err != nil {
+		return nil, fmt.Errorf("if: %w", err)
+	}
+	if c.Each != "" && !slices.Contains(m.names, c.Each) {
+		return nil, fmt.Errorf("each: no selection %q", c.Each)
+	}
+	if c.Each == "" && c.If == "" {
+		return nil, errors.New("neither each nor if: it would always hold")
+	}
+	if c.Says == "" {
+		return nil, errors.New("no says")
+	}
+	parts := map[string]text{}
+	for name, template := range map[string]string{"about": c.About, "peer": c.Peer, "family": c.Family} {
+		if parts[name], err = parseText(template, m.names, m.words); err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	adds, err := m.readAll(c)
+	if err != nil {
+		return nil, err
+	}
+	one := func(s scope) diagnose.Case {
+		family, _ := strconv.Atoi(parts["family"].in(s))
+		out := diagnose.Case{About: parts["about"].in(s), Peer: parts["peer"].in(s), Family: family, Fault: c.Fault}
+		for _, add := range adds {
+			add(s, &out)
+		}
+		return out
+	}
+	after := m.dependents(c.Each)
+	return func(s scope) ([]diagnose.Case, bool) {
+		if c.Each == "" {
+			if !holds(s) {
+				return nil, false
+			}
+			return []diagnose.Case{one(s)}, true
+		}
+		var out []diagnose.Case
+		for _, r := range s.found[c.Each] {
+			inner := scope{s.Findings, maps.Clone(s.found)}
+			inner.found[c.Each] = []diagnose.Finding{r}
+			m.findAll(inner, after)
+			if holds(inner) {
+				out = append(out, one(inner))
+			}
+		}
+		return out, len(out) > 0
+	}, nil
+}
+
+// dependents are the selections that come after one: they may name it, and then are about its finding of a case.
+func (m *matcher) dependents(each string) []string {
+	i := slices.Index(m.names, each)
+	if i < 0 {
+		return nil
+	}
+	return m.names[i+1:]
+}

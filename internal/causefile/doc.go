@@ -1,0 +1,29 @@
+// Package causefile reads causes from Markdown: a file each, with the words of the cause and, where data suffices, its
+// match.
+//
+//	bird-probe.md ─ front matter ─▶ what the engine must know: layer, what it explains, the match
+//	              ├ # heading ────▶ title, and below it the doc
+//	              └ ## Fix ───────▶ what to do, its commands and what they touch
+//
+// Read is its entry point. The client alone links it; a room of internal/subject hands it the files it embeds, and a
+// Go function for each cause whose match is no data. It judges nothing: a match becomes a function for
+// internal/diagnose, the same kind of value as one that is written in Go.
+//
+// A match is a list of cases, each over named selections of findings:
+//
+//	find:
+//	  held: ipam-files fail reason=locked     # results of one check, by status and facts
+//	  pods: "@waiting-pods cni network"       # a selection that subjects share, by name and arguments
+//	cases:
+//	- each: held                              # a case for each of them, or without it one case
+//	  if: held, not pods                      # which selections must have findings, and which must not
+//	  about: "{held.target}"
+//	  says: "an upgrade of {node} waits: {held.saw}"
+//	  for: [proof held, shows pods]           # weight and selection; against: likewise
+//	  covers: [node-ping, "@calico-down"]
+//	  args: {holder: process held.holder}     # {holder} of the fix, with its type
+//	  also:                                   # what one more selection adds to the case
+//	  - {if: pods, says: "; {pods.count} pods wait"}
+//
+// The first case that holds is the answer. A case with each is tried for each finding.
+package causefile

@@ -1,0 +1,185 @@
+package causefile
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/calico-probe/calico-probe/internal/diagnose"
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// A Match finds the cases of a cause in the findings, where data does not suffice.
+type Match = func(diagnose.Findings) []diagnose.Case
+
+// Functions that files name: findings, weighed findings, and results that follow, by arguments.
+type (
+	SelectionFunc = func(f diagnose.Findings, args ...string) []diagnose.Finding
+	WeightFunc    = func(f diagnose.Findings, of []diagnose.Finding) []diagnose.Clue
+	CoverFunc     = func(f diagnose.Findings, args ...string) []diagnose.Cover
+)
+
+// Shared is what files may name.
+type Shared struct {
+	Selections map[string]SelectionFunc     // "@kubelet-says runtime pleg"
+	Weights    map[string]WeightFunc        // that depend on what was found: "said pods"
+	Covers     map[string]CoverFunc         // "@calico-down"
+	Words      map[string]map[string]string // lists of words for values
+	Fixes      map[string]probe.Fix         // of several causes
+}
+
+// With returns what the files of one subject may name: what all may, and its own.
+func (s Shared) With(own Shared) Shared {
+	return Shared{
+		Selections: joined(s.Selections, own.Selections), Weights: joined(s.Weights, own.Weights),
+		Covers: joined(s.Covers, own.Covers), Words: joined(s.Words, own.Words), Fixes: joined(s.Fixes, own.Fixes),
+	}
+}
+
+func joined[V any](a, b map[string]V) map[string]V {
+	out := maps.Clone(a)
+	if out == nil {
+		out = map[string]V{}
+	}
+	maps.Copy(out, b)
+	return out
+}
+
+// front is the front matter of a file.
+type front struct {
+	Layer    string
+	Symptom  bool
+	Later    bool
+	Open     bool
+	Residual bool
+	Apart    bool
+	Compares bool
+	TracedBy string `yaml:"traced-by"`
+
+	RefutedBy []string `yaml:"refuted-by"`
+	Wants     []string
+	RuledOut  []string `yaml:"ruled-out"`
+	Explains  []string
+
+	Fix   string // one of the shared fixes, "" for the file's own
+	Find  map[string]alternatives
+	Words map[string]wordList
+	Cases []caseData
+}
+
+// Read returns the causes of the Markdown files in a folder, by file name. A file without cases has its match in code,
+// by its ID.
+func Read(files fs.FS, shared Shared, code map[string]Match) ([]*diagnose.Rule, error) {
+	names, err := fs.Glob(files, "*.md")
+	if err != nil {
+		return nil, err
+	}
+	var rules []*diagnose.Rule
+	var bad []error
+	for _, name := range names {
+		text, err := fs.ReadFile(files, name)
+		if err != nil {
+			return nil, err
+		}
+		id := strings.TrimSuffix(path.Base(name), ".md")
+		rule, err := One(id, string(text), shared, code[id])
+		if err != nil {
+			bad = append(bad, fmt.Errorf("%s: %w", name, err))
+			continue
+		}
+		rules = append(rules, rule)
+	}
+	for id := range code {
+		if !slices.Contains(names, id+".md") {
+			bad = append(bad, fmt.Errorf("%s has a match and no file", id))
+		}
+	}
+	slices.SortFunc(bad, func(a, b error) int { return cmp.Compare(a.Error(), b.Error()) })
+	return rules, errors.Join(bad...)
+}
+
+// Must returns the causes of files that are part of the program. It panics where Read returns an error; a test reads
+// every file.
+func Must(files fs.FS, shared Shared, code map[string]Match) []*diagnose.Rule {
+	rules, err := Read(files, shared, code)
+	if err != nil {
+		panic(err)
+	}
+	return rules
+}
+
+// ruleID is what a cause may be called.
+var ruleID = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
+
+// One returns the cause of one file. code is its match, nil where the file has cases.
+func One(id, text string, shared Shared, code Match) (*diagnose.Rule, error) {
+	if !ruleID.MatchString(id) || len(id) > 40 {
+		return nil, fmt.Errorf("%q is no ID: use lower-case words joined by dashes, at most 40 characters", id)
+	}
+	d, err := parse(text)
+	if err != nil {
+		return nil, err
+	}
+	var head front
+	decoder := yaml.NewDecoder(bytes.NewReader(d.head))
+	decoder.KnownFields(true)
+	if err := decoder.Decode(&head); err != nil {
+		return nil, fmt.Errorf("front matter: %s", oneLine(err))
+	}
+	layer, err := diagnose.ParseLayer(head.Layer)
+	if err != nil {
+		return nil, err
+	}
+	rule := &diagnose.Rule{
+		ID: id, Layer: layer, Title: d.title, Doc: d.doc, Symptom: head.Symptom, Later: head.Later, Open: head.Open,
+		Residual: head.Residual, Apart: head.Apart, Compares: head.Compares, TracedBy: head.TracedBy,
+		RefutedBy: head.RefutedBy, Wants: head.Wants, RuledOut: head.RuledOut, Explains: head.Explains,
+		Match: code,
+	}
+	if rule.Fix, err = d.fix(head.Fix, shared); err != nil {
+		return nil, err
+	}
+	delete(d.fixes, "")
+	rule.Fixes = d.fixes
+	switch {
+	case code == nil && len(head.Cases) == 0:
+		return nil, errors.New("no cases in the front matter, and no match in Go")
+	case code != nil && len(head.Cases)+len(head.Find)+len(head.Words) > 0:
+		return nil, errors.New("cases in the front matter, and a match in Go: use one of them")
+	case code == nil:
+		rule.Match, err = compile(head, rule, shared)
+	}
+	return rule, err
+}
+
+// fix returns the fix of a file: its own, or the shared one that it names.
+func (d document) fix(name string, shared Shared) (probe.Fix, error) {
+	own, has := d.fixes[""]
+	named, known := shared.Fixes[name]
+	switch {
+	case name == "" && !has:
+		return own, fmt.Errorf("no %q", fixHeading)
+	case name != "" && has:
+		return own, fmt.Errorf("fix: %s and %q: use one of them", name, fixHeading)
+	case name != "" && !known:
+		return own, fmt.Errorf("fix: %s is no shared fix", name)
+	case name != "":
+		return named, nil
+	}
+	return own, nil
+}
+
+// Fixes reads the fixes that several causes share: a text whose headings are "## Fix: NAME".
+func Fixes(text string) (map[string]probe.Fix, error) { return parseFixes(split(text)) }
+
+// oneLine returns an error of the YAML reader in one line.
+func oneLine(err error) string { return probe.OneLine(strings.TrimPrefix(err.Error(), "yaml: ")) }

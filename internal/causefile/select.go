@@ -1,0 +1,264 @@
+package causefile
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/calico-probe/calico-probe/internal/diagnose"
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// alternatives is a selection: the findings of one text, or of several one after the other.
+type alternatives []string
+
+// UnmarshalYAML reads one text, or a list of them.
+func (a *alternatives) UnmarshalYAML(n *yaml.Node) error {
+	if n.Kind == yaml.ScalarNode {
+		*a = alternatives{n.Value}
+		return nil
+	}
+	return n.Decode((*[]string)(a))
+}
+
+// scope is what a match has found so far: its findings, and its selections by name.
+type scope struct {
+	diagnose.Findings
+	found map[string][]diagnose.Finding
+}
+
+// selection returns findings of a scope.
+type selection func(s scope) []diagnose.Finding
+
+// statuses are the words for the status of a result.
+var statuses = map[string]func(probe.Status) bool{
+	"any":      func(probe.Status) bool { return true },
+	"bad":      diagnose.IsBad,
+	"answered": diagnose.IsAnswered,
+	"good":     func(s probe.Status) bool { return diagnose.IsAnswered(s) && !diagnose.IsBad(s) },
+	"ok":       is(probe.OK), "info": is(probe.Info), "warn": is(probe.Warn), "fail": is(probe.Fail),
+	"skip": is(probe.Skip), "unknown": is(probe.Unknown),
+}
+
+func is(want probe.Status) func(probe.Status) bool {
+	return func(s probe.Status) bool { return s == want }
+}
+
+// word is one of a selection: bare, or with a part in single quotes.
+var word = regexp.MustCompile(`(?:[^\s']|'[^']*')+`)
+
+// parseSelection reads "[others:]CHECK STATUS CONDITION...", "@NAME ARGUMENT...", or "NAME CONDITION..." of a selection
+// that the match has already. names are those.
+func parseSelection(text string, names []string, shared Shared) (selection, error) {
+	words := word.FindAllString(text, -1)
+	if len(words) == 0 {
+		return nil, fmt.Errorf("an empty selection")
+	}
+	of, rest, err := source(words, names, shared)
+	if err != nil {
+		return nil, fmt.Errorf("%q: %w", text, err)
+	}
+	var conditions []condition
+	limit := 0
+	for _, w := range rest {
+		if n, ok := strings.CutPrefix(w, "first:"); ok {
+			if limit, err = strconv.Atoi(n); err != nil || limit < 1 {
+				return nil, fmt.Errorf("%q: %q needs a number", text, w)
+			}
+			continue
+		}
+		c, err := parseCondition(w, names)
+		if err != nil {
+			return nil, fmt.Errorf("%q: %w", text, err)
+		}
+		conditions = append(conditions, c)
+	}
+	return func(s scope) []diagnose.Finding {
+		out := diagnose.Keep(of(s), func(r diagnose.Finding) bool {
+			return !slices.ContainsFunc(conditions, func(c condition) bool { return !c(s, r) })
+		})
+		if limit > 0 {
+			out = out[:min(len(out), limit)]
+		}
+		return out
+	}, nil
+}
+
+// source reads from which findings a selection takes, and returns the words behind that.
+func source(words, names []string, shared Shared) (selection, []string, error) {
+	if name, named := strings.CutPrefix(words[0], "@"); named {
+		of, known := shared.Selections[name]
+		if !known {
+			return nil, nil, fmt.Errorf("no shared selection %q", words[0])
+		}
+		args, rest := arguments(words[1:])
+		texts, err := parseTexts(args, names)
+		return func(s scope) []diagnose.Finding { return of(s.Findings, texts.in(s)...) }, rest, err
+	}
+	if slices.Contains(names, words[0]) {
+		return func(s scope) []diagnose.Finding { return s.found[words[0]] }, words[1:], nil
+	}
+	check, elsewhere := strings.CutPrefix(words[0], "others:")
+	if len(words) == 1 || statuses[words[1]] == nil {
+		return nil, nil, fmt.Errorf("%q is no name of the match, and as a check it needs a status behind it", words[0])
+	}
+	status := statuses[words[1]]
+	return func(s scope) []diagnose.Finding {
+		of := s.Of
+		if elsewhere {
+			of = s.Elsewhere
+		}
+		return diagnose.Keep(of(check), func(r diagnose.Finding) bool { return status(r.Status) })
+	}, words[2:], nil
+}
+
+// arguments are the words before the first condition.
+func arguments(words []string) (args, rest []string) {
+	i := slices.IndexFunc(words, func(w string) bool { return strings.HasPrefix(w, "first:") || isCondition(w) })
+	if i < 0 {
+		i = len(words)
+	}
+	return words[:i], words[i:]
+}
+
+func isCondition(w string) bool { return comparison.MatchString(w) }
+
+// condition reports whether a finding of a selection is wanted.
+type condition func(s scope, r diagnose.Finding) bool
+
+// comparison is a fact, or "target", "saw", "from", "way", "node", and what it must be: = one of the texts between bars,
+// != none of them, ~ a list that has one or a text that contains it, ~~ a text that the pattern fits, < > a number,
+// ? that the fact is there, ?? that it is there and not empty.
+var comparison = regexp.MustCompile(`^(!?)([a-z_]+)(!=|=|~~|~|<=|>=|<|>|\?\?|\?)(.*)$`)
+
+func parseCondition(text string, names []string) (condition, error) {
+	m := comparison.FindStringSubmatch(text)
+	if m == nil {
+		return nil, fmt.Errorf("%q is no condition such as reason=timeout", text)
+	}
+	not, key, operator, right := m[1] == "!", m[2], m[3], m[4]
+	c, err := compare(key, operator, right, names)
+	if err != nil || !not {
+		return c, err
+	}
+	return func(s scope, r diagnose.Finding) bool { return !c(s, r) }, nil
+}
+
+func compare(key, operator, right string, names []string) (condition, error) {
+	switch operator {
+	case "?", "??":
+		return func(_ scope, r diagnose.Finding) bool {
+			v, there := valueOf(r, key)
+			return there && (operator == "?" || v != nil && fmt.Sprint(v) != "")
+		}, nil
+	case "<", ">", "<=", ">=":
+		return compareNumber(key, operator, right, names)
+	case "~~":
+		pattern, err := regexp.Compile(unquoted(right))
+		return func(_ scope, r diagnose.Finding) bool {
+			v, _ := valueOf(r, key)
+			text, _ := v.(string)
+			return pattern.MatchString(text)
+		}, err
+	}
+	texts, err := parseTexts(strings.Split(right, "|"), names)
+	return func(s scope, r diagnose.Finding) bool {
+		v, there := valueOf(r, key)
+		wanted := texts.in(s)
+		switch {
+		case operator == "~":
+			return slices.ContainsFunc(wanted, func(w string) bool { return contains(v, w) })
+		case operator == "=":
+			return there && slices.ContainsFunc(wanted, func(w string) bool { return equal(v, w) })
+		}
+		return !there || !slices.ContainsFunc(wanted, func(w string) bool { return equal(v, w) })
+	}, err
+}
+
+func compareNumber(key, operator, right string, names []string) (condition, error) {
+	texts, err := parseTexts([]string{right}, names)
+	if err != nil {
+		return nil, err
+	}
+	return func(s scope, r diagnose.Finding) bool {
+		have, ok := numberOf(r, key)
+		want, err := strconv.ParseFloat(texts.in(s)[0], 64)
+		if !ok || err != nil {
+			return false
+		}
+		switch operator {
+		case "<":
+			return have < want
+		case ">":
+			return have > want
+		case "<=":
+			return have <= want
+		}
+		return have >= want
+	}, nil
+}
+
+// valueOf is a field of a finding by its name, or one of its facts.
+func valueOf(r diagnose.Finding, key string) (any, bool) {
+	switch key {
+	case "target":
+		return r.Target, true
+	case "saw":
+		return r.Saw, true
+	case "from":
+		return r.From, true
+	case "way":
+		return r.Way, true
+	case "on":
+		return r.Node, true
+	case "status":
+		return string(r.Status), true
+	case "check":
+		return r.Check, true
+	case "lastword": // of the target
+		return diagnose.LastWord(r.Target), true
+	case "family":
+		return float64(diagnose.FamilyOf(r)), true
+	}
+	v, there := r.Facts[probe.Fact(key)]
+	return v, there
+}
+
+func numberOf(r diagnose.Finding, key string) (float64, bool) {
+	if n, ok := r.Facts.Num(probe.Fact(key)); ok {
+		return n, true
+	}
+	v, _ := valueOf(r, key)
+	n, ok := v.(float64)
+	return n, ok
+}
+
+// equal compares a value with a text: numbers as numbers, truth by its name.
+func equal(v any, text string) bool {
+	switch v := v.(type) {
+	case string:
+		return v == text
+	case bool:
+		return strconv.FormatBool(v) == text
+	}
+	have, ok := probe.Facts{"n": v}.Num("n")
+	want, err := strconv.ParseFloat(text, 64)
+	return ok && err == nil && have == want
+}
+
+// contains reports whether a list has a text, or a text contains it.
+func contains(v any, text string) bool {
+	switch v := v.(type) {
+	case string:
+		return strings.Contains(v, text)
+	case []any, []string:
+		return slices.Contains(listOf(v), text)
+	}
+	return false
+}
+
+func unquoted(text string) string { return strings.ReplaceAll(text, "'", "") }

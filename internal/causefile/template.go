@@ -1,0 +1,185 @@
+package causefile
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/calico-probe/calico-probe/internal/diagnose"
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// wordList is what a sentence says in place of a value, with "other" for values that are not in it.
+type wordList map[string]string
+
+// texts are templates of values and of sentences.
+type texts []text
+
+// text is a template in its parts: literal text, and values of the findings of a selection.
+type text []func(s scope) string
+
+// in returns the texts in a scope.
+func (t texts) in(s scope) []string {
+	out := make([]string, len(t))
+	for i, one := range t {
+		out[i] = one.in(s)
+	}
+	return out
+}
+
+func (t text) in(s scope) string {
+	var b strings.Builder
+	for _, part := range t {
+		b.WriteString(part(s))
+	}
+	return b.String()
+}
+
+// parseTexts reads values that conditions and arguments compare with: the quotes of a word go.
+func parseTexts(words, names []string) (texts, error) {
+	var out texts
+	for _, w := range words {
+		t, err := parseText(unquoted(w), names, nil)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, t)
+	}
+	return out, nil
+}
+
+// placeholder is a value in a template: {SELECTION.KEY} or {SELECTION.KEY:FORMAT}. {node} and the like, without a dot,
+// are the engine's.
+var placeholder = regexp.MustCompile(`\{([a-z][a-z0-9_]*)\.(\*?[a-z_]+)(?::([a-z0-9_]+)(?: ([^}]+))?)?\}`)
+
+// parseText reads a template. names are the selections it may use, words what it may say in place of values.
+func parseText(template string, names []string, words map[string]wordList) (text, error) {
+	var out text
+	literal := func(s string) {
+		if s != "" {
+			out = append(out, func(scope) string { return s })
+		}
+	}
+	at := 0
+	for _, m := range placeholder.FindAllStringSubmatchIndex(template, -1) {
+		literal(template[at:m[0]])
+		at = m[1]
+		part := func(i int) string {
+			if m[2*i] < 0 {
+				return ""
+			}
+			return template[m[2*i]:m[2*i+1]]
+		}
+		value, err := parseValue(part(1), part(2), part(3), part(4), names, words)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", template[m[0]:m[1]], err)
+		}
+		out = append(out, value)
+	}
+	literal(template[at:])
+	return out, nil
+}
+
+// parseValue reads one placeholder: a key of the first finding of a selection, *key for those of all of them, or count.
+func parseValue(name, key, format, argument string, names []string, words map[string]wordList) (func(s scope) string, error) {
+	if !slices.Contains(names, name) {
+		return nil, fmt.Errorf("no selection %q", name)
+	}
+	show, known := formats[format]
+	if format == "word" {
+		list, has := words[argument]
+		if !has {
+			return nil, fmt.Errorf("no list of words %q", argument)
+		}
+		show, known = list.show, true
+	}
+	if !known {
+		return nil, fmt.Errorf("no format %q", format)
+	}
+	return func(s scope) string {
+		found := s.found[name]
+		if key == "count" {
+			return show(float64(len(found)), argument)
+		}
+		if rest, all := strings.CutPrefix(key, "*"); all {
+			var values []string
+			for _, r := range found {
+				v, _ := valueOf(r, rest)
+				if one := show(v, argument); one != "" && !slices.Contains(values, one) {
+					values = append(values, one)
+				}
+			}
+			return strings.Join(values, ", ")
+		}
+		if len(found) == 0 {
+			return ""
+		}
+		v, _ := valueOf(found[0], key)
+		return show(v, argument)
+	}, nil
+}
+
+// formats are the ways to show a value.
+var formats = map[string]func(v any, argument string) string{
+	"":        func(v any, _ string) string { return plainValue(v) },
+	"seconds": func(v any, _ string) string { return diagnose.Seconds(number(v)).String() },
+	"ms":      func(v any, _ string) string { return diagnose.Milliseconds(number(v)).String() },
+	"lasting": func(v any, _ string) string { return diagnose.Lasting(number(v)) },
+	"mib":     func(v any, _ string) string { return fmt.Sprintf("%.0f MiB", number(v)/(1<<20)) },
+	"one":     func(v any, _ string) string { return fmt.Sprintf("%.1f", number(v)) },
+	"quoted":  func(v any, _ string) string { return strconv.Quote(plainValue(v)) },
+	"family":  func(v any, _ string) string { return diagnose.FamilyName(int(number(v))) },
+	"before":  func(v any, cut string) string { out, _, _ := strings.Cut(plainValue(v), cut); return out },
+	"after":   func(v any, cut string) string { _, out, _ := strings.Cut(plainValue(v), cut); return out },
+	"first":   firstOf,
+	// plural is a number and a noun: 1 pod, 3 pods.
+	"plural": func(v any, noun string) string {
+		if number(v) == 1 {
+			return "1 " + noun
+		}
+		return fmt.Sprintf("%.0f %ss", number(v), noun)
+	},
+}
+
+// firstOf shows the first few of a list.
+func firstOf(v any, most string) string {
+	n, err := strconv.Atoi(most)
+	list := listOf(v)
+	if err == nil && len(list) > n {
+		list = list[:n]
+	}
+	return strings.Join(list, ", ")
+}
+
+func (w wordList) show(v any, _ string) string {
+	if said, has := w[plainValue(v)]; has {
+		return said
+	}
+	return w["other"]
+}
+
+// plainValue shows a value as a sentence has it: a number without fraction, a list with commas.
+func plainValue(v any) string {
+	switch v := v.(type) {
+	case nil:
+		return ""
+	case string:
+		return v
+	case bool:
+		return strconv.FormatBool(v)
+	case []any, []string:
+		return strings.Join(listOf(v), ", ")
+	}
+	return fmt.Sprintf("%.0f", number(v))
+}
+
+func number(v any) float64 {
+	n, _ := probe.Facts{"n": v}.Num("n")
+	return n
+}
+
+func listOf(v any) []string {
+	return diagnose.ListOf(diagnose.Finding{Result: probe.Result{Facts: probe.Facts{"l": v}}}, "l")
+}

@@ -1,0 +1,121 @@
+package evidence
+
+import (
+	_ "embed"
+	"slices"
+	"strconv"
+	"sync"
+
+	"github.com/calico-probe/calico-probe/internal/causefile"
+	"github.com/calico-probe/calico-probe/internal/diagnose"
+	"github.com/calico-probe/calico-probe/probe/facts"
+)
+
+//go:embed fixes.md
+var fixesText string
+
+// Shared returns what the causes' files of all subjects may name: selections, weights, what follows, words and fixes.
+var Shared = sync.OnceValue(func() causefile.Shared {
+	fixes, err := causefile.Fixes(fixesText)
+	if err != nil {
+		panic(err) // a test reads them
+	}
+	return causefile.Shared{
+		Selections: selections, Weights: weights, Covers: covers, Fixes: fixes,
+		Words: map[string]map[string]string{"refusal": RefusedWords},
+	}
+})
+
+type findings = []diagnose.Finding
+
+// selections are the findings that several causes look for, by a name and arguments.
+var selections = map[string]causefile.SelectionFunc{
+	"starved":           func(f diagnose.Findings, _ ...string) findings { return Starved(f) },
+	"kubelet-says":      KubeletSaid,
+	"waiting-pods":      WaitingPods,
+	"obstructed":        func(f diagnose.Findings, of ...string) findings { pods, _ := Obstructed(f, of...); return pods },
+	"calico-ends":       LogLines,
+	"calico-writes":     Writes,
+	"service-ends":      ofFirst(ServiceEnds),
+	"service-writes":    ofFirst(ServiceWrites),
+	"kube-ends":         func(f diagnose.Findings, of ...string) findings { return KubeEnds(f, of[0]) },
+	"kube-writes":       ofFirst(KubeSays),
+	"kernel-writes":     KernelSays,
+	"not-placed":        func(f diagnose.Findings, of ...string) findings { return NotPlaced(f, facts.Reason(of[0])) },
+	"network-not-ready": func(f diagnose.Findings, _ ...string) findings { return NotReadyNetwork(f) },
+	"bird": func(f diagnose.Findings, of ...string) findings {
+		return BirdOf(f, of[0], familyOf(of[1:]))
+	},
+	"felix-reason":     func(f diagnose.Findings, of ...string) findings { return OfLiveness(f, of[0]) },
+	"silent-here":      func(f diagnose.Findings, _ ...string) findings { return SilentAtHome(f) },
+	"kubelet-answers":  func(f diagnose.Findings, _ ...string) findings { return KubeletAnswers(f) },
+	"last-error":       func(f diagnose.Findings, _ ...string) findings { return LastError(f) },
+	"init-by-api":      func(f diagnose.Findings, _ ...string) findings { return InitByAPI(f) },
+	"cut-short":        func(f diagnose.Findings, _ ...string) findings { return CutShort(f) },
+	"pods-started":     func(f diagnose.Findings, _ ...string) findings { return StartsPods(f) },
+	"memory-short":     func(f diagnose.Findings, _ ...string) findings { short, _ := ShortOfMemory(f); return short },
+	"memory-pressure":  func(f diagnose.Findings, _ ...string) findings { _, p := ShortOfMemory(f); return p },
+	"killed-of-calico": func(f diagnose.Findings, _ ...string) findings { return KilledForMemory(f) },
+	"died-at":          DiedAs,
+	"lost-towards":     func(f diagnose.Findings, of ...string) findings { return LostTowards(f, of[0]) },
+	"unreached":        func(f diagnose.Findings, _ ...string) findings { return Unreached(f) },
+	"bad-paths": func(f diagnose.Findings, of ...string) findings {
+		return BadPaths(f, familyOf(of[:1]), of[1:])
+	},
+}
+
+// ofFirst makes a selection of a function whose first argument is a service or a component.
+func ofFirst(of func(diagnose.Findings, string, ...string) findings) func(diagnose.Findings, ...string) findings {
+	return func(f diagnose.Findings, args ...string) findings { return of(f, args[0], args[1:]...) }
+}
+
+// familyOf is a family of addresses among arguments, 0 for both.
+func familyOf(args []string) int {
+	if len(args) == 0 {
+		return 0
+	}
+	n, err := strconv.Atoi(args[0])
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// weights are those that depend on what was found.
+var weights = map[string]causefile.WeightFunc{
+	"said":    func(_ diagnose.Findings, of findings) []diagnose.Clue { return Said(of) },
+	"written": Written,
+}
+
+// covers are results that follow from several causes.
+var covers = map[string]causefile.CoverFunc{
+	"not-started":       causefile.Always(NotStarted),
+	"calico-down":       causefile.Always(CalicoDown),
+	"felix-ill":         causefile.Always(FelixIll),
+	"kubelet-gone":      causefile.Always(KubeletGone),
+	"pods-unconnected":  causefile.Always(PodsUnconnected),
+	"without-datastore": causefile.Always(WithoutDatastore),
+	"names-fail":        causefile.Always(NamesFail),
+	"serviceless":       causefile.Always(Serviceless),
+	"pod-paths":         causefile.Always(diagnose.Covers(PodPaths...)),
+	"service-paths":     causefile.Always(diagnose.Covers(ServicePaths...)),
+	"node-paths":        causefile.Always(diagnose.Covers(NodePaths...)),
+	"path-checks":       causefile.Always(diagnose.Covers(PathChecks...)),
+	"over-pods":         func(f diagnose.Findings, _ ...string) []diagnose.Cover { return OverPods(f) },
+	"unready":           func(f diagnose.Findings, _ ...string) []diagnose.Cover { return Unready(f) },
+	"about-service":     func(_ diagnose.Findings, names ...string) []diagnose.Cover { return AboutService(names...) },
+	// path-follows FAMILY PEER: both may be missing.
+	"path-follows": func(f diagnose.Findings, args ...string) []diagnose.Cover {
+		args = append(slices.Clone(args), "0", "")
+		return PathFollows(f, familyOf(args), args[1])
+	},
+	// kept-down OBSTACLE...: what follows for the pods that an obstacle keeps from starting.
+	"kept-down": func(f diagnose.Findings, of ...string) []diagnose.Cover {
+		pods, _ := Obstructed(f, of...)
+		return KeptDown(pods)
+	},
+	// unpulled REFUSAL...: pods whose image a registry refused for one of these reasons.
+	"unpulled": func(f diagnose.Findings, of ...string) []diagnose.Cover {
+		return Unpulled(f, func(refusal string) bool { return slices.Contains(of, refusal) })
+	},
+}
