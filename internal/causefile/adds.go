@@ -109,7 +109,7 @@ func (m *matcher) readClues(list clueList) (func(s scope) []diagnose.Clue, error
 			if !known && shared == nil {
 				return nil, fmt.Errorf("%q does not begin with proof, strong, hint or shows", strings.TrimSpace(part))
 			}
-			of, err := parseSelection(rest, m.names, m.shared)
+			of, err := m.selection(rest)
 			if err != nil {
 				return nil, err
 			}
@@ -151,6 +151,7 @@ func (m *matcher) readCovers(list []string) (func(s scope) []diagnose.Cover, err
 			continue
 		}
 		check, about, _ := strings.Cut(text, "/")
+		m.used.Checks = append(m.used.Checks, check)
 		target, err := parseText(about, m.names, m.words)
 		if err != nil {
 			return nil, err
@@ -180,6 +181,7 @@ var types = map[string]func(string) diagnose.Arg{
 func (m *matcher) readArgs(args map[string]string) (map[string]func(s scope) diagnose.Arg, error) {
 	out := map[string]func(s scope) diagnose.Arg{}
 	for name, typed := range args {
+		m.used.Args = append(m.used.Args, name)
 		kind, template, found := strings.Cut(typed, " ")
 		if !found {
 			return nil, fmt.Errorf("%s: %q has no type and value", name, typed)

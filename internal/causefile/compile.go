@@ -57,14 +57,17 @@ type matcher struct {
 	names  []string
 	find   map[string][]selection
 	cases  []func(s scope) ([]diagnose.Case, bool)
+	texts  map[string]string // of the selections and, by number, of the cases, as the file has them
 	shared Shared
 	words  map[string]wordList
 	rule   *diagnose.Rule
+	used   *Uses
 }
 
 // compile makes a match of the front matter of a file.
-func compile(head front, rule *diagnose.Rule, shared Shared) (Match, error) {
-	m := &matcher{find: map[string][]selection{}, shared: shared, words: map[string]wordList{}, rule: rule}
+func compile(head front, rule *diagnose.Rule, shared Shared, used *Uses) (Match, error) {
+	m := &matcher{find: map[string][]selection{}, texts: map[string]string{}, shared: shared, words: map[string]wordList{}, rule: rule,
+		used: used}
 	for name, list := range shared.Words {
 		m.words[name] = list
 	}
@@ -78,7 +81,9 @@ func compile(head front, rule *diagnose.Rule, shared Shared) (Match, error) {
 			return nil, fmt.Errorf("case %d: %w", i+1, err)
 		}
 		m.cases = append(m.cases, read)
+		m.texts[strconv.Itoa(i)] = condensed(c)
 	}
+	rule.Trace = m.trace
 	return m.match, nil
 }
 
@@ -92,6 +97,33 @@ func (m *matcher) match(f diagnose.Findings) []diagnose.Case {
 		}
 	}
 	return nil
+}
+
+// trace returns what each selection found, and which cases hold.
+func (m *matcher) trace(f diagnose.Findings) []diagnose.Step {
+	s := scope{f, map[string][]diagnose.Finding{}}
+	m.findAll(s, m.names)
+	var out []diagnose.Step
+	for _, name := range m.names {
+		out = append(out, diagnose.Step{Text: m.texts[name], Found: len(s.found[name])})
+	}
+	for i, c := range m.cases {
+		_, holds := c(s)
+		out = append(out, diagnose.Step{Text: m.texts[strconv.Itoa(i)], Case: true, Holds: holds})
+	}
+	return out
+}
+
+// condensed is a case's condition, as a trace shows it.
+func condensed(c caseData) string {
+	var parts []string
+	if c.Each != "" {
+		parts = append(parts, "each "+c.Each)
+	}
+	if c.If != "" {
+		parts = append(parts, "if "+c.If)
+	}
+	return strings.Join(parts, " ")
 }
 
 // findAll fills selections of a scope.
@@ -123,6 +155,7 @@ func (m *matcher) readFind(find map[string]alternatives) error {
 				continue
 			}
 			m.names, m.find[name] = append(m.names, name), of
+			m.texts[name] = name + ": " + strings.Join(find[name], " + ")
 		}
 		if len(later) == len(left) {
 			return first
@@ -142,7 +175,7 @@ func firstError(a, b error) error {
 func (m *matcher) readSelections(of alternatives) ([]selection, error) {
 	var out []selection
 	for _, text := range of {
-		one, err := parseSelection(text, m.names, m.shared)
+		one, err := m.selection(text)
 		if err != nil {
 			return nil, err
 		}
@@ -165,7 +198,7 @@ func (m *matcher) readIf(text string) (guard, error) {
 		var either []guard
 		for name := range strings.SplitSeq(part, " or ") {
 			name, not := strings.CutPrefix(strings.TrimSpace(name), "not ")
-			of, err := parseSelection(name, m.names, m.shared)
+			of, err := m.selection(name)
 			if err != nil {
 				return nil, err
 			}

@@ -51,14 +51,14 @@ func is(want probe.Status) func(probe.Status) bool {
 // word is one of a selection: bare, or with a part in single quotes.
 var word = regexp.MustCompile(`(?:[^\s']|'[^']*')+`)
 
-// parseSelection reads "[others:]CHECK STATUS CONDITION...", "@NAME ARGUMENT...", or "NAME CONDITION..." of a selection
-// that the match has already. names are those.
-func parseSelection(text string, names []string, shared Shared) (selection, error) {
+// selection reads "[others:]CHECK STATUS CONDITION...", "@NAME ARGUMENT...", or "NAME CONDITION..." of a selection that
+// the match has already.
+func (m *matcher) selection(text string) (selection, error) {
 	words := word.FindAllString(text, -1)
 	if len(words) == 0 {
 		return nil, fmt.Errorf("an empty selection")
 	}
-	of, rest, err := source(words, names, shared)
+	of, rest, err := m.source(words)
 	if err != nil {
 		return nil, fmt.Errorf("%q: %w", text, err)
 	}
@@ -71,7 +71,7 @@ func parseSelection(text string, names []string, shared Shared) (selection, erro
 			}
 			continue
 		}
-		c, err := parseCondition(w, names)
+		c, err := m.condition(w)
 		if err != nil {
 			return nil, fmt.Errorf("%q: %w", text, err)
 		}
@@ -89,17 +89,17 @@ func parseSelection(text string, names []string, shared Shared) (selection, erro
 }
 
 // source reads from which findings a selection takes, and returns the words behind that.
-func source(words, names []string, shared Shared) (selection, []string, error) {
+func (m *matcher) source(words []string) (selection, []string, error) {
 	if name, named := strings.CutPrefix(words[0], "@"); named {
-		of, known := shared.Selections[name]
+		of, known := m.shared.Selections[name]
 		if !known {
 			return nil, nil, fmt.Errorf("no shared selection %q", words[0])
 		}
 		args, rest := arguments(words[1:])
-		texts, err := parseTexts(args, names)
+		texts, err := parseTexts(args, m.names)
 		return func(s scope) []diagnose.Finding { return of(s.Findings, texts.in(s)...) }, rest, err
 	}
-	if slices.Contains(names, words[0]) {
+	if slices.Contains(m.names, words[0]) {
 		return func(s scope) []diagnose.Finding { return s.found[words[0]] }, words[1:], nil
 	}
 	check, elsewhere := strings.CutPrefix(words[0], "others:")
@@ -107,6 +107,7 @@ func source(words, names []string, shared Shared) (selection, []string, error) {
 		return nil, nil, fmt.Errorf("%q is no name of the match, and as a check it needs a status behind it", words[0])
 	}
 	status := statuses[words[1]]
+	m.used.Checks = append(m.used.Checks, check)
 	return func(s scope) []diagnose.Finding {
 		of := s.Of
 		if elsewhere {
@@ -135,13 +136,16 @@ type condition func(s scope, r diagnose.Finding) bool
 // ? that the fact is there, ?? that it is there and not empty.
 var comparison = regexp.MustCompile(`^(!?)([a-z_]+)(!=|=|~~|~|<=|>=|<|>|\?\?|\?)(.*)$`)
 
-func parseCondition(text string, names []string) (condition, error) {
-	m := comparison.FindStringSubmatch(text)
-	if m == nil {
+func (m *matcher) condition(text string) (condition, error) {
+	parts := comparison.FindStringSubmatch(text)
+	if parts == nil {
 		return nil, fmt.Errorf("%q is no condition such as reason=timeout", text)
 	}
-	not, key, operator, right := m[1] == "!", m[2], m[3], m[4]
-	c, err := compare(key, operator, right, names)
+	not, key, operator, right := parts[1] == "!", parts[2], parts[3], parts[4]
+	if !slices.Contains(fields, key) {
+		m.used.Facts = append(m.used.Facts, key)
+	}
+	c, err := compare(key, operator, right, m.names)
 	if err != nil || !not {
 		return c, err
 	}
@@ -201,6 +205,9 @@ func compareNumber(key, operator, right string, names []string) (condition, erro
 		return have >= want
 	}, nil
 }
+
+// fields are the names of what a finding has beside its facts.
+var fields = []string{"target", "saw", "from", "way", "on", "status", "check", "lastword", "family"}
 
 // valueOf is a field of a finding by its name, or one of its facts.
 func valueOf(r diagnose.Finding, key string) (any, bool) {

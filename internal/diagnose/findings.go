@@ -24,6 +24,7 @@ type Findings struct {
 	byCheck map[string][]Finding // All of each check, where it was indexed
 	suite   Suite                // by which they are explained
 	there   []RemoteCause        // causes on other nodes to which this node's packets are lost; see causesThere
+	reads   *[]string            // the checks that a match has read, nil where nothing keeps them; see WhyOf
 	isThere bool                 // it is another node that is explained, for a cause of the node in question
 }
 
@@ -62,6 +63,9 @@ func (f Findings) Indexed() Findings {
 
 // of are the results of a check on all nodes.
 func (f Findings) of(check string) []Finding {
+	if f.reads != nil && !slices.Contains(*f.reads, check) {
+		*f.reads = append(*f.reads, check)
+	}
 	if f.byCheck != nil {
 		return f.byCheck[check]
 	}

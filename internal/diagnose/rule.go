@@ -49,6 +49,11 @@ type Rule struct {
 	// Match finds the cases of it, each with its evidence. It depends on nothing but
 	// the findings.
 	Match func(Findings) []Case
+	// Trace returns the steps of a match that is data, for WhyOf; nil for one in Go.
+	Trace func(Findings) []Step
+	// Source is where a rule is from that is not this program's: the folder of an operator's causes. Its causes are at
+	// most of medium confidence.
+	Source string
 }
 
 // A Case is one place where a rule may hold.
