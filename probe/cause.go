@@ -16,6 +16,7 @@ type Cause struct {
 	Explains   []Follows  `json:"explains,omitempty"`  // bad results and other causes that follow from it
 	Fault      bool       `json:"fault,omitempty"`     // it breaks traffic now, even if no check failed
 	Fix        Fix        `json:"fix"`
+	Source     string     `json:"source,omitempty"` // the folder of an operator's cause, "" for those of this program
 }
 
 // Confidence is how sure a cause is.

@@ -30,7 +30,7 @@ const analyzeExample = `  # what was saved at night, looked at in the morning
   calico-probe analyze --typed incident.ndjson`
 
 func (a *app) analyze() *cobra.Command {
-	var node string
+	var node, causes string
 	out := &output.Set{Family: families()}
 	var typed bool
 	cmd := &cobra.Command{
@@ -57,15 +57,20 @@ wrong usage, exit code 2.`,
 			case typed:
 				return a.listTyped(args, node)
 			}
+			theirs, err := loadCauses(causes)
+			if err != nil {
+				return err
+			}
 			if err := out.Open(a.Out, output.Inputs(a.In, args...)...); err != nil {
 				return err
 			}
 			out.Until(cmd.Context())
-			return out.Close(a.analyzeFiles(args, node, out))
+			return out.Close(a.analyzeFiles(args, node, out, theirs))
 		},
 	}
 	cmd.Flags().BoolVar(&typed, "typed", false, "of the transcript of a session: list its commands instead, with time, node and what each came to")
 	nodeFlag(cmd.Flags(), &node, "of several nodes, show only this one; it is still compared with the others")
+	causesFlag(cmd, &causes)
 	out.Flag(cmd, report.Formats())
 	return cmd
 }
@@ -76,13 +81,13 @@ type savedRun struct {
 	file string
 }
 
-func (a *app) analyzeFiles(names []string, node string, out *output.Set) error {
+func (a *app) analyzeFiles(names []string, node string, out *output.Set, theirs []*diagnose.Rule) error {
 	all, last, err := a.loadRuns(names)
 	switch {
 	case err != nil:
 		return err
 	case last.Fleet != nil && node == "" && len(names) == 1:
-		return replayFleet(last, out)
+		return replayFleet(last, out, theirs)
 	}
 	var runs []report.Run
 	var shown []savedRun
@@ -111,7 +116,7 @@ func (a *app) analyzeFiles(names []string, node string, out *output.Set) error {
 		if i > 0 {
 			out.Between()
 		}
-		code, err := a.analyzeRun(run, compared, out)
+		code, err := a.analyzeRun(run, compared, out, theirs)
 		if err != nil {
 			return err
 		}
@@ -145,12 +150,12 @@ func (a *app) loadRuns(names []string) ([]savedRun, report.Saved, error) {
 
 // analyzeRun shows one run, with the other nodes of all for its baseline nodes, and says where other
 // causes follow from it now than did then.
-func (a *app) analyzeRun(run savedRun, all []report.Run, out *output.Set) (ui.Exit, error) {
+func (a *app) analyzeRun(run savedRun, all []report.Run, out *output.Set, theirs []*diagnose.Rule) (ui.Exit, error) {
 	sink, err := out.Sink()
 	if err != nil {
 		return 0, err
 	}
-	c, err := examine.Replay(run.Run, sink)
+	c, err := examine.Replay(run.Run, sink, theirs...)
 	if err != nil {
 		return 0, err
 	}

@@ -2,17 +2,13 @@ package main
 
 import (
 	"cmp"
-	"fmt"
-	"io"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
-	"github.com/calico-probe/calico-probe/internal/diagnose"
 	"github.com/calico-probe/calico-probe/internal/examine"
 	"github.com/calico-probe/calico-probe/internal/subject/suite/cause"
-	"github.com/calico-probe/calico-probe/internal/suggest"
 	"github.com/calico-probe/calico-probe/internal/ui"
 	"github.com/calico-probe/calico-probe/probe"
 )
@@ -79,49 +75,6 @@ func described(suite []*probe.Check) []description {
 	return out
 }
 
-func (a *app) explain() *cobra.Command {
-	return &cobra.Command{
-		Use: "explain CHECK|CAUSE", Short: "Say why a check matters and what its answers mean, or how a cause comes about and what to do",
-		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-			return explainedIDs(), cobra.ShellCompDirectiveNoFileComp
-		},
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return ui.BadUsage("explain takes the ID of a check or a cause; 'calico-probe checks' and 'calico-probe causes' list them")
-			}
-			return nil
-		},
-		RunE: func(_ *cobra.Command, args []string) error {
-			id := strings.TrimPrefix(strings.TrimPrefix(args[0], "check/"), "cause/") // as -o name prints them
-			return explainID(a.Out, id)
-		},
-	}
-}
-
-// explainID says what there is to know about a check or a cause, or about all checks
-// that begin so or have that tag.
-func explainID(out io.Writer, id string) error {
-	var b strings.Builder
-	if i := slices.Index(causeIDs(), id); i >= 0 {
-		explainCause(&b, cause.All().Rules[i])
-		return ui.Page(out, b.String())
-	}
-	found, err := probe.Select(examine.Suite(), []string{id}, nil)
-	if err != nil {
-		return ui.BadUsage("unknown check or cause %q%s; 'calico-probe checks' and 'calico-probe causes' list them", id, suggest.DidYouMean(id, slices.Concat(causeIDs(), selectors())))
-	}
-	for i, d := range described(found) {
-		if i > 0 {
-			b.WriteString("\n")
-		}
-		fmt.Fprintf(&b, "%s: %s\n\n%s\n\n", d.ID, d.Asks, d.Doc)
-		for _, row := range d.rows() {
-			fmt.Fprintf(&b, "%-10s  %s\n", row[0], row[1])
-		}
-	}
-	return ui.Page(out, b.String())
-}
-
 func (a *app) causes() *cobra.Command {
 	return listVerb(a, "causes", "List the causes that a run can name", causeList())
 }
@@ -150,22 +103,6 @@ func causeList() listing[causeInfo] {
 			{head: "ALSO ACCOUNTS FOR", text: func(c causeInfo) string { return strings.Join(c.Explains, ",") }, wide: true},
 			{head: "FAULT", text: func(c causeInfo) string { return c.Title }},
 		},
-	}
-}
-
-func explainCause(out io.Writer, r *diagnose.Rule) {
-	fmt.Fprintf(out, "%s: %s\n\n%s\n\nfix: %s\n", r.ID, r.Title, r.Doc, r.Fix.Says)
-	for _, block := range r.Fix.Blocks() {
-		if block.If != "" {
-			fmt.Fprintf(out, "only if %s:\n", block.If)
-		}
-		for _, command := range block.Commands {
-			fmt.Fprintf(out, "     %s\n", command)
-		}
-	}
-	fmt.Fprintf(out, "touches: %s\n", r.Fix.Radius)
-	if len(r.Explains) > 0 {
-		fmt.Fprintf(out, "\nalso accounts for: %s\n", strings.Join(r.Explains, ", "))
 	}
 }
 

@@ -41,6 +41,11 @@ func oneOf(values []string) completer {
 	}
 }
 
+// foldersOnly completes a folder.
+func foldersOnly(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	return nil, cobra.ShellCompDirectiveFilterDirs
+}
+
 // several completes the last item of a list that commas separate, with a value that is
 // not in it yet. Another comma may follow, so no space does.
 func several(values func() []string) completer {

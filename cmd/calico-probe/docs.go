@@ -39,9 +39,7 @@ It overwrites no file. The archives of a release have the same files in their fo
 			}
 			return emptyFolder(args[0])
 		},
-		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-			return nil, cobra.ShellCompDirectiveFilterDirs
-		},
+		ValidArgsFunction: foldersOnly,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			pages, err := a.referencePages(cmd.Root())
 			if err != nil {

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/calico-probe/calico-probe/internal/diagnose"
 	"github.com/calico-probe/calico-probe/internal/examine"
 	"github.com/calico-probe/calico-probe/internal/fleet"
 	"github.com/calico-probe/calico-probe/internal/output"
@@ -92,6 +93,9 @@ func (o *runFlags) examineFleet(cmd *cobra.Command, several *severalNodes, out *
 	if err := o.Validate(); err != nil {
 		return err
 	}
+	if o.Causes, err = loadCauses(o.causesDir); err != nil {
+		return err
+	}
 	before, err := several.resumed(o.app)
 	if err != nil {
 		return err
@@ -136,11 +140,11 @@ func unfinishedFleet(out *output.Set, run *fleet.Run, came error) error {
 }
 
 // replayFleet shows a saved run over several nodes again.
-func replayFleet(saved report.Saved, out *output.Set) error {
+func replayFleet(saved report.Saved, out *output.Set, theirs []*diagnose.Rule) error {
 	out.Fleet = true
 	sink, err := out.Sink()
 	if err != nil {
 		return err
 	}
-	return fleet.Replay(saved, sink)
+	return fleet.Replay(saved, sink, theirs...)
 }

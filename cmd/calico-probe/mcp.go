@@ -18,6 +18,7 @@ import (
 	"github.com/calico-probe/calico-probe/internal/gate"
 	"github.com/calico-probe/calico-probe/internal/report"
 	"github.com/calico-probe/calico-probe/internal/runbook"
+	"github.com/calico-probe/calico-probe/internal/subject/suite/cause"
 	"github.com/calico-probe/calico-probe/internal/ui"
 	"github.com/calico-probe/calico-probe/probe"
 )
@@ -180,7 +181,7 @@ func mcpSchemas() (map[string][]byte, error) {
 // explained is what explain prints of a check or a cause.
 func explained(id string) (string, error) {
 	var b strings.Builder
-	err := explainID(&b, id)
+	err := explainID(&b, cause.All(), id)
 	return b.String(), err
 }
 

@@ -23,6 +23,7 @@ import (
 type runFlags struct {
 	*app
 	examine.Options
+	causesDir string // of an operator's causes
 }
 
 const runExample = `  # everything about one node
@@ -79,6 +80,7 @@ and names the causes with their proof and their fix, which is never run. Of seve
 	f := cmd.Flags()
 	several.flags(f)
 	out.Flag(cmd, report.Formats())
+	causesFlag(cmd, &o.causesDir)
 	f.StringVar(&o.FailOn, "fail-on", examine.FailOnFail, "what makes the exit code non-zero: fail, or warn for warnings too")
 	o.others(cmd)
 	o.asking(cmd)
@@ -115,6 +117,9 @@ func (o *runFlags) examine(cmd *cobra.Command, out *output.Set) error {
 		return err
 	}
 	if err := o.ThisNode(); err != nil {
+		return err
+	}
+	if o.Causes, err = loadCauses(o.causesDir); err != nil {
 		return err
 	}
 	run, err := examine.New(client, o.Options, nil)

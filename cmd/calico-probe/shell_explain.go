@@ -7,6 +7,7 @@ import (
 
 	"github.com/calico-probe/calico-probe/internal/examine"
 	"github.com/calico-probe/calico-probe/internal/prompt"
+	"github.com/calico-probe/calico-probe/internal/subject/suite/cause"
 	"github.com/calico-probe/calico-probe/probe"
 )
 
@@ -15,7 +16,9 @@ func lookups() []*prompt.Command {
 	return []*prompt.Command{
 		{
 			Name: "explain", Usage: "CHECK|CAUSE", Short: "what a check's answers mean, or how a cause comes about and what to do", Check: explainable,
-			Run:      func(_ context.Context, call *prompt.Call) error { return explainID(call.Out, call.Args[0]) },
+			Run: func(_ context.Context, call *prompt.Call) error {
+				return explainID(call.Out, cause.All(), call.Args[0])
+			},
 			Complete: func(context.Context, []string) []string { return explainedIDs() },
 		},
 		{Name: "checks", Short: "list every check", Run: func(_ context.Context, call *prompt.Call) error {

@@ -121,13 +121,24 @@ func inSentence(a Arg) string { return a.said }
 
 func inCommand(a Arg) string { return a.typed }
 
+// Placeholders are the names of Args in a text.
+func Placeholders(text string) []string {
+	var out []string
+	for _, name := range placeholder.FindAllString(text, -1) {
+		out = append(out, strings.Trim(name, "{}"))
+	}
+	return out
+}
+
+// IsCommonArg reports whether every fix may have an Arg of this name, which no case gives.
+func IsCommonArg(name string) bool { return known(Findings{})[name] != (Arg{}) }
+
 // Args are the names that a fix of the rule has for its cases to fill in, by a case's Args.
 func (r *Rule) Args() []string {
-	ours := known(Findings{})
 	var out []string
 	for _, text := range slices.Concat(r.Fix.Manifest, r.Fix.Operator) {
-		for _, name := range placeholder.FindAllString(text, -1) {
-			if name = strings.Trim(name, "{}"); ours[name] == (Arg{}) && !slices.Contains(out, name) {
+		for _, name := range Placeholders(text) {
+			if !IsCommonArg(name) && !slices.Contains(out, name) {
 				out = append(out, name)
 			}
 		}

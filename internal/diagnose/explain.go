@@ -179,7 +179,8 @@ func surestCases(of []candidate) []candidate {
 // weigh makes a cause of a case, unless its evidence is outweighed.
 func weigh(f Findings, rule *Rule, c Case) (candidate, bool) {
 	score := 0
-	cause := probe.Cause{ID: rule.ID, About: c.About, Title: rule.Title, Says: c.Says, Fault: c.Fault}
+	cause := probe.Cause{ID: rule.ID, About: c.About, Title: rule.Title, Says: c.Says, Fault: c.Fault,
+		Source: rule.Source}
 	c.Against = append(slices.Clone(c.Against), contradicted(f, rule, c)...)
 	c.For = slices.Clone(c.For)
 	// People read the first few.
@@ -202,8 +203,11 @@ func weigh(f Findings, rule *Rule, c Case) (candidate, bool) {
 	if len(cause.Missing) > 0 {
 		sure = max(sure-1, Hint)
 	}
-	if rule.Symptom {
+	if rule.Symptom || rule.Source != "" {
 		sure = min(sure, Strong)
+	}
+	if rule.Source != "" {
+		cause.Title = "operator's cause: " + cause.Title
 	}
 	if only := soleWitness(f, c.For, c.Against); only != "" {
 		sure = min(sure, Strong)

@@ -17,6 +17,12 @@ type Suite struct {
 	Implies map[string]Cover
 }
 
+// With returns the suite with an operator's rules behind its own.
+func (s Suite) With(theirs []*Rule) Suite {
+	s.Rules = slices.Concat(s.Rules, theirs)
+	return s
+}
+
 // Rule returns a rule by its ID, nil for an unknown one.
 func (s Suite) Rule(id string) *Rule {
 	i := slices.IndexFunc(s.Rules, func(r *Rule) bool { return r.ID == id })

@@ -20,7 +20,6 @@ import (
 	"github.com/calico-probe/calico-probe/internal/subject/link"
 	"github.com/calico-probe/calico-probe/internal/subject/nodestate"
 	"github.com/calico-probe/calico-probe/internal/subject/overlay"
-	"github.com/calico-probe/calico-probe/internal/subject/suite/cause"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/logs"
 )
@@ -42,11 +41,11 @@ func (r *Run) Compares(snap *cluster.Snapshot) bool {
 
 // troubled tells whether there is something to compare: a bad answer about the node, a warning that no
 // cause explains, or no access method that works.
-func troubled(seen diagnose.Findings) bool {
+func troubled(seen diagnose.Findings, suite diagnose.Suite) bool {
 	bad := slices.ContainsFunc(seen.All, func(r diagnose.Finding) bool {
 		return r.Node == seen.Node && (r.Status == probe.Fail || r.Check == probe.CheckPlaced && r.Status == probe.Unknown)
 	})
-	return bad || len(evidence.Unreached(seen)) > 0 || len(diagnose.Explain(seen, cause.All()).Unexplained) > 0
+	return bad || len(evidence.Unreached(seen)) > 0 || len(diagnose.Explain(seen, suite).Unexplained) > 0
 }
 
 // worthComparing are the checks of a suite to ask baseline nodes: those that are bad on the
@@ -172,7 +171,7 @@ func (r *Run) suspects(snap *cluster.Snapshot) []*corev1.Node {
 		return nil
 	}
 	var out []*corev1.Node
-	for _, name := range diagnose.Suspects(r.Seen, cause.All()) {
+	for _, name := range diagnose.Suspects(r.Seen, r.suite) {
 		if i := slices.IndexFunc(snap.Nodes, func(n corev1.Node) bool { return n.Name == name }); i >= 0 {
 			out = append(out, &snap.Nodes[i])
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/calico-probe/calico-probe/internal/diagnose"
 	"github.com/calico-probe/calico-probe/internal/subject/bgp"
 	"github.com/calico-probe/calico-probe/internal/subject/link"
+	"github.com/calico-probe/calico-probe/internal/subject/suite/cause"
 	"github.com/calico-probe/calico-probe/probe"
 )
 
@@ -30,10 +31,10 @@ func TestWorthComparing(t *testing.T) {
 	add("node-a", "node-disk", probe.OK, nil)
 	add("node-b", "node-clock", probe.Fail, nil)
 	add("node-a", "init-stall", probe.Unknown, nil)
-	if troubled(seen) {
+	if troubled(seen, cause.All()) {
 		t.Error("a fail elsewhere is no trouble")
 	}
-	if add("node-a", "node-load", probe.Warn, nil); !troubled(seen) {
+	if add("node-a", "node-load", probe.Warn, nil); !troubled(seen, cause.All()) {
 		t.Error("a warning that no cause explains is trouble")
 	}
 	if got := asked(); got != "bgp-session node-load neighbour-reach" {
@@ -44,7 +45,7 @@ func TestWorthComparing(t *testing.T) {
 	for _, peer := range []string{"10.0.0.2", "rubbish", "10.0.0.3", "10.0.0.2"} {
 		add("node-a", "bgp-session", probe.Fail, probe.Facts{bgp.FactPeer: peer})
 	}
-	if got := asked(); !troubled(seen) || got != "node-ready bgp-session node-load neighbour-reach" {
+	if got := asked(); !troubled(seen, cause.All()) || got != "node-ready bgp-session node-load neighbour-reach" {
 		t.Errorf("asked %s", got)
 	}
 	add("node-a", "node-state", probe.Info, nil)
@@ -58,7 +59,7 @@ func TestWorthComparing(t *testing.T) {
 	alone.Add(probe.Event{
 		Type: probe.EventResult, Node: "node-a", Result: &probe.Result{Check: probe.CheckPlaced, Status: probe.Unknown},
 	})
-	if !troubled(alone) {
+	if !troubled(alone, cause.All()) {
 		t.Error("a node nobody gets onto is trouble")
 	}
 }

@@ -30,10 +30,10 @@ type Collector struct {
 	suite diagnose.Suite
 }
 
-// NewCollector returns a Collector of what is seen of a node.
-func NewCollector(node string, sink report.Sink) *Collector {
+// NewCollector returns a Collector of what is seen of a node. theirs are an operator's causes, beside the program's.
+func NewCollector(node string, sink report.Sink, theirs ...*diagnose.Rule) *Collector {
 	return &Collector{Node: node, Sink: sink, Tally: report.NewTally(), Seen: diagnose.Findings{Node: node},
-		suite: cause.All()}
+		suite: cause.All().With(theirs)}
 }
 
 // Add takes an event of the node.
@@ -122,8 +122,8 @@ func crashed(why string) probe.Event {
 }
 
 // Replay reports the events of a saved run and returns what its causes follow from.
-func Replay(run report.Run, sink report.Sink) (*Collector, error) {
-	c := NewCollector(run.Node, sink)
+func Replay(run report.Run, sink report.Sink, theirs ...*diagnose.Rule) (*Collector, error) {
+	c := NewCollector(run.Node, sink, theirs...)
 	events := run.Events
 	if run.Lacks != "" {
 		r := probe.Found(probe.Unknown, "the saved run is not whole: %s", run.Lacks)

@@ -12,7 +12,6 @@ import (
 	"github.com/calico-probe/calico-probe/internal/subject/nodestate"
 	"github.com/calico-probe/calico-probe/internal/subject/overlay"
 	"github.com/calico-probe/calico-probe/internal/subject/pod"
-	"github.com/calico-probe/calico-probe/internal/subject/suite/cause"
 	"github.com/calico-probe/calico-probe/probe"
 )
 
@@ -24,9 +23,9 @@ func (r *Run) followUp(method string, snap *cluster.Snapshot) *probe.Plan {
 	if r.opts.NoFollowUp || len(r.opts.Checks) > 0 {
 		return nil
 	}
-	found := diagnose.Explain(r.Seen, cause.All())
+	found := diagnose.Explain(r.Seen, r.suite)
 	open := found.Open()
-	if !found.Settled() && r.Compares(snap) && troubled(r.Seen) { // a baseline node will be asked the same
+	if !found.Settled() && r.Compares(snap) && troubled(r.Seen, r.suite) { // a baseline node will be asked the same
 		open = append(open, diagnose.Cover{Check: nodestate.NodeState.ID})
 	}
 	if !found.Settled() && silent(r.Seen) || found.Untraced() {

@@ -11,6 +11,7 @@ import (
 	"github.com/distribution/reference"
 
 	"github.com/calico-probe/calico-probe/injector"
+	"github.com/calico-probe/calico-probe/internal/diagnose"
 	"github.com/calico-probe/calico-probe/internal/kubeletproxy"
 	"github.com/calico-probe/calico-probe/internal/subject/bgp"
 	"github.com/calico-probe/calico-probe/internal/subject/link"
@@ -21,11 +22,12 @@ import (
 // Options say which node is examined, what it is asked, and how.
 type Options struct {
 	Node    string
-	Via     string   // auto, an access method, or a list of those that may be tried
-	Profile string   // how much is asked where Checks is empty
-	Checks  []string // only these: IDs, prefixes, globs or tags
-	Skip    []string // all but these
-	FailOn  string   // fail, or warn: warnings have an exit code of their own
+	Via     string           // auto, an access method, or a list of those that may be tried
+	Profile string           // how much is asked where Checks is empty
+	Checks  []string         // only these: IDs, prefixes, globs or tags
+	Skip    []string         // all but these
+	FailOn  string           // fail, or warn: warnings have an exit code of their own
+	Causes  []*diagnose.Rule // an operator's, beside the program's own
 
 	Image      string
 	PullSecret string

@@ -73,7 +73,7 @@ func New(client *Client, opts Options, sink report.Sink) (*Run, error) {
 	case opts.OnlyNamed && !slices.ContainsFunc(picked, link.NeighbourReach.Is):
 		opts.Baselines = 0
 	}
-	c := NewCollector(opts.Node, sink)
+	c := NewCollector(opts.Node, sink, opts.Causes...)
 	c.Strict = opts.FailOn == FailOnWarn
 	return &Run{Collector: c, ID: injector.NewRunID(), client: client, opts: opts, picked: picked}, nil
 }
@@ -341,7 +341,7 @@ func (r *Run) Compare(ctx context.Context, client *cluster.Client, snap *cluster
 	if err := r.reportView(); err != nil {
 		return err
 	}
-	if ctx.Err() == nil && (len(r.opts.Checks) > 0 || troubled(r.Seen)) {
+	if ctx.Err() == nil && (len(r.opts.Checks) > 0 || troubled(r.Seen, r.suite)) {
 		r.compare(ctx, client, snap)
 	}
 	return nil

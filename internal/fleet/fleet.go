@@ -23,6 +23,7 @@ import (
 
 	"github.com/calico-probe/calico-probe/injector"
 	"github.com/calico-probe/calico-probe/internal/cluster"
+	"github.com/calico-probe/calico-probe/internal/diagnose"
 	"github.com/calico-probe/calico-probe/internal/examine"
 	"github.com/calico-probe/calico-probe/internal/report"
 	"github.com/calico-probe/calico-probe/internal/ui"
@@ -161,7 +162,7 @@ func (r *Run) Do(ctx context.Context) error {
 		return err
 	}
 	before, nodes := r.resumed(nodes)
-	all, err := replay(before, r.Sink)
+	all, err := replay(before, r.Sink, r.opts.Causes)
 	if err != nil {
 		return err
 	}
@@ -276,12 +277,12 @@ func meant(n *corev1.Node, typed string) bool {
 	return n.Name == typed || err == nil && slices.Contains(cluster.InternalIPs(n), addr)
 }
 
-// replay reports saved runs of single nodes, each concluded anew.
-func replay(runs []report.Run, sink report.Sink) ([]judged, error) {
+// replay reports saved runs of single nodes, each with conclusions of this version and an operator's causes.
+func replay(runs []report.Run, sink report.Sink, theirs []*diagnose.Rule) ([]judged, error) {
 	var all []judged
 	for _, run := range runs {
 		j := newJudging(run.Node)
-		c, err := examine.Replay(run, j)
+		c, err := examine.Replay(run, j, theirs...)
 		if err == nil {
 			err = j.conclude(c)
 		}
@@ -297,11 +298,11 @@ func replay(runs []report.Run, sink report.Sink) ([]judged, error) {
 }
 
 // Replay reports a saved run over several nodes, whose causes and groups are concluded anew.
-func Replay(saved report.Saved, sink report.Sink) error {
+func Replay(saved report.Saved, sink report.Sink, theirs ...*diagnose.Rule) error {
 	if err := sink.Event(probe.Event{Type: probe.EventRun, Start: saved.Fleet}); err != nil {
 		return err
 	}
-	all, err := replay(saved.Runs, sink)
+	all, err := replay(saved.Runs, sink, theirs)
 	if err != nil {
 		return err
 	}

@@ -207,7 +207,7 @@ func (r *Run) judge(ctx context.Context, ask asker, n *corev1.Node, start probe.
 		return j, err
 	}
 	j = newJudging(n.Name)
-	c := examine.NewCollector(n.Name, j)
+	c := examine.NewCollector(n.Name, j, r.opts.Causes...)
 	err = c.Add("", probe.Event{Type: probe.EventRun, Start: &start})
 	err = cmp.Or(err, c.Add("", examine.Unanswered(fmt.Errorf("this node's run %w", crash))))
 	return j, cmp.Or(err, j.conclude(c))
@@ -235,7 +235,7 @@ func (r *Run) judgeByAPI(ctx context.Context, s *cluster.Survey, n *corev1.Node,
 		return !slices.Contains(cluster.SurveyChecks(), id) // a probe's to answer
 	})
 	j := newJudging(n.Name)
-	c := examine.NewCollector(n.Name, j)
+	c := examine.NewCollector(n.Name, j, r.opts.Causes...)
 	c.Strict = r.opts.FailOn == examine.FailOnWarn
 	failed := c.Add("", probe.Event{Type: probe.EventRun, Start: &start})
 	runner := probe.Runner{Suite: cluster.Checks(s.Of(n)), Host: &probe.Host{Node: n.Name}, Version: probe.Release}

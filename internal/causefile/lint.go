@@ -1,0 +1,172 @@
+package causefile
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/calico-probe/calico-probe/internal/diagnose"
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// Known is what a linter holds a cause against.
+type Known struct {
+	Checks []string // IDs
+	Causes []string // IDs
+}
+
+// Lint returns what is wrong with a cause that was read, one error for each fault. used is what its match names.
+func Lint(rule *diagnose.Rule, used Uses, known Known) []error {
+	var bad []error
+	add := func(format string, values ...any) { bad = append(bad, fmt.Errorf(format, values...)) }
+	for _, id := range slices.Concat(rule.Wants, rule.RuledOut, rule.RefutedBy, used.Checks) {
+		if !slices.Contains(known.Checks, id) {
+			add("%q is no check", id)
+		}
+	}
+	if rule.TracedBy != "" && !slices.Contains(known.Checks, rule.TracedBy) {
+		add("traced-by: %q is no check", rule.TracedBy)
+	}
+	for _, id := range rule.Explains {
+		if !slices.Contains(known.Causes, id) {
+			add("explains: %q is no cause", id)
+		}
+	}
+	named := map[string]bool{}
+	for _, fix := range fixesOf(rule) {
+		for _, text := range textsOf(fix) {
+			for _, name := range diagnose.Placeholders(text) {
+				named[name] = true
+			}
+		}
+		for _, command := range commandsOf(fix) {
+			if err := lintCommand(command); err != nil {
+				add("%q: %w", command, err)
+			}
+		}
+	}
+	if rule.Trace != nil {
+		bad = append(bad, lintArgs(named, used)...)
+	}
+	return bad
+}
+
+// lintArgs wants a value for each name in a fix, and a place for each value.
+func lintArgs(named map[string]bool, used Uses) []error {
+	var bad []error
+	for name := range named {
+		if !slices.Contains(used.Args, name) && !diagnose.IsCommonArg(name) {
+			bad = append(bad, fmt.Errorf("no case gives {%s} of a fix", name))
+		}
+	}
+	for _, name := range used.Args {
+		if !named[name] {
+			bad = append(bad, fmt.Errorf("args: no fix has {%s}", name))
+		}
+	}
+	return bad
+}
+
+// lintForeign returns what a file that is not this program's may not have: characters that control a terminal, and
+// commands in which a shell runs another one.
+func lintForeign(text string, rule *diagnose.Rule) []error {
+	var bad []error
+	for i, r := range text {
+		if r != '\n' && r != '\t' && (unicode.IsControl(r) || unicode.Is(unicode.Cf, r)) || r == unicode.ReplacementChar {
+			bad = append(bad, fmt.Errorf("the character %U in line %d, which may control a terminal", r,
+				1+strings.Count(text[:i], "\n")))
+			break
+		}
+	}
+	for _, fix := range fixesOf(rule) {
+		for _, command := range commandsOf(fix) {
+			if strings.Contains(command, "$(") || strings.Contains(command, "`") || strings.Contains(command, "<(") {
+				bad = append(bad, fmt.Errorf("%q: a command may not run another one by substitution", command))
+			}
+		}
+	}
+	return bad
+}
+
+// verbs are those of kubectl and calicoctl that a fix may use.
+var verbs = map[string][]string{
+	"kubectl": strings.Fields(`annotate api-resources apply auth certificate config cordon cp create debug delete describe
+		drain edit exec explain get label logs patch replace rollout run scale set taint top uncordon version wait`),
+	"calicoctl": strings.Fields(`apply cluster create datastore delete get ipam label node patch replace validate version`),
+}
+
+var (
+	// invoked is a kubectl or calicoctl at the beginning of a command, with its options and verb.
+	invoked = regexp.MustCompile(`(?:^|[;|&] *|sudo )(kubectl|calicoctl)((?: +-{1,2}[a-z-]+(?:[= ][^ -][^ ]*)?)*) +([a-z-]+)`)
+	comment = regexp.MustCompile(`(^|\s)#.*$`)
+)
+
+// lintCommand returns what is wrong with a command: an unknown verb, or quotes that have no end.
+func lintCommand(command string) error {
+	bare, err := withoutQuoted(command)
+	if err != nil {
+		return err
+	}
+	for _, m := range invoked.FindAllStringSubmatch(comment.ReplaceAllString(bare, ""), -1) {
+		if !slices.Contains(verbs[m[1]], m[3]) {
+			return fmt.Errorf("%s has no %q", m[1], m[3])
+		}
+	}
+	return nil
+}
+
+// withoutQuoted returns a command without what stands in quotes.
+func withoutQuoted(command string) (string, error) {
+	var b strings.Builder
+	quote := rune(0)
+	escaped := false
+	for _, r := range command {
+		switch {
+		case escaped:
+			escaped = false
+		case r == '\\' && quote != '\'':
+			escaped = true
+		case quote != 0:
+			if r == quote {
+				quote = 0
+			}
+		case r == '#' && (b.Len() == 0 || strings.HasSuffix(b.String(), " ")):
+			return b.String(), nil
+		case r == '\'' || r == '"':
+			quote = r
+		default:
+			b.WriteRune(r)
+		}
+	}
+	if quote != 0 {
+		return "", errors.New("a quote has no end")
+	}
+	return b.String(), nil
+}
+
+func fixesOf(rule *diagnose.Rule) []probe.Fix {
+	fixes := []probe.Fix{rule.Fix}
+	for _, fix := range rule.Fixes {
+		fixes = append(fixes, fix)
+	}
+	return fixes
+}
+
+func commandsOf(fix probe.Fix) []string {
+	out := slices.Concat(fix.Manifest, fix.Operator)
+	for _, c := range fix.OnlyIf {
+		out = slices.Concat(out, c.Manifest, c.Operator)
+	}
+	return out
+}
+
+func textsOf(fix probe.Fix) []string {
+	out := append(commandsOf(fix), fix.Says, fix.Radius)
+	for _, c := range fix.OnlyIf {
+		out = append(out, c.If)
+	}
+	return out
+}
