@@ -151,7 +151,7 @@ func (m *matcher) readCovers(list []string) (func(s scope) []diagnose.Cover, err
 			continue
 		}
 		check, about, _ := strings.Cut(text, "/")
-		m.used.Checks = append(m.used.Checks, check)
+		m.rule.Uses.Checks = append(m.rule.Uses.Checks, check)
 		target, err := parseText(about, m.names, m.words)
 		if err != nil {
 			return nil, err
@@ -181,7 +181,7 @@ var types = map[string]func(string) diagnose.Arg{
 func (m *matcher) readArgs(args map[string]string) (map[string]func(s scope) diagnose.Arg, error) {
 	out := map[string]func(s scope) diagnose.Arg{}
 	for name, typed := range args {
-		m.used.Args = append(m.used.Args, name)
+		m.rule.Uses.Args = append(m.rule.Uses.Args, name)
 		kind, template, found := strings.Cut(typed, " ")
 		if !found {
 			return nil, fmt.Errorf("%s: %q has no type and value", name, typed)

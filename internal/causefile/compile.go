@@ -61,13 +61,11 @@ type matcher struct {
 	shared Shared
 	words  map[string]wordList
 	rule   *diagnose.Rule
-	used   *Uses
 }
 
 // compile makes a match of the front matter of a file.
-func compile(head front, rule *diagnose.Rule, shared Shared, used *Uses) (Match, error) {
-	m := &matcher{find: map[string][]selection{}, texts: map[string]string{}, shared: shared, words: map[string]wordList{}, rule: rule,
-		used: used}
+func compile(head front, rule *diagnose.Rule, shared Shared) (Match, error) {
+	m := &matcher{find: map[string][]selection{}, texts: map[string]string{}, shared: shared, words: map[string]wordList{}, rule: rule}
 	for name, list := range shared.Words {
 		m.words[name] = list
 	}

@@ -18,11 +18,11 @@ type Known struct {
 	Causes []string // IDs
 }
 
-// Lint returns what is wrong with a cause that was read, one error for each fault. used is what its match names.
-func Lint(rule *diagnose.Rule, used Uses, known Known) []error {
+// Lint returns what is wrong with a cause that was read, one error for each fault.
+func Lint(rule *diagnose.Rule, known Known) []error {
 	var bad []error
 	add := func(format string, values ...any) { bad = append(bad, fmt.Errorf(format, values...)) }
-	for _, id := range slices.Concat(rule.Wants, rule.RuledOut, rule.RefutedBy, used.Checks) {
+	for _, id := range slices.Concat(rule.Wants, rule.RuledOut, rule.RefutedBy, rule.Uses.Checks) {
 		if !slices.Contains(known.Checks, id) {
 			add("%q is no check", id)
 		}
@@ -49,20 +49,20 @@ func Lint(rule *diagnose.Rule, used Uses, known Known) []error {
 		}
 	}
 	if rule.Trace != nil {
-		bad = append(bad, lintArgs(named, used)...)
+		bad = append(bad, lintArgs(named, rule.Uses.Args)...)
 	}
 	return bad
 }
 
 // lintArgs wants a value for each name in a fix, and a place for each value.
-func lintArgs(named map[string]bool, used Uses) []error {
+func lintArgs(named map[string]bool, given []string) []error {
 	var bad []error
 	for name := range named {
-		if !slices.Contains(used.Args, name) && !diagnose.IsCommonArg(name) {
+		if !slices.Contains(given, name) && !diagnose.IsCommonArg(name) {
 			bad = append(bad, fmt.Errorf("no case gives {%s} of a fix", name))
 		}
 	}
-	for _, name := range used.Args {
+	for _, name := range given {
 		if !named[name] {
 			bad = append(bad, fmt.Errorf("args: no fix has {%s}", name))
 		}

@@ -91,7 +91,7 @@ func Read(files fs.FS, shared Shared, code map[string]Match) ([]*diagnose.Rule, 
 			return nil, err
 		}
 		id := strings.TrimSuffix(path.Base(name), ".md")
-		rule, _, err := One(id, string(text), shared, code[id])
+		rule, err := One(id, string(text), shared, code[id])
 		if err != nil {
 			bad = append(bad, fmt.Errorf("%s: %w", name, err))
 			continue
@@ -120,20 +120,8 @@ func Must(files fs.FS, shared Shared, code map[string]Match) []*diagnose.Rule {
 // ruleID is what a cause may be called.
 var ruleID = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
 
-// Uses are what the match of a file names, for a linter.
-type Uses struct {
-	Checks, Facts []string
-	Args          []string // that its cases give to its fixes
-}
-
-// One returns the cause of one file, and what its match names. code is its match, nil where the file has cases.
-func One(id, text string, shared Shared, code Match) (*diagnose.Rule, Uses, error) {
-	var used Uses
-	rule, err := read(id, text, shared, code, &used)
-	return rule, used, err
-}
-
-func read(id, text string, shared Shared, code Match, used *Uses) (*diagnose.Rule, error) {
+// One returns the cause of one file. code is its match, nil where the file has cases.
+func One(id, text string, shared Shared, code Match) (*diagnose.Rule, error) {
 	if !ruleID.MatchString(id) || len(id) > 40 {
 		return nil, fmt.Errorf("%q is no ID: use lower-case words joined by dashes, at most 40 characters", id)
 	}
@@ -168,7 +156,7 @@ func read(id, text string, shared Shared, code Match, used *Uses) (*diagnose.Rul
 	case code != nil && len(head.Cases)+len(head.Find)+len(head.Words) > 0:
 		return nil, errors.New("cases in the front matter, and a match in Go: use one of them")
 	case code == nil:
-		rule.Match, err = compile(head, rule, shared, used)
+		rule.Match, err = compile(head, rule, shared)
 	}
 	return rule, err
 }

@@ -107,7 +107,7 @@ func (m *matcher) source(words []string) (selection, []string, error) {
 		return nil, nil, fmt.Errorf("%q is no name of the match, and as a check it needs a status behind it", words[0])
 	}
 	status := statuses[words[1]]
-	m.used.Checks = append(m.used.Checks, check)
+	m.rule.Uses.Checks = append(m.rule.Uses.Checks, check)
 	return func(s scope) []diagnose.Finding {
 		of := s.Of
 		if elsewhere {
@@ -143,7 +143,7 @@ func (m *matcher) condition(text string) (condition, error) {
 	}
 	not, key, operator, right := parts[1] == "!", parts[2], parts[3], parts[4]
 	if !slices.Contains(fields, key) {
-		m.used.Facts = append(m.used.Facts, key)
+		m.rule.Uses.Facts = append(m.rule.Uses.Facts, key)
 	}
 	c, err := compare(key, operator, right, m.names)
 	if err != nil || !not {

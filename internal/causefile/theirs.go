@@ -71,11 +71,11 @@ func their(id, text string, shared Shared, known Known, ours []string) (*diagnos
 	if slices.Contains(ours, id) {
 		return nil, []error{fmt.Errorf("%s is a cause of this program: choose another name", id)}
 	}
-	rule, used, err := One(id, text, shared, nil)
+	rule, err := One(id, text, shared, nil)
 	if err != nil {
 		return nil, []error{err}
 	}
-	return rule, append(lintForeign(text, rule), Lint(rule, used, known)...)
+	return rule, append(lintForeign(text, rule), Lint(rule, known)...)
 }
 
 // markdownIn lists the causes' files of a folder; a README is none.

@@ -51,9 +51,17 @@ type Rule struct {
 	Match func(Findings) []Case
 	// Trace returns the steps of a match that is data, for WhyOf; nil for one in Go.
 	Trace func(Findings) []Step
+	// Uses are what a match names that is data.
+	Uses Uses
 	// Source is where a rule is from that is not this program's: the folder of an operator's causes. Its causes are at
 	// most of medium confidence.
 	Source string
+}
+
+// Uses are the names in a match.
+type Uses struct {
+	Checks, Facts []string
+	Args          []string // that its cases give to its fixes
 }
 
 // A Case is one place where a rule may hold.
