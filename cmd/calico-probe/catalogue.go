@@ -48,8 +48,9 @@ type description struct {
 }
 
 func describe(c *probe.Check) description {
+	words := cause.Words(c.ID)
 	d := description{
-		ID: c.ID, Asks: c.Asks, Doc: c.Doc, From: []string{string(c.From)}, Profile: string(cmp.Or(c.In, probe.Quick)),
+		ID: c.ID, Asks: cmp.Or(words.Asks, c.Asks), Doc: cmp.Or(words.Doc, c.Doc), From: []string{string(c.From)}, Profile: string(cmp.Or(c.In, probe.Quick)),
 		Tags: c.Tags, Needs: c.Needs, Access: c.Access, Deadline: c.Deadline().String(),
 	}
 	if c.Inside {

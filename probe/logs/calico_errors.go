@@ -19,12 +19,9 @@ import (
 
 // CalicoErrors reads what calico-node writes again and again while it runs.
 var CalicoErrors = &probe.Check{
-	ID: probe.CheckCalicoErrors, Asks: "which known faults does calico-node write of while it runs?", From: probe.FromNode,
+	ID: probe.CheckCalicoErrors, From: probe.FromNode,
 	In: probe.Standard, Tags: []string{probe.TagFelix, probe.TagDatastore}, Access: []string{"var/log/pods", "proc"},
 	Run: calicoErrors,
-	Doc: `Felix, confd and the services beside them seldom end over a fault: they write of it and try again, and calico-node may be Ready all the time. Read are the last 64 KiB of the log of the container calico-node, and of its run before where the present one has just begun, for lines of a table with a source for each. Only the text that the component itself begins a line with is recognised, never what it quotes; passwords and tokens are left out.
-warn: such a line was written within the last ten minutes (most of them more than once) and nothing after it says that it is over; how often is told. Felix writes only once, at its start, that it does without eBPF: that line counts until its next start. info: the same of a kernel module that is loaded by now. What only the run before wrote is history, shown as info and no evidence. ok: none. Where a Typha runs on this node, its log is read for what it says of its clients (typha-refuses, typha-sheds). skip: not visible by this access method, no verified calico-node is known, or its log is not there.
-The fact signature names the fault: kernel (a module or feature of the kernel is missing, and which), bpf-off, bpf-failed, bpf-verifier and bpf-mount (eBPF is configured and refused), typha-certificate, typha-old and typha-drops, cni-token (calico-node makes no new token for the CNI plugin), tunnel-address (IPAM has no address for the node's own tunnel), tables (rules of another program that iptables cannot read stand in its tables), bird-config (BIRD rejects its configuration, and at which line of which file).`,
 }
 
 // Facts of calico-errors, beside those of calico-log.

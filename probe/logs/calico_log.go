@@ -20,12 +20,8 @@ import (
 
 // CalicoLog reads what calico-node and its init containers wrote last.
 var CalicoLog = &probe.Check{
-	ID: probe.CheckCalicoLog, Asks: "what did calico-node and its init containers write before they ended?", From: probe.FromNode,
+	ID: probe.CheckCalicoLog, From: probe.FromNode,
 	In: probe.Standard, Tags: []string{probe.TagFelix, probe.TagCNI}, Access: []string{"var/log/pods"}, Run: calicoLog,
-	Doc: `A component that ends mostly says why in its last lines, and the kubelet's files hold them also while the API server is away: of the present run and of the one before, for calico-node and each of its init containers. Read are the last 64 KiB of each file; passwords and tokens are left out.
-fail: the last run ended, or is about to, with the line that is quoted. warn: the run before ended so within ten minutes and this one has just begun; or an error of the last three minutes is one that stands for a known fault.
-info: the run ended well, or goes on, and its last error is quoted; nothing is wrong because of that alone. An error that is older than three minutes is history and no evidence. ok: no error among the last lines.
-skip: not visible by this access method, no verified calico-node is known, or its log is not there. Recognised is what calico-node's start-up, its init containers and Felix's own start write, never what a watcher quotes: that may be a tenant's text. The fact signature names what is recognised, by a table with a source for each.`,
 }
 
 // Facts of calico-log.

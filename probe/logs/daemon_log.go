@@ -19,13 +19,9 @@ import (
 // DaemonLog reads what the kubelet and the container runtime wrote last. Nothing outside the node
 // tells why one of them ended.
 var DaemonLog = &probe.Check{
-	ID: probe.CheckDaemonLog, Asks: "what did the kubelet and the container runtime write last, and did they end with it?", From: probe.FromNode,
+	ID: probe.CheckDaemonLog, From: probe.FromNode,
 	In: probe.Standard, Tags: []string{probe.TagRuntime}, Access: []string{"var/log", "run/log/journal", "uid 0"},
 	Run: serviceLog,
-	Doc: `A kubelet, containerd, dockerd or CRI-O that does not start says why in its last line, and systemd starts it again to the same line. Read are the last 15 minutes of the systemd journal's files (/var/log/journal, or /run/log/journal); where there are none, the services' own files and the syslog below /var/log, in which other programs may write under a service's name: what is known from there alone is never more than likely. Passwords and tokens are left out.
-fail: the service ended with the line that is quoted, and has not written since. warn: it ended so within ten minutes and has just begun anew; or it goes on, and a line of the last three minutes stands for a known fault (no way to the API server, no CNI configuration, pods evicted for lack of space).
-info: it goes on, or was stopped on purpose, and its last error is quoted; a healthy kubelet writes errors too. Or it wrote nothing in that time. ok: no error among its lines.
-skip: the node has no journal and no such files (its services log elsewhere, such as k3s' own containerd), or this access method does not show them. Recognised is what a service says of itself, never what it quotes of a pod, and nothing that a container wrote. A line of more than 512 bytes that systemd compressed by xz (version 219 and the like) is not read. The fact signature names what is recognised, by a table with a source for each.`,
 }
 
 // Facts of daemon-log, besides those of calico-log.

@@ -19,12 +19,9 @@ import (
 
 // KubeLog reads what kube-proxy and coreDNS on this node wrote before they ended, and what they complain of.
 var KubeLog = &probe.Check{
-	ID: probe.CheckKubeLog, Asks: "what did kube-proxy, CoreDNS, calico-kube-controllers and Typha on this node write before they ended, or complain of?", From: probe.FromNode,
+	ID: probe.CheckKubeLog, From: probe.FromNode,
 	In: probe.Standard, Tags: []string{probe.TagService, probe.TagDNS}, Run: kubeLog,
 	Access: []string{"var/log", "run/log/journal", "uid 0"},
-	Doc: `kube-proxy, CoreDNS, calico-kube-controllers and Typha say in their last lines why they end, as calico-node does (calico-log), and the kubelet's files on the node hold them. Read are the last 64 KiB of the present run's log and of the one before, of their pods on this node (in kube-system, or where Calico is); of a kube-proxy without a pod the file /var/log/kube-proxy.log, where there is one, or the journal of kube-proxy.service. Passwords and tokens are left out.
-fail: the last run ended with the line that is quoted, within the last ten minutes. warn: the run before did, and this one has just begun; or the run goes on and has said for 45 s and more, the last time within two minutes, that it does not reach the API server or is refused by it, or that its rules are not taken; or that kube-proxy found no Node of its name when it started. info: the same, for less long: what it asks may have been restarted; or the DNS server to which CoreDNS forwards does not answer it, as it should be where the cluster is cut off. ok: no run ended so. skip: neither has a log here, or this access method does not show it.
-The fact signature names what is recognised: conntrack (kube-proxy may not set the size of the connection tracking table), loop (CoreDNS forwards to itself), node-not-found (kube-proxy looks for a Node of another name), mode (the kernel or the image lacks what its mode takes), upstream, sync, and the words of calico-log for what any program may meet.`,
 }
 
 // Where kube-proxy logs that runs outside a pod.

@@ -11,11 +11,14 @@ import (
 	"github.com/calico-probe/calico-probe/internal/subject/evidence"
 )
 
-//go:embed *.md
+//go:embed *.md checks
 var files embed.FS
 
 // Rules returns the causes of this subject: a Markdown file each, and a match in Go where data does not suffice.
 var Rules = sync.OnceValue(func() []*diagnose.Rule { return causefile.Must(files, evidence.Shared().With(own), matches) })
+
+// Checks returns the words of this subject's checks, by ID.
+var Checks = sync.OnceValue(func() map[string]causefile.CheckWords { return causefile.MustChecks(files) })
 
 // own is what several causes of this subject name in their files.
 var own = causefile.Shared{}

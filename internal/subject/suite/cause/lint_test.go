@@ -43,6 +43,25 @@ func TestLint(t *testing.T) {
 	t.Logf("%d of %d causes are data", data, len(order))
 }
 
+// TestCheckWords wants words for each check of a node, and a check for each file of words.
+func TestCheckWords(t *testing.T) {
+	t.Parallel()
+	has := map[string]bool{probe.CheckPlaced: true, probe.CheckAnswered: true}
+	for _, c := range suite.Node() {
+		has[c.ID] = true
+	}
+	for id := range has {
+		if w := Words(id); w.Asks == "" || w.Doc == "" {
+			t.Errorf("%s lacks a question or a doc", id)
+		}
+	}
+	for id := range words() {
+		if !has[id] {
+			t.Errorf("checks/%s.md has the words of no check", id)
+		}
+	}
+}
+
 // factsOf returns the value of every constant of type probe.Fact.
 func factsOf(t *testing.T, root string) []string {
 	t.Helper()

@@ -1,0 +1,49 @@
+package causefile
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"strings"
+)
+
+// CheckWords are what people read of a check.
+type CheckWords struct {
+	Asks string // the question in one line
+	Doc  string // why it matters, what each answer means, what usually breaks it: a line for each paragraph
+}
+
+// ReadChecks returns the words of checks, by ID: the files checks/ID.md of a folder, each a heading and a text.
+func ReadChecks(files fs.FS) (map[string]CheckWords, error) {
+	names, err := fs.Glob(files, "checks/*.md")
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]CheckWords{}
+	var bad []error
+	for _, name := range names {
+		text, err := fs.ReadFile(files, name)
+		if err != nil {
+			return nil, err
+		}
+		blocks := split(string(text))
+		if len(blocks) < 2 || !strings.HasPrefix(blocks[0], "# ") {
+			bad = append(bad, fmt.Errorf("%s: needs a heading and a text", name))
+			continue
+		}
+		id := strings.TrimSuffix(path.Base(name), ".md")
+		out[id] = CheckWords{strings.TrimPrefix(blocks[0], "# "), strings.Join(blocks[1:], "\n")}
+	}
+	return out, errors.Join(bad...)
+}
+
+// MustChecks returns the words in files that are part of the program. It panics where ReadChecks returns an error; a
+// test reads every file.
+func MustChecks(files fs.FS) map[string]CheckWords {
+	words, err := ReadChecks(files)
+	if err != nil {
+		panic(err)
+	}
+	return words
+}
