@@ -19,7 +19,7 @@
 //	  if: held, not pods                      # which selections must have findings, and which must not
 //	  about: "{held.target}"
 //	  says: "an upgrade of {node} waits: {held.saw}"
-//	  for: [proof held, shows pods]           # weight and selection; against: likewise
+//	  for: [proof held, shows pods]           # weight and selection; "against" takes the same
 //	  covers: [node-ping, "@calico-down"]
 //	  args: {holder: process held.holder}     # {holder} of the fix, with its type
 //	  also:                                   # what one more selection adds to the case
