@@ -50,8 +50,9 @@ type description struct {
 func describe(c *probe.Check) description {
 	words := cause.Words(c.ID)
 	d := description{
-		ID: c.ID, Asks: cmp.Or(words.Asks, c.Asks), Doc: cmp.Or(words.Doc, c.Doc), From: []string{string(c.From)}, Profile: string(cmp.Or(c.In, probe.Quick)),
-		Tags: c.Tags, Needs: c.Needs, Access: c.Access, Deadline: c.Deadline().String(),
+		ID: c.ID, Asks: cmp.Or(words.Asks, c.Asks), Doc: cmp.Or(words.Doc, c.Doc), From: []string{string(c.From)},
+		Profile: string(cmp.Or(c.In, probe.Quick)),
+		Tags:    c.Tags, Needs: c.Needs, Access: c.Access, Deadline: c.Deadline().String(),
 	}
 	if c.Inside {
 		d.From = append(d.From, string(probe.FromPod))

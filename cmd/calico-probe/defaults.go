@@ -25,8 +25,8 @@ const envDefaults = "CALICO_PROBE_DEFAULTS"
 // defaultFlags are the flags that the file of defaults may set: those that are the same for each run of one person.
 // What a run tests, and what it writes, is chosen on the command line; so is --via kubelet, which takes rights over
 // every pod of the node.
-var defaultFlags = []string{"calico-namespace", "causes", "color", "image", "image-pull-secret", "namespace", "profile", "reason",
-	"ssh", "ssh-config", "via"}
+var defaultFlags = []string{"calico-namespace", "causes", "color", "image", "image-pull-secret", "namespace", "profile",
+	"reason", "ssh", "ssh-config", "via"}
 
 // defaultsFile is where the defaults are: beside kubectl's own configuration. "" without a home: the current folder may
 // be anyone's.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/calico-probe/calico-probe/internal/diagnose"
 	"github.com/calico-probe/calico-probe/internal/examine"
+	"github.com/calico-probe/calico-probe/internal/explain"
 	"github.com/calico-probe/calico-probe/internal/subject/suite/cause"
 	"github.com/calico-probe/calico-probe/internal/suggest"
 	"github.com/calico-probe/calico-probe/internal/ui"
@@ -22,8 +23,8 @@ func causesFlag(cmd *cobra.Command, dir *string) {
 	completions(cmd, map[string]completer{"causes": foldersOnly})
 }
 
-// loadCauses returns the causes of an operator's folder, "" for none. What is wrong with its files is wrong usage, a line
-// each.
+// loadCauses returns the causes of an operator's folder, "" for none. What is wrong with its files is wrong usage, a
+// line each.
 func loadCauses(dir string) ([]*diagnose.Rule, error) {
 	rules, err := examine.Theirs(dir)
 	if err != nil {
@@ -79,7 +80,7 @@ func (a *app) explain() *cobra.Command {
 func explainID(out io.Writer, suite diagnose.Suite, id string) error {
 	var b strings.Builder
 	if rule := suite.Rule(id); rule != nil {
-		explainCause(&b, rule)
+		explain.Cause(&b, rule)
 		return ui.Page(out, b.String())
 	}
 	found, err := probe.Select(examine.Suite(), []string{id}, nil)
@@ -96,20 +97,4 @@ func explainID(out io.Writer, suite diagnose.Suite, id string) error {
 		}
 	}
 	return ui.Page(out, b.String())
-}
-
-func explainCause(out io.Writer, r *diagnose.Rule) {
-	fmt.Fprintf(out, "%s: %s\n\n%s\n\nfix: %s\n", r.ID, r.Title, r.Doc, r.Fix.Says)
-	for _, block := range r.Fix.Blocks() {
-		if block.If != "" {
-			fmt.Fprintf(out, "only if %s:\n", block.If)
-		}
-		for _, command := range block.Commands {
-			fmt.Fprintf(out, "     %s\n", command)
-		}
-	}
-	fmt.Fprintf(out, "touches: %s\n", r.Fix.Radius)
-	if len(r.Explains) > 0 {
-		fmt.Fprintf(out, "\nalso accounts for: %s\n", strings.Join(r.Explains, ", "))
-	}
 }

@@ -14,7 +14,7 @@ type add func(s scope, c *diagnose.Case)
 
 // readAll reads what a case has, and its additions.
 func (m *matcher) readAll(c caseData) ([]add, error) {
-	first, err := m.readMore(c.More)
+	first, err := m.readMore(c.moreData)
 	if err != nil {
 		return nil, err
 	}
@@ -26,7 +26,7 @@ func (m *matcher) readAll(c caseData) ([]add, error) {
 		if also.Instead != "" && also.Says != "" {
 			return nil, fmt.Errorf("also %d: says and instead: use one of them", i+1)
 		}
-		more, err := m.readMore(also.More)
+		more, err := m.readMore(also.moreData)
 		if err != nil {
 			return nil, fmt.Errorf("also %d: %w", i+1, err)
 		}
@@ -50,7 +50,7 @@ func (m *matcher) readAll(c caseData) ([]add, error) {
 }
 
 // readMore reads the parts that cases and additions share.
-func (m *matcher) readMore(d More) ([]add, error) {
+func (m *matcher) readMore(d moreData) ([]add, error) {
 	says, err := parseText(d.Says, m.names, m.words)
 	if err != nil {
 		return nil, fmt.Errorf("says: %w", err)

@@ -14,8 +14,8 @@ type CheckWords struct {
 	Doc  string // why it matters, what each answer means, what usually breaks it: a line for each paragraph
 }
 
-// ReadChecks returns the words of checks, by ID: the files checks/ID.md of a folder, each a heading and a text.
-func ReadChecks(files fs.FS) (map[string]CheckWords, error) {
+// readChecks returns the words of checks, by ID: the files checks/ID.md of a folder, each a heading and a text.
+func readChecks(files fs.FS) (map[string]CheckWords, error) {
 	names, err := fs.Glob(files, "checks/*.md")
 	if err != nil {
 		return nil, err
@@ -38,10 +38,10 @@ func ReadChecks(files fs.FS) (map[string]CheckWords, error) {
 	return out, errors.Join(bad...)
 }
 
-// MustChecks returns the words in files that are part of the program. It panics where ReadChecks returns an error; a
+// MustChecks returns the words in files that are part of the program. It panics where readChecks returns an error; a
 // test reads every file.
 func MustChecks(files fs.FS) map[string]CheckWords {
-	words, err := ReadChecks(files)
+	words, err := readChecks(files)
 	if err != nil {
 		panic(err)
 	}

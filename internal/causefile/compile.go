@@ -19,25 +19,25 @@ var selectionName = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
 
 // caseData is one case of a match, and what it adds where more is found.
 type caseData struct {
-	Each   string // the selection of which each finding makes a case
-	If     string
-	About  string
-	Peer   string
-	Family string
-	Fault  bool
-	More   `yaml:",inline"`
-	Also   []alsoData
+	Each     string // the selection of which each finding makes a case
+	If       string
+	About    string
+	Peer     string
+	Family   string
+	Fault    bool
+	moreData `yaml:",inline"`
+	Also     []alsoData
 }
 
 // alsoData adds to a case.
 type alsoData struct {
-	If      string
-	Instead string // in place of the sentence; "says" goes behind it
-	More    `yaml:",inline"`
+	If       string
+	Instead  string // in place of the sentence; "says" goes behind it
+	moreData `yaml:",inline"`
 }
 
-// More is what a case has, and what its additions add.
-type More struct {
+// moreData is what a case has, and what its additions add.
+type moreData struct {
 	Says    string
 	For     clueList
 	Against clueList
@@ -65,7 +65,8 @@ type matcher struct {
 
 // compile makes a match of the front matter of a file.
 func compile(head front, rule *diagnose.Rule, shared Shared) (Match, error) {
-	m := &matcher{find: map[string][]selection{}, texts: map[string]string{}, shared: shared, words: map[string]wordList{}, rule: rule}
+	m := &matcher{find: map[string][]selection{}, texts: map[string]string{}, shared: shared,
+		words: map[string]wordList{}, rule: rule}
 	for name, list := range shared.Words {
 		m.words[name] = list
 	}

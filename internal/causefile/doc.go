@@ -5,7 +5,7 @@
 //	              ├ # heading ────▶ title, and below it the doc
 //	              └ ## Fix ───────▶ what to do, its commands and what they touch
 //
-// Read is its entry point. The client alone links it; a room of internal/subject hands it the files it embeds, and a
+// Must and Theirs are its entry points. The client alone links it; a room of internal/subject hands it the files it embeds, and a
 // Go function for each cause whose match is no data. It judges nothing: a match becomes a function for
 // internal/diagnose, the same kind of value as one that is written in Go.
 //

@@ -76,9 +76,9 @@ type front struct {
 	Cases []caseData
 }
 
-// Read returns the causes of the Markdown files in a folder, by file name. A file without cases has its match in code,
-// by its ID.
-func Read(files fs.FS, shared Shared, code map[string]Match) ([]*diagnose.Rule, error) {
+// readFolder returns the causes of the Markdown files in a folder, by file name. A file without cases has its match in
+// code, by its ID.
+func readFolder(files fs.FS, shared Shared, code map[string]Match) ([]*diagnose.Rule, error) {
 	names, err := fs.Glob(files, "*.md")
 	if err != nil {
 		return nil, err
@@ -91,7 +91,7 @@ func Read(files fs.FS, shared Shared, code map[string]Match) ([]*diagnose.Rule, 
 			return nil, err
 		}
 		id := strings.TrimSuffix(path.Base(name), ".md")
-		rule, err := One(id, string(text), shared, code[id])
+		rule, err := readCause(id, string(text), shared, code[id])
 		if err != nil {
 			bad = append(bad, fmt.Errorf("%s: %w", name, err))
 			continue
@@ -107,10 +107,10 @@ func Read(files fs.FS, shared Shared, code map[string]Match) ([]*diagnose.Rule, 
 	return rules, errors.Join(bad...)
 }
 
-// Must returns the causes of files that are part of the program. It panics where Read returns an error; a test reads
-// every file.
+// Must returns the causes of files that are part of the program. It panics where one cannot be read; a test reads every
+// file.
 func Must(files fs.FS, shared Shared, code map[string]Match) []*diagnose.Rule {
-	rules, err := Read(files, shared, code)
+	rules, err := readFolder(files, shared, code)
 	if err != nil {
 		panic(err)
 	}
@@ -120,8 +120,8 @@ func Must(files fs.FS, shared Shared, code map[string]Match) []*diagnose.Rule {
 // ruleID is what a cause may be called.
 var ruleID = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
 
-// One returns the cause of one file. code is its match, nil where the file has cases.
-func One(id, text string, shared Shared, code Match) (*diagnose.Rule, error) {
+// readCause returns the cause of one file. code is its match, nil where the file has cases.
+func readCause(id, text string, shared Shared, code Match) (*diagnose.Rule, error) {
 	if !ruleID.MatchString(id) || len(id) > 40 {
 		return nil, fmt.Errorf("%q is no ID: use lower-case words joined by dashes, at most 40 characters", id)
 	}

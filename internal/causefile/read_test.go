@@ -65,14 +65,15 @@ func found(check, target string, status probe.Status, facts probe.Facts) diagnos
 
 func TestOne(t *testing.T) {
 	t.Parallel()
-	rule, err := One("upgrade-waits", whole, shared, nil)
+	rule, err := readCause("upgrade-waits", whole, shared, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if want := "First paragraph that is wrapped.\nSecond."; rule.Doc != want || rule.Title != "an upgrade waits" {
 		t.Errorf("title %q, doc %q", rule.Title, rule.Doc)
 	}
-	if rule.Fix.OnlyIf[0].If != "it is ours" || rule.Fix.Radius != "this node" || rule.Fixes["other-fix"].Radius != "nothing" {
+	if rule.Fix.OnlyIf[0].If != "it is ours" || rule.Fix.Radius != "this node" ||
+		rule.Fixes["other-fix"].Radius != "nothing" {
 		t.Errorf("fixes %+v %+v", rule.Fix, rule.Fixes)
 	}
 	known := Known{Checks: []string{"ipam-files", "pods-start", "node-load"}}
@@ -80,7 +81,8 @@ func TestOne(t *testing.T) {
 		t.Error(bad)
 	}
 	f := diagnose.Findings{Node: "node-a", All: []diagnose.Finding{
-		found("ipam-files", "a", probe.Fail, probe.Facts{"reason": "locked", "starts": "address", "holder": 7.0, "left": 12.0, "file": "/run/x"}),
+		found("ipam-files", "a", probe.Fail, probe.Facts{"reason": "locked", "starts": "address", "holder": 7.0,
+			"left": 12.0, "file": "/run/x"}),
 		found("ipam-files", "b", probe.Fail, probe.Facts{"reason": "locked", "starts": "other"}),
 		found("ipam-files", "c", probe.Fail, probe.Facts{"reason": "free"}),
 		found("pods-start", "p1", probe.Warn, probe.Facts{"starts": "address"}),
@@ -147,15 +149,15 @@ func TestBroken(t *testing.T) {
 		if !strings.Contains(whole, c.old) {
 			t.Errorf("%s: the file has no %q", name, c.old)
 		}
-		_, err := One("upgrade-waits", strings.Replace(whole, c.old, c.new, 1), shared, nil)
+		_, err := readCause("upgrade-waits", strings.Replace(whole, c.old, c.new, 1), shared, nil)
 		if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: %v, want one line with %q", name, err, c.want)
 		}
 	}
-	if _, err := One("Bad ID", whole, shared, nil); err == nil {
+	if _, err := readCause("Bad ID", whole, shared, nil); err == nil {
 		t.Error("an ID with a blank is taken")
 	}
-	if _, err := One("x", whole+strings.Repeat("x", maxFile), shared, nil); err == nil {
+	if _, err := readCause("x", whole+strings.Repeat("x", maxFile), shared, nil); err == nil {
 		t.Error("a file of any size is taken")
 	}
 }
@@ -188,7 +190,7 @@ func FuzzOne(f *testing.F) {
 	f.Add(whole)
 	f.Add("---\nlayer: init\n---\n# a\n")
 	f.Fuzz(func(t *testing.T, text string) {
-		rule, err := One("fuzzed", text, shared, nil)
+		rule, err := readCause("fuzzed", text, shared, nil)
 		if err != nil {
 			return
 		}

@@ -131,7 +131,7 @@ func isCondition(w string) bool { return comparison.MatchString(w) }
 // condition reports whether a finding of a selection is wanted.
 type condition func(s scope, r diagnose.Finding) bool
 
-// comparison is a fact, or "target", "saw", "from", "way", "node", and what it must be: = one of the texts between bars,
+// comparison is a field or a fact, and what it must be: = one of the texts between bars,
 // != none of them, ~ a list that has one or a text that contains it, ~~ a text that the pattern fits, < > a number,
 // ? that the fact is there, ?? that it is there and not empty.
 var comparison = regexp.MustCompile(`^(!?)([a-z_]+)(!=|=|~~|~|<=|>=|<|>|\?\?|\?)(.*)$`)

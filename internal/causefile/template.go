@@ -83,7 +83,8 @@ func parseText(template string, names []string, words map[string]wordList) (text
 }
 
 // parseValue reads one placeholder: a key of the first finding of a selection, *key for those of all of them, or count.
-func parseValue(name, key, format, argument string, names []string, words map[string]wordList) (func(s scope) string, error) {
+func parseValue(name, key, format, argument string, names []string, words map[string]wordList,
+) (func(s scope) string, error) {
 	if !slices.Contains(names, name) {
 		return nil, fmt.Errorf("no selection %q", name)
 	}

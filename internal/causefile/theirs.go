@@ -71,7 +71,7 @@ func their(id, text string, shared Shared, known Known, ours []string) (*diagnos
 	if slices.Contains(ours, id) {
 		return nil, []error{fmt.Errorf("%s is a cause of this program: choose another name", id)}
 	}
-	rule, err := One(id, text, shared, nil)
+	rule, err := readCause(id, text, shared, nil)
 	if err != nil {
 		return nil, []error{err}
 	}

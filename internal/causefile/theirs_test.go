@@ -50,7 +50,8 @@ func TestTheirs(t *testing.T) {
 	} {
 		write(name, text)
 		_, err := Theirs(dir, shared, known)
-		if err == nil || strings.Contains(err.Error(), "\n") || !strings.Contains(err.Error(), strings.TrimSuffix(name, ".md")) {
+		id := strings.TrimSuffix(name, ".md")
+		if err == nil || strings.Contains(err.Error(), "\n") || !strings.Contains(err.Error(), id) {
 			t.Errorf("%s: %v, want one line that names it", name, err)
 		}
 		if err != nil && strings.ContainsAny(err.Error(), "\x1b\u202e\x00") {
@@ -84,7 +85,9 @@ func TestTheirsBounds(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(links, "folder.md"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	for dir, lines := range map[string]int{many: 1, bad: maxFaults + 1, links: 2, filepath.Join(many, "c0.md"): 1, "/nonexistent": 1} {
+	for dir, lines := range map[string]int{
+		many: 1, bad: maxFaults + 1, links: 2, filepath.Join(many, "c0.md"): 1, "/nonexistent": 1,
+	} {
 		_, err := Theirs(dir, shared, Known{})
 		if err == nil {
 			t.Errorf("%s is taken", dir)

@@ -224,20 +224,6 @@ func weigh(f Findings, rule *Rule, c Case) (candidate, bool) {
 	return candidate{rule: rule, found: c, cause: cause, score: score}, true
 }
 
-// fixOf returns the fix of a case.
-func (r *Rule) fixOf(c Case) probe.Fix {
-	named, has := r.Fixes[c.FixName]
-	switch {
-	case has:
-		return named
-	case c.FixName != "":
-		panic(fmt.Sprintf("%s has no fix %q", r.ID, c.FixName))
-	case c.Fix != nil:
-		return *c.Fix
-	}
-	return r.Fix
-}
-
 // withClues adds clues that are not among some others: what weighs twice is shown once.
 func withClues(of []probe.Clue, more ...probe.Clue) []probe.Clue {
 	for _, clue := range more {

@@ -1,6 +1,8 @@
 package diagnose
 
 import (
+	"fmt"
+
 	"github.com/calico-probe/calico-probe/probe"
 )
 
@@ -135,4 +137,18 @@ func Clues(weight int, of ...[]Finding) []Clue {
 		}
 	}
 	return out
+}
+
+// fixOf returns the fix of a case.
+func (r *Rule) fixOf(c Case) probe.Fix {
+	named, has := r.Fixes[c.FixName]
+	switch {
+	case has:
+		return named
+	case c.FixName != "":
+		panic(fmt.Sprintf("%s has no fix %q", r.ID, c.FixName))
+	case c.Fix != nil:
+		return *c.Fix
+	}
+	return r.Fix
 }

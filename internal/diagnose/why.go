@@ -88,7 +88,8 @@ func readOf(f Findings, check string) Read {
 // becameOf tells what a diagnosis made of a case of a rule.
 func becameOf(f Findings, d Diagnosis, rule *Rule, c Case) CaseWhy {
 	got, holds := weigh(f, rule, c)
-	out := CaseWhy{About: c.About, For: c.For, Against: slices.Concat(c.Against, contradicted(f, rule, c)), Score: got.score}
+	out := CaseWhy{About: c.About, For: c.For, Score: got.score,
+		Against: slices.Concat(c.Against, contradicted(f, rule, c))}
 	if !holds {
 		out.Became = "outweighed"
 		return out

@@ -13,8 +13,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// SetMethod is the fix of every wrong address.
-var SetMethod = probe.Fix{
+// setMethod is the fix of every wrong address.
+var setMethod = probe.Fix{
 	Says: "Tell Calico how to find the right address: {method}{since}.",
 	Manifest: []string{
 		"kubectl get nodes -o custom-columns='NODE:.metadata.name,INTERNAL:.status.addresses[?(@.type==\"InternalIP\")].address,IPV4:.metadata.annotations.projectcalico\\.org/IPv4Address,IPV6:.metadata.annotations.projectcalico\\.org/IPv6Address'",
@@ -156,7 +156,7 @@ func DetectedTwice(f diagnose.Findings, c *diagnose.Case, peer, address string) 
 	}
 	c.Says += fmt.Sprintf("; that is no InternalIP: calico-node finds it on both by %s", picks[0].Facts.Str(link.FactMethod))
 	c.For = append(c.For, diagnose.Suggests(picks[:1])...)
-	c.Fix = &SetMethod
+	c.Fix = &setMethod
 	maps.Copy(c.Args, MethodFor(c.Family, internal, picks[0]))
 	c.Covers = slices.Concat(c.Covers, CalicoDown, diagnose.Covers(facts.CheckIPRegistered))
 }

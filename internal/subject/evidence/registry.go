@@ -50,8 +50,8 @@ var RefusedWords = map[string]string{
 	facts.RefusedAbsent: "it has no such image",
 }
 
-// AskRegistry asks a registry as the runtime does, from the node.
-const AskRegistry = "ssh {node} curl -sS -m 10 -o /dev/null -w '%{http_code}' https://{registry}/v2/  # 200 or 401: it answers"
+// askRegistry asks a registry as the runtime does, from the node.
+const askRegistry = "ssh {node} curl -sS -m 10 -o /dev/null -w '%{http_code}' https://{registry}/v2/  # 200 or 401: it answers"
 
 // PullFixes are the fixes by the Refused words.
 var PullFixes = map[string]probe.Fix{
@@ -63,7 +63,7 @@ var PullFixes = map[string]probe.Fix{
 	},
 	facts.RefusedUnreachable: {
 		Says:     "Find out where the way to the registry ends.",
-		Manifest: []string{AskRegistry, "ssh {node} ip route get 1.1.1.1", lookAtProxy, LookAtPods},
+		Manifest: []string{askRegistry, "ssh {node} ip route get 1.1.1.1", lookAtProxy, LookAtPods},
 		Radius:   OnlyReads,
 	},
 	facts.RefusedProxy: {
@@ -102,7 +102,7 @@ var PullFixes = map[string]probe.Fix{
 	},
 	facts.RefusedFailing: {
 		Says:     "The registry answers and is ill itself: mend it there, or wait. Other nodes meet the same unless they ask another mirror.",
-		Manifest: []string{AskRegistry},
+		Manifest: []string{askRegistry},
 		Radius:   OnlyReads,
 	},
 }

@@ -15,7 +15,9 @@ import (
 var files embed.FS
 
 // Rules returns the causes of this subject: a Markdown file each, and a match in Go where data does not suffice.
-var Rules = sync.OnceValue(func() []*diagnose.Rule { return causefile.Must(files, evidence.Shared().With(own), matches) })
+var Rules = sync.OnceValue(func() []*diagnose.Rule {
+	return causefile.Must(files, evidence.Shared().With(own), matches)
+})
 
 // Checks returns the words of this subject's checks, by ID.
 var Checks = sync.OnceValue(func() map[string]causefile.CheckWords { return causefile.MustChecks(files) })

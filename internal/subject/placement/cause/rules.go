@@ -15,7 +15,9 @@ import (
 var files embed.FS
 
 // Rules returns the causes of this subject: a Markdown file each, and a match in Go where data does not suffice.
-var Rules = sync.OnceValue(func() []*diagnose.Rule { return causefile.Must(files, evidence.Shared().With(own), matches) })
+var Rules = sync.OnceValue(func() []*diagnose.Rule {
+	return causefile.Must(files, evidence.Shared().With(own), matches)
+})
 
 // own is what several causes of this subject name in their files.
 var own = causefile.Shared{}
