@@ -5,8 +5,8 @@
 //	              ├ # heading ────▶ title, and below it the doc
 //	              └ ## Fix ───────▶ what to do, its commands and what they touch
 //
-// Must and Theirs are its entry points. The client alone links it; a room of internal/subject hands it the files it embeds, and a
-// Go function for each cause whose match is no data. It judges nothing: a match becomes a function for
+// Must and Theirs are its entry points. The client alone links it; a room of internal/subject hands it the files it
+// embeds, and a Go function for each cause whose match is no data. It judges nothing: a match becomes a function for
 // internal/diagnose, the same kind of value as one that is written in Go.
 //
 // A match is a list of cases, each over named selections of findings:
