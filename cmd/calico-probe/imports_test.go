@@ -46,7 +46,9 @@ func TestImportsRunForward(t *testing.T) {
 			"k8s.io/cri-api"},
 		// The API: one package reads, one writes.
 		"internal/cluster": {own + "injector", in + "report", own + "probe/", "k8s.io/kubectl"},
-		"injector":         {in + "cluster", in + "report", own + "probe/", "k8s.io/kubectl"},
+		"internal/netpolicy": {in + "cluster", own + "injector", in + "report", own + "probe/", "k8s.io/client-go",
+			"k8s.io/kubectl"},
+		"injector": {in + "cluster", in + "report", own + "probe/", "k8s.io/kubectl"},
 		// What is made of answers.
 		"internal/report":   {in + "cluster", own + "injector", in + "diagnose", own + "probe/", "k8s.io/"},
 		"internal/diagnose": {in + "subject", in + "cluster", own + "injector", in + "report", "k8s.io/"},

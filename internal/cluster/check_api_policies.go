@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/calico-probe/calico-probe/internal/netpolicy"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
@@ -36,15 +37,15 @@ func (s *Snapshot) apiPods() (out []*corev1.Pod) {
 }
 
 // apiServers are the API server's endpoints, which policies see once kube-proxy has translated its Service.
-func (s *Snapshot) apiServers() (out end, port int) {
+func (s *Snapshot) apiServers() (out netpolicy.End, port int) {
 	for _, t := range s.api.Value {
 		if t.Name != "endpoint" {
-			out.hinted = append(out.hinted, t.Addr)
+			out.Hinted = append(out.Hinted, t.Addr)
 			continue
 		}
-		out.addrs, port = append(out.addrs, t.Addr), t.Port
+		out.Addrs, port = append(out.Addrs, t.Addr), t.Port
 	}
-	out.service = "default/kubernetes"
+	out.Service = "default/kubernetes"
 	return out, port
 }
 
@@ -55,7 +56,7 @@ func apiPolicies(s *Snapshot, report func(probe.Result)) {
 	case unknown != nil:
 		report(probe.Found(probe.Info, "what policies let out is not known: %s", probe.OneLine(unknown.Error())))
 		return
-	case len(to.addrs) == 0:
+	case len(to.Addrs) == 0:
 		report(probe.Found(probe.Skip, "no endpoint of the API server is known"))
 		return
 	}
@@ -64,14 +65,14 @@ func apiPolicies(s *Snapshot, report func(probe.Result)) {
 	by := map[string][]*corev1.Pod{}
 	for _, p := range pods {
 		from := endOf(p)
-		out := s.policies.sends(&flow{protocol: protocolTCP, port: port, from: from, to: to})
-		if !out.denied() {
+		out := s.policies.Sends(&netpolicy.Flow{Protocol: netpolicy.ProtocolTCP, Port: port, From: from, To: to})
+		if !out.Denied() {
 			continue
 		}
-		if by[out.by] == nil {
-			order = append(order, out.by)
+		if by[out.By] == nil {
+			order = append(order, out.By)
 		}
-		by[out.by] = append(by[out.by], p)
+		by[out.By] = append(by[out.By], p)
 	}
 	if len(by) == 0 {
 		report(probe.Found(probe.OK, "no policy keeps any of %s of the cluster itself from the API server", plural(len(pods), "pod")))
@@ -89,11 +90,11 @@ func apiPolicies(s *Snapshot, report func(probe.Result)) {
 }
 
 // endOf is a pod as policies see it.
-func endOf(p *corev1.Pod) end {
-	out := end{namespace: p.Namespace, labels: labelsOf(p), ports: portNames(p)}
+func endOf(p *corev1.Pod) netpolicy.End {
+	out := netpolicy.End{Namespace: p.Namespace, Labels: netpolicy.LabelsOf(p), Ports: portNames(p)}
 	for _, ip := range p.Status.PodIPs {
 		if addr, err := netip.ParseAddr(strings.TrimSpace(ip.IP)); err == nil {
-			out.addrs = append(out.addrs, addr)
+			out.Addrs = append(out.Addrs, addr)
 		}
 	}
 	return out

@@ -6,6 +6,7 @@ import (
 
 	networkingv1 "k8s.io/api/networking/v1"
 
+	"github.com/calico-probe/calico-probe/internal/netpolicy"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
@@ -15,7 +16,7 @@ func TestAPIPolicies(t *testing.T) {
 	t.Parallel()
 	const egress = networkingv1.PolicyTypeEgress
 	for name, one := range map[string]struct {
-		policy policy
+		policy netpolicy.Policy
 		want   probe.Status
 		saw    string
 	}{
@@ -26,15 +27,15 @@ func TestAPIPolicies(t *testing.T) {
 		"near: the Service":    {policyOf(t, "kube-system", "p", "egress: [{to: [{ipBlock: {cidr: 10.96.0.1/32}}]}]", egress), probe.OK, ""},
 		"near: its network":    {policyOf(t, "kube-system", "p", "egress: [{to: [{ipBlock: {cidr: 10.0.0.0/16}}]}]", egress), probe.OK, ""},
 		"near: another's":      {policyOf(t, "shop", "p", "{}", egress), probe.OK, ""},
-		"near: a HostEndpoint": {calicosPolicy(t, "p", "{egress: [{action: Allow, destination: {selector: has(role)}}]}"), probe.OK, ""},
-		"near: Calico's Service": {calicosPolicy(t, "p", "{egress: [{action: Allow, destination: {services: {name: kubernetes, namespace: default}}}]}"),
+		"near: a HostEndpoint": {OfCalico(t, "p", "{egress: [{action: Allow, destination: {selector: has(role)}}]}"), probe.OK, ""},
+		"near: Calico's Service": {OfCalico(t, "p", "{egress: [{action: Allow, destination: {services: {name: kubernetes, namespace: default}}}]}"),
 			probe.OK, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := withDNS()
 			s.api.Value = []probe.Target{{Name: "service", Addr: netip.MustParseAddr("10.96.0.1"), Port: 443},
 				{Name: "endpoint", Addr: netip.MustParseAddr("10.0.0.9"), Port: 6443}}
-			s.policies.all.Value = []policy{one.policy}
+			s.policies.List = []netpolicy.Policy{one.policy}
 			wantFirst(t, ask(t, s, facts.CheckAPIPolicies), one.want, one.saw)
 		})
 	}

@@ -7,19 +7,19 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
-	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
+	"github.com/calico-probe/calico-probe/internal/netpolicy"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
 // dnsDestinations are the cluster's DNS servers as policies see them: the pods, after kube-proxy has translated the
 // Service's address. Names are asked by UDP. Servers with the same labels are one destination for each port.
-func (s *Snapshot) dnsDestinations() []destination {
+func (s *Snapshot) dnsDestinations() []netpolicy.Destination {
 	if s.dns.Err != nil || s.dns.Value.service == nil || len(s.dns.Value.service.Spec.Selector) == 0 {
 		return nil
 	}
@@ -28,28 +28,28 @@ func (s *Snapshot) dnsDestinations() []destination {
 		also = append(also, t.Addr)
 	}
 	selected := labels.SelectorFromSet(s.dns.Value.service.Spec.Selector)
-	var out []destination
+	var out []netpolicy.Destination
 	for i := range s.dnsServers.Value.pods {
 		p := &s.dnsServers.Value.pods[i]
 		if p.Namespace != s.dns.Value.service.Namespace || !selected.Matches(labels.Set(p.Labels)) {
 			continue
 		}
-		of := labelsOf(p)
+		of := netpolicy.LabelsOf(p)
 		addrs, ports := s.answersAt(p)
 		for _, port := range ports {
-			same := func(d destination) bool { return d.port == port && maps.Equal(d.labels, of) }
+			same := func(d netpolicy.Destination) bool { return d.Port == port && maps.Equal(d.Labels, of) }
 			at := slices.IndexFunc(out, same)
 			if at < 0 {
-				at, out = len(out), append(out, destination{protocol: protocolUDP, port: port, end: end{
-					namespace: p.Namespace, labels: of, ports: portNames(p), cached: true, hinted: also,
-					service: s.dns.Value.service.Namespace + "/" + s.dns.Value.service.Name}})
+				server := netpolicy.End{Namespace: p.Namespace, Labels: of, Ports: portNames(p), Cached: true, Hinted: also,
+					Service: s.dns.Value.service.Namespace + "/" + s.dns.Value.service.Name}
+				at, out = len(out), append(out, netpolicy.Destination{Protocol: netpolicy.ProtocolUDP, Port: port, End: server})
 			}
-			out[at].addrs = append(out[at].addrs, addrs...)
+			out[at].Addrs = append(out[at].Addrs, addrs...)
 		}
 	}
 	if s.cachesDNS() {
 		for i := range out {
-			out[i].also = also
+			out[i].Also = also
 		}
 	}
 	return out
@@ -106,105 +106,6 @@ func (s *Snapshot) answersAt(p *corev1.Pod) (addrs []netip.Addr, ports []int) {
 	return addrs, ports
 }
 
-// flowTo is what an end sends to a destination.
-func (d *destination) flowTo(from end) *flow {
-	return &flow{protocol: d.protocol, port: d.port, from: from, to: d.end}
-}
-
-// How a policy keeps pods from the cluster's DNS.
-const (
-	dnsUnlisted = "unlisted" // pods are let out to others, and no rule lets them out to the DNS
-	dnsDenied   = "denied"   // a rule for certain networks or pods denies it
-	dnsMissed   = "missed"   // a rule for the DNS port does not reach it
-	dnsShut     = "shut"     // a policy of the DNS's own pods does not let them in
-	dnsNowhere  = "nowhere"  // pods are let out to addresses alone, and the DNS is none of them
-	dnsNoEgress = "noegress" // pods are let out to nothing
-)
-
-// withoutDNS is how pods are kept from the DNS.
-type withoutDNS struct {
-	by, how string // the policy
-	set     string // the network set that a rule of it denies, and its network that has the DNS; "" = none
-}
-
-// withoutDNS names the policy that keeps pods from each of the DNS servers, and how, "" where that is not so or not
-// sure.
-func (p policies) withoutDNS(from end, servers []destination) (out withoutDNS) {
-	lets, missed, nowhere := "", "", ""
-	for i := range servers {
-		d := &servers[i]
-		f := d.flowTo(from)
-		if in := p.receives(f); in.denied() && d.port != 0 {
-			if out.how == "" {
-				out = withoutDNS{by: in.by, how: dnsShut}
-			}
-			if !p.sends(f).denied() {
-				continue
-			}
-		}
-		sent := p.ask(probe.DeniesEgress, func(one *policy) answer { return p.holds(one, &from) },
-			func(one *policy, r *rule) answer {
-				is := p.about(r, f)
-				if is == no && r.action == "Allow" && !r.byNets() {
-					lets = cmp.Or(lets, one.name)
-					if forDNS(r, d.port) {
-						missed = cmp.Or(missed, one.name)
-					}
-				}
-				return is
-			})
-		nowhere = cmp.Or(nowhere, sent.by)
-		switch {
-		case !sent.denied():
-			return withoutDNS{}
-		case sent.chosen && !p.sends(&flow{protocol: protocolTCP, port: httpsPort, from: from, to: theInternet}).denied():
-			out = withoutDNS{by: sent.by, how: dnsDenied}
-			if len(d.addrs) > 0 {
-				out.set = p.setWith(&sent.rule.dst, d.addrs[0])
-			}
-		}
-	}
-	switch {
-	case out.how != "":
-		return out
-	case missed != "":
-		return withoutDNS{by: missed, how: dnsMissed}
-	case lets != "":
-		return withoutDNS{by: lets, how: dnsUnlisted}
-	}
-	if by := p.deniesIn(probe.DeniesEgress, from.namespace, from.labels); by != "" {
-		return withoutDNS{by: by, how: dnsNoEgress}
-	}
-	return withoutDNS{by: nowhere, how: dnsNowhere}
-}
-
-// theInternet stands for what is not in the cluster, by an address of the documentation's network.
-var theInternet = end{addrs: []netip.Addr{netip.AddrFrom4([4]byte{198, 51, 100, 1})}}
-
-// forDNS reports whether a rule is for the port of a DNS alone.
-func forDNS(r *rule, port int) bool {
-	if len(r.dst.ports) != 1 {
-		return false
-	}
-	text := fmt.Sprint(r.dst.ports[0])
-	return text == "53" || text == strconv.Itoa(port) || text == "dns"
-}
-
-// closed names the policy that surely lets no question in to any of the DNS servers by a protocol, from any sender; ""
-// where one may be let in.
-func (p policies) closed(servers []destination, protocol string) (by string) {
-	for i := range servers {
-		d := servers[i]
-		d.protocol = protocol
-		in := p.receives(d.flowTo(end{unknown: true}))
-		if !in.denied() || d.port == 0 {
-			return ""
-		}
-		by = cmp.Or(by, in.by)
-	}
-	return by
-}
-
 // asksDNS tells whether a pod asks the cluster's DNS.
 func asksDNS(p *corev1.Pod) bool {
 	policy := cmp.Or(p.Spec.DNSPolicy, corev1.DNSClusterFirst)
@@ -214,7 +115,7 @@ func asksDNS(p *corev1.Pod) bool {
 
 // keptPods are pods that a policy keeps from the DNS.
 type keptPods struct {
-	withoutDNS
+	netpolicy.WithoutDNS
 	pods []string
 }
 
@@ -229,14 +130,14 @@ type dnsKept struct {
 
 // keptFromDNS judges the pods of the node that ask these servers. Namespaces take turns: the many kinds of pods of one
 // leave the others theirs.
-func (s *Snapshot) keptFromDNS(servers []destination) dnsKept {
+func (s *Snapshot) keptFromDNS(servers []netpolicy.Destination) dnsKept {
 	out := dnsKept{by: map[string]*keptPods{}}
-	known := map[string]withoutDNS{} // pods that are alike are asked about once
+	known := map[string]netpolicy.WithoutDNS{} // pods that are alike are asked about once
 	for _, p := range inTurns(slices.DeleteFunc(s.placed.running(), func(p corev1.Pod) bool { return !asksDNS(&p) })) {
 		from := endOf(&p)
-		key := fmt.Sprint(p.Namespace, from.labels) // maps are printed in order
-		if s.policies.knowsSenders() {
-			key += fmt.Sprint(from.addrs)
+		key := fmt.Sprint(p.Namespace, from.Labels) // maps are printed in order
+		if s.policies.KnowsSenders() {
+			key += fmt.Sprint(from.Addrs)
 		}
 		_, done := known[key]
 		if !done && len(known) == mostAlike {
@@ -244,15 +145,15 @@ func (s *Snapshot) keptFromDNS(servers []destination) dnsKept {
 			continue
 		}
 		if !done {
-			known[key] = s.policies.withoutDNS(from, servers)
+			known[key] = s.policies.WithoutDNS(from, servers)
 		}
 		out.asked++
-		if p.Namespace != servers[0].namespace {
+		if p.Namespace != servers[0].Namespace {
 			out.outside++
 		}
-		if policy := known[key].by; policy != "" {
+		if policy := known[key].By; policy != "" {
 			if out.by[policy] == nil {
-				out.by[policy] = &keptPods{withoutDNS: known[key]}
+				out.by[policy] = &keptPods{WithoutDNS: known[key]}
 			}
 			out.by[policy].pods = append(out.by[policy].pods, nameOf(&p))
 		}
@@ -287,7 +188,7 @@ const (
 )
 
 // policiesUnknown says why it is not known what policies come to.
-func (s *Snapshot) policiesUnknown() error { return errors.Join(s.policies.all.Err, s.policies.other) }
+func (s *Snapshot) policiesUnknown() error { return errors.Join(s.policies.Unread, s.policies.Other) }
 
 // dnsPolicies finds pods of the node that policies keep from the cluster's DNS.
 func dnsPolicies(s *Snapshot, report func(probe.Result)) {
@@ -303,16 +204,16 @@ func dnsPolicies(s *Snapshot, report func(probe.Result)) {
 		report(probe.Found(probe.Info, "what policies let out is not known: %s", probe.OneLine(unknown.Error())))
 		return
 	}
-	if policy := s.policies.closed(servers, protocolUDP); policy != "" {
-		r := probe.Found(probe.Fail, "it selects the pods of the cluster's DNS, and no policy lets UDP %d in to them", servers[0].port)
-		if s.policies.closed(servers, protocolTCP) == "" {
+	if policy := s.policies.Closed(servers, netpolicy.ProtocolUDP); policy != "" {
+		r := probe.Found(probe.Fail, "it selects the pods of the cluster's DNS, and no policy lets UDP %d in to them", servers[0].Port)
+		if s.policies.Closed(servers, netpolicy.ProtocolTCP) == "" {
 			r.Saw += ", only TCP"
 			if s.cachesDNS() { // it may send its questions by TCP
 				r.Status = probe.Warn
 			}
 		}
-		report(r.On(policy).With(facts.Policy, policy).With(facts.DNSPort, servers[0].port).With(facts.DNSClosed, true).
-			With(facts.DNSNamespace, servers[0].namespace))
+		report(r.On(policy).With(facts.Policy, policy).With(facts.DNSPort, servers[0].Port).With(facts.DNSClosed, true).
+			With(facts.DNSNamespace, servers[0].Namespace))
 		return
 	}
 	kept := s.keptFromDNS(servers)
@@ -325,21 +226,21 @@ func dnsPolicies(s *Snapshot, report func(probe.Result)) {
 	for _, policy := range names[:min(len(names), policiesTold)] {
 		one := kept.by[policy]
 		slices.Sort(one.pods)
-		r := one.result(kept.asked, kept.outside, servers[0].namespace)
+		r := one.result(kept.asked, kept.outside, servers[0].Namespace)
 		r.Saw += kept.notJudged()
-		if r.Status == probe.Fail && one.how != dnsShut && strings.Contains(policy, "NetworkPolicy ") &&
+		if r.Status == probe.Fail && one.How != netpolicy.DNSShut && strings.Contains(policy, "NetworkPolicy ") &&
 			!strings.HasPrefix(policy, "GlobalNetworkPolicy ") {
 			r.Status = probe.Warn // a tenant's own pods, by a tenant's own policy: the node is not ill for that
 		}
-		if one.set != "" {
-			r = r.With(facts.BySet, one.set)
+		if one.Set != "" {
+			r = r.With(facts.BySet, one.Set)
 		}
-		if one.how == dnsShut && r.Status == probe.Fail {
+		if one.How == netpolicy.DNSShut && r.Status == probe.Fail {
 			r = r.With(facts.DNSClosed, true)
 		}
-		report(r.On(policy).With(facts.Policy, policy).With(facts.DNSKept, one.how).
+		report(r.On(policy).With(facts.Policy, policy).With(facts.DNSKept, one.How).
 			With(facts.NamedPods, one.pods[:min(len(one.pods), podsTold)]).
-			With(facts.DNSPort, cmp.Or(servers[0].port, 53)).With(facts.DNSNamespace, servers[0].namespace))
+			With(facts.DNSPort, cmp.Or(servers[0].Port, 53)).With(facts.DNSNamespace, servers[0].Namespace))
 	}
 }
 
@@ -355,19 +256,19 @@ func (k *keptPods) result(asked, outside int, namespace string) probe.Result {
 	}
 	pods := few(k.pods)
 	switch {
-	case k.set != "":
-		return probe.Found(probe.Fail, "a rule of it denies pods what %s has, and with it the cluster's DNS: %s", k.set, pods)
-	case k.how == dnsDenied:
+	case k.Set != "":
+		return probe.Found(probe.Fail, "a rule of it denies pods what %s has, and with it the cluster's DNS: %s", k.Set, pods)
+	case k.How == netpolicy.DNSDenied:
 		return probe.Found(probe.Fail, "a rule of it denies pods the cluster's DNS, and lets them out of the cluster: %s", pods)
-	case k.how == dnsMissed:
+	case k.How == netpolicy.DNSMissed:
 		return probe.Found(probe.Fail, "its rule for the DNS port does not reach the cluster's DNS by UDP, and no other does: %s", pods)
-	case k.how == dnsShut && kept == outside && kept > 0:
+	case k.How == netpolicy.DNSShut && kept == outside && kept > 0:
 		return probe.Found(probe.Fail, "it selects the cluster's DNS pods and blocks all %d pods on the node outside %s that query them: %s",
 			kept, namespace, pods)
-	case k.how == dnsShut:
+	case k.How == netpolicy.DNSShut:
 		return probe.Found(probe.Info, "it selects the pods of the cluster's DNS and does not let in %d of %d pods that ask it: %s",
 			len(k.pods), asked, pods)
-	case k.how == dnsNoEgress:
+	case k.How == netpolicy.DNSNoEgress:
 		return probe.Found(probe.Warn, "it denies all egress of %d of %d pods that use cluster DNS, so these resolve no names: %s",
 			len(k.pods), asked, pods)
 	}

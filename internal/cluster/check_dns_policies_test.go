@@ -10,9 +10,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/yaml"
 
+	"github.com/calico-probe/calico-probe/internal/netpolicy"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
@@ -25,36 +25,31 @@ const (
 )
 
 // kubernetesPolicy is a NetworkPolicy of namespace shop with the egress of some YAML.
-func kubernetesPolicy(t *testing.T, name, text string) policy {
+func kubernetesPolicy(t *testing.T, name, text string) netpolicy.Policy {
 	t.Helper()
 	return policyOf(t, "shop", name, text, networkingv1.PolicyTypeEgress)
 }
 
 // policyOf is a NetworkPolicy by some YAML.
-func policyOf(t *testing.T, namespace, name, text string, direction networkingv1.PolicyType) policy {
+func policyOf(t *testing.T, namespace, name, text string, direction networkingv1.PolicyType) netpolicy.Policy {
 	t.Helper()
 	var np networkingv1.NetworkPolicy
-	np.Namespace = namespace
+	np.Namespace, np.Name = namespace, name
 	if err := yaml.UnmarshalStrict([]byte(text), &np.Spec); err != nil {
 		t.Fatal(err)
 	}
 	np.Spec.PolicyTypes = []networkingv1.PolicyType{direction}
-	s, err := metav1.LabelSelectorAsSelector(&np.Spec.PodSelector)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return policy{name: "NetworkPolicy " + namespace + "/" + name, namespace: namespace,
-		selects: func(l map[string]string) bool { return s.Matches(labels.Set(l)) }, ruling: kubernetesRuling(&np)}
+	return netpolicy.OfKubernetes(&np)
 }
 
-// calicosPolicy is one of Calico's by the YAML of its spec, of a namespace where its name has one.
-func calicosPolicy(t *testing.T, name, text string) policy {
+// OfCalico is one of Calico's by the YAML of its spec, of a namespace where its name has one.
+func OfCalico(t *testing.T, name, text string) netpolicy.Policy {
 	t.Helper()
 	spec := map[string]any{}
 	if err := yaml.Unmarshal([]byte(text), &spec); err != nil {
 		t.Fatal(err)
 	}
-	return calicos("Policy", name, spec)
+	return netpolicy.OfCalico("Policy", name, spec)
 }
 
 // withDNS is a snapshot with a pod shop/web on the node, and a DNS server with its Service.
@@ -81,19 +76,19 @@ func withDNS() *Snapshot {
 // may be meant.
 func TestDNSPolicies(t *testing.T) {
 	t.Parallel()
-	k := func(texts ...string) (out []policy) {
+	k := func(texts ...string) (out []netpolicy.Policy) {
 		for _, text := range texts {
 			out = append(out, kubernetesPolicy(t, "p", text))
 		}
 		return out
 	}
-	c := func(texts ...string) (out []policy) {
+	c := func(texts ...string) (out []netpolicy.Policy) {
 		for _, text := range texts {
-			out = append(out, calicosPolicy(t, "p", text))
+			out = append(out, OfCalico(t, "p", text))
 		}
 		return out
 	}
-	onDNS := func(texts ...string) (out []policy) {
+	onDNS := func(texts ...string) (out []netpolicy.Policy) {
 		for _, text := range texts {
 			out = append(out, policyOf(t, "kube-system", "p", text, networkingv1.PolicyTypeIngress))
 		}
@@ -103,7 +98,7 @@ func TestDNSPolicies(t *testing.T) {
 	const denied = "it allows egress of 1 of 1 pods that use cluster DNS, but none to cluster DNS by UDP: shop/web"
 	const noEgress = "it denies all egress of 1 of 1 pods that use cluster DNS, so these resolve no names: shop/web"
 	for name, one := range map[string]struct {
-		policies []policy
+		policies []netpolicy.Policy
 		want     probe.Status
 		saw      string
 	}{
@@ -120,7 +115,7 @@ func TestDNSPolicies(t *testing.T) {
 			probe.Warn, denied},
 		"Calico's, beside one that passes over all": {c("{tier: first, egress: [{action: Pass}]}",
 			"{egress: [{action: Allow, protocol: TCP}]}"), probe.Warn, denied},
-		"Calico's, in a namespace": {[]policy{calicosPolicy(t, "shop/p", "{egress: [{action: Allow, protocol: TCP}]}")},
+		"Calico's, in a namespace": {[]netpolicy.Policy{OfCalico(t, "shop/p", "{egress: [{action: Allow, protocol: TCP}]}")},
 			probe.Warn, denied},
 
 		"the DNS lets TCP in alone": {onDNS("ingress: [{ports: [{port: 53}, {port: 9153}]}]"), probe.Fail,
@@ -172,8 +167,8 @@ func TestDNSPolicies(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := withDNS()
-			s.policies.all.Value = one.policies
-			s.policies.sort()
+			s.policies.List = one.policies
+			s.policies.Sort()
 			wantFirst(t, ask(t, s, facts.CheckDNSPolicies), one.want, one.saw)
 		})
 	}
@@ -193,37 +188,37 @@ func TestDNSPoliciesAsked(t *testing.T) {
 			probe.OK, "for any of 0 pods"},
 		"the server's own port": {func(s *Snapshot) { // which policies see, and not the Service's
 			s.dns.Value.targets[1].Port = 5353
-			s.policies.all.Value = append(s.policies.all.Value, kubernetesPolicy(t, "q", toDNS))
+			s.policies.List = append(s.policies.List, kubernetesPolicy(t, "q", toDNS))
 		}, probe.Warn, "shop/web"},
 		"near: the server's own port": {func(s *Snapshot) {
 			s.dns.Value.targets[1].Port = 5353
-			s.policies.all.Value = append(s.policies.all.Value,
+			s.policies.List = append(s.policies.List,
 				kubernetesPolicy(t, "q", strings.ReplaceAll(toDNS, "53", "5353")))
 		}, probe.OK, "no policy clearly blocks cluster DNS for any of 1 pod"},
 		"no port is known": {func(s *Snapshot) {
 			s.dns.Value.targets = nil
-			s.policies.all.Value = []policy{kubernetesPolicy(t, "p", "egress: [{ports: [{port: 7, protocol: UDP}, {port: 8}]}]")}
+			s.policies.List = []netpolicy.Policy{kubernetesPolicy(t, "p", "egress: [{ports: [{port: 7, protocol: UDP}, {port: 8}]}]")}
 		}, probe.OK, "no policy clearly blocks cluster DNS for any of 1 pod"},
 		"one of two servers is let out to": {func(s *Snapshot) {
 			other := s.dnsServers.Value.pods[0]
 			other.Labels = map[string]string{"k8s-app": "kube-dns", "app": "web"}
 			s.dnsServers.Value.pods = append(s.dnsServers.Value.pods, other)
-			s.policies.all.Value = []policy{kubernetesPolicy(t, "p", "egress: [{to: [{namespaceSelector: {}, "+
+			s.policies.List = []netpolicy.Policy{kubernetesPolicy(t, "p", "egress: [{to: [{namespaceSelector: {}, "+
 				"podSelector: {matchLabels: {app: web}}}]}]")}
 		}, probe.OK, "no policy clearly blocks cluster DNS for any of 1 pod"},
 		"its labels are the tenant's": {func(s *Snapshot) {
 			s.placed.pods.Value[0].Labels["projectcalico.org/namespace"] = "kube-system"
-			s.policies.all.Value = []policy{calicosPolicy(t, "p", "{selector: projectcalico.org/namespace == 'shop', "+
+			s.policies.List = []netpolicy.Policy{OfCalico(t, "p", "{selector: projectcalico.org/namespace == 'shop', "+
 				"egress: [{action: Allow, protocol: TCP}]}")}
 		}, probe.Warn, "shop/web"},
 		"DNS unread":  {func(s *Snapshot) { s.dns.Err = errors.New("gone") }, probe.Skip, "no pod of the cluster's DNS"},
 		"no DNS":      {func(s *Snapshot) { s.dns.Value.service = nil }, probe.Skip, "no pod of the cluster's DNS"},
 		"pods unread": {func(s *Snapshot) { s.placed.pods.Err = errors.New("gone") }, probe.Unknown, "gone"},
-		"policies unread": {func(s *Snapshot) { s.policies.all.Err = errors.New("refused") },
+		"policies unread": {func(s *Snapshot) { s.policies.Unread = errors.New("refused") },
 			probe.Info, "not known: refused"},
 	} {
 		s := withDNS()
-		s.policies.all.Value = []policy{kubernetesPolicy(t, "p", toWeb)}
+		s.policies.List = []netpolicy.Policy{kubernetesPolicy(t, "p", toWeb)}
 		one.change(s)
 		t.Run(name, func(t *testing.T) { wantFirst(t, ask(t, s, facts.CheckDNSPolicies), one.want, one.saw) })
 	}
@@ -242,7 +237,7 @@ func TestDNSPoliciesTakeTurns(t *testing.T) {
 		s.placed.pods.Value = append(s.placed.pods.Value, other)
 	}
 	s.placed.pods.Value = append(s.placed.pods.Value, web)
-	s.policies.all.Value = []policy{kubernetesPolicy(t, "p", toWeb)}
+	s.policies.List = []netpolicy.Policy{kubernetesPolicy(t, "p", toWeb)}
 	var got []string
 	dnsPolicies(s, func(r probe.Result) { got = append(got, r.Target+": "+r.Saw) })
 	const want = "NetworkPolicy shop/p: it allows egress of 1 of 40 pods that use cluster DNS, but none to cluster DNS by " +

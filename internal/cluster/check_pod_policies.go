@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/calico-probe/calico-probe/internal/netpolicy"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
@@ -17,8 +18,8 @@ func podPolicies(s *Snapshot, report func(probe.Result)) {
 	case s.placed.pods.Err != nil:
 		report(unread(s.placed.pods.Err))
 		return
-	case s.policies.all.Err != nil:
-		report(probe.Found(probe.Info, "which policies there are is not known: %s", probe.OneLine(s.policies.all.Err.Error())))
+	case s.policies.Unread != nil:
+		report(probe.Found(probe.Info, "which policies there are is not known: %s", probe.OneLine(s.policies.Unread.Error())))
 		return
 	}
 	by, held, all := map[string][]string{}, 0, 0
@@ -28,7 +29,7 @@ func podPolicies(s *Snapshot, report func(probe.Result)) {
 			continue
 		}
 		all++
-		of := s.policies.on(p.Namespace, labelsOf(&p))
+		of := s.policies.On(p.Namespace, netpolicy.LabelsOf(&p))
 		if policy := of[probe.AttrPolicy]; policy != "" {
 			held++
 			by[policy] = append(by[policy], nameOf(&p))

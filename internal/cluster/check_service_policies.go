@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	networkingv1 "k8s.io/api/networking/v1"
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/facts"
@@ -15,48 +14,6 @@ func keepsLocal(svc *corev1.Service) bool {
 	inside := svc.Spec.InternalTrafficPolicy
 	return inside != nil && *inside == corev1.ServiceInternalTrafficPolicyLocal ||
 		svc.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal
-}
-
-// bySource is the policy that lets pods with these labels be reached by some pods alone, and by nobody else, ""
-// where there is none, where some rule lets others in too, and where not all policies are worked out.
-func (p policies) bySource(namespace string, of map[string]string) string {
-	if p.all.Err != nil || p.other != nil {
-		return ""
-	}
-	with, name := withCalicos(namespace, of), ""
-	for i := range p.all.Value {
-		one := &p.all.Value[i]
-		rules, about := one.rules[probe.DeniesIngress]
-		hold := p.holds(one, &end{namespace: namespace, labels: with})
-		if !about || hold == no {
-			continue
-		}
-		if hold == maybe {
-			return ""
-		}
-		for _, r := range rules {
-			if r.action != "Allow" || !r.pods {
-				return ""
-			}
-			name = one.name
-		}
-	}
-	return name
-}
-
-// fromPods tells whether a rule of a NetworkPolicy is about pods alone: none of its peers is a range of addresses.
-func fromPods(peers []networkingv1.NetworkPolicyPeer) bool {
-	addresses := func(p networkingv1.NetworkPolicyPeer) bool { return p.IPBlock != nil }
-	return len(peers) > 0 && !slices.ContainsFunc(peers, addresses)
-}
-
-// fromSelected tells whether a rule of Calico's is about senders with labels alone.
-func fromSelected(r map[string]any) bool {
-	source, _ := r["source"].(map[string]any)
-	text, _ := source["selector"].(string)
-	of, _ := source["namespaceSelector"].(string)
-	nets, _ := source["nets"].([]any)
-	return (text != "" && text != "all()" || of != "") && len(nets) == 0
 }
 
 // servicePolicies lists the services for which it matters how kube-proxy knows the node and rewrites senders.
@@ -76,7 +33,7 @@ func servicePolicies(s *Snapshot, report func(probe.Result)) {
 		if keepsLocal(svc) {
 			local = append(local, name)
 		}
-		if policy := s.policies.bySource(svc.Namespace, svc.Spec.Selector); policy != "" {
+		if policy := s.policies.BySource(svc.Namespace, svc.Spec.Selector); policy != "" {
 			filtered = append(filtered, name)
 			if by == "" {
 				by = policy

@@ -12,7 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/calico-probe/calico-probe/internal/cluster/selector"
+	"github.com/calico-probe/calico-probe/internal/netpolicy"
+	"github.com/calico-probe/calico-probe/internal/netpolicy/selector"
 	"github.com/calico-probe/calico-probe/probe"
 )
 
@@ -24,7 +25,7 @@ type resources struct {
 	felixConfigs  Read[[]unstructured.Unstructured] // all there are
 	peering       peering
 	blocks        Read[blocks]
-	policies      policies
+	policies      netpolicy.Policies
 	hostEndpoints Read[[]hostEndpoint] // of all nodes
 	pools         Read[specs]
 	info          Read[clusterInfo]
@@ -41,7 +42,7 @@ func (c *Client) readCalico(ctx context.Context, r *resources, all *probe.Worker
 	r.blocks.start(ctx, all, c.readBlocks)
 	all.Go(func() {
 		if crash := probe.Recovered(func() error { r.policies = c.readPolicies(ctx); return nil }); crash != nil {
-			r.policies = policies{all: Read[[]policy]{Err: crash}, other: errNotRead} // nothing is surely denied
+			r.policies = netpolicy.Policies{Unread: crash, Other: errNotRead} // nothing is surely denied
 		}
 	})
 	r.hostEndpoints.start(ctx, all, c.readHostEndpoints)

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -13,6 +12,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/calico-probe/calico-probe/internal/netpolicy"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
@@ -82,7 +82,8 @@ func (s *Snapshot) failsafe() (ports []int, whole bool) {
 		if protocol, _ := one["protocol"].(string); protocol != "" && !strings.EqualFold(protocol, "tcp") {
 			continue
 		}
-		ports = append(ports, int(number(one["port"], 0)))
+		port, _ := strconv.Atoi(fmt.Sprint(one["port"])) // JSON's, so whole or not
+		ports = append(ports, port)
 		whole = whole && one["net"] == nil
 	}
 	return ports, whole
@@ -108,7 +109,7 @@ func hostEndpoints(s *Snapshot, report func(probe.Result)) {
 	own := slices.DeleteFunc(slices.Clone(s.hostEndpoints.Value),
 		func(h hostEndpoint) bool { return h.node != s.Node.Name })
 	slices.SortFunc(own, func(a, b hostEndpoint) int { return cmp.Compare(a.name, b.name) })
-	switch unknown := errors.Join(s.hostEndpoints.Err, s.felix.Err, s.policies.all.Err, s.policies.other); {
+	switch unknown := errors.Join(s.hostEndpoints.Err, s.felix.Err, s.policies.Unread, s.policies.Other); {
 	case s.hostEndpoints.Err != nil && denied(s.hostEndpoints.Err):
 		report(probe.Found(probe.Skip, "you may not list HostEndpoints"))
 	case s.hostEndpoints.Err != nil:
@@ -140,19 +141,19 @@ func (s *Snapshot) judgeHost(h hostEndpoint) probe.Result {
 		if slices.Contains(open, port.number) || !whole {
 			continue
 		}
-		if policy, denied := s.policies.shuts(h, probe.DeniesIngress, port); denied {
+		if policy, denied := s.shuts(h, probe.DeniesIngress, port); denied {
 			by = cmp.Or(by, policy)
 			shut = append(shut, fmt.Sprintf("%d (%s)", port.number, port.whose))
 			numbers = append(numbers, port.number)
 		}
 	}
 	felix := s.atHome()
-	policy, home := s.policies.shuts(h, probe.DeniesIngress, felix)
+	policy, home := s.shuts(h, probe.DeniesIngress, felix)
 	home = home && h.device == "*" && whole && !slices.Contains(open, felix.number)
 	if home {
 		by = cmp.Or(by, policy)
 	}
-	policy, out := s.policies.shuts(h, probe.DeniesEgress, hostPort{number: httpsPort})
+	policy, out := s.shuts(h, probe.DeniesEgress, hostPort{number: netpolicy.HTTPSPort})
 	if _, chosen := s.felix.Value["failsafeOutboundHostPorts"]; chosen || s.calicoEnv("FELIX_FAILSAFEOUTBOUNDHOSTPORTS") != "" {
 		out = false // it may be among them
 	}
@@ -181,9 +182,6 @@ func (s *Snapshot) judgeHost(h hostEndpoint) probe.Result {
 		With(facts.ShutLoopback, home).With(facts.ShutBy, by).With(facts.OnAddress, s.about(h)).With(facts.OnDevice, h.device)
 }
 
-// httpsPort stands for what a node sends to others: where nobody chose failsafe ports for that, it is none.
-const httpsPort = 443
-
 // about tells whether a HostEndpoint is surely about the InternalIP of the node: by its address, or because
 // it is about every interface.
 func (s *Snapshot) about(h hostEndpoint) bool {
@@ -192,22 +190,9 @@ func (s *Snapshot) about(h hostEndpoint) bool {
 	})
 }
 
-// shuts tells whether a TCP port of a node, or with DeniesEgress of others, is surely shut at a HostEndpoint, and the
+// shuts reports whether a TCP port of a node, or with DeniesEgress of others, is surely shut at a HostEndpoint, and the
 // policy that does it, "" where none selects it: then all is denied, unless a profile allows it.
-func (p policies) shuts(h hostEndpoint, direction string, port hostPort) (by string, denied bool) {
-	with := maps.Clone(h.labels)
-	if with == nil {
-		with = map[string]string{}
-	}
-	f := flow{protocol: protocolTCP, port: port.number, from: end{unknown: true}, to: end{unknown: true}}
-	if port.from.IsValid() {
-		f.from = end{addrs: []netip.Addr{port.from}}
-	}
-	d := p.ask(direction, func(one *policy) answer {
-		if one.namespace != "" {
-			return no
-		}
-		return p.holds(one, &end{labels: with})
-	}, func(_ *policy, r *rule) answer { return p.about(r, &f) })
-	return d.by, d.denied() || !d.held && len(h.profiles) == 0
+func (s *Snapshot) shuts(h hostEndpoint, direction string, port hostPort) (by string, denied bool) {
+	by, held := s.policies.AtHost(h.labels, direction, port.number, port.from)
+	return by, by != "" || !held && len(h.profiles) == 0
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/calico-probe/calico-probe/internal/netpolicy"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
@@ -62,9 +63,9 @@ func TestHostEndpoints(t *testing.T) {
 		s := snapshot(node("a", "10.0.0.1", ""))
 		s.hostEndpoints.Value, s.felix.Value = []hostEndpoint{c.host}, c.felix
 		for name, spec := range c.policies {
-			s.policies.all.Value = append(s.policies.all.Value, calicos("GlobalNetworkPolicy", name, spec))
+			s.policies.List = append(s.policies.List, netpolicy.OfCalico("GlobalNetworkPolicy", name, spec))
 		}
-		s.policies.sort()
+		s.policies.Sort()
 		got := ask(t, s, facts.CheckHostEndpoints)
 		shut := ""
 		if len(got) == 1 {
@@ -78,7 +79,7 @@ func TestHostEndpoints(t *testing.T) {
 		}
 	}
 	s := snapshot(node("a", "10.0.0.1", ""))
-	s.hostEndpoints.Value, s.policies.all.Err = []hostEndpoint{recorded}, errors.New("refused")
+	s.hostEndpoints.Value, s.policies.Unread = []hostEndpoint{recorded}, errors.New("refused")
 	wantFirst(t, ask(t, s, facts.CheckHostEndpoints), probe.Unknown, "is not known: refused")
 }
 

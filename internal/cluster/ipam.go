@@ -11,7 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/calico-probe/calico-probe/internal/cluster/selector"
+	"github.com/calico-probe/calico-probe/internal/netpolicy/selector"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/facts"
 )

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/calico-probe/calico-probe/internal/netpolicy"
 	"github.com/calico-probe/calico-probe/probe"
 )
 
@@ -49,12 +50,12 @@ func (s *Snapshot) readLocal(context.Context) (out local, err error) {
 // pingable picks pods that have their own address and are there to stay: ready,
 // not being deleted, at most n of those, the oldest; such as a policy selects, or whose owner may shape their network,
 // only where there are no others.
-func pingable(pods []corev1.Pod, n int, under policies) []corev1.Pod {
+func pingable(pods []corev1.Pod, n int, under netpolicy.Policies) []corev1.Pod {
 	var free, held []corev1.Pod
 	for _, p := range pods {
 		switch {
 		case !ownAddress(p) || p.DeletionTimestamp != nil || !podReady(&p):
-		case under.free(p.Namespace, labelsOf(&p)) == 0 && ownNetwork(&p) == "":
+		case under.Free(p.Namespace, netpolicy.LabelsOf(&p)) == 0 && ownNetwork(&p) == "":
 			free = append(free, p)
 		default:
 			held = append(held, p)

@@ -34,25 +34,3 @@ func TestOfEachPool(t *testing.T) {
 		t.Errorf("of none: %v", got)
 	}
 }
-
-// TestStrictest wants the policy named that closes a pod, before one that opens it for some.
-func TestStrictest(t *testing.T) {
-	t.Parallel()
-	everybody := func(map[string]string) bool { return true }
-	opens := policy{name: "NetworkPolicy shop/allow", namespace: "shop", selects: everybody,
-		ruling: ruling{rules: map[string][]rule{"ingress": {{action: "Allow", all: false}}}}}
-	closes := policy{name: "NetworkPolicy shop/deny", namespace: "shop", selects: everybody,
-		ruling: ruling{rules: map[string][]rule{"ingress": {}}}}
-	for name, c := range map[string]struct {
-		all  []policy
-		want string
-	}{
-		"both":     {[]policy{opens, closes}, closes.name},
-		"one":      {[]policy{opens}, opens.name},
-		"no other": {nil, ""},
-	} {
-		if got := (policies{all: Read[[]policy]{Value: c.all}}).strictest("shop", nil); got != c.want {
-			t.Errorf("%s: %q", name, got)
-		}
-	}
-}

@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/calico-probe/calico-probe/internal/netpolicy"
 	"github.com/calico-probe/calico-probe/probe"
 )
 
@@ -155,12 +156,12 @@ func dnsTargets(s *Snapshot) []probe.Target {
 	out := slices.Clone(s.dns.Value.targets)
 	for i := range out {
 		svc := s.dns.Value.service
-		out[i].Attrs = forbidding(out[i].Attrs, s.policies.on(svc.Namespace, svc.Spec.Selector))
+		out[i].Attrs = forbidding(out[i].Attrs, s.policies.On(svc.Namespace, svc.Spec.Selector))
 	}
 	return out
 }
 
-func podTargets(kind string, pods []corev1.Pod, under policies) []probe.Target {
+func podTargets(kind string, pods []corev1.Pod, under netpolicy.Policies) []probe.Target {
 	var out []probe.Target
 	for _, p := range pods {
 		for _, ip := range p.Status.PodIPs {
@@ -176,7 +177,7 @@ func podTargets(kind string, pods []corev1.Pod, under policies) []probe.Target {
 			if why := ownNetwork(&p); why != "" {
 				t.Attrs = forbidding(t.Attrs, map[string]string{probe.AttrOwnNetwork: why})
 			}
-			t.Attrs = forbidding(t.Attrs, under.on(p.Namespace, labelsOf(&p)))
+			t.Attrs = forbidding(t.Attrs, under.On(p.Namespace, netpolicy.LabelsOf(&p)))
 			out = append(out, t)
 		}
 	}

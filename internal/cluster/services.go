@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/calico-probe/calico-probe/internal/netpolicy"
 	"github.com/calico-probe/calico-probe/probe"
 )
 
@@ -164,7 +165,7 @@ func (c *Client) listServices(ctx context.Context) ([]corev1.Service, error) {
 // every node before others, and gives its cluster addresses and its port on each
 // of the nodes.
 func (c *Client) readServices(ctx context.Context, of Read[[]corev1.Service], nodes []corev1.Node,
-	under policies,
+	under netpolicy.Policies,
 ) ([]probe.Target, error) {
 	if of.Err != nil {
 		return nil, of.Err
@@ -207,7 +208,7 @@ func withEndpoints(targets, endpoints []probe.Target) []probe.Target {
 // usable picks the services that every node must be able to reach by TCP: not
 // headless, not kept to the endpoints of one node, and first those of pods that no
 // policy selects, as far as a service knows the labels of its pods.
-func usable(all []corev1.Service, under policies) []corev1.Service {
+func usable(all []corev1.Service, under netpolicy.Policies) []corev1.Service {
 	type ranked struct {
 		*corev1.Service
 		free, rank int
@@ -219,7 +220,7 @@ func usable(all []corev1.Service, under policies) []corev1.Service {
 			*s.Spec.InternalTrafficPolicy == corev1.ServiceInternalTrafficPolicyLocal
 		headless := s.Spec.ClusterIP == "" || s.Spec.ClusterIP == corev1.ClusterIPNone
 		if _, ok := tcpPort(s); ok && !local && !headless && len(s.Spec.Selector) > 0 {
-			fit = append(fit, ranked{s, under.free(s.Namespace, s.Spec.Selector), rank(s)})
+			fit = append(fit, ranked{s, under.Free(s.Namespace, s.Spec.Selector), rank(s)})
 		}
 	}
 	slices.SortStableFunc(fit, func(a, b ranked) int {
@@ -272,10 +273,11 @@ func familiesOf(endpoints []probe.Target) map[bool]bool {
 }
 
 // serviceTargets are the addresses of a service of the families in which it has endpoints.
-func serviceTargets(s *corev1.Service, nodes []corev1.Node, served map[bool]bool, under policies) []probe.Target {
+func serviceTargets(s *corev1.Service, nodes []corev1.Node, served map[bool]bool, under netpolicy.Policies,
+) []probe.Target {
 	p, _ := tcpPort(s)
 	name := s.Namespace + "/" + s.Name
-	held := under.on(s.Namespace, s.Spec.Selector)
+	held := under.On(s.Namespace, s.Spec.Selector)
 	var out []probe.Target
 	families := map[bool]bool{} // is IPv6
 	for _, ip := range s.Spec.ClusterIPs {

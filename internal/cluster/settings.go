@@ -102,7 +102,7 @@ func felixTarget(s *Snapshot) probe.Target {
 	if p, err := strconv.Atoi(s.calicoEnv("FELIX_HEALTHPORT")); err == nil && p > 0 {
 		t.Port = p
 	}
-	if policy := s.policies.byLabels(); policy != "" {
+	if policy := s.policies.ByLabels(); policy != "" {
 		t.Attrs = with(t.Attrs, probe.AttrByLabels, policy)
 	}
 	for _, name := range probe.FelixSettings() {

@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/calico-probe/calico-probe/internal/netpolicy"
 	"github.com/calico-probe/calico-probe/internal/suggest"
 	"github.com/calico-probe/calico-probe/probe"
 )
@@ -254,7 +255,8 @@ func (c *Client) readCalicoPod(ctx context.Context, node string) (pod *corev1.Po
 }
 
 // readPods finds one running pod with an address of its own on each of the nodes.
-func (c *Client) readPods(ctx context.Context, nodes []corev1.Node, under policies) (out []corev1.Pod, err error) {
+func (c *Client) readPods(ctx context.Context, nodes []corev1.Node, under netpolicy.Policies,
+) (out []corev1.Pod, err error) {
 	for _, found := range forEach(nodes, func(node corev1.Node) ([]corev1.Pod, error) {
 		running, err := c.Running(ctx, node.Name)
 		if err != nil {

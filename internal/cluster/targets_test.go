@@ -12,9 +12,11 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
+	"github.com/calico-probe/calico-probe/internal/netpolicy"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
@@ -162,7 +164,7 @@ func TestServicesWorthAsking(t *testing.T) {
 		}),
 	}
 	var names []string
-	for _, s := range usable(all, policies{}) {
+	for _, s := range usable(all, netpolicy.Policies{}) {
 		names = append(names, s.Name)
 	}
 	if want := []string{"everywhere", "plain"}; !slices.Equal(names, want) {
@@ -171,12 +173,12 @@ func TestServicesWorthAsking(t *testing.T) {
 	nodes := []corev1.Node{node("a", "10.1.0.1", ""), node("b", "10.1.0.2", "")}
 	nodes[1].Status.Conditions[0].Status = corev1.ConditionFalse
 	both := map[bool]bool{false: true, true: true}
-	got := serviceTargets(&all[5], nodes, both, policies{})
+	got := serviceTargets(&all[5], nodes, both, netpolicy.Policies{})
 	if len(got) != 3 || got[0].Port != 80 || got[1].Port != 30080 || got[2].Attrs[probe.AttrNode] != "NotReady" {
 		t.Errorf("%+v", got)
 	}
 	if all[5].Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal; len(serviceTargets(&all[5], nodes,
-		both, policies{})) != 1 {
+		both, netpolicy.Policies{})) != 1 {
 		t.Error("nodes without a pod of the service do not answer on its port, and need not")
 	}
 }
@@ -295,24 +297,25 @@ func TestDoors(t *testing.T) {
 	hostNetwork.Spec.HostNetwork = true
 	got := pingable([]corev1.Pod{pod("young", time.Minute, corev1.ConditionTrue),
 		pod("sick", 5*time.Hour, corev1.ConditionFalse), hostNetwork, pod("old", time.Hour,
-			corev1.ConditionTrue)}, 1, policies{})
+			corev1.ConditionTrue)}, 1, netpolicy.Policies{})
 	if len(got) != 1 || got[0].Name != "old" {
 		t.Errorf("%v", got)
 	}
-	targets := podTargets(probe.KindLocal, got, policies{})
+	targets := podTargets(probe.KindLocal, got, netpolicy.Policies{})
 	if len(targets) != 2 || targets[0].Port != 8080 || targets[1].Attrs[probe.AttrUID] != "uid-1" {
 		t.Errorf("%+v", targets)
 	}
 }
 
 func TestPolicies(t *testing.T) {
-	p := policies{all: Read[[]policy]{Value: []policy{
-		{name: "NetworkPolicy shop/deny", namespace: "shop",
-			selects: func(l map[string]string) bool { return l["app"] == "web" }},
-		calicos("GlobalNetworkPolicy", "guard", map[string]any{"selector": "has(guarded)"}),
-		calicos("Calico's NetworkPolicy", "bank/default.all", map[string]any{}),
-		calicos("Calico's NetworkPolicy", "odd/default.odd", map[string]any{"selector": "((("}),
-	}}}
+	p := netpolicy.Policies{List: []netpolicy.Policy{
+		netpolicy.OfKubernetes(&networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "deny"},
+			Spec: networkingv1.NetworkPolicySpec{
+				PodSelector: metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}}}),
+		netpolicy.OfCalico("GlobalNetworkPolicy", "guard", map[string]any{"selector": "has(guarded)"}),
+		netpolicy.OfCalico("Calico's NetworkPolicy", "bank/default.all", map[string]any{}),
+		netpolicy.OfCalico("Calico's NetworkPolicy", "odd/default.odd", map[string]any{"selector": "((("}),
+	}}
 	for _, c := range []struct{ namespace, app, guarded, want string }{
 		{"shop", "web", "", "NetworkPolicy shop/deny"}, {"shop", "db", "", ""}, {"other", "web", "", ""},
 		{"other", "web", "yes", "GlobalNetworkPolicy guard"}, {"bank", "x", "",
@@ -322,7 +325,7 @@ func TestPolicies(t *testing.T) {
 		if c.guarded != "" {
 			l["guarded"] = c.guarded
 		}
-		if got := p.on(c.namespace, l)[probe.AttrPolicy]; got != c.want {
+		if got := p.On(c.namespace, l)[probe.AttrPolicy]; got != c.want {
 			t.Errorf("%+v: %q", c, got)
 		}
 	}
@@ -340,8 +343,8 @@ func TestPolicies(t *testing.T) {
 		p); got[0].Attrs[probe.AttrPolicy] != "NetworkPolicy shop/deny" {
 		t.Errorf("%+v", got)
 	}
-	p.all = Read[[]policy]{Err: errors.New("forbidden")}
-	if got := p.on("x", nil); got[probe.AttrUnread] != "forbidden" {
+	p.List, p.Unread = nil, errors.New("forbidden")
+	if got := p.On("x", nil); got[probe.AttrUnread] != "forbidden" {
 		t.Error(got)
 	}
 	for attrs, want := range map[string]probe.Status{probe.AttrPolicy: probe.Warn, probe.AttrUnread: probe.Unknown,
@@ -483,7 +486,7 @@ func TestServiceOfTwoFamilies(t *testing.T) {
 		}, nil)
 		var of Read[[]corev1.Service]
 		of.read(t.Context(), c.listServices)
-		targets, err := c.readServices(t.Context(), of, []corev1.Node{n}, policies{})
+		targets, err := c.readServices(t.Context(), of, []corev1.Node{n}, netpolicy.Policies{})
 		var got []string
 		lead := map[string]string{four: "10.244.1.2:8080", six: "[fd00:10:244::2]:8080"}[endpoints]
 		for _, target := range targets {

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/calico-probe/calico-probe/internal/netpolicy"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
@@ -137,10 +138,10 @@ func TestOwnNetwork(t *testing.T) {
 			t.Errorf("%q, want %q", got, want)
 		}
 		first := map[bool]string{true: "older", false: "well"}[want == ""]
-		if got := pingable([]corev1.Pod{older, well}, 1, policies{}); len(got) != 1 || got[0].Name != first {
+		if got := pingable([]corev1.Pod{older, well}, 1, netpolicy.Policies{}); len(got) != 1 || got[0].Name != first {
 			t.Errorf("%s: asked from %v, not %s", want, got, first)
 		}
-		target := podTargets(probe.KindLocal, []corev1.Pod{older}, policies{})[0]
+		target := podTargets(probe.KindLocal, []corev1.Pod{older}, netpolicy.Policies{})[0]
 		status := map[bool]probe.Status{true: probe.Fail, false: probe.Warn}[want == ""]
 		if got := probe.Found(probe.Fail, "no route").Under(target, probe.DeniesEgress); got.Status != status {
 			t.Errorf("%s: %s, not %s", want, got.Status, status)

@@ -17,8 +17,8 @@ func (s *Survey) Unread() error { return cmp.Or(s.unread()...) }
 // unread returns the errors of all these parts, nil of those that were read.
 func (s *Survey) unread() []error {
 	all := []error{s.leases.Err, s.claims.Err, s.felixConfigs.Err, s.api.Err, s.dns.Err, s.dnsServers.Err,
-		s.controllers.Err, s.noControllers.Err, s.sets.Err, s.blocks.Err, s.policies.all.Err,
-		requestError(s.policies.other), s.hostEndpoints.Err, s.pools.Err, s.allServices.Err, s.stray.Err,
+		s.controllers.Err, s.noControllers.Err, s.sets.Err, s.blocks.Err, s.policies.Unread,
+		requestError(s.policies.Other), s.hostEndpoints.Err, s.pools.Err, s.allServices.Err, s.stray.Err,
 		s.peering.configs.Err, s.peering.peers.Err, s.info.Err, s.webhooks.Err, requestError(s.shared.pods.Err),
 		requestError(s.shared.typha.Err), requestError(s.shared.services.Err)}
 	for _, config := range s.given {

@@ -1,8 +1,7 @@
-package cluster
+package netpolicy
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 
@@ -52,14 +51,14 @@ func TestDenies(t *testing.T) {
 		"other kinds are there":    {specs: map[string]m{"d": {"types": both}}, other: errors.New("x")},
 		"a selector of no meaning": {specs: map[string]m{"d": {"selector": "(((", "types": both}}},
 	} {
-		p := policies{tiers: c.tiers, other: c.other}
+		p := Policies{Tiers: c.tiers, Other: c.other}
 		for _, name := range []string{"a", "d", "deny-all", "p"} {
 			if spec := c.specs[name]; spec != nil {
-				p.all.Value = append(p.all.Value, calicos("GlobalNetworkPolicy", name, spec))
+				p.List = append(p.List, OfCalico("GlobalNetworkPolicy", name, spec))
 			}
 		}
-		p.sort()
-		got := p.on("default", map[string]string{"app": "w"})
+		p.Sort()
+		got := p.On("default", map[string]string{"app": "w"})
 		text := strings.TrimSpace(got[probe.AttrPolicy] + " " + got[probe.AttrDenies])
 		if got[probe.AttrDenies] == "" {
 			text = ""
@@ -70,28 +69,8 @@ func TestDenies(t *testing.T) {
 	}
 }
 
-// TestKubernetesDenies reads policies of Kubernetes: one without rules denies, whatever it selects by.
-func TestKubernetesDenies(t *testing.T) {
-	policy := func(spec string) string {
-		return fmt.Sprintf(`{"kind":"NetworkPolicyList","apiVersion":"networking.k8s.io/v1","items":[{"metadata":{"name":"np","namespace":"default"},"spec":%s}]}`, spec)
-	}
-	for spec, want := range map[string]string{
-		`{"podSelector":{},"policyTypes":["Ingress","Egress"]}`:                            "ingress,egress",
-		`{"podSelector":{},"policyTypes":["Ingress"]}`:                                     "ingress",
-		`{"podSelector":{},"ingress":[{}],"policyTypes":["Ingress"]}`:                      "",
-		`{"podSelector":{},"ingress":[{"ports":[{"port":80}]}],"policyTypes":["Ingress"]}`: "",
-	} {
-		c := serverOf(t, map[string]string{"/apis/networking.k8s.io/v1/networkpolicies": policy(spec)}, nil)
-		p := c.readPolicies(t.Context())
-		if got := p.on("default", nil); got[probe.AttrDenies] != want || got[probe.AttrPolicy] == "" {
-			t.Errorf("%s: %v, want %q; %v, %v", spec, got, want, p.all.Err, p.other)
-		}
-		c = serverOf(t, map[string]string{"/apis/networking.k8s.io/v1/networkpolicies": policy(spec),
-			"/apis/policy.networking.k8s.io/v1alpha1/adminnetworkpolicies": `{"kind":"List","items":[{"metadata":{"name":"a"}}]}`}, nil)
-		if got := c.readPolicies(t.Context()).on("default", nil); got[probe.AttrDenies] != "" {
-			t.Errorf("beside an AdminNetworkPolicy: %v", got)
-		}
-	}
+// TestDirectionByDefault wants a policy of Kubernetes' that names no direction to be about ingress alone.
+func TestDirectionByDefault(t *testing.T) {
 	if r := kubernetesRuling(&networkingv1.NetworkPolicy{}); len(r.rules) != 1 {
 		t.Errorf("by default ingress alone: %v", r.rules)
 	}

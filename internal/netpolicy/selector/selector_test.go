@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/calico-probe/calico-probe/internal/cluster/selector"
+	"github.com/calico-probe/calico-probe/internal/netpolicy/selector"
 )
 
 var labels = map[string]string{"zone": "eu-1", "kubernetes.io/hostname": "node-a", "rr": "", "in": "x"}

@@ -1,8 +1,6 @@
-package cluster
+package netpolicy
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -11,120 +9,44 @@ import (
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/calico-probe/calico-probe/internal/cluster/selector"
+	"github.com/calico-probe/calico-probe/internal/netpolicy/selector"
 )
-
-// The labels that Calico adds (libcalico-go, k8s/conversion).
-const (
-	labelNamespace     = "projectcalico.org/namespace"
-	labelOrchestrator  = "projectcalico.org/orchestrator"
-	labelAccount       = "projectcalico.org/serviceaccount"
-	labelProfileName   = "projectcalico.org/name"
-	ofNamespace        = "pcns."
-	ofAccount          = "pcsa."
-	everyNamespace     = "all()"
-	outsideOfNamespace = "global()"
-)
-
-// A networkSet is addresses that a selector may mean, beside pods.
-type networkSet struct {
-	name      string // with its kind
-	namespace string // "" = a GlobalNetworkSet
-	labels    map[string]string
-	nets      []netip.Prefix
-	bad       bool // some could not be read
-}
-
-// readSets lists Calico's network sets.
-func (c *Client) readNetworkSets(ctx context.Context) (out []networkSet, err error) {
-	for _, resource := range []string{"globalnetworksets", "networksets"} {
-		items, _, listErr := c.list(ctx, resource, 0)
-		err = errors.Join(err, listErr)
-		for _, item := range items {
-			texts, _, textsErr := unstructured.NestedStringSlice(item.Object, "spec", "nets")
-			set := networkSet{name: "GlobalNetworkSet " + item.GetName(), namespace: item.GetNamespace(),
-				labels: map[string]string{}}
-			maps.Copy(set.labels, item.GetLabels())
-			if set.namespace != "" {
-				set.name, set.labels[labelNamespace] = "NetworkSet "+set.namespace+"/"+item.GetName(), set.namespace
-			}
-			set.nets, set.bad = prefixes(texts)
-			set.bad = set.bad || textsErr != nil
-			out = append(out, set)
-		}
-	}
-	return out, err
-}
-
-// prefixes reads networks, and addresses as networks of one, as Calico does, which skips what it cannot read.
-func prefixes(texts []string) (out []netip.Prefix, bad bool) {
-	for _, text := range texts {
-		network, err := netip.ParsePrefix(text)
-		if addr, notNetwork := netip.ParseAddr(text); err != nil && notNetwork == nil {
-			network, err = addr.Prefix(addr.BitLen())
-		}
-		if err != nil {
-			bad = true
-			continue
-		}
-		out = append(out, network.Masked())
-	}
-	return out, bad
-}
-
-// readNamespaces lists the labels of all namespaces, nil where they may not be read.
-func (c *Client) readNamespaces(ctx context.Context) (out map[string]map[string]string) {
-	err := inPages(ctx, c.kube.CoreV1().Namespaces(), metav1.ListOptions{},
-		func() { out = map[string]map[string]string{} },
-		func(n *corev1.Namespace) {
-			if n.Labels == nil {
-				n.Labels = map[string]string{}
-			}
-			out[n.Name] = n.Labels
-		})
-	if err != nil {
-		return nil
-	}
-	return out
-}
 
 // selected reports whether the labels that a rule requires are those of an end, or of a network set that has its
 // address.
-func (p policies) selected(x *entity, e *end) answer {
+func (p Policies) selected(x *entity, e *End) answer {
 	out := no
 	switch {
-	case e.labels != nil:
-		out = p.labelled(x, e.namespace, e.labels)
+	case e.Labels != nil:
+		out = p.labelled(x, e.Namespace, e.Labels)
 	default: // a HostEndpoint may have that address
 		out = min(maybe, p.within(x, ""))
 	}
-	if p.sets.Err != nil && out != yes {
+	if p.SetsUnread != nil && out != yes {
 		return max(out, maybe)
 	}
-	if len(p.sets.Value) == 0 || out == yes {
+	if len(p.Sets) == 0 || out == yes {
 		return out
 	}
-	bySet := each(e.addrs, func(a netip.Addr) answer { return p.inSets(x, a) })
-	for _, a := range e.also {
+	bySet := each(e.Addrs, func(a netip.Addr) answer { return p.inSets(x, a) })
+	for _, a := range e.Also {
 		if p.inSets(x, a) != bySet {
 			bySet = maybe
 		}
 	}
-	if bySet == maybe && len(e.addrs) == 0 { // maybe in one, where any may be meant
+	if bySet == maybe && len(e.Addrs) == 0 { // maybe in one, where any may be meant
 		bySet = p.anySet(x)
 	}
 	return max(out, bySet)
 }
 
 // inSets reports whether a network set that a rule selects has an address.
-func (p policies) inSets(x *entity, a netip.Addr) answer {
+func (p Policies) inSets(x *entity, a netip.Addr) answer {
 	out := no
-	for _, set := range p.sets.Value {
+	for _, set := range p.Sets {
 		in := sure(slices.ContainsFunc(set.nets, func(n netip.Prefix) bool { return n.Contains(a) }))
-		if set.bad {
+		if set.Bad {
 			in = max(in, maybe)
 		}
 		out = max(out, min(in, p.labelled(x, set.namespace, set.labels)))
@@ -133,8 +55,8 @@ func (p policies) inSets(x *entity, a netip.Addr) answer {
 }
 
 // setWith names the network set that a rule selects and the network of it that has an address, "" where there is none.
-func (p policies) setWith(x *entity, a netip.Addr) string {
-	for _, set := range p.sets.Value {
+func (p Policies) setWith(x *entity, a netip.Addr) string {
+	for _, set := range p.Sets {
 		in := slices.IndexFunc(set.nets, func(n netip.Prefix) bool { return n.Contains(a) })
 		if in >= 0 && p.labelled(x, set.namespace, set.labels) == yes {
 			return fmt.Sprintf("%s (%v)", set.name, set.nets[in])
@@ -144,8 +66,8 @@ func (p policies) setWith(x *entity, a netip.Addr) string {
 }
 
 // anySet reports whether a rule may select a network set.
-func (p policies) anySet(x *entity) answer {
-	for _, set := range p.sets.Value {
+func (p Policies) anySet(x *entity) answer {
+	for _, set := range p.Sets {
 		if p.labelled(x, set.namespace, set.labels) != no {
 			return maybe
 		}
@@ -154,7 +76,7 @@ func (p policies) anySet(x *entity) answer {
 }
 
 // labelled reports whether what has these labels in a namespace is selected.
-func (p policies) labelled(x *entity, namespace string, with map[string]string) answer {
+func (p Policies) labelled(x *entity, namespace string, with map[string]string) answer {
 	out := min(p.within(x, namespace), p.selectsBy(x.selector, namespace, with))
 	if len(x.accounts) > 0 {
 		out = min(out, sure(slices.Contains(x.accounts, with[labelAccount])))
@@ -166,7 +88,7 @@ func (p policies) labelled(x *entity, namespace string, with map[string]string) 
 }
 
 // within reports whether a namespace is one that a rule requires, "" for what is in none.
-func (p policies) within(x *entity, namespace string) answer {
+func (p Policies) within(x *entity, namespace string) answer {
 	switch {
 	case x.namespaces != "":
 		return p.namespacesBy(x.namespaces, namespace)
@@ -177,7 +99,7 @@ func (p policies) within(x *entity, namespace string) answer {
 }
 
 // namespacesBy reports whether a selector of namespaces selects one, "" = what is in none.
-func (p policies) namespacesBy(text, namespace string) answer {
+func (p Policies) namespacesBy(text, namespace string) answer {
 	switch text = strings.TrimSpace(text); {
 	case text == everyNamespace:
 		return sure(namespace != "")
@@ -193,7 +115,7 @@ func (p policies) namespacesBy(text, namespace string) answer {
 	if namespace == "" {
 		return sure(s(map[string]string{}))
 	}
-	with, known := p.names[namespace]
+	with, known := p.Names[namespace]
 	if !known && !onlyNames(text) {
 		return maybe
 	}
@@ -209,7 +131,7 @@ func onlyNames(text string) bool {
 }
 
 // selectsBy reports whether a selector selects what has these labels. Those of the account are not known.
-func (p policies) selectsBy(text, namespace string, with map[string]string) answer {
+func (p Policies) selectsBy(text, namespace string, with map[string]string) answer {
 	if text == "" {
 		return yes
 	}
@@ -220,7 +142,7 @@ func (p policies) selectsBy(text, namespace string, with map[string]string) answ
 	if !strings.Contains(text, ofNamespace) {
 		return sure(s(with))
 	}
-	names, known := p.names[namespace]
+	names, known := p.Names[namespace]
 	if !known && namespace != "" {
 		return maybe
 	}
@@ -263,4 +185,19 @@ func (p *parsedSelectors) of(text string) (selector.Selector, error) {
 		p.by[text] = one
 	}
 	return one.Selector, one.err
+}
+
+// withCalicos are a pod's labels with those that Calico adds (libcalico-go, k8s/conversion).
+func withCalicos(namespace string, of map[string]string) map[string]string {
+	out := map[string]string{}
+	maps.Copy(out, of)
+	out[labelNamespace], out[labelOrchestrator] = namespace, "k8s"
+	return out
+}
+
+// LabelsOf are all labels that Calico knows a pod by, without those of its namespace and of its account.
+func LabelsOf(p *corev1.Pod) map[string]string {
+	out := withCalicos(p.Namespace, p.Labels)
+	out[labelAccount] = p.Spec.ServiceAccountName
+	return out
 }

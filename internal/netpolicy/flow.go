@@ -1,4 +1,4 @@
-package cluster
+package netpolicy
 
 import (
 	"net/netip"
@@ -27,68 +27,44 @@ func sure(is bool) answer {
 	return no
 }
 
-// A flow is packets from one end to the other, at a port of the receiver.
-type flow struct {
-	protocol string
-	port     int // 0 = not known
-	from, to end
+// A Flow is packets from one end to the other, at a port of the receiver.
+type Flow struct {
+	Protocol string
+	Port     int // 0 = not known
+	From, To End
 }
 
-// An end sends or receives packets: a pod, where it has labels, or an address.
-type end struct {
+// An End sends or receives packets: a pod, where it has labels, or an address.
+type End struct {
 	unknown   bool // any sender or receiver
-	namespace string
-	labels    map[string]string // those that Calico has of a pod, without its namespace's and its account's
-	addrs     []netip.Addr      // its own, as policies see them
-	also      []netip.Addr      // others at which it may be asked instead
-	cached    bool              // a program of the node may answer in its place, at an address that is not known
-	hinted    []netip.Addr      // addresses that a rule may mean it by, before they are translated
-	ports     map[string]int    // by PROTOCOL/NAME; nil = not known
-	service   string            // NAMESPACE/NAME of the Service that it is behind
-}
-
-// entity is what a rule requires of one end, in Calico's words.
-type entity struct {
-	of                   string // the policy's namespace
-	selector, namespaces string
-	notSelector          string
-	accounts             []string
-	accountSelector      string
-	nets, notNets        []netip.Prefix
-	badNets              bool // some could not be read
-	ports, notPorts      []any
-	service              string // NAMESPACE/NAME
-}
-
-// empty reports whether an entity requires nothing.
-func (x *entity) empty() bool {
-	return !x.selects() && x.notSelector == "" && len(x.nets)+len(x.notNets)+len(x.ports)+len(x.notPorts) == 0 &&
-		x.service == "" && !x.badNets
-}
-
-// selects reports whether an entity requires labels.
-func (x *entity) selects() bool {
-	return x.selector != "" || x.namespaces != "" || len(x.accounts) > 0 || x.accountSelector != ""
+	Namespace string
+	Labels    map[string]string // those that Calico has of a pod, without its namespace's and its account's
+	Addrs     []netip.Addr      // its own, as policies see them
+	Also      []netip.Addr      // others at which it may be asked instead
+	Cached    bool              // a program of the node may answer in its place, at an address that is not known
+	Hinted    []netip.Addr      // addresses that a rule may mean it by, before they are translated
+	Ports     map[string]int    // by PROTOCOL/NAME; nil = not known
+	Service   string            // NAMESPACE/NAME of the Service that it is behind
 }
 
 // about reports whether a rule is about a flow.
-func (p policies) about(r *rule, f *flow) answer {
-	if r.protocol != "" && r.protocol != f.protocol || r.notProtocol != "" && r.notProtocol == f.protocol {
+func (p Policies) about(r *rule, f *Flow) answer {
+	if r.protocol != "" && r.protocol != f.Protocol || r.notProtocol != "" && r.notProtocol == f.Protocol {
 		return no
 	}
 	out := yes
 	if r.icmp {
-		if out = maybe; !strings.HasPrefix(f.protocol, "ICMP") { // types are not compared
+		if out = maybe; !strings.HasPrefix(f.Protocol, "ICMP") { // types are not compared
 			return no
 		}
 	}
 	if r.version != 0 {
-		out = min(out, ofFamily(r.version, f.to.addrs))
+		out = min(out, ofFamily(r.version, f.To.Addrs))
 	}
 	if out == no {
 		return no
 	}
-	return min(out, p.matches(&r.src, &f.from, f.protocol, -1), p.matches(&r.dst, &f.to, f.protocol, f.port))
+	return min(out, p.matches(&r.src, &f.From, f.Protocol, -1), p.matches(&r.dst, &f.To, f.Protocol, f.Port))
 }
 
 // ofFamily reports whether addresses are of an IP version.
@@ -110,7 +86,7 @@ func each(addrs []netip.Addr, of func(netip.Addr) answer) answer {
 }
 
 // matches reports whether an end is one that a rule requires; port is -1 for a sender, which has any.
-func (p policies) matches(x *entity, e *end, protocol string, port int) answer {
+func (p Policies) matches(x *entity, e *End, protocol string, port int) answer {
 	if x.empty() {
 		return yes
 	}
@@ -124,7 +100,7 @@ func (p policies) matches(x *entity, e *end, protocol string, port int) answer {
 	}
 	out = min(out, p.netsOf(x, e))
 	if x.service != "" {
-		out = min(out, max(maybe, sure(x.service == e.service))) // another Service may have the same pods
+		out = min(out, max(maybe, sure(x.service == e.Service))) // another Service may have the same pods
 	}
 	if x.selects() || x.notSelector != "" && x.of != "" {
 		out = min(out, p.selected(x, e))
@@ -136,7 +112,7 @@ func (p policies) matches(x *entity, e *end, protocol string, port int) answer {
 }
 
 // netsOf reports whether an end is in the networks of a rule.
-func (p policies) netsOf(x *entity, e *end) answer {
+func (p Policies) netsOf(x *entity, e *End) answer {
 	out := yes
 	if x.badNets {
 		out = maybe
@@ -144,7 +120,7 @@ func (p policies) netsOf(x *entity, e *end) answer {
 	if len(x.nets) > 0 {
 		out = min(out, inNets(x.nets, e))
 		elsewhere := len(x.ports) > 0 || slices.ContainsFunc(x.nets, linkLocal.Overlaps)
-		if out == no && (e.cached && elsewhere || len(e.hinted) > 0 && inNets(x.nets, &end{addrs: e.hinted}) != no) {
+		if out == no && (e.Cached && elsewhere || len(e.Hinted) > 0 && inNets(x.nets, &End{Addrs: e.Hinted}) != no) {
 			out = maybe
 		}
 	}
@@ -155,19 +131,19 @@ func (p policies) netsOf(x *entity, e *end) answer {
 }
 
 // inNets reports whether the addresses of an end are in one of some networks.
-func inNets(nets []netip.Prefix, e *end) answer {
+func inNets(nets []netip.Prefix, e *End) answer {
 	in := func(a netip.Addr) answer {
 		return sure(slices.ContainsFunc(nets, func(n netip.Prefix) bool { return n.Contains(a) }))
 	}
-	out := each(e.addrs, in)
-	if len(e.also) > 0 && out != each(e.also, in) {
+	out := each(e.Addrs, in)
+	if len(e.Also) > 0 && out != each(e.Also, in) {
 		return maybe
 	}
 	return out
 }
 
 // portsOf reports whether a port is one of those of a rule.
-func portsOf(x *entity, e *end, protocol string, port int) answer {
+func portsOf(x *entity, e *End, protocol string, port int) answer {
 	out := yes
 	if len(x.ports) > 0 {
 		out = inPorts(x.ports, e, protocol, port)
@@ -178,7 +154,7 @@ func portsOf(x *entity, e *end, protocol string, port int) answer {
 	return out
 }
 
-func inPorts(ports []any, e *end, protocol string, port int) answer {
+func inPorts(ports []any, e *End, protocol string, port int) answer {
 	if port <= 0 {
 		return maybe
 	}
@@ -192,11 +168,11 @@ func inPorts(ports []any, e *end, protocol string, port int) answer {
 		first, last, isRange := strings.Cut(text, ":")
 		from, err := strconv.Atoi(first)
 		to, err2 := strconv.Atoi(last)
-		switch at, known := e.ports[protocol+"/"+text]; {
+		switch at, known := e.Ports[protocol+"/"+text]; {
 		case known:
 			out = max(out, sure(at == port))
 		case err != nil || isRange && err2 != nil: // it has a name
-			if e.ports == nil {
+			if e.Ports == nil {
 				out = max(out, maybe)
 			}
 		case isRange:
@@ -207,3 +183,13 @@ func inPorts(ports []any, e *end, protocol string, port int) answer {
 	}
 	return out
 }
+
+// A Destination is pods of a namespace with the same labels that are to receive packets at a port.
+type Destination struct {
+	Protocol string
+	Port     int // 0 = not known
+	End
+}
+
+// linkLocal has the addresses at which caches on the node listen, such as NodeLocal DNSCache.
+var linkLocal = netip.MustParsePrefix("169.254.0.0/16")

@@ -1,0 +1,132 @@
+package netpolicy
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// A decision is what the policies come to for some packets.
+type decision struct {
+	By     string // the policy that surely denies them, "" = they may pass
+	chosen bool   // a rule of it with conditions does, and not that no rule allows them
+	rule   *rule  // which rule of it denies them; nil = no rule allows them
+	held   bool   // some policy holds
+}
+
+// Denied reports whether the packets are surely denied.
+func (d decision) Denied() bool { return d.By != "" }
+
+// holds reports whether a policy holds for a pod.
+func (p Policies) holds(one *Policy, e *End) answer {
+	if one.namespace != "" && one.namespace != e.Namespace {
+		return no
+	}
+	if one.vague {
+		return maybe
+	}
+	by := p.selectsBy(one.text, e.Namespace, e.Labels)
+	if one.selects != nil {
+		by = sure(one.selects(e.Labels))
+	}
+	return min(by, p.labelled(&one.whom, e.Namespace, e.Labels))
+}
+
+// mayHold reports whether a policy may hold for a pod.
+func (p Policies) mayHold(one *Policy, namespace string, with map[string]string) bool {
+	return p.holds(one, &End{Namespace: namespace, Labels: with}) != no
+}
+
+// Sends decides on what an end sends, and receives on what an end receives.
+func (p Policies) Sends(f *Flow) decision {
+	return p.ask(probe.DeniesEgress, func(one *Policy) answer { return p.holds(one, &f.From) },
+		func(_ *Policy, r *rule) answer { return p.about(r, f) })
+}
+
+func (p Policies) receives(f *Flow) decision {
+	return p.ask(probe.DeniesIngress, func(one *Policy) answer { return p.holds(one, &f.To) },
+		func(_ *Policy, r *rule) answer { return p.about(r, f) })
+}
+
+// ask walks the tiers as Calico does, for packets that a rule may be about: the first rule that a packet meets
+// decides; a tier whose policies hold and do not decide denies at its end. Which of two policies with the same order
+// comes first differs between versions of Calico: nothing is sure there that one denies and the other may not.
+func (p Policies) ask(direction string, holds func(*Policy) answer, about func(*Policy, *rule) answer) decision {
+	held := false
+	for rest := p.List; len(rest) > 0; {
+		tier, end := rest[0].tier, slices.IndexFunc(rest, func(one Policy) bool { return one.tier != rest[0].tier })
+		if end < 0 {
+			end = len(rest)
+		}
+		t := p.askTier(rest[:end], direction, holds, about)
+		held = held || t.held
+		if t.open || t.By != "" {
+			return decision{By: t.By, chosen: t.chosen, rule: t.rule, held: held}
+		}
+		rest = rest[end:]
+		if action, _ := p.Tiers[tier]["defaultAction"].(string); t.first != "" && !t.passed && action != "Pass" {
+			return decision{By: t.first, held: true}
+		}
+	}
+	return decision{held: held}
+}
+
+// tierDecision is what the policies of a tier come to before its end.
+type tierDecision struct {
+	decision
+	first  string // the first policy that holds
+	passed bool   // a rule leaves it to the next tier
+	open   bool   // the packets may pass
+}
+
+func (p Policies) askTier(all []Policy, direction string, holds func(*Policy) answer,
+	about func(*Policy, *rule) answer,
+) (t tierDecision) {
+	var order float64 // of the policy that decided
+	for i := range all {
+		one := &all[i]
+		rules, is := one.rules[direction]
+		if !is {
+			continue
+		}
+		hold := holds(one)
+		if hold == no {
+			continue
+		}
+		if (t.By != "" || t.passed) && one.order != order {
+			return t
+		}
+		t.held = true
+		if hold == maybe {
+			return tierDecision{decision: decision{held: true}, open: true}
+		}
+		t.first = cmp.Or(t.first, one.name)
+		for j := range rules {
+			r := &rules[j]
+			is := about(one, r)
+			switch {
+			case is == no, r.action == "Log", r.action == "Deny" && is != yes:
+				continue
+			case r.action == "Deny" && !t.passed:
+				if t.By == "" {
+					t.By, t.chosen, t.rule, order = one.name, !r.all, r, one.order
+				}
+			case r.action == "Pass" && is == yes && t.By == "":
+				t.passed, order = true, one.order
+			default: // it allows or passes on some
+				return tierDecision{decision: decision{held: true}, open: true}
+			}
+			break
+		}
+	}
+	return t
+}
+
+// deniesIn names the policy that surely denies every packet of a pod in a direction, "" where none does.
+func (p Policies) deniesIn(direction, namespace string, with map[string]string) string {
+	of := End{Namespace: namespace, Labels: with}
+	return p.ask(direction, func(one *Policy) answer { return p.holds(one, &of) }, func(_ *Policy, r *rule) answer {
+		return max(maybe, sure(r.all))
+	}).By
+}

@@ -1,0 +1,112 @@
+package netpolicy
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"strconv"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// flowTo is what an end sends to a destination.
+func (d *Destination) flowTo(from End) *Flow {
+	return &Flow{Protocol: d.Protocol, Port: d.Port, From: from, To: d.End}
+}
+
+// How a policy keeps pods from the cluster's DNS.
+const (
+	dnsUnlisted = "unlisted" // pods are let out to others, and no rule lets them out to the DNS
+	DNSDenied   = "denied"   // a rule for certain networks or pods denies it
+	DNSMissed   = "missed"   // a rule for the DNS port does not reach it
+	DNSShut     = "shut"     // a policy of the DNS's own pods does not let them in
+	dnsNowhere  = "nowhere"  // pods are let out to addresses alone, and the DNS is none of them
+	DNSNoEgress = "noegress" // pods are let out to nothing
+)
+
+// WithoutDNS is how pods are kept from the DNS.
+type WithoutDNS struct {
+	By, How string // the policy
+	Set     string // the network set that a rule of it denies, and its network that has the DNS; "" = none
+}
+
+// WithoutDNS names the policy that keeps pods from each of the DNS servers, and how, "" where that is not so or not
+// sure.
+func (p Policies) WithoutDNS(from End, servers []Destination) (out WithoutDNS) {
+	lets, missed, nowhere := "", "", ""
+	for i := range servers {
+		d := &servers[i]
+		f := d.flowTo(from)
+		if in := p.receives(f); in.Denied() && d.Port != 0 {
+			if out.How == "" {
+				out = WithoutDNS{By: in.By, How: DNSShut}
+			}
+			if !p.Sends(f).Denied() {
+				continue
+			}
+		}
+		sent := p.ask(probe.DeniesEgress, func(one *Policy) answer { return p.holds(one, &from) },
+			func(one *Policy, r *rule) answer {
+				is := p.about(r, f)
+				if is == no && r.action == "Allow" && !r.byNets() {
+					lets = cmp.Or(lets, one.name)
+					if forDNS(r, d.Port) {
+						missed = cmp.Or(missed, one.name)
+					}
+				}
+				return is
+			})
+		nowhere = cmp.Or(nowhere, sent.By)
+		switch {
+		case !sent.Denied():
+			return WithoutDNS{}
+		case sent.chosen && !p.Sends(&Flow{Protocol: ProtocolTCP, Port: HTTPSPort, From: from, To: theInternet}).Denied():
+			out = WithoutDNS{By: sent.By, How: DNSDenied}
+			if len(d.Addrs) > 0 {
+				out.Set = p.setWith(&sent.rule.dst, d.Addrs[0])
+			}
+		}
+	}
+	switch {
+	case out.How != "":
+		return out
+	case missed != "":
+		return WithoutDNS{By: missed, How: DNSMissed}
+	case lets != "":
+		return WithoutDNS{By: lets, How: dnsUnlisted}
+	}
+	if by := p.deniesIn(probe.DeniesEgress, from.Namespace, from.Labels); by != "" {
+		return WithoutDNS{By: by, How: DNSNoEgress}
+	}
+	return WithoutDNS{By: nowhere, How: dnsNowhere}
+}
+
+// theInternet stands for what is not in the cluster, by an address of the documentation's network.
+var theInternet = End{Addrs: []netip.Addr{netip.AddrFrom4([4]byte{198, 51, 100, 1})}}
+
+// forDNS reports whether a rule is for the port of a DNS alone.
+func forDNS(r *rule, port int) bool {
+	if len(r.dst.ports) != 1 {
+		return false
+	}
+	text := fmt.Sprint(r.dst.ports[0])
+	return text == "53" || text == strconv.Itoa(port) || text == "dns"
+}
+
+// Closed names the policy that surely lets no question in to any of the DNS servers by a protocol, from any sender; ""
+// where one may be let in.
+func (p Policies) Closed(servers []Destination, protocol string) (by string) {
+	for i := range servers {
+		d := servers[i]
+		d.Protocol = protocol
+		in := p.receives(d.flowTo(End{unknown: true}))
+		if !in.Denied() || d.Port == 0 {
+			return ""
+		}
+		by = cmp.Or(by, in.By)
+	}
+	return by
+}
+
+// HTTPSPort stands for what a node sends to others: where nobody chose failsafe ports for that, it is none.
+const HTTPSPort = 443

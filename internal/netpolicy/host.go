@@ -1,0 +1,26 @@
+package netpolicy
+
+import (
+	"maps"
+	"net/netip"
+)
+
+// AtHost names the policy that surely denies a TCP port at a HostEndpoint with these labels, "" where none does. Held
+// reports whether a policy selects it. Without an address the packets are from any sender.
+func (p Policies) AtHost(with map[string]string, direction string, port int, from netip.Addr) (by string, held bool) {
+	with = maps.Clone(with)
+	if with == nil {
+		with = map[string]string{}
+	}
+	f := Flow{Protocol: ProtocolTCP, Port: port, From: End{unknown: true}, To: End{unknown: true}}
+	if from.IsValid() {
+		f.From = End{Addrs: []netip.Addr{from}}
+	}
+	d := p.ask(direction, func(one *Policy) answer {
+		if one.namespace != "" {
+			return no
+		}
+		return p.holds(one, &End{Labels: with})
+	}, func(_ *Policy, r *rule) answer { return p.about(r, &f) })
+	return d.By, d.held
+}

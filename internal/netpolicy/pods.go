@@ -1,0 +1,109 @@
+package netpolicy
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// On says what may forbid packets of a pod with these labels, as attributes of a
+// target; none when nothing does.
+func (p Policies) On(namespace string, of map[string]string) map[string]string {
+	with := withCalicos(namespace, of)
+	if name, directions := p.denies(namespace, with); len(directions) > 0 {
+		return map[string]string{probe.AttrPolicy: name, probe.AttrDenies: strings.Join(directions, ",")}
+	}
+	if by := p.strictest(namespace, with); by != "" {
+		return map[string]string{probe.AttrPolicy: by}
+	}
+	if p.Unread != nil {
+		return map[string]string{probe.AttrUnread: strings.Join(strings.Fields(p.Unread.Error()), " ")}
+	}
+	return nil
+}
+
+// denies names the directions in which every packet of a pod is surely denied, and the policy that
+// does it, of the first.
+func (p Policies) denies(namespace string, with map[string]string) (name string, in []string) {
+	if p.Unread != nil || p.Other != nil {
+		return "", nil
+	}
+	for _, d := range directions {
+		if by := p.deniesIn(d.is, namespace, with); by != "" {
+			name, in = cmp.Or(name, by), append(in, d.is)
+		}
+	}
+	return name, in
+}
+
+// strictest is the policy that holds for a pod and lets nothing pass in a direction, or else the first that holds for
+// it; "" where none does.
+func (p Policies) strictest(namespace string, with map[string]string) string {
+	first := ""
+	for i := range p.List {
+		one := &p.List[i]
+		if !p.mayHold(one, namespace, with) {
+			continue
+		}
+		for _, d := range directions {
+			if rules, about := one.rules[d.is]; about && len(rules) == 0 {
+				return one.name
+			}
+		}
+		first = cmp.Or(first, one.name)
+	}
+	return first
+}
+
+// Free is 0 for what no policy selects, 1 for the rest: the order of preference.
+func (p Policies) Free(namespace string, of map[string]string) int {
+	return min(1, len(p.On(namespace, of)))
+}
+
+// KnowsSenders reports whether a rule knows senders by their addresses, so that pods with the same labels differ.
+func (p Policies) KnowsSenders() bool {
+	return len(p.Sets) > 0 || slices.ContainsFunc(p.List, func(one Policy) bool {
+		return slices.ContainsFunc(one.rules[probe.DeniesIngress], func(r rule) bool {
+			return len(r.src.nets)+len(r.src.notNets) > 0
+		})
+	})
+}
+
+// ByLabels is a policy that admits pods by their labels, "" where there is none.
+func (p Policies) ByLabels() string {
+	for _, one := range p.List {
+		if slices.ContainsFunc(one.rules[probe.DeniesIngress], func(r rule) bool { return r.pods && r.action == "Allow" }) {
+			return one.name
+		}
+	}
+	return ""
+}
+
+// BySource is the policy that lets pods with these labels be reached by some pods alone, and by nobody else, ""
+// where there is none, where some rule lets others in too, and where not all policies are worked out.
+func (p Policies) BySource(namespace string, of map[string]string) string {
+	if p.Unread != nil || p.Other != nil {
+		return ""
+	}
+	with, name := withCalicos(namespace, of), ""
+	for i := range p.List {
+		one := &p.List[i]
+		rules, about := one.rules[probe.DeniesIngress]
+		hold := p.holds(one, &End{Namespace: namespace, Labels: with})
+		if !about || hold == no {
+			continue
+		}
+		if hold == maybe {
+			return ""
+		}
+		for _, r := range rules {
+			if r.action != "Allow" || !r.pods {
+				return ""
+			}
+			name = one.name
+		}
+	}
+	return name
+}
