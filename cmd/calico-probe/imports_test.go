@@ -45,7 +45,10 @@ func TestImportsRunForward(t *testing.T) {
 			"github.com/miekg/dns", "github.com/cilium/ebpf", "github.com/containerd/",
 			"k8s.io/cri-api"},
 		// The API: one package reads, one writes.
-		"internal/cluster": {own + "injector", in + "report", own + "probe/", "k8s.io/kubectl"},
+		"internal/cluster": {own + "injector", in + "report", in + "subject", in + "apicheck", own + "probe/",
+			"k8s.io/kubectl"},
+		"internal/subject/suite/api": {own + "injector", in + "report", in + "diagnose", in + "examine",
+			in + "subject/evidence", own + "probe/", "k8s.io/kubectl"},
 		"internal/netpolicy": {in + "cluster", own + "injector", in + "report", own + "probe/", "k8s.io/client-go",
 			"k8s.io/kubectl"},
 		"injector": {in + "cluster", in + "report", own + "probe/", "k8s.io/kubectl"},

@@ -18,6 +18,7 @@ import (
 	"github.com/calico-probe/calico-probe/internal/output"
 	"github.com/calico-probe/calico-probe/internal/report"
 	"github.com/calico-probe/calico-probe/internal/runbook"
+	suiteapi "github.com/calico-probe/calico-probe/internal/subject/suite/api"
 	"github.com/calico-probe/calico-probe/internal/ui"
 	"github.com/calico-probe/calico-probe/probe"
 )
@@ -385,7 +386,7 @@ func (o *runbookOptions) nodes(ctx context.Context, n runbook.Nodes, besides str
 		}
 		return slices.DeleteFunc(names, func(n string) bool { return n == besides }), nil
 	}
-	all, _, err := client.Standings(ctx)
+	all, _, err := suiteapi.Standings(ctx, client)
 	if err != nil {
 		return nil, errors.New(cluster.Explain(err))
 	}

@@ -13,8 +13,8 @@ import (
 // probed is what of the cluster a probe is asked about beside its node.
 type probed struct {
 	pods     Read[[]corev1.Pod]   // one running workload pod on each of a few nodes
-	services Read[[]probe.Target] // one TCP service with ready endpoints, at its addresses and on these nodes
-	typha    Read[typha]
+	Services Read[[]probe.Target] // one TCP service with ready endpoints, at its addresses and on these nodes
+	Typha    Read[Typha]
 }
 
 // readProbed starts reading it. The services are asked for on some nodes more.
@@ -22,12 +22,12 @@ func (c *Client) readProbed(ctx context.Context, p *probed, of *Survey, nodes, m
 	all *probe.Workers,
 ) {
 	p.pods.start(ctx, all, func(ctx context.Context) ([]corev1.Pod, error) {
-		return c.readPods(ctx, nodes, of.policies)
+		return c.readPods(ctx, nodes, of.Policies)
 	})
-	p.services.start(ctx, all, func(ctx context.Context) ([]probe.Target, error) {
-		return c.readServices(ctx, of.allServices, slices.Concat(nodes, more), of.policies)
+	p.Services.start(ctx, all, func(ctx context.Context) ([]probe.Target, error) {
+		return c.readServices(ctx, of.AllServices, slices.Concat(nodes, more), of.Policies)
 	})
-	p.typha.start(ctx, all, func(ctx context.Context) (typha, error) { return c.readTypha(ctx, env) })
+	p.Typha.start(ctx, all, func(ctx context.Context) (Typha, error) { return c.readTypha(ctx, env) })
 }
 
 // ReadShared reads what the probes on the nodes of a Survey by ReadAll are asked about, for About.
@@ -41,7 +41,7 @@ func (c *Client) ReadShared(ctx context.Context, s *Survey) {
 		}
 	}
 	var nodes []corev1.Node
-	for _, n := range spread(fit, sampled+1) { // one of them may be the node itself
+	for _, n := range spread(fit, Sampled+1) { // one of them may be the node itself
 		nodes = append(nodes, *n)
 	}
 	calico, _ := s.anyCalico()
@@ -50,7 +50,7 @@ func (c *Client) ReadShared(ctx context.Context, s *Survey) {
 	all.Wait()
 }
 
-// AboutChecks are the IDs of those of Checks that About's snapshots answer.
+// AboutChecks are the IDs of the checks of the API that About's snapshots answer.
 func AboutChecks() []string {
 	return append(SurveyChecks(), facts.CheckPodsStart, facts.CheckPodsEnd, facts.CheckDNSPolicies, facts.CheckAPIPolicies,
 		facts.CheckDNSService)
@@ -64,9 +64,9 @@ func (c *Client) About(ctx context.Context, s *Survey, n *corev1.Node) *Snapshot
 	defer cancel()
 	out := s.Of(n)
 	var all probe.Workers
-	out.placed = c.readPlaced(ctx, n.Name)
-	c.readWaits(ctx, &out.placed, &all)
-	out.local.start(ctx, &all, out.readLocal)
+	out.Placed = c.readPlaced(ctx, n.Name)
+	c.ReadWaits(ctx, &out.Placed, &all)
+	out.Local.start(ctx, &all, out.readLocal)
 	all.Wait()
 	own := func(p corev1.Pod) bool { return p.Spec.NodeName == n.Name }
 	out.probed = s.shared

@@ -44,7 +44,7 @@ func (c *Client) Again(ctx context.Context, s *Snapshot) (*Snapshot, error) {
 // Unrenewed is the snapshot with the time of now, where the kubelet has not renewed its lease since and was due to; nil
 // where it did, as a node that is only slow does, and where that cannot be read.
 func (c *Client) Unrenewed(ctx context.Context, s *Snapshot) *Snapshot {
-	before := s.lease.Value
+	before := s.Lease.Value
 	if before == nil || before.Spec.RenewTime == nil {
 		return nil
 	}
@@ -54,7 +54,7 @@ func (c *Client) Unrenewed(ctx context.Context, s *Snapshot) *Snapshot {
 	if err != nil || lease.Spec.RenewTime == nil || !lease.Spec.RenewTime.Equal(before.Spec.RenewTime) {
 		return nil
 	}
-	every := leaseOver / leaseRenewals
+	every := LeaseOver / leaseRenewals
 	if seconds := lease.Spec.LeaseDurationSeconds; seconds != nil {
 		every = time.Duration(*seconds) * time.Second / leaseRenewals
 	}

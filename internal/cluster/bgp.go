@@ -19,63 +19,63 @@ import (
 
 // More annotations Calico writes on a Node.
 const (
-	annotationAS      = "projectcalico.org/ASNumber"
-	annotationCluster = "projectcalico.org/RouteReflectorClusterID"
+	AnnotationAS      = "projectcalico.org/ASNumber"
+	AnnotationCluster = "projectcalico.org/RouteReflectorClusterID"
 )
 
 // Calico's defaults (confd, globalDefaults).
 const (
 	defaultAS      = "64512"
-	defaultBGPPort = 179
+	DefaultBGPPort = 179
 )
 
 // peering is what Calico's resources say about BGP.
 type peering struct {
-	peers   Read[specs] // of BGPPeers
-	configs Read[specs] // of BGPConfigurations: default, node.NAME
+	Peers   Read[Specs] // of BGPPeers
+	Configs Read[Specs] // of BGPConfigurations: default, node.NAME
 }
 
-// unread is why not all of it is known.
-func (p peering) unread() error { return cmp.Or(p.configs.Err, p.peers.Err) }
+// Unread is why not all of it is known.
+func (p peering) Unread() error { return cmp.Or(p.Configs.Err, p.Peers.Err) }
 
-// port is the port that BIRD is configured to listen on, on a node; 0 = none is configured.
-func (p peering) port(n *corev1.Node) int {
+// Port is the port that BIRD is configured to listen on, on a node; 0 = none is configured.
+func (p peering) Port(n *corev1.Node) int {
 	out := 0
 	for _, name := range []string{"default", "node." + n.Name} {
-		if port, _ := p.configs.Value[name]["listenPort"].(int64); port > 0 {
+		if port, _ := p.Configs.Value[name]["listenPort"].(int64); port > 0 {
 			out = int(port)
 		}
 	}
 	return out
 }
 
-// speaker is a node as BGP sees it.
-type speaker struct {
-	node    *corev1.Node
+// Speaker is a node as BGP sees it.
+type Speaker struct {
+	Node    *corev1.Node
 	addrs   []netip.Addr
 	as      string
 	cluster string // of route reflectors, "" on others
 	port    int
 }
 
-func (s speaker) speaks(to netip.Addr) bool {
+func (s Speaker) speaks(to netip.Addr) bool {
 	return slices.ContainsFunc(s.addrs, func(a netip.Addr) bool { return a.Is4() == to.Is4() })
 }
 
-// sessions collects targets as confd collects peers: one for each address and port,
+// Sessions collects targets as confd collects peers: one for each address and port,
 // the first one wins (confd, updatePeersV1).
-type sessions struct {
-	own     speaker
+type Sessions struct {
+	Own     Speaker
 	secret  bool   // those added now have a password
 	filters string // BGPFilters of those added now
-	targets []probe.Target
+	Targets []probe.Target
 	have    map[netip.AddrPort]bool // the addresses and ports of them
 }
 
 // add takes a peer that is a node, or is none: nil.
-func (l *sessions) add(scope, name string, node *corev1.Node, addr netip.Addr, port int, as string) {
+func (l *Sessions) add(scope, name string, node *corev1.Node, addr netip.Addr, port int, as string) {
 	at := netip.AddrPortFrom(addr, uint16(port))
-	if !l.own.speaks(addr) || slices.Contains(l.own.addrs, addr) || l.have[at] {
+	if !l.Own.speaks(addr) || slices.Contains(l.Own.addrs, addr) || l.have[at] {
 		return
 	}
 	if l.have == nil {
@@ -88,7 +88,7 @@ func (l *sessions) add(scope, name string, node *corev1.Node, addr netip.Addr, p
 	}
 	if node != nil {
 		t.Node = node.Name
-		maps.Copy(t.Attrs, stateOf(node))
+		maps.Copy(t.Attrs, StateOf(node))
 	}
 	if l.secret {
 		t.Attrs[probe.AttrPassword] = "true"
@@ -96,70 +96,70 @@ func (l *sessions) add(scope, name string, node *corev1.Node, addr netip.Addr, p
 	if l.filters != "" {
 		t.Attrs[probe.AttrFilters] = l.filters
 	}
-	l.targets = append(l.targets, t)
+	l.Targets = append(l.Targets, t)
 }
 
-func (l *sessions) addNode(scope string, peer speaker, wanted func(netip.Addr) bool) {
+func (l *Sessions) addNode(scope string, peer Speaker, wanted func(netip.Addr) bool) {
 	for _, a := range peer.addrs {
 		if wanted(a) {
-			l.add(scope, peer.node.Name, peer.node, a, peer.port, peer.as)
+			l.add(scope, peer.Node.Name, peer.Node, a, peer.port, peer.as)
 		}
 	}
 }
 
-// sessionTargets are the BGP sessions that confd makes for a node out of what the
+// SessionTargets are the BGP sessions that confd makes for a node out of what the
 // API says, and why some are missing. Peers among the node's own workloads are left out: they come and
 // go with pods.
-func sessionTargets(s *Snapshot, of *corev1.Node) ([]probe.Target, error) {
-	if err := s.peering.unread(); err != nil {
+func SessionTargets(s *Snapshot, of *corev1.Node) ([]probe.Target, error) {
+	if err := s.Peering.Unread(); err != nil {
 		return nil, err
 	}
-	if s.backend.Value == "vxlan" || s.backend.Value == "none" {
+	if s.Backend.Value == "vxlan" || s.Backend.Value == "none" {
 		return nil, nil
 	}
-	known := s.known()
-	l := &sessions{}
+	known := s.Known()
+	l := &Sessions{}
 	for _, n := range known.speakers() {
-		if n.node.Name == of.Name {
-			l.own = n
+		if n.Node.Name == of.Name {
+			l.Own = n
 		}
 	}
-	global := s.peering.configs.Value["default"]
+	global := s.Peering.Configs.Value["default"]
 	both := func(netip.Addr) bool { return true }
 	_, l.secret = global["nodeMeshPassword"].(map[string]any)
-	if on, set := global["nodeToNodeMeshEnabled"].(bool); (on || !set) && l.own.cluster == "" {
+	if on, set := global["nodeToNodeMeshEnabled"].(bool); (on || !set) && l.Own.cluster == "" {
 		for _, n := range known.speakers() {
 			if n.cluster == "" {
 				l.addNode("mesh", n, both)
 			}
 		}
 	}
-	peers, err := known.peers()
-	l.addPeers(peers, func(n speaker) bool { return n.node.Name == of.Name })
-	return l.targets, err
+	peers, err := known.Peers()
+	l.AddPeers(peers, func(n Speaker) bool { return n.Node.Name == of.Name })
+	return l.Targets, err
 }
 
-// globalAS is the AS number of nodes that have none of their own.
-func (p peering) globalAS() string {
-	return cmp.Or(textOfAS(p.configs.Value["default"]["asNumber"]), defaultAS)
+// GlobalAS is the AS number of nodes that have none of their own.
+func (p peering) GlobalAS() string {
+	return cmp.Or(textOfAS(p.Configs.Value["default"]["asNumber"]), defaultAS)
 }
 
 // speakersOf are all nodes as BGP sees them.
-func speakersOf(s *Survey) []speaker {
-	globalAS := s.peering.globalAS()
-	out := make([]speaker, 0, len(s.Nodes))
+func speakersOf(s *Survey) []Speaker {
+	globalAS := s.Peering.GlobalAS()
+	out := make([]Speaker, 0, len(s.Nodes))
 	for i := range s.Nodes {
-		out = append(out, speakerOf(&s.Nodes[i], s.peering, globalAS))
+		out = append(out, SpeakerOf(&s.Nodes[i], s.Peering, globalAS))
 	}
 	return out
 }
 
 // bgpPeers are the BGPPeers in the order of confd: global ones come before those of nodes.
-func bgpPeers(s *Survey, all []speaker) ([]peer, error) {
-	globalAS := s.peering.globalAS()
+func bgpPeers(s *Survey, all []Speaker) ([]peer, error) {
+	globalAS := s.Peering.GlobalAS()
 	var peers []peer
 	var errs []error
-	for name, spec := range s.peering.peers.Value {
+	for name, spec := range s.Peering.Peers.Value {
 		p, err := peerOf(name, spec, all, globalAS)
 		if err != nil {
 			errs = append(errs, err)
@@ -176,9 +176,9 @@ func bgpPeers(s *Survey, all []speaker) ([]peer, error) {
 	return peers, errors.Join(errs...)
 }
 
-// addPeers adds the sessions that BGPPeers make on a node: those it opens, and the other ends of
+// AddPeers adds the sessions that BGPPeers make on a node: those it opens, and the other ends of
 // those that are told to peer with it.
-func (l *sessions) addPeers(peers []peer, isOwn func(speaker) bool) {
+func (l *Sessions) AddPeers(peers []peer, isOwn func(Speaker) bool) {
 	for _, p := range peers {
 		if !slices.ContainsFunc(p.here, isOwn) {
 			continue
@@ -190,7 +190,7 @@ func (l *sessions) addPeers(peers []peer, isOwn func(speaker) bool) {
 		if p.addr.IsValid() {
 			var node *corev1.Node
 			if len(p.behind) > 0 {
-				node = p.behind[0].node
+				node = p.behind[0].Node
 			}
 			l.add(p.scope, p.name, node, p.addr, p.port, p.as)
 		}
@@ -207,13 +207,14 @@ func (l *sessions) addPeers(peers []peer, isOwn func(speaker) bool) {
 	}
 }
 
-func speakerOf(n *corev1.Node, by peering, globalAS string) speaker {
-	s := speaker{node: n, as: textOfAS(n.Annotations[annotationAS]), cluster: n.Annotations[annotationCluster],
-		port: cmp.Or(by.port(n), defaultBGPPort)}
+// SpeakerOf is a node as a BGP speaker, by its annotations and the resources.
+func SpeakerOf(n *corev1.Node, by peering, globalAS string) Speaker {
+	s := Speaker{Node: n, as: textOfAS(n.Annotations[AnnotationAS]), cluster: n.Annotations[AnnotationCluster],
+		port: cmp.Or(by.Port(n), DefaultBGPPort)}
 	if s.as == "" {
 		s.as = globalAS
 	}
-	for _, key := range []string{annotationIPv4, annotationIPv6} {
+	for _, key := range []string{AnnotationIPv4, AnnotationIPv6} {
 		if p, ok := registered(n, key); ok {
 			s.addrs = append(s.addrs, p.Addr())
 		}
@@ -224,9 +225,9 @@ func speakerOf(n *corev1.Node, by peering, globalAS string) speaker {
 // peer is a BGPPeer with its selectors answered.
 type peer struct {
 	name, scope string
-	here        []speaker             // the nodes that are to have it
-	there       []speaker             // the nodes it selects as peers
-	behind      []speaker             // the nodes behind the one address it names
+	here        []Speaker             // the nodes that are to have it
+	there       []Speaker             // the nodes it selects as peers
+	behind      []Speaker             // the nodes behind the one address it names
 	addr        netip.Addr            // that address
 	port        int                   //
 	as          string                // the AS expected there
@@ -236,7 +237,7 @@ type peer struct {
 	oneSided    bool                  // the other end is set up by a resource of its own
 }
 
-func peerOf(name string, spec map[string]any, all []speaker, globalAS string) (peer, error) {
+func peerOf(name string, spec map[string]any, all []Speaker, globalAS string) (peer, error) {
 	text := func(key string) string { v, _ := spec[key].(string); return v }
 	p := peer{name: name, scope: "node", as: textOfAS(spec["asNumber"]), wanted: func(netip.Addr) bool { return true },
 		oneSided: text("reversePeering") == "Manual"}
@@ -252,7 +253,7 @@ func peerOf(name string, spec map[string]any, all []speaker, globalAS string) (p
 	case text("nodeSelector") != "":
 		p.here, err = matching(all, text("nodeSelector"))
 	case text("node") != "":
-		p.here = slices.DeleteFunc(slices.Clone(all), func(n speaker) bool { return n.node.Name != text("node") })
+		p.here = slices.DeleteFunc(slices.Clone(all), func(n Speaker) bool { return n.Node.Name != text("node") })
 	default:
 		p.scope, p.here = "global", all
 	}
@@ -285,7 +286,7 @@ func peerOf(name string, spec map[string]any, all []speaker, globalAS string) (p
 		}
 	}
 	if p.port = port; port == 0 {
-		p.port = defaultBGPPort
+		p.port = DefaultBGPPort
 		if len(p.behind) > 0 {
 			p.port = p.behind[0].port
 		}
@@ -293,14 +294,14 @@ func peerOf(name string, spec map[string]any, all []speaker, globalAS string) (p
 	return p, nil
 }
 
-func matching(all []speaker, text string) ([]speaker, error) {
+func matching(all []Speaker, text string) ([]Speaker, error) {
 	selects, err := selector.Parse(text)
 	if err != nil {
 		return nil, err
 	}
-	var out []speaker
+	var out []Speaker
 	for _, n := range all {
-		if selects(n.node.Labels) {
+		if selects(n.Node.Labels) {
 			out = append(out, n)
 		}
 	}
@@ -329,4 +330,24 @@ func textOfAS(v any) string {
 		}
 	}
 	return ""
+}
+
+// idlePeers are the BGPPeers that make no session on any node, each with the reason.
+func idlePeers(s *Survey, all []Speaker) []string {
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(s.Peering.Peers.Value)) {
+		spec := s.Peering.Peers.Value[name]
+		text := func(key string) string { v, _ := spec[key].(string); return v }
+		p, err := peerOf(name, spec, all, s.Peering.GlobalAS())
+		switch {
+		case err != nil || text("localWorkloadSelector") != "":
+		case len(p.here) == 0 && text("nodeSelector") != "":
+			out = append(out, fmt.Sprintf("%s (no node has what nodeSelector %s asks for)", name, probe.Quoted(text("nodeSelector"))))
+		case len(p.here) == 0:
+			out = append(out, fmt.Sprintf("%s (there is no node %s)", name, probe.Quoted(text("node"))))
+		case len(p.there) == 0 && text("peerSelector") != "":
+			out = append(out, fmt.Sprintf("%s (no node has what peerSelector %s asks for)", name, probe.Quoted(text("peerSelector"))))
+		}
+	}
+	return out
 }

@@ -21,7 +21,7 @@ import (
 // sessionsOf gives the sessions of the first node, one line each.
 func sessionsOf(t *testing.T, s *Snapshot) ([]string, error) {
 	t.Helper()
-	targets, err := sessionTargets(s, s.Node)
+	targets, err := SessionTargets(s, s.Node)
 	var out []string
 	for _, x := range targets {
 		if x.Kind != probe.KindSession {
@@ -44,66 +44,66 @@ func TestSessions(t *testing.T) {
 		}
 		return n
 	}
-	six := func(a string) map[string]string { return map[string]string{annotationIPv6: a + "/64"} }
-	reflector := map[string]string{annotationCluster: "244.0.0.1"}
+	six := func(a string) map[string]string { return map[string]string{AnnotationIPv6: a + "/64"} }
+	reflector := map[string]string{AnnotationCluster: "244.0.0.1"}
 	a, b, c := node("a", "10.0.0.1", "10.0.0.1/24"), node("b", "10.0.0.2", "10.0.0.2/24"), node("c", "10.0.0.3",
 		"10.0.0.3/24")
 	for name, x := range map[string]struct {
 		nodes   []corev1.Node // of the first
-		peers   specs
-		configs specs
+		peers   Specs
+		configs Specs
 		want    []string
 		gap     string
 	}{
 		"mesh": {nodes: []corev1.Node{a, b, c, node("foreign", "10.0.0.4", "")},
 			want: []string{"mesh b 10.0.0.2:179 AS64512", "mesh c 10.0.0.3:179 AS64512"}},
-		"own settings": {nodes: []corev1.Node{a, with(b, map[string]string{annotationAS: "64999"}), c},
-			configs: specs{"default": {"asNumber": int64(65001), "listenPort": int64(1790)},
+		"own settings": {nodes: []corev1.Node{a, with(b, map[string]string{AnnotationAS: "64999"}), c},
+			configs: Specs{"default": {"asNumber": int64(65001), "listenPort": int64(1790)},
 				"node.c": {"listenPort": int64(1799)}},
 			want: []string{"mesh b 10.0.0.2:1790 AS64999", "mesh c 10.0.0.3:1799 AS65001"}},
 		"dual stack, one family here": {nodes: []corev1.Node{a, with(b, six("fd00::2"))},
 			want: []string{"mesh b 10.0.0.2:179 AS64512"}},
 		"dual stack": {nodes: []corev1.Node{with(a, six("fd00::1")), with(b, six("fd00::2"))},
 			want: []string{"mesh b 10.0.0.2:179 AS64512", "mesh b fd00::2:179 AS64512"}},
-		"mesh off": {nodes: []corev1.Node{a, b}, configs: specs{"default": {"nodeToNodeMeshEnabled": false}}},
+		"mesh off": {nodes: []corev1.Node{a, b}, configs: Specs{"default": {"nodeToNodeMeshEnabled": false}}},
 		"reflector is not in the mesh": {nodes: []corev1.Node{a, with(b, reflector), c},
 			want: []string{"mesh c 10.0.0.3:179 AS64512"}},
 		"on a reflector, the peers of those who chose it": {nodes: []corev1.Node{with(a, reflector, "rr"), b, c},
-			peers: specs{"to-rr": {"nodeSelector": "!has(rr)", "peerSelector": "has(rr)"}},
+			peers: Specs{"to-rr": {"nodeSelector": "!has(rr)", "peerSelector": "has(rr)"}},
 			want:  []string{"node b 10.0.0.2:179 AS64512", "node c 10.0.0.3:179 AS64512"}},
 		"the same, each end by its own resource": {nodes: []corev1.Node{with(a, reflector, "rr"), b},
-			peers: specs{"to-rr": {"nodeSelector": "!has(rr)", "peerSelector": "has(rr)", "reversePeering": "Manual"}}},
+			peers: Specs{"to-rr": {"nodeSelector": "!has(rr)", "peerSelector": "has(rr)", "reversePeering": "Manual"}}},
 		"to a reflector": {nodes: []corev1.Node{a, with(b, reflector, "rr"), c},
-			peers:   specs{"to-rr": {"nodeSelector": "all()", "peerSelector": "has(rr)"}},
-			configs: specs{"default": {"nodeToNodeMeshEnabled": false}},
+			peers:   Specs{"to-rr": {"nodeSelector": "all()", "peerSelector": "has(rr)"}},
+			configs: Specs{"default": {"nodeToNodeMeshEnabled": false}},
 			want:    []string{"node b 10.0.0.2:179 AS64512"}},
 		"switches": {nodes: []corev1.Node{a, b},
-			peers: specs{
+			peers: Specs{
 				"tor": {"peerIP": "10.0.0.254", "asNumber": "1.10"}, "six": {"peerIP": "fd00::254"},
 				"port":  {"peerIP": "10.0.0.253:1179", "node": "a"},
 				"other": {"peerIP": "10.0.0.252", "node": "b"}, "rack": {"peerIP": "10.0.0.251", "nodeSelector": "has(rack)"}},
-			configs: specs{"default": {"nodeToNodeMeshEnabled": false}},
+			configs: Specs{"default": {"nodeToNodeMeshEnabled": false}},
 			want:    []string{"global tor 10.0.0.254:179 AS65546", "node port 10.0.0.253:1179 AS64512"}},
 		"a node named by its address, and back": {nodes: []corev1.Node{a, b},
-			peers: specs{"b-to-a": {"peerIP": "10.0.0.1", "node": "b"},
+			peers: Specs{"b-to-a": {"peerIP": "10.0.0.1", "node": "b"},
 				"self": {"peerIP": "10.0.0.1", "node": "a"}},
-			configs: specs{"default": {"nodeToNodeMeshEnabled": false}},
+			configs: Specs{"default": {"nodeToNodeMeshEnabled": false}},
 			want:    []string{"node b 10.0.0.2:179 AS64512"}},
 		"a node of another AS is not that peer": {nodes: []corev1.Node{a, b},
-			peers:   specs{"b-to-a": {"peerIP": "10.0.0.1", "node": "b", "asNumber": int64(65000)}},
-			configs: specs{"default": {"nodeToNodeMeshEnabled": false}}},
+			peers:   Specs{"b-to-a": {"peerIP": "10.0.0.1", "node": "b", "asNumber": int64(65000)}},
+			configs: Specs{"default": {"nodeToNodeMeshEnabled": false}}},
 		"own pods": {nodes: []corev1.Node{a},
-			peers: specs{"pods": {"localWorkloadSelector": "has(bgp)", "asNumber": int64(65002)}}},
-		"bad selector": {nodes: []corev1.Node{a, b}, peers: specs{"x": {"nodeSelector": "rack = 1",
+			peers: Specs{"pods": {"localWorkloadSelector": "has(bgp)", "asNumber": int64(65002)}}},
+		"bad selector": {nodes: []corev1.Node{a, b}, peers: Specs{"x": {"nodeSelector": "rack = 1",
 			"peerIP": "10.0.0.9"}}, want: []string{"mesh b 10.0.0.2:179 AS64512"}, gap: "BGPPeer x: selector"},
-		"bad address": {nodes: []corev1.Node{a}, peers: specs{"x": {"peerIP": "tor-1"}},
+		"bad address": {nodes: []corev1.Node{a}, peers: Specs{"x": {"peerIP": "tor-1"}},
 			gap: `peerIP "tor-1"`},
 		"not here": {nodes: []corev1.Node{node("a", "10.0.0.1", ""), b}},
-		"mesh and peer": {nodes: []corev1.Node{a, b}, peers: specs{"twice": {"peerIP": "10.0.0.2"}},
+		"mesh and peer": {nodes: []corev1.Node{a, b}, peers: Specs{"twice": {"peerIP": "10.0.0.2"}},
 			want: []string{"mesh b 10.0.0.2:179 AS64512"}},
 	} {
 		s := snapshot(x.nodes...)
-		s.backend.Value, s.peering.peers.Value, s.peering.configs.Value = "bird", x.peers, x.configs
+		s.Backend.Value, s.Peering.Peers.Value, s.Peering.Configs.Value = "bird", x.peers, x.configs
 		got, err := sessionsOf(t, s)
 		if !slices.Equal(got, x.want) || (err != nil) != (x.gap != "") || err != nil &&
 			!strings.Contains(err.Error(), x.gap) {
@@ -111,26 +111,26 @@ func TestSessions(t *testing.T) {
 		}
 	}
 	s := snapshot(a, b)
-	s.backend.Value = "vxlan"
+	s.Backend.Value = "vxlan"
 	if got, err := sessionsOf(t, s); len(got) > 0 || err != nil {
 		t.Errorf("without BIRD: %q, %v", got, err)
 	}
 	s.Nodes[1].Status.Conditions[0].Status = corev1.ConditionFalse
-	s.backend.Value, s.peering.peers.Value = "bird", specs{"b-by-address": {"peerIP": "10.0.0.2"},
+	s.Backend.Value, s.Peering.Peers.Value = "bird", Specs{"b-by-address": {"peerIP": "10.0.0.2"},
 		"tor": {"peerIP": "10.0.0.254"}}
 	for _, mesh := range []bool{true, false} {
-		s.peering.configs.Value = specs{"default": {"nodeToNodeMeshEnabled": mesh}}
-		got, _ := sessionTargets(s, s.Node)
+		s.Peering.Configs.Value = Specs{"default": {"nodeToNodeMeshEnabled": mesh}}
+		got, _ := SessionTargets(s, s.Node)
 		if len(got) != 2 || got[0].Node != "b" || got[0].Attrs[probe.AttrNode] != "NotReady" || got[1].Node != "" ||
 			got[1].Attrs[probe.AttrNode] != "" {
 			t.Errorf("a node that is not ready, mesh %v: %+v", mesh, got)
 		}
 	}
-	s.peering.peers.Err = errors.New("refused")
+	s.Peering.Peers.Err = errors.New("refused")
 	if _, gaps := Targets(s); gaps[probe.KindSession] != "refused" || gaps[probe.KindBackend] != "" {
 		t.Errorf("without BGPPeers, the port is known: %v", gaps)
 	}
-	s.peering = peering{configs: Read[specs]{Err: errors.New("refused")}}
+	s.Peering = peering{Configs: Read[Specs]{Err: errors.New("refused")}}
 	if _, gaps := Targets(s); gaps[probe.KindBackend] != "refused" {
 		t.Errorf("without BGPConfigurations the port is not known: %v", gaps)
 	}
@@ -172,15 +172,15 @@ func TestReadPeering(t *testing.T) {
 		var all probe.Workers
 		c.readCalico(t.Context(), &read, &all)
 		all.Wait()
-		got, err := read.peering, read.peering.unread()
+		got, err := read.Peering, read.Peering.Unread()
 		if want != "" {
 			if err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("%s: %v", group, err)
 			}
 			continue
 		}
-		if err != nil || got.peers.Value["tor"]["asNumber"] != int64(65000) || len(got.peers.Value) != 2 ||
-			got.configs.Value["default"]["listenPort"] != int64(1790) {
+		if err != nil || got.Peers.Value["tor"]["asNumber"] != int64(65000) || len(got.Peers.Value) != 2 ||
+			got.Configs.Value["default"]["listenPort"] != int64(1790) {
 			t.Errorf("%s: %v, %v", group, got, err)
 		}
 	}
@@ -232,7 +232,7 @@ func TestReadSpec(t *testing.T) {
 		var got map[string]any
 		if err == nil {
 			a := node("a", "10.0.0.1", "")
-			got = felixSettings(all, &a)
+			got = FelixSettings(all, &a)
 		}
 		if !maps.Equal(got, c.want) || (err != nil) != c.broken {
 			t.Errorf("%s: %v, %v", name, got, err)
@@ -256,8 +256,8 @@ func TestReadInTwoWaves(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.pools.Err == nil || s.local.Err != nil || len(s.local.Value.pods) != 1 || s.pods.Err != nil {
-		t.Errorf("pools: %v; local pods: %v, %v; others': %v", s.pools.Err, s.local.Value.pods, s.local.Err, s.pods.Err)
+	if s.Pools.Err == nil || s.Local.Err != nil || len(s.Local.Value.pods) != 1 || s.pods.Err != nil {
+		t.Errorf("pools: %v; local pods: %v, %v; others': %v", s.Pools.Err, s.Local.Value.pods, s.Local.Err, s.pods.Err)
 	}
 }
 
@@ -266,22 +266,22 @@ func TestReadInTwoWaves(t *testing.T) {
 func TestWaysOfBGP(t *testing.T) {
 	a, b := node("a", "10.0.0.1", "10.0.0.1/24"), node("b", "10.0.0.2", "10.0.0.2/24")
 	s := snapshot(a, b)
-	s.backend.Value = "bird"
+	s.Backend.Value = "bird"
 	bgp := func(from, to *corev1.Node) string {
 		ways := Ways(s, from, to, probe.RoleSend, "")
 		w := ways[len(ways)-1]
 		return fmt.Sprintf("%s %d %s", w.Name, w.Port, w.Attrs[probe.AttrUsed])
 	}
-	s.peering.configs.Value = specs{"node.a": {"listenPort": int64(1790)}}
+	s.Peering.Configs.Value = Specs{"node.a": {"listenPort": int64(1790)}}
 	if there, back := bgp(&a, &b), bgp(&b, &a); there != "BGP 179 true" || back != "BGP 1790 true" {
 		t.Errorf("mesh: %s, %s", there, back)
 	}
-	s.peering.configs.Value = specs{"default": {"nodeToNodeMeshEnabled": false}}
-	s.peering.peers.Value = specs{"tor": {"peerIP": "10.0.0.254"}}
+	s.Peering.Configs.Value = Specs{"default": {"nodeToNodeMeshEnabled": false}}
+	s.Peering.Peers.Value = Specs{"tor": {"peerIP": "10.0.0.254"}}
 	if got := bgp(&a, &b); got != "BGP 179 false" {
 		t.Errorf("with a switch: %s", got)
 	}
-	s.peering.configs.Err = errors.New("refused")
+	s.Peering.Configs.Err = errors.New("refused")
 	if got := bgp(&a, &b); got != "BGP 179 false" {
 		t.Errorf("unread: %s", got)
 	}
@@ -291,10 +291,10 @@ func TestWaysOfBGP(t *testing.T) {
 func TestPasswords(t *testing.T) {
 	secret := map[string]any{"secretKeyRef": map[string]any{"name": "bgp", "key": "password"}}
 	s := snapshot(node("a", "10.0.0.1", "10.0.0.1/24"), node("b", "10.0.0.2", "10.0.0.2/24"))
-	s.peering.peers.Value = specs{"tor": {"peerIP": "192.0.2.1", "asNumber": int64(65000), "password": secret}}
-	s.peering.configs.Value = specs{}
+	s.Peering.Peers.Value = Specs{"tor": {"peerIP": "192.0.2.1", "asNumber": int64(65000), "password": secret}}
+	s.Peering.Configs.Value = Specs{}
 	with := func() (out []string) {
-		targets, err := sessionTargets(s, s.Node)
+		targets, err := SessionTargets(s, s.Node)
 		if err != nil {
 			t.Error(err)
 		}
@@ -308,7 +308,7 @@ func TestPasswords(t *testing.T) {
 	if got := with(); !slices.Equal(got, []string{"tor"}) {
 		t.Errorf("with a password: %v", got)
 	}
-	s.peering.configs.Value["default"] = map[string]any{"nodeMeshPassword": secret}
+	s.Peering.Configs.Value["default"] = map[string]any{"nodeMeshPassword": secret}
 	if got := with(); !slices.Equal(got, []string{"b", "tor"}) {
 		t.Errorf("with a password: %v", got)
 	}

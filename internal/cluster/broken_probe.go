@@ -10,8 +10,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// brokenProbe is a probe or hook that cannot succeed: its command is missing, or does not have its flags.
-type brokenProbe struct {
+// BrokenProbe is a probe or hook that cannot succeed: its command is missing, or does not have its flags.
+type BrokenProbe struct {
 	container string
 	kind      string // one of the Probe words of package facts
 	says      string // the kubelet's words, quoted
@@ -31,17 +31,17 @@ var (
 var probeKinds = map[string]string{"Liveness": facts.ProbeLiveness, "Readiness": facts.ProbeReadiness,
 	"Startup": facts.ProbeStartup}
 
-// brokenIn is the probe or hook that the kubelet's last such event shows to be broken, nil where none does.
-func brokenIn(events []corev1.Event, node string) *brokenProbe {
-	var out *brokenProbe
+// BrokenIn is the probe or hook that the kubelet's last such event shows to be broken, nil where none does.
+func BrokenIn(events []corev1.Event, node string) *BrokenProbe {
+	var out *BrokenProbe
 	for i := range events {
 		e := &events[i]
 		of := containerOfEvent.FindStringSubmatch(e.InvolvedObject.FieldPath)
-		text := e.Message[:min(len(e.Message), longestEvent)]
+		text := e.Message[:min(len(e.Message), LongestEvent)]
 		if of == nil || !fromKubelet(e, node) || !cannotWork.MatchString(text) {
 			continue
 		}
-		b := brokenProbe{container: of[1], says: probe.Quoted(text), at: eventTime(e)}
+		b := BrokenProbe{container: of[1], says: probe.Quoted(text), at: eventTime(e)}
 		if m := probeOfEvent.FindStringSubmatch(text); m != nil && e.Reason == "Unhealthy" {
 			b.kind = probeKinds[m[1]]
 		} else if e.Reason == "FailedPostStartHook" {
@@ -56,7 +56,7 @@ func brokenIn(events []corev1.Event, node string) *brokenProbe {
 
 // explains reports whether a broken probe is about the present run of a container, or ended the run before that:
 // an older event is history.
-func (b *brokenProbe) explains(c corev1.ContainerStatus, now time.Time) bool {
+func (b *BrokenProbe) explains(c corev1.ContainerStatus, now time.Time) bool {
 	if b == nil || b.container != c.Name {
 		return false
 	}
@@ -64,14 +64,14 @@ func (b *brokenProbe) explains(c corev1.ContainerStatus, now time.Time) bool {
 		return true
 	}
 	last := c.LastTerminationState.Terminated
-	return last != nil && !b.at.Before(last.StartedAt.Time) && now.Sub(last.FinishedAt.Time) < recent
+	return last != nil && !b.at.Before(last.StartedAt.Time) && now.Sub(last.FinishedAt.Time) < Recent
 }
 
 // killLoop is how often a container has been restarted before that is called a loop.
 const killLoop = 2
 
-// on adds a broken probe to the result about its container. A container that is killed in a loop is a fault.
-func (b *brokenProbe) on(r probe.Result, c corev1.ContainerStatus, now time.Time) probe.Result {
+// On adds a broken probe to the result about its container. A container that is killed in a loop is a fault.
+func (b *BrokenProbe) On(r probe.Result, c corev1.ContainerStatus, now time.Time) probe.Result {
 	if !b.explains(c, now) || r.Status == probe.OK {
 		return r
 	}
@@ -85,7 +85,7 @@ func (b *brokenProbe) on(r probe.Result, c corev1.ContainerStatus, now time.Time
 // restartedLately reports whether a container of a pod has been restarted, and has not run for long since.
 func restartedLately(p *corev1.Pod, now time.Time) bool {
 	for _, c := range p.Status.ContainerStatuses {
-		if c.RestartCount > 0 && (c.State.Running == nil || now.Sub(c.State.Running.StartedAt.Time) < recent) {
+		if c.RestartCount > 0 && (c.State.Running == nil || now.Sub(c.State.Running.StartedAt.Time) < Recent) {
 			return true
 		}
 	}

@@ -27,18 +27,18 @@ import (
 var groups = []schema.GroupVersion{{Group: "crd.projectcalico.org", Version: "v1"},
 	{Group: "projectcalico.org", Version: "v3"}}
 
-// specs are those of Calico's resources of one kind, by their names.
-type specs map[string]map[string]any
+// Specs are those of Calico's resources of one kind, by their names.
+type Specs map[string]map[string]any
 
 // listSpecs lists the specs of Calico's resources of one kind by their names, those in namespaces as
 // namespace/name, none where that kind is not installed. A limit gives the first few of them; 0 gives
 // all, out of the API server's cache.
-func (c *Client) listSpecs(ctx context.Context, resource string, limit int64) (specs, error) {
+func (c *Client) listSpecs(ctx context.Context, resource string, limit int64) (Specs, error) {
 	items, group, err := c.list(ctx, resource, limit)
 	if err != nil || group == "" {
 		return nil, err
 	}
-	out := specs{}
+	out := Specs{}
 	for _, item := range items {
 		spec, _, err := unstructured.NestedMap(item.Object, "spec")
 		if err != nil {
@@ -50,8 +50,8 @@ func (c *Client) listSpecs(ctx context.Context, resource string, limit int64) (s
 }
 
 // allSpecs returns the reading function of all specs of one kind.
-func (c *Client) allSpecs(resource string) func(context.Context) (specs, error) {
-	return func(ctx context.Context) (specs, error) { return c.listSpecs(ctx, resource, 0) }
+func (c *Client) allSpecs(resource string) func(context.Context) (Specs, error) {
+	return func(ctx context.Context) (Specs, error) { return c.listSpecs(ctx, resource, 0) }
 }
 
 // list lists Calico's resources of one kind in the first group that has it, "" where none has.
@@ -74,18 +74,18 @@ func (c *Client) list(ctx context.Context, resource string,
 	return nil, "", err
 }
 
-// block is one block of pod addresses that belongs to a node, or one address of a
+// Block is one block of pod addresses that belongs to a node, or one address of a
 // block whose pod runs on another node: it is borrowed.
-type block struct {
-	cidr netip.Prefix
-	node string
+type Block struct {
+	CIDR netip.Prefix
+	Node string
 }
 
 // blocks is what IPAM has given to nodes.
 type blocks struct {
-	owned  []block
-	specs  specs
-	partly bool // there may be more specs than were read
+	Owned  []Block
+	Specs  Specs
+	Partly bool // there may be more specs than were read
 }
 
 // readBlocks lists the confirmed block affinities of nodes, and the addresses
@@ -97,34 +97,34 @@ func (c *Client) readBlocks(ctx context.Context) (out blocks, err error) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(affinities)) {
 		if b, ok := confirmed(affinities[name]); ok {
-			out.owned = append(out.owned, b)
+			out.Owned = append(out.Owned, b)
 		}
 	}
-	if len(out.owned) == 0 {
+	if len(out.Owned) == 0 {
 		return out, nil // another IPAM
 	}
-	if out.specs, err = c.listSpecs(ctx, "ipamblocks", blocksMost); err != nil {
+	if out.Specs, err = c.listSpecs(ctx, "ipamblocks", blocksMost); err != nil {
 		return out, err
 	}
-	out.partly = len(out.specs) >= blocksMost
-	borrowed, err := c.readBorrowed(ctx, out.specs)
-	out.owned = append(out.owned, borrowed...)
+	out.Partly = len(out.Specs) >= blocksMost
+	borrowed, err := c.readBorrowed(ctx, out.Specs)
+	out.Owned = append(out.Owned, borrowed...)
 	return out, err
 }
 
 // confirmed is the block of an affinity that holds. Versions write "deleted" as
 // text or as a truth value.
-func confirmed(spec map[string]any) (block, bool) {
+func confirmed(spec map[string]any) (Block, bool) {
 	if spec["state"] != "confirmed" || spec["deleted"] == "true" || spec["deleted"] == true {
-		return block{}, false
+		return Block{}, false
 	}
 	if kind, _ := spec["type"].(string); kind != "" && kind != "host" {
-		return block{}, false // of a load balancer, not of a node
+		return Block{}, false // of a load balancer, not of a node
 	}
 	text, _ := spec["cidr"].(string)
 	node, _ := spec["node"].(string)
 	cidr, err := netip.ParsePrefix(text)
-	return block{cidr, node}, err == nil && node != ""
+	return Block{cidr, node}, err == nil && node != ""
 }
 
 // Borrowed addresses are looked for in so many blocks, for each is some KB, and so
@@ -135,32 +135,32 @@ const (
 	borrowedMost = 20
 )
 
-// loan is an address in the block of one node that IPAM has given to a pod on
+// Loan is an address in the block of one node that IPAM has given to a pod on
 // another.
-type loan struct {
-	addr            netip.Addr
-	node            string // where the pod runs
-	namespace, name string // of the pod
+type Loan struct {
+	Addr            netip.Addr
+	Node            string // where the pod runs
+	Namespace, Name string // of the pod
 }
 
 // readBorrowed lists borrowed addresses whose pods are there and have them: IPAM
 // also keeps addresses of pods that are gone.
-func (c *Client) readBorrowed(ctx context.Context, of specs) ([]block, error) {
-	var loans []loan
+func (c *Client) readBorrowed(ctx context.Context, of Specs) ([]Block, error) {
+	var loans []Loan
 	for _, name := range slices.Sorted(maps.Keys(of)) {
-		loans = append(loans, loansIn(of[name])...)
+		loans = append(loans, LoansIn(of[name])...)
 	}
-	var out []block
+	var out []Block
 	for _, l := range loans[:min(len(loans), borrowedMost)] {
-		pod, err := c.kube.CoreV1().Pods(l.namespace).Get(ctx, l.name, metav1.GetOptions{})
+		pod, err := c.kube.CoreV1().Pods(l.Namespace).Get(ctx, l.Name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			continue
 		}
 		if err != nil {
-			return out, fmt.Errorf("reading pod %s/%s, which has a borrowed address: %w", l.namespace, l.name, err)
+			return out, fmt.Errorf("reading pod %s/%s, which has a borrowed address: %w", l.Namespace, l.Name, err)
 		}
-		if pod.Status.PodIP == l.addr.String() && pod.Status.Phase == corev1.PodRunning && pod.Spec.NodeName == l.node {
-			out = append(out, block{netip.PrefixFrom(l.addr, l.addr.BitLen()), l.node})
+		if pod.Status.PodIP == l.Addr.String() && pod.Status.Phase == corev1.PodRunning && pod.Spec.NodeName == l.Node {
+			out = append(out, Block{netip.PrefixFrom(l.Addr, l.Addr.BitLen()), l.Node})
 		}
 	}
 	return out, nil
@@ -169,7 +169,7 @@ func (c *Client) readBorrowed(ctx context.Context, of specs) ([]block, error) {
 // readBackend is Calico's networking backend; a container without the variable
 // gets Calico's default.
 func readBackend(calico *corev1.Pod, env environment) (string, error) {
-	if spec, _ := calicoContainerOf(calico); spec == nil {
+	if spec, _ := CalicoContainerOf(calico); spec == nil {
 		return "", nil
 	}
 	backend, err := env.get("CALICO_NETWORKING_BACKEND")

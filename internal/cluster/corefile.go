@@ -8,22 +8,19 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
 // corefileKey is the key of CoreDNS' configuration in its ConfigMap.
 const corefileKey = "Corefile"
 
-// corefile is the zones for which a CoreDNS answers from the API, by its ConfigMap.
-type corefile struct {
-	name  string   // of the ConfigMap
-	zones []string // without those of addresses; nil = not known
+// Corefile is the zones for which a CoreDNS answers from the API, by its ConfigMap.
+type Corefile struct {
+	Name  string   // of the ConfigMap
+	Zones []string // without those of addresses; nil = not known
 }
 
 // readCorefile reads the configuration that the pods of CoreDNS mount, where all mount one.
-func (c *Client) readCorefile(ctx context.Context, pods []corev1.Pod) (out corefile, err error) {
+func (c *Client) readCorefile(ctx context.Context, pods []corev1.Pod) (out Corefile, err error) {
 	namespace := ""
 	for _, p := range pods {
 		for _, v := range p.Spec.Volumes {
@@ -32,21 +29,21 @@ func (c *Client) readCorefile(ctx context.Context, pods []corev1.Pod) (out coref
 				!slices.ContainsFunc(m.Items, func(k corev1.KeyToPath) bool { return k.Key == corefileKey }) {
 				continue
 			}
-			if out.name != "" && out.name != m.Name {
-				return corefile{}, nil
+			if out.Name != "" && out.Name != m.Name {
+				return Corefile{}, nil
 			}
-			out.name, namespace = m.Name, p.Namespace
+			out.Name, namespace = m.Name, p.Namespace
 		}
 	}
-	if out.name == "" {
+	if out.Name == "" {
 		return out, nil
 	}
-	config, err := c.kube.CoreV1().ConfigMaps(namespace).Get(ctx, out.name, metav1.GetOptions{ResourceVersion: "0"})
+	config, err := c.kube.CoreV1().ConfigMaps(namespace).Get(ctx, out.Name, metav1.GetOptions{ResourceVersion: "0"})
 	if err != nil {
-		return out, fmt.Errorf("reading ConfigMap %s/%s: %w", namespace, out.name, err)
+		return out, fmt.Errorf("reading ConfigMap %s/%s: %w", namespace, out.Name, err)
 	}
 	if text := config.Data[corefileKey]; len(text) <= corefileMost {
-		out.zones = zonesOf(text)
+		out.Zones = zonesOf(text)
 	}
 	return out, nil
 }
@@ -89,25 +86,4 @@ func zonesOf(text string) []string {
 		}
 	}
 	return out
-}
-
-// zonesResult is the answer about the zones, false where they are not known.
-func zonesResult(of Read[corefile]) (probe.Result, bool) {
-	f := of.Value
-	switch {
-	case denied(of.Err):
-		r := unread(of.Err)
-		r.Status = probe.Skip
-		return r, true
-	case of.Err != nil:
-		return unread(of.Err), true
-	case len(f.zones) == 0:
-		return probe.Result{}, false
-	}
-	zones := make([]string, len(f.zones))
-	for i, zone := range f.zones {
-		zones[i] = probe.Quoted(zone)
-	}
-	return probe.Found(probe.Info, "CoreDNS answers for %s by its plugin kubernetes (Corefile in ConfigMap %s)",
-		strings.Join(zones, ", "), f.name).With(facts.Zones, zones).With(facts.ConfigMap, f.name), true
 }

@@ -3,64 +3,53 @@ package cluster
 import (
 	"context"
 	"fmt"
-	"maps"
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	scheduling "k8s.io/component-helpers/scheduling/corev1"
-	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
-	"k8s.io/klog/v2"
 
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// calicoSet is a DaemonSet that makes calico-node.
-type calicoSet struct {
+// CalicoSet is a DaemonSet that makes calico-node.
+type CalicoSet struct {
 	appsv1.DaemonSet
-	refused probe.Statement // what the API server answered it when it last wanted to make a pod
+	Refused probe.Statement // what the API server answered it when it last wanted to make a pod
 }
 
-// readSets lists the DaemonSets that make calico-node, in the namespaces where it is looked for. They are
+// ReadSets lists the DaemonSets that make calico-node, in the namespaces where it is looked for. They are
 // read only where a node has no pod of it.
-func (c *Client) readSets(ctx context.Context) ([]calicoSet, error) {
-	out := []calicoSet{}
-	for _, namespace := range c.calicoIn {
+func (c *Client) ReadSets(ctx context.Context) ([]CalicoSet, error) {
+	out := []CalicoSet{}
+	for _, namespace := range c.CalicoIn {
 		list, err := c.kube.AppsV1().DaemonSets(namespace).List(ctx, cached)
 		if err != nil {
 			return nil, fmt.Errorf("listing the DaemonSets of %s: %w", namespace, err)
 		}
 		for _, set := range list.Items {
 			if slices.Contains([]string{"calico-node", "canal"}, set.Spec.Template.Labels["k8s-app"]) {
-				out = append(out, calicoSet{set, c.refusal(ctx, &set)})
+				out = append(out, CalicoSet{set, c.Refusal(ctx, &set)})
 			}
 		}
 	}
 	return out, nil
 }
 
-// setController is who writes the events of a DaemonSet.
-const setController = "daemonset-controller"
+// SetController is who writes the events of a DaemonSet.
+const SetController = "daemonset-controller"
 
-// refusedFor is how old a refusal may be that still holds: the controller tries again after at most 1000 s (client-go,
-// util/workqueue), and a recorder that has written 25 events of one object writes another each 5 min (client-go,
-// tools/record).
-const refusedFor = 1000*time.Second + 5*time.Minute
-
-// refusal is what the API server answered a DaemonSet that wanted to make a pod, without a text where it has made one
+// Refusal is what the API server answered a DaemonSet that wanted to make a pod, without a text where it has made one
 // since, or nothing is known of that.
-func (c *Client) refusal(ctx context.Context, set *appsv1.DaemonSet) probe.Statement {
+func (c *Client) Refusal(ctx context.Context, set *appsv1.DaemonSet) probe.Statement {
 	events, err := c.eventsOf(ctx, set)
 	if err != nil {
 		return probe.Statement{} // that there is no pod is said all the same
 	}
 	var last *corev1.Event
 	for i, e := range events {
-		wanted := (e.Reason == "FailedCreate" || e.Reason == "SuccessfulCreate") && e.Source.Component == setController
+		wanted := (e.Reason == "FailedCreate" || e.Reason == "SuccessfulCreate") && e.Source.Component == SetController
 		if wanted && (last == nil || eventTime(&events[i]).After(eventTime(last))) {
 			last = &events[i]
 		}
@@ -68,110 +57,11 @@ func (c *Client) refusal(ctx context.Context, set *appsv1.DaemonSet) probe.State
 	if last == nil || last.Reason != "FailedCreate" {
 		return probe.Statement{}
 	}
-	text := last.Message[:min(len(last.Message), longestEvent)]
+	text := last.Message[:min(len(last.Message), LongestEvent)]
 	text = strings.TrimPrefix(text, "(combined from similar events): ")
 	text = forbiddenPod.ReplaceAllString(strings.TrimPrefix(text, "Error creating: "), "")
-	return probe.Statement{By: setController, Text: probe.Quoted(text), At: eventTime(last)}
+	return probe.Statement{By: SetController, Text: probe.Quoted(text), At: eventTime(last)}
 }
 
 // forbiddenPod is how a refusal begins that names the policy behind it: a screen has room for one of the two.
 var forbiddenPod = regexp.MustCompile(`^pods "[^"]*" is forbidden: `)
-
-// skipped says why the node has no calico-node pod, as far as its DaemonSets show it, and adds that to
-// the result that says so.
-func (s *Snapshot) skipped(r probe.Result) probe.Result {
-	switch {
-	case s.sets.Err != nil:
-		r.Saw += fmt.Sprintf("; why is not known: %s", probe.OneLine(s.sets.Err.Error()))
-		return r
-	case s.sets.Value == nil: // not read
-		return r
-	case len(s.sets.Value) == 0:
-		r.Saw += "; there is no DaemonSet of calico-node either"
-		return r.With(facts.Skips, facts.SkipsNoSet)
-	}
-	for i := range s.sets.Value {
-		set := &s.sets.Value[i]
-		why, what, by := skips(&set.DaemonSet, s.Node)
-		if why == "" {
-			continue
-		}
-		name := set.Namespace + "/" + set.Name
-		r.Saw += fmt.Sprintf("; DaemonSet %s skips the node: %s", name, what)
-		if by != "" {
-			r = r.With(facts.SkippedBy, by)
-		}
-		return r.With(facts.Skips, why).With(facts.SkippedFor, what).With(facts.Owner, set.Name)
-	}
-	if s.startup.Value.unplaced.Value != nil {
-		return s.unscheduled(r)
-	}
-	for i := range s.sets.Value {
-		if why := s.sets.Value[i].refused; why.Text != "" && why.Current(s.Now.Add(-refusedFor)) {
-			set := &s.sets.Value[i]
-			r.Saw = fmt.Sprintf("no calico-node pod on this node; DaemonSet %s/%s cannot make its pod: %s", set.Namespace,
-				set.Name, why.Aged(s.Now))
-			return r.With(facts.Skips, facts.SkipsRefused).With(facts.SkippedFor, why.Text).With(facts.Owner, set.Name)
-		}
-	}
-	if err := s.startup.Value.unplaced.Err; err != nil {
-		r.Saw += fmt.Sprintf("; why is not known: %s", probe.OneLine(err.Error()))
-		return r
-	}
-	set := s.sets.Value[0]
-	r.Saw += fmt.Sprintf("; DaemonSet %s/%s selects the node and has no pod on it", set.Namespace, set.Name)
-	return r.With(facts.Skips, facts.SkipsUnsaid).With(facts.Owner, set.Name)
-}
-
-// skips is why a DaemonSet creates no pod for a node: one of the Skips words, that in a sentence, and the one label or
-// taint to change, "" for an affinity.
-func skips(set *appsv1.DaemonSet, n *corev1.Node) (why, what, by string) {
-	spec := &set.Spec.Template.Spec
-	for _, key := range slices.Sorted(maps.Keys(spec.NodeSelector)) {
-		want := spec.NodeSelector[key]
-		if have, ok := n.Labels[key]; !ok {
-			return facts.SkipsSelector, fmt.Sprintf("its nodeSelector wants %s=%s, and the node has no such label", key, want),
-				key + "=" + want
-		} else if have != want {
-			return facts.SkipsSelector, fmt.Sprintf("its nodeSelector wants %s=%s, and the node has %q", key, want, have),
-				key + "=" + want
-		}
-	}
-	// An affinity that cannot be read fits no node, for the controller too: the error is not needed.
-	if fits, _ := nodeaffinity.NewRequiredNodeAffinity(nil, spec.Affinity).Match(n); !fits {
-		required := spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
-		return facts.SkipsAffinity, "its required node affinity wants " + wantsOf(required.NodeSelectorTerms), ""
-	}
-	taint, skips := scheduling.FindMatchingUntoleratedTaint(klog.Background(), n.Spec.Taints, spec.Tolerations,
-		func(t *corev1.Taint) bool { return t.Effect != corev1.TaintEffectPreferNoSchedule && !byController(*t) },
-		false) // comparing tolerations are an alpha feature
-	if skips {
-		return facts.SkipsTaint, "it does not tolerate the node's taint " + taint.ToString(), taint.ToString()
-	}
-	return "", "", ""
-}
-
-// byController tells whether the DaemonSet controller tolerates a taint for every pod on the node's own
-// network, such as calico-node's (pkg/controller/daemon/util).
-func byController(t corev1.Taint) bool {
-	return slices.Contains([]string{corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable, corev1.TaintNodeUnschedulable,
-		corev1.TaintNodeMemoryPressure, corev1.TaintNodeDiskPressure, corev1.TaintNodePIDPressure,
-		corev1.TaintNodeNetworkUnavailable}, t.Key)
-}
-
-// wantsOf is what an affinity wants, in short.
-func wantsOf(terms []corev1.NodeSelectorTerm) string {
-	var out []string
-	for _, t := range terms {
-		var all []string
-		for _, e := range slices.Concat(t.MatchExpressions, t.MatchFields) {
-			all = append(all, strings.TrimSpace(fmt.Sprintf("%s %s %s", e.Key, e.Operator, strings.Join(e.Values, ","))))
-		}
-		out = append(out, strings.Join(all, " and "))
-	}
-	const few = 3
-	if len(out) > few {
-		out = append(out[:few], fmt.Sprintf("%d more", len(out)-few))
-	}
-	return probe.Quoted(strings.Join(out, ", or "))
-}

@@ -12,7 +12,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -64,7 +63,7 @@ func (c *Client) whyEmpty(ctx context.Context, svc *corev1.Service) (says, why, 
 	}
 	says += fmt.Sprintf(": no pod of the namespace has the labels of its selector, %s", shown(svc.Spec.Selector, svc.Spec.Selector))
 	if p := nearest(svc, there); p != nil {
-		return says + fmt.Sprintf("; pod %s has %s", nameOf(p), shown(p.Labels, svc.Spec.Selector)), facts.EmptySelector, ""
+		return says + fmt.Sprintf("; pod %s has %s", NameOf(p), shown(p.Labels, svc.Spec.Selector)), facts.EmptySelector, ""
 	}
 	return says, facts.EmptyAbsent, ""
 }
@@ -99,24 +98,24 @@ func unmade(d *appsv1.Deployment, now time.Time) (says, why string) {
 }
 
 // quotedEvent is a message of the API's that a tenant may have had a part in, bounded.
-func quotedEvent(text string) string { return probe.Quoted(text[:min(len(text), longestEvent)]) }
+func quotedEvent(text string) string { return probe.Quoted(text[:min(len(text), LongestEvent)]) }
 
 // unserving is why the pods that a service selects are no ready endpoint of it.
 func unserving(svc *corev1.Service, selected []corev1.Pod, now time.Time) (says, why string) {
-	ready := slices.DeleteFunc(slices.Clone(selected), func(p corev1.Pod) bool { return !podReady(&p) })
+	ready := slices.DeleteFunc(slices.Clone(selected), func(p corev1.Pod) bool { return !PodReady(&p) })
 	if len(ready) == 0 {
-		return fmt.Sprintf("it selects %s, and none is ready: pod %s %s", plural(len(selected), "pod"), nameOf(&selected[0]),
+		return fmt.Sprintf("it selects %s, and none is ready: pod %s %s", Plural(len(selected), "pod"), NameOf(&selected[0]),
 			podState(&selected[0], now)), facts.EmptyUnready
 	}
 	for _, p := range svc.Spec.Ports {
 		has := func(pod corev1.Pod) bool { return declares(&pod, p.TargetPort.StrVal) }
 		if p.TargetPort.Type == intstr.String && !slices.ContainsFunc(ready, has) {
 			return fmt.Sprintf("its targetPort %s is no port of a container of pod %s, which is ready",
-				probe.Quoted(p.TargetPort.StrVal), nameOf(&ready[0])), facts.EmptyPort
+				probe.Quoted(p.TargetPort.StrVal), NameOf(&ready[0])), facts.EmptyPort
 		}
 	}
 	return fmt.Sprintf("pod %s, which it selects, is ready, and nobody has made an EndpointSlice with it: "+
-		"does kube-controller-manager run?", nameOf(&ready[0])), facts.EmptyController
+		"does kube-controller-manager run?", NameOf(&ready[0])), facts.EmptyController
 }
 
 // declares tells whether a container of a pod has a port of that name.
@@ -223,131 +222,45 @@ func watches(of ...[2]string) []authorizationv1.ResourceAttributes {
 	return out
 }
 
-// dnsServers is what the API has of the CoreDNS behind the cluster's DNS.
-type dnsServers struct {
-	rights rights
-	ready  int // how many of its pods are
-	config Read[corefile]
-	pods   []corev1.Pod // with the label k8s-app=kube-dns in kube-system
+// DNSServers is what the API has of the CoreDNS behind the cluster's DNS.
+type DNSServers struct {
+	Rights Rights
+	Ready  int // how many of its pods are
+	Config Read[Corefile]
+	Pods   []corev1.Pod // with the label k8s-app=kube-dns in kube-system
 }
 
-// readDNSServers asks what the account of CoreDNS may do that its plugin kubernetes does. Another program
+// ReadDNSServers asks what the account of CoreDNS may do that its plugin kubernetes does. Another program
 // with the label needs other things and is not asked about.
-func (c *Client) readDNSServers(ctx context.Context) (out dnsServers, err error) {
+func (c *Client) ReadDNSServers(ctx context.Context) (out DNSServers, err error) {
 	list, err := c.kube.CoreV1().Pods(metav1.NamespaceSystem).List(ctx,
 		metav1.ListOptions{LabelSelector: "k8s-app=kube-dns", ResourceVersion: "0"})
 	if err != nil {
 		return out, fmt.Errorf("listing CoreDNS' pods: %w", err)
 	}
 	var who account
-	out.pods = list.Items
+	out.Pods = list.Items
 	for i := range list.Items {
 		p := &list.Items[i]
 		core := func(c corev1.Container) bool { return c.Name == "coredns" || strings.Contains(c.Image, "/coredns") }
 		if metav1.GetControllerOf(p) == nil || !slices.ContainsFunc(p.Spec.Containers, core) {
 			continue
 		}
-		if podReady(p) {
-			out.ready++
+		if PodReady(p) {
+			out.Ready++
 		}
-		if name := p.Spec.ServiceAccountName; who.name == "" && name != "" {
-			who = account{namespace: p.Namespace, name: name}
-			out.config.read(ctx, func(ctx context.Context) (corefile, error) { return c.readCorefile(ctx, list.Items) })
+		if name := p.Spec.ServiceAccountName; who.Name == "" && name != "" {
+			who = account{Namespace: p.Namespace, Name: name}
+			out.Config.read(ctx, func(ctx context.Context) (Corefile, error) { return c.readCorefile(ctx, list.Items) })
 		}
 	}
-	if who.name == "" {
+	if who.Name == "" {
 		return out, nil
 	}
-	out.rights, err = c.rightsOf(ctx, who, watches([2]string{"", "services"}, [2]string{"", "namespaces"},
+	out.Rights, err = c.rightsOf(ctx, who, watches([2]string{"", "services"}, [2]string{"", "namespaces"},
 		[2]string{"discovery.k8s.io", "endpointslices"}))
 	return out, err
 }
 
-// dnsElsewhere tells whether the DNS Service keeps to the endpoints of each node, and this one has none.
-func (s *Snapshot) dnsElsewhere() bool {
-	policy := s.dns.Value.service.Spec.InternalTrafficPolicy
-	here := func(t probe.Target) bool { return t.Name == "endpoint" && t.Node == s.Node.Name }
-	return policy != nil && *policy == corev1.ServiceInternalTrafficPolicyLocal &&
-		!slices.ContainsFunc(s.dns.Value.targets, here)
-}
-
-// proxyName is the label by which a Service is another program's than kube-proxy (Kubernetes, well-known labels).
-const proxyName = "service.kubernetes.io/service-proxy-name"
-
-// misserved is why a DNS Service leads to no server although it may have endpoints, one of the Empty words and a
-// sentence; "" where nothing is wrong.
-func misserved(svc *corev1.Service) (word, what string) {
-	if by, is := svc.Labels[proxyName]; is {
-		return facts.EmptyOtherProxy, fmt.Sprintf("has the label %s=%s, so kube-proxy leaves it to that program", proxyName, probe.Quoted(by))
-	}
-	serves := func(protocol corev1.Protocol) bool {
-		return slices.ContainsFunc(svc.Spec.Ports, func(p corev1.ServicePort) bool {
-			return p.Protocol == protocol && p.Port == 53
-		})
-	}
-	if !serves(corev1.ProtocolTCP) || serves(corev1.ProtocolUDP) {
-		return "", ""
-	}
-	var ports []string
-	for _, p := range svc.Spec.Ports {
-		ports = append(ports, fmt.Sprintf("%d %s", p.Port, p.Protocol))
-	}
-	return facts.EmptyNoUDP, "has no port 53 UDP, which queries go to first; its ports: " + strings.Join(ports, ", ")
-}
-
-// dnsService judges the Service of the cluster's DNS and the rights of its servers.
-func dnsService(s *Snapshot, report func(probe.Result)) {
-	if s.dns.Err != nil {
-		report(unread(s.dns.Err).On("endpoints"))
-		return
-	}
-	if s.dns.Value.service == nil || len(s.dns.Value.targets) == 0 {
-		report(probe.Found(probe.Skip, "no Service of kube-system has the label k8s-app=kube-dns"))
-		return
-	}
-	name := s.dns.Value.service.Namespace + "/" + s.dns.Value.service.Name
-	if wrong, what := misserved(s.dns.Value.service); wrong != "" {
-		// That program may run, and the DNS may be another one's: only names that are not resolved make it a fault.
-		report(probe.Found(probe.Info, "Service %s %s", name, what).On("endpoints").With(facts.Service, name).
-			With(facts.Empty, wrong))
-	} else if why := s.dns.Value.targets[0].Attrs[probe.AttrEmpty]; why != "" {
-		report(probe.Found(probe.Warn, "%s", why).On("endpoints").With(facts.Service, name).
-			With(facts.Empty, s.dns.Value.targets[0].Attrs[probe.AttrEmptyFor]))
-	} else if s.dnsElsewhere() {
-		report(probe.Found(probe.Warn, "Service %s has internalTrafficPolicy Local, so a node uses only endpoints of its own, "+
-			"and none is on this node", name).On("endpoints").With(facts.Service, name).With(facts.Empty, facts.EmptyLocal))
-	} else {
-		report(probe.Found(probe.OK, "Service %s has a ready endpoint", name).On("endpoints").With(facts.Service, name))
-	}
-	report(s.dnsRights().On("account"))
-	if r, known := zonesResult(s.dnsServers.Value.config); known {
-		report(r.On("zones"))
-	}
-}
-
-// dnsRights is the result about the account of CoreDNS.
-func (s *Snapshot) dnsRights() probe.Result {
-	switch r, err := s.dnsServers.Value.rights, s.dnsServers.Err; {
-	case usesEndpoints(s.Node.Status.NodeInfo.KubeletVersion):
-		return probe.Found(probe.Skip, "a CoreDNS of this version may still read endpoints in place of endpointslices")
-	case apierrors.IsForbidden(err):
-		return probe.Found(probe.Skip, "what CoreDNS may do is not known: you may not ask, nor read the roles and bindings")
-	case err != nil:
-		return probe.Failed(err)
-	case r.account == "":
-		return probe.Found(probe.Skip, "no pod of CoreDNS is known, so neither is its account")
-	case len(r.lacks) == 0:
-		return probe.Found(probe.OK, "%s may do all %d things that CoreDNS needs%s", r.account, r.asked, r.source())
-	default:
-		status, more := probe.Fail, ""
-		if s.dnsServers.Value.ready > 0 { // it knows what it has read, or its Corefile does without
-			status, more = probe.Warn, "; a CoreDNS that is ready goes on with what it knows"
-		} else if r.byRoles {
-			status = probe.Warn // another authorizer may grant it
-		}
-		return probe.Found(status, "%s may not %s, which CoreDNS needs%s%s", r.account, strings.Join(r.lacks, ", "),
-			r.source(), more).
-			With(facts.Account, strings.TrimPrefix(r.account, "system:serviceaccount:")).With(facts.Lacks, r.lacks).
-			With(facts.Later, s.dnsServers.Value.ready > 0)
-	}
-}
+// ProxyName is the label by which a Service is another program's than kube-proxy (Kubernetes, well-known labels).
+const ProxyName = "service.kubernetes.io/service-proxy-name"

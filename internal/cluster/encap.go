@@ -30,7 +30,7 @@ func Opposite(s *Snapshot, preferred string) *corev1.Node {
 // has to know them.
 func Self(n *corev1.Node) []probe.Target {
 	var out []probe.Target
-	for _, key := range []string{annotationIPv4, annotationIPv6} {
+	for _, key := range []string{AnnotationIPv4, AnnotationIPv6} {
 		if p, ok := registered(n, key); ok {
 			out = append(out, probe.Target{Kind: probe.KindSelf, Name: n.Name, Node: n.Name, Addr: p.Addr()})
 		}
@@ -40,7 +40,7 @@ func Self(n *corev1.Node) []probe.Target {
 
 // Defaults of Felix (felix/config).
 const (
-	portVXLAN      = 4789
+	PortVXLAN      = 4789
 	portWireGuard  = 51820
 	portWireGuard6 = 51821
 )
@@ -49,21 +49,21 @@ const (
 // registered addresses, for a probe in the given role. Used says what this cluster
 // sends between these two.
 func Ways(s *Snapshot, from, to *corev1.Node, role, token string) []probe.Target {
-	settings := felixTarget(s).Attrs
+	settings := FelixTarget(s).Attrs
 	number := func(name string, otherwise int) int {
 		n, _ := strconv.Atoi(settings[name])
 		return cmp.Or(n, otherwise)
 	}
 	// What could not be read is not known to be used.
-	sessions, _ := sessionTargets(s, from)
+	sessions, _ := SessionTargets(s, from)
 	var out []probe.Target
-	for _, key := range []string{annotationIPv4, annotationIPv6} {
+	for _, key := range []string{AnnotationIPv4, AnnotationIPv6} {
 		mine, ok := registered(from, key)
 		theirs, ok6 := registered(to, key)
 		if !ok || !ok6 {
 			continue
 		}
-		v6 := key == annotationIPv6
+		v6 := key == AnnotationIPv6
 		add := func(name string, port int, used bool) {
 			out = append(out, probe.Target{Kind: probe.KindEncap, Name: name, Node: to.Name, Addr: theirs.Addr(), Port: port,
 				Attrs: map[string]string{
@@ -71,7 +71,7 @@ func Ways(s *Snapshot, from, to *corev1.Node, role, token string) []probe.Target
 				}})
 		}
 		bpf := settings["bpfEnabled"] == "true"
-		add("VXLAN", number("vxlanPort", portVXLAN), bpf || encapsulates(s, "vxlanMode", mine, theirs))
+		add("VXLAN", number("vxlanPort", PortVXLAN), bpf || encapsulates(s, "vxlanMode", mine, theirs))
 		if v6 {
 			add("WireGuard", number("wireguardListeningPortV6", portWireGuard6), settings["wireguardEnabledV6"] == "true")
 		} else {
@@ -79,9 +79,9 @@ func Ways(s *Snapshot, from, to *corev1.Node, role, token string) []probe.Target
 			add("IPIP", 0, encapsulates(s, "ipipMode", mine, theirs))
 		}
 		if role == probe.RoleSend {
-			port, used := cmp.Or(s.peering.port(to), defaultBGPPort), false
+			port, used := cmp.Or(s.Peering.Port(to), DefaultBGPPort), false
 			if i := slices.IndexFunc(sessions, func(t probe.Target) bool { return t.Addr == theirs.Addr() }); i >= 0 {
-				port, used = sessions[i].Port, s.backend.Value == "bird"
+				port, used = sessions[i].Port, s.Backend.Value == "bird"
 			}
 			add("BGP", port, used)
 		}
@@ -92,7 +92,7 @@ func Ways(s *Snapshot, from, to *corev1.Node, role, token string) []probe.Target
 // encapsulates tells whether some pool of the family puts packets between these two
 // nodes into a tunnel: always, or where they are in different subnets.
 func encapsulates(s *Snapshot, mode string, mine, theirs netip.Prefix) bool {
-	for _, spec := range s.pools.Value {
+	for _, spec := range s.Pools.Value {
 		cidr, _ := spec["cidr"].(string)
 		p, err := netip.ParsePrefix(cidr)
 		if err != nil || abandoned(s, spec, p) || p.Addr().Is6() != mine.Addr().Is6() {

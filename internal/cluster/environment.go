@@ -36,7 +36,7 @@ func (m configMaps) named(name string) Read[map[string]string] {
 // readConfigMaps reads the ConfigMaps that calico-node's environment names.
 func (c *Client) readConfigMaps(ctx context.Context, calico *corev1.Pod) configMaps {
 	out := configMaps{}
-	spec, _ := calicoContainerOf(calico)
+	spec, _ := CalicoContainerOf(calico)
 	if spec == nil {
 		return out
 	}
@@ -51,7 +51,7 @@ func (c *Client) readConfigMaps(ctx context.Context, calico *corev1.Pod) configM
 			names = append(names, e.ValueFrom.ConfigMapKeyRef.Name)
 		}
 	}
-	names = distinct(names)
+	names = Distinct(names)
 	for _, name := range names[:min(len(names), maxConfigMaps)] {
 		var config Read[map[string]string]
 		config.read(ctx, func(ctx context.Context) (map[string]string, error) {
@@ -74,7 +74,7 @@ const endpointMap = "kubernetes-services-endpoint"
 // variable in order, which may name those before it as $(NAME).
 func environmentOf(calico *corev1.Pod, from configMaps) environment {
 	env := environment{vars: map[string]Read[string]{}}
-	spec, _ := calicoContainerOf(calico)
+	spec, _ := CalicoContainerOf(calico)
 	if spec == nil {
 		return env
 	}
@@ -180,8 +180,8 @@ func (env environment) get(name string) (string, error) {
 // environment is that of this node's calico-node.
 func (s *Snapshot) environment() environment { return environmentOf(s.Calico.Value, s.configMaps) }
 
-// calicoEnv is the value of a variable of the calico-node container, "" where it is not known.
-func (s *Snapshot) calicoEnv(name string) string { return s.environment().known(name) }
+// CalicoEnv is the value of a variable of the calico-node container, "" where it is not known.
+func (s *Snapshot) CalicoEnv(name string) string { return s.environment().known(name) }
 
 // known is the value of a variable, "" where it is not set or not known.
 func (env environment) known(name string) string {

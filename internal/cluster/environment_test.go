@@ -2,8 +2,6 @@ package cluster
 
 import (
 	"fmt"
-	"net/http"
-	"net/netip"
 	"strings"
 	"testing"
 
@@ -11,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
 // TestEnvironment works out what kubespray, kubekey and Calico's manifests set by.
@@ -61,7 +58,7 @@ func TestEnvironment(t *testing.T) {
 			t.Errorf("%s: %q, %v", name, got, err)
 		}
 	}
-	felix := felixTarget(s)
+	felix := FelixTarget(s)
 	if felix.Host != "10.0.0.1" || felix.Attrs[probe.AttrEnabled] != "true" || felix.Attrs["vxlanMTU"] != "1430" {
 		t.Errorf("%+v", felix)
 	}
@@ -148,7 +145,7 @@ func TestFelixSettings(t *testing.T) {
 	}
 	n := node("a", "10.0.0.1", "")
 	n.Labels = map[string]string{"rack": "1"}
-	got := felixSettings([]unstructured.Unstructured{
+	got := FelixSettings([]unstructured.Unstructured{
 		config("default", "2026-01-01T00:00:00Z", map[string]any{"a": "global", "b": "global", "c": "global"}),
 		config("young", "2026-03-01T00:00:00Z", map[string]any{"nodeSelector": "rack == '1'", "b": "young"}),
 		config("old", "2026-02-01T00:00:00Z", map[string]any{"nodeSelector": "has(rack)", "b": "old", "c": "old"}),
@@ -157,74 +154,5 @@ func TestFelixSettings(t *testing.T) {
 	}, &n)
 	if got["a"] != "global" || got["b"] != "old" || got["c"] != "own" {
 		t.Errorf("%v", got)
-	}
-}
-
-// TestGroups has both groups: in a migration the old one stays locked on purpose.
-func TestGroups(t *testing.T) {
-	pod := func(group string) string {
-		return fmt.Sprintf(`{"kind":"PodList","apiVersion":"v1","items":[{"metadata":{"name":"calico-node-x","namespace":"kube-system","labels":{"k8s-app":"calico-node"},"ownerReferences":[{"apiVersion":"apps/v1","kind":"DaemonSet","name":"calico-node","controller":true,"uid":"1"}]},"spec":{"nodeName":"a","containers":[{"name":"calico-node","env":[{"name":"CALICO_API_GROUP","value":%q}]}]},"status":{"phase":"Running","containerStatuses":[{"name":"calico-node","ready":true,"state":{"running":{}}}]}}]}`, group)
-	}
-	info := `{"kind":"List","items":[{"metadata":{"name":"default"},"spec":{"datastoreReady":%v}}]}`
-	objects := map[string]string{
-		"/api/v1/nodes": `{"kind":"NodeList","apiVersion":"v1","items":[{"metadata":{"name":"a"}}]}`,
-		"/apis/crd.projectcalico.org/v1/clusterinformations":            fmt.Sprintf(info, false),
-		"/apis/projectcalico.org/v3/clusterinformations":                fmt.Sprintf(info, true),
-		"/apis/migration.projectcalico.org/v1beta1/datastoremigrations": `{"kind":"List","items":[{"metadata":{"name":"v1-to-v3"},"status":{"phase":"Converged"}}]}`,
-	}
-	for group, want := range map[string]struct {
-		status probe.Status
-		saw    string
-		group  string
-	}{
-		"":                     {probe.Warn, "while DatastoreMigration v1-to-v3 Converged is there", "crd.projectcalico.org"},
-		"projectcalico.org/v3": {probe.OK, "true", "projectcalico.org"},
-	} {
-		objects["/api/v1/pods"] = pod(group)
-		s, err := serverOf(t, objects, nil).Read(t.Context(), "a")
-		if err != nil {
-			t.Fatal(err)
-		}
-		got := ask(t, s, facts.CheckDatastoreReady)
-		wantFirst(t, got, want.status, want.saw)
-		if got[0].Facts[facts.Group] != want.group {
-			t.Errorf("%q: %v", group, got)
-		}
-	}
-	delete(objects, "/apis/migration.projectcalico.org/v1beta1/datastoremigrations")
-	s, err := serverOf(t, objects, map[string]http.HandlerFunc{}).Read(t.Context(), "a")
-	if err != nil || s.info.Value.migration != "" {
-		t.Errorf("%q, %v", s.info.Value.migration, err)
-	}
-}
-
-// TestUnregistered has clusters where Calico writes no addresses on Nodes; what stands there is old.
-func TestUnregistered(t *testing.T) {
-	stale := func(image, backend string) *Snapshot {
-		s := snapshot(node("a", "10.0.0.1", "172.18.0.1/16"), node("b", "10.0.0.2", "10.0.0.2/24"))
-		s.Calico.Value, s.backend.Value = calico(3), backend
-		s.Calico.Value.Spec.Containers[0].Image = image
-		return s
-	}
-	s := stale("calico/node:v3.32.1", "none")
-	s.forgetRegistered()
-	wantFirst(t, ask(t, s, facts.CheckIPRegistered), probe.Skip, "backend is none")
-	targets, _ := Targets(s)
-	for _, target := range targets {
-		if target.Kind == probe.KindSelf || target.Kind == probe.KindPeer ||
-			target.Addr == netip.MustParseAddr("172.18.0.1") {
-			t.Errorf("of what is left over: %+v", target)
-		}
-	}
-	s = stale("calico/node:v3.26.1", "none")
-	s.forgetRegistered()
-	wantFirst(t, ask(t, s, facts.CheckIPRegistered), probe.Fail, "172.18.0.1")
-	s = stale("calico/node:v3.32.1", "vxlan")
-	s.etcd.Value = []probe.Target{{Kind: probe.KindDatastore}}
-	s.hideEtcd()
-	s.forgetRegistered()
-	wantFirst(t, ask(t, s, facts.CheckIPRegistered), probe.Skip, "etcd")
-	if strings.Contains(fmt.Sprint(s.Nodes[0].Annotations), "172.18") {
-		t.Error("left-over annotations are kept")
 	}
 }

@@ -2,12 +2,16 @@ package cluster
 
 import (
 	"context"
+	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+
+	"github.com/calico-probe/calico-probe/probe"
 )
 
 // eventsMost is how many events of one object are read.
@@ -38,4 +42,37 @@ func eventTime(e *corev1.Event) time.Time {
 		t = e.Series.LastObservedTime.Time
 	}
 	return slices.MaxFunc([]time.Time{t, e.LastTimestamp.Time, e.CreationTimestamp.Time}, time.Time.Compare)
+}
+
+// LongestEvent bounds, in bytes, what is read of a message; the kubelet and the API server cut theirs
+// far before.
+const LongestEvent = 16 << 10
+
+// GeneralText is a message without what differs between pods of one group: their names, the IDs of
+// sandboxes and containers, addresses in them and times.
+func GeneralText(w Waiter, text string) string {
+	text = probe.OneLine(text[:min(len(text), LongestEvent)])
+	uid := string(w.Pod.UID)
+	for _, name := range []string{w.Pod.Namespace + "/" + w.Pod.Name, w.Pod.Name, uid,
+		strings.ReplaceAll(uid, "-", "_")} { // as a slice of systemd's has it
+		if len(name) > 3 {
+			text = strings.ReplaceAll(text, name, "POD")
+		}
+	}
+	for _, x := range idsIn {
+		text = x.find.ReplaceAllString(text, x.with)
+	}
+	return text
+}
+
+var idsIn = []struct {
+	find *regexp.Regexp
+	with string
+}{
+	{regexp.MustCompile(` ?"[0-9a-f]{12,64}"`), ""},
+	{regexp.MustCompile(`\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b`), "ID"},
+	{regexp.MustCompile(`\b[0-9a-f]{24,64}\b`), "ID"},
+	{regexp.MustCompile(`POD(_POD)?_[\w-]+`), "POD"},
+	{regexp.MustCompile(`(\d+\.\d+\.\d+\.\d+|\]):\d{5}->`), "$1->"},
+	{regexp.MustCompile(`back-off \S+ `), ""},
 }

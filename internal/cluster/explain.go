@@ -41,7 +41,7 @@ func Explain(err error) string {
 		if who := Refused(err.Error()); who != "" {
 			manifests, whose = manifests+probe.UserFlag(who), " to "+who
 			if right := cannot.FindAllString(err.Error(), -1); len(right) == 1 { // which is all that the API server said
-				why = lacking(err)
+				why, _ = Lacking(err)
 			}
 		}
 		return fmt.Sprintf("%s; '%s' prints what to grant%s, and 'calico-probe preflight' names what else is missing",
@@ -65,7 +65,8 @@ func Explain(err error) string {
 
 // Forbidden names the right that is missing, and what the API server said.
 func Forbidden(err error) string {
-	return lacking(err) + ": " + strings.ReplaceAll(err.Error(), "\n", "; ") // of errors that were joined
+	right, _ := Lacking(err)
+	return right + ": " + strings.ReplaceAll(err.Error(), "\n", "; ") // of errors that were joined
 }
 
 // Refused is the user that the API server refuses something, by its text; "" = it names none. Nothing but a plain name
@@ -82,15 +83,15 @@ var whoLacks = regexp.MustCompile(`User "([\w.:@-]+)" cannot `)
 // cannot is how the API server names a right that a user lacks.
 var cannot = regexp.MustCompile(`cannot (\w+) resource "([\w./-]+)"(?: in API group "[\w.-]*")?( in the namespace "([\w.-]+)")?`)
 
-// lacking names the right that the API server refuses.
-func lacking(err error) string {
-	switch right := cannot.FindStringSubmatch(err.Error()); {
-	case right == nil:
-		return "no right to do this"
-	case right[4] != "":
-		return "no right to " + right[1] + " " + right[2] + " in namespace " + right[4]
+// Lacking is the right that the API server refuses, in words, and reports whether the API server named it.
+func Lacking(err error) (right string, named bool) {
+	switch of := cannot.FindStringSubmatch(err.Error()); {
+	case of == nil:
+		return "no right to do this", false
+	case of[4] != "":
+		return "no right to " + of[1] + " " + of[2] + " in namespace " + of[4], true
 	default:
-		return "no right to " + right[1] + " " + right[2]
+		return "no right to " + of[1] + " " + of[2], true
 	}
 }
 

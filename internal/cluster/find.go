@@ -98,3 +98,19 @@ func (c *Client) PodNode(ctx context.Context, namespace, pod string) (string, er
 	}
 	return "", nil
 }
+
+// Named lists the nodes a selector of labels picks, by their names.
+func (c *Client) Named(ctx context.Context, selector string) ([]string, error) {
+	list, err := patiently(ctx, c, func(ctx context.Context) (*corev1.NodeList, error) {
+		return c.kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: selector})
+	})
+	if err != nil {
+		return nil, fmt.Errorf("listing nodes: %w", err)
+	}
+	var out []string
+	for i := range list.Items {
+		out = append(out, list.Items[i].Name)
+	}
+	slices.Sort(out)
+	return out, nil
+}

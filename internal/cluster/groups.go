@@ -22,53 +22,53 @@ var errNotRead = errors.New("policies were not read")
 
 // resources is what Calico's resources say.
 type resources struct {
-	felixConfigs  Read[[]unstructured.Unstructured] // all there are
-	peering       peering
-	blocks        Read[blocks]
-	policies      netpolicy.Policies
-	hostEndpoints Read[[]hostEndpoint] // of all nodes
-	pools         Read[specs]
-	info          Read[clusterInfo]
+	FelixConfigs  Read[[]unstructured.Unstructured] // all there are
+	Peering       peering
+	Blocks        Read[blocks]
+	Policies      netpolicy.Policies
+	HostEndpoints Read[[]HostEndpoint] // of all nodes
+	Pools         Read[Specs]
+	Info          Read[clusterInfo]
 }
 
 // readCalico starts reading Calico's resources, from the groups that the client asks.
 func (c *Client) readCalico(ctx context.Context, r *resources, all *probe.Workers) {
-	r.felixConfigs.start(ctx, all, func(ctx context.Context) ([]unstructured.Unstructured, error) {
+	r.FelixConfigs.start(ctx, all, func(ctx context.Context) ([]unstructured.Unstructured, error) {
 		configs, _, err := c.list(ctx, "felixconfigurations", 0)
 		return configs, err
 	})
-	r.peering.configs.start(ctx, all, c.allSpecs("bgpconfigurations"))
-	r.peering.peers.start(ctx, all, c.allSpecs("bgppeers"))
-	r.blocks.start(ctx, all, c.readBlocks)
+	r.Peering.Configs.start(ctx, all, c.allSpecs("bgpconfigurations"))
+	r.Peering.Peers.start(ctx, all, c.allSpecs("bgppeers"))
+	r.Blocks.start(ctx, all, c.readBlocks)
 	all.Go(func() {
-		if crash := probe.Recovered(func() error { r.policies = c.readPolicies(ctx); return nil }); crash != nil {
-			r.policies = netpolicy.Policies{Unread: crash, Other: errNotRead} // nothing is surely denied
+		if crash := probe.Recovered(func() error { r.Policies = c.readPolicies(ctx); return nil }); crash != nil {
+			r.Policies = netpolicy.Policies{Unread: crash, Other: errNotRead} // nothing is surely denied
 		}
 	})
-	r.hostEndpoints.start(ctx, all, c.readHostEndpoints)
-	r.pools.start(ctx, all, c.allSpecs("ippools"))
-	r.info.start(ctx, all, c.readInfo)
+	r.HostEndpoints.start(ctx, all, c.readHostEndpoints)
+	r.Pools.start(ctx, all, c.allSpecs("ippools"))
+	r.Info.start(ctx, all, c.readInfo)
 }
 
 // clusterInfo is what ClusterInformation says.
 type clusterInfo struct {
-	spec      map[string]any
-	group     string // the API group that has it, "" = none
-	migration string // a DatastoreMigration and its phase, "" = none is known
+	Spec      map[string]any
+	Group     string // the API group that has it, "" = none
+	Migration string // a DatastoreMigration and its phase, "" = none is known
 }
 
 // readInfo reads it. Without one there are Calico's defaults. They are listed: of a resource that is not there one
 // group has to be enough, for in an outage the other may be the one that is out.
 func (c *Client) readInfo(ctx context.Context) (clusterInfo, error) {
 	items, group, err := c.list(ctx, "clusterinformations", 0)
-	out := clusterInfo{group: group}
+	out := clusterInfo{Group: group}
 	for _, item := range items {
 		if item.GetName() == "default" {
-			out.spec, _, err = unstructured.NestedMap(item.Object, "spec")
+			out.Spec, _, err = unstructured.NestedMap(item.Object, "spec")
 		}
 	}
-	if out.spec["datastoreReady"] == false {
-		out.migration = c.readMigration(ctx)
+	if out.Spec["datastoreReady"] == false {
+		out.Migration = c.readMigration(ctx)
 	}
 	return out, err
 }
@@ -99,11 +99,11 @@ func (c *Client) readMigration(ctx context.Context) string {
 	return probe.OneLine(strings.TrimSpace(list.Items[0].GetName() + " " + phase))
 }
 
-// felixSettings is what Felix on a node takes from FelixConfigurations: its own before that whose
+// FelixSettings is what Felix on a node takes from FelixConfigurations: its own before that whose
 // nodeSelector is true of the node (from v3.32 on; the oldest of several), before the global one.
-func felixSettings(all []unstructured.Unstructured, n *corev1.Node) map[string]any {
+func FelixSettings(all []unstructured.Unstructured, n *corev1.Node) map[string]any {
 	var selected *unstructured.Unstructured
-	named := specs{}
+	named := Specs{}
 	for i := range all {
 		spec, _, _ := unstructured.NestedMap(all[i].Object, "spec")
 		named[all[i].GetName()] = spec
@@ -134,4 +134,13 @@ func selectedName(of *unstructured.Unstructured) string {
 func older(a, b *unstructured.Unstructured) bool {
 	at, bt := a.GetCreationTimestamp(), b.GetCreationTimestamp()
 	return at.Before(&bt) || at.Equal(&bt) && a.GetName() < b.GetName()
+}
+
+// felixOfAll are the settings of Felix of each node, in the order of the nodes.
+func felixOfAll(s *Survey) []map[string]any {
+	out := make([]map[string]any, len(s.Nodes))
+	for i := range s.Nodes {
+		out[i] = FelixSettings(s.FelixConfigs.Value, &s.Nodes[i])
+	}
+	return out
 }

@@ -13,7 +13,7 @@ func TestOfEachPool(t *testing.T) {
 	pod := func(name, address string) corev1.Pod {
 		return corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: corev1.PodStatus{PodIP: address}}
 	}
-	pools := specs{"default": {"cidr": "10.244.0.0/16"}, "team": {"cidr": "10.245.0.0/16"}}
+	pools := Specs{"default": {"cidr": "10.244.0.0/16"}, "team": {"cidr": "10.245.0.0/16"}}
 	all := []corev1.Pod{pod("a", "10.244.0.1"), pod("b", "10.244.0.2"), pod("c", "10.244.0.3"), pod("d", "10.245.0.1")}
 	names := func(n int) (out string) {
 		for _, p := range ofEachPool(all, pools, n) {

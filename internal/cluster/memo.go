@@ -16,43 +16,43 @@ import (
 // Survey was changed has none, and works it out anew.
 type memo struct {
 	unannotated func() []corev1.Node
-	speakers    func() []speaker
-	peers       func() ([]peer, error)
-	idle        func() []string
-	registered  map[string]func() []registration // by annotation
-	felix       func() []map[string]any
+	speakers    func() []Speaker
+	Peers       func() ([]peer, error)
+	Idle        func() []string
+	Registered  map[string]func() []Registration // by annotation
+	Felix       func() []map[string]any
 	ready       func() []*corev1.Node                // those of Linux
 	unready     func() []*corev1.Node                // the same that are not
-	internal    func() map[netip.Addr][]*corev1.Node // nodes by their InternalIPs
+	Internal    func() map[netip.Addr][]*corev1.Node // nodes by their InternalIPs
 	tunnels     func() []probe.Target                // as they are asked about on any node
 	blocks      func() []probe.Target
 }
 
 func newMemo(s *Survey) *memo {
-	once := func(key string) func() []registration {
-		return sync.OnceValue(func() []registration { return registrations(s.Nodes, key) })
+	once := func(key string) func() []Registration {
+		return sync.OnceValue(func() []Registration { return registrations(s.Nodes, key) })
 	}
 	m := &memo{
 		unannotated: sync.OnceValue(func() []corev1.Node { return unannotated(s.Nodes) }),
-		speakers:    sync.OnceValue(func() []speaker { return speakersOf(s) }),
-		registered:  map[string]func() []registration{},
-		felix:       sync.OnceValue(func() []map[string]any { return felixOfAll(s) }),
+		speakers:    sync.OnceValue(func() []Speaker { return speakersOf(s) }),
+		Registered:  map[string]func() []Registration{},
+		Felix:       sync.OnceValue(func() []map[string]any { return felixOfAll(s) }),
 		ready:       sync.OnceValue(func() []*corev1.Node { return onLinux(s.Nodes, true) }),
 		unready:     sync.OnceValue(func() []*corev1.Node { return onLinux(s.Nodes, false) }),
-		internal:    sync.OnceValue(func() map[netip.Addr][]*corev1.Node { return byInternalIP(s.Nodes) }),
+		Internal:    sync.OnceValue(func() map[netip.Addr][]*corev1.Node { return byInternalIP(s.Nodes) }),
 		tunnels:     sync.OnceValue(func() []probe.Target { return tunnelsOf(s.Nodes) }),
 		blocks:      sync.OnceValue(func() []probe.Target { return blocksOf(s) }),
 	}
-	m.peers = sync.OnceValues(func() ([]peer, error) { return bgpPeers(s, m.speakers()) })
-	m.idle = sync.OnceValue(func() []string { return idlePeers(s, m.speakers()) })
-	for _, key := range []string{annotationIPv4, annotationIPv6} {
-		m.registered[key] = once(key)
+	m.Peers = sync.OnceValues(func() ([]peer, error) { return bgpPeers(s, m.speakers()) })
+	m.Idle = sync.OnceValue(func() []string { return idlePeers(s, m.speakers()) })
+	for _, key := range []string{AnnotationIPv4, AnnotationIPv6} {
+		m.Registered[key] = once(key)
 	}
 	return m
 }
 
-// known is the Survey's memo, or one for this call where it has none.
-func (s *Survey) known() *memo {
+// Known is the Survey's memo, or one for this call where it has none.
+func (s *Survey) Known() *memo {
 	if s.memo != nil {
 		return s.memo
 	}

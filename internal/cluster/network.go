@@ -16,15 +16,15 @@ import (
 // IPAM keeps no blocks, so there it is not known.
 func abandoned(s *Snapshot, spec map[string]any, cidr netip.Prefix) bool {
 	off, _ := spec["disabled"].(bool)
-	return off && len(s.blocks.Value.owned) > 0 && !slices.ContainsFunc(s.blocks.Value.owned,
-		func(b block) bool { return cidr.Contains(b.cidr.Addr()) })
+	return off && len(s.Blocks.Value.Owned) > 0 && !slices.ContainsFunc(s.Blocks.Value.Owned,
+		func(b Block) bool { return cidr.Contains(b.CIDR.Addr()) })
 }
 
-// poolTargets are the IP pools whose addresses are in use, or may come into use.
-func poolTargets(s *Snapshot) []probe.Target {
+// PoolTargets are the IP pools whose addresses are in use, or may come into use.
+func PoolTargets(s *Snapshot) []probe.Target {
 	var out []probe.Target
-	for _, name := range slices.Sorted(maps.Keys(s.pools.Value)) {
-		spec := s.pools.Value[name]
+	for _, name := range slices.Sorted(maps.Keys(s.Pools.Value)) {
+		spec := s.Pools.Value[name]
 		text, _ := spec["cidr"].(string)
 		cidr, err := netip.ParsePrefix(text)
 		if err != nil || abandoned(s, spec, cidr) {
@@ -44,7 +44,7 @@ func poolTargets(s *Snapshot) []probe.Target {
 			t.Attrs[probe.AttrNoExport] = "true"
 		}
 		if mode("vxlanMode") == "Never" {
-			maps.Copy(t.Attrs, s.madeBy(mode("ipipMode") != "Never"))
+			maps.Copy(t.Attrs, s.MadeBy(mode("ipipMode") != "Never"))
 		}
 		out = append(out, t)
 	}
@@ -58,16 +58,16 @@ var tunnels = []struct {
 	outer        string // annotation of the address the tunnel ends at
 	attr, extra  string // an attribute and the annotation it is from
 }{
-	{"IPv4IPIPTunnelAddr", "tunl0", annotationIPv4, "", ""},
-	{"IPv4VXLANTunnelAddr", "vxlan.calico", annotationIPv4, probe.AttrMAC, "VXLANTunnelMACAddr"},
-	{"IPv6VXLANTunnelAddr", "vxlan-v6.calico", annotationIPv6, probe.AttrMAC, "VXLANTunnelMACAddrV6"},
-	{"IPv4WireguardInterfaceAddr", "wireguard.cali", annotationIPv4, probe.AttrKey, "WireguardPublicKey"},
-	{"IPv6WireguardInterfaceAddr", "wg-v6.cali", annotationIPv6, probe.AttrKey, "WireguardPublicKeyV6"},
+	{"IPv4IPIPTunnelAddr", "tunl0", AnnotationIPv4, "", ""},
+	{"IPv4VXLANTunnelAddr", "vxlan.calico", AnnotationIPv4, probe.AttrMAC, "VXLANTunnelMACAddr"},
+	{"IPv6VXLANTunnelAddr", "vxlan-v6.calico", AnnotationIPv6, probe.AttrMAC, "VXLANTunnelMACAddrV6"},
+	{"IPv4WireguardInterfaceAddr", "wireguard.cali", AnnotationIPv4, probe.AttrKey, "WireguardPublicKey"},
+	{"IPv6WireguardInterfaceAddr", "wg-v6.cali", AnnotationIPv6, probe.AttrKey, "WireguardPublicKeyV6"},
 }
 
 // tunnelTargets are the ends of tunnels, those of the node itself marked.
 func tunnelTargets(s *Snapshot) []probe.Target {
-	out := slices.Clone(s.known().tunnels())
+	out := slices.Clone(s.Known().tunnels())
 	for i, t := range out {
 		if t.Node == s.Node.Name {
 			out[i].Attrs = maps.Clone(t.Attrs)
@@ -106,7 +106,7 @@ func tunnelsOf(nodes []corev1.Node) []probe.Target {
 // block's family: others are left over from nodes that are gone, and nobody can
 // say where they should lead.
 func blockTargets(s *Snapshot) []probe.Target {
-	all := s.known().blocks()
+	all := s.Known().blocks()
 	out := make([]probe.Target, 0, len(all))
 	for _, t := range all {
 		if t.Node == s.Node.Name {
@@ -125,19 +125,19 @@ func blocksOf(s *Survey) []probe.Target {
 	states := map[string]map[string]string{}
 	for i := range s.Nodes {
 		n := &s.Nodes[i]
-		states[n.Name] = stateOf(n)
-		v4, _ := registered(n, annotationIPv4)
-		v6, _ := registered(n, annotationIPv6)
+		states[n.Name] = StateOf(n)
+		v4, _ := registered(n, AnnotationIPv4)
+		v6, _ := registered(n, AnnotationIPv6)
 		at[n.Name] = [2]netip.Addr{v4.Addr(), v6.Addr()}
 	}
-	out := make([]probe.Target, 0, len(s.blocks.Value.owned))
-	for _, b := range s.blocks.Value.owned {
-		addr := at[b.node][0]
-		if b.cidr.Addr().Is6() {
-			addr = at[b.node][1]
+	out := make([]probe.Target, 0, len(s.Blocks.Value.Owned))
+	for _, b := range s.Blocks.Value.Owned {
+		addr := at[b.Node][0]
+		if b.CIDR.Addr().Is6() {
+			addr = at[b.Node][1]
 		}
-		out = append(out, probe.Target{Kind: probe.KindBlock, Name: b.cidr.String(), Node: b.node, Addr: addr,
-			Attrs: states[b.node]})
+		out = append(out, probe.Target{Kind: probe.KindBlock, Name: b.CIDR.String(), Node: b.Node, Addr: addr,
+			Attrs: states[b.Node]})
 	}
 	return out
 }

@@ -38,8 +38,9 @@ func (o *Objects) add(what string, items []unstructured.Unstructured, err error)
 	case err == nil:
 		o.Items = append(o.Items, items...)
 	case apierrors.IsNotFound(err):
-	case denied(err):
-		o.Gaps = append(o.Gaps, lacking(err))
+	case Denied(err):
+		right, _ := Lacking(err)
+		o.Gaps = append(o.Gaps, right)
 	default:
 		o.Gaps = append(o.Gaps, what+": "+probe.Quoted(err.Error()))
 	}
@@ -137,7 +138,7 @@ func (r *objectsReading) pods(ctx context.Context) Objects {
 // daemonSets are those that make calico-node.
 func (r *objectsReading) daemonSets(ctx context.Context) Objects {
 	o := objectsOf("apps", "v1", "daemonsets", "DaemonSet", true)
-	for _, namespace := range r.c.calicoIn {
+	for _, namespace := range r.c.CalicoIn {
 		r.list(ctx, &o, namespace, cached)
 	}
 	o.Items = slices.DeleteFunc(o.Items, func(item unstructured.Unstructured) bool {
@@ -150,7 +151,7 @@ func (r *objectsReading) daemonSets(ctx context.Context) Objects {
 // configMaps are those by which Calico's manifests configure it, of which the rights of a run are.
 func (r *objectsReading) configMaps(ctx context.Context) Objects {
 	o := objectsOf("", "v1", "configmaps", "ConfigMap", true)
-	for _, namespace := range r.c.calicoIn {
+	for _, namespace := range r.c.CalicoIn {
 		for _, name := range []string{"calico-config", "canal-config", endpointMap} {
 			r.get(ctx, &o, namespace, name)
 		}
@@ -177,7 +178,7 @@ func (r *objectsReading) environment(pods, maps Objects) environment {
 		from[m.Name] = Read[map[string]string]{Value: m.Data}
 	}
 	claiming := slices.DeleteFunc(typed[corev1.Pod](pods), func(p corev1.Pod) bool { return !claimsCalico(p) })
-	calico, _ := claimsOf(claiming, r.c.calicoIn)
+	calico, _ := claimsOf(claiming, r.c.CalicoIn)
 	return environmentOf(calico.Value, from)
 }
 
@@ -201,11 +202,11 @@ func (r *objectsReading) events(ctx context.Context, pods, sets Objects) Objects
 	}
 	asked := map[string]int{} // by node
 	for _, p := range typed[corev1.Pod](pods) {
-		_, waits := waits(&p)
-		if own := claimsCalico(p) && slices.Contains(r.c.calicoIn, p.Namespace); !own && !waits {
+		_, waits := Waits(&p)
+		if own := claimsCalico(p) && slices.Contains(r.c.CalicoIn, p.Namespace); !own && !waits {
 			continue
 		}
-		if asked[p.Spec.NodeName]++; asked[p.Spec.NodeName] <= eventsAsked {
+		if asked[p.Spec.NodeName]++; asked[p.Spec.NodeName] <= EventsAsked {
 			about(p.Namespace, "uid", string(p.UID))
 		}
 	}

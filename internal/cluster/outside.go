@@ -78,7 +78,7 @@ func Witness(s *Snapshot) *corev1.Node {
 
 // fitToCompare reports whether a node is healthy by the API and neither cordoned nor drained.
 func fitToCompare(n *corev1.Node) bool {
-	return stateOf(n) == nil && !n.Spec.Unschedulable && n.DeletionTimestamp == nil &&
+	return StateOf(n) == nil && !n.Spec.Unschedulable && n.DeletionTimestamp == nil &&
 		!slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Effect == corev1.TaintEffectNoExecute })
 }
 
@@ -125,15 +125,15 @@ func Outside(s *Snapshot, witness string) []probe.Target {
 			add(a, kubelet, nil)
 		}
 		// Where the backend could not be read, nothing may listen.
-		if s.backend.Value == "bird" && slices.ContainsFunc(own, func(t probe.Target) bool { return t.Addr == a }) {
-			add(a, cmp.Or(s.peering.port(s.Node), defaultBGPPort), map[string]string{probe.AttrScope: "bgp"})
+		if s.Backend.Value == "bird" && slices.ContainsFunc(own, func(t probe.Target) bool { return t.Addr == a }) {
+			add(a, cmp.Or(s.Peering.Port(s.Node), DefaultBGPPort), map[string]string{probe.AttrScope: "bgp"})
 		}
 	}
-	pods := s.local.Value.pods
+	pods := s.Local.Value.pods
 	if len(pods) == 0 {
 		pods = s.unready
 	}
-	for _, pod := range podTargets(probe.KindOutside, pods[:min(len(pods), 1)], s.policies) {
+	for _, pod := range podTargets(probe.KindOutside, pods[:min(len(pods), 1)], s.Policies) {
 		pod.Port = 0 // it is pinged: that a program listens at the port that it declares is not known
 		out = append(out, pod)
 	}

@@ -13,21 +13,21 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// sampled is how many other nodes a plan asks about: enough to tell one bad
+// Sampled is how many other nodes a plan asks about: enough to tell one bad
 // peer from a bad node, few enough that a thousand-node cluster costs no more
 // than a small one.
-const sampled = 8
+const Sampled = 8
 
 // annotation names Calico writes on a Node (libcalico-go, k8s/resources/node.go).
 const (
-	annotationIPv4 = "projectcalico.org/IPv4Address"
-	annotationIPv6 = "projectcalico.org/IPv6Address"
+	AnnotationIPv4 = "projectcalico.org/IPv4Address"
+	AnnotationIPv6 = "projectcalico.org/IPv6Address"
 )
 
 // peers picks at most n other nodes, ready ones first, spread evenly over the
 // names. It is a pure function: the same snapshot gives the same peers.
 func peers(s *Snapshot, n int) []corev1.Node {
-	known := s.known()
+	known := s.Known()
 	others := func(nodes []*corev1.Node) []*corev1.Node {
 		return slices.DeleteFunc(slices.Clone(nodes), func(o *corev1.Node) bool { return o.Name == s.Node.Name })
 	}
@@ -45,7 +45,7 @@ func onLinux(nodes []corev1.Node, isReady bool) []*corev1.Node {
 	var out []*corev1.Node
 	for i := range nodes {
 		os := nodes[i].Labels[corev1.LabelOSStable]
-		if (os == "" || os == "linux") && readyNow(&nodes[i]) == isReady {
+		if (os == "" || os == "linux") && ReadyNow(&nodes[i]) == isReady {
 			out = append(out, &nodes[i])
 		}
 	}
@@ -68,29 +68,29 @@ func spread(nodes []*corev1.Node, n int) []*corev1.Node {
 // could not be listed, and why.
 func Targets(s *Snapshot) (targets []probe.Target, gaps map[string]string) {
 	gaps = map[string]string{}
-	sessions, unlisted := sessionTargets(s, s.Node)
-	calico := elsewhereSaid(s.Calico.Err)
+	sessions, unlisted := SessionTargets(s, s.Node)
+	calico := ElsewhereSaid(s.Calico.Err)
 	for kind, err := range map[string]error{
-		probe.KindSession: unlisted, probe.KindFelix: errors.Join(s.felix.Err, calico), probe.KindPod: s.pods.Err,
-		probe.KindDatastore: errors.Join(s.api.Err, s.etcd.Err), probe.KindDNS: s.dns.Err, probe.KindBlock: s.blocks.Err,
-		probe.KindPool:  s.pools.Err,
-		probe.KindLocal: s.local.Err, probe.KindLogs: s.local.Err,
-		probe.KindService: s.services.Err, probe.KindNodePort: s.services.Err,
-		probe.KindTypha:   errors.Join(calico, s.typha.Err),
-		probe.KindBackend: errors.Join(calico, s.backend.Err, s.peering.configs.Err),
-		probe.KindCalico:  errors.Join(calico, s.info.Err),
+		probe.KindSession: unlisted, probe.KindFelix: errors.Join(s.Felix.Err, calico), probe.KindPod: s.pods.Err,
+		probe.KindDatastore: errors.Join(s.API.Err, s.Etcd.Err), probe.KindDNS: s.DNS.Err, probe.KindBlock: s.Blocks.Err,
+		probe.KindPool:  s.Pools.Err,
+		probe.KindLocal: s.Local.Err, probe.KindLogs: s.Local.Err,
+		probe.KindService: s.Services.Err, probe.KindNodePort: s.Services.Err,
+		probe.KindTypha:   errors.Join(calico, s.Typha.Err),
+		probe.KindBackend: errors.Join(calico, s.Backend.Err, s.Peering.Configs.Err),
+		probe.KindCalico:  errors.Join(calico, s.Info.Err),
 	} {
 		if err != nil {
 			gaps[kind] = strings.Join(strings.Fields(err.Error()), " ")
 		}
 	}
-	if errors.Is(s.pools.Err, errInEtcd) {
+	if errors.Is(s.Pools.Err, ErrInEtcd) {
 		gaps[probe.KindTunnel] = probe.GapEtcd
 	}
-	targets = append([]probe.Target{felixTarget(s)}, Self(s.Node)...)
-	if s.backend.Value != "" {
-		targets = append(targets, probe.Target{Kind: probe.KindBackend, Name: s.backend.Value, Node: s.Node.Name,
-			Port: s.peering.port(s.Node)})
+	targets = append([]probe.Target{FelixTarget(s)}, Self(s.Node)...)
+	if s.Backend.Value != "" {
+		targets = append(targets, probe.Target{Kind: probe.KindBackend, Name: s.Backend.Value, Node: s.Node.Name,
+			Port: s.Peering.Port(s.Node)})
 	}
 	if t, ok := calicoTarget(s); ok {
 		targets = append(targets, t)
@@ -98,22 +98,22 @@ func Targets(s *Snapshot) (targets []probe.Target, gaps map[string]string) {
 	if runtime := s.Node.Status.NodeInfo.ContainerRuntimeVersion; runtime != "" {
 		targets = append(targets, probe.Target{Kind: probe.KindRuntime, Name: runtime, Node: s.Node.Name})
 	}
-	targets = slices.Concat(targets, s.api.Value, s.configuredAPI(), s.local.Value.logs, s.etcd.Value, dnsTargets(s),
-		s.typha.Value.targets, s.services.Value, sessions, blockTargets(s), poolTargets(s), tunnelTargets(s))
-	for _, n := range peers(s, sampled) {
+	targets = slices.Concat(targets, s.API.Value, s.configuredAPI(), s.Local.Value.logs, s.Etcd.Value, dnsTargets(s),
+		s.Typha.Value.Targets, s.Services.Value, sessions, blockTargets(s), PoolTargets(s), tunnelTargets(s))
+	for _, n := range peers(s, Sampled) {
 		internal := InternalIPs(&n)
-		attrs := stateOf(&n)
+		attrs := StateOf(&n)
 		for _, a := range internal {
 			targets = append(targets, probe.Target{Kind: probe.KindNode, Name: n.Name, Node: n.Name, Addr: a, Attrs: attrs})
 		}
-		for _, key := range []string{annotationIPv4, annotationIPv6} {
+		for _, key := range []string{AnnotationIPv4, AnnotationIPv6} {
 			if p, ok := registered(&n, key); ok && !slices.Contains(internal, p.Addr()) {
 				targets = append(targets, probe.Target{Kind: probe.KindPeer, Name: n.Name, Node: n.Name, Addr: p.Addr(),
 					Attrs: attrs})
 			}
 		}
 	}
-	if s.Calico.Value == nil && s.Calico.Err == nil && notCalicos(s.Node) != "" {
+	if s.Calico.Value == nil && s.Calico.Err == nil && NotCalicos(s.Node) != "" {
 		for _, kind := range calicosOwn {
 			gaps[kind] = probe.GapNotCalicos
 		}
@@ -121,7 +121,7 @@ func Targets(s *Snapshot) (targets []probe.Target, gaps map[string]string) {
 			return t.Kind != probe.KindFelix && slices.Contains(calicosOwn, t.Kind)
 		})
 	}
-	targets = append(targets, podTargets(probe.KindPod, s.pods.Value, s.policies)...)
+	targets = append(targets, podTargets(probe.KindPod, s.pods.Value, s.Policies)...)
 	targets = append(targets, localTargets(s)...)
 	return targets, gaps
 }
@@ -130,9 +130,9 @@ func Targets(s *Snapshot) (targets []probe.Target, gaps map[string]string) {
 var calicosOwn = []string{probe.KindFelix, probe.KindBackend, probe.KindCalico, probe.KindSession, probe.KindBlock,
 	probe.KindTunnel, probe.KindPool, probe.KindTypha, probe.KindSelf}
 
-// stateOf is what a target says of a node that is not Ready, nil when it is.
-func stateOf(n *corev1.Node) map[string]string {
-	switch readiness(n).Status {
+// StateOf is what a target says of a node that is not Ready, nil when it is.
+func StateOf(n *corev1.Node) map[string]string {
+	switch Readiness(n).Status {
 	case corev1.ConditionFalse:
 		return map[string]string{probe.AttrNode: probe.NodeNotReady}
 	case corev1.ConditionUnknown:
@@ -153,10 +153,10 @@ func forbidding(attrs, held map[string]string) map[string]string {
 
 // dnsTargets are the DNS servers; a policy on their pods may admit pods alone.
 func dnsTargets(s *Snapshot) []probe.Target {
-	out := slices.Clone(s.dns.Value.targets)
+	out := slices.Clone(s.DNS.Value.Targets)
 	for i := range out {
-		svc := s.dns.Value.service
-		out[i].Attrs = forbidding(out[i].Attrs, s.policies.On(svc.Namespace, svc.Spec.Selector))
+		svc := s.DNS.Value.Service
+		out[i].Attrs = forbidding(out[i].Attrs, s.Policies.On(svc.Namespace, svc.Spec.Selector))
 	}
 	return out
 }
@@ -232,8 +232,8 @@ func registered(n *corev1.Node, key string) (netip.Prefix, bool) {
 	return netip.Prefix{}, false
 }
 
-// readiness is a node's condition Ready, Unknown where it has none.
-func readiness(n *corev1.Node) corev1.NodeCondition {
+// Readiness is a node's condition Ready, Unknown where it has none.
+func Readiness(n *corev1.Node) corev1.NodeCondition {
 	for _, c := range n.Status.Conditions {
 		if c.Type == corev1.NodeReady {
 			return c
@@ -242,7 +242,8 @@ func readiness(n *corev1.Node) corev1.NodeCondition {
 	return corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionUnknown, Reason: "Absent"}
 }
 
-func podReady(p *corev1.Pod) bool {
+// PodReady reports whether the API calls a pod ready.
+func PodReady(p *corev1.Pod) bool {
 	return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
 	})

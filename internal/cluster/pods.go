@@ -5,80 +5,82 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// eventsAsked is of how many pods the events are read: those that wait longest.
-const eventsAsked = 12
+// EventsAsked is of how many pods the events are read: those that wait longest.
+const EventsAsked = 12
 
 // placement is the pods that are bound to the node, and what is said of those that do not start. The errors of waiters
 // say why events of some could not be read.
 type placement struct {
-	pods    Read[[]corev1.Pod]
-	waiting Read[[]waiter] // those that do not start, the longest waiting first
-	ending  Read[[]waiter] // pods that are overdue to end, the longest overdue first
+	Pods    Read[[]corev1.Pod]
+	Waiting Read[[]Waiter] // those that do not start, the longest waiting first
+	Ending  Read[[]Waiter] // pods that are overdue to end, the longest overdue first
 }
 
-// A waiter is a pod of the node that does not start.
-type waiter struct {
-	pod    *corev1.Pod
-	reason string        // the kubelet's word for what a container waits for, "" = none yet
-	says   string        // its words for it
-	since  time.Time     // when the pod was bound to the node, or was last up
-	unmade bool          // the runtime could not make or start that container
-	image  string        // that it is made of
-	last   *corev1.Event // the last event of this wait that matters, nil = none, or not read
-	pull   *corev1.Event // the last of it that says why an image is not there, nil = none, or not read
-	before *corev1.Event // the last that matters from before this wait, nil = none, or not read
+// A Waiter is a pod of the node that does not start.
+type Waiter struct {
+	Pod    *corev1.Pod
+	Reason string        // the kubelet's word for what a container waits for, "" = none yet
+	Says   string        // its words for it
+	Since  time.Time     // when the pod was bound to the node, or was last up
+	Unmade bool          // the runtime could not make or start that container
+	Image  string        // that it is made of
+	Last   *corev1.Event // the last event of this wait that matters, nil = none, or not read
+	Pull   *corev1.Event // the last of it that says why an image is not there, nil = none, or not read
+	Before *corev1.Event // the last that matters from before this wait, nil = none, or not read
 }
 
 // readPlaced lists the pods that are bound to the node, ended ones too: IPAM may keep their addresses.
 func (c *Client) readPlaced(ctx context.Context, node string) (p placement) {
-	p.pods.read(ctx, func(ctx context.Context) ([]corev1.Pod, error) {
+	p.Pods.read(ctx, func(ctx context.Context) ([]corev1.Pod, error) {
 		pods, err := c.podsOn(ctx, node, "")
 		for i := range pods {
-			if w, ok := waits(&pods[i]); ok {
-				p.waiting.Value = append(p.waiting.Value, w)
+			if w, ok := Waits(&pods[i]); ok {
+				p.Waiting.Value = append(p.Waiting.Value, w)
 			}
 		}
-		slices.SortStableFunc(p.waiting.Value, func(a, b waiter) int { return a.since.Compare(b.since) })
-		p.ending.Value = endings(pods)
+		slices.SortStableFunc(p.Waiting.Value, func(a, b Waiter) int { return a.Since.Compare(b.Since) })
+		p.Ending.Value = Endings(pods)
 		return pods, err
 	})
 	return p
 }
 
-// running are the pods of the node that run.
-func (p *placement) running() []corev1.Pod {
-	return slices.DeleteFunc(slices.Clone(p.pods.Value),
+// Running are the pods of the node that run.
+func (p *placement) Running() []corev1.Pod {
+	return slices.DeleteFunc(slices.Clone(p.Pods.Value),
 		func(p corev1.Pod) bool { return p.Status.Phase != corev1.PodRunning })
 }
 
-// readWaits starts reading what the kubelet says of the pods that wait longest, and of those that are due longest.
-func (c *Client) readWaits(ctx context.Context, p *placement, all *probe.Workers) {
-	c.readEventsOf(ctx, &p.waiting, eventsAsked, all, func(w *waiter, events []corev1.Event) {
+// ReadWaits starts reading what the kubelet says of the pods that wait longest, and of those that are due longest.
+func (c *Client) ReadWaits(ctx context.Context, p *placement, all *probe.Workers) {
+	c.readEventsOf(ctx, &p.Waiting, EventsAsked, all, func(w *Waiter, events []corev1.Event) {
 		now, before := apart(events, w.began())
-		w.last, w.pull = lastWord(now, w.pod.Spec.NodeName), pullWord(now, w.pod.Spec.NodeName)
-		w.before = lastWord(before, w.pod.Spec.NodeName)
+		w.Last, w.Pull = lastWord(now, w.Pod.Spec.NodeName), PullWord(now, w.Pod.Spec.NodeName)
+		w.Before = lastWord(before, w.Pod.Spec.NodeName)
 	})
-	c.readEventsOf(ctx, &p.ending, endsAsked, all, func(w *waiter, events []corev1.Event) {
+	c.readEventsOf(ctx, &p.Ending, endsAsked, all, func(w *Waiter, events []corev1.Event) {
 		now, _ := apart(events, w.began())
-		w.last = killWord(now, w.pod.Spec.NodeName)
+		w.Last = KillWord(now, w.Pod.Spec.NodeName)
 	})
 }
 
 // readEventsOf starts reading events of the first of these pods, and passes those of each to take.
-func (c *Client) readEventsOf(ctx context.Context, pods *Read[[]waiter], first int, all *probe.Workers,
-	take func(*waiter, []corev1.Event),
+func (c *Client) readEventsOf(ctx context.Context, pods *Read[[]Waiter], first int, all *probe.Workers,
+	take func(*Waiter, []corev1.Event),
 ) {
-	pods.start(ctx, all, func(ctx context.Context) ([]waiter, error) {
+	pods.start(ctx, all, func(ctx context.Context) ([]Waiter, error) {
 		asked := pods.Value[:min(len(pods.Value), first)]
-		events, err := whole(forEach(asked, func(w waiter) ([]corev1.Event, error) { return c.eventsOf(ctx, w.pod) }))
+		events, err := whole(forEach(asked, func(w Waiter) ([]corev1.Event, error) { return c.eventsOf(ctx, w.Pod) }))
 		for i := range asked {
 			take(&asked[i], events[i])
 		}
@@ -91,12 +93,12 @@ func (c *Client) readEventsOf(ctx context.Context, pods *Read[[]waiter], first i
 
 // began is when a pod's wait began: with the pod, or when it was last up; of one that is being deleted, when that was
 // requested.
-func (w waiter) began() time.Time {
-	switch p := w.pod; {
+func (w Waiter) began() time.Time {
+	switch p := w.Pod; {
 	case p.DeletionTimestamp != nil && p.DeletionGracePeriodSeconds != nil:
 		return p.DeletionTimestamp.Add(-time.Duration(*p.DeletionGracePeriodSeconds) * time.Second)
-	case p.DeletionTimestamp == nil && begun(p):
-		return w.since
+	case p.DeletionTimestamp == nil && Begun(p):
+		return w.Since
 	default:
 		return p.CreationTimestamp.Time
 	}
@@ -105,7 +107,7 @@ func (w waiter) began() time.Time {
 // apart are the events of a period that began then, and those from before it.
 func apart(events []corev1.Event, since time.Time) (now, before []corev1.Event) {
 	for _, e := range events {
-		if statementOf(&e).Current(since) {
+		if StatementOf(&e).Current(since) {
 			now = append(now, e)
 		} else {
 			before = append(before, e)
@@ -114,39 +116,15 @@ func apart(events []corev1.Event, since time.Time) (now, before []corev1.Event) 
 	return now, before
 }
 
-// aged is the end of a quote of what was last reported of some pods: how long ago, "" where that has no time.
-func aged(pods []waiter, now time.Time) string {
-	var last probe.Statement
-	for _, w := range pods {
-		if at := w.saidAt(); !at.Before(last.At) {
-			last.At = at
-		}
-	}
-	return last.Aged(now)
-}
-
-// saidAt is the time of the event that says why a pod waits, zero where its container's state does.
-func (w waiter) saidAt() time.Time {
+// SaidAt is the time of the event that says why a pod waits, zero where its container's state does.
+func (w Waiter) SaidAt() time.Time {
 	switch {
-	case probe.ImageWanting(w.reason) && w.pull != nil && facts.PullFailed(general(w, w.says)) == "":
-		return eventTime(w.pull)
-	case w.last != nil && !w.unmade && slices.Contains([]string{"", "ContainerCreating", "PodInitializing"}, w.reason):
-		return eventTime(w.last)
+	case probe.ImageWanting(w.Reason) && w.Pull != nil && facts.PullFailed(GeneralText(w, w.Says)) == "":
+		return eventTime(w.Pull)
+	case w.Last != nil && !w.Unmade && slices.Contains([]string{"", "ContainerCreating", "PodInitializing"}, w.Reason):
+		return eventTime(w.Last)
 	}
 	return time.Time{}
-}
-
-// podsHistory are the results about pods of which the kubelet reported something only before their present wait.
-func (s *Snapshot) podsHistory() []probe.Result {
-	var out []probe.Result
-	for _, w := range s.placed.waiting.Value[:min(len(s.placed.waiting.Value), eventsAsked)] {
-		if w.last == nil && w.before != nil && s.Now.Sub(w.since) >= settled {
-			said := statementOf(w.before)
-			said.Text = probe.Quoted(general(w, w.before.Message))
-			out = append(out, said.History(s.Now).On(nameOf(w.pod)+" history"))
-		}
-	}
-	return out
 }
 
 // lastWord is the last event that says how far a pod has come. Others repeat it ("BackOff"), or
@@ -159,7 +137,7 @@ func lastWord(events []corev1.Event, node string) *corev1.Event {
 			continue
 		}
 		switch events[i].Reason {
-		case eventSandbox, eventCgroup, eventNetwork, eventMount, eventAttach, eventMap, eventPulling, "Pulled", "Created",
+		case EventSandbox, EventCgroup, EventNetwork, EventMount, EventAttach, EventMap, EventPulling, "Pulled", "Created",
 			"Started":
 			if last == nil || !eventTime(&events[i]).Before(eventTime(last)) {
 				last = &events[i]
@@ -173,7 +151,7 @@ func lastWord(events []corev1.Event, node string) *corev1.Event {
 // that attaches them.
 func fromKubelet(e *corev1.Event, node string) bool {
 	by, at := cmp.Or(e.Source.Component, e.ReportingController), cmp.Or(e.Source.Host, e.ReportingInstance)
-	if e.Reason == eventAttach && by == "attachdetach-controller" {
+	if e.Reason == EventAttach && by == "attachdetach-controller" {
 		return true
 	}
 	return by == "kubelet" && (at == "" || at == node)
@@ -181,35 +159,35 @@ func fromKubelet(e *corev1.Event, node string) bool {
 
 // Reasons of the kubelet's events.
 const (
-	eventSandbox = facts.EventSandbox
-	eventCgroup  = "FailedCreatePodContainer" // of the pod's cgroup, before its sandbox
-	eventNetwork = "NetworkNotReady"
-	eventMount   = "FailedMount"
-	eventAttach  = "FailedAttachVolume"
-	eventMap     = "FailedMapVolume"
-	eventPulling = "Pulling"
+	EventSandbox = facts.EventSandbox
+	EventCgroup  = "FailedCreatePodContainer" // of the pod's cgroup, before its sandbox
+	EventNetwork = "NetworkNotReady"
+	EventMount   = "FailedMount"
+	EventAttach  = "FailedAttachVolume"
+	EventMap     = "FailedMapVolume"
+	EventPulling = "Pulling"
 )
 
-// waits tells whether a pod does not start, and what the kubelet says its containers wait for. One
+// Waits tells whether a pod does not start, and what the kubelet says its containers wait for. One
 // that has ended or shall end is none, nor one whose init containers are at work.
-func waits(p *corev1.Pod) (waiter, bool) {
+func Waits(p *corev1.Pod) (Waiter, bool) {
 	ended := p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
-	if ended || p.DeletionTimestamp != nil || p.Labels[labelOfProbes] == nameOfProbes {
-		return waiter{}, false
+	if ended || p.DeletionTimestamp != nil || p.Labels[LabelOfProbes] == NameOfProbes {
+		return Waiter{}, false
 	}
-	w := waiter{pod: p, since: conditionOfPod(p, corev1.PodScheduled).Time}
-	for _, t := range []time.Time{p.CreationTimestamp.Time, conditionOfPod(p, corev1.ContainersReady).Time} {
-		if t.After(w.since) { // the latter: when it was last up, of a pod whose node has come back
-			w.since = t
+	w := Waiter{Pod: p, Since: ConditionOfPod(p, corev1.PodScheduled).Time}
+	for _, t := range []time.Time{p.CreationTimestamp.Time, ConditionOfPod(p, corev1.ContainersReady).Time} {
+		if t.After(w.Since) { // the latter: when it was last up, of a pod whose node has come back
+			w.Since = t
 		}
 	}
 	begun := func(c corev1.ContainerStatus) bool {
 		ended := c.State.Terminated
-		return c.State.Running != nil && !restartable(p, c.Name) || ended != nil && ended.ExitCode == 0
+		return c.State.Running != nil && !Restartable(p, c.Name) || ended != nil && ended.ExitCode == 0
 	}
 	if slices.ContainsFunc(p.Status.InitContainerStatuses, begun) &&
 		!slices.ContainsFunc(p.Status.ContainerStatuses, wanting) {
-		return waiter{}, false
+		return Waiter{}, false
 	}
 	states := slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses)
 	i := slices.IndexFunc(states, wanting)
@@ -217,10 +195,10 @@ func waits(p *corev1.Pod) (waiter, bool) {
 		i = slices.IndexFunc(states, func(c corev1.ContainerStatus) bool { return c.State.Waiting != nil })
 	}
 	if i >= 0 {
-		w.reason, w.says = states[i].State.Waiting.Reason, states[i].State.Waiting.Message
-		w.image = imageOf(p, states[i])
+		w.Reason, w.Says = states[i].State.Waiting.Reason, states[i].State.Waiting.Message
+		w.Image = imageOf(p, states[i])
 		if says, unmade := runtimeSays(states[i]); unmade {
-			w.says, w.unmade = says, true
+			w.Says, w.Unmade = says, true
 		}
 		return w, true
 	}
@@ -248,9 +226,92 @@ func wanting(c corev1.ContainerStatus) bool {
 
 // What the injector labels probes with. A probe that does not start is another check's.
 const (
-	labelOfProbes = "app.kubernetes.io/managed-by"
-	nameOfProbes  = "calico-probe"
+	LabelOfProbes = "app.kubernetes.io/managed-by"
+	NameOfProbes  = "calico-probe"
 )
 
-// nameOf is a pod as NAMESPACE/NAME.
-func nameOf(p *corev1.Pod) string { return probe.OneLine(p.Namespace + "/" + p.Name) }
+// NameOf is a pod as NAMESPACE/NAME.
+func NameOf(p *corev1.Pod) string { return probe.OneLine(p.Namespace + "/" + p.Name) }
+
+const (
+	EndsLate  = time.Minute // after its grace: the kubelet kills by then, and unmounts within seconds
+	endsAsked = 6           // pods whose events are read, those that are late longest
+)
+
+// Endings are the pods that shall end, those that are due longest first. One with a finalizer may have ended
+// on the node long ago, and waits for somebody else.
+func Endings(pods []corev1.Pod) []Waiter {
+	var out []Waiter
+	for i := range pods {
+		p := &pods[i]
+		if p.DeletionTimestamp == nil || len(p.Finalizers) > 0 || p.Labels[LabelOfProbes] == NameOfProbes {
+			continue
+		}
+		out = append(out, Waiter{Pod: p, Since: p.DeletionTimestamp.Time}) // which has the grace in it
+	}
+	slices.SortStableFunc(out, func(a, b Waiter) int { return a.Since.Compare(b.Since) })
+	return out
+}
+
+// KillWord is the kubelet's last event about a pod that it could not end.
+func KillWord(events []corev1.Event, node string) *corev1.Event {
+	var last *corev1.Event
+	for i := range events {
+		e := &events[i]
+		if e.Reason == facts.EventKill && fromKubelet(e, node) && (last == nil || !eventTime(e).Before(eventTime(last))) {
+			last = e
+		}
+	}
+	return last
+}
+
+// eventFailed is the reason of the kubelet's events about an image that it could not have, among others.
+const (
+	eventFailed = "Failed"
+	saidOfPull  = "Failed to pull image "
+)
+
+// PullWord is the last event about an image that could not be pulled. Kubelets before 1.31 say no more in the
+// container's state than that they wait before they try again.
+func PullWord(events []corev1.Event, node string) *corev1.Event {
+	var last *corev1.Event
+	for i := range events {
+		e := &events[i]
+		if e.Reason == eventFailed && strings.HasPrefix(e.Message, saidOfPull) && fromKubelet(e, node) &&
+			(last == nil || !eventTime(e).Before(eventTime(last))) {
+			last = e
+		}
+	}
+	return last
+}
+
+// imageOf is the image that a container of the pod is made of.
+func imageOf(p *corev1.Pod, c corev1.ContainerStatus) string {
+	for _, spec := range slices.Concat(p.Spec.InitContainers, p.Spec.Containers) {
+		if spec.Name == c.Name {
+			return spec.Image
+		}
+	}
+	return c.Image
+}
+
+// OwnAddress tells whether a pod has an address that is not its node's.
+func OwnAddress(p corev1.Pod) bool { return !p.Spec.HostNetwork && len(p.Status.PodIPs) > 0 }
+
+// Running lists the pods that run on a node.
+func (c *Client) Running(ctx context.Context, node string) ([]corev1.Pod, error) {
+	ctx, cancel := context.WithTimeout(ctx, readLimit)
+	defer cancel()
+	return c.podsOn(ctx, node, "status.phase=Running,")
+}
+
+// podsOn lists the pods that are bound to a node, those alone of which other fields are true.
+func (c *Client) podsOn(ctx context.Context, node, others string) ([]corev1.Pod, error) {
+	list, err := c.kube.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{
+		FieldSelector: others + "spec.nodeName=" + node, ResourceVersion: "0",
+	})
+	if err != nil {
+		return nil, fmt.Errorf("listing pods of node %s: %w", node, err)
+	}
+	return list.Items, nil
+}

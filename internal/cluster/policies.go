@@ -53,8 +53,8 @@ var clusterPolicies = []schema.GroupVersionResource{
 	{Group: "policy.networking.k8s.io", Version: "v1alpha2", Resource: "clusternetworkpolicies"},
 }
 
-// errNotWorkedOut is that of policies that could be read.
-var errNotWorkedOut = errors.New("which are not worked out")
+// ErrNotWorkedOut is that of policies that could be read.
+var ErrNotWorkedOut = errors.New("which are not worked out")
 
 // notWorkedOut says which policies there are, or may be, that are not worked out.
 func (c *Client) notWorkedOut(ctx context.Context) error {
@@ -66,7 +66,7 @@ func (c *Client) notWorkedOut(ctx context.Context) error {
 		case err != nil:
 			out = errors.Join(out, fmt.Errorf("listing %s: %w", kind.Resource, err))
 		case len(list.Items) > 0:
-			out = errors.Join(out, fmt.Errorf("there are %s, %w", kind.Resource, errNotWorkedOut))
+			out = errors.Join(out, fmt.Errorf("there are %s, %w", kind.Resource, ErrNotWorkedOut))
 		}
 	}
 	return out

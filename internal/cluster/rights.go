@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -14,28 +13,27 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
 // access is what the API server grants the accounts of Calico's parts, and knows of Calico's kinds.
 type access struct {
-	rights   Read[rights]
-	plugin   Read[rights] // of the CNI plugin's own account; without one it uses calico-node's, or is not known
-	kinds    Read[kinds]
-	accounts Read[[]calicoAccount]
+	Rights   Read[Rights]
+	Plugin   Read[Rights] // of the CNI plugin's own account; without one it uses calico-node's, or is not known
+	Kinds    Read[kinds]
+	Accounts Read[[]CalicoAccount]
 }
 
-// rights is what the API server grants an account of what it needs.
-type rights struct {
-	account string   // NAMESPACE:NAME, "" = there is none
-	byRoles bool     // they were read from roles and bindings, as the API server may not be asked
-	asked   int      // how many rights
-	lacks   []string // those it has not: VERB RESOURCE
+// Rights is what the API server grants an account of what it needs.
+type Rights struct {
+	Account string   // NAMESPACE:NAME, "" = there is none
+	ByRoles bool     // they were read from roles and bindings, as the API server may not be asked
+	Asked   int      // how many rights
+	Lacks   []string // those it has not: VERB RESOURCE
 }
 
-// source says where rights are read from that the API server may not be asked about.
-func (r rights) source() string {
-	if r.byRoles {
+// Source says where rights are read from that the API server may not be asked about.
+func (r Rights) Source() string {
+	if r.ByRoles {
 		return ", by the roles and bindings of the cluster"
 	}
 	return ""
@@ -43,9 +41,9 @@ func (r rights) source() string {
 
 // kinds is what the API server knows of Calico's resources.
 type kinds struct {
-	group  string   // as calico-node finds it out
-	served []string // the resources of that group
-	absent []string // those of kindsNeeded that are not there
+	Group  string   // as calico-node finds it out
+	Served []string // the resources of that group
+	Absent []string // those of kindsNeeded that are not there
 }
 
 // needed is what calico-node does with the API at a start and after it, on every kind of installation
@@ -58,14 +56,14 @@ func (s *Snapshot) needed(calico string, served []string) []authorizationv1.Reso
 		ask("get", "", "nodes"), ask("list", calico, "ippools"), ask("list", calico, "felixconfigurations"),
 		ask("get", calico, "clusterinformations"), ask("update", calico, "clusterinformations"),
 	}
-	if typha := s.calicoEnv("FELIX_TYPHAK8SSERVICENAME"); typha == "" || typha == "none" { // else that asks in its place
+	if typha := s.CalicoEnv("FELIX_TYPHAK8SSERVICENAME"); typha == "" || typha == "none" { // else that asks in its place
 		out = append(out, ask("watch", "", "nodes"), ask("watch", "", "pods"), ask("watch", "", "namespaces"),
 			ask("list", "", "serviceaccounts"), ask("watch", "networking.k8s.io", "networkpolicies"),
 			ask("watch", calico, "felixconfigurations"))
-		if s.version() != "" && !s.olderThan(22, 0) { // for policies that name Services
+		if s.Version() != "" && !s.olderThan(22, 0) { // for policies that name Services
 			out = append(out, ask("list", "discovery.k8s.io", "endpointslices"))
 		}
-		if s.version() != "" && !s.olderThan(23, 0) {
+		if s.Version() != "" && !s.olderThan(23, 0) {
 			out = append(out, ask("list", "", "services"))
 		}
 		for _, kind := range s.lists() {
@@ -87,20 +85,20 @@ func (s *Snapshot) needed(calico string, served []string) []authorizationv1.Reso
 func (s *Snapshot) lists() []string {
 	out := []string{"globalnetworkpolicies", "networkpolicies", "globalnetworksets", "networksets", "hostendpoints",
 		"bgpconfigurations", "bgppeers"}
-	bird := s.backend.Value == "" || s.backend.Value == "bird"
+	bird := s.Backend.Value == "" || s.Backend.Value == "bird"
 	if bird {
 		out = append(out, "blockaffinities")
 	}
-	if bird && s.version() != "" && !s.olderThan(26, 0) {
+	if bird && s.Version() != "" && !s.olderThan(26, 0) {
 		out = append(out, "bgpfilters")
 	}
-	if s.calicoEnv("USE_POD_CIDR") != "true" {
+	if s.CalicoEnv("USE_POD_CIDR") != "true" {
 		out = append(out, "ipamblocks")
 	}
-	if s.version() != "" && !s.olderThan(29, 0) {
+	if s.Version() != "" && !s.olderThan(29, 0) {
 		out = append(out, "tiers")
 	}
-	if s.version() != "" && !s.olderThan(30, 0) {
+	if s.Version() != "" && !s.olderThan(30, 0) {
 		out = append(out, "stagednetworkpolicies", "stagedglobalnetworkpolicies", "stagedkubernetesnetworkpolicies")
 	}
 	return out
@@ -111,49 +109,49 @@ func (s *Snapshot) lists() []string {
 func (s *Snapshot) tokenFor() string {
 	installs := func(c corev1.Container) bool { return c.Name == "install-cni" }
 	switch {
-	case !slices.ContainsFunc(s.Calico.Value.Spec.InitContainers, installs) || s.version() == "" || s.olderThan(24, 0):
+	case !slices.ContainsFunc(s.Calico.Value.Spec.InitContainers, installs) || s.Version() == "" || s.olderThan(24, 0):
 		return ""
 	case s.olderThan(26, 0) || s.Calico.Value.Labels["k8s-app"] == "canal":
 		return s.Calico.Value.Spec.ServiceAccountName
 	}
-	return cmp.Or(s.calicoEnv("CALICO_CNI_SERVICE_ACCOUNT"), "calico-cni-plugin")
+	return cmp.Or(s.CalicoEnv("CALICO_CNI_SERVICE_ACCOUNT"), "calico-cni-plugin")
 }
 
-// kindsNeeded are resources of Calico's without which calico-node or its CNI plugin does not work.
-var kindsNeeded = []string{"ippools", "felixconfigurations", "clusterinformations", "bgpconfigurations", "bgppeers",
+// KindsNeeded are resources of Calico's without which calico-node or its CNI plugin does not work.
+var KindsNeeded = []string{"ippools", "felixconfigurations", "clusterinformations", "bgpconfigurations", "bgppeers",
 	"ipamblocks", "blockaffinities", "ipamhandles"}
 
-// readAccess asks the API server what the accounts of Calico's parts may do, and which resources it knows.
-func (c *Client) readAccess(ctx context.Context, s *Snapshot) {
+// ReadAccess asks the API server what the accounts of Calico's parts may do, and which resources it knows.
+func (c *Client) ReadAccess(ctx context.Context, s *Snapshot) {
 	var all probe.Workers
 	defer all.Wait()
-	s.accounts.start(ctx, &all, func(ctx context.Context) ([]calicoAccount, error) { return c.readAccounts(ctx, s) })
-	if s.Calico.Value == nil || len(s.etcd.Value) > 0 {
+	s.Accounts.start(ctx, &all, func(ctx context.Context) ([]CalicoAccount, error) { return c.readAccounts(ctx, s) })
+	if s.Calico.Value == nil || len(s.Etcd.Value) > 0 {
 		return
 	}
-	s.kinds.read(ctx, c.readKinds)
-	own, group := s.Calico.Value.Spec.ServiceAccountName, s.kinds.Value.group
+	s.Kinds.read(ctx, c.ReadKinds)
+	own, group := s.Calico.Value.Spec.ServiceAccountName, s.Kinds.Value.Group
 	if group == "" { // finding it out crashed
-		s.rights.Err = s.kinds.Err
+		s.Rights.Err = s.Kinds.Err
 		return
 	}
-	s.rights.start(ctx, &all, func(ctx context.Context) (rights, error) {
-		return c.calicoRightsOf(ctx, s, own, s.needed(group, s.kinds.Value.served))
+	s.Rights.start(ctx, &all, func(ctx context.Context) (Rights, error) {
+		return c.calicoRightsOf(ctx, s, own, s.needed(group, s.Kinds.Value.Served))
 	})
-	s.plugin.start(ctx, &all, func(ctx context.Context) (rights, error) {
+	s.Plugin.start(ctx, &all, func(ctx context.Context) (Rights, error) {
 		if token := s.tokenFor(); token != "" && token != own {
 			return c.calicoRightsOf(ctx, s, token, pluginNeeds(group))
 		}
-		return rights{}, nil
+		return Rights{}, nil
 	})
 }
 
 // calicoRightsOf asks the API server which of some things an account in the namespace of calico-node may do.
 func (c *Client) calicoRightsOf(ctx context.Context, s *Snapshot, name string,
 	asks []authorizationv1.ResourceAttributes,
-) (rights, error) {
-	out, err := c.rightsOf(ctx, account{namespace: s.Calico.Value.Namespace, name: name}, asks)
-	out.account = s.Calico.Value.Namespace + ":" + name
+) (Rights, error) {
+	out, err := c.rightsOf(ctx, account{Namespace: s.Calico.Value.Namespace, Name: name}, asks)
+	out.Account = s.Calico.Value.Namespace + ":" + name
 	return out, err
 }
 
@@ -167,16 +165,16 @@ func pluginNeeds(calico string) []authorizationv1.ResourceAttributes {
 
 // rightsOf asks the API server which of some things an account may do, or reads it from roles and
 // bindings where that may not be asked.
-func (c *Client) rightsOf(ctx context.Context, who account, asks []authorizationv1.ResourceAttributes) (rights, error) {
-	out := rights{account: who.user(), asked: len(asks)}
+func (c *Client) rightsOf(ctx context.Context, who account, asks []authorizationv1.ResourceAttributes) (Rights, error) {
+	out := Rights{Account: who.user(), Asked: len(asks)}
 	may, err := c.reviewed(ctx, who, asks)
 	if apierrors.IsForbidden(err) {
 		if granted, unread := c.granted(ctx, who, asks); unread == nil {
-			may, err, out.byRoles = granted, nil, true
+			may, err, out.ByRoles = granted, nil, true
 		}
 	}
 	if err == nil {
-		out.lacks = lacked(asks, may)
+		out.Lacks = lacked(asks, may)
 	}
 	return out, err
 }
@@ -195,9 +193,9 @@ func (c *Client) reviewed(ctx context.Context, who account, asks []authorization
 	}))
 }
 
-// readKinds lists the resources of Calico's that the API server knows, in the first group that it has.
-func (c *Client) readKinds(ctx context.Context) (kinds, error) {
-	out := kinds{group: c.groups[0].Group}
+// ReadKinds lists the resources of Calico's that the API server knows, in the first group that it has.
+func (c *Client) ReadKinds(ctx context.Context) (kinds, error) {
+	out := kinds{Group: c.groups[0].Group}
 	for _, gv := range c.groups {
 		b, err := c.kube.Discovery().RESTClient().Get().AbsPath("/apis/" + gv.String()).DoRaw(ctx)
 		if apierrors.IsNotFound(err) {
@@ -208,82 +206,15 @@ func (c *Client) readKinds(ctx context.Context) (kinds, error) {
 			err = json.Unmarshal(b, &list)
 		}
 		if err != nil {
-			return kinds{group: gv.Group}, fmt.Errorf("asking which resources of %s there are: %w", gv.Group, err)
+			return kinds{Group: gv.Group}, fmt.Errorf("asking which resources of %s there are: %w", gv.Group, err)
 		}
-		out.group = gv.Group
+		out.Group = gv.Group
 		for _, r := range list.APIResources {
-			out.served = append(out.served, r.Name)
+			out.Served = append(out.Served, r.Name)
 		}
 		break
 	}
-	out.absent = slices.DeleteFunc(slices.Clone(kindsNeeded),
-		func(kind string) bool { return slices.Contains(out.served, kind) })
+	out.Absent = slices.DeleteFunc(slices.Clone(KindsNeeded),
+		func(kind string) bool { return slices.Contains(out.Served, kind) })
 	return out, nil
-}
-
-func calicoRights(s *Snapshot, report func(probe.Result)) {
-	switch r, err := s.rights.Value, s.rights.Err; {
-	case s.Calico.Err != nil:
-		report(unread(elsewhereSaid(s.Calico.Err)))
-		return
-	case r.account == "" && err == nil:
-		report(probe.Found(probe.Skip, "no calico-node that keeps its data in Kubernetes is known here"))
-		return
-	case apierrors.IsForbidden(err):
-		report(probe.Found(probe.Skip, "what %s may do is not known: you may neither create subjectaccessreviews nor read "+
-			"the roles and bindings", r.account).
-			On("account"))
-	case err != nil:
-		report(probe.Failed(err).On("account"))
-	case len(r.lacks) == 0:
-		report(probe.Found(probe.OK, "%s may do all %d things that were asked about%s", r.account, r.asked, r.source()).On("account"))
-	default:
-		report(s.needs("%s may not %s, which calico-node needs%s", r.account,
-			strings.Join(r.lacks, ", "), r.source()).On("account").
-			With(facts.Account, r.account).With(facts.Lacks, r.lacks))
-	}
-	s.pluginRights(report)
-	switch k := s.kinds.Value; {
-	case s.kinds.Err != nil:
-		report(unread(s.kinds.Err).On("kinds"))
-	case len(k.absent) == 0:
-		report(probe.Found(probe.OK, "the API server knows the %d kinds that calico-node needs", len(kindsNeeded)).On("kinds"))
-	default:
-		report(s.needs("the API server does not know %s of %s, which calico-node needs", strings.Join(k.absent, ", "), k.group).
-			On("kinds").With(facts.Lacks, k.absent))
-	}
-}
-
-// pluginRights reports what the CNI plugin's account lacks: the next pod that starts meets it.
-func (s *Snapshot) pluginRights(report func(probe.Result)) {
-	const target = "CNI plugin"
-	switch r, err := s.plugin.Value, s.plugin.Err; {
-	case r.account == "" && err == nil:
-	case apierrors.IsForbidden(err): // the account of calico-node is reported as not known, for the same reason
-	case err != nil:
-		report(probe.Failed(err).On(target))
-	case len(r.lacks) == 0:
-		report(probe.Found(probe.OK, "%s may do all %d things that the CNI plugin needs", r.account, r.asked).On(target))
-	default:
-		found := probe.Found(probe.Fail, "%s may not %s, which the CNI plugin needs for each new pod%s", r.account,
-			strings.Join(r.lacks, ", "), r.source())
-		if r.byRoles { // another authorizer may grant it
-			found.Status = probe.Warn
-		}
-		report(found.On(target).With(facts.Account, r.account).With(facts.Lacks, r.lacks).With(facts.OfPlugin, true))
-	}
-}
-
-// needs is the result for something that calico-node needs and has not: it bites now where it does
-// not get up, and else at its next start.
-func (s *Snapshot) needs(format string, args ...any) probe.Result {
-	if s.rights.Value.byRoles && len(s.rights.Value.lacks) > 0 { // another authorizer may grant it
-		return probe.Found(probe.Warn, format, args...)
-	}
-	if podReady(s.Calico.Value) {
-		r := probe.Found(probe.Warn, format, args...)
-		r.Saw += "; the one that runs breaks at its next start at the latest"
-		return r.With(facts.Later, true)
-	}
-	return probe.Found(probe.Fail, format, args...).With(facts.Later, false)
 }

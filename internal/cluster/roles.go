@@ -21,11 +21,11 @@ func (c *Client) granted(ctx context.Context, who account, asks []authorizationv
 		return nil, err
 	}
 	own := &rbacv1.RoleBindingList{}
-	if who.namespace != "" {
-		own, err = c.kube.RbacV1().RoleBindings(who.namespace).List(ctx, cached)
+	if who.Namespace != "" {
+		own, err = c.kube.RbacV1().RoleBindings(who.Namespace).List(ctx, cached)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("listing RoleBindings of %s: %w", who.namespace, err)
+		return nil, fmt.Errorf("listing RoleBindings of %s: %w", who.Namespace, err)
 	}
 	var everywhere, within []rbacv1.PolicyRule
 	for _, b := range all {
@@ -41,7 +41,7 @@ func (c *Client) granted(ctx context.Context, who account, asks []authorizationv
 	may := make([]bool, len(asks))
 	for i, ask := range asks {
 		rules := everywhere
-		if ask.Namespace == who.namespace {
+		if ask.Namespace == who.Namespace {
 			rules = slices.Concat(everywhere, within)
 		}
 		may[i], _ = validation.Covers(rules, []rbacv1.PolicyRule{ruleFor(ask)})
@@ -91,7 +91,7 @@ func (c *Client) addRules(ctx context.Context, to []rbacv1.PolicyRule, who accou
 	var err error
 	if role.Kind == "Role" {
 		var r *rbacv1.Role
-		if r, err = c.kube.RbacV1().Roles(who.namespace).Get(ctx, role.Name, metav1.GetOptions{}); err == nil {
+		if r, err = c.kube.RbacV1().Roles(who.Namespace).Get(ctx, role.Name, metav1.GetOptions{}); err == nil {
 			rules = r.Rules
 		}
 	} else {
@@ -107,29 +107,29 @@ func (c *Client) addRules(ctx context.Context, to []rbacv1.PolicyRule, who accou
 }
 
 // account is a service account; without a namespace, a user of that name.
-type account struct{ namespace, name string }
+type account struct{ Namespace, Name string }
 
 // user is what the API server calls it.
 func (a account) user() string {
-	if a.namespace == "" {
-		return a.name
+	if a.Namespace == "" {
+		return a.Name
 	}
-	return "system:serviceaccount:" + a.namespace + ":" + a.name
+	return "system:serviceaccount:" + a.Namespace + ":" + a.Name
 }
 
 // groups are those that the API server puts it into.
 func (a account) groups() []string {
-	if a.namespace == "" {
+	if a.Namespace == "" {
 		return []string{"system:authenticated"}
 	}
-	return []string{"system:serviceaccounts", "system:serviceaccounts:" + a.namespace, "system:authenticated"}
+	return []string{"system:serviceaccounts", "system:serviceaccounts:" + a.Namespace, "system:authenticated"}
 }
 
 // is tells whether a subject of a binding is the account, or a group that it is in.
 func (a account) is(s rbacv1.Subject) bool {
 	switch s.Kind {
 	case rbacv1.ServiceAccountKind:
-		return a.namespace != "" && s.Namespace == a.namespace && s.Name == a.name
+		return a.Namespace != "" && s.Namespace == a.Namespace && s.Name == a.Name
 	case rbacv1.UserKind:
 		return s.Name == a.user()
 	}

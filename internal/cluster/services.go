@@ -48,7 +48,7 @@ func (s *Snapshot) configuredAPI() []probe.Target {
 		t.Host = host
 	}
 	same := func(o probe.Target) bool { return t.Addr.IsValid() && o.Addr == t.Addr && o.Port == t.Port }
-	if slices.ContainsFunc(s.api.Value, same) {
+	if slices.ContainsFunc(s.API.Value, same) {
 		return nil
 	}
 	return []probe.Target{t}
@@ -56,13 +56,13 @@ func (s *Snapshot) configuredAPI() []probe.Target {
 
 // clusterDNS is the cluster's DNS.
 type clusterDNS struct {
-	service *corev1.Service // nil = there is none
-	targets []probe.Target  // it and each endpoint
+	Service *corev1.Service // nil = there is none
+	Targets []probe.Target  // it and each endpoint
 }
 
-// readDNS lists where the cluster's DNS answers. Distributions name its service
+// ReadDNS lists where the cluster's DNS answers. Distributions name its service
 // differently and agree on the label.
-func (c *Client) readDNS(ctx context.Context) (clusterDNS, error) {
+func (c *Client) ReadDNS(ctx context.Context) (clusterDNS, error) {
 	list, err := c.kube.CoreV1().Services(metav1.NamespaceSystem).List(ctx,
 		metav1.ListOptions{LabelSelector: "k8s-app=kube-dns"})
 	if err != nil {
@@ -294,7 +294,7 @@ func serviceTargets(s *corev1.Service, nodes []corev1.Node, served map[bool]bool
 		for _, a := range InternalIPs(&n) {
 			if families[a.Is6()] {
 				out = append(out, probe.Target{Kind: probe.KindNodePort, Name: name, Node: n.Name, Addr: a, Port: int(nodePort(s)),
-					Attrs: forbidding(stateOf(&n), held)})
+					Attrs: forbidding(StateOf(&n), held)})
 			}
 		}
 	}

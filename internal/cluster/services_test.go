@@ -42,8 +42,8 @@ func TestDNSEmpty(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		dns, err := client.readDNS(t.Context())
-		got := dns.targets
+		dns, err := client.ReadDNS(t.Context())
+		got := dns.Targets
 		if err != nil || len(got) == 0 || got[0].Name != "service" || got[0].Attrs[probe.AttrEmpty] != c.want {
 			t.Errorf("%s: %+v, %v", name, got, err)
 		}

@@ -20,12 +20,12 @@ var versionIn = regexp.MustCompile(`:v?(\d+\.\d+(\.\d+)?)[^:/]*$`)
 // calicoTarget is how calico-node on this node is to find its address. The
 // version is that of the node's own image, for upgrades go node by node.
 func calicoTarget(s *Snapshot) (probe.Target, bool) {
-	spec, _ := calicoContainerOf(s.Calico.Value)
+	spec, _ := CalicoContainerOf(s.Calico.Value)
 	if spec == nil {
 		return probe.Target{}, false
 	}
-	version := s.version()
-	budget, _, _ := killBudget(spec)
+	version := s.Version()
+	budget, _, _ := KillBudget(spec)
 	var internal []string
 	for _, a := range InternalIPs(s.Node) {
 		internal = append(internal, a.String())
@@ -80,33 +80,33 @@ func (env environment) given(name string) string {
 	return "(from elsewhere)"
 }
 
-// felixTarget is where this node's Felix is configured to answer: the pod's
+// FelixTarget is where this node's Felix is configured to answer: the pod's
 // environment wins over FelixConfiguration, which wins over Felix's defaults.
-func felixTarget(s *Snapshot) probe.Target {
+func FelixTarget(s *Snapshot) probe.Target {
 	t := probe.Target{Kind: probe.KindFelix, Name: "felix", Node: s.Node.Name}
 	if on, ok := felixEnabled(s); ok {
 		t.Attrs = map[string]string{probe.AttrEnabled: strconv.FormatBool(on)}
 	}
-	if h, ok := s.felix.Value["healthHost"].(string); ok && h != "" {
+	if h, ok := s.Felix.Value["healthHost"].(string); ok && h != "" {
 		t.Host = h
 	}
-	if p, ok := s.felix.Value["healthPort"].(int64); ok && p > 0 {
+	if p, ok := s.Felix.Value["healthPort"].(int64); ok && p > 0 {
 		t.Port = int(p)
 	}
-	switch h := s.calicoEnv("FELIX_HEALTHHOST"); {
+	switch h := s.CalicoEnv("FELIX_HEALTHHOST"); {
 	case h != "":
 		t.Host = h
 	case t.Host != "": // of FelixConfiguration, which 'calico-node -felix-live' does not read
 		t.Attrs = with(t.Attrs, probe.AttrProbed, "localhost")
 	}
-	if p, err := strconv.Atoi(s.calicoEnv("FELIX_HEALTHPORT")); err == nil && p > 0 {
+	if p, err := strconv.Atoi(s.CalicoEnv("FELIX_HEALTHPORT")); err == nil && p > 0 {
 		t.Port = p
 	}
-	if policy := s.policies.ByLabels(); policy != "" {
+	if policy := s.Policies.ByLabels(); policy != "" {
 		t.Attrs = with(t.Attrs, probe.AttrByLabels, policy)
 	}
 	for _, name := range probe.FelixSettings() {
-		value := cmp.Or(s.calicoEnv("FELIX_"+strings.ToUpper(variable(name))), plain(s.felix.Value[name]))
+		value := cmp.Or(s.CalicoEnv("FELIX_"+strings.ToUpper(variable(name))), plain(s.Felix.Value[name]))
 		if value == "" {
 			continue
 		}
@@ -140,10 +140,10 @@ func plain(v any) string {
 	return fmt.Sprint(v)
 }
 
-// version is that of the node's own image, "" where none is known.
-func (s *Snapshot) version() string {
-	version, _ := s.info.Value.spec["calicoVersion"].(string)
-	if spec, _ := calicoContainerOf(s.Calico.Value); spec != nil {
+// Version is that of the node's own image, "" where none is known.
+func (s *Snapshot) Version() string {
+	version, _ := s.Info.Value.Spec["calicoVersion"].(string)
+	if spec, _ := CalicoContainerOf(s.Calico.Value); spec != nil {
 		if m := versionIn.FindStringSubmatch(spec.Image); m != nil {
 			version = "v" + m[1]
 		}
@@ -154,12 +154,12 @@ func (s *Snapshot) version() string {
 // olderThan tells whether the version is known and comes before 3.minor.patch.
 func (s *Snapshot) olderThan(minor, patch int) bool {
 	var have [3]int
-	n, _ := fmt.Sscanf(s.version(), "v%d.%d.%d", &have[0], &have[1], &have[2])
+	n, _ := fmt.Sscanf(s.Version(), "v%d.%d.%d", &have[0], &have[1], &have[2])
 	return n >= 2 && slices.Compare(have[:], []int{3, minor, patch}) < 0
 }
 
-// felixBools are the words Felix takes for a truth value (felix/config, BoolParam).
-var felixBools = map[string]bool{"true": true, "1": true, "yes": true, "y": true, "t": true,
+// FelixBools are the words Felix takes for a truth value (felix/config, BoolParam).
+var FelixBools = map[string]bool{"true": true, "1": true, "yes": true, "y": true, "t": true,
 	"false": false, "0": false, "no": false, "n": false, "f": false}
 
 // felixEnabled tells whether Felix's health endpoint is turned on, which it is
@@ -167,15 +167,15 @@ var felixBools = map[string]bool{"true": true, "1": true, "yes": true, "y": true
 func felixEnabled(s *Snapshot) (on, known bool) {
 	value, err := s.environment().get("FELIX_HEALTHENABLED")
 	if value != "" {
-		on, known = felixBools[strings.ToLower(value)]
+		on, known = FelixBools[strings.ToLower(value)]
 		return on, known
 	}
-	if spec, _ := calicoContainerOf(s.Calico.Value); spec == nil || err != nil || s.felix.Err != nil {
+	if spec, _ := CalicoContainerOf(s.Calico.Value); spec == nil || err != nil || s.Felix.Err != nil {
 		return false, false
 	}
-	on, _ = s.felix.Value["healthEnabled"].(bool)
+	on, _ = s.Felix.Value["healthEnabled"].(bool)
 	return on, true
 }
 
-// calicoContainer is the name of Felix's container in Calico's and Canal's pods.
-const calicoContainer = "calico-node"
+// CalicoContainer is the name of Felix's container in Calico's and Canal's pods.
+const CalicoContainer = "calico-node"

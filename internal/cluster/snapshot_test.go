@@ -42,11 +42,11 @@ func TestBeside(t *testing.T) {
 	if lists.Load() != 1 {
 		t.Errorf("nodes were listed %d times", lists.Load())
 	}
-	if a.Node.Name != "a" || a.backend.Value != "none" || len(a.Node.Annotations)+len(a.Nodes[1].Annotations) > 0 {
-		t.Errorf("a, whose backend is none: %s, %+v", a.backend.Value, a.Nodes)
+	if a.Node.Name != "a" || a.Backend.Value != "none" || len(a.Node.Annotations)+len(a.Nodes[1].Annotations) > 0 {
+		t.Errorf("a, whose backend is none: %s, %+v", a.Backend.Value, a.Nodes)
 	}
-	if b.Node.Name != "b" || b.backend.Value != "bird" || len(b.Node.Annotations)*len(b.Nodes[0].Annotations) == 0 {
-		t.Errorf("b, whose backend is bird: %s, %+v", b.backend.Value, b.Nodes)
+	if b.Node.Name != "b" || b.Backend.Value != "bird" || len(b.Node.Annotations)*len(b.Nodes[0].Annotations) == 0 {
+		t.Errorf("b, whose backend is bird: %s, %+v", b.Backend.Value, b.Nodes)
 	}
 	if _, err := c.Beside(t.Context(), b, "c"); !errors.As(err, new(*UnknownNodeError)) {
 		t.Errorf("a node that is not there: %v", err)

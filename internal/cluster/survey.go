@@ -17,49 +17,6 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// cached requests a list from the API server's cache, which is cheap and works while etcd has no leader.
-var cached = metav1.ListOptions{ResourceVersion: "0"}
-
-// A Survey is what the API said of the cluster as a whole, the same for each of its nodes.
-type Survey struct {
-	Nodes    []corev1.Node // all of them, by name
-	calicoIn []string      // the namespaces in which Calico's own pods are looked for
-	memo     *memo         // nil = what follows from it is worked out at each call
-
-	ofNodes
-	shared probed     // by the probes on all nodes (ReadShared)
-	given  configMaps // that calico-node's environment is from, on whichever node
-
-	installation
-	resources
-	serving
-}
-
-// ofNodes is what the API said of every node, where every node was read (readEach).
-type ofNodes struct {
-	leases Read[map[string]*coordinationv1.Lease]
-	claims Read[map[string][]corev1.Pod] // pods that claim to be calico-node
-	now    time.Time                     // by the API server's clock, when the leases were read
-	read   time.Time                     // that moment by our own clock
-}
-
-// installation is what makes Calico's pods.
-type installation struct {
-	controllers   Read[[]corev1.Pod] // of calico-kube-controllers
-	noControllers Read[string]       // why there is none, where a Deployment wants one
-	sets          Read[[]calicoSet]  // read where a node has no pod of calico-node, else nil
-}
-
-// serving is what the cluster's Services lead to.
-type serving struct {
-	allServices Read[[]corev1.Service]
-	stray       Read[[]strayEndpoints]
-	api         Read[[]probe.Target] // the API server's Service and each endpoint
-	dns         Read[clusterDNS]
-	dnsServers  Read[dnsServers] // the pods of CoreDNS
-	webhooks    Read[webhooks]
-}
-
 // ReadAll reads what the API says of a cluster and of each of its nodes, by a few lists however many there are. An
 // error means that nothing useful could be read.
 func (c *Client) ReadAll(ctx context.Context) (*Survey, error) { return patiently(ctx, c, c.readAll) }
@@ -72,11 +29,11 @@ func (c *Client) readAll(whole context.Context) (*Survey, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.now, _ = c.clock.Now()
+	s.Now, _ = c.clock.Now()
 	s.read = time.Now()
 	calico, everywhere := s.anyCalico()
 	s.given = c.readConfigMaps(whole, calico)
-	c.readAbsent(whole, &s.installation, !everywhere, &all)
+	c.ReadAbsent(whole, &s.Installation, !everywhere, &all)
 	all.Wait()
 	if as := c.asConfigured(environmentOf(calico, s.given)); as.groups[0].Group != groups[0].Group {
 		as.readCalico(whole, &s.resources, &all)
@@ -94,9 +51,9 @@ func firstOf(whole context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(whole, time.Duration(firstShare*float64(time.Until(end))))
 }
 
-// newSurvey is one of which nothing is read yet.
-func (c *Client) newSurvey() *Survey {
-	s := &Survey{calicoIn: c.calicoIn}
+// NewSurvey is one of which nothing is read yet.
+func (c *Client) NewSurvey() *Survey {
+	s := &Survey{CalicoIn: c.CalicoIn}
 	s.memo = newMemo(s)
 	return s
 }
@@ -106,13 +63,13 @@ func (c *Client) newSurvey() *Survey {
 func (s *Survey) anyCalico() (calico *corev1.Pod, everywhere bool) {
 	everywhere = true
 	for i := range s.Nodes {
-		of, _ := claimsOf(s.claims.Value[s.Nodes[i].Name], s.calicoIn)
+		of, _ := claimsOf(s.Claims.Value[s.Nodes[i].Name], s.CalicoIn)
 		calico, everywhere = cmp.Or(calico, of.Value), everywhere && of.Value != nil
 	}
 	return calico, everywhere
 }
 
-// SurveyChecks are the IDs of those of Checks that Of's snapshots answer.
+// SurveyChecks are the IDs of the checks of the API that Of's snapshots answer.
 func SurveyChecks() []string {
 	return []string{
 		facts.CheckNodeReady, facts.CheckNodeLease, facts.CheckNodeTaints, facts.CheckServiceClaims,
@@ -125,13 +82,13 @@ func SurveyChecks() []string {
 // Of is the snapshot around one of the nodes of a Survey by ReadAll. What has to be read of a node alone is not in it:
 // it answers SurveyChecks.
 func (s *Survey) Of(n *corev1.Node) *Snapshot {
-	out := s.of(n, s.now)
-	out.Read, out.together = s.read, true
+	out := s.of(n, s.Now)
+	out.Read, out.Together = s.read, true
 	out.configMaps = s.given
 	out.configured(out.environment())
-	out.services.Err = s.allServices.Err
-	out.hideEtcd()
-	out.forgetRegistered()
+	out.Services.Err = s.AllServices.Err
+	out.HideEtcd()
+	out.ForgetRegistered()
 	return out
 }
 
@@ -140,53 +97,57 @@ func (s *Survey) Unknown(name string) error {
 	return &UnknownNodeError{Name: name, Have: alike(s.Nodes, name)}
 }
 
-// configured sets what follows from calico-node's environment and from Felix's settings.
-func (s *Snapshot) configured(env environment) {
-	s.felix = Read[map[string]any]{felixSettings(s.felixConfigs.Value, s.Node), s.felixConfigs.Err}
-	s.backend.Value, s.backend.Err = readBackend(s.Calico.Value, env)
-	s.etcd.Value, s.etcd.Err = readEtcd(env)
-}
-
 // readShared starts reading what is the same for every node, beside the nodes.
 func (c *Client) readShared(ctx context.Context, s *Survey, all *probe.Workers) {
-	s.controllers.start(ctx, all, c.readControllers)
+	s.Controllers.start(ctx, all, c.readControllers)
 	c.readCalico(ctx, &s.resources, all)
-	s.api.start(ctx, all, c.readAPI)
-	s.dns.start(ctx, all, c.readDNS)
-	s.dnsServers.start(ctx, all, c.readDNSServers)
-	s.webhooks.start(ctx, all, c.readWebhooks)
-	s.stray.start(ctx, all, func(ctx context.Context) ([]strayEndpoints, error) {
-		if s.allServices.read(ctx, c.listServices); s.allServices.Err != nil {
-			return nil, s.allServices.Err
+	s.API.start(ctx, all, c.readAPI)
+	s.DNS.start(ctx, all, c.ReadDNS)
+	s.DNSServers.start(ctx, all, c.ReadDNSServers)
+	s.Webhooks.start(ctx, all, c.ReadWebhooks)
+	s.Stray.start(ctx, all, func(ctx context.Context) ([]strayEndpoints, error) {
+		if s.AllServices.read(ctx, c.listServices); s.AllServices.Err != nil {
+			return nil, s.AllServices.Err
 		}
-		return c.readStray(ctx, s.allServices.Value)
+		return c.readStray(ctx, s.AllServices.Value)
 	})
-}
-
-// around sets the node of a snapshot, and its cluster.
-func (s *Snapshot) around(node string, of *Survey) error {
-	s.Survey, s.asRead = *of, of
-	i := slices.IndexFunc(s.Nodes, func(n corev1.Node) bool { return n.Name == node })
-	if i < 0 {
-		return s.Unknown(node)
-	}
-	s.Node = &s.Nodes[i]
-	return nil
 }
 
 // readEach reads what there is of every node: the nodes, their leases and their calico-node pods. More is what to read
 // beside that.
 func (c *Client) readEach(ctx context.Context, more func(context.Context, *Survey, *probe.Workers)) (*Survey, error) {
-	s := c.newSurvey()
+	s := c.NewSurvey()
 	var nodes Read[[]corev1.Node]
 	var all probe.Workers
 	nodes.start(ctx, &all, c.readTrimmed)
-	s.leases.start(ctx, &all, c.readLeases)
-	s.claims.start(ctx, &all, c.readClaims)
+	s.Leases.start(ctx, &all, c.readLeases)
+	s.Claims.start(ctx, &all, c.readClaims)
 	more(ctx, s, &all)
 	all.Wait()
 	s.Nodes = nodes.Value
 	return s, nodes.Err
+}
+
+// OfEach takes a snapshot around every node, of what the API has of all nodes at once: the nodes, their leases and
+// their calico-node pods. gaps says what could not be read beside the nodes themselves.
+func (c *Client) OfEach(ctx context.Context) (out []*Snapshot, gaps []string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, readLimit)
+	defer cancel()
+	survey, err := c.readEach(ctx, func(context.Context, *Survey, *probe.Workers) {})
+	if err != nil {
+		return nil, nil, err
+	}
+	if survey.Leases.Err != nil {
+		gaps = append(gaps, "whether kubelets are silent is not known: "+probe.OneLine(survey.Leases.Err.Error()))
+	}
+	if survey.Claims.Err != nil {
+		gaps = append(gaps, "how calico-node does is not known: "+probe.OneLine(survey.Claims.Err.Error()))
+	}
+	now, _ := c.clock.Now()
+	for i := range survey.Nodes {
+		out = append(out, survey.of(&survey.Nodes[i], now))
+	}
+	return out, gaps, nil
 }
 
 // readLeases lists the leases of all nodes, by name.
@@ -232,13 +193,13 @@ func (c *Client) readTrimmed(ctx context.Context) (out []corev1.Node, err error)
 // of is the snapshot around one of the nodes that what was read of each node makes, at a time by the API server's
 // clock.
 func (s *Survey) of(n *corev1.Node, now time.Time) *Snapshot {
-	out := &Snapshot{Survey: *s, asRead: s, Now: now, Node: n, Calico: Read[*corev1.Pod]{Err: s.claims.Err},
-		lease: Read[*coordinationv1.Lease]{s.leases.Value[n.Name], s.leases.Err}}
-	if s.claims.Err == nil {
-		out.Calico, out.ignored = claimsOf(s.claims.Value[n.Name], s.calicoIn)
+	out := &Snapshot{Survey: *s, asRead: s, Now: now, Node: n, Calico: Read[*corev1.Pod]{Err: s.Claims.Err},
+		Lease: Read[*coordinationv1.Lease]{s.Leases.Value[n.Name], s.Leases.Err}}
+	if s.Claims.Err == nil {
+		out.Calico, out.ignored = claimsOf(s.Claims.Value[n.Name], s.CalicoIn)
 	}
-	if out.lease.Value == nil && s.leases.Err == nil {
-		out.lease.Err = apierrors.NewNotFound(coordinationv1.Resource("leases"), n.Name)
+	if out.Lease.Value == nil && s.Leases.Err == nil {
+		out.Lease.Err = apierrors.NewNotFound(coordinationv1.Resource("leases"), n.Name)
 	}
 	return out
 }

@@ -18,7 +18,6 @@ import (
 
 	"github.com/calico-probe/calico-probe/internal/netpolicy"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
 func TestLoans(t *testing.T) {
@@ -31,8 +30,8 @@ func TestLoans(t *testing.T) {
 		"attributes": []any{attribute("a", "own"), attribute("b", "guest"),
 			map[string]any{"handle_id": "ipip-tunnel-addr-a"}},
 	}
-	got := loansIn(block)
-	want := loan{netip.MustParseAddr("10.244.1.2"), "b", "default", "guest"}
+	got := LoansIn(block)
+	want := Loan{netip.MustParseAddr("10.244.1.2"), "b", "default", "guest"}
 	if len(got) != 1 || got[0] != want {
 		t.Errorf("%+v", got)
 	}
@@ -41,7 +40,7 @@ func TestLoans(t *testing.T) {
 		odd := map[string]any{"cidr": block["cidr"], "affinity": block["affinity"], "allocations": block["allocations"],
 			"attributes": block["attributes"]}
 		odd[name] = value
-		if got := loansIn(odd); len(got) != 0 {
+		if got := LoansIn(odd); len(got) != 0 {
 			t.Errorf("%s %v: %+v", name, value, got)
 		}
 	}
@@ -59,18 +58,18 @@ func TestTunnelsAndPools(t *testing.T) {
 		got[1].Attrs[probe.AttrOwn] != "" {
 		t.Errorf("%+v", got)
 	}
-	s.pools.Value = specs{
+	s.Pools.Value = Specs{
 		"a": {"cidr": "10.244.0.0/16", "ipipMode": "Never", "vxlanMode": "CrossSubnet"},
 		"b": {"cidr": "10.245.0.0/16", "disabled": true}, "c": {"cidr": "fd00::/48"},
 	}
-	pools := poolTargets(s)
+	pools := PoolTargets(s)
 	if len(pools) != 3 || pools[0].Attrs[probe.AttrVXLAN] != "CrossSubnet" ||
 		pools[1].Attrs[probe.AttrDisabled] != "true" || pools[2].Attrs[probe.AttrIPIP] != "Never" ||
 		pools[2].Attrs[probe.AttrDisabled] != "" {
 		t.Errorf("%+v", pools)
 	}
-	s.felix.Value = map[string]any{"vxlanPort": int64(8472), "bpfEnabled": true, "unheard": "of"}
-	felix := felixTarget(s).Attrs
+	s.Felix.Value = map[string]any{"vxlanPort": int64(8472), "bpfEnabled": true, "unheard": "of"}
+	felix := FelixTarget(s).Attrs
 	if felix["vxlanPort"] != "8472" || felix["bpfEnabled"] != "true" || felix["unheard"] != "" {
 		t.Errorf("%v", felix)
 	}
@@ -80,7 +79,7 @@ func TestTunnelsAndPools(t *testing.T) {
 // last block of it is given back.
 func TestDisabledPool(t *testing.T) {
 	s := snapshot(node("a", "10.1.0.1", "10.1.0.1/24"), node("b", "10.1.0.2", "10.1.0.2/24"))
-	s.pools.Value = specs{"old": {"cidr": "10.244.0.0/16", "ipipMode": "Always", "disabled": true},
+	s.Pools.Value = Specs{"old": {"cidr": "10.244.0.0/16", "ipipMode": "Always", "disabled": true},
 		"new": {"cidr": "10.245.0.0/16"}}
 	mine, theirs := netip.MustParsePrefix("10.1.0.1/24"), netip.MustParsePrefix("10.1.0.2/24")
 	for _, c := range []struct {
@@ -88,8 +87,8 @@ func TestDisabledPool(t *testing.T) {
 		pools int
 		used  bool
 	}{{"10.244.7.0/26", 2, true}, {"10.245.7.0/26", 1, false}} {
-		s.blocks.Value.owned = []block{{netip.MustParsePrefix(c.block), "b"}}
-		if got := poolTargets(s); len(got) != c.pools {
+		s.Blocks.Value.Owned = []Block{{netip.MustParsePrefix(c.block), "b"}}
+		if got := PoolTargets(s); len(got) != c.pools {
 			t.Errorf("%+v: %+v", c, got)
 		}
 		if got := encapsulates(s, "ipipMode", mine, theirs); got != c.used {
@@ -112,29 +111,29 @@ func TestInEtcd(t *testing.T) {
 		}
 		return n
 	}
-	if s.hideEtcd(); gaps() != 0 {
+	if s.HideEtcd(); gaps() != 0 {
 		t.Error("there is no etcd")
 	}
-	s.etcd.Value = []probe.Target{{Kind: probe.KindDatastore, Name: "etcd"}}
-	s.pools.Value = specs{"a": {"cidr": "10.244.0.0/16"}}
-	if s.hideEtcd(); gaps() != 0 {
+	s.Etcd.Value = []probe.Target{{Kind: probe.KindDatastore, Name: "etcd"}}
+	s.Pools.Value = Specs{"a": {"cidr": "10.244.0.0/16"}}
+	if s.HideEtcd(); gaps() != 0 {
 		t.Error("the pools are in the API")
 	}
-	s.pools.Value, s.pools.Err = nil, errors.New("forbidden")
-	if s.hideEtcd(); gaps() != 0 {
+	s.Pools.Value, s.Pools.Err = nil, errors.New("forbidden")
+	if s.HideEtcd(); gaps() != 0 {
 		t.Error("the pools could not be read")
 	}
-	s.pools.Err = nil
+	s.Pools.Err = nil
 	s.Calico.Value.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "DATASTORE_TYPE", Value: "kubernetes"}}
-	if s.hideEtcd(); gaps() != 0 {
+	if s.HideEtcd(); gaps() != 0 {
 		t.Error("etcd is left over")
 	}
 	s.Calico.Value.Spec.Containers[0].Env[0].Value = "etcdv3"
-	if s.hideEtcd(); gaps() != len(kinds) {
+	if s.HideEtcd(); gaps() != len(kinds) {
 		_, gaps := Targets(s)
 		t.Errorf("%v", gaps)
 	}
-	if target := felixTarget(s); target.Attrs[probe.AttrEnabled] == "false" {
+	if target := FelixTarget(s); target.Attrs[probe.AttrEnabled] == "false" {
 		t.Errorf("%+v", target)
 	}
 }
@@ -186,7 +185,7 @@ func TestServicesWorthAsking(t *testing.T) {
 func TestEtcdAndTypha(t *testing.T) {
 	c := &Client{}
 	p := calico(3)
-	if got, err := c.readTypha(t.Context(), environmentOf(p, configMaps{})); got.targets != nil || err != nil {
+	if got, err := c.readTypha(t.Context(), environmentOf(p, configMaps{})); got.Targets != nil || err != nil {
 		t.Errorf("no Typha: %v, %v", got, err)
 	}
 	env := &p.Spec.Containers[0].Env
@@ -201,7 +200,7 @@ func TestEtcdAndTypha(t *testing.T) {
 	if _, err := readEtcd(environmentOf(p, configMaps{})); err == nil {
 		t.Error("an endpoint without a port is no error")
 	}
-	if got, err := c.readTypha(t.Context(), environmentOf(p, configMaps{})); got.targets != nil || err != nil {
+	if got, err := c.readTypha(t.Context(), environmentOf(p, configMaps{})); got.Targets != nil || err != nil {
 		t.Errorf("Typha is called none: %v, %v", got, err)
 	}
 	if got, err := readEtcd(environmentOf(nil, configMaps{})); got != nil || err != nil {
@@ -231,7 +230,7 @@ func TestTyphaNotReady(t *testing.T) {
 		p := calico(3)
 		p.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "FELIX_TYPHAK8SSERVICENAME", Value: "calico-typha"}}
 		typha, err := c.readTypha(t.Context(), environmentOf(p, configMaps{}))
-		got := typha.targets
+		got := typha.Targets
 		if want == "" {
 			if err == nil || !strings.Contains(err.Error(), "no endpoint in Typha's service kube-system/calico-typha") {
 				t.Errorf("%v, %v", got, err)
@@ -270,15 +269,11 @@ func TestLocal(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := snapshot(node("a", "10.1.0.1", ""))
-		s.placed = client.readPlaced(t.Context(), "a")
-		s.local.read(t.Context(), s.readLocal)
-		if !slices.Equal(s.local.Value.kubeProxy, c.want) || (s.local.Value.kubeProxy == nil) != (c.want == nil) ||
-			(s.local.Err == nil) != (c.want != nil) {
-			t.Errorf("%s: %#v, %v", name, s.local.Value.kubeProxy, s.local.Err)
-		}
-		told := ask(t, s, "node-ready")[0].Facts[facts.KubeProxy]
-		if (told == nil) != (c.want == nil) {
-			t.Errorf("%s: the fact is %#v", name, told)
+		s.Placed = client.readPlaced(t.Context(), "a")
+		s.Local.read(t.Context(), s.readLocal)
+		if !slices.Equal(s.Local.Value.KubeProxy, c.want) || (s.Local.Value.KubeProxy == nil) != (c.want == nil) ||
+			(s.Local.Err == nil) != (c.want != nil) {
+			t.Errorf("%s: %#v, %v", name, s.Local.Value.KubeProxy, s.Local.Err)
 		}
 	}
 }
@@ -437,8 +432,8 @@ func TestOutside(t *testing.T) {
 	if got := asked(); got != "a 10.1.0.1 0 ,a 10.1.0.1 22 ,a 10.1.0.1 10250 ,a 10.9.0.1 0 " {
 		t.Errorf("without a backend that is known: %s", got)
 	}
-	s.backend.Value = "bird"
-	s.peering.configs.Value = specs{"default": {"listenPort": int64(1790)}}
+	s.Backend.Value = "bird"
+	s.Peering.Configs.Value = Specs{"default": {"listenPort": int64(1790)}}
 	s.Node.Status.DaemonEndpoints.KubeletEndpoint.Port = 10255
 	pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "x"}, Spec: corev1.PodSpec{NodeName: "a"},
 		Status: corev1.PodStatus{PodIPs: []corev1.PodIP{{IP: "10.244.0.1"}}}}
@@ -462,7 +457,7 @@ func TestAddressOf(t *testing.T) {
 	if got := InternalIPs(&n); len(got) != 1 || got[0] != netip.MustParseAddr("10.0.0.1") {
 		t.Errorf("%v", got)
 	}
-	if got, ok := registered(&n, annotationIPv4); ok {
+	if got, ok := registered(&n, AnnotationIPv4); ok {
 		t.Errorf("registered: %v", got)
 	}
 }

@@ -12,15 +12,15 @@ import (
 // Unread returns the first error of what ReadAll and ReadShared read for all nodes together, nil if they read
 // everything. Each node is judged by all of it, so one list that fails makes every node look worse, or every node look
 // the same. A resource that does not exist is no error.
-func (s *Survey) Unread() error { return cmp.Or(s.unread()...) }
+func (s *Survey) Unread() error { return cmp.Or(s.UnreadParts()...) }
 
-// unread returns the errors of all these parts, nil of those that were read.
-func (s *Survey) unread() []error {
-	all := []error{s.leases.Err, s.claims.Err, s.felixConfigs.Err, s.api.Err, s.dns.Err, s.dnsServers.Err,
-		s.controllers.Err, s.noControllers.Err, s.sets.Err, s.blocks.Err, s.policies.Unread,
-		requestError(s.policies.Other), s.hostEndpoints.Err, s.pools.Err, s.allServices.Err, s.stray.Err,
-		s.peering.configs.Err, s.peering.peers.Err, s.info.Err, s.webhooks.Err, requestError(s.shared.pods.Err),
-		requestError(s.shared.typha.Err), requestError(s.shared.services.Err)}
+// UnreadParts returns the errors of all these parts, nil of those that were read.
+func (s *Survey) UnreadParts() []error {
+	all := []error{s.Leases.Err, s.Claims.Err, s.FelixConfigs.Err, s.API.Err, s.DNS.Err, s.DNSServers.Err,
+		s.Controllers.Err, s.NoControllers.Err, s.Sets.Err, s.Blocks.Err, s.Policies.Unread,
+		requestError(s.Policies.Other), s.HostEndpoints.Err, s.Pools.Err, s.AllServices.Err, s.Stray.Err,
+		s.Peering.Configs.Err, s.Peering.Peers.Err, s.Info.Err, s.Webhooks.Err, requestError(s.shared.pods.Err),
+		requestError(s.shared.Typha.Err), requestError(s.shared.Services.Err)}
 	for _, config := range s.given {
 		all = append(all, config.Err)
 	}

@@ -17,8 +17,8 @@ func TestUnreadShared(t *testing.T) {
 	down := apierrors.NewServiceUnavailable("down")
 	for kind, shared := range map[string]probed{
 		probe.KindPod:     {pods: Read[[]corev1.Pod]{Err: errors.Join(notReady("node-b"), down)}},
-		probe.KindTypha:   {typha: Read[typha]{Err: down}},
-		probe.KindService: {services: Read[[]probe.Target]{Err: down}},
+		probe.KindTypha:   {Typha: Read[Typha]{Err: down}},
+		probe.KindService: {Services: Read[[]probe.Target]{Err: down}},
 	} {
 		s := snapshot(node("node-a", "10.0.0.1", "10.0.0.1/24"))
 		if err := s.Survey.Unread(); err != nil {
@@ -35,7 +35,7 @@ func TestUnreadShared(t *testing.T) {
 	}
 	s := snapshot(node("node-a", "10.0.0.1", "10.0.0.1/24"))
 	s.Survey.shared.pods.Err = notReady("node-b")
-	s.Survey.shared.typha.Err = apierrors.NewNotFound(schema.GroupResource{Resource: "services"}, "calico-typha")
+	s.Survey.shared.Typha.Err = apierrors.NewNotFound(schema.GroupResource{Resource: "services"}, "calico-typha")
 	if err := s.Survey.Unread(); err != nil {
 		t.Errorf("a state of the cluster passes for a failed list: %v", err)
 	}

@@ -47,7 +47,7 @@ func TestUnrenewed(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := &Snapshot{}
-		s.Now, s.Read, s.lease.Value = now, time.Now().Add(-20*time.Second), c.before
+		s.Now, s.Read, s.Lease.Value = now, time.Now().Add(-20*time.Second), c.before
 		got := client.Unrenewed(t.Context(), s)
 		if (got != nil) != c.want || got != nil && got.Now.Sub(now) < 20*time.Second {
 			t.Errorf("%s: %+v", name, got)

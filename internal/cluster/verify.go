@@ -35,11 +35,11 @@ func Namespaces(named string) []string {
 // already; the garbage collector removes a pod whose owner does not exist; and reading
 // DaemonSets would be one more right for everybody.
 func Verified(p *corev1.Pod, namespaces []string) bool {
-	return slices.Contains(namespaces, p.Namespace) && daemonSetOf(p) != ""
+	return slices.Contains(namespaces, p.Namespace) && DaemonSetOf(p) != ""
 }
 
-// daemonSetOf is the DaemonSet that controls a pod, as NAMESPACE/NAME; "" = none does.
-func daemonSetOf(p *corev1.Pod) string {
+// DaemonSetOf is the DaemonSet that controls a pod, as NAMESPACE/NAME; "" = none does.
+func DaemonSetOf(p *corev1.Pod) string {
 	of := metav1.GetControllerOf(p)
 	if of == nil || of.Kind != "DaemonSet" || of.APIVersion != "apps/v1" {
 		return ""
@@ -53,9 +53,9 @@ type UnverifiedError struct{ text string }
 
 func (e *UnverifiedError) Error() string { return e.text }
 
-// elsewhereSaid is err for all but the check of calico-node's pod, which says in full why
+// ElsewhereSaid is err for all but the check of calico-node's pod, which says in full why
 // no pod is believed to be that.
-func elsewhereSaid(err error) error {
+func ElsewhereSaid(err error) error {
 	if errors.As(err, new(*UnverifiedError)) {
 		return unverified("which pod is calico-node's is not known: see %s", facts.CheckCalicoPod)
 	}
@@ -78,7 +78,7 @@ func claimsOf(pods []corev1.Pod, namespaces []string) (calico Read[*corev1.Pod],
 	})
 	var sets, elsewhere, loose []string
 	for _, p := range all {
-		set, here := daemonSetOf(&p), slices.Contains(namespaces, p.Namespace)
+		set, here := DaemonSetOf(&p), slices.Contains(namespaces, p.Namespace)
 		if here && set != "" {
 			sets = append(sets, set)
 			calico.Value = replacement(calico.Value, &p)
@@ -92,23 +92,24 @@ func claimsOf(pods []corev1.Pod, namespaces []string) (calico Read[*corev1.Pod],
 			elsewhere = append(elsewhere, set)
 		}
 	}
-	sets, elsewhere = distinct(sets), distinct(elsewhere)
+	sets, elsewhere = Distinct(sets), Distinct(elsewhere)
 	switch {
 	case len(sets) == 1:
 	case len(sets) > 1:
 		calico.Value = nil
-		calico.Err = unverified("%d DaemonSets claim to be calico-node on this node (%s): %s", len(sets), few(sets),
+		calico.Err = unverified("%d DaemonSets claim to be calico-node on this node (%s): %s", len(sets), Few(sets),
 			choice(sets))
 	case len(elsewhere) > 0:
 		calico.Err = unverified("%s", outside(namespaces, elsewhere))
 	case len(loose) > 0:
 		calico.Err = unverified("pod %s has the label of calico-node and no DaemonSet controls it: it is not believed",
-			few(loose))
+			Few(loose))
 	}
 	return calico, ignored
 }
 
-func distinct(names []string) []string { return slices.Compact(slices.Sorted(slices.Values(names))) }
+// Distinct are some names, sorted and each once.
+func Distinct(names []string) []string { return slices.Compact(slices.Sorted(slices.Values(names))) }
 
 // replacement is which of two pods of one DaemonSet stands for it: during an update the one
 // that is not being deleted, else the newer one.
@@ -132,17 +133,17 @@ func replacement(have, next *corev1.Pod) *corev1.Pod {
 func outside(namespaces, sets []string) string {
 	if len(namespaces) > 1 { // the usual ones: none was named
 		return fmt.Sprintf("no calico-node pod in namespace %s, but one of DaemonSet %s: if that is Calico, name its namespace "+
-			"with --calico-namespace", strings.Join(namespaces, " or "), few(sets))
+			"with --calico-namespace", strings.Join(namespaces, " or "), Few(sets))
 	}
 	text := fmt.Sprintf("no calico-node pod in namespace %s, which --calico-namespace names, but DaemonSet ",
 		namespaces[0])
 	for _, set := range sets {
 		if namespace := namespaceOf(set); slices.Contains(Namespaces(""), namespace) {
-			return text + fmt.Sprintf("%s has one here: leave the flag out, or say --calico-namespace %s", few([]string{set}),
+			return text + fmt.Sprintf("%s has one here: leave the flag out, or say --calico-namespace %s", Few([]string{set}),
 				namespace)
 		}
 	}
-	return text + fmt.Sprintf("%s has one here: if that is Calico, say --calico-namespace %s", few(sets),
+	return text + fmt.Sprintf("%s has one here: if that is Calico, say --calico-namespace %s", Few(sets),
 		namespaceOf(sets[0]))
 }
 
@@ -180,34 +181,25 @@ func choice(sets []string) string {
 // mostNamed is how many pods or DaemonSets are named: a tenant may make a hundred.
 const mostNamed = 3
 
-// few names the first of a list. An owner's name is free text to the API.
-func few(names []string) string {
-	text := probe.OneLine(strings.Join(names[:min(len(names), mostNamed)], ", "))
-	if more := len(names) - mostNamed; more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
-	}
-	return text
-}
-
 // Ignored says of the pods on the node that call themselves calico-node without being
 // believed that this is so. Nothing else is taken from them.
 func (s *Snapshot) Ignored() []probe.Result {
 	var out []probe.Result
-	named := len(s.calicoIn) == 1
+	named := len(s.CalicoIn) == 1
 	for i := range s.ignored[:min(len(s.ignored), mostNamed)] {
 		p := &s.ignored[i]
 		why := "no DaemonSet controls it"
-		if !slices.Contains(s.calicoIn, p.Namespace) {
-			why = "Calico's pods are looked for in namespace " + strings.Join(s.calicoIn, " or ")
+		if !slices.Contains(s.CalicoIn, p.Namespace) {
+			why = "Calico's pods are looked for in namespace " + strings.Join(s.CalicoIn, " or ")
 		}
 		r := probe.Found(probe.Info, "calls itself calico-node and is not Calico's: ignored (%s)", why)
-		if named && p.Namespace != s.calicoIn[0] {
-			r = probe.Found(probe.Info, "has the label of calico-node and is outside namespace %s: ignored", s.calicoIn[0])
+		if named && p.Namespace != s.CalicoIn[0] {
+			r = probe.Found(probe.Info, "has the label of calico-node and is outside namespace %s: ignored", s.CalicoIn[0])
 		}
 		out = append(out, r.On(p.Namespace+"/"+p.Name))
 	}
 	if more := len(s.ignored) - mostNamed; more > 0 {
-		out = append(out, probe.Found(probe.Info, "%s more with the label of calico-node: ignored", plural(more, "pod")))
+		out = append(out, probe.Found(probe.Info, "%s more with the label of calico-node: ignored", Plural(more, "pod")))
 	}
 	return out
 }

@@ -8,12 +8,8 @@ import (
 	"testing"
 	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
 // claimant is a pod with the label of calico-node, as NAMESPACE/NAME, of that DaemonSet.
@@ -35,12 +31,12 @@ func claimant(name, set string, made time.Duration) corev1.Pod {
 func tenants(node string, at time.Time) *corev1.Pod {
 	p := claimant("tenant/calico-node", "", 0)
 	p.CreationTimestamp, p.Spec.NodeName = metav1.NewTime(at), node
-	p.Spec.Containers = []corev1.Container{{Name: calicoContainer, Env: []corev1.EnvVar{
+	p.Spec.Containers = []corev1.Container{{Name: CalicoContainer, Env: []corev1.EnvVar{
 		{Name: "ETCD_ENDPOINTS", Value: "https://tenant.example:2379"},
 		{Name: "FELIX_TYPHAK8SSERVICENAME", Value: "tenants"}, {Name: "FELIX_TYPHAK8SNAMESPACE", Value: "tenant"},
 	}}}
 	p.Status.ContainerStatuses = []corev1.ContainerStatus{{
-		Name: calicoContainer, Ready: true, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},
+		Name: CalicoContainer, Ready: true, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},
 	}}
 	return &p
 }
@@ -180,72 +176,6 @@ func TestVerified(t *testing.T) {
 	}
 }
 
-// TestDecoy reads a node where a tenant poses as calico-node, and wants nothing of the
-// decoy but that it is told of.
-func TestDecoy(t *testing.T) {
-	t.Parallel()
-	var f fleet
-	f.add("a", func(_ *corev1.Node, _ *coordinationv1.Lease, p *corev1.Pod) {
-		p.Spec.Containers = []corev1.Container{{Name: calicoContainer}}
-		p.Status.ContainerStatuses[0] = corev1.ContainerStatus{Name: calicoContainer, RestartCount: 7}
-		p.Status.ContainerStatuses[0].State.Waiting = &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}
-	})
-	f.pods = append(f.pods, *tenants("a", time.Now()))
-	s, err := f.client(t).Read(t.Context(), "a")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if s.Calico.Value == nil || s.Calico.Value.Namespace != "kube-system" || s.Calico.Err != nil {
-		t.Errorf("calico-node is %v, %v", s.Calico.Value, s.Calico.Err)
-	}
-	if err := errors.Join(s.etcd.Err, s.typha.Err); err != nil || len(s.etcd.Value)+len(s.typha.Value.targets) > 0 {
-		t.Errorf("etcd %v, Typha %v, %v", s.etcd.Value, s.typha.Value.targets, err)
-	}
-	got := ask(t, s, facts.CheckCalicoPod)
-	wantFirst(t, got, probe.Fail, "CrashLoopBackOff")
-	last := got[len(got)-1]
-	if len(got) != 2 || last.Status != probe.Info || last.Target != "tenant/calico-node" ||
-		!strings.Contains(last.Saw, "is not Calico's: ignored") {
-		t.Errorf("%v, want the decoy told of", got)
-	}
-	// Rules read where calico-node is from these.
-	if last.Facts.Str(facts.Pod) != "" || last.Facts.Str(facts.Owner) != "" {
-		t.Errorf("the decoy has facts: %v", last.Facts)
-	}
-	f.pods = f.pods[1:] // without the real one
-	if s, err = f.client(t).Read(t.Context(), "a"); err != nil {
-		t.Fatal(err)
-	}
-	got = ask(t, s, facts.CheckCalicoPod)
-	wantFirst(t, got, probe.Fail, "no calico-node pod on this node (label "+CalicoPods+", namespace kube-system or calico-")
-	if s.Calico.Value != nil || len(got) != 2 || len(s.etcd.Value) > 0 {
-		t.Errorf("%v, etcd %v", got, s.etcd.Value)
-	}
-}
-
-// TestUnverified wants what no pod is verified for called unknown, and never absent.
-func TestUnverified(t *testing.T) {
-	t.Parallel()
-	var f fleet
-	f.add("a", nil)
-	twin := f.pods[0].DeepCopy()
-	twin.Namespace = "calico-system"
-	f.pods = append(f.pods, *twin)
-	s, err := f.client(t).Read(t.Context(), "a")
-	if err != nil {
-		t.Fatal(err)
-	}
-	wantFirst(t, ask(t, s, facts.CheckCalicoPod), probe.Unknown, "2 DaemonSets claim to be calico-node")
-	wantFirst(t, ask(t, s, facts.CheckCalicoBudget), probe.Unknown,
-		"which pod is calico-node's is not known: see calico-pod")
-	_, gaps := Targets(s)
-	for _, kind := range []string{probe.KindFelix, probe.KindTypha, probe.KindBackend, probe.KindCalico} {
-		if !strings.Contains(gaps[kind], "which pod is calico-node's is not known: see calico-pod") {
-			t.Errorf("the gap of %s is %q", kind, gaps[kind])
-		}
-	}
-}
-
 // TestManyDecoys wants a hundred of them told of in a few lines.
 func TestManyDecoys(t *testing.T) {
 	t.Parallel()
@@ -254,7 +184,7 @@ func TestManyDecoys(t *testing.T) {
 		s.ignored = append(s.ignored, claimant(fmt.Sprintf("tenant/decoy-%d", i), "", 0))
 	}
 	got := s.Ignored()
-	s.calicoIn = Namespaces("kube-system")
+	s.CalicoIn = Namespaces("kube-system")
 	if saw := s.Ignored()[0].Saw; saw != "has the label of calico-node and is outside namespace kube-system: ignored" {
 		t.Error(saw)
 	}
@@ -269,7 +199,7 @@ func TestReadCalicoPodDenied(t *testing.T) {
 	var f fleet
 	f.add("a", nil)
 	pod, _, err := f.client(t, "/pods").readCalicoPod(t.Context(), "a")
-	if pod != nil || !denied(err) || errors.As(err, new(*UnverifiedError)) {
+	if pod != nil || !Denied(err) || errors.As(err, new(*UnverifiedError)) {
 		t.Errorf("%v, %v", pod, err)
 	}
 }

@@ -22,24 +22,24 @@ const webhooksMost = 50
 
 // webhooks are those that nobody answers for and that are to refuse then.
 type webhooks struct {
-	dead []deadHook
-	of   int // how many webhooks refuse what their Service does not answer
-	dark int // of these, those of which nobody knows whether it answers
+	Dead []DeadHook
+	Of   int // how many webhooks refuse what their Service does not answer
+	Dark int // of these, those of which nobody knows whether it answers
 }
 
-// A deadHook is a webhook whose Service has nobody behind it.
-type deadHook struct {
-	config, name string
-	why          string // the Service, and what it lacks
-	rules        []admissionv1.RuleWithOperations
-	namespaces   *metav1.LabelSelector
-	objects      *metav1.LabelSelector
-	conditions   bool // it has conditions of its own, which are not evaluated
+// A DeadHook is a webhook whose Service has nobody behind it.
+type DeadHook struct {
+	Config, Name string
+	Why          string // the Service, and what it lacks
+	Rules        []admissionv1.RuleWithOperations
+	Namespaces   *metav1.LabelSelector
+	Objects      *metav1.LabelSelector
+	Conditions   bool // it has conditions of its own, which are not evaluated
 }
 
-// readWebhooks lists the webhooks that refuse what they are not asked about, and keeps those whose Service has
+// ReadWebhooks lists the webhooks that refuse what they are not asked about, and keeps those whose Service has
 // no ready endpoint.
-func (c *Client) readWebhooks(ctx context.Context) (out webhooks, err error) {
+func (c *Client) ReadWebhooks(ctx context.Context) (out webhooks, err error) {
 	api := c.kube.AdmissionregistrationV1()
 	validating, err := api.ValidatingWebhookConfigurations().List(ctx, cached)
 	if err != nil {
@@ -54,11 +54,11 @@ func (c *Client) readWebhooks(ctx context.Context) (out webhooks, err error) {
 		known bool
 	}{}
 	add := func(config string, policy *admissionv1.FailurePolicyType, client admissionv1.WebhookClientConfig,
-		h deadHook) {
+		h DeadHook) {
 		if policy != nil && *policy != admissionv1.Fail || client.Service == nil {
 			return
 		}
-		out.of++
+		out.Of++
 		at := client.Service.Namespace + "/" + client.Service.Name
 		a, known := asked[at]
 		if !known && len(asked) < webhooksMost {
@@ -66,25 +66,25 @@ func (c *Client) readWebhooks(ctx context.Context) (out webhooks, err error) {
 			asked[at] = a
 		}
 		if !a.known {
-			out.dark++
+			out.Dark++
 		}
-		if why := a.why; why != "" && len(out.dead) < webhooksMost {
-			h.config, h.why = config, why
-			out.dead = append(out.dead, h)
+		if why := a.why; why != "" && len(out.Dead) < webhooksMost {
+			h.Config, h.Why = config, why
+			out.Dead = append(out.Dead, h)
 		}
 	}
 	for _, of := range validating.Items {
 		for _, h := range of.Webhooks {
 			add("validatingwebhookconfiguration/"+of.Name, h.FailurePolicy, h.ClientConfig,
-				deadHook{name: h.Name, rules: h.Rules,
-					namespaces: h.NamespaceSelector, objects: h.ObjectSelector, conditions: len(h.MatchConditions) > 0})
+				DeadHook{Name: h.Name, Rules: h.Rules,
+					Namespaces: h.NamespaceSelector, Objects: h.ObjectSelector, Conditions: len(h.MatchConditions) > 0})
 		}
 	}
 	for _, of := range mutating.Items {
 		for _, h := range of.Webhooks {
-			add("mutatingwebhookconfiguration/"+of.Name, h.FailurePolicy, h.ClientConfig, deadHook{name: h.Name,
-				rules:      h.Rules,
-				namespaces: h.NamespaceSelector, objects: h.ObjectSelector, conditions: len(h.MatchConditions) > 0})
+			add("mutatingwebhookconfiguration/"+of.Name, h.FailurePolicy, h.ClientConfig, DeadHook{Name: h.Name,
+				Rules:      h.Rules,
+				Namespaces: h.NamespaceSelector, Objects: h.ObjectSelector, Conditions: len(h.MatchConditions) > 0})
 		}
 	}
 	return out, nil
@@ -134,14 +134,14 @@ var needed = []struct {
 		[]admissionv1.OperationType{admissionv1.Update}},
 }
 
-// keepsFrom lists what a webhook keeps from being written.
-func (h deadHook) keepsFrom(calicoIn []string) []string {
+// KeepsFrom lists what a webhook keeps from being written.
+func (h DeadHook) KeepsFrom(calicoIn []string) []string {
 	var out []string
 	for _, need := range needed {
 		in := map[string][]string{facts.KeepsLeases: {corev1.NamespaceNodeLease}, facts.KeepsPods: calicoIn,
 			facts.KeepsOthers: {corev1.NamespaceDefault}}[need.what]
 		if !slices.Contains(out, need.what) && h.selects(in, need.what == facts.KeepsPods) &&
-			slices.ContainsFunc(h.rules, func(r admissionv1.RuleWithOperations) bool {
+			slices.ContainsFunc(h.Rules, func(r admissionv1.RuleWithOperations) bool {
 				return matches(r, need.group, need.resource, need.operations)
 			}) {
 			out = append(out, need.what)
@@ -152,16 +152,16 @@ func (h deadHook) keepsFrom(calicoIn []string) []string {
 
 // selects tells whether the selectors of a webhook surely take an object in one of these namespaces, none for
 // one of the whole cluster. Of a namespace the label is known that every one has, of a pod of calico-node its own.
-func (h deadHook) selects(namespaces []string, pod bool) bool {
+func (h DeadHook) selects(namespaces []string, pod bool) bool {
 	set := labels.Set{}
 	if pod {
 		set["k8s-app"] = "calico-node"
 	}
-	if !surely(h.objects, set) {
+	if !surely(h.Objects, set) {
 		return false
 	}
 	return len(namespaces) == 0 || slices.ContainsFunc(namespaces, func(name string) bool {
-		return surely(h.namespaces, labels.Set{corev1.LabelMetadataName: name})
+		return surely(h.Namespaces, labels.Set{corev1.LabelMetadataName: name})
 	})
 }
 
@@ -189,45 +189,4 @@ func matches(r admissionv1.RuleWithOperations, group, resource string, operation
 		slices.ContainsFunc(r.Operations, func(o admissionv1.OperationType) bool {
 			return o == admissionv1.OperationAll || slices.Contains(operations, o)
 		})
-}
-
-func deadWebhooks(s *Snapshot, report func(probe.Result)) {
-	if s.webhooks.Err != nil {
-		r := unread(s.webhooks.Err)
-		if denied(s.webhooks.Err) {
-			r = probe.Found(probe.Skip, "you may not list webhooks")
-		}
-		report(r)
-		return
-	}
-	told := 0
-	for _, h := range s.webhooks.Value.dead {
-		keeps := h.keepsFrom(s.calicoIn)
-		if len(keeps) == 0 {
-			continue
-		}
-		told++
-		r := probe.Found(probe.Warn, "webhook %s is dead (%s) and fails closed: it blocks writes of %s",
-			probe.Quoted(h.name), h.why, strings.Join(keeps, ", "))
-		stops := slices.Contains(keeps, facts.KeepsOthers) || slices.Contains(keeps, facts.KeepsLeases) && KubeletSilent(s) ||
-			slices.Contains(keeps, facts.KeepsPods) && s.Calico.Value == nil && s.Calico.Err == nil && notCalicos(s.Node) == ""
-		switch {
-		case h.conditions:
-			r.Status = probe.Info
-			r.Saw += " where its conditions hold, which are not looked at"
-		case stops:
-			r.Status = probe.Fail
-		}
-		report(r.On(probe.OneLine(h.config)).With(facts.KeepsFrom, keeps).With(facts.Webhook, probe.Quoted(h.name)).
-			With(facts.WebhookOf, probe.OneLine(h.config)))
-	}
-	switch {
-	case s.webhooks.Value.dark > 0:
-		report(probe.Found(probe.Unknown, "%s with failurePolicy Fail; state of %d unknown",
-			plural(s.webhooks.Value.of, "webhook"), s.webhooks.Value.dark).On("not read"))
-	case told == 0:
-		report(probe.Found(probe.OK,
-			"%s with failurePolicy Fail; none blocks the node, Calico or new pods",
-			plural(s.webhooks.Value.of, "webhook")))
-	}
 }

@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/calico-probe/calico-probe/injector"
-	"github.com/calico-probe/calico-probe/internal/cluster"
 	"github.com/calico-probe/calico-probe/internal/subject/felix"
+	suiteapi "github.com/calico-probe/calico-probe/internal/subject/suite/api"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
@@ -47,7 +47,7 @@ func TestLookAgain(t *testing.T) {
 			}
 			kept := &Recorder{}
 			r := newTestRun(c.opts, io.Discard, kept)
-			r.picked = cluster.Checks(snap)
+			r.picked = suiteapi.Checks(snap)
 			add := func(ev probe.Event) error { return r.Add(injector.MethodAPI, ev) }
 			if c.opts.Node == w.nodes[0].Name {
 				if err := r.answerAPI(t.Context(), snap, aboutCalico, add); err != nil {

@@ -20,6 +20,7 @@ import (
 	"github.com/calico-probe/calico-probe/internal/subject/link"
 	"github.com/calico-probe/calico-probe/internal/subject/nodestate"
 	"github.com/calico-probe/calico-probe/internal/subject/overlay"
+	suiteapi "github.com/calico-probe/calico-probe/internal/subject/suite/api"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/logs"
 )
@@ -317,7 +318,7 @@ func (r *Run) planFor(theirs, snap *cluster.Snapshot, node *corev1.Node, asked [
 func apiAbout(ctx context.Context, theirs *cluster.Snapshot, asked []*probe.Check) []probe.Event {
 	var out []probe.Event
 	runner := probe.Runner{
-		Suite: cluster.Checks(theirs), Host: &probe.Host{Node: theirs.Node.Name}, Version: probe.Release,
+		Suite: suiteapi.Checks(theirs), Host: &probe.Host{Node: theirs.Node.Name}, Version: probe.Release,
 	}
 	for _, c := range asked {
 		if c.From != probe.FromAPI {

@@ -25,6 +25,7 @@ import (
 	runtimefacts "github.com/calico-probe/calico-probe/internal/subject/runtime"
 	"github.com/calico-probe/calico-probe/internal/subject/service"
 	"github.com/calico-probe/calico-probe/internal/subject/start"
+	suiteapi "github.com/calico-probe/calico-probe/internal/subject/suite/api"
 	"github.com/calico-probe/calico-probe/internal/subject/suite/ask"
 	"github.com/calico-probe/calico-probe/internal/subject/suite/cause"
 	"github.com/calico-probe/calico-probe/probe"
@@ -53,7 +54,7 @@ func lookAt(t *testing.T, w *world, node, namespace string) outcome {
 		t.Fatal(err)
 	}
 	out := outcome{seen: diagnose.Findings{Node: node}, linux: cluster.NoProbeOn(snap.Node) == ""}
-	asks := cluster.Checks(snap)
+	asks := suiteapi.Checks(snap)
 	gather := func(suite []*probe.Check, plan probe.Plan) (results []probe.Result) {
 		plan.Checks = CheckIDs(suite)
 		r := probe.Runner{Suite: suite, Host: &probe.Host{Root: t.TempDir(), Proc: t.TempDir()}}

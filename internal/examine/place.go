@@ -13,6 +13,7 @@ import (
 
 	"github.com/calico-probe/calico-probe/injector"
 	"github.com/calico-probe/calico-probe/internal/cluster"
+	kubeletapi "github.com/calico-probe/calico-probe/internal/subject/kubelet/api"
 	"github.com/calico-probe/calico-probe/internal/ui"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/facts"
@@ -31,7 +32,7 @@ func (r *Run) Attempts(snap *cluster.Snapshot, alive func() bool) (*injector.Fal
 func (r *Run) attempts(methods []injector.Method, snap *cluster.Snapshot, alive func() bool) *injector.Fallback {
 	return &injector.Fallback{
 		Methods: methods, Start: r.opts.StartTimeout, Alive: alive, Fatal: r.client.wrongNamespace,
-		Silent:  snap != nil && (cluster.KubeletSilent(snap) || cluster.RuntimeDown(snap)),
+		Silent:  snap != nil && (cluster.KubeletSilent(snap) || kubeletapi.RuntimeDown(snap)),
 		Options: func(t injector.Try) injector.Options { return r.trying(t, snap) },
 		Failed:  func(method string, err error) { r.client.Progress("%s: %s", method, cluster.Explain(err)) },
 	}

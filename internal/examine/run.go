@@ -36,6 +36,7 @@ import (
 	"github.com/calico-probe/calico-probe/internal/cluster"
 	"github.com/calico-probe/calico-probe/internal/report"
 	"github.com/calico-probe/calico-probe/internal/subject/link"
+	suiteapi "github.com/calico-probe/calico-probe/internal/subject/suite/api"
 	"github.com/calico-probe/calico-probe/internal/trace"
 	"github.com/calico-probe/calico-probe/internal/ui"
 	"github.com/calico-probe/calico-probe/probe"
@@ -163,7 +164,7 @@ func (r *Run) answerAPI(
 		return nil
 	}
 	var failed error
-	runner := probe.Runner{Suite: cluster.Checks(snap), Host: &probe.Host{Node: r.Node}, Version: probe.Release}
+	runner := probe.Runner{Suite: suiteapi.Checks(snap), Host: &probe.Host{Node: r.Node}, Version: probe.Release}
 	runner.Run(ctx, probe.Plan{Run: r.ID, Node: r.Node, Way: injector.MethodAPI, Checks: ids}, func(ev probe.Event) {
 		if failed == nil {
 			failed = report(ev)

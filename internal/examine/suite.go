@@ -1,15 +1,15 @@
 package examine
 
 import (
-	"github.com/calico-probe/calico-probe/internal/cluster"
 	"github.com/calico-probe/calico-probe/internal/subject/suite"
+	suiteapi "github.com/calico-probe/calico-probe/internal/subject/suite/api"
 	"github.com/calico-probe/calico-probe/probe"
 )
 
 // Suite is every check there is, in the order it is asked: the API first, then whether a
 // probe can be put on the node, then the node.
 func Suite() []*probe.Check {
-	all := append(cluster.Checks(nil), clientChecks()...)
+	all := append(suiteapi.Checks(nil), clientChecks()...)
 	return append(all, suite.Node()...)
 }
 

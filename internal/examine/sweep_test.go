@@ -22,6 +22,7 @@ import (
 
 	"github.com/calico-probe/calico-probe/internal/cluster"
 	"github.com/calico-probe/calico-probe/internal/diagnose"
+	suiteapi "github.com/calico-probe/calico-probe/internal/subject/suite/api"
 	"github.com/calico-probe/calico-probe/internal/subject/suite/cause"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/facts"
@@ -123,7 +124,7 @@ func (s *sweeping) sweep(t *testing.T, limit time.Duration) *swept {
 	}
 	out := &swept{worst: map[string]probe.Status{}, says: map[string]string{}, targets: map[string][]string{}}
 	seen := diagnose.Findings{Node: "alder"}
-	suite := cluster.Checks(snap)
+	suite := suiteapi.Checks(snap)
 	runner := probe.Runner{Suite: suite, Host: &probe.Host{Node: "alder"}}
 	runner.Run(t.Context(), probe.Plan{Node: "alder", Checks: CheckIDs(suite)}, func(ev probe.Event) {
 		r := ev.Result

@@ -17,6 +17,7 @@ import (
 	"github.com/calico-probe/calico-probe/internal/examine"
 	"github.com/calico-probe/calico-probe/internal/report"
 	"github.com/calico-probe/calico-probe/internal/subject/evidence"
+	suiteapi "github.com/calico-probe/calico-probe/internal/subject/suite/api"
 	"github.com/calico-probe/calico-probe/internal/ui"
 	"github.com/calico-probe/calico-probe/probe"
 )
@@ -238,7 +239,7 @@ func (r *Run) judgeByAPI(ctx context.Context, s *cluster.Survey, n *corev1.Node,
 	c := examine.NewCollector(n.Name, j, r.opts.Causes...)
 	c.Strict = r.opts.FailOn == examine.FailOnWarn
 	failed := c.Add("", probe.Event{Type: probe.EventRun, Start: &start})
-	runner := probe.Runner{Suite: cluster.Checks(s.Of(n)), Host: &probe.Host{Node: n.Name}, Version: probe.Release}
+	runner := probe.Runner{Suite: suiteapi.Checks(s.Of(n)), Host: &probe.Host{Node: n.Name}, Version: probe.Release}
 	plan := probe.Plan{Run: r.ID, Node: n.Name, Way: injector.MethodAPI, Checks: checks}
 	runner.Run(context.WithoutCancel(ctx), plan, func(ev probe.Event) {
 		failed = cmp.Or(failed, c.Add(injector.MethodAPI, ev))

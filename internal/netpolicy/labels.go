@@ -1,6 +1,7 @@
 package netpolicy
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -199,5 +200,32 @@ func withCalicos(namespace string, of map[string]string) map[string]string {
 func LabelsOf(p *corev1.Pod) map[string]string {
 	out := withCalicos(p.Namespace, p.Labels)
 	out[labelAccount] = p.Spec.ServiceAccountName
+	return out
+}
+
+// EndOf is a pod as policies see it.
+func EndOf(p *corev1.Pod) End {
+	out := End{Namespace: p.Namespace, Labels: LabelsOf(p), Ports: PortNames(p)}
+	for _, ip := range p.Status.PodIPs {
+		if addr, err := netip.ParseAddr(strings.TrimSpace(ip.IP)); err == nil {
+			out.Addrs = append(out.Addrs, addr)
+		}
+	}
+	return out
+}
+
+// PortNames are the ports of a pod by the names that policies may use, nil where it lists none.
+func PortNames(p *corev1.Pod) (out map[string]int) {
+	for _, c := range p.Spec.Containers {
+		for _, port := range c.Ports {
+			if port.Name == "" {
+				continue
+			}
+			if out == nil {
+				out = map[string]int{}
+			}
+			out[string(cmp.Or(port.Protocol, corev1.ProtocolTCP))+"/"+port.Name] = int(port.ContainerPort)
+		}
+	}
 	return out
 }

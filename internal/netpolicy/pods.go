@@ -2,6 +2,7 @@ package netpolicy
 
 import (
 	"cmp"
+	"errors"
 	"slices"
 	"strings"
 
@@ -107,3 +108,6 @@ func (p Policies) BySource(namespace string, of map[string]string) string {
 	}
 	return name
 }
+
+// Unknown says why it is not known what policies come to, nil where it is.
+func (p Policies) Unknown() error { return errors.Join(p.Unread, p.Other) }

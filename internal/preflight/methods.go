@@ -15,6 +15,7 @@ import (
 	"github.com/calico-probe/calico-probe/injector"
 	"github.com/calico-probe/calico-probe/internal/cluster"
 	"github.com/calico-probe/calico-probe/internal/examine"
+	suiteapi "github.com/calico-probe/calico-probe/internal/subject/suite/api"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
@@ -28,7 +29,7 @@ func (p *Preflight) ofMethod(ctx context.Context, method string) []probe.Event {
 	if why := cluster.NoProbeOn(p.snap.Node); why != "" && injector.AccessOf(method).EntersNode() {
 		return []probe.Event{answerOf(method, askNode, probe.Found(probe.Fail, "%s: name another with --node", why))}
 	}
-	if r, held := cluster.StartsNothing(p.snap); held && slices.Contains([]string{injector.MethodPod, useShell,
+	if r, held := suiteapi.StartsNothing(p.snap); held && slices.Contains([]string{injector.MethodPod, useShell,
 		injector.MethodEphemeral, injector.MethodExec}, method) {
 		if method == injector.MethodExec { // which starts no container: a kubelet cut off from the API may serve it
 			r.Status = probe.Unknown

@@ -21,6 +21,7 @@ import (
 	"github.com/calico-probe/calico-probe/internal/examine"
 	"github.com/calico-probe/calico-probe/internal/install"
 	"github.com/calico-probe/calico-probe/internal/report"
+	suiteapi "github.com/calico-probe/calico-probe/internal/subject/suite/api"
 	"github.com/calico-probe/calico-probe/internal/suggest"
 	"github.com/calico-probe/calico-probe/internal/ui"
 	"github.com/calico-probe/calico-probe/probe"
@@ -195,7 +196,7 @@ func (p *Preflight) read(ctx context.Context) error {
 		return err
 	}
 	if p.opts.Node == "" {
-		standings, _, err := p.reader.Standings(ctx)
+		standings, _, err := suiteapi.Standings(ctx, p.reader)
 		if err != nil {
 			return err
 		}

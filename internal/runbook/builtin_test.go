@@ -17,7 +17,6 @@ import (
 	"github.com/prometheus/alertmanager/pkg/labels"
 	"golang.org/x/tools/txtar"
 
-	"github.com/calico-probe/calico-probe/internal/cluster"
 	"github.com/calico-probe/calico-probe/internal/diagnose"
 	"github.com/calico-probe/calico-probe/internal/nightfile"
 	"github.com/calico-probe/calico-probe/internal/report"
@@ -25,6 +24,7 @@ import (
 	"github.com/calico-probe/calico-probe/internal/subject/host"
 	"github.com/calico-probe/calico-probe/internal/subject/service"
 	"github.com/calico-probe/calico-probe/internal/subject/suite"
+	suiteapi "github.com/calico-probe/calico-probe/internal/subject/suite/api"
 	"github.com/calico-probe/calico-probe/internal/subject/suite/cause"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/facts"
@@ -32,7 +32,7 @@ import (
 
 // known is what runbooks may name.
 func known() runbook.Known {
-	suite := append(cluster.Checks(nil), suite.Node()...)
+	suite := append(suiteapi.Checks(nil), suite.Node()...)
 	k := runbook.Known{
 		Selects: func(checks, skip []string, profile string) ([]string, error) {
 			picked, err := probe.Select(suite, checks, skip)

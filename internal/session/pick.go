@@ -9,8 +9,8 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"github.com/calico-probe/calico-probe/internal/cluster"
 	"github.com/calico-probe/calico-probe/internal/prompt"
+	suiteapi "github.com/calico-probe/calico-probe/internal/subject/suite/api"
 	"github.com/calico-probe/calico-probe/internal/ui"
 	"github.com/calico-probe/calico-probe/probe"
 )
@@ -25,7 +25,7 @@ func (c *Session) pick(ctx context.Context, e *prompt.Editor) (string, error) {
 		return "", err
 	}
 	c.client.Progress("asking the API how the nodes are")
-	nodes, gaps, err := client.Standings(ctx)
+	nodes, gaps, err := suiteapi.Standings(ctx, client)
 	switch {
 	case err != nil:
 		return "", err
@@ -65,14 +65,14 @@ func (c *Session) pick(ctx context.Context, e *prompt.Editor) (string, error) {
 
 // chosen are the nodes that fit what was typed: the one of that name, else the one of
 // that number, else those with it in their name.
-func chosen(nodes []cluster.Standing, typed string) []cluster.Standing {
+func chosen(nodes []suiteapi.Standing, typed string) []suiteapi.Standing {
 	if typed == "" {
 		return nodes[:1]
 	}
-	var within []cluster.Standing
+	var within []suiteapi.Standing
 	for _, n := range nodes {
 		if n.Node == typed {
-			return []cluster.Standing{n}
+			return []suiteapi.Standing{n}
 		}
 		if strings.Contains(n.Node, typed) {
 			within = append(within, n)
@@ -85,7 +85,7 @@ func chosen(nodes []cluster.Standing, typed string) []cluster.Standing {
 }
 
 // show lists the worst of some nodes, by their number among all where they have one.
-func show(w io.Writer, all, some []cluster.Standing) {
+func show(w io.Writer, all, some []suiteapi.Standing) {
 	number := map[string]string{}
 	for i, n := range all[:min(len(all), offered)] {
 		number[n.Node] = strconv.Itoa(i + 1)

@@ -18,18 +18,19 @@ import (
 	"github.com/calico-probe/calico-probe/internal/examine"
 	"github.com/calico-probe/calico-probe/internal/prompt"
 	"github.com/calico-probe/calico-probe/internal/subject/bgp"
+	suiteapi "github.com/calico-probe/calico-probe/internal/subject/suite/api"
 	"github.com/calico-probe/calico-probe/internal/ui"
 	"github.com/calico-probe/calico-probe/probe"
 )
 
 func TestPickedNode(t *testing.T) {
 	t.Parallel()
-	var nodes []cluster.Standing
+	var nodes []suiteapi.Standing
 	for i := range 1000 {
-		nodes = append(nodes, cluster.Standing{Node: fmt.Sprintf("worker-%d", i), Status: probe.OK, Saw: "Ready for 1h"})
+		nodes = append(nodes, suiteapi.Standing{Node: fmt.Sprintf("worker-%d", i), Status: probe.OK, Saw: "Ready for 1h"})
 	}
 	nodes[0].Status, nodes[0].Saw = probe.Fail, "not Ready for 5m"
-	nodes = append(nodes, cluster.Standing{Node: "17"})
+	nodes = append(nodes, suiteapi.Standing{Node: "17"})
 	for typed, want := range map[string][]string{
 		"":         {"worker-0"},
 		"3":        {"worker-2"}, // the number in the list

@@ -12,8 +12,8 @@ import (
 	"testing"
 
 	"github.com/calico-probe/calico-probe/internal/causefile"
-	"github.com/calico-probe/calico-probe/internal/cluster"
 	"github.com/calico-probe/calico-probe/internal/subject/suite"
+	"github.com/calico-probe/calico-probe/internal/subject/suite/api"
 	"github.com/calico-probe/calico-probe/probe"
 )
 
@@ -22,7 +22,7 @@ import (
 func TestLint(t *testing.T) {
 	t.Parallel()
 	known := causefile.Known{Checks: []string{probe.CheckPlaced, probe.CheckAnswered}, Causes: order}
-	for _, c := range slices.Concat(cluster.Checks(nil), suite.Node()) {
+	for _, c := range slices.Concat(api.Checks(nil), suite.Node()) {
 		known.Checks = append(known.Checks, c.ID)
 	}
 	facts := factsOf(t, "../../../..")

@@ -1,0 +1,58 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/calico-probe/calico-probe/probe/facts"
+)
+
+// CalicoAccount is a ServiceAccount of Calico's as the API has it.
+type CalicoAccount struct {
+	Of   string // whose: one of the words of facts.AccountOf
+	Who  account
+	Read Read[metav1.ObjectMeta]
+}
+
+// Made is when the account was created.
+func (a CalicoAccount) Made() time.Time { return a.Read.Value.CreationTimestamp.Time }
+
+// accountsOf are the accounts that Calico's parts have by their pods.
+func accountsOf(s *Snapshot) []CalicoAccount {
+	var out []CalicoAccount
+	add := func(of, namespace, name string) {
+		if name != "" {
+			out = append(out, CalicoAccount{Of: of, Who: account{Namespace: namespace, Name: name}})
+		}
+	}
+	if s.Calico.Value != nil {
+		own := s.Calico.Value.Spec.ServiceAccountName
+		add(facts.AccountNode, s.Calico.Value.Namespace, own)
+		if token := s.tokenFor(); token != own {
+			add(facts.AccountCNI, s.Calico.Value.Namespace, token)
+		}
+	}
+	if len(s.Controllers.Value) > 0 {
+		p := &s.Controllers.Value[0]
+		add(facts.AccountControllers, p.Namespace, p.Spec.ServiceAccountName)
+	}
+	return out
+}
+
+// readAccounts reads the accounts of Calico's parts.
+func (c *Client) readAccounts(ctx context.Context, s *Snapshot) ([]CalicoAccount, error) {
+	out := accountsOf(s)
+	for i, read := range forEach(out, func(a CalicoAccount) (metav1.ObjectMeta, error) {
+		got, err := c.kube.CoreV1().ServiceAccounts(a.Who.Namespace).Get(ctx, a.Who.Name, metav1.GetOptions{})
+		if err != nil {
+			return metav1.ObjectMeta{}, fmt.Errorf("reading ServiceAccount %s/%s: %w", a.Who.Namespace, a.Who.Name, err)
+		}
+		return got.ObjectMeta, nil
+	}) {
+		out[i].Read = read
+	}
+	return out, nil
+}

@@ -1,0 +1,127 @@
+package clustertest
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+
+	"github.com/calico-probe/calico-probe/internal/cluster"
+)
+
+// Said is an event of the kubelet's about calico-node's container.
+func Said(reason, message string, before time.Duration) corev1.Event {
+	return corev1.Event{Reason: reason, Message: message, LastTimestamp: Ago(before),
+		Source:         corev1.EventSource{Component: "kubelet", Host: "a"},
+		InvolvedObject: corev1.ObjectReference{FieldPath: "spec.containers{calico-node}"}}
+}
+
+// Doomed is a pod whose grace was over some time ago.
+func Doomed(namespace string, late time.Duration, change func(*corev1.Pod)) corev1.Pod {
+	p := Hanging("app-"+namespace, time.Hour, "", "")
+	p.Namespace, p.DeletionTimestamp = namespace, new(Ago(late))
+	running := corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
+	p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "c", State: running}}
+	change(&p)
+	return p
+}
+
+// SpecsOf reads specs by their names as the API gives them, numbers as int64; nil where the bytes are none.
+func SpecsOf(b []byte) cluster.Specs {
+	var out cluster.Specs
+	if utiljson.Unmarshal(b, &out) != nil {
+		return nil
+	}
+	return out
+}
+
+// FuzzedNodes are two nodes, of which one has annotations of its owner's choice.
+func FuzzedNodes(annotation string) []corev1.Node {
+	return []corev1.Node{
+		{ObjectMeta: metav1.ObjectMeta{Name: "node-a", Labels: map[string]string{"rack": "1"}, Annotations: map[string]string{
+			cluster.AnnotationIPv4: "10.0.0.1/24", cluster.AnnotationIPv6: "fd00::1/64"}}},
+		{ObjectMeta: metav1.ObjectMeta{Name: "node-b", Annotations: map[string]string{
+			cluster.AnnotationIPv4: annotation, cluster.AnnotationAS: annotation, cluster.AnnotationCluster: "1.0.0.1"}}},
+	}
+}
+
+// Reported is an event of the kubelet's on node-a.
+func Reported(before time.Duration, reason, message string) corev1.Event {
+	return corev1.Event{Reason: reason, Message: message, LastTimestamp: Ago(before),
+		Source: corev1.EventSource{Component: "kubelet", Host: "node-a"}}
+}
+
+// EventServer answers with some events of one namespace.
+func EventServer(t *testing.T, namespace string, events ...corev1.Event) *cluster.Client {
+	t.Helper()
+	kind := metav1.TypeMeta{Kind: "EventList", APIVersion: "v1"}
+	text, err := json.Marshal(corev1.EventList{TypeMeta: kind, Items: events})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ServerOf(t, map[string]string{"/api/v1/namespaces/" + namespace + "/events": string(text)},
+		map[string]http.HandlerFunc{})
+}
+
+// Hanging is a pod bound to the node for a while, whose container waits for a reason.
+func Hanging(name string, age time.Duration, reason, says string) corev1.Pod {
+	p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(name + "-uid")}}
+	p.CreationTimestamp = Ago(age)
+	p.Status.Phase = corev1.PodPending
+	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue,
+		LastTransitionTime: Ago(age)}}
+	p.Spec.Containers = []corev1.Container{{Name: "c", Image: name + ".example:5000/app:1"}}
+	if reason != "" {
+		p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "c",
+			State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: says}}}}
+	}
+	return p
+}
+
+// PlacedOn gives a snapshot of a node with these pods, and one event for each of a text.
+func PlacedOn(reason, text string, pods ...corev1.Pod) *cluster.Snapshot {
+	s := Snapshot(Node("node-a", "10.0.0.1", "10.0.0.1/24"))
+	s.Placed.Pods.Value = pods
+	for i := range pods {
+		if w, ok := cluster.Waits(&pods[i]); ok {
+			if reason != "" {
+				w.Last = &corev1.Event{Reason: reason, Message: strings.ReplaceAll(text, "ID64", fmt.Sprintf("%064x", i+1))}
+			}
+			s.Placed.Waiting.Value = append(s.Placed.Waiting.Value, w)
+		}
+	}
+	return s
+}
+
+// OfCalicoNode is a node on which calico-node v3.32.1 runs with its account, and nobody has said whether it is ready.
+func OfCalicoNode() *cluster.Snapshot {
+	s := Snapshot(Node("a", "10.0.0.1", "10.0.0.1/24"))
+	s.Calico.Value = Calico(3)
+	s.Calico.Value.Namespace, s.Calico.Value.Spec.ServiceAccountName = "kube-system", "calico-node"
+	s.Calico.Value.Spec.InitContainers = []corev1.Container{{Name: "install-cni"}}
+	s.Calico.Value.Spec.Containers[0].Image = "quay.io/calico/node:v3.32.1"
+	s.Calico.Value.Status.Conditions = nil
+	return s
+}
+
+// StartWaits is a calico-node pod that is made for a node and not bound to it.
+func StartWaits(says, cpu string) *corev1.Pod {
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "calico-node-x",
+		CreationTimestamp: Ago(time.Minute),
+		OwnerReferences:   []metav1.OwnerReference{{Kind: "DaemonSet", Name: "calico-node", Controller: new(true)}}}}
+	if says != "" {
+		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse,
+			Reason: "Unschedulable", Message: says}}
+	}
+	p.Spec.Containers = []corev1.Container{{Resources: corev1.ResourceRequirements{
+		Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)}}}}
+	return p
+}

@@ -1,0 +1,37 @@
+package clustertest
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/calico-probe/calico-probe/internal/cluster"
+)
+
+// ServerOf answers with a List or another object for the paths it has, with what
+// handlers do for others, and like an API server without that group for the rest.
+func ServerOf(t *testing.T, objects map[string]string, others map[string]http.HandlerFunc) *cluster.Client {
+	t.Helper()
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if h := others[r.URL.Path]; h != nil {
+			h(w, r)
+			return
+		}
+		text, ok := objects[r.URL.Path]
+		if !ok {
+			http.NotFound(w, r)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprint(w, text)
+	}))
+	t.Cleanup(srv.Close)
+	c, err := cluster.NewClient(&rest.Config{Host: srv.URL}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}

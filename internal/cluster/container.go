@@ -1,0 +1,72 @@
+package cluster
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Patience is how long a container may be starting, or have restarted, before
+// that is called a fault. Calico's own start takes a few seconds.
+const (
+	Patience = 2 * time.Minute
+	Recent   = 10 * time.Minute
+)
+
+// ConditionOfPod is when a condition of the pod last changed, zero when it has
+// none.
+func ConditionOfPod(p *corev1.Pod, t corev1.PodConditionType) metav1.Time {
+	for _, c := range p.Status.Conditions {
+		if c.Type == t {
+			return c.LastTransitionTime
+		}
+	}
+	return metav1.Time{}
+}
+
+// Restartable reports whether an init container of a pod is a sidecar, which runs on beside the others.
+func Restartable(p *corev1.Pod, init string) bool {
+	for _, c := range p.Spec.InitContainers {
+		if c.Name == init {
+			return c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
+		}
+	}
+	return false
+}
+
+// CalicoContainerOf is the main container of a calico-node pod, and its state; each nil where the pod has none.
+func CalicoContainerOf(pod *corev1.Pod) (*corev1.Container, *corev1.ContainerStatus) {
+	if pod == nil {
+		return nil, nil
+	}
+	var spec *corev1.Container
+	var status *corev1.ContainerStatus
+	for i := range pod.Spec.Containers {
+		if pod.Spec.Containers[i].Name == CalicoContainer {
+			spec = &pod.Spec.Containers[i]
+		}
+	}
+	for i := range pod.Status.ContainerStatuses {
+		if pod.Status.ContainerStatuses[i].Name == CalicoContainer {
+			status = &pod.Status.ContainerStatuses[i]
+		}
+	}
+	return spec, status
+}
+
+// KillBudget is how long a container may take from its start to its first good
+// answer, the seconds between two tries, and which probe says so. A startup probe
+// holds the liveness probe back.
+func KillBudget(c *corev1.Container) (budget time.Duration, period int, which string) {
+	p := c.StartupProbe
+	which = "startup"
+	if p == nil {
+		p, which = c.LivenessProbe, "liveness"
+	}
+	if p == nil {
+		return 0, 0, ""
+	}
+	s := p.InitialDelaySeconds + (max(p.FailureThreshold, 1)-1)*p.PeriodSeconds + p.TimeoutSeconds
+	return time.Duration(s) * time.Second, int(p.PeriodSeconds), which
+}

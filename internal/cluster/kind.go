@@ -1,0 +1,35 @@
+package cluster
+
+import (
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// NoProbeOn says why no probe can run on a node, "" = nothing is known against it. Its
+// kubelet would start none, or never say so, and each access method would wait for that.
+func NoProbeOn(node *corev1.Node) string {
+	info, os := node.Status.NodeInfo, node.Labels[corev1.LabelOSStable]
+	switch {
+	case node.Labels["type"] == "virtual-kubelet", node.Labels["eks.amazonaws.com/compute-type"] == "fargate",
+		info.KubeletVersion != "" && info.KernelVersion == "":
+		return fmt.Sprintf("node %s is virtual: behind its kubelet (%s) is no machine to look at", node.Name, info.KubeletVersion)
+	case os == "windows", strings.EqualFold(info.OperatingSystem, "windows"):
+		return fmt.Sprintf("node %s runs Windows, and the probe runs on Linux", node.Name)
+	}
+	return ""
+}
+
+// labelOfMigration is what the migration from flannel labels nodes with: which network a node is in
+// (kube-controllers, flannelmigration).
+const labelOfMigration = "projectcalico.org/node-network-during-migration"
+
+// NotCalicos says why a node has no calico-node that could be looked at, and is right so; "" = it should
+// have one.
+func NotCalicos(n *corev1.Node) string {
+	if n.Labels[labelOfMigration] == "flannel" {
+		return "the node is still in flannel's network: the migration to Calico has not come to it yet"
+	}
+	return NoProbeOn(n)
+}

@@ -1,0 +1,175 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// Read takes a snapshot around one node. An error means that nothing useful
+// could be read: the API does not answer, refuses to list nodes, or has no such
+// node (*UnknownNodeError).
+func (c *Client) Read(ctx context.Context, node string) (*Snapshot, error) {
+	s, err := patiently(ctx, c, func(ctx context.Context) (*Snapshot, error) { return c.read(ctx, node, nil) })
+	if slow, is := errors.AsType[*slowError](err); is {
+		slow.oneNode = true
+	}
+	return s, err
+}
+
+// Beside takes a snapshot around another node of the same cluster. What the API said of the cluster as a whole is not
+// read again.
+func (c *Client) Beside(ctx context.Context, s *Snapshot, node string) (*Snapshot, error) {
+	ctx, cancel := context.WithTimeout(ctx, readLimit)
+	defer cancel()
+	return c.read(ctx, node, s.asRead)
+}
+
+// read takes a snapshot around a node in a cluster, which is read too where it is nil.
+func (c *Client) read(whole context.Context, node string, of *Survey) (*Snapshot, error) {
+	ctx, cancel := firstOf(whole)
+	defer cancel()
+	s, c := &Snapshot{}, c.once(whole)
+	var all probe.Workers
+	var nodes Read[[]corev1.Node]
+	if of == nil {
+		of = c.NewSurvey()
+		nodes.start(ctx, &all, c.readNodes)
+		c.readShared(ctx, of, &all)
+	}
+	s.Lease.start(ctx, &all, func(ctx context.Context) (*coordinationv1.Lease, error) {
+		defer func() { // after a crash too
+			s.Read = time.Now()
+			s.Now, _ = c.clock.Now()
+		}()
+		return c.kube.CoordinationV1().Leases(corev1.NamespaceNodeLease).Get(ctx, node, metav1.GetOptions{})
+	})
+	s.Calico.start(ctx, &all, func(ctx context.Context) (pod *corev1.Pod, err error) {
+		pod, s.ignored, err = c.readCalicoPod(ctx, node)
+		return pod, err
+	})
+	all.Go(func() { s.Placed = c.readPlaced(ctx, node) })
+	all.Wait()
+	if nodes.Err != nil {
+		return nil, nodes.Err
+	}
+	if of.Nodes == nil {
+		of.Nodes = nodes.Value
+	}
+	if err := s.around(node, of); err != nil {
+		if unknown, is := errors.AsType[*UnknownNodeError](err); is {
+			unknown.Removed, unknown.now = c.removed(whole, node), s.Now
+		}
+		return nil, err
+	}
+	c.readRest(whole, s)
+	return s, nil
+}
+
+// readRest reads what to ask for is known once a node's calico-node pod and the cluster are read.
+func (c *Client) readRest(ctx context.Context, s *Snapshot) {
+	var all probe.Workers
+	s.configMaps = c.readConfigMaps(ctx, s.Calico.Value)
+	env := s.environment()
+	if c = c.asConfigured(env); c.groups[0].Group != groups[0].Group {
+		c.readCalico(ctx, &s.resources, &all)
+		all.Wait()
+		s.memo = newMemo(&s.Survey)
+	}
+	s.configured(env)
+	c.readProbed(ctx, &s.probed, &s.Survey, peers(s, Sampled), []corev1.Node{*s.Node}, env, &all)
+	s.Local.start(ctx, &all, s.readLocal)
+	if s.Placed.Pods.Err == nil {
+		s.Proxy.start(ctx, &all, func(ctx context.Context) (proxyAccess, error) {
+			return c.ReadProxyAccess(ctx, s.Placed.Running())
+		})
+	}
+	if KubeletSilent(s) {
+		s.unready = slices.DeleteFunc(s.Placed.Running(), func(p corev1.Pod) bool { return !OwnAddress(p) })
+	}
+	if len(s.Placed.Waiting.Value) > 0 {
+		s.IPAM.start(ctx, &all, c.ReadIPAM)
+	}
+	c.ReadWaits(ctx, &s.Placed, &all)
+	all.Go(func() { c.ReadAccess(ctx, s) })
+	c.ReadAbsent(ctx, &s.Installation, s.Calico.Value == nil && s.Calico.Err == nil, &all)
+	s.Startup.start(ctx, &all, func(ctx context.Context) (startup, error) { return c.ReadStart(ctx, s) })
+	s.Starts.start(ctx, &all, func(ctx context.Context) (starts, error) {
+		return c.ReadStarts(ctx, s.Node.Name, s.Now.Add(-StartsCounted))
+	})
+	all.Wait()
+	s.HideEtcd()
+	s.ForgetRegistered()
+}
+
+// HideEtcd makes gaps of what the API has nothing of because Calico keeps it in an etcd
+// of its own. A cluster without a single pool would have no pods.
+func (s *Snapshot) HideEtcd() {
+	if len(s.Etcd.Value) == 0 || s.CalicoEnv("DATASTORE_TYPE") == "kubernetes" || len(s.Pools.Value) > 0 ||
+		s.Pools.Err != nil {
+		return
+	}
+	s.Pools.Err, s.Blocks.Err, s.memo = ErrInEtcd, ErrInEtcd, nil
+	s.Peering = peering{Read[Specs]{Err: ErrInEtcd}, Read[Specs]{Err: ErrInEtcd}}
+	if len(s.Felix.Value) == 0 {
+		s.Felix.Err = ErrInEtcd
+	}
+}
+
+// ForgetRegistered drops what is left on Nodes where Calico registers nothing: it is no proof.
+func (s *Snapshot) ForgetRegistered() {
+	if s.Unregistered() == "" {
+		return
+	}
+	s.Nodes, s.memo = s.Known().unannotated(), nil
+	s.Node = &s.Nodes[slices.IndexFunc(s.Nodes, func(n corev1.Node) bool { return n.Name == s.Node.Name })]
+}
+
+// readNodes lists all nodes, by name.
+func (c *Client) readNodes(ctx context.Context) ([]corev1.Node, error) {
+	list, err := c.kube.CoreV1().Nodes().List(ctx, cached)
+	if err != nil {
+		return nil, fmt.Errorf("listing nodes: %w", err)
+	}
+	slices.SortFunc(list.Items, func(a, b corev1.Node) int { return strings.Compare(a.Name, b.Name) })
+	return list.Items, nil
+}
+
+// readCalicoPod finds the node's calico-node pod, and those that only claim to be it.
+func (c *Client) readCalicoPod(ctx context.Context, node string) (pod *corev1.Pod, ignored []corev1.Pod, err error) {
+	list, err := c.kube.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{
+		LabelSelector: CalicoPods, FieldSelector: "spec.nodeName=" + node,
+	})
+	if err != nil {
+		return nil, nil, fmt.Errorf("listing calico-node pods: %w", err)
+	}
+	of, ignored := claimsOf(list.Items, c.CalicoIn)
+	return of.Value, ignored, of.Err
+}
+
+// around sets the node of a snapshot, and its cluster.
+func (s *Snapshot) around(node string, of *Survey) error {
+	s.Survey, s.asRead = *of, of
+	i := slices.IndexFunc(s.Nodes, func(n corev1.Node) bool { return n.Name == node })
+	if i < 0 {
+		return s.Unknown(node)
+	}
+	s.Node = &s.Nodes[i]
+	return nil
+}
+
+// configured sets what follows from calico-node's environment and from Felix's settings.
+func (s *Snapshot) configured(env environment) {
+	s.Felix = Read[map[string]any]{FelixSettings(s.FelixConfigs.Value, s.Node), s.FelixConfigs.Err}
+	s.Backend.Value, s.Backend.Err = readBackend(s.Calico.Value, env)
+	s.Etcd.Value, s.Etcd.Err = readEtcd(env)
+}

@@ -1,0 +1,25 @@
+package cluster
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// Plural is "1 restart", "3 restarts".
+func Plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// Few names the first of a list. An owner's name is free text to the API.
+func Few(names []string) string {
+	text := probe.OneLine(strings.Join(names[:min(len(names), mostNamed)], ", "))
+	if more := len(names) - mostNamed; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}

@@ -1,0 +1,75 @@
+package api
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/calico-probe/calico-probe/internal/apicheck"
+	"github.com/calico-probe/calico-probe/internal/cluster"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/facts"
+)
+
+// reflectorsOf are the nodes that the mesh leaves out by their annotation.
+func reflectorsOf(s *cluster.Snapshot) []string {
+	var out []string
+	for _, n := range s.Nodes {
+		if n.Annotations[cluster.AnnotationCluster] != "" {
+			out = append(out, n.Name)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// bgpPeering says whether Calico's resources give this node anybody to learn the others' routes from.
+func bgpPeering(s *cluster.Snapshot, report func(probe.Result)) {
+	switch {
+	case s.Peering.Unread() != nil:
+		report(apicheck.UnreadOf("BGP's resources are", s.Peering.Unread()))
+		return
+	case s.Calico.Value == nil || s.Backend.Value == "vxlan" || s.Backend.Value == "none":
+		report(probe.Found(probe.Skip, "no BIRD of Calico's is known here"))
+		return
+	case s.Pools.Err != nil:
+		report(apicheck.Unread(s.Pools.Err))
+		return
+	case len(s.Nodes) < 2 || !cluster.ByBIRD(s):
+		report(probe.Found(probe.Skip, "no route to another node's pods is known that BIRD would make"))
+		return
+	}
+	sessions, err := cluster.SessionTargets(s, s.Node)
+	idle := s.Known().Idle()
+	global := s.Peering.Configs.Value["default"]
+	mesh, set := global["nodeToNodeMeshEnabled"].(bool)
+	off := set && !mesh
+	reflectors := reflectorsOf(s)
+	tell := func(r probe.Result) {
+		if len(reflectors) > 0 {
+			r = r.With(facts.Reflectors, reflectors)
+		}
+		if len(idle) > 0 {
+			r.Saw += "; BGPPeers that make no session: " + strings.Join(idle, ", ")
+		}
+		report(r.With(facts.MeshOff, off).With(facts.IdlePeers, idle))
+	}
+	switch {
+	case err != nil:
+		report(probe.Found(probe.Warn, "the sessions of this node do not follow from the resources: %s", probe.OneLine(err.Error())).
+			With(probe.FactReason, facts.BadBGPPeer))
+	case len(sessions) > 0:
+		tell(probe.Found(probe.OK, "%s for this node", cluster.Plural(len(sessions), "BGP session")))
+	case off:
+		tell(probe.Found(probe.Info, "the mesh of nodes is switched off (nodeToNodeMeshEnabled false), and no BGPPeer is for this node").
+			With(probe.FactReason, facts.NoBGPPeer))
+	case s.Node.Annotations[cluster.AnnotationCluster] != "":
+		tell(probe.Found(probe.Info, "this node is a route reflector by its annotation %s, so the mesh of nodes leaves it out, and no BGPPeer is for it", cluster.AnnotationCluster).
+			With(probe.FactReason, facts.NoBGPPeer))
+	case len(reflectors) > 0:
+		tell(probe.Found(probe.Info, "the mesh of nodes leaves out %s, route reflectors by their annotation %s, and no BGPPeer is for this node",
+			cluster.Few(reflectors), cluster.AnnotationCluster).With(probe.FactReason, facts.NoBGPPeer))
+	default:
+		tell(probe.Found(probe.Info, "this node has no peer in the mesh of nodes (it is a route reflector, or the others are), and no BGPPeer is for it").
+			With(probe.FactReason, facts.NoBGPPeer))
+	}
+}

@@ -1,0 +1,61 @@
+package api
+
+import (
+	"cmp"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/calico-probe/calico-probe/internal/apicheck"
+	"github.com/calico-probe/calico-probe/internal/cluster"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/facts"
+)
+
+// tokenCached is how long a kubelet goes on giving a pod a token that it has: four fifths of the 3607 s that
+// the API server's admission asks for, and a part at random (kubelet, token_manager.go).
+const tokenCached = time.Hour
+
+// calicoAccounts says which accounts of Calico's are gone, or were made anew since tokens of them were made.
+func calicoAccounts(s *cluster.Snapshot, report func(probe.Result)) {
+	if s.Accounts.Err != nil {
+		report(apicheck.Unread(s.Accounts.Err))
+		return
+	}
+	if len(s.Accounts.Value) == 0 {
+		report(probe.Found(probe.Skip, "no pod of Calico's that has an account is known here"))
+		return
+	}
+	for _, a := range s.Accounts.Value {
+		name := a.Who.Namespace + ":" + a.Who.Name
+		var r probe.Result
+		switch err := a.Read.Err; {
+		case apierrors.IsNotFound(err):
+			status := probe.Warn // of the CNI plugin only its token says that it is of this account
+			if a.Of == facts.AccountNode {
+				status = probe.Fail
+			}
+			r = probe.Found(status, "there is no such ServiceAccount, and the API server refuses every token of it").
+				With(probe.FactReason, facts.AccountGone)
+		case apierrors.IsForbidden(err):
+			r = probe.Found(probe.Skip, "you may not read this ServiceAccount")
+		case err != nil:
+			r = apicheck.Unread(err)
+		case a.Of == facts.AccountNode && remade(s, a):
+			r = probe.Found(probe.Warn,
+				"it was made %s ago, after calico-node's pod: the API server refuses the token that the pod began with",
+				probe.Age(s.Now.Sub(a.Made()))).With(probe.FactReason, facts.AccountRemade)
+		default:
+			r = probe.Found(probe.OK, "it is there")
+		}
+		report(r.On(cmp.Or(map[string]string{facts.AccountNode: "calico-node", facts.AccountCNI: "CNI plugin"}[a.Of],
+			"calico-kube-controllers")).With(facts.Account, name).With(facts.AccountOf, a.Of).
+			With(facts.AccountUID, string(a.Read.Value.UID)))
+	}
+}
+
+// remade tells whether calico-node's account is younger than its pod, which may still have the old one's token.
+func remade(s *cluster.Snapshot, a cluster.CalicoAccount) bool {
+	began := s.Calico.Value.CreationTimestamp.Time
+	return !s.Now.IsZero() && a.Made().After(began) && s.Now.Sub(a.Made()) < tokenCached
+}

@@ -1,0 +1,32 @@
+package api
+
+import (
+	"github.com/calico-probe/calico-probe/internal/apicheck"
+	"github.com/calico-probe/calico-probe/internal/cluster"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/facts"
+)
+
+func datastoreReady(s *cluster.Snapshot, report func(probe.Result)) {
+	tell := func(r probe.Result) {
+		if s.Info.Value.Group != "" {
+			r = r.With(facts.Group, s.Info.Value.Group)
+		}
+		report(r)
+	}
+	on, there := s.Info.Value.Spec["datastoreReady"].(bool)
+	switch {
+	case s.Info.Err != nil:
+		report(apicheck.Unread(s.Info.Err))
+	case !there:
+		report(probe.Found(probe.Skip, "no ClusterInformation says it"))
+	case on:
+		tell(probe.Found(probe.OK, "datastoreReady is true").With(facts.DatastoreReady, true))
+	case s.Info.Value.Migration != "":
+		tell(probe.Found(probe.Warn, "datastoreReady is false in %s while DatastoreMigration %s is there: no new pod gets a network until it is over, or calico-node uses the other group", s.Info.Value.Group, s.Info.Value.Migration).
+			With(facts.DatastoreReady, false).With(facts.Migration, s.Info.Value.Migration))
+	default:
+		tell(probe.Found(probe.Fail, "datastoreReady is false: no new pod gets a network, and Felix makes no changes; calico-node may be Ready all the same").
+			With(facts.DatastoreReady, false))
+	}
+}

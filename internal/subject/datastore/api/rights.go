@@ -1,0 +1,79 @@
+package api
+
+import (
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/calico-probe/calico-probe/internal/apicheck"
+	"github.com/calico-probe/calico-probe/internal/cluster"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/facts"
+)
+
+func calicoRights(s *cluster.Snapshot, report func(probe.Result)) {
+	switch r, err := s.Rights.Value, s.Rights.Err; {
+	case s.Calico.Err != nil:
+		report(apicheck.Unread(cluster.ElsewhereSaid(s.Calico.Err)))
+		return
+	case r.Account == "" && err == nil:
+		report(probe.Found(probe.Skip, "no calico-node that keeps its data in Kubernetes is known here"))
+		return
+	case apierrors.IsForbidden(err):
+		report(probe.Found(probe.Skip, "what %s may do is not known: you may neither create subjectaccessreviews nor read "+
+			"the roles and bindings", r.Account).
+			On("account"))
+	case err != nil:
+		report(probe.Failed(err).On("account"))
+	case len(r.Lacks) == 0:
+		report(probe.Found(probe.OK, "%s may do all %d things that were asked about%s", r.Account, r.Asked, r.Source()).On("account"))
+	default:
+		report(needs(s, "%s may not %s, which calico-node needs%s", r.Account,
+			strings.Join(r.Lacks, ", "), r.Source()).On("account").
+			With(facts.Account, r.Account).With(facts.Lacks, r.Lacks))
+	}
+	pluginRights(s, report)
+	switch k := s.Kinds.Value; {
+	case s.Kinds.Err != nil:
+		report(apicheck.Unread(s.Kinds.Err).On("kinds"))
+	case len(k.Absent) == 0:
+		report(probe.Found(probe.OK, "the API server knows the %d kinds that calico-node needs", len(cluster.KindsNeeded)).On("kinds"))
+	default:
+		report(needs(s, "the API server does not know %s of %s, which calico-node needs", strings.Join(k.Absent, ", "), k.Group).
+			On("kinds").With(facts.Lacks, k.Absent))
+	}
+}
+
+// pluginRights reports what the CNI plugin's account lacks: the next pod that starts meets it.
+func pluginRights(s *cluster.Snapshot, report func(probe.Result)) {
+	const target = "CNI plugin"
+	switch r, err := s.Plugin.Value, s.Plugin.Err; {
+	case r.Account == "" && err == nil:
+	case apierrors.IsForbidden(err): // the account of calico-node is reported as not known, for the same reason
+	case err != nil:
+		report(probe.Failed(err).On(target))
+	case len(r.Lacks) == 0:
+		report(probe.Found(probe.OK, "%s may do all %d things that the CNI plugin needs", r.Account, r.Asked).On(target))
+	default:
+		found := probe.Found(probe.Fail, "%s may not %s, which the CNI plugin needs for each new pod%s", r.Account,
+			strings.Join(r.Lacks, ", "), r.Source())
+		if r.ByRoles { // another authorizer may grant it
+			found.Status = probe.Warn
+		}
+		report(found.On(target).With(facts.Account, r.Account).With(facts.Lacks, r.Lacks).With(facts.OfPlugin, true))
+	}
+}
+
+// needs is the result for something that calico-node needs and has not: it bites now where it does
+// not get up, and else at its next start.
+func needs(s *cluster.Snapshot, format string, args ...any) probe.Result {
+	if s.Rights.Value.ByRoles && len(s.Rights.Value.Lacks) > 0 { // another authorizer may grant it
+		return probe.Found(probe.Warn, format, args...)
+	}
+	if cluster.PodReady(s.Calico.Value) {
+		r := probe.Found(probe.Warn, format, args...)
+		r.Saw += "; the one that runs breaks at its next start at the latest"
+		return r.With(facts.Later, true)
+	}
+	return probe.Found(probe.Fail, format, args...).With(facts.Later, false)
+}

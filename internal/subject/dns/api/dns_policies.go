@@ -1,0 +1,254 @@
+package api
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/calico-probe/calico-probe/internal/apicheck"
+	"github.com/calico-probe/calico-probe/internal/cluster"
+	"github.com/calico-probe/calico-probe/internal/netpolicy"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/facts"
+)
+
+// dnsDestinations are the cluster's DNS servers as policies see them: the pods, after kube-proxy has translated the
+// Service's address. Names are asked by UDP. Servers with the same labels are one destination for each port.
+func dnsDestinations(s *cluster.Snapshot) []netpolicy.Destination {
+	if s.DNS.Err != nil || s.DNS.Value.Service == nil || len(s.DNS.Value.Service.Spec.Selector) == 0 {
+		return nil
+	}
+	also := cluster.InternalIPs(s.Node)
+	for _, t := range s.DNS.Value.Targets {
+		also = append(also, t.Addr)
+	}
+	selected := labels.SelectorFromSet(s.DNS.Value.Service.Spec.Selector)
+	var out []netpolicy.Destination
+	for i := range s.DNSServers.Value.Pods {
+		p := &s.DNSServers.Value.Pods[i]
+		if p.Namespace != s.DNS.Value.Service.Namespace || !selected.Matches(labels.Set(p.Labels)) {
+			continue
+		}
+		of := netpolicy.LabelsOf(p)
+		addrs, ports := answersAt(s, p)
+		for _, port := range ports {
+			same := func(d netpolicy.Destination) bool { return d.Port == port && maps.Equal(d.Labels, of) }
+			at := slices.IndexFunc(out, same)
+			if at < 0 {
+				server := netpolicy.End{Namespace: p.Namespace, Labels: of, Ports: netpolicy.PortNames(p), Cached: true,
+					Hinted:  also,
+					Service: s.DNS.Value.Service.Namespace + "/" + s.DNS.Value.Service.Name}
+				at, out = len(out), append(out, netpolicy.Destination{Protocol: netpolicy.ProtocolUDP, Port: port, End: server})
+			}
+			out[at].Addrs = append(out[at].Addrs, addrs...)
+		}
+	}
+	if cachesDNS(s) {
+		for i := range out {
+			out[i].Also = also
+		}
+	}
+	return out
+}
+
+// cachesDNS reports whether a pod of the node's network looks like a cache of names on each node, which pods ask
+// instead of the servers.
+func cachesDNS(s *cluster.Snapshot) bool {
+	return s.Placed.Pods.Err != nil || slices.ContainsFunc(s.Placed.Pods.Value, func(p corev1.Pod) bool {
+		name := strings.ReplaceAll(p.Name+" "+p.Labels["k8s-app"], "-", "")
+		return p.Spec.HostNetwork && strings.Contains(name, "dns")
+	})
+}
+
+// answersAt are the addresses of a DNS server, and the ports that the DNS Service has for it, one 0 where it has none.
+func answersAt(s *cluster.Snapshot, p *corev1.Pod) (addrs []netip.Addr, ports []int) {
+	for _, ip := range p.Status.PodIPs {
+		addr, err := netip.ParseAddr(ip.IP)
+		if err != nil {
+			continue
+		}
+		at := 0 // ports of the Service at this address
+		for _, t := range s.DNS.Value.Targets {
+			if t.Addr == addr {
+				at++
+				if !slices.Contains(ports, t.Port) {
+					ports = append(ports, t.Port)
+				}
+			}
+		}
+		if at > 0 || len(s.DNS.Value.Targets) == 0 { // of its other family no client is sent to
+			addrs = append(addrs, addr)
+		}
+	}
+	if len(ports) == 0 {
+		ports = []int{0}
+	}
+	return addrs, ports
+}
+
+// asksDNS tells whether a pod asks the cluster's DNS.
+func asksDNS(p *corev1.Pod) bool {
+	policy := cmp.Or(p.Spec.DNSPolicy, corev1.DNSClusterFirst)
+	return cluster.OwnAddress(*p) && p.DeletionTimestamp == nil &&
+		(policy == corev1.DNSClusterFirst || policy == corev1.DNSClusterFirstWithHostNet)
+}
+
+// keptPods are pods that a policy keeps from the DNS.
+type keptPods struct {
+	netpolicy.WithoutDNS
+	pods []string
+}
+
+// mostAlike bounds how many kinds of pods policies are worked out for: a tenant can give each pod labels of its own.
+const mostAlike = 40
+
+// dnsKept is what policies keep from the cluster's DNS on a node.
+type dnsKept struct {
+	by                     map[string]*keptPods // by the policy
+	asked, outside, beyond int                  // pods judged, those outside the servers' namespace, and pods not judged
+}
+
+// keptFromDNS judges the pods of the node that ask these servers. Namespaces take turns: the many kinds of pods of one
+// leave the others theirs.
+func keptFromDNS(s *cluster.Snapshot, servers []netpolicy.Destination) dnsKept {
+	out := dnsKept{by: map[string]*keptPods{}}
+	known := map[string]netpolicy.WithoutDNS{} // pods that are alike are asked about once
+	for _, p := range inTurns(slices.DeleteFunc(s.Placed.Running(), func(p corev1.Pod) bool { return !asksDNS(&p) })) {
+		from := netpolicy.EndOf(&p)
+		key := fmt.Sprint(p.Namespace, from.Labels) // maps are printed in order
+		if s.Policies.KnowsSenders() {
+			key += fmt.Sprint(from.Addrs)
+		}
+		_, done := known[key]
+		if !done && len(known) == mostAlike {
+			out.beyond++
+			continue
+		}
+		if !done {
+			known[key] = s.Policies.WithoutDNS(from, servers)
+		}
+		out.asked++
+		if p.Namespace != servers[0].Namespace {
+			out.outside++
+		}
+		if policy := known[key].By; policy != "" {
+			if out.by[policy] == nil {
+				out.by[policy] = &keptPods{WithoutDNS: known[key]}
+			}
+			out.by[policy].pods = append(out.by[policy].pods, cluster.NameOf(&p))
+		}
+	}
+	return out
+}
+
+// inTurns sorts pods so that each namespace has one before any has its second.
+func inTurns(pods []corev1.Pod) []corev1.Pod {
+	turns := map[string]int{}
+	turn := make(map[string]int, len(pods))
+	for i := range pods {
+		turn[cluster.NameOf(&pods[i])] = turns[pods[i].Namespace]
+		turns[pods[i].Namespace]++
+	}
+	slices.SortStableFunc(pods, func(a, b corev1.Pod) int { return turn[cluster.NameOf(&a)] - turn[cluster.NameOf(&b)] })
+	return pods
+}
+
+// notJudged says of how many pods it is not known whether policies keep them from the DNS, "" of none.
+func (k *dnsKept) notJudged() string {
+	if k.beyond == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; %s not judged, as there are more than %d kinds of pods", cluster.Plural(k.beyond, "more pod"), mostAlike)
+}
+
+// dnsPolicies finds pods of the node that policies keep from the cluster's DNS.
+func dnsPolicies(s *cluster.Snapshot, report func(probe.Result)) {
+	servers := dnsDestinations(s)
+	switch unknown := s.Policies.Unknown(); {
+	case s.Placed.Pods.Err != nil:
+		report(apicheck.Unread(s.Placed.Pods.Err))
+		return
+	case len(servers) == 0:
+		report(probe.Found(probe.Skip, "no pod of the cluster's DNS is known"))
+		return
+	case unknown != nil:
+		report(probe.Found(probe.Info, "what policies let out is not known: %s", probe.OneLine(unknown.Error())))
+		return
+	}
+	if policy := s.Policies.Closed(servers, netpolicy.ProtocolUDP); policy != "" {
+		r := probe.Found(probe.Fail, "it selects the pods of the cluster's DNS, and no policy lets UDP %d in to them", servers[0].Port)
+		if s.Policies.Closed(servers, netpolicy.ProtocolTCP) == "" {
+			r.Saw += ", only TCP"
+			if cachesDNS(s) { // it may send its questions by TCP
+				r.Status = probe.Warn
+			}
+		}
+		report(r.On(policy).With(facts.Policy, policy).With(facts.DNSPort, servers[0].Port).With(facts.DNSClosed, true).
+			With(facts.DNSNamespace, servers[0].Namespace))
+		return
+	}
+	kept := keptFromDNS(s, servers)
+	if len(kept.by) == 0 {
+		report(probe.Found(probe.OK, "no policy clearly blocks cluster DNS for any of %s that use it%s",
+			cluster.Plural(kept.asked, "pod"), kept.notJudged()))
+		return
+	}
+	names := slices.Sorted(maps.Keys(kept.by))
+	for _, policy := range names[:min(len(names), apicheck.PoliciesTold)] {
+		one := kept.by[policy]
+		slices.Sort(one.pods)
+		r := one.result(kept.asked, kept.outside, servers[0].Namespace)
+		r.Saw += kept.notJudged()
+		if r.Status == probe.Fail && one.How != netpolicy.DNSShut && strings.Contains(policy, "NetworkPolicy ") &&
+			!strings.HasPrefix(policy, "GlobalNetworkPolicy ") {
+			r.Status = probe.Warn // a tenant's own pods, by a tenant's own policy: the node is not ill for that
+		}
+		if one.Set != "" {
+			r = r.With(facts.BySet, one.Set)
+		}
+		if one.How == netpolicy.DNSShut && r.Status == probe.Fail {
+			r = r.With(facts.DNSClosed, true)
+		}
+		report(r.On(policy).With(facts.Policy, policy).With(facts.DNSKept, one.How).
+			With(facts.NamedPods, one.pods[:min(len(one.pods), apicheck.PodsTold)]).
+			With(facts.DNSPort, cmp.Or(servers[0].Port, 53)).With(facts.DNSNamespace, servers[0].Namespace))
+	}
+}
+
+// result judges what a policy keeps from the DNS, of all pods that query it and of those outside its namespace. What a
+// policy does not list may be meant, and is a warning. A DNS for certain pods alone may be meant too. A DNS for its own
+// namespace alone is not.
+func (k *keptPods) result(asked, outside int, namespace string) probe.Result {
+	kept := 0
+	for _, pod := range k.pods {
+		if !strings.HasPrefix(pod, namespace+"/") {
+			kept++
+		}
+	}
+	pods := cluster.Few(k.pods)
+	switch {
+	case k.Set != "":
+		return probe.Found(probe.Fail, "a rule of it denies pods what %s has, and with it the cluster's DNS: %s", k.Set, pods)
+	case k.How == netpolicy.DNSDenied:
+		return probe.Found(probe.Fail, "a rule of it denies pods the cluster's DNS, and lets them out of the cluster: %s", pods)
+	case k.How == netpolicy.DNSMissed:
+		return probe.Found(probe.Fail, "its rule for the DNS port does not reach the cluster's DNS by UDP, and no other does: %s", pods)
+	case k.How == netpolicy.DNSShut && kept == outside && kept > 0:
+		return probe.Found(probe.Fail, "it selects the cluster's DNS pods and blocks all %d pods on the node outside %s that query them: %s",
+			kept, namespace, pods)
+	case k.How == netpolicy.DNSShut:
+		return probe.Found(probe.Info, "it selects the pods of the cluster's DNS and does not let in %d of %d pods that ask it: %s",
+			len(k.pods), asked, pods)
+	case k.How == netpolicy.DNSNoEgress:
+		return probe.Found(probe.Warn, "it denies all egress of %d of %d pods that use cluster DNS, so these resolve no names: %s",
+			len(k.pods), asked, pods)
+	}
+	return probe.Found(probe.Warn, "it allows egress of %d of %d pods that use cluster DNS, but none to cluster DNS by UDP: %s",
+		len(k.pods), asked, pods)
+}

@@ -1,0 +1,90 @@
+package api
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/calico-probe/calico-probe/internal/apicheck"
+	"github.com/calico-probe/calico-probe/internal/cluster"
+	"github.com/calico-probe/calico-probe/internal/netpolicy"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/facts"
+)
+
+// needAPI are labels k8s-app of the cluster's own pods that cannot do without the API server.
+var needAPI = []string{"kube-dns", "calico-kube-controllers", "calico-apiserver", "metrics-server"}
+
+// apiPods are the pods of the cluster that need the API server and have an address of their own: CoreDNS and
+// calico-kube-controllers on any node, others on this one.
+func apiPods(s *cluster.Snapshot) (out []*corev1.Pod) {
+	seen := map[string]bool{}
+	add := func(pods []corev1.Pod) {
+		for i := range pods {
+			p := &pods[i]
+			own := p.Namespace == "kube-system" || slices.Contains(s.CalicoIn, p.Namespace)
+			if own && cluster.OwnAddress(*p) && p.DeletionTimestamp == nil && !seen[cluster.NameOf(p)] &&
+				slices.Contains(needAPI, p.Labels["k8s-app"]) {
+				seen[cluster.NameOf(p)] = true
+				out = append(out, p)
+			}
+		}
+	}
+	add(s.DNSServers.Value.Pods)
+	add(s.Controllers.Value)
+	add(s.Placed.Pods.Value)
+	return out
+}
+
+// apiServers are the API server's endpoints, which policies see once kube-proxy has translated its Service.
+func apiServers(s *cluster.Snapshot) (out netpolicy.End, port int) {
+	for _, t := range s.API.Value {
+		if t.Name != "endpoint" {
+			out.Hinted = append(out.Hinted, t.Addr)
+			continue
+		}
+		out.Addrs, port = append(out.Addrs, t.Addr), t.Port
+	}
+	out.Service = "default/kubernetes"
+	return out, port
+}
+
+// apiPolicies finds pods of the cluster itself that policies keep from the API server.
+func apiPolicies(s *cluster.Snapshot, report func(probe.Result)) {
+	to, port := apiServers(s)
+	switch unknown := s.Policies.Unknown(); {
+	case unknown != nil:
+		report(probe.Found(probe.Info, "what policies let out is not known: %s", probe.OneLine(unknown.Error())))
+		return
+	case len(to.Addrs) == 0:
+		report(probe.Found(probe.Skip, "no endpoint of the API server is known"))
+		return
+	}
+	pods := apiPods(s)
+	var order []string
+	by := map[string][]*corev1.Pod{}
+	for _, p := range pods {
+		from := netpolicy.EndOf(p)
+		out := s.Policies.Sends(&netpolicy.Flow{Protocol: netpolicy.ProtocolTCP, Port: port, From: from, To: to})
+		if !out.Denied() {
+			continue
+		}
+		if by[out.By] == nil {
+			order = append(order, out.By)
+		}
+		by[out.By] = append(by[out.By], p)
+	}
+	if len(by) == 0 {
+		report(probe.Found(probe.OK, "no policy keeps any of %s of the cluster itself from the API server", cluster.Plural(len(pods), "pod")))
+		return
+	}
+	for _, policy := range order[:min(len(order), apicheck.PoliciesTold)] {
+		var names []string
+		for _, p := range by[policy] {
+			names = append(names, cluster.NameOf(p))
+		}
+		slices.Sort(names)
+		report(probe.Found(probe.Fail, "it denies them the API server (TCP %d): %s", port, cluster.Few(names)).On(policy).
+			With(facts.Policy, policy).With(facts.NamedPods, names[:min(len(names), apicheck.PodsTold)]))
+	}
+}

@@ -1,0 +1,187 @@
+package api
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/calico-probe/calico-probe/internal/apicheck"
+	"github.com/calico-probe/calico-probe/internal/cluster"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/facts"
+)
+
+// NodeReady reports the node's condition Ready, and each other condition that is out of order.
+func NodeReady(s *cluster.Snapshot, report func(probe.Result)) {
+	c := cluster.Readiness(s.Node)
+	since := probe.Age(s.Now.Sub(c.LastTransitionTime.Time))
+	info := s.Node.Status.NodeInfo
+	tell := func(r probe.Result) {
+		if r.Status == probe.OK && cluster.KubeletSilent(s) { // the node controller takes its time
+			r.Status, r.Saw = probe.Unknown, "the kubelet is silent (see node-lease); last reported: "+r.Saw
+		}
+		kind, _, _ := strings.Cut(info.ContainerRuntimeVersion, "://")
+		_, server := s.Node.Labels["node-role.kubernetes.io/control-plane"]
+		r = r.With(facts.Kubelet, info.KubeletVersion).With(facts.Runtime, kind).With(facts.ControlPlane, server)
+		if s.Local.Value.KubeProxy != nil {
+			r = r.With(facts.KubeProxy, s.Local.Value.KubeProxy)
+		}
+		report(r)
+	}
+	switch c.Status {
+	case corev1.ConditionTrue:
+		tell(probe.Found(probe.OK, "Ready for %s, kubelet %s, %s, kernel %s",
+			since, info.KubeletVersion, info.ContainerRuntimeVersion, info.KernelVersion))
+	case corev1.ConditionFalse:
+		tell(probe.Found(probe.Fail, "not Ready for %s: %s: %s", since, c.Reason,
+			apicheck.Message(c.Message)).With(facts.APIReason,
+			c.Reason).With(facts.Unready, unready(c.Message)))
+	default:
+		tell(probe.Found(probe.Fail, "Ready is Unknown for %s: %s: %s", since, c.Reason,
+			apicheck.Message(c.Message)).With(facts.APIReason, c.Reason))
+	}
+	if r, is := restarts(s); is {
+		report(r)
+	}
+	for _, c := range s.Node.Status.Conditions {
+		// Every other condition of Kubernetes is bad news when True. Unknown says
+		// no more than Ready already does.
+		if c.Type == corev1.NodeReady || c.Type == ownCondition || c.Status != corev1.ConditionTrue {
+			continue
+		}
+		status := probe.Warn // conditions of other tools, whose meaning is theirs
+		switch c.Type {
+		case corev1.NodeMemoryPressure, corev1.NodeDiskPressure, corev1.NodePIDPressure, corev1.NodeNetworkUnavailable:
+			status = probe.Fail
+		}
+		r := probe.Found(status, "%s for %s: %s: %s", c.Type, probe.Age(s.Now.Sub(c.LastTransitionTime.Time)), c.Reason,
+			apicheck.Message(c.Message)).
+			On(string(c.Type)).With(facts.APIReason, c.Reason)
+		if name := writerOf(s.Node, c.Type); name != "" {
+			r = r.With(facts.Writer, name)
+		}
+		report(r)
+	}
+}
+
+// ownCondition is the one that 'calico-probe conditions' writes. It repeats what an earlier run concluded, and True is
+// good news.
+const ownCondition corev1.NodeConditionType = facts.ConditionHealthy
+
+// writerOf is what last wrote a condition of a node, by the name it gave the API server, "" = not known.
+func writerOf(n *corev1.Node, of corev1.NodeConditionType) string {
+	name, at := "", time.Time{}
+	for _, m := range n.ManagedFields {
+		if m.FieldsV1 == nil || m.Time == nil || m.Time.Time.Before(at) ||
+			!strings.Contains(m.FieldsV1.GetRawString(), fmt.Sprintf(`k:{\"type\":\"%s\"}`, of)) {
+			continue
+		}
+		name, at = probe.Quoted(m.Manager), m.Time.Time
+	}
+	return name
+}
+
+// unready puts the kubelet's words about itself into ours (pkg/kubelet: runtime.go,
+// and what containerd, CRI-O and docker say of the network).
+func unready(message string) []string {
+	var out []string
+	for _, has := range [][2]string{
+		{"container runtime is down", facts.UnreadyRuntime}, {"container runtime status check may not have completed",
+			facts.UnreadyRuntime},
+		{"PLEG is not healthy", facts.UnreadyPLEG},
+		{"network plugin is not ready", facts.UnreadyNetwork}, {"NetworkPluginNotReady", facts.UnreadyNetwork},
+	} {
+		if strings.Contains(message, has[0]) && !slices.Contains(out, has[1]) {
+			out = append(out, has[1])
+		}
+	}
+	return out
+}
+
+// RuntimeDown tells whether the kubelet itself says that its container runtime does not
+// answer it, which it does half a minute after the last answer.
+func RuntimeDown(s *cluster.Snapshot) bool {
+	c := cluster.Readiness(s.Node)
+	return c.Status == corev1.ConditionFalse && slices.Contains(unready(c.Message), facts.UnreadyRuntime)
+}
+
+// NodeLease reports how old the node's lease is.
+func NodeLease(s *cluster.Snapshot, report func(probe.Result)) {
+	registered := s.Now.Sub(s.Node.CreationTimestamp.Time)
+	switch {
+	case apierrors.IsNotFound(s.Lease.Err) && registered < cluster.LeaseOver:
+		report(probe.Found(probe.Info, "the node registered %s ago, its first lease is still to come", probe.Age(registered)))
+		return
+	case apierrors.IsNotFound(s.Lease.Err):
+		report(probe.Found(probe.Fail, "the node has no lease: its kubelet never renewed one, or the lease was deleted"))
+		return
+	case s.Lease.Err != nil:
+		report(apicheck.Unread(s.Lease.Err))
+		return
+	case s.Lease.Value.Spec.RenewTime == nil:
+		report(probe.Found(probe.Unknown, "the node's lease carries no renew time"))
+		return
+	}
+	age := max(0, s.Now.Sub(s.Lease.Value.Spec.RenewTime.Time))
+	status := probe.OK
+	switch {
+	case age > cluster.LeaseOver:
+		status = probe.Fail
+	case age > cluster.LeaseLate:
+		status = probe.Warn
+	}
+	r := probe.Found(status, "lease renewed %s ago", probe.Age(age))
+	if status == probe.Fail {
+		r.Saw = "the lease has run out: last renewed " + probe.Age(age) + " ago"
+		if now := renamedTo(s); now != "" {
+			r.Saw += "; the same machine reports as node " + now
+			r = r.With(facts.RenamedTo, now)
+		}
+	}
+	report(r.With(facts.Age, int(age.Seconds())))
+}
+
+// renamedTo is the node as which the machine of this one reports now, "" = none. Clones may
+// have the same machine ID and UUID, and hardly the same address as well; nodes in containers share the ID of a boot.
+func renamedTo(s *cluster.Snapshot) string {
+	mine := s.Node.Status.NodeInfo
+	for i := range s.Nodes {
+		other := &s.Nodes[i]
+		its := other.Status.NodeInfo
+		same := mine.MachineID != "" && its.MachineID == mine.MachineID && its.SystemUUID == mine.SystemUUID &&
+			slices.ContainsFunc(cluster.InternalIPs(other),
+				func(a netip.Addr) bool { return slices.Contains(cluster.InternalIPs(s.Node), a) })
+		if other.Name != s.Node.Name && cluster.ReadyNow(other) && same {
+			return other.Name
+		}
+	}
+	return ""
+}
+
+func nodeTaints(s *cluster.Snapshot, report func(probe.Result)) {
+	if err := s.Startup.Value.Kept.Err; err != nil {
+		defer func() { report(apicheck.SkipDenied(err).On("waiting pods")) }()
+	}
+	status, texts := probe.OK, []string{}
+	for _, t := range s.Node.Spec.Taints {
+		texts = append(texts, t.ToString())
+		switch {
+		case t.Key == corev1.TaintNodeUnschedulable, !strings.HasPrefix(t.Key, "node.kubernetes.io/"):
+			if status == probe.OK {
+				status = probe.Info
+			}
+		default:
+			status = probe.Warn
+		}
+	}
+	if len(texts) == 0 {
+		report(cordoned(s, probe.Found(probe.OK, "no taints")))
+		return
+	}
+	report(cordoned(s, uninitialized(s, probe.Found(status, "%s", strings.Join(texts, ", ")).With(facts.Taints, texts))))
+}

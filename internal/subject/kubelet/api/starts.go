@@ -1,0 +1,25 @@
+package api
+
+import (
+	"github.com/calico-probe/calico-probe/internal/apicheck"
+	"github.com/calico-probe/calico-probe/internal/cluster"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/facts"
+)
+
+// restarts is the answer about the starts of the kubelet, false where there is nothing to say.
+func restarts(s *cluster.Snapshot) (probe.Result, bool) {
+	var r probe.Result
+	switch {
+	case s.Starts.Err != nil:
+		r = apicheck.SkipDenied(s.Starts.Err)
+	case s.Starts.Value.N < cluster.StartsMost:
+		return r, false
+	default:
+		age := s.Now.Sub(s.Starts.Value.Last)
+		r = probe.Found(probe.Warn, "the kubelet has started %d times in the last %s, most recently %s ago", s.Starts.Value.N,
+			probe.Age(cluster.StartsCounted), probe.Age(age)).
+			With(facts.KubeletStarts, s.Starts.Value.N).With(facts.Age, age.Seconds())
+	}
+	return r.On("kubelet"), true
+}

@@ -1,0 +1,148 @@
+package api
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	scheduling "k8s.io/component-helpers/scheduling/corev1"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+	"k8s.io/klog/v2"
+
+	"github.com/calico-probe/calico-probe/internal/cluster"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/facts"
+)
+
+// bornFor is how long a node may have such a taint before something is made of it.
+const bornFor = 2 * time.Minute
+
+// agentsMade is how long a node may be without the pods of its agents: DaemonSets make theirs within seconds.
+const agentsMade = 30 * time.Second
+
+// withoutAgent are those of the taints whose agent has no pod on the node, so that nothing takes them away. The first
+// part of the key names the agent: ebs.csi.aws.com/agent-not-ready, node.cilium.io/agent-not-ready.
+func withoutAgent(s *cluster.Snapshot, taints []corev1.Taint) (out []string) {
+	if s.Placed.Pods.Err != nil || len(s.Placed.Pods.Value) == 0 || s.Now.Sub(s.Node.CreationTimestamp.Time) < agentsMade {
+		return nil
+	}
+	for _, t := range taints {
+		domain, _, _ := strings.Cut(t.Key, "/")
+		if !strings.HasSuffix(t.Key, "agent-not-ready") {
+			continue
+		}
+		words := slices.DeleteFunc(strings.Split(domain, "."), func(w string) bool {
+			return slices.Contains([]string{"node", "csi", "io", "com", "aws", "net", "org", "dev", "k8s", "sigs"}, w)
+		})
+		of := func(p corev1.Pod) bool {
+			return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(p.Namespace+"/"+p.Name, w) })
+		}
+		if len(words) > 0 && !slices.ContainsFunc(s.Placed.Pods.Value, of) {
+			out = append(out, t.ToString())
+		}
+	}
+	return out
+}
+
+// uninitialized adds to the node's taints which of them a controller has yet to take away, and the pods that wait
+// for that.
+func uninitialized(s *cluster.Snapshot, r probe.Result) probe.Result {
+	taints := cluster.StartTaints(s.Node)
+	absent := withoutAgent(s, taints)
+	var texts, names []string
+	for _, t := range taints {
+		texts = append(texts, t.ToString())
+	}
+	for i := range s.Startup.Value.Kept.Value {
+		if p := &s.Startup.Value.Kept.Value[i]; keptBy(p, s.Node, taints, saysTaint) {
+			names = append(names, cluster.NameOf(p))
+		}
+	}
+	age := s.Now.Sub(s.Node.CreationTimestamp.Time)
+	starts := age < agentsMade || age < bornFor && len(names) == 0 // else pods wait for it already
+	if len(taints) == 0 || starts && len(absent) == 0 {
+		return r
+	}
+	r.Status = probe.Warn
+	r.Saw += fmt.Sprintf("; the node is %s old, and what is to take %s away once it has set the node up has not",
+		probe.Age(age), strings.Join(texts, ", "))
+	if len(absent) > 0 { // nothing is to be waited for
+		r.Status = probe.Fail
+		r.Saw += fmt.Sprintf("; no pod on the node is the agent that takes %s away", strings.Join(absent, ", "))
+		r = r.With(facts.WithoutAgent, absent)
+	}
+	r = r.With(facts.Unstarted, texts)
+	if len(names) > 0 {
+		r.Saw += fmt.Sprintf("; %s for a node and may not be here: %s", waitFor(len(names)), cluster.Few(names))
+		r = r.With(facts.WaitingFor, names[:min(len(names), cluster.Sampled)])
+	}
+	return r
+}
+
+// cordoned adds to the node's taints that it is cordoned, and the pods that wait for that to end.
+func cordoned(s *cluster.Snapshot, r probe.Result) probe.Result {
+	if !s.Node.Spec.Unschedulable {
+		return r
+	}
+	r.Saw += "; the node is cordoned"
+	cordon := []corev1.Taint{{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}}
+	others := slices.DeleteFunc(slices.Clone(s.Node.Spec.Taints), func(t corev1.Taint) bool {
+		return t.Key == corev1.TaintNodeUnschedulable || t.Effect == corev1.TaintEffectPreferNoSchedule
+	})
+	var names []string
+	for i := range s.Startup.Value.Kept.Value {
+		p := &s.Startup.Value.Kept.Value[i]
+		// The scheduler looks at a cordon first, so its message says nothing of what else keeps the pod off.
+		if keptBy(p, s.Node, cordon, saysCordon) && !keptBy(p, s.Node, others, saysCordon) &&
+			cluster.TooMuch(p, s.Node) == "" {
+			names = append(names, cluster.NameOf(p))
+		}
+	}
+	if len(names) == 0 {
+		return r
+	}
+	if r.Status != probe.Fail {
+		r.Status = probe.Warn
+	}
+	r.Saw += fmt.Sprintf("; %s for a node and may not be here: %s", waitFor(len(names)), cluster.Few(names))
+	return r.With(facts.Cordoned, names[:min(len(names), cluster.Sampled)])
+}
+
+func waitFor(n int) string {
+	if n == 1 {
+		return "1 pod waits"
+	}
+	return fmt.Sprintf("%d pods wait", n)
+}
+
+// The scheduler's words for a pod that taints keep waiting, and for one that a cordon does (kube-scheduler's plugins
+// tainttoleration and nodeunschedulable).
+const (
+	saysTaint  = "taint"
+	saysCordon = "unschedulable"
+)
+
+// keptBy reports whether a pod waits for a node because of taints: the scheduler says so, it does not tolerate one
+// of these, and its own selectors take the node.
+func keptBy(p *corev1.Pod, n *corev1.Node, taints []corev1.Taint, says string) bool {
+	if p.Spec.NodeName != "" || !strings.Contains(scheduledWith(p), says) {
+		return false
+	}
+	if fits, _ := nodeaffinity.GetRequiredNodeAffinity(p).Match(n); !fits { // also one that cannot be read
+		return false
+	}
+	_, kept := scheduling.FindMatchingUntoleratedTaint(klog.Background(), taints, p.Spec.Tolerations, nil, false)
+	return kept
+}
+
+// scheduledWith is the scheduler's message about a pod that it found no node for.
+func scheduledWith(p *corev1.Pod) string {
+	for _, c := range p.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
+			return c.Message[:min(len(c.Message), cluster.LongestEvent)]
+		}
+	}
+	return ""
+}

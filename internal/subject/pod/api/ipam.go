@@ -1,0 +1,170 @@
+package api
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/calico-probe/calico-probe/internal/cluster"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/facts"
+)
+
+// defaultBlocks is how many blocks IPAM gives one node where nobody set a limit (libcalico-go,
+// lib/ipam/ipam.go, since v3.14).
+const defaultBlocks = 20
+
+// room is what IPAM has for one more pod on the node, in one family of addresses.
+type room struct {
+	pools     []string // for the node, as "NAME (CIDR)"
+	prefixes  []netip.Prefix
+	others    []string // pools that are not for the node's pods, and why
+	blocks    int      // of the node, in any pool
+	limit     int      // how many it may have
+	here      int      // free in blocks of the node
+	elsewhere int      // free in blocks of others
+	unclaimed int      // blocks that nobody has
+	reserved  int      // free but for an IPReservation
+	leaked    int      // kept for pods that are gone
+	borrowed  int      // of the node's blocks, by pods elsewhere
+	strict    bool
+	closed    bool // no block is claimed any more
+}
+
+// short says why there is no address, "" where there is one.
+func (r room) short() string {
+	canClaim := r.unclaimed > 0 && !r.closed
+	switch {
+	case len(r.pools) == 0:
+		return facts.ShortNoPool
+	case r.here > 0:
+		return ""
+	case r.blocks >= r.limit:
+		return facts.ShortLimit
+	case canClaim:
+		return ""
+	case r.elsewhere > 0 && !r.strict:
+		return ""
+	case r.unclaimed > 0:
+		return facts.ShortNoBlocks
+	case r.elsewhere > 0:
+		return facts.ShortStrict
+	}
+	return facts.ShortFull
+}
+
+// roomFor counts what there is for one more pod, false where that cannot be told: another IPAM,
+// or not all was read.
+func roomFor(s *cluster.Snapshot, v6 bool) (room, bool) {
+	err := cmp.Or(s.Pools.Err, s.Blocks.Err, s.IPAM.Err)
+	if err != nil || s.Blocks.Value.Partly || len(s.Blocks.Value.Specs) == 0 {
+		return room{}, false
+	}
+	r := room{limit: defaultBlocks}
+	if n, ok := s.IPAM.Value.Config["maxBlocksPerHost"].(int64); ok && n > 0 {
+		r.limit = int(n)
+	}
+	r.strict, _ = s.IPAM.Value.Config["strictAffinity"].(bool)
+	if auto, set := s.IPAM.Value.Config["autoAllocateBlocks"].(bool); set {
+		r.closed = !auto
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Pools.Value)) {
+		if cidr, ok := cluster.PoolFor(s.Node, s.Pools.Value[name]); ok && cidr.Addr().Is6() == v6 {
+			r.pools = append(r.pools, name+" ("+cidr.String()+")")
+			r.prefixes = append(r.prefixes, cidr)
+			r.unclaimed += s.IPAM.Value.Unclaimed(s.Blocks.Value.Specs, cidr, s.Pools.Value[name])
+			continue
+		}
+		selector, _ := s.Pools.Value[name]["nodeSelector"].(string)
+		if disabled, _ := s.Pools.Value[name]["disabled"].(bool); disabled {
+			r.others = append(r.others, name+": disabled")
+		} else if cidr, ok := cluster.CIDROf(s.Pools.Value[name]); ok && cidr.Addr().Is6() == v6 && selector != "" {
+			r.others = append(r.others, name+": nodeSelector "+probe.Quoted(selector))
+		}
+	}
+	for _, spec := range s.Blocks.Value.Specs {
+		r.add(s, spec, v6)
+	}
+	return r, true
+}
+
+// aboutIPv6 reports whether a message is about an IPv6 address. IPAM names no family where no pool serves the node ("no
+// configured Calico pools"), or where none is enabled at all ("cannot find a qualified ippool", determinePools in
+// libcalico-go): it is the one without a pool, where the other has one.
+func aboutIPv6(s *cluster.Snapshot, message string) bool {
+	if !strings.Contains(message, "no configured Calico pools") &&
+		!strings.Contains(message, "cannot find a qualified ippool") {
+		return strings.Contains(message, "IPv6 address")
+	}
+	four, known := roomFor(s, false)
+	six, _ := roomFor(s, true)
+	return known && len(four.pools) > 0 && len(six.pools) == 0
+}
+
+// add counts one block.
+func (r *room) add(s *cluster.Snapshot, spec map[string]any, v6 bool) {
+	cidr, ok := cluster.CIDROf(spec)
+	if !ok || cidr.Addr().Is6() != v6 {
+		return
+	}
+	affinity, _ := spec["affinity"].(string)
+	own := affinity == "host:"+s.Node.Name
+	if !slices.ContainsFunc(r.prefixes, func(p netip.Prefix) bool { return p.Contains(cidr.Addr()) }) {
+		return
+	}
+	if own {
+		r.blocks++
+	}
+	free, reserved := s.IPAM.Value.Free(cidr, spec)
+	r.reserved += reserved
+	if own {
+		r.here += free
+	} else {
+		r.elsewhere += free
+	}
+	for _, a := range cluster.GivenIn(spec) {
+		switch {
+		case gone(s, a):
+			r.leaked++
+		case own && a.Node != s.Node.Name:
+			r.borrowed++
+		}
+	}
+}
+
+// gone tells whether the pod of an address is surely no more: its node is not there, or is this
+// one and has no such pod.
+func gone(s *cluster.Snapshot, a cluster.Loan) bool {
+	if a.Node == s.Node.Name {
+		return s.Placed.Pods.Err == nil && !slices.ContainsFunc(s.Placed.Pods.Value,
+			func(p corev1.Pod) bool { return p.Namespace == a.Namespace && p.Name == a.Name })
+	}
+	return !slices.ContainsFunc(s.Nodes, func(n corev1.Node) bool { return n.Name == a.Node })
+}
+
+// text is the room in words.
+func (r room) text(node string) string {
+	switch r.short() {
+	case facts.ShortNoPool:
+		says := "no enabled pool is for this node"
+		if len(r.others) > 0 {
+			says += " (" + cluster.Few(r.others) + ")"
+		}
+		return says
+	case facts.ShortLimit:
+		return fmt.Sprintf("the node has %d blocks, one may have %d, and they are full", r.blocks, r.limit)
+	case facts.ShortStrict:
+		return fmt.Sprintf("no block of %s has a free address, no block is left to claim, and the %d free ones in blocks of other nodes may not be borrowed (strictAffinity)", node, r.elsewhere)
+	case facts.ShortNoBlocks:
+		return fmt.Sprintf("no block of %s has a free address, and none is claimed any more (autoAllocateBlocks false)", node)
+	case facts.ShortFull:
+		return "no address is free in " + strings.Join(r.pools, ", ")
+	}
+	return fmt.Sprintf("by the API there is room: %d free in blocks of the node, %d blocks unclaimed, %d free in blocks of others",
+		r.here, r.unclaimed, r.elsewhere)
+}

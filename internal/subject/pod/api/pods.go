@@ -1,0 +1,32 @@
+package api
+
+import (
+	"time"
+
+	"github.com/calico-probe/calico-probe/internal/cluster"
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// aged is the end of a quote of what was last reported of some pods: how long ago, "" where that has no time.
+func aged(pods []cluster.Waiter, now time.Time) string {
+	var last probe.Statement
+	for _, w := range pods {
+		if at := w.SaidAt(); !at.Before(last.At) {
+			last.At = at
+		}
+	}
+	return last.Aged(now)
+}
+
+// podsHistory are the results about pods of which the kubelet reported something only before their present wait.
+func podsHistory(s *cluster.Snapshot) []probe.Result {
+	var out []probe.Result
+	for _, w := range s.Placed.Waiting.Value[:min(len(s.Placed.Waiting.Value), cluster.EventsAsked)] {
+		if w.Last == nil && w.Before != nil && s.Now.Sub(w.Since) >= settled {
+			said := cluster.StatementOf(w.Before)
+			said.Text = probe.Quoted(cluster.GeneralText(w, w.Before.Message))
+			out = append(out, said.History(s.Now).On(cluster.NameOf(w.Pod)+" history"))
+		}
+	}
+	return out
+}

@@ -1,0 +1,69 @@
+package api
+
+import (
+	"strings"
+
+	"github.com/calico-probe/calico-probe/internal/cluster"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/facts"
+)
+
+// unpulled is what keeps a pod from its image: the node's disk or store, a registry, or the image itself.
+func unpulled(w cluster.Waiter) group {
+	says := cluster.GeneralText(w, w.Says)
+	if facts.PullFailed(says) == "" && w.Pull != nil {
+		says = cluster.GeneralText(w, w.Pull.Message)
+	}
+	switch broken := facts.ContainerFailed(says); {
+	case diskFull.MatchString(facts.WithoutOwners(says)):
+		return group{starts: facts.StartsContainer, message: says}
+	case broken.Obstacle != "":
+		return group{starts: facts.StartsContainer, message: says, sandbox: broken}
+	}
+	refusal := facts.PullFailed(says)
+	if refusal == "" || refusal == facts.RefusedAbsent {
+		return group{starts: facts.StartsOwn, message: strings.TrimSuffix(w.Reason+": "+says, ": ")}
+	}
+	return group{starts: facts.StartsImage, message: says, refusal: refusal}
+}
+
+// sameReason tells whether the pods of two groups do not start for the same reason. The message of a registry
+// names the image, so of images it is what the registry refuses for; a way that fails is no registry's own.
+func (g group) sameReason(o group) bool {
+	if g.starts != o.starts || g.refusal != o.refusal {
+		return false
+	}
+	if g.starts != facts.StartsImage {
+		return g.message == o.message
+	}
+	return facts.RefusedByWay(g.refusal) || facts.RegistryOf(g.pods[0].Image) == facts.RegistryOf(o.pods[0].Image)
+}
+
+// images are those that the pods of a group wait for, and the registries that they are of.
+func (g group) images() (images, registries []string) {
+	for _, w := range g.pods {
+		images = append(images, probe.OneLine(w.Image))
+		registries = append(registries, probe.OneLine(facts.RegistryOf(w.Image)))
+	}
+	return cluster.Distinct(images), cluster.Distinct(registries)
+}
+
+// manyImages tells whether several images are concerned, and not of one tenant alone: else its name may be wrong.
+func (g group) manyImages(s *cluster.Snapshot) bool {
+	images, _ := g.images()
+	return len(images) > 1 && g.corroborated(s)
+}
+
+// ofTheNode tells whether images are more than one pod's own matter. A name of a registry that is no such, an
+// image that one may not have: that is what its owner wrote. A registry that has answered too often, or that
+// this node does not trust, is not; nor are several images, of more than one registry or namespace.
+func (g group) ofTheNode(s *cluster.Snapshot) bool {
+	_, registries := g.images()
+	switch g.refusal {
+	case facts.RefusedLimited, facts.RefusedPlain, facts.RefusedUntrusted, facts.RefusedFailing:
+		return true
+	case facts.RefusedUnauthorized:
+		return g.manyImages(s)
+	}
+	return len(registries) > 1 || g.corroborated(s)
+}

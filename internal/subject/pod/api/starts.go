@@ -1,0 +1,302 @@
+package api
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/calico-probe/calico-probe/internal/apicheck"
+	"github.com/calico-probe/calico-probe/internal/cluster"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/facts"
+)
+
+// PodsStart reports why pods of the node wait, those that wait for the same together.
+func PodsStart(s *cluster.Snapshot, report func(probe.Result)) {
+	if s.Placed.Pods.Err != nil {
+		report(apicheck.Unread(s.Placed.Pods.Err))
+		return
+	}
+	groups, held := grouped(s), refusals(s)
+	if len(groups) == 0 && len(held) == 0 {
+		report(started(s))
+		return
+	}
+	seen := map[string]int{}
+	for _, g := range groups[:min(len(groups), groupsMost)] {
+		target := g.starts
+		if seen[g.starts]++; seen[g.starts] > 1 {
+			target += fmt.Sprintf(" %d", seen[g.starts])
+		}
+		report(g.result(s).On(target))
+	}
+	if more := len(groups) - groupsMost; more > 0 {
+		report(probe.Found(probe.Info, "%s more of pods that do not start", cluster.Plural(more, "group")).On("more"))
+	}
+	for _, r := range slices.Concat(held, podsHistory(s)) {
+		report(r)
+	}
+}
+
+// started is the answer where no pod waits for long.
+func started(s *cluster.Snapshot) probe.Result {
+	all := cluster.Plural(len(s.Placed.Pods.Value), "pod")
+	var waiting []string
+	var first time.Time
+	for _, w := range s.Placed.Waiting.Value {
+		if s.Calico.Value != nil && w.Pod.UID == s.Calico.Value.UID && w.Pod.Name == s.Calico.Value.Name { // see calico-pod
+			continue
+		}
+		if len(waiting) == 0 {
+			first = w.Since
+		}
+		waiting = append(waiting, cluster.NameOf(w.Pod))
+	}
+	if len(waiting) == 0 {
+		return probe.Found(probe.OK, "all pods that are bound to the node have started; %s in all", all)
+	}
+	return probe.Found(probe.OK, "of %s bound to the node %d are starting, the first for %s: %s", all, len(waiting),
+		probe.Age(s.Now.Sub(first)), cluster.Few(waiting))
+}
+
+// grouped puts pods together that do not start for the same reason, those of the node before the
+// pods' own, and then the largest first.
+func grouped(s *cluster.Snapshot) []group {
+	var out []group
+	for i, w := range s.Placed.Waiting.Value {
+		if s.Calico.Value != nil && w.Pod.UID == s.Calico.Value.UID && w.Pod.Name == s.Calico.Value.Name { // see calico-pod
+			continue
+		}
+		g := reasonOf(w)
+		if i >= cluster.EventsAsked && g.starts == facts.StartsUnsaid && len(out) > 0 {
+			continue // its events were not read; those of others were, and tell
+		}
+		g.pods = []cluster.Waiter{w}
+		if at := slices.IndexFunc(out, g.sameReason); at >= 0 {
+			out[at].pods = append(out[at].pods, w)
+		} else {
+			out = append(out, g)
+		}
+	}
+	young := func(g group) bool { return s.Now.Sub(g.pods[0].Since) < g.patience() }
+	out = slices.DeleteFunc(out, young)
+	own := func(g group) int { return min(1, len(g.foreign())) }
+	slices.SortStableFunc(out, func(a, b group) int {
+		return cmp.Or(cmp.Compare(own(b), own(a)), cmp.Compare(len(b.pods), len(a.pods)))
+	})
+	return out
+}
+
+// patience is how long the oldest of a group has to wait before something is made of it.
+func (g group) patience() time.Duration {
+	switch g.starts {
+	case facts.StartsUnsaid, facts.StartsPulling:
+		return unsaid
+	case facts.StartsVolume:
+		if !mountFails.MatchString(g.message) || onItsWay.MatchString(g.message) {
+			return unsaid
+		}
+	case facts.StartsAddresses:
+		return exhausted
+	}
+	return settled
+}
+
+// mountFails is how the kubelet says that it tried to make or mount a volume; onItsWay are its words for one that has
+// yet to come from another node, and for a ConfigMap or Secret that it has yet to read after its own start.
+var (
+	mountFails = regexp.MustCompile(`^MountVolume\.SetUp failed for volume`)
+	onItsWay   = regexp.MustCompile(`not attached|failed to sync (?:configmap|secret) cache`)
+)
+
+// foreign is "" for what is the pods' own matter, and else what keeps them from starting in words.
+func (g group) foreign() string {
+	return map[string]string{
+		facts.StartsAddresses: "get no address", facts.StartsCNI: "get no network from the CNI plugin",
+		facts.StartsNetwork: "get no network: the runtime has no configuration of one",
+		facts.StartsSandbox: "get no sandbox from the runtime", facts.StartsImage: "wait for images that the node cannot pull",
+		facts.StartsVolume: "wait for a volume", facts.StartsContainer: "get no container from the runtime",
+		facts.StartsUnsaid: "have not been begun, and the kubelet does not say why",
+	}[g.starts]
+}
+
+// result judges a group by how many pods it has and how long they wait.
+func (g group) result(s *cluster.Snapshot) probe.Result {
+	age := s.Now.Sub(g.pods[0].Since)
+	r := probe.Found(probe.Warn, "%s for %s: %s", g.who(), probe.Age(age), cmp.Or(g.foreign(), "do not start, for a reason of their own"))
+	switch {
+	case g.starts == facts.StartsPulling:
+		r = probe.Found(probe.Info, "%s for %s: an image is being pulled", g.who(), probe.Age(age))
+		if age > pullingLong {
+			r.Status = probe.Warn
+		}
+	case g.foreign() == "":
+		r.Status = probe.Info
+	case g.starts == facts.StartsVolume: // it may be that volume alone
+	case g.starts == facts.StartsImage && !g.ofTheNode(s):
+		r.Status = probe.Info // it may be that image's name alone
+	case g.starts == facts.StartsImage && !g.manyImages(s):
+	case g.waitsForCalico(s):
+		r.Saw += " (calico-node itself has just come up, or is about to)"
+	case g.nodes() && !g.refuted(s) && (g.corroborated(s) || age > cluster.Patience),
+		g.corroborated(s) && (len(g.pods) > 1 || age > cluster.Patience):
+		r.Status = probe.Fail
+	}
+	r = r.With(facts.Starts, g.starts).With(facts.Pods, len(g.pods)).With(facts.Age, int(age.Seconds())).
+		With(facts.Pod, cluster.NameOf(g.pods[0].Pod))
+	if g.message != "" {
+		says := probe.Quoted(g.message)
+		r.Saw += ": " + says + aged(g.pods, s.Now)
+		r = r.With(facts.Message, says)
+	}
+	if silent := facts.NameServerSilent(g.message); silent != "" {
+		r = r.With(facts.NoNames, silent)
+	}
+	if g.plugin != "" {
+		r = r.With(facts.Plugin, g.plugin)
+	}
+	if g.corroborated(s) {
+		r = r.With(facts.Corroborated, true)
+	}
+	if images, registries := g.images(); g.refusal != "" {
+		r = r.With(facts.Refusal, g.refusal).With(facts.Images, images[:min(len(images), imagesMost)]).
+			With(facts.Registries, registries[:min(len(registries), imagesMost)])
+	}
+	if s.Placed.Waiting.Err != nil && g.starts == facts.StartsUnsaid {
+		if apicheck.Failed(s.Placed.Waiting.Err) { // the reason may be the pods' own
+			r.Status = probe.Unknown
+		}
+		r.Saw += "; their events could not be read: " + probe.OneLine(s.Placed.Waiting.Err.Error())
+	}
+	return g.addresses(s, g.sandbox.On(r))
+}
+
+// nodes reports whether the message names what no pod can cause: then one pod says enough.
+func (g group) nodes() bool { return g.starts == facts.StartsNetwork || g.sandbox.OfNode() }
+
+// refuted reports whether a pod of another namespace started on the node since shortly before the first of the group
+// began to wait. Then the group's events are not true of the node: anybody who may create events can forge them. The
+// time before counts because a tenant can delete and recreate a pod, and its wait begins again.
+func (g group) refuted(s *cluster.Snapshot) bool {
+	since := g.pods[0].Since.Add(-cluster.Patience)
+	network := g.starts == facts.StartsCNI || g.starts == facts.StartsNetwork || g.starts == facts.StartsAddresses
+	return !g.corroborated(s) && slices.ContainsFunc(s.Placed.Pods.Value, func(p corev1.Pod) bool {
+		return p.Namespace != g.pods[0].Pod.Namespace && p.Status.StartTime != nil &&
+			p.Status.StartTime.After(since) && cluster.Begun(&p) && !(network && p.Spec.HostNetwork)
+	})
+}
+
+// who names the pods of a group.
+func (g group) who() string {
+	var names []string
+	for _, w := range g.pods {
+		names = append(names, w.Pod.Namespace+"/"+w.Pod.Name)
+	}
+	if len(names) == 1 {
+		return "1 pod (" + cluster.Few(names) + ") waits"
+	}
+	return fmt.Sprintf("%d pods (%s) wait", len(names), cluster.Few(names))
+}
+
+// waitsForCalico tells whether it is too early: calico-node is starting, or has just begun to serve.
+func (g group) waitsForCalico(s *cluster.Snapshot) bool {
+	if g.starts != facts.StartsCNI && g.starts != facts.StartsNetwork || s.Calico.Value == nil {
+		return false
+	}
+	limit := cluster.Patience
+	if cluster.PodReady(s.Calico.Value) {
+		limit = calicoFresh
+	}
+	return s.Now.Sub(cluster.ConditionOfPod(s.Calico.Value, corev1.ContainersReady).Time) < limit
+}
+
+// addresses adds what IPAM has, where pods get no address, or nobody says why they do not start.
+func (g group) addresses(s *cluster.Snapshot, r probe.Result) probe.Result {
+	if g.starts != facts.StartsAddresses && g.starts != facts.StartsUnsaid {
+		return r
+	}
+	v6 := aboutIPv6(s, g.message)
+	room, known := roomFor(s, v6)
+	if !known || room.short() == "" && g.starts == facts.StartsUnsaid {
+		return r
+	}
+	other, _ := roomFor(s, !v6)
+	r.Saw += "; " + room.text(s.Node.Name)
+	// A pod's annotation can request the family without a pool, and a forged event too.
+	byOne := room.short() == facts.ShortNoPool && len(other.pools) > 0 && !g.corroborated(s)
+	if room.short() != "" && g.starts == facts.StartsAddresses && r.Status == probe.Warn && !byOne {
+		r.Status = probe.Fail // the next pod gets none either
+	}
+	if room.leaked > 0 {
+		r.Saw += fmt.Sprintf("; %d are kept for pods that are gone", room.leaked)
+	}
+	family := 4
+	if v6 {
+		family = 6
+	}
+	if len(room.pools) == 0 && len(other.pools) > 0 {
+		r.Saw += fmt.Sprintf("; it has IPv%d pools (%s) and no IPv%d pool", 10-family, cluster.Few(other.pools), family)
+		r = r.With(facts.OtherPools, other.pools)
+	}
+	if len(room.pools) == 0 && len(room.others) > 0 {
+		r = r.With(facts.UnfitPools, room.others)
+	}
+	return r.With(facts.AddressesOfPod, family).With(facts.Short, room.short()).With(facts.Pools, room.pools).
+		With(facts.Blocks, room.blocks).With(facts.BlockLimit, room.limit).With(facts.FreeHere, room.here).
+		With(facts.FreeElsewhere, room.elsewhere).With(facts.FreeBlocks, room.unclaimed).
+		With(facts.Reserved, room.reserved).With(facts.Leaked, room.leaked).With(facts.Borrowed, room.borrowed)
+}
+
+// reasonOf says what keeps a pod from starting: the container's own state where that has got so
+// far, else the last event.
+func reasonOf(w cluster.Waiter) group {
+	switch {
+	case w.Reason == "InvalidImageName" || w.Reason == "ErrInvalidImageName" || w.Reason == "ErrImageNeverPull":
+		return own(w)
+	case probe.ImageWanting(w.Reason):
+		return unpulled(w)
+	case w.Unmade:
+		return uncreated(w)
+	case w.Reason != "" && w.Reason != "ContainerCreating" && w.Reason != "PodInitializing":
+		return own(w)
+	case w.Last == nil:
+		return group{starts: facts.StartsUnsaid}
+	}
+	text := cluster.GeneralText(w, w.Last.Message)
+	switch w.Last.Reason {
+	case cluster.EventSandbox, cluster.EventCgroup:
+		sandbox := facts.SandboxFailed(text)
+		return group{starts: sandbox.Starts, plugin: sandbox.Plugin, message: sandbox.Message, sandbox: sandbox}
+	case cluster.EventNetwork:
+		return group{starts: facts.StartsNetwork, message: text}
+	case cluster.EventMount, cluster.EventAttach, cluster.EventMap:
+		if volumeOwn.MatchString(w.Last.Message) {
+			return group{starts: facts.StartsOwn, message: text}
+		}
+		return group{starts: facts.StartsVolume, message: text}
+	case cluster.EventPulling:
+		return group{starts: facts.StartsPulling}
+	}
+	return group{starts: facts.StartsUnsaid}
+}
+
+// uncreated is a pod with a sandbox of which the runtime makes or starts a container not: for a reason of its
+// own, where it says one of those that no pod can make, or else for one of the pod's.
+func uncreated(w cluster.Waiter) group {
+	says := cluster.GeneralText(w, w.Says)
+	broken := facts.ContainerFailed(says)
+	hangs := w.Reason == "CreateContainerError" && runtimeHangs.MatchString(facts.WithoutOwners(says))
+	if broken.Obstacle == "" && !hangs {
+		return own(w)
+	}
+	return group{starts: facts.StartsContainer, message: says, sandbox: broken}
+}
+
+func own(w cluster.Waiter) group {
+	return group{starts: facts.StartsOwn, message: strings.TrimSuffix(w.Reason+": "+cluster.GeneralText(w, w.Says), ": ")}
+}

@@ -1,0 +1,37 @@
+package api
+
+import (
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/calico-probe/calico-probe/internal/cluster"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/facts"
+)
+
+func proxyRights(s *cluster.Snapshot, report func(probe.Result)) {
+	switch r, err := s.Proxy.Value, s.Proxy.Err; {
+	case cluster.UsesEndpoints(s.Node.Status.NodeInfo.KubeletVersion):
+		report(probe.Found(probe.Skip, "a kube-proxy of this version may still read endpoints in place of endpointslices"))
+	case r.Account == "" && err == nil:
+		report(probe.Found(probe.Skip, "which account kube-proxy has is not known"))
+	case apierrors.IsForbidden(err):
+		report(probe.Found(probe.Skip, "what %s may do is not known: you may neither create subjectaccessreviews nor read "+
+			"the roles and bindings", r.Account))
+	case err != nil:
+		report(probe.Failed(err))
+	case len(r.Lacks) == 0:
+		report(probe.Found(probe.OK, "%s may do all %d things that kube-proxy needs%s", r.Account, r.Asked, r.Source()))
+	default:
+		status, needs := probe.Warn, "which a kube-proxy needs that is no pod of a DaemonSet"
+		if r.Sure {
+			needs = "which kube-proxy needs"
+		}
+		if r.Sure && !r.ByRoles { // else another authorizer may grant it
+			status = probe.Fail
+		}
+		report(probe.Found(status, "%s may not %s, %s%s", r.Account, strings.Join(r.Lacks, ", "), needs, r.Source()).
+			With(facts.Account, r.Account).With(facts.Lacks, r.Lacks))
+	}
+}

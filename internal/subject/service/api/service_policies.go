@@ -1,0 +1,62 @@
+package api
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/calico-probe/calico-probe/internal/apicheck"
+	"github.com/calico-probe/calico-probe/internal/cluster"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/facts"
+)
+
+// keepsLocal tells whether a service uses only endpoints of the node that is asked, in part or always.
+func keepsLocal(svc *corev1.Service) bool {
+	inside := svc.Spec.InternalTrafficPolicy
+	return inside != nil && *inside == corev1.ServiceInternalTrafficPolicyLocal ||
+		svc.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal
+}
+
+// servicePolicies lists the services for which it matters how kube-proxy knows the node and rewrites senders.
+func servicePolicies(s *cluster.Snapshot, report func(probe.Result)) {
+	if s.AllServices.Err != nil {
+		report(apicheck.Unread(s.AllServices.Err))
+		return
+	}
+	var local, filtered []string
+	by := ""
+	for i := range s.AllServices.Value {
+		svc := &s.AllServices.Value[i]
+		if ignored(svc) || len(svc.Spec.Selector) == 0 {
+			continue
+		}
+		name := svc.Namespace + "/" + svc.Name
+		if keepsLocal(svc) {
+			local = append(local, name)
+		}
+		if policy := s.Policies.BySource(svc.Namespace, svc.Spec.Selector); policy != "" {
+			filtered = append(filtered, name)
+			if by == "" {
+				by = policy
+			}
+		}
+	}
+	slices.Sort(local)
+	slices.Sort(filtered)
+	if len(local) > 0 {
+		report(probe.Found(probe.Info, "%s use only endpoints of the node that is asked (a traffic policy is Local): %s",
+			cluster.Plural(len(local), "service"), cluster.Few(local)).
+			On(facts.ServicesLocal).With(facts.Services, cluster.Few(local)))
+	}
+	if len(filtered) > 0 {
+		report(probe.Found(probe.Info, "the pods of %s are let be reached by certain pods alone, such as by %s: %s",
+			cluster.Plural(len(filtered), "service"), by, cluster.Few(filtered)).
+			On(facts.ServicesBySource).With(facts.Services, cluster.Few(filtered)).
+			With(facts.Policy, by))
+	}
+	if len(local)+len(filtered) == 0 {
+		report(probe.Found(probe.OK, "none of %s has a traffic policy Local, or pods that are reached by certain pods alone",
+			cluster.Plural(len(s.AllServices.Value), "service")))
+	}
+}

@@ -1,0 +1,123 @@
+package api
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	scheduling "k8s.io/component-helpers/scheduling/corev1"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+	"k8s.io/klog/v2"
+
+	"github.com/calico-probe/calico-probe/internal/cluster"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/facts"
+)
+
+// refusedFor is how old a refusal may be that still holds: the controller tries again after at most 1000 s (client-go,
+// util/workqueue), and a recorder that has written 25 events of one object writes another each 5 min (client-go,
+// tools/record).
+const refusedFor = 1000*time.Second + 5*time.Minute
+
+// skipped says why the node has no calico-node pod, as far as its DaemonSets show it, and adds that to
+// the result that says so.
+func skipped(s *cluster.Snapshot, r probe.Result) probe.Result {
+	switch {
+	case s.Sets.Err != nil:
+		r.Saw += fmt.Sprintf("; why is not known: %s", probe.OneLine(s.Sets.Err.Error()))
+		return r
+	case s.Sets.Value == nil: // not read
+		return r
+	case len(s.Sets.Value) == 0:
+		r.Saw += "; there is no DaemonSet of calico-node either"
+		return r.With(facts.Skips, facts.SkipsNoSet)
+	}
+	for i := range s.Sets.Value {
+		set := &s.Sets.Value[i]
+		why, what, by := skips(&set.DaemonSet, s.Node)
+		if why == "" {
+			continue
+		}
+		name := set.Namespace + "/" + set.Name
+		r.Saw += fmt.Sprintf("; DaemonSet %s skips the node: %s", name, what)
+		if by != "" {
+			r = r.With(facts.SkippedBy, by)
+		}
+		return r.With(facts.Skips, why).With(facts.SkippedFor, what).With(facts.Owner, set.Name)
+	}
+	if s.Startup.Value.Unplaced.Value != nil {
+		return unscheduled(s, r)
+	}
+	for i := range s.Sets.Value {
+		if why := s.Sets.Value[i].Refused; why.Text != "" && why.Current(s.Now.Add(-refusedFor)) {
+			set := &s.Sets.Value[i]
+			r.Saw = fmt.Sprintf("no calico-node pod on this node; DaemonSet %s/%s cannot make its pod: %s", set.Namespace,
+				set.Name, why.Aged(s.Now))
+			return r.With(facts.Skips, facts.SkipsRefused).With(facts.SkippedFor, why.Text).With(facts.Owner, set.Name)
+		}
+	}
+	if err := s.Startup.Value.Unplaced.Err; err != nil {
+		r.Saw += fmt.Sprintf("; why is not known: %s", probe.OneLine(err.Error()))
+		return r
+	}
+	set := s.Sets.Value[0]
+	r.Saw += fmt.Sprintf("; DaemonSet %s/%s selects the node and has no pod on it", set.Namespace, set.Name)
+	return r.With(facts.Skips, facts.SkipsUnsaid).With(facts.Owner, set.Name)
+}
+
+// skips is why a DaemonSet creates no pod for a node: one of the Skips words, that in a sentence, and the one label or
+// taint to change, "" for an affinity.
+func skips(set *appsv1.DaemonSet, n *corev1.Node) (why, what, by string) {
+	spec := &set.Spec.Template.Spec
+	for _, key := range slices.Sorted(maps.Keys(spec.NodeSelector)) {
+		want := spec.NodeSelector[key]
+		if have, ok := n.Labels[key]; !ok {
+			return facts.SkipsSelector, fmt.Sprintf("its nodeSelector wants %s=%s, and the node has no such label", key, want),
+				key + "=" + want
+		} else if have != want {
+			return facts.SkipsSelector, fmt.Sprintf("its nodeSelector wants %s=%s, and the node has %q", key, want, have),
+				key + "=" + want
+		}
+	}
+	// An affinity that cannot be read fits no node, for the controller too: the error is not needed.
+	if fits, _ := nodeaffinity.NewRequiredNodeAffinity(nil, spec.Affinity).Match(n); !fits {
+		required := spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
+		return facts.SkipsAffinity, "its required node affinity wants " + wantsOf(required.NodeSelectorTerms), ""
+	}
+	taint, skips := scheduling.FindMatchingUntoleratedTaint(klog.Background(), n.Spec.Taints, spec.Tolerations,
+		func(t *corev1.Taint) bool { return t.Effect != corev1.TaintEffectPreferNoSchedule && !byController(*t) },
+		false) // comparing tolerations are an alpha feature
+	if skips {
+		return facts.SkipsTaint, "it does not tolerate the node's taint " + taint.ToString(), taint.ToString()
+	}
+	return "", "", ""
+}
+
+// byController tells whether the DaemonSet controller tolerates a taint for every pod on the node's own
+// network, such as calico-node's (pkg/controller/daemon/util).
+func byController(t corev1.Taint) bool {
+	return slices.Contains([]string{corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable, corev1.TaintNodeUnschedulable,
+		corev1.TaintNodeMemoryPressure, corev1.TaintNodeDiskPressure, corev1.TaintNodePIDPressure,
+		corev1.TaintNodeNetworkUnavailable}, t.Key)
+}
+
+// wantsOf is what an affinity wants, in short.
+func wantsOf(terms []corev1.NodeSelectorTerm) string {
+	var out []string
+	for _, t := range terms {
+		var all []string
+		for _, e := range slices.Concat(t.MatchExpressions, t.MatchFields) {
+			all = append(all, strings.TrimSpace(fmt.Sprintf("%s %s %s", e.Key, e.Operator, strings.Join(e.Values, ","))))
+		}
+		out = append(out, strings.Join(all, " and "))
+	}
+	const few = 3
+	if len(out) > few {
+		out = append(out[:few], fmt.Sprintf("%d more", len(out)-few))
+	}
+	return probe.Quoted(strings.Join(out, ", or "))
+}

@@ -1,0 +1,44 @@
+package api
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/calico-probe/calico-probe/internal/cluster"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/facts"
+)
+
+// constrained notes what keeps calico-node's container from its work: a CPU limit, and rights it lacks.
+func constrained(r probe.Result, c *corev1.Container) probe.Result {
+	if limit, has := c.Resources.Limits[corev1.ResourceCPU]; has {
+		r = r.With(facts.CPULimit, limit.MilliValue())
+	}
+	sec := c.SecurityContext
+	if sec != nil && sec.Privileged != nil && *sec.Privileged {
+		return r
+	}
+	may := func(name corev1.Capability) bool {
+		return name == "NET_ADMIN" || name == "CAP_NET_ADMIN" || name == "ALL"
+	}
+	if sec == nil || sec.Capabilities == nil || !slices.ContainsFunc(sec.Capabilities.Add, may) {
+		r = r.With(facts.Unprivileged, true)
+	}
+	return r
+}
+
+// tokenFolder is where a pod finds the token of its account.
+const tokenFolder = "/var/run/secrets/kubernetes.io/serviceaccount"
+
+// withoutToken tells whether no container of a calico-node that keeps its data in Kubernetes is given a token, nor a
+// kubeconfig: the API server mounts one into every container unless that was switched off.
+func withoutToken(s *cluster.Snapshot, pod *corev1.Pod) bool {
+	if len(s.Etcd.Value) > 0 || s.CalicoEnv("KUBECONFIG") != "" || pod.UID == "" {
+		return false
+	}
+	has := func(c corev1.Container) bool {
+		return slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.MountPath == tokenFolder })
+	}
+	return !slices.ContainsFunc(slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers), has)
+}

@@ -1,0 +1,113 @@
+package api
+
+import (
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/calico-probe/calico-probe/internal/apicheck"
+	"github.com/calico-probe/calico-probe/internal/cluster"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/facts"
+)
+
+// kind is what is known of how Calico is installed.
+type kind struct{ s *cluster.Snapshot }
+
+func (k kind) env(name string) string { return k.s.CalicoEnv(name) }
+
+func (k kind) canal() bool { return strings.HasPrefix(k.s.Calico.Value.Labels["k8s-app"], "canal") }
+
+func (k kind) etcd() bool { return k.s.Unregistered() == cluster.InEtcd }
+
+func (k kind) ebpf() bool {
+	return cluster.FelixBools[strings.ToLower(cluster.FelixTarget(k.s).Attrs["bpfEnabled"])]
+}
+
+// words say what it is, in the order in which a person would.
+func (k kind) words() string {
+	by := "made by DaemonSet " + cluster.DaemonSetOf(k.s.Calico.Value)
+	if byOperator(k.s.Calico.Value) {
+		by = "by the operator"
+	}
+	if k.canal() {
+		by = "as Canal, with flannel's network"
+	}
+	out := []string{strings.TrimSpace("Calico "+k.s.Version()) + " " + by}
+	switch {
+	case k.ebpf():
+		out = append(out, "eBPF data plane")
+	case cluster.FelixTarget(k.s).Attrs["nftablesMode"] == "Enabled":
+		out = append(out, "nftables data plane")
+	}
+	if k.s.Backend.Value != "" {
+		out = append(out, "networking backend "+k.s.Backend.Value)
+	}
+	switch {
+	case k.etcd():
+		out = append(out, "data in etcd")
+	case k.s.Info.Value.Group != "":
+		out = append(out, "data in "+k.s.Info.Value.Group)
+	}
+	if name := k.env("FELIX_TYPHAK8SSERVICENAME"); name != "" && name != "none" {
+		out = append(out, "with Typha")
+	}
+	return strings.Join(out, ", ")
+}
+
+// unseen is a part of an installation that no check looks at.
+type unseen struct{ part, says string }
+
+// unseen are the parts that no check looks at.
+func (k kind) unseen() []unseen {
+	settings := cluster.FelixTarget(k.s).Attrs
+	var out []unseen
+	add := func(is bool, part, format string, args ...any) {
+		if is {
+			out = append(out, unseen{part, fmt.Sprintf(format, args...)})
+		}
+	}
+	add(k.ebpf(), facts.PartEBPF, "the programs on interfaces and cgroups, and the maps with routes, services, connections and policy; what has to pass them is tested: pings, connections, services, DNS")
+	add(k.etcd(), facts.PartEtcd, "pools, blocks, BGP peers, policies and Felix's settings, which are in Calico's own etcd: what the node has is not compared with them")
+	add(k.canal(), facts.PartFlannel, "flannel's part: its device flannel.1, its routes and /run/flannel/subnet.env")
+	add(k.s.Backend.Value == "none" && !k.canal(), facts.PartPlugin, "the pods' addresses, interfaces and routes: they are another plugin's, and Calico makes policy alone")
+	blocks := k.s.Blocks
+	add(k.s.Backend.Value != "none" && !k.etcd() && blocks.Err == nil && len(blocks.Value.Owned) == 0, facts.PartIPAM,
+		"who has which pod addresses: Calico's IPAM has no block, so another one gives them away, and routes are judged by the pods that are asked")
+	add(cluster.FelixBools[settings["wireguardEnabled"]] || cluster.FelixBools[settings["wireguardEnabledV6"]],
+		facts.PartWireGuard,
+		"WireGuard's peers and keys; its device, address, MTU and port are")
+	n := 0
+	for i := range k.s.Nodes {
+		if k.s.Nodes[i].Labels[corev1.LabelOSStable] == "windows" {
+			n++
+		}
+	}
+	add(n > 0, facts.PartWindows, "%s with Windows: no probe runs there, and this node is not compared with them", cluster.Plural(n, "node"))
+	return out
+}
+
+func calicoKind(s *cluster.Snapshot, report func(probe.Result)) {
+	switch why := cluster.NotCalicos(s.Node); {
+	case s.Calico.Err != nil:
+		report(apicheck.Unread(cluster.ElsewhereSaid(s.Calico.Err)))
+		return
+	case s.Calico.Value == nil && why != "":
+		report(probe.Found(probe.Skip, "%s", why))
+		return
+	case s.Calico.Value == nil:
+		report(probe.Found(probe.Skip, "no calico-node is known here"))
+		return
+	}
+	k := kind{s}
+	parts := k.unseen()
+	names := []string{}
+	for _, u := range parts {
+		names = append(names, u.part)
+	}
+	report(probe.Found(probe.OK, "%s", k.words()).With(facts.NotLooked, names))
+	for _, u := range parts {
+		report(probe.Found(probe.Info, "not looked at: %s", u.says).On(u.part))
+	}
+}

@@ -1,0 +1,333 @@
+package api
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/calico-probe/calico-probe/internal/apicheck"
+	"github.com/calico-probe/calico-probe/internal/cluster"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/facts"
+)
+
+// CalicoPod reports how the node's calico-node pod does, and why there is none.
+func CalicoPod(s *cluster.Snapshot, report func(probe.Result)) {
+	defer func() {
+		for _, r := range append(calicoHistory(s), s.Ignored()...) {
+			report(r)
+		}
+	}()
+	switch {
+	case s.Calico.Err != nil:
+		report(apicheck.Unread(s.Calico.Err))
+		return
+	case s.Calico.Value == nil && cluster.NotCalicos(s.Node) != "":
+		report(probe.Found(probe.Skip, "no calico-node is looked at here: %s", cluster.NotCalicos(s.Node)))
+		return
+	case s.Calico.Value == nil:
+		r := probe.Found(probe.Fail, "no calico-node pod on this node (label %s, namespace %s)", cluster.CalicoPods,
+			strings.Join(s.CalicoIn, " or "))
+		if text := unlabelled(s.Node); text != "" && s.Sets.Value == nil {
+			r.Saw += text
+			r = r.With(facts.Skips, facts.SkipsSelector).With(facts.SkippedBy, corev1.LabelOSStable+"=linux")
+		}
+		report(skipped(s, r).With(probe.FactReason, facts.ReasonNoPod))
+		return
+	}
+	pod := s.Calico.Value
+	name := pod.Namespace + "/" + pod.Name
+	tell := func(r probe.Result) {
+		r = kubeletSays(s, r)
+		if r.Status == probe.OK && cluster.KubeletSilent(s) { // a dead kubelet's last words
+			r.Status = probe.Unknown
+			r.Saw = "the kubelet is silent (see node-lease); last reported: " + r.Saw
+		}
+		if withoutToken(s, pod) {
+			r = r.With(facts.NoToken, true)
+		}
+		if _, owner, ok := strings.Cut(cluster.DaemonSetOf(pod), "/"); ok {
+			r = r.With(facts.Owner, owner)
+		}
+		report(r.On(name).With(facts.Pod, name).With(facts.Operator, byOperator(pod)))
+	}
+	if pod.DeletionTimestamp != nil {
+		age := s.Now.Sub(pod.DeletionTimestamp.Time)
+		tell(probe.Found(lateness(age), "being deleted, due %s ago", probe.Age(max(0, age))))
+	}
+	if r, stuck := initState(s); stuck {
+		tell(r)
+		return
+	}
+	for _, c := range pod.Status.ContainerStatuses {
+		for _, r := range containerState(s, c) {
+			tell(s.Startup.Value.Broken.On(r.With(facts.Container, c.Name), c, s.Now))
+		}
+	}
+	if len(pod.Status.ContainerStatuses) == 0 {
+		age := s.Now.Sub(pod.CreationTimestamp.Time)
+		tell(probe.Found(lateness(age), "%s for %s: the kubelet has not reported any container", pod.Status.Phase,
+			probe.Age(age)).
+			With(facts.Phase, string(pod.Status.Phase)))
+	}
+}
+
+// byOperator tells whether the Tigera operator made a calico-node pod: it annotates the pod with
+// the hashes of what it was made of, whatever the namespace.
+func byOperator(pod *corev1.Pod) bool {
+	for key := range pod.Annotations {
+		if strings.Contains(key, "hash.operator.tigera.io/") {
+			return true
+		}
+	}
+	return false
+}
+
+// initState reports the init container the pod hangs in, if any.
+func initState(s *cluster.Snapshot) (probe.Result, bool) {
+	total := len(s.Calico.Value.Spec.InitContainers)
+	for i, c := range s.Calico.Value.Status.InitContainerStatuses {
+		at := fmt.Sprintf("Init:%d/%d", i, total)
+		switch {
+		case c.State.Terminated != nil && c.State.Terminated.ExitCode == 0:
+			continue
+		case c.State.Running != nil && c.Started != nil && *c.Started && cluster.Restartable(s.Calico.Value, c.Name):
+			continue // a sidecar
+		case c.State.Running != nil:
+			age := s.Now.Sub(c.State.Running.StartedAt.Time)
+			return probe.Found(lateness(age), "%s: init container %s is running for %s, %s", at, c.Name, probe.Age(age),
+				cluster.Plural(int(c.RestartCount), "restart")).
+				With(facts.Container, c.Name).With(facts.Age, int(age.Seconds())).With(facts.APIReason, at), true
+		case notStarted(c).Text != "":
+			r := probe.Found(probe.Fail, "%s: init container %s cannot be started: %s", at, c.Name,
+				notStarted(c).Aged(s.Now))
+			return unstarted(r, c), true
+		case c.State.Waiting != nil && (c.RestartCount > 0 || c.State.Waiting.Reason != "PodInitializing"):
+			return pulled(probe.Found(probe.Fail, "%s: init container %s waits: %s%s", at, c.Name, c.State.Waiting.Reason,
+				lastRun(c, s.Now)).
+				With(facts.Container, c.Name).With(facts.APIReason, c.State.Waiting.Reason).With(facts.Restarts,
+				int(c.RestartCount)), c), true
+		case c.State.Terminated != nil:
+			return probe.Found(probe.Fail, "%s: init container %s ended with exit code %d (%s)", at, c.Name,
+				c.State.Terminated.ExitCode, c.State.Terminated.Reason).
+				With(facts.Container, c.Name).With(facts.ExitCode, int(c.State.Terminated.ExitCode)), true
+		default:
+			age := s.Now.Sub(s.Calico.Value.CreationTimestamp.Time)
+			return probe.Found(lateness(age), "%s: init container %s has not started, pod is %s old", at, c.Name,
+				probe.Age(age)).
+				With(facts.Container, c.Name), true
+		}
+	}
+	return probe.Result{}, false
+}
+
+func containerState(s *cluster.Snapshot, c corev1.ContainerStatus) []probe.Result {
+	restarts := cluster.Plural(int(c.RestartCount), "restart")
+	var out []probe.Result
+	switch {
+	case notStarted(c).Text != "":
+		r := probe.Found(probe.Fail, "%s cannot be started: %s, %s", c.Name, notStarted(c).Aged(s.Now), restarts)
+		out = append(out, unstarted(r, c))
+	case c.State.Waiting != nil:
+		age := s.Now.Sub(s.Calico.Value.CreationTimestamp.Time)
+		status := probe.Fail
+		if c.State.Waiting.Reason == "ContainerCreating" || c.State.Waiting.Reason == "PodInitializing" {
+			status = lateness(age)
+		}
+		out = append(out, pulled(probe.Found(status, "%s waits: %s, %s%s", c.Name, c.State.Waiting.Reason, restarts,
+			lastRun(c, s.Now)).
+			With(facts.APIReason, c.State.Waiting.Reason), c))
+	case c.State.Terminated != nil:
+		out = append(out, probe.Found(probe.Fail, "%s ended: %s, exit code %d, %s", c.Name, c.State.Terminated.Reason,
+			c.State.Terminated.ExitCode, restarts))
+	case c.State.Running == nil: // nothing is set while the kubelet has not said anything
+		age := s.Now.Sub(s.Calico.Value.CreationTimestamp.Time)
+		out = append(out, probe.Found(lateness(age), "%s has no state yet, %s", c.Name, restarts))
+	case !c.Ready:
+		age := s.Now.Sub(c.State.Running.StartedAt.Time)
+		unready := min(age, s.Now.Sub(cluster.ConditionOfPod(s.Calico.Value, corev1.ContainersReady).Time))
+		out = append(out, probe.Found(lateness(unready), "%s has not been ready for %s, running for %s, %s", c.Name,
+			probe.Age(unready), probe.Age(age), restarts).With(facts.NotReady, int(unready.Seconds())))
+		if asksBIRD(s, c.Name) && (s.Backend.Value == "vxlan" || s.Backend.Value == "none") {
+			out[len(out)-1] = out[len(out)-1].With(probe.FactReason, facts.ReasonBirdProbe)
+			out[len(out)-1].Saw += fmt.Sprintf("; its probe asks for BIRD, which the networking backend %s does not run",
+				s.Backend.Value)
+		}
+	default:
+		age := s.Now.Sub(c.State.Running.StartedAt.Time)
+		status, note := probe.OK, ""
+		if c.RestartCount > 0 && age < cluster.Recent {
+			status, note = probe.Warn, lastRun(c, s.Now)
+		}
+		out = append(out, probe.Found(status, "%s is running and ready for %s, %s%s", c.Name, probe.Age(age), restarts,
+			note).With(facts.Image, c.Image))
+	}
+	spec, _ := cluster.CalicoContainerOf(s.Calico.Value)
+	for i := range out {
+		out[i] = out[i].With(facts.Restarts, int(c.RestartCount))
+		if spec != nil && spec.Name == c.Name {
+			out[i] = constrained(out[i], spec)
+		}
+		if t := c.LastTerminationState.Terminated; t != nil {
+			out[i] = out[i].With(facts.LastEnd, t.Reason)
+			if t.Reason == "OOMKilled" && spec != nil && spec.Name == c.Name {
+				out[i] = out[i].With(facts.Memory, spec.Resources.Limits.Memory().Value())
+			}
+		}
+	}
+	return out
+}
+
+// unlabelled ends a sentence about a pod that is not there: Calico's DaemonSets,
+// by manifest and by operator, choose nodes by this label.
+func unlabelled(n *corev1.Node) string {
+	if n.Labels[corev1.LabelOSStable] == "linux" {
+		return ""
+	}
+	return fmt.Sprintf("; the node's label %s is %q, and Calico's DaemonSets choose linux", corev1.LabelOSStable,
+		n.Labels[corev1.LabelOSStable])
+}
+
+// pulled adds what the kubelet says about an image that it cannot have.
+func pulled(r probe.Result, c corev1.ContainerStatus) probe.Result {
+	if !probe.ImageWanting(c.State.Waiting.Reason) {
+		return r
+	}
+	r.Saw += fmt.Sprintf("; image %s: %s", c.Image, apicheck.Message(c.State.Waiting.Message))
+	says := probe.OneLine(c.State.Waiting.Message[:min(len(c.State.Waiting.Message), cluster.LongestEvent)])
+	broken, refusal := facts.ContainerFailed(says), facts.PullFailed(says)
+	if refusal != "" && broken.Obstacle == "" {
+		r = r.With(facts.Refusal, refusal)
+	}
+	return broken.On(r).With(facts.Image, c.Image)
+}
+
+// notStarted is what the kubelet reports of a container whose program could not be started at all, without a text
+// for any other: of the run there was to be, or of the one before while it waits.
+func notStarted(c corev1.ContainerStatus) probe.Statement {
+	for _, t := range []*corev1.ContainerStateTerminated{c.State.Terminated, c.LastTerminationState.Terminated} {
+		if t != nil && (t.Reason == "StartError" || t.Reason == "ContainerCannotRun") && c.State.Running == nil {
+			return probe.Statement{By: cluster.KubeletName, Text: apicheck.Message(t.Message), At: t.FinishedAt.Time}
+		}
+	}
+	if w := c.State.Waiting; w != nil && slices.Contains([]string{
+		"CreateContainerConfigError", "CreateContainerError", "RunContainerError", "PreCreateHookError", "PostStartHookError",
+	}, w.Reason) {
+		return probe.Statement{By: cluster.KubeletName, Text: apicheck.Message(w.Message)}
+	}
+	return probe.Statement{}
+}
+
+func unstarted(r probe.Result, c corev1.ContainerStatus) probe.Result {
+	says := notStarted(c).Text
+	r = r.With(facts.Container, c.Name).With(facts.NotStarted, true).With(facts.Message, says).
+		With(facts.Restarts, int(c.RestartCount))
+	return facts.ContainerFailed(says).On(r)
+}
+
+// asksBIRD tells whether a probe of the container wants a BIRD.
+func asksBIRD(s *cluster.Snapshot, container string) bool {
+	spec, _ := cluster.CalicoContainerOf(s.Calico.Value)
+	if spec == nil || spec.Name != container {
+		return false
+	}
+	return slices.ContainsFunc([]*corev1.Probe{spec.ReadinessProbe, spec.LivenessProbe}, func(p *corev1.Probe) bool {
+		return p != nil && p.Exec != nil && slices.ContainsFunc(p.Exec.Command,
+			func(arg string) bool { return strings.Contains(arg, "-bird-") })
+	})
+}
+
+// lastRun is how the previous container of this name exited, and when, as the end of a sentence.
+func lastRun(c corev1.ContainerStatus, now time.Time) string {
+	t := c.LastTerminationState.Terminated
+	if t == nil {
+		return ""
+	}
+	text := ""
+	if t.Message != "" {
+		text = ": " + apicheck.Message(t.Message)
+	}
+	if t.StartedAt.Unix() <= 0 {
+		return fmt.Sprintf("; the previous container never started (%s)%s", t.Reason, text)
+	}
+	return fmt.Sprintf("; previous container exited %d (%s) after %s, %s ago%s", t.ExitCode, t.Reason,
+		probe.Age(t.FinishedAt.Sub(t.StartedAt.Time)), probe.Age(now.Sub(t.FinishedAt.Time)), text)
+}
+
+// lateness is warn for what has begun lately and fail for what should be over.
+func lateness(age time.Duration) probe.Status {
+	if age < cluster.Patience {
+		return probe.Warn
+	}
+	return probe.Fail
+}
+
+// Exit codes of a container killed from outside: 128 + SIGKILL, 128 + SIGTERM; and of
+// one that was asked to end and did. While start-up is at work its shell, which is the
+// container's first process, does not heed SIGTERM, so it is killed in the end; once
+// runit's runsvdir has taken over, that ends with 0 at a SIGTERM (runsvdir(8)), and
+// never of itself.
+const (
+	exitKilled     = 137
+	exitTerminated = 143
+	exitAsked      = 0
+)
+
+func calicoBudget(s *cluster.Snapshot, report func(probe.Result)) {
+	if s.Calico.Err != nil {
+		report(apicheck.Unread(cluster.ElsewhereSaid(s.Calico.Err)))
+		return
+	}
+	spec, status := cluster.CalicoContainerOf(s.Calico.Value)
+	if spec == nil {
+		report(probe.Found(probe.Skip, "no calico-node container to look at"))
+		return
+	}
+	budget, period, which := cluster.KillBudget(spec)
+	if budget == 0 {
+		report(probe.Found(probe.Info, "calico-node has no liveness or startup probe: the kubelet never kills it for being slow"))
+		return
+	}
+	tell := func(r probe.Result) {
+		report(r.With(facts.Budget, int(budget.Seconds())).With(facts.Period, period).With(facts.BudgetProbe, which))
+	}
+	var last *corev1.ContainerStateTerminated
+	if status != nil {
+		last = status.LastTerminationState.Terminated
+	}
+	if last == nil || last.StartedAt.Unix() <= 0 { // a run that never started was not cut short
+		tell(probe.Found(probe.OK, "%s probe allows about %s from start to the first good answer; no run was cut short",
+			which, probe.Age(budget)))
+		return
+	}
+	lived := last.FinishedAt.Sub(last.StartedAt.Time)
+	killed := last.ExitCode == exitKilled || last.ExitCode == exitTerminated || last.ExitCode == exitAsked
+	// The kubelet's probe worker starts at a random point of a period, and
+	// killing takes up to the grace period: a fifth either way is "at about".
+	late := budget*6/5 + 10*time.Second
+	near := lived > budget*4/5 && lived < late
+	r := probe.Found(probe.Info, "the last run lived %s and ended with exit code %d (%s); the %s probe allows about %s",
+		probe.Age(lived), last.ExitCode, last.Reason, which, probe.Age(budget))
+	now := status.State.Running
+	ready := status.Ready && now != nil
+	over := ready && s.Now.Sub(now.StartedAt.Time) > cluster.Recent
+	switch {
+	case !killed || !near || last.Reason == "OOMKilled" || over:
+	// This one got past it: its own probe says so, or it is older than that. A dead BIRD or a
+	// load that is mended kills so too.
+	case ready && (spec.ReadinessProbe != nil || s.Now.Sub(now.StartedAt.Time) > late):
+		r.Status = probe.Warn
+		r.Saw = fmt.Sprintf("it was killed %s ago (exit code %d) after %s, about what the %s probe allows (%s); the run since is ready",
+			probe.Age(s.Now.Sub(last.FinishedAt.Time)), last.ExitCode, probe.Age(lived), which, probe.Age(budget))
+	default:
+		r.Status = probe.Fail
+		r.Saw = fmt.Sprintf("the last run was killed (exit code %d) after %s, just what the %s probe allows (about %s): it never got to answer",
+			last.ExitCode, probe.Age(lived), which, probe.Age(budget))
+	}
+	tell(r.With(facts.Lived, int(lived.Seconds())).With(facts.ExitCode, int(last.ExitCode)).With(facts.APIReason,
+		last.Reason).
+		With(facts.Restarts, int(status.RestartCount)).With(facts.Over, over))
+}

@@ -1,0 +1,68 @@
+package api
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/calico-probe/calico-probe/internal/cluster"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/facts"
+)
+
+// unscheduled adds to the result that there is no calico-node here why the pod that is made for the node is
+// not bound to it.
+func unscheduled(s *cluster.Snapshot, r probe.Result) probe.Result {
+	p := s.Startup.Value.Unplaced.Value
+	why := cluster.TooMuch(p, s.Node)
+	if says := unfit(p); says != "" && why != "" {
+		why = says + ": " + why
+	} else if why == "" {
+		why = says
+	}
+	if why == "" {
+		why = "no scheduler has looked at it"
+	}
+	owner := metav1.GetControllerOf(p).Name
+	r.Saw += fmt.Sprintf("; pod %s is made for this node and has not been scheduled for %s: %s", cluster.NameOf(p),
+		probe.Age(s.Now.Sub(p.CreationTimestamp.Time)), why)
+	return r.With(facts.Skips, facts.SkipsUnscheduled).With(facts.SkippedFor, why).With(facts.Owner,
+		probe.OneLine(owner)).
+		With(facts.Pod, cluster.NameOf(p))
+}
+
+// What the scheduler counts: "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) didn't match ...". The
+// pod of a DaemonSet fits one node by its affinity, so what is said of that is of the others.
+var (
+	availability = regexp.MustCompile(`^\d+/\d+ nodes are available: (.*?)\.?(?: preemption: .*| no new claims .*)?$`)
+	countOf      = regexp.MustCompile(`^\d+ (?:node\(s\) )?`)
+	ofOthers     = regexp.MustCompile(`didn't satisfy plugin|didn't match Pod's node affinity|node affinity/selector`)
+)
+
+// unfit is what the scheduler says of a pod, without what it says of other nodes; "" = nothing.
+func unfit(p *corev1.Pod) string {
+	for _, c := range p.Status.Conditions {
+		if c.Type != corev1.PodScheduled || c.Status != corev1.ConditionFalse {
+			continue
+		}
+		text := c.Message[:min(len(c.Message), cluster.LongestEvent)]
+		m := availability.FindStringSubmatch(text)
+		if m == nil {
+			return probe.Quoted(strings.TrimPrefix(c.Reason+": "+text, ": "))
+		}
+		var own []string
+		for part := range strings.SplitSeq(m[1], ", ") {
+			if !ofOthers.MatchString(part) {
+				own = append(own, countOf.ReplaceAllString(part, ""))
+			}
+		}
+		if len(own) == 0 {
+			return probe.Quoted(text)
+		}
+		return probe.Quoted(strings.Join(own, ", "))
+	}
+	return ""
+}

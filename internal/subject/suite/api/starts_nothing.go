@@ -1,0 +1,34 @@
+package api
+
+import (
+	"slices"
+
+	"github.com/calico-probe/calico-probe/internal/cluster"
+	kubeletapi "github.com/calico-probe/calico-probe/internal/subject/kubelet/api"
+	podapi "github.com/calico-probe/calico-probe/internal/subject/pod/api"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/facts"
+)
+
+// StartsNothing is the result about a node that starts no container now, as far as the API knows; false where
+// nothing says so. A container runtime that hangs is seen after half a minute at the earliest.
+func StartsNothing(s *cluster.Snapshot) (probe.Result, bool) {
+	const instead = "; --via ssh, and --via local on the node itself, need neither"
+	switch {
+	case cluster.KubeletSilent(s):
+		return probe.Found(probe.Fail, "the kubelet of %s is silent, so nothing starts there: its lease has run out%s", s.Node.Name, instead), true
+	case kubeletapi.RuntimeDown(s):
+		return probe.Found(probe.Fail, "the container runtime of %s does not answer its kubelet, so nothing starts there%s", s.Node.Name, instead), true
+	}
+	var held []probe.Result
+	podapi.PodsStart(s, func(r probe.Result) {
+		if r.Status == probe.Fail && slices.Contains([]string{facts.StartsSandbox, facts.StartsContainer, facts.StartsUnsaid},
+			r.Facts.Str(facts.Starts)) {
+			held = append(held, r)
+		}
+	})
+	if len(held) == 0 {
+		return probe.Result{}, false
+	}
+	return probe.Found(probe.Unknown, "whether %s starts a container now is not known: %s", s.Node.Name, held[0].Saw), true
+}
