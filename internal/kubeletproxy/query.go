@@ -24,6 +24,18 @@ var queryGroups = [][][]string{
 	{{"kube-proxy"}},
 }
 
+// OffersLogs tells whether the kubelet serves the files below /var/log, and the services' lines of the journal; each
+// error says why not.
+func (k *Kubelet) OffersLogs(ctx context.Context) (files, lines error) {
+	far := &kubeletLogs{k, ctx}
+	if _, files = far.ReadDir(logs.LogPlaces[0]); files != nil {
+		return files, files
+	}
+	_, lines = far.Journal(ctx, journal.Want{Units: logs.Services[0].Units, Since: time.Now().Add(-logs.ServiceSince),
+		Most: 1})
+	return files, lines
+}
+
 // Journal asks the kubelet for lines of the journal: node log query (Kubernetes 1.27 and later, where the kubelet's
 // configuration turns it on; kubernetes, pkg/kubelet/kubelet_server_journal.go). The error wraps probe.ErrNotVisible
 // where this kubelet or node has no such lines to give.

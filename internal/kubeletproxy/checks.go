@@ -1,0 +1,111 @@
+// Package kubeletproxy puts the checks to a node's kubelet, through the API server's proxy to it: nothing is created
+// on the node, and what the kubelet serves of logs and statistics answers some of the checks.
+package kubeletproxy
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/calico-probe/calico-probe/internal/subject/suite"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/node"
+)
+
+// byKubelet has the checks that a kubelet answers, by ID, and how each queries it: nil = as on the node, by the
+// files below /var/log.
+var byKubelet = map[string]func(*Kubelet, context.Context, *probe.Pass){
+	probe.CheckKubeletHealth: (*Kubelet).health,
+	probe.CheckDaemonLog:     nil,
+	probe.CheckNodeDisk:      (*Kubelet).disk,
+	probe.CheckNodeMemory:    (*Kubelet).memory,
+	probe.CheckNodeSwap:      (*Kubelet).swap,
+	probe.CheckCalicoLog:     nil,
+	probe.CheckCalicoErrors:  nil,
+	probe.CheckKubeLog:       nil,
+}
+
+// KubeletAnswers reports whether a kubelet can answer a check.
+func KubeletAnswers(c *probe.Check) bool {
+	_, is := byKubelet[c.ID]
+	return is
+}
+
+// Checks are the checks that the kubelet answers, under their own names and with their own facts, asked of it.
+func (k *Kubelet) Checks() []*probe.Check {
+	k.summary = once(k.readSummary)
+	var out []*probe.Check
+	for _, c := range suite.Node() {
+		if !KubeletAnswers(c) {
+			continue
+		}
+		own := *c
+		own.Limit, own.Needs = kubeletCheck, nil
+		own.Run = func(ctx context.Context, p *probe.Pass) {
+			if run := byKubelet[c.ID]; run != nil {
+				run(k, ctx, p)
+				return
+			}
+			pass := *p
+			pass.Host = p.Host.At(&kubeletLogs{k, ctx})
+			c.Run(ctx, &pass)
+		}
+		out = append(out, &own)
+	}
+	return out
+}
+
+// once asks once and gives everybody that answer.
+func once[T any](ask func(context.Context) (T, error)) func(context.Context) (T, error) {
+	var mu sync.Mutex
+	var asked bool
+	var out T
+	var err error
+	return func(ctx context.Context) (T, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if !asked {
+			out, err = ask(ctx)
+			asked = true
+		}
+		return out, err
+	}
+}
+
+// health tells what the kubelet says of itself, which came by its port 10250.
+func (k *Kubelet) health(ctx context.Context, p *probe.Pass) {
+	a, err := k.get(ctx, "/healthz", "", kubeletText)
+	e, answered := errors.AsType[*KubeletError](err)
+	switch {
+	case err == nil:
+		p.Report(probe.Found(probe.OK, "%d through the API server", a.code).On("healthz").With(probe.FactCode, a.code))
+	case answered && !e.ByAPI && e.Code == http.StatusInternalServerError:
+		p.Report(probe.Found(probe.Fail, "500 through the API server: %s", probe.Quoted(failing(a.body))).On("healthz").
+			With(probe.FactCode, a.code))
+	default:
+		p.Report(node.Unseen(err).On("healthz"))
+		return
+	}
+	p.Report(probe.Found(probe.OK, "the API server reaches it").On("api"))
+	switch s, err := k.summary(ctx); {
+	case err == nil && s.failed != "":
+		p.Report(probe.Found(probe.Info, "it cannot tell what is used (%s): memory and disks are those of its metrics", s.failed).
+			On("stats"))
+	case err == nil && s.hung:
+		p.Report(probe.Found(probe.Warn, "the kubelet answers, but where it has to ask the container runtime (/stats/summary) not within %v: that hangs, or is very slow",
+			kubeletLimit).On(probe.TargetRuntime))
+	}
+}
+
+// failing are the lines of a health endpoint about what fails, or all of them.
+func failing(body []byte) string {
+	well := func(line string) bool { return !strings.HasPrefix(line, "[-]") }
+	lines := slices.DeleteFunc(strings.Split(string(body), "\n"), well)
+	if len(lines) == 0 {
+		return string(body)
+	}
+	return strings.Join(lines, "; ")
+}
