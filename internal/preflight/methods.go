@@ -83,6 +83,20 @@ func (p *Preflight) awaited(method string) string {
 	return fmt.Sprintf("%s (%s)", method, what)
 }
 
+// rehearse makes a pod as a run does, but that nothing is created, and tells which namespace was asked last.
+func (p *Preflight) rehearse(ctx context.Context, o injector.Options) (namespace string, err error) {
+	_, err = p.client.InEitherNamespace(func(ctx context.Context, o injector.Options) (*injector.Session, error) {
+		namespace = o.Namespace
+		return nil, p.writer.RehearsePod(ctx, o)
+	})(ctx, o)
+	return namespace, err
+}
+
+// makesPods tells whether a use has its rights where probe pods go.
+func makesPods(use string) bool {
+	return injector.AccessOf(use).Pods || use == useShell || use == useClean
+}
+
 // ofPods rehearses the pods that an access method creates, and the job that removes them.
 func (p *Preflight) ofPods(ctx context.Context, o injector.Options, node *corev1.Node, method string) []probe.Event {
 	var err error
@@ -262,12 +276,4 @@ func (p *Preflight) login(ctx context.Context, o injector.Options) probe.Result 
 // asksSSH tells whether the user has named ssh, or where it is to go.
 func (p *Preflight) asksSSH() bool {
 	return slices.Contains(p.named, injector.MethodSSH) || p.opts.SSH != ""
-}
-
-// why explains an error without the advice to use preflight.
-func why(err error) string {
-	if apierrors.IsForbidden(err) && !errors.As(err, new(cluster.Sentence)) { // which has advice of its own
-		return probe.OneLine(cluster.Forbidden(err))
-	}
-	return cluster.Explain(err)
 }

@@ -28,28 +28,6 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// The checks of preflight, as reports name them.
-const (
-	askVersion   = "api-version"
-	askNode      = "node"
-	askCalico    = "calico"
-	askRights    = "rights"
-	askAdmission = "admission"
-	askImage     = "image"
-	askEmbedded  = "carried-probe"
-	askContainer = "container"
-	askSSH       = "ssh"
-	askKubelet   = "kubelet"
-	askLogs      = "logs"
-)
-
-// Uses that rights are granted for and that are no access method.
-const (
-	useShell = "shell"
-	useClean = "clean"
-	useServe = "serve"
-)
-
 // Preflight asks whether the access methods to one node would work.
 type Preflight struct {
 	client *examine.Client
@@ -148,15 +126,6 @@ func (p *Preflight) do(ctx context.Context, sink report.Sink) error {
 	return p.conclude(methods)
 }
 
-// noNode is the answer where no node can be read, which every run needs.
-func (p *Preflight) noNode(unread error) probe.Result {
-	if !apierrors.IsForbidden(unread) {
-		return probe.Found(probe.Unknown, "no node can be read: %s", why(unread))
-	}
-	right, _, _ := strings.Cut(cluster.Forbidden(unread), ": ")
-	return probe.Found(probe.Fail, "%s, which every run does first: apply the output of: calico-probe manifests%s", right, p.whose)
-}
-
 // methods asks about each access method, all at once.
 func (p *Preflight) methods(ctx context.Context, methods []string) {
 	var all probe.Workers
@@ -174,20 +143,6 @@ func (p *Preflight) methods(ctx context.Context, methods []string) {
 	}
 	all.Wait()
 	p.found = append(p.found, slices.Concat(found...)...)
-}
-
-// makesPods tells whether a use has its rights where probe pods go.
-func makesPods(use string) bool {
-	return injector.AccessOf(use).Pods || use == useShell || use == useClean
-}
-
-// rehearse makes a pod as a run does, but that nothing is created, and tells which namespace was asked last.
-func (p *Preflight) rehearse(ctx context.Context, o injector.Options) (namespace string, err error) {
-	_, err = p.client.InEitherNamespace(func(ctx context.Context, o injector.Options) (*injector.Session, error) {
-		namespace = o.Namespace
-		return nil, p.writer.RehearsePod(ctx, o)
-	})(ctx, o)
-	return namespace, err
 }
 
 // read reads what the API says of the node that was named, or of the first that is ready.
@@ -214,15 +169,6 @@ func (p *Preflight) read(ctx context.Context) error {
 	var err error
 	p.snap, err = p.reader.Read(ctx, p.opts.Node)
 	return err
-}
-
-func (p *Preflight) add(method, check string, r probe.Result) {
-	p.found = append(p.found, answerOf(method, check, r))
-}
-
-func answerOf(method, check string, r probe.Result) probe.Event {
-	r.Check, r.Target = check, method
-	return probe.Event{Type: probe.EventResult, Result: &r, Way: method}
 }
 
 // oldest is the first minor version of Kubernetes 1 that has all that is used here as

@@ -7,8 +7,10 @@ import (
 	"strings"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/calico-probe/calico-probe/injector"
+	"github.com/calico-probe/calico-probe/internal/cluster"
 	"github.com/calico-probe/calico-probe/internal/install"
 	"github.com/calico-probe/calico-probe/probe"
 )
@@ -102,4 +104,13 @@ func missing(method, whose string, rights []install.Right, where func(install.Sc
 		return probe.Found(probe.Fail, "no right to %s: %s", strings.Join(needed, ", "), ask).Because(lines...)
 	}
 	return probe.Found(probe.Warn, "optional rights missing: %s; %s", strings.Join(useful, ", "), ask).Because(lines...)
+}
+
+// noNode is the answer where no node can be read, which every run needs.
+func (p *Preflight) noNode(unread error) probe.Result {
+	if !apierrors.IsForbidden(unread) {
+		return probe.Found(probe.Unknown, "no node can be read: %s", why(unread))
+	}
+	right, _, _ := strings.Cut(cluster.Forbidden(unread), ": ")
+	return probe.Found(probe.Fail, "%s, which every run does first: apply the output of: calico-probe manifests%s", right, p.whose)
 }

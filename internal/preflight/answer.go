@@ -1,0 +1,49 @@
+package preflight
+
+import (
+	"errors"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/calico-probe/calico-probe/internal/cluster"
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// The checks of preflight, as reports name them.
+const (
+	askVersion   = "api-version"
+	askNode      = "node"
+	askCalico    = "calico"
+	askRights    = "rights"
+	askAdmission = "admission"
+	askImage     = "image"
+	askEmbedded  = "carried-probe"
+	askContainer = "container"
+	askSSH       = "ssh"
+	askKubelet   = "kubelet"
+	askLogs      = "logs"
+)
+
+// Uses that rights are granted for and that are no access method.
+const (
+	useShell = "shell"
+	useClean = "clean"
+	useServe = "serve"
+)
+
+func (p *Preflight) add(method, check string, r probe.Result) {
+	p.found = append(p.found, answerOf(method, check, r))
+}
+
+func answerOf(method, check string, r probe.Result) probe.Event {
+	r.Check, r.Target = check, method
+	return probe.Event{Type: probe.EventResult, Result: &r, Way: method}
+}
+
+// why explains an error without the advice to use preflight.
+func why(err error) string {
+	if apierrors.IsForbidden(err) && !errors.As(err, new(cluster.Sentence)) { // which has advice of its own
+		return probe.OneLine(cluster.Forbidden(err))
+	}
+	return cluster.Explain(err)
+}
