@@ -241,3 +241,13 @@ func (m *Matrix) plane(nodes []Node) plane {
 	p.Words = string(letters)
 	return p
 }
+
+// plane is the paths of one matrix, in columns.
+type plane struct {
+	Rows  []group        `json:"rows"` // of the matrix on the page
+	From  []int          `json:"f"`
+	To    []int          `json:"t"`
+	Words string         `json:"w"`            // a letter for each: o, w, u or x
+	Times []float64      `json:"ms,omitempty"` // 0 = none
+	Saw   map[int]string `json:"saw,omitempty"`
+}

@@ -21,16 +21,6 @@ type data struct {
 	Classes map[string]string `json:"classes"` // by word
 }
 
-// plane is the paths of one matrix, in columns.
-type plane struct {
-	Rows  []group        `json:"rows"` // of the matrix on the page
-	From  []int          `json:"f"`
-	To    []int          `json:"t"`
-	Words string         `json:"w"`            // a letter for each: o, w, u or x
-	Times []float64      `json:"ms,omitempty"` // 0 = none
-	Saw   map[int]string `json:"saw,omitempty"`
-}
-
 // packed is data as it stands in the page.
 type packed struct {
 	Text string // gzip, base64 for URLs: nothing in it is to be escaped
