@@ -58,9 +58,6 @@ const (
 	largestKind   = 4 << 20
 )
 
-// A Removal is something that was left out of one object, by a rule.
-type Removal struct{ Rule, What string }
-
 // redacting is the redaction of one object.
 type redacting struct {
 	keeps fields
