@@ -19,6 +19,9 @@ import (
 // ErrDropped is a line that the user dropped with Ctrl-C.
 var ErrDropped = errors.New("dropped")
 
+// ErrIdle says that nothing was typed for so long that the session ended.
+var ErrIdle = errors.New("nothing was typed")
+
 // Editor reads lines from the terminal that is stdin: edited, with a history, where it
 // can do that, else plainly. The terminal is in its usual mode whenever no line is read.
 type Editor struct {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"text/tabwriter"
 )
 
@@ -65,26 +64,4 @@ func explain(w io.Writer, c *Command) error {
 	}
 	_, err := io.WriteString(w, text)
 	return err
-}
-
-func (s *Shell) names() []string {
-	var out []string
-	for _, c := range s.Commands {
-		out = append(out, c.Name)
-	}
-	return out
-}
-
-// habits are what fingers know from other prompts.
-var habits = map[string]string{"quit": "exit", "q": "exit", "?": "help"}
-
-// named is the command of a name, nil when there is none.
-func (s *Shell) named(name string) *Command {
-	if own := habits[name]; own != "" {
-		name = own
-	}
-	if i := slices.IndexFunc(s.Commands, func(c *Command) bool { return c.Name == name }); i >= 0 {
-		return s.Commands[i]
-	}
-	return nil
 }

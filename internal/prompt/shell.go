@@ -13,56 +13,6 @@ import (
 	"time"
 )
 
-// Command is a word that can be typed, and what it does.
-type Command struct {
-	Name  string
-	Usage string // its arguments in one line
-	Short string // what it does, in a few words
-	Doc   string // what help NAME prints beyond that
-	// Check refuses arguments before anything is run; nil = takes none.
-	Check func(args []string) error
-	Run   func(ctx context.Context, c *Call) error
-	// Complete lists what the next word may be, whatever of it is typed already; before
-	// are the arguments in front of it. What follows a tab describes a word: it is listed
-	// with it, and not typed.
-	Complete func(ctx context.Context, before []string) []string
-	// Terminal says that it takes the user's terminal for itself.
-	Terminal bool
-	// Raw says that its lines are shown as they are, also those wider than the terminal.
-	Raw bool
-	// Plain tells that with these arguments it does not, and can be piped and stand in a
-	// script; nil = never.
-	Plain func(args []string) bool
-}
-
-// takesTerminal tells whether a command takes the user's terminal for itself.
-func (c *Command) takesTerminal(args []string) bool {
-	return c.Terminal && (c.Plain == nil || !c.Plain(args))
-}
-
-// Call is one command being run.
-type Call struct {
-	Args []string
-	Out  io.Writer
-	// Terminal tells that Out is the user's terminal.
-	Terminal bool
-}
-
-// UsageError is a mistake in what was typed.
-type UsageError struct{ error }
-
-// Usagef makes a UsageError, formatted as by fmt.Errorf.
-func Usagef(format string, args ...any) error { return UsageError{fmt.Errorf(format, args...)} }
-
-// Unwrap is what was wrong.
-func (e UsageError) Unwrap() error { return e.error }
-
-// ErrExit ends the session, as a command's error.
-var ErrExit = errors.New("exit")
-
-// ErrIdle says that nothing was typed for so long that the session ended.
-var ErrIdle = errors.New("nothing was typed")
-
 // Shell is a prompt and its commands.
 type Shell struct {
 	Commands []*Command
