@@ -16,20 +16,6 @@ import (
 // nodeStateCheck is nodestate.NodeState with what answers it.
 var nodeStateCheck = nodestate.NodeState.By(nodeState)
 
-// items are what one area has: name → value.
-type items map[string]string
-
-// look is what the areas are read with.
-type look struct {
-	ctx   context.Context
-	p     *probe.Pass
-	h     *probe.Host
-	links []kernel.Link
-	out   string // the uplink's name
-	own   neutral
-	net   neutral // the uplink's name is left out too
-}
-
 // area is one part of a node's state.
 type area struct {
 	name string

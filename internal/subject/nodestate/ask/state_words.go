@@ -1,6 +1,7 @@
 package ask
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -13,6 +14,20 @@ import (
 	"github.com/calico-probe/calico-probe/probe/kernel"
 	"github.com/calico-probe/calico-probe/probe/node"
 )
+
+// items are what one area has: name → value.
+type items map[string]string
+
+// look is what the areas are read with.
+type look struct {
+	ctx   context.Context
+	p     *probe.Pass
+	h     *probe.Host
+	links []kernel.Link
+	out   string // the uplink's name
+	own   neutral
+	net   neutral // the uplink's name is left out too
+}
 
 // neutral replaces what belongs to one node alone, so that two nodes that are set alike say the same. Its keys
 // are names and addresses as they are written.
