@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/calico-probe/calico-probe/internal/diagnose"
+	"github.com/calico-probe/calico-probe/internal/subject/evidence"
 	"github.com/calico-probe/calico-probe/internal/subject/firewall"
 	"github.com/calico-probe/calico-probe/internal/subject/nodestate"
 	"github.com/calico-probe/calico-probe/internal/subject/suite/cause"
@@ -324,4 +325,29 @@ func nodeIn[T any](about string, nodes map[string]T) string {
 		return name
 	}
 	return ""
+}
+
+func surer(a, b probe.Confidence) bool { return rank(a) < rank(b) }
+
+// rank is the place of a confidence among all, the surest first; none comes last.
+func rank(c probe.Confidence) int {
+	if i := slices.Index(probe.Confidences(), c); i >= 0 {
+		return i
+	}
+	return len(probe.Confidences())
+}
+
+// lost are the peers with a cause of their own that a bad answer of this node names. That cause is no less sure than
+// this node's own: a proven cause never follows from a neighbour's symptom.
+func (n judged) lost(all map[string]blamed) []string {
+	least := min(rank(probe.Medium), rank(all[n.name].confidence))
+	var out []string
+	for _, r := range n.bad {
+		peer := r.Facts.Str(probe.FactNode)
+		known := peer != n.name && rank(all[peer].confidence) <= least
+		if known && !slices.Contains(out, peer) && evidence.FollowsFrom(peer, n.name, r) {
+			out = append(out, peer)
+		}
+	}
+	return out
 }

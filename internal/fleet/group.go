@@ -202,16 +202,6 @@ func badness(g probe.Group) int {
 	return worst
 }
 
-// rank is the place of a confidence among all, the surest first; none comes last.
-func rank(c probe.Confidence) int {
-	if i := slices.Index(probe.Confidences(), c); i >= 0 {
-		return i
-	}
-	return len(probe.Confidences())
-}
-
-func surer(a, b probe.Confidence) bool { return rank(a) < rank(b) }
-
 // frequent are the keys that were counted most, some of them.
 func frequent(counts map[string]int) []string {
 	var out []string

@@ -59,21 +59,6 @@ func (n judged) unexplained(lost []string, proven map[string]bool) []probe.Resul
 	return out
 }
 
-// lost are the peers with a cause of their own that a bad answer of this node names. That cause is no less sure than
-// this node's own: a proven cause never follows from a neighbour's symptom.
-func (n judged) lost(all map[string]blamed) []string {
-	least := min(rank(probe.Medium), rank(all[n.name].confidence))
-	var out []string
-	for _, r := range n.bad {
-		peer := r.Facts.Str(probe.FactNode)
-		known := peer != n.name && rank(all[peer].confidence) <= least
-		if known && !slices.Contains(out, peer) && evidence.FollowsFrom(peer, n.name, r) {
-			out = append(out, peer)
-		}
-	}
-	return out
-}
-
 // followsFrom is the lost peer whose cause explains a bad answer of this node, "" = none. An answer that names no node,
 // such as that of a service or of DNS, may follow from any of the proven ones.
 func (n judged) followsFrom(r probe.Result, lost []string, proven map[string]bool) string {
