@@ -58,9 +58,6 @@ func NewClient(config Config, messages io.Writer) *Client {
 	return &Client{Config: config, messages: messages, began: time.Now(), installed: new(atomic.Bool)}
 }
 
-// MostUnasked is on how many nodes probes are placed without the consent of the user who runs the program.
-const MostUnasked = 20
-
 // Agree returns an error unless probes may be placed on so many nodes.
 func (c *Client) Agree(ctx context.Context, nodes int) error {
 	switch {

@@ -1,8 +1,6 @@
 package examine
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -164,20 +162,4 @@ func (r *Recorder) Event(ev probe.Event) error {
 		}
 	}
 	return nil
-}
-
-// Record runs options and keeps what was seen, with an error what was seen before it. Other
-// sinks are shown it as it comes.
-func Record(ctx context.Context, client *Client, opts Options, others ...report.Sink) (report.Run, error) {
-	kept := &Recorder{Others: others}
-	r, err := New(client, opts, kept)
-	if err != nil {
-		return report.Run{}, err
-	}
-	ctx, cancel := opts.Deadline(ctx)
-	defer cancel()
-	if err := r.Do(ctx); err != nil && !errors.As(err, new(ui.Exit)) {
-		return kept.Run, err
-	}
-	return kept.Run, nil
 }

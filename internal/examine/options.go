@@ -211,3 +211,6 @@ func answerer(c *probe.Check) injector.Asked {
 	}
 	return injector.TheNode
 }
+
+// MostUnasked is on how many nodes probes are placed without the consent of the user who runs the program.
+const MostUnasked = 20

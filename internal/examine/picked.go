@@ -2,6 +2,7 @@ package examine
 
 import (
 	"slices"
+	"time"
 
 	"github.com/calico-probe/calico-probe/internal/cluster"
 	"github.com/calico-probe/calico-probe/internal/subject/link"
@@ -58,4 +59,15 @@ func (r *Run) Owes(snap *cluster.Snapshot) []string {
 		ids = append(ids, overlay.EncapProof.ID)
 	}
 	return ids
+}
+
+// Plan is what the probe on the node is to answer.
+func (r *Run) Plan(method string, snap *cluster.Snapshot) probe.Plan {
+	plan := probe.Plan{Run: r.ID, Node: r.Node, Way: method, Checks: r.NodeChecks(),
+		Brief: r.opts.Profile == string(probe.Quick), Limit: r.opts.CheckTimeout}
+	if snap != nil {
+		plan.Targets, plan.Gaps = cluster.Targets(snap)
+		plan.Now = snap.Now.Add(time.Since(snap.Read))
+	}
+	return plan
 }

@@ -241,6 +241,13 @@ func (r *Run) ReportPlaced(p *injector.Placed, snap *cluster.Snapshot) error {
 	return r.Add(p.Method, probe.Event{Type: probe.EventResult, Result: &placed})
 }
 
+// closing ends a session; what could not be removed is said under a name.
+func (r *Run) closing(name string, session *injector.Session) {
+	if err := session.Close(); err != nil {
+		r.client.Note("%s: cleaning up: %v", name, err)
+	}
+}
+
 // startsNothing tells whether an access method failed because the node's kubelet or container runtime started no pod.
 func startsNothing(err error) bool {
 	pe, ok := errors.AsType[*injector.PlacementError](err)

@@ -117,6 +117,22 @@ func (r *Run) do(ctx context.Context) error {
 	return r.Conclude()
 }
 
+// Record runs options and keeps what was seen, with an error what was seen before it. Other
+// sinks are shown it as it comes.
+func Record(ctx context.Context, client *Client, opts Options, others ...report.Sink) (report.Run, error) {
+	kept := &Recorder{Others: others}
+	r, err := New(client, opts, kept)
+	if err != nil {
+		return report.Run{}, err
+	}
+	ctx, cancel := opts.Deadline(ctx)
+	defer cancel()
+	if err := r.Do(ctx); err != nil && !errors.As(err, new(ui.Exit)) {
+		return kept.Run, err
+	}
+	return kept.Run, nil
+}
+
 // Begin reports which cluster is asked from now on.
 func (r *Run) Begin() error {
 	at, err := r.client.Asked(r.opts)
@@ -225,13 +241,6 @@ func (r *Run) askProbe(ctx context.Context, p *injector.Placed, snap *cluster.Sn
 	return r.ProveEncap(ctx, p.Session, snap)
 }
 
-// closing ends a session; what could not be removed is said under a name.
-func (r *Run) closing(name string, session *injector.Session) {
-	if err := session.Close(); err != nil {
-		r.client.Note("%s: cleaning up: %v", name, err)
-	}
-}
-
 // Asking sends a request to a probe and shows each event of the answer, until one returns false.
 type Asking func(context.Context, probe.Request, func(probe.Event) bool) error
 
@@ -263,17 +272,6 @@ func (r *Run) AskPlans(
 		}
 	}
 	return whole, err
-}
-
-// Plan is what the probe on the node is to answer.
-func (r *Run) Plan(method string, snap *cluster.Snapshot) probe.Plan {
-	plan := probe.Plan{Run: r.ID, Node: r.Node, Way: method, Checks: r.NodeChecks(),
-		Brief: r.opts.Profile == string(probe.Quick), Limit: r.opts.CheckTimeout}
-	if snap != nil {
-		plan.Targets, plan.Gaps = cluster.Targets(snap)
-		plan.Now = snap.Now.Add(time.Since(snap.Read))
-	}
-	return plan
 }
 
 // askPlan is AskPlans for one plan.
