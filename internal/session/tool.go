@@ -1,0 +1,113 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/calico-probe/calico-probe/internal/prompt"
+	"github.com/calico-probe/calico-probe/internal/report"
+	"github.com/calico-probe/calico-probe/internal/ui"
+	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/tools"
+)
+
+// tool makes a command of a tool.
+func (c *Session) tool(t *probe.Tool) *prompt.Command {
+	return &prompt.Command{
+		Name: t.Name, Usage: t.Usage, Short: t.Short, Doc: t.Doc, Raw: t == tools.Logs,
+		Check: t.Check,
+		Run: func(ctx context.Context, call *prompt.Call) error {
+			return c.useTool(ctx, call, probe.Call{Tool: t.Name, Args: call.Args})
+		},
+	}
+}
+
+// useTool runs a tool on the node and shows what it writes.
+func (c *Session) useTool(ctx context.Context, call *prompt.Call, what probe.Call) error {
+	s, leave := c.at, func() error { return nil }
+	if tools.Traces(what) {
+		var err error
+		if s, leave, err = c.traceNode(ctx, what); err != nil {
+			return err
+		}
+	}
+	var wrote []byte
+	outcome, err := s.through(ctx, what, call.Out, printable, func(ev probe.Event) {
+		if ev.Type == probe.EventOut && len(wrote) < maxRead {
+			wrote = append(wrote, bytesOf(ev)...)
+		}
+		c.record(c.at, ev)
+	})
+	if err := errors.Join(err, leave()); err != nil {
+		return err
+	}
+	err = c.cameTo(outcome)
+	if e, is := errors.AsType[outcomeError](err); is && call.Out == c.stdout {
+		e.read = repeats(outcome.Saw, string(wrote))
+		return e
+	}
+	return err
+}
+
+// maxRead bounds what is kept of a tool's output to know whether a person has read its outcome there.
+const maxRead = 64 << 10
+
+// repeats reports whether an outcome is a line of what the tool has written, maybe after what it was about.
+func repeats(saw, wrote string) bool {
+	_, without, _ := strings.Cut(saw, ": ")
+	for line := range strings.Lines(wrote) {
+		if line = strings.TrimSpace(line); line == saw || line != "" && line == without {
+			return true
+		}
+	}
+	return false
+}
+
+// through runs a tool whose output goes to a writer, and ends it once that takes no more:
+// it may be the end of a pipe that has ended.
+func (s *nodeSession) through(ctx context.Context, what probe.Call, to io.Writer, fit func([]byte) []byte,
+	each func(probe.Event)) (probe.Result, error) {
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	var writing error
+	show := written(to, &writing, fit)
+	outcome, err := s.call(ctx, what, func(ev probe.Event) {
+		each(ev)
+		if show(ev); writing != nil {
+			end()
+		}
+	})
+	if writing != nil {
+		return outcome, fmt.Errorf("writing what it says: %w", writing)
+	}
+	return outcome, err
+}
+
+// written writes what a tool writes, made fit first; the first error is kept in failed.
+func written(to io.Writer, failed *error, fit func([]byte) []byte) func(probe.Event) {
+	return func(ev probe.Event) {
+		if ev.Type != probe.EventOut || *failed != nil {
+			return
+		}
+		_, *failed = to.Write(fit(bytesOf(ev)))
+	}
+}
+
+// printable keeps what a node says from steering a terminal, also one that it is piped to.
+func printable(b []byte) []byte {
+	return []byte(probe.Plain(string(b)))
+}
+
+// cameTo says how a tool went, where that is not good.
+func (c *Session) cameTo(outcome probe.Result) error {
+	switch outcome.Status {
+	case probe.OK, probe.Info, probe.Warn:
+		return nil
+	case probe.Fail:
+		return outcomeError{exit: ui.Exit(report.ExitFault), saw: outcome.Saw}
+	}
+	return outcomeError{exit: ui.Exit(report.ExitIncomplete), saw: outcome.Saw}
+}
