@@ -7,6 +7,18 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
+// candidate is a case on its way to a cause.
+type candidate struct {
+	rule  *Rule
+	found Case
+	cause probe.Cause
+	score int
+	also  []Clue  // the evidence of causes that follow from it, and of cases it stands for
+	more  []Cover // what the cases it stands for explain
+	// covered are the indices of the bad results it explains.
+	covered []int
+}
+
 // cover tells quickly what a list of covers has.
 type cover map[string]*covered
 

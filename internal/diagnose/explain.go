@@ -38,18 +38,6 @@ func (d Diagnosis) Settled() bool { return d.proven && len(d.Unexplained) == 0 }
 // Untraced reports whether a filter drops packets of a cause, and where they die on this node was not looked for.
 func (d Diagnosis) Untraced() bool { return d.untraced }
 
-// candidate is a case on its way to a cause.
-type candidate struct {
-	rule  *Rule
-	found Case
-	cause probe.Cause
-	score int
-	also  []Clue  // the evidence of causes that follow from it, and of cases it stands for
-	more  []Cover // what the cases it stands for explain
-	// covered are the indices of the bad results it explains.
-	covered []int
-}
-
 // surest sorts what is surer first, behind it what is bad only later, and last what kept the probe off the node: a
 // missing right never outranks a clue about the node itself.
 func surest(a, b candidate) int {
