@@ -121,7 +121,7 @@ func TestLocalOnNoNode(t *testing.T) {
 		if !c.refused {
 			continue
 		}
-		if _, err := r.Place(t.Context(), r.attempts([]injector.Method{step}, nil, nil), nil); err != nil {
+		if _, err := r.place(t.Context(), r.attempts([]injector.Method{step}, nil, nil), nil); err != nil {
 			t.Fatal(err)
 		}
 		if len(got) != 1 || !strings.HasPrefix(got[0].Result.Saw, says+"; the ") {

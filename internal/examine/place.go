@@ -19,7 +19,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// Attempts are the access methods that may put a probe on the node, for Place. alive reports whether the node shows any
+// Attempts are the access methods that may put a probe on the node, for AskBy. alive reports whether the node shows any
 // sign of life.
 func (r *Run) Attempts(snap *cluster.Snapshot, alive func() bool) (*injector.Fallback, error) {
 	methods, err := r.methods()
@@ -66,9 +66,9 @@ func lacksRights(failed []injector.Failure) bool {
 	})
 }
 
-// Place puts a probe on the node by the next access method that works. Where none is left it reports why, and returns
+// place puts a probe on the node by the next access method that works. Where none is left it reports why, and returns
 // nil.
-func (r *Run) Place(ctx context.Context, tries *injector.Fallback, snap *cluster.Snapshot) (*injector.Placed, error) {
+func (r *Run) place(ctx context.Context, tries *injector.Fallback, snap *cluster.Snapshot) (*injector.Placed, error) {
 	if first := tries.Methods[0].Name; snap != nil && !injector.AccessOf(first).Here() {
 		if why := cluster.NoProbeOn(snap.Node); why != "" {
 			refused := &injector.PlacementError{Reason: facts.ReasonSupport, Text: why + ": checked through the API alone"}

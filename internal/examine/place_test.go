@@ -29,6 +29,11 @@ import (
 // alive is a node that shows a sign of life.
 func alive() bool { return true }
 
+// askBy is the part of askNode that has the access methods.
+func (r *Run) askBy(ctx context.Context, tries *injector.Fallback, snap *cluster.Snapshot) error {
+	return r.AskBy(ctx, tries, snap, func(p *injector.Placed) error { return r.askProbe(ctx, p, snap) })
+}
+
 // TestNoTimeToPlace has the time of a run end before a probe is put on the node, and wants that said, and no verdict on
 // what the API alone says.
 func TestNoTimeToPlace(t *testing.T) {

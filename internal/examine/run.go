@@ -25,6 +25,7 @@
 package examine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -198,27 +199,33 @@ func (r *Run) askNode(ctx context.Context, client *cluster.Client, snap *cluster
 	if err != nil {
 		return err
 	}
-	return r.askBy(ctx, tries, snap)
+	return r.AskBy(ctx, tries, snap, func(p *injector.Placed) error { return r.askProbe(ctx, p, snap) })
 }
 
-// askBy is askNode for some access methods.
-func (r *Run) askBy(ctx context.Context, tries *injector.Fallback, snap *cluster.Snapshot) error {
+// AskBy puts a probe on the node and calls ask with it. Where ask returns an *UnheardError, the next access method is
+// tried. Where none is left, the reasons are reported.
+func (r *Run) AskBy(
+	ctx context.Context, tries *injector.Fallback, snap *cluster.Snapshot, ask func(*injector.Placed) error,
+) error {
 	for {
-		p, err := r.Place(ctx, tries, snap)
+		p, err := r.place(ctx, tries, snap)
 		if p == nil || err != nil {
 			return err
 		}
-		err = r.askProbe(ctx, p, snap)
+		err = ask(p)
 		unheard, is := errors.AsType[*UnheardError](err)
-		if !is {
+		switch {
+		case !is:
 			return err
+		case p.Last || ctx.Err() != nil:
+			return r.Add(p.Method, Unanswered(unheard.Err))
 		}
 		tries.Unheard(p, unheard.Err)
 	}
 }
 
-// askProbe has a probe that runs answer, and removes what was created, however it went. Where nothing at all is heard
-// from the probe and other access methods are left, that is its error, an *UnheardError, instead of being reported.
+// askProbe has a probe that runs answer, and removes what was created, however it went. Its error is an *UnheardError
+// where nothing at all is heard from the probe.
 func (r *Run) askProbe(ctx context.Context, p *injector.Placed, snap *cluster.Snapshot) error {
 	asking, end := trace.Span(ctx, "the probe answers")
 	defer func() {
@@ -229,11 +236,8 @@ func (r *Run) askProbe(ctx context.Context, p *injector.Placed, snap *cluster.Sn
 	}()
 	report := func() error { return r.ReportPlaced(p, snap) }
 	whole, err := r.AskPlans(asking, p.Method, snap, p.Session.Ask, report)
-	if unheard, is := errors.AsType[*UnheardError](err); is && (p.Last || ctx.Err() != nil) {
-		if err := report(); err != nil {
-			return err
-		}
-		return r.Add(p.Method, Unanswered(unheard.Err))
+	if errors.As(err, new(*UnheardError)) && (p.Last || ctx.Err() != nil) {
+		err = cmp.Or(report(), err)
 	}
 	if !whole || !r.ProvesEncap(snap) {
 		return err

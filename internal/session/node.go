@@ -188,23 +188,15 @@ func (s *nodeSession) place(ctx context.Context, r *examine.Run, snap *cluster.S
 	for i, m := range tries.Methods {
 		tries.Methods[i].Open = s.outliving(m.Open)
 	}
-	for {
-		p, err := r.Place(ctx, tries, snap)
-		if p == nil || err != nil {
-			return err
+	return r.AskBy(ctx, tries, snap, func(p *injector.Placed) error {
+		if unheard := s.greet(ctx, r, p); unheard != nil {
+			return &examine.UnheardError{Err: unheard}
 		}
-		unheard := s.greet(ctx, r, p)
-		switch {
-		case unheard == nil:
-			if err := r.ReportPlaced(p, snap); err != nil {
-				return errors.Join(err, s.leave())
-			}
-			return nil
-		case p.Last || ctx.Err() != nil:
-			return r.Add(p.Method, examine.Unanswered(unheard))
+		if err := r.ReportPlaced(p, snap); err != nil {
+			return errors.Join(err, s.leave())
 		}
-		tries.Unheard(p, unheard)
-	}
+		return nil
+	})
 }
 
 // outliving makes the probe outlive the command that wanted it, and able to do what every
