@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 func TestALineNeverExceedsMaxLine(t *testing.T) {
@@ -128,9 +130,7 @@ func FuzzDecoder(f *testing.F) {
 				t.Fatalf("a line of %d bytes", len(line))
 			}
 		}
-		if err := enc.Err(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, enc.Err())
 	})
 }
 

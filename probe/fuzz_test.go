@@ -8,6 +8,8 @@ import (
 	"testing"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // FuzzIntake has a node answer a plan with any bytes. Only what was asked for comes through, cleaned and within its
@@ -42,10 +44,7 @@ func FuzzIntake(f *testing.F) {
 // wantFit wants an event that was let through as it may be kept and shown.
 func wantFit(t *testing.T, ev Event) {
 	t.Helper()
-	was, err := json.Marshal(ev)
-	if err != nil {
-		t.Fatal(err)
-	}
+	was := must.Get(json.Marshal(ev))(t)
 	if is, err := json.Marshal(ev.Cleaned().Bounded()); err != nil || !bytes.Equal(was, is) {
 		t.Errorf("not clean or not bounded (%v):\n%s\n%s", err, was, is)
 	}

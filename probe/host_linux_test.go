@@ -14,6 +14,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // soon runs what must not wait for anybody.
@@ -38,30 +40,15 @@ func TestOnlyFilesAreRead(t *testing.T) {
 	}
 	dir := lay(t, many)
 	at := func(name string) string { return filepath.Join(dir, name) }
-	if err := unix.Mkfifo(at("pipe"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	sparse, err := os.Create(at("sparse"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := sparse.Truncate(10 << 30); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.Mkfifo(at("pipe"), 0o600))
+	sparse := must.Get(os.Create(at("sparse")))(t)
+	must.Do(t, sparse.Truncate(10<<30))
 	sparse.Close()
-	short, err := os.MkdirTemp("", "s")
-	if err != nil {
-		t.Fatal(err)
-	}
+	short := must.Get(os.MkdirTemp("", "s"))(t)
 	t.Cleanup(func() { os.RemoveAll(short) })
-	l, err := net.Listen("unix", filepath.Join(short, "s"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("unix", filepath.Join(short, "s")))(t)
 	t.Cleanup(func() { l.Close() })
-	if err := os.Symlink(filepath.Join(short, "s"), at("socket")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Symlink(filepath.Join(short, "s"), at("socket")))
 	h := &Host{Root: "/"}
 	for name, want := range map[string]string{
 		"pipe": "is a named pipe and not a file: not read", "zero": "is a device and not",
@@ -97,17 +84,11 @@ func TestLinkRace(t *testing.T) {
 	out := lay(t, map[string]string{"f": "outside", "moved/x": ""})
 	root := lay(t, map[string]string{"d/f": "inside", "secret": "inside", "deep/d/x": "",
 		"up": "-> deep/d/../../secret"})
-	if err := os.Rename(out, filepath.Join(root, "..", "out")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Rename(out, filepath.Join(root, "..", "out")))
 	out = filepath.Join(root, "..", "out")
 	// Two folders up from deep/d once that is moved to out/moved.
-	if err := os.WriteFile(filepath.Join(root, "..", "secret"), []byte("outside"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(out, filepath.Join(root, "evil")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(root, "..", "secret"), []byte("outside"), 0o600))
+	must.Do(t, os.Symlink(out, filepath.Join(root, "evil")))
 	stop, swapped := make(chan struct{}), make(chan int)
 	go func() {
 		n := 0
@@ -191,16 +172,9 @@ func TestMain(m *testing.M) {
 func TestDeepWalk(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	if err := os.MkdirAll(filepath.Join(dir, strings.Repeat("d/", 1000)), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(strings.Repeat("d/", 200), filepath.Join(dir, "link")); err != nil {
-		t.Fatal(err)
-	}
-	root, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(filepath.Join(dir, strings.Repeat("d/", 1000)), 0o700))
+	must.Do(t, os.Symlink(strings.Repeat("d/", 200), filepath.Join(dir, "link")))
+	root := must.Get(unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0))(t)
 	defer unix.Close(root)
 	for name, want := range map[string]error{
 		strings.Repeat("d/", mostDeep):          nil,

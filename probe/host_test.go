@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // lay makes folders, files and links below a new folder: "d/", "f", "l -> target".
@@ -99,19 +101,11 @@ func TestDial(t *testing.T) {
 	long := "run/" + strings.Repeat("x", 200)
 	root := lay(t, map[string]string{long + "/f": "", "l": "-> /" + long + "/s",
 		"out": "-> ../../../../../../.." + t.TempDir() + "/s"})
-	short, err := os.MkdirTemp("", "s")
-	if err != nil {
-		t.Fatal(err)
-	}
+	short := must.Get(os.MkdirTemp("", "s"))(t)
 	t.Cleanup(func() { os.RemoveAll(short) })
-	l, err := net.Listen("unix", filepath.Join(short, "s"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("unix", filepath.Join(short, "s")))(t)
 	t.Cleanup(func() { l.Close() })
-	if err := os.Rename(filepath.Join(short, "s"), filepath.Join(root, long, "s")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Rename(filepath.Join(short, "s"), filepath.Join(root, long, "s")))
 	h := &Host{Root: root}
 	dial := func(name string) error {
 		c, err := h.Dial(t.Context(), name)
@@ -201,9 +195,7 @@ func TestNodesFilesAreReadByHost(t *testing.T) {
 		return nil
 	}
 	for _, root := range []string{".", subjects} {
-		if err := filepath.WalkDir(root, look); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, filepath.WalkDir(root, look))
 	}
 	for place, why := range allowed {
 		if !used[place] {

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 	"unicode"
+
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 var asking = Request{Type: RequestPlan, ID: 7, Plan: &Plan{
@@ -24,10 +26,7 @@ func taken(t *testing.T, i *Intake, events ...Event) []string {
 	t.Helper()
 	var out []string
 	for _, ev := range events {
-		let, err := i.Take(ev, false)
-		if err != nil {
-			t.Fatal(err)
-		}
+		let := must.Get(i.Take(ev, false))(t)
 		for _, own := range let {
 			line := string(own.Type)
 			if r := own.Result; r != nil {
@@ -131,10 +130,7 @@ func TestIntakeCleansAndBounds(t *testing.T) {
 			ev.Type, ev.Start.V, ev.Start.ID = kind, 0, 99
 			ev.Result.Check, ev.Result.Status, ev.Result.From = "felix-live", Warn, ""
 			ev.Result.Facts = Facts{Fact(bad): bad, "list": []any{bad, map[string]any{bad: bad}}}
-			let, err := i.Take(ev, false)
-			if err != nil {
-				t.Fatal(err)
-			}
+			let := must.Get(i.Take(ev, false))(t)
 			if len(let) == 0 && (asked.Plan != nil || kind != EventResult) {
 				t.Errorf("%s: nothing is let through", kind)
 			}

@@ -11,6 +11,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // meshPlan is a plan of a cluster of so many nodes, each with a tunnel and two blocks.
@@ -64,13 +66,9 @@ func TestUnpackBad(t *testing.T) {
 	var bomb bytes.Buffer
 	z := gzip.NewWriter(&bomb)
 	for range maxPlan >> 16 {
-		if _, err := z.Write(bytes.Repeat([]byte{' '}, 1<<17)); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(z.Write(bytes.Repeat([]byte{' '}, 1<<17)))(t)
 	}
-	if err := z.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, z.Close())
 	for _, text := range []string{"", "x", "{", "H4sIAAAA", base64.StdEncoding.EncodeToString(bomb.Bytes())} {
 		if _, err := UnpackPlan([]string{text}); err == nil {
 			t.Errorf("%.20q is a plan", text)

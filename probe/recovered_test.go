@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 	"unicode"
+
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // TestRecovered wants a panic as an error: bounded, on one line, with the place that panicked.
@@ -128,9 +130,7 @@ func TestProbeCrashes(t *testing.T) {
 	var out bytes.Buffer
 	in := `{"type":"plan","id":1,"plan":{"checks":["child-one"]}}` + "\n" + `{"type":"plan","id":2,"plan":{}}` + "\n" +
 		`{"type":"plan","id":3,"plan":{"checks":["good-one"]}}` + "\n" + `{"type":"end"}` + "\n"
-	if err := r.Serve(t.Context(), strings.NewReader(in), &out); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.Serve(t.Context(), strings.NewReader(in), &out))
 	for want, times := range map[string]int{
 		`"saw":"the check crashed: boom (probe/recovered_test.go:`: 1, `"text":"the probe crashed: runtime error: `: 1,
 		`"check":"good-one","status":"ok"`: 1, `"type":"end"`: 3,

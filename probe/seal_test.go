@@ -7,6 +7,8 @@ import (
 	"io"
 	"strings"
 	"testing"
+
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // saying is a runner with one tool, which writes what it is given, and can be entered.
@@ -32,14 +34,9 @@ func saying(all ...string) *Runner {
 // answered is what a runner writes to a call, and what its client makes of that.
 func answered(t *testing.T, r *Runner, c Call, open func(Event) (Event, error)) (raw, text string, outcome Result) {
 	t.Helper()
-	line, err := json.Marshal(Request{Type: RequestCall, Call: &c})
-	if err != nil {
-		t.Fatal(err)
-	}
+	line := must.Get(json.Marshal(Request{Type: RequestCall, Call: &c}))(t)
 	var out bytes.Buffer
-	if err := r.Serve(t.Context(), bytes.NewReader(append(line, '\n')), &out); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.Serve(t.Context(), bytes.NewReader(append(line, '\n')), &out))
 	raw = out.String()
 	for line := range strings.Lines(raw) {
 		if len(line) > MaxLine {

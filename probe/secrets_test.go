@@ -16,6 +16,7 @@ import (
 
 	"github.com/calico-probe/calico-probe/internal/nightfile"
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // A maker makes secrets and the text around them, the same ones each time.
@@ -310,10 +311,7 @@ func TestNightsAreWhole(t *testing.T) {
 	quoted := regexp.MustCompile(`(?:"saw": ?|"message": ?|"line": ?)("(?:[^"\\]|\\.)*")`)
 	whole, changed := 0, 0
 	for _, file := range files {
-		archive, err := txtar.ParseFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		archive := must.Get(txtar.ParseFile(file))(t)
 		for _, f := range archive.Files {
 			for _, m := range quoted.FindAllSubmatch(f.Data, -1) {
 				var text string

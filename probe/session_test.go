@@ -10,14 +10,13 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 func request(t *testing.T, r Request) string {
 	t.Helper()
-	b, err := json.Marshal(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(json.Marshal(r))(t)
 	return string(b) + "\n"
 }
 
@@ -44,10 +43,8 @@ func TestASessionAnswersManyPlansInOneStream(t *testing.T) {
 	r := &Runner{Suite: []*Check{check("a-one", answers(OK))}, Host: &Host{}}
 	plan := request(t, Request{Type: RequestPlan, Plan: &Plan{Checks: []string{"a-one"}}})
 	var out bytes.Buffer
-	if err := r.Serve(t.Context(), strings.NewReader(plan+"rubbish\n"+request(t, Request{Type: RequestBeat})+plan),
-		&out); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.Serve(t.Context(), strings.NewReader(plan+"rubbish\n"+request(t, Request{Type: RequestBeat})+plan),
+		&out))
 	var kinds []string
 	logs := 0
 	for _, ev := range events(t, &out) {
@@ -73,9 +70,7 @@ func TestALostClientStillGetsItsPlanAnswered(t *testing.T) {
 	r := &Runner{Suite: []*Check{slow}, Host: &Host{}}
 	var out bytes.Buffer
 	in := request(t, Request{Type: RequestPlan, Plan: &Plan{Checks: []string{"slow-one"}}})
-	if err := r.Serve(t.Context(), strings.NewReader(in), &out); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.Serve(t.Context(), strings.NewReader(in), &out))
 	if evs := events(t, &out); len(evs) != 3 || evs[1].Result.Status != OK {
 		t.Errorf("got %v", evs)
 	}
@@ -327,9 +322,7 @@ func TestTheClientOfASlowWriteIsNotSilent(t *testing.T) {
 			go func() { ended <- r.Serve(t.Context(), in, out) }()
 			time.AfterFunc(Silence+BeatEvery+time.Second, func() { close(out.taken) })
 			for range 40 {
-				if _, err := io.WriteString(feed, request(t, Request{Type: RequestBeat})); err != nil {
-					t.Fatal(err)
-				}
+				must.Get(io.WriteString(feed, request(t, Request{Type: RequestBeat})))(t)
 				time.Sleep(time.Second)
 			}
 			select {
@@ -362,9 +355,7 @@ func TestTheLastCallLasts(t *testing.T) {
 		r := &Runner{Host: &Host{}, Tools: []*Tool{slow}}
 		var out bytes.Buffer
 		in := request(t, Request{Type: RequestCall, Call: &Call{Tool: "slow"}}) + request(t, Request{Type: RequestEnd})
-		if err := r.Serve(t.Context(), strings.NewReader(in), &out); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, r.Serve(t.Context(), strings.NewReader(in), &out))
 		evs := events(t, &out)
 		if last := evs[len(evs)-1]; last.End == nil || last.End.Outcome.Status != OK {
 			t.Errorf("got %+v", last)

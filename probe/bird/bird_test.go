@@ -15,6 +15,7 @@ import (
 
 	"github.com/calico-probe/calico-probe/probe/bird"
 	"github.com/calico-probe/calico-probe/probe/bird/birdtest"
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // recorded answers as BIRD did and gives its socket.
@@ -91,10 +92,7 @@ func TestRecordings(t *testing.T) {
 }
 
 func TestCommandIsRefused(t *testing.T) {
-	conn, err := birdtest.Dial(t.Context(), recorded(t, "bird-2.0.12.txt"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Get(birdtest.Dial(t.Context(), recorded(t, "bird-2.0.12.txt")))(t)
 	defer conn.Close()
 	if _, err := conn.Ask("show nonsense"); err == nil || !strings.Contains(err.Error(), "9001 syntax error") {
 		t.Error(err)
@@ -116,10 +114,7 @@ func TestNotBIRD(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			socket := birdtest.Socket(t)
-			l, err := net.Listen("unix", socket)
-			if err != nil {
-				t.Fatal(err)
-			}
+			l := must.Get(net.Listen("unix", socket))(t)
 			defer l.Close()
 			go func() {
 				conn, err := l.Accept()
@@ -163,10 +158,7 @@ func TestAge(t *testing.T) {
 
 func FuzzParse(f *testing.F) {
 	for _, name := range []string{"bird-1.6.8-restarting.txt", "bird-2.0.12.txt"} {
-		text, err := os.ReadFile("testdata/" + name)
-		if err != nil {
-			f.Fatal(err)
-		}
+		text := must.Get(os.ReadFile("testdata/" + name))(f)
 		f.Add(string(text))
 	}
 	f.Add("10.0.0.0/8 via 10.0.0.2 on eth0 [Mesh_10_0_0_2 02:11:29 from 10.0.0.3] * (100/0) [i]\n via 10.0.0.4 on eth0 [\n")

@@ -19,6 +19,7 @@ import (
 
 	"github.com/calico-probe/calico-probe/probe/bird"
 	"github.com/calico-probe/calico-probe/probe/bird/birdtest"
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 var record = flag.Bool("record", false, "write the recordings in testdata anew")
@@ -74,10 +75,7 @@ func TestRealBIRDs(t *testing.T) {
 
 func checkOld(t *testing.T, socket string) {
 	c := dial(t, socket)
-	s, err := c.Status()
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(c.Status())(t)
 	if s.Version != "1.6.8" || s.RouterID != "10.0.0.1" || !s.Restarting || s.Waiting == 0 ||
 		s.WaitWhole != 240*time.Second || s.WaitLeft == 0 {
 		t.Errorf("status: %+v", s)
@@ -102,10 +100,7 @@ func checkOld(t *testing.T, socket string) {
 }
 
 func checkYoung(t *testing.T, socket string) {
-	s, err := dial(t, socket).Status()
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(dial(t, socket).Status())(t)
 	if s.Version != "2.0.12" || s.Restarting || s.Daemon != "Daemon is up and running" {
 		t.Errorf("status: %+v", s)
 	}
@@ -135,17 +130,13 @@ func TestFrozen(t *testing.T) {
 		}
 		return ""
 	})
-	if err := cmd.Process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Process.Signal(syscall.SIGSTOP))
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
 	if _, err := birdtest.Dial(ctx, socket); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("a frozen BIRD: %v", err)
 	}
-	if err := cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Process.Kill())
 	_ = cmd.Wait()
 	if _, err := birdtest.Dial(t.Context(), socket); !errors.Is(err, syscall.ECONNREFUSED) {
 		t.Errorf("a dead BIRD: %v", err)
@@ -177,16 +168,12 @@ func inNamespace(t *testing.T, f func()) {
 func start(t *testing.T, binary, socket, config string, args ...string) *exec.Cmd {
 	t.Helper()
 	file := filepath.Join(filepath.Dir(socket), "bird.conf")
-	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte(config), 0o600))
 	cmd := exec.Command(filepath.Join("../../.cache", binary),
 		append([]string{"-f", "-c", file, "-s", socket}, args...)...)
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill() // the test may have done so
 		_ = cmd.Wait()
@@ -201,20 +188,14 @@ func dial(t *testing.T, socket string) *bird.Conn {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	t.Cleanup(cancel)
-	c, err := birdtest.Dial(ctx, socket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(birdtest.Dial(ctx, socket))(t)
 	t.Cleanup(func() { c.Close() })
 	return c
 }
 
 func protocol(t *testing.T, socket, name string) bird.Protocol {
 	t.Helper()
-	all, err := dial(t, socket).Protocols()
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := must.Get(dial(t, socket).Protocols())(t)
 	for _, p := range all {
 		if p.Name == name {
 			return p
@@ -256,17 +237,12 @@ func eventually(t *testing.T, ok func() string) {
 // recording writes what a BIRD says, byte by byte, to a file.
 func recording(t *testing.T, socket, file string) {
 	t.Helper()
-	c, err := net.Dial("unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(net.Dial("unix", socket))(t)
 	defer c.Close()
 	var text bytes.Buffer
 	said := func() {
 		for {
-			if err := c.SetReadDeadline(time.Now().Add(300 * time.Millisecond)); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, c.SetReadDeadline(time.Now().Add(300*time.Millisecond)))
 			buf := make([]byte, 1<<16)
 			n, err := c.Read(buf)
 			text.Write(buf[:n])
@@ -279,12 +255,8 @@ func recording(t *testing.T, socket, file string) {
 	for _, command := range []string{"restrict", "show status", "show protocols", "show protocols all",
 		"show route 10.244.0.64/26", "show route 10.9.9.0/24"} {
 		text.WriteString("> " + command + "\n")
-		if _, err := c.Write([]byte(command + "\n")); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(c.Write([]byte(command + "\n")))(t)
 		said()
 	}
-	if err := os.WriteFile(file, text.Bytes(), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, text.Bytes(), 0o644))
 }

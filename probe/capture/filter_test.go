@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"golang.org/x/net/bpf"
+
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // TestFilter runs the program as the kernel does.
@@ -64,10 +66,7 @@ func TestFilterFits(t *testing.T) {
 	for i := range mostHosts {
 		o.Hosts = append(o.Hosts, netip.AddrFrom16([16]byte{0xfd, 15: byte(i)}))
 	}
-	code, err := o.filter([]uint16{1, 2, 3, 4})
-	if err != nil {
-		t.Fatal(err)
-	}
+	code := must.Get(o.filter([]uint16{1, 2, 3, 4}))(t)
 	if raw, err := bpf.Assemble(code); err != nil || len(raw) > 4096 {
 		t.Errorf("%d instructions: %v", len(raw), err)
 	}
@@ -78,14 +77,8 @@ func FuzzFilter(f *testing.F) {
 	for _, s := range samples(f) {
 		f.Add(s.b)
 	}
-	code, err := Options{Hosts: []netip.Addr{podB}, Port: 80}.filter([]uint16{defaultVXLAN})
-	if err != nil {
-		f.Fatal(err)
-	}
-	vm, err := bpf.NewVM(code)
-	if err != nil {
-		f.Fatal(err)
-	}
+	code := must.Get(Options{Hosts: []netip.Addr{podB}, Port: 80}.filter([]uint16{defaultVXLAN}))(f)
+	vm := must.Get(bpf.NewVM(code))(f)
 	f.Fuzz(func(t *testing.T, b []byte) {
 		n, err := vm.Run(b)
 		if err != nil || n != 0 && n != headersLen {

@@ -7,6 +7,8 @@ import (
 	"github.com/gopacket/gopacket"
 	"github.com/gopacket/gopacket/layers"
 	"golang.org/x/net/bpf"
+
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // TestFlow knows what is sent with a mark whatever a NAT made of it, and nothing else.
@@ -41,14 +43,8 @@ func TestFlow(t *testing.T) {
 		return made(t, ip4(podA, podB, layers.IPProtocolTCP), segment)
 	}
 	const first = 0xffffffff // and what follows begins anew
-	code, err := Options{Mark: mark}.filter([]uint16{defaultVXLAN})
-	if err != nil {
-		t.Fatal(err)
-	}
-	vm, err := bpf.NewVM(code)
-	if err != nil {
-		t.Fatal(err)
-	}
+	code := must.Get(Options{Mark: mark}.filter([]uint16{defaultVXLAN}))(t)
+	vm := must.Get(bpf.NewVM(code))(t)
 	f := &flow{mark: mark}
 	for _, c := range []struct {
 		name string

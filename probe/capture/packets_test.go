@@ -7,6 +7,8 @@ import (
 
 	"github.com/gopacket/gopacket"
 	"github.com/gopacket/gopacket/layers"
+
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // sample is a packet as a socket hands it over.
@@ -34,16 +36,12 @@ func made(t testing.TB, all ...gopacket.SerializableLayer) sample {
 		if s, is := l.(interface {
 			SetNetworkLayerForChecksum(gopacket.NetworkLayer) error
 		}); is && network != nil {
-			if err := s.SetNetworkLayerForChecksum(network); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, s.SetNetworkLayerForChecksum(network))
 		}
 	}
 	buf := gopacket.NewSerializeBuffer()
 	fix := gopacket.SerializeOptions{FixLengths: true, ComputeChecksums: true}
-	if err := gopacket.SerializeLayers(buf, fix, all...); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, gopacket.SerializeLayers(buf, fix, all...))
 	protocol := map[gopacket.LayerType]uint16{layers.LayerTypeIPv4: etherIPv4, layers.LayerTypeIPv6: etherIPv6,
 		layers.LayerTypeARP: etherARP}[all[0].LayerType()]
 	return sample{protocol, buf.Bytes()}

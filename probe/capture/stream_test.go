@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // TestStream has a Reader read what a Writer wrote, in pieces of any size.
@@ -16,10 +18,7 @@ func TestStream(t *testing.T) {
 	t.Parallel()
 	var sent []Packet
 	var wire bytes.Buffer
-	w, err := NewWriter(&wire, []uint16{defaultVXLAN})
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Get(NewWriter(&wire, []uint16{defaultVXLAN}))(t)
 	for name, s := range samples(t) {
 		p := Packet{Time: time.Unix(1, 234), Interface: "eth0", Direction: Out, Protocol: s.protocol, Device: 1,
 			From: []byte{1, 2, 3, 4, 5, 6}, Length: len(s.b), Data: s.b}
@@ -36,9 +35,7 @@ func TestStream(t *testing.T) {
 				Packet: func(p Packet) error { got = append(got, p); return nil }}
 			for rest := wire.Bytes(); len(rest) > 0; {
 				n := min(size, len(rest))
-				if _, err := r.Write(rest[:n]); err != nil {
-					t.Fatal(err)
-				}
+				must.Get(r.Write(rest[:n]))(t)
 				rest = rest[n:]
 			}
 			if err := r.End(); err != nil || begun != 1 || len(got) != len(sent) {
@@ -63,10 +60,7 @@ func TestHostileStreams(t *testing.T) {
 	one := func(change func(*packet)) string {
 		p := packet{Time: 1, Interface: "eth0", Protocol: etherIPv4, Length: 20, Data: make([]byte, 20)}
 		change(&p)
-		b, err := json.Marshal(frame{Packet: &p})
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(json.Marshal(frame{Packet: &p}))(t)
 		return string(b) + "\n"
 	}
 	good := one(func(*packet) {})

@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 func Session(scope, name, addr string, port int) probe.Target {
@@ -61,19 +62,10 @@ const (
 // RecordedJournal is a journal that journald wrote.
 func RecordedJournal(t *testing.T, folder, name string) []byte {
 	t.Helper()
-	packed, err := os.Open(folder + "/" + name + ".journal.gz")
-	if err != nil {
-		t.Fatal(err)
-	}
+	packed := must.Get(os.Open(folder + "/" + name + ".journal.gz"))(t)
 	defer packed.Close()
-	z, err := gzip.NewReader(packed)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := io.ReadAll(z)
-	if err != nil {
-		t.Fatal(err)
-	}
+	z := must.Get(gzip.NewReader(packed))(t)
+	text := must.Get(io.ReadAll(z))(t)
 	return text
 }
 
@@ -107,10 +99,7 @@ func Budget(seconds string) probe.Target {
 // Certificate makes a self-signed one.
 func Certificate(t *testing.T, name string, until time.Time) tls.Certificate {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	c := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotBefore: until.Add(-30 * 24 * time.Hour),
 		NotAfter: until, DNSNames: []string{name},
@@ -118,9 +107,6 @@ func Certificate(t *testing.T, name string, until time.Time) tls.Certificate {
 		KeyUsage:    x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	}
-	der, err := x509.CreateCertificate(rand.Reader, c, c, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	der := must.Get(x509.CreateCertificate(rand.Reader, c, c, key.Public(), key))(t)
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 func At(kind, name, addr string) probe.Target {
@@ -42,10 +43,7 @@ func Part(t *testing.T, name string) string {
 	t.Helper()
 	for dir := "."; ; dir = filepath.Join(dir, "..") {
 		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			path, err := filepath.Abs(filepath.Join(dir, ".cache", name))
-			if err != nil {
-				t.Fatal(err)
-			}
+			path := must.Get(filepath.Abs(filepath.Join(dir, ".cache", name)))(t)
 			return path
 		}
 		if abs, err := filepath.Abs(dir); err != nil || abs == "/" {
@@ -61,14 +59,9 @@ func DaemonOf(t *testing.T, binary string, args ...string) *exec.Cmd {
 	cmd := exec.Command(Part(t, binary), args...)
 	cmd.Env = append(os.Environ(), "PATH="+os.Getenv("PATH")+":"+Part(t, "bin"))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWNET}
-	log, err := os.Create(filepath.Join(t.TempDir(), "log"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	log := must.Get(os.Create(filepath.Join(t.TempDir(), "log")))(t)
 	cmd.Stdout, cmd.Stderr = log, log
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill() // the test may have done so
 		_ = cmd.Wait()
@@ -93,9 +86,7 @@ func Eventually(t *testing.T, ok func() bool) {
 // Freeze stops a process where it stands; kill ends it.
 func Freeze(t *testing.T, cmd *exec.Cmd) {
 	t.Helper()
-	if err := cmd.Process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Process.Signal(syscall.SIGSTOP))
 	Eventually(t, func() bool { // else one of its threads still answers
 		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", cmd.Process.Pid))
 		return err == nil && len(threads) > 0 && !slices.ContainsFunc(threads, func(name string) bool {
@@ -108,8 +99,6 @@ func Freeze(t *testing.T, cmd *exec.Cmd) {
 
 func Kill(t *testing.T, cmd *exec.Cmd) {
 	t.Helper()
-	if err := cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Process.Kill())
 	_ = cmd.Wait() // killed
 }

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // MeshOf is a BIRD configuration in confd's manner, for one address and its peers.
@@ -43,20 +44,14 @@ func StartBIRD(t *testing.T, version string, h *probe.Host, config string, args 
 	t.Helper()
 	file := filepath.Join(h.Root, "etc/calico/confd/config/bird.cfg")
 	for _, dir := range []string{filepath.Dir(file), filepath.Join(h.Root, "run/calico")} {
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(dir, 0o755))
 	}
-	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte(config), 0o600))
 	cmd := exec.Command(Part(t, version+"/usr/sbin/bird"),
 		append([]string{"-f", "-s", filepath.Join(h.Root, "run/calico/bird.ctl"), "-c", file}, args...)...)
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill() // the test may have done so
 		_ = cmd.Wait()

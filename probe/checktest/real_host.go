@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/procfs"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // RealCRI starts a containerd below the node's root that starts pods for the
@@ -25,9 +26,7 @@ func RealCRI(t *testing.T, containerdHealth *probe.Check, h *probe.Host, more st
 		"[plugins.'io.containerd.cri.v1.images'.pinned_images]\nsandbox = 'registry.k8s.io/pause:3.10'\n" +
 		"[plugins.'io.containerd.cri.v1.runtime']\nrestrict_oom_score_adj = true\n" + more // without CAP_SYS_RESOURCE nobody may lower a score
 	file := filepath.Join(h.Root, "config.toml")
-	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte(config), 0o600))
 	DaemonOf(t, "bin/containerd", "--config", file)
 	Eventually(t, func() bool {
 		return slices.ContainsFunc(Run(t, containerdHealth, h),
@@ -42,14 +41,8 @@ func Only(t *testing.T, top int) *probe.Host {
 	t.Helper()
 	h := &probe.Host{Root: "/", Proc: t.TempDir()}
 	names := []string{"1", "uptime", "loadavg", "stat", "pressure", strconv.Itoa(top)}
-	proc, err := procfs.NewFS("/proc")
-	if err != nil {
-		t.Fatal(err)
-	}
-	all, err := proc.AllProcs()
-	if err != nil {
-		t.Fatal(err)
-	}
+	proc := must.Get(procfs.NewFS("/proc"))(t)
+	all := must.Get(proc.AllProcs())(t)
 	slices.SortFunc(all, func(a, b procfs.Proc) int { return a.PID - b.PID })
 	for _, p := range all {
 		if stat, err := p.Stat(); err == nil && slices.Contains(names[5:], strconv.Itoa(stat.PPID)) {
@@ -57,9 +50,7 @@ func Only(t *testing.T, top int) *probe.Host {
 		}
 	}
 	for _, name := range names {
-		if err := os.Symlink("/proc/"+name, filepath.Join(h.Proc, name)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Symlink("/proc/"+name, filepath.Join(h.Proc, name)))
 	}
 	return h
 }
@@ -67,13 +58,8 @@ func Only(t *testing.T, top int) *probe.Host {
 // BashAs gives a shell another name, also in the kernel.
 func BashAs(t *testing.T, name string) string {
 	t.Helper()
-	bash, err := exec.LookPath("bash")
-	if err != nil {
-		t.Fatal(err)
-	}
+	bash := must.Get(exec.LookPath("bash"))(t)
 	as := filepath.Join(t.TempDir(), name)
-	if err := os.Symlink(bash, as); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Symlink(bash, as))
 	return as
 }

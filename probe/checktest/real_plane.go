@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/must"
 	"github.com/calico-probe/calico-probe/probe/nstest"
 )
 
@@ -87,10 +88,7 @@ func WithoutNetAdmin(t *testing.T) bool {
 	if !nstest.Enter(t, Furniture+"ip link add cali0123456789a type veth peer name pod1\niptables-legacy -N cali-FORWARD\n") {
 		return false
 	}
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	self := must.Get(os.Executable())(t)
 	child := exec.Command("setpriv", "--bounding-set", "-net_admin", self, "-test.v", "-test.run=^"+t.Name()+"$")
 	child.Env = append(os.Environ(), "WITHOUT_NET_ADMIN=1")
 	if out, err := child.CombinedOutput(); err != nil || !strings.Contains(string(out), "PASS") {

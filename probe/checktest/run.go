@@ -12,16 +12,14 @@ import (
 	"testing"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // Node is a node's root made of files, under a path short enough for sockets. Its
 // processes are root's unless it is said otherwise. What is below a folder "bin" may be executed.
 func Node(t *testing.T, files map[string]string) *probe.Host {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "node")
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := must.Get(os.MkdirTemp("", "node"))(t)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	all := map[string]string{}
 	for name := range files {
@@ -33,16 +31,12 @@ func Node(t *testing.T, files map[string]string) *probe.Host {
 	maps.Copy(all, files)
 	for name, text := range all {
 		full := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(full), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Dir(full), 0o755))
 		mode := os.FileMode(0o644)
 		if slices.Contains(strings.Split(name, "/"), "bin") {
 			mode = 0o755
 		}
-		if err := os.WriteFile(full, []byte(text), mode); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(full, []byte(text), mode))
 	}
 	return &probe.Host{Root: dir, Proc: filepath.Join(dir, "proc")}
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // listenShort has a socket of this machine listen with the shortest queue, which is full.
@@ -44,16 +46,9 @@ func TestRefusedBesideSilent(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	var before, after unix.Rusage
-	if err := unix.Getrusage(unix.RUSAGE_THREAD, &before); err != nil {
-		t.Fatal(err)
-	}
-	sent, err := connects(t.Context(), at, 25, 600*time.Millisecond)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.Getrusage(unix.RUSAGE_THREAD, &after); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.Getrusage(unix.RUSAGE_THREAD, &before))
+	sent := must.Get(connects(t.Context(), at, 25, 600*time.Millisecond))(t)
+	must.Do(t, unix.Getrusage(unix.RUSAGE_THREAD, &after))
 	if sent.Lost == 0 || sent.Lost == sent.Packets || !strings.Contains(sent.Answer, "refused") {
 		t.Fatalf("%+v", sent)
 	}

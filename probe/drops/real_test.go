@@ -24,6 +24,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/must"
 	"github.com/calico-probe/calico-probe/probe/netns"
 	"github.com/calico-probe/calico-probe/probe/nstest"
 )
@@ -81,18 +82,9 @@ func open(t *testing.T) (*lab, bool) {
 	l := &lab{t, map[string]Space{Node: {Name: Node, Host: host}}}
 	l.do(furniture)
 	for _, name := range []string{"pod", "far", "router"} {
-		out, err := exec.CommandContext(t.Context(), "ip", "netns", "pids", name).Output()
-		if err != nil {
-			t.Fatal(err)
-		}
-		pid, err := strconv.Atoi(strings.Fields(string(out))[0])
-		if err != nil {
-			t.Fatal(err)
-		}
-		view, err := netns.OfProcess(host, pid)
-		if err != nil {
-			t.Fatal(err)
-		}
+		out := must.Get(exec.CommandContext(t.Context(), "ip", "netns", "pids", name).Output())(t)
+		pid := must.Get(strconv.Atoi(strings.Fields(string(out))[0]))(t)
+		view := must.Get(netns.OfProcess(host, pid))(t)
 		t.Cleanup(view.Close)
 		l.spaces[name] = Space{Name: name, Host: host, View: view}
 	}
@@ -236,10 +228,7 @@ func oneWay(t *testing.T, w way, file string) {
 func recorded(t *testing.T, dir string) {
 	t.Helper()
 	const path, begins = "../../docs/drops.md", "| --- | --- | --- | --- |\n"
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(path))(t)
 	head, table, _ := strings.Cut(string(text), begins)
 	var rows strings.Builder
 	for i, w := range ways {

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"golang.org/x/net/bpf"
+
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // TestFilter lets the kernel's filter program judge the packets that are sent, and
@@ -47,10 +49,7 @@ func TestFilter(t *testing.T) {
 		"another protocol": {Path{v4, v4, 0}, ip4Len, ip(ip4Len, protoUDP, Path{v4, v4, 0}.packet(token)), false},
 		"cut":              {Path{v4, v4, 4789}, ip4Len, ip(ip4Len, protoUDP, udp(4789, nil)), false},
 	} {
-		vm, err := bpf.NewVM(c.path.filter(c.header, token))
-		if err != nil {
-			t.Fatal(err)
-		}
+		vm := must.Get(bpf.NewVM(c.path.filter(c.header, token)))(t)
 		if n, err := vm.Run(c.packet); err != nil || (n > 0) != c.passes {
 			t.Errorf("%s: %d bytes, %v", name, n, err)
 		}

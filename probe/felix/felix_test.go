@@ -16,6 +16,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // replay answers as Felix v3.32.1 did; the files are whole HTTP responses.
@@ -62,10 +64,7 @@ func TestCaptures(t *testing.T) {
 			"reporting non-ready"},
 	} {
 		t.Run(file, func(t *testing.T) {
-			a, err := Get(t.Context(), replay(t, file), "/liveness")
-			if err != nil {
-				t.Fatal(err)
-			}
+			a := must.Get(Get(t.Context(), replay(t, file), "/liveness"))(t)
 			var names []string
 			for _, c := range a.Components {
 				names = append(names, c.Name)
@@ -100,10 +99,7 @@ func TestAnswers(t *testing.T) {
 				w.WriteHeader(c.code)
 				_, _ = io.WriteString(w, c.body)
 			})
-			a, err := Get(t.Context(), addr, "/liveness")
-			if err != nil {
-				t.Fatal(err)
-			}
+			a := must.Get(Get(t.Context(), addr, "/liveness"))(t)
 			if a.Code != c.code || a.Good() != c.good || a.FromFelix() != c.own {
 				t.Errorf("good %v, Felix %v: %+v", a.Good(), a.FromFelix(), a)
 			}
@@ -112,10 +108,7 @@ func TestAnswers(t *testing.T) {
 }
 
 func TestNoAnswer(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	addr := netip.MustParseAddrPort(l.Addr().String())
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
@@ -130,10 +123,7 @@ func TestNoAnswer(t *testing.T) {
 
 func FuzzParseTable(f *testing.F) {
 	for _, name := range []string{"felix-3.32-liveness-healthy.txt", "felix-3.32-liveness-dataplane-hang.txt"} {
-		text, err := os.ReadFile("testdata/" + name)
-		if err != nil {
-			f.Fatal(err)
-		}
+		text := must.Get(os.ReadFile("testdata/" + name))(f)
 		f.Add(text)
 	}
 	f.Add([]byte("| COMPONENT | x | | |\n||||\n|a|b|c|"))

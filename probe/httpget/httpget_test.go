@@ -8,6 +8,8 @@ import (
 	"net/http/httptest"
 	"path/filepath"
 	"testing"
+
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // TestGet wants the first answer as it is: a redirect, however long, over TLS, on
@@ -21,10 +23,7 @@ func TestGet(t *testing.T) {
 	})
 	secure := httptest.NewTLSServer(answer)
 	t.Cleanup(secure.Close)
-	l, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("unix", filepath.Join(t.TempDir(), "s")))(t)
 	local := httptest.NewUnstartedServer(answer)
 	local.Listener.Close()
 	local.Listener = l

@@ -14,6 +14,8 @@ import (
 	"golang.org/x/net/icmp"
 	"golang.org/x/net/ipv4"
 	"golang.org/x/net/ipv6"
+
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // TestLoopback needs a raw socket, or a group that may open datagram ones
@@ -80,11 +82,8 @@ func TestTimeExceeded(t *testing.T) {
 	quote := make([]byte, ipv4.HeaderLen+8)
 	quote[0] = 0x45
 	for code, want := range map[int]string{0: "the packet went in circles", 1: "fragments did not arrive"} {
-		packet, err := (&icmp.Message{Type: ipv4.ICMPTypeTimeExceeded, Code: code,
-			Body: &icmp.TimeExceeded{Data: quote}}).Marshal(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		packet := must.Get((&icmp.Message{Type: ipv4.ICMPTypeTimeExceeded, Code: code,
+			Body: &icmp.TimeExceeded{Data: quote}}).Marshal(nil))(t)
 		p := &pinger{v4: true, packets: 1, stats: make([]Stats, 1), sentAt: make([]time.Time, 1), seen: make([]bool, 1)}
 		p.take(packet, &net.IPAddr{IP: net.IPv4(10, 0, 0, 1)}, time.Now())
 		if got := p.stats[0].Bounced; !strings.Contains(got, want) ||
@@ -116,10 +115,7 @@ func TestForeignReplies(t *testing.T) {
 		for _, v4 := range []bool{true, false} {
 			p := &pinger{v4: v4, id: id, nonce: nonce, packets: 1, stats: make([]Stats, 1),
 				sentAt: []time.Time{time.Now()}, seen: make([]bool, 1)}
-			packet, err := answer(v4, c.quoted, c.payload).Marshal(nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			packet := must.Get(answer(v4, c.quoted, c.payload).Marshal(nil))(t)
 			p.take(packet, &net.IPAddr{IP: net.IPv4(10, 0, 0, 1)}, time.Now())
 			s := p.stats[0]
 			if got := s.Received == 1 || s.Bounced != ""; got != c.counts || p.seen[0] != c.counts {

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/calico-probe/calico-probe/probe/must"
 	"github.com/calico-probe/calico-probe/probe/nstest"
 )
 
@@ -28,10 +29,7 @@ func TestThousand(t *testing.T) {
 	if !nstest.Enter(t, "ip link set lo up\nnft add table inet t\nnft add chain inet t in { type filter hook input priority 0 ; }\nnft add rule inet t in ip daddr 127.1.3.250 icmp type echo-request drop\n") {
 		return
 	}
-	stats, err := Ping(t.Context(), thousand(), Usual)
-	if err != nil {
-		t.Fatal(err)
-	}
+	stats := must.Get(Ping(t.Context(), thousand(), Usual))(t)
 	var wrong []string
 	for _, s := range stats {
 		want := Usual.Packets
@@ -61,10 +59,7 @@ func BenchmarkThousand(b *testing.B) {
 	}
 	for b.Loop() {
 		began := time.Now()
-		stats, err := Ping(b.Context(), thousand(), Usual)
-		if err != nil {
-			b.Fatal(err)
-		}
+		stats := must.Get(Ping(b.Context(), thousand(), Usual))(b)
 		ours += time.Since(began)
 		for _, s := range stats {
 			lost += s.Sent - s.Received

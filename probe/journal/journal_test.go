@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // recorded is a journal file that systemd 252 wrote from testdata/night.export:
@@ -21,19 +23,10 @@ import (
 //	SYSTEMD_JOURNAL_COMPACT=0 SYSTEMD_JOURNAL_KEYED_HASH=0 systemd-journal-remote -o regular.journal - < night.export
 func recorded(t testing.TB, name string) []byte {
 	t.Helper()
-	f, err := os.Open("testdata/" + name + ".journal.gz")
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(os.Open("testdata/" + name + ".journal.gz"))(t)
 	defer f.Close()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := io.ReadAll(z)
-	if err != nil {
-		t.Fatal(err)
-	}
+	z := must.Get(gzip.NewReader(f))(t)
+	b := must.Get(io.ReadAll(z))(t)
 	return b
 }
 
@@ -103,10 +96,7 @@ func TestEnded(t *testing.T) {
 func TestUnpackLZ4(t *testing.T) {
 	t.Parallel()
 	const block = "kgcAAAAAAADzIU1FU1NBR0U9c2V0dGluZzAgbXVzdCBub3QgYmUgYSBuZWdhdGl2ZSBudW1iZXI7ICgAHzEoABQfMigAFB8zKAAUHzQoABQfNSgAFB82KAAUHzcoABQfOCgAFB85KAAULzEwKQAVD5IBFR8xkwEVHzGUARUfMZUBFR8xlgEVHzGXARUfMZgBFR8xmQEVHzGaARUfMpoBFR8ymgEVHzKaARUfMpoBFR8ymgEVHzKaARUfMpoBFR8ymgEVHzKaARUfMpoBFR8zmgEVHzOaARUfM5oBFR8zmgEVHzOaARUfM5oBFR8zmgEVHzOaARUfM5oBFR8zmgEOH3gBAP8L4Hh4eHh4eHh4eHh4eHh4"
-	b, err := base64.StdEncoding.DecodeString(block)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(base64.StdEncoding.DecodeString(block))(t)
 	got := string(unpack(packedLZ4, b))
 	if len(got) != 1938 || !strings.HasPrefix(got, "MESSAGE=setting0 must not be a negative number; setting1 must") ||
 		!strings.HasSuffix(got, "setting39 must not be a negative number; "+strings.Repeat("x", 300)) {

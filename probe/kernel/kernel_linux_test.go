@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // TestManyListeners wants no more sockets read than are to be, and that said: who may open them decides how many there
@@ -16,10 +17,7 @@ import (
 func TestManyListeners(t *testing.T) {
 	t.Parallel()
 	for range 3 {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 		defer l.Close()
 	}
 	if got, err := listenerTallies(2); len(got) != 2 || !errors.Is(err, probe.ErrNotVisible) {
@@ -88,26 +86,18 @@ func TestTCP(t *testing.T) {
 }
 
 func tcpAt(t *testing.T, address string) {
-	listener, err := net.Listen("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(net.Listen("tcp", address))(t)
 	defer listener.Close()
-	conn, err := net.Dial("tcp", listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Get(net.Dial("tcp", listener.Addr().String()))(t)
 	defer conn.Close()
 	at := netip.MustParseAddrPort(listener.Addr().String())
 	from := netip.MustParseAddrPort(conn.LocalAddr().String())
 	count := func(states States, near, far uint16, fits func(Socket) bool) (n int) {
-		if err := TCP(states, near, far, func(s Socket) {
+		must.Do(t, TCP(states, near, far, func(s Socket) {
 			if fits(s) && s.Inode != 0 {
 				n++
 			}
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))
 		return n
 	}
 	if n := count(Listening, at.Port(), 0, func(s Socket) bool { return s.Near == at && s.State == "listens" }); n != 1 {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // TestOwnerOfUDP has this process open a port, and wants the port and this process found.
@@ -16,16 +17,11 @@ func TestOwnerOfUDP(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("its table is Linux's")
 	}
-	c, err := net.ListenUDP("udp4", net.UDPAddrFromAddrPort(netip.MustParseAddrPort("127.0.0.1:0")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(net.ListenUDP("udp4", net.UDPAddrFromAddrPort(netip.MustParseAddrPort("127.0.0.1:0"))))(t)
 	defer c.Close()
 	at := c.LocalAddr().(*net.UDPAddr).AddrPort()
 	var found []Socket
-	if err := UDP(at.Port(), func(s Socket) { found = append(found, s) }); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, UDP(at.Port(), func(s Socket) { found = append(found, s) }))
 	names, whole := Owners(t.Context(), &probe.Host{Root: "/", Proc: "/proc"}, found)
 	if len(found) != 1 || found[0].Near != at || !whole || !strings.Contains(names[found[0].Inode], "(") {
 		t.Errorf("%v %v %v", found, names, whole)

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/must"
 	"github.com/calico-probe/calico-probe/probe/nstest"
 )
 
@@ -50,10 +51,7 @@ nft add rule ip kube-proxy service ip daddr 10.96.0.1 tcp dport 443 dnat to 10.8
 	if !nstest.Enter(t, script) {
 		return
 	}
-	all, err := Diversions(&probe.Host{Proc: "/proc"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := must.Get(Diversions(&probe.Host{Proc: "/proc"}))(t)
 	var got []string
 	for _, r := range all {
 		words := r.Wall + ", " + r.TableFamily + " " + r.String()

@@ -13,6 +13,7 @@ import (
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/icmp"
+	"github.com/calico-probe/calico-probe/probe/must"
 	"github.com/calico-probe/calico-probe/probe/nstest"
 )
 
@@ -56,10 +57,7 @@ func TestRealRefusals(t *testing.T) {
 			t.Fatalf("%v, %+v", err, got)
 		}
 	}
-	got, err := Refusals(&probe.Host{Root: "/", Proc: "/proc"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(Refusals(&probe.Host{Root: "/", Proc: "/proc"}))(t)
 	var lines []string
 	for _, r := range got {
 		lines = append(lines, fmt.Sprintf("%s %s %s %s %d: %s %q %q %v %d", r.Wall, r.Family, r.Table, r.Chain, r.At, r.Text,
@@ -90,10 +88,7 @@ func TestRealTallies(t *testing.T) {
 	if !nstest.Enter(t, "ip link set lo up\ntc qdisc add dev lo root handle 1: pfifo") {
 		return
 	}
-	got, err := Tallies(&probe.Host{Root: "/", Proc: "/proc"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(Tallies(&probe.Host{Root: "/", Proc: "/proc"}))(t)
 	for _, want := range []Tally{{Table: TallySNMP, Name: "IpInDiscards"}, {Table: TallySNMP, Name: "Ip6InNoRoutes"},
 		{Table: TallyNetstat, Name: "TcpExtListenDrops"}, {Table: TallySoftnet, Name: "dropped"},
 		{Table: TallyConntrack, Name: "insert_failed"}, {Table: TallyXFRM, Name: "XfrmInNoPols"},

@@ -10,6 +10,7 @@ import (
 	"github.com/google/nftables/expr"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/must"
 	"github.com/calico-probe/calico-probe/probe/nstest"
 )
 
@@ -28,13 +29,8 @@ nft add rule ip mine c counter drop comment nfts-own
 		c.AddRule(&nftables.Rule{Table: table, Chain: &nftables.Chain{Name: "c", Table: table}, UserData: data,
 			Exprs: []expr.Any{&expr.Verdict{Kind: expr.VerdictDrop}}})
 	}
-	if err := c.Flush(); err != nil {
-		t.Fatal(err)
-	}
-	found, err := Refusals(&probe.Host{Proc: "/proc"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.Flush())
+	found := must.Get(Refusals(&probe.Host{Proc: "/proc"}))(t)
 	found = slices.DeleteFunc(found, func(r Refusal) bool { return r.Table != "mine" })
 	if len(found) != 4 || !slices.Equal(found[0].Comments, []string{"nfts-own"}) || found[1].Does != "drop" ||
 		len(found[1].Comments) > 0 {

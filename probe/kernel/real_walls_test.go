@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/must"
 	"github.com/calico-probe/calico-probe/probe/nstest"
 )
 
@@ -40,10 +41,7 @@ nft add rule ip mine c icmp type echo-request drop
 	want := map[string][]string{"nft OTHER": other, "legacy OTHER": other, "nft POSTROUTING": {"jump OTHER"},
 		"legacy POSTROUTING": {"jump OTHER"},
 		"nft c":              {"match ct accept", "mark 0x7 iif eth+ drop", "icmp match drop"}}
-	all, err := Walls(&probe.Host{Proc: "/proc"}, func(string, string) bool { return true })
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := must.Get(Walls(&probe.Host{Proc: "/proc"}, func(string, string) bool { return true }))(t)
 	for _, w := range all {
 		name := "nft " + w.Name
 		if w.Legacy {

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // TestTallyForms reads the forms in which /proc has counters, and refuses others.
@@ -52,13 +53,9 @@ func TestTallyForms(t *testing.T) {
 func TestTalliesInPart(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
-	if err := os.MkdirAll(filepath.Join(root, "net"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(filepath.Join(root, "net"), 0o755))
 	for name, text := range map[string]string{"snmp": "nonsense\n", "snmp6": "nonsense\n", "netstat": "TcpExt: ListenDrops\nTcpExt: 5\n"} {
-		if err := os.WriteFile(filepath.Join(root, "net", name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(root, "net", name), []byte(text), 0o600))
 	}
 	got, err := Tallies(&probe.Host{Proc: root})
 	if !slices.Contains(got, Tally{Table: TallyNetstat, Name: "TcpExtListenDrops", N: 5}) {

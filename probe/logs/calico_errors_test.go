@@ -11,6 +11,7 @@ import (
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checktest"
+	"github.com/calico-probe/calico-probe/probe/must"
 	"github.com/calico-probe/calico-probe/probe/podlog"
 )
 
@@ -21,9 +22,7 @@ func logged(t *testing.T, now time.Time, lines ...string) []byte {
 	for _, l := range lines {
 		var before int
 		var level string
-		if _, err := fmt.Sscan(l, &before, &level); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(fmt.Sscan(l, &before, &level))(t)
 		at := now.Add(-time.Duration(before) * time.Second)
 		fmt.Fprintf(&b, "%s stdout F %s [%s][9] %s\n", at.Format(time.RFC3339Nano),
 			at.Format("2006-01-02 15:04:05.000"), level, strings.SplitN(l, " ", 3)[2])
@@ -49,14 +48,10 @@ func TestErrorsOfRuns(t *testing.T) {
 	} {
 		root := t.TempDir()
 		folder := filepath.Join(root, "var/log/pods/kube-system_calico-node-x_uid/calico-node")
-		if err := os.MkdirAll(folder, 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(folder, 0o700))
 		for i, lines := range [][]string{c.before, c.present} {
 			file := filepath.Join(folder, fmt.Sprintf("%d.log", i))
-			if err := os.WriteFile(file, logged(t, now, lines...), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(file, logged(t, now, lines...), 0o600))
 		}
 		got := checktest.Run(t, CalicoErrors, &probe.Host{Root: root},
 			probe.Target{Kind: probe.KindCalico, Name: "calico-node",
@@ -211,12 +206,8 @@ func TestCalicoErrors(t *testing.T) {
 			files[fmt.Sprintf("var/log/pods/%s/calico-node/%d.log", pod, i)] = logged(t, now, lines...)
 		}
 		for file, text := range files {
-			if err := os.MkdirAll(filepath.Dir(filepath.Join(root, file)), 0o700); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(filepath.Join(root, file), text, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.MkdirAll(filepath.Dir(filepath.Join(root, file)), 0o700))
+			must.Do(t, os.WriteFile(filepath.Join(root, file), text, 0o600))
 		}
 		h := &probe.Host{Root: root, Proc: filepath.Join(root, "proc")}
 		got := checktest.Run(t, CalicoErrors, h, probe.Target{Kind: probe.KindCalico,

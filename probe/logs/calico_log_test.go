@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/must"
 	"github.com/calico-probe/calico-probe/probe/podlog"
 )
 
@@ -22,10 +23,7 @@ func TestContainerLog(t *testing.T) {
 		for _, l := range lines {
 			var before int
 			var level string
-			_, err := fmt.Sscan(l, &before, &level)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Get(fmt.Sscan(l, &before, &level))(t)
 			at := now.Add(-time.Duration(before) * time.Second)
 			text := strings.SplitN(l, " ", 3)[2]
 			if level != "-" {
@@ -87,13 +85,9 @@ func TestContainerLog(t *testing.T) {
 	} {
 		root := t.TempDir()
 		folder := filepath.Join(root, logPods, "c")
-		if err := os.MkdirAll(folder, 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(folder, 0o700))
 		for i, text := range c.runs {
-			if err := os.WriteFile(filepath.Join(folder, fmt.Sprintf("%d.log", i)), []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(filepath.Join(folder, fmt.Sprintf("%d.log", i)), []byte(text), 0o600))
 		}
 		r := containerLog(&probe.Host{Root: root}, logPods+"/c", "kube-system:calico-node", now)
 		if strings.Contains(r.Saw, "history: ") != (r.Facts[probe.FactHistory] == true) {
@@ -140,18 +134,10 @@ func TestCalicoLogFolder(t *testing.T) {
 		folder := filepath.Join(root, logPods, c.folder, "install-cni")
 		ours := filepath.Join(root, logPods, c.folder, "calico-probe-0011aabb", "0.log")
 		if c.folder != "" { // and the log of a probe of ours in the same pod, which is left out
-			if err := os.MkdirAll(filepath.Dir(ours), 0o700); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(ours, []byte(fatal), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.MkdirAll(folder, 0o700); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(filepath.Join(folder, c.file), []byte(fatal), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.MkdirAll(filepath.Dir(ours), 0o700))
+			must.Do(t, os.WriteFile(ours, []byte(fatal), 0o600))
+			must.Do(t, os.MkdirAll(folder, 0o700))
+			must.Do(t, os.WriteFile(filepath.Join(folder, c.file), []byte(fatal), 0o600))
 		}
 		got := calicoLogOf(t, root, c.targets, c.gaps)
 		if len(got) != 1 || got[0].Status != c.want || !strings.Contains(got[0].Saw, c.says) {
@@ -174,19 +160,11 @@ func TestCalicoLogIsALog(t *testing.T) {
 	root := t.TempDir()
 	pod := filepath.Join(root, logPods, "kube-system_calico-node-a_1")
 	for i := range logContainers + 3 {
-		if err := os.MkdirAll(filepath.Join(pod, fmt.Sprintf("c%02d", i)), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Join(pod, fmt.Sprintf("c%02d", i)), 0o700))
 	}
-	if err := os.MkdirAll(filepath.Join(root, "etc"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(root, "etc", "shadow"), []byte("panic: root:x\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink("/etc/shadow", filepath.Join(pod, "c00", "0.log")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(filepath.Join(root, "etc"), 0o700))
+	must.Do(t, os.WriteFile(filepath.Join(root, "etc", "shadow"), []byte("panic: root:x\n"), 0o600))
+	must.Do(t, os.Symlink("/etc/shadow", filepath.Join(pod, "c00", "0.log")))
 	got := calicoLogOf(t, root, nil, nil)
 	if len(got) != logContainers || got[0].Status != probe.Skip || strings.Contains(got[0].Saw, "root:x") {
 		t.Errorf("%d results, the first: %+v", len(got), got[0])

@@ -11,6 +11,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checktest"
 	"github.com/calico-probe/calico-probe/probe/journal"
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // What kubelet v1.36.4, containerd 2.4.2 and dockerd 20.10 wrote when they were started so that they
@@ -173,9 +174,7 @@ func TestServiceLines(t *testing.T) {
 		for _, l := range c.lines {
 			part := strings.SplitN(l, " ", 4)
 			var before int
-			if _, err := fmt.Sscan(part[0], &before); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(fmt.Sscan(part[0], &before))(t)
 			e := journal.Entry{Time: now.Add(-time.Duration(before) * time.Second), PID: part[1], Text: part[3]}
 			e.About = e.PID == "1"
 			if part[2] != "-" {
@@ -200,13 +199,9 @@ func TestServiceLogJournal(t *testing.T) {
 		t.Errorf("without a journal: %+v", got)
 	}
 	folder := filepath.Join(root, "var/log/journal/0123456789abcdef0123456789abcdef")
-	if err := os.MkdirAll(folder, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(folder, 0o700))
 	text := checktest.RecordedJournal(t, "../journal/testdata", "compact")
-	if err := os.WriteFile(filepath.Join(folder, "system.journal"), text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(folder, "system.journal"), text, 0o600))
 	written := time.Unix(1795348808, 0) // when its last line was
 	got := serviceLogOf(t, root, written.Add(10*time.Second))
 	if len(got) != 2 || got[0].Target != ServiceKubelet || got[0].Facts.Str(FactSignature) != SaysBadSetting ||
@@ -217,9 +212,7 @@ func TestServiceLogJournal(t *testing.T) {
 	if got := serviceLogOf(t, root, written.Add(time.Hour)); len(got) != 1 || got[0].Status != probe.Skip {
 		t.Errorf("an hour later: %+v", got)
 	}
-	if err := os.WriteFile(filepath.Join(folder, "system.journal"), []byte(strings.Repeat("x", 300)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(folder, "system.journal"), []byte(strings.Repeat("x", 300)), 0o600))
 	if got := serviceLogOf(t, root, written); len(got) != 1 || got[0].Status != probe.Unknown {
 		t.Errorf("one that is none: %+v", got)
 	}
@@ -247,12 +240,8 @@ func TestServiceLogFiles(t *testing.T) {
 			"no journal"},
 	} {
 		root := t.TempDir()
-		if err := os.MkdirAll(filepath.Join(root, "var/log"), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(root, "var/log", c.file), []byte(c.text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Join(root, "var/log"), 0o700))
+		must.Do(t, os.WriteFile(filepath.Join(root, "var/log", c.file), []byte(c.text), 0o600))
 		got := serviceLogOf(t, root, time.Now())
 		if len(got) != 1 || got[0].Status != c.status || !strings.Contains(got[0].Saw, c.says) {
 			t.Errorf("%s: %+v, want %s with %q", name, got, c.status, c.says)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checktest"
+	"github.com/calico-probe/calico-probe/probe/must"
 	"github.com/calico-probe/calico-probe/probe/podlog"
 )
 
@@ -59,12 +60,8 @@ func TestKubeLogFiles(t *testing.T) {
 	root := t.TempDir()
 	write := func(name, text string) {
 		name = filepath.Join(root, name)
-		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Dir(name), 0o700))
+		must.Do(t, os.WriteFile(name, []byte(text), 0o600))
 	}
 	at := time.Now().UTC().Format(time.RFC3339Nano)
 	write("/var/log/pods/kube-system_coredns-x_1/coredns/1.log", at+" stdout F [FATAL] plugin/loop: Loop (127.0.0.1:1 -> :53) detected for zone \".\"\n")

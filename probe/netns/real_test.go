@@ -25,6 +25,7 @@ import (
 	podfacts "github.com/calico-probe/calico-probe/internal/subject/pod"
 	"github.com/calico-probe/calico-probe/internal/subject/suite/ask"
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/must"
 	entry "github.com/calico-probe/calico-probe/probe/netns"
 	"github.com/calico-probe/calico-probe/probe/nstest"
 )
@@ -109,22 +110,16 @@ func start(t *testing.T, as *syscall.SysProcAttr, name, uid, group, addr string)
 	t.Helper()
 	cmd := exec.Command("sleep", "600")
 	cmd.SysProcAttr = as
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Start())
 	dir := filepath.Join("/run/cgroup", group)
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()     // killed
 		_ = os.Remove(dir) // another process may still be in it
 	})
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(dir, 0o755))
 	pid = strconv.Itoa(cmd.Process.Pid)
-	if err := os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte(pid), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(dir, "cgroup.procs"), []byte(pid), 0o644))
 	if addr != "" {
 		for _, args := range [][]string{{"link", "set", "lo", "up"},
 			{"link", "add", "eth0", "type", "veth", "peer", "name", "far"}, {"addr", "add", addr, "dev", "eth0"},
@@ -143,17 +138,12 @@ func start(t *testing.T, as *syscall.SysProcAttr, name, uid, group, addr string)
 // listenAs takes TCP connections in a process's network namespace.
 func listenAs(t *testing.T, pid, addr string) (l net.Listener) {
 	t.Helper()
-	ns, err := netns.GetFromPath("/proc/" + pid + "/ns/net")
-	if err != nil {
-		t.Fatal(err)
-	}
+	ns := must.Get(netns.GetFromPath("/proc/" + pid + "/ns/net"))(t)
 	defer ns.Close()
-	if err := entry.Within(ns, func() (err error) {
+	must.Do(t, entry.Within(ns, func() (err error) {
 		l, err = net.Listen("tcp", addr)
 		return err
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	t.Cleanup(func() { l.Close() })
 	return l
 }
@@ -193,10 +183,7 @@ func TestInside(t *testing.T) {
 	name := os.Args[0] // a probe that was uploaded has removed its file by now
 	os.Args[0] = "/nowhere/probe"
 	t.Cleanup(func() { os.Args[0] = name })
-	home, err := os.Readlink("/proc/self/ns/net")
-	if err != nil {
-		t.Fatal(err)
-	}
+	home := must.Get(os.Readlink("/proc/self/ns/net"))(t)
 	var away atomic.Int32
 	watching, stop := context.WithCancel(t.Context())
 	watched := make(chan struct{})
@@ -232,25 +219,17 @@ func TestMainThread(t *testing.T) {
 	uid := unique(2)
 	pod(t, "d/web", uid, "pod"+uid, "10.244.0.7/32")
 	e := entry.Entry{Host: &probe.Host{Proc: "/proc"}}
-	ns, err := entry.Find(e, probe.Target{Name: "d/web", Addr: netip.MustParseAddr("10.244.0.7"),
-		Attrs: map[string]string{probe.AttrUID: uid}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	ns := must.Get(entry.Find(e, probe.Target{Name: "d/web", Addr: netip.MustParseAddr("10.244.0.7"),
+		Attrs: map[string]string{probe.AttrUID: uid}}))(t)
 	defer ns.Close()
-	home, err := os.Readlink("/proc/self/ns/net")
-	if err != nil {
-		t.Fatal(err)
-	}
+	home := must.Get(os.Readlink("/proc/self/ns/net"))(t)
 	for range 200 {
-		if err := entry.Within(ns, func() error {
+		must.Do(t, entry.Within(ns, func() error {
 			if syscall.Gettid() == os.Getpid() {
 				return errors.New("on the main thread")
 			}
 			return nil
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))
 	}
 	if now, err := os.Readlink("/proc/self/ns/net"); err != nil || now != home {
 		t.Errorf("at home in %s, now in %s: %v", home, now, err)
@@ -351,10 +330,7 @@ func TestPrivileges(t *testing.T) {
 	}
 	uid := unique(7)
 	target := pod(t, "d/web", uid, "kubepods-pod"+uid, "10.244.0.7/32")
-	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	exe := must.Get(os.Executable())(t)
 	for lacks, saw := range map[string]string{"sys_admin": "takes the capability SYS_ADMIN",
 		"sys_ptrace": "takes the capability SYS_PTRACE"} {
 		request, err := json.Marshal(probe.Request{Type: probe.RequestPlan,

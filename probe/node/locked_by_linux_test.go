@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // TestLockLeft has a lock whose taker has ended and left it to its parent, as 'flock 9' in a script does.
@@ -19,9 +20,7 @@ func TestLockLeft(t *testing.T) {
 	defer f.Close()
 	take := exec.Command("flock", "3")
 	take.ExtraFiles = []*os.File{f}
-	if err := take.Run(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, take.Run())
 	h := &probe.Host{Root: "/", Proc: "/proc"}
 	held, holder, err := LockHeld(h, f.Name())
 	if err != nil || !held || holder != os.Getpid() {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checktest"
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 const (
@@ -135,9 +136,7 @@ func TestNodesDaemon(t *testing.T) {
 		h := checktest.Node(t, files)
 		for at, to := range links {
 			full := filepath.Join(h.Proc, at)
-			if err := os.MkdirAll(filepath.Dir(full), 0o755); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.MkdirAll(filepath.Dir(full), 0o755))
 			if err := os.Symlink(to, full); err != nil && to != "" {
 				t.Fatal(err)
 			}

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 func TestParse(t *testing.T) {
@@ -62,9 +64,7 @@ func TestTail(t *testing.T) {
 		"behind what is looked at":      {strings.Repeat(last, 2000), len(last), "three"},
 	} {
 		file := filepath.Join(t.TempDir(), "0.log")
-		if err := os.WriteFile(file, []byte(c.log), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(file, []byte(c.log), 0o600))
 		f, err := os.Open(file)
 		if err != nil {
 			t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
+	"github.com/calico-probe/calico-probe/probe/must"
 	"github.com/calico-probe/calico-probe/probe/nstest"
 )
 
@@ -58,10 +59,7 @@ type flood struct {
 
 func floods(b *testing.B, port int) flood {
 	b.Helper()
-	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM, 0)
-	if err != nil {
-		b.Fatal(err)
-	}
+	fd := must.Get(unix.Socket(unix.AF_INET, unix.SOCK_DGRAM, 0))(b)
 	b.Cleanup(func() { unix.Close(fd) })
 	return flood{fd, &unix.SockaddrInet4{Port: port, Addr: [4]byte{192, 0, 2, 2}}}
 }
@@ -92,9 +90,7 @@ func (f flood) send(b *testing.B, packets int) time.Duration {
 	defer runtime.UnlockOSThread()
 	began, payload := spent(b), make([]byte, 64)
 	for range packets {
-		if err := unix.Sendto(f.fd, payload, 0, f.to); err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, unix.Sendto(f.fd, payload, 0, f.to))
 	}
 	return spent(b) - began
 }
@@ -103,9 +99,7 @@ func (f flood) send(b *testing.B, packets int) time.Duration {
 func spent(b *testing.B) time.Duration {
 	b.Helper()
 	var t unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t); err != nil {
-		b.Fatal(err)
-	}
+	must.Do(b, unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t))
 	return time.Duration(t.Nano())
 }
 
@@ -118,13 +112,9 @@ func (f flood) measure(b *testing.B) (programs, slower float64) {
 	without, with := time.Hour, time.Hour
 	for range rounds {
 		with = min(with, f.send(b, packets))
-		if err := t.detach(); err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, t.detach())
 		without = min(without, f.send(b, packets))
-		if err := t.attach(); err != nil {
-			b.Fatal(err)
-		}
+		must.Do(b, t.attach())
 	}
 	stats, err := ebpf.EnableStats(unix.BPF_STATS_RUN_TIME)
 	if err != nil {
@@ -134,10 +124,7 @@ func (f flood) measure(b *testing.B) (programs, slower float64) {
 	stats.Close()
 	var took time.Duration
 	for _, p := range t.programs.Programs {
-		info, err := p.Stats()
-		if err != nil {
-			b.Fatal(err)
-		}
+		info := must.Get(p.Stats())(b)
 		took += info.Runtime
 	}
 	end(b, t)
@@ -146,11 +133,8 @@ func (f flood) measure(b *testing.B) (programs, slower float64) {
 
 func open(b *testing.B) *Trace {
 	b.Helper()
-	t, err := Open(Filter{Protocol: ICMP, Numbers: []uint16{ourID}, VXLAN: 4789,
-		Addrs: []netip.Addr{netip.MustParseAddr("192.0.2.2"), netip.MustParseAddr("192.0.2.1")}})
-	if err != nil {
-		b.Fatal(err)
-	}
+	t := must.Get(Open(Filter{Protocol: ICMP, Numbers: []uint16{ourID}, VXLAN: 4789,
+		Addrs: []netip.Addr{netip.MustParseAddr("192.0.2.2"), netip.MustParseAddr("192.0.2.1")}}))(b)
 	return t
 }
 

@@ -17,6 +17,8 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
+
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // TestMain lets the program be started again as one that traces until it is killed.
@@ -71,9 +73,7 @@ func TestKilled(t *testing.T) {
 	seen := 0
 	for range times {
 		c := again("killed")
-		if err := c.Start(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, c.Start())
 		time.Sleep(time.Duration(rand.Int64N(int64(700 * time.Millisecond))))
 		seen += len(loaded(t))
 		if err := c.Process.Signal(syscall.SIGKILL); err != nil {
@@ -90,10 +90,7 @@ func TestKilled(t *testing.T) {
 
 // TestEnded ends a trace in a process that goes on: nothing of it stays.
 func TestEnded(t *testing.T) {
-	trace, err := looks()
-	if err != nil {
-		t.Fatal(err)
-	}
+	trace := must.Get(looks())(t)
 	if len(loaded(t)) == 0 {
 		t.Error("nothing of it is seen in the kernel")
 	}

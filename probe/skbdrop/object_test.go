@@ -8,6 +8,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // TestObject compiles the programs again and wants the bytes that are committed: what runs in the kernel is what can
@@ -17,10 +19,7 @@ func TestObject(t *testing.T) {
 	if said, err := exec.Command("../../scripts/bpf.sh", out).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, said)
 	}
-	made, err := os.ReadFile(out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	made := must.Get(os.ReadFile(out))(t)
 	if !bytes.Equal(made, object) {
 		t.Error("skbdrop.o is not what its source gives: run 'make bpf' and commit it")
 	}

@@ -21,6 +21,7 @@ import (
 	"golang.org/x/net/ipv6"
 	"golang.org/x/sys/unix"
 
+	"github.com/calico-probe/calico-probe/probe/must"
 	"github.com/calico-probe/calico-probe/probe/nstest"
 )
 
@@ -205,19 +206,14 @@ func TestFates(t *testing.T) {
 func write(t *testing.T, rows string) {
 	t.Helper()
 	const page, begin, end = "../../docs/drops-trace.md", "<!-- fates -->\n", "<!-- /fates -->\n"
-	text, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(page))(t)
 	head, rest, found := strings.Cut(string(text), begin)
 	_, tail, ended := strings.Cut(rest, end)
 	if !found || !ended {
 		t.Fatalf("%s has no place for the table", page)
 	}
 	var name unix.Utsname
-	if err := unix.Uname(&name); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.Uname(&name))
 	release, _, _ := strings.Cut(string(name.Release[:]), "-")
 	table := "| lost by | reason, by Linux " + strings.TrimRight(release, "\x00") +
 		" | function | hook | interface |\n|---|---|---|---|---|\n"
@@ -226,9 +222,7 @@ func write(t *testing.T, rows string) {
 			table += string(row)
 		}
 	}
-	if err := os.WriteFile(page, []byte(head+begin+table+end+tail), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(page, []byte(head+begin+table+end+tail), 0o600))
 }
 
 // happen sends the packets of a fate and gives what was seen of them.

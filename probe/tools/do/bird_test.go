@@ -12,6 +12,7 @@ import (
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/bird/birdtest"
+	"github.com/calico-probe/calico-probe/probe/must"
 	"github.com/calico-probe/calico-probe/probe/tools"
 )
 
@@ -23,9 +24,7 @@ func birdRoot(t *testing.T, recording string) string {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(root) })
-	if err := os.MkdirAll(filepath.Join(root, "run/calico"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(filepath.Join(root, "run/calico"), 0o755))
 	birdtest.Serve(t, filepath.Join(root, "run/calico/bird.ctl"), recording)
 	return root
 }
@@ -50,9 +49,7 @@ func TestBirdOfMany(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "recording")
 	text := "0001 BIRD 2.0.12 ready.\n> restrict\n0016 Access restricted\n> show route\n1007-Table master4:\n" + strings.Repeat(" 10.244.0.0/26 unicast [Mesh] * (100)\n", mostOfBird+1000) + "0000 \n"
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte(text), 0o600))
 	r, out := use(t.Context(), t, birdRoot(t, file), "bird", "show", "route")
 	wants(t, r, probe.OK, "more than 200000 lines")
 	if n := strings.Count(out, "\n"); n != mostOfBird+1 ||
@@ -66,9 +63,7 @@ func TestBirdPattern(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "recording")
 	text := "0001 BIRD 2.0.12 ready.\n> restrict\n0016 Access restricted\n> show protocols \"Mesh_*\"\n1002-Mesh_10_0_0_2 BGP\n0000 \n"
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte(text), 0o600))
 	r, _ := use(t.Context(), t, birdRoot(t, file), "bird", "show", "protocols", "Mesh_*")
 	wants(t, r, probe.OK, "1 line")
 }
@@ -81,9 +76,7 @@ func hung(t *testing.T, says string) string {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(root) })
-	if err := os.MkdirAll(filepath.Join(root, "run/calico"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(filepath.Join(root, "run/calico"), 0o755))
 	l, err := net.Listen("unix", filepath.Join(root, "run/calico/bird.ctl"))
 	if err != nil {
 		t.Fatal(err)

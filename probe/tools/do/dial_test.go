@@ -20,23 +20,18 @@ import (
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/httpget"
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // certificate is one of its own making, valid between two times from now.
 func certificate(t *testing.T, from, to time.Duration) tls.Certificate {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	now := time.Now()
 	c := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "web\x1b[2J"},
 		DNSNames: []string{"web.test"}, IPAddresses: []net.IP{{127, 0, 0, 1}}, NotBefore: now.Add(from),
 		NotAfter: now.Add(to)}
-	raw, err := x509.CreateCertificate(rand.Reader, c, c, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := must.Get(x509.CreateCertificate(rand.Reader, c, c, key.Public(), key))(t)
 	return tls.Certificate{Certificate: [][]byte{raw}, PrivateKey: key}
 }
 
@@ -131,20 +126,14 @@ func TestDialMetadata(t *testing.T) {
 
 func silentListener(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	t.Cleanup(func() { l.Close() })
 	return l.Addr().String()
 }
 
 func silentDatagrams(t *testing.T) string {
 	t.Helper()
-	l, err := net.ListenPacket("udp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.ListenPacket("udp", "127.0.0.1:0"))(t)
 	t.Cleanup(func() { l.Close() })
 	return l.LocalAddr().String()
 }

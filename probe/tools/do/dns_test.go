@@ -13,6 +13,7 @@ import (
 	"github.com/miekg/dns"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/must"
 	"github.com/calico-probe/calico-probe/probe/tools"
 )
 
@@ -59,14 +60,8 @@ func nameServer(t *testing.T) string { return answers(t, zone) }
 
 func answers(t *testing.T, h dns.HandlerFunc) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	u, err := net.ListenPacket("udp", l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
+	u := must.Get(net.ListenPacket("udp", l.Addr().String()))(t)
 	for _, s := range []*dns.Server{{Listener: l, Handler: h}, {PacketConn: u, Handler: h}} {
 		up := make(chan struct{})
 		s.NotifyStartedFunc = func() { close(up) }
@@ -163,10 +158,7 @@ func TestFind(t *testing.T) {
 // closedPort is an address at which nobody listens, neither by TCP nor by UDP.
 func closedPort(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	l.Close()
 	return l.Addr().String()
 }

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // TestLogRace reads a log while the folder it is in is exchanged with links to folders that
@@ -21,9 +22,7 @@ func TestLogRace(t *testing.T) {
 	folder := filepath.Join(root, filepath.Dir(logFile))
 	links := []string{folder + "-1", folder + "-2"}
 	for i, to := range []string{"/etc", outside} {
-		if err := os.Symlink(to, links[i]); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Symlink(to, links[i]))
 	}
 	stop, swapped := make(chan struct{}), make(chan int)
 	go func() {

@@ -14,6 +14,7 @@ import (
 	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/must"
 	"github.com/calico-probe/calico-probe/probe/tools"
 )
 
@@ -91,10 +92,7 @@ func reads(t *testing.T, root string, args ...string) (probe.Result, string) {
 
 func asTyped(t *testing.T, args []string) reading {
 	t.Helper()
-	l, err := tools.ParseLogs(append(args, "c"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(tools.ParseLogs(append(args, "c")))(t)
 	return reading(*l)
 }
 
@@ -116,15 +114,11 @@ func TestTail(t *testing.T) {
 	}
 	// What was put aside is looked at where it is not compressed.
 	old := filepath.Join(root, logFile+".20261121-164500")
-	if err := os.WriteFile(old, []byte(numbered(0, 1000)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(old, []byte(numbered(0, 1000)), 0o600))
 	if _, out := reads(t, root, "-n", "19500"); !strings.HasPrefix(out, "line 500\n") {
 		t.Errorf("%.20q", out)
 	}
-	if err := os.Rename(old, old+".gz"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Rename(old, old+".gz"))
 	if _, out := reads(t, root, "-n", "19500"); !strings.HasPrefix(out,
 		"(what is older is compressed, in 0.log.20261121-164500.gz)\nline 1000\n") {
 		t.Errorf("%.80q", out)
@@ -196,9 +190,7 @@ func TestLinks(t *testing.T) {
 	const secret = "verysecret"
 	link := func(root, to, name string) {
 		t.Helper()
-		if err := os.Symlink(to, filepath.Join(root, name)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Symlink(to, filepath.Join(root, name)))
 	}
 	outside := filepath.Join(files(t, map[string]string{"file": cut("stdout", "F", secret)}), "file")
 	made := func() string {
@@ -214,9 +206,7 @@ func TestLinks(t *testing.T) {
 	}
 	replaced := func(replace func(root, name string)) (probe.Result, string) {
 		root := made()
-		if err := os.Remove(filepath.Join(root, logFile)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Remove(filepath.Join(root, logFile)))
 		replace(root, logFile)
 		return reads(t, root)
 	}
@@ -231,9 +221,7 @@ func TestLinks(t *testing.T) {
 		t.Error(out)
 	}
 	r, _ = replaced(func(root, name string) {
-		if err := os.Mkdir(filepath.Join(root, name), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Mkdir(filepath.Join(root, name), 0o755))
 	})
 	wants(t, r, probe.Unknown, "is a folder and not a file: not read")
 }
@@ -287,13 +275,8 @@ func TestFollow(t *testing.T) {
 	}
 	write := func(text string) {
 		t.Helper()
-		f, err := os.OpenFile(full, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := f.WriteString(text); err != nil {
-			t.Fatal(err)
-		}
+		f := must.Get(os.OpenFile(full, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600))(t)
+		must.Get(f.WriteString(text))(t)
 		f.Close()
 	}
 	sees("line 8\nline 9\n")
@@ -303,9 +286,7 @@ func TestFollow(t *testing.T) {
 	write(cut("stdout", "F", "whole") + "2026-11-21T16:45:10Z stdout F not yet")
 	sees("begun before\nhalf whole\n")
 	write(" ended\n" + cut("stdout", "F", "last of the old"))
-	if err := os.Rename(full, full+".20261121-164500"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Rename(full, full+".20261121-164500"))
 	write(cut("stdout", "F", "first of the new"))
 	sees("not yet ended\nlast of the old\nfirst of the new\n")
 	if err := os.Truncate(full, 0); err != nil { // as some set docker to do

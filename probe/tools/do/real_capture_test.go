@@ -19,6 +19,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/capture"
 	"github.com/calico-probe/calico-probe/probe/icmp"
+	"github.com/calico-probe/calico-probe/probe/must"
 	"github.com/calico-probe/calico-probe/probe/nstest"
 )
 
@@ -45,9 +46,7 @@ func TestCaptureElsewhere(t *testing.T) {
 		t.Skip("it is part of other tests")
 	}
 	r, out := use(t.Context(), t, "/", "capture", strings.Fields(args)...)
-	if err := json.NewEncoder(os.Stdout).Encode(elsewhere{r, out}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.NewEncoder(os.Stdout).Encode(elsewhere{r, out}))
 }
 
 type elsewhere struct {
@@ -58,17 +57,12 @@ type elsewhere struct {
 // captureIn begins to capture in a namespace; what is returned waits for its end.
 func captureIn(t *testing.T, namespace, args string) func() elsewhere {
 	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	self := must.Get(os.Executable())(t)
 	cmd := exec.Command("ip", "netns", "exec", namespace, self, "-test.run=^TestCaptureElsewhere$")
 	cmd.Env = append(os.Environ(), "CAPTURE_ELSEWHERE="+args)
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Start())
 	if !listening(namespace) {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
@@ -79,9 +73,7 @@ func captureIn(t *testing.T, namespace, args string) func() elsewhere {
 			t.Fatalf("%v: %s", err, out.String())
 		}
 		var e elsewhere
-		if err := json.NewDecoder(&out).Decode(&e); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.NewDecoder(&out).Decode(&e))
 		return e
 	}
 }
@@ -154,10 +146,7 @@ func TestRealCaptureOfAHost(t *testing.T) {
 	if !nstest.Enter(t, captureWorld) {
 		return
 	}
-	l, err := net.Listen("tcp", "10.9.0.1:8080")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", "10.9.0.1:8080"))(t)
 	go func() {
 		_ = http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "hunter2") }))
 	}()
@@ -186,9 +175,7 @@ func TestRealCaptureOfAHost(t *testing.T) {
 		}
 		_, _ = io.Copy(io.Discard, resp.Body)
 		resp.Body.Close()
-		if _, err := icmp.One(t.Context(), netip.MustParseAddr("127.0.0.1"), 0, time.Second); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(icmp.One(t.Context(), netip.MustParseAddr("127.0.0.1"), 0, time.Second))(t)
 		got := <-done
 		if got.Result.Status != probe.OK || strings.Count(got.Out, "\n") < 3 {
 			t.Errorf("%s: %v\n%s", c.args, got.Result.Saw, got.Out)
@@ -223,10 +210,7 @@ func TestRealCaptureFlood(t *testing.T) {
 	stop := make(chan struct{})
 	defer close(stop)
 	for range 4 {
-		conn, err := net.Dial("udp", "127.0.0.1:9")
-		if err != nil {
-			t.Fatal(err)
-		}
+		conn := must.Get(net.Dial("udp", "127.0.0.1:9"))(t)
 		go func() {
 			for {
 				select {

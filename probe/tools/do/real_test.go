@@ -16,6 +16,7 @@ import (
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checktest"
+	"github.com/calico-probe/calico-probe/probe/must"
 	"github.com/calico-probe/calico-probe/probe/nstest"
 )
 
@@ -134,10 +135,7 @@ func TestRealMetadata(t *testing.T) {
 	if !nstest.Enter(t, "ip link set lo up\nip addr add 169.254.169.254/32 dev lo\n") {
 		return
 	}
-	l, err := net.Listen("tcp", "169.254.169.254:80")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", "169.254.169.254:80"))(t)
 	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_,
 			_ = w.Write([]byte("verysecret"))
@@ -265,14 +263,9 @@ func TestRealTable(t *testing.T) {
 	if !nstest.Enter(t, "ip link set lo up\n") {
 		return
 	}
-	root, err := os.MkdirTemp("", "bird")
-	if err != nil {
-		t.Fatal(err)
-	}
+	root := must.Get(os.MkdirTemp("", "bird"))(t)
 	defer os.RemoveAll(root)
-	if err := os.MkdirAll(filepath.Join(root, "run/calico"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(filepath.Join(root, "run/calico"), 0o755))
 	var config bytes.Buffer
 	config.WriteString("router id 10.0.0.1;\nprotocol device { }\nprotocol static { ipv4;\n")
 	for i := range 100_000 {
@@ -280,13 +273,9 @@ func TestRealTable(t *testing.T) {
 	}
 	config.WriteString("}\n")
 	file, socket := filepath.Join(root, "bird.conf"), filepath.Join(root, "run/calico/bird.ctl")
-	if err := os.WriteFile(file, config.Bytes(), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, config.Bytes(), 0o600))
 	cmd := exec.Command(checktest.Part(t, "bird2/usr/sbin/bird"), "-f", "-c", file, "-s", socket)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Start())
 	defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
 		if _, err := os.Stat(socket); err == nil {

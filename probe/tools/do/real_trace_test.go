@@ -13,6 +13,7 @@ import (
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/drops"
+	"github.com/calico-probe/calico-probe/probe/must"
 	"github.com/calico-probe/calico-probe/probe/netns"
 	"github.com/calico-probe/calico-probe/probe/nstest"
 )
@@ -99,9 +100,7 @@ ip -n node link add vxlan.calico type vxlan id 4096 dstport 8472
 	}
 	h := &probe.Host{Root: "/", Proc: "/proc"}
 	sleeps := exec.CommandContext(t.Context(), "ip", "netns", "exec", "node", "sleep", "60")
-	if err := sleeps.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, sleeps.Start())
 	t.Cleanup(func() { _ = sleeps.Process.Kill(); _ = sleeps.Wait() }) // killed
 	var view *netns.View
 	for end := time.Now().Add(10 * time.Second); view == nil && time.Now().Before(end); time.Sleep(20 * time.Millisecond) {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/must"
 	"github.com/calico-probe/calico-probe/probe/tools"
 )
 
@@ -79,9 +80,7 @@ func sit(t *testing.T, args ...string) *sitting {
 
 func (s *sitting) keyed(t *testing.T, text string) {
 	t.Helper()
-	if _, err := io.WriteString(s.keys, text); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(io.WriteString(s.keys, text))(t)
 }
 
 func (s *sitting) result(t *testing.T) probe.Result {
@@ -230,15 +229,11 @@ func TestNoShell(t *testing.T) {
 	t.Parallel()
 	empty := t.TempDir()
 	for _, dir := range []string{"etc", "bin"} {
-		if err := os.Mkdir(filepath.Join(empty, dir), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Mkdir(filepath.Join(empty, dir), 0o700))
 	}
 	for name, text := range map[string]string{"etc/passwd": "root:x:0:0::/root:/sbin/nologin\n",
 		"bin/bash": "no program"} {
-		if err := os.WriteFile(filepath.Join(empty, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(empty, name), []byte(text), 0o600))
 	}
 	if err := os.Symlink("/bin/bash", filepath.Join(empty, "bin/sh")); err != nil { // this machine's is not meant
 		t.Fatal(err)
