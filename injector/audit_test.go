@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // TestAudited wants every field of the pod that decides what it may do in the table of
@@ -15,18 +17,10 @@ import (
 func TestAudited(t *testing.T) {
 	o := options
 	o.Needed = []string{"NET_RAW", "NET_ADMIN", "SYS_PTRACE", "SYS_ADMIN"}
-	b, err := json.Marshal(podFor(o, nil).Spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(json.Marshal(podFor(o, nil).Spec))(t)
 	var spec any
-	if err := json.Unmarshal(b, &spec); err != nil {
-		t.Fatal(err)
-	}
-	doc, err := os.ReadFile("../docs/security.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(b, &spec))
+	doc := must.Get(os.ReadFile("../docs/security.md"))(t)
 	_, rest, _ := strings.Cut(string(doc), "<!-- pod -->\n")
 	table, _, ends := strings.Cut(rest, "<!-- /pod -->")
 	if !ends {

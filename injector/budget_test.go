@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // v5 is a stream's number in the WebSocket protocol.
@@ -60,20 +61,14 @@ func overWebSocket(t *testing.T, next func(sent int64) byte) (*Client, *atomic.I
 		}
 	}))
 	t.Cleanup(srv.Close)
-	c, err := NewClient(&rest.Config{Host: srv.URL, TLSClientConfig: rest.TLSClientConfig{Insecure: true}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(NewClient(&rest.Config{Host: srv.URL, TLSClientConfig: rest.TLSClientConfig{Insecure: true}}))(t)
 	return c, sent
 }
 
 // attachTo opens a line with a server, whose stdin stays open.
 func attachTo(t *testing.T, c *Client, out, errs io.Writer) error {
 	t.Helper()
-	at, err := url.Parse(c.config.Host + "/api/v1/namespaces/n/pods/p/attach")
-	if err != nil {
-		t.Fatal(err)
-	}
+	at := must.Get(url.Parse(c.config.Host + "/api/v1/namespaces/n/pods/p/attach"))(t)
 	in, feed := io.Pipe()
 	defer feed.Close()
 	return c.stream(t.Context(), at, in, out, errs)
@@ -172,10 +167,7 @@ func TestBesideOutputOfSPDY(t *testing.T) {
 				<-conn.CloseChan()
 			}))
 			defer srv.Close()
-			c, err := NewClient(&rest.Config{Host: srv.URL})
-			if err != nil {
-				t.Fatal(err)
-			}
+			c := must.Get(NewClient(&rest.Config{Host: srv.URL}))(t)
 			if err := attachTo(t, c, io.Discard, io.Discard); !errors.Is(err, errBeside) {
 				t.Errorf("%v, want %v", err, errBeside)
 			}

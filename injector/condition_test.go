@@ -10,6 +10,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
+
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // TestWriteCondition wants one condition and one annotation in the request, and nothing else. It is a strategic merge
@@ -31,10 +33,7 @@ func TestWriteCondition(t *testing.T) {
 		_, _ = io.WriteString(w, `{"kind":"Node","apiVersion":"v1"}`)
 	}))
 	defer srv.Close()
-	c, err := NewClient(&rest.Config{Host: srv.URL})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(NewClient(&rest.Config{Host: srv.URL}))(t)
 	for name, c := range map[string]struct {
 		write func() error
 		want  map[string]any

@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/calico-probe/calico-probe/probe/facts"
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // TestStrange holds when a machine that ssh has reached is taken for the node.
@@ -104,9 +105,7 @@ func TestOnMachine(t *testing.T) {
 					continue
 				}
 				file = filepath.Join(root, file)
-				if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(text), 0o644)); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(text), 0o644)))
 			}
 			o := laden(t, standIn)
 			asked := ""

@@ -12,6 +12,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
+
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // TestAccessMethodsAreWhole wants of each access method a whole row of the table, of which everything else is
@@ -28,10 +30,7 @@ func TestAccessMethodsAreWhole(t *testing.T) {
 			t.Errorf("access method %s: its row in injector/method.go has no open, so auto would try what nothing does", m.name)
 		}
 	}
-	file, err := parser.ParseFile(token.NewFileSet(), "method.go", nil, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := must.Get(parser.ParseFile(token.NewFileSet(), "method.go", nil, 0))(t)
 	rows, consts := 0, 0
 	ast.Inspect(file, func(n ast.Node) bool {
 		switch n := n.(type) {

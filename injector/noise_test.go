@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/calico-probe/calico-probe/probe/facts"
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // TestNoise wants a node that says something without end, before the probe is there or
@@ -95,9 +96,7 @@ func TestLastOutput(t *testing.T) {
 	} {
 		var l lastOutput
 		for _, text := range written {
-			if _, err := l.Write([]byte(text)); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(l.Write([]byte(text)))(t)
 		}
 		if got := l.String(); got != want {
 			t.Errorf("%q, want %q", got, want)

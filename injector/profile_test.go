@@ -8,15 +8,14 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/kubectl/pkg/cmd/debug"
+
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // profiled is the profile of that name.
 func profiled(t *testing.T, name string) *DebugProfile {
 	t.Helper()
-	p, err := NewDebugProfile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(NewDebugProfile(name))(t)
 	return p
 }
 

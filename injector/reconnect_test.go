@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // container is a probe whose stdin and stdout outlive the client that is attached to them, as
@@ -291,21 +292,13 @@ func TestKeptLineBackInTime(t *testing.T) {
 		if err := s.Type(t.Context(), 1, []byte("lost"), probe.Size{}); err == nil {
 			t.Error("what was typed while the connection is lost passes for sent")
 		}
-		id, err := s.Send(t.Context(), call("stay"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := s.Stop(t.Context(), id); err != nil {
-			t.Fatal(err)
-		}
+		id := must.Get(s.Send(t.Context(), call("stay")))(t)
+		must.Do(t, s.Stop(t.Context(), id))
 		time.Sleep(8 * time.Second)
 		c.sever(nil)
 		var got []string
 		for {
-			ev, err := s.Next(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			ev := must.Get(s.Next(t.Context()))(t)
 			got = append(got, strings.TrimSpace(ev.Text))
 			if ev.Type == probe.EventEnd {
 				if !ev.End.Stopped {
@@ -430,9 +423,7 @@ func TestAbandoned(t *testing.T) {
 		c := start(t)
 		s, _ := c.session(t)
 		for _, give := range []func(){s.Abandon, func() {}} {
-			if _, err := s.Send(t.Context(), call("stay")); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(s.Send(t.Context(), call("stay")))(t)
 			synctest.Wait()
 			give()
 			if out, end, err := ask(t, s, call("count", "1", "next")); err != nil || out != "next: 0\n" || end.Stopped {
@@ -453,9 +444,7 @@ func TestSlowReader(t *testing.T) {
 		const lines = 8 * maxQueued
 		c := start(t)
 		s, notes := c.session(t)
-		if _, err := s.Send(t.Context(), call("count", strconv.Itoa(lines), strings.Repeat("long", 200))); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(s.Send(t.Context(), call("count", strconv.Itoa(lines), strings.Repeat("long", 200))))(t)
 		n, page := 0, 0
 		for {
 			if n >= page*maxQueued {
@@ -545,14 +534,10 @@ func TestKeptLineTooMuch(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if _, err := s.Send(t.Context(), call("count", strconv.Itoa(lines), strings.Repeat("long", 50))); err != nil {
-					t.Fatal(err)
-				}
+				must.Get(s.Send(t.Context(), call("count", strconv.Itoa(lines), strings.Repeat("long", 50))))(t)
 				// It arrives all the same, as if the line had been cut just after.
 				stop := fmt.Sprintf(`{"type":"stop","id":%d}`, id)
-				if _, err := c.stdin.Write([]byte("\n" + stop + "\n" + string(much) + "\n")); err != nil {
-					t.Fatal(err)
-				}
+				must.Get(c.stdin.Write([]byte("\n" + stop + "\n" + string(much) + "\n")))(t)
 				time.Sleep(time.Second)
 				if given {
 					s.Abandon()

@@ -15,6 +15,7 @@ import (
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/facts"
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // suite has one check that answers n times.
@@ -54,14 +55,9 @@ func TestInProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 { // a session takes plan after plan
-		if _, err := s.Send(t.Context(), plan); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(s.Send(t.Context(), plan))(t)
 		for {
-			ev, err := s.Next(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			ev := must.Get(s.Next(t.Context()))(t)
 			if ev.Type == probe.EventEnd {
 				if ev.End.Results != 2 {
 					t.Errorf("%+v", ev.End)
@@ -83,15 +79,10 @@ func TestInProcess(t *testing.T) {
 // transcript is what a probe writes that is given one plan of five results.
 func transcript(t *testing.T) []byte {
 	t.Helper()
-	request, err := json.Marshal(plan)
-	if err != nil {
-		t.Fatal(err)
-	}
+	request := must.Get(json.Marshal(plan))(t)
 	var out bytes.Buffer
 	r := &probe.Runner{Suite: suite(5), Host: &probe.Host{}}
-	if err := r.Serve(t.Context(), bytes.NewReader(append(request, '\n')), &out); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.Serve(t.Context(), bytes.NewReader(append(request, '\n')), &out))
 	return out.Bytes()
 }
 
@@ -126,9 +117,7 @@ func TestBrokenLine(t *testing.T) {
 		slices.Repeat([]probe.EventType{probe.EventResult}, 5)...), probe.EventEnd)
 	for n := 0; n < len(whole); n += 7 {
 		s := broken(t, whole, n, 1)
-		if _, err := s.Send(t.Context(), plan); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(s.Send(t.Context(), plan))(t)
 		got, err := drain(t, s)
 		if err != nil || !slices.Equal(got, want) {
 			t.Errorf("cut after %d bytes: %v, %v", n, got, err)
@@ -143,9 +132,7 @@ func TestBrokenLineAndLog(t *testing.T) {
 	whole := transcript(t)
 	s := broken(t, whole, len(whole)/2, 2)
 	defer s.Close()
-	if _, err := s.Send(t.Context(), plan); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(s.Send(t.Context(), plan))(t)
 	if _, err := drain(t, s); err != nil {
 		t.Errorf("the log came at the second try: %v", err)
 	}
@@ -169,9 +156,7 @@ func TestMissingLine(t *testing.T) {
 	s.start(t.Context(), line, func(context.Context) (io.ReadCloser, error) {
 		return io.NopCloser(bytes.NewReader(whole)), nil
 	})
-	if _, err := s.Send(t.Context(), plan); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(s.Send(t.Context(), plan))(t)
 	if got, err := drain(t, s); err != nil || len(got) != 7 {
 		t.Errorf("with a log: %v, %v", got, err)
 	}
@@ -180,9 +165,7 @@ func TestMissingLine(t *testing.T) {
 	}
 	s = &Session{remove: func(bool, bool) error { return nil }}
 	s.start(t.Context(), line, nil)
-	if _, err := s.Send(t.Context(), plan); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(s.Send(t.Context(), plan))(t)
 	if got, err := drain(t, s); err == nil || errors.Is(err, io.EOF) || !strings.Contains(err.Error(), "missing") {
 		t.Errorf("without a log: %v, %v", got, err)
 	}
@@ -231,14 +214,9 @@ func TestSeenToEnd(t *testing.T) {
 			}
 			return nil
 		}, nil)
-		if _, err := s.Send(t.Context(), plan); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(s.Send(t.Context(), plan))(t)
 		for { // to the end of the answer, which is not that of the line
-			ev, err := s.Next(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			ev := must.Get(s.Next(t.Context()))(t)
 			if ev.Type == probe.EventEnd {
 				break
 			}
@@ -263,9 +241,7 @@ func TestLost(t *testing.T) {
 		_, err := out.Write(append(bytes.Clone(whole[:len(whole)/2]), "\npanic: out of memory\n"...))
 		return err
 	}, nil)
-	if _, err := s.Send(t.Context(), plan); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(s.Send(t.Context(), plan))(t)
 	if _, err := drain(t, s); err == nil || !strings.Contains(err.Error(), "broke off") ||
 		!strings.Contains(err.Error(), "out of memory") {
 		t.Errorf("got %v", err)
@@ -296,10 +272,7 @@ func TestNoRightToAttach(t *testing.T) {
 }
 
 func TestStopped(t *testing.T) {
-	s, err := InProcess((&probe.Runner{Host: &probe.Host{}}).Serve, "of a test")(t.Context(), Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(InProcess((&probe.Runner{Host: &probe.Host{}}).Serve, "of a test")(t.Context(), Options{}))(t)
 	defer s.Close()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -355,9 +328,7 @@ func TestOnlyWhatAProbeMaySay(t *testing.T) {
 	for s.count() < 3 { // all that comes before the plan has come
 		time.Sleep(time.Millisecond)
 	}
-	if _, err := s.Send(t.Context(), plan); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(s.Send(t.Context(), plan))(t)
 	var got []string
 	for {
 		ev, err := s.Next(t.Context())
@@ -386,10 +357,7 @@ func TestOnlyWhatAProbeMaySay(t *testing.T) {
 		},
 		{Type: probe.EventEnd, End: &probe.End{Results: 1, Counts: probe.Counts{probe.OK: 1}}},
 	} {
-		line, err := json.Marshal(ev)
-		if err != nil {
-			t.Fatal(err)
-		}
+		line := must.Get(json.Marshal(ev))(t)
 		want = append(want, string(line))
 	}
 	if !slices.Equal(got, want) {
@@ -408,9 +376,7 @@ func says(t *testing.T, write func(io.Writer) error) *Session {
 		return write(out)
 	}, nil)
 	t.Cleanup(func() { _ = s.Close() })
-	if _, err := s.Send(t.Context(), plan); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(s.Send(t.Context(), plan))(t)
 	return s
 }
 

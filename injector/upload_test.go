@@ -17,6 +17,7 @@ import (
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/facts"
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // standIn answers a session as a probe does, and says what it was started with. The
@@ -35,12 +36,8 @@ func laden(t *testing.T, program string) Options {
 	t.Helper()
 	var b bytes.Buffer
 	w := gzip.NewWriter(&b)
-	if _, err := io.WriteString(w, program); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(io.WriteString(w, program))(t)
+	must.Do(t, w.Close())
 	o := options
 	o.Note = func(string) {} // the tests need not run as root
 	// Folders of the machine have its name: another clone's tests may run at the same time.
@@ -85,9 +82,7 @@ func tools(t *testing.T, names ...string) string {
 		if err != nil {
 			t.Skip(err)
 		}
-		if err := os.Symlink(at, filepath.Join(dir, name)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Symlink(at, filepath.Join(dir, name)))
 	}
 	return "PATH=" + dir
 }
@@ -131,9 +126,7 @@ func TestCarry(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := s.Send(t.Context(), probe.Request{Type: probe.RequestPlan, Plan: &probe.Plan{Run: o.Run}}); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(s.Send(t.Context(), probe.Request{Type: probe.RequestPlan, Plan: &probe.Plan{Run: o.Run}}))(t)
 			ev, err := s.Next(t.Context())
 			if err != nil {
 				t.Fatal(err)
@@ -178,9 +171,7 @@ func TestSudo(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.Send(t.Context(), probe.Request{Type: probe.RequestPlan, Plan: &probe.Plan{}}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(s.Send(t.Context(), probe.Request{Type: probe.RequestPlan, Plan: &probe.Plan{}}))(t)
 		if ev, err := s.Next(t.Context()); err != nil || ev.Start.Access[0] != c.way || note != c.note {
 			t.Errorf("%+v %v %q, want %+v", ev.Start, err, note, c)
 		}
@@ -201,10 +192,8 @@ func TestUploadInVain(t *testing.T) {
 		t.Fatal(err)
 	}
 	fills := tools(t, "chmod", "mkdir", "rm", "sh", "wc", "sleep")
-	if err := os.WriteFile(filepath.Join(strings.TrimPrefix(fills, "PATH="), "head"), []byte(
-		"#!/bin/sh\n[ -e \"$0.again\" ] && exec /usr/bin/head \"$@\"\n: >\"$0.again\"; exit 1\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(strings.TrimPrefix(fills, "PATH="), "head"), []byte(
+		"#!/bin/sh\n[ -e \"$0.again\" ] && exec /usr/bin/head \"$@\"\n: >\"$0.again\"; exit 1\n"), 0o755))
 	for name, c := range map[string]struct {
 		program string
 		shell   remoteShell
@@ -323,9 +312,7 @@ func TestStandsStill(t *testing.T) {
 		}
 		defer in.Close()
 		defer feed.Close()
-		if _, err := feed.WriteString(c.sent); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(feed.WriteString(c.sent))(t)
 		script := strings.NewReplacer(c.limit, "-lt 1", "-lt 10", "-lt 1").Replace(
 			scriptFor(o, "ssh", view{root: t.TempDir(), proc: "/proc"}, len(standIn)))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
