@@ -25,6 +25,7 @@ import (
 	"github.com/calico-probe/calico-probe/internal/report"
 	"github.com/calico-probe/calico-probe/internal/runbook"
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // hostile is what a node could say so that an agent obeys it, or a reader follows it.
@@ -39,10 +40,7 @@ func liar(t testing.TB) World {
 	t.Helper()
 	schemas := map[string][]byte{}
 	for tool, name := range map[string]string{"run": "report", "triage": "fleet"} {
-		b, err := schema.Of(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(schema.Of(name))(t)
 		schemas[tool] = b
 	}
 	cause := probe.Cause{ID: hostile, About: hostile, Says: hostile, Confidence: probe.High,
@@ -108,10 +106,7 @@ func liar(t testing.TB) World {
 func connected(t testing.TB, w World, asked func(string) string) (*mcp.ClientSession, *bytes.Buffer) {
 	t.Helper()
 	var log bytes.Buffer
-	s, err := New(w, slog.New(slog.NewJSONHandler(&log, nil)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(New(w, slog.New(slog.NewJSONHandler(&log, nil))))(t)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)
 	here, there := mcp.NewInMemoryTransports()
@@ -122,10 +117,7 @@ func connected(t testing.TB, w World, asked func(string) string) (*mcp.ClientSes
 			return &mcp.ElicitResult{Action: asked(r.Params.Message)}, nil
 		}
 	}
-	c, err := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, o).Connect(ctx, here, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, o).Connect(ctx, here, nil))(t)
 	t.Cleanup(func() { _ = c.Close() })
 	return c, &log
 }
@@ -238,14 +230,9 @@ func TestHostile(t *testing.T) {
 			if !ok {
 				continue
 			}
-			whole, err := c.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: l.URI})
-			if err != nil {
-				t.Fatal(err)
-			}
+			whole := must.Get(c.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: l.URI}))(t)
 			var tree any
-			if err := json.Unmarshal([]byte(whole.Contents[0].Text), &tree); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, json.Unmarshal([]byte(whole.Contents[0].Text), &tree))
 			eachString(tree, func(s string) { odd(t, what+", resource", s) })
 		}
 	}
@@ -269,10 +256,7 @@ func TestLeast(t *testing.T) {
 	for _, probes := range []bool{false, true} {
 		w.Probes = probes
 		c, _ := connected(t, w, nil)
-		list, err := c.ListTools(t.Context(), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		list := must.Get(c.ListTools(t.Context(), nil))(t)
 		var creating []string
 		for _, tool := range list.Tools {
 			if tool.Annotations.DestructiveHint == nil || *tool.Annotations.DestructiveHint {
@@ -413,23 +397,12 @@ func TestHTTP(t *testing.T) {
 	t.Parallel()
 	name := filepath.Join(t.TempDir(), "token")
 	const token = "0123456789abcdef"
-	if err := os.WriteFile(name, []byte(token), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(name, []byte(token), 0o600))
 	var said bytes.Buffer
 	log := slog.New(slog.NewJSONHandler(&said, nil))
-	keeper, err := gate.Open(gate.Access{TokenFile: name}, log)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := New(liar(t), log)
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	keeper := must.Get(gate.Open(gate.Access{TokenFile: name}, log))(t)
+	s := must.Get(New(liar(t), log))(t)
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/calico-probe/calico-probe/internal/gate"
 	"github.com/calico-probe/calico-probe/internal/report"
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // TestHTTPAsks serves by HTTP to clients of an old and a new protocol that can ask their user, and to one that cannot.
@@ -76,9 +77,7 @@ func overHTTP(t *testing.T, world World, o *mcp.ClientOptions, protocol string) 
 	t.Helper()
 	const token = "0123456789abcdef"
 	name := filepath.Join(t.TempDir(), "token")
-	if err := os.WriteFile(name, []byte(token), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(name, []byte(token), 0o600))
 	log := slog.New(slog.NewJSONHandler(io.Discard, nil))
 	keeper, err := gate.Open(gate.Access{TokenFile: name}, log)
 	if err != nil {

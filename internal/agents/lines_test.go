@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // TestGarbage wants a line that is no message answered with an error, and the session to go on with the next.
@@ -18,10 +20,7 @@ func TestGarbage(t *testing.T) {
 	answers, out := io.Pipe()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	s, err := New(liar(t), slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(New(liar(t), slog.New(slog.DiscardHandler)))(t)
 	done := make(chan error, 1)
 	go func() { done <- s.Stdio(ctx, in, out) }()
 	go func() {

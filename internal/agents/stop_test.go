@@ -15,6 +15,7 @@ import (
 
 	"github.com/calico-probe/calico-probe/internal/gate"
 	"github.com/calico-probe/calico-probe/internal/report"
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // TestStopCleansUp stops a server while a call is under way, and wants it to end only when that has removed what it
@@ -26,9 +27,7 @@ func TestStopCleansUp(t *testing.T) {
 		`{"jsonrpc":"2.0","method":"notifications/initialized"}` + "\n"
 	const call = `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"run","arguments":{"node":"a","via":"api"}}}`
 	name := filepath.Join(t.TempDir(), "token")
-	if err := os.WriteFile(name, []byte("0123456789abcdef"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(name, []byte("0123456789abcdef"), 0o600))
 	for what, serve := range map[string]func(*testing.T, context.Context, *Server) error{
 		"stdin ends": func(_ *testing.T, ctx context.Context, s *Server) error {
 			in, to := io.Pipe()
@@ -42,14 +41,8 @@ func TestStopCleansUp(t *testing.T) {
 			return s.Stdio(ctx, in, io.Discard)
 		},
 		"HTTP": func(t *testing.T, ctx context.Context, s *Server) error {
-			keeper, err := gate.Open(gate.Access{TokenFile: name}, slog.New(slog.DiscardHandler))
-			if err != nil {
-				t.Fatal(err)
-			}
-			l, err := net.Listen("tcp", "127.0.0.1:0")
-			if err != nil {
-				t.Fatal(err)
-			}
+			keeper := must.Get(gate.Open(gate.Access{TokenFile: name}, slog.New(slog.DiscardHandler)))(t)
+			l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 			go func() {
 				req, _ := http.NewRequest(http.MethodPost, "http://"+l.Addr().String()+Path, strings.NewReader(call))
 				req.Header.Set("Authorization", "Bearer 0123456789abcdef")

@@ -14,15 +14,14 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // listening is a listener of this machine, and where it listens.
 func listening(t testing.TB) (net.Listener, string) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	return l, l.Addr().String()
 }
 
@@ -48,10 +47,7 @@ func serves(t testing.TB, s *Server) (main, health string) {
 func dial(t testing.TB, from, to, says string) {
 	t.Helper()
 	d := net.Dialer{Timeout: 10 * time.Second, LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
-	c, err := d.DialContext(t.Context(), "tcp", to)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(d.DialContext(t.Context(), "tcp", to))(t)
 	t.Cleanup(func() { c.Close() })
 	_, _ = io.WriteString(c, says) // it may be closed already, for others
 }
@@ -84,9 +80,7 @@ func TestCrowd(t *testing.T) {
 	ours := newAuthority(t, "ours")
 	cert, key := ours.sign(t, 2)
 	for name, b := range map[string][]byte{"cert": cert, "key": key} {
-		if err := os.WriteFile(filepath.Join(dir, name), b, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, name), b, 0o600))
 	}
 	for name, secure := range map[string]bool{"plain": false, "by TLS": true} {
 		t.Run(name, func(t *testing.T) {
@@ -95,10 +89,7 @@ func TestCrowd(t *testing.T) {
 			if secure {
 				access.Cert, access.Key = filepath.Join(dir, "cert"), filepath.Join(dir, "key")
 			}
-			s, err := New(t.TempDir(), anyAlert(t), usual, access, nodesOf(8).cluster(), quiet())
-			if err != nil {
-				t.Fatal(err)
-			}
+			s := must.Get(New(t.TempDir(), anyAlert(t), usual, access, nodesOf(8).cluster(), quiet()))(t)
 			t.Cleanup(func() { _ = s.Close() })
 			main, health := serves(t, s)
 			url, with := "http://"+main, &http.Transport{}
@@ -127,10 +118,7 @@ func TestCrowd(t *testing.T) {
 			again := false
 			ctx := httptrace.WithClientTrace(t.Context(),
 				&httptrace.ClientTrace{GotConn: func(c httptrace.GotConnInfo) { again = c.Reused }})
-			r, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/metrics", nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			r := must.Get(http.NewRequestWithContext(ctx, http.MethodGet, url+"/metrics", nil))(t)
 			r.Header.Set("Authorization", "Bearer "+token)
 			if resp, err := old.Do(r); err != nil || resp.StatusCode != http.StatusOK || !again {
 				t.Errorf("on the connection from before: %v, %v, the same %v", resp, err, again)
@@ -218,10 +206,7 @@ func TestSlowReaders(t *testing.T) {
 
 func request(t testing.TB, method, path string) *http.Request {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), method, path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(http.NewRequestWithContext(t.Context(), method, path, nil))(t)
 	return r
 }
 

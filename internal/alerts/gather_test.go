@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // manyAtMost are limits by which alerts for more nodes than so many become one look.
@@ -41,10 +43,7 @@ func TestOutage(t *testing.T) {
 			t.Parallel()
 			dir, access, routes, l := t.TempDir(), tokens(t), anyAlert(t), nodesOf(40)
 			synctest.Test(t, func(t *testing.T) {
-				s, err := New(dir, routes, manyAtMost(5), access, l.cluster(), quiet())
-				if err != nil {
-					t.Fatal(err)
-				}
+				s := must.Get(New(dir, routes, manyAtMost(5), access, l.cluster(), quiet()))(t)
 				for range 2 {
 					for _, list := range notifications {
 						if code := post(t, s, body(t, list...)); code != http.StatusOK {
@@ -88,10 +87,7 @@ func TestOutage(t *testing.T) {
 					t.Errorf("%d alerts have an outcome", sum)
 				}
 				reopened(t, s)
-				again, err := New(dir, routes, manyAtMost(5), access, l.cluster(), quiet())
-				if err != nil {
-					t.Fatal(err)
-				}
+				again := must.Get(New(dir, routes, manyAtMost(5), access, l.cluster(), quiet()))(t)
 				defer reopened(t, again)
 				if code := post(t, again, body(t, outage(0, 41)...)); code != http.StatusOK || again.busy() {
 					t.Errorf("after a start what is sent again is answered %d, and begun: %v", code, again.busy())
@@ -135,10 +131,7 @@ func TestBegunIsNotGathered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
 		hold = release
-		s, err := New(dir, routes, manyAtMost(3), access, l.cluster(), quiet())
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(New(dir, routes, manyAtMost(3), access, l.cluster(), quiet()))(t)
 		s.add(killed)
 		began(t, s)
 		post(t, s, body(t, outage(0, 1)...))
@@ -170,17 +163,11 @@ func TestBegunIsNotGathered(t *testing.T) {
 // TestNoNode has an alert that names no node looked into by a look at all nodes.
 func TestNoNode(t *testing.T) {
 	t.Parallel()
-	routes, err := ParseRoutes([]byte("apiVersion: calico-probe.io/v1alpha1\nkind: AlertRoutes\n"+
-		"spec: {routes: [{match: ['alertname=\"TooManyNotReady\"'], many: true}]}\n"), nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	routes := must.Get(ParseRoutes([]byte("apiVersion: calico-probe.io/v1alpha1\nkind: AlertRoutes\n"+
+		"spec: {routes: [{match: ['alertname=\"TooManyNotReady\"'], many: true}]}\n"), nil, nil))(t)
 	dir, access, l := t.TempDir(), tokens(t), nodesOf(3)
 	synctest.Test(t, func(t *testing.T) {
-		s, err := New(dir, routes, usual, access, l.cluster(), quiet())
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(New(dir, routes, usual, access, l.cluster(), quiet()))(t)
 		began(t, s)
 		alert := sent{Status: statusFiring, Labels: map[string]string{"alertname": "TooManyNotReady"}, StartsAt: since}
 		for range 3 {

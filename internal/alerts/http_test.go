@@ -29,6 +29,7 @@ import (
 
 	"github.com/calico-probe/calico-probe/internal/gate"
 	"github.com/calico-probe/calico-probe/internal/page"
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // TestRefusedAreLogged wants one line a minute, with how many they were and who was the last.
@@ -43,9 +44,7 @@ func TestRefusedAreLogged(t *testing.T) {
 		}
 		defer s.Close()
 		for _, c := range []struct{ says, file string }{{"credentials were refused", token}, {"credentials cannot be checked", "short"}} {
-			if err := os.WriteFile(access.TokenFile, []byte(c.file), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(access.TokenFile, []byte(c.file), 0o600))
 			text.Reset()
 			for range 14 {
 				ask(s, http.MethodGet, "/", "another token than that", nil)
@@ -92,9 +91,7 @@ func TestCredentials(t *testing.T) {
 	rotated := "another token of them"
 	write := func(text string) {
 		t.Helper()
-		if err := os.WriteFile(s.access.TokenFile, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(s.access.TokenFile, []byte(text), 0o600))
 	}
 	for _, c := range []struct {
 		file      string
@@ -112,10 +109,7 @@ func TestCredentials(t *testing.T) {
 			t.Errorf("with the file %q: %d for the old token and %d for the new, want %d and %d", c.file, old, next, c.old, c.next)
 		}
 	}
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil))(t)
 	r.SetBasicAuth("anybody", token)
 	if err := s.access.Admits(r, time.Now()); err != nil {
 		t.Errorf("a browser with the token: %v", err)
@@ -131,42 +125,24 @@ type authority struct {
 
 func newAuthority(t *testing.T, name string) authority {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	from := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotAfter: time.Now().Add(time.Hour),
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
 	}
-	der, err := x509.CreateCertificate(rand.Reader, from, from, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cert, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
+	der := must.Get(x509.CreateCertificate(rand.Reader, from, from, &key.PublicKey, key))(t)
+	cert := must.Get(x509.ParseCertificate(der))(t)
 	return authority{cert, key, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})}
 }
 
 func (a authority) sign(t *testing.T, serial int64) (cert, key []byte) {
 	t.Helper()
-	own, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{
+	own := must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
+	der := must.Get(x509.CreateCertificate(rand.Reader, &x509.Certificate{
 		SerialNumber: big.NewInt(serial), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-	}, a.cert, &own.PublicKey, a.key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := x509.MarshalECPrivateKey(own)
-	if err != nil {
-		t.Fatal(err)
-	}
+	}, a.cert, &own.PublicKey, a.key))(t)
+	b := must.Get(x509.MarshalECPrivateKey(own))(t)
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
 		pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: b})
 }
@@ -186,9 +162,7 @@ func TestCertificates(t *testing.T) {
 	at := func(name string) string { return filepath.Join(dir, name) }
 	put := func(name string, b []byte) {
 		t.Helper()
-		if err := os.WriteFile(at(name), b, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(at(name), b, 0o600))
 	}
 	cert, key := ours.sign(t, 2)
 	put("cert", cert)
@@ -208,10 +182,7 @@ func TestCertificates(t *testing.T) {
 		config := ours.trusted()
 		if from != nil {
 			cert, key := from.sign(t, 7)
-			pair, err := tls.X509KeyPair(cert, key)
-			if err != nil {
-				t.Fatal(err)
-			}
+			pair := must.Get(tls.X509KeyPair(cert, key))(t)
 			config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &pair, nil }
 		}
 		client := &http.Client{
@@ -294,11 +265,8 @@ func TestRefused(t *testing.T) {
 		t.Errorf("PUT: %d", r.Code)
 	}
 	for kind, code := range map[string]int{"text/plain": 415, "": 415, "application/json; charset=utf-8": 200} { // of a form of some web page, or a newer Alertmanager
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, PathAlerts,
-			bytes.NewReader(body(t, firing("node-9", "a"))))
-		if err != nil {
-			t.Fatal(err)
-		}
+		req := must.Get(http.NewRequestWithContext(t.Context(), http.MethodPost, PathAlerts,
+			bytes.NewReader(body(t, firing("node-9", "a")))))(t)
 		req.Header.Set("Authorization", "Bearer "+token)
 		req.Header.Set("Content-Type", kind)
 		w := httptest.NewRecorder()
@@ -366,9 +334,7 @@ func TestReading(t *testing.T) {
 	access.ReadTokenFile = filepath.Join(t.TempDir(), "reading")
 	write := func(text string) {
 		t.Helper()
-		if err := os.WriteFile(access.ReadTokenFile, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(access.ReadTokenFile, []byte(text), 0o600))
 	}
 	var said bytes.Buffer
 	write("short")
@@ -404,9 +370,7 @@ func TestReading(t *testing.T) {
 			t.Errorf("with %q: reading is answered %d, posting %d", with, got, posted)
 		}
 	}
-	if err := os.Remove(access.ReadTokenFile); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Remove(access.ReadTokenFile))
 	without()
 }
 
@@ -418,10 +382,7 @@ func TestHealth(t *testing.T) {
 		l := nodesOf(1)
 		held := make(chan struct{})
 		l.look = func(context.Context, Job) (Report, error) { <-held; return Report{}, nil }
-		s, err := New(dir, anyAlert(t), usual, access, l.cluster(), quiet())
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(New(dir, anyAlert(t), usual, access, l.cluster(), quiet()))(t)
 		defer s.Close()
 		check := func(what string, want int) {
 			t.Helper()
@@ -504,21 +465,12 @@ func TestMetrics(t *testing.T) {
 	for l.times() < 1 || s.busy() {
 		time.Sleep(time.Millisecond)
 	}
-	problems, err := testutil.GatherAndLint(s.metrics.registry)
-	if err != nil {
-		t.Fatal(err)
-	}
+	problems := must.Get(testutil.GatherAndLint(s.metrics.registry))(t)
 	for _, p := range problems {
 		t.Errorf("%s: %s", p.Metric, p.Text)
 	}
-	all, err := s.metrics.registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := os.ReadFile("../../docs/alerts.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := must.Get(s.metrics.registry.Gather())(t)
+	b := must.Get(os.ReadFile("../../docs/alerts.md"))(t)
 	own := 0
 	for _, m := range all {
 		if !strings.HasPrefix(m.GetName(), "calico_probe_") {

@@ -11,6 +11,8 @@ import (
 
 	"github.com/prometheus/alertmanager/pkg/labels"
 	"sigs.k8s.io/yaml"
+
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 func TestParseRoutes(t *testing.T) {
@@ -71,9 +73,7 @@ func TestLimitsDocumented(t *testing.T) {
 	shown, _, _ = strings.Cut(shown, "```")
 	_, limits, _ := strings.Cut(shown, "limits:\n")
 	var fields map[string]any
-	if err := yaml.Unmarshal([]byte(limits), &fields); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, yaml.Unmarshal([]byte(limits), &fields))
 	r, err := ParseRoutes([]byte(shown), nil, nil)
 	if err != nil || r.Spec.Limits != DefaultLimits() || len(fields) != reflect.TypeFor[Limits]().NumField() {
 		t.Errorf("%d fields, %+v, %v", len(fields), r.Spec.Limits, err)
@@ -94,27 +94,18 @@ func TestTarget(t *testing.T) {
 			return map[string]string{"shop/web": "worker-2"}[namespace+"/"+pod], nil
 		},
 	}
-	routes, err := ParseRoutes([]byte(`apiVersion: calico-probe.io/v1alpha1
+	routes := must.Get(ParseRoutes([]byte(`apiVersion: calico-probe.io/v1alpha1
 kind: AlertRoutes
 spec:
   routes:
   - {match: ['alertname="Own"'], profile: quick, node: [host]}
   - {match: ['alertname=~"Kube.*"', 'severity!="info"'], runbook: first}
   - {match: ['alertname="KubeNodeNotReady"'], runbook: second}
-`), []string{"first", "second"}, []string{"quick"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ofCalico, err := labels.ParseMatchers(`{namespace=~"kube-system|calico-system",pod=~"calico-node-.*"}`)
-	if err != nil {
-		t.Fatal(err)
-	}
-	built, err := RoutesFor([]Answer{
+`), []string{"first", "second"}, []string{"quick"}))(t)
+	ofCalico := must.Get(labels.ParseMatchers(`{namespace=~"kube-system|calico-system",pod=~"calico-node-.*"}`))(t)
+	built := must.Get(RoutesFor([]Answer{
 		{`odd"name`, nil, "r"}, {"KubePodCrashLooping", ofCalico, "crashloop"}, {"KubePodCrashLooping", nil, "later"},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	kube := func(labels ...string) map[string]string {
 		out := map[string]string{"alertname": "KubeNodeNotReady"}
 		for i := 0; i < len(labels); i += 2 {

@@ -23,6 +23,7 @@ import (
 
 	"github.com/calico-probe/calico-probe/internal/gate"
 	"github.com/calico-probe/calico-probe/internal/page"
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 const token = "0123456789abcdef"
@@ -119,18 +120,13 @@ func anyAlert(t testing.TB) Routes {
 func tokens(t testing.TB) gate.Access {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "token")
-	if err := os.WriteFile(name, []byte(token+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(name, []byte(token+"\n"), 0o600))
 	return gate.Access{TokenFile: name}
 }
 
 func opened(t testing.TB, dir string, limits Limits, l *lab) *Server {
 	t.Helper()
-	s, err := New(dir, anyAlert(t), limits, tokens(t), l.cluster(), quiet())
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(New(dir, anyAlert(t), limits, tokens(t), l.cluster(), quiet()))(t)
 	t.Cleanup(func() { _ = s.Close() }) // some have closed it before
 	return s
 }
@@ -138,9 +134,7 @@ func opened(t testing.TB, dir string, limits Limits, l *lab) *Server {
 // reopened leaves the store of a server to the next one.
 func reopened(t testing.TB, s *Server) {
 	t.Helper()
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Close())
 }
 
 // began has a server work until the test ends.
@@ -171,10 +165,7 @@ func firing(node, fingerprint string) sent {
 
 func body(t testing.TB, list ...sent) []byte {
 	t.Helper()
-	b, err := json.Marshal(map[string]any{"version": "4", "alerts": list})
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(json.Marshal(map[string]any{"version": "4", "alerts": list}))(t)
 	return b
 }
 
@@ -309,10 +300,7 @@ func TestOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := nodesOf(2)
 		limits := usual
-		s, err := New(dir, anyAlert(t), limits, access, l.cluster(), quiet())
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(New(dir, anyAlert(t), limits, access, l.cluster(), quiet()))(t)
 		began(t, s)
 		step := func(what string, looked int, a sent) {
 			t.Helper()
@@ -356,10 +344,7 @@ func TestAgain(t *testing.T) {
 		l := nodesOf(1)
 		verdict := Incomplete
 		l.look = func(context.Context, Job) (Report, error) { return Report{Verdict: verdict}, nil }
-		s, err := New(dir, anyAlert(t), usual, access, l.cluster(), quiet())
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(New(dir, anyAlert(t), usual, access, l.cluster(), quiet()))(t)
 		began(t, s)
 		both := body(t, firing("node-0", "a"), firing("node-0", "b"))
 		for i, want := range []int{1, 1, 2, 2, 2, 2} {
@@ -386,10 +371,7 @@ func TestRate(t *testing.T) {
 		l := nodesOf(5)
 		limits := usual
 		limits.RunsPerHour = 2
-		s, err := New(dir, anyAlert(t), limits, access, l.cluster(), quiet())
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(New(dir, anyAlert(t), limits, access, l.cluster(), quiet()))(t)
 		began(t, s)
 		for i, node := range l.nodes {
 			post(t, s, body(t, firing(node, fmt.Sprint(i))))
@@ -439,9 +421,7 @@ func TestKilled(t *testing.T) {
 		}
 	}
 	copied := t.TempDir()
-	if err := os.CopyFS(copied, os.DirFS(dir)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.CopyFS(copied, os.DirFS(dir)))
 	second := nodesOf(3)
 	s = opened(t, copied, limits, second)
 	began(t, s)
@@ -465,9 +445,7 @@ func TestKilled(t *testing.T) {
 		ID: newID(time.Now()), Node: "node-1", Procedure: Procedure{Profile: "quick"}, State: Running,
 		Attempts: maxAttempts, Alerts: []Alert{{Name: "x"}},
 	}
-	if err := s.store.writeJobs(deadly); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.store.writeJobs(deadly))
 	third := nodesOf(3)
 	reopened(t, s)
 	s = opened(t, copied, limits, third)
@@ -502,10 +480,7 @@ func TestKilledBehindTelling(t *testing.T) {
 		}
 		return tell(ctx, job)
 	}
-	s, err := New(dir, anyAlert(t), usual, tokens(t), cluster, quiet())
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(New(dir, anyAlert(t), usual, tokens(t), cluster, quiet()))(t)
 	defer s.Close()
 	began(t, s)
 	post(t, s, body(t, firing("node-0", "a")))
@@ -545,10 +520,7 @@ func TestStopped(t *testing.T) {
 		}
 		limits := usual
 		limits.Job = 2 * time.Hour
-		s, err := New(dir, anyAlert(t), limits, access, l.cluster(), quiet())
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(New(dir, anyAlert(t), limits, access, l.cluster(), quiet()))(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan struct{})
 		go func() { s.Run(ctx); close(ended) }()
@@ -570,10 +542,7 @@ func TestStopped(t *testing.T) {
 			t.Errorf("it took %v to stop, cleaned up: %v", took, cleaned)
 		}
 		states := map[string]string{}
-		jobs, err := s.store.jobs(func(err error) { t.Error(err) })
-		if err != nil {
-			t.Fatal(err)
-		}
+		jobs := must.Get(s.store.jobs(func(err error) { t.Error(err) }))(t)
 		for _, j := range jobs {
 			states[j.Node] = fmt.Sprint(j.State, " ", j.Attempts)
 		}
@@ -594,10 +563,7 @@ func TestLimit(t *testing.T) {
 			<-ctx.Done()
 			return Report{}, ctx.Err()
 		}
-		s, err := New(dir, anyAlert(t), usual, access, l.cluster(), quiet())
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(New(dir, anyAlert(t), usual, access, l.cluster(), quiet()))(t)
 		began(t, s)
 		post(t, s, body(t, firing("node-0", "a")))
 		time.Sleep(usual.Job)
@@ -619,9 +585,7 @@ func TestStore(t *testing.T) {
 		t.Errorf("ready: %d", code)
 	}
 	away := dir + ".away"
-	if err := os.Rename(dir, away); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Rename(dir, away))
 	b := body(t, firing("node-0", "a"), firing("node-9", "b"))
 	if code := post(t, s, b); code != http.StatusServiceUnavailable {
 		t.Errorf("without a store an alert is answered %d", code)
@@ -633,9 +597,7 @@ func TestStore(t *testing.T) {
 		t.Errorf("known without being stored: %v %v", s.jobs, s.unmapped)
 	}
 	wantCounts(t, s, map[string]int{outcomeRejected: 2})
-	if err := os.Rename(away, dir); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Rename(away, dir))
 	if code := post(t, s, b); code != http.StatusOK {
 		t.Errorf("with its store back an alert is answered %d", code)
 	}
@@ -684,10 +646,7 @@ func TestLost(t *testing.T) {
 				return "", ctx.Err()
 			}
 		}
-		s, err := New(dir, anyAlert(t), usual, access, c, quiet())
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(New(dir, anyAlert(t), usual, access, c, quiet()))(t)
 		defer s.Close()
 		var list []sent
 		for i := range 1000 {
@@ -715,17 +674,12 @@ func TestOwed(t *testing.T) {
 		l.look = func(context.Context, Job) (Report, error) {
 			return Report{Verdict: Fault, Says: "it is"}, os.Rename(dir, dir+".away")
 		}
-		s, err := New(dir, anyAlert(t), usual, access, l.cluster(), quiet())
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(New(dir, anyAlert(t), usual, access, l.cluster(), quiet()))(t)
 		defer s.Close()
 		began(t, s)
 		post(t, s, body(t, firing("node-0", "a")))
 		synctest.Wait()
-		if err := os.Rename(dir+".away", dir); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Rename(dir+".away", dir))
 		state := func() string {
 			t.Helper()
 			jobs, err := s.store.jobs(func(err error) { t.Error(err) })
@@ -759,10 +713,7 @@ func TestRefusedFiring(t *testing.T) {
 		dir, access := t.TempDir(), tokens(t)
 		synctest.Test(t, func(t *testing.T) {
 			l := nodesOf(2)
-			s, err := New(dir, anyAlert(t), usual, access, l.cluster(), quiet())
-			if err != nil {
-				t.Fatal(err)
-			}
+			s := must.Get(New(dir, anyAlert(t), usual, access, l.cluster(), quiet()))(t)
 			if code := post(t, s, body(t, firing("node-0", "a"))); code != http.StatusOK {
 				t.Errorf("answered %d", code)
 			}
@@ -776,9 +727,7 @@ func TestRefusedFiring(t *testing.T) {
 				s.settle(time.Now())
 			}
 			reopened(t, s)
-			if s, err = New(dir, anyAlert(t), usual, access, l.cluster(), quiet()); err != nil {
-				t.Fatal(err)
-			}
+			s = must.Get(New(dir, anyAlert(t), usual, access, l.cluster(), quiet()))(t)
 			defer s.Close()
 			if code := post(t, s, b); code != http.StatusOK || s.count(outcomeQueued) != 1 || len(s.jobs) != 2 ||
 				len(s.seen) != 2 {
@@ -825,10 +774,7 @@ func TestMany(t *testing.T) {
 		}
 		b := body(t, list...)
 		for range 2 {
-			s, err := New(dir, anyAlert(t), limits, access, l.cluster(), quiet())
-			if err != nil {
-				t.Fatal(err)
-			}
+			s := must.Get(New(dir, anyAlert(t), limits, access, l.cluster(), quiet()))(t)
 			s.keep = kept
 			ctx, cancel := context.WithCancel(t.Context())
 			ended := make(chan struct{})
@@ -952,9 +898,7 @@ func TestAhead(t *testing.T) {
 		ID: newID(day), Node: "node-0", Procedure: Procedure{Profile: "quick"}, State: Done, Verdict: Fault, Queued: day,
 		Started: day, Ended: day, Alerts: []Alert{{Name: "x"}},
 	}
-	if err := s.store.writeJobs(j); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.store.writeJobs(j))
 	reopened(t, s)
 	s = opened(t, dir, limits, nodesOf(1))
 	now := time.Now()
@@ -979,9 +923,7 @@ func TestUnsound(t *testing.T) {
 		j := good
 		j.ID += fmt.Sprint("-", i)
 		spoil(&j)
-		if err := s.store.writeJobs(j); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.store.writeJobs(j))
 	}
 	reopened(t, s)
 	if s = opened(t, dir, usual, nodesOf(1)); len(s.jobs) != 1 || s.jobs[good.ID+"-0"] == nil {
@@ -994,22 +936,16 @@ func TestUnsound(t *testing.T) {
 func TestNodeIsBusy(t *testing.T) {
 	t.Parallel()
 	dir, access := t.TempDir(), tokens(t)
-	routes, err := ParseRoutes([]byte("apiVersion: calico-probe.io/v1alpha1\nkind: AlertRoutes\nspec: {routes: "+
+	routes := must.Get(ParseRoutes([]byte("apiVersion: calico-probe.io/v1alpha1\nkind: AlertRoutes\nspec: {routes: "+
 		"[{match: ['about=\"node\"'], profile: deep}, {match: ['alertname=~\".+\"'], profile: quick}]}\n"), nil,
-		[]string{"quick", "deep"})
-	if err != nil {
-		t.Fatal(err)
-	}
+		[]string{"quick", "deep"}))(t)
 	synctest.Test(t, func(t *testing.T) {
 		l := nodesOf(1)
 		l.look = func(context.Context, Job) (Report, error) {
 			time.Sleep(time.Minute / 2)
 			return Report{Verdict: Healthy}, nil
 		}
-		s, err := New(dir, routes, usual, access, l.cluster(), quiet())
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(New(dir, routes, usual, access, l.cluster(), quiet()))(t)
 		defer s.Close()
 		began(t, s)
 		other := firing("node-0", "b")
@@ -1041,10 +977,7 @@ func TestShare(t *testing.T) {
 		}
 		limits := usual
 		limits.Workers, limits.Queue, limits.RunsPerHour = 1, 12, 8
-		s, err := New(dir, routes, limits, access, l.cluster(), quiet())
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(New(dir, routes, limits, access, l.cluster(), quiet()))(t)
 		defer s.Close()
 		began(t, s)
 		crashing := func(from, to, code int) {
@@ -1094,9 +1027,7 @@ func TestPrune(t *testing.T) {
 		case maxJobs:
 			j.Ended = now.Add(-maxAge - time.Minute)
 		}
-		if err := errors.Join(s.store.writeJobs(j), s.store.writeReport(j.ID, Report{})); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(s.store.writeJobs(j), s.store.writeReport(j.ID, Report{})))
 	}
 	reopened(t, s)
 	s = opened(t, dir, usual, nodesOf(0))

@@ -27,20 +27,15 @@ import (
 
 	"github.com/calico-probe/calico-probe/internal/cluster"
 	"github.com/calico-probe/calico-probe/internal/report"
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // example is the run that the README shows.
 func example(t *testing.T) report.Saved {
 	t.Helper()
-	f, err := os.Open("../../docs/example.ndjson")
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(os.Open("../../docs/example.ndjson"))(t)
 	defer f.Close()
-	saved, err := report.Load(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	saved := must.Get(report.Load(f))(t)
 	return saved
 }
 
@@ -84,13 +79,8 @@ func given(t *testing.T) Given {
 func unpacked(t *testing.T, b *Bundle) map[string][]byte {
 	t.Helper()
 	var archive bytes.Buffer
-	if err := b.Write(&archive); err != nil {
-		t.Fatal(err)
-	}
-	packed, err := gzip.NewReader(&archive)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, b.Write(&archive))
+	packed := must.Get(gzip.NewReader(&archive))(t)
 	out := map[string][]byte{}
 	for in := tar.NewReader(packed); ; {
 		head, err := in.Next()
@@ -118,9 +108,7 @@ func unpacked(t *testing.T, b *Bundle) map[string][]byte {
 func causesOf(t *testing.T, saved report.Saved) []string {
 	t.Helper()
 	var found Found
-	if err := replay(saved, []report.Sink{&found}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, replay(saved, []report.Sink{&found}))
 	return append(found.Causes, found.Word)
 }
 
@@ -188,10 +176,7 @@ func TestHostileNames(t *testing.T) {
 		`{"metadata":{"name":"a","namespace":"../../etc"}}`, `{"metadata":{"name":"b","namespace":""}}`,
 		`{"metadata":{"name":"c`+"\\n\\u001b[31m"+`","namespace":"shop"}}`)}
 	g.Gaps = []string{"x`\n# heading ![](http://evil.example)"}
-	b, err := Make(g)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(Make(g))(t)
 	files := unpacked(t, b)
 	if len(b.Gaps) != 2 || !strings.Contains(b.Gaps[1], "2 in namespaces whose names are none") {
 		t.Errorf("%q", b.Gaps)
@@ -247,9 +232,7 @@ func TestTarget(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(Free(name), to.Keep(b, name)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(Free(name), to.Keep(b, name)))
 	to.Drop()
 	info, err := os.Stat(name)
 	if err != nil || info.Mode().Perm() != 0o600 {

@@ -5,15 +5,15 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // object is one of JSON.
 func object(t *testing.T, text string) map[string]any {
 	t.Helper()
 	var out map[string]any
-	if err := json.Unmarshal([]byte(text), &out); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(text), &out))
 	return out
 }
 
@@ -87,10 +87,7 @@ func TestRules(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			in := object(t, c.object)
 			out, left := redacted(in, keptOf(c.resource, c.own))
-			text, err := json.Marshal(out)
-			if err != nil {
-				t.Fatal(err)
-			}
+			text := must.Get(json.Marshal(out))(t)
 			if c.rule == "" && len(left) > 0 || c.rule != "" && !slices.Contains(left, Removal{c.rule, c.what}) {
 				t.Errorf("left out: %v", left)
 			}
@@ -118,10 +115,7 @@ func TestRules(t *testing.T) {
 
 func mustJSON(t *testing.T, v any) []byte {
 	t.Helper()
-	b, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(json.Marshal(v))(t)
 	return b
 }
 

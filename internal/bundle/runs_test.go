@@ -12,6 +12,7 @@ import (
 	"github.com/calico-probe/calico-probe/internal/nightfile"
 	"github.com/calico-probe/calico-probe/internal/report"
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // TestMasked wants secrets out of a run wherever somebody wrote them, and nothing else changed.
@@ -50,10 +51,7 @@ func TestNothingIsMaskedInVain(t *testing.T) {
 		t.Fatal("no recorded streams")
 	}
 	for _, name := range files {
-		archive, err := txtar.ParseFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		archive := must.Get(txtar.ParseFile(name))(t)
 		i := slices.IndexFunc(archive.Files, func(f txtar.File) bool { return f.Name == "stream" })
 		if i < 0 {
 			t.Fatalf("%s has no stream", name)

@@ -14,6 +14,7 @@ import (
 	suiteapi "github.com/calico-probe/calico-probe/internal/subject/suite/api"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/facts"
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // TestLookAgain has calico-node killed after the API was read and before the node is asked: the API's second word of
@@ -37,10 +38,7 @@ func TestLookAgain(t *testing.T) {
 			w := standard()
 			server := w.server()
 			client := server.client(t, "")
-			snap, err := client.Read(t.Context(), w.nodes[0].Name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			snap := must.Get(client.Read(t.Context(), w.nodes[0].Name))(t)
 			kills(server, w.nodes[0].Name)
 			if c.opts.Node == "" {
 				c.opts.Node = w.nodes[0].Name
@@ -50,9 +48,7 @@ func TestLookAgain(t *testing.T) {
 			r.picked = suiteapi.Checks(snap)
 			add := func(ev probe.Event) error { return r.Add(injector.MethodAPI, ev) }
 			if c.opts.Node == w.nodes[0].Name {
-				if err := r.answerAPI(t.Context(), snap, aboutCalico, add); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, r.answerAPI(t.Context(), snap, aboutCalico, add))
 			}
 			before := len(kept.Run.Events)
 			live := probe.Found(probe.OK, "live")
@@ -60,12 +56,8 @@ func TestLookAgain(t *testing.T) {
 				live = probe.Found(probe.Fail, "nobody answers").With(probe.FactReason, c.reason)
 			}
 			live.Check = felix.FelixLive.ID
-			if err := r.Add(injector.MethodPod, probe.Event{Type: probe.EventResult, Result: &live}); err != nil {
-				t.Fatal(err)
-			}
-			if err := r.lookAgain(t.Context(), client, snap); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, r.Add(injector.MethodPod, probe.Event{Type: probe.EventResult, Result: &live}))
+			must.Do(t, r.lookAgain(t.Context(), client, snap))
 			var got []string
 			for _, ev := range kept.Run.Events[before+1:] {
 				got = append(got, fmt.Sprint(ev.Result.Check, " ", ev.Result.Status, " ", ev.Result.Facts.Str(facts.APIReason)))

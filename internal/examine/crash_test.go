@@ -9,6 +9,7 @@ import (
 	"github.com/calico-probe/calico-probe/internal/report"
 	"github.com/calico-probe/calico-probe/internal/ui"
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // TestRuleCrashes wants a run in which a rule crashes to name it and to be incomplete, and a fault to stay one. Read
@@ -30,9 +31,7 @@ func TestRuleCrashes(t *testing.T) {
 			{Type: probe.EventStart, Start: &probe.Start{V: 1}}, {Type: probe.EventResult, Result: &r},
 			{Type: probe.EventEnd, End: &probe.End{}},
 		} {
-			if err := c.Add("pod", ev); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, c.Add("pod", ev))
 		}
 		if err := c.Conclude(); err != ui.Exit(want) || kept.Run.Verdict.Exit != want {
 			t.Errorf("%s: %v, %+v", status, err, kept.Run.Verdict)

@@ -21,6 +21,7 @@ import (
 	"github.com/calico-probe/calico-probe/internal/subject/start"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/facts"
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // TestMayAsk wants nothing asked on that the user left out, that the probe cannot answer, or that
@@ -153,10 +154,7 @@ func standIn(t *testing.T) *injector.Session {
 	runner := &probe.Runner{Host: &probe.Host{}, Suite: []*probe.Check{answers(bgp.BGPExpected.ID, lacks),
 		answers(start.InitStall.ID, probe.Found(probe.Skip, "asked for its privileges")),
 		answers(bgp.BirdConfig.ID, probe.Found(probe.OK, "as Calico wants it"))}}
-	session, err := injector.InProcess(runner.Serve, "of a test")(t.Context(), injector.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	session := must.Get(injector.InProcess(runner.Serve, "of a test")(t.Context(), injector.Options{}))(t)
 	t.Cleanup(func() {
 		if err := session.Close(); err != nil {
 			t.Error(err)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/calico-probe/calico-probe/internal/report"
 	"github.com/calico-probe/calico-probe/internal/ui"
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // TestGoldenScreens compares the report of each fault of the lab, and of each culprit on Calico itself (real-*), with
@@ -40,15 +41,10 @@ func TestGoldenScreens(t *testing.T) {
 		}
 		golden := strings.TrimSuffix(name, ".json.gz") + ".txt"
 		if *update {
-			if err := os.WriteFile(golden, []byte(screen), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(golden, []byte(screen), 0o644))
 			continue
 		}
-		want, err := os.ReadFile(golden)
-		if err != nil {
-			t.Fatal(err)
-		}
+		want := must.Get(os.ReadFile(golden))(t)
 		if screen != string(want) {
 			t.Errorf("%s differs:\n%s\nwant\n%s", golden, screen, want)
 		}
@@ -81,14 +77,8 @@ func savedRun(t *testing.T, name string) report.Run {
 func replayed(t *testing.T, run report.Run) string {
 	t.Helper()
 	var out bytes.Buffer
-	sink, err := report.New("table", &out, false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := Replay(run, sink)
-	if err != nil {
-		t.Fatal(err)
-	}
+	sink := must.Get(report.New("table", &out, false))(t)
+	c := must.Get(Replay(run, sink))(t)
 	if err := c.Conclude(); err != nil && !errors.As(err, new(ui.Exit)) {
 		t.Fatal(err)
 	}

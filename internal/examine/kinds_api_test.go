@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/calico-probe/calico-probe/internal/cluster"
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // Where the API server has what is read.
@@ -59,10 +60,7 @@ func (s *apiServer) client(t *testing.T, namespace string) *cluster.Client {
 	t.Helper()
 	srv := httptest.NewServer(s)
 	t.Cleanup(srv.Close)
-	c, err := cluster.NewClient(&rest.Config{Host: srv.URL}, namespace)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(cluster.NewClient(&rest.Config{Host: srv.URL}, namespace))(t)
 	return c
 }
 

@@ -31,6 +31,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/facts"
 	"github.com/calico-probe/calico-probe/probe/logs"
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 var update = flag.Bool("update", false, "write docs/kinds.md and the golden screens")
@@ -49,10 +50,7 @@ type outcome struct {
 func lookAt(t *testing.T, w *world, node, namespace string) outcome {
 	t.Helper()
 	node = cmp.Or(node, w.nodes[0].Name)
-	snap, err := w.server().client(t, namespace).Read(t.Context(), node)
-	if err != nil {
-		t.Fatal(err)
-	}
+	snap := must.Get(w.server().client(t, namespace).Read(t.Context(), node))(t)
 	out := outcome{seen: diagnose.Findings{Node: node}, linux: cluster.NoProbeOn(snap.Node) == ""}
 	asks := suiteapi.Checks(snap)
 	gather := func(suite []*probe.Check, plan probe.Plan) (results []probe.Result) {
@@ -210,9 +208,7 @@ func TestDocsKinds(t *testing.T) {
 	}
 	const file = "../../docs/kinds.md"
 	if *update {
-		if err := os.WriteFile(file, b.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(file, b.Bytes(), 0o644))
 	}
 	is, err := os.ReadFile(file)
 	if err != nil || !bytes.Equal(is, b.Bytes()) {

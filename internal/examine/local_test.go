@@ -13,6 +13,7 @@ import (
 	"github.com/calico-probe/calico-probe/internal/report"
 	"github.com/calico-probe/calico-probe/internal/ui"
 	"github.com/calico-probe/calico-probe/probe/facts"
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 func TestWhetherThisMachineIsTheNode(t *testing.T) {
@@ -57,12 +58,8 @@ func TestHere(t *testing.T) {
 	}
 	write := func(name, text string) {
 		file := filepath.Join(root, name)
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Dir(file), 0o755))
+		must.Do(t, os.WriteFile(file, []byte(text), 0o644))
 	}
 	write("var/lib/kubelet/config.yaml", "")
 	if m, err := thisMachine(root); err != nil || !strings.Contains(m.unsure, "kubelet") || m.alien {
@@ -80,9 +77,7 @@ func TestSignsOfANode(t *testing.T) {
 	t.Parallel()
 	for _, sign := range append(signs(), "/etc/cni/net.d/87-podman-bridge.conflist", "/var/lib/containerd") {
 		root := t.TempDir()
-		if err := os.MkdirAll(filepath.Join(root, sign), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Join(root, sign), 0o755))
 		m, err := thisMachine(root)
 		if want := !slices.Contains(signs(), sign); err != nil || m.alien != want {
 			t.Errorf("%s: %+v, %v", sign, m, err)
@@ -121,9 +116,7 @@ func TestLocalOnNoNode(t *testing.T) {
 		if !c.refused {
 			continue
 		}
-		if _, err := r.place(t.Context(), r.attempts([]injector.Method{step}, nil, nil), nil); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(r.place(t.Context(), r.attempts([]injector.Method{step}, nil, nil), nil))(t)
 		if len(got) != 1 || !strings.HasPrefix(got[0].Result.Saw, says+"; the ") {
 			t.Errorf("%s: %+v", name, got)
 		}

@@ -24,6 +24,7 @@ import (
 	"github.com/calico-probe/calico-probe/internal/ui"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/facts"
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // alive is a node that shows a sign of life.
@@ -85,9 +86,7 @@ func TestPatientInTheEnd(t *testing.T) {
 	}
 	var got seenEvents
 	r := newTestRun(Options{}, io.Discard, &got)
-	if err := r.askBy(t.Context(), r.attempts(steps, nil, alive), nil); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.askBy(t.Context(), r.attempts(steps, nil, alive), nil))
 	if len(tries) != 2 || tries[0].Run != r.ID || tries[1].Run == r.ID ||
 		tries[0].Idle == 0 || tries[1].Idle != 0 || tries[1].Start != injector.StartUsual {
 		t.Errorf("%+v", tries)
@@ -126,9 +125,7 @@ func TestMuteImageStaysOut(t *testing.T) {
 	var got seenEvents
 	r := newTestRun(Options{Image: "workload:1"}, io.Discard, &got)
 	mutes := []injector.Method{mute(injector.MethodPod), mute(injector.MethodEphemeral), mute(injector.MethodExec)}
-	if err := r.askBy(t.Context(), r.attempts(mutes, nil, alive), nil); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.askBy(t.Context(), r.attempts(mutes, nil, alive), nil))
 	if strings.Join(tried, " ") != "pod exec" {
 		t.Errorf("tried: %v", tried)
 	}
@@ -154,9 +151,7 @@ func TestWaitedAsAsked(t *testing.T) {
 	}
 	r := newTestRun(Options{StartTimeout: 200 * time.Millisecond}, io.Discard, &seenEvents{})
 	both := []injector.Method{way(injector.MethodPod), way(injector.MethodExec)}
-	if err := r.askBy(t.Context(), r.attempts(both, nil, alive), nil); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.askBy(t.Context(), r.attempts(both, nil, alive), nil))
 	if got := strings.Join(tried, ", "); got != "pod 200ms 0s, exec 200ms 0s" {
 		t.Error(got)
 	}
@@ -185,9 +180,7 @@ func TestOnceWhereTheRuntimeIsDown(t *testing.T) {
 			{Name: injector.MethodPod, Open: gaveUp(injector.MethodPod)},
 			{Name: injector.MethodSSH, Open: gaveUp(injector.MethodSSH)},
 		}
-		if err := r.askBy(t.Context(), r.attempts(steps, snap, alive), snap); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, r.askBy(t.Context(), r.attempts(steps, snap, alive), snap))
 		if got := strings.Join(tries, ", "); got != want {
 			t.Errorf("%s: %s, want %s", message, got, want)
 		}
@@ -225,9 +218,7 @@ func TestNodesWithoutLinux(t *testing.T) {
 		snap.Node.Name, snap.Node.Labels = "n1", c.labels
 		var got seenEvents
 		r := newTestRun(Options{}, io.Discard, &got)
-		if err := r.askBy(t.Context(), r.attempts([]injector.Method{step}, snap, alive), snap); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, r.askBy(t.Context(), r.attempts([]injector.Method{step}, snap, alive), snap))
 		res := got[len(got)-1].Result
 		if told := tries == 0; told != (c.says != "") || !strings.Contains(res.Saw, c.says) ||
 			told && res.Status != probe.Unknown {
@@ -464,9 +455,7 @@ func TestInterruptedPlacing(t *testing.T) {
 	} {
 		var got seenEvents
 		r := newTestRun(Options{Node: "node-a", Via: ViaAuto}, io.Discard, &got)
-		if err := r.notPlaced([]injector.Failure{{Method: injector.MethodPod, Err: failure}}, nil); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, r.notPlaced([]injector.Failure{{Method: injector.MethodPod, Err: failure}}, nil))
 		saw := got[len(got)-1].Result.Saw
 		if !strings.Contains(saw, want) || strings.Contains(saw, "--via local") != strings.Contains(want, "--via local") {
 			t.Errorf("%v: %s", failure, saw)

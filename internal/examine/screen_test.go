@@ -19,6 +19,7 @@ import (
 	"github.com/calico-probe/calico-probe/internal/nightfile"
 	"github.com/calico-probe/calico-probe/internal/report"
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // maxLines is what the report of a broken node takes at 80 columns; commands are never broken and count once.
@@ -32,10 +33,7 @@ func TestScreens(t *testing.T) {
 		t.Fatal("no recorded nights")
 	}
 	for _, name := range files {
-		b, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(os.ReadFile(name))(t)
 		want, screen := screenOf(t, b)
 		lines := strings.Split(strings.TrimSuffix(screen, "\n"), "\n")
 		if len(lines) > maxLines {

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // TestClose wants a file free once it is closed here, also while a copy of it is open, as a
@@ -16,10 +18,7 @@ func TestClose(t *testing.T) {
 	t.Parallel()
 	name := filepath.Join(t.TempDir(), "lock")
 	open := func() *os.File {
-		f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := must.Get(os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600))(t)
 		t.Cleanup(func() { f.Close() })
 		return f
 	}
@@ -27,14 +26,9 @@ func TestClose(t *testing.T) {
 	if !Lock(f) || Lock(second) {
 		t.Fatal("one file is taken by two, or by none")
 	}
-	inChild, err := unix.Dup(int(f.Fd()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	inChild := must.Get(unix.Dup(int(f.Fd())))(t)
 	defer unix.Close(inChild)
-	if err := Close(f); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Close(f))
 	if !Lock(second) {
 		t.Error("a file that was closed is still taken")
 	}

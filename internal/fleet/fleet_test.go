@@ -25,6 +25,7 @@ import (
 	"github.com/calico-probe/calico-probe/internal/report"
 	"github.com/calico-probe/calico-probe/internal/ui"
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // world is what an API says of many nodes.
@@ -154,9 +155,7 @@ func TestFleet(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got report.Fleet
-	if err := json.Unmarshal([]byte(text), &got); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(text), &got))
 	if got.Word != report.WordFault || got.Verdicts[report.WordFault] != 3 || len(got.Nodes) != 10 {
 		t.Fatalf("%s, %v, %d nodes", got.Word, got.Verdicts, len(got.Nodes))
 	}
@@ -216,10 +215,7 @@ func TestRefusedEverywhere(t *testing.T) {
 // TestJoined has a suite of JUnit for each node.
 func TestJoined(t *testing.T) {
 	t.Parallel()
-	run, err := New(zones().client(t), options())
-	if err != nil {
-		t.Fatal(err)
-	}
+	run := must.Get(New(zones().client(t), options()))(t)
 	var docs []report.Document
 	run.Sink = report.CollectEach(&docs)
 	if err := run.Do(t.Context()); !errors.As(err, new(ui.Exit)) {
@@ -279,14 +275,8 @@ func TestFew(t *testing.T) {
 		w.add(fmt.Sprintf("zone-%d", i%2), i < 12)
 	}
 	client := w.client(t)
-	reader, err := client.Reader()
-	if err != nil {
-		t.Fatal(err)
-	}
-	survey, err := reader.ReadAll(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	reader := must.Get(client.Reader())(t)
+	survey := must.Get(reader.ReadAll(t.Context()))(t)
 	for _, c := range []struct {
 		among []string
 		most  int

@@ -14,6 +14,7 @@ import (
 	"github.com/calico-probe/calico-probe/internal/ui"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/facts"
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // TestRecordedFleets replays runs of two nodes with one fault, made on a cluster: TCP 179 dropped on node-b, a wrong
@@ -30,23 +31,11 @@ func TestRecordedFleets(t *testing.T) {
 		"dns-policy": {"2 of 2 nodes: a network policy blocks queries to the cluster DNS", "fault on 2 of 2 nodes: a network",
 			"[dns-closed-by-policy, high]; 2 faulty ("},
 	} {
-		b, err := os.ReadFile(filepath.Join("testdata", name+".ndjson"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		saved, err := report.Load(bytes.NewReader(b))
-		if err != nil {
-			t.Fatal(err)
-		}
-		f, err := report.Find(report.Formats(), "table")
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(os.ReadFile(filepath.Join("testdata", name+".ndjson")))(t)
+		saved := must.Get(report.Load(bytes.NewReader(b)))(t)
+		f := must.Get(report.Find(report.Formats(), "table"))(t)
 		var out bytes.Buffer
-		sink, err := f.Sink(&out, report.Options{Fleet: true})
-		if err != nil {
-			t.Fatal(err)
-		}
+		sink := must.Get(f.Sink(&out, report.Options{Fleet: true}))(t)
 		if err := Replay(saved, sink); err != ui.Exit(report.ExitFault) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -63,10 +52,7 @@ func TestPolicyOfEach(t *testing.T) {
 	t.Parallel()
 	opts := options()
 	opts.Via = examine.ViaAuto
-	picked, err := opts.Picked()
-	if err != nil {
-		t.Fatal(err)
-	}
+	picked := must.Get(opts.Picked())(t)
 	for _, id := range []string{facts.CheckDNSPolicies, facts.CheckAPIPolicies, facts.CheckDNSService} {
 		if !slices.Contains(picked, id) {
 			t.Errorf("%s is not checked", id)

@@ -14,6 +14,7 @@ import (
 	"github.com/calico-probe/calico-probe/internal/report"
 	"github.com/calico-probe/calico-probe/internal/ui"
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // TestWitnesses wants what nodes find wrong with another one to stand with what is wrong there, and else by itself.
@@ -133,10 +134,7 @@ func TestOrder(t *testing.T) {
 		n.verdict.Unexplained = []string{"felix-live"}
 		all = append(all, n)
 	}
-	want, err := json.Marshal(group(all))
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := must.Get(json.Marshal(group(all)))(t)
 	slices.Reverse(all)
 	if got, err := json.Marshal(group(all)); err != nil || string(got) != string(want) {
 		t.Errorf("%v\n%s\n%s", err, got, want)
@@ -195,22 +193,14 @@ func TestOneDeadOfMany(t *testing.T) {
 		all = append(all, n)
 	}
 	for _, format := range []string{"table", "wide", "html"} {
-		f, err := report.Find(report.Formats(), format)
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := must.Get(report.Find(report.Formats(), format))(t)
 		var out bytes.Buffer
-		sink, err := f.Sink(&out, report.Options{Fleet: true})
-		if err != nil {
-			t.Fatal(err)
-		}
+		sink := must.Get(f.Sink(&out, report.Options{Fleet: true}))(t)
 		for i := range all {
 			v := all[i].verdict
 			v.Word, v.Exit = report.WordFault, report.ExitFault
 			all[i].verdict = v
-			if err := sink.Event(probe.Event{Type: probe.EventVerdict, Node: all[i].name, Verdict: &v}); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, sink.Event(probe.Event{Type: probe.EventVerdict, Node: all[i].name, Verdict: &v}))
 		}
 		if err := conclude(all, sink, time.Second, false); !errors.Is(err, ui.Exit(report.ExitFault)) {
 			t.Fatal(err)
@@ -245,15 +235,9 @@ func TestNewNodesFirst(t *testing.T) {
 // TestGroupingCrashes wants the nodes of a fleet reported where grouping them crashes, and the fleet incomplete.
 func TestGroupingCrashes(t *testing.T) {
 	t.Parallel()
-	f, err := report.Find(report.Formats(), "json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(report.Find(report.Formats(), "json"))(t)
 	var out bytes.Buffer
-	sink, err := f.Sink(&out, report.Options{Fleet: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	sink := must.Get(f.Sink(&out, report.Options{Fleet: true}))(t)
 	// which no file and no API gives
 	twice := []judged{{name: "a", causes: []probe.Cause{{ID: "x"}, {ID: "y"}}}, {name: "a"}}
 	if err := conclude(twice, sink, time.Second, false); !errors.Is(err, ui.Exit(report.ExitIncomplete)) {

@@ -16,6 +16,7 @@ import (
 	"github.com/calico-probe/calico-probe/internal/examine"
 	"github.com/calico-probe/calico-probe/internal/report"
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // many are so many nodes of which only the names are known.
@@ -35,10 +36,7 @@ func (f sinkFunc) Event(ev probe.Event) error { return f(ev) }
 // aRun is one whose nodes are asked by a function.
 func aRun(t *testing.T, sink report.Sink) *Run {
 	t.Helper()
-	run, err := New((&world{}).client(t), options())
-	if err != nil {
-		t.Fatal(err)
-	}
+	run := must.Get(New((&world{}).client(t), options()))(t)
 	run.Sink = sink
 	return run
 }
@@ -175,10 +173,7 @@ func TestUnfinished(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	client := zones().client(t)
-	run, err := New(client, options())
-	if err != nil {
-		t.Fatal(err)
-	}
+	run := must.Get(New(client, options()))(t)
 	var came report.Fleet
 	all := report.CollectFleet(&came)
 	run.Sink = sinkFunc(func(ev probe.Event) error {
@@ -191,9 +186,7 @@ func TestUnfinished(t *testing.T) {
 		t.Fatalf("%v, %+v", err, came.Verdict)
 	}
 	run.Sink = all
-	if err := run.Unfinished("it was stopped"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, run.Unfinished("it was stopped"))
 	if came.Word != report.WordFault || came.Exit != report.ExitFault || len(came.Groups) == 0 || len(came.Log) != 1 {
 		t.Errorf("%s, exit %d, %d groups, %q", came.Word, came.Exit, len(came.Groups), came.Log)
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/calico-probe/calico-probe/internal/subject/link"
 	"github.com/calico-probe/calico-probe/internal/subject/pod"
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // pair is a mesh of two nodes without pods.
@@ -92,10 +93,7 @@ func TestMovedHoldsNobodyUp(t *testing.T) {
 		Rest:    func() (*rest.Config, error) { return &rest.Config{Host: srv.URL}, nil },
 		Cluster: func() (*probe.Cluster, error) { return &probe.Cluster{}, nil },
 	}, io.Discard)
-	reader, err := client.Reader()
-	if err != nil {
-		t.Fatal(err)
-	}
+	reader := must.Get(client.Reader())(t)
 	w := &Watch{trying: pair(), every: time.Second, read: map[int]time.Time{}}
 	w.reader = reader
 	ended := make(chan bool)

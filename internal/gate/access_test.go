@@ -6,19 +6,17 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // TestAccess refuses to start where everybody could come in.
 func TestAccess(t *testing.T) {
 	t.Parallel()
 	empty := filepath.Join(t.TempDir(), "empty")
-	if err := os.WriteFile(empty, []byte("\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(empty, []byte("\n"), 0o600))
 	short := filepath.Join(t.TempDir(), "short")
-	if err := os.WriteFile(short, []byte("abcde\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(short, []byte("abcde\n"), 0o600))
 	for name, c := range map[string]struct {
 		Access
 		want string

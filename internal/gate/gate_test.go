@@ -10,15 +10,14 @@ import (
 	"runtime"
 	"testing"
 	"time"
+
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // listening is a listener of this machine, and where it listens.
 func listening(t testing.TB) (net.Listener, string) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	return l, l.Addr().String()
 }
 
@@ -26,10 +25,7 @@ func listening(t testing.TB) (net.Listener, string) {
 func dial(t testing.TB, from, to, says string) {
 	t.Helper()
 	d := net.Dialer{Timeout: 10 * time.Second, LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
-	c, err := d.DialContext(t.Context(), "tcp", to)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(d.DialContext(t.Context(), "tcp", to))(t)
 	t.Cleanup(func() { c.Close() })
 	_, _ = io.WriteString(c, says) // it may be closed already, for others
 }
@@ -45,10 +41,7 @@ func gated(t testing.TB) (g *Gate, at string, next func() *entered) {
 	t.Cleanup(func() { l.Close() })
 	return g, at, func() *entered {
 		t.Helper()
-		c, err := g.Accept()
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(g.Accept())(t)
 		return c.(*entered)
 	}
 }

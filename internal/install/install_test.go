@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 var update = flag.Bool("update", false, "write what is generated instead of comparing it")
@@ -45,9 +46,7 @@ func TestDocsAndManifests(t *testing.T) {
 func same(t *testing.T, name, want string) {
 	t.Helper()
 	if *update {
-		if err := os.WriteFile(name, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(name, []byte(want), 0o644))
 		return
 	}
 	if read(t, name) != want {
@@ -57,10 +56,7 @@ func same(t *testing.T, name, want string) {
 
 func read(t *testing.T, name string) string {
 	t.Helper()
-	b, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile(name))(t)
 	return string(b)
 }
 
@@ -68,19 +64,10 @@ func read(t *testing.T, name string) string {
 // it: who may make its pods can be root on nodes.
 func TestServeIsNotPeople(t *testing.T) {
 	t.Parallel()
-	uses, err := Named("api")
-	if err != nil {
-		t.Fatal(err)
-	}
-	people, err := Subject(rbacv1.GroupKind, "readers")
-	if err != nil {
-		t.Fatal(err)
-	}
+	uses := must.Get(Named("api"))(t)
+	people := must.Get(Subject(rbacv1.GroupKind, "readers"))(t)
 	o := Options{Uses: uses, Namespace: Namespace, CalicoNamespace: CalicoNamespace, Subjects: []rbacv1.Subject{people}}
-	objects, err := ServeObjects(o, Serve{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	objects := must.Get(ServeObjects(o, Serve{}))(t)
 	made, bound := map[string]bool{}, map[string][]string{}
 	add := func(to []rbacv1.Subject, kind, namespace, name string) {
 		for _, s := range to {
@@ -132,14 +119,8 @@ func TestServeManifest(t *testing.T) {
 		}, []string{"storageClassName", "insecure-http", "namespaceSelector"}},
 		{Serve{Admit: []string{"ops", "10.1.2.3/8"}}, []string{"kubernetes.io/metadata.name: ops\n", "cidr: 10.0.0.0/8\n"}, []string{AlertsFrom}},
 	} {
-		objects, err := ServeObjects(Options{Namespace: Namespace, CalicoNamespace: CalicoNamespace}, c.serve)
-		if err != nil {
-			t.Fatal(err)
-		}
-		b, err := YAML(objects)
-		if err != nil {
-			t.Fatal(err)
-		}
+		objects := must.Get(ServeObjects(Options{Namespace: Namespace, CalicoNamespace: CalicoNamespace}, c.serve))(t)
+		b := must.Get(YAML(objects))(t)
 		for _, text := range c.want {
 			if !strings.Contains(string(b), text) {
 				t.Errorf("%+v lacks %q:\n%s", c.serve, text, b)
@@ -157,10 +138,7 @@ func TestServeManifest(t *testing.T) {
 // needs is bound to the namespace that was assumed.
 func TestServeAnyCalico(t *testing.T) {
 	t.Parallel()
-	uses, err := Named(serveUses()...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	uses := must.Get(Named(serveUses()...))(t)
 	for _, use := range uses {
 		for _, right := range use.Rights {
 			if right.In == Calico {
@@ -180,9 +158,7 @@ func TestServeMemory(t *testing.T) {
 			Resources struct{ Limits struct{ Memory string } }
 		}
 	}
-	if err := yaml.Unmarshal([]byte(read(t, "../../deploy/helm/calico-probe/values.yaml")), &values); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, yaml.Unmarshal([]byte(read(t, "../../deploy/helm/calico-probe/values.yaml")), &values))
 	c := servePod(Options{Namespace: Namespace, CalicoNamespace: CalicoNamespace}, Serve{}).Containers[0]
 	for where, have := range map[string][2]string{
 		"manifests": {c.Env[0].Value, c.Resources.Limits.Memory().String()},
@@ -236,10 +212,7 @@ func TestLeastRights(t *testing.T) {
 // way to be an error that lists them.
 func TestNamed(t *testing.T) {
 	t.Parallel()
-	uses, err := Named("neighbour", "pod", "ssh")
-	if err != nil {
-		t.Fatal(err)
-	}
+	uses := must.Get(Named("neighbour", "pod", "ssh"))(t)
 	var names []string
 	for _, u := range uses {
 		names = append(names, u.Name)
@@ -275,22 +248,13 @@ func TestNamespaceIsMade(t *testing.T) {
 // TestBeside wants installations in two namespaces to have no object in common.
 func TestBeside(t *testing.T) {
 	t.Parallel()
-	to, err := Subject(rbacv1.GroupKind, "on-call")
-	if err != nil {
-		t.Fatal(err)
-	}
+	to := must.Get(Subject(rbacv1.GroupKind, "on-call"))(t)
 	by := map[string]string{}
 	for _, namespace := range []string{Namespace, "ops"} {
 		o := Options{Uses: Uses(), Namespace: namespace, CalicoNamespace: CalicoNamespace, Subjects: []rbacv1.Subject{to}}
-		serve, err := ServeObjects(o, Serve{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		serve := must.Get(ServeObjects(o, Serve{}))(t)
 		for _, object := range append(Objects(o), serve...) {
-			m, err := meta.Accessor(object)
-			if err != nil {
-				t.Fatal(err)
-			}
+			m := must.Get(meta.Accessor(object))(t)
 			name := object.GetObjectKind().GroupVersionKind().Kind + " " + m.GetNamespace() + "/" + m.GetName()
 			if by[name] != "" {
 				t.Errorf("%s is of %s and of %s", name, by[name], namespace)
@@ -334,16 +298,12 @@ func TestChart(t *testing.T) {
 			Ways struct{ Items struct{ Enum []string } }
 		}
 	}
-	if err := json.Unmarshal([]byte(read(t, "../../deploy/helm/calico-probe/values.schema.json")), &schema); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(read(t, "../../deploy/helm/calico-probe/values.schema.json")), &schema))
 	if got := schema.Properties.Ways.Items.Enum; !slices.Equal(got, Names()) {
 		t.Errorf("values.schema.json takes the ways %v, internal/install/rights.go has %v", got, Names())
 	}
 	var values struct{ Ways []string }
-	if err := yaml.Unmarshal([]byte(read(t, "../../deploy/helm/calico-probe/values.yaml")), &values); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, yaml.Unmarshal([]byte(read(t, "../../deploy/helm/calico-probe/values.yaml")), &values))
 	if !slices.Equal(values.Ways, People()) {
 		t.Errorf("values.yaml has the ways %v, internal/install/rights.go %v", values.Ways, People())
 	}
@@ -353,14 +313,12 @@ func TestChart(t *testing.T) {
 func TestOneVersion(t *testing.T) {
 	t.Parallel()
 	var chart struct{ Version, AppVersion string }
-	if err := yaml.Unmarshal([]byte(read(t, "../../deploy/helm/calico-probe/Chart.yaml")), &chart); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, yaml.Unmarshal([]byte(read(t, "../../deploy/helm/calico-probe/Chart.yaml")), &chart))
 	if chart.Version != probe.Release || chart.AppVersion != probe.Release {
 		t.Errorf("Chart.yaml is of %s for %s, the program is %s", chart.Version, chart.AppVersion, probe.Release)
 	}
 	image := regexp.MustCompile(`ghcr\.io/calico-probe/[a-z-]+:(\S+)`)
-	err := filepath.WalkDir("../../deploy", func(name string, d os.DirEntry, err error) error {
+	must.Do(t, filepath.WalkDir("../../deploy", func(name string, d os.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
@@ -370,8 +328,5 @@ func TestOneVersion(t *testing.T) {
 			}
 		}
 		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 }

@@ -8,16 +8,14 @@ import (
 	"cel.dev/cel-go/cel"
 
 	"github.com/calico-probe/calico-probe/internal/conditions"
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // admits reports whether the rules allow an update from one Node to another, both as JSON.
 func admits(t *testing.T, before, after string) (allowed bool, why string) {
 	t.Helper()
-	env, err := cel.NewEnv(cel.OptionalTypes(), cel.Variable("object", cel.DynType),
-		cel.Variable("oldObject", cel.DynType))
-	if err != nil {
-		t.Fatal(err)
-	}
+	env := must.Get(cel.NewEnv(cel.OptionalTypes(), cel.Variable("object", cel.DynType),
+		cel.Variable("oldObject", cel.DynType)))(t)
 	var of [2]map[string]any
 	for i, text := range []string{before, after} {
 		if err := json.Unmarshal([]byte(text), &of[i]); err != nil {

@@ -8,6 +8,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 
 	"github.com/calico-probe/calico-probe/internal/conditions"
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // TestPolicy wants a policy, and its binding, for service accounts that write conditions, and for nobody else. That it
@@ -17,14 +18,8 @@ func TestPolicy(t *testing.T) {
 	if conditionType != conditions.Type || pendingKey != conditions.PendingKey {
 		t.Errorf("the policy admits %s and %s", conditionType, pendingKey)
 	}
-	account, err := Subject(rbacv1.ServiceAccountKind, "ops:conditions")
-	if err != nil {
-		t.Fatal(err)
-	}
-	user, err := Subject(rbacv1.UserKind, "jane")
-	if err != nil {
-		t.Fatal(err)
-	}
+	account := must.Get(Subject(rbacv1.ServiceAccountKind, "ops:conditions"))(t)
+	user := must.Get(Subject(rbacv1.UserKind, "jane"))(t)
 	for what, c := range map[string]struct {
 		use, namespace string
 		subjects       []rbacv1.Subject
@@ -36,10 +31,7 @@ func TestPolicy(t *testing.T) {
 		"another use":     {"pod", Namespace, []rbacv1.Subject{account}, ""},
 		"the roles alone": {"conditions", Namespace, nil, ""},
 	} {
-		uses, err := Named(c.use)
-		if err != nil {
-			t.Fatal(err)
-		}
+		uses := must.Get(Named(c.use))(t)
 		name, bound := "", ""
 		for _, object := range Objects(Options{Uses: uses, Namespace: c.namespace, Subjects: c.subjects}) {
 			switch o := object.(type) {

@@ -12,6 +12,8 @@ import (
 	"text/template"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // plugin is a plugin's manifest as krew reads it (its API v1alpha2).
@@ -44,9 +46,7 @@ func krewed(t *testing.T) plugin {
 		return fmt.Sprintf("uri: %s\n    sha256: %s", b.String(), strings.Repeat("0", 64)), err
 	}}).Parse(read(t, "../../.krew.yaml")))
 	var b bytes.Buffer
-	if err := text.Execute(&b, map[string]string{"TagName": "v1.2.3"}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, text.Execute(&b, map[string]string{"TagName": "v1.2.3"}))
 	var p plugin
 	d := yaml.NewDecoder(&b)
 	d.KnownFields(true)
@@ -72,9 +72,7 @@ func archived(t *testing.T) []string {
 		}
 	}
 	text := strings.ReplaceAll(read(t, "../../.goreleaser.yaml"), "name_template", "nametemplate")
-	if err := yaml.Unmarshal([]byte(text), &config); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, yaml.Unmarshal([]byte(text), &config))
 	var out, names []string
 	for _, a := range config.Archives {
 		names = append(names, a.NameTemplate)

@@ -21,6 +21,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checktest"
 	"github.com/calico-probe/calico-probe/probe/logs"
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // proxied is where a test's API server has the kubelet of node-b.
@@ -190,13 +191,9 @@ func TestKubeletsJournal(t *testing.T) {
 	// On a node whose kubelet gives none: the file is as old as its lines.
 	said.lines = nil
 	folder := filepath.Join(h.Root, "var/log/journal/0123456789abcdef0123456789abcdef")
-	if err := os.MkdirAll(folder, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(folder, "system.journal"),
-		checktest.RecordedJournal(t, "../../probe/journal/testdata", "compact"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(folder, 0o700))
+	must.Do(t, os.WriteFile(filepath.Join(folder, "system.journal"),
+		checktest.RecordedJournal(t, "../../probe/journal/testdata", "compact"), 0o600))
 	said.now = time.Unix(1795348808+10, 0)
 	got = k.ask(t, logs.DaemonLog)
 	r = checktest.Want(t, got, logs.ServiceKubelet, probe.Fail)

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // derived are the figures of docs/mesh.md, by the words that begin their rows.
@@ -110,10 +112,7 @@ func percent(share float64) string {
 // TestDerivation wants the figures of docs/mesh.md to be right.
 func TestDerivation(t *testing.T) {
 	t.Parallel()
-	b, err := os.ReadFile("../../docs/mesh.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile("../../docs/mesh.md"))(t)
 	for row, want := range derived() {
 		line := regexp.MustCompile(`(?m)^\| ` + regexp.QuoteMeta(row) + `[^|]*\|(.*)\|$`).FindSubmatch(b)
 		var got []string

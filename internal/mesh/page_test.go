@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/calico-probe/calico-probe/internal/page"
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // TestPage wants the node that is cut off to be at fault, those that only do not reach it not to be, and what two
@@ -120,9 +121,7 @@ func TestJSONIsBounded(t *testing.T) {
 	var text bytes.Buffer
 	enc := json.NewEncoder(&text)
 	enc.SetEscapeHTML(false)
-	if err := enc.Encode(p); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, enc.Encode(p))
 	var got Plane
 	if err := json.Unmarshal(text.Bytes(), &got); err != nil || len(got.Trials) != mostTrials || got.More != 5 ||
 		!got.Trials[0].Failed || len(p.Trials) != mostTrials+5 || !strings.Contains(text.String(), "<up>") {

@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -58,9 +59,7 @@ func TestWrite(t *testing.T) {
 		"unfinished": unfinished, "silent": some,
 	} {
 		var out bytes.Buffer
-		if err := r.Write(&out, 0); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, r.Write(&out, 0))
 		for line := range strings.Lines(out.String()) {
 			if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 80 && !strings.HasPrefix(line, "  next  ") {
 				t.Errorf("%s: %d columns: %s", name, n, line)
@@ -68,9 +67,7 @@ func TestWrite(t *testing.T) {
 		}
 		golden := filepath.Join("testdata", name+".golden")
 		if *update {
-			if err := os.WriteFile(golden, out.Bytes(), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(golden, out.Bytes(), 0o644))
 		}
 		if want, err := os.ReadFile(golden); err != nil || !bytes.Equal(want, out.Bytes()) {
 			t.Errorf("%s: %v\n%s", name, err, out.String())

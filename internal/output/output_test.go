@@ -16,6 +16,7 @@ import (
 	"github.com/calico-probe/calico-probe/internal/report"
 	"github.com/calico-probe/calico-probe/internal/ui"
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // fullDisk is a disk without room.
@@ -33,13 +34,8 @@ func TestALostOutputLosesNoOther(t *testing.T) {
 		o := &Set{}
 		o.Flag(&cobra.Command{}, report.Formats())
 		o.typed = typed
-		if err := o.Open(stdout); err != nil {
-			t.Fatal(err)
-		}
-		sink, err := o.Sink()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, o.Open(stdout))
+		sink := must.Get(o.Sink())(t)
 		return o, sink
 	}
 	verdict := probe.Event{Type: probe.EventVerdict, Node: "node-a", Verdict: &probe.Verdict{Word: "fault", Exit: 3}}
@@ -86,9 +82,7 @@ func TestWhoDoesNotReadHoldsNothingUp(t *testing.T) {
 	o := &Set{}
 	o.Flag(&cobra.Command{}, report.Formats())
 	o.typed = []string{"json=" + file}
-	if err := o.Open(never); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, o.Open(never))
 	ctx, cancel := context.WithCancel(t.Context())
 	o.Until(ctx)
 	sink, err := o.Sink()
@@ -112,9 +106,7 @@ func TestBytes(t *testing.T) {
 		o := &Set{}
 		o.Flag(&cobra.Command{}, formats)
 		o.Named("pcapng")
-		if err := o.Open(stdout); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, o.Open(stdout))
 		return o
 	}
 	write := func(to *Place) error {
@@ -130,9 +122,7 @@ func TestBytes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := r.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, r.Close())
 	defer w.Close()
 	o = opened(ui.NewScreen(w, nil))
 	if err := o.Close(o.Each(write)); !errors.Is(err, ui.ErrReaderGone) {
@@ -142,9 +132,6 @@ func TestBytes(t *testing.T) {
 
 func read(t *testing.T, file string) string {
 	t.Helper()
-	b, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile(file))(t)
 	return string(b)
 }

@@ -18,6 +18,8 @@ import (
 
 	template "github.com/DataDog/datadog-agent/pkg/template/html"
 	"golang.org/x/net/html"
+
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // filled is a page of which every text is the same.
@@ -60,9 +62,7 @@ func fill(v reflect.Value, text string) {
 func write(t testing.TB, p Page) string {
 	t.Helper()
 	var out bytes.Buffer
-	if err := Write(&out, p); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Write(&out, p))
 	return out.String()
 }
 
@@ -70,10 +70,7 @@ func write(t testing.TB, p Page) string {
 // the values of those that mean something to it.
 func skeleton(t testing.TB, text string) []string {
 	t.Helper()
-	root, err := html.Parse(strings.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	root := must.Get(html.Parse(strings.NewReader(text)))(t)
 	var out []string
 	for n := range root.Descendants() {
 		switch {
@@ -126,10 +123,7 @@ func hold(t testing.TB, said string, want []string) {
 	if strings.Contains(got, "\nreboot") {
 		t.Errorf("%q makes a line of its own", said)
 	}
-	uncleaned, err := draw(filled(said))
-	if err != nil {
-		t.Fatal(err)
-	}
+	uncleaned := must.Get(draw(filled(said)))(t)
 	original := standard.Must(standard.New("page.html").Funcs(functions).ParseFS(pages, "*.html"))
 	same(t, original, templates, uncleaned)
 }
@@ -138,12 +132,8 @@ func hold(t testing.TB, said string, want []string) {
 func same(t testing.TB, original, ours interface{ Execute(io.Writer, any) error }, of any) {
 	t.Helper()
 	var want, got bytes.Buffer
-	if err := original.Execute(&want, of); err != nil {
-		t.Fatal(err)
-	}
-	if err := ours.Execute(&got, of); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, original.Execute(&want, of))
+	must.Do(t, ours.Execute(&got, of))
 	if !bytes.Equal(got.Bytes(), want.Bytes()) {
 		t.Errorf("%q is not escaped as html/template does it:\n%s\n%s", of, got.Bytes(), want.Bytes())
 	}
@@ -236,18 +226,10 @@ func unpacked(t *testing.T, text string) data {
 	if err := json.Unmarshal([]byte(inside), &packed); err != nil || !found {
 		t.Fatalf("no data: %v", err)
 	}
-	b, err := base64.RawURLEncoding.DecodeString(packed)
-	if err != nil {
-		t.Fatal(err)
-	}
-	z, err := gzip.NewReader(bytes.NewReader(b))
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(base64.RawURLEncoding.DecodeString(packed))(t)
+	z := must.Get(gzip.NewReader(bytes.NewReader(b)))(t)
 	var d data
-	if err := json.NewDecoder(z).Decode(&d); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.NewDecoder(z).Decode(&d))
 	return d
 }
 
@@ -325,9 +307,7 @@ func TestSquares(t *testing.T) {
 		for _, r := range z.Runs {
 			for path := range strings.SplitSeq(r.Path[1:], "M") {
 				var x, y, h int
-				if _, err := fmt.Sscanf(path, "%d %dh%d", &x, &y, &h); err != nil {
-					t.Fatal(err)
-				}
+				must.Get(fmt.Sscanf(path, "%d %dh%d", &x, &y, &h))(t)
 				squares := (h + gap) / unit
 				drawn[class(r.Word)] += squares
 				for k := range squares {

@@ -25,6 +25,7 @@ import (
 	"github.com/calico-probe/calico-probe/internal/ui"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/facts"
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // TestVerdict wants every way that was named to have to work, and of those that
@@ -127,16 +128,11 @@ func TestRightsElsewhere(t *testing.T) {
 			_ = json.NewEncoder(w).Encode(review)
 		}))
 		defer server.Close()
-		client, err := cluster.NewClient(&rest.Config{Host: server.URL,
-			ContentConfig: rest.ContentConfig{ContentType: "application/json"}}, "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		client := must.Get(cluster.NewClient(&rest.Config{Host: server.URL,
+			ContentConfig: rest.ContentConfig{ContentType: "application/json"}}, ""))(t)
 		p := of(t, "", &examine.Recorder{})
 		p.reader = client
-		if err := p.rights(t.Context(), []string{injector.MethodPod}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, p.rights(t.Context(), []string{injector.MethodPod}))
 		if r := p.found[0].Result; r.Status != probe.Fail || !strings.HasSuffix(r.Saw, want) {
 			t.Errorf("allowed in %s: %s %s", allowed, r.Status, r.Saw)
 		}
@@ -157,19 +153,14 @@ func TestRightsOfCalicoNamespace(t *testing.T) {
 		_ = json.NewEncoder(w).Encode(review)
 	}))
 	defer server.Close()
-	client, err := cluster.NewClient(&rest.Config{Host: server.URL,
-		ContentConfig: rest.ContentConfig{ContentType: "application/json"}}, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := must.Get(cluster.NewClient(&rest.Config{Host: server.URL,
+		ContentConfig: rest.ContentConfig{ContentType: "application/json"}}, ""))(t)
 	snap := &cluster.Snapshot{Node: &corev1.Node{},
 		Calico: cluster.Read[*corev1.Pod]{Value: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "calico-system"}}}}
 	p := of(t, install.Namespace, &examine.Recorder{})
 	p.reader, p.snap = client, snap
-	if err := p.rights(t.Context(), []string{injector.MethodAPI, injector.MethodPod, useServe,
-		injector.MethodExec}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.rights(t.Context(), []string{injector.MethodAPI, injector.MethodPod, useServe,
+		injector.MethodExec}))
 	for _, ev := range p.found {
 		want, says := probe.OK, "rights granted"
 		if ev.Way == injector.MethodExec {
@@ -233,11 +224,8 @@ func TestShellRehearsed(t *testing.T) {
 			}
 			_ = json.NewEncoder(w).Encode(pod)
 		}))
-		writer, err := injector.NewClient(&rest.Config{Host: server.URL,
-			ContentConfig: rest.ContentConfig{ContentType: "application/json"}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		writer := must.Get(injector.NewClient(&rest.Config{Host: server.URL,
+			ContentConfig: rest.ContentConfig{ContentType: "application/json"}}))(t)
 		p := of(t, "", &examine.Recorder{})
 		p.writer, p.snap = writer, &cluster.Snapshot{Node: &corev1.Node{}}
 		found := p.ofMethod(t.Context(), c.way)
@@ -253,14 +241,8 @@ func TestShellRehearsed(t *testing.T) {
 func TestPreflightOfEachMethod(t *testing.T) {
 	t.Parallel()
 	config := &rest.Config{Host: "https://127.0.0.1:1"} // where nobody listens
-	reader, err := cluster.NewClient(config, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	writer, err := injector.NewClient(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	reader := must.Get(cluster.NewClient(config, ""))(t)
+	writer := must.Get(injector.NewClient(config))(t)
 	p := of(t, "", &examine.Recorder{})
 	p.reader, p.writer, p.snap = reader, writer, &cluster.Snapshot{Node: &corev1.Node{}}
 	for _, method := range append(injector.FallbackNames(), injector.MethodNeighbour, injector.MethodKubelet, useShell) {
@@ -322,13 +304,8 @@ func of(t *testing.T, namespace string, sink report.Sink) *Preflight {
 	opts := examine.Options{
 		Node: "node-a", Profile: string(probe.Standard), FailOn: examine.FailOnFail, Image: probe.Image, Timeout: time.Minute,
 	}
-	p, err := New(client, opts, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if p.run, err = examine.New(client, p.opts, sink); err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(New(client, opts, nil))(t)
+	p.run = must.Get(examine.New(client, p.opts, sink))(t)
 	return p
 }
 

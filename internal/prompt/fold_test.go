@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"strings"
 	"testing"
+
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 func TestFold(t *testing.T) {
@@ -34,9 +36,7 @@ func TestFold(t *testing.T) {
 		var out bytes.Buffer
 		f := &folder{to: &out, width: 20}
 		for rest := text; rest != ""; rest = rest[min(size+1, len(rest)):] {
-			if _, err := f.Write([]byte(rest[:min(size+1, len(rest))])); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(f.Write([]byte(rest[:min(size+1, len(rest))])))(t)
 		}
 		if err := f.flush(); err != nil || out.String() != fold(text, 20) {
 			t.Errorf("in pieces of %d: %q, %v", size+1, out.String(), err)

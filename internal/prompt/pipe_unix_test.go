@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // TestPipeEndsWithTheSession and with it what its shell has started, as a pager.
@@ -33,9 +35,7 @@ func TestPipeEndsWithTheSession(t *testing.T) {
 		default:
 		}
 		if b, err := os.ReadFile(file); err == nil {
-			if _, err := fmt.Sscan(string(b), &pid); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(fmt.Sscan(string(b), &pid))(t)
 		}
 		time.Sleep(10 * time.Millisecond)
 	}

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 func TestParse(t *testing.T) {
@@ -298,9 +300,7 @@ func TestHistory(t *testing.T) {
 		t.Fatal(lines, err)
 	}
 	for i := range remembered + 10 {
-		if err := one.Add(fmt.Sprint("line ", i)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, one.Add(fmt.Sprint("line ", i)))
 	}
 	two, lines, err := OpenHistory(path)
 	if err != nil || len(lines) != remembered || lines[0] != "line 10" {
@@ -308,9 +308,7 @@ func TestHistory(t *testing.T) {
 	}
 	// Both go on, and a third shortens the file between them.
 	for _, h := range []*History{one, two} {
-		if err := h.Add("a line\nof two"); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, h.Add("a line\nof two"))
 	}
 	if _, lines, err = OpenHistory(path); err != nil || len(lines) != remembered ||
 		lines[remembered-1] != "a line of two" || lines[remembered-2] != "a line of two" {
@@ -322,9 +320,7 @@ func TestHistory(t *testing.T) {
 	if left, err := filepath.Glob(filepath.Join(filepath.Dir(path), "*")); err != nil || len(left) != 1 {
 		t.Errorf("besides the history there is %q, %v", left, err)
 	}
-	if err := os.WriteFile(path+"-none", nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path+"-none", nil, 0o600))
 	if _, _, err := OpenHistory(filepath.Join(path+"-none", "history")); err == nil {
 		t.Error("a history within a file")
 	}
@@ -361,9 +357,7 @@ func TestHistoryKeepsWhatIsAddedMeanwhile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := h.Add("before"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, h.Add("before"))
 	f, err := os.Open(path)
 	if err != nil {
 		t.Fatal(err)
@@ -373,12 +367,8 @@ func TestHistoryKeepsWhatIsAddedMeanwhile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := h.Add("meanwhile"); err != nil {
-		t.Fatal(err)
-	}
-	if err := h.replace(f, size, []string{"kept"}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, h.Add("meanwhile"))
+	must.Do(t, h.replace(f, size, []string{"kept"}))
 	if _, lines, err := OpenHistory(path); err != nil || !slices.Equal(lines, []string{"kept", "meanwhile"}) {
 		t.Errorf("%q, %v", lines, err)
 	}

@@ -13,40 +13,27 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // onTerminal runs the shell of TestAtTerminal on a terminal of so many columns. It gives what
 // types there, and what waits until the terminal has shown a text since the last key.
 func onTerminal(t *testing.T, columns uint16) (types func(string), wants func(string)) {
 	t.Helper()
-	ours, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ours := must.Get(os.OpenFile("/dev/ptmx", os.O_RDWR, 0))(t)
 	t.Cleanup(func() { ours.Close() })
 	fd := int(ours.Fd())
-	if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
-		t.Fatal(err)
-	}
-	number, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
-	if err != nil {
-		t.Fatal(err)
-	}
-	theirs, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|syscall.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0))
+	number := must.Get(unix.IoctlGetInt(fd, unix.TIOCGPTN))(t)
+	theirs := must.Get(os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|syscall.O_NOCTTY, 0))(t)
 	defer theirs.Close()
-	if err := unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: columns}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: columns}))
 	shell := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^TestAtTerminal$")
 	shell.Env = append(os.Environ(), "SHELL_TEST_TERMINAL=1", "TERM=xterm")
 	shell.Stdin, shell.Stdout, shell.Stderr = theirs, theirs, theirs
 	shell.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
-	if err := shell.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, shell.Start())
 	t.Cleanup(func() { _ = shell.Process.Kill(); _ = shell.Wait() })
 	var mu sync.Mutex
 	var shown bytes.Buffer
@@ -73,9 +60,7 @@ func onTerminal(t *testing.T, columns uint16) (types func(string), wants func(st
 		mu.Lock()
 		shown.Reset()
 		mu.Unlock()
-		if _, err := ours.WriteString(keys); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(ours.WriteString(keys))(t)
 	}
 	wants = func(text string) {
 		t.Helper()

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 func runOf(node, word string, results ...probe.Result) Run {
@@ -58,19 +59,12 @@ func twoDays() Difference {
 func TestDiffGolden(t *testing.T) {
 	for _, format := range []string{"table", "json"} {
 		var out bytes.Buffer
-		if err := WriteDiff(&out, format, twoDays()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, WriteDiff(&out, format, twoDays()))
 		file := filepath.Join("testdata", "diff."+format+".golden")
 		if *update {
-			if err := os.WriteFile(file, out.Bytes(), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(file, out.Bytes(), 0o644))
 		}
-		want, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		want := must.Get(os.ReadFile(file))(t)
 		if out.String() != string(want) {
 			t.Errorf("%s:\n%s\nwant:\n%s", format, out.String(), want)
 		}
@@ -88,9 +82,7 @@ func TestDiffOfTargets(t *testing.T) {
 	good := func(check, target string) probe.Result { return result(check, target, probe.OK, "good") }
 	d := Diff("a", runOf("node-a", "healthy", good("node-uplink", "eth0"), good("cni-mtu", "")),
 		"b", runOf("node-a", "healthy", good("node-uplink", "eth1"), good("node-swap", "")))
-	if err := WriteDiff(&out, "table", d); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, WriteDiff(&out, "table", d))
 	for _, want := range []string{"\ngood in both, about other targets: node-uplink\n", "\nanswered by B only, and good: node-swap\n",
 		"\ngood in A, and not answered by B: cni-mtu\n"} {
 		if !strings.Contains(out.String(), want) {

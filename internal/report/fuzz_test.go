@@ -7,15 +7,13 @@ import (
 	"testing"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // FuzzLoad reads a file that somebody else may have made. What is read is clean, and a run without its verdict says
 // what it lacks.
 func FuzzLoad(f *testing.F) {
-	example, err := os.ReadFile("../../docs/example.ndjson")
-	if err != nil {
-		f.Fatal(err)
-	}
+	example := must.Get(os.ReadFile("../../docs/example.ndjson"))(f)
 	lines := bytes.SplitAfter(example, []byte("\n"))
 	f.Add(bytes.Join(lines[:3], nil))
 	f.Add(bytes.Join(lines[len(lines)-3:], nil))
@@ -37,10 +35,7 @@ func FuzzLoad(f *testing.F) {
 				t.Errorf("node %q, version %q", run.Node, run.Version)
 			}
 			for _, ev := range run.Events {
-				was, err := json.Marshal(ev)
-				if err != nil {
-					t.Fatal(err)
-				}
+				was := must.Get(json.Marshal(ev))(t)
 				if is, err := json.Marshal(ev.Cleaned()); err != nil || !bytes.Equal(was, is) {
 					t.Errorf("not clean (%v): %s\n%s", err, was, is)
 				}

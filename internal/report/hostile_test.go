@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // hostile is what a node may say to the reader of a report: escape sequences, the end of a
@@ -59,27 +60,17 @@ func played(text string, statuses ...probe.Status) []probe.Event {
 // written gives what a format makes of events and the verdict over them.
 func written(t *testing.T, format string, strict bool, events []probe.Event) string {
 	t.Helper()
-	f, err := Find(Formats(), format)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(Find(Formats(), format))(t)
 	var out bytes.Buffer
-	sink, err := f.Sink(&out, Options{Expr: map[string]string{"jsonpath": "{.results} {.causes} {.node}",
-		"go-template": "{{.results}} {{.causes}} {{.node}}"}[format]})
-	if err != nil {
-		t.Fatal(err)
-	}
+	sink := must.Get(f.Sink(&out, Options{Expr: map[string]string{"jsonpath": "{.results} {.causes} {.node}",
+		"go-template": "{{.results}} {{.causes}} {{.node}}"}[format]}))(t)
 	tally := NewTally()
 	for _, ev := range events {
 		tally.Add(ev)
-		if err := sink.Event(ev); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, sink.Event(ev))
 	}
 	v := tally.Verdict(strict)
-	if err := sink.Event(probe.Event{Type: probe.EventVerdict, Node: events[0].Node, Verdict: &v}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, sink.Event(probe.Event{Type: probe.EventVerdict, Node: events[0].Node, Verdict: &v}))
 	return out.String()
 }
 
@@ -200,10 +191,7 @@ func TestJUnitIsNeverGreenUnasked(t *testing.T) {
 		"good":     {slices.DeleteFunc(played("x", probe.OK), isCause), junit.StatusPassed},
 		"by peers": {played("x"), junit.StatusFailed}, // proven by what others saw, and nothing was answered here
 	} {
-		suites, err := junit.IngestReader(strings.NewReader(written(t, "junit", false, c.events)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		suites := must.Get(junit.IngestReader(strings.NewReader(written(t, "junit", false, c.events))))(t)
 		last := suites[0].Tests[len(suites[0].Tests)-1]
 		if last.Status != c.want || (c.want != junit.StatusPassed) != (last.Name == caseVerdict) {
 			t.Errorf("%s: %+v", name, last)
@@ -284,10 +272,7 @@ func TestExpressionsAreRead(t *testing.T) {
 		{"go-template", "{{$x := .node}}{{$x.nope}}", `"nope"`},
 		{"go-template", "{{(index .results 0).chek}}", "did you mean check?"},
 	} {
-		f, err := Find(Formats(), c.format)
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := must.Get(Find(Formats(), c.format))(t)
 		if _, err := f.Sink(io.Discard, Options{Expr: c.expr}); err == nil || !strings.Contains(fmt.Sprint(err), c.says) {
 			t.Errorf("%s %s: %v", c.format, c.expr, err)
 		}

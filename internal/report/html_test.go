@@ -13,15 +13,13 @@ import (
 
 	"github.com/calico-probe/calico-probe/internal/page"
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // asText wants a page to have a text, and nothing that a text made: no element, no attribute and no link of its own.
 func asText(t *testing.T, said, page string) {
 	t.Helper()
-	root, err := html.Parse(strings.NewReader(page))
-	if err != nil {
-		t.Fatal(err)
-	}
+	root := must.Get(html.Parse(strings.NewReader(page)))(t)
 	found := 0
 	for n := range root.Descendants() {
 		switch n.Type {
@@ -70,19 +68,15 @@ func TestHTMLIsText(t *testing.T) {
 				Example:   probe.Example{Node: said, Cause: &probe.Cause{ID: said, Says: said}}}},
 			probe.Event{Type: probe.EventVerdict, Verdict: &probe.Verdict{Word: WordFault}})
 		for _, ev := range events {
-			if err := sink.Event(ev); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, sink.Event(ev))
 		}
 		asText(t, said, out.String())
 
 		out.Reset()
 		bad := result("bgp-session", said, probe.Fail, said).With("state", said)
 		good := result("bgp-session", said, probe.OK, said).With("state", "up")
-		if err := WriteDiff(&out, "html", Diff(said, runOf("node-"+said, WordHealthy, good), said,
-			runOf("node-"+said, WordFault, bad))); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, WriteDiff(&out, "html", Diff(said, runOf("node-"+said, WordHealthy, good), said,
+			runOf("node-"+said, WordFault, bad))))
 		asText(t, said, out.String())
 	}
 }
@@ -91,14 +85,9 @@ func TestHTMLIsText(t *testing.T) {
 func TestHTMLOfSaved(t *testing.T) {
 	t.Parallel()
 	live, saved := play(t, "html", false), play(t, "json", false)
-	p, err := ReadPage([]byte(saved))
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(ReadPage([]byte(saved)))(t)
 	var d Document
-	if err := json.Unmarshal([]byte(saved), &d); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(saved), &d))
 	var out bytes.Buffer
 	if err := writeHTML(&out, d); err != nil || out.String() != live || p.Subject != "node-a" || len(p.Causes) != 1 {
 		t.Errorf("%v, %+v", err, p)
@@ -115,22 +104,14 @@ func TestHTMLOfSavedFleet(t *testing.T) {
 	t.Parallel()
 	var live, saved bytes.Buffer
 	for format, out := range map[string]*bytes.Buffer{"html": &live, "json": &saved} {
-		f, err := Find(Formats(), format)
-		if err != nil {
-			t.Fatal(err)
-		}
-		sink, err := f.Sink(out, Options{Fleet: true})
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := must.Get(Find(Formats(), format))(t)
+		sink := must.Get(f.Sink(out, Options{Fleet: true}))(t)
 		for _, ev := range append(fixed(), probe.Event{Type: probe.EventGroup, Group: &probe.Group{Cause: "of-a-test",
 			Nodes: []string{"node-a"}, Of: 1,
 			Example: probe.Example{Node: "node-a", Cause: &probe.Cause{ID: "of-a-test"}}}},
 			probe.Event{Type: probe.EventVerdict, Node: "node-a", Verdict: &probe.Verdict{Word: WordFault}},
 			probe.Event{Type: probe.EventVerdict, Verdict: &probe.Verdict{Word: WordFault, Exit: ExitFault}}) {
-			if err := sink.Event(ev); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, sink.Event(ev))
 		}
 	}
 	p, err := ReadPage(saved.Bytes())

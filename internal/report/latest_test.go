@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // told plays a session in a line an event, as short as can be:
@@ -191,9 +192,7 @@ func TestLatestIsARun(t *testing.T) {
 	run := l.Run()
 	for _, ev := range append(run.Events, probe.Event{Type: probe.EventVerdict, Node: "node-a",
 		Verdict: &probe.Verdict{Word: "healthy"}}) {
-		if err := sink.Event(ev); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, sink.Event(ev))
 	}
 	again, err := loadOne(strings.NewReader(b.String()))
 	if err != nil || again.Lacks != "" || again.Node != "node-a" || len(again.Events) != len(run.Events) {

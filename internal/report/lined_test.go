@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // TestIgnoredPodIsNamed wants a pod that only calls itself calico-node named in what people read
@@ -25,14 +26,9 @@ func TestIgnoredPodIsNamed(t *testing.T) {
 			continue
 		}
 		var out bytes.Buffer
-		sink, err := f.Sink(&out, Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		sink := must.Get(f.Sink(&out, Options{}))(t)
 		for _, ev := range events {
-			if err := sink.Event(ev); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, sink.Event(ev))
 		}
 		got := out.String()
 		if !strings.Contains(got, "tenant/decoy") || !strings.Contains(got, "calls itself") ||

@@ -10,6 +10,7 @@ import (
 	"unicode"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // TestLoad wants a run that was saved either way to be the one that was shown.
@@ -37,27 +38,19 @@ func TestLoad(t *testing.T) {
 			if ev.Node == run.Node {
 				tally.Add(ev)
 			}
-			if err := sink.Event(ev); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, sink.Event(ev))
 		}
 		if got, want := tally.Verdict(false), live.Verdict(false); got.Word != want.Word ||
 			got.Counts.Total() != want.Counts.Total() {
 			t.Errorf("%s: %+v, live %+v", format, got, want)
 		}
 		for _, text := range []string{"compared with baseline node node-b:", "bgp-session\x1b  ok on node-b: Established"} {
-			if err := sink.Event(probe.Event{Type: probe.EventComparison, Text: text}); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, sink.Event(probe.Event{Type: probe.EventComparison, Text: text}))
 		}
 		for _, c := range run.Causes {
-			if err := sink.Event(probe.Event{Type: probe.EventCause, Cause: &c}); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, sink.Event(probe.Event{Type: probe.EventCause, Cause: &c}))
 		}
-		if err := sink.Event(probe.Event{Type: probe.EventVerdict, Verdict: run.Verdict, Node: run.Node}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, sink.Event(probe.Event{Type: probe.EventVerdict, Verdict: run.Verdict, Node: run.Node}))
 		// What ended must be called complete, and stand in its order. Texts are cleaned.
 		if want := strings.NewReplacer(`a\u001b[31m`, "a?[31m", `prod\u001b`,
 			"prod?").Replace(play(t, "json", false)); again.String() != want {

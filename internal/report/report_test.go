@@ -16,6 +16,7 @@ import (
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/facts"
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -95,28 +96,18 @@ func familyOf(check string) string {
 func play(t *testing.T, format string, colour bool) string {
 	t.Helper()
 	var out bytes.Buffer
-	f, err := Find(Formats(), format)
-	if err != nil {
-		t.Fatal(err)
-	}
-	sink, err := f.Sink(&out, Options{Colour: colour, Expr: exprs[format], Family: familyOf})
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(Find(Formats(), format))(t)
+	sink := must.Get(f.Sink(&out, Options{Colour: colour, Expr: exprs[format], Family: familyOf}))(t)
 	tally := NewTally()
 	for _, ev := range fixed() {
 		if ev.Node != "node-b" { // it does not count
 			tally.Add(ev)
 		}
-		if err := sink.Event(ev); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, sink.Event(ev))
 	}
 	v := tally.Verdict(false)
 	v.Elapsed, v.Unexplained = 1234*time.Millisecond, []string{"node-disk"}
-	if err := sink.Event(probe.Event{Type: probe.EventVerdict, Node: "node-a", Verdict: &v}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, sink.Event(probe.Event{Type: probe.EventVerdict, Node: "node-a", Verdict: &v}))
 	return out.String()
 }
 
@@ -128,14 +119,9 @@ func TestGolden(t *testing.T) {
 		format := f.Name
 		got, file := own.ReplaceAllString(play(t, format, false), ""), filepath.Join("testdata", format+".golden")
 		if *update {
-			if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(file, []byte(got), 0o644))
 		}
-		want, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		want := must.Get(os.ReadFile(file))(t)
 		if got != string(want) {
 			t.Errorf("%s:\n%s\nwant:\n%s", format, got, want)
 		}
@@ -153,19 +139,14 @@ func TestWhatANodeSendsCannotSteerTheTerminal(t *testing.T) {
 
 func TestASavedStreamGivesTheSameReport(t *testing.T) {
 	var out bytes.Buffer
-	sink, err := New("json", &out, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	sink := must.Get(New("json", &out, false))(t)
 	d := probe.NewDecoder(strings.NewReader(play(t, "ndjson", false)))
 	for {
 		ev, err := d.Next()
 		if err != nil {
 			break
 		}
-		if err := sink.Event(ev); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, sink.Event(ev))
 	}
 	if live := play(t, "json", false); out.String() != live {
 		t.Errorf("replayed:\n%s\nlive:\n%s", out.String(), live)
@@ -234,10 +215,7 @@ func TestAProvenCauseIsAFault(t *testing.T) {
 func TestAFullDiskIsSaid(t *testing.T) {
 	want := errors.New("no space left on device")
 	for _, f := range Formats() {
-		sink, err := f.Sink(broken{want}, Options{Expr: exprs[f.Name]})
-		if err != nil {
-			t.Fatal(err)
-		}
+		sink := must.Get(f.Sink(broken{want}, Options{Expr: exprs[f.Name]}))(t)
 		var got error
 		for _, ev := range append(fixed(), probe.Event{Type: probe.EventVerdict, Verdict: &probe.Verdict{}}) {
 			if err := sink.Event(ev); err != nil {
@@ -263,16 +241,10 @@ func (b broken) Write([]byte) (int, error) { return 0, b.err }
 func TestFolded(t *testing.T) {
 	t.Parallel()
 	for _, format := range []string{"table", "wide"} {
-		f, err := Find(Formats(), format)
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := must.Get(Find(Formats(), format))(t)
 		shown := func(width int) string {
 			var out bytes.Buffer
-			sink, err := f.Sink(&out, Options{Width: width})
-			if err != nil {
-				t.Fatal(err)
-			}
+			sink := must.Get(f.Sink(&out, Options{Width: width}))(t)
 			text := strings.Repeat("no answer came ", 12) + "in the end"
 			long := probe.Result{Check: "route-can-reach", Target: "default/web " + text, Status: probe.Fail, Saw: text,
 				Lines: []string{text}}
@@ -285,15 +257,11 @@ func TestFolded(t *testing.T) {
 			}
 			for _, ev := range append([]probe.Event{events[0], {Type: probe.EventCause, Node: "node-a", Cause: &cause},
 				{Type: probe.EventResult, Node: "node-a", Way: "pod", Result: &long}}, events[1:]...) {
-				if err := sink.Event(ev); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, sink.Event(ev))
 			}
 			v := probe.Verdict{Word: WordFault, Counts: probe.Counts{probe.Fail: 2, probe.OK: 4},
 				Unexplained: slices.Repeat([]string{"node-disk"}, 12)}
-			if err := sink.Event(probe.Event{Type: probe.EventVerdict, Node: "node-a", Verdict: &v}); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, sink.Event(probe.Event{Type: probe.EventVerdict, Node: "node-a", Verdict: &v}))
 			return out.String()
 		}
 		folded, whole := shown(80), shown(110)
@@ -368,27 +336,17 @@ func TestBlocks(t *testing.T) {
 // shownAs is what a format makes of answers about node-a.
 func shownAs(t *testing.T, format string, o Options, answers []probe.Result) string {
 	t.Helper()
-	f, err := Find(Formats(), format)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(Find(Formats(), format))(t)
 	var out bytes.Buffer
-	sink, err := f.Sink(&out, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	sink := must.Get(f.Sink(&out, o))(t)
 	tally := NewTally()
 	for i := range answers {
 		ev := probe.Event{Type: probe.EventResult, Node: "node-a", Result: &answers[i]}
 		tally.Add(ev)
-		if err := sink.Event(ev); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, sink.Event(ev))
 	}
 	v := tally.Verdict(false)
-	if err := sink.Event(probe.Event{Type: probe.EventVerdict, Node: "node-a", Verdict: &v}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, sink.Event(probe.Event{Type: probe.EventVerdict, Node: "node-a", Verdict: &v}))
 	return out.String()
 }
 

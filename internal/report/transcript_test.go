@@ -14,16 +14,14 @@ import (
 	"time"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // recorded writes a session: node-a is broken, is asked again and is not; node-b is fine.
 func recorded(t *testing.T) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "incident.ndjson")
-	tr, err := Record(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tr := must.Get(Record(name))(t)
 	do := func(node, typed, came string, lines ...string) {
 		events := []probe.Event{{Type: probe.EventTyped, Node: node, Text: typed}}
 		for _, ev := range told(lines...) {
@@ -33,9 +31,7 @@ func recorded(t *testing.T) string {
 			events = append(events, ev)
 		}
 		for _, ev := range append(events, probe.Event{Type: probe.EventDone, Node: node, Text: came}) {
-			if err := tr.Add(ev); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, tr.Add(ev))
 		}
 	}
 	do("node-a", "run", "exit code 3", "asked neighbour a b", "start pod", "pod a fail", "pod b ok", "end pod",
@@ -43,9 +39,7 @@ func recorded(t *testing.T) string {
 	do("node-a", "ping 10.0.0.9", "exit code 3", "tool pod ping", "outcome pod")
 	do("node-b", "run a b", "", "asked pod a b", "start pod", "pod a ok", "pod b ok", "end pod")
 	do("node-a", "run a", "", "asked pod a", "start pod", "pod a ok", "end pod")
-	if err := tr.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, tr.Close())
 	return name
 }
 
@@ -61,10 +55,7 @@ func TestDeedsHaveATime(t *testing.T) {
 
 func read(t *testing.T, name string) []byte {
 	t.Helper()
-	b, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile(name))(t)
 	return b
 }
 
@@ -87,9 +78,7 @@ func TestTranscript(t *testing.T) {
 		}
 	}
 	var b strings.Builder
-	if err := WriteDeeds(&b, got.Deeds); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, WriteDeeds(&b, got.Deeds))
 	if lines := strings.Split(b.String(), "\n"); len(lines) != 6 ||
 		!strings.Contains(lines[2], "node-a  ping 10.0.0.9") || !strings.HasSuffix(lines[2], "exit code 3") ||
 		!strings.HasSuffix(lines[3], "  ok") {
@@ -134,13 +123,9 @@ func TestTranscriptGoesOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, ev := range told("asked pod a", "start pod", "pod a warn", "end pod") {
-		if err := tr.Add(ev); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, tr.Add(ev))
 	}
-	if err := tr.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, tr.Close())
 	got, err := Load(bytes.NewReader(read(t, name)))
 	if err != nil || len(got.Runs) != 2 || len(got.Deeds) != 4 || got.Deeds[3].Came != unended {
 		t.Fatalf("%v %+v", err, got)
@@ -162,10 +147,7 @@ func TestTranscriptOfTwo(t *testing.T) {
 	if err := os.WriteFile(name, nil, 0o644); err != nil { // as of a client that was killed at once, or mktemp
 		t.Fatal(err)
 	}
-	one, err := Record(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	one := must.Get(Record(name))(t)
 	if info, err := os.Stat(name); err != nil || runtime.GOOS != "windows" && info.Mode().Perm() != 0o600 {
 		t.Errorf("%v %v", err, info.Mode())
 	}
@@ -175,20 +157,11 @@ func TestTranscriptOfTwo(t *testing.T) {
 	if _, err := Load(bytes.NewReader(read(t, name))); err != nil {
 		t.Errorf("while it is written: %v", err)
 	}
-	if err := one.Close(); err != nil {
-		t.Fatal(err)
-	}
-	two, err := Record(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(name, append(read(t, name), "\n"...), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(two.Add(probe.Event{Type: probe.EventTyped, Node: "node-a", Text: "why"}),
-		two.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, one.Close())
+	two := must.Get(Record(name))(t)
+	must.Do(t, os.WriteFile(name, append(read(t, name), "\n"...), 0o600))
+	must.Do(t, errors.Join(two.Add(probe.Event{Type: probe.EventTyped, Node: "node-a", Text: "why"}),
+		two.Close()))
 	if got := string(read(t, name)); strings.Count(got, `"type":"session"`) != 2 || !strings.Contains(got, "why") ||
 		strings.Contains(got, "\x00") {
 		t.Error(got)
@@ -222,9 +195,7 @@ func TestTranscriptIsNobodyElses(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"diary\n", `{"seq":0,"type":"start","start":{"v":1}}` + "\n"} {
 		name := filepath.Join(t.TempDir(), "file")
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(name, []byte(text), 0o600))
 		if _, err := Record(name); !errors.Is(err, errNoTranscript) {
 			t.Errorf("%q: %v", text, err)
 		}
@@ -285,9 +256,7 @@ func TestTranscriptOfAHostileNode(t *testing.T) {
 	add := func(events ...probe.Event) {
 		for _, ev := range events {
 			ev.Node, ev.Way = "node-a", "pod"
-			if err := tr.Add(ev); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, tr.Add(ev))
 		}
 	}
 	r := probe.Result{Check: "bgp-session", Status: probe.Fail, From: long, Saw: "down"}
@@ -301,9 +270,7 @@ func TestTranscriptOfAHostileNode(t *testing.T) {
 		probe.Event{Type: probe.EventEnd, End: &probe.End{Counts: counts, Outcome: nil}},
 		probe.Event{Type: probe.EventDone, Text: "fault (exit code 3)"},
 		probe.Event{Type: probe.EventTyped, Text: "exit"})
-	if err := tr.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, tr.Close())
 	got, err := Load(bytes.NewReader(read(t, name)))
 	if err != nil || len(got.Runs) != 1 || len(got.Deeds) != 2 || got.Deeds[1].Typed != "exit" {
 		t.Fatalf("%v %+v", err, got)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/calico-probe/calico-probe/internal/report"
 	"github.com/calico-probe/calico-probe/internal/runbook"
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // mends is an action that destroys what FILE holds, and ends as END has it.
@@ -38,9 +39,7 @@ func TestKeep(t *testing.T) {
 	for i := range 300 { // more than is kept of any command
 		fmt.Fprintf(&log, "line %d \x1b[2J%s\n", i, strings.Repeat("x", 1000))
 	}
-	if err := os.WriteFile(file, []byte(log.String()), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte(log.String()), 0o600))
 	var shown []runbook.Kept
 	w := &world{confirm: func(p runbook.Proposal) (bool, error) { shown = p.Kept; return true, nil }}
 	r := does(t, strings.NewReplacer("FILE", file, "END", "true").Replace(mends), w,
@@ -72,9 +71,7 @@ func TestCutAction(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
 			file, journal := filepath.Join(dir, "log"), filepath.Join(dir, "journal")
-			if err := os.WriteFile(file, []byte("last words\n"), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(file, []byte("last words\n"), 0o600))
 			rb := loaded(t, strings.NewReplacer("FILE", file, "END", "sleep 20").Replace(mends))
 			j, err := runbook.CreateJournal(journal, begun(rb))
 			if err != nil {
@@ -99,14 +96,9 @@ func TestCutAction(t *testing.T) {
 			}
 			wantOutcome(t, r, "incomplete", 130, "interrupted")
 			if killed { // it writes nothing more then
-				text, err := os.ReadFile(journal)
-				if err != nil {
-					t.Fatal(err)
-				}
+				text := must.Get(os.ReadFile(journal))(t)
 				whole := slices.Collect(strings.Lines(string(text)))
-				if err := os.WriteFile(journal, []byte(strings.Join(whole[:len(whole)-1], "")), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, os.WriteFile(journal, []byte(strings.Join(whole[:len(whole)-1], "")), 0o600))
 			} else {
 				cutDeed(t, r)
 			}
@@ -133,10 +125,7 @@ func TestCutAction(t *testing.T) {
 				if i == 3 { // it ends by itself now
 					rb.Spec.Steps[0].Action.Command = []string{"echo", "did"}
 				}
-				r, err := e.Do(t.Context())
-				if err != nil {
-					t.Fatal(err)
-				}
+				r := must.Get(e.Do(t.Context()))(t)
 				d := step(t, r, "mend").Deed
 				if (d.NotRun == "") != (i == 3) || !strings.Contains(d.Before, "it began at") ||
 					d.Kept[0].Lines[0] != "last words" {
@@ -167,20 +156,14 @@ func TestOfferedAgain(t *testing.T) {
 			dir := t.TempDir()
 			journal := filepath.Join(dir, "journal")
 			rb := loaded(t, strings.NewReplacer("FILE", filepath.Join(dir, "log"), "END", "true").Replace(mends))
-			j, err := runbook.CreateJournal(journal, begun(rb))
-			if err != nil {
-				t.Fatal(err)
-			}
+			j := must.Get(runbook.CreateJournal(journal, begun(rb)))(t)
 			var asked []runbook.Proposal
 			agrees := &world{confirm: func(p runbook.Proposal) (bool, error) { asked = append(asked, p); return true, nil }}
 			tries := func(actions []string, command ...string) *runbook.Deed {
 				t.Helper()
 				rb.Spec.Steps[0].Action.Command = command
 				e := runbook.Engine{Runbook: rb, Journal: j, World: agrees.functions(), Commands: true, Actions: actions}
-				r, err := e.Do(t.Context())
-				if err != nil {
-					t.Fatal(err)
-				}
+				r := must.Get(e.Do(t.Context()))(t)
 				fits(t, r)
 				return step(t, r, "mend").Deed
 			}
@@ -200,27 +183,15 @@ func TestOfferedAgain(t *testing.T) {
 			if tries(allowed, "echo", "twice"); len(asked) != 2 {
 				t.Error("what was done is offered again")
 			}
-			if err := j.Close(); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, j.Close())
 
 			// The same journal, where the second try was killed with the program.
-			text, err := os.ReadFile(journal)
-			if err != nil {
-				t.Fatal(err)
-			}
+			text := must.Get(os.ReadFile(journal))(t)
 			at := strings.LastIndex(string(text), `{"type":"begin"`)
 			began, _, _ := strings.Cut(string(text)[at:], "\n")
-			if err := os.WriteFile(journal, []byte(string(text)[:at]+began+"\n"), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			if j, err = runbook.OpenJournal(journal, false); err != nil {
-				t.Fatal(err)
-			}
-			r, err := runbook.Replay(rb, j)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(journal, []byte(string(text)[:at]+began+"\n"), 0o600))
+			j = must.Get(runbook.OpenJournal(journal, false))(t)
+			r := must.Get(runbook.Replay(rb, j))(t)
 			if d := step(t, r, "mend").Deed; d.NotRun != "" || !strings.Contains(d.Unsure, "it began at") {
 				t.Errorf("a second try that was cut is told as %+v", d)
 			}

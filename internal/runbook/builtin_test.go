@@ -28,6 +28,7 @@ import (
 	"github.com/calico-probe/calico-probe/internal/subject/suite/cause"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/facts"
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // known is what runbooks may name.
@@ -72,14 +73,8 @@ func builtin(t *testing.T) map[string]*runbook.Runbook {
 	}
 	out := map[string]*runbook.Runbook{}
 	for _, name := range files {
-		text, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		b, err := runbook.Load(name, text, known())
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile(name))(t)
+		b := must.Get(runbook.Load(name, text, known()))(t)
 		for _, odd := range b.Warnings() {
 			t.Error(odd)
 		}
@@ -107,10 +102,7 @@ func causes(t *testing.T, b *runbook.Runbook) []runbook.Branch {
 // its head.
 func common(t *testing.T) []txtar.File {
 	t.Helper()
-	archive, err := txtar.ParseFile("testdata/common.txtar")
-	if err != nil {
-		t.Fatal(err)
-	}
+	archive := must.Get(txtar.ParseFile("testdata/common.txtar"))(t)
 	return archive.Files
 }
 
@@ -128,18 +120,12 @@ const manyNodes = "many-nodes"
 // TestBuiltin holds the built-in runbooks for a symptom to what they share.
 func TestBuiltin(t *testing.T) {
 	t.Parallel()
-	files, err := filepath.Glob("builtin/*.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must.Get(filepath.Glob("builtin/*.yaml"))(t)
 	for _, name := range files {
 		if of := strings.TrimSuffix(filepath.Base(name), ".yaml"); before(of) || of == manyNodes {
 			continue
 		}
-		b, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(os.ReadFile(name))(t)
 		text := string(b)
 		parts := common(t)
 		begin, end := string(parts[0].Data), string(parts[1].Data)
@@ -160,9 +146,7 @@ func TestBuiltin(t *testing.T) {
 			t.Errorf("%s is not as testdata/common.txtar has it (go test -run TestBuiltin -update writes it)", name)
 			continue
 		}
-		if err := os.WriteFile(name, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(name, []byte(want), 0o644))
 	}
 }
 
@@ -217,17 +201,12 @@ func TestBranches(t *testing.T) {
 	}
 	const file = "testdata/branches.txt"
 	if *update {
-		if err := os.WriteFile(file, []byte(golden.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(file, []byte(golden.String()), 0o644))
 	}
 	if want, err := os.ReadFile(file); err != nil || string(want) != golden.String() {
 		t.Errorf("%v: %s is not what it was (go test -run TestBranches -update writes it)", err, file)
 	}
-	table, err := os.ReadFile("../../docs/faults.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	table := must.Get(os.ReadFile("../../docs/faults.md"))(t)
 	rows := regexp.MustCompile("(?m)^\\| `([a-z0-9-]+)` \\| ([^|]*) \\| `([a-z0-9-]+)`").FindAllStringSubmatch(string(table), -1)
 	if len(rows) < 40 {
 		t.Fatalf("%d faults in docs/faults.md", len(rows))
@@ -242,10 +221,7 @@ func TestBranches(t *testing.T) {
 // night is a recorded run, as if it had just been made.
 func night(t *testing.T, file string) report.Run {
 	t.Helper()
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(file))(t)
 	var run report.Run
 	f := diagnose.Findings{}
 	for _, section := range txtar.Parse(text).Files {
@@ -314,10 +290,7 @@ func played(
 			Progress: silent, Say: silent, Waits: silent,
 		},
 	}
-	record, err := e.Do(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	record = must.Get(e.Do(t.Context()))(t)
 	fits(t, record)
 	for _, s := range record.Steps {
 		if s.Name == "cause" && s.Choice != nil {
@@ -601,10 +574,7 @@ func TestActionsKubectl(t *testing.T) {
 				Progress: silent, Say: silent, Waits: silent,
 			},
 		}
-		record, err := e.Do(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		record := must.Get(e.Do(t.Context()))(t)
 		for _, s := range record.Steps {
 			if s.Deed != nil {
 				return s.Deed

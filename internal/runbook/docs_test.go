@@ -10,15 +10,13 @@ import (
 	"testing"
 
 	"github.com/calico-probe/calico-probe/internal/runbook"
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // TestGuide holds the guide to the types, the words of expressions, and its example to lint.
 func TestGuide(t *testing.T) {
 	t.Parallel()
-	b, err := os.ReadFile("../../docs/runbooks.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile("../../docs/runbooks.md"))(t)
 	vars, funcs, results, causes, groups := runbook.Words()
 	guide := string(b)
 	fill := func(mark, with string) {
@@ -44,9 +42,7 @@ func TestGuide(t *testing.T) {
 		}
 	}
 	if *update {
-		if err := os.WriteFile("../../docs/runbooks.md", []byte(guide), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile("../../docs/runbooks.md", []byte(guide), 0o644))
 	}
 	_, safe, _ := strings.Cut(guide, "`lint` refuses `${...}` in the script")
 	for _, name := range runbook.Behind() {

@@ -21,6 +21,7 @@ import (
 	"github.com/calico-probe/calico-probe/internal/report"
 	"github.com/calico-probe/calico-probe/internal/runbook"
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -32,10 +33,7 @@ func written(steps string) string {
 
 func loaded(t testing.TB, steps string) *runbook.Runbook {
 	t.Helper()
-	rb, err := runbook.Load("test.yaml", []byte(written(steps)), known())
-	if err != nil {
-		t.Fatal(err)
-	}
+	rb := must.Get(runbook.Load("test.yaml", []byte(written(steps)), known()))(t)
 	return rb
 }
 
@@ -147,10 +145,7 @@ func does(t *testing.T, steps string, w *world, change ...func(*runbook.Engine))
 	for _, c := range change {
 		c(e)
 	}
-	r, err := e.Do(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(e.Do(t.Context()))(t)
 	fits(t, r)
 	return r
 }
@@ -426,10 +421,8 @@ func TestNotify(t *testing.T) {
 	}))
 	defer s.Close()
 	ca := filepath.Join(t.TempDir(), "ca.pem")
-	if err := os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}),
-		0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}),
+		0o600))
 	t.Setenv("SSL_CERT_FILE", ca) // which is read once: no other test here goes by certificates
 	t.Setenv("HOOK", s.URL+"/hook?token=s3cret")
 	t.Setenv("HOOK_PLAIN", plain.URL+"/by-variable")
@@ -450,16 +443,10 @@ func TestNotify(t *testing.T) {
 		"  - name: failing\n    notify: {command: [sh, -c, \"echo gone >&2; exit 4\"]}\n"
 	rb := loaded(t, steps)
 	name := filepath.Join(t.TempDir(), "journal")
-	j, err := runbook.CreateJournal(name, begun(rb))
-	if err != nil {
-		t.Fatal(err)
-	}
+	j := must.Get(runbook.CreateJournal(name, begun(rb)))(t)
 	defer j.Close()
 	w := &world{}
-	r, err := (&runbook.Engine{Runbook: rb, Journal: j, World: w.functions(), Commands: true}).Do(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get((&runbook.Engine{Runbook: rb, Journal: j, World: w.functions(), Commands: true}).Do(t.Context()))(t)
 	host := strings.TrimPrefix(s.URL, "https://")
 	openly := runbook.Notified{Whom: "a webhook", Failed: "a secret is not sent over http: use https"}
 	for name, want := range map[string]runbook.Notified{
@@ -479,10 +466,7 @@ func TestNotify(t *testing.T) {
 	if len(open) != 1 || open[0] != "/by-variable " {
 		t.Errorf("the one without a certificate had %q", open)
 	}
-	text, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(name))(t)
 	if b, _ := json.Marshal(r); bytes.Contains(text, []byte("s3cret")) || bytes.Contains(b, []byte("s3cret")) {
 		t.Error("what is secret of a webhook stands in the journal or the record")
 	}
@@ -557,10 +541,7 @@ func TestStopped(t *testing.T) {
 				return answer(node, healthy), nil
 			}
 			j := runbook.NewJournal(begun(rb))
-			r, err := (&runbook.Engine{Runbook: rb, Journal: j, World: w.functions()}).Do(ctx)
-			if err != nil {
-				t.Fatal(err)
-			}
+			r := must.Get((&runbook.Engine{Runbook: rb, Journal: j, World: w.functions()}).Do(ctx))(t)
 			wantOutcome(t, r, "incomplete", c.exit, c.says)
 			if j.Ended {
 				t.Error("it cannot go on")

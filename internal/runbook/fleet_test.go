@@ -14,6 +14,7 @@ import (
 	"github.com/calico-probe/calico-probe/internal/report"
 	"github.com/calico-probe/calico-probe/internal/runbook"
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // silentZone is what a look at many nodes came to of which some of one zone are silent.
@@ -69,9 +70,7 @@ func TestFleetStep(t *testing.T) {
 	}
 	var text, markdown bytes.Buffer
 	e := step(t, r, "everywhere")
-	if err := errors.Join(runbook.WriteEntry(&text, e), runbook.WriteMarkdown(&markdown, r)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(runbook.WriteEntry(&text, e), runbook.WriteMarkdown(&markdown, r)))
 	for _, want := range []string{
 		"judged 5 nodes: 2 fault, 3 healthy", "2 of 5 nodes: kubelet-silent (medium)", "in common: zone b",
 	} {
@@ -100,20 +99,13 @@ func TestFleetResumed(t *testing.T) {
 			return silentZone(4, "n1", "n2"), nil
 		}
 		r, err := (&runbook.Engine{Runbook: rb, Journal: j, World: w, Answers: answers}).Do(t.Context())
-		if err := errors.Join(err, j.Close()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(err, j.Close()))
 		fits(t, r)
 		return r
 	}
-	j, err := runbook.CreateJournal(file, begun(rb))
-	if err != nil {
-		t.Fatal(err)
-	}
+	j := must.Get(runbook.CreateJournal(file, begun(rb)))(t)
 	first := goes(j, nil)
-	if j, err = runbook.OpenJournal(file, true); err != nil {
-		t.Fatal(err)
-	}
+	j = must.Get(runbook.OpenJournal(file, true))(t)
 	r := goes(j, map[string]string{"fixed": "yes"})
 	wantOutcome(t, r, "fault", report.ExitFault, "kubelet-silent on n1, n2")
 	one, _ := json.Marshal(first.Steps[0])
@@ -174,10 +166,7 @@ func TestManyNodes(t *testing.T) {
 		w.Fleet = func(context.Context, runbook.Fleet) (report.Fleet, error) { return c.fleet, c.err }
 		b := begun(rb)
 		b.Node = "n1"
-		r, err := (&runbook.Engine{Runbook: rb, Journal: runbook.NewJournal(b), World: w}).Do(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get((&runbook.Engine{Runbook: rb, Journal: runbook.NewJournal(b), World: w}).Do(t.Context()))(t)
 		fits(t, r)
 		wantOutcome(t, r, c.verdict, map[string]int{"fault": 3, "healthy": 0, "incomplete": 5}[c.verdict], c.says)
 		if got := step(t, r, "spread").Choice.Branch; got != branch {

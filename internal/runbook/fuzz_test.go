@@ -8,16 +8,14 @@ import (
 	"golang.org/x/tools/txtar"
 
 	"github.com/calico-probe/calico-probe/internal/runbook"
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // FuzzLoad wants any text to be a runbook or to have findings on lines it has. What is
 // fuzzed is the form: the expressions are CEL's, which instrumented takes minutes.
 func FuzzLoad(f *testing.F) {
 	f.Add([]byte(written(every)))
-	archive, err := txtar.ParseFile("testdata/lint.txtar")
-	if err != nil {
-		f.Fatal(err)
-	}
+	archive := must.Get(txtar.ParseFile("testdata/lint.txtar"))(f)
 	for _, file := range archive.Files {
 		f.Add(file.Data)
 	}

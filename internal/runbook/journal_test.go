@@ -18,6 +18,7 @@ import (
 	"github.com/calico-probe/calico-probe/internal/report"
 	"github.com/calico-probe/calico-probe/internal/runbook"
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // every is a runbook with a step of each kind; FILE is where its programs write that they
@@ -62,10 +63,7 @@ func timeless(t *testing.T, r *runbook.Record) string {
 	}
 	o := *r.Outcome
 	o.Ended, c.Outcome = time.Time{}, &o
-	b, err := json.Marshal(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(json.Marshal(c))(t)
 	return string(b)
 }
 
@@ -109,9 +107,7 @@ func TestResume(t *testing.T) {
 		for _, cut := range []int{0, len(lines[n]) / 2} {
 			name := filepath.Join(dir, fmt.Sprintf("%d-%d", n, cut))
 			part := append(bytes.Join(lines[:n], nil), lines[n][:cut]...)
-			if err := errors.Join(os.WriteFile(name, part, 0o600), os.RemoveAll(did)); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, errors.Join(os.WriteFile(name, part, 0o600), os.RemoveAll(did)))
 			j, err := runbook.OpenJournal(name, true)
 			if err != nil {
 				t.Fatal(err)
@@ -130,9 +126,7 @@ func TestResume(t *testing.T) {
 			ended := map[string]bool{}
 			for _, l := range lines[1:n] {
 				var entry struct{ Type, Key, Step string }
-				if err := json.Unmarshal(l, &entry); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, json.Unmarshal(l, &entry))
 				ended[entry.Step] = ended[entry.Step] || entry.Type == "end" && !strings.HasSuffix(entry.Key, "@")
 				ended[entry.Key] = ended[entry.Key] || entry.Type == "end"
 				if entry.Step == "mend" && entry.Type == "begin" && n > 0 &&
@@ -214,9 +208,7 @@ func cutIsTold(t *testing.T, steps string) {
 	if _, err := runbook.OpenJournal(name, true); !errors.Is(err, runbook.ErrInUse) {
 		t.Errorf("two can go on with one journal: %v", err)
 	}
-	if err := j.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, j.Close())
 	if j, err = runbook.OpenJournal(name, false); err != nil {
 		t.Fatal(err)
 	}
@@ -253,9 +245,7 @@ func TestNoJournal(t *testing.T) {
 		`{"kind":"RunbookJournal","v":1,"version":"0.0.1"}` + "\n": "was begun by calico-probe 0.0.1",
 	} {
 		name := filepath.Join(dir, "j")
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(name, []byte(text), 0o600))
 		if _, err := runbook.OpenJournal(name, true); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)
 		}
@@ -272,15 +262,11 @@ func TestPrune(t *testing.T) {
 		at := now.Add(-time.Duration(i) * 24 * time.Hour)
 		name := filepath.Join(dir, runbook.JournalName("x", "../a b", at))
 		names = append(names, name)
-		if err := errors.Join(os.WriteFile(name, nil, 0o600), os.Chtimes(name, at, at)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, errors.Join(os.WriteFile(name, nil, 0o600), os.Chtimes(name, at, at)))
 	}
 	other := filepath.Join(dir, "mine.ndjson")
 	old := now.Add(-time.Hour * 1000)
-	if err := errors.Join(os.WriteFile(other, nil, 0o600), os.Chtimes(other, old, old)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(os.WriteFile(other, nil, 0o600), os.Chtimes(other, old, old)))
 	pruned := func(age time.Duration, keep, left int) {
 		t.Helper()
 		runbook.Prune(dir, age, keep)
@@ -386,10 +372,7 @@ func TestLater(t *testing.T) {
 	j := runbook.NewJournal(begun(rb))
 	for i, answer := range []string{"no", "n", "done"} {
 		w := &world{ask: func(runbook.Question) (string, error) { return answer, nil }}
-		r, err := (&runbook.Engine{Runbook: rb, Journal: j, World: w.functions()}).Do(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get((&runbook.Engine{Runbook: rb, Journal: j, World: w.functions()}).Do(t.Context()))(t)
 		wantOutcome(t, r, "fault", 3, []string{"not-yet", "not-yet", "done"}[i])
 		if w.did["ask fixed"] != 1 || j.Ended != (answer == "done") {
 			t.Errorf("%q: asked %v, ended: %t", answer, w.did, j.Ended)

@@ -9,15 +9,13 @@ import (
 	"golang.org/x/tools/txtar"
 
 	"github.com/calico-probe/calico-probe/internal/runbook"
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // TestLint wants one finding in each file of the archive, on its line.
 func TestLint(t *testing.T) {
 	t.Parallel()
-	archive, err := txtar.ParseFile("testdata/lint.txtar")
-	if err != nil {
-		t.Fatal(err)
-	}
+	archive := must.Get(txtar.ParseFile("testdata/lint.txtar"))(t)
 	want := ""
 	for _, f := range archive.Files {
 		if strings.HasSuffix(f.Name, ": want") {

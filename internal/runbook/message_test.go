@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // TestMessages makes the messages of chats of what is hostile in every field, and wants each text of it in an element
@@ -19,14 +20,9 @@ func TestMessages(t *testing.T) {
 			Cause: probe.Cause{ID: "swap-on", About: hostile, Says: hostile, Confidence: "high",
 				Fix: probe.Fix{Says: hostile, Radius: hostile}}}}}}}}}
 	for _, chat := range chats {
-		b, err := r.message(chat)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(r.message(chat))(t)
 		var tree map[string]any
-		if err := json.Unmarshal(b, &tree); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal(b, &tree))
 		found := 0
 		var look func(any)
 		look = func(v any) {

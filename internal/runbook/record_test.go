@@ -12,6 +12,7 @@ import (
 	"github.com/calico-probe/calico-probe/internal/report"
 	"github.com/calico-probe/calico-probe/internal/runbook"
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // hostile is what a node might say to the reader of the record.
@@ -78,9 +79,7 @@ func TestNoteIsFoldedOnce(t *testing.T) {
 	t.Parallel()
 	var text bytes.Buffer
 	note := "Check\nwhat calico-node logged last: a restart\ntakes it away.\n\n- one\n  and more\n- two\n    kubectl get nodes\nthen wait\n"
-	if err := runbook.WriteEntry(&text, runbook.Entry{Kind: "note", Name: "look", Text: note}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, runbook.WriteEntry(&text, runbook.Entry{Kind: "note", Name: "look", Text: note}))
 	for _, want := range []string{"    Check what calico-node logged last: a restart takes it away.\n", "    - one and more\n",
 		"    - two\n", "\n    kubectl get nodes\n", "    then wait\n"} {
 		if !strings.Contains(text.String(), want) {
@@ -94,16 +93,10 @@ func TestRecord(t *testing.T) {
 	r := told(t)
 	var text, markdown bytes.Buffer
 	for _, e := range r.Steps {
-		if err := runbook.WriteEntry(&text, e); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, runbook.WriteEntry(&text, e))
 	}
-	if err := runbook.WriteOutcome(&text, *r.Outcome); err != nil {
-		t.Fatal(err)
-	}
-	if err := runbook.WriteMarkdown(&markdown, r); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, runbook.WriteOutcome(&text, *r.Outcome))
+	must.Do(t, runbook.WriteMarkdown(&markdown, r))
 	for name, got := range map[string]string{
 		"testdata/record.txt": text.String(), "testdata/record.md": markdown.String(),
 	} {
@@ -111,14 +104,9 @@ func TestRecord(t *testing.T) {
 			t.Errorf("%s steers a terminal", name)
 		}
 		if *update {
-			if err := os.WriteFile(name, []byte(got), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(name, []byte(got), 0o644))
 		}
-		want, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		want := must.Get(os.ReadFile(name))(t)
 		if got != string(want) {
 			t.Errorf("%s is not what it was (go test -update writes it):\n%s", name, got)
 		}
@@ -165,13 +153,9 @@ func TestCommandsStayWhole(t *testing.T) {
 	}}
 	r := does(t, "  - name: look\n    run: {}\n  - name: left\n    when: verdict == \"healthy\"\n    note: x\n  - name: fix\n    note: |\n      do this:\n          ${causes[0].commands.join(\"\\n    \")}\n      it touches much\n", w)
 	var markdown, text bytes.Buffer
-	if err := runbook.WriteMarkdown(&markdown, r); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, runbook.WriteMarkdown(&markdown, r))
 	for _, e := range r.Steps {
-		if err := runbook.WriteEntry(&text, e); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, runbook.WriteEntry(&text, e))
 	}
 	if want := "  ```sh\n  " + long + "\n  # only if the machine is gone for good:\n  #   kubectl delete node a\n  ```\n"; !strings.Contains(markdown.String(), want) {
 		t.Errorf("the ticket has no %q:\n%s", want, markdown.String())

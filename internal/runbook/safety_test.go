@@ -17,6 +17,7 @@ import (
 	"github.com/calico-probe/calico-probe/internal/report"
 	"github.com/calico-probe/calico-probe/internal/runbook"
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // TestWhatGoesWrongIsTold has every form of a record written of what stops before it has an
@@ -52,17 +53,9 @@ func TestWhatGoesWrongIsTold(t *testing.T) {
 			}
 			lines := bytes.SplitAfter(text, []byte("\n"))
 			for n := 1; n <= len(lines); n++ {
-				if err := os.WriteFile(file, bytes.Join(lines[:n], nil), 0o600); err != nil {
-					t.Fatal(err)
-				}
-				j, err := runbook.OpenJournal(file, false)
-				if err != nil {
-					t.Fatal(err)
-				}
-				again, err := runbook.Replay(rb, j)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, os.WriteFile(file, bytes.Join(lines[:n], nil), 0o600))
+				j := must.Get(runbook.OpenJournal(file, false))(t)
+				again := must.Get(runbook.Replay(rb, j))(t)
 				rendered(t, again)
 				cut := !j.Ended && strings.HasPrefix(again.Outcome.Says, "what was written ends here")
 				if again.Outcome.Exit != report.ExitIncomplete || !cut && again.Outcome.Says != r.Outcome.Says {
@@ -205,9 +198,7 @@ func TestOldNews(t *testing.T) {
 		t.Fatal(err)
 	}
 	today, before := time.Now().UTC().Format("2006-01-02T"), time.Now().UTC().AddDate(0, 0, -3).Format("2006-01-02T")
-	if err := os.WriteFile(file, bytes.ReplaceAll(text, []byte(today), []byte(before)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, bytes.ReplaceAll(text, []byte(today), []byte(before)), 0o600))
 	if j, err = runbook.OpenJournal(file, true); err != nil {
 		t.Fatal(err)
 	}
@@ -231,10 +222,7 @@ func TestPruneLeavesWhatIsInUse(t *testing.T) {
 	rb := loaded(t, "  - run: {}\n")
 	for i := range 4 {
 		name := filepath.Join(dir, runbook.JournalName("test", "a", time.Now().Add(time.Duration(i)*time.Second)))
-		j, err := runbook.CreateJournal(name, begun(rb))
-		if err != nil {
-			t.Fatal(err)
-		}
+		j := must.Get(runbook.CreateJournal(name, begun(rb)))(t)
 		defer j.Close()
 	}
 	runbook.Prune(dir, time.Hour, 1)

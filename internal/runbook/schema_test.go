@@ -10,6 +10,7 @@ import (
 
 	"github.com/calico-probe/calico-probe/docs/schema"
 	"github.com/calico-probe/calico-probe/internal/runbook"
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // recordSchema is the published schema of a record, in a validator that is not ours.
@@ -32,18 +33,9 @@ var recordSchema = sync.OnceValues(func() (*jsonschema.Schema, error) {
 // fits wants a record to be as its schema says.
 func fits(t *testing.T, r *runbook.Record) {
 	t.Helper()
-	s, err := recordSchema()
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := json.Marshal(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(b))
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(recordSchema())(t)
+	b := must.Get(json.Marshal(r))(t)
+	v := must.Get(jsonschema.UnmarshalJSON(bytes.NewReader(b)))(t)
 	if err := s.Validate(v); err != nil {
 		t.Errorf("%v\n%s", err, b)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/calico-probe/calico-probe/internal/report"
 	"github.com/calico-probe/calico-probe/internal/runbook"
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // TestTalkativeNode has nodes say more than a record has room for: what is left out is told, and
@@ -58,9 +59,7 @@ func TestRowsSayTheirPod(t *testing.T) {
 	}}
 	r := &runbook.Record{Runbook: "x", Node: "a", Steps: []runbook.Entry{{Kind: "run", Asked: []runbook.Asked{asked}}}}
 	var text, markdown strings.Builder
-	if err := errors.Join(runbook.WriteEntry(&text, r.Steps[0]), runbook.WriteMarkdown(&markdown, r)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(runbook.WriteEntry(&text, r.Steps[0]), runbook.WriteMarkdown(&markdown, r)))
 	for form, got := range map[string]string{"text": text.String(), "markdown": markdown.String()} {
 		if strings.Count(got, "default/kubernetes") != 2 || strings.Count(got, "default/kubernetes from default/workload-a") != 1 {
 			t.Errorf("%s: %s", form, got)

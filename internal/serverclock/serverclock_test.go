@@ -5,6 +5,8 @@ import (
 	"net/http/httptest"
 	"testing"
 	"time"
+
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 func TestClock(t *testing.T) {
@@ -32,10 +34,7 @@ func TestTransport(t *testing.T) {
 	}))
 	defer srv.Close()
 	c := &Clock{}
-	resp, err := (&http.Client{Transport: c.Transport(http.DefaultTransport)}).Get(srv.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := must.Get((&http.Client{Transport: c.Transport(http.DefaultTransport)}).Get(srv.URL))(t)
 	_ = resp.Body.Close()
 	if now, known := c.Now(); !known || now.UTC().Year() != 2001 {
 		t.Errorf("%v, %v", now, known)

@@ -16,6 +16,7 @@ import (
 	"github.com/calico-probe/calico-probe/internal/ui"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/capture"
+	"github.com/calico-probe/calico-probe/probe/must"
 	"github.com/calico-probe/calico-probe/probe/tools"
 )
 
@@ -32,17 +33,10 @@ func TestPcapng(t *testing.T) {
 	f := NewPcapng(&out, "host 10.0.0.1")
 	for _, p := range []Captured{packet("a", "eth0", capture.Out), packet("b", "eth0", capture.In),
 		packet("a", "lo", capture.In), packet("a", "eth0", capture.In)} {
-		if err := f.Packet(p); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, f.Packet(p))
 	}
-	if err := errors.Join(f.End("a", 0), f.End("b", 17)); err != nil {
-		t.Fatal(err)
-	}
-	r, err := pcapgo.NewNgReader(&out, pcapgo.DefaultNgReaderOptions)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(f.End("a", 0), f.End("b", 17)))
+	r := must.Get(pcapgo.NewNgReader(&out, pcapgo.DefaultNgReaderOptions))(t)
 	var got []string
 	for {
 		data, ci, _, err := r.ReadPacketDataWithOptions()
@@ -68,13 +62,8 @@ func TestPcapng(t *testing.T) {
 		t.Errorf("%+v, %v", i, err)
 	}
 	var none bytes.Buffer
-	if err := NewPcapng(&none, "").End("a", 0); err != nil {
-		t.Fatal(err)
-	}
-	r, err = pcapgo.NewNgReader(&none, pcapgo.DefaultNgReaderOptions)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, NewPcapng(&none, "").End("a", 0))
+	r = must.Get(pcapgo.NewNgReader(&none, pcapgo.DefaultNgReaderOptions))(t)
 	if _, _, err := r.ReadPacketData(); !errors.Is(err, io.EOF) {
 		t.Error(err)
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/calico-probe/calico-probe/internal/prompt"
 	"github.com/calico-probe/calico-probe/internal/report"
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // withTools is a node whose probe is in this process, and has a tool that stays until it is
@@ -41,10 +42,7 @@ func withTools(t *testing.T) *nodeSession {
 func nodeWith(t *testing.T, all ...*probe.Tool) *nodeSession {
 	t.Helper()
 	r := &probe.Runner{Host: &probe.Host{}, Tools: all}
-	session, err := injector.InProcess(r.Serve, "of a test")(t.Context(), injector.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	session := must.Get(injector.InProcess(r.Serve, "of a test")(t.Context(), injector.Options{}))(t)
 	t.Cleanup(func() { _ = session.Close() })
 	s := &nodeSession{client: testClient(io.Discard), opts: examine.Options{Node: "node-a"}, session: session,
 		answers: report.Latest{Node: "node-a"}}
@@ -93,9 +91,7 @@ func TestStopKeepsTheProbe(t *testing.T) {
 func TestAProbeThatEndsIsLetGo(t *testing.T) {
 	t.Parallel()
 	s := withTools(t)
-	if err := s.session.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.session.Close())
 	if s.session.Gone() == nil {
 		t.Error("a probe that has ended passes for there")
 	}

@@ -23,6 +23,7 @@ import (
 	"github.com/calico-probe/calico-probe/internal/subject/bgp"
 	"github.com/calico-probe/calico-probe/internal/ui"
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 func TestWatchArguments(t *testing.T) {
@@ -70,28 +71,19 @@ func watchedBy(t *testing.T, swap func(ctx context.Context) probe.Result, all ..
 		_ *probe.Host) probe.Result {
 		return swap(ctx)
 	})}
-	session, err := injector.InProcess((&probe.Runner{Host: &probe.Host{}, Suite: []*probe.Check{check},
-		Tools: all}).Serve, "of a test")(t.Context(), injector.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	session := must.Get(injector.InProcess((&probe.Runner{Host: &probe.Host{}, Suite: []*probe.Check{check},
+		Tools: all}).Serve, "of a test")(t.Context(), injector.Options{}))(t)
 	t.Cleanup(func() { _ = session.Close() })
 	opts := examine.Options{
 		Node: "node-a", Via: injector.MethodLocal, Image: probe.Image, Profile: "quick", FailOn: "fail", Timeout: time.Minute,
 	}
-	s, err := newNodeSession(testClient(t.Output()), opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(newNodeSession(testClient(t.Output()), opts))(t)
 	s.session, s.method = session, injector.MethodLocal
 	for _, tool := range all {
 		s.tools = append(s.tools, tool.Name)
 	}
 	transcript = filepath.Join(t.TempDir(), "incident")
-	log, err := report.Record(transcript)
-	if err != nil {
-		t.Fatal(err)
-	}
+	log := must.Get(report.Record(transcript))(t)
 	t.Cleanup(func() { _ = log.Close() })
 	return &Session{
 		opts: Options{Run: opts}, client: s.client, stdout: io.Discard, stderr: t.Output(), interrupts: &ui.Interrupts{},
@@ -176,9 +168,7 @@ func TestWatchATool(t *testing.T) {
 		!strings.Contains(err.Error(), "more than 4 MB") || codeOf(err) != 2 {
 		t.Errorf("%v %s", err, out.String())
 	}
-	if err := c.watch(ctx, &prompt.Call{Args: []string{"-n", "0.5", "dial", "10.0.0.12:179"}, Out: &out}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.watch(ctx, &prompt.Call{Args: []string{"-n", "0.5", "dial", "10.0.0.12:179"}, Out: &out}))
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
 	if len(lines) != 3 || !strings.Contains(lines[0], " fail     dial               10.0.0.12:179                      10.0.0.12:179: refused") ||
 		!strings.Contains(out.String(), "takes connections (was fail)") {
@@ -268,9 +258,7 @@ func TestSaveWhole(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	name, link := filepath.Join(folder, "night"), filepath.Join(folder, "link")
-	if err := errors.Join(os.WriteFile(name, []byte("old"), 0o644), os.Symlink(name, link)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(os.WriteFile(name, []byte("old"), 0o644), os.Symlink(name, link)))
 	full := func(sink report.Sink) (ui.Exit, error) {
 		return 0, errors.Join(sink.Event(probe.Event{Type: probe.EventLog}), errors.New("no space left on device"))
 	}
@@ -291,12 +279,10 @@ func TestSaveWhole(t *testing.T) {
 	if b, err := os.ReadFile(name); err != nil || string(b) != "old" {
 		t.Errorf("%v %q", err, b)
 	}
-	if err := writeSaved(link, true, func(sink report.Sink) (ui.Exit, error) {
+	must.Do(t, writeSaved(link, true, func(sink report.Sink) (ui.Exit, error) {
 		return 0,
 			sink.Event(probe.Event{Type: probe.EventLog})
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	info, err := os.Lstat(name)
 	if err != nil || !info.Mode().IsRegular() || info.Size() < 10 || runtime.GOOS != "windows" &&
 		info.Mode().Perm() != 0o600 {

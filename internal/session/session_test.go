@@ -21,6 +21,7 @@ import (
 	suiteapi "github.com/calico-probe/calico-probe/internal/subject/suite/api"
 	"github.com/calico-probe/calico-probe/internal/ui"
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 func TestPickedNode(t *testing.T) {
@@ -368,9 +369,7 @@ func TestPeersAreCleaned(t *testing.T) {
 	s.answers.Add(probe.Event{Type: probe.EventResult, Node: "node-a",
 		Result: &probe.Result{Check: bgp.BGPSession.ID, Status: probe.OK}})
 	var out bytes.Buffer
-	if err := (&Session{at: s}).peersOf(t.Context(), &prompt.Call{Out: &out}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, (&Session{at: s}).peersOf(t.Context(), &prompt.Call{Out: &out}))
 	if strings.ContainsAny(out.String(), "\x1b\u202e") || strings.Contains(out.String(), "forged") ||
 		!strings.Contains(out.String(), "node-b") {
 		t.Errorf("%q", out.String())

@@ -11,6 +11,7 @@ import (
 
 	"github.com/calico-probe/calico-probe/internal/prompt"
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // TestWayOut wants Enter ~ . to leave, wherever the pieces it comes in are cut, and
@@ -68,9 +69,7 @@ func TestOtherScreen(t *testing.T) {
 				var out bytes.Buffer
 				shell := &rawTerminal{out: &out, cooked: func() {}, plain: func() {}, forget: func() {}}
 				for at := 0; at < len(text); at += size {
-					if _, err := io.WriteString(shell, text[at:min(at+size, len(text))]); err != nil {
-						t.Fatal(err)
-					}
+					must.Get(io.WriteString(shell, text[at:min(at+size, len(text))]))(t)
 				}
 				shell.giveBack(itself)
 				shell.giveBack(false)

@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // TestSayStopping wants a signal at a question to say that nothing was removed, and to say
@@ -50,13 +52,8 @@ func TestOneStop(t *testing.T) { // not in parallel: a child being forked holds 
 	}
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^TestOneStop$")
 	cmd.Env = append(os.Environ(), "UI_STOPPED=1")
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(cmd.StdoutPipe())(t)
+	must.Do(t, cmd.Start())
 	lines := bufio.NewScanner(out)
 	for lines.Scan() {
 		if lines.Text() == "ready" {
@@ -64,9 +61,7 @@ func TestOneStop(t *testing.T) { // not in parallel: a child being forked holds 
 		}
 	}
 	for range 2 {
-		if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, cmd.Process.Signal(syscall.SIGTERM))
 		time.Sleep(20 * time.Millisecond) // or the kernel makes one of the two
 	}
 	if !lines.Scan() || lines.Text() != "removed everything 143" {

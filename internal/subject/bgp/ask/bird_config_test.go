@@ -14,6 +14,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/bird/birdtest"
 	"github.com/calico-probe/calico-probe/probe/checktest"
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // What a recording of BIRD 1.6 has loaded, as confd would have written it.
@@ -53,9 +54,7 @@ func TestBirdConfig(t *testing.T) {
 	at := func(h *probe.Host, written time.Duration) {
 		t.Helper()
 		then := time.Now().Add(-written)
-		if err := os.Chtimes(filepath.Join(h.Root, "proc/7/root", file), then, then); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Chtimes(filepath.Join(h.Root, "proc/7/root", file), then, then))
 	}
 	good := checktest.Node(t, files(map[string]string{"proc/7/cmdline": start, "proc/7/root" + file: renderedConfig}))
 	r := checktest.Want(t, ask(good, checktest.Backend("bird")), file, probe.OK, "router ID 10.0.0.1, 4 BGP peers, written 0s ago")
@@ -77,16 +76,11 @@ func TestBirdConfig(t *testing.T) {
 	at(other, time.Hour) // and yet BIRD was the last to read it
 	checktest.Want(t, ask(other), file, probe.Info, "BIRD lacks Mesh_10_0_0_9", "BIRD also has Mesh_127_0_0_2")
 
-	text, err := os.ReadFile("../../../../probe/bird/testdata/bird-1.6.8-restarting.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("../../../../probe/bird/testdata/bird-1.6.8-restarting.txt"))(t)
 	late := filepath.Join(t.TempDir(), "recording") // the same BIRD some hours later
-	if err := os.WriteFile(late,
+	must.Do(t, os.WriteFile(late,
 		regexp.MustCompile(`server time is \S+`).ReplaceAll(text, []byte("server time is 2099-01-01")),
-		0o600); err != nil {
-		t.Fatal(err)
-	}
+		0o600))
 	stale := checktest.Node(t, files(map[string]string{"proc/7/cmdline": start,
 		"proc/7/root" + file: renderedConfig + "protocol bgp Mesh_10_0_0_9 from x {\n"}))
 	birdtest.Serve(t, filepath.Join(stale.Root, "run/calico/bird.ctl"), late)
@@ -109,9 +103,7 @@ func TestBirdConfig(t *testing.T) {
 	outside := checktest.Node(t, files(map[string]string{"proc/7/cmdline": start, "secret": renderedConfig,
 		"proc/7/root/etc/calico/confd/config/x": ""}))
 	// leads into the container's root, never out of it
-	if err := os.Symlink("/secret", filepath.Join(outside.Root, "proc/7/root", file)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Symlink("/secret", filepath.Join(outside.Root, "proc/7/root", file)))
 	checktest.Want(t, ask(outside), file, probe.Fail, "does not exist")
 
 	dead := checktest.Node(t, files(map[string]string{"proc/7/cmdline": "runsv\x00bird\x00",

@@ -12,6 +12,7 @@ import (
 	"github.com/calico-probe/calico-probe/internal/subject/bgp"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checktest"
+	"github.com/calico-probe/calico-probe/probe/must"
 	"github.com/calico-probe/calico-probe/probe/nstest"
 )
 
@@ -92,28 +93,18 @@ func TestRealBirdConfig(t *testing.T) {
 			func(r probe.Result) bool { return r.Status == probe.OK })
 	})
 	checktest.Want(t, ask(), file, probe.OK, "router ID 127.0.0.1, 2 BGP peers")
-	if err := os.WriteFile(file, []byte(checktest.MeshOf("127.0.0.1", "127.0.0.2")), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte(checktest.MeshOf("127.0.0.1", "127.0.0.2")), 0o600))
 	checktest.Want(t, ask(), file, probe.Info, "1 BGP peers", "about to be loaded")
-	if err := os.Truncate(file, 0); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Truncate(file, 0))
 	checktest.Want(t, ask(), file, probe.Fail, "has no protocol")
-	if err := os.Remove(file); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Remove(file))
 	checktest.Want(t, ask(), file, probe.Fail, "the file does not exist")
 	checktest.Kill(t, cmd)
 	checktest.Want(t, ask(), "", probe.Fail, "neither BIRD nor confd runs")
 	// a process of that name is all of confd that can be had without Calico
 	confd := exec.Command(checktest.BashAs(t, "confd"), "-c", "read x")
-	if _, err := confd.StdinPipe(); err != nil {
-		t.Fatal(err)
-	}
-	if err := confd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(confd.StdinPipe())(t)
+	must.Do(t, confd.Start())
 	defer func() {
 		_ = confd.Process.Kill()
 		_ = confd.Wait()

@@ -12,6 +12,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/bird/birdtest"
 	"github.com/calico-probe/calico-probe/probe/checktest"
+	"github.com/calico-probe/calico-probe/probe/must"
 	"github.com/calico-probe/calico-probe/probe/nstest"
 )
 
@@ -34,15 +35,9 @@ nft add rule inet t in ip daddr 127.0.0.7 tcp dport 1790 reject with icmp type h
 	checktest.Want(t, checktest.Run(t, bgpPortCheck, h, backend, checktest.At(probe.KindSelf, "self", "127.0.0.1"),
 		mesh("dead", "127.0.0.3")),
 		"port 1790 here", probe.Fail, "nothing listens")
-	l, err := net.Listen("tcp", "127.0.0.2:1790")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", "127.0.0.2:1790"))(t)
 	defer l.Close()
-	other, err := net.Listen("tcp", "127.0.0.5:1791")
-	if err != nil {
-		t.Fatal(err)
-	}
+	other := must.Get(net.Listen("tcp", "127.0.0.5:1791"))(t)
 	defer other.Close()
 	secret := mesh("secret", "127.0.0.4")
 	secret.Attrs[probe.AttrPassword] = "true"
@@ -69,21 +64,12 @@ nft add rule inet t in ip daddr 127.0.0.7 tcp dport 1790 reject with icmp type h
 	checktest.Want(t, got, "tor 127.0.0.6", probe.Fail, "to port 1179 refused")
 
 	// The peer at another port has dialled this node, at this node's port.
-	here, err := net.Listen("tcp", "127.0.0.1:1790")
-	if err != nil {
-		t.Fatal(err)
-	}
+	here := must.Get(net.Listen("tcp", "127.0.0.1:1790"))(t)
 	defer here.Close()
 	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP("127.0.0.5")}}
-	theirs, err := d.Dial("tcp", "127.0.0.1:1790")
-	if err != nil {
-		t.Fatal(err)
-	}
+	theirs := must.Get(d.Dial("tcp", "127.0.0.1:1790"))(t)
 	defer theirs.Close()
-	ours, err := here.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	ours := must.Get(here.Accept())(t)
 	defer ours.Close()
 	got = checktest.Run(t, bgpPortCheck, h, backend, checktest.At(probe.KindSelf, "self", "127.0.0.1"),
 		checktest.Session("mesh", "own-port", "127.0.0.5", 1791))

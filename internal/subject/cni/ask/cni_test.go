@@ -14,6 +14,7 @@ import (
 	"github.com/calico-probe/calico-probe/internal/subject/cni"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checktest"
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 func TestCNIConfig(t *testing.T) {
@@ -185,23 +186,14 @@ func TestIPAMFiles(t *testing.T) {
 		Attrs: map[string]string{probe.AttrOwn: "true", probe.AttrDevice: "tunl0"}}
 	checktest.Want(t, checktest.Run(t, ipamFilesCheck, h, calico(""), pool, tunnel), "", probe.Warn,
 		"at calico-node's next start")
-	f, err := os.Open(filepath.Join(h.Root, dir, "lock"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(os.Open(filepath.Join(h.Root, dir, "lock")))(t)
 	defer func() { f.Close() }()
-	if err := flockExclusively(f); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, flockExclusively(f))
 	release := time.AfterFunc(lockPause/2, func() { f.Close() }) // as an ADD of host-local does
 	checktest.Want(t, checktest.Run(t, ipamFilesCheck, h), "", probe.Warn, "2 addresses")
 	release.Stop()
-	if f, err = os.Open(filepath.Join(h.Root, dir, "lock")); err != nil {
-		t.Fatal(err)
-	}
-	if err := flockExclusively(f); err != nil {
-		t.Fatal(err)
-	}
+	f = must.Get(os.Open(filepath.Join(h.Root, dir, "lock")))(t)
+	must.Do(t, flockExclusively(f))
 	r := checktest.Want(t, checktest.Run(t, ipamFilesCheck, h), "", probe.Fail, "is held", "upgrade-ipam waits")
 	if n, _ := r.Facts.Num(cni.FactHolder); int(n) != os.Getpid() ||
 		!strings.Contains(r.Saw, fmt.Sprintf("by process %d (ask.test, ", os.Getpid())) ||

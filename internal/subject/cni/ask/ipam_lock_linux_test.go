@@ -11,6 +11,7 @@ import (
 	"github.com/calico-probe/calico-probe/internal/subject/cni"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checktest"
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // TestPluginLock wants the process named that keeps the plugin's lock, and nothing said where nobody does.
@@ -21,14 +22,9 @@ func TestPluginLock(t *testing.T) {
 	if r, is := heldByOne(t.Context(), h); !is || r.Status != probe.OK {
 		t.Errorf("a free lock: %t %+v", is, r)
 	}
-	f, err := os.Open(filepath.Join(h.Root, "run/calico/ipam.lock"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(os.Open(filepath.Join(h.Root, "run/calico/ipam.lock")))(t)
 	defer f.Close()
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.Flock(int(f.Fd()), unix.LOCK_EX))
 	r, is := heldByOne(t.Context(), h)
 	if holder, _ := r.Facts.Num(cni.FactHolder); !is || r.Status != probe.Fail || int(holder) != os.Getpid() ||
 		!strings.Contains(r.Saw, "ask.test") {

@@ -11,6 +11,7 @@ import (
 	"github.com/calico-probe/calico-probe/internal/subject/cni"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checktest"
+	"github.com/calico-probe/calico-probe/probe/must"
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
@@ -76,9 +77,7 @@ func TestCNICannotStart(t *testing.T) {
 		Ehsize: 64, Phentsize: 56, Phnum: 1}
 	copy(head.Ident[:], elf.ELFMAG+"\x02\x01\x01")
 	for _, part := range []any{head, elf.Prog64{Type: uint32(elf.PT_LOAD), Filesz: 256}} {
-		if err := binary.Write(&program, binary.LittleEndian, part); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, binary.Write(&program, binary.LittleEndian, part))
 	}
 	whole := program.String()
 	rest := strings.Repeat("\x00", 256-len(whole))

@@ -9,6 +9,7 @@ import (
 	"github.com/calico-probe/calico-probe/internal/subject/cni"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checktest"
+	"github.com/calico-probe/calico-probe/probe/must"
 	"github.com/calico-probe/calico-probe/probe/nstest"
 )
 
@@ -29,9 +30,7 @@ ip link add cali0123456789b mtu 1450 type veth peer name pod2
 	}
 	set := func(name, text string) {
 		t.Helper()
-		if err := os.WriteFile(h.Root+"/"+name, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(h.Root+"/"+name, []byte(text), 0o644))
 	}
 	checktest.Want(t, ask(), "", probe.OK, "new pods get MTU 1450 (/var/lib/calico/mtu), and vxlan.calico carries 1450")
 	checktest.Want(t, checktest.Run(t, cniMTUCheck, h, checktest.Backend("bird")), "", probe.Skip,

@@ -9,6 +9,7 @@ import (
 	"github.com/calico-probe/calico-probe/internal/subject/cni"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checktest"
+	"github.com/calico-probe/calico-probe/probe/must"
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
@@ -33,9 +34,7 @@ func TestCNIUnread(t *testing.T) {
 			"opt/cni/bin/calico-ipam": "#!", "opt/cni/bin/portmap": "#!"})
 		written := time.Now().Add(-c.age)
 		for _, file := range []string{"etc/cni/net.d/10-calico.conflist", "etc/cni/net.d"} {
-			if err := os.Chtimes(filepath.Join(h.Root, file), written, written); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.Chtimes(filepath.Join(h.Root, file), written, written))
 		}
 		told := cniTold{node.CNIPlaces[0], c.load, c.without}
 		r := told.unread(h, networksAt(h, node.CNIPlaces, true), time.Now())

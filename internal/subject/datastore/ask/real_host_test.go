@@ -9,6 +9,7 @@ import (
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checktest"
+	"github.com/calico-probe/calico-probe/probe/must"
 	"github.com/calico-probe/calico-probe/probe/nstest"
 )
 
@@ -25,10 +26,7 @@ nft add rule inet t in ip daddr 127.0.0.3 tcp dport 5473 drop
 	}
 	config := &tls.Config{Certificates: []tls.Certificate{checktest.Certificate(t, "typha-server",
 		time.Now().Add(20*24*time.Hour))}, ClientAuth: tls.RequireAnyClientCert}
-	l, err := tls.Listen("tcp", "0.0.0.0:5473", config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(tls.Listen("tcp", "0.0.0.0:5473", config))(t)
 	defer l.Close()
 	go func() {
 		for {

@@ -13,6 +13,7 @@ import (
 	dnsfacts "github.com/calico-probe/calico-probe/internal/subject/dns"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checktest"
+	"github.com/calico-probe/calico-probe/probe/must"
 	"github.com/calico-probe/calico-probe/probe/node"
 	"github.com/calico-probe/calico-probe/probe/reach"
 )
@@ -20,15 +21,9 @@ import (
 // dnsAt is a DNS server that answers by UDP and TCP on one port.
 func dnsAt(t *testing.T, answer func(*dns.Msg) *dns.Msg) probe.Target {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	at := netip.MustParseAddrPort(l.Addr().String())
-	u, err := net.ListenPacket("udp", at.String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	u := must.Get(net.ListenPacket("udp", at.String()))(t)
 	handler := dns.HandlerFunc(func(w dns.ResponseWriter, q *dns.Msg) {
 		if a := answer(q); a != nil {
 			_ = w.WriteMsg(a) // the asker may have gone

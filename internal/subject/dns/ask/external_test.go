@@ -13,6 +13,7 @@ import (
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checktest"
+	"github.com/calico-probe/calico-probe/probe/must"
 	"github.com/calico-probe/calico-probe/probe/reach"
 )
 
@@ -83,10 +84,7 @@ func TestSearched(t *testing.T) {
 		"corp.example: no answer (timeout)")
 	checktest.Want(t, ask(searchAnswer{replied(dns.RcodeRefused, 0), "corp.example"}), "", probe.OK, "3 extra queries")
 	wild := searchAnswer{replied(dns.RcodeSuccess, time.Millisecond), "corp.example"}
-	rr, err := dns.NewRR("calico-probe.invalid.corp.example. 5 IN A 192.0.2.1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	rr := must.Get(dns.NewRR("calico-probe.invalid.corp.example. 5 IN A 192.0.2.1"))(t)
 	wild.Msg.Answer = []dns.RR{rr}
 	checktest.Want(t, ask(wild), "", probe.Info, "corp.example answers every name")
 }

@@ -19,6 +19,7 @@ import (
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checktest"
+	"github.com/calico-probe/calico-probe/probe/must"
 	"github.com/calico-probe/calico-probe/probe/node"
 	"github.com/calico-probe/calico-probe/probe/nstest"
 )
@@ -102,15 +103,11 @@ func (o *outsideWorld) serve(t *testing.T, netns, addr string) {
 func coreDNS(t *testing.T, netns, corefile string) (stop func()) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "Corefile")
-	if err := os.WriteFile(file, []byte(corefile), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte(corefile), 0o600))
 	cmd := exec.Command("ip", "netns", "exec", netns, checktest.Part(t, "bin/coredns"), "-conf", file)
 	var said strings.Builder
 	cmd.Stdout, cmd.Stderr = &said, &said
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Start())
 	stopped := false
 	stop = func() {
 		if !stopped {
@@ -232,12 +229,8 @@ ip route add 10.96.0.0/16 via 10.9.0.9
 			fmt.Fprintf(&text, "10.96.%d.1 kubernetes.default.svc.cluster.local\n", i)
 		}
 		// At once: CoreDNS may read it at any time.
-		if err := os.WriteFile(hosts+".new", []byte(text.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Rename(hosts+".new", hosts); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(hosts+".new", []byte(text.String()), 0o644))
+		must.Do(t, os.Rename(hosts+".new", hosts))
 	}
 	write(1)
 	zone := `cluster.local:53 {

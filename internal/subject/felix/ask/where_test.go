@@ -12,6 +12,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checktest"
 	"github.com/calico-probe/calico-probe/probe/kernel"
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // TestFelixWhereItListens has a Felix that runs elsewhere than FelixConfiguration says by now.
@@ -29,12 +30,8 @@ func TestFelixWhereItListens(t *testing.T) {
 		checktest.Process(files, 73, 1, "calico-node", 109000, "", "calico-node", "-felix")
 		h := checktest.Node(t, files)
 		fd := filepath.Join(h.Proc, "73/fd")
-		if err := os.Mkdir(fd, 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Symlink(fmt.Sprintf("socket:[%d]", inode), filepath.Join(fd, "3")); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Mkdir(fd, 0o700))
+		must.Do(t, os.Symlink(fmt.Sprintf("socket:[%d]", inode), filepath.Join(fd, "3")))
 		return h
 	}
 	port := "FELIX_HEALTHPORT=" + strconv.Itoa(at.Port)

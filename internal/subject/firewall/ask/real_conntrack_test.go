@@ -17,6 +17,7 @@ import (
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checktest"
+	"github.com/calico-probe/calico-probe/probe/must"
 	"github.com/calico-probe/calico-probe/probe/nstest"
 )
 
@@ -31,21 +32,12 @@ nft add rule inet t out ct state new accept
 `) {
 		return
 	}
-	text, err := os.ReadFile("/proc/sys/net/netfilter/nf_conntrack_max")
-	if err != nil {
-		t.Fatal(err)
-	}
-	most, err := strconv.Atoi(strings.TrimSpace(string(text)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("/proc/sys/net/netfilter/nf_conntrack_max"))(t)
+	most := must.Get(strconv.Atoi(strings.TrimSpace(string(text))))(t)
 	if most > 1<<20 {
 		t.Skipf("%d connections are too many for a test", most)
 	}
-	c, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)}))(t)
 	defer c.Close()
 	made := 0
 	upTo := func(entries int) {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/calico-probe/calico-probe/probe/must"
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
@@ -14,15 +15,9 @@ import (
 func TestTCPSockets(t *testing.T) {
 	t.Parallel()
 	for _, address := range []string{"127.0.0.1:0", "[::1]:0"} {
-		l, err := net.Listen("tcp", address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := must.Get(net.Listen("tcp", address))(t)
 		defer l.Close()
-		c, err := net.Dial("tcp", l.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(net.Dial("tcp", l.Addr().String()))(t)
 		defer c.Close()
 		near, far := netip.MustParseAddrPort(c.LocalAddr().String()), netip.MustParseAddrPort(l.Addr().String())
 		if at, err := node.Listening(far.Port()); err != nil || !slices.Contains(at, far.String()) {

@@ -11,6 +11,7 @@ import (
 	"github.com/calico-probe/calico-probe/internal/subject/host"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checktest"
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // TestWaitingThreads wants a thread of the kubelet's that waits in the kernel while its first thread goes on, with
@@ -26,10 +27,7 @@ func TestWaitingThreads(t *testing.T) {
 			strings.Replace(stat, " S ", " D ", 1), fmt.Sprint(pid), fmt.Sprint(pid+1), 1)
 	}
 	h := checktest.Node(t, files)
-	proc, err := procfs.NewFS(h.Proc)
-	if err != nil {
-		t.Fatal(err)
-	}
+	proc := must.Get(procfs.NewFS(h.Proc))(t)
 	waiting := uninterruptible(proc)
 	r := withStuck(h, probe.Found(probe.OK, "load 0.10"), waiting, waiting)
 	in, _ := r.Facts[host.FactStuckIn].([]string)

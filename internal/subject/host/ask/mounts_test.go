@@ -9,20 +9,15 @@ import (
 	"github.com/calico-probe/calico-probe/internal/subject/host"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checktest"
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // TestNetworkMounts wants a server that answers, one that does not, and none asked for what has no connection.
 func TestNetworkMounts(t *testing.T) {
 	t.Parallel()
-	there, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	there := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer there.Close()
-	gone, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	gone := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	gone.Close()
 	port := func(l net.Listener) int { return l.Addr().(*net.TCPAddr).Port }
 	mount := func(id int, kind, path, options string) string {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checktest"
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // cgroupWith makes a cgroup for this test with a setting that its version spells in
@@ -31,9 +32,7 @@ func cgroupWith(t *testing.T, controller string, v1, v2 [][2]string) (enter func
 	t.Cleanup(func() { checktest.Eventually(t, func() bool { return os.Remove(dir) == nil }) })
 	set := func(file, text string) {
 		t.Helper()
-		if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600))
 	}
 	for _, s := range settings {
 		set(s[0], s[1])
@@ -48,9 +47,7 @@ func stuckProcess(t *testing.T) *exec.Cmd {
 	const cloneVfork = "56, 0x4000|17, 0, 0, 0, 0" // amd64's number of clone, and SIGCHLD
 	cmd := exec.Command("perl", "-e", "my $p = syscall("+cloneVfork+"); sleep 600 if $p == 0")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 		_ = cmd.Wait() // killed
@@ -71,9 +68,7 @@ func TestRealLoad(t *testing.T) {
 	enter := cgroupWith(t, "cpu", [][2]string{{"cpu.cfs_period_us", "10000"}, {"cpu.cfs_quota_us", "1000"}},
 		[][2]string{{"cpu.max", "1000 10000"}})
 	burner := exec.Command(checktest.BashAs(t, "calico-node"), "-c", "while :; do :; done", "-felix")
-	if err := burner.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, burner.Start())
 	t.Cleanup(func() { checktest.Kill(t, burner) })
 	enter(burner.Process.Pid)
 	checktest.Eventually(t, func() bool {
@@ -94,9 +89,7 @@ func TestRealMemory(t *testing.T) {
 	felix := exec.Command(checktest.BashAs(t, "calico-node"), "-c",
 		"until [ -e "+grow+" ]; do sleep .1; done; perl -e '$x = q(x) x 100e6; sleep 600'; sleep 600; true", "-felix")
 	felix.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := felix.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, felix.Start())
 	t.Cleanup(func() {
 		_ = syscall.Kill(-felix.Process.Pid, syscall.SIGKILL)
 		_ = felix.Wait() // killed
@@ -104,9 +97,7 @@ func TestRealMemory(t *testing.T) {
 	enter(felix.Process.Pid)
 	h := checktest.Only(t, felix.Process.Pid)
 	for _, name := range []string{"meminfo", "vmstat"} {
-		if err := os.Symlink("/proc/"+name, filepath.Join(h.Proc, name)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Symlink("/proc/"+name, filepath.Join(h.Proc, name)))
 	}
 	kills := func() float64 {
 		n, _ := checktest.Run(t, nodeMemoryCheck, h)[0].Facts.Num(factOOMKills)
@@ -114,9 +105,7 @@ func TestRealMemory(t *testing.T) {
 	}
 	before := kills()
 	checktest.Want(t, checktest.Run(t, nodeMemoryCheck, h), "calico-node memory", probe.OK, "no OOM kill")
-	if err := os.WriteFile(grow, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(grow, nil, 0o600))
 	checktest.Eventually(t, func() bool { return kills() > before })
 	got := checktest.Run(t, nodeMemoryCheck, h)
 	checktest.Want(t, got, "calico-node memory", probe.Warn, "1 OOM kills in its container", "it has a memory limit of its own")

@@ -7,6 +7,7 @@ import (
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checktest"
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 func TestNodeSwap(t *testing.T) {
@@ -55,9 +56,7 @@ func TestNodeSwap(t *testing.T) {
 	}
 	h := checktest.Node(t, map[string]string{"proc/swaps": off, "usr/lib/systemd/system/dev-sda3.swap": "",
 		"etc/systemd/system/x": ""})
-	if err := os.Symlink("/dev/null", filepath.Join(h.Root, "etc/systemd/system/dev-sda3.swap")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Symlink("/dev/null", filepath.Join(h.Root, "etc/systemd/system/dev-sda3.swap")))
 	checktest.Want(t, checktest.Run(t, nodeSwapCheck, h), "", probe.OK, "no swap") // masked
 	h = checktest.Node(t, map[string]string{"proc/swaps": off})
 	h.Only = []string{"/run/calico"}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checktest"
+	"github.com/calico-probe/calico-probe/probe/must"
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
@@ -55,10 +56,7 @@ func TestKubeletAuthority(t *testing.T) {
 		"what is no CA":    {"server: " + server.URL + ", certificate-authority-data: AAAA", false, "", ""},
 		"a file not there": {"server: " + server.URL + ", certificate-authority: /none", false, "", ""},
 	} {
-		pems, err := base64.StdEncoding.DecodeString(other)
-		if err != nil {
-			t.Fatal(err)
-		}
+		pems := must.Get(base64.StdEncoding.DecodeString(other))(t)
 		h := checktest.Node(t, map[string]string{
 			"etc/kubernetes/kubelet.conf": "clusters: [{name: c, cluster: {" + c.cluster + "}}]\n",
 			"etc/kubernetes/pki/ca.crt":   string(pems),
@@ -73,16 +71,10 @@ func TestKubeletAuthority(t *testing.T) {
 // otherCA is a certificate of a CA that signed nothing here.
 func otherCA(t *testing.T) []byte {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{
+	key := must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
+	der := must.Get(x509.CreateCertificate(rand.Reader, &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "kubernetes"}, IsCA: true, BasicConstraintsValid: true,
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-	}, &x509.Certificate{}, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	}, &x509.Certificate{}, &key.PublicKey, key))(t)
 	return der
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/calico-probe/calico-probe/internal/subject/kubelet"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checktest"
+	"github.com/calico-probe/calico-probe/probe/must"
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
@@ -67,22 +68,13 @@ func TestKubeletFrozen(t *testing.T) {
 // keep in one file with the key, and the one inside a kubeconfig.
 func TestKubeletCertificate(t *testing.T) {
 	t.Parallel()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	end := time.Now().Add(-time.Hour)
-	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{
+	der := must.Get(x509.CreateCertificate(rand.Reader, &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "system:node:worker-3"},
 		NotBefore: end.AddDate(-1, 0, 0), NotAfter: end,
-	}, &x509.Certificate{}, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	private, err := x509.MarshalECPrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	}, &x509.Certificate{}, &key.PublicKey, key))(t)
+	private := must.Get(x509.MarshalECPrivateKey(key))(t)
 	both := string(pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY",
 		Bytes: private})) + string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
 	const file = "/var/lib/kubelet/pki/kubelet-client-current.pem"

@@ -13,22 +13,17 @@ import (
 	"github.com/calico-probe/calico-probe/internal/subject/link"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checktest"
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // TestNeighbourReach asks this machine about itself: what listens answers, what does
 // not is refused, and a refusal shows that the machine lives.
 func TestNeighbourReach(t *testing.T) {
 	t.Parallel()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer l.Close()
 	open := l.Addr().(*net.TCPAddr).Port
-	gone, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	gone := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	closed := gone.Addr().(*net.TCPAddr).Port
 	gone.Close()
 	here := netip.MustParseAddr("127.0.0.1")
@@ -53,10 +48,7 @@ func TestNeighbourReach(t *testing.T) {
 // TestAskFromOutside wants a kubelet that answers told from one for which the kernel alone accepts connections.
 func TestAskFromOutside(t *testing.T) {
 	t.Parallel()
-	frozen, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	frozen := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer frozen.Close()
 	lives := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusUnauthorized)

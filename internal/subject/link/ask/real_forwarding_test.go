@@ -8,6 +8,7 @@ import (
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checktest"
+	"github.com/calico-probe/calico-probe/probe/must"
 	"github.com/calico-probe/calico-probe/probe/nstest"
 )
 
@@ -22,9 +23,7 @@ func TestRealForwarding(t *testing.T) {
 		status probe.Status
 		saw    string
 	}{"1": {probe.OK, "1"}, "0": {probe.Fail, "does not forward"}} {
-		if err := os.WriteFile("/proc/sys/"+forward6, []byte(value), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile("/proc/sys/"+forward6, []byte(value), 0o644))
 		checktest.Want(t, checktest.Run(t, nodeSysctlCheck, h, six), forward6, expected.status, expected.saw)
 	}
 }

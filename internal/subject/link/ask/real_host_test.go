@@ -13,6 +13,7 @@ import (
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checktest"
+	"github.com/calico-probe/calico-probe/probe/must"
 	"github.com/calico-probe/calico-probe/probe/nstest"
 )
 
@@ -26,9 +27,7 @@ func TestRealReversePath(t *testing.T) {
 	own := checktest.At(probe.KindSelf, "self", "10.9.0.1")
 	set := func(name, text string) {
 		t.Helper()
-		if err := os.WriteFile("/proc/sys/net/ipv4/conf/"+name+"/rp_filter", []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile("/proc/sys/net/ipv4/conf/"+name+"/rp_filter", []byte(text), 0o600))
 	}
 	set("all", "0")
 	set("eth0", "0")
@@ -36,14 +35,8 @@ func TestRealReversePath(t *testing.T) {
 	checktest.Want(t, ask(), "rp_filter", probe.OK, "all 0, eth0 0")
 	stray := func() {
 		t.Helper()
-		near, err := net.InterfaceByName("eth0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		far, err := net.InterfaceByName("far")
-		if err != nil {
-			t.Fatal(err)
-		}
+		near := must.Get(net.InterfaceByName("eth0"))(t)
+		far := must.Get(net.InterfaceByName("far"))(t)
 		// UDP from 203.0.113.9, to which there is no route, to 10.9.0.1.
 		packet := []byte{0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17, 0, 0, 203, 0, 113, 9, 10, 9, 0, 1, 0, 9, 0, 9, 0, 8, 0, 0}
 		sum := 0
@@ -53,14 +46,9 @@ func TestRealReversePath(t *testing.T) {
 		sum = ^(sum&0xffff + sum>>16)
 		packet[10], packet[11] = byte(sum>>8), byte(sum)
 		frame := slices.Concat(near.HardwareAddr, far.HardwareAddr, []byte{8, 0}, packet)
-		s, err := syscall.Socket(syscall.AF_PACKET, syscall.SOCK_RAW, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(syscall.Socket(syscall.AF_PACKET, syscall.SOCK_RAW, 0))(t)
 		defer syscall.Close(s)
-		if err := syscall.Sendto(s, frame, 0, &syscall.SockaddrLinklayer{Ifindex: far.Index}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, syscall.Sendto(s, frame, 0, &syscall.SockaddrLinklayer{Ifindex: far.Index}))
 	}
 	set("eth0", "1")
 	checktest.Eventually(t, func() bool {

@@ -11,6 +11,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checktest"
 	"github.com/calico-probe/calico-probe/probe/kernel"
+	"github.com/calico-probe/calico-probe/probe/must"
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
@@ -29,10 +30,7 @@ func differsLook(t *testing.T, files map[string]string, links ...kernel.Link) lo
 
 func differsRead(t *testing.T, l look, read func(look) (items, error), want map[string]string) items {
 	t.Helper()
-	got, err := read(l)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(read(l))(t)
 	for name, value := range want {
 		if have, there := got[name]; have != value || !there {
 			t.Errorf("%s is %q, want %q; there are %q", name, have, value, slices.Sorted(maps.Keys(got)))

@@ -18,6 +18,7 @@ import (
 	"github.com/calico-probe/calico-probe/internal/subject/overlay"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checktest"
+	"github.com/calico-probe/calico-probe/probe/must"
 	"github.com/calico-probe/calico-probe/probe/nstest"
 )
 
@@ -92,10 +93,7 @@ nft add chain inet t in { type filter hook input priority 0 ; }
 		})
 		return <-ended, sent
 	}
-	l, err := net.Listen("tcp", "10.9.0.1:1790")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", "10.9.0.1:1790"))(t)
 	defer l.Close()
 
 	heard, sent := proof()
@@ -144,10 +142,7 @@ nft add chain inet t in { type filter hook input priority 0 ; }
 // literal addresses, which Go does on the calling goroutine.
 func inNamespace(t *testing.T, name string, f func(context.Context) []probe.Result) []probe.Result {
 	t.Helper()
-	ns, err := netns.GetFromName(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ns := must.Get(netns.GetFromName(name))(t)
 	defer ns.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()

@@ -10,6 +10,7 @@ import (
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checktest"
+	"github.com/calico-probe/calico-probe/probe/must"
 	"github.com/calico-probe/calico-probe/probe/nstest"
 )
 
@@ -45,10 +46,7 @@ func TestRealPodUplink(t *testing.T) {
 	}
 	checktest.Want(t, ask(checktest.At(probe.KindLocal, "default/w", "10.9.0.77")), name, probe.Fail,
 		"no interface in the pod has its address")
-	listener, err := net.Listen("tcp", "127.0.0.1:15001")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:15001"))(t)
 	rules := exec.Command("nft", "-f", "-")
 	rules.Stdin = strings.NewReader("table inet mesh { chain out { type nat hook output priority -100; " +
 		"ip daddr != 127.0.0.0/8 meta l4proto tcp redirect to :15001\n}\n}\n")
@@ -60,9 +58,7 @@ func TestRealPodUplink(t *testing.T) {
 			t.Errorf("a proxy listens, and %+v", r)
 		}
 	}
-	if err := listener.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, listener.Close())
 	dead := checktest.Want(t, ask(pod), targetRedirect, probe.Warn, "port 15001, where nothing listens", "inet mesh out")
 	if port, known := dead.Facts.Num(probe.FactPort); !known || port != 15001 {
 		t.Errorf("%+v", dead)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/kernel"
+	"github.com/calico-probe/calico-probe/probe/must"
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
@@ -53,10 +54,7 @@ func TestDiverted(t *testing.T) {
 			}
 			return node.Leads{Device: "cali1", Table: kernel.TableMain, Calicos: true}, true
 		}
-		got, err := divertedBy(t.Context(), rules, nodes, []probe.Target{pod}, asker{ask, noWay})
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := must.Get(divertedBy(t.Context(), rules, nodes, []probe.Target{pod}, asker{ask, noWay}))(t)
 		if got.Status != c.want || !strings.Contains(got.Saw, c.saw) {
 			t.Errorf("%s: %v", name, got)
 		}

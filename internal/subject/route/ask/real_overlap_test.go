@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/calico-probe/calico-probe/probe/kernel"
+	"github.com/calico-probe/calico-probe/probe/must"
 	"github.com/calico-probe/calico-probe/probe/nstest"
 )
 
@@ -38,10 +39,7 @@ func TestOverlap(t *testing.T) {
 		ip route add 10.244.5.0/26 via 10.88.0.12`) {
 		return
 	}
-	links, err := kernel.Links()
-	if err != nil {
-		t.Fatal(err)
-	}
+	links := must.Get(kernel.Links())(t)
 	view := routeView{links: links}
 	for cidr, want := range map[string]string{"10.244.1.64/26": "virbr0", "10.244.2.0/26": "small0", "10.244.3.0/26": "",
 		"10.244.4.0/26": "", "10.244.5.0/26": "", "10.244.6.0/26": ""} {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checktest"
+	"github.com/calico-probe/calico-probe/probe/must"
 	"github.com/calico-probe/calico-probe/probe/nstest"
 )
 
@@ -26,10 +27,7 @@ iptables-nft -t raw -A PREROUTING -d 10.96.0.10 -p udp --dport 53 -j NOTRACK
 	dns.Port = 53
 	checktest.Want(t, checktest.Run(t, untrackedCheck, h, dns), "raw PREROUTING: to 10.96.0.10/32 udp port 53 notrack", probe.Fail,
 		"which nodelocaldns of this node has, and where nothing listens")
-	l, err := net.Listen("tcp", "10.96.0.10:53")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", "10.96.0.10:53"))(t)
 	defer l.Close()
 	checktest.Want(t, checktest.Run(t, untrackedCheck, h, dns), "", probe.OK, "no rule of others")
 }

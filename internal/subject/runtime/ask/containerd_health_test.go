@@ -14,6 +14,7 @@ import (
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checktest"
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 func TestContainerdNotThere(t *testing.T) {
@@ -35,11 +36,8 @@ func TestContainerdNotThere(t *testing.T) {
 func TestContainerdSilent(t *testing.T) {
 	t.Parallel()
 	h := checktest.Node(t, map[string]string{"run/containerd/x": ""})
-	l, err := net.ListenUnix("unix",
-		&net.UnixAddr{Name: filepath.Join(h.Root, "run/containerd/containerd.sock"), Net: "unix"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.ListenUnix("unix",
+		&net.UnixAddr{Name: filepath.Join(h.Root, "run/containerd/containerd.sock"), Net: "unix"}))(t)
 	l.SetUnlinkOnClose(false)
 	began := time.Now()
 	got := checktest.Run(t, containerdHealthCheck, h)

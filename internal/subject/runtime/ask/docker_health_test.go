@@ -9,6 +9,7 @@ import (
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checktest"
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 func TestDockerHealth(t *testing.T) {
@@ -22,10 +23,7 @@ func TestDockerHealth(t *testing.T) {
 		"though the kubelet uses docker")
 
 	h := checktest.Node(t, map[string]string{"run/x": ""})
-	l, err := net.Listen("unix", filepath.Join(h.Root, "run/docker.sock"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("unix", filepath.Join(h.Root, "run/docker.sock")))(t)
 	mux := http.NewServeMux()
 	mux.HandleFunc("/_ping", checktest.Says(200, "OK"))
 	mux.HandleFunc("/info", checktest.Says(200, "<html>not docker</html>"))
@@ -33,13 +31,9 @@ func TestDockerHealth(t *testing.T) {
 	defer l.Close()
 	checktest.Want(t, checktest.Run(t, dockerHealthCheck, h), "", probe.Skip, "could start an inactive docker")
 	shim := filepath.Join(h.Root, "run/dockershim.sock")
-	if err := os.WriteFile(shim, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(shim, nil, 0o600))
 	checktest.Want(t, checktest.Run(t, dockerHealthCheck, h), "_ping", probe.OK, "OK")
-	if err := os.Remove(shim); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Remove(shim))
 	got := checktest.Run(t, dockerHealthCheck, h, asDocker)
 	checktest.Want(t, got, "_ping", probe.OK, "OK")
 	checktest.Want(t, got, "info", probe.Unknown, "reading dockerd's /info") // not understood is not good

@@ -15,6 +15,7 @@ import (
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checktest"
+	"github.com/calico-probe/calico-probe/probe/must"
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
@@ -104,10 +105,7 @@ func TestDockerGhost(t *testing.T) {
 	t.Parallel()
 	h := checktest.Node(t, map[string]string{"run/x": "", "proc/1/comm": "systemd\n",
 		"proc/7/stat": "7 (x) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 100 0 0" + strings.Repeat(" 0", 28) + "\n"})
-	l, err := net.Listen("unix", filepath.Join(h.Root, node.SocketDocker))
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("unix", filepath.Join(h.Root, node.SocketDocker)))(t)
 	mux := http.NewServeMux()
 	mux.Handle("/containers/json",
 		checktest.Says(200, `[{"Id":"aa","Names":["/k8s_web_web-1_default_u_0"],"State":"running","Labels":{"io.kubernetes.pod.name":"web-1","io.kubernetes.pod.namespace":"default","io.kubernetes.container.name":"web"}},{"Id":"bb","Names":["/own"]}]`))

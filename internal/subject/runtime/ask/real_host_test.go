@@ -18,6 +18,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checktest"
 	"github.com/calico-probe/calico-probe/probe/criconn"
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // realPod runs a containerd below the node's root, and through the kubelet's
@@ -68,10 +69,8 @@ func realPod(t *testing.T, h *probe.Host, names ...string) (pids []int, shim int
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := client.StartContainer(t.Context(),
-			&cri.StartContainerRequest{ContainerId: c.ContainerId}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(client.StartContainer(t.Context(),
+			&cri.StartContainerRequest{ContainerId: c.ContainerId}))(t)
 		pid, err := criRuntime{client}.process(t.Context(), c.ContainerId)
 		if err != nil || pid == 0 {
 			t.Fatalf("process %d, %v", pid, err)
@@ -104,9 +103,7 @@ func emptied(t *testing.T, name string) {
 
 func signal(t *testing.T, pid int, s syscall.Signal) {
 	t.Helper()
-	if err := syscall.Kill(pid, s); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Kill(pid, s))
 	if s == syscall.SIGKILL {
 		checktest.Eventually(t, func() bool { return alive(&probe.Host{Proc: "/proc"}, pid) != "" })
 	}
@@ -159,9 +156,7 @@ func TestRealDockerGhost(t *testing.T) {
 		return strings.TrimSpace(string(out))
 	}
 	empty := filepath.Join(h.Root, "empty.tar")
-	if err := os.WriteFile(empty, make([]byte, 1024), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(empty, make([]byte, 1024), 0o600))
 	docker("import", empty, "empty")
 	start := func(name string) int {
 		t.Helper()
@@ -171,10 +166,7 @@ func TestRealDockerGhost(t *testing.T) {
 			args = append(args, "-v", dir+":"+dir+":ro")
 		}
 		docker(append(args, "empty", "/bin/sleep", "600")...)
-		pid, err := strconv.Atoi(docker("inspect", "-f", "{{.State.Pid}}", name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		pid := must.Get(strconv.Atoi(docker("inspect", "-f", "{{.State.Pid}}", name)))(t)
 		return pid
 	}
 	t.Cleanup(func() {

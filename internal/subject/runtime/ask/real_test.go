@@ -12,6 +12,7 @@ import (
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checktest"
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // realContainerd starts a containerd below the node's root and waits until it
@@ -20,9 +21,7 @@ func realContainerd(t *testing.T, h *probe.Host) *exec.Cmd {
 	t.Helper()
 	config := "version = 3\nroot = '" + h.Root + "/root'\nstate = '" + h.Root + "/state'\n[grpc]\naddress = '" + h.Root + "/run/containerd/containerd.sock'\n"
 	file := filepath.Join(h.Root, "config.toml")
-	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte(config), 0o600))
 	cmd := checktest.DaemonOf(t, "bin/containerd", "--config", file)
 	checktest.Eventually(t, func() bool {
 		got := checktest.Run(t, containerdHealthCheck, h)
@@ -62,9 +61,7 @@ func TestRealContainerdWithoutCRI(t *testing.T) {
 	h := checktest.Node(t, map[string]string{"run/x": ""})
 	file := filepath.Join(h.Root, "config.toml")
 	config := "version = 3\ndisabled_plugins = ['io.containerd.grpc.v1.cri']\nroot = '" + h.Root + "/root'\nstate = '" + h.Root + "/state'\n[grpc]\naddress = '" + h.Root + "/run/containerd/containerd.sock'\n"
-	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte(config), 0o600))
 	checktest.DaemonOf(t, "bin/containerd", "--config", file)
 	checktest.Eventually(t, func() bool {
 		return slices.ContainsFunc(checktest.Run(t, containerdHealthCheck, h),
@@ -72,9 +69,7 @@ func TestRealContainerdWithoutCRI(t *testing.T) {
 	})
 	checktest.Want(t, checktest.Run(t, containerdHealthCheck, h), "cri-status", probe.Fail,
 		"its CRI plugin is not loaded, so the kubelet cannot use it")
-	if err := os.WriteFile(h.Root+"/run/dockershim.sock", nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(h.Root+"/run/dockershim.sock", nil, 0o600))
 	checktest.Want(t, checktest.Run(t, containerdHealthCheck, h), "cri-status", probe.Skip, "as is usual with docker")
 }
 

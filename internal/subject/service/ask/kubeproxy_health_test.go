@@ -14,6 +14,7 @@ import (
 	"github.com/calico-probe/calico-probe/internal/subject/service"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checktest"
+	"github.com/calico-probe/calico-probe/probe/must"
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
@@ -23,10 +24,7 @@ func kubeProxyIn(t *testing.T, mode string) {
 	t.Helper()
 	alone(t, "10256")
 	for port, answer := range map[string]string{"10256": "{}", "10249": mode} {
-		l, err := net.Listen("tcp", "127.0.0.1:"+port)
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := must.Get(net.Listen("tcp", "127.0.0.1:"+port))(t)
 		server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter,
 			_ *http.Request) {
 			fmt.Fprint(w, answer)
@@ -54,10 +52,7 @@ func alone(t *testing.T, name string) {
 // TestKubeProxyHealth needs kube-proxy's own port, and fails where that is taken.
 func TestKubeProxyHealth(t *testing.T) {
 	alone(t, "10256")
-	l, err := net.Listen("tcp", "127.0.0.1:10256")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", "127.0.0.1:10256"))(t)
 	code, deleted := http.StatusOK, http.StatusNotFound // of /healthz, and of /livez
 	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/livez" {
@@ -73,9 +68,7 @@ func TestKubeProxyHealth(t *testing.T) {
 		"has not updated its rules")
 	deleted = http.StatusOK // and /healthz says 503 still, for its Node is being deleted
 	checktest.Want(t, checktest.Run(t, kubeProxyHealthCheck, &probe.Host{}), "", probe.OK, "200 from")
-	if err := server.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, server.Close())
 	checktest.Want(t, checktest.Run(t, kubeProxyHealthCheck, &probe.Host{}), "", probe.Skip, "no kube-proxy listens")
 
 	files := map[string]string{"proc/net/ip_vs": "TCP  0A600001:01BB rr\n  -> AC114941:192B Masq 1 3 0"}

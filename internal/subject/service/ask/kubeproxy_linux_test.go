@@ -8,32 +8,20 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // TestConnectingTo has a listener that accepts nothing and whose queue is full: who comes then gets no answer.
 func TestConnectingTo(t *testing.T) {
 	// Not beside others: their connections are of this process too.
-	server, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	server := must.Get(unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0))(t)
 	defer unix.Close(server)
-	if err := unix.Bind(server, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.Listen(server, 0); err != nil {
-		t.Fatal(err)
-	}
-	at, err := unix.Getsockname(server)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.Bind(server, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}))
+	must.Do(t, unix.Listen(server, 0))
+	at := must.Get(unix.Getsockname(server))(t)
 	to := at.(*unix.SockaddrInet4)
 	for range 8 {
-		client, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		client := must.Get(unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0))(t)
 		defer unix.Close(client)
 		if err := unix.Connect(client, to); err != nil && err != unix.EINPROGRESS {
 			t.Fatal(err)

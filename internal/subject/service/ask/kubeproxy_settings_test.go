@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 func TestKubeProxySettings(t *testing.T) {
@@ -33,9 +34,7 @@ func TestKubeProxySettings(t *testing.T) {
 		`{"detectLocal":{"clusterCIDRs":["10.32.0.0/12"]},"Linux":null,"conntrack":{"min":131072}}`: {probe.Info, "clusterCIDR"},
 	} {
 		var all map[string]proxySettings
-		if err := json.Unmarshal(fmt.Appendf(nil, `{"kubeproxy.config.k8s.io":%s}`, config), &all); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal(fmt.Appendf(nil, `{"kubeproxy.config.k8s.io":%s}`, config), &all))
 		r := all["kubeproxy.config.k8s.io"].judge("node-a", pools)
 		if r.Status != c.status || !strings.Contains(r.Saw, c.saw) {
 			t.Errorf("%s: %v", config, r)

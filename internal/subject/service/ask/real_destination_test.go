@@ -17,6 +17,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checktest"
 	"github.com/calico-probe/calico-probe/probe/kernel"
+	"github.com/calico-probe/calico-probe/probe/must"
 	"github.com/calico-probe/calico-probe/probe/nstest"
 )
 
@@ -58,11 +59,8 @@ func followServices(t *testing.T) []probe.Result {
 // aServer accepts TLS with a certificate for a name.
 func aServer(t *testing.T, address, name string) {
 	t.Helper()
-	l, err := tls.Listen("tcp", address, &tls.Config{
-		Certificates: []tls.Certificate{checktest.Certificate(t, name, time.Now().Add(time.Hour))}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(tls.Listen("tcp", address, &tls.Config{
+		Certificates: []tls.Certificate{checktest.Certificate(t, name, time.Now().Add(time.Hour))}}))(t)
 	ended := probe.Async(func() error {
 		for {
 			c, err := l.Accept()
@@ -81,10 +79,7 @@ func aServer(t *testing.T, address, name string) {
 // aNameServer answers every query with an address.
 func aNameServer(t *testing.T, address string) {
 	t.Helper()
-	c, err := net.ListenPacket("udp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(net.ListenPacket("udp", address))(t)
 	s := &dns.Server{PacketConn: c, Handler: dns.HandlerFunc(func(w dns.ResponseWriter, q *dns.Msg) {
 		m := new(dns.Msg).SetReply(q)
 		rr, _ := dns.NewRR(q.Question[0].Name + " A 10.96.0.1")
@@ -212,10 +207,7 @@ func TestRealDestinationHere(t *testing.T) {
 		}
 		return failed
 	}}
-	l, err := transparent.Listen(t.Context(), "tcp4", "127.0.0.1:15006")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(transparent.Listen(t.Context(), "tcp4", "127.0.0.1:15006"))(t)
 	defer l.Close()
 	checktest.Do(t, strings.Split(`ip rule add fwmark 7 lookup 100
 ip route add local default dev lo table 100

@@ -15,6 +15,7 @@ import (
 	"github.com/calico-probe/calico-probe/internal/subject/start"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checktest"
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // TestInitStall looks at a real process under the name of the real one.
@@ -24,29 +25,16 @@ func TestInitStall(t *testing.T) {
 	}
 	h := &probe.Host{Root: "/", Proc: "/proc"}
 	checktest.Want(t, checktest.Run(t, initStallCheck, h), "", probe.OK, "no init container")
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer l.Close()
-	c, err := net.Dial("tcp", l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(net.Dial("tcp", l.Addr().String()))(t)
 	defer c.Close()
-	api, err := c.(*net.TCPConn).File()
-	if err != nil {
-		t.Fatal(err)
-	}
+	api := must.Get(c.(*net.TCPConn).File())(t)
 	defer api.Close()
 	cmd := &exec.Cmd{Path: filepath.Join(t.TempDir(), "install"), Args: []string{"/opt/cni/bin/install", "60"},
 		ExtraFiles: []*os.File{api}}
-	if err := os.Symlink("/bin/sleep", cmd.Path); err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Symlink("/bin/sleep", cmd.Path))
+	must.Do(t, cmd.Start())
 	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
 	// A process has its arguments a moment after it has begun.
 	for deadline := time.Now().Add(10 * time.Second); checktest.Run(t, initStallCheck, h)[0].Status == probe.OK &&
@@ -77,12 +65,8 @@ func TestInitStalled(t *testing.T) {
 		"proc/9/stat":    "9 (calico-ipam) S 1 9 9 0 -1 4194560 100 0 0 0 1 1 0 0 20 0 8 0 180000 1000 10 18446744073709551615 0 0 0 0 0 0 0 0 0 0 0 0 17 0 0 0 0 0 0 0 0 0 0 0 0 0 0\n",
 		"proc/9/wchan":   "futex_wait_queue",
 	})
-	if err := os.MkdirAll(filepath.Join(h.Proc, "9/fd"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink("/var/lib/cni/networks/k8s-pod-network/lock", filepath.Join(h.Proc, "9/fd/3")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(filepath.Join(h.Proc, "9/fd"), 0o755))
+	must.Do(t, os.Symlink("/var/lib/cni/networks/k8s-pod-network/lock", filepath.Join(h.Proc, "9/fd/3")))
 	r := checktest.Want(t, checktest.Run(t, initStallCheck, h), "", probe.Fail, "upgrade-ipam (process 9) has been running for 30m", "state S",
 		"waiting in futex_wait_queue")
 	if len(r.Lines) != 1 || r.Lines[0] != "open: /var/lib/cni/networks/k8s-pod-network/lock" {

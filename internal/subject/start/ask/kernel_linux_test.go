@@ -9,16 +9,14 @@ import (
 	"testing"
 
 	"github.com/calico-probe/calico-probe/probe/checktest"
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // TestOpenSockets wants a process's connections described, and nothing else called
 // one of them.
 func TestOpenSockets(t *testing.T) {
 	t.Parallel()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer l.Close()
 	h := checktest.Node(t, nil)
 	h.Proc = "/proc"

@@ -13,6 +13,7 @@ import (
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checktest"
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // TestRealStart has real processes in a process namespace of their own, under the
@@ -24,15 +25,11 @@ func TestRealStart(t *testing.T) {
 		"runsvdir":    dir + "/runsv & wait",
 		"runsv":       "(exec " + calicoNode + " -c 'sleep 600; true' -felix); true",
 	} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/bash\n"+text+"\n"), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/bash\n"+text+"\n"), 0o755))
 	}
 	cmd := exec.Command(dir + "/start_runit")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Start())
 	t.Cleanup(func() { checktest.Kill(t, cmd) })
 	until := func(seconds string, s probe.Status, saw string) {
 		t.Helper()
@@ -46,9 +43,7 @@ func TestRealStart(t *testing.T) {
 	}
 	until("600", probe.OK, "running")
 	until("1", probe.Fail, "running")
-	if err := os.WriteFile(dir+"/go", nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(dir+"/go", nil, 0o600))
 	until("600", probe.OK, "until Felix started")
 	until("1", probe.Warn, "until Felix started")
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/calico-probe/calico-probe/internal/subject/route"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checktest"
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // TestInEtcd wants nothing said of what Calico keeps in an etcd, and no alarm of it.
@@ -120,10 +121,7 @@ func TestEverySocketSilent(t *testing.T) {
 		"proc/7/cmdline": "dockerd\x00"})
 	for _, name := range []string{"run/calico/bird.ctl", "run/calico/bird6.ctl", "run/containerd/containerd.sock",
 		"run/docker.sock"} {
-		l, err := net.Listen("unix", filepath.Join(h.Root, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := must.Get(net.Listen("unix", filepath.Join(h.Root, name)))(t)
 		t.Cleanup(func() { l.Close() })
 	}
 	var ids []string

@@ -9,6 +9,7 @@ import (
 	"github.com/calico-probe/calico-probe/internal/subject/start"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checktest"
+	"github.com/calico-probe/calico-probe/probe/must"
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
@@ -19,9 +20,7 @@ func TestHangingProcess(t *testing.T) {
 	files := map[string]string{"proc/1/comm": "systemd\n", "proc/1/cmdline": "/sbin/init\x00", "proc/9/comm": "java\n"}
 	checktest.Process(files, 10, 1, "calico-node", 1, "\t1", "calico-node", "-felix")
 	h := checktest.Node(t, files)
-	if err := syscall.Mkfifo(filepath.Join(h.Proc, "9/cmdline"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, syscall.Mkfifo(filepath.Join(h.Proc, "9/cmdline"), 0o600))
 	checktest.Want(t, checktest.Run(t, runnable(start.InitStall), h), "", probe.OK, "no init container")
 	checktest.Want(t, checktest.Run(t, runnable(bgp.BirdConfig), h), "", probe.Skip, "no BIRD")
 	if _, ok, err := node.CalicoProcess(h, "felix"); !ok || err != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/calico-probe/calico-probe/internal/subject/kubelet"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checktest"
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // TestKubeletNotKnown wants what hangs on the kubelet's settings unknown where two
@@ -46,12 +47,8 @@ func TestLaidByPods(t *testing.T) {
 			h := checktest.Node(t, map[string]string{"proc/swaps": "Filename Type Size Used Priority\n",
 				"etc/cni/net.d/10-calico.conflist": `{"plugins":[{"type":"calico"}]}`, c.file: "", "dev/x": ""})
 			full := filepath.Join(h.Root, c.file)
-			if err := os.Remove(full); err != nil {
-				t.Fatal(err)
-			}
-			if err := lay(full); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.Remove(full))
+			must.Do(t, lay(full))
 			checktest.Want(t, checktest.Run(t, c.check, h), c.target, c.status, "is a "+kind+" and not a file: not read")
 		}
 	}

@@ -24,6 +24,7 @@ import (
 	"github.com/calico-probe/calico-probe/internal/subject/start"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checktest"
+	"github.com/calico-probe/calico-probe/probe/must"
 	"github.com/calico-probe/calico-probe/probe/node"
 	"github.com/calico-probe/calico-probe/probe/nstest"
 )
@@ -36,19 +37,13 @@ func TestRealCNIPlace(t *testing.T) {
 	checktest.RealCRI(t, runnable(runtime.ContainerdHealth), h, "[plugins.'io.containerd.cri.v1.runtime'.cni]\nconf_dir = '/own/net.d'\nbin_dirs = ['/own/bin', '/opt/cni/bin']\n")
 	checktest.Want(t, checktest.Run(t, runnable(cni.CNIConfig), h), "", probe.Fail,
 		"/own/net.d/10-calico.conflist names plugins that are not in /own/bin, /opt/cni/bin: calico-ipam")
-	if err := os.WriteFile(h.Root+"/opt/cni/bin/calico-ipam", []byte("#!"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(h.Root+"/opt/cni/bin/calico-ipam", []byte("#!"), 0o755))
 	checktest.Want(t, checktest.Run(t, runnable(cni.CNIConfig), h), "", probe.OK, "/own/net.d/10-calico.conflist is used")
-	if err := os.Remove(h.Root + "/own/net.d/10-calico.conflist"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Remove(h.Root+"/own/net.d/10-calico.conflist"))
 	checktest.Want(t, checktest.Run(t, runnable(cni.CNIConfig), h), "", probe.Fail, "no network configuration in /own/net.d")
-	if err := os.WriteFile(h.Root+"/own/net.d/calico-kubeconfig",
+	must.Do(t, os.WriteFile(h.Root+"/own/net.d/calico-kubeconfig",
 		[]byte(checktest.KubeconfigWith(checktest.Token(time.Now().Add(-48*time.Hour), time.Now().Add(-24*time.Hour)))),
-		0o600); err != nil {
-		t.Fatal(err)
-	}
+		0o600))
 	checktest.Want(t, checktest.Run(t, runnable(cni.CNIToken), h), "", probe.Fail, "expired 24h0m")
 }
 
@@ -56,35 +51,21 @@ func TestRealCNIPlace(t *testing.T) {
 func pki(t *testing.T, dir string, names map[string]time.Duration) {
 	t.Helper()
 	ca := checktest.Certificate(t, "ca", time.Now().Add(20*24*time.Hour))
-	root, err := x509.ParseCertificate(ca.Certificate[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	root := must.Get(x509.ParseCertificate(ca.Certificate[0]))(t)
 	write := func(name, kind string, der []byte) {
 		t.Helper()
-		if err := os.WriteFile(filepath.Join(dir, name), pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}),
-			0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, name), pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}),
+			0o600))
 	}
 	write("etcd-ca", "CERTIFICATE", ca.Certificate[0])
 	for name, left := range names {
-		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-		if err != nil {
-			t.Fatal(err)
-		}
+		key := must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 		leaf := *root
 		leaf.SerialNumber, leaf.Subject, leaf.IsCA = big.NewInt(2), pkix.Name{CommonName: name}, false
 		leaf.NotAfter = time.Now().Add(left)
 		leaf.NotBefore = leaf.NotAfter.Add(-366 * 24 * time.Hour)
-		der, err := x509.CreateCertificate(rand.Reader, &leaf, root, key.Public(), ca.PrivateKey)
-		if err != nil {
-			t.Fatal(err)
-		}
-		private, err := x509.MarshalPKCS8PrivateKey(key)
-		if err != nil {
-			t.Fatal(err)
-		}
+		der := must.Get(x509.CreateCertificate(rand.Reader, &leaf, root, key.Public(), ca.PrivateKey))(t)
+		private := must.Get(x509.MarshalPKCS8PrivateKey(key))(t)
 		write(name+"-cert", "CERTIFICATE", der)
 		write(name+"-key", "PRIVATE KEY", private)
 	}
@@ -108,14 +89,9 @@ func TestRealEtcd(t *testing.T) {
 		"--initial-cluster", "e=http://127.0.0.1:2380",
 		"--client-cert-auth", "--trusted-ca-file", dir+"/etcd-ca", "--cert-file", dir+"/server-cert", "--key-file",
 		dir+"/server-key")
-	log, err := os.Create(filepath.Join(h.Root, "log"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	log := must.Get(os.Create(filepath.Join(h.Root, "log")))(t)
 	etcd.Stdout, etcd.Stderr = log, log
-	if err := etcd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, etcd.Start())
 	t.Cleanup(func() {
 		if said, err := os.ReadFile(log.Name()); err == nil && t.Failed() {
 			t.Logf("etcd said:\n%s", said)
@@ -142,13 +118,8 @@ func TestRealEtcd(t *testing.T) {
 	checktest.Want(t, ask(&probe.Host{Root: h.Root + "/none"}), name, probe.OK,
 		"asks for a client certificate, which this probe cannot read")
 	for from, to := range map[string]string{"old-cert": "etcd-cert", "old-key": "etcd-key", "etcd-ca": "etcd-ca"} {
-		text, err := os.ReadFile(filepath.Join(dir, from))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(h.Root, "old", files, to), text, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile(filepath.Join(dir, from)))(t)
+		must.Do(t, os.WriteFile(filepath.Join(h.Root, "old", files, to), text, 0o600))
 	}
 	got = ask(&probe.Host{Root: h.Root + "/old"})
 	checktest.Want(t, got, name, probe.Fail, "it rejects the certificate")

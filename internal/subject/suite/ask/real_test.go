@@ -13,6 +13,7 @@ import (
 	"github.com/calico-probe/calico-probe/internal/subject/link"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/checktest"
+	"github.com/calico-probe/calico-probe/probe/must"
 	"github.com/calico-probe/calico-probe/probe/nstest"
 )
 
@@ -28,9 +29,7 @@ mount -t tmpfs -o size=1m tmpfs /var/log
 	h := &probe.Host{Root: "/", Proc: "/proc"}
 	write := func(name, text string) {
 		t.Helper()
-		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(name, []byte(text), 0o644))
 	}
 	const forward = "net/ipv4/ip_forward"
 	write("/proc/sys/"+forward, "1")
