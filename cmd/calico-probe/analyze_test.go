@@ -11,28 +11,21 @@ import (
 
 	"github.com/calico-probe/calico-probe/internal/report"
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // saveRun writes a run of one node as -o ndjson would.
 func saveRun(t *testing.T, node string, whole bool, results ...probe.Result) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), node+".ndjson")
-	f, err := os.Create(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(os.Create(name))(t)
 	defer f.Close()
-	sink, err := report.New("ndjson", f, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	sink := must.Get(report.New("ndjson", f, false))(t)
 	tally := report.NewTally()
 	show := func(ev probe.Event) {
 		ev.Node, ev.Way = node, "pod"
 		tally.Add(ev)
-		if err := sink.Event(ev); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, sink.Event(ev))
 	}
 	show(probe.Event{Type: probe.EventStart, Start: &probe.Start{V: 1, Version: "0.0.1"}})
 	for _, r := range results {
@@ -115,9 +108,7 @@ func TestFolderIsNoRun(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	file := filepath.Join(folder, "night.ndjson")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, nil, 0o600))
 	for name, want := range map[string]string{folder: "", file: file + " ", "-": "- ",
 		filepath.Join(folder, "worker-3"): "", file + ":worker-3": file + " worker-3", "-:a": "- a", folder + ":a": ""} {
 		if s, err := savedAs(name); (err != nil) != (want == "") || (s.file != "") != (want != "") || want != "" &&

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/calico-probe/calico-probe/internal/bundle"
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // TestBundle makes one of a run by the API, and has analyze read the run in it.
@@ -33,9 +34,7 @@ func TestBundle(t *testing.T) {
 	name, _, _ := strings.Cut(out, ":")
 	files := unpack(t, name)
 	saved := filepath.Join(t.TempDir(), "run.ndjson")
-	if err := os.WriteFile(saved, []byte(files["run.ndjson"]), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(saved, []byte(files["run.ndjson"]), 0o600))
 	exit, again, errs := call(t, "analyze", saved, "-o", "json")
 	if exit != 3 || errs != "" || again != files["report.json"] {
 		t.Errorf("exit %d: %s\n%s\nand in the bundle\n%s", exit, errs, again, files["report.json"])
@@ -86,9 +85,7 @@ func TestBundleOfFleet(t *testing.T) {
 	if text == string(b) {
 		t.Fatal("the run does not say where its API server is")
 	}
-	if err := os.WriteFile(saved, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(saved, []byte(text), 0o600))
 	if exit, out, errs := call(t, "bundle", "--offline", saved, "--file", archive); exit != 0 {
 		t.Fatalf("exit %d, %s%s", exit, out, errs)
 	}
@@ -106,15 +103,9 @@ func TestBundleOfFleet(t *testing.T) {
 // unpack are the files of an archive, without its folder.
 func unpack(t *testing.T, name string) map[string]string {
 	t.Helper()
-	f, err := os.Open(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(os.Open(name))(t)
 	defer f.Close()
-	packed, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	packed := must.Get(gzip.NewReader(f))(t)
 	out := map[string]string{}
 	for in := tar.NewReader(packed); ; {
 		head, err := in.Next()
@@ -167,9 +158,7 @@ func TestDocsBundle(t *testing.T) {
 	}
 	want := before + begins + bundle.RulesTable() + ends + after
 	if *update {
-		if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(file, []byte(want), 0o644))
 	} else if text != want {
 		t.Error("docs/bundle.md is not what the program says: 'make docs' writes it")
 	}

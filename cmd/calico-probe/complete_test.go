@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // TestBashAlone has a real bash without the package bash-completion complete what bash itself takes
@@ -21,9 +22,7 @@ func TestBashAlone(t *testing.T) {
 	}
 	_, script, _ := call(t, "completion", "bash")
 	file := filepath.Join(t.TempDir(), "completion")
-	if err := os.WriteFile(file, []byte(script), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte(script), 0o600))
 	for line, c := range map[string]struct{ words, given, want string }{
 		"calico-probe run --node ":              {`calico-probe run --node ""`, "__complete run --node ", "worker-3"},
 		"calico-probe diff night.json:worker":   {"calico-probe diff night.json : worker", "__complete diff night.json:worker", "worker-3"},
@@ -54,10 +53,7 @@ func TestBashAlone(t *testing.T) {
 func TestCompletesTheCluster(t *testing.T) {
 	t.Parallel()
 	api := nodesAPI(t, []string{"node-a"}, []string{"node-b"}) // whatever is listed is these two
-	mute, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	mute := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer func() { _ = mute.Close() }()
 	saved := saveRun(t, "node-b", true, probe.Result{Check: "node-swap", Status: probe.OK, Saw: "no swap"})
 	for typed, want := range map[string]string{

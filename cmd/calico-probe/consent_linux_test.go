@@ -12,28 +12,18 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/calico-probe/calico-probe/internal/report"
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // terminal returns both ends of a terminal: what a person has, and what the program has.
 func terminal(t *testing.T) (ours, theirs *os.File) {
 	t.Helper()
-	ours, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ours = must.Get(os.OpenFile("/dev/ptmx", os.O_RDWR, 0))(t)
 	t.Cleanup(func() { _ = ours.Close() })
 	fd := int(ours.Fd())
-	if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
-		t.Fatal(err)
-	}
-	number, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
-	if err != nil {
-		t.Fatal(err)
-	}
-	theirs, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|syscall.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0))
+	number := must.Get(unix.IoctlGetInt(fd, unix.TIOCGPTN))(t)
+	theirs = must.Get(os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|syscall.O_NOCTTY, 0))(t)
 	t.Cleanup(func() { _ = theirs.Close() })
 	return ours, theirs
 }
@@ -93,9 +83,7 @@ func TestConsentOnTerminal(t *testing.T) {
 		case <-time.After(30 * time.Second):
 			t.Fatal("nobody is asked")
 		}
-		if _, err := ours.WriteString(typed); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(ours.WriteString(typed))(t)
 		select {
 		case exit := <-came:
 			// A no is no failure of the tool, and with a yes no pod may be created: the API alone answers.

@@ -15,6 +15,7 @@ import (
 	"github.com/calico-probe/calico-probe/internal/examine"
 	"github.com/calico-probe/calico-probe/internal/report"
 	"github.com/calico-probe/calico-probe/internal/runbook"
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // TestConsent wants every verb that places probes on more than 20 nodes to name the cluster and the number and to
@@ -23,10 +24,8 @@ func TestConsent(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	book := filepath.Join(dir, "all.yaml")
-	if err := os.WriteFile(book, []byte("apiVersion: calico-probe.io/v1alpha1\nkind: Runbook\nmetadata: {name: all}\n"+
-		"spec:\n  title: all\n  steps:\n  - name: all\n    fleet: {via: pod}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(book, []byte("apiVersion: calico-probe.io/v1alpha1\nkind: Runbook\nmetadata: {name: all}\n"+
+		"spec:\n  title: all\n  steps:\n  - name: all\n    fleet: {via: pod}\n"), 0o600))
 	for what, args := range map[string]string{
 		"run":        "run --all-nodes",
 		"by labels":  "run -l kubernetes.io/os=linux", // the API knows something of each
@@ -134,10 +133,7 @@ func TestConsentUnattended(t *testing.T) {
 	flags.KubeConfig = &a.kubeconfig
 	app := &app{flags: flags}
 	app.many.yes = true
-	client, err := app.unattended()
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := must.Get(app.unattended())(t)
 	for nodes, refused := range map[int]bool{1: false, 20: false, 21: true} {
 		if err := client.Agree(t.Context(), nodes); (err != nil) != refused {
 			t.Errorf("%d nodes: %v", nodes, err)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/calico-probe/calico-probe/internal/report"
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // TestMain hides the developer's own defaults from the tests.
@@ -39,23 +40,17 @@ func TestDefaults(t *testing.T) {
 		"color: purple\n":                {"run node-a", "color: "},
 		"image: x\nimage: y\nvia: ssh\n": {"run node-a", `"image" already set`},
 	} {
-		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(file, []byte(content), 0o600))
 		exit, out, errs := call(t, strings.Fields(c.args)...)
 		if exit != report.ExitUsage || strings.Count(errs, "\n") != 1 || !strings.Contains(errs, c.want) {
 			t.Errorf("%q, %s: exit %d, %q %q, want %q", content, c.args, exit, out, errs, c.want)
 		}
 	}
-	if err := os.WriteFile(file, []byte("image: registry.example/probe:v1\nnamespace: debug\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte("image: registry.example/probe:v1\nnamespace: debug\n"), 0o600))
 	if exit, _, errs := call(t, "run", "node-a", "--via", "local", "-n", "NO"); !strings.Contains(errs, `"NO"`) {
 		t.Errorf("the command line does not win: exit %d, %s", exit, errs)
 	}
-	if err := os.Remove(file); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Remove(file))
 	for name, says := range map[string]string{file: "cannot be read", filepath.Dir(file): "is not a regular file"} {
 		t.Setenv(envDefaults, name)
 		if exit, _, errs := call(t, "run", "node-a"); exit != report.ExitUsage || !strings.Contains(errs, says) {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/calico-probe/calico-probe/internal/report"
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // fleetAPI is a kubeconfig of an API with two nodes, of which worker-b is silent; every verb but get is refused.
@@ -108,9 +109,7 @@ func TestFleet(t *testing.T) {
 		}
 	}
 	cut := filepath.Join(t.TempDir(), "cut.ndjson")
-	if err := os.WriteFile(cut, []byte(strings.Join(half, "")), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(cut, []byte(strings.Join(half, "")), 0o600))
 	exit, out, errs = call(t, "analyze", cut, "-o", "json")
 	var d report.Fleet
 	err = json.Unmarshal([]byte(out), &d)
@@ -126,14 +125,9 @@ func TestResume(t *testing.T) {
 	whole, cut := filepath.Join(dir, "whole.ndjson"), filepath.Join(dir, "cut.ndjson")
 	args := []string{"run", "--all-nodes", "--via", "api", "--kubeconfig", kubeconfig, "-o", "json"}
 	_, want, _ := call(t, append(args, "-o", "ndjson="+whole)...)
-	b, err := os.ReadFile(whole)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile(whole))(t)
 	at := strings.LastIndex(string(b), `"node":"worker-b"`)
-	if err := os.WriteFile(cut, b[:at], 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(cut, b[:at], 0o600))
 	exit, out, errs := call(t, append(args, "--resume", cut)...)
 	var first, again report.Fleet
 	if err := errors.Join(json.Unmarshal([]byte(want), &first), json.Unmarshal([]byte(out), &again)); err != nil {
@@ -157,10 +151,7 @@ func TestResumeForeign(t *testing.T) {
 	whole := filepath.Join(dir, "whole.ndjson")
 	args := []string{"run", "--all-nodes", "--via", "api", "--kubeconfig", kubeconfig}
 	call(t, append(args, "-o", "ndjson="+whole)...)
-	b, err := os.ReadFile(whole)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile(whole))(t)
 	head, rest, _ := strings.Cut(string(b), "\n")
 	began, old := regexp.MustCompile(`"time":"[^"]+"`), time.Now().Add(-7*time.Hour).UTC().Format(time.RFC3339)
 	for want, spoilt := range map[string]string{
@@ -174,9 +165,7 @@ func TestResumeForeign(t *testing.T) {
 		if spoilt == head {
 			t.Fatalf("%s: nothing is spoilt in %s", want, head)
 		}
-		if err := os.WriteFile(file, []byte(spoilt+"\n"+rest), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(file, []byte(spoilt+"\n"+rest), 0o600))
 		exit, out, errs := call(t, append(args, "--resume", file)...)
 		if exit != report.ExitUsage || out != "" || strings.Count(errs, "\n") != 1 || !strings.Contains(errs, want) {
 			t.Errorf("%s: exit %d, %s%s", want, exit, out, errs)
@@ -193,9 +182,7 @@ func TestRunbookFleet(t *testing.T) {
 		text := "apiVersion: calico-probe.io/v1alpha1\nkind: Runbook\nmetadata: {name: " + name + "}\nspec:\n  title: all\n" +
 			"  steps:\n  - name: all\n    fleet: " + step + "\n  - conclude:\n      verdict: fault\n" +
 			"      says: \"${first(steps.all.groups).example} ${steps.all.lacks}\"\n"
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(file, []byte(text), 0o600))
 		return file
 	}
 	args := []string{"runbook", "run", "--kubeconfig", kubeconfig, "--node", "worker-a", "--journal",
@@ -222,9 +209,7 @@ func TestRunbookFleet(t *testing.T) {
 func TestFleetUnfinished(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "fleet.txt")
-	if err := os.WriteFile(file, []byte("healthy"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte("healthy"), 0o600))
 	exit, out, errs := call(t, "run", "--all-nodes", "--via", "api", "--kubeconfig", fleetAPI(t, "nodes"),
 		"-o", "markdown="+file)
 	b, err := os.ReadFile(file)

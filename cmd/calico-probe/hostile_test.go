@@ -12,6 +12,7 @@ import (
 	"github.com/calico-probe/calico-probe/internal/examine"
 	"github.com/calico-probe/calico-probe/internal/report"
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // TestNothingForeignIsDecoded has a run saved by somebody whose every text steers a terminal
@@ -53,9 +54,7 @@ func TestNothingForeignIsDecoded(t *testing.T) {
 		}
 		for _, text := range texts {
 			var tree any
-			if err := yaml.Unmarshal([]byte(text), &tree); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, yaml.Unmarshal([]byte(text), &tree))
 			look(format, tree)
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // How large the house and a room of it may be.
@@ -33,10 +35,7 @@ var wholeHalls = map[string]int{
 // subjects that know nothing of each other.
 func TestHouse(t *testing.T) {
 	const subjects = "internal/subject/"
-	top, err := os.ReadDir("../..")
-	if err != nil {
-		t.Fatal(err)
-	}
+	top := must.Get(os.ReadDir("../.."))(t)
 	var folders []string
 	for _, d := range top {
 		if d.IsDir() && !strings.HasPrefix(d.Name(), ".") && d.Name() != "bin" {

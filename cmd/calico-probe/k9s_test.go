@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"sigs.k8s.io/yaml"
+
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // TestK9sPlugins carries out each plugin of deploy/k9s as k9s does, which puts values where their names stand, and
@@ -26,16 +28,12 @@ func TestK9sPlugins(t *testing.T) {
 			Args    []string
 		}
 	}
-	if err := yaml.Unmarshal([]byte(read(t, "../../deploy/k9s/plugins.yaml")), &file); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, yaml.Unmarshal([]byte(read(t, "../../deploy/k9s/plugins.yaml")), &file))
 	bin := t.TempDir()
 	for name, script := range map[string]string{
 		"calico-probe": `printf '%s|' "$KUBECONFIG" "$@"`, "less": "cat",
 	} {
-		if err := os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"+script+"\n"), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"+script+"\n"), 0o755))
 	}
 	const context, config = `it's "$(touch gone)"; x`, "/a b/one:/two"
 	values := map[string]string{"$CONTEXT": context, "$KUBECONFIG": config, "$NAMESPACE": "default", "$NAME": "a-name",
@@ -82,14 +80,11 @@ func TestK9sPlugins(t *testing.T) {
 func allOf(t *testing.T, folder string) string {
 	t.Helper()
 	var all strings.Builder
-	err := filepath.WalkDir(folder, func(path string, d os.DirEntry, err error) error {
+	must.Do(t, filepath.WalkDir(folder, func(path string, d os.DirEntry, err error) error {
 		if err == nil && !d.IsDir() {
 			all.WriteString(read(t, path))
 		}
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return all.String()
 }

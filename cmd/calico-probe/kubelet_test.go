@@ -10,6 +10,7 @@ import (
 	"github.com/calico-probe/calico-probe/injector"
 	"github.com/calico-probe/calico-probe/internal/examine"
 	"github.com/calico-probe/calico-probe/internal/report"
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // TestKubeletIsForPeople wants --via kubelet taken by nobody who did not name it: not by auto, and by no program, be it
@@ -44,9 +45,7 @@ func TestKubeletIsForPeople(t *testing.T) {
 		"profile: standard": report.ExitHealthy, "via: api": report.ExitHealthy, "via: " + via: report.ExitUsage,
 	} {
 		text := strings.ReplaceAll(read(t, "../../internal/runbook/builtin/before-reboot.yaml"), "profile: standard", taken)
-		if err := os.WriteFile(book, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(book, []byte(text), 0o600))
 		if exit, out, errs := call(t, "runbook", "lint", book); exit != want {
 			t.Errorf("a runbook's step with %s: exit %d: %s%s", taken, exit, out, errs)
 		}

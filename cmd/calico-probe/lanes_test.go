@@ -6,14 +6,13 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // TestLanes wants each test that the Makefile names to exist: a renamed one would change its lane in silence.
 func TestLanes(t *testing.T) {
-	makefile, err := os.ReadFile("../../Makefile")
-	if err != nil {
-		t.Fatal(err)
-	}
+	makefile := must.Get(os.ReadFile("../../Makefile"))(t)
 	var names []string
 	for _, s := range sources(t, filepath.Join("..", "..")) {
 		for _, m := range regexp.MustCompile(`(?m)^func Test(\w+)\(t \*testing\.T\)`).FindAllStringSubmatch(s.text, -1) {

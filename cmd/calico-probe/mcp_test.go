@@ -19,6 +19,7 @@ import (
 	"github.com/calico-probe/calico-probe/internal/examine"
 	"github.com/calico-probe/calico-probe/internal/report"
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // offline is an agent's client of 'mcp --offline' with a saved run: a function that calls a tool and gives its text,
@@ -33,11 +34,8 @@ func offline(t *testing.T, file string) (text func(string, map[string]any) strin
 		ended <- Run(t.Context(), genericiooptions.IOStreams{In: in, Out: out, ErrOut: io.Discard},
 			[]string{"mcp", "--offline", file})
 	}()
-	c, err := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil).Connect(t.Context(),
-		&mcp.IOTransport{Reader: fromServer, Writer: toServer}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c = must.Get(mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil).Connect(t.Context(),
+		&mcp.IOTransport{Reader: fromServer, Writer: toServer}, nil))(t)
 	text = func(name string, args map[string]any) string {
 		t.Helper()
 		r, err := c.CallTool(context.WithoutCancel(t.Context()), &mcp.CallToolParams{Name: name, Arguments: args})
@@ -66,10 +64,7 @@ func TestMCPOffline(t *testing.T) {
 	if got := text("explain", map[string]any{"id": "address-second-nic"}); !strings.Contains(got, "fix:") {
 		t.Errorf("%s", got)
 	}
-	tools, err := c.ListTools(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tools := must.Get(c.ListTools(t.Context(), nil))(t)
 	for _, tool := range tools.Tools {
 		if !tool.Annotations.ReadOnlyHint {
 			t.Errorf("%s is offered", tool.Name)
@@ -91,9 +86,7 @@ func TestMCPSavedByOthers(t *testing.T) {
 		t.Fatal("no such check in the report")
 	}
 	file := filepath.Join(t.TempDir(), "saved.json")
-	if err := os.WriteFile(file, []byte(changed), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte(changed), 0o600))
 	text, _, end := offline(t, file)
 	got := text("result", map[string]any{"id": "saved-1"})
 	own, quoted, _ := strings.Cut(got, "Data from nodes")

@@ -19,6 +19,7 @@ import (
 	"github.com/calico-probe/calico-probe/internal/mesh"
 	"github.com/calico-probe/calico-probe/internal/report"
 	"github.com/calico-probe/calico-probe/internal/ui"
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // TestMeshUnfinished wants a mesh without a verdict to leave files that say so.
@@ -28,9 +29,7 @@ func TestMeshUnfinished(t *testing.T) {
 	args := []string{"mesh", "--kubeconfig", fleetAPI(t, "nodes")}
 	for _, format := range []string{"table", "json", "yaml", "html"} {
 		file := filepath.Join(dir, format)
-		if err := os.WriteFile(file, []byte("healthy"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(file, []byte("healthy"), 0o600))
 		args = append(args, "-o", format+"="+file)
 	}
 	args = append(args, "-o", "json")

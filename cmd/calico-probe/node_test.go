@@ -16,6 +16,7 @@ import (
 
 	"github.com/calico-probe/calico-probe/internal/report"
 	"github.com/calico-probe/calico-probe/internal/ui"
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // nodesAPI is a kubeconfig of an API that has these nodes, each with the InternalIPs beside it.
@@ -106,10 +107,7 @@ func TestNoNode(t *testing.T) {
 		}
 		a := &app{flags: genericclioptions.NewConfigFlags(true), IOStreams: genericiooptions.IOStreams{ErrOut: io.Discard}}
 		*a.flags.KubeConfig = kubeconfig
-		client, err := a.client()
-		if err != nil {
-			t.Fatal(err)
-		}
+		client := must.Get(a.client())(t)
 		if err := noNode(t.Context(), client, plain); !errors.As(err, new(ui.UsageError)) ||
 			!strings.HasSuffix(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)

@@ -20,14 +20,12 @@ import (
 
 	"github.com/calico-probe/calico-probe/internal/report"
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 func read(t *testing.T, name string) string {
 	t.Helper()
-	b, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile(name))(t)
 	return string(b)
 }
 
@@ -65,9 +63,7 @@ func TestOutputsOfAHealthyNode(t *testing.T) {
 	t.Parallel()
 	good := saveRun(t, "node-a", true, probe.Result{Check: "node-clock", Status: probe.OK, Saw: "right"})
 	old := filepath.Join(t.TempDir(), "names")
-	if err := os.WriteFile(old, []byte("check/node-clock\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(old, []byte("check/node-clock\n"), 0o600))
 	link := old + ".link"
 	if err := os.Symlink(old, link); err != nil {
 		t.Skip(err) // on Windows it takes a privilege
@@ -86,9 +82,7 @@ func TestOutputsRefused(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	kept := filepath.Join(folder, "kept.ndjson")
-	if err := os.WriteFile(kept, []byte("kept"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(kept, []byte("kept"), 0o600))
 	for _, c := range []struct{ args, says string }{
 		{"-o xml", "use one of table, wide, markdown, name, json, yaml, ndjson, junit, html, jsonpath=, go-template="},
 		{"-o xml=" + folder + "/x", "unknown output format \"xml\""},
@@ -148,9 +142,7 @@ func TestNoFileTellsOfAnEarlierRun(t *testing.T) {
 				continue
 			}
 			file := filepath.Join(folder, f.Name)
-			if err := os.WriteFile(file, []byte("an older run's: healthy"), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(file, []byte("an older run's: healthy"), 0o600))
 			args = append(args, "-o", f.Name+"="+file)
 		}
 		exit, out, errs := call(t, args...)
@@ -199,9 +191,7 @@ func TestWhatIsReadIsNotWritten(t *testing.T) {
 		{"runbook", "run", night + ".yaml", "--node", "node-a", "-o", "markdown=" + night + ".yaml"},
 	} {
 		if args[1] == "run" {
-			if err := os.WriteFile(args[2], []byte(aRunbook), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(args[2], []byte(aRunbook), 0o600))
 		}
 		exit, out, errs := call(t, args...)
 		if exit != 2 || out != "" || !strings.Contains(errs, "is what is read") {
@@ -217,9 +207,7 @@ func TestWhatIsReadIsNotWritten(t *testing.T) {
 		!strings.Contains(errs, "would both be written to") {
 		t.Errorf("exit %d %s", exit, errs)
 	}
-	if err := errors.Join(os.WriteFile(one, []byte("kept"), 0o600), os.Link(one, one+"2")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(os.WriteFile(one, []byte("kept"), 0o600), os.Link(one, one+"2")))
 	if exit, _, errs := call(t, "analyze", night, "-o", "ndjson="+one, "-o", "junit="+one+"2"); exit != 2 ||
 		!strings.Contains(errs, "would both be written to") || read(t, one) != "kept" {
 		t.Errorf("exit %d %s", exit, errs)
@@ -244,9 +232,7 @@ func TestABrokenScreenLosesNoRecord(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	in := func(name string) string { return filepath.Join(folder, name) }
-	if err := os.WriteFile(in("own.yaml"), []byte(aRunbook), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(in("own.yaml"), []byte(aRunbook), 0o600))
 	for i, args := range [][]string{
 		{"runbook", "run", in("own.yaml"), "--node", "node-a", "--server", "http://127.0.0.1:9", "--journal",
 			in("journal")}, {"runbook", "record", in("journal")},

@@ -6,6 +6,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // TestDocsPicture holds the README's picture of a report to what this version prints of docs/example.ndjson,
@@ -22,9 +24,7 @@ func TestDocsPicture(t *testing.T) {
 	}
 	svg := drawn(lines, width)
 	if *update {
-		if err := os.WriteFile(file, []byte(svg), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(file, []byte(svg), 0o644))
 	}
 	if is := read(t, file); is != svg {
 		t.Error("docs/report.svg is not what the program prints: 'make docs' draws it")

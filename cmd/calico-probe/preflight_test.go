@@ -21,6 +21,7 @@ import (
 
 	"github.com/calico-probe/calico-probe/internal/report"
 	"github.com/calico-probe/calico-probe/internal/ui"
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // TestPreflightOfNobody wants somebody without any right told which one is missing, by preflight
@@ -51,9 +52,7 @@ func TestPreflightOfNobody(t *testing.T) {
 			_ = json.NewEncoder(w).Encode(refusal)
 		}))
 		config := filepath.Join(t.TempDir(), "config")
-		if err := os.WriteFile(config, []byte("apiVersion: v1\nkind: Config\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(config, []byte("apiVersion: v1\nkind: Config\n"), 0o600))
 		var out, errs bytes.Buffer
 		code := Run(t.Context(), genericiooptions.IOStreams{Out: &out, ErrOut: &errs},
 			[]string{"preflight", "--kubeconfig", config, "--server", server.URL})
@@ -178,17 +177,11 @@ func TestPreflightOfNoNode(t *testing.T) {
 		strings.Contains(out, "node any") {
 		t.Errorf("exit %d\n%s%s", exit, out, errs)
 	}
-	whole, err := os.ReadFile(file + ".json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	whole := must.Get(os.ReadFile(file + ".json"))(t)
 	if err := validate(compiled(t, "report"), string(whole)); err != nil {
 		t.Error(err)
 	}
-	stream, err := os.ReadFile(file + ".ndjson")
-	if err != nil {
-		t.Fatal(err)
-	}
+	stream := must.Get(os.ReadFile(file + ".ndjson"))(t)
 	for line := range strings.Lines(string(stream)) {
 		if err := validate(compiled(t, "event"), line); err != nil {
 			t.Error(err)

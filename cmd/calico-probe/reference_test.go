@@ -20,6 +20,7 @@ import (
 	"github.com/calico-probe/calico-probe/internal/report"
 	"github.com/calico-probe/calico-probe/internal/runbook"
 	"github.com/calico-probe/calico-probe/internal/ui"
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // TestReference wants 'docs' to write a whole section for each cause, check and verb, the same on every machine and
@@ -100,12 +101,8 @@ func TestDocsOverwritesNothing(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	full, file := filepath.Join(dir, "full"), filepath.Join(dir, "full", "cli.md")
-	if err := os.Mkdir(full, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(file, []byte("mine"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(full, 0o755))
+	must.Do(t, os.WriteFile(file, []byte("mine"), 0o600))
 	for _, c := range []struct {
 		args []string
 		exit int
@@ -144,17 +141,14 @@ func docsPages(t *testing.T) map[string]string {
 	if exit, out, errs := call(t, "docs", dir); exit != 0 {
 		t.Fatalf("exit %d, %s%s", exit, out, errs)
 	}
-	err := filepath.WalkDir(dir, func(name string, entry fs.DirEntry, err error) error {
+	must.Do(t, filepath.WalkDir(dir, func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
 		}
 		rel, err := filepath.Rel(dir, name)
 		pages[filepath.ToSlash(rel)] = read(t, name)
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return pages
 }
 

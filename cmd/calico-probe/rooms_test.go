@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // How large things may be. What is larger has a second thing in it.
@@ -50,7 +52,7 @@ func TestRooms(t *testing.T) {
 func sources(t *testing.T, root string) []source {
 	t.Helper()
 	var out []source
-	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+	must.Do(t, filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		switch name := d.Name(); {
 		case err != nil:
 			return err
@@ -74,10 +76,7 @@ func sources(t *testing.T, root string) []source {
 		}
 		out = append(out, s)
 		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return out
 }
 

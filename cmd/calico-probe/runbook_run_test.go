@@ -14,6 +14,7 @@ import (
 
 	"github.com/calico-probe/calico-probe/injector"
 	"github.com/calico-probe/calico-probe/internal/ui"
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 const twoClusters = `apiVersion: v1
@@ -39,9 +40,7 @@ func TestRunbooksKubeconfig(t *testing.T) { // not parallel: it sets the environ
 	t.Setenv("XDG_RUNTIME_DIR", filepath.Dir(own))
 	file := filepath.Join(dir, "config")
 	for name, text := range map[string]string{file: twoClusters, filepath.Join(dir, "ca.pem"): ""} {
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(name, []byte(text), 0o600))
 	}
 	flags := genericclioptions.NewConfigFlags(true)
 	*flags.KubeConfig, *flags.Context, *flags.Impersonate = file, "far", "ann"
@@ -80,9 +79,7 @@ func TestRunbooksKubeconfig(t *testing.T) { // not parallel: it sets the environ
 	}
 
 	// What a killed client left is removed by a later one; this is what is there then.
-	if err := os.Chtimes(name, time.Time{}, time.Now().Add(-25*time.Hour)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Chtimes(name, time.Time{}, time.Now().Add(-25*time.Hour)))
 	there := func() []string { found, _ := filepath.Glob(filepath.Join(own, "*")); return found }
 	next, removeNext, err := lead()
 	if err != nil || !slices.Equal(there(), []string{next}) {
@@ -112,14 +109,10 @@ func TestSetAgain(t *testing.T) {
 	answers := cmd.Flags().StringArray("answer", nil, "")
 	actions := cmd.Flags().StringSlice("allow-actions", nil, "")
 	peers := cmd.Flags().String("peers", "2", "")
-	if err := cmd.ParseFlags([]string{"--answer", "b=2", "--answer", "c=3", "--allow-actions=x",
-		"--peers=0"}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.ParseFlags([]string{"--answer", "b=2", "--answer", "c=3", "--allow-actions=x",
+		"--peers=0"}))
 	for name, values := range map[string][]string{"answer": {"a=1", "b=1"}, "allow-actions": {"x", "y"}, "peers": {"5"}} {
-		if err := setAgain(cmd, name, values); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, setAgain(cmd, name, values))
 	}
 	if !slices.Equal(*answers, []string{"b=2", "c=3", "a=1"}) ||
 		!slices.Equal(*actions, []string{"x", "y"}) || *peers != "0" {
@@ -136,9 +129,7 @@ func TestJournalHasNoSecret(t *testing.T) {
 		"journal"), filepath.Join(dir, "record.json")
 	text := "apiVersion: calico-probe.io/v1alpha1\nkind: Runbook\nmetadata: {name: ours}\nspec:\n  title: ours\n" +
 		"  steps: [{run: {via: api}}, {name: q, ask: {question: 'is it?', options: [later, now], default: later, later: later}}]\n"
-	if err := os.WriteFile(book, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(book, []byte(text), 0o600))
 	// Nobody listens there: the runbook is incomplete, and its journal can be gone on with.
 	secret := []string{"--server", "https://joe:hush@127.0.0.1:1/k8s/clusters/hush", "--proxy-url", "http://joe:hush@127.0.0.1:1", "--token", "hush", "--run-timeout", "2s", "--cache-dir", dir}
 	_, out, said := typedBook(t, append([]string{"run", book, "--node", "a", "--journal", journal, "-o",
@@ -148,10 +139,7 @@ func TestJournalHasNoSecret(t *testing.T) {
 	}
 	all := map[string]string{"stdout": out, "stderr": said}
 	for _, name := range []string{journal, record} {
-		b, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(os.ReadFile(name))(t)
 		all[name] = string(b)
 	}
 	for name, text := range all {

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // typedBook runs the program in this process.
@@ -25,9 +27,7 @@ func TestRunbookUsage(t *testing.T) {
 	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
 	dir := t.TempDir()
 	broken := filepath.Join(dir, "broken.yaml")
-	if err := os.WriteFile(broken, []byte("apiVersion: x\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(broken, []byte("apiVersion: x\n"), 0o600))
 	for want, args := range map[string][]string{
 		"did you mean node-not-ready":           {"run", "node-not-redy", "--node", "a"},
 		"no such file":                          {"run", "./nowhere.yaml", "--node", "a"},
@@ -63,9 +63,7 @@ func TestRunbookList(t *testing.T) {
 	dir := t.TempDir()
 	_, own, _ := typedBook(t, "show", "node-not-ready")
 	for name, text := range map[string]string{"mine.yaml": own, "broken.yml": "apiVersion: x\n", "notes.txt": "x"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	exit, list, _ := typedBook(t, "list", "-o", "wide", "--runbooks", dir)
 	for _, want := range []string{"pods-no-network ", "built in", "mine.yaml, replaces builtin/node-not-ready.yaml", "broken ", "see 'calico-probe runbook lint'"} {
@@ -88,9 +86,7 @@ func TestRunbookList(t *testing.T) {
 	}
 	odd := filepath.Join(dir, "odd.yaml")
 	text := "apiVersion: calico-probe.io/v1alpha1\nkind: Runbook\nmetadata: {name: odd}\nspec:\n  title: t\n  steps:\n  - run: {checks: [bgp-session]}\n  - {note: x, when: status(\"node-swap\") == \"fail\"}\n"
-	if err := os.WriteFile(odd, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(odd, []byte(text), 0o600))
 	if exit, out, errs := typedBook(t, "lint", odd); exit != 0 || !strings.HasPrefix(out, odd+":8: warning: ") ||
 		strings.Count(out, "\n") != 1 || !strings.Contains(errs, "it can be run; warnings: 1") {
 		t.Errorf("lint of an odd one: %d %s%s", exit, out, errs)

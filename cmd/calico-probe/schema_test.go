@@ -14,6 +14,7 @@ import (
 
 	"github.com/calico-probe/calico-probe/docs/schema"
 	"github.com/calico-probe/calico-probe/internal/nightfile"
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // compiled is a published schema in a validator that is not ours.
@@ -23,19 +24,11 @@ func compiled(t *testing.T, name string) *jsonschema.Schema {
 	if exit != 0 {
 		t.Fatalf("schema %s: exit %d %s", name, exit, errs)
 	}
-	doc, err := jsonschema.UnmarshalJSON(strings.NewReader(out))
-	if err != nil {
-		t.Fatal(err)
-	}
+	doc := must.Get(jsonschema.UnmarshalJSON(strings.NewReader(out)))(t)
 	c := jsonschema.NewCompiler()
 	c.AssertFormat()
-	if err := c.AddResource(name, doc); err != nil {
-		t.Fatal(err)
-	}
-	s, err := c.Compile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.AddResource(name, doc))
+	s := must.Get(c.Compile(name))(t)
 	return s
 }
 
@@ -60,18 +53,13 @@ func nights(t *testing.T) []night {
 	folder := t.TempDir()
 	var out []night
 	for _, name := range files {
-		b, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(os.ReadFile(name))(t)
 		for i, section := range txtar.Parse(b).Files {
 			if section.Name != "stream" {
 				continue
 			}
 			n := night{filepath.Base(name), filepath.Join(folder, fmt.Sprintf("%s.%d", filepath.Base(name), i))}
-			if err := os.WriteFile(n.file, section.Data, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(n.file, section.Data, 0o600))
 			out = append(out, n)
 		}
 	}
@@ -95,10 +83,7 @@ func TestNightsFitTheSchemas(t *testing.T) {
 		if err := validate(report, out); err != nil {
 			t.Errorf("%s: %v", n.name, err)
 		}
-		b, err := os.ReadFile(stream)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(os.ReadFile(stream))(t)
 		for line := range strings.Lines(string(b)) {
 			if err := validate(event, line); err != nil {
 				t.Errorf("%s: %v\n%s", n.name, err, line)
@@ -161,10 +146,7 @@ func TestRunbooksFitTheSchema(t *testing.T) {
 	}
 	s := compiled(t, "runbook")
 	for _, file := range files {
-		b, err := yaml.YAMLToJSONStrict([]byte(read(t, file)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(yaml.YAMLToJSONStrict([]byte(read(t, file))))(t)
 		if err := validate(s, string(b)); err != nil {
 			t.Errorf("%s: %v", file, err)
 		}

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // promising are the sections of docs/security.md of which every bullet, row and paragraph
@@ -26,10 +28,7 @@ var (
 // table of promises, and each row names a test that there is, or says why there can be none. Each row has a mutant, and
 // names the test that must kill it.
 func TestEveryPromiseHasATest(t *testing.T) {
-	text, err := os.ReadFile("../../docs/security.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("../../docs/security.md"))(t)
 	made, kept := map[string]bool{}, map[string]bool{}
 	tests, mutants := everyTest(t), everyMutant(t)
 	sections := 0
@@ -118,10 +117,7 @@ func blocksOf(body string) (blocks []string) {
 // everyMutant is the tests that must kill the mutants of each row.
 func everyMutant(t *testing.T) map[string][]string {
 	t.Helper()
-	text, err := os.ReadFile("../../test/e2e/mutants/mutants.txtar")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("../../test/e2e/mutants/mutants.txtar"))(t)
 	out := map[string][]string{}
 	for _, m := range mutant.FindAllStringSubmatch(string(text), -1) {
 		out[m[1]] = append(out[m[1]], m[2])
@@ -133,7 +129,7 @@ func everyMutant(t *testing.T) map[string][]string {
 func everyTest(t *testing.T) map[string]bool {
 	t.Helper()
 	names := map[string]bool{}
-	err := filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
+	must.Do(t, filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
@@ -147,9 +143,6 @@ func everyTest(t *testing.T) map[string]bool {
 			names[m[1]] = true
 		}
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return names
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/calico-probe/calico-probe/internal/examine"
 	"github.com/calico-probe/calico-probe/internal/report"
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // TestServeMany looks at all nodes for alerts about many.
@@ -29,10 +30,7 @@ func TestServeMany(t *testing.T) {
 	run := examine.Options{Via: injector.MethodAPI, Profile: "standard", FailOn: examine.FailOnFail, Image: "probe",
 		Timeout: time.Minute}
 	job := alerts.Job{Node: alerts.ManyNodes, Nodes: []string{"worker-b", "gone"}}
-	came, err := (&serveOptions{}).lookAtMany(t.Context(), client, run, job)
-	if err != nil {
-		t.Fatal(err)
-	}
+	came := must.Get((&serveOptions{}).lookAtMany(t.Context(), client, run, job))(t)
 	var all report.Fleet
 	if err := json.Unmarshal(came.JSON, &all); err != nil || len(all.Nodes) != 2 {
 		t.Errorf("%v: %s", err, came.JSON)

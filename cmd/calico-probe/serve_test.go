@@ -25,6 +25,7 @@ import (
 	"github.com/calico-probe/calico-probe/internal/runbook"
 	"github.com/calico-probe/calico-probe/internal/ui"
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // TestServeRefuses wants bad flags and files refused in a line before anything listens.
@@ -34,9 +35,7 @@ func TestServeRefuses(t *testing.T) {
 	put := func(name, text string) string {
 		t.Helper()
 		name = filepath.Join(dir, name)
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(name, []byte(text), 0o600))
 		return name
 	}
 	const head = "apiVersion: calico-probe.io/v1alpha1\nkind: AlertRoutes\nspec: {routes: [{match: ['alertname=~\".+\"'], "
@@ -120,9 +119,7 @@ func TestServeRunbooks(t *testing.T) {
 	} {
 		dir := t.TempDir()
 		for book, spec := range c.books {
-			if err := os.WriteFile(filepath.Join(dir, book+".yaml"), fmt.Appendf(nil, text, book, spec), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(filepath.Join(dir, book+".yaml"), fmt.Appendf(nil, text, book, spec), 0o600))
 		}
 		var odd []string
 		books, err := startable([]string{dir}, func(name, _ string) { odd = append(odd, name) })
@@ -157,9 +154,7 @@ func TestServeRoots(t *testing.T) {
 				t.Errorf("there are none is not %v: %v", none, err)
 			}
 			if none {
-				if err := trustPublicCAs(); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, trustPublicCAs())
 			}
 		}
 		return
@@ -228,9 +223,7 @@ func TestServeJournal(t *testing.T) {
 	}
 	put := func(b []byte) {
 		t.Helper()
-		if err := os.WriteFile(name, b, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(name, b, 0o600))
 	}
 	first := append(bytes.SplitN(ended, []byte("\n"), 2)[0], '\n')
 	put(first)
@@ -244,9 +237,7 @@ func TestServeJournal(t *testing.T) {
 	if b, err := os.ReadFile(name); err != nil || !bytes.Equal(b, first) {
 		t.Errorf("the journal of another process is now %q (%v)", b, err)
 	}
-	if err := held.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, held.Close())
 	put(bytes.Replace(first, []byte(`"version":"`), []byte(`"version":"other `), 1))
 	follow("of another version, its runbook gone", "there is no runbook ours any more")
 	put([]byte("{"))

@@ -9,6 +9,7 @@ import (
 
 	"github.com/calico-probe/calico-probe/internal/report"
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // TestAnalyzeTranscript reads a session back: its last answers, and what was done.
@@ -17,10 +18,7 @@ func TestAnalyzeTranscript(t *testing.T) {
 	folder := t.TempDir()
 	write := func(name string, nodes ...string) string {
 		name = filepath.Join(folder, name)
-		tr, err := report.Record(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		tr := must.Get(report.Record(name))(t)
 		for _, node := range nodes {
 			for _, status := range []probe.Status{probe.Fail, probe.OK} {
 				for _, ev := range []probe.Event{
@@ -32,15 +30,11 @@ func TestAnalyzeTranscript(t *testing.T) {
 					{Type: probe.EventDone},
 				} {
 					ev.Node = node
-					if err := tr.Add(ev); err != nil {
-						t.Fatal(err)
-					}
+					must.Do(t, tr.Add(ev))
 				}
 			}
 		}
-		if err := tr.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, tr.Close())
 		return name
 	}
 	one, two, none := write("one", "node-a"), write("two", "node-a", "node-b"), write("none;x")
@@ -74,9 +68,7 @@ func TestAnalyzeTranscript(t *testing.T) {
 		strings.Count(out, "run node-swap") != 2 {
 		t.Errorf("%s", out)
 	}
-	if err := os.WriteFile(filepath.Join(folder, "diary"), []byte("dear diary\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(folder, "diary"), []byte("dear diary\n"), 0o600))
 	if exit, _, errs := call(t, "shell", "--node", "node-a", "--transcript", filepath.Join(folder, "diary"), "-c",
 		"why"); exit != 2 || !strings.Contains(errs, "no transcript of a session") {
 		t.Errorf("exit %d %s", exit, errs)

@@ -18,20 +18,15 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/calico-probe/calico-probe/internal/report"
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // failingAt is a kubeconfig of a server in front of another one, which fails one of all calls: with error 500, in the
 // middle of the answer (cut), or by no answer (silent). 0 = none. The result counts the calls.
 func failingAt(t *testing.T, kubeconfig string, nth int64, by string) (string, *atomic.Int64) {
 	t.Helper()
-	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
-	if err != nil {
-		t.Fatal(err)
-	}
-	at, err := url.Parse(config.Host)
-	if err != nil {
-		t.Fatal(err)
-	}
+	config := must.Get(clientcmd.BuildConfigFromFlags("", kubeconfig))(t)
+	at := must.Get(url.Parse(config.Host))(t)
 	proxy, calls := httputil.NewSingleHostReverseProxy(at), new(atomic.Int64)
 	proxy.ErrorLog = log.New(io.Discard, "", 0) // clients that give up are what is tested
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

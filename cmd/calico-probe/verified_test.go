@@ -21,6 +21,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // TestAPIServerIsVerified points the verbs that connect to a cluster at an API server whose certificate another CA
@@ -62,35 +64,25 @@ func TestAPIServerIsVerified(t *testing.T) {
 func kubeconfigWith(t *testing.T, server, token string, ca []byte) string {
 	t.Helper()
 	var certificate bytes.Buffer
-	if err := pem.Encode(&certificate, &pem.Block{Type: "CERTIFICATE", Bytes: ca}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, pem.Encode(&certificate, &pem.Block{Type: "CERTIFICATE", Bytes: ca}))
 	name := filepath.Join(t.TempDir(), "config")
 	text := fmt.Sprintf(`{"apiVersion": "v1", "kind": "Config", "current-context": "x",
 		"clusters": [{"name": "x", "cluster": {"server": %q, "certificate-authority-data": %q}}],
 		"users": [{"name": "x", "user": {"token": %q}}],
 		"contexts": [{"name": "x", "context": {"cluster": "x", "user": "x"}}]}`,
 		server, base64.StdEncoding.EncodeToString(certificate.Bytes()), token)
-	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(name, []byte(text), 0o600))
 	return name
 }
 
 // otherCA returns a CA that has signed no certificate.
 func otherCA(t *testing.T) []byte {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	ca := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "other"}, IsCA: true, BasicConstraintsValid: true,
 		NotAfter: time.Now().Add(time.Hour),
 	}
-	der, err := x509.CreateCertificate(rand.Reader, ca, ca, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	der := must.Get(x509.CreateCertificate(rand.Reader, ca, ca, key.Public(), key))(t)
 	return der
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/calico-probe/calico-probe/injector"
 	"github.com/calico-probe/calico-probe/internal/examine"
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 const threeContexts = `{"apiVersion": "v1", "kind": "Config", "current-context": "prod", "clusters": [
@@ -23,9 +24,7 @@ const threeContexts = `{"apiVersion": "v1", "kind": "Config", "current-context":
 func TestWhere(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "config")
-	if err := os.WriteFile(file, []byte(threeContexts), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte(threeContexts), 0o600))
 	for name, c := range map[string]struct{ context, cluster, server, via, want string }{
 		"the current one": {want: "prod (https://10.0.0.1:6443)"},
 		"another":         {context: "lab", want: "lab (https://rancher.example)"},
@@ -64,9 +63,7 @@ func TestWhereIsSaid(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {
 		name = filepath.Join(dir, name)
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(name, []byte(text), 0o600))
 		return name
 	}
 	asNDJSON := write("a.ndjson", stream)

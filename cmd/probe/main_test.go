@@ -19,15 +19,14 @@ import (
 
 	"github.com/calico-probe/calico-probe/internal/subject/suite/ask"
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // TestSession holds the conversation of the wire format with the whole suite.
 func TestSession(t *testing.T) {
 	var out bytes.Buffer
 	in := strings.NewReader(`{"type":"plan","plan":{"run":"1","checks":["node-load","not-known"]}}` + "\n" + `{"type":"end"}` + "\n")
-	if err := command(t.Context(), []string{"session", "--node", "n"}, in, &out); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, command(t.Context(), []string{"session", "--node", "n"}, in, &out))
 	d := probe.NewDecoder(&out)
 	d.Noise = func(line string) { t.Errorf("not an event: %s", line) }
 	var seen []string
@@ -52,9 +51,7 @@ func TestSession(t *testing.T) {
 func TestLife(t *testing.T) {
 	began := time.Now()
 	silent, _ := pipe(t)
-	if err := command(t.Context(), []string{"session", "--life", "50ms"}, silent, &bytes.Buffer{}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, command(t.Context(), []string{"session", "--life", "50ms"}, silent, &bytes.Buffer{}))
 	if took := time.Since(began); took > probe.Silence/2 {
 		t.Errorf("ended after %v", took)
 	}
@@ -62,9 +59,7 @@ func TestLife(t *testing.T) {
 
 func TestRun(t *testing.T) {
 	var out bytes.Buffer
-	if err := command(t.Context(), []string{"run", "--text", "--checks", "host"}, nil, &out); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, command(t.Context(), []string{"run", "--text", "--checks", "host"}, nil, &out))
 	for _, want := range []string{"node-load", "node-swap"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%s is missing:\n%s", want, &out)
@@ -100,10 +95,7 @@ func TestSuite(t *testing.T) {
 // TestWhatTravels keeps out of the probe what would make it big, or able to
 // change a cluster.
 func TestWhatTravels(t *testing.T) {
-	out, err := exec.Command("go", "list", "-deps", ".").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(exec.Command("go", "list", "-deps", ".").Output())(t)
 	for forbidden, why := range map[string]string{
 		"k8s.io/client-go":                                      "the probe never talks to the Kubernetes API",
 		"k8s.io/apimachinery":                                   "nothing the probe reads is a Kubernetes object",
@@ -134,22 +126,14 @@ func TestMain(m *testing.M) {
 
 // TestNobodyReads wants a probe whose output nobody takes to end all the same.
 func TestNobodyReads(t *testing.T) {
-	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	exe := must.Get(os.Executable())(t)
 	cmd := exec.CommandContext(t.Context(), exe, "session", "--life", "500ms")
 	cmd.Env = append(os.Environ(), "AS_PROBE=1")
 	many := strings.Repeat(`"no-such-check",`, 5000) // more than a pipe holds
 	cmd.Stdin = strings.NewReader(`{"type":"plan","plan":{"checks":[` + strings.TrimSuffix(many, ",") + `]}}` + "\n")
-	unread, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	unread := must.Get(cmd.StdoutPipe())(t)
 	defer unread.Close()
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Start())
 	ended := make(chan struct{})
 	go func() { defer close(ended); _, _ = cmd.Process.Wait() }()
 	select {
@@ -207,15 +191,9 @@ func TestGuarded(t *testing.T) {
 
 // TestWireFormat wants every request and every event that travels in the description.
 func TestWireFormat(t *testing.T) {
-	text, err := os.ReadFile("main.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("main.go"))(t)
 	for file, own := range map[string]string{"session.go": "Request", "event.go": "Event"} {
-		source, err := os.ReadFile("../../probe/" + file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		source := must.Get(os.ReadFile("../../probe/" + file))(t)
 		types := regexp.MustCompile(own+`(\w+) +`+own+`Type = "(\w+)"`).FindAllStringSubmatch(string(source), -1)
 		if len(types) < 7 {
 			t.Errorf("%s: %d types found", file, len(types))
@@ -234,10 +212,7 @@ func TestWireFormat(t *testing.T) {
 
 // TestStartFields wants every field of a start event that a probe writes in the description.
 func TestStartFields(t *testing.T) {
-	text, err := os.ReadFile("main.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("main.go"))(t)
 	for f := range reflect.TypeFor[probe.Start]().Fields() {
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 		client := slices.Contains([]string{"cluster", "follow_up", "attributes"}, name) // which it writes itself

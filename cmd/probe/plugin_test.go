@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 // TestPlugin wants one line and the exit code that node-problem-detector takes for it.
@@ -50,12 +51,8 @@ func TestPlugin(t *testing.T) {
 // TestPluginRuns asks a proc file system of a machine that does not forward packets.
 func TestPluginRuns(t *testing.T) {
 	proc := t.TempDir()
-	if err := os.MkdirAll(filepath.Join(proc, "sys/net/ipv4"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(proc, "sys/net/ipv4/ip_forward"), []byte("0\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(filepath.Join(proc, "sys/net/ipv4"), 0o700))
+	must.Do(t, os.WriteFile(filepath.Join(proc, "sys/net/ipv4/ip_forward"), []byte("0\n"), 0o600))
 	var out bytes.Buffer
 	args := []string{"run", "--plugin", "--root", proc, "--proc", proc, "--checks", "node-sysctl"}
 	err := command(t.Context(), args, nil, &out)

@@ -17,6 +17,7 @@ import (
 	"github.com/calico-probe/calico-probe/internal/report"
 	"github.com/calico-probe/calico-probe/internal/runbook"
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/must"
 )
 
 var update = flag.Bool("update", false, "write the schemas")
@@ -27,16 +28,11 @@ func TestDocsSchema(t *testing.T) {
 	t.Chdir("../..")
 	for _, name := range Names() {
 		s := made(t, name)
-		b, err := json.MarshalIndent(s, "", "  ")
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(json.MarshalIndent(s, "", "  "))(t)
 		b = append(b, '\n')
 		file := filepath.Join("docs/schema", name+suffix)
 		if *update {
-			if err := os.WriteFile(file, b, 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(file, b, 0o644))
 			continue
 		}
 		if is, err := Of(name); err != nil || !bytes.Equal(is, b) {
@@ -69,9 +65,7 @@ func made(t *testing.T, name string) *jsonschema.Schema {
 		r.AllowAdditionalProperties = false // what it would not read is a slip
 	}
 	for _, folder := range []string{"probe", "internal/report", "internal/runbook"} {
-		if err := r.AddGoComments("github.com/calico-probe/calico-probe", folder, jsonschema.WithFullComment()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, r.AddGoComments("github.com/calico-probe/calico-probe", folder, jsonschema.WithFullComment()))
 	}
 	for key, text := range r.CommentMap {
 		r.CommentMap[key] = strings.Join(strings.Fields(text), " ")
