@@ -157,7 +157,7 @@ func compare(key, operator, right string, names []string) (condition, error) {
 	case "?", "??":
 		return func(_ scope, r diagnose.Finding) bool {
 			v, there := valueOf(r, key)
-			return there && (operator == "?" || v != nil && fmt.Sprint(v) != "")
+			return there && (operator == "?" || !empty(v))
 		}, nil
 	case "<", ">", "<=", ">=":
 		return compareNumber(key, operator, right, names)
@@ -181,6 +181,19 @@ func compare(key, operator, right string, names []string) (condition, error) {
 		}
 		return !there || !slices.ContainsFunc(wanted, func(w string) bool { return equal(v, w) })
 	}, err
+}
+
+// empty reports whether a value is nothing: no text, or a list without entries, which checks send too.
+func empty(v any) bool {
+	switch v := v.(type) {
+	case nil:
+		return true
+	case []any:
+		return len(v) == 0
+	case []string:
+		return len(v) == 0
+	}
+	return fmt.Sprint(v) == ""
 }
 
 func compareNumber(key, operator, right string, names []string) (condition, error) {
