@@ -47,3 +47,13 @@ func TestEmptyLists(t *testing.T) {
 		}
 	}
 }
+
+func TestNodeInQuestion(t *testing.T) {
+	t.Parallel()
+	const text = "find: {other: \"bgp-session bad node!={node} node??\"}\ncases: [{if: other, says: some, for: proof other}]"
+	for node, want := range map[string]int{"node-a": 0, "node-b": 1, "": 0} {
+		if got := match(t, text, Shared{}, result("node", node)); len(got) != want {
+			t.Errorf("%s: %+v", node, got)
+		}
+	}
+}

@@ -37,15 +37,23 @@ func (t text) in(s scope) string {
 	return b.String()
 }
 
-// parseTexts reads values that conditions and arguments compare with: the quotes of a word go.
+// parseTexts reads values that conditions and arguments compare with: the quotes of a word go. {node} is the node in
+// question, which results of other nodes are about.
 func parseTexts(words, names []string) (texts, error) {
 	var out texts
 	for _, w := range words {
-		t, err := parseText(unquoted(w), names, nil)
-		if err != nil {
-			return nil, err
+		var whole text
+		for i, part := range strings.Split(unquoted(w), "{node}") {
+			t, err := parseText(part, names, nil)
+			if err != nil {
+				return nil, err
+			}
+			if i > 0 {
+				whole = append(whole, func(s scope) string { return s.Node })
+			}
+			whole = append(whole, t...)
 		}
-		out = append(out, t)
+		out = append(out, whole)
 	}
 	return out, nil
 }
