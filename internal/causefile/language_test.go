@@ -57,3 +57,17 @@ func TestNodeInQuestion(t *testing.T) {
 		}
 	}
 }
+
+func TestFirstOfKeys(t *testing.T) {
+	t.Parallel()
+	const text = "find: {down: bgp-session bad}\ncases: [{if: down, says: \"{down.node|peer|saw}\", for: proof down}]"
+	for want, r := range map[string]probe.Result{
+		"node-b":   result("node", "node-b").With("peer", "10.0.0.2"),
+		"10.0.0.2": result("node", "").With("peer", "10.0.0.2"),
+		"saw it":   result("node", ""),
+	} {
+		if got := match(t, text, Shared{}, r); len(got) != 1 || got[0].Says != want {
+			t.Errorf("%s: %+v", want, got)
+		}
+	}
+}

@@ -60,7 +60,7 @@ func parseTexts(words, names []string) (texts, error) {
 
 // placeholder is a value in a template: {SELECTION.KEY} or {SELECTION.KEY:FORMAT}. {node} and the like, without a dot,
 // are the engine's.
-var placeholder = regexp.MustCompile(`\{([a-z][a-z0-9_]*)\.(\*?[a-z_]+)(?::([a-z0-9_]+)(?: ([^}]+))?)?\}`)
+var placeholder = regexp.MustCompile(`\{([a-z][a-z0-9_]*)\.(\*?[a-z_]+(?:\|[a-z_]+)*)(?::([a-z0-9_]+)(?: ([^}]+))?)?\}`)
 
 // parseText reads a template. names are the selections it may use, words what it may say in place of values.
 func parseText(template string, names []string, words map[string]wordList) (text, error) {
@@ -91,6 +91,7 @@ func parseText(template string, names []string, words map[string]wordList) (text
 }
 
 // parseValue reads one placeholder: a key of the first finding of a selection, *key for those of all of them, or count.
+// Of key|other it takes the first that is not empty: a peer is a node, or has an address alone.
 func parseValue(name, key, format, argument string, names []string, words map[string]wordList,
 ) (func(s scope) string, error) {
 	if !slices.Contains(names, name) {
@@ -115,8 +116,7 @@ func parseValue(name, key, format, argument string, names []string, words map[st
 		if rest, all := strings.CutPrefix(key, "*"); all {
 			var values []string
 			for _, r := range found {
-				v, _ := valueOf(r, rest)
-				if one := show(v, argument); one != "" && !slices.Contains(values, one) {
+				if one := show(firstValue(r, rest), argument); one != "" && !slices.Contains(values, one) {
 					values = append(values, one)
 				}
 			}
@@ -125,9 +125,18 @@ func parseValue(name, key, format, argument string, names []string, words map[st
 		if len(found) == 0 {
 			return ""
 		}
-		v, _ := valueOf(found[0], key)
-		return show(v, argument)
+		return show(firstValue(found[0], key), argument)
 	}, nil
+}
+
+// firstValue returns the first value that is not empty of keys between bars.
+func firstValue(r diagnose.Finding, keys string) any {
+	for key := range strings.SplitSeq(keys, "|") {
+		if v, _ := valueOf(r, key); !empty(v) {
+			return v
+		}
+	}
+	return nil
 }
 
 // formats are the ways to show a value.
