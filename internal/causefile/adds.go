@@ -176,8 +176,17 @@ var types = map[string]func(string) diagnose.Arg{
 	"device": diagnose.DeviceArg, "image": diagnose.ImageArg, "sysctl": diagnose.SysctlArg,
 }
 
+// wordTypes are the types whose word in place of a bad value a file chooses.
+var wordTypes = map[string]func(s, word string) diagnose.Arg{
+	"name":   func(s, word string) diagnose.Arg { return diagnose.CheckedArg(s, diagnose.IsName(s), word) },
+	"word":   func(s, word string) diagnose.Arg { return diagnose.CheckedArg(s, diagnose.IsWord(s), word) },
+	"unsure": diagnose.NodesWord,
+}
+
 // readArgs reads the values that a fix names: "TYPE VALUE", where the value is a template, or "number VALUE",
-// "process VALUE", "name:WORD VALUE" with the word that stands in for what is no name, or "own TEXT" of constants.
+// "process VALUE", "own TEXT" of constants, or with the word that a command has in place of what does not fit:
+// "name:WORD VALUE" of what must be a name, "word:WORD VALUE" of what must be one word, and "unsure:WORD VALUE" of what a
+// node alone reports, which no command has.
 func (m *matcher) readArgs(args map[string]string) (map[string]func(s scope) diagnose.Arg, error) {
 	out := map[string]func(s scope) diagnose.Arg{}
 	for name, typed := range args {
@@ -190,16 +199,14 @@ func (m *matcher) readArgs(args map[string]string) (map[string]func(s scope) dia
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
-		word, isName := strings.CutPrefix(kind, "name:")
 		make, known := types[kind]
+		of, word, _ := strings.Cut(kind, ":")
+		if with, wordy := wordTypes[of]; wordy && word != "" {
+			make, known = func(s string) diagnose.Arg { return with(s, word) }, true
+		}
 		switch {
 		case known:
 			out[name] = func(s scope) diagnose.Arg { return make(value.in(s)) }
-		case isName:
-			out[name] = func(s scope) diagnose.Arg {
-				text := value.in(s)
-				return diagnose.CheckedArg(text, diagnose.IsName(text), word)
-			}
 		case kind == "number":
 			out[name] = func(s scope) diagnose.Arg { return diagnose.NumberArg(parsed(value.in(s))) }
 		case kind == "process":
