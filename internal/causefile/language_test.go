@@ -1,6 +1,7 @@
 package causefile
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/calico-probe/calico-probe/internal/diagnose"
@@ -69,5 +70,34 @@ func TestFirstOfKeys(t *testing.T) {
 		if got := match(t, text, Shared{}, r); len(got) != 1 || got[0].Says != want {
 			t.Errorf("%s: %+v", want, got)
 		}
+	}
+}
+
+func TestJoined(t *testing.T) {
+	t.Parallel()
+	const text = "find: {down: bgp-session bad}\ncases:\n- if: down\n  for: proof down\n" +
+		"  says: \"{down.list}, {down.list:joined ;}, {down.*name:joined and}\""
+	got := match(t, text, Shared{}, result("list", []any{"a", "b"}).With("name", "x"), result("list", nil).With("name", "y"))
+	if want := "a, b, a; b, x and y"; len(got) != 1 || got[0].Says != want {
+		t.Errorf("%+v, want %s", got, want)
+	}
+}
+
+func TestArgsWithWords(t *testing.T) {
+	t.Parallel()
+	const text = "find: {down: bgp-session bad}\ncases:\n- if: down\n  says: some\n  for: proof down\n" +
+		"  args: {a: \"word:WORD {down.of}\", b: \"name:NAME {down.of}\", c: \"unsure:SIZE {down.of}\"}"
+	for of, want := range map[string]string{"vxlan": "vxlan vxlan SIZE", "ip_set": "ip_set NAME SIZE", "$(x)": "WORD NAME SIZE"} {
+		got := match(t, text, Shared{}, result("of", of))
+		if len(got) != 1 {
+			t.Fatalf("%s: %+v", of, got)
+		}
+		args := got[0].Args
+		if typed := args["a"].Typed() + " " + args["b"].Typed() + " " + args["c"].Typed(); typed != want {
+			t.Errorf("%s: %s, want %s", of, typed, want)
+		}
+	}
+	if _, err := readCause("a-cause", file(strings.Replace(text, "word:WORD", "file:FILE", 1)), Shared{}, nil); err == nil {
+		t.Error("a type takes a word that it does not use")
 	}
 }

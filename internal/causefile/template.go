@@ -120,7 +120,7 @@ func parseValue(name, key, format, argument string, names []string, words map[st
 					values = append(values, one)
 				}
 			}
-			return strings.Join(values, ", ")
+			return strings.Join(values, separator(format, argument))
 		}
 		if len(found) == 0 {
 			return ""
@@ -152,6 +152,7 @@ var formats = map[string]func(v any, argument string) string{
 	"before":  func(v any, cut string) string { out, _, _ := strings.Cut(plainValue(v), cut); return out },
 	"after":   func(v any, cut string) string { _, out, _ := strings.Cut(plainValue(v), cut); return out },
 	"first":   firstOf,
+	"joined":  joinedBy,
 	// plural is a number and a noun: 1 pod, 3 pods.
 	"plural": func(v any, noun string) string {
 		if number(v) == 1 {
@@ -159,6 +160,25 @@ var formats = map[string]func(v any, argument string) string{
 		}
 		return fmt.Sprintf("%.0f %ss", number(v), noun)
 	},
+}
+
+// joinedBy shows a list with another separator than a comma.
+func joinedBy(v any, by string) string {
+	if list := listOf(v); len(list) > 0 {
+		return strings.Join(list, separator("joined", by))
+	}
+	return plainValue(v)
+}
+
+// separator is what a sentence has between the entries of a list: a comma, or with "joined" another mark or a word.
+func separator(format, by string) string {
+	switch {
+	case format != "joined":
+		return ", "
+	case strings.ContainsAny(by, ",;:"):
+		return by + " "
+	}
+	return " " + by + " "
 }
 
 // firstOf shows the first few of a list.
