@@ -70,7 +70,8 @@ type front struct {
 	RuledOut  []string `yaml:"ruled-out"`
 	Explains  []string
 
-	Fix   string // one of the shared fixes, "" for the file's own
+	Fix   string   // one of the shared fixes, "" for the file's own
+	Fixes []string // shared ones that a match in Go gives to some cases
 	Find  map[string]alternatives
 	Words map[string]wordList
 	Cases []caseData
@@ -150,6 +151,13 @@ func readCause(id, text string, shared Shared, code Match) (*diagnose.Rule, erro
 	}
 	delete(d.fixes, "")
 	rule.Fixes = d.fixes
+	for _, name := range head.Fixes {
+		fix, known := shared.Fixes[name]
+		if _, own := d.fixes[name]; !known || own || code == nil {
+			return nil, fmt.Errorf("fixes: %s is no shared fix, is there twice, or needs a match in Go", name)
+		}
+		rule.Fixes[name] = fix
+	}
 	switch {
 	case code == nil && len(head.Cases) == 0:
 		return nil, errors.New("no cases in the front matter, and no match in Go")
