@@ -46,6 +46,7 @@ var selections = map[string]causefile.SelectionFunc{
 	"bird": func(f diagnose.Findings, of ...string) findings {
 		return BirdOf(f, of[0], familyOf(of[1:]))
 	},
+	"fine":             fine,
 	"felix-reason":     func(f diagnose.Findings, of ...string) findings { return OfLiveness(f, of[0]) },
 	"silent-here":      func(f diagnose.Findings, _ ...string) findings { return SilentAtHome(f) },
 	"kubelet-answers":  func(f diagnose.Findings, _ ...string) findings { return KubeletAnswers(f) },
@@ -62,6 +63,18 @@ var selections = map[string]causefile.SelectionFunc{
 	"bad-paths": func(f diagnose.Findings, of ...string) findings {
 		return BadPaths(f, familyOf(of[:1]), of[1:])
 	},
+}
+
+// fine are the answers of some checks where each of these was answered, and all answers are good.
+func fine(f diagnose.Findings, checks ...string) findings {
+	var out findings
+	for _, check := range checks {
+		if !f.Fine(check) {
+			return nil
+		}
+		out = append(out, f.Of(check)...)
+	}
+	return out
 }
 
 // ofFirst makes a selection of a function whose first argument is a service or a component.
