@@ -14,32 +14,14 @@ import (
 //go:embed *.md checks
 var files embed.FS
 
-// Rules returns the causes of this subject: a Markdown file each, and a match in Go where data does not suffice.
-var Rules = sync.OnceValue(func() []*diagnose.Rule {
-	return causefile.Must(files, evidence.Shared().With(own), matches)
-})
+// Rules returns the causes of this subject: a Markdown file each.
+var Rules = sync.OnceValue(func() []*diagnose.Rule { return causefile.Must(files, evidence.Shared().With(own), nil) })
 
 // Checks returns the words of this subject's checks, by ID.
 var Checks = sync.OnceValue(func() map[string]causefile.CheckWords { return causefile.MustChecks(files) })
 
 // own is what several causes of this subject name in their files.
-var own = causefile.Shared{}
-
-// matches are those in Go, by the ID of their cause.
-var matches = map[string]causefile.Match{
-	"bpf-refused":          bpfRefused,
-	"cni-token-unrenewed":  cniTokenUnrenewed,
-	"felix-dataplane-late": felixDataplaneLate,
-	"felix-down":           felixDown,
-	"felix-elsewhere":      felixElsewhere,
-	"felix-health-off":     felixHealthOff,
-	"felix-stuck":          felixStuck,
-	"felix-waits":          felixWaits,
-	"kernel-lacks":         kernelLacks,
-	"localhost-foreign":    localhostForeign,
-	"localhost-missing":    localhostMissing,
-	"loopback-dropped":     loopbackDropped,
-	"tables-unreadable":    tablesUnreadable,
-	"typha-certificate":    typhaCertificate,
-	"typha-stale":          typhaStale,
-}
+var own = causefile.Shared{Selections: map[string]causefile.SelectionFunc{
+	"components":  components,
+	"health-port": healthPort,
+}}
