@@ -28,5 +28,4 @@ var own = causefile.Shared{}
 // matches are those in Go, by the ID of their cause.
 var matches = map[string]causefile.Match{
 	"fragments-dropped": fragmentsDropped,
-	"host-action-drops": hostActionDrops,
 }
