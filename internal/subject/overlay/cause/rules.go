@@ -27,13 +27,7 @@ var own = causefile.Shared{}
 
 // matches are those in Go, by the ID of their cause.
 var matches = map[string]causefile.Match{
-	"foreign-tunnel":        foreignTunnel,
-	"mtu-path-small":        mtuPathSmall,
-	"mtu-too-big":           mtuTooBig,
-	"tunnel-device":         tunnelDevice,
-	"tunnel-filtered":       tunnelFiltered,
-	"tunnel-peers":          tunnelPeers,
-	"tunnel-refused":        tunnelRefused,
-	"tunnel-source-unknown": tunnelSourceUnknown,
-	"vxlan-offload":         vxlanOffload,
+	"mtu-path-small": mtuPathSmall,
+	"tunnel-refused": tunnelRefused,
+	"vxlan-offload":  vxlanOffload,
 }
