@@ -119,7 +119,7 @@ var covers = map[string]causefile.CoverFunc{
 	"about-service":     func(_ diagnose.Findings, names ...string) []diagnose.Cover { return AboutService(names...) },
 	// path-follows FAMILY PEER: both may be missing.
 	"path-follows": func(f diagnose.Findings, args ...string) []diagnose.Cover {
-		args = append(slices.Clone(args), "0", "")
+		args = append(slices.Clone(args), "", "")
 		return PathFollows(f, familyOf(args), args[1])
 	},
 	// kept-down OBSTACLE...: what follows for the pods that an obstacle keeps from starting.
