@@ -32,8 +32,8 @@ func downSessions(f diagnose.Findings) []session {
 			continue
 		}
 		s := session{Finding: r}
-		s.port, s.ported = ofPeer(f, bgp.BGPPort.ID, r)
-		s.ping, s.pinged = ofPeer(f, link.NodePing.ID, r)
+		s.port, s.ported = first(ofPeer(f, bgp.BGPPort.ID, r.Target, r.Facts.Str(bgp.FactPeer)))
+		s.ping, s.pinged = first(ofPeer(f, link.NodePing.ID, r.Target, r.Facts.Str(bgp.FactPeer)))
 		if peer := diagnose.NodeOf(r); peer != "" {
 			of := f.At(peer)
 			s.there = diagnose.Keep(of.Of(bgp.BGPSession.ID), func(o diagnose.Finding) bool {
@@ -42,8 +42,7 @@ func downSessions(f diagnose.Findings) []session {
 			})
 			s.theirBirds = evidence.BirdOf(of, bgp.BirdSocket.ID, diagnose.FamilyOf(r))
 			s.listens = diagnose.Keep(of.Of(bgp.BGPPort.ID), func(o diagnose.Finding) bool {
-				_,
-					said := o.Facts[probe.FactListening]
+				_, said := o.Facts[probe.FactListening]
 				return said
 			})
 			s.outside = rejectedFrom(f, s)
@@ -53,19 +52,26 @@ func downSessions(f diagnose.Findings) []session {
 	return out
 }
 
-// ofPeer is the result of a check about the peer of a session: of its target, or of its address,
-// for a session that a BGPPeer makes has the name of that, and a node's ping that of the node.
-func ofPeer(f diagnose.Findings, check string, s diagnose.Finding) (diagnose.Finding, bool) {
-	if r, ok := diagnose.Answer(f, check, s.Target); ok {
-		return r, true
+// ofPeer is the result of a check about the peer of a session: CHECK TARGET ADDRESS. It is about the session's target,
+// or ends in its address: a session that a BGPPeer makes has the name of that, and a node's ping that of the node.
+func ofPeer(f diagnose.Findings, of ...string) []diagnose.Finding {
+	if r, ok := diagnose.Answer(f, of[0], of[1]); ok {
+		return []diagnose.Finding{r}
 	}
-	peer := " " + s.Facts.Str(bgp.FactPeer)
-	for _, r := range f.Of(check) {
-		if r.From == "" && strings.HasSuffix(r.Target, peer) {
-			return r, true
+	for _, r := range f.Of(of[0]) {
+		if r.From == "" && strings.HasSuffix(r.Target, " "+of[2]) {
+			return []diagnose.Finding{r}
 		}
 	}
-	return diagnose.Finding{}, false
+	return nil
+}
+
+// first is the first of some findings, and whether there is one.
+func first(of []diagnose.Finding) (diagnose.Finding, bool) {
+	if len(of) == 0 {
+		return diagnose.Finding{}, false
+	}
+	return of[0], true
 }
 
 // answers tells whether the peer's machine answered a ping at the session's address.
@@ -106,20 +112,12 @@ func (s session) instead() string {
 		strings.Join(at, ", "))
 }
 
-// askPeer is the fix at a peer that is no node, such as a switch.
-var askPeer = &probe.Fix{
-	Says: "{peer} is no node of this cluster: ask its operator whether it has {node} as a peer, with which address, AS number and password, and what it filters.",
-	Manifest: []string{"kubectl get bgppeers.crd.projectcalico.org -o yaml | grep -n -B8 -A8 -F {peer}",
-		"ssh {node} ip route get {peer}"},
-	Radius: evidence.OnlyReads,
-}
-
-// where is what to do at the other end: nil for the rule's own fix, which is for a node.
-func (s session) where() *probe.Fix {
+// where is the name of what to do at the other end: "" for the rule's own fix, which is for a node.
+func (s session) where() string {
 	if diagnose.NodeOf(s.Finding) == "" {
-		return askPeer
+		return "ask-peer"
 	}
-	return nil
+	return ""
 }
 
 // perSession makes one case for each session that is down and fits.
@@ -162,18 +160,6 @@ func bgpFiltered(f diagnose.Findings) []diagnose.Case {
 	})
 }
 
-// openOutput is the fix of a node that keeps its own packets.
-var openOutput = &probe.Fix{
-	Says: "See which rule of {node} refuses what leaves it, a policy of Calico's for the host among them; let TCP port {port} to {peer} out, and write that into what made the rule.",
-	Manifest: []string{
-		"ssh {node} sudo nft list ruleset | grep -n -i -e 'hook output' -e drop -e reject",
-		"ssh {node} sudo {iptables}-save | grep -n -e OUTPUT -e cali-to-host-endpoint",
-		"kubectl get hostendpoints.crd.projectcalico.org,globalnetworkpolicies.crd.projectcalico.org",
-		"ssh {node} sudo {iptables} -I OUTPUT -p tcp --dport {port} -d {peer} -j ACCEPT   # until a reload or a reboot",
-	},
-	Radius: "the check commands only read; the last command lets this node speak to that one port of that one peer",
-}
-
 // bgpRejected is a firewall that says no.
 func bgpRejected(f diagnose.Findings) []diagnose.Case {
 	return perSession(f, func(s session, c *diagnose.Case) bool {
@@ -185,7 +171,7 @@ func bgpRejected(f diagnose.Findings) []diagnose.Case {
 			port, _ := s.port.Facts.Num(probe.FactPort)
 			c.Args["port"], c.Args["iptables"] = diagnose.NumberArg(port), diagnose.OwnArg(map[bool]string{true: "ip6tables",
 				false: "iptables"}[c.Family == 6])
-			c.Fix = openOutput
+			c.FixName = "open-output"
 			return true
 		case reason == "rejected":
 			c.For = diagnose.Proves([]diagnose.Finding{s.port})
@@ -201,14 +187,14 @@ func bgpRejected(f diagnose.Findings) []diagnose.Case {
 			c.For = append(diagnose.Suggests([]diagnose.Finding{s.Finding}),
 				diagnose.Shows([]diagnose.Finding{s.port, s.ping})...)
 			c.Says = fmt.Sprintf("a firewall rejects BGP from {node} to %s: BIRD was told so, and the machine answers otherwise", s.Target)
-			c.Fix = s.where()
+			c.FixName = s.where()
 			return true
 		default:
 			return false
 		}
 		c.For = append(c.For, diagnose.Shows([]diagnose.Finding{s.Finding}, s.there)...)
 		c.Says = fmt.Sprintf("a firewall rejects BGP from {node} to %s, whose machine answers otherwise", s.Target)
-		c.Fix = s.where()
+		c.FixName = s.where()
 		shutBy(f, s, c)
 		return true
 	})
@@ -231,7 +217,7 @@ func peerBirdDead(f diagnose.Findings) []diagnose.Case {
 		c.For = append(c.For, diagnose.Clues(map[bool]int{true: 0, false: diagnose.Strong}[s.ported],
 			[]diagnose.Finding{s.Finding})...)
 		c.For = append(c.For, diagnose.Hints(dead)...)
-		c.Fix = s.where()
+		c.FixName = s.where()
 		if len(dead) == 0 && !s.elsewhere() {
 			c.Against = diagnose.Suggests(diagnose.Keep(s.theirBirds,
 				func(r diagnose.Finding) bool { return r.Status == probe.OK }))
@@ -245,53 +231,6 @@ func peerBirdDead(f diagnose.Findings) []diagnose.Case {
 			c.Says = fmt.Sprintf("%s refuses BGP: %s there says that its BIRD is not up (%s)", s.Target, bgp.BirdSocket.ID,
 				dead[0].Saw)
 		}
-		return true
-	})
-}
-
-// bgpWrongAS is a disagreement about AS numbers.
-func bgpWrongAS(f diagnose.Findings) []diagnose.Case {
-	return perSession(f, func(s session, c *diagnose.Case) bool {
-		theirs := diagnose.Keep(s.there, func(r diagnose.Finding) bool { return diagnose.ReasonOf(r) == "bad-as" })
-		who := "{node} and " + s.Target + " do not agree about an AS number"
-		switch {
-		case diagnose.ReasonOf(s.Finding) == "bad-as":
-			c.For = append(diagnose.Proves([]diagnose.Finding{s.Finding}), diagnose.Shows(s.there)...)
-		case len(theirs) > 0: // only one end says so, and the session is tried again meanwhile
-			c.For = append(diagnose.Proves(theirs), diagnose.Shows([]diagnose.Finding{s.Finding})...)
-			c.Says = fmt.Sprintf("%s; %s expects %s of {node}", who, theirs[0].Node, theirs[0].Facts.Str(bgp.FactASNumber))
-			return true
-		default:
-			return false
-		}
-		if s.Facts[bgp.FactHeard] == true {
-			who = s.Target + " expects another AS number of {node} than it has"
-			for _, theirs := range s.there {
-				if as := theirs.Facts.Str(bgp.FactASNumber); as != "" {
-					who += " (it expects " + as + ")"
-					break
-				}
-			}
-		}
-		c.Says = who + fmt.Sprintf("; {node} expects %s there", s.Facts.Str(bgp.FactASNumber))
-		return true
-	})
-}
-
-// bgpUnknownPeer is a peer that does not know this node.
-func bgpUnknownPeer(f diagnose.Findings) []diagnose.Case {
-	return perSession(f, func(s session, c *diagnose.Case) bool {
-		taken := s.ported && !diagnose.IsBad(s.port.Status) && diagnose.IsAnswered(s.port.Status)
-		closed := diagnose.ReasonOf(s.Finding) == "closed" && taken
-		if diagnose.ReasonOf(s.Finding) != "unknown-peer" && !closed {
-			return false
-		}
-		c.For = diagnose.Suggests([]diagnose.Finding{s.Finding})
-		if taken {
-			c.For = append(c.For, diagnose.Shows([]diagnose.Finding{s.port})...)
-		}
-		c.Says = fmt.Sprintf("%s takes the connection and closes it: it has no peer with the address that {node} comes from", s.Target)
-		c.Fix = s.where()
 		return true
 	})
 }

@@ -42,15 +42,6 @@ func birdPortTaken(f diagnose.Findings) []diagnose.Case {
 	return out
 }
 
-// freePeersPort is the fix of a port that another program holds on the other node.
-var freePeersPort = &probe.Fix{
-	Says:     "Stop the program that holds the port on {other}, or give it another address or port. Then restart calico-node there: BIRD opens its port at its start alone.",
-	Manifest: []string{"ssh {other} sudo ss -ltnp 'sport = :179'"},
-	OnlyIf: []probe.Conditional{{If: "the port is free again",
-		Manifest: []string{"kubectl -n {namespace} delete pod -l k8s-app=calico-node --field-selector spec.nodeName={other}"}}},
-	Radius: "reading changes nothing; stopping the other daemon ends the sessions that one has; " + evidence.RestartRadius,
-}
-
 // peersWithoutListener are the cases of another node's BIRD that could not open its port. The program that has it
 // takes this node's connection and closes it.
 func peersWithoutListener(f diagnose.Findings) []diagnose.Case {
@@ -63,7 +54,7 @@ func peersWithoutListener(f diagnose.Findings) []diagnose.Case {
 			return diagnose.NodeOf(o) == r.Node && diagnose.FamilyOf(o) == diagnose.FamilyOf(r)
 		})
 		out = append(out, diagnose.Case{
-			About: r.Node, Peer: r.Node, Family: diagnose.FamilyOf(r), Fix: freePeersPort,
+			About: r.Node, Peer: r.Node, Family: diagnose.FamilyOf(r), FixName: "free-port",
 			Args:   map[string]diagnose.Arg{"other": diagnose.NodeArg(r.Node)},
 			For:    append(diagnose.Suggests(here), diagnose.Suggests([]diagnose.Finding{r})...),
 			Covers: evidence.PathFollows(f, diagnose.FamilyOf(r), r.Node),
@@ -97,21 +88,4 @@ func withoutListener(f diagnose.Findings) []diagnose.Case {
 		out = append(out, c)
 	}
 	return out
-}
-
-// birdOldPort is a BIRD that listens on another port than the one that is configured.
-func birdOldPort(f diagnose.Findings) []diagnose.Case {
-	for _, r := range f.Failed(bgp.BGPPort.ID) {
-		at := diagnose.ListOf(r, bgp.FactListensAt)
-		if len(at) == 0 {
-			continue
-		}
-		port, _ := r.Facts.Num(probe.FactPort)
-		return []diagnose.Case{{
-			Says: fmt.Sprintf("BIRD on {node} listens on %s, and the configured BGP port is %.0f: it opens its port only when it starts",
-				strings.Join(at, ", "), port),
-			For: diagnose.Proves([]diagnose.Finding{r}), Covers: diagnose.Covers(bgp.BGPPort.ID),
-		}}
-	}
-	return nil
 }

@@ -23,27 +23,15 @@ var Rules = sync.OnceValue(func() []*diagnose.Rule {
 var Checks = sync.OnceValue(func() map[string]causefile.CheckWords { return causefile.MustChecks(files) })
 
 // own is what several causes of this subject name in their files.
-var own = causefile.Shared{}
+var own = causefile.Shared{Selections: map[string]causefile.SelectionFunc{"of-peer": ofPeer}}
 
 // matches are those in Go, by the ID of their cause.
 var matches = map[string]causefile.Match{
-	"bgp-filtered":         bgpFiltered,
-	"bgp-no-peers":         bgpNoPeers,
-	"bgp-one-way":          bgpOneWay,
-	"bgp-password":         bgpPassword,
-	"bgp-peer-silent":      bgpPeerSilent,
-	"bgp-peers-missing":    bgpPeersMissing,
-	"bgp-rejected":         bgpRejected,
-	"bgp-restart-hold":     bgpRestartHold,
-	"bgp-routes-filtered":  bgpRoutesFiltered,
-	"bgp-unknown-peer":     bgpUnknownPeer,
-	"bgp-waits":            bgpWaits,
-	"bgp-wrong-as":         bgpWrongAS,
-	"bird-config-rejected": birdConfigRejected,
-	"bird-dead":            birdDead,
-	"bird-old-port":        birdOldPort,
-	"bird-port-taken":      birdPortTaken,
-	"bird-socket-gone":     birdSocketGone,
-	"bird-unfed":           birdUnfed,
-	"peer-bird-dead":       peerBirdDead,
+	"bgp-filtered":     bgpFiltered,
+	"bgp-password":     bgpPassword,
+	"bgp-peer-silent":  bgpPeerSilent,
+	"bgp-rejected":     bgpRejected,
+	"bgp-restart-hold": bgpRestartHold,
+	"bird-port-taken":  birdPortTaken,
+	"peer-bird-dead":   peerBirdDead,
 }

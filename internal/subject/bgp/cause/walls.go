@@ -79,7 +79,7 @@ func portOf(s session) int {
 func (by shutter) name(c *diagnose.Case, port int) {
 	c.Says += fmt.Sprintf("; on %s a rule refuses it: %s", by.node, by.rule)
 	c.Args["other"], c.Args["port"] = diagnose.NodeArg(by.node), diagnose.NumberArg(float64(port))
-	c.Fix = openInput
+	c.FixName = "open-input"
 }
 
 // shutBy adds to the case of a session whose port is not let through the rule that does it, where one of the
@@ -96,12 +96,4 @@ func shutBy(f diagnose.Findings, s session, c *diagnose.Case) {
 			return
 		}
 	}
-}
-
-// openInput is what to do about a rule that is known.
-var openInput = &probe.Fix{
-	Says: "Take the rule away on {other}, in what made it (ufw, firewalld, nftables.conf, a script), or let the nodes in before it.",
-	Manifest: []string{"ssh {other} \"sudo nft list ruleset; sudo iptables-save\" | grep -n -w {port}",
-		"ssh {other} systemctl is-active ufw firewalld nftables"},
-	Radius: "the check commands only read; a rule that opens {port} lets the hosts it names speak BGP to that node",
 }
