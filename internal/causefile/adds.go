@@ -30,7 +30,7 @@ func (m *matcher) readAll(c caseData) ([]add, error) {
 		if err != nil {
 			return nil, fmt.Errorf("also %d: %w", i+1, err)
 		}
-		instead, err := parseText(also.Instead, m.names, m.words)
+		instead, err := parseSentence(also.Instead, m.names, m.words)
 		if err != nil {
 			return nil, fmt.Errorf("also %d: instead: %w", i+1, err)
 		}
@@ -51,7 +51,7 @@ func (m *matcher) readAll(c caseData) ([]add, error) {
 
 // readMore reads the parts that cases and additions share.
 func (m *matcher) readMore(d moreData) ([]add, error) {
-	says, err := parseText(d.Says, m.names, m.words)
+	says, err := parseSentence(d.Says, m.names, m.words)
 	if err != nil {
 		return nil, fmt.Errorf("says: %w", err)
 	}
@@ -98,7 +98,8 @@ func (m *matcher) readMore(d moreData) ([]add, error) {
 // weights are the words for what a clue weighs.
 var weights = map[string]int{"proof": diagnose.Proof, "strong": diagnose.Strong, "hint": diagnose.Hint, "shows": 0}
 
-// readClues reads a weight and a selection for each clue.
+// readClues reads a weight and a selection for each clue, and on what condition it is one: "proof held if lease and not
+// pods".
 func (m *matcher) readClues(list clueList) (func(s scope) []diagnose.Clue, error) {
 	var clues []func(s scope) []diagnose.Clue
 	for _, text := range list {
@@ -109,11 +110,19 @@ func (m *matcher) readClues(list clueList) (func(s scope) []diagnose.Clue, error
 			if !known && shared == nil {
 				return nil, fmt.Errorf("%q does not begin with proof, strong, hint or shows", strings.TrimSpace(part))
 			}
+			rest, when, _ := strings.Cut(rest, " if ")
 			of, err := m.selection(rest)
 			if err != nil {
 				return nil, err
 			}
+			holds, err := m.readIf(strings.ReplaceAll(when, " and ", ","))
+			if err != nil {
+				return nil, err
+			}
 			clues = append(clues, func(s scope) []diagnose.Clue {
+				if !holds(s) {
+					return nil
+				}
 				if shared != nil {
 					return shared(s.Findings, of(s))
 				}

@@ -18,10 +18,10 @@
 //	- each: held                              # a case for each of them, or without it one case
 //	  if: held, not pods                      # which selections must have findings, and which must not
 //	  about: "{held.target}"
-//	  says: "an upgrade of {node} waits: {held.saw}"
-//	  for: [proof held, shows pods]           # weight and selection; "against" takes the same
+//	  says: "an upgrade of {node} waits[ for {held.age_s:lasting}]: {held.saw}" # [...] only where no value is empty
+//	  for: [proof held if pods, shows pods]   # weight and selection, and on what condition; "against" takes the same
 //	  covers: [node-ping, "@calico-down"]
-//	  args: {holder: process held.holder}     # {holder} of the fix, with its type
+//	  args: {holder: "process {held.holder}"} # {holder} of the fix, with its type
 //	  also:                                   # what one more selection adds to the case
 //	  - {if: pods, says: "; {pods.count} pods wait"}
 //

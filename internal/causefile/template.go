@@ -17,8 +17,14 @@ type wordList map[string]string
 // texts are templates of values and of sentences.
 type texts []text
 
-// text is a template in its parts: literal text, and values of the findings of a selection.
-type text []func(s scope) string
+// text is a template in its parts.
+type text []part
+
+// part is literal text, a value of the findings of a selection, or a part of a sentence that may be left out.
+type part struct {
+	show  func(s scope) string
+	value bool
+}
 
 // in returns the texts in a scope.
 func (t texts) in(s scope) []string {
@@ -31,10 +37,20 @@ func (t texts) in(s scope) []string {
 
 func (t text) in(s scope) string {
 	var b strings.Builder
-	for _, part := range t {
-		b.WriteString(part(s))
+	for _, p := range t {
+		b.WriteString(p.show(s))
 	}
 	return b.String()
+}
+
+// whole is the text in a scope, "" where one of its values is empty.
+func (t text) whole(s scope) string {
+	for _, p := range t {
+		if p.value && p.show(s) == "" {
+			return ""
+		}
+	}
+	return t.in(s)
 }
 
 // parseTexts reads values that conditions and arguments compare with: the quotes of a word go. {node} is the node in
@@ -43,13 +59,13 @@ func parseTexts(words, names []string) (texts, error) {
 	var out texts
 	for _, w := range words {
 		var whole text
-		for i, part := range strings.Split(unquoted(w), "{node}") {
-			t, err := parseText(part, names, nil)
+		for i, piece := range strings.Split(unquoted(w), "{node}") {
+			t, err := parseText(piece, names, nil)
 			if err != nil {
 				return nil, err
 			}
 			if i > 0 {
-				whole = append(whole, func(s scope) string { return s.Node })
+				whole = append(whole, part{show: func(s scope) string { return s.Node }})
 			}
 			whole = append(whole, t...)
 		}
@@ -67,27 +83,50 @@ func parseText(template string, names []string, words map[string]wordList) (text
 	var out text
 	literal := func(s string) {
 		if s != "" {
-			out = append(out, func(scope) string { return s })
+			out = append(out, part{show: func(scope) string { return s }})
 		}
 	}
 	at := 0
 	for _, m := range placeholder.FindAllStringSubmatchIndex(template, -1) {
 		literal(template[at:m[0]])
 		at = m[1]
-		part := func(i int) string {
+		group := func(i int) string {
 			if m[2*i] < 0 {
 				return ""
 			}
 			return template[m[2*i]:m[2*i+1]]
 		}
-		value, err := parseValue(part(1), part(2), part(3), part(4), names, words)
+		value, err := parseValue(group(1), group(2), group(3), group(4), names, words)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", template[m[0]:m[1]], err)
 		}
-		out = append(out, value)
+		out = append(out, part{value, true})
 	}
 	literal(template[at:])
 	return out, nil
+}
+
+// optional is a part of a sentence in brackets, with a value in it: "[ for {late.age_s:lasting}]". It is left out where
+// one of its values is empty. Other brackets are text.
+var optional = regexp.MustCompile(`\[([^\[\]]*\{[a-z][a-z0-9_]*\.[^\[\]]*)\]`)
+
+// parseSentence reads a template that may have optional parts.
+func parseSentence(template string, names []string, words map[string]wordList) (text, error) {
+	var out text
+	at := 0
+	for _, m := range optional.FindAllStringSubmatchIndex(template, -1) {
+		before, err := parseText(template[at:m[0]], names, words)
+		if err != nil {
+			return nil, err
+		}
+		inner, err := parseText(template[m[2]:m[3]], names, words)
+		if err != nil {
+			return nil, err
+		}
+		out, at = append(append(out, before...), part{show: inner.whole}), m[1]
+	}
+	rest, err := parseText(template[at:], names, words)
+	return append(out, rest...), err
 }
 
 // parseValue reads one placeholder: a key of the first finding of a selection, *key for those of all of them, or count.

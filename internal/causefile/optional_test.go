@@ -1,0 +1,53 @@
+package causefile
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// optionals are a sentence with optional parts, and a clue with a condition.
+const optionals = `find:
+  down: bgp-session bad
+  since: down age_s?
+  listed: down pods??
+cases:
+- if: down
+  says: "down[ for {since.age_s:lasting}][, by {since.age_s:lasting} of {listed.pods}] [-]ready"
+  for: [proof down if since and not listed, hint down if not since or listed]`
+
+// TestOptional wants a part in brackets only where its values are there, and a clue only where its condition holds.
+func TestOptional(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		result probe.Result
+		want   string
+	}{
+		{result("x", 1), "down [-]ready 1"},
+		{result("age_s", 60.0), "down for 60s [-]ready 3"},
+		{result("age_s", 60.0).With("pods", []any{}), "down for 60s [-]ready 3"},
+		{result("age_s", 60.0).With("pods", []any{"a", "b"}), "down for 60s, by 60s of a, b [-]ready 1"},
+		{result("pods", []any{"a"}), "down [-]ready 1"},
+	} {
+		cases := match(t, optionals, Shared{}, c.result)
+		if len(cases) != 1 || len(cases[0].For) != 1 {
+			t.Fatalf("%v: %+v", c.result.Facts, cases)
+		}
+		if got := cases[0].Says + " " + strconv.Itoa(cases[0].For[0].Weight); got != c.want {
+			t.Errorf("%v: %q, want %q", c.result.Facts, got, c.want)
+		}
+	}
+}
+
+// TestOptionalMistakes wants a selection that is not there named.
+func TestOptionalMistakes(t *testing.T) {
+	t.Parallel()
+	for right, wrong := range map[string]string{"if since and": "if nothing and", "[ for {since.": "[ for {nothing."} {
+		_, err := One("a-cause", file(strings.Replace(optionals, right, wrong, 1)), Shared{}, nil)
+		if err == nil || !strings.Contains(err.Error(), "nothing") {
+			t.Errorf("%s: %v", wrong, err)
+		}
+	}
+}
