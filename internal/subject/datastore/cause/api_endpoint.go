@@ -47,7 +47,7 @@ func apiEndpointDead(f diagnose.Findings) []diagnose.Case {
 			c.Says = fmt.Sprintf("EndpointSlice %s, which no API server made, leads the Service kubernetes to %s, where no API server answers; others do",
 				slice, at)
 			_, name, _ := strings.Cut(slice, "/")
-			c.Fix, c.Args["slice"] = &foreignSlice, diagnose.CheckedArg(name, diagnose.IsName(name), "SLICE")
+			c.FixName, c.Args["slice"] = "foreign-slice", diagnose.CheckedArg(name, diagnose.IsName(name), "SLICE")
 			if len(same) > 0 {
 				weight = diagnose.Proof
 			}
@@ -59,16 +59,4 @@ func apiEndpointDead(f diagnose.Findings) []diagnose.Case {
 		out = append(out, c)
 	}
 	return out[:min(len(out), 2)]
-}
-
-// foreignSlice is what to do where the address is in an EndpointSlice that no API server made.
-var foreignSlice = probe.Fix{
-	Says: "See who made that EndpointSlice, and take it away where the address is no API server's.",
-	Manifest: []string{
-		"kubectl -n default get endpointslices -l kubernetes.io/service-name=kubernetes -o wide",
-		"kubectl -n default get endpointslice {slice} -o yaml --show-managed-fields  # who made it, and when",
-	},
-	OnlyIf: []probe.Conditional{{If: "the address is no API server's",
-		Manifest: []string{"kubectl -n default delete endpointslice {slice}"}}},
-	Radius: "without that slice every node sends its connections to the other API servers, at once",
 }

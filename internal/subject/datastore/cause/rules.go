@@ -27,15 +27,8 @@ var own = causefile.Shared{}
 
 // matches are those in Go, by the ID of their cause.
 var matches = map[string]causefile.Match{
-	"account-gone":        accountGone,
-	"api-address-wrong":   apiAddressWrong,
-	"api-cut-off":         apiCutOff,
-	"api-endpoint-dead":   apiEndpointDead,
-	"api-slow":            apiSlow,
-	"api-unhealthy":       apiUnhealthy,
-	"cni-token-expired":   cniTokenExpired,
-	"controllers-end":     controllersEnd,
-	"datastore-not-ready": datastoreNotReady,
-	"etcd-certificate":    etcdRefuses,
-	"typha-unreachable":   typhaUnreachable,
+	"account-gone":      accountGone,
+	"api-cut-off":       apiCutOff,
+	"api-endpoint-dead": apiEndpointDead,
+	"api-slow":          apiSlow,
 }
