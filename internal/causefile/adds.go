@@ -139,7 +139,8 @@ func (m *matcher) readClues(list clueList) (func(s scope) []diagnose.Clue, error
 	}, nil
 }
 
-// readCovers reads "CHECK", "CHECK/TARGET" or "@NAME ARGUMENT...".
+// readCovers reads "CHECK", "CHECK/TARGET", "@NAME ARGUMENT...", or "each SELECTION": the results that it finds, and no
+// other of their checks.
 func (m *matcher) readCovers(list []string) (func(s scope) []diagnose.Cover, error) {
 	var covers []func(s scope) []diagnose.Cover
 	for _, text := range list {
@@ -159,6 +160,14 @@ func (m *matcher) readCovers(list []string) (func(s scope) []diagnose.Cover, err
 			covers = append(covers, func(s scope) []diagnose.Cover { return of(s.Findings, args.in(s)...) })
 			continue
 		}
+		if rest, each := strings.CutPrefix(text, "each "); each {
+			of, err := m.selection(rest)
+			if err != nil {
+				return nil, err
+			}
+			covers = append(covers, func(s scope) []diagnose.Cover { return coversOf(of(s)) })
+			continue
+		}
 		check, about, _ := strings.Cut(text, "/")
 		m.rule.Uses.Checks = append(m.rule.Uses.Checks, check)
 		target, err := parseText(about, m.names, m.words)
@@ -176,6 +185,15 @@ func (m *matcher) readCovers(list []string) (func(s scope) []diagnose.Cover, err
 		}
 		return out
 	}, nil
+}
+
+// coversOf are some results, each by itself.
+func coversOf(found []diagnose.Finding) []diagnose.Cover {
+	var out []diagnose.Cover
+	for _, r := range found {
+		out = append(out, diagnose.Cover{Check: r.Check, About: r.Target})
+	}
+	return out
 }
 
 // types are those that a value may have in a command.

@@ -12,7 +12,7 @@
 // A match is a list of cases, each over named selections of findings:
 //
 //	find:
-//	  held: ipam-files fail reason=locked     # results of one check, by status and facts
+//	  held: ipam-files fail reason=locked     # results of one check, or of every-check, by status and facts
 //	  pods: "@waiting-pods cni network"       # a selection that subjects share, by name and arguments
 //	cases:
 //	- each: held                              # a case for each of them, or without it one case
@@ -20,7 +20,7 @@
 //	  about: "{held.target}"
 //	  says: "an upgrade of {node} waits[ for {held.age_s:lasting}]: {held.saw}" # [...] only where no value is empty
 //	  for: [proof held if pods, shows pods]   # weight and selection, and on what condition; "against" takes the same
-//	  covers: [node-ping, "@calico-down"]
+//	  covers: [node-ping, each pods, "@calico-down"] # all of a check, what a selection found, what others share
 //	  args: {holder: "process {held.holder}"} # {holder} of the fix, with its type
 //	  also:                                   # what one more selection adds to the case
 //	  - {if: pods, says: "; {pods.count} pods wait"}

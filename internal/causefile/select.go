@@ -51,6 +51,9 @@ func is(want probe.Status) func(probe.Status) bool {
 // word is one of a selection: bare, or with a part in single quotes.
 var word = regexp.MustCompile(`(?:[^\s']|'[^']*')+`)
 
+// everyCheck takes the place of a check in a selection: the results of all of them, as condition check=ID chooses.
+const everyCheck = "every-check"
+
 // selection reads "[others:]CHECK STATUS CONDITION...", "@NAME ARGUMENT...", or "NAME CONDITION..." of a selection that
 // the match has already.
 func (m *matcher) selection(text string) (selection, error) {
@@ -107,6 +110,11 @@ func (m *matcher) source(words []string) (selection, []string, error) {
 		return nil, nil, fmt.Errorf("%q is no name of the match, and as a check it needs a status behind it", words[0])
 	}
 	status := statuses[words[1]]
+	if words[0] == everyCheck {
+		return func(s scope) []diagnose.Finding {
+			return s.Where(func(r diagnose.Finding) bool { return status(r.Status) })
+		}, words[2:], nil
+	}
 	m.rule.Uses.Checks = append(m.rule.Uses.Checks, check)
 	return func(s scope) []diagnose.Finding {
 		of := s.Of

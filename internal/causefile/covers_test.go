@@ -1,0 +1,40 @@
+package causefile
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/calico-probe/calico-probe/internal/diagnose"
+	"github.com/calico-probe/calico-probe/probe"
+)
+
+// TestCoversEach wants what a selection finds covered, target by target, and nothing else of its checks.
+func TestCoversEach(t *testing.T) {
+	t.Parallel()
+	const text = "---\nlayer: peers\nfind:\n  rule: route-rules fail\n" +
+		"  lost: every-check bad family={rule.family} check=pod-ping|pod-tcp\n" +
+		"cases:\n- {each: rule, says: some, for: proof rule, covers: [each lost reason!=refused]}\n" +
+		"---\n# a title\n\nA doc.\n\n## Fix\n\nDo it.\n\nTouches: nothing\n"
+	rule, err := One("a-cause", text, Shared{}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(rule.Uses.Checks, []string{"route-rules"}) {
+		t.Errorf("uses checks %v", rule.Uses.Checks)
+	}
+	f := diagnose.Findings{Node: "node-a"}
+	add := func(check, target string, family int, reason string) {
+		r := probe.Found(probe.Fail, "saw it").On(target).With(probe.FactFamily, family).With(probe.FactReason, reason)
+		r.Check = check
+		f.All = append(f.All, diagnose.Finding{Node: "node-a", Result: r})
+	}
+	add("route-rules", "IPv4", 4, "")
+	add("pod-ping", "four", 4, "")
+	add("pod-ping", "six", 6, "")
+	add("pod-tcp", "refused", 4, "refused")
+	add("pod-mtu", "another check", 4, "")
+	cases := rule.Match(f)
+	if len(cases) != 1 || !slices.Equal(cases[0].Covers, []diagnose.Cover{{Check: "pod-ping", About: "four"}}) {
+		t.Errorf("%+v", cases)
+	}
+}
