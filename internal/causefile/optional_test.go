@@ -51,3 +51,17 @@ func TestOptionalMistakes(t *testing.T) {
 		}
 	}
 }
+
+// TestMatch wants what a pattern fits, or its first group, and a pattern that is none named.
+func TestMatch(t *testing.T) {
+	t.Parallel()
+	const text = "find: {down: bgp-session bad}\ncases:\n- if: down\n  for: proof down\n" +
+		"  says: '{down.taint:match ^[^=:]+} {down.says:match Iface: (\\S{1,5})\\)} {down.says:match nothing}.'"
+	got := match(t, text, Shared{}, result("taint", []any{"key=value:NoSchedule"}).With("says", "(Iface: cali1)"))
+	if want := "key cali1 ."; len(got) != 1 || got[0].Says != want {
+		t.Errorf("%+v, want %s", got, want)
+	}
+	if _, err := One("a-cause", file(strings.Replace(text, "[^=:]", "[^=:", 1)), Shared{}, nil); err == nil {
+		t.Error("a pattern that is none was taken")
+	}
+}

@@ -76,7 +76,7 @@ func parseTexts(words, names []string) (texts, error) {
 
 // placeholder is a value in a template: {SELECTION.KEY} or {SELECTION.KEY:FORMAT}. {node} and the like, without a dot,
 // are the engine's.
-var placeholder = regexp.MustCompile(`\{([a-z][a-z0-9_]*)\.(\*?[a-z_]+(?:\|[a-z_]+)*)(?::([a-z0-9_]+)(?: ([^}]+))?)?\}`)
+var placeholder = regexp.MustCompile(`\{([a-z][a-z0-9_]*)\.(\*?[a-z_]+(?:\|[a-z_]+)*)(?::([a-z0-9_]+)(?: ((?:[^{}]|\{[0-9,]+\})+))?)?\}`)
 
 // parseText reads a template. names are the selections it may use, words what it may say in place of values.
 func parseText(template string, names []string, words map[string]wordList) (text, error) {
@@ -144,6 +144,13 @@ func parseValue(name, key, format, argument string, names []string, words map[st
 		}
 		show, known = list.show, true
 	}
+	if format == "match" {
+		pattern, err := regexp.Compile(argument)
+		if err != nil {
+			return nil, err
+		}
+		show, known = func(v any, _ string) string { return matched(pattern, plainValue(v)) }, true
+	}
 	if !known {
 		return nil, fmt.Errorf("no format %q", format)
 	}
@@ -176,6 +183,14 @@ func firstValue(r diagnose.Finding, keys string) any {
 		}
 	}
 	return nil
+}
+
+// matched is the part of a text that a pattern fits, or of that its first group: a name in a message of others.
+func matched(pattern *regexp.Regexp, text string) string {
+	if found := pattern.FindStringSubmatch(text); found != nil {
+		return found[min(1, len(found)-1)]
+	}
+	return ""
 }
 
 // formats are the ways to show a value.
