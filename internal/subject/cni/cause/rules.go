@@ -27,17 +27,8 @@ var own = causefile.Shared{}
 
 // matches are those in Go, by the ID of their cause.
 var matches = map[string]causefile.Match{
-	"cni-config-missing":   cniConfigMissing,
-	"cni-config-shadowed":  cniConfigShadowed,
-	"cni-config-unread":    cniConfigUnread,
 	"cni-kubeconfig-wrong": cniKubeconfigWrong,
-	"cni-noexec":           cniNoExec,
 	"cni-plugin-fails":     cniPluginFails,
-	"cni-plugin-forbidden": cniPluginForbidden,
-	"cni-plugin-missing":   cniPluginMissing,
 	"ipam-exhausted":       ipamExhausted,
 	"ipam-family-missing":  ipamFamilyMissing,
-	"ipam-lock-held":       ipamLockHeld,
-	"nodename-wrong":       nodenameWrong,
-	"pod-address-held":     podAddressHeld,
 }

@@ -6,7 +6,6 @@ import (
 	"net"
 	"net/url"
 	"slices"
-	"strings"
 
 	"github.com/calico-probe/calico-probe/internal/diagnose"
 	"github.com/calico-probe/calico-probe/internal/subject/cni"
@@ -16,29 +15,6 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
-
-// cniPluginForbidden is an account of the CNI plugin that lacks a right.
-func cniPluginForbidden(f diagnose.Findings) []diagnose.Case {
-	lost := diagnose.Keep(f.With(facts.CheckCalicoRights, facts.OfPlugin, true),
-		func(r diagnose.Finding) bool { return diagnose.IsBad(r.Status) })
-	if len(lost) == 0 {
-		return nil
-	}
-	namespace, account, _ := strings.Cut(lost[0].Facts.Str(facts.Account), ":")
-	says, weight := "no new pod gets a network on {node}, nor on any other node: ", diagnose.Proof
-	if lost[0].Status != probe.Fail { // by the roles alone, and another authorizer may grant it
-		says, weight = "new pods may get no network, on {node} and on any other node: ", diagnose.Hint
-	}
-	waiting := evidence.WaitingPods(f, facts.StartsCNI)
-	return []diagnose.Case{{
-		Says: says + lost[0].Saw,
-		For:  append(diagnose.Clues(weight, lost), diagnose.Clues(min(diagnose.Hint, len(waiting)), waiting)...),
-		Args: map[string]diagnose.Arg{"of": diagnose.CheckedArg(namespace, diagnose.IsName(namespace), "NAMESPACE"),
-			"account": diagnose.CheckedArg(account, diagnose.IsName(account), "ACCOUNT")},
-		Covers: append([]diagnose.Cover{{Check: facts.CheckCalicoRights, About: lost[0].Target}},
-			evidence.PodsUnconnected...),
-	}}
-}
 
 // cniKubeconfigWrong is a kubeconfig of the CNI plugin that leads to no API server, or to one that it cannot trust.
 func cniKubeconfigWrong(f diagnose.Findings) []diagnose.Case {
