@@ -10,23 +10,9 @@ import (
 	"github.com/calico-probe/calico-probe/internal/subject/evidence"
 	"github.com/calico-probe/calico-probe/internal/subject/nodestate/diff"
 	"github.com/calico-probe/calico-probe/internal/subject/runtime"
-	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/facts"
 	"github.com/calico-probe/calico-probe/probe/logs"
 )
-
-// lookAtIPAM shows what there is and who has it.
-var lookAtIPAM = []string{
-	"kubectl get ippools.crd.projectcalico.org -o custom-columns=NAME:.metadata.name,CIDR:.spec.cidr,DISABLED:.spec.disabled,NODES:.spec.nodeSelector,BLOCKSIZE:.spec.blockSize",
-	"calicoctl ipam show --show-blocks --show-configuration",
-}
-
-// leakedFree gives back what is kept for pods that are gone.
-var leakedFree = probe.Conditional{
-	If: "addresses are kept for pods that are gone; calico-kube-controllers frees them by itself where it runs",
-	Manifest: []string{"calicoctl ipam check --show-problem-ips -o ipam.json  # reads only",
-		"# then \"ipam release\" with that report, as Calico's page on lost addresses has it: the datastore is locked for it, and while it is locked no pod starts anywhere"},
-}
 
 // ipamExhausted is a node for whose new pods there is no address.
 func ipamExhausted(f diagnose.Findings) []diagnose.Case {
@@ -78,11 +64,7 @@ func addressesGone(r diagnose.Finding, shows []diagnose.Clue) diagnose.Case {
 		if unfit := diagnose.ListOf(r, facts.UnfitPools); len(unfit) > 0 {
 			why += ": " + strings.Join(unfit, ", ")
 		}
-		c.Fix = &probe.Fix{
-			Says:     "Enable a pool for this node: its nodeSelector has to be true of the node's labels, disabled false, and allowedUses has to have Workload.",
-			Manifest: append([]string{"kubectl get node {node} --show-labels", evidence.LookAtPods}, lookAtIPAM...),
-			Radius:   "reading changes nothing; a pool that is enabled for a node touches no pod that runs",
-		}
+		c.FixName = "no-pool"
 	case facts.ShortFull:
 		why = fmt.Sprintf("every address of %s is given away", pools)
 		if reserved, _ := r.Facts.Num(facts.Reserved); reserved > 0 {
@@ -90,13 +72,7 @@ func addressesGone(r diagnose.Finding, shows []diagnose.Clue) diagnose.Case {
 		}
 	case facts.ShortLimit:
 		why = fmt.Sprintf("the node has %.0f blocks of addresses, all given away, and may have no more than %.0f", blocks, limit)
-		c.Fix = &probe.Fix{
-			Says:     "Raise the limit, or have fewer pods on this node.",
-			Manifest: append([]string{evidence.LookAtPods}, lookAtIPAM...),
-			OnlyIf: []probe.Conditional{leakedFree, {If: "one node shall have more blocks; 40 is an example",
-				Manifest: []string{"calicoctl ipam configure --strictaffinity=true --max-blocks-per-host=40  # from v3.31 on a limit of your own takes strict affinity"}}},
-			Radius: "the limit holds for every node, and with strict affinity no node borrows an address of another's block any more; no pod that runs is touched",
-		}
+		c.FixName = "block-limit"
 	case facts.ShortStrict, facts.ShortNoBlocks:
 		elsewhere, _ := r.Facts.Num(facts.FreeElsewhere)
 		why = fmt.Sprintf("its own blocks are full and it gets no other; %.0f free addresses are in blocks of other nodes", elsewhere)
@@ -114,50 +90,6 @@ func addressesGone(r diagnose.Finding, shows []diagnose.Clue) diagnose.Case {
 	return c
 }
 
-// rightPool is the fix of an annotation that asks for a pool which is not there.
-var rightPool = &probe.Fix{
-	Says: "Name a pool that is there, by its range as JSON ([\"10.200.0.0/16\"]), or make and enable the pool; then make the pod anew.",
-	Manifest: []string{"kubectl get ippools.crd.projectcalico.org -o custom-columns=NAME:.metadata.name,CIDR:.spec.cidr,DISABLED:.spec.disabled",
-		"kubectl get namespace {of} -o jsonpath='{.metadata.annotations}'",
-		"kubectl -n {of} get pods -o jsonpath='{.items[*].metadata.annotations}'"},
-	Radius: evidence.OnlyReads,
-}
-
-// letExecute is the fix of plugins that may not be executed.
-var letExecute = &probe.Fix{
-	Says:     "Mount the folder with exec, there and in /etc/fstab or what else mounts it; where it is not the mount, give the file its mode back.",
-	Manifest: []string{"ssh {node} findmnt -T {file} -o TARGET,SOURCE,OPTIONS", "ssh {node} ls -lZ {file}"},
-	Radius:   evidence.OnlyReads,
-}
-
-// newKubeconfig is the fix of a CA that is another one's.
-var newKubeconfig = &probe.Fix{
-	Says: "Have calico-node write the file anew: it does so at its start, with the CA that it is given itself. Where that is the old one too, the cluster's CA was changed and its pods have not been started since.",
-	Manifest: []string{
-		"ssh {node} sudo grep -o 'certificate-authority-data: .*' /etc/cni/net.d/calico-kubeconfig | cut -d' ' -f2 | base64 -d | openssl x509 -noout -subject -dates",
-		"kubectl -n {namespace} get configmap kube-root-ca.crt -o jsonpath='{.data.ca\\.crt}' | openssl x509 -noout -subject -dates",
-	},
-	OnlyIf: []probe.Conditional{{If: "the two differ", Manifest: []string{evidence.RestartCalico}}},
-	Radius: "reading changes nothing; " + evidence.RestartRadius,
-}
-
-// newToken is the fix of a token that the API server refuses.
-var newToken = &probe.Fix{
-	Says: "Have calico-node write the file anew: it does so at its start, with a token that the API server has just given it. One that is refused before its time is over was changed, is another cluster's, or its ServiceAccount or the API server's signing key was made anew.",
-	Manifest: []string{"ssh {node} sudo ls -l --full-time /etc/cni/net.d/calico-kubeconfig",
-		"kubectl -n {namespace} get serviceaccounts -o wide | grep calico"},
-	OnlyIf: []probe.Conditional{{If: "calico-node itself is well", Manifest: []string{evidence.RestartCalico}}},
-	Radius: "reading changes nothing; " + evidence.RestartRadius,
-}
-
-// rightsOfPlugin is the fix of an account of the CNI plugin's that may not read or write what it needs.
-var rightsOfPlugin = &probe.Fix{
-	Says: "Give the account its role back: apply the ClusterRole and the ClusterRoleBinding of the manifest of the Calico that runs; the operator does so by itself.",
-	Manifest: []string{"kubectl auth can-i get clusterinformations.crd.projectcalico.org --as system:serviceaccount:{of}:{account}",
-		"kubectl get clusterrolebindings -o wide | grep -e calico-cni-plugin -e calico-node"},
-	Radius: evidence.OnlyReads,
-}
-
 // cniPluginFails is a CNI plugin that says what it lacks.
 func cniPluginFails(f diagnose.Findings) []diagnose.Case {
 	groups := evidence.WaitingPods(f, facts.StartsCNI)
@@ -170,30 +102,30 @@ func cniPluginFails(f diagnose.Findings) []diagnose.Case {
 		file := groups[0].Facts.Str(facts.ObstacleAt)
 		out[0].Says = fmt.Sprintf("no new pod gets a network on {node}: %s may not be executed: its folder is mounted noexec, or its mode forbids it", file)
 		out[0].Args = map[string]diagnose.Arg{"file": diagnose.FileArg(file)}
-		out[0].Fix = letExecute
+		out[0].FixName = "let-execute"
 	case facts.ObstacleAuthority:
 		out[0].Says = "no new pod gets a network on {node}: the CA in the CNI plugin's kubeconfig (/etc/cni/net.d/calico-kubeconfig) is not the API server's: " +
 			groups[0].Facts.Str(facts.Message)
-		out[0].Fix = newKubeconfig
+		out[0].FixName = "kubeconfig"
 	case facts.ObstacleRights:
 		namespace, account, _ := strings.Cut(groups[0].Facts.Str(facts.ObstacleAt), ":")
 		out[0].Says = fmt.Sprintf("no new pod gets a network on {node}: the CNI plugin's account %s/%s lacks a right, or its ClusterRoleBinding: %s",
 			namespace, account, groups[0].Facts.Str(facts.Message))
 		out[0].Args = map[string]diagnose.Arg{"of": diagnose.CheckedArg(namespace, diagnose.IsName(namespace), "NAMESPACE"),
 			"account": diagnose.CheckedArg(account, diagnose.IsName(account), "ACCOUNT")}
-		out[0].Fix = rightsOfPlugin
+		out[0].FixName = "plugin-rights"
 	case facts.ObstacleToken:
 		out[0].Says = "no new pod gets a network on {node}: the API server refuses the token in the CNI plugin's kubeconfig (/etc/cni/net.d/calico-kubeconfig): " +
 			groups[0].Facts.Str(facts.Message)
 		out[0].For = append(out[0].For, diagnose.Shows(f.Of(cni.CNIToken.ID))...) // which tells its time alone
-		out[0].Fix = newToken
+		out[0].FixName = "token"
 	case facts.ObstaclePool:
 		pod := groups[0].Facts.Str(facts.Pod)
 		namespace, _, _ := strings.Cut(pod, "/")
 		out[0].Says = fmt.Sprintf("pod %s gets no address: its annotation cni.projectcalico.org/ipv4pools or ipv6pools, or its "+
 			"namespace's, asks for %s, and no pool with this range is there and enabled", pod, groups[0].Facts.Str(facts.ObstacleAt))
 		out[0].Args = map[string]diagnose.Arg{"of": diagnose.CheckedArg(namespace, diagnose.IsName(namespace), "NAMESPACE")}
-		out[0].Fix = rightPool
+		out[0].FixName = "pool"
 	case "":
 		out[0].Says += diff.NetworkDiffers(f)
 	}
