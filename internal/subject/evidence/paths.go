@@ -167,6 +167,24 @@ func BadPaths(f diagnose.Findings, family int, of []string) []diagnose.Finding {
 	return out
 }
 
+// pathLists are the lists of checks that a selection may name.
+var pathLists = map[string][]string{
+	"pod-paths": PodPaths, "service-paths": ServicePaths, "all-paths": AllPaths, "path-checks": PathChecks,
+}
+
+// checksOf puts the checks of a list in place of its name.
+func checksOf(names []string) []string {
+	var out []string
+	for _, name := range names {
+		if list, is := pathLists[name]; is {
+			out = append(out, list...)
+			continue
+		}
+		out = append(out, name)
+	}
+	return out
+}
+
 // Refusing is a rule of a firewall, as node-state has it, that drops or rejects: family, table, chain, the rule.
 var Refusing = regexp.MustCompile(`^(?:legacy )?(\S+) (\S+) (\S+): (.*\b(?:drop|reject))$`)
 

@@ -60,8 +60,9 @@ var selections = map[string]causefile.SelectionFunc{
 	"died-at":          DiedAs,
 	"lost-towards":     func(f diagnose.Findings, of ...string) findings { return LostTowards(f, of[0]) },
 	"unreached":        func(f diagnose.Findings, _ ...string) findings { return Unreached(f) },
+	// bad-paths FAMILY CHECK...: 0 for both families, and lists of checks by their names.
 	"bad-paths": func(f diagnose.Findings, of ...string) findings {
-		return BadPaths(f, familyOf(of[:1]), of[1:])
+		return BadPaths(f, familyOf(of[:1]), checksOf(of[1:]))
 	},
 }
 
