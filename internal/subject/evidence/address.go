@@ -161,15 +161,6 @@ func DetectedTwice(f diagnose.Findings, c *diagnose.Case, peer, address string) 
 	c.Covers = slices.Concat(c.Covers, CalicoDown, diagnose.Covers(facts.CheckIPRegistered))
 }
 
-// DropRejectingRule is for a rule that looks into no table.
-var DropRejectingRule = &probe.Fix{
-	Says: "Remove the rule from what makes it (a script, a VPN, netplan, NetworkManager), then delete it.",
-	Manifest: []string{"ssh {node} ip rule",
-		"ssh {node} 'grep -rn -i -e routing-policy -e unreachable -e blackhole -e prohibit /etc/netplan /etc/systemd/network /etc/NetworkManager /etc/network'"},
-	OnlyIf: []probe.Conditional{{If: "nothing needs the rule", Manifest: []string{"ssh {node} sudo ip rule del pref {pref}"}}},
-	Radius: "without the rule the kernel routes packets from those addresses again, at once",
-}
-
 // OldNode tells whether a Node that nobody reports for is registered with the address that is this node's InternalIP.
 func OldNode(f diagnose.Findings, peer, address string) bool {
 	return slices.ContainsFunc(f.With(facts.CheckIPRegistered, probe.FactReason, facts.ReasonTaken),

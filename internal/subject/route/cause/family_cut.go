@@ -6,10 +6,8 @@ import (
 	"strings"
 
 	"github.com/calico-probe/calico-probe/internal/diagnose"
-	"github.com/calico-probe/calico-probe/internal/subject/datastore"
 	"github.com/calico-probe/calico-probe/internal/subject/evidence"
 	"github.com/calico-probe/calico-probe/internal/subject/link"
-	"github.com/calico-probe/calico-probe/internal/subject/route"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
@@ -55,30 +53,6 @@ func familyCutOff(f diagnose.Findings) []diagnose.Case {
 		return []diagnose.Case{c}
 	}
 	return nil
-}
-
-// mainRuleMissing is a machine whose kernel is not told any more to look into its main routing table.
-func mainRuleMissing(f diagnose.Findings) []diagnose.Case {
-	var out []diagnose.Case
-	for _, r := range f.With(route.RouteRules.ID, route.FactMainless, true) {
-		c := diagnose.Case{About: diagnose.FamilyName(diagnose.FamilyOf(r)), Family: diagnose.FamilyOf(r),
-			Says: "on {node} " + r.Saw,
-			For:  diagnose.Proves([]diagnose.Finding{r}),
-			Args: map[string]diagnose.Arg{"dead": diagnose.NumberArg(float64(diagnose.FamilyOf(r)))}}
-		if len(diagnose.Good(f, datastore.DatastoreLatency.ID)) == 0 { // the API servers are not reached by the other family
-			c.Covers = slices.Concat(evidence.KubeletGone, evidence.WithoutDatastore)
-		}
-		for _, one := range f.Where(func(o diagnose.Finding) bool {
-			family := diagnose.FamilyOf(o)
-			return diagnose.IsBad(o.Status) && (family == diagnose.FamilyOf(r) &&
-				!probe.SomebodyAnswered(diagnose.ReasonOf(o)) ||
-				family == 0 && diagnose.ReasonOf(o) == evidence.NoWay)
-		}) {
-			c.Covers = append(c.Covers, diagnose.Cover{Check: one.Check, About: one.Target})
-		}
-		out = append(out, c)
-	}
-	return out
 }
 
 // resolves and addressless tell whether a neighbour found the hardware address that an address has on the link, or

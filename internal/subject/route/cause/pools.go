@@ -6,8 +6,6 @@ import (
 
 	"github.com/calico-probe/calico-probe/internal/diagnose"
 	"github.com/calico-probe/calico-probe/internal/subject/dns"
-	"github.com/calico-probe/calico-probe/internal/subject/evidence"
-	"github.com/calico-probe/calico-probe/internal/subject/route"
 	"github.com/calico-probe/calico-probe/internal/subject/service"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/facts"
@@ -77,22 +75,6 @@ func onlyInPods(f diagnose.Findings, check, prefix string) []diagnose.Finding {
 		})
 		return len(here) > 0 && (reason == "timeout" || reason == "" || reason == "servfail")
 	})
-}
-
-// poolNotExported is a pool of which BGP tells nobody (projectcalico/calico#6704).
-func poolNotExported(f diagnose.Findings) []diagnose.Case {
-	missed := f.Failed(route.RouteBlocks.ID)
-	for _, r := range f.With(facts.CheckIPPools, probe.FactReason, facts.PoolUnexported) {
-		if len(missed) == 0 { // somebody else makes them
-			return nil
-		}
-		return []diagnose.Case{{About: r.Target,
-			Args:   map[string]diagnose.Arg{"pool": diagnose.CheckedArg(r.Target, diagnose.IsName(r.Target), "POOL")},
-			Says:   fmt.Sprintf("other nodes are not told where the pods of IP pool %s are: %s", r.Target, r.Saw),
-			For:    append(diagnose.Suggests([]diagnose.Finding{r}), diagnose.Hints(missed)...),
-			Covers: append(evidence.PathFollows(f, 0, ""), diagnose.Covers(route.RouteBlocks.ID, facts.CheckIPPools)...)}}
-	}
-	return nil
 }
 
 // poolOverlaps is a range that is given away twice.

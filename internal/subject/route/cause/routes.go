@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/calico-probe/calico-probe/internal/diagnose"
-	"github.com/calico-probe/calico-probe/internal/subject/bgp"
 	"github.com/calico-probe/calico-probe/internal/subject/evidence"
 	"github.com/calico-probe/calico-probe/internal/subject/firewall"
 	"github.com/calico-probe/calico-probe/internal/subject/route"
@@ -149,31 +148,4 @@ func hopSilent(f diagnose.Findings, node string, family int) []diagnose.Finding 
 		func(r diagnose.Finding) bool {
 			return r.Status == probe.Fail && diagnose.NodeOf(r) == node && diagnose.FamilyOf(r) == family
 		})
-}
-
-// routeNotInKernel is a route that BIRD has and the kernel has not.
-func routeNotInKernel(f diagnose.Findings) []diagnose.Case {
-	var out []diagnose.Case
-	for _, r := range f.Failed(route.RouteBlocks.ID) {
-		known := diagnose.ListOf(r, route.FactInBIRD)
-		if len(known) == 0 {
-			continue
-		}
-		c := diagnose.Case{
-			About: r.Target, Family: diagnose.FamilyOf(r), For: diagnose.Suggests([]diagnose.Finding{r}),
-			Covers: evidence.PathFollows(f, diagnose.FamilyOf(r), ""),
-			Says:   fmt.Sprintf("BIRD on {node} has %s and the kernel has no such route", strings.Join(known, ", ")),
-		}
-		for _, s := range f.Of(bgp.BGPSession.ID) {
-			switch state := s.Facts.Str(bgp.FactKernelState); {
-			case diagnose.FamilyOf(s) != diagnose.FamilyOf(r) || s.Facts.Str(bgp.FactPeer) != "":
-			case s.Status == probe.Fail: // sessions are up, and the protocol is down or not there
-				c.For = append(c.For, diagnose.Hints([]diagnose.Finding{s})...)
-			case state != "":
-				c.For = append(c.For, diagnose.Shows([]diagnose.Finding{s})...)
-			}
-		}
-		out = append(out, c)
-	}
-	return out
 }

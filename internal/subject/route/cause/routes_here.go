@@ -9,11 +9,9 @@ import (
 	"github.com/calico-probe/calico-probe/internal/subject/datastore"
 	"github.com/calico-probe/calico-probe/internal/subject/dns"
 	"github.com/calico-probe/calico-probe/internal/subject/evidence"
-	"github.com/calico-probe/calico-probe/internal/subject/felix"
 	"github.com/calico-probe/calico-probe/internal/subject/route"
 	"github.com/calico-probe/calico-probe/internal/subject/service"
 	"github.com/calico-probe/calico-probe/probe"
-	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
 // podRouteMissing is a pod of this node without the last step of the way to it.
@@ -72,39 +70,4 @@ func ofPods(f diagnose.Findings, family int, pods []string) []diagnose.Cover {
 		}
 	}
 	return out
-}
-
-// routeNotMade is a route that is Felix's to make, and missing.
-func routeNotMade(f diagnose.Findings) []diagnose.Case {
-	var out []diagnose.Case
-	for _, r := range f.Failed(route.RouteBlocks.ID) {
-		blocks := diagnose.ListOf(r, route.FactByFelix)
-		if len(blocks) == 0 || len(f.Bad(felix.FelixLive.ID))+len(f.Bad(felix.FelixReady.ID)) > 0 {
-			continue // that Felix makes none is what its own rules explain
-		}
-		block, _, _ := strings.Cut(blocks[0], " ")
-		out = append(out, diagnose.Case{
-			About: r.Target, Family: diagnose.FamilyOf(r), Args: map[string]diagnose.Arg{"block": diagnose.BlockArg(block)},
-			Says:   fmt.Sprintf("Felix makes the route to %s, and the kernel of {node} has none", strings.Join(blocks, ", ")),
-			For:    append(diagnose.Suggests([]diagnose.Finding{r}), diagnose.Hints(diagnose.Good(f, felix.FelixReady.ID))...),
-			Covers: evidence.PathFollows(f, diagnose.FamilyOf(r), ""),
-		})
-	}
-	return out
-}
-
-// routeMakersClash are two settings that do not complement each other.
-func routeMakersClash(f diagnose.Findings) []diagnose.Case {
-	odd := f.Bad(facts.CheckRouteMakers)
-	if len(odd) == 0 || odd[0].Facts.Str(facts.Makers) == "" {
-		return nil
-	}
-	c := diagnose.Case{Says: odd[0].Saw, For: diagnose.Suggests(odd)}
-	without := func(r diagnose.Finding) bool { return len(diagnose.ListOf(r, route.FactNoRoute)) > 0 }
-	missing := diagnose.Keep(f.Failed(route.RouteBlocks.ID), without)
-	if odd[0].Facts.Str(facts.Makers) == probe.MakersNone && len(missing) > 0 {
-		c.For = append(c.For, diagnose.Hints(missing)...)
-		c.Covers = evidence.PathFollows(f, 0, "")
-	}
-	return []diagnose.Case{c}
 }
