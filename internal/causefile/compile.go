@@ -25,6 +25,7 @@ type caseData struct {
 	Peer     string
 	Family   string
 	Fault    bool
+	Further  bool // the cases below are tried, too
 	moreData `yaml:",inline"`
 	Also     []alsoData
 }
@@ -54,13 +55,14 @@ func (c *clueList) UnmarshalYAML(n *yaml.Node) error { return (*alternatives)(c)
 
 // matcher is a match that was read: its selections in the order in which they are found, and its cases.
 type matcher struct {
-	names  []string
-	find   map[string][]selection
-	cases  []func(s scope) ([]diagnose.Case, bool)
-	texts  map[string]string // of the selections and, by number, of the cases, as the file has them
-	shared Shared
-	words  map[string]wordList
-	rule   *diagnose.Rule
+	names   []string
+	find    map[string][]selection
+	cases   []func(s scope) ([]diagnose.Case, bool)
+	further []bool            // of each case: those below it are tried where it holds, too
+	texts   map[string]string // of the selections and, by number, of the cases, as the file has them
+	shared  Shared
+	words   map[string]wordList
+	rule    *diagnose.Rule
 }
 
 // compile makes a match of the front matter of a file.
@@ -79,7 +81,7 @@ func compile(head front, rule *diagnose.Rule, shared Shared) (Match, error) {
 		if err != nil {
 			return nil, fmt.Errorf("case %d: %w", i+1, err)
 		}
-		m.cases = append(m.cases, read)
+		m.cases, m.further = append(m.cases, read), append(m.further, c.Further)
 		m.texts[strconv.Itoa(i)] = condensed(c)
 	}
 	rule.Trace = m.trace
@@ -90,12 +92,16 @@ func compile(head front, rule *diagnose.Rule, shared Shared) (Match, error) {
 func (m *matcher) match(f diagnose.Findings) []diagnose.Case {
 	s := scope{f, map[string][]diagnose.Finding{}}
 	m.findAll(s, m.names)
-	for _, c := range m.cases {
+	var out []diagnose.Case
+	for i, c := range m.cases {
 		if cases, holds := c(s); holds {
-			return cases
+			out = append(out, cases...)
+			if !m.further[i] {
+				break
+			}
 		}
 	}
-	return nil
+	return out
 }
 
 // trace returns what each selection found, and which cases hold.

@@ -38,3 +38,15 @@ func TestCoversEach(t *testing.T) {
 		t.Errorf("%+v", cases)
 	}
 }
+
+// TestFurther wants the cases behind one that holds only where that says so.
+func TestFurther(t *testing.T) {
+	t.Parallel()
+	for further, want := range map[string]int{"": 1, "further: true, ": 2} {
+		text := "find: {failed: bgp-session fail}\ncases:\n- {" + further + "each: failed, says: one, for: proof failed}\n" +
+			"- {if: failed, says: two, for: proof failed}\n- {if: failed, says: three, for: proof failed}"
+		if got := match(t, text, Shared{}, result("family", 4)); len(got) != want {
+			t.Errorf("%q: %+v", further, got)
+		}
+	}
+}
