@@ -23,28 +23,22 @@ var Rules = sync.OnceValue(func() []*diagnose.Rule {
 var Checks = sync.OnceValue(func() map[string]causefile.CheckWords { return causefile.MustChecks(files) })
 
 // own is what several causes of this subject name in their files.
-var own = causefile.Shared{}
+var own = causefile.Shared{
+	Selections: map[string]causefile.SelectionFunc{"blocks": blocksOf, "only-in-pods": onlyInPods},
+	Covers:     map[string]causefile.CoverFunc{"paths-to": pathsTo},
+}
 
 // matches are those in Go, by the ID of their cause.
 var matches = map[string]causefile.Match{
-	"block-owned-twice":        blockOwnedTwice,
-	"default-route-missing":    defaultRouteMissing,
-	"family-cut-off":           familyCutOff,
-	"interface-overlaps-nodes": interfaceOverlapsNodes,
-	"interface-overlaps-pods":  interfaceOverlaps,
-	"ipsec-policy":             ipsecTakes,
-	"node-cut-off":             nodeCutOff,
-	"nodes-apart":              nodesApart,
-	"packets-lost":             packetsLost,
-	"peer-down":                peerDown,
-	"peer-fault":               peerFault,
-	"peer-pods":                peerPods,
-	"pod-interface-setting":    podInterfaceSetting,
-	"pod-route-missing":        podRouteMissing,
-	"pods-not-masqueraded":     podsNotMasqueraded,
-	"pool-overlaps":            poolOverlaps,
-	"route-drops":              routeDrops,
-	"route-elsewhere":          routeElsewhere,
-	"route-swallowed":          routeSwallowed,
-	"untracked-rule":           untrackedService,
+	"default-route-missing": defaultRouteMissing,
+	"family-cut-off":        familyCutOff,
+	"node-cut-off":          nodeCutOff,
+	"nodes-apart":           nodesApart,
+	"packets-lost":          packetsLost,
+	"peer-down":             peerDown,
+	"peer-fault":            peerFault,
+	"peer-pods":             peerPods,
+	"pod-interface-setting": podInterfaceSetting,
+	"pod-route-missing":     podRouteMissing,
+	"route-drops":           routeDrops,
 }
