@@ -226,6 +226,15 @@ func Pinged(f diagnose.Findings) (silent, lives []string, seen map[string][]diag
 	return silent, lives, seen
 }
 
+// firsts are the first findings about some nodes.
+func firsts(nodes []string, about map[string][]diagnose.Finding) []diagnose.Finding {
+	var out []diagnose.Finding
+	for _, node := range nodes {
+		out = append(out, about[node][0])
+	}
+	return out
+}
+
 // Arrived tells whether any packet of a ping came back.
 func Arrived(r diagnose.Finding) bool { n, _ := r.Facts.Num(probe.FactReceived); return n > 0 }
 

@@ -60,6 +60,9 @@ var selections = map[string]causefile.SelectionFunc{
 	"died-at":          DiedAs,
 	"lost-towards":     func(f diagnose.Findings, of ...string) findings { return LostTowards(f, of[0]) },
 	"unreached":        func(f diagnose.Findings, _ ...string) findings { return Unreached(f) },
+	// nodes-alive, nodes-silent: the first ping of each other node that answers, or does not.
+	"nodes-alive":  func(f diagnose.Findings, _ ...string) findings { _, of, seen := Pinged(f); return firsts(of, seen) },
+	"nodes-silent": func(f diagnose.Findings, _ ...string) findings { of, _, seen := Pinged(f); return firsts(of, seen) },
 	// bad-paths FAMILY CHECK...: 0 for both families, and lists of checks by their names.
 	"bad-paths": func(f diagnose.Findings, of ...string) findings {
 		return BadPaths(f, familyOf(of[:1]), checksOf(of[1:]))

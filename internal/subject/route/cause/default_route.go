@@ -38,8 +38,8 @@ func defaultRouteMissing(f diagnose.Findings) []diagnose.Case {
 		}
 		for _, o := range f.Elsewhere(route.RouteCanReach.ID) {
 			if gateway := o.Facts.Str(node.FactGateway); gateway != "" && o.Facts[route.FactDefault] == true &&
-				diagnose.FamilyOf(o) == diagnose.FamilyOf(r) && c.Fix == nil {
-				c.Fix, c.Args = &routeByOther, map[string]diagnose.Arg{"gateway": diagnose.AddressArg(gateway),
+				diagnose.FamilyOf(o) == diagnose.FamilyOf(r) && c.FixName == "" {
+				c.FixName, c.Args = "by-other", map[string]diagnose.Arg{"gateway": diagnose.AddressArg(gateway),
 					"other": diagnose.NodeArg(o.Node)}
 			}
 			if o.Facts[route.FactDefault] == false && diagnose.FamilyOf(o) == diagnose.FamilyOf(r) { // others do without
@@ -49,19 +49,6 @@ func defaultRouteMissing(f diagnose.Findings) []diagnose.Case {
 		out = append(out, c)
 	}
 	return out
-}
-
-// routeByOther is the fix where another node's gateway is known.
-var routeByOther = probe.Fix{
-	Says:     "Restore the route in the network configuration (netplan, NetworkManager, networkd); the gateway on {other} is {gateway}.",
-	Manifest: defaultRoutes,
-	Radius:   "all that leaves this node's own networks, at once",
-}
-
-// defaultRoutes shows the default routes of a node, and what configures its network.
-var defaultRoutes = []string{
-	"ssh {node} ip route show table all default",
-	"ssh {node} 'networkctl --no-pager status; nmcli device status'",
 }
 
 // addressFamily is the family of a result, by the address that was asked where it has no other.

@@ -12,21 +12,6 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// mainRule gives the kernel its own rule back: one that is not marked as the kernel's, networkd would delete again.
-const mainRule = "sudo ip -{dead} rule add pref 32766 lookup main protocol kernel"
-
-// networkdRules are the commands for who deletes rules, and for its end.
-var networkdRules = probe.Conditional{
-	If: "systemd-networkd runs, and is not told to leave the rules of others alone: else it deletes them at its next start",
-	Manifest: []string{
-		"ssh {node} 'systemctl is-active systemd-networkd; systemd-analyze cat-config systemd/networkd.conf | grep -i ManageForeign'",
-		`ssh {node} 'sudo mkdir -p /etc/systemd/networkd.conf.d; printf "[Network]\nManageForeignRoutingPolicyRules=no\n" | sudo tee /etc/systemd/networkd.conf.d/rules.conf'`,
-	},
-}
-
-const ruleRadius = "reading changes nothing; the rule is the kernel's own and is there on every machine; the file makes " +
-	"networkd leave alone rules that it has not made, from its next start on"
-
 // familyCutOff is a node of which one IP family is dead, as its neighbours see it.
 func familyCutOff(f diagnose.Findings) []diagnose.Case {
 	if len(f.Failed(facts.CheckNodeLease)) == 0 || len(diagnose.Good(f, probe.CheckPlaced)) > 0 { // inside more is known

@@ -151,15 +151,7 @@ func rejectedBy(f diagnose.Findings, r diagnose.Finding, rule string) diagnose.C
 		For:  seenOn(r, lost),
 		Covers: append(evidence.PathFollows(f, diagnose.FamilyOf(r), ""),
 			diagnose.Covers(route.RouteSpecial.ID, route.RouteCanReach.ID)...),
-		Fix: &probe.Fix{
-			Says: "Find what makes the rule (a VPN's kill switch, policy routing, a script) and stop it. Then delete the rule.",
-			Manifest: []string{
-				"ssh {node} ip rule",
-				"ssh {node} 'sudo grep -rn -e prohibit -e unreachable -e blackhole -e RoutingPolicyRule /etc/systemd/network /etc/netplan /etc/network /etc/wireguard'",
-				"ssh {node} sudo ip rule del pref {pref}",
-			},
-			Radius: "this node only, at once; what the rule blocks passes again",
-		},
+		FixName: "of-rule",
 	}
 	if slices.Contains(diagnose.ListOf(r, route.FactTowards), "api") {
 		c.Covers = append(append(c.Covers, evidence.KubeletGone...),

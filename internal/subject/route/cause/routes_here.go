@@ -32,23 +32,11 @@ func podRouteMissing(f diagnose.Findings) []diagnose.Case {
 		if down := diagnose.ListOf(r, route.FactDown); len(down) > 0 {
 			c.Says = fmt.Sprintf("the interface of %s on {node} is down, and its route went with it: %s",
 				evidence.CountOf(float64(len(down)), "pod"), r.Saw)
-			c.Args["device"], c.Fix = diagnose.DeviceArg(down[0]), podInterfaceUp
+			c.Args["device"], c.FixName = diagnose.DeviceArg(down[0]), "interface-down"
 		}
 		out = append(out, c)
 	}
 	return out
-}
-
-// podInterfaceUp is the fix where the interface is down: Felix makes the route as soon as it is up.
-var podInterfaceUp = &probe.Fix{
-	Says: "Set {device} up on {node}, and find what set it down.",
-	Manifest: []string{
-		"ssh {node} ip link show {device}",
-		"ssh {node} 'sudo journalctl -b --no-pager | grep -w {device} | tail -20'  # NetworkManager and systemd-networkd log what they do to an interface",
-	},
-	OnlyIf: []probe.Conditional{{If: "the first command still shows state DOWN",
-		Manifest: []string{"ssh {node} sudo ip link set {device} up"}}},
-	Radius: "this pod only; Felix makes its route within a second, and the pod keeps running",
 }
 
 // ofPods are the bad results about some of this node's pods, those asked from inside them, and

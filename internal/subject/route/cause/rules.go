@@ -24,8 +24,10 @@ var Checks = sync.OnceValue(func() map[string]causefile.CheckWords { return caus
 
 // own is what several causes of this subject name in their files.
 var own = causefile.Shared{
-	Selections: map[string]causefile.SelectionFunc{"blocks": blocksOf, "only-in-pods": onlyInPods},
-	Covers:     map[string]causefile.CoverFunc{"paths-to": pathsTo},
+	Selections: map[string]causefile.SelectionFunc{
+		"blocks": blocksOf, "only-in-pods": onlyInPods, "touched": touched,
+	},
+	Covers: map[string]causefile.CoverFunc{"paths-to": pathsTo},
 }
 
 // matches are those in Go, by the ID of their cause.
@@ -35,9 +37,7 @@ var matches = map[string]causefile.Match{
 	"node-cut-off":          nodeCutOff,
 	"nodes-apart":           nodesApart,
 	"packets-lost":          packetsLost,
-	"peer-down":             peerDown,
 	"peer-fault":            peerFault,
-	"peer-pods":             peerPods,
 	"pod-interface-setting": podInterfaceSetting,
 	"pod-route-missing":     podRouteMissing,
 	"route-drops":           routeDrops,
