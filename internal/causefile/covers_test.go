@@ -50,3 +50,14 @@ func TestFurther(t *testing.T) {
 		}
 	}
 }
+
+// TestEntries wants a list compared with a number by how many entries it has.
+func TestEntries(t *testing.T) {
+	t.Parallel()
+	const text = "find: {several: \"bgp-session fail in_use>1\"}\ncases: [{if: several, says: some, for: proof several}]"
+	for want, list := range map[int]any{0: []any{"one"}, 1: []any{"one", "two"}} {
+		if got := match(t, text, Shared{}, result("in_use", list)); len(got) != want {
+			t.Errorf("%v: %+v", list, got)
+		}
+	}
+}

@@ -140,8 +140,8 @@ func isCondition(w string) bool { return comparison.MatchString(w) }
 type condition func(s scope, r diagnose.Finding) bool
 
 // comparison is a field or a fact, and what it must be: = one of the texts between bars,
-// != none of them, ~ a list that has one or a text that contains it, ~~ a text that the pattern fits, < > a number,
-// ? that the fact is there, ?? that it is there and not empty.
+// != none of them, ~ a list that has one or a text that contains it, ~~ a text that the pattern fits, < > a number, or of
+// a list how many entries it has, ? that the fact is there, ?? that it is there and not empty.
 var comparison = regexp.MustCompile(`^(!?)([a-z_]+)(!=|=|~~|~|<=|>=|<|>|\?\?|\?)(.*)$`)
 
 func (m *matcher) condition(text string) (condition, error) {
@@ -261,6 +261,9 @@ func numberOf(r diagnose.Finding, key string) (float64, bool) {
 		return n, true
 	}
 	v, _ := valueOf(r, key)
+	if list := listOf(v); list != nil {
+		return float64(len(list)), true
+	}
 	n, ok := v.(float64)
 	return n, ok
 }
