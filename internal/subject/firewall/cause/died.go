@@ -13,11 +13,6 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// lookAt is a fix that only reads.
-func lookAt(says string, commands ...string) probe.Fix {
-	return probe.Fix{Says: says, Manifest: commands, Radius: evidence.OnlyReads}
-}
-
 // place is where packets die, in words, and to how many targets.
 func place(died []diagnose.Finding) string {
 	text := died[0].Facts.Str(firewall.FactPlace)
@@ -81,24 +76,13 @@ func ruleDrops(f diagnose.Findings) []diagnose.Case {
 		c := diedCase(f, of, diagnose.Proof, says)
 		chain := of[0].Facts.Str(firewall.FactRuleChain)
 		c.Args = map[string]diagnose.Arg{"chain": diagnose.CheckedArg(chain, diagnose.IsWord(chain), "CHAIN")}
-		out = append(out, inPod(c, of, ruleOfPod))
+		out = append(out, inPod(c, of))
 	}
 	return out
 }
 
-// countInPod shows what is dropped in a pod's own network, which commands on the node do not show.
-const countInPod = "calico-probe shell --node {node} -c 'in {itsnamespace}/{itspod} drops'"
-
-// The fixes where packets die in a pod's own network.
-var (
-	ruleOfPod = lookAt("See which container of the pod made the rule, as an init container or a sidecar that may change its network "+
-		"does, and change it there.", "kubectl get pod -n {itsnamespace} {itspod} -o yaml | grep -i -B8 net_admin", countInPod)
-	placeOfPod = lookAt("Correct the pod's own network, where its packets are dropped: a container with NET_ADMIN or the CNI plugin sets its routes, rules and queues.",
-		"kubectl get pod -n {itsnamespace} {itspod} -o yaml | grep -i -B8 net_admin", countInPod)
-)
-
 // inPod has a case bring the fix for a pod, where it is in a pod that packets die.
-func inPod(c diagnose.Case, died []diagnose.Finding, fix probe.Fix) diagnose.Case {
+func inPod(c diagnose.Case, died []diagnose.Finding) diagnose.Case {
 	in := died[0].Facts.Str(probe.FactPlaceIn)
 	if in == probe.InNode {
 		return c
@@ -106,7 +90,7 @@ func inPod(c diagnose.Case, died []diagnose.Finding, fix probe.Fix) diagnose.Cas
 	namespace, pod, _ := strings.Cut(in, "/")
 	args := map[string]diagnose.Arg{"itsnamespace": diagnose.NamespaceArg(namespace), "itspod": diagnose.PodArg(pod)}
 	maps.Copy(args, c.Args)
-	c.Fix, c.Args = &fix, args
+	c.FixName, c.Args = "in-pod", args
 	return c
 }
 
@@ -132,24 +116,16 @@ func sourceUnexpected(f diagnose.Findings) []diagnose.Case {
 		c := diedCase(f, of, diagnose.Proof, says)
 		_, address, _ := strings.Cut(of[0].Target, " ")
 		c.Args = map[string]diagnose.Arg{"address": diagnose.AddressArg(address)}
-		out = append(out, inPod(c, of, placeOfPod))
+		out = append(out, inPod(c, of))
 	}
 	for _, of := range bySamePlace(diagnose.Keep(evidence.DiedAs(f, firewall.PlaceCalico), evidence.AtReversePath)) {
 		says := fmt.Sprintf("Calico's reverse-path check on {node} drops packets from %s to %s: the kernel does not send to that source by the interface they came in by",
 			cmp.Or(of[0].From, "a pod"), targetsOf(of))
 		c := diedCase(f, of, diagnose.Strong, says) // which route or routing rule is wrong was not seen
-		c.Fix = routeOfSource
+		c.FixName = "route-of-source"
 		out = append(out, c)
 	}
 	return out
-}
-
-// routeOfSource is for a source that Calico's check refuses.
-var routeOfSource = &probe.Fix{
-	Says: "Find the routing rule or the second route that sends packets for that pod past its cali interface, and remove it. Leave Calico's rule as it is.",
-	Manifest: []string{"ssh {node} 'ip rule; ip route show table all | grep -v -w cache'",
-		"kubectl get pods -A -o wide --field-selector spec.nodeName={node}"},
-	Radius: "removing a routing rule or a route changes the way of all packets it is for, at once",
 }
 
 // vague are kinds of place that another node, or what is behind the place, may be the reason of.
@@ -171,7 +147,7 @@ func droppedHere(f diagnose.Findings) []diagnose.Case {
 			weight = diagnose.Hint
 		}
 		says := fmt.Sprintf("packets to %s die on {node}: %s", targetsOf(of), place(of))
-		out = append(out, inPod(diedCase(f, of, weight, says), of, placeOfPod))
+		out = append(out, inPod(diedCase(f, of, weight, says), of))
 	}
 	return out
 }

@@ -45,35 +45,6 @@ func wrongAddress(f diagnose.Findings, family int) bool {
 		func(r diagnose.Finding) bool { return diagnose.FamilyOf(r) == family })
 }
 
-// firewallTwice are Calico's rules in two firewalls.
-func firewallTwice(f diagnose.Findings) []diagnose.Case {
-	return walled(f, func(r diagnose.Finding) bool { return len(diagnose.ListOf(r, firewall.FactInUse)) > 1 },
-		func(r diagnose.Finding) string {
-			return "forwarded packets on {node} pass Calico's rules in " + strings.Join(diagnose.ListOf(r, firewall.FactInUse),
-				" and in ") + ", of which one set is left over"
-		})
-}
-
-// firewallUnhooked are rules of Calico's that nothing leads to, or none at all.
-func firewallUnhooked(f diagnose.Findings) []diagnose.Case {
-	return walled(f, unhooked, func(r diagnose.Finding) string { return "on {node} " + r.Saw })
-}
-
-func walled(f diagnose.Findings, fits func(diagnose.Finding) bool, says func(diagnose.Finding) string) []diagnose.Case {
-	var out []diagnose.Case
-	for _, r := range diagnose.Keep(f.Bad(firewall.NodeFirewall.ID), fits) {
-		c := diagnose.Case{About: diagnose.FamilyName(diagnose.FamilyOf(r)), Family: diagnose.FamilyOf(r), Says: says(r),
-			For: diagnose.Proves([]diagnose.Finding{r})}
-		for _, cover := range evidence.OverPods(f) {
-			if strings.HasPrefix(cover.Check, "pod-") {
-				c.Covers = append(c.Covers, cover)
-			}
-		}
-		out = append(out, c)
-	}
-	return out
-}
-
 // firewallForwardDrop is a policy of FORWARD that drops.
 func firewallForwardDrop(f diagnose.Findings) []diagnose.Case {
 	var out []diagnose.Case

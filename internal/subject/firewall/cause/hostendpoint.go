@@ -49,10 +49,6 @@ func hostEndpointBlocks(f diagnose.Findings) []diagnose.Case {
 	return out
 }
 
-// shutByHostEndpoint is what comes of a HostEndpoint at which nothing is let in.
-var shutByHostEndpoint = []string{"kubelet-port-blocked", "node-unreachable", "kubelet-cut-off", "kubelet-frozen",
-	"bgp-waits"}
-
 // hostEndpointIsolates is a HostEndpoint of every interface, lo among them (projectcalico/calico#4673).
 func hostEndpointIsolates(f diagnose.Findings) []diagnose.Case {
 	for _, r := range f.Bad(facts.CheckHostEndpoints) {

@@ -38,7 +38,7 @@ func firewallRewritten(f diagnose.Findings) []diagnose.Case {
 		c.Says += ", and a table that belongs to neither is there: " + strings.Join(tables, ", ")
 	} else {
 		c.Says += ", and no other table with rules is there"
-		c.Fix = firewallFlushed
+		c.FixName = "flushed"
 	}
 	c.Says += flushedBy(policy)
 	for _, cover := range evidence.OverPods(f) {
@@ -48,25 +48,6 @@ func firewallRewritten(f diagnose.Findings) []diagnose.Case {
 	}
 	return []diagnose.Case{c}
 }
-
-// firewallFlushed is the fix where who removed the rules left none of its own.
-var firewallFlushed = &probe.Fix{
-	Says: "Find what flushed the whole firewall: a script, nftables.service, or a command by hand. " +
-		"Make it remove only its own rules.",
-	Manifest: findRewriter, OnlyIf: rewriterStopped, Radius: rewrittenRadius,
-}
-
-// findRewriter finds the program that rewrites the firewall.
-var findRewriter = []string{
-	"ssh {node} sudo timeout 60 nft monitor | grep generation  # which process changes the ruleset, by number and name",
-	"ssh {node} 'sudo grep -rl -e \"flush ruleset\" -e iptables-restore /etc/nftables* /etc/cron* /etc/systemd/system /var/spool/cron /usr/local /opt'",
-	"ssh {node} systemctl list-units nftables.service firewalld.service ufw.service --all",
-}
-
-var rewriterStopped = []probe.Conditional{{If: "it no longer removes the rules of others: restart both, which write theirs at once",
-	Manifest: []string{evidence.RestartCalico, "kubectl -n kube-system delete pod -l k8s-app=kube-proxy --field-selector spec.nodeName={node}"}}}
-
-const rewrittenRadius = "reading changes nothing; pods on this node have no policy and Services do not work there until calico-node and kube-proxy have restarted, which takes some seconds; running pods keep their routes"
 
 // flushedBy is the end of a sentence: the processes that are seen to flush firewalls, "" where none is.
 func flushedBy(policy []diagnose.Finding) string {

@@ -12,13 +12,6 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-var differsFix = probe.Fix{
-	Says: "Look at both nodes, find out which of them is as it was meant, and put the other one back.",
-	Manifest: []string{"calico-probe run --node {node} --checks node-state -o json",
-		"calico-probe run --node {other} --checks node-state -o json"},
-	Radius: "looking touches nothing",
-}
-
 // nodeDiffers is what an engineer would ask at last: what is different here?
 func nodeDiffers(f diagnose.Findings) []diagnose.Case {
 	named, concerned := telling(f)
@@ -112,9 +105,10 @@ var areaFixes = map[string]struct{ look, back, when string }{
 
 // putBack is how to look at the areas that differ, on both nodes, and how to put each back.
 func putBack(named []diff.Difference) *probe.Fix {
-	fix := differsFix
-	fix.Manifest = nil
-	fix.Radius = "reading changes nothing; what is put back touches {node} alone"
+	fix := probe.Fix{
+		Says:   "Look at both nodes, find out which of them is as it was meant, and put the other one back.",
+		Radius: "reading changes nothing; what is put back touches {node} alone",
+	}
 	var areas []string
 	for _, d := range named {
 		known := areaFixes[d.Area]
