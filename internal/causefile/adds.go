@@ -3,6 +3,7 @@ package causefile
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"strconv"
 	"strings"
 
@@ -83,11 +84,11 @@ func (m *matcher) readMore(d moreData) ([]add, error) {
 		c.For = append(c.For, forIt(s)...)
 		c.Against = append(c.Against, against(s)...)
 		c.Covers = append(c.Covers, covers(s)...)
-		for name, arg := range args {
+		for _, of := range args {
 			if c.Args == nil {
 				c.Args = map[string]diagnose.Arg{}
 			}
-			c.Args[name] = arg(s)
+			maps.Copy(c.Args, of(s))
 		}
 		if named {
 			c.Fix = &fix
@@ -201,50 +202,89 @@ var types = map[string]func(string) diagnose.Arg{
 	"node": diagnose.NodeArg, "namespace": diagnose.NamespaceArg, "pod": diagnose.PodArg, "address": diagnose.AddressArg,
 	"block": diagnose.BlockArg, "block-name": diagnose.BlockNameArg, "file": diagnose.FileArg,
 	"device": diagnose.DeviceArg, "image": diagnose.ImageArg, "sysctl": diagnose.SysctlArg,
+	"number":  func(text string) diagnose.Arg { return diagnose.NumberArg(parsed(text)) },
+	"process": func(text string) diagnose.Arg { return diagnose.ProcessArg(parsed(text)) },
 }
 
-// wordTypes are the types whose word in place of a bad value a file chooses.
-var wordTypes = map[string]func(s, word string) diagnose.Arg{
-	"name":   func(s, word string) diagnose.Arg { return diagnose.CheckedArg(s, diagnose.IsName(s), word) },
-	"word":   func(s, word string) diagnose.Arg { return diagnose.CheckedArg(s, diagnose.IsWord(s), word) },
-	"unsure": diagnose.NodesWord,
-}
+// argsFunc returns values for the names in a fix.
+type argsFunc = func(s scope) map[string]diagnose.Arg
 
-// readArgs reads the values that a fix names: "TYPE VALUE", where the value is a template, or "number VALUE",
-// "process VALUE", "own TEXT" of constants, or with the word that a command has in place of what does not fit:
-// "name:WORD VALUE" of what must be a name, "word:WORD VALUE" of what must be one word, and "unsure:WORD VALUE" of what a
-// node alone reports, which no command has.
-func (m *matcher) readArgs(args map[string]string) (map[string]func(s scope) diagnose.Arg, error) {
-	out := map[string]func(s scope) diagnose.Arg{}
+// readArgs reads the values that a fix names, and "@NAME: VALUE..." of several that go together.
+func (m *matcher) readArgs(args map[string]string) ([]argsFunc, error) {
+	var out []argsFunc
 	for name, typed := range args {
-		m.rule.Uses.Args = append(m.rule.Uses.Args, name)
-		kind, template, found := strings.Cut(typed, " ")
-		if !found {
-			return nil, fmt.Errorf("%s: %q has no type and value", name, typed)
+		var one argsFunc
+		var err error
+		if shared, named := strings.CutPrefix(name, "@"); named {
+			one, err = m.readSharedArgs(shared, typed)
+		} else {
+			one, err = m.readArg(name, typed)
 		}
-		value, err := parseText(template, m.names, m.words)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
-		make, known := types[kind]
-		of, word, _ := strings.Cut(kind, ":")
-		if with, wordy := wordTypes[of]; wordy && word != "" {
-			make, known = func(s string) diagnose.Arg { return with(s, word) }, true
-		}
-		switch {
-		case known:
-			out[name] = func(s scope) diagnose.Arg { return make(value.in(s)) }
-		case kind == "number":
-			out[name] = func(s scope) diagnose.Arg { return diagnose.NumberArg(parsed(value.in(s))) }
-		case kind == "process":
-			out[name] = func(s scope) diagnose.Arg { return diagnose.ProcessArg(parsed(value.in(s))) }
-		case kind == "own" && placeholder.FindString(template) == "":
-			out[name] = func(scope) diagnose.Arg { return diagnose.OwnArg(template) }
-		default:
-			return nil, fmt.Errorf("%s: no type %q", name, kind)
-		}
+		out = append(out, one)
 	}
 	return out, nil
+}
+
+// readSharedArgs reads the arguments of a shared function that gives values to a fix.
+func (m *matcher) readSharedArgs(name, arguments string) (argsFunc, error) {
+	of, known := m.shared.Args[name]
+	if !known {
+		return nil, errors.New("no such shared values")
+	}
+	m.rule.Uses.Args = append(m.rule.Uses.Args, of.Names...)
+	texts, err := parseTexts(strings.Fields(arguments), m.names)
+	return func(s scope) map[string]diagnose.Arg { return of.Of(s.Findings, texts.in(s)...) }, err
+}
+
+// readArg reads "TYPE VALUE", where the value is a template: a type by its name, "own TEXT" of constants, or
+// "name:WORD VALUE" and "word:WORD VALUE" with the word that stands in for a value of another form, and "unsure:WORD VALUE"
+// of what a node alone reports, which no command has.
+func (m *matcher) readArg(name, typed string) (argsFunc, error) {
+	m.rule.Uses.Args = append(m.rule.Uses.Args, name)
+	kind, template, found := strings.Cut(typed, " ")
+	if !found {
+		return nil, fmt.Errorf("%q has no type and value", typed)
+	}
+	value, err := parseText(template, m.names, m.words)
+	if err != nil {
+		return nil, err
+	}
+	kind, word, _ := strings.Cut(kind, ":")
+	make, known := types[kind]
+	switch {
+	case known:
+	case kind == "name" && word != "":
+		make = func(text string) diagnose.Arg { return diagnose.CheckedArg(text, areNames(text, word), word) }
+	case kind == "word" && word != "":
+		make = func(text string) diagnose.Arg { return diagnose.CheckedArg(text, isWord(text, word), word) }
+	case kind == "unsure" && word != "":
+		make = func(text string) diagnose.Arg { return diagnose.NodesWord(text, word) }
+	case kind == "own" && placeholder.FindString(template) == "":
+		make = diagnose.OwnArg
+	default:
+		return nil, fmt.Errorf("no type %q", kind)
+	}
+	return func(s scope) map[string]diagnose.Arg { return map[string]diagnose.Arg{name: make(value.in(s))} }, nil
+}
+
+// areNames reports whether a text is a name, or two where the word in its place has two, such as NAMESPACE:NAME.
+func areNames(text, word string) bool {
+	if i := strings.IndexAny(word, ":/"); i >= 0 {
+		first, second, both := strings.Cut(text, word[i:i+1])
+		return both && diagnose.IsName(first) && diagnose.IsName(second)
+	}
+	return diagnose.IsName(text)
+}
+
+// isWord reports whether a text is a plain word. Where the word in its place is KEY=VALUE, it may be a label.
+func isWord(text, word string) bool {
+	if strings.Contains(word, "=") {
+		text = strings.Replace(text, "=", "", 1)
+	}
+	return diagnose.IsWord(text)
 }
 
 // parsed is a number of a text, 0 where it is none.

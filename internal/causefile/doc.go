@@ -21,7 +21,7 @@
 //	  says: "an upgrade of {node} waits[ for {held.age_s:lasting}]: {held.saw}" # [...] only where no value is empty
 //	  for: [proof held if pods, shows pods]   # weight and selection, and on what condition; "against" takes the same
 //	  covers: [node-ping, each pods, "@calico-down"] # all of a check, what a selection found, what others share
-//	  args: {holder: "process {held.holder}"} # {holder} of the fix, with its type
+//	  args: {holder: "process {held.holder}"} # {holder} of the fix, with its type; "@NAME" for several
 //	  also:                                   # what one more selection adds to the case
 //	  - {if: pods, says: "; {pods.count} pods wait"}
 //

@@ -28,11 +28,18 @@ type (
 	CoverFunc     = func(f diagnose.Findings, args ...string) []diagnose.Cover
 )
 
+// Args are values that a fix names and that go together, by arguments.
+type Args struct {
+	Names []string
+	Of    func(f diagnose.Findings, args ...string) map[string]diagnose.Arg
+}
+
 // Shared is what files may name.
 type Shared struct {
 	Selections map[string]SelectionFunc     // "@kubelet-says runtime pleg"
 	Weights    map[string]WeightFunc        // that depend on what was found: "said pods"
 	Covers     map[string]CoverFunc         // "@calico-down"
+	Args       map[string]Args              // "@method-for: 4 10.88.0.11"
 	Words      map[string]map[string]string // lists of words for values
 	Fixes      map[string]probe.Fix         // of several causes
 }
@@ -41,7 +48,8 @@ type Shared struct {
 func (s Shared) With(own Shared) Shared {
 	return Shared{
 		Selections: joined(s.Selections, own.Selections), Weights: joined(s.Weights, own.Weights),
-		Covers: joined(s.Covers, own.Covers), Words: joined(s.Words, own.Words), Fixes: joined(s.Fixes, own.Fixes),
+		Covers: joined(s.Covers, own.Covers), Args: joined(s.Args, own.Args), Words: joined(s.Words, own.Words),
+		Fixes: joined(s.Fixes, own.Fixes),
 	}
 }
 
