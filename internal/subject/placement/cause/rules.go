@@ -4,30 +4,39 @@ package cause
 
 import (
 	"embed"
+	"slices"
 	"sync"
 
 	"github.com/calico-probe/calico-probe/internal/causefile"
 	"github.com/calico-probe/calico-probe/internal/diagnose"
 	"github.com/calico-probe/calico-probe/internal/subject/evidence"
+	"github.com/calico-probe/calico-probe/probe"
 )
 
 //go:embed *.md
 var files embed.FS
 
-// Rules returns the causes of this subject: a Markdown file each, and a match in Go where data does not suffice.
-var Rules = sync.OnceValue(func() []*diagnose.Rule {
-	return causefile.Must(files, evidence.Shared().With(own), matches)
-})
+// Rules returns the causes of this subject: a Markdown file each.
+var Rules = sync.OnceValue(func() []*diagnose.Rule { return causefile.Must(files, evidence.Shared().With(own), nil) })
 
 // own is what several causes of this subject name in their files.
-var own = causefile.Shared{}
+var own = causefile.Shared{
+	Weights: map[string]causefile.WeightFunc{"kept-off": keptOff},
+	Args:    map[string]causefile.Args{"grantee": {Names: []string{"whom"}, Of: grantee}},
+}
 
-// matches are those in Go, by the ID of their cause.
-var matches = map[string]causefile.Match{
-	"probe-image":     probeImage,
-	"probe-namespace": probeNamespace,
-	"probe-policy":    probePolicy,
-	"probe-quota":     probeQuota,
-	"probe-rejected":  probeRejected,
-	"probe-rights":    probeRights,
+// keptOff weighs why no access method led onto the node. While the API itself sees something wrong with the node, that
+// is likelier what people look for.
+func keptOff(f diagnose.Findings, refused []diagnose.Finding) []diagnose.Clue {
+	if slices.ContainsFunc(f.All, func(r diagnose.Finding) bool { return r.Node == f.Node && diagnose.IsBad(r.Status) }) {
+		return diagnose.Hints(refused)
+	}
+	return diagnose.Proves(refused)
+}
+
+// grantee is the flag that grants rights to a user of the API.
+func grantee(_ diagnose.Findings, user ...string) map[string]diagnose.Arg {
+	who := user[0]
+	return map[string]diagnose.Arg{
+		"whom": diagnose.CheckedArg(probe.UserFlag(who), who != "" && diagnose.IsWord(who), " --user=YOU")}
 }
