@@ -128,17 +128,24 @@ func Unready(f diagnose.Findings) []diagnose.Cover {
 	return out
 }
 
-// OverPods are the bad results of pods on other nodes, and of what is behind services.
-func OverPods(f diagnose.Findings) []diagnose.Cover {
-	var out []diagnose.Cover
+// lostOverPods are the bad results of pods on other nodes, and of what is behind services.
+func lostOverPods(f diagnose.Findings) []diagnose.Finding {
+	var out []diagnose.Finding
 	for _, check := range []string{pod.PodPing.ID, pod.PodTCP.ID, pod.PodMTU.ID, service.ServiceClusterIP.ID,
 		service.ServiceNodePort.ID, dns.DNSCluster.ID, dns.DNSExternal.ID} {
-		for _, r := range f.Bad(check) {
-			if (diagnose.NodeOf(r) != f.Node || check == service.ServiceNodePort.ID) && diagnose.ReasonOf(r) != "refused" &&
-				diagnose.ReasonOf(r) != "rejected" {
-				out = append(out, diagnose.Cover{Check: check, About: r.Target})
-			}
-		}
+		out = append(out, diagnose.Keep(f.Bad(check), func(r diagnose.Finding) bool {
+			return (diagnose.NodeOf(r) != f.Node || check == service.ServiceNodePort.ID) &&
+				diagnose.ReasonOf(r) != "refused" && diagnose.ReasonOf(r) != "rejected"
+		})...)
+	}
+	return out
+}
+
+// OverPods are those results as what follows from a cause.
+func OverPods(f diagnose.Findings) []diagnose.Cover {
+	var out []diagnose.Cover
+	for _, r := range lostOverPods(f) {
+		out = append(out, diagnose.Cover{Check: r.Check, About: r.Target})
 	}
 	return out
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/calico-probe/calico-probe/internal/causefile"
 	"github.com/calico-probe/calico-probe/internal/diagnose"
+	"github.com/calico-probe/calico-probe/internal/subject/link"
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
@@ -21,7 +22,7 @@ var Shared = sync.OnceValue(func() causefile.Shared {
 		panic(err) // a test reads them
 	}
 	return causefile.Shared{
-		Selections: selections, Weights: weights, Covers: covers, Fixes: fixes,
+		Selections: selections, Weights: weights, Covers: covers, Args: args, Fixes: fixes,
 		Words: map[string]map[string]string{"refusal": RefusedWords},
 	}
 })
@@ -59,6 +60,7 @@ var selections = map[string]causefile.SelectionFunc{
 	"killed-of-calico": func(f diagnose.Findings, _ ...string) findings { return KilledForMemory(f) },
 	"died-at":          DiedAs,
 	"lost-towards":     func(f diagnose.Findings, of ...string) findings { return LostTowards(f, of[0]) },
+	"over-pods":        func(f diagnose.Findings, _ ...string) findings { return lostOverPods(f) },
 	"unreached":        func(f diagnose.Findings, _ ...string) findings { return Unreached(f) },
 	// nodes-alive, nodes-silent: the first ping of each other node that answers, or does not.
 	"nodes-alive":  func(f diagnose.Findings, _ ...string) findings { _, of, seen := Pinged(f); return firsts(of, seen) },
@@ -134,5 +136,18 @@ var covers = map[string]causefile.CoverFunc{
 	// unpulled REFUSAL...: pods whose image a registry refused for one of these reasons.
 	"unpulled": func(f diagnose.Findings, of ...string) []diagnose.Cover {
 		return Unpulled(f, func(refusal string) bool { return slices.Contains(of, refusal) })
+	},
+}
+
+// args are the values of a fix that several causes share.
+var args = map[string]causefile.Args{
+	// method-for FAMILY INTERNALIP TARGET: the target of ip-autodetect may be missing, where nobody looked at the node.
+	"method-for": {
+		Names: []string{"variable", "field", "since", "method", "setting"},
+		Of: func(f diagnose.Findings, of ...string) map[string]diagnose.Arg {
+			of = append(slices.Clone(of), "", "", "")
+			auto, _ := diagnose.Answer(f, link.IPAutodetect.ID, of[2])
+			return MethodFor(familyOf(of), of[1], auto)
+		},
 	},
 }

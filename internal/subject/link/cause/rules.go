@@ -27,16 +27,9 @@ var own = causefile.Shared{}
 
 // matches are those in Go, by the ID of their cause.
 var matches = map[string]causefile.Match{
-	"address-bridge":          addressBridge,
-	"address-gone":            addressGone,
-	"address-second-nic":      addressSecondNIC,
-	"address-taken":           addressTaken,
-	"address-twice":           addressTwice,
-	"address-will-change":     addressWillChange,
-	"detection-finds-none":    detectionFindsNone,
-	"duplicate-address":       duplicateAddress,
-	"internal-address-shared": internalShared,
-	"mtu-node-small":          mtuNodeSmall,
-	"neighbour-wrong":         neighbourWrong,
-	"peer-address":            peerAddress,
+	"address-bridge":     addressBridge,
+	"address-second-nic": addressSecondNIC,
+	"address-twice":      addressTwice,
+	"duplicate-address":  duplicateAddress,
+	"mtu-node-small":     mtuNodeSmall,
 }
