@@ -23,39 +23,19 @@ var Rules = sync.OnceValue(func() []*diagnose.Rule {
 var Checks = sync.OnceValue(func() map[string]causefile.CheckWords { return causefile.MustChecks(files) })
 
 // own is what several causes of this subject name in their files.
-var own = causefile.Shared{}
+var own = causefile.Shared{
+	Selections: map[string]causefile.SelectionFunc{"hanging": hanging},
+	Weights:    map[string]causefile.WeightFunc{"logged": logged, "ended": ended},
+	Covers:     map[string]causefile.CoverFunc{"logged-down": loggedDown},
+}
 
 // matches are those in Go, by the ID of their cause.
 var matches = map[string]causefile.Match{
-	"address-unanswered":      addressUnanswered,
-	"bgp-router-id":           bgpRouterID,
-	"breaks-at-next-start":    breaksAtNextStart,
-	"calico-cpu-limit":        calicoCPULimit,
-	"calico-ends":             calicoEnds,
-	"calico-forbidden":        calicoForbidden,
-	"calico-image":            calicoImage,
-	"calico-limit":            calicoLimit,
-	"calico-no-token":         calicoNoToken,
-	"calico-out-of-memory":    calicoOutOfMemory,
-	"calico-pod-missing":      calicoPodMissing,
-	"calico-pod-waits":        calicoPodWaits,
-	"calico-resource-missing": resourceMissing,
-	"calico-starting":         calicoStarting,
-	"calico-unprivileged":     calicoUnprivileged,
-	"container-not-started":   containerNotStarted,
-	"install-cni-fails":       installCNIFails,
-	"kubelet-refused":         kubeletRefused,
-	"next-start-refused":      nextStartRefused,
-	"probe-broken":            probeBroken,
-	"setting-refused":         settingRefused,
-	"start-far-datastore":     startFarDatastore,
-	"start-outlasts-budget":   startOutlastsBudget,
-	"start-under-load":        startUnderLoad,
-	"tunnel-settings":         tunnelSettings,
-	"typha-missing":           typhaMissing,
-	"upgrade-ipam-locked":     upgradeLocked,
-	"upgrade-ipam-no-api":     upgradeNoAPI,
-	"upgrade-ipam-pod-cidr":   upgradePodCIDR,
-	"upgrade-ipam-stuck":      upgradeStuck,
-	"webhook-dead":            webhookDead,
+	"address-unanswered":    addressUnanswered,
+	"calico-image":          calicoImage,
+	"calico-out-of-memory":  calicoOutOfMemory,
+	"calico-pod-waits":      calicoPodWaits,
+	"start-far-datastore":   startFarDatastore,
+	"start-outlasts-budget": startOutlastsBudget,
+	"start-under-load":      startUnderLoad,
 }

@@ -16,20 +16,6 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// moreTime is how a start that is too long for its probe is given time.
-var moreTime = probe.Fix{
-	Manifest: []string{
-		`kubectl -n {namespace} patch ds {daemonset} --type strategic -p '{"spec":{"template":{"spec":{"containers":[{"name":"calico-node",{moretime}}]}}}}'`,
-	},
-	// The operator has no setting for the probe: it has to be told to leave the
-	// DaemonSet alone, by the annotation its makers have for that.
-	Operator: []string{
-		"kubectl -n calico-system annotate ds calico-node unsupported.operator.tigera.io/ignore=true  # until the annotation is removed, the operator does not update calico-node",
-		`kubectl -n calico-system patch ds calico-node --type strategic -p '{"spec":{"template":{"spec":{"containers":[{"name":"calico-node",{moretime}}]}}}}'`,
-	},
-	Radius: "changing the probe restarts calico-node on every node, one after the other, each for some seconds, during which running pods keep their routes; where the operator is told to leave calico-node alone it does not manage it any more, upgrades and settings included, until the annotation is removed",
-}
-
 // estimated is what startup-budget reckons a start to take.
 type estimate struct {
 	diagnose.Finding
@@ -195,18 +181,6 @@ func startFarDatastore(f diagnose.Findings) []diagnose.Case {
 		}
 	}
 	return []diagnose.Case{c}
-}
-
-// calicoStarting is a calico-node of which too much is asked too early.
-func calicoStarting(f diagnose.Findings) []diagnose.Case {
-	busy := f.With(start.StartupBudget.ID, start.FactOver, false)
-	if len(busy) == 0 {
-		return nil
-	}
-	return []diagnose.Case{{
-		Says: "calico-node on {node} is still starting: " + busy[0].Saw, For: diagnose.Proves(busy), Covers: evidence.CalicoDown,
-		Against: append(diagnose.Hints(f.Failed(facts.CheckCalicoBudget)), diagnose.Hints(scantyCPU(f))...),
-	}}
 }
 
 // startOutlastsBudget is what the API alone can tell of incidents 002 and 004b.
