@@ -15,7 +15,7 @@ func TestCoversEach(t *testing.T) {
 		"  lost: every-check bad family={rule.family} check=pod-ping|pod-tcp\n" +
 		"cases:\n- {each: rule, says: some, for: proof rule, covers: [each lost reason!=refused]}\n" +
 		"---\n# a title\n\nA doc.\n\n## Fix\n\nDo it.\n\nTouches: nothing\n"
-	rule, err := One("a-cause", text, Shared{}, nil)
+	rule, err := readCause("a-cause", text, Shared{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -171,7 +171,8 @@ func TestConditions(t *testing.T) {
 		"n=5": true, "n=5.0": true, "n!=5": false, "n>4": true, "n<5": false, "n>=5": true, "n<=4": false, "m<5": false,
 		"yes=true": true, "yes=false": false, "word=ab|abc": true, "word!=ab|abc": false, "word~b": true, "word~~^a.c$": true,
 		"list~x": true, "list~z": false, "typed~z": true, "none?": true, "none??": false, "absent?": false, "!absent?": true,
-		"absent!=x": true, "target='tasks here'": true, "lastword=here": true, "status=warn": true, "on=node-a": true,
+		"list~~^y$": true, "list~~xy": false, "absent!=x": true,
+		"target='tasks here'": true, "lastword=here": true, "status=warn": true, "on=node-a": true,
 	} {
 		m := &matcher{rule: &diagnose.Rule{}}
 		of, err := m.selection("c any " + text)

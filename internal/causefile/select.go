@@ -140,8 +140,8 @@ func isCondition(w string) bool { return comparison.MatchString(w) }
 type condition func(s scope, r diagnose.Finding) bool
 
 // comparison is a field or a fact, and what it must be: = one of the texts between bars,
-// != none of them, ~ a list that has one or a text that contains it, ~~ a text that the pattern fits, < > a number, or of
-// a list how many entries it has, ? that the fact is there, ?? that it is there and not empty.
+// != none of them, ~ a list that has one or a text that contains it, ~~ a text or an entry of a list that the
+// pattern fits, < > a number, or of a list how many entries it has, ? that the fact is there, ?? that it is there and not empty.
 var comparison = regexp.MustCompile(`^(!?)([a-z_]+)(!=|=|~~|~|<=|>=|<|>|\?\?|\?)(.*)$`)
 
 func (m *matcher) condition(text string) (condition, error) {
@@ -173,8 +173,10 @@ func compare(key, operator, right string, names []string) (condition, error) {
 		pattern, err := regexp.Compile(unquoted(right))
 		return func(_ scope, r diagnose.Finding) bool {
 			v, _ := valueOf(r, key)
-			text, _ := v.(string)
-			return pattern.MatchString(text)
+			if text, ok := v.(string); ok {
+				return pattern.MatchString(text)
+			}
+			return slices.ContainsFunc(listOf(v), pattern.MatchString)
 		}, err
 	}
 	texts, err := parseTexts(strings.Split(right, "|"), names)
