@@ -131,7 +131,10 @@ func Placeholders(text string) []string {
 }
 
 // IsCommonArg reports whether every fix may have an Arg of this name, which no case gives.
-func IsCommonArg(name string) bool { return known(Findings{})[name] != (Arg{}) }
+func IsCommonArg(name string) bool {
+	_, common := known(Findings{})[name] // {together} is empty where the runtime is a service of its own
+	return common
+}
 
 // Args are the names that a fix of the rule has for its cases to fill in, by a case's Args.
 func (r *Rule) Args() []string {
