@@ -27,7 +27,6 @@ var own = causefile.Shared{Covers: map[string]causefile.CoverFunc{"runtime-gone"
 
 // matches are those in Go, by the ID of their cause.
 var matches = map[string]causefile.Match{
-	"limit-reached":       limitReached,
 	"pause-image-missing": pauseImageMissing,
 	"registry-refuses":    registryRefuses,
 	"runtime-ends":        runtimeEnds,
