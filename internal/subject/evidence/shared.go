@@ -123,6 +123,9 @@ var covers = map[string]causefile.CoverFunc{
 	"over-pods":         func(f diagnose.Findings, _ ...string) []diagnose.Cover { return OverPods(f) },
 	"unready":           func(f diagnose.Findings, _ ...string) []diagnose.Cover { return Unready(f) },
 	"about-service":     func(_ diagnose.Findings, names ...string) []diagnose.Cover { return AboutService(names...) },
+	"starved": func(f diagnose.Findings, _ ...string) []diagnose.Cover {
+		return diagnose.Covers(diagnose.ChecksOf(Starved(f))...)
+	},
 	// path-follows FAMILY PEER: both may be missing.
 	"path-follows": func(f diagnose.Findings, args ...string) []diagnose.Cover {
 		args = append(slices.Clone(args), "", "")

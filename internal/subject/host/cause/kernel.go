@@ -12,29 +12,37 @@ import (
 	"github.com/calico-probe/calico-probe/internal/subject/evidence"
 	"github.com/calico-probe/calico-probe/internal/subject/felix"
 	"github.com/calico-probe/calico-probe/internal/subject/firewall"
+	"github.com/calico-probe/calico-probe/internal/subject/host"
 	"github.com/calico-probe/calico-probe/internal/subject/kubelet"
 	"github.com/calico-probe/calico-probe/internal/subject/link"
 	"github.com/calico-probe/calico-probe/internal/subject/pod"
 	"github.com/calico-probe/calico-probe/internal/subject/service"
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/facts"
 	"github.com/calico-probe/calico-probe/probe/logs"
 )
 
-// conntrackFull is a node that takes no new connection.
+// conntrackFull is a node that takes no new connection, or took none lately.
 func conntrackFull(f diagnose.Findings) []diagnose.Case {
 	full := append(f.Failed(firewall.NodeConntrack.ID), evidence.DiedAs(f, firewall.PlaceConntrack)...)
-	if len(full) == 0 {
-		return wasFull(f, logs.KernelConntrack, "the connection tracking table")
+	lines := evidence.KernelSays(f, logs.KernelConntrack)
+	has := full // how large the table is
+	c := diagnose.Case{For: append(diagnose.Proves(full), diagnose.Shows(lines)...)}
+	switch {
+	case len(full) > 0:
+		c.Says = "new connections are dropped on {node}: " + full[0].Saw
+		c.Covers = diagnose.Covers(link.NodePing.ID, pod.PodPing.ID, pod.PodTCP.ID, service.ServiceClusterIP.ID,
+			service.ServiceNodePort.ID, dns.DNSCluster.ID, dns.DNSExternal.ID, datastore.DatastoreLatency.ID,
+			bgp.BGPPort.ID, datastore.TyphaReach.ID, felix.FelixLive.ID, felix.FelixReady.ID, kubelet.KubeletHealth.ID,
+			service.KubeProxyHealth.ID, firewall.PacketDrops.ID, firewall.NodeConntrack.ID)
+	case len(lines) > 0:
+		c.Says = "packets were dropped on {node} for the connection tracking table was full: " + lines[0].Saw
+		c.For, has = diagnose.Suggests(lines), f.Of(firewall.NodeConntrack.ID)
+	default:
+		return nil
 	}
-	return []diagnose.Case{{
-		Says: "new connections are dropped on {node}: " + full[0].Saw,
-		For:  append(diagnose.Proves(full), diagnose.Shows(evidence.KernelSays(f, logs.KernelConntrack))...),
-		Args: map[string]diagnose.Arg{"max": diagnose.NumberArg(max(262144, 4*diagnose.Num(full, probe.FactMax)))},
-		Covers: diagnose.Covers(link.NodePing.ID, pod.PodPing.ID, pod.PodTCP.ID, service.ServiceClusterIP.ID,
-			service.ServiceNodePort.ID, dns.DNSCluster.ID, dns.DNSExternal.ID,
-			datastore.DatastoreLatency.ID, bgp.BGPPort.ID, datastore.TyphaReach.ID, felix.FelixLive.ID, felix.FelixReady.ID,
-			kubelet.KubeletHealth.ID, service.KubeProxyHealth.ID, firewall.PacketDrops.ID, firewall.NodeConntrack.ID),
-	}}
+	c.Args = map[string]diagnose.Arg{"max": diagnose.NumberArg(max(262144, 4*diagnose.Num(has, probe.FactMax)))}
+	return []diagnose.Case{c}
 }
 
 // forwardingOff is a node whose kernel forwards nothing.
@@ -53,32 +61,38 @@ func forwardingOff(f diagnose.Findings) []diagnose.Case {
 	}}
 }
 
-// neighboursFull is the kernel's table of who is on the link.
-func neighboursFull(f diagnose.Findings) []diagnose.Case {
-	var full []diagnose.Finding
-	for _, r := range f.Failed(link.NodeNeighbours.ID) {
-		if n, ok := r.Facts.Num(probe.FactMax); ok && n > 0 {
-			full = append(full, r)
+// killShows is how long after the end of one of its processes calico-node is called not ready, in seconds: three
+// readiness probes 10 s apart fail, each within 10 s (Calico's manifest).
+const killShows = 60
+
+// calicoKilled is a process of calico-node's that the kernel killed: before it was last ready, that is history.
+func calicoKilled(f diagnose.Findings) []diagnose.Case {
+	since, known := notReadyFor(f)
+	var names []string
+	lines := diagnose.Keep(evidence.KernelSays(f, logs.KernelKilled), func(r diagnose.Finding) bool {
+		ago, _ := r.Facts.Num(host.FactAgo)
+		name := r.Facts.Str(probe.FactKernelOf)
+		if known && ago > since+killShows || !slices.Contains([]string{"calico-node", "bird", "bird6", "confd"}, name) {
+			return false
 		}
-	}
-	if len(full) == 0 {
-		return wasFull(f, logs.KernelNeighbours, "the table of neighbours")
+		names = append(names, name)
+		return true
+	})
+	if len(lines) == 0 {
+		return nil
 	}
 	return []diagnose.Case{{
-		Says: fmt.Sprintf("packets get lost on {node} at random: the %s has %s", full[0].Target, full[0].Saw),
-		For:  diagnose.Proves(full),
-		Covers: diagnose.Covers(link.NodePing.ID, pod.PodPing.ID, pod.PodTCP.ID, link.NodeNeighbours.ID,
-			dns.DNSCluster.ID, service.ServiceClusterIP.ID),
+		Says: fmt.Sprintf("the kernel killed %s on {node} for want of memory: %s", strings.Join(names, ", "), lines[0].Saw),
+		For:  append(diagnose.Suggests(lines), diagnose.Hints(f.Failed(host.NodeMemory.ID))...),
 	}}
 }
 
-// rpFilterLoose is what old Felixes end for.
-func rpFilterLoose(f diagnose.Findings) []diagnose.Case {
-	loose := diagnose.Keep(f.Bad(link.NodeSysctl.ID), diagnose.About(link.TargetRPFilter))
-	if len(loose) == 0 {
-		return nil
+// notReadyFor is for how many seconds calico-node has not been ready, false where it is ready or that is not known.
+func notReadyFor(f diagnose.Findings) (float64, bool) {
+	for _, r := range f.Bad(facts.CheckCalicoPod) {
+		if n, known := r.Facts.Num(facts.NotReady); known {
+			return n, true
+		}
 	}
-	refused := evidence.OfLiveness(f, "refused")
-	return []diagnose.Case{{Says: "the kernel of {node} checks the way back of packets loosely (rp_filter): " + loose[0].Saw, For: append(diagnose.Hints(loose), diagnose.Suggests(refused)...),
-		Covers: append(diagnose.Covers(link.NodeSysctl.ID), evidence.FelixIll...)}}
+	return 0, false
 }

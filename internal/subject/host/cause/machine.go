@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -97,53 +96,6 @@ func folderOf(file string) string {
 		return "/run"
 	}
 	return strings.Join(strings.SplitN(file, "/", 5)[:min(4, strings.Count(file, "/"))], "/")
-}
-
-// saysReadOnly is what the kubelet says of a pod for which it cannot make folders.
-var saysReadOnly = regexp.MustCompile(`pod data directories: mkdir \S+: read-only file system`)
-
-// diskReadOnly is a disk that failed.
-func diskReadOnly(f diagnose.Findings) []diagnose.Case {
-	var out []diagnose.Case
-	if said := evidence.InWords(evidence.NotPlaced(f, facts.ReasonRuntime), saysReadOnly); len(said) > 0 {
-		out = append(out, diagnose.Case{
-			For: diagnose.Suggests(said[:1]), Covers: diagnose.Covers(facts.CheckPodsStart),
-			Says: "the kubelet of {node} cannot write where it keeps its pods: " + said[0].Saw,
-		})
-	}
-	for _, r := range f.Failed(host.NodeDisk.ID) {
-		if diagnose.Holds(r.Facts, host.FactReadOnly, true) {
-			out = append(out, diagnose.Case{
-				About: r.Target, Says: fmt.Sprintf("%s of {node} is read-only, and nothing there can be written", r.Target),
-				For:    append(diagnose.Proves([]diagnose.Finding{r}), diagnose.Shows(evidence.KernelSays(f, logs.KernelDisk))...),
-				Covers: diagnose.Covers(facts.CheckNodeTaints, facts.CheckPodsStart, cni.CNINodename.ID),
-			})
-		}
-	}
-	if lines := evidence.KernelSays(f, logs.KernelDisk); len(out) == 0 && len(lines) > 0 {
-		out = append(out, diagnose.Case{About: lines[0].Facts.Str(probe.FactKernelOf), For: diagnose.Suggests(lines),
-			Says: "a disk or file system of {node} fails, by the kernel: " + lines[0].Saw})
-	}
-	return out
-}
-
-// memoryShort is a node without memory.
-func memoryShort(f diagnose.Findings) []diagnose.Case {
-	short, pressure := evidence.ShortOfMemory(f)
-	if len(short)+len(pressure) == 0 {
-		return nil
-	}
-	c := diagnose.Case{
-		Says: "{node} has hardly any memory left: " + slices.Concat(short, pressure)[0].Saw,
-		For: slices.Concat(diagnose.Suggests(short), diagnose.Suggests(pressure),
-			diagnose.Hints(evidence.KilledForMemory(f))),
-		Against: diagnose.Hints(plentyOfMemory(f)),
-		Covers:  diagnose.Covers(facts.CheckNodeTaints, facts.CheckPodsStart, host.NodeMemory.ID),
-	}
-	if len(f.Failed(host.NodeMemory.ID)) == 0 && len(pressure) == 0 {
-		c.For[0].Weight = diagnose.Hint // short, and not yet out of it
-	}
-	return []diagnose.Case{c}
 }
 
 // sameSkew is how many seconds apart two nodes may be that are called alike: what

@@ -23,25 +23,17 @@ var Rules = sync.OnceValue(func() []*diagnose.Rule {
 var Checks = sync.OnceValue(func() map[string]causefile.CheckWords { return causefile.MustChecks(files) })
 
 // own is what several causes of this subject name in their files.
-var own = causefile.Shared{}
+var own = causefile.Shared{Selections: map[string]causefile.SelectionFunc{
+	"plenty-of-memory": func(f diagnose.Findings, _ ...string) []diagnose.Finding { return plentyOfMemory(f) },
+}}
 
 // matches are those in Go, by the ID of their cause.
 var matches = map[string]causefile.Match{
 	"calico-process-killed": calicoKilled,
 	"clock-wrong":           clockWrong,
-	"component-oom-killed":  componentKilled,
 	"conntrack-full":        conntrackFull,
 	"disk-full":             diskFull,
-	"disk-read-only":        diskReadOnly,
 	"eviction-threshold":    evictionThreshold,
 	"forwarding-off":        forwardingOff,
-	"kernel-stuck":          kernelStuck,
-	"memory-short":          memoryShort,
-	"neighbours-full":       neighboursFull,
-	"network-storage-dead":  networkStorageDead,
-	"nic-queue-hung":        queueHung,
-	"node-overloaded":       nodeOverloaded,
 	"port-taken":            portTaken,
-	"rpf-check-loose":       rpFilterLoose,
-	"source-ports-gone":     noPortsLeft,
 }

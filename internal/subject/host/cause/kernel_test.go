@@ -33,7 +33,7 @@ func TestOldKill(t *testing.T) {
 		if c.notReady >= 0 {
 			add(probe.Found(probe.Warn, "has not been ready").With(facts.NotReady, c.notReady), facts.CheckCalicoPod)
 		}
-		if got := len(killed(f, true)) > 0; got != c.want {
+		if got := len(calicoKilled(f)) > 0; got != c.want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}
