@@ -54,8 +54,8 @@ var word = regexp.MustCompile(`(?:[^\s']|'[^']*')+`)
 // everyCheck takes the place of a check in a selection: the results of all of them, as condition check=ID chooses.
 const everyCheck = "every-check"
 
-// selection reads "[others:]CHECK STATUS CONDITION...", "@NAME ARGUMENT...", or "NAME CONDITION..." of a selection that
-// the match has already.
+// selection reads "[others:]CHECK STATUS CONDITION...", "[others:]@NAME ARGUMENT...", or "NAME CONDITION..." of a
+// selection that the match has already. Conditions may end with once:KEY, the first finding of each value, and first:N.
 func (m *matcher) selection(text string) (selection, error) {
 	words := word.FindAllString(text, -1)
 	if len(words) == 0 {
@@ -66,8 +66,12 @@ func (m *matcher) selection(text string) (selection, error) {
 		return nil, fmt.Errorf("%q: %w", text, err)
 	}
 	var conditions []condition
-	limit := 0
+	limit, once := 0, ""
 	for _, w := range rest {
+		if key, ok := strings.CutPrefix(w, "once:"); ok {
+			once = key
+			continue
+		}
 		if n, ok := strings.CutPrefix(w, "first:"); ok {
 			if limit, err = strconv.Atoi(n); err != nil || limit < 1 {
 				return nil, fmt.Errorf("%q: %q needs a number", text, w)
@@ -84,6 +88,9 @@ func (m *matcher) selection(text string) (selection, error) {
 		out := diagnose.Keep(of(s), func(r diagnose.Finding) bool {
 			return !slices.ContainsFunc(conditions, func(c condition) bool { return !c(s, r) })
 		})
+		if once != "" {
+			out = onePer(once, out)
+		}
 		if limit > 0 {
 			out = out[:min(len(out), limit)]
 		}
@@ -91,21 +98,38 @@ func (m *matcher) selection(text string) (selection, error) {
 	}, nil
 }
 
+// onePer returns the first of some findings for each value of a key: a case for each peer, not for each of its results.
+func onePer(key string, of []diagnose.Finding) []diagnose.Finding {
+	seen := map[string]bool{}
+	return diagnose.Keep(of, func(r diagnose.Finding) bool {
+		v, _ := valueOf(r, key)
+		value := plainValue(v)
+		known := seen[value]
+		seen[value] = true
+		return !known
+	})
+}
+
 // source reads from which findings a selection takes, and returns the words behind that.
 func (m *matcher) source(words []string) (selection, []string, error) {
-	if name, named := strings.CutPrefix(words[0], "@"); named {
+	check, elsewhere := strings.CutPrefix(words[0], "others:")
+	if name, named := strings.CutPrefix(check, "@"); named {
 		of, known := m.shared.Selections[name]
 		if !known {
 			return nil, nil, fmt.Errorf("no shared selection %q", words[0])
 		}
 		args, rest := arguments(words[1:])
 		texts, err := parseTexts(args, m.names)
-		return func(s scope) []diagnose.Finding { return of(s.Findings, texts.in(s)...) }, rest, err
+		return func(s scope) []diagnose.Finding {
+			if elsewhere {
+				return ofOthers(s.Findings, of, texts.in(s))
+			}
+			return of(s.Findings, texts.in(s)...)
+		}, rest, err
 	}
 	if slices.Contains(m.names, words[0]) {
 		return func(s scope) []diagnose.Finding { return s.found[words[0]] }, words[1:], nil
 	}
-	check, elsewhere := strings.CutPrefix(words[0], "others:")
 	if len(words) == 1 || statuses[words[1]] == nil {
 		return nil, nil, fmt.Errorf("%q is no name of the match, and as a check it needs a status behind it", words[0])
 	}
@@ -125,9 +149,21 @@ func (m *matcher) source(words []string) (selection, []string, error) {
 	}, words[2:], nil
 }
 
+// ofOthers returns what a shared selection finds on the other nodes, node by node: the server whose fault this node
+// feels, and its log, may be on one of them.
+func ofOthers(f diagnose.Findings, of SelectionFunc, args []string) []diagnose.Finding {
+	var out []diagnose.Finding
+	for _, node := range f.Others() {
+		out = append(out, of(f.At(node), args...)...)
+	}
+	return out
+}
+
 // arguments are the words before the first condition.
 func arguments(words []string) (args, rest []string) {
-	i := slices.IndexFunc(words, func(w string) bool { return strings.HasPrefix(w, "first:") || isCondition(w) })
+	i := slices.IndexFunc(words, func(w string) bool {
+		return strings.HasPrefix(w, "first:") || strings.HasPrefix(w, "once:") || isCondition(w)
+	})
 	if i < 0 {
 		i = len(words)
 	}
@@ -230,7 +266,7 @@ func compareNumber(key, operator, right string, names []string) (condition, erro
 }
 
 // fields are the names of what a finding has beside its facts.
-var fields = []string{"target", "saw", "from", "way", "on", "status", "check", "lastword", "family"}
+var fields = []string{"target", "saw", "from", "way", "on", "status", "check", "firstword", "lastword", "family"}
 
 // valueOf is a field of a finding by its name, or one of its facts.
 func valueOf(r diagnose.Finding, key string) (any, bool) {
@@ -249,7 +285,10 @@ func valueOf(r diagnose.Finding, key string) (any, bool) {
 		return string(r.Status), true
 	case "check":
 		return r.Check, true
-	case "lastword": // of the target
+	case "firstword": // of the target
+		first, _, _ := strings.Cut(r.Target, " ")
+		return first, true
+	case "lastword":
 		return diagnose.LastWord(r.Target), true
 	case "family":
 		return float64(diagnose.FamilyOf(r)), true
@@ -288,8 +327,10 @@ func contains(v any, text string) bool {
 	switch v := v.(type) {
 	case string:
 		return strings.Contains(v, text)
-	case []any, []string:
-		return slices.Contains(listOf(v), text)
+	case []any: // of texts, or of ports
+		return slices.ContainsFunc(v, func(one any) bool { return equal(one, text) })
+	case []string:
+		return slices.Contains(v, text)
 	}
 	return false
 }
