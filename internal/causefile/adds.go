@@ -79,6 +79,9 @@ func (m *matcher) readMore(d moreData) ([]add, error) {
 	if d.Fix != "" && !named {
 		return nil, fmt.Errorf("fix: no fix %q", d.Fix)
 	}
+	if named {
+		m.rule.Fixes[d.Fix] = fix // a linter reads the fixes of all cases, shared ones too
+	}
 	return []add{func(s scope, c *diagnose.Case) {
 		c.Says += says.in(s)
 		c.For = append(c.For, forIt(s)...)
