@@ -41,7 +41,9 @@ func TestArgs(t *testing.T) {
 		for _, rule := range All().Rules {
 			for _, c := range rule.Match(f) {
 				fix := rule.Fix
-				if c.Fix != nil {
+				if c.FixName != "" {
+					fix = rule.Fixes[c.FixName]
+				} else if c.Fix != nil {
 					fix = *c.Fix
 				}
 				for _, command := range commandsOf(fix) {

@@ -259,6 +259,9 @@ func fixesOf(t *testing.T) map[string]probe.Fix {
 	out := map[string]probe.Fix{}
 	for _, r := range All().Rules {
 		out[r.ID] = r.Fix
+		for name, fix := range r.Fixes {
+			out[r.ID+" "+name] = fix
+		}
 	}
 	for night, f := range recorded(t) {
 		f = diagnose.Ready(f, All())
