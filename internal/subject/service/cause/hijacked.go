@@ -71,7 +71,7 @@ func hijack(r diagnose.Finding) diagnose.Case {
 	case means == service.MeansRoute:
 		c.Says = fmt.Sprintf("{node} keeps connections for %s (Service %s) to itself, by the route %q", clusterIP, name, rule)
 		c.Args["localroute"] = networkArg(rule)
-		c.Fix = &removeLocalRoute
+		c.FixName = "local-route"
 	case means == kernel.DoesTProxy:
 		c.Says = fmt.Sprintf("{node} passes connections for %s (Service %s) to a proxy on %s: %s rule %q",
 			clusterIP, name, strings.TrimPrefix(sent, ":"), wall, rule)
@@ -79,15 +79,15 @@ func hijack(r diagnose.Finding) diagnose.Case {
 			c.Says = fmt.Sprintf("{node} passes connections for %s (Service %s) to a proxy on its own port %s: %s rule %q",
 				clusterIP, name, port, wall, rule)
 		}
-		c.Fix = fixOfWall(wall)
+		c.FixName = fixOfWall[wall]
 	case kernel.OfHostPort(table, chain):
 		c.Says += ", which a hostPort made"
-		c.Fix = &removeHostPort
+		c.FixName = "host-port"
 		if wall == kernel.WallNative {
-			c.Fix = &removeHostPortNFT
+			c.FixName = "host-port-nft"
 		}
 	default:
-		c.Fix = fixOfWall(wall)
+		c.FixName = fixOfWall[wall]
 	}
 	return c
 }
@@ -103,11 +103,8 @@ func networkArg(route string) diagnose.Arg {
 	return diagnose.CheckedArg(words[1], diagnose.IsBlock(words[1]) || err == nil && a.Zone() == "", "NETWORK")
 }
 
-// fixOfWall removes a rule from a firewall.
-func fixOfWall(wall string) *probe.Fix {
-	return map[string]*probe.Fix{kernel.WallLegacy: &removeLegacyRule, kernel.WallNFT: &removeIptablesRule,
-		kernel.WallNative: &removeNFTRule}[wall]
-}
+// fixOfWall has what removes a rule from a firewall, but for nftables: that is the fix of the cause.
+var fixOfWall = map[string]string{kernel.WallLegacy: "legacy-rule", kernel.WallNFT: "iptables-rule"}
 
 // iptablesOf is the program that shows the rules of one of the two kinds of iptables.
 func iptablesOf(wall, family string) string {
@@ -143,61 +140,3 @@ func hijackShows(f diagnose.Findings, r diagnose.Finding) []diagnose.Finding {
 	return slices.Concat(evidence.LogLines(f, logs.SaysCertificate),
 		evidence.ToService(f.Failed(datastore.DatastoreLatency.ID)))
 }
-
-// Who adds such a rule leaves its destination in a file.
-const whoDiverts = "ssh {node} 'sudo grep -rlwF -e {sent} /etc/nftables* /etc/iptables* /etc/sysconfig /etc/cron* /etc/systemd/system /usr/local /opt'"
-
-// divertRadius is what a rule touches that is taken away.
-const divertRadius = "reading changes nothing; without the rule new connections from this node go to the Service's endpoints at once, and open ones stay"
-
-const unneeded = "nothing needs that rule"
-
-// The fixes by where the rule is.
-var (
-	removeNFTRule = probe.Fix{
-		Says:     "Remove rule {handle} of chain {inchain} in nftables table {table}, and configure the program that adds it to leave {service} alone.",
-		Manifest: []string{"ssh {node} sudo nft -a list table {table}  # its other chains may have the same rule", whoDiverts},
-		OnlyIf: []probe.Conditional{{If: unneeded,
-			Manifest: []string{"ssh {node} sudo nft delete rule {table} {inchain} handle {handle}"}}},
-		Radius: divertRadius,
-	}
-	removeIptablesRule = probe.Fix{
-		Says: "Remove that rule of chain {inchain}, and configure the program that adds it to leave {service} alone.",
-		Manifest: []string{"ssh {node} sudo {iptables} -t {iptable} -S  # other chains may have the same rule",
-			"ssh {node} sudo nft -a list chain {table} {inchain}  # with handles", whoDiverts},
-		OnlyIf: []probe.Conditional{{If: unneeded,
-			Manifest: []string{"ssh {node} sudo nft delete rule {table} {inchain} handle {handle}"}}},
-		Radius: divertRadius,
-	}
-	removeLegacyRule = probe.Fix{
-		Says:     "Remove rule {handle} of chain {inchain} in legacy iptables, and configure the program that adds it to leave {service} alone.",
-		Manifest: []string{"ssh {node} sudo {iptables} -t {iptable} -L {inchain} -n -v --line-numbers", whoDiverts},
-		OnlyIf: []probe.Conditional{{If: unneeded + ", and it still has that number",
-			Manifest: []string{"ssh {node} sudo {iptables} -t {iptable} -D {inchain} {handle}"}}},
-		Radius: divertRadius,
-	}
-	removeHostPort = probe.Fix{
-		Says: "Check which pod has {sent}. Where it is gone, flush chain {inchain}. Where it runs, give it another hostPort: that port is the Service's.",
-		Manifest: []string{"kubectl get pods -A -o wide --field-selector spec.nodeName={node} | grep -wF -e {sent} -e NAME",
-			"ssh {node} sudo {iptables} -t {iptable} -S | grep -F -e {inchain}"},
-		OnlyIf: []probe.Conditional{{If: "no pod has {sent}",
-			Manifest: []string{"ssh {node} sudo {iptables} -t {iptable} -F {inchain}"}}},
-		Radius: divertRadius,
-	}
-	removeHostPortNFT = probe.Fix{
-		Says: "Check which pod has {sent}. Where it is gone, remove rule {handle} of chain {inchain}. Where it runs, give it another hostPort: that port is the Service's.",
-		Manifest: []string{"kubectl get pods -A -o wide --field-selector spec.nodeName={node} | grep -wF -e {sent} -e NAME",
-			"ssh {node} sudo nft -a list chain {table} {inchain}"},
-		OnlyIf: []probe.Conditional{{If: "no pod has {sent}",
-			Manifest: []string{"ssh {node} sudo nft delete rule {table} {inchain} handle {handle}"}}},
-		Radius: divertRadius,
-	}
-	removeLocalRoute = probe.Fix{
-		Says: "Remove the route {localroute} from the table local, and configure the program that adds it to leave {service} alone.",
-		Manifest: []string{"ssh {node} ip -{family} route show table local {localroute}  # proto names who made it",
-			"ssh {node} systemctl list-units --all '*guest-agent*' '*cloud*' 'keepalived*'"},
-		OnlyIf: []probe.Conditional{{If: "nothing needs that route",
-			Manifest: []string{"ssh {node} sudo ip -{family} route del local {localroute} table local"}}},
-		Radius: divertRadius,
-	}
-)

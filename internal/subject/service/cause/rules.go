@@ -9,6 +9,7 @@ import (
 	"github.com/calico-probe/calico-probe/internal/causefile"
 	"github.com/calico-probe/calico-probe/internal/diagnose"
 	"github.com/calico-probe/calico-probe/internal/subject/evidence"
+	"github.com/calico-probe/calico-probe/probe/logs"
 )
 
 //go:embed *.md checks
@@ -23,26 +24,21 @@ var Rules = sync.OnceValue(func() []*diagnose.Rule {
 var Checks = sync.OnceValue(func() map[string]causefile.CheckWords { return causefile.MustChecks(files) })
 
 // own is what several causes of this subject name in their files.
-var own = causefile.Shared{}
+var own = causefile.Shared{
+	Selections: map[string]causefile.SelectionFunc{
+		"dead-services": func(f diagnose.Findings, _ ...string) []diagnose.Finding { dead, _ := brokenPath(f); return dead },
+		"live-servers":  func(f diagnose.Findings, _ ...string) []diagnose.Finding { _, live := brokenPath(f); return live },
+	},
+	Words: map[string]map[string]string{"api": {
+		logs.SaysNoAPI:        "does not reach the API server",
+		logs.SaysUnauthorized: "is not known to the API server: its token or certificate is refused",
+		logs.SaysCertificate:  "does not trust the API server's certificate, or the server not its own",
+		logs.SaysForbidden:    "may not read what it needs",
+	}},
+}
 
 // matches are those in Go, by the ID of their cause.
 var matches = map[string]causefile.Match{
-	"coredns-cut-off":       coreDNSCutOff,
-	"coredns-ends":          dnsEnds,
-	"foreign-masquerade":    foreignMasquerade,
-	"kube-proxy-cut-off":    kubeProxyCutOff,
-	"kube-proxy-dead":       kubeProxyDead,
-	"kube-proxy-ends":       kubeProxyEnds,
-	"kube-proxy-forbidden":  proxyForbidden,
-	"kube-proxy-other-node": kubeProxyOtherNode,
-	"kube-proxy-rules-lost": kubeProxyRulesLost,
-	"kube-proxy-stuck":      kubeProxyStuck,
-	"kube-proxy-sync-fails": kubeProxyRefused,
-	"masquerade-hides-pods": masqueradedPods,
-	"peer-nodeports":        peerNodePorts,
-	"policy-without-api":    policyWithoutAPI,
-	"service-hijacked":      serviceHijacked,
-	"service-path-broken":   servicePathBroken,
-	"service-takes-port":    serviceTakesPort,
-	"stray-endpoints":       strayEndpoints,
+	"policy-without-api": policyWithoutAPI,
+	"service-hijacked":   serviceHijacked,
 }
