@@ -104,6 +104,8 @@ func familyOf(args []string) int {
 var weights = map[string]causefile.WeightFunc{
 	"said":    func(_ diagnose.Findings, of findings) []diagnose.Clue { return Said(of) },
 	"written": Written,
+	// beside hints at a pod that answers beside servers that do not.
+	"beside": func(f diagnose.Findings, dead findings) []diagnose.Clue { return diagnose.Hints(PodBeside(f, dead)) },
 }
 
 // covers are results that follow from several causes.

@@ -58,9 +58,9 @@ func keptFromDNS(f diagnose.Findings, r diagnose.Finding, pods []string) diagnos
 	}
 	switch how {
 	case "denied":
-		c.Fix = deniedDNSFix
+		c.FixName = "denied"
 	case "noegress":
-		c.Fix = noEgressFix
+		c.FixName = "no-egress"
 	}
 	if set := r.Facts.Str(facts.BySet); set != "" {
 		c.Says = fmt.Sprintf("%s has the cluster's DNS, and %s denies it to pods of {node}: %s", set, policy,
@@ -77,66 +77,6 @@ func keptFromDNS(f diagnose.Findings, r diagnose.Finding, pods []string) diagnos
 		c.Against = diagnose.Suggests(resolved[:1])
 	}
 	return c
-}
-
-// listPolicies shows the policies, and which name server a pod uses.
-var listPolicies = []string{
-	"kubectl get networkpolicies.networking.k8s.io -A",
-	"kubectl get networkpolicies.crd.projectcalico.org,globalnetworkpolicies.crd.projectcalico.org -A",
-	"kubectl -n {namespace} exec {pod} -- cat /etc/resolv.conf  # the name server it uses",
-}
-
-const withDNSRule = "reading changes nothing; with the rule every pod that this policy selects may query cluster DNS"
-
-// dnsRule is the rule of a NetworkPolicy that lets its pods out to the cluster's DNS.
-const dnsRule = `{"to":[{"namespaceSelector":{"matchLabels":{"kubernetes.io/metadata.name":"kube-system"}},"podSelector":{"matchLabels":{"k8s-app":"kube-dns"}}}],"ports":[{"protocol":"UDP","port":{port}},{"protocol":"TCP","port":{port}}]}`
-
-// allowDNS adds that rule to a policy of Kubernetes', whose egress has rules, or has none.
-func allowDNS(path, value string) []probe.Conditional {
-	return []probe.Conditional{{If: "the policy is a NetworkPolicy of Kubernetes', and those pods need names",
-		Manifest: []string{`kubectl -n {namespace} patch networkpolicies.networking.k8s.io {policy} --type json -p '[{"op":"add","path":"` +
-			path + `","value":` + value + `}]'`}}}
-}
-
-// noEgressFix is for a policy whose pods send nothing.
-var noEgressFix = &probe.Fix{
-	Says:     "If those pods need names, allow cluster DNS in that policy. If they are meant to send nothing, nothing is wrong.",
-	Manifest: listPolicies,
-	OnlyIf:   allowDNS("/spec/egress", "["+dnsRule+"]"),
-	Radius:   withDNSRule,
-}
-
-// deniedDNSFix is for a rule that denies the DNS among others.
-var deniedDNSFix = &probe.Fix{
-	Says: "Allow the cluster's DNS in a rule before the one that denies it, or take the networks of pods and Services out of that rule, or out of the network set that it selects.",
-	Manifest: []string{
-		"kubectl get globalnetworkpolicies.crd.projectcalico.org,networkpolicies.crd.projectcalico.org -A -o yaml",
-		"kubectl get globalnetworksets.crd.projectcalico.org,networksets.crd.projectcalico.org -A -o yaml",
-		"kubectl -n {namespace} exec {pod} -- cat /etc/resolv.conf  # whom it asks",
-	},
-	Radius: "reading changes nothing; a changed policy or network set holds for every pod that it selects, at once",
-}
-
-// dnsClosed is a policy that keeps everybody from the cluster's DNS.
-func dnsClosed(f diagnose.Findings) []diagnose.Case {
-	for _, r := range f.With(facts.CheckDNSPolicies, facts.DNSClosed, true) {
-		policy := r.Facts.Str(facts.Policy)
-		namespace, name, _ := strings.Cut(strings.TrimPrefix(policy, "NetworkPolicy "), "/")
-		port, _ := r.Facts.Num(facts.DNSPort)
-		says := "%s selects the pods of the cluster's DNS and no policy lets UDP %.0f in to them, so pods resolve no names"
-		if pods := diagnose.ListOf(r, facts.NamedPods); len(pods) > 0 {
-			says = "%s selects the cluster's DNS pods and blocks UDP %.0f from the pods on {node} that query them"
-		}
-		return []diagnose.Case{{
-			About: policy,
-			Says:  fmt.Sprintf(says, policy, port),
-			Args: map[string]diagnose.Arg{"namespace": diagnose.CheckedArg(namespace, diagnose.IsName(namespace), "NAMESPACE"),
-				"policy": diagnose.CheckedArg(name, diagnose.IsName(name), "POLICY"), "port": diagnose.NumberArg(port)},
-			For:    append(diagnose.Proves([]diagnose.Finding{r}), diagnose.Shows(f.Bad(dns.DNSCluster.ID))...),
-			Covers: diagnose.Covers(facts.CheckDNSPolicies, dns.DNSCluster.ID, dns.DNSExternal.ID),
-		}}
-	}
-	return nil
 }
 
 // unresolvedIn are the questions for names that were lost in one of some pods, while the node itself got an answer from

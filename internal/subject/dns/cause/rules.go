@@ -29,12 +29,5 @@ var own = causefile.Shared{}
 var matches = map[string]causefile.Match{
 	"cluster-dns-wrong":    clusterDNSWrong,
 	"cluster-domain-wrong": clusterDomainWrong,
-	"coredns-forbidden":    dnsForbidden,
-	"dns-closed-by-policy": dnsClosed,
-	"dns-down":             dnsDown,
-	"dns-no-upstream":      dnsNoUpstream,
-	"dns-unserved":         dnsUnserved,
-	"dns-zone-shadowed":    dnsZoneShadowed,
-	"node-dns-down":        nodeDNSDown,
 	"policy-without-dns":   policyWithoutDNS,
 }
