@@ -237,7 +237,7 @@ func (m *matcher) readSharedArgs(name, arguments string) (argsFunc, error) {
 	if !known {
 		return nil, errors.New("no such shared values")
 	}
-	m.rule.Uses.Args = append(m.rule.Uses.Args, of.Names...)
+	m.rule.Uses.ArgsTogether = append(m.rule.Uses.ArgsTogether, of.Names...)
 	texts, err := parseTexts(strings.Fields(arguments), m.names)
 	return func(s scope) map[string]diagnose.Arg { return of.Of(s.Findings, texts.in(s)...) }, err
 }
@@ -258,7 +258,7 @@ func (m *matcher) readArg(name, typed string) (argsFunc, error) {
 	kind, word, _ := strings.Cut(kind, ":")
 	make, known := types[kind]
 	switch {
-	case known:
+	case known && word == "":
 	case kind == "name" && word != "":
 		make = func(text string) diagnose.Arg { return diagnose.CheckedArg(text, areNames(text, word), word) }
 	case kind == "word" && word != "":

@@ -1,6 +1,7 @@
 package causefile
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -50,7 +51,7 @@ func TestArgForms(t *testing.T) {
 		{"'@twice': '{late.saw} two'", "o ne", "o ne+two"},
 	} {
 		rule, err := readCause("late", strings.Replace(argFile, "VALUE", c.arg, 1), shared, nil)
-		if err != nil || len(rule.Uses.Args) != 1 || rule.Uses.Args[0] != "a" {
+		if err != nil || len(slices.Concat(rule.Uses.Args, rule.Uses.ArgsTogether)) != 1 {
 			t.Fatalf("%s: %v, %v", c.arg, rule.Uses.Args, err)
 		}
 		f := diagnose.Findings{Node: "n", All: []diagnose.Finding{{Node: "n", Result: probe.Result{

@@ -49,20 +49,20 @@ func Lint(rule *diagnose.Rule, known Known) []error {
 		}
 	}
 	if rule.Trace != nil {
-		bad = append(bad, lintArgs(named, rule.Uses.Args)...)
+		bad = append(bad, lintArgs(named, rule.Uses)...)
 	}
 	return bad
 }
 
 // lintArgs wants a value for each name in a fix, and a place for each value.
-func lintArgs(named map[string]bool, given []string) []error {
+func lintArgs(named map[string]bool, uses diagnose.Uses) []error {
 	var bad []error
 	for name := range named {
-		if !slices.Contains(given, name) && !diagnose.IsCommonArg(name) {
+		if !slices.Contains(uses.Args, name) && !slices.Contains(uses.ArgsTogether, name) && !diagnose.IsCommonArg(name) {
 			bad = append(bad, fmt.Errorf("no case gives {%s} of a fix", name))
 		}
 	}
-	for _, name := range given {
+	for _, name := range uses.Args {
 		if !named[name] {
 			bad = append(bad, fmt.Errorf("args: no fix has {%s}", name))
 		}

@@ -45,7 +45,7 @@ func TestOptional(t *testing.T) {
 func TestOptionalMistakes(t *testing.T) {
 	t.Parallel()
 	for right, wrong := range map[string]string{"if since and": "if nothing and", "[ for {since.": "[ for {nothing."} {
-		_, err := One("a-cause", file(strings.Replace(optionals, right, wrong, 1)), Shared{}, nil)
+		_, err := readCause("a-cause", file(strings.Replace(optionals, right, wrong, 1)), Shared{}, nil)
 		if err == nil || !strings.Contains(err.Error(), "nothing") {
 			t.Errorf("%s: %v", wrong, err)
 		}
@@ -61,7 +61,7 @@ func TestMatch(t *testing.T) {
 	if want := "key cali1 ."; len(got) != 1 || got[0].Says != want {
 		t.Errorf("%+v, want %s", got, want)
 	}
-	if _, err := One("a-cause", file(strings.Replace(text, "[^=:]", "[^=:", 1)), Shared{}, nil); err == nil {
+	if _, err := readCause("a-cause", file(strings.Replace(text, "[^=:]", "[^=:", 1)), Shared{}, nil); err == nil {
 		t.Error("a pattern that is none was taken")
 	}
 }

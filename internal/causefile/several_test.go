@@ -30,7 +30,7 @@ func TestOthersShared(t *testing.T) {
 	}}
 	const text = "find:\n  all: [\"@lines dns\", \"others:@lines dns first:9\"]\n  lines: all on={all.on}\n" +
 		"cases: [{if: lines, says: \"{all.*on} {lines.*on}\", for: proof lines}]"
-	rule, err := One("a-cause", file(text), shared, nil)
+	rule, err := readCause("a-cause", file(text), shared, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -64,6 +64,7 @@ type Rule struct {
 type Uses struct {
 	Checks, Facts []string
 	Args          []string // that its cases give to its fixes
+	ArgsTogether  []string // that several names of a fix take at once: a fix need not have each
 }
 
 // A Case is one place where a rule may hold.
