@@ -243,8 +243,8 @@ func (m *matcher) readSharedArgs(name, arguments string) (argsFunc, error) {
 }
 
 // readArg reads "TYPE VALUE", where the value is a template: a type by its name, "own TEXT" of constants, or
-// "name:WORD VALUE" and "word:WORD VALUE" with the word that stands in for a value of another form, and "unsure:WORD VALUE"
-// of what a node alone reports, which no command has.
+// "name:WORD VALUE" and "word:WORD VALUE" with the word in place of a value of another form, and "unsure:WORD VALUE" of
+// what a node alone reports, which no command has.
 func (m *matcher) readArg(name, typed string) (argsFunc, error) {
 	m.rule.Uses.Args = append(m.rule.Uses.Args, name)
 	kind, template, found := strings.Cut(typed, " ")

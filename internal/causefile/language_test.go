@@ -77,7 +77,8 @@ func TestJoined(t *testing.T) {
 	t.Parallel()
 	const text = "find: {down: bgp-session bad}\ncases:\n- if: down\n  for: proof down\n" +
 		"  says: \"{down.list}, {down.list:joined ;}, {down.*name:joined and}\""
-	got := match(t, text, Shared{}, result("list", []any{"a", "b"}).With("name", "x"), result("list", nil).With("name", "y"))
+	got := match(t, text, Shared{}, result("list", []any{"a", "b"}).With("name", "x"),
+		result("list", nil).With("name", "y"))
 	if want := "a, b, a; b, x and y"; len(got) != 1 || got[0].Says != want {
 		t.Errorf("%+v, want %s", got, want)
 	}
@@ -87,7 +88,9 @@ func TestArgsWithWords(t *testing.T) {
 	t.Parallel()
 	const text = "find: {down: bgp-session bad}\ncases:\n- if: down\n  says: some\n  for: proof down\n" +
 		"  args: {a: \"word:WORD {down.of}\", b: \"name:NAME {down.of}\", c: \"unsure:SIZE {down.of}\"}"
-	for of, want := range map[string]string{"vxlan": "vxlan vxlan SIZE", "ip_set": "ip_set NAME SIZE", "$(x)": "WORD NAME SIZE"} {
+	for of, want := range map[string]string{
+		"vxlan": "vxlan vxlan SIZE", "ip_set": "ip_set NAME SIZE", "$(x)": "WORD NAME SIZE",
+	} {
 		got := match(t, text, Shared{}, result("of", of))
 		if len(got) != 1 {
 			t.Fatalf("%s: %+v", of, got)
@@ -97,7 +100,8 @@ func TestArgsWithWords(t *testing.T) {
 			t.Errorf("%s: %s, want %s", of, typed, want)
 		}
 	}
-	if _, err := readCause("a-cause", file(strings.Replace(text, "word:WORD", "file:FILE", 1)), Shared{}, nil); err == nil {
+	wrong := file(strings.Replace(text, "word:WORD", "file:FILE", 1))
+	if _, err := readCause("a-cause", wrong, Shared{}, nil); err == nil {
 		t.Error("a type takes a word that it does not use")
 	}
 }

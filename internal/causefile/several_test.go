@@ -14,7 +14,8 @@ func TestOnce(t *testing.T) {
 	const text = "find:\n  peer: bgp-session bad node?? once:node\n  theirs: bgp-session bad node={peer.node}\n" +
 		"cases: [{each: peer, says: \"{peer.node} {theirs.count}\", for: proof theirs}]"
 	var got []string
-	for _, c := range match(t, text, Shared{}, result("node", "b"), result("node", ""), result("node", "c"), result("node", "b")) {
+	for _, c := range match(t, text, Shared{}, result("node", "b"), result("node", ""), result("node", "c"),
+		result("node", "b")) {
 		got = append(got, c.Says)
 	}
 	if want := []string{"b 2", "c 1"}; !slices.Equal(got, want) {
@@ -36,7 +37,8 @@ func TestOthersShared(t *testing.T) {
 	}
 	f := diagnose.Findings{Node: "a"}
 	for _, node := range []string{"b", "c", "b"} {
-		f.All = append(f.All, diagnose.Finding{Node: node, Result: probe.Result{Check: "log", Facts: probe.Facts{"of": "dns"}}})
+		r := probe.Result{Check: "log", Facts: probe.Facts{"of": "dns"}}
+		f.All = append(f.All, diagnose.Finding{Node: node, Result: r})
 	}
 	if got := rule.Match(f); len(got) != 1 || got[0].Says != "b, c b" {
 		t.Errorf("%+v", got)

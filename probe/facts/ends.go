@@ -25,10 +25,10 @@ const (
 // Words of the fact EndLacks.
 const (
 	EndLacksNodename   = "nodename"      // the file with the node's name, which calico-node writes
-	EndLacksKubeconfig = "kubeconfig"    // a kubeconfig or token that is good
-	EndLacksDatastore  = "datastore"     // Calico's datastore
-	EndLacksPlugin     = "plugin"        // its program
-	EndLacksConfig     = "configuration" // a network configuration
+	endLacksKubeconfig = "kubeconfig"    // a kubeconfig or token that is good
+	endLacksDatastore  = "datastore"     // Calico's datastore
+	endLacksPlugin     = "plugin"        // its program
+	endLacksConfig     = "configuration" // a network configuration
 )
 
 // FailedKill is what an event of the kubelet's about a pod that does not end comes to.
@@ -52,10 +52,10 @@ var (
 		words *regexp.Regexp
 	}{
 		{EndLacksNodename, regexp.MustCompile(`stat \S*/nodename: no such file`)},
-		{EndLacksConfig, regexp.MustCompile(`cni config uninitialized|cni plugin not initialized`)},
-		{EndLacksPlugin, regexp.MustCompile(`failed to find plugin|fork/exec \S+: (?:no such file|permission denied|exec format error)`)},
-		{EndLacksKubeconfig, regexp.MustCompile(`building K8s client config|stat \S*kubeconfig|Unauthorized|unauthorized|x509: `)},
-		{EndLacksDatastore, regexp.MustCompile(`not ready to process requests|ClusterInformation|dial tcp|i/o timeout|connection refused`)},
+		{endLacksConfig, regexp.MustCompile(`cni config uninitialized|cni plugin not initialized`)},
+		{endLacksPlugin, regexp.MustCompile(`failed to find plugin|fork/exec \S+: (?:no such file|permission denied|exec format error)`)},
+		{endLacksKubeconfig, regexp.MustCompile(`building K8s client config|stat \S*kubeconfig|Unauthorized|unauthorized|x509: `)},
+		{endLacksDatastore, regexp.MustCompile(`not ready to process requests|ClusterInformation|dial tcp|i/o timeout|connection refused`)},
 	}
 )
 

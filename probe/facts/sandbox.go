@@ -17,25 +17,25 @@ const (
 // Words of the fact Obstacle.
 const (
 	ObstaclePauseImage    = "pause-image"    // the image of sandboxes is not there and cannot be pulled
-	ObstacleCgroupDriver  = "cgroup-driver"  // the kubelet and the runtime name cgroups in different ways
+	obstacleCgroupDriver  = "cgroup-driver"  // the kubelet and the runtime name cgroups in different ways
 	ObstacleResolvConf    = "resolv-conf"    // the file that the kubelet takes DNS servers from cannot be opened
 	ObstacleToken         = "token"          // the API server does not accept the CNI plugin's token
 	ObstacleRights        = "rights"         // the CNI plugin's account may not do what it needs
 	ObstacleAuthority     = "authority"      // the CNI plugin trusts another CA than the API server's
 	ObstacleNotExecutable = "not-executable" // a CNI plugin's program may not be executed
-	ObstacleOpenFiles     = "open-files"     // somebody may not open one more file
-	ObstacleProcesses     = "processes"      // somebody may not start one more process or thread
-	ObstacleSnapshotter   = "snapshotter"    // the runtime lacks what it unpacks images with
-	ObstacleCgroups       = "cgroups"        // the kernel makes no more cgroups
-	ObstacleSystemd       = "systemd"        // systemd or its bus, which makes the cgroups, does not answer
-	ObstacleProxy         = "proxy"          // a proxy answered the CNI plugin in the API server's place
+	obstacleOpenFiles     = "open-files"     // somebody may not open one more file
+	obstacleProcesses     = "processes"      // somebody may not start one more process or thread
+	obstacleSnapshotter   = "snapshotter"    // the runtime lacks what it unpacks images with
+	obstacleCgroups       = "cgroups"        // the kernel makes no more cgroups
+	obstacleSystemd       = "systemd"        // systemd or its bus, which makes the cgroups, does not answer
+	obstacleProxy         = "proxy"          // a proxy answered the CNI plugin in the API server's place
 	ObstacleStore         = "store"          // the runtime's store of images lacks or cannot read a part
-	ObstacleStoreDisk     = "store-disk"     // the same, for an error of the disk or file system below
-	ObstacleInit          = "init"           // the first process of a sandbox dies, for a limit
+	obstacleStoreDisk     = "store-disk"     // the same, for an error of the disk or file system below
+	obstacleInit          = "init"           // the first process of a sandbox dies, for a limit
 	ObstacleOCI           = "oci"            // runc, or the shim that starts it, fails itself
-	ObstacleAddressHeld   = "address-held"   // a route to the address that IPAM gave leads by another interface
+	obstacleAddressHeld   = "address-held"   // a route to the address that IPAM gave leads by another interface
 	ObstaclePool          = "pool"           // an annotation asks for an IP pool that is not there or not enabled
-	ObstacleWebhook       = "webhook"        // a webhook that cannot be called refuses what the CNI plugin writes
+	obstacleWebhook       = "webhook"        // a webhook that cannot be called refuses what the CNI plugin writes
 	ObstacleSpace         = "space"          // a file system of the node has no room for the file that ObstacleAt names
 	ObstacleSilence       = "silence"        // the runtime does not answer, and nobody says why
 )
@@ -74,7 +74,7 @@ func SandboxFailed(text string) Sandbox {
 // OfNode reports whether a message names what no pod can cause, whatever its spec and its annotations say.
 func (s Sandbox) OfNode() bool {
 	switch s.Obstacle {
-	case ObstaclePool, ObstacleSilence, ObstacleInit:
+	case ObstaclePool, ObstacleSilence, obstacleInit:
 		return false
 	case "":
 		return s.Starts == StartsCNI && s.Plugin != pluginMultus && outsideOfPods(nodesOwn, s.Message) != nil
@@ -192,22 +192,22 @@ var obstacles = []struct {
 	words  *regexp.Regexp
 	not    *regexp.Regexp // with which it is something else
 }{
-	{is: ObstacleOpenFiles, words: regexp.MustCompile(`too many open files`)},
-	{of: StartsSandbox, also: true, is: ObstacleCgroups, words: regexp.MustCompile(
+	{is: obstacleOpenFiles, words: regexp.MustCompile(`too many open files`)},
+	{of: StartsSandbox, also: true, is: obstacleCgroups, words: regexp.MustCompile(
 		`mkdir /sys/fs/cgroup/\S+: (?:no space left on device|cannot allocate memory)`)},
-	{of: StartsSandbox, also: true, is: ObstacleSystemd, words: regexp.MustCompile(
+	{of: StartsSandbox, also: true, is: obstacleSystemd, words: regexp.MustCompile(
 		`dbus: connection closed|completion signal from dbus|` +
 			`dial unix (?:/var)?/run/(?:systemd/private|dbus/system_bus_socket): connect: `)},
-	{is: ObstacleProcesses, words: regexp.MustCompile(
+	{is: obstacleProcesses, words: regexp.MustCompile(
 		`(?:fork/exec \S*|clone\d?|pthread_create failed|create new OS thread.*|fork|setns|can't fork): ?.*[Rr]esource temporarily unavailable|` +
 			`retry: Resource temporarily unavailable|failed to create new OS thread|fork failed|unable to apply cgroup.*pids`)},
 	// runc's first process was killed, or its second could not be started.
-	{of: StartsSandbox, is: ObstacleInit, words: regexp.MustCompile(`error during container init: read init-p: connection reset by peer`)},
-	{of: StartsSandbox, also: true, is: ObstacleSnapshotter, words: regexp.MustCompile(
+	{of: StartsSandbox, is: obstacleInit, words: regexp.MustCompile(`error during container init: read init-p: connection reset by peer`)},
+	{of: StartsSandbox, also: true, is: obstacleSnapshotter, words: regexp.MustCompile(
 		`snapshotter ([\w.-]+) was not found|snapshotter not loaded: ([\w.-]+)|` +
 			// one in a program of its own, which does not answer
 			`(?:extraction|create) snapshot.*dial unix:?(?://)?(/[\w./-]+)`)},
-	{of: StartsSandbox, also: true, is: ObstacleStoreDisk, words: storeDisk},
+	{of: StartsSandbox, also: true, is: obstacleStoreDisk, words: storeDisk},
 	{of: StartsSandbox, also: true, is: ObstacleStore, words: storeLacks, not: notTheStore},
 	// "no space left" without a file is said of inotify's watches and the like.
 	{is: ObstacleSpace, words: regexp.MustCompile(
@@ -217,7 +217,7 @@ var obstacles = []struct {
 	{of: StartsSandbox, is: ObstaclePauseImage, words: regexp.MustCompile(
 		`(?:failed to get sandbox image|failed to pull image|failed pulling image|pulling sandbox image) "?([^\s"]+)` +
 			`|initializing source docker://(\S+)`)},
-	{of: StartsSandbox, also: true, is: ObstacleCgroupDriver, words: regexp.MustCompile(
+	{of: StartsSandbox, also: true, is: obstacleCgroupDriver, words: regexp.MustCompile(
 		`for systemd cgroups, got|configured with (?:systemd|cgroupfs) cgroup manager, but|cgroup driver: "?\w+"? is different from`)},
 	{of: StartsSandbox, also: true, is: ObstacleOCI, words: ociFails},
 	{of: StartsSandbox, is: ObstacleOCI, words: ociStarts, not: regexp.MustCompile(`\bhook\b`)},
@@ -227,16 +227,16 @@ var obstacles = []struct {
 		`^(?:[^:/]*: )?open (/\S+): (?:no such file or directory|permission denied|is a directory)$`)},
 	{of: StartsSandbox, is: ObstacleSilence, words: regexp.MustCompile(
 		`deadline exceeded|is reserved for|dial unix \S+: connect: `)},
-	{of: StartsCNI, is: ObstacleAddressHeld, words: regexp.MustCompile(
+	{of: StartsCNI, is: obstacleAddressHeld, words: regexp.MustCompile(
 		`route \(Ifindex: \d+, Dst: ([0-9a-f.:]+)/\d+, Scope: \w+\) already exists for an interface other than`)},
 	// Calico's cni-plugin, utils.go, and libcalico-go, ipam.go.
 	{of: StartsCNI, is: ObstaclePool, words: regexp.MustCompile(
 		`error parsing pool \\?"([^"\\]{1,100})|the given pool \(([0-9a-f.:/]+)\) does not exist, or is not enabled`)},
-	{of: StartsCNI, is: ObstacleWebhook, words: regexp.MustCompile(`ling webhook \\?"([\w.-]+)\\?": failed to call webhook: `)},
+	{of: StartsCNI, is: obstacleWebhook, words: regexp.MustCompile(`ling webhook \\?"([\w.-]+)\\?": failed to call webhook: `)},
 	{of: StartsCNI, is: ObstacleNotExecutable, words: regexp.MustCompile(
 		`fork/exec (/\S+): permission denied`)},
 	// Go's words for a CONNECT that a proxy refuses are the bare words of HTTP; an API server gives a reason.
-	{of: StartsCNI, is: ObstacleProxy, words: regexp.MustCompile(
+	{of: StartsCNI, is: obstacleProxy, words: regexp.MustCompile(
 		`Get "?https://\S+: (?:proxyconnect tcp: |(?:Service Unavailable|Forbidden|Bad Gateway|Gateway Time-?out|` +
 			`Tunnel Connection Failed|Proxy Authentication Required)(?:$|[,;\]]))`)},
 	{of: StartsCNI, is: ObstacleToken, words: regexp.MustCompile(

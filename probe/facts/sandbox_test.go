@@ -13,15 +13,15 @@ func TestSandboxFailed(t *testing.T) {
 		began + `error creating pod sandbox with name "k8s_x": initializing source docker://registry.k8s.io/pause:3.9: pinging container registry`: {
 			Obstacle: ObstaclePauseImage, At: "registry.k8s.io/pause:3.9"},
 		"(combined from similar events): " + began + `failed to start sandbox: failed to create containerd task: failed to create shim task: OCI runtime create failed: runc create failed: expected cgroupsPath to be of format "slice:prefix:name" for systemd cgroups, got "/kubepods/besteffort/podX/Y" instead`: {
-			Obstacle: ObstacleCgroupDriver},
-		began + `cri-o configured with systemd cgroup manager, but did not receive slice as parent: /kubepods/besteffort/podX`: {Obstacle: ObstacleCgroupDriver},
+			Obstacle: obstacleCgroupDriver},
+		began + `cri-o configured with systemd cgroup manager, but did not receive slice as parent: /kubepods/besteffort/podX`: {Obstacle: obstacleCgroupDriver},
 		"Failed to create pod sandbox: open /run/systemd/resolve/resolv.conf: no such file or directory": {
 			Obstacle: ObstacleResolvConf, At: "/run/systemd/resolve/resolv.conf"},
 		"Failed to create pod sandbox: open /etc/kubernetes/upstream.conf: no such file or directory": {
 			Obstacle: ObstacleResolvConf, At: "/etc/kubernetes/upstream.conf"},
 		began + `failed to start sandbox: failed to create containerd task: failed to create shim task: OCI runtime create failed: unable to retrieve OCI runtime error (open /run/containerd/ID/log.json: no such file or directory): fork/exec /usr/local/nvidia/toolkit/nvidia-runtime.cdi: no such file or directory`: {
 			Obstacle: ObstacleOCI, At: "/usr/local/nvidia/toolkit/nvidia-runtime.cdi"},
-		began + `failed to create shim task: OCI runtime create failed: runc create failed: unable to start container process: error during container init: read init-p: connection reset by peer`: {Obstacle: ObstacleInit},
+		began + `failed to create shim task: OCI runtime create failed: runc create failed: unable to start container process: error during container init: read init-p: connection reset by peer`: {Obstacle: obstacleInit},
 		// The runtime's own file, and one pod's, are no resolv.conf of the kubelet's.
 		began + "open /run/containerd/x/config.json: no such file or directory":                             {},
 		"Failed to create pod sandbox: open /var/lib/kubelet/pods/X/userns: no such file or directory":      {},
@@ -30,13 +30,13 @@ func TestSandboxFailed(t *testing.T) {
 		"Failed to create pod sandbox: rpc error: code = DeadlineExceeded desc = context deadline exceeded": {Obstacle: ObstacleSilence},
 		// The kubelet makes the pod's cgroup itself, and runc those of its containers.
 		"unable to ensure pod container exists: failed to create container for [kubepods besteffort podX] : mkdir /sys/fs/cgroup/memory/kubepods/besteffort/podX: cannot allocate memory": {
-			Obstacle: ObstacleCgroups},
+			Obstacle: obstacleCgroups},
 		began + `failed to create shim task: OCI runtime create failed: runc create failed: unable to start container process: unable to apply cgroup configuration: mkdir /sys/fs/cgroup/pids/kubepods/besteffort/podX/Y: no space left on device: unknown`: {
-			Obstacle: ObstacleCgroups},
+			Obstacle: obstacleCgroups},
 		"unable to ensure pod container exists: failed to create container for [kubepods burstable podX] : dbus: connection closed by user": {
-			Obstacle: ObstacleSystemd},
+			Obstacle: obstacleSystemd},
 		"unable to ensure pod container exists: failed to create container for [kubepods burstable podX] : Timed out while waiting for StartUnit(kubepods-burstable-podX.slice) completion signal from dbus": {
-			Obstacle: ObstacleSystemd},
+			Obstacle: obstacleSystemd},
 		"unable to ensure pod container exists: failed to create container for [kubepods burstable podX] : open /sys/fs/cgroup/kubepods/cpuset.cpus: no such file or directory": {},
 		began + `failed to setup network for sandbox: plugin type="loopback" failed (add): netplugin failed with no error message: fork/exec /opt/cni/bin/loopback: permission denied`: {
 			Starts: StartsCNI, Plugin: "loopback", Obstacle: ObstacleNotExecutable, At: "/opt/cni/bin/loopback"},
@@ -51,18 +51,18 @@ func TestSandboxFailed(t *testing.T) {
 		began + `failed to setup network for sandbox: plugin type="calico" failed (add): error getting ClusterInformation: connection is unauthorized: Unauthorized`: {
 			Starts: StartsCNI, Plugin: "calico", Obstacle: ObstacleToken},
 		began + `failed to setup network for sandbox: plugin type="calico" failed (add): Internal error occurred: fai ... ling webhook "validation.gatekeeper.sh": failed to call webhook: Post "https://gatekeeper-webhook-service.gatekeeper-system.svc:443/v1/admit?timeout=3s": service "gatekeeper-webhook-service" not found`: {
-			Starts: StartsCNI, Plugin: "calico", Obstacle: ObstacleWebhook, At: "validation.gatekeeper.sh"},
+			Starts: StartsCNI, Plugin: "calico", Obstacle: obstacleWebhook, At: "validation.gatekeeper.sh"},
 		began + `failed to setup network for sandbox "4f5a": plugin type="calico" failed (add): error getting ClusterInformation: Get "https://10.96.0.1:443/apis/crd.projectcalico.org/v1/clusterinformations/default": Service Unavailable`: {
-			Starts: StartsCNI, Plugin: "calico", Obstacle: ObstacleProxy},
+			Starts: StartsCNI, Plugin: "calico", Obstacle: obstacleProxy},
 		began + `failed to setup network for sandbox "4f5a": plugin type="calico" failed (add): error getting ClusterInformation: Get "https://10.96.0.1:443/apis/crd.projectcalico.org/v1/clusterinformations/default": proxyconnect tcp: dial tcp 10.9.9.9:3128: i/o timeout`: {
-			Starts: StartsCNI, Plugin: "calico", Obstacle: ObstacleProxy},
+			Starts: StartsCNI, Plugin: "calico", Obstacle: obstacleProxy},
 		began + `failed to setup network for sandbox "4f5a": plugin type="calico" failed (add): error getting ClusterInformation: connection is unauthorized: clusterinformations.crd.projectcalico.org "default" is forbidden: User "x" cannot get resource`: {
 			Starts: StartsCNI, Plugin: "calico"},
 		began + `failed to create containerd container: error unpacking image: failed to extract layer sha256:ID: failed to get reader from content store: content digest sha256:ID: not found`:               {Obstacle: ObstacleStore},
 		began + `failed to get sandbox image "registry.k8s.io/pause:3.10": failed to pull image "registry.k8s.io/pause:3.10": failed to prepare extraction snapshot "extract-1 sha256:ID": parent: not found`: {Obstacle: ObstacleStore},
 		began + `failed to start sandbox: failed to create containerd container: error unpacking image: failed to prepare extraction snapshot "extract-1 sha256:ID": connection error: desc = "transport: Error while dialing: dial unix:///run/soci/soci.sock: timeout"`: {
-			Obstacle: ObstacleSnapshotter, At: "/run/soci/soci.sock"},
-		began + `failed to start sandbox: failed to create containerd container: failed to create snapshot: mkdir /var/lib/containerd/x: input/output error`: {Obstacle: ObstacleStoreDisk},
+			Obstacle: obstacleSnapshotter, At: "/run/soci/soci.sock"},
+		began + `failed to start sandbox: failed to create containerd container: failed to create snapshot: mkdir /var/lib/containerd/x: input/output error`: {Obstacle: obstacleStoreDisk},
 		began + `failed to create containerd task: failed to create shim task: OCI runtime create failed: unable to retrieve OCI runtime error (open /run/containerd/x/log.json: no such file or directory): exec: "runc": executable file not found in $PATH: unknown`: {
 			Obstacle: ObstacleOCI, At: "runc"},
 		began + `failed to start shim: start failed: fork/exec /usr/bin/containerd-shim-runc-v2: exec format error`: {Obstacle: ObstacleOCI, At: "/usr/bin/containerd-shim-runc-v2"},
@@ -72,7 +72,7 @@ func TestSandboxFailed(t *testing.T) {
 			Obstacle: ObstacleOCI},
 		began + `failed to create shim task: OCI runtime create failed: runc create failed: unable to start container process: error during container init: open /proc/sys/net/core/somaxconn: no such file or directory`: {},
 		began + `failed to setup network for sandbox "4f5a": plugin type="calico" failed (add): error adding host side routes for interface: cali123, error: route (Ifindex: 9, Dst: 10.244.1.7/32, Scope: link) already exists for an interface other than 'cali123': route (Ifindex: 7, Dst: 10.244.1.7/32, Scope: link, Iface: cali456)`: {
-			Starts: StartsCNI, Plugin: "calico", Obstacle: ObstacleAddressHeld, At: "10.244.1.7"},
+			Starts: StartsCNI, Plugin: "calico", Obstacle: obstacleAddressHeld, At: "10.244.1.7"},
 		began + `failed to setup network for sandbox: plugin type="multus" failed (add): x509: certificate signed by unknown authority`: {
 			Starts: StartsCNI, Plugin: "multus"},
 		began + `failed to setup network for sandbox: plugin type="calico" failed (add): No IPs available in pools: [10.0.0.0/24]`: {
@@ -96,7 +96,7 @@ func TestContainerFailed(t *testing.T) {
 		`failed to create containerd container: error unpacking image: failed to extract layer sha256:ID: failed to get reader from content store: content digest sha256:ID: not found`: ObstacleStore,
 		`failed to create containerd container: failed to create snapshot: missing parent "k8s.io/7/sha256:ID" bucket: not found`:                                                       ObstacleStore,
 		`failed to get image from containerd "sha256:ID": blob not found: not found`:                                                                                                    ObstacleStore,
-		`failed to pull and unpack image "x": failed to extract layer sha256:ID: write /var/lib/containerd/x: structure needs cleaning`:                                                 ObstacleStoreDisk,
+		`failed to pull and unpack image "x": failed to extract layer sha256:ID: write /var/lib/containerd/x: structure needs cleaning`:                                                 obstacleStoreDisk,
 		began + `runc create failed: unable to start container process: unable to apply cgroup configuration: cannot enter cgroupv2 "/sys/fs/cgroup/x" with domain controllers`:         ObstacleOCI,
 		began + `unable to retrieve OCI runtime error (open /x/log.json: no such file or directory): fork/exec /usr/sbin/runc: exec format error`:                                       ObstacleOCI,
 		`failed to get runtime: runtime "io.containerd.runc.v2" binary not installed "containerd-shim-runc-v2": file does not exist`:                                                    ObstacleOCI,
@@ -149,8 +149,8 @@ func TestContainerFailedByOwner(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		pulls + `failed to do request: Head "https://hub.example/v2/": dial tcp: lookup hub.example on 10.0.0.53:53: dial udp 10.0.0.53:53: socket: ` + words: ObstacleOpenFiles,
-		layers + `open /var/lib/containerd/io.containerd.snapshotter.v1.overlayfs/snapshots/12/fs/usr/bin/a: ` + words:                                        ObstacleOpenFiles,
+		pulls + `failed to do request: Head "https://hub.example/v2/": dial tcp: lookup hub.example on 10.0.0.53:53: dial udp 10.0.0.53:53: socket: ` + words: obstacleOpenFiles,
+		layers + `open /var/lib/containerd/io.containerd.snapshotter.v1.overlayfs/snapshots/12/fs/usr/bin/a: ` + words:                                        obstacleOpenFiles,
 		layers + `failed to get reader from content store: blob not found: unexpected status: 404`:                                                            ObstacleStore,
 		began + `unable to retrieve OCI runtime error (open /x/log.json: no such file or directory): exec: \"runc\": executable file not found in $PATH`:      ObstacleOCI,
 	} {

@@ -26,11 +26,11 @@ type signature struct {
 const (
 	SaysForbidden      = "forbidden"       // the account lacks a right
 	SaysUnauthorized   = "unauthorized"    // its token is refused
-	SaysNoResource     = "no-resource"     // the API server does not know the resource: a CRD is missing
-	SaysBadAddress     = "bad-address"     // the address in its environment is none
+	saysNoResource     = "no-resource"     // the API server does not know the resource: a CRD is missing
+	saysBadAddress     = "bad-address"     // the address in its environment is none
 	SaysBadSetting     = "bad-setting"     // a setting has a value that it does not take
 	saysAddressTaken   = "address-taken"   // another node is registered with its address
-	SaysNoAddress      = "no-address"      // the autodetection method finds no address
+	saysNoAddress      = "no-address"      // the autodetection method finds no address
 	saysLocked         = "locked"          // the datastore is marked not ready
 	SaysCertificate    = "certificate"     // a certificate has run out, or is of another authority
 	SaysNoAPI          = "no-api"          // the datastore is not reached
@@ -40,16 +40,16 @@ const (
 	saysLooseRPF       = "loose-rpf"       // Felix before v3.12 ends where rp_filter is 2
 	saysXtablesLock    = "xtables-lock"    // another program holds the lock of iptables
 	saysKernelFeature  = "kernel-feature"  // a kernel module or an ipset type is missing
-	SaysBIRDConfig     = "bird-config"     // BIRD rejects its configuration
+	saysBIRDConfig     = "bird-config"     // BIRD rejects its configuration
 	saysNoPools        = "no-pools"        // no IP pool fits this node
-	SaysNoRoom         = "no-room"         // no more processes, threads or open files
+	saysNoRoom         = "no-room"         // no more processes, threads or open files
 	saysOutOfMemory    = "out-of-memory"   // the process got no memory
 	saysBPFMount       = "bpf-mount"       // the BPF file system cannot be mounted
 	saysPermission     = "permission"      // the kernel refuses it: a security policy, or a missing capability
 	saysExecFormat     = "exec-format"     // the program is for another architecture
-	SaysNodeNotFound   = "node-not-found"  // Kubernetes has no node of the name that Calico uses
+	saysNodeNotFound   = "node-not-found"  // Kubernetes has no node of the name that Calico uses
 	saysIPAMMigrations = "ipam-migrations" // upgrade-ipam cannot migrate
-	SaysNoLocalhost    = "no-localhost"    // the name localhost has no address
+	saysNoLocalhost    = "no-localhost"    // the name localhost has no address
 )
 
 // forbidden names the account and what it may not do.
@@ -78,26 +78,26 @@ var signatures = []*signature{
 	{saysLocked, "libcalico-go, clientv3 and the CNI plugin", anyStart, regexp.MustCompile(`Calico is currently not ready to process requests`)},
 	{SaysUnauthorized, "projectcalico/calico#5712; the CNI plugin with a token that has run out", anyStart,
 		regexp.MustCompile(`connection is unauthorized|^Connection to the datastore is unauthorized|: Unauthorized\b|the server has asked for the client to provide credentials`)},
-	{SaysNoResource, "seen: the CRD felixconfigurations deleted (v3.32.1)", anyStart,
+	{saysNoResource, "seen: the CRD felixconfigurations deleted (v3.32.1)", anyStart,
 		regexp.MustCompile(`the server could not find the requested resource`)},
-	{SaysBadAddress, "seen: IP=999.1.2.3 (v3.32.1); node, startup.go", []*regexp.Regexp{byStart},
+	{saysBadAddress, "seen: IP=999.1.2.3 (v3.32.1); node, startup.go", []*regexp.Regexp{byStart},
 		regexp.MustCompile(`^(?:Environment does not contain a valid IPv[46] address|Invalid IP address specified|Attempt to get the local CIDR: \S+ failed, \S+ is invalid)`)},
 	{saysAddressTaken, "projectcalico/calico#1628, #2521; node, startup.go", []*regexp.Regexp{byStart},
 		regexp.MustCompile(`^Calico node '[^']*' is already using the IPv[46] address`)},
-	{SaysNoAddress, "node, startup.go and autodetection", []*regexp.Regexp{byStart},
+	{saysNoAddress, "node, startup.go and autodetection", []*regexp.Regexp{byStart},
 		regexp.MustCompile(`^(?:Couldn't autodetect an IPv[46] address|Unable to auto-detect an IPv[46] address|Failed to configure IP addresses .*failed to autodetect an IPv[46] address)`)},
 	{SaysCertificate, "crypto/x509", anyStart, regexp.MustCompile(`x509: (certificate has expired|certificate signed by unknown authority|certificate is (not )?valid)|tls: (bad|expired|unknown) certificate`)},
 	{saysIPAMMigrations, "node, upgrade-ipam", []*regexp.Regexp{byIPAM}, regexp.MustCompile(`^(?:failed to migrate ipam|Error migrating IPAM)`)},
 	{saysNoTypha, "typha, syncclient; felix, daemon", []*regexp.Regexp{byFelix, byStart},
 		regexp.MustCompile(`^(?:Failed to connect to Typha|Failed to find Typha|Typha discovery enabled but discovery failed)`)},
-	{SaysNoRoom, "errno EAGAIN of fork and clone, EMFILE", slices.Concat(anyStart, []*regexp.Regexp{byTables, byHealth}),
+	{saysNoRoom, "errno EAGAIN of fork and clone, EMFILE", slices.Concat(anyStart, []*regexp.Regexp{byTables, byHealth}),
 		regexp.MustCompile(`(?:fork/exec \S+|clone|pthread_create\S*|fork): [Rr]esource temporarily unavailable|failed to create new OS thread|too many open files`)},
-	{SaysNoRoom, "Go's runtime and the shell", []*regexp.Regexp{byNobody},
+	{saysNoRoom, "Go's runtime and the shell", []*regexp.Regexp{byNobody},
 		regexp.MustCompile(`^(?:runtime: failed to create new OS thread|runtime/cgo: pthread_create failed|\S*sh: (?:\d+: )?[Cc]annot fork|\S*sh: fork: )`)},
 	{saysLooseRPF, "Felix before v3.12", []*regexp.Regexp{byFelix}, regexp.MustCompile(`RPF check is set to 'loose'`)},
 	{saysXtablesLock, "projectcalico/calico#2648; iptables", []*regexp.Regexp{byTables},
 		regexp.MustCompile(`(?i:holding the xtables lock|Another app is currently holding|failed to acquire (the )?(old|new )?iptables lock)`)},
-	{SaysNoLocalhost, "projectcalico/calico#5228; seen: /etc/hosts without localhost (v3.32.1)", []*regexp.Regexp{byHealth},
+	{saysNoLocalhost, "projectcalico/calico#5228; seen: /etc/hosts without localhost (v3.32.1)", []*regexp.Regexp{byHealth},
 		regexp.MustCompile(`\blookup localhost\b`)},
 	{SaysDiskFull, "errno ENOSPC", anyStart, regexp.MustCompile(`no space left on device|disk quota exceeded`)},
 	{SaysReadOnly, "errno EROFS", anyStart, regexp.MustCompile(`read-only file system`)},
@@ -109,9 +109,9 @@ var signatures = []*signature{
 	{saysKernelFeature, "projectcalico/calico#3706, #6286; ipset, modprobe", []*regexp.Regexp{byTables, byFelix},
 		regexp.MustCompile(`modprobe: (FATAL|ERROR)|ipset v[\d.]+: .*(?:not supported|Kernel error|cannot be created)|Kernel support .* missing|iptables: No chain/target/match by that name`)},
 	{SaysTunnelAddress, "node, allocateip.go and main.go", []*regexp.Regexp{byTunnel}, noTunnelAddress},
-	{SaysBIRDConfig, "BIRD's parser", []*regexp.Regexp{byNobody}, regexp.MustCompile(`^bird6?: .*(syntax error|Unable to open configuration file)`)},
+	{saysBIRDConfig, "BIRD's parser", []*regexp.Regexp{byNobody}, regexp.MustCompile(`^bird6?: .*(syntax error|Unable to open configuration file)`)},
 	{saysNoPools, "libcalico-go, ipam", []*regexp.Regexp{byStart, byIPAM}, regexp.MustCompile(`no configured Calico pools|unable to find an IP pool`)},
-	{SaysNodeNotFound, "node, startup.go; projectcalico/calico#2322", anyStart, regexp.MustCompile(`nodes "[^"]+" not found`)},
+	{saysNodeNotFound, "node, startup.go; projectcalico/calico#2322", anyStart, regexp.MustCompile(`nodes "[^"]+" not found`)},
 	{SaysBadSetting, "node, startup.go and autodetection", []*regexp.Regexp{byStart},
 		regexp.MustCompile(`^(?:Invalid (?:IP autodetection method|blocksize|node selector|configuration with NO_DEFAULT_POOLS|CIDR specified in)|Unable to convert blocksize|Unrecognized (?:IPIP|VXLAN) mode|The AS number specified in the environment)`)},
 	{SaysBadSetting, "felix, config_params.go and daemon.go", []*regexp.Regexp{byFelix},

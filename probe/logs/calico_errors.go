@@ -26,10 +26,10 @@ var CalicoErrors = &probe.Check{
 
 // Facts of calico-errors, beside those of calico-log.
 const (
-	FactModule probe.Fact = "module"  // the kernel module that is missing, by the component's words
-	FactRemote probe.Fact = "remote"  // true: the other end refuses the certificate, not this one
-	FactNoFile probe.Fact = "no_file" // true: this end's own certificate, key or authority cannot be read
-	FactAtLine probe.Fact = "at_line" // the line of the file that BIRD rejects
+	factModule probe.Fact = "module"  // the kernel module that is missing, by the component's words
+	factRemote probe.Fact = "remote"  // true: the other end refuses the certificate, not this one
+	factNoFile probe.Fact = "no_file" // true: this end's own certificate, key or authority cannot be read
+	factAtLine probe.Fact = "at_line" // the line of the file that BIRD rejects
 )
 
 func calicoErrors(_ context.Context, p *probe.Pass) {
@@ -155,7 +155,7 @@ func (e *standingError) on() string {
 	switch {
 	case e.module != "":
 		return e.of.ID + " " + e.module
-	case e.of.ID == SaysBIRDConfig:
+	case e.of.ID == saysBIRDConfig:
 		program, _, _ := strings.Cut(e.line.Text, ":")
 		return e.of.ID + " " + program
 	}
@@ -178,20 +178,20 @@ func (e *standingError) result(now time.Time) probe.Result {
 	r := probe.Found(probe.Warn, "written %d times, last: %s", e.times, said.Aged(now)).With(FactSignature, e.of.ID).
 		With(FactLine, line).With(probe.FactTimes, e.times).With(probe.FactOfContainer, "calico-node")
 	if e.module != "" {
-		r = r.With(FactModule, e.module)
+		r = r.With(factModule, e.module)
 	}
-	if program, says, _ := strings.Cut(e.line.Text, ": "); e.of.ID == SaysBIRDConfig {
+	if program, says, _ := strings.Cut(e.line.Text, ": "); e.of.ID == saysBIRDConfig {
 		at := inBIRDFile.FindStringSubmatch(says)
 		number, _ := strconv.Atoi(at[2]) // its pattern has digits alone
 		family := 4
 		if program == "bird6" {
 			family = 6
 		}
-		r = r.With(probe.FactFile, at[1]).With(FactAtLine, number).With(probe.FactFamily, family)
+		r = r.With(probe.FactFile, at[1]).With(factAtLine, number).With(probe.FactFamily, family)
 	}
-	if e.of.ID == SaysTyphaCertificate {
-		r = r.With(FactRemote, remoteAlert.MatchString(e.line.Text)).
-			With(FactNoFile, noTyphaFile.MatchString(e.line.Text))
+	if e.of.ID == saysTyphaCertificate {
+		r = r.With(factRemote, remoteAlert.MatchString(e.line.Text)).
+			With(factNoFile, noTyphaFile.MatchString(e.line.Text))
 	}
 	return r
 }

@@ -30,8 +30,8 @@ const (
 	FactLine      probe.Fact = "line"      // the line, without its time
 	factRun       probe.Fact = "run"       // how often the container had been started anew before that run
 	FactEnded     probe.Fact = "ended"     // true: the run ended with that line
-	FactWho       probe.Fact = "who"       // the account that is refused, NAMESPACE:NAME
-	FactMay       probe.Fact = "may"       // what it may not do: VERB RESOURCE
+	factWho       probe.Fact = "who"       // the account that is refused, NAMESPACE:NAME
+	factMay       probe.Fact = "may"       // what it may not do: VERB RESOURCE
 )
 
 const (
@@ -303,7 +303,7 @@ func (r runLog) result(status probe.Status, format string, number int, now time.
 	if it.signature != nil {
 		out = out.With(FactSignature, it.signature.ID)
 		if m := forbidden.FindStringSubmatch(it.Text); m != nil {
-			out = out.With(FactWho, m[1]).With(FactMay, m[2]+" "+m[3])
+			out = out.With(factWho, m[1]).With(factMay, m[2]+" "+m[3])
 		}
 	}
 	return out

@@ -42,9 +42,9 @@ func TestContainerLog(t *testing.T) {
 	}{
 		"no rights": {[]string{log("9 INFO install.go 134: Running", "8 FATAL "+refused)}, probe.Fail, SaysForbidden, "cannot create"},
 		"an address that is none": {[]string{log("3 WARNING startup/startup.go 753: Environment does not contain a valid IPv4 address: IP=999.1.2.3",
-			"3 WARNING startup/utils.go 47: Terminating", "3 - Calico node failed to start")}, probe.Fail, SaysBadAddress, "999.1.2.3"},
+			"3 WARNING startup/utils.go 47: Terminating", "3 - Calico node failed to start")}, probe.Fail, saysBadAddress, "999.1.2.3"},
 		"a resource that is not there": {[]string{log("3 ERROR startup/startup.go 233: Unable to set global default configuration error=the server could not find the requested resource (post FelixConfigurations.crd.projectcalico.org)",
-			"3 WARNING startup/utils.go 47: Terminating")}, probe.Fail, SaysNoResource, "could not find"},
+			"3 WARNING startup/utils.go 47: Terminating")}, probe.Fail, saysNoResource, "could not find"},
 		"Felix ended and was started anew": {[]string{log("30 FATAL felix/daemon.go 1: Kernel's RPF check is set to 'loose'",
 			"2 INFO felix/daemon.go 2: Felix starting up")}, probe.Warn, saysLooseRPF, "loose"},
 		"the run before, a moment ago":    {[]string{log("90 FATAL " + refused), log("2 INFO install.go 134: Running")}, probe.Warn, SaysForbidden, "another has just begun"},
@@ -75,7 +75,7 @@ func TestContainerLog(t *testing.T) {
 		"an error of a tenant's first":      {[]string{log("2 ERROR felix/policy.go 5: dial tcp 10.96.0.1:443: i/o timeout")}, probe.Info, "", "its last error"},
 		"a program of another architecture": {[]string{log("2 - exec /usr/bin/start_runit: exec format error")}, probe.Fail, saysExecFormat, "exec format"},
 		"localhost has no address": {[]string{log("2 ERROR felix/health.go 389: Health endpoint failed, trying to restart it... error=listen tcp: lookup localhost on 10.96.0.10:53: server misbehaving",
-			"1 INFO felix/y.go 2: fine")}, probe.Warn, SaysNoLocalhost, "writes"},
+			"1 INFO felix/y.go 2: fine")}, probe.Warn, saysNoLocalhost, "writes"},
 		"the health port is taken": {[]string{log("2 ERROR felix/health.go 389: Health endpoint failed, trying to restart it... error=listen tcp 127.0.0.1:9099: bind: address already in use",
 			"1 INFO felix/y.go 2: fine")}, probe.Info, "", "goes on"},
 		"warnings are usual": {[]string{log("2 WARNING felix/x.go 1: Reporter is not ready", "1 INFO y.go 2: fine")}, probe.OK, "", "no error"},
@@ -98,7 +98,7 @@ func TestContainerLog(t *testing.T) {
 		}
 	}
 	r := judge(podlog.Parse([]byte(log("8 FATAL "+refused))), "").result(probe.Fail, "run %d: %s", 0, now)
-	if r.Facts.Str(FactWho) != "kube-system:calico-node" || r.Facts.Str(FactMay) != "create serviceaccounts/token" {
+	if r.Facts.Str(factWho) != "kube-system:calico-node" || r.Facts.Str(factMay) != "create serviceaccounts/token" {
 		t.Errorf("who may not do what: %v", r.Facts)
 	}
 }

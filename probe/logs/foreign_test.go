@@ -25,8 +25,8 @@ func TestKubeLog(t *testing.T) {
 		status    probe.Status
 		signature string
 	}{
-		"recorded: conntrack":  {"kube-proxy", conntrack, time.Second, probe.Fail, SaysConntrack},
-		"recorded: loop":       {"coredns", ".:53\n" + loop, time.Second, probe.Fail, SaysLoop},
+		"recorded: conntrack":  {"kube-proxy", conntrack, time.Second, probe.Fail, saysConntrack},
+		"recorded: loop":       {"coredns", ".:53\n" + loop, time.Second, probe.Fail, saysLoop},
 		"a Corefile":           {"coredns", "maxprocs: Leaving GOMAXPROCS=2\n/etc/coredns/Corefile:3 - Error during parsing: Unknown directive 'proxy'", time.Second, probe.Fail, saysCorefile},
 		"a Corefile's syntax":  {"coredns", "/etc/coredns/Corefile:2 - Syntax error: Unexpected token 'errors', expecting '}'", time.Second, probe.Fail, saysCorefile},
 		"a plugin":             {"coredns", "plugin/forward: /etc/coredns/Corefile:3 - Error during parsing: Wrong argument count or unexpected line ending after '.'", time.Second, probe.Fail, saysCorefile},
@@ -35,7 +35,7 @@ func TestKubeLog(t *testing.T) {
 		"Calico's controllers": {"calico-kube-controllers", "2026-11-22 21:19:11.123 [FATAL][1] kube-controllers/main.go 111: Failed to parse config", time.Second, probe.Fail, ""},
 		"near: they go on":     {"calico-kube-controllers", "2026-11-22 21:19:11.123 [FATAL][1] kube-controllers/main.go 111: x\n2026-11-22 21:19:12.123 [INFO][1] kube-controllers/main.go 90: Loaded configuration", time.Second, probe.OK, ""},
 		"Typha":                {"calico-typha", "2026-11-22 21:19:11.123 [FATAL][1] typha/daemon.go 166: Failed to load TLS certificate error=open /etc/typha/tls.crt: no such file or directory", time.Second, probe.Fail, ""},
-		"no IPVS":              {"kube-proxy", `E1122 21:19:11.1       1 server.go:564] "Error running ProxyServer" err="can't use the IPVS proxier: ipvs not supported by the kernel"`, time.Second, probe.Fail, SaysMode},
+		"no IPVS":              {"kube-proxy", `E1122 21:19:11.1       1 server.go:564] "Error running ProxyServer" err="can't use the IPVS proxier: ipvs not supported by the kernel"`, time.Second, probe.Fail, saysMode},
 		"no API server":        {"kube-proxy", `E1122 21:19:11.1       1 run.go:74] "command failed" err="dial tcp 10.96.0.1:443: connect: connection refused"`, time.Second, probe.Fail, SaysNoAPI},
 		"near: long ago":       {"kube-proxy", conntrack, time.Hour, probe.OK, ""},
 		"near: started anew":   {"kube-proxy", conntrack + "\n" + `I1122 21:19:20.1       1 server.go:677] "Version info" version="v1.36.4"`, time.Second, probe.OK, ""},

@@ -8,16 +8,16 @@ import (
 
 // Signatures of lines of kube-proxy and coreDNS.
 const (
-	SaysConntrack = "conntrack" // kube-proxy may not set nf_conntrack_max
-	SaysLoop      = "loop"      // coreDNS forwards to itself
-	SaysMode      = "mode"      // the kernel, or the image, lacks what kube-proxy's mode takes
+	saysConntrack = "conntrack" // kube-proxy may not set nf_conntrack_max
+	saysLoop      = "loop"      // coreDNS forwards to itself
+	saysMode      = "mode"      // the kernel, or the image, lacks what kube-proxy's mode takes
 	saysCorefile  = "corefile"  // coreDNS does not take its configuration
 )
 
 // Signatures of lines of a run that goes on, besides those of one that ended.
 const (
 	SaysUpstream = "upstream" // the DNS server to which coreDNS forwards does not answer
-	SaysSync     = "sync"     // kube-proxy's rules are not taken by the kernel
+	saysSync     = "sync"     // kube-proxy's rules are not taken by the kernel
 )
 
 // Components whose logs kube-log reads.
@@ -53,10 +53,10 @@ var complaints = map[string][]complaint{
 	kubeProxy: {
 		{Line: regexp.MustCompile(`^[EW]\d{4} [\d:.]+ +\d+ ` + reflectorLine), Signatures: apiRefusals},
 		{Line: regexp.MustCompile(`^[EW]\d{4} [\d:.]+ +\d+ ((?:node|server)\.go:\d+\] "?(?:Timed out waiting for node to exist|Failed to retrieve node info).*)$`),
-			Once: true, Signatures: []*signature{{ID: SaysNodeNotFound, Source: "kube-proxy, pkg/proxy/node.go; before v1.34 pkg/util/node",
+			Once: true, Signatures: []*signature{{ID: saysNodeNotFound, Source: "kube-proxy, pkg/proxy/node.go; before v1.34 pkg/util/node",
 				Match: regexp.MustCompile(`Timed out waiting for node to exist|nodes \\?"[^"]*" not found`)}}},
 		{Line: regexp.MustCompile(`^[EW]\d{4} [\d:.]+ +\d+ (proxier\.go:\d+\] "(?:Failed to execute iptables-restore|nftables sync failed|Failed to ensure chain (?:exists|jumps)|Failed to (?:create dummy interface|add IPVS service|sync service)).*)$`),
-			Signatures: []*signature{{ID: SaysSync, Source: "kube-proxy, pkg/proxy/*/proxier.go", Match: regexp.MustCompile(`err=`)}}},
+			Signatures: []*signature{{ID: saysSync, Source: "kube-proxy, pkg/proxy/*/proxier.go", Match: regexp.MustCompile(`err=`)}}},
 	},
 	coreDNS: {
 		{Line: regexp.MustCompile(`^\[(?:ERROR|WARNING|INFO)\] (plugin/kubernetes: .*` + strings.TrimPrefix(reflectorLine, "(")),
@@ -90,11 +90,11 @@ var endings = map[string]ending{
 	kubeProxy: { // klog: E1122 21:19:11.123456       1 server.go:560] "Error running ProxyServer" err="..."
 		regexp.MustCompile(`^[EF]\d{4} [\d:.]+ +\d+ (\S+:\d+\] (?:"Error running ProxyServer"|"command failed"|failed complete|unable to create proxier).*)$`),
 		[]*signature{
-			{ID: SaysConntrack, Source: "kubernetes/kubernetes#45419; pkg/proxy/conntrack, sysctls.go",
+			{ID: saysConntrack, Source: "kubernetes/kubernetes#45419; pkg/proxy/conntrack, sysctls.go",
 				Match: regexp.MustCompile(`nf_conntrack_(?:max|buckets)|nf_conntrack/parameters/hashsize|could not set conntrack parameters`)},
-			{ID: SaysMode, Source: "kube-proxy, server_linux.go; sigs.k8s.io/knftables, nftables.go",
+			{ID: saysMode, Source: "kube-proxy, server_linux.go; sigs.k8s.io/knftables, nftables.go",
 				Match: regexp.MustCompile(`can't use the IPVS proxier|could not (?:find nftables binary|run nftables command)|nft version must be|iptables is not available on this host|no support for primary IP family`)},
-			{ID: SaysNodeNotFound, Source: "kube-proxy, pkg/proxy/node.go",
+			{ID: saysNodeNotFound, Source: "kube-proxy, pkg/proxy/node.go",
 				Match: regexp.MustCompile(`timeout waiting for node \\?"[^"]*" to exist`)},
 			{ID: SaysBadSetting, Source: "kube-proxy, options.go",
 				Match: regexp.MustCompile(`failed (?:complete|validate): |kube-proxy configuration is incorrect|invalid configuration`)},
@@ -105,7 +105,7 @@ var endings = map[string]ending{
 	coreDNS: {
 		regexp.MustCompile(`^(\[(?:FATAL|PANIC)\] .*|\S+:\d+ - (?:Error during parsing|Syntax error): .*|loading Caddyfile .*|plugin/\S+: .*|no action found for directive .*|listen \S+ .*: bind: .*|Listen: .*)$`),
 		[]*signature{
-			{ID: SaysLoop, Source: "coredns/coredns#2391; plugin/loop", Match: regexp.MustCompile(`^\[FATAL\] plugin/loop: Loop \([^)]*\) detected for zone`)},
+			{ID: saysLoop, Source: "coredns/coredns#2391; plugin/loop", Match: regexp.MustCompile(`^\[FATAL\] plugin/loop: Loop \([^)]*\) detected for zone`)},
 			{ID: saysCorefile, Source: "seen: CoreDNS with Corefiles that it does not take, or without one",
 				Match: regexp.MustCompile(`:\d+ - (?:Error during parsing|Syntax error): |^loading Caddyfile |^plugin/\S+: |^no action found for directive `)},
 		},

@@ -97,7 +97,7 @@ func (l heardLine) result(now time.Time) probe.Result {
 		r = r.With(FactOfServer, strings.Join(m[1:], ""))
 	}
 	if m := forbidden.FindStringSubmatch(strings.ReplaceAll(l.Text, `\"`, `"`)); m != nil {
-		r = r.With(FactWho, m[1]).With(FactMay, m[2]+" "+m[3])
+		r = r.With(factWho, m[1]).With(factMay, m[2]+" "+m[3])
 	}
 	return r
 }

@@ -45,7 +45,7 @@ func TestKubeComplaints(t *testing.T) {
 		"another authority": {"kube-proxy", klog(90*time.Second, ca) + klog(0, ca),
 			probe.Warn, SaysCertificate, "10.88.0.1:6443", ""},
 		"another node's name": {"kube-proxy", klog(time.Hour, other) + klog(0, `server.go:1] "Using nftables Proxier"`),
-			probe.Warn, SaysNodeNotFound, "", ""},
+			probe.Warn, saysNodeNotFound, "", ""},
 		"an upstream": {"coredns", dns(time.Minute, upstream) + dns(0, upstream),
 			probe.Info, SaysUpstream, "10.88.0.99:53", ""},
 		"near: just restarted": {"kube-proxy", klog(20*time.Second, old) + klog(0, old),
@@ -63,7 +63,7 @@ func TestKubeComplaints(t *testing.T) {
 	} {
 		r := presentRun(c.of, timed(podlog.Parse([]byte(c.log)), now), now)
 		if r.Status != c.status || r.Facts.Str(FactSignature) != c.signature || r.Facts.Str(FactOfServer) != c.server ||
-			r.Facts.Str(FactMay) != c.may {
+			r.Facts.Str(factMay) != c.may {
 			t.Errorf("%s: %v", name, r)
 		}
 	}
@@ -74,11 +74,11 @@ func TestKubeProxyEndings(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 23, 15, 0, 0, 0, time.UTC)
 	for text, signature := range map[string]string{
-		`"Error running ProxyServer" err="can't use the IPVS proxier: Ipvs not supported"`:                                                                                         SaysMode,
-		`"Error running ProxyServer" err="unable to create proxier: unable to create ipv4 proxier: could not run nftables command: Operation not supported"`:                       SaysMode,
-		`"Error running ProxyServer" err="timeout waiting for node \"x\" to exist"`:                                                                                                SaysNodeNotFound,
+		`"Error running ProxyServer" err="can't use the IPVS proxier: Ipvs not supported"`:                                                                                         saysMode,
+		`"Error running ProxyServer" err="unable to create proxier: unable to create ipv4 proxier: could not run nftables command: Operation not supported"`:                       saysMode,
+		`"Error running ProxyServer" err="timeout waiting for node \"x\" to exist"`:                                                                                                saysNodeNotFound,
 		`"command failed" err="failed complete: yaml: unmarshal errors"`:                                                                                                           SaysBadSetting,
-		`"Error running ProxyServer" err="could not set conntrack parameters from kube-proxy configuration: open /proc/sys/net/netfilter/nf_conntrack_max: read-only file system"`: SaysConntrack,
+		`"Error running ProxyServer" err="could not set conntrack parameters from kube-proxy configuration: open /proc/sys/net/netfilter/nf_conntrack_max: read-only file system"`: saysConntrack,
 		`"Error running ProxyServer" err="content of the proxy server's configuration file was updated"`:                                                                           "",
 	} {
 		r := ended(kubeProxy, []podlog.Line{{Time: now, Text: "E1123 15:00:00.000000       1 server.go:1] " + text}}, now)
@@ -131,7 +131,7 @@ func TestLastRuns(t *testing.T) {
 		"the first":             {[][]podlog.Line{{began}}, probe.OK},
 	} {
 		r := lastRuns(kubeProxy, c.runs, now)
-		if r.Status != c.want || r.Status != probe.OK && r.Facts.Str(FactSignature) != SaysMode {
+		if r.Status != c.want || r.Status != probe.OK && r.Facts.Str(FactSignature) != saysMode {
 			t.Errorf("%s: %+v", name, r)
 		}
 	}

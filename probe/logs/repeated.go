@@ -19,19 +19,18 @@ type repeated struct {
 
 // Signatures of the lines that calico-errors recognises.
 const (
-	SaysKernelLacks      = "kernel"            // a module or feature of the kernel is missing
-	SaysBPFOff           = "bpf-off"           // Felix does without eBPF, which is configured
-	SaysBPFFailed        = "bpf-failed"        // Felix ends because it gets no maps or programs into the kernel
-	SaysBPFVerifier      = "bpf-verifier"      // the kernel refuses a program
-	SaysBPFMount         = "bpf-mount"         // the file system of eBPF, or that of cgroups, cannot be mounted
-	SaysTyphaCertificate = "typha-certificate" // Felix or confd and typha refuse each other's certificate
-	SaysTyphaOld         = "typha-old"         // typha is older than what calico-node needs
-	SaysTyphaDrops       = "typha-drops"       // typha ends connections again and again
-	SaysTyphaRefuses     = "typha-refuses"     // typha itself: it and its clients refuse each other's certificates
-	SaysTyphaSheds       = "typha-sheds"       // typha itself: it ends connections of clients that are too slow
-	SaysCNIToken         = "cni-token"         // no new token for the CNI plugin
+	saysKernelLacks      = "kernel"            // a module or feature of the kernel is missing
+	saysBPFOff           = "bpf-off"           // Felix does without eBPF, which is configured
+	saysBPFFailed        = "bpf-failed"        // Felix ends because it gets no maps or programs into the kernel
+	saysBPFVerifier      = "bpf-verifier"      // the kernel refuses a program
+	saysTyphaCertificate = "typha-certificate" // Felix or confd and typha refuse each other's certificate
+	saysTyphaOld         = "typha-old"         // typha is older than what calico-node needs
+	saysTyphaDrops       = "typha-drops"       // typha ends connections again and again
+	saysTyphaRefuses     = "typha-refuses"     // typha itself: it and its clients refuse each other's certificates
+	saysTyphaSheds       = "typha-sheds"       // typha itself: it ends connections of clients that are too slow
+	saysCNIToken         = "cni-token"         // no new token for the CNI plugin
 	SaysTunnelAddress    = "tunnel-address"    // IPAM has no address for the node's tunnel
-	SaysTables           = "tables"            // rules of others that iptables cannot read stand in its tables
+	saysTables           = "tables"            // rules of others that iptables cannot read stand in its tables
 )
 
 // ofAny matches the component and a source file at the beginning of a line. Versions before v3.32 do not
@@ -67,7 +66,7 @@ const refusedCertificate = `x509: |tls: (?:bad|unknown|expired|revoked|unsupport
 // in sysdep/unix/main.c). One that starts writes it every second, because runit restarts it.
 func birdRejects(program string) *repeated {
 	by := []*regexp.Regexp{regexp.MustCompile(`^` + program + `: `)}
-	return &repeated{signature: signature{SaysBIRDConfig, "bird, sysdep/unix/main.c; seen: krt_tunnel of Calico's templates before v3.29", by,
+	return &repeated{signature: signature{saysBIRDConfig, "bird, sysdep/unix/main.c; seen: krt_tunnel of Calico's templates before v3.29", by,
 		inBIRDFile}, Least: 1, Over: regexp.MustCompile(`^` + program + `: (?:Started|Reconfigured)$`)}
 }
 
@@ -77,46 +76,46 @@ var inBIRDFile = regexp.MustCompile(`^(\S+\.(?:cfg|conf)):(\d+):\d+ \S`)
 // calicoRepeats are asked in order; a line is the first of them that fits.
 var calicoRepeats = []*repeated{
 	birdRejects("bird"), birdRejects("bird6"),
-	{signature: signature{SaysTyphaCertificate, "typha, sync_client.go and tlsutils.go; crypto/tls", ofAny("sync_client"),
+	{signature: signature{saysTyphaCertificate, "typha, sync_client.go and tlsutils.go; crypto/tls", ofAny("sync_client"),
 		regexp.MustCompile(`^(?:Failed to connect to typha endpoint|Failed to (?:send hello to server|read from server|write))[^=]*.*(?:` + refusedCertificate + `)`)},
 		level: levelWarning, Over: greetTypha, Least: 1},
-	{signature: signature{SaysTyphaCertificate, "typha, sync_client.go", ofAny("sync_client"),
+	{signature: signature{saysTyphaCertificate, "typha, sync_client.go", ofAny("sync_client"),
 		regexp.MustCompile(`^Failed to (?:load certificate and key|read CA data|add CA data to pool)`)},
 		level: levelError, Over: greetTypha, Least: 1},
-	{signature: signature{SaysTyphaOld, "typha, sync_client.go", ofAny("sync_client"),
+	{signature: signature{saysTyphaOld, "typha, sync_client.go", ofAny("sync_client"),
 		regexp.MustCompile(`^(?:Server responded without support for node resource updates|We require SyncerType \S+ but Typha server doesn't support it)`)},
 		level: levelWarning, Least: 1},
-	{signature: signature{SaysTyphaDrops, "typha, sync_client.go and sync_server.go", ofAny("sync_client"),
+	{signature: signature{saysTyphaDrops, "typha, sync_client.go and sync_server.go", ofAny("sync_client"),
 		regexp.MustCompile(`^Failed to read from server.*error=(?:EOF|unexpected EOF|read tcp .*(?:connection reset by peer|i/o timeout))`)},
 		level: levelError, Least: 4, Spread: 2 * time.Minute}, // each of several writes it once where a typha restarts
-	{signature: signature{SaysCNIToken, "node, token_watch.go", ofAny("token_watch"),
+	{signature: signature{saysCNIToken, "node, token_watch.go", ofAny("token_watch"),
 		regexp.MustCompile(`^Unable to create token for CNI kubeconfig.*(?:not found|is forbidden|Unauthorized|is invalid)`)},
 		level: levelError, Least: 2, Over: regexp.MustCompile(`^(?:[a-z][\w-]*/)?token_watch\.go \d+: (?:Wrote updated CNI kubeconfig|Update of CNI kubeconfig)`)},
 	{signature: signature{SaysTunnelAddress, "node, allocateip.go; libcalico-go, ipam.go", ofAny("allocateip|main|nodeservices"), noTunnelAddress},
 		level: levelError, Least: 1, Over: regexp.MustCompile(`^(?:[a-z][\w-]*/)?allocateip\.go \d+: (?:Assigned tunnel address to node|Current address is still valid)`)},
-	{signature: signature{SaysBPFOff, "felix, daemon.go and bpf.go", ofAny("daemon"),
+	{signature: signature{saysBPFOff, "felix, daemon.go and bpf.go", ofAny("daemon"),
 		regexp.MustCompile(`^BPF dataplane mode enabled but not supported by the kernel`)}, level: levelError, Least: 1, Lasts: true, Over: felixStarts},
-	{signature: signature{SaysBPFFailed, "felix, int_dataplane.go and bpf_ep_mgr.go", ofAny("int_dataplane|bpf_ep_mgr"),
+	{signature: signature{saysBPFFailed, "felix, int_dataplane.go and bpf_ep_mgr.go", ofAny("int_dataplane|bpf_ep_mgr"),
 		regexp.MustCompile(`^(?:error creating bpf maps|Failed to create BPF endpoint manager|BPFConnTimeLBEnabled but failed to attach|Failed to configure BPF devices|Cannot load interface state map)`)},
 		level: levelFatal, Least: 1},
-	{signature: signature{SaysBPFMount, "felix, maps.go and connecttime.go; node, calico-init_linux.go", ofAny("maps|connecttime|calico-init_linux"),
+	{signature: signature{saysBPFMount, "felix, maps.go and connecttime.go; node, calico-init_linux.go", ofAny("maps|connecttime|calico-init_linux"),
 		regexp.MustCompile(`^Failed to mount (?:bpffs|BPF filesystem|cgroup2 filesystem)`)}, level: levelError, Least: 1},
-	{signature: signature{SaysBPFVerifier, "felix, bpf_ep_mgr.go; a program that is refused and split is none", ofAny("bpf_ep_mgr"),
+	{signature: signature{saysBPFVerifier, "felix, bpf_ep_mgr.go; a program that is refused and split is none", ofAny("bpf_ep_mgr"),
 		regexp.MustCompile(`^Failed to load BPF policy program.*error=(?:permission denied|operation not permitted|invalid argument|cannot allocate memory|argument list too long|function not implemented)`)}, level: levelError, Least: 1},
-	{signature: signature{SaysTables, "felix, table.go; seen: rules of nft's own in ip nat (v3.32.1)", ofAny("table"),
+	{signature: signature{saysTables, "felix, table.go; seen: rules of nft's own in ip nat (v3.32.1)", ofAny("table"),
 		regexp.MustCompile(`^iptables-save failed because there are incompatible nft rules in the table`)},
 		level: levelError, Least: 2},
-	{signature: signature{SaysKernelLacks, "felix, table.go; iptables, libxtables", ofAny("table"),
+	{signature: signature{saysKernelLacks, "felix, table.go; iptables, libxtables", ofAny("table"),
 		regexp.MustCompile(`^Failed to execute ip\(6\)tables-restore command`)}, level: levelWarning, Least: 2, module: lacksModule},
-	{signature: signature{SaysKernelLacks, "felix, ipsets.go; ipset, libipset", ofAny("ipsets"),
+	{signature: signature{saysKernelLacks, "felix, ipsets.go; ipset, libipset", ofAny("ipsets"),
 		regexp.MustCompile(`^(?:Failed to complete ipset restore|Failed to get the list of Calico ipsets|Failed to read ipset)`)},
 		level: levelWarning, Least: 2, module: lacksModule},
-	{signature: signature{SaysKernelLacks, "felix, nftables", ofAny("table|ipsets|maps"),
+	{signature: signature{saysKernelLacks, "felix, nftables", ofAny("table|ipsets|maps"),
 		regexp.MustCompile(`^(?:nftables command failed|Failed to run nft transaction)`)}, level: levelWarning, Least: 2, module: lacksModule},
-	{signature: signature{SaysKernelLacks, "felix, route_mgr.go, ipip_mgr.go and vxlan_mgr.go; netlink, RTM_NEWLINK", ofAny("route_mgr|ipip_mgr|vxlan_mgr"),
+	{signature: signature{saysKernelLacks, "felix, route_mgr.go, ipip_mgr.go and vxlan_mgr.go; netlink, RTM_NEWLINK", ofAny("route_mgr|ipip_mgr|vxlan_mgr"),
 		regexp.MustCompile(`^(?:Failed to configure (?:tunnel|VXLAN tunnel|IPIP tunnel) device|Failed configure IPIP tunnel device)`)},
 		level: levelWarning, Least: 2, module: lacksTunnel},
-	{signature: signature{SaysKernelLacks, "felix, wireguard.go", ofAny("wireguard"),
+	{signature: signature{saysKernelLacks, "felix, wireguard.go", ofAny("wireguard"),
 		regexp.MustCompile(`^Wireguard is not supported`)},
 		level: levelInfo, Least: 1, Lasts: true, module: func(string) string { return "wireguard" },
 		Over: regexp.MustCompile(`^(?:felix/)?(?:wireguard\.go \d+: Created wireguard device|daemon\.go \d+: Felix starting up)`)},
@@ -124,9 +123,9 @@ var calicoRepeats = []*repeated{
 
 // typhaRepeats are of typha's own log; who its clients are is in the lines.
 var typhaRepeats = []*repeated{
-	{signature: signature{SaysTyphaRefuses, "typha, sync_server.go and tlsutils.go; crypto/tls", ofAny("sync_server"),
+	{signature: signature{saysTyphaRefuses, "typha, sync_server.go and tlsutils.go; crypto/tls", ofAny("sync_server"),
 		regexp.MustCompile(`^Failed to read from client.*(?:` + refusedCertificate + `)`)}, level: levelInfo, Least: 2},
-	{signature: signature{SaysTyphaSheds, "typha, sync_server.go", ofAny("sync_server"),
+	{signature: signature{saysTyphaSheds, "typha, sync_server.go", ofAny("sync_server"),
 		regexp.MustCompile(`^(?:Client fell behind\. Disconnecting|Too long since last pong from client, disconnecting)`)},
 		level: levelInfo, Least: 3},
 }

@@ -23,15 +23,15 @@ const (
 	SaysNoRuntime     = "no-runtime"      // the container runtime is not reached
 	saysPortTaken     = "port-taken"      // its address, socket or lock belongs to another program
 	saysTooManyFiles  = "too-many-files"  // no file handles or inotify instances are left
-	SaysPlugin        = "plugin"          // a plugin that the kubelet needs was not loaded
+	saysPlugin        = "plugin"          // a plugin that the kubelet needs was not loaded
 	saysStorage       = "storage"         // the snapshotter or storage driver does not work
 	saysNoCNI         = "no-cni"          // no usable CNI configuration
 	SaysRuntimeDown   = "runtime-down"    // the kubelet gets no answer from its runtime
 	saysPLEG          = "pleg"            // the kubelet's list of containers is too old
 	SaysAuthority     = "authority"       // the kubelet does not accept the API server's certificate
-	SaysStore         = "store"           // the runtime's store of images lacks a part of one
-	SaysOCI           = "oci"             // runc, or the shim that starts it, does not run
-	SaysUnmount       = "unmount"         // a pod's volume is in use and cannot be unmounted
+	saysStore         = "store"           // the runtime's store of images lacks a part of one
+	saysOCI           = "oci"             // runc, or the shim that starts it, does not run
+	saysUnmount       = "unmount"         // a pod's volume is in use and cannot be unmounted
 	saysEviction      = "eviction"        // pods are evicted, or are to be, for lack of disk or memory
 	saysKilled        = "oom-killed"      // by the kernel, for lack of memory
 	saysNotAllowed    = "not-admitted"    // the API server does not let the node register
@@ -82,12 +82,12 @@ var services = []*serviceFault{
 	{ID: saysStorage, Source: "dockerd, daemon.go", Match: regexp.MustCompile(`^failed to start daemon: error initializing graphdriver`)},
 	{ID: saysPortTaken, Source: "containerd, server.go; dockerd, daemon.go; kubelet; errno EADDRINUSE",
 		Match: regexp.MustCompile(`^(?:containerd: |failed to (?:start daemon|load listeners): |(?:run|server)\.go:\d+\] ).*(?:address already in use|failed to get listener for|pid file found, ensure docker is not running|process with PID \d+ is still running)`)},
-	{ID: SaysPlugin, Source: "seen: containerd 2.4.2; containerd, server.go", Match: regexp.MustCompile(`^containerd: load required plugin `)},
+	{ID: saysPlugin, Source: "seen: containerd 2.4.2; containerd, server.go", Match: regexp.MustCompile(`^containerd: load required plugin `)},
 	{ID: SaysNoRuntime, Source: "kubelet, kuberuntime and server.go; dockerd",
 		Match: regexp.MustCompile(`^(?:(?:run|server)\.go:\d+\] .*(?:validate service connection|unable to determine runtime API version|rpc error: code = Un(?:available|implemented)|/run/\S+\.sock: connect: )|failed to start daemon: .*(?:[Ff]ailed to dial|timeout waiting for containerd))`)},
 	{ID: SaysNoKubeconfig, Source: "seen: kubelet v1.36.4 without kubelet.conf",
 		Match: regexp.MustCompile(`^(?:run|server)\.go:\d+\] .*(?:unable to load bootstrap kubeconfig|invalid kubeconfig: )`)},
-	{ID: SaysPlugin, Source: "seen: containerd 2.4.2, its CRI plugin not loaded",
+	{ID: saysPlugin, Source: "seen: containerd 2.4.2, its CRI plugin not loaded",
 		Match: regexp.MustCompile(`^msg="failed to load plugin" .*id=io\.containerd\.(?:grpc\.v1\.cri|cri\.v1\.\w+)(?: |$)`)},
 	{ID: SaysState, Source: "kubelet, kubelet.go; kubernetes/kubernetes#110478",
 		Match: regexp.MustCompile(`^kubelet\.go:\d+\] "?Failed to start ContainerManager(?:" err="| )start (?:cpu|memory) manager error: `)},
@@ -110,11 +110,11 @@ var services = []*serviceFault{
 		Match: regexp.MustCompile(`^kubelet\.go:\d+\] "Skipping pod synchronization" err="\[?.*PLEG is not healthy`)},
 	{ID: saysNoCNI, Source: "kubelet, kubelet.go; containerd's CRI", Passing: true,
 		Match: regexp.MustCompile(`^kubelet\.go:\d+\] "Container runtime network not ready" networkReady="NetworkReady=false reason:NetworkPluginNotReady`)},
-	{ID: SaysStore, Source: "containerd, internal/cri and core/metadata/content.go; containerd/containerd#3401", Passing: true, Mild: true,
+	{ID: saysStore, Source: "containerd, internal/cri and core/metadata/content.go; containerd/containerd#3401", Passing: true, Mild: true,
 		Match: regexp.MustCompile(`^msg="(?:RunPodSandbox|CreateContainer|PullImage) .* error=".*(?:failed to get reader from content store|content digest \S+: not found|blob not found|missing parent .{1,150}bucket: not found)`)},
-	{ID: SaysOCI, Source: "containerd, internal/cri and cmd/containerd-shim-runc-v2/process/init.go", Passing: true, Mild: true,
+	{ID: saysOCI, Source: "containerd, internal/cri and cmd/containerd-shim-runc-v2/process/init.go", Passing: true, Mild: true,
 		Match: regexp.MustCompile(`^msg="RunPodSandbox .* error=".*(?:unable to retrieve OCI runtime error|did not terminate succ?essfully|binary not installed|fork/exec \S*(?:runc|shim)\S*: )`)},
-	{ID: SaysUnmount, Source: "kubelet, nestedpendingoperations.go and operation_generator.go; errno EBUSY", Passing: true, Mild: true,
+	{ID: saysUnmount, Source: "kubelet, nestedpendingoperations.go and operation_generator.go; errno EBUSY", Passing: true, Mild: true,
 		Match: regexp.MustCompile(`^nestedpendingoperations\.go:\d+\] Operation for .* failed\. No retries permitted .*Error: UnmountVolume\.TearDown failed for volume .*: (?:device or resource busy|target is busy)`)},
 	{ID: saysEviction, Source: "kubelet, eviction_manager.go", Passing: true,
 		Match: regexp.MustCompile(`^eviction_manager\.go:\d+\] "Eviction manager: (?:attempting to reclaim|must evict pod|unexpected error when attempting to reduce)`)},

@@ -19,13 +19,6 @@ import (
 	"github.com/calico-probe/calico-probe/probe/logs"
 )
 
-// StartAnew is the fix of what a start of calico-node puts right.
-var StartAnew = probe.Fix{
-	Says:     "Restart calico-node on this node. Save the end of its log first: a new pod does not have it.",
-	Manifest: []string{"kubectl -n {namespace} logs {pod} -c calico-node --tail=100", RestartCalico},
-	Radius:   "this node: its BGP sessions restart, and its peers keep its routes for the two minutes of a graceful restart; pods keep running",
-}
-
 // BirdOf are the results of a check about the BIRD of one family.
 func BirdOf(f diagnose.Findings, check string, family int) []diagnose.Finding {
 	return diagnose.Keep(f.Of(check), func(r diagnose.Finding) bool { return diagnose.FamilyOf(r) == family })
@@ -48,13 +41,8 @@ func Written(f diagnose.Findings, lines []diagnose.Finding) []diagnose.Clue {
 // kills calico-node, with BIRD in it.
 var FelixIll = slices.Concat(diagnose.Covers(felix.FelixLive.ID, felix.FelixReady.ID), CalicoDown)
 
-// RestartCalico starts calico-node on this node anew.
-const RestartCalico = "kubectl -n {namespace} delete pod {pod}"
-
 // OnlyReads is what a fix touches whose commands change nothing: the change itself is the reader's.
 const OnlyReads = "only what you change yourself: the commands shown only read"
-
-const RestartRadius = "calico-node on this node is away for some seconds; running pods keep their routes and policy meanwhile"
 
 // OfLiveness are the findings of felix-live with one reason; felix-ready says the
 // same where that was not asked.
@@ -79,9 +67,9 @@ func SilentAtHome(f diagnose.Findings) []diagnose.Finding {
 	return silent
 }
 
-// KubeletAnswers is the kubelet's answer to a question by the network, where it gave no bad one; what
+// kubeletAnswers is the kubelet's answer to a question by the network, where it gave no bad one; what
 // is read of its files says nothing about the loopback or the load.
-func KubeletAnswers(f diagnose.Findings) []diagnose.Finding {
+func kubeletAnswers(f diagnose.Findings) []diagnose.Finding {
 	if !f.Fine(kubelet.KubeletHealth.ID) {
 		return nil
 	}
@@ -92,9 +80,9 @@ func KubeletAnswers(f diagnose.Findings) []diagnose.Finding {
 	return all[:min(len(all), 1)]
 }
 
-// LastError is the last error that calico-node's own container wrote. Where runit starts Felix again
+// lastError is the last error that calico-node's own container wrote. Where runit starts Felix again
 // and again the container goes on, and nothing in its log ends.
-func LastError(f diagnose.Findings) []diagnose.Finding {
+func lastError(f diagnose.Findings) []diagnose.Finding {
 	return diagnose.Keep(f.Of(logs.CalicoLog.ID), func(r diagnose.Finding) bool {
 		return r.Facts.Str(probe.FactOfContainer) == "calico-node" && r.Facts.Str(logs.FactLine) != ""
 	})
@@ -117,13 +105,6 @@ func InitByAPI(f diagnose.Findings) []diagnose.Finding {
 
 // NetworkUnavailable is the name of the condition, and of the result about it.
 const NetworkUnavailable = "NetworkUnavailable"
-
-// AfterLog are the symptoms of a calico-node that ends for a reason it logs.
-var AfterLog = append([]string{"start-outlasts-budget", "install-cni-fails"}, WithoutCalico...)
-
-// WithoutCalico are the causes that a calico-node that does not get to its end of
-// starting would otherwise be.
-var WithoutCalico = []string{"felix-down", "felix-stuck", "bird-dead", "bird-unfed", "bgp-peers-missing"}
 
 // CalicoDown is what a calico-node that is not up leaves behind, on its own node.
 // its own port; those of peers are another matter

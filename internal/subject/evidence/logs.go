@@ -45,16 +45,16 @@ func ServiceWrites(f diagnose.Findings, service string, signatures ...string) []
 	})
 }
 
-// KubeEnds are the lines with which a component of Kubernetes, Typha or calico-kube-controllers exited lately.
-func KubeEnds(f diagnose.Findings, component string) []diagnose.Finding {
+// kubeEnds are the lines with which a component of Kubernetes, Typha or calico-kube-controllers exited lately.
+func kubeEnds(f diagnose.Findings, component string) []diagnose.Finding {
 	return diagnose.Keep(f.With(logs.KubeLog.ID, probe.FactOfContainer, component), func(r diagnose.Finding) bool {
 		return diagnose.IsBad(r.Status) && r.Facts[logs.FactEnded] == true
 	})
 }
 
-// KubeSays are the lines of a component of Kubernetes that goes on, which it has logged for a while and lately.
+// kubeSays are the lines of a component of Kubernetes that goes on, which it has logged for a while and lately.
 // A kube-proxy that does not get through its start need not have logged it for long.
-func KubeSays(f diagnose.Findings, component string, signatures ...string) []diagnose.Finding {
+func kubeSays(f diagnose.Findings, component string, signatures ...string) []diagnose.Finding {
 	starts := component == "kube-proxy" &&
 		len(f.With(service.KubeProxyHealth.ID, probe.FactReason, service.ReasonNotUp)) > 0
 	return diagnose.Keep(f.With(logs.KubeLog.ID, probe.FactOfContainer, component), func(r diagnose.Finding) bool {

@@ -95,7 +95,7 @@ func PathFollows(f diagnose.Findings, family int, peer string) []diagnose.Cover 
 			}
 		}
 	}
-	return append(append(out, unseenFromOutside(f, peer)...), Unready(f)...)
+	return append(append(out, unseenFromOutside(f, peer)...), unready(f)...)
 }
 
 // unseenFromOutside is what other nodes, or one of them, do not reach of this node: a broken path is so both ways.
@@ -116,9 +116,9 @@ func FollowsFrom(peer, node string, r probe.Result) bool {
 	return len(PathFollows(f, 0, peer)) > 0
 }
 
-// Unready is calico-node's pod running and not ready, as it is without sessions. One
+// unready is calico-node's pod running and not ready, as it is without sessions. One
 // that waits or crashes has another reason.
-func Unready(f diagnose.Findings) []diagnose.Cover {
+func unready(f diagnose.Findings) []diagnose.Cover {
 	var out []diagnose.Cover
 	for _, r := range f.Bad(facts.CheckCalicoPod) {
 		if r.Facts.Str(facts.APIReason) == "" {
@@ -149,10 +149,6 @@ func OverPods(f diagnose.Findings) []diagnose.Cover {
 	}
 	return out
 }
-
-// LostPaths are the symptoms of packets that the kernel of this node loses.
-var LostPaths = []string{"peer-down", "peer-pods", "peer-nodeports", "node-unreachable", "bgp-filtered", "bgp-waits",
-	"tunnel-filtered", "tunnel-peers", "service-path-broken", "dns-down", "dns-no-upstream"}
 
 // What goes over the network, by whose packets it is.
 var (

@@ -10,12 +10,6 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// AccountsMade are the commands that show an account, and since when it is there.
-var AccountsMade = []string{
-	"kubectl -n {namespace} get serviceaccounts calico-node calico-cni-plugin calico-kube-controllers  # which are there, and since when",
-	"kubectl get clusterrolebindings -o wide | grep -E 'calico|NAME'  # the bindings go to these names",
-}
-
 // NotReadyNetwork is the runtime's own word for it.
 func NotReadyNetwork(f diagnose.Findings) []diagnose.Finding {
 	return f.Where(func(r diagnose.Finding) bool {
@@ -55,8 +49,8 @@ func Said(pods []diagnose.Finding) []diagnose.Clue {
 	return diagnose.Suggests(pods)
 }
 
-// LookAtPods lists what the pods of a node wait for.
-const LookAtPods = "kubectl get pods -A -o wide --field-selector spec.nodeName={node} | grep -v -e Running -e Completed"
+// lookAtPods lists what the pods of a node wait for.
+const lookAtPods = "kubectl get pods -A -o wide --field-selector spec.nodeName={node} | grep -v -e Running -e Completed"
 
 // CountOf is a number of things in words.
 func CountOf(n float64, what string) string {

@@ -63,7 +63,7 @@ var PullFixes = map[string]probe.Fix{
 	},
 	facts.RefusedUnreachable: {
 		Says:     "Find out where the way to the registry ends.",
-		Manifest: []string{askRegistry, "ssh {node} ip route get 1.1.1.1", lookAtProxy, LookAtPods},
+		Manifest: []string{askRegistry, "ssh {node} ip route get 1.1.1.1", lookAtProxy, lookAtPods},
 		Radius:   OnlyReads,
 	},
 	facts.RefusedProxy: {
@@ -88,7 +88,7 @@ var PullFixes = map[string]probe.Fix{
 	},
 	facts.RefusedLimited: {
 		Says: "Wait until the registry's period is over (hours, at Docker Hub), log in, or pull by a mirror of your own. The limit counts by the address that the registry sees, which all nodes behind one NAT share.",
-		Manifest: []string{LookAtPods,
+		Manifest: []string{lookAtPods,
 			"kubectl get events -A --field-selector reason=Failed | grep -i -e toomanyrequests -e 'Too Many Requests' | tail -5"},
 		OnlyIf: []probe.Conditional{{If: "another node has the image (IMAGE)", Manifest: []string{
 			"# there 'sudo ctr -n k8s.io images export image.tar IMAGE'; on {node} 'sudo ctr -n k8s.io images import image.tar'"}}},
@@ -96,7 +96,7 @@ var PullFixes = map[string]probe.Fix{
 	},
 	facts.RefusedUnauthorized: {
 		Says: "See which login the node's pods and kubelet have for the registry: imagePullSecrets of the pod or its ServiceAccount, or the kubelet's credential provider.",
-		Manifest: []string{LookAtPods,
+		Manifest: []string{lookAtPods,
 			"ssh {node} 'ps -o args= -C kubelet | tr \" \" \"\\n\" | grep -e credential-provider'  # the folder of its plugins, and their settings"},
 		Radius: OnlyReads,
 	},

@@ -63,9 +63,9 @@ var Serviceless = diagnose.Covers(
 	service.KubeProxyHealth.ID, start.InitStall.ID,
 )
 
-// PodBeside is a pod that answers this node: if possible on the node of a server that does not, and
+// podBeside is a pod that answers this node: if possible on the node of a server that does not, and
 // by a port that it declares.
-func PodBeside(f diagnose.Findings, dead []diagnose.Finding) []diagnose.Finding {
+func podBeside(f diagnose.Findings, dead []diagnose.Finding) []diagnose.Finding {
 	all := diagnose.Keep(f.Of(pod.PodTCP.ID), func(r diagnose.Finding) bool {
 		return diagnose.IsAnswered(r.Status) && r.Facts.Str(probe.FactRole) != pod.RoleOwnNode
 	})

@@ -39,8 +39,8 @@ var selections = map[string]causefile.SelectionFunc{
 	"calico-writes":     Writes,
 	"service-ends":      ofFirst(ServiceEnds),
 	"service-writes":    ofFirst(ServiceWrites),
-	"kube-ends":         func(f diagnose.Findings, of ...string) findings { return KubeEnds(f, of[0]) },
-	"kube-writes":       ofFirst(KubeSays),
+	"kube-ends":         func(f diagnose.Findings, of ...string) findings { return kubeEnds(f, of[0]) },
+	"kube-writes":       ofFirst(kubeSays),
 	"kernel-writes":     KernelSays,
 	"not-placed":        func(f diagnose.Findings, of ...string) findings { return NotPlaced(f, facts.Reason(of[0])) },
 	"network-not-ready": func(f diagnose.Findings, _ ...string) findings { return NotReadyNetwork(f) },
@@ -50,8 +50,8 @@ var selections = map[string]causefile.SelectionFunc{
 	"fine":             fine,
 	"felix-reason":     func(f diagnose.Findings, of ...string) findings { return OfLiveness(f, of[0]) },
 	"silent-here":      func(f diagnose.Findings, _ ...string) findings { return SilentAtHome(f) },
-	"kubelet-answers":  func(f diagnose.Findings, _ ...string) findings { return KubeletAnswers(f) },
-	"last-error":       func(f diagnose.Findings, _ ...string) findings { return LastError(f) },
+	"kubelet-answers":  func(f diagnose.Findings, _ ...string) findings { return kubeletAnswers(f) },
+	"last-error":       func(f diagnose.Findings, _ ...string) findings { return lastError(f) },
 	"init-by-api":      func(f diagnose.Findings, _ ...string) findings { return InitByAPI(f) },
 	"cut-short":        func(f diagnose.Findings, _ ...string) findings { return CutShort(f) },
 	"pods-started":     func(f diagnose.Findings, _ ...string) findings { return StartsPods(f) },
@@ -105,7 +105,7 @@ var weights = map[string]causefile.WeightFunc{
 	"said":    func(_ diagnose.Findings, of findings) []diagnose.Clue { return Said(of) },
 	"written": Written,
 	// beside hints at a pod that answers beside servers that do not.
-	"beside": func(f diagnose.Findings, dead findings) []diagnose.Clue { return diagnose.Hints(PodBeside(f, dead)) },
+	"beside": func(f diagnose.Findings, dead findings) []diagnose.Clue { return diagnose.Hints(podBeside(f, dead)) },
 }
 
 // covers are results that follow from several causes.
@@ -123,7 +123,7 @@ var covers = map[string]causefile.CoverFunc{
 	"node-paths":        causefile.Always(diagnose.Covers(NodePaths...)),
 	"path-checks":       causefile.Always(diagnose.Covers(PathChecks...)),
 	"over-pods":         func(f diagnose.Findings, _ ...string) []diagnose.Cover { return OverPods(f) },
-	"unready":           func(f diagnose.Findings, _ ...string) []diagnose.Cover { return Unready(f) },
+	"unready":           func(f diagnose.Findings, _ ...string) []diagnose.Cover { return unready(f) },
 	"about-service":     func(_ diagnose.Findings, names ...string) []diagnose.Cover { return AboutService(names...) },
 	"starved": func(f diagnose.Findings, _ ...string) []diagnose.Cover {
 		return diagnose.Covers(diagnose.ChecksOf(Starved(f))...)
