@@ -103,13 +103,13 @@ func InitByAPI(f diagnose.Findings) []diagnose.Finding {
 	})
 }
 
-// NetworkUnavailable is the name of the condition, and of the result about it.
-const NetworkUnavailable = "NetworkUnavailable"
+// networkUnavailable is the name of the condition, and of the result about it.
+const networkUnavailable = "NetworkUnavailable"
 
 // CalicoDown is what a calico-node that is not up leaves behind, on its own node.
 // its own port; those of peers are another matter
 var CalicoDown = append(append([]diagnose.Cover{{Check: bgp.BGPPort.ID, About: "port "},
-	{Check: facts.CheckNodeReady, About: NetworkUnavailable}}, PodsUnconnected...), diagnose.Covers(
+	{Check: facts.CheckNodeReady, About: networkUnavailable}}, PodsUnconnected...), diagnose.Covers(
 	facts.CheckCalicoPod, facts.CheckControllers, facts.CheckCalicoBudget, start.StartupBudget.ID, felix.FelixLive.ID,
 	felix.FelixReady.ID,
 	bgp.BirdSocket.ID, bgp.BirdConfig.ID, bgp.BGPSession.ID, bgp.BGPExpected.ID, route.RouteBlocks.ID,
@@ -145,15 +145,4 @@ func OfDisks(r diagnose.Finding) bool {
 // StartsPods are the probes that the kubelet started in a new pod for this run: it hears of pods from the API server.
 func StartsPods(f diagnose.Findings) []diagnose.Finding {
 	return diagnose.Keep(diagnose.Good(f, probe.CheckPlaced), func(r diagnose.Finding) bool { return r.Way == "pod" })
-}
-
-// AgentTaintFix is for a taint of an agent that is not on the node.
-var AgentTaintFix = &probe.Fix{
-	Says: "Remove the taint if that agent is not installed in this cluster, and stop what sets it on new nodes (a node pool's or a launch template's taints, the kubelet's --register-with-taints). If it is to be installed, compare the tolerations and the node selector of its DaemonSet with this node.",
-	Manifest: []string{
-		"kubectl get daemonsets -A",
-		"kubectl get pods -A -o wide --field-selector spec.nodeName={node}",
-	},
-	OnlyIf: []probe.Conditional{{If: "that agent is not to run in this cluster", Manifest: []string{"kubectl taint node {node} {taint}-"}}},
-	Radius: "reading changes nothing; without the taint pods are placed on this node at once",
 }

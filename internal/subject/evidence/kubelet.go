@@ -88,8 +88,18 @@ func KubeletHere(f diagnose.Findings) kubeletSays {
 
 func (k kubeletSays) Answered() bool { return len(k.Ok)+len(k.Refused)+len(k.Silent)+len(k.Ill) > 0 }
 
-// Dead is when every port refuses: one alone may be turned off.
-func (k kubeletSays) Dead() bool {
+// kind are the answers of one kind, "any" for all: "dead" are the refusals of a kubelet that does not run.
+func (k kubeletSays) kind(word string) []diagnose.Finding {
+	dead := k.Refused
+	if !k.dead() {
+		dead = nil
+	}
+	return map[string][]diagnose.Finding{"ok": k.Ok, "refused": k.Refused, "silent": k.Silent, "ill": k.Ill, "dead": dead,
+		"any": slices.Concat(k.Ok, k.Refused, k.Silent, k.Ill)}[word]
+}
+
+// dead reports whether the kubelet does not run, as every port refuses. One alone may be turned off.
+func (k kubeletSays) dead() bool {
 	return len(k.Refused) > 0 && len(k.Ok)+len(k.Silent)+len(k.Ill) == 0
 }
 
@@ -139,6 +149,23 @@ func EndWeight(line diagnose.Finding, down bool) int {
 		return diagnose.Strong
 	}
 	return diagnose.Proof
+}
+
+// ended weighs the lines with which a service ended that was seen not to answer.
+func ended(_ diagnose.Findings, lines []diagnose.Finding) []diagnose.Clue {
+	if len(lines) == 0 {
+		return nil
+	}
+	return diagnose.Clues(EndWeight(lines[0], true), lines)
+}
+
+// endsUnseen are the lines with which a service ended for a reason that is not seen on the node itself.
+func endsUnseen(f diagnose.Findings, service string) []diagnose.Finding {
+	lines := ServiceEnds(f, service)
+	if len(lines) == 0 || ShownElsewhere(f, lines[0]) {
+		return nil
+	}
+	return lines
 }
 
 // ShownElsewhere tells whether what the line says is seen on the node itself, whose cause says more.

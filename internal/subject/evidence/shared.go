@@ -42,6 +42,10 @@ var selections = map[string]causefile.SelectionFunc{
 	"kube-ends":         func(f diagnose.Findings, of ...string) findings { return kubeEnds(f, of[0]) },
 	"kube-writes":       ofFirst(kubeSays),
 	"kernel-writes":     KernelSays,
+	"ends-unseen":       func(f diagnose.Findings, of ...string) findings { return endsUnseen(f, of[0]) },
+	"kubelet-here":      func(f diagnose.Findings, of ...string) findings { return KubeletHere(f).kind(of[0]) },
+	"neighbours":        neighbours,
+	"from-outside":      fromOutside,
 	"not-placed":        func(f diagnose.Findings, of ...string) findings { return NotPlaced(f, facts.Reason(of[0])) },
 	"network-not-ready": func(f diagnose.Findings, _ ...string) findings { return NotReadyNetwork(f) },
 	"bird": func(f diagnose.Findings, of ...string) findings {
@@ -88,6 +92,22 @@ func ofFirst(of func(diagnose.Findings, string, ...string) findings) func(diagno
 	return func(f diagnose.Findings, args ...string) findings { return of(f, args[0], args[1:]...) }
 }
 
+// neighbours are those that got no answer at all from this node ("silent"), or those that got one ("heard").
+func neighbours(f diagnose.Findings, of ...string) findings {
+	silent, heard := Witnesses(f)
+	return map[string]findings{"silent": silent, "heard": heard}[of[0]]
+}
+
+// fromOutside is what neighbours got from this node at a port: "open", "refused" or "silent".
+func fromOutside(f diagnose.Findings, of ...string) findings {
+	port, err := strconv.ParseFloat(of[1], 64)
+	if err != nil {
+		return nil
+	}
+	got := FromOutside(f, port)
+	return map[string]findings{"open": got.Open, "refused": got.Refused, "silent": got.Silent}[of[0]]
+}
+
 // familyOf is a family of addresses among arguments, 0 for both.
 func familyOf(args []string) int {
 	if len(args) == 0 {
@@ -106,6 +126,7 @@ var weights = map[string]causefile.WeightFunc{
 	"written": Written,
 	// beside hints at a pod that answers beside servers that do not.
 	"beside": func(f diagnose.Findings, dead findings) []diagnose.Clue { return diagnose.Hints(podBeside(f, dead)) },
+	"ended":  ended,
 }
 
 // covers are results that follow from several causes.

@@ -1,94 +1,15 @@
 package cause
 
 import (
-	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/calico-probe/calico-probe/internal/diagnose"
 	"github.com/calico-probe/calico-probe/internal/subject/datastore"
 	"github.com/calico-probe/calico-probe/internal/subject/evidence"
 	"github.com/calico-probe/calico-probe/internal/subject/host"
-	"github.com/calico-probe/calico-probe/internal/subject/kubelet"
-	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/facts"
 	"github.com/calico-probe/calico-probe/probe/logs"
 )
-
-// kubeletCertificate is a kubelet that the API server no longer knows.
-func kubeletCertificate(f diagnose.Findings) []diagnose.Case {
-	expired := f.With(kubelet.KubeletHealth.ID, probe.FactReason, kubelet.CertificateExpired)
-	if len(expired) == 0 {
-		return nil
-	}
-	return []diagnose.Case{{
-		Says: "the API server refuses {node}'s kubelet: " + expired[0].Saw,
-		For: slices.Concat(diagnose.Suggests(expired), diagnose.Hints(f.Failed(facts.CheckNodeLease)),
-			diagnose.Suggests(evidence.ServiceEnds(f, logs.ServiceKubelet, logs.SaysCertificate, logs.SaysNoKubeconfig))),
-		// The kubelet may have renewed it elsewhere.
-		Against: slices.Concat(diagnose.Suggests(diagnose.Good(f, facts.CheckNodeLease)),
-			diagnose.Suggests(f.Failed(host.NodeClock.ID))),
-		Covers: evidence.KubeletGone,
-	}}
-}
-
-// kubeletDead is a kubelet that does not run, whatever keeps it from that.
-func kubeletDead(f diagnose.Findings) []diagnose.Case {
-	here, there := evidence.KubeletHere(f), evidence.FromOutside(f, evidence.KubeletPort)
-	if !here.Dead() && len(there.Refused) == 0 {
-		return nil
-	}
-	c := diagnose.Case{
-		Says: "the kubelet does not run on {node}",
-		For: slices.Concat(diagnose.Suggests(there.Refused), diagnose.Hints(f.Failed(facts.CheckNodeLease)),
-			diagnose.Shows(f.Failed(facts.CheckNodeReady))),
-		// A probe it has just started is of a kubelet that lives.
-		Against: slices.Concat(diagnose.Proves(here.Ok), diagnose.Hints(diagnose.Good(f, facts.CheckNodeLease)),
-			diagnose.Suggests(slices.DeleteFunc(evidence.NotPlaced(f, facts.ReasonAttach), evidence.SilentExec))),
-		Covers: evidence.KubeletGone,
-	}
-	if here.Dead() {
-		// One that has just ended has a lease yet.
-		c.For, c.Against = append(diagnose.Proves(here.Refused), c.For...), nil
-	} else {
-		c.Fix = whyKubeletDead
-	}
-	c.Says += evidence.Since(f)
-	for _, r := range f.With(logs.DaemonLog.ID, logs.FactStopped, true) {
-		if r.Target == logs.ServiceKubelet {
-			c.Says, c.For = c.Says+"; "+r.Saw, append(c.For, diagnose.Shows([]diagnose.Finding{r})...)
-		}
-	}
-	return []diagnose.Case{c}
-}
-
-// kubeletRestarts is kubernetes-sigs/kubespray#8535.
-func kubeletRestarts(f diagnose.Findings) []diagnose.Case {
-	starts := diagnose.Keep(restarted(f), func(r diagnose.Finding) bool { // else it may have been stopped since
-		age, known := r.Facts.Num(facts.Age)
-		return known && age < stillStarting
-	})
-	refused := evidence.FromOutside(f, evidence.KubeletPort).Refused
-	if len(starts) == 0 || len(refused)+len(evidence.NotPlaced(f, facts.ReasonKubelet)) == 0 {
-		return nil
-	}
-	weight := diagnose.Strong
-	if len(refused) > 0 {
-		weight = diagnose.Proof
-	}
-	return []diagnose.Case{{
-		Says: "the kubelet on {node} exits soon after each start: it" + strings.TrimPrefix(starts[0].Saw, "the kubelet"),
-		For: slices.Concat(diagnose.Clues(weight, starts), diagnose.Hints(refused),
-			diagnose.Hints(evidence.NotPlaced(f, facts.ReasonKubelet))),
-		// It may have recovered since.
-		Against: diagnose.Suggests(evidence.KubeletHere(f).Ok), Covers: append(diagnose.Covers(facts.CheckNodeReady),
-			evidence.KubeletGone...),
-	}}
-}
-
-// stillStarting is how many seconds ago a kubelet that keeps exiting has started at most: systemd waits ten, and more
-// each time on some distributions.
-const stillStarting = 120
 
 // restarted is the API's answer that the kubelet has started too often lately.
 func restarted(f diagnose.Findings) []diagnose.Finding {
@@ -169,29 +90,16 @@ func kubeletCutOff(f diagnose.Findings) []diagnose.Case {
 	return []diagnose.Case{c}
 }
 
-// nodeUnreachable is a node that is off, or as good as off.
-func nodeUnreachable(f diagnose.Findings) []diagnose.Case {
-	silent, heard := evidence.Witnesses(f)
-	if len(silent) == 0 || len(evidence.Askers(heard)) > 1 {
-		return nil
+// deadConnection adds to a kubelet that is cut off that its connection is dead and its way is well
+// (kubernetes/kubernetes#87615): kubelets before v1.20 keep such a connection until they are started anew.
+func deadConnection(f diagnose.Findings, c diagnose.Case) diagnose.Case {
+	says, reached := evidence.ServiceWrites(f, logs.ServiceKubelet, logs.SaysDeadConn),
+		diagnose.Good(f, datastore.DatastoreLatency.ID)
+	if len(says) == 0 || len(reached) == 0 || len(f.Failed(datastore.DatastoreLatency.ID)) > 0 {
+		return c
 	}
-	weight := diagnose.Strong
-	if len(silent) == len(diagnose.Keep(silent, diagnose.Because("host-unreachable", "net-unreachable"))) &&
-		len(f.Failed(facts.CheckNodeLease)) > 0 {
-		weight = diagnose.Proof
-	}
-	c := diagnose.Case{
-		Says: fmt.Sprintf("{node} answers none of its neighbours (%s)%s: the machine is off, or cut off from the network", strings.Join(evidence.Askers(silent), ", "), evidence.Since(f)),
-		For: slices.Concat(diagnose.Clues(weight, silent), diagnose.Shows(f.Failed(facts.CheckNodeLease)),
-			diagnose.Shows(f.Failed(facts.CheckNodeReady))),
-		Against: slices.Concat(diagnose.Suggests(diagnose.Good(f, facts.CheckNodeLease)),
-			diagnose.Proves(diagnose.Good(f, probe.CheckPlaced))),
-		Covers: evidence.KubeletGone,
-	}
-	if len(heard) > 0 { // one of them is wrong, or something lies between
-		c.For[0].Weight, c.Against = diagnose.Strong, append(c.Against, diagnose.Hints(heard)...)
-		c.Says = fmt.Sprintf("{node} does not answer %s%s, and %s says that it does: it is cut off from a part of the network, or one of them does not say the truth",
-			strings.Join(evidence.Askers(silent), ", "), evidence.Since(f), heard[0].Node)
-	}
-	return []diagnose.Case{c}
+	c.Says += "; the API server answers from this node, and the kubelet keeps a connection that is dead: " + says[0].Saw
+	c.For = append(c.For, diagnose.Hints(says)...)
+	c.FixName = "dead-connection"
+	return c
 }

@@ -12,7 +12,7 @@ func TestKubeletDeadFixes(t *testing.T) {
 	t.Parallel()
 	suite := diagnose.Suite{Rules: Rules()}
 	var all []string
-	for _, c := range whyKubeletDead.OnlyIf {
+	for _, c := range suite.Rule("kubelet-dead").Fixes["from-outside"].OnlyIf {
 		all = append(all, c.Manifest...)
 	}
 	of := suite.Rule("kubelet-certificate").Fix

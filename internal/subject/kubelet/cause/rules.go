@@ -4,11 +4,14 @@ package cause
 
 import (
 	"embed"
+	"slices"
+	"strings"
 	"sync"
 
 	"github.com/calico-probe/calico-probe/internal/causefile"
 	"github.com/calico-probe/calico-probe/internal/diagnose"
 	"github.com/calico-probe/calico-probe/internal/subject/evidence"
+	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
 //go:embed *.md checks
@@ -23,28 +26,23 @@ var Rules = sync.OnceValue(func() []*diagnose.Rule {
 var Checks = sync.OnceValue(func() map[string]causefile.CheckWords { return causefile.MustChecks(files) })
 
 // own is what several causes of this subject name in their files.
-var own = causefile.Shared{}
+var own = causefile.Shared{Selections: map[string]causefile.SelectionFunc{"taints-of-others": taintsOfOthers}}
+
+// taintsOfOthers are the answers about taints of the control plane that neither a cordon nor the condition
+// NetworkUnavailable makes.
+func taintsOfOthers(f diagnose.Findings, _ ...string) []diagnose.Finding {
+	const prefix = "node.kubernetes.io/"
+	return diagnose.Keep(f.Bad(facts.CheckNodeTaints), func(r diagnose.Finding) bool {
+		return slices.ContainsFunc(diagnose.ListOf(r, facts.Taints), func(taint string) bool {
+			kind, of := strings.CutPrefix(taint, prefix)
+			return of && !strings.HasPrefix(kind, "network-unavailable") && !strings.HasPrefix(kind, "unschedulable")
+		})
+	})
+}
 
 // matches are those in Go, by the ID of their cause.
 var matches = map[string]causefile.Match{
-	"kubelet-authority":           kubeletAuthority,
-	"kubelet-certificate":         kubeletCertificate,
-	"kubelet-cut-off":             kubeletCutOff,
-	"kubelet-dead":                kubeletDead,
-	"kubelet-ends":                kubeletEnds,
-	"kubelet-frozen":              kubeletFrozen,
-	"kubelet-port-blocked":        kubeletPortBlocked,
-	"kubelet-rejects-api-server":  kubeletRejectsServer,
-	"kubelet-renamed":             kubeletRenamed,
-	"kubelet-restarts":            kubeletRestarts,
-	"kubelet-serving-certificate": kubeletServing,
-	"kubelet-silent":              kubeletSilent,
-	"kubelet-state-differs":       kubeletStateDiffers,
-	"network-condition-foreign":   networkCondition,
-	"node-cordoned":               nodeCordoned,
-	"node-full":                   nodeFull,
-	"node-uninitialized":          nodeUninitialized,
-	"node-unreachable":            nodeUnreachable,
-	"swap-on":                     swapOn,
-	"swap-returns":                swapReturns,
+	"kubelet-cut-off":      kubeletCutOff,
+	"kubelet-frozen":       kubeletFrozen,
+	"kubelet-port-blocked": kubeletPortBlocked,
 }
