@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/calico-probe/calico-probe/internal/examine"
+	"github.com/calico-probe/calico-probe/internal/explain"
 	"github.com/calico-probe/calico-probe/internal/report"
-	"github.com/calico-probe/calico-probe/internal/subject/suite/cause"
 	"github.com/calico-probe/calico-probe/internal/ui"
 	"github.com/calico-probe/calico-probe/probe"
 )
@@ -78,7 +78,7 @@ func (a *app) cliReference(root *cobra.Command) (string, error) {
 		"Verbs that read a cluster take [kubectl's flags](#calico-probe-options) too.\n\n" +
 		"## Exit codes\n\n| code | means |\n|---|---|\n")
 	for _, c := range report.ExitCodes() {
-		fmt.Fprintf(&b, "| %d | %s |\n", c.Code, prose(c.Means))
+		fmt.Fprintf(&b, "| %d | %s |\n", c.Code, explain.Prose(c.Means))
 	}
 	b.WriteString("\n")
 	anchor := func(file string) string {
@@ -111,50 +111,12 @@ func checkReference() string {
 		fmt.Fprintf(&b, "| [`%s`](#%s) | %s |\n", d.ID, d.ID, d.Asks)
 	}
 	for _, d := range described(examine.Suite()) {
-		fmt.Fprintf(&b, "\n## %s\n\n%s\n\n%s\n\n", d.ID, prose(capital(d.Asks)), prose(d.Doc))
+		fmt.Fprintf(&b, "\n## %s\n\n%s\n\n%s\n\n", d.ID, explain.Prose(capital(d.Asks)), explain.Prose(d.Doc))
 		for _, row := range d.rows() {
-			fmt.Fprintf(&b, "- %s: %s\n", row[0], prose(row[1]))
+			fmt.Fprintf(&b, "- %s: %s\n", row[0], explain.Prose(row[1]))
 		}
 	}
 	return b.String()
-}
-
-// causeReference is what explain says of each cause, in one page.
-func causeReference() string {
-	var b strings.Builder
-	fmt.Fprint(&b, written+`
-# Causes
-
-What a run can name, as `+"`calico-probe explain CAUSE`"+` explains it. Names in braces are put in
-by a run, and are not to be pasted as they stand here. Nothing of a fix is ever run by calico-probe.
-
-| cause | fault |
-|---|---|
-`)
-	for _, r := range cause.All().Rules {
-		fmt.Fprintf(&b, "| [`%s`](#%s) | %s |\n", r.ID, r.ID, prose(r.Title))
-	}
-	for _, r := range cause.All().Rules {
-		fmt.Fprintf(&b, "\n## %s\n\n%s.\n\n%s\n\nFix: %s\n", r.ID, prose(r.Title), prose(r.Doc), prose(r.Fix.Says))
-		for _, block := range r.Fix.Blocks() {
-			if block.If != "" {
-				fmt.Fprintf(&b, "\nOnly if %s:\n", prose(block.If))
-			}
-			fmt.Fprintf(&b, "\n```text\n%s\n```\n", strings.Join(block.Commands, "\n"))
-		}
-		fmt.Fprintf(&b, "\nTouches: %s\n", prose(r.Fix.Radius))
-		if len(r.Explains) > 0 {
-			fmt.Fprintf(&b, "\nAlso accounts for: %s\n", strings.Join(r.Explains, ", "))
-		}
-	}
-	return b.String()
-}
-
-// prose makes a text of ours Markdown that reads as it does on a terminal: each of its
-// lines is a paragraph.
-func prose(text string) string {
-	return strings.NewReplacer("\n", "\n\n", "*", `\*`, "_", `\_`, "<", `\<`, "`", "\\`", "|",
-		`\|`, "[", `\[`).Replace(text)
 }
 
 func capital(text string) string { return strings.ToUpper(text[:1]) + text[1:] }

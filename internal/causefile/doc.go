@@ -25,6 +25,6 @@
 //	  also:                                   # what one more selection adds to the case
 //	  - {if: pods, says: "; {pods.count} pods wait"}
 //
-// The first case that holds is the answer, and where it has "further: true" those below it are, too. A case with each is
-// tried for each finding.
+// The first case that holds is the answer, and where it has "further: true" those below it are, too. A case with each
+// is tried for each finding.
 package causefile

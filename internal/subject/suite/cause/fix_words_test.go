@@ -18,8 +18,8 @@ var empty = regexp.MustCompile(`(?i)look at the (?:place|other node)|the place t
 	`put (?:that|it) right|\bsee why\b|\bmend (?:what|that)\b|at the other end\b|^read what|^the message says|` +
 	`^look at (?:the|this|where|etcd)|^see (?:what it says|the link)`)
 
-// TestFixesSayWhatToDo reads every text of every fix: those in the files of causes, and in the sources those that only a
-// case brings.
+// TestFixesSayWhatToDo reads every text of every fix: those in the files of causes, and in the sources those that only
+// a case brings.
 func TestFixesSayWhatToDo(t *testing.T) {
 	t.Parallel()
 	texts := textsInSources(t)

@@ -1,0 +1,45 @@
+package explain
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/calico-probe/calico-probe/internal/diagnose"
+)
+
+// Reference returns all causes of a suite as one page of Markdown.
+func Reference(suite diagnose.Suite) string {
+	var b strings.Builder
+	fmt.Fprint(&b, `
+# Causes
+
+What a run can name, as `+"`calico-probe explain CAUSE`"+` explains it. Names in braces are put in
+by a run, and are not to be pasted as they stand here. Nothing of a fix is ever run by calico-probe.
+
+| cause | fault |
+|---|---|
+`)
+	for _, r := range suite.Rules {
+		fmt.Fprintf(&b, "| [`%s`](#%s) | %s |\n", r.ID, r.ID, Prose(r.Title))
+	}
+	for _, r := range suite.Rules {
+		fmt.Fprintf(&b, "\n## %s\n\n%s.\n\n%s\n\nFix: %s\n", r.ID, Prose(r.Title), Prose(r.Doc), Prose(r.Fix.Says))
+		for _, block := range r.Fix.Blocks() {
+			if block.If != "" {
+				fmt.Fprintf(&b, "\nOnly if %s:\n", Prose(block.If))
+			}
+			fmt.Fprintf(&b, "\n```text\n%s\n```\n", strings.Join(block.Commands, "\n"))
+		}
+		fmt.Fprintf(&b, "\nTouches: %s\n", Prose(r.Fix.Radius))
+		if len(r.Explains) > 0 {
+			fmt.Fprintf(&b, "\nAlso accounts for: %s\n", strings.Join(r.Explains, ", "))
+		}
+	}
+	return b.String()
+}
+
+// Prose returns a text as Markdown that reads as it does on a terminal: each of its lines is a paragraph.
+func Prose(text string) string {
+	return strings.NewReplacer("\n", "\n\n", "*", `\*`, "_", `\_`, "<", `\<`, "`", "\\`", "|",
+		`\|`, "[", `\[`).Replace(text)
+}
