@@ -13,7 +13,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/calico-probe/calico-probe/internal/explain"
 	"github.com/calico-probe/calico-probe/internal/runbook"
+	"github.com/calico-probe/calico-probe/internal/subject/suite/cause"
 	"github.com/calico-probe/calico-probe/internal/ui"
 )
 
@@ -77,7 +79,7 @@ func (a *app) referencePages(root *cobra.Command) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	pages := map[string]string{"causes.md": causeReference(), "checks.md": checkReference(), "cli.md": cli}
+	pages := map[string]string{"causes.md": written + explain.Reference(cause.All()), "checks.md": checkReference(), "cli.md": cli}
 	items, err := library(nil)
 	if err != nil {
 		return nil, err
