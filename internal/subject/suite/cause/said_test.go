@@ -4,13 +4,17 @@ import (
 	"bytes"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	"golang.org/x/tools/txtar"
 
 	"github.com/calico-probe/calico-probe/internal/diagnose"
+	"github.com/calico-probe/calico-probe/internal/subject/evidence"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
@@ -44,8 +48,8 @@ func compareSaid(t *testing.T, name string, file []byte, want string, causes []p
 	}
 }
 
-// saidOf is what people read of causes, a paragraph each: the sentence, the evidence, what speaks against it, and the
-// fix with what it touches and its commands.
+// saidOf is what people read of causes, a paragraph each: the sentence, the evidence, what speaks against it, and of the
+// fix its sentence and what this night fills in. The rest of a fix is in the cause's file, and the same every night.
 func saidOf(causes []probe.Cause) string {
 	var b strings.Builder
 	for i, c := range causes {
@@ -69,17 +73,47 @@ func saidOf(causes []probe.Cause) string {
 		clues("for", c.For)
 		clues("but", c.Against)
 		line("fix", c.Fix.Says)
-		line("touches", c.Fix.Radius)
-		for _, block := range c.Fix.Blocks() {
-			if block.If != "" {
-				line("only if", block.If)
+		same := sameEveryNight(c.ID)
+		particular := func(word, text string) {
+			if text != "" && !same.MatchString(text) {
+				line(word, text)
 			}
+		}
+		particular("touches", c.Fix.Radius)
+		for _, block := range c.Fix.Blocks() {
+			particular("only if", block.If)
 			for _, command := range block.Commands {
-				line("$", command)
+				particular("$", command)
 			}
 		}
 	}
 	return b.String()
+}
+
+// sameEveryNight fits the texts of a cause's fixes in which nothing stands but what every fix may name, such as {node}.
+func sameEveryNight(id string) *regexp.Regexp {
+	rule := All().Rule(id)
+	shared := evidence.Shared().Fixes
+	fixes := slices.Concat([]probe.Fix{rule.Fix}, slices.Collect(maps.Values(rule.Fixes)), slices.Collect(maps.Values(shared)))
+	var patterns []string
+	add := func(texts ...string) {
+		for _, text := range texts {
+			given := slices.DeleteFunc(diagnose.Placeholders(text), diagnose.IsCommonArg)
+			if text != "" && len(given) == 0 {
+				pattern := regexp.MustCompile(`\\\{[a-z]+\\\}`).ReplaceAllString(regexp.QuoteMeta(text), ".*")
+				patterns = append(patterns, strings.ReplaceAll(pattern, `\.crd\.`, `(?:\.crd)?\.`))
+			}
+		}
+	}
+	for _, fix := range fixes {
+		add(fix.Radius)
+		add(slices.Concat(fix.Manifest, fix.Operator)...)
+		for _, c := range fix.OnlyIf {
+			add(c.If)
+			add(slices.Concat(c.Manifest, c.Operator)...)
+		}
+	}
+	return regexp.MustCompile("^(?:" + strings.Join(patterns, "|") + ")$")
 }
 
 // firstDifference is the first line by which two texts differ.
