@@ -117,6 +117,7 @@ func TestEveryFormatOfOneRun(t *testing.T) {
 			t.Errorf("%s lacks %q:\n%s", name, want, got)
 		}
 	}
+	namesOwnCause(t)
 	t.Logf("what is pasted into a ticket:\n%s", contents(t, in("markdown")))
 	// The transcript of a session is the same stream.
 	if a := call(t, "shell", "--node", "node-b", "--transcript", in("transcript"), "-c", "run node-swap; ping -c 1 10.88.0.11; why"); a.exit == 1 || a.exit == 2 {
