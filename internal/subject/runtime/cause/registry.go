@@ -26,8 +26,7 @@ func registryRefuses(f diagnose.Findings) []diagnose.Case {
 		if facts.RefusedByWay(refusal) && len(registries) > 1 {
 			c.About = ""
 		}
-		fix := evidence.PullFixes[refusal]
-		c.Fix = &fix
+		c.FixName = evidence.PullFix(refusal)
 		c.Says = fmt.Sprintf("{node} pulls no image of %s: %s: %s; %s", strings.Join(registries, ", "), evidence.RefusedWords[refusal],
 			r.Facts.Str(facts.Message), concerned(r))
 		c.For = diagnose.Suggests([]diagnose.Finding{r})

@@ -67,9 +67,8 @@ func calicoImage(f diagnose.Findings) []diagnose.Case {
 		Covers: evidence.NotStarted,
 	}
 	refusal := wanting[0].Facts.Str(facts.Refusal)
-	if fix, known := evidence.PullFixes[refusal]; known {
-		c.Fix = &fix
-	} else if refusal == facts.RefusedAbsent {
+	c.FixName = evidence.PullFix(refusal)
+	if refusal == facts.RefusedAbsent {
 		c.FixName = "no-such-image"
 	}
 	return []diagnose.Case{c}
