@@ -1,13 +1,13 @@
 package main
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/calico-probe/calico-probe/internal/examine"
+	"github.com/calico-probe/calico-probe/internal/explain"
 	"github.com/calico-probe/calico-probe/internal/subject/suite/cause"
 	"github.com/calico-probe/calico-probe/internal/ui"
 	"github.com/calico-probe/calico-probe/probe"
@@ -17,64 +17,21 @@ func (a *app) checks() *cobra.Command {
 	return listVerb(a, "checks", "List the checks", checkList())
 }
 
-func checkList() listing[description] {
-	return listing[description]{
+func checkList() listing[explain.Check] {
+	return listing[explain.Check]{
 		kind:  "check",
-		items: func() ([]description, error) { return described(examine.Suite()), nil },
-		columns: []column[description]{
-			{head: "ID", text: func(d description) string { return d.ID }},
-			{head: "ASKED FROM", text: func(d description) string { return strings.Join(d.From, ",") }},
-			{head: "PROFILE", text: func(d description) string { return d.Profile }},
-			{head: "TAGS", text: func(d description) string { return strings.Join(d.Tags, ",") }},
-			{head: "NEEDS", text: func(d description) string { return strings.Join(d.Needs, ",") }, wide: true},
-			{head: "TOUCHES", text: func(d description) string { return strings.Join(d.Access, ",") }, wide: true},
-			{head: "DEADLINE", text: func(d description) string { return d.Deadline }, wide: true},
-			{head: "QUESTION", text: func(d description) string { return d.Asks }},
+		items: func() ([]explain.Check, error) { return explain.Checks(examine.Suite()), nil },
+		columns: []column[explain.Check]{
+			{head: "ID", text: func(d explain.Check) string { return d.ID }},
+			{head: "ASKED FROM", text: func(d explain.Check) string { return strings.Join(d.From, ",") }},
+			{head: "PROFILE", text: func(d explain.Check) string { return d.Profile }},
+			{head: "TAGS", text: func(d explain.Check) string { return strings.Join(d.Tags, ",") }},
+			{head: "NEEDS", text: func(d explain.Check) string { return strings.Join(d.Needs, ",") }, wide: true},
+			{head: "TOUCHES", text: func(d explain.Check) string { return strings.Join(d.Access, ",") }, wide: true},
+			{head: "DEADLINE", text: func(d explain.Check) string { return d.Deadline }, wide: true},
+			{head: "QUESTION", text: func(d explain.Check) string { return d.Asks }},
 		},
 	}
-}
-
-// description is a check as 'checks -o json' shows it.
-type description struct {
-	ID       string   `json:"id"`
-	Asks     string   `json:"asks"`
-	Doc      string   `json:"doc"`
-	From     []string `json:"from"`
-	Profile  string   `json:"profile"` // the smallest that has it
-	Tags     []string `json:"tags,omitempty"`
-	Needs    []string `json:"needs,omitempty"`
-	Access   []string `json:"access,omitempty"`
-	Deadline string   `json:"deadline"`
-}
-
-func describe(c *probe.Check) description {
-	words := cause.Words(c.ID)
-	d := description{
-		ID: c.ID, Asks: cmp.Or(words.Asks, c.Asks), Doc: cmp.Or(words.Doc, c.Doc), From: []string{string(c.From)},
-		Profile: string(cmp.Or(c.In, probe.Quick)),
-		Tags:    c.Tags, Needs: c.Needs, Access: c.Access, Deadline: c.Deadline().String(),
-	}
-	if c.Inside {
-		d.From = append(d.From, string(probe.FromPod))
-	}
-	return d
-}
-
-// rows are what there is to know of a check beside its text.
-func (d description) rows() [][2]string {
-	return slices.DeleteFunc([][2]string{
-		{"asked from", strings.Join(d.From, ", ")}, {"profile", d.Profile}, {"deadline", d.Deadline}, {"needs",
-			strings.Join(d.Needs, ", ")},
-		{"touches", strings.Join(d.Access, ", ")}, {"tags", strings.Join(d.Tags, ", ")},
-	}, func(row [2]string) bool { return row[1] == "" })
-}
-
-func described(suite []*probe.Check) []description {
-	out := make([]description, 0, len(suite))
-	for _, c := range suite {
-		out = append(out, describe(c))
-	}
-	return out
 }
 
 func (a *app) causes() *cobra.Command {

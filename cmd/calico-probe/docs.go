@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/calico-probe/calico-probe/internal/examine"
 	"github.com/calico-probe/calico-probe/internal/explain"
 	"github.com/calico-probe/calico-probe/internal/runbook"
 	"github.com/calico-probe/calico-probe/internal/subject/suite/cause"
@@ -79,7 +80,8 @@ func (a *app) referencePages(root *cobra.Command) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	pages := map[string]string{"causes.md": written + explain.Reference(cause.All()), "checks.md": checkReference(), "cli.md": cli}
+	pages := map[string]string{"causes.md": written + explain.Reference(cause.All()),
+		"checks.md": written + explain.CheckReference(examine.Suite()), "cli.md": cli}
 	items, err := library(nil)
 	if err != nil {
 		return nil, err

@@ -87,12 +87,12 @@ func explainID(out io.Writer, suite diagnose.Suite, id string) error {
 	if err != nil {
 		return ui.BadUsage("unknown check or cause %q%s; 'calico-probe checks' and 'calico-probe causes' list them", id, suggest.DidYouMean(id, slices.Concat(causeIDs(), selectors())))
 	}
-	for i, d := range described(found) {
+	for i, d := range explain.Checks(found) {
 		if i > 0 {
 			b.WriteString("\n")
 		}
 		fmt.Fprintf(&b, "%s: %s\n\n%s\n\n", d.ID, d.Asks, d.Doc)
-		for _, row := range d.rows() {
+		for _, row := range d.Rows() {
 			fmt.Fprintf(&b, "%-10s  %s\n", row[0], row[1])
 		}
 	}

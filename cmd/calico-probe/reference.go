@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra/doc"
 	"github.com/spf13/pflag"
 
-	"github.com/calico-probe/calico-probe/internal/examine"
 	"github.com/calico-probe/calico-probe/internal/explain"
 	"github.com/calico-probe/calico-probe/internal/report"
 	"github.com/calico-probe/calico-probe/internal/ui"
@@ -102,21 +101,3 @@ func (a *app) cliReference(root *cobra.Command) (string, error) {
 	err := each(a.documented(root))
 	return b.String(), err
 }
-
-// checkReference is what explain says of each check, in one page.
-func checkReference() string {
-	var b strings.Builder
-	fmt.Fprint(&b, written+"\n# Checks\n\nEach is one question, as `calico-probe explain CHECK` explains it.\n\n| check | asks |\n|---|---|\n")
-	for _, d := range described(examine.Suite()) {
-		fmt.Fprintf(&b, "| [`%s`](#%s) | %s |\n", d.ID, d.ID, d.Asks)
-	}
-	for _, d := range described(examine.Suite()) {
-		fmt.Fprintf(&b, "\n## %s\n\n%s\n\n%s\n\n", d.ID, explain.Prose(capital(d.Asks)), explain.Prose(d.Doc))
-		for _, row := range d.rows() {
-			fmt.Fprintf(&b, "- %s: %s\n", row[0], explain.Prose(row[1]))
-		}
-	}
-	return b.String()
-}
-
-func capital(text string) string { return strings.ToUpper(text[:1]) + text[1:] }

@@ -177,8 +177,8 @@ type condition func(s scope, r diagnose.Finding) bool
 
 // comparison is a field or a fact, and what it must be: = one of the texts between bars,
 // != none of them, ~ a list that has one or a text that contains it, ~~ a text or an entry of a list that the
-// pattern fits, < > a number, or of a list how many entries it has, ? that the fact is there, ?? that it is there and not
-// empty.
+// pattern fits, < > a number, or of a list how many entries it has, ? that the fact is there, ?? that it is there and
+// not empty.
 var comparison = regexp.MustCompile(`^(!?)([a-z_]+)(!=|=|~~|~|<=|>=|<|>|\?\?|\?)(.*)$`)
 
 func (m *matcher) condition(text string) (condition, error) {

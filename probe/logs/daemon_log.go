@@ -27,7 +27,7 @@ var DaemonLog = &probe.Check{
 // Facts of daemon-log, besides those of calico-log.
 const (
 	factEnds    probe.Fact = "ends"    // how often the service ended in the time that was read
-	FactStopped probe.Fact = "stopped" // true: on purpose
+	factStopped probe.Fact = "stopped" // true: on purpose
 	FactByTag   probe.Fact = "by_tag"  // true: from files in which anything may write under a service's name
 )
 

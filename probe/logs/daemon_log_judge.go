@@ -191,7 +191,7 @@ func (s serviceState) result(now time.Time) probe.Result {
 		return r
 	case s.stopped != nil:
 		return probe.Found(probe.Info, "it was stopped on purpose, %s ago, and has not been started since",
-			probe.Age(max(0, now.Sub(*s.stopped)))).With(FactStopped, true)
+			probe.Age(max(0, now.Sub(*s.stopped)))).With(factStopped, true)
 	case !running:
 		return probe.Found(probe.Info, "only systemd wrote about it in the last %s", probe.Age(ServiceSince))
 	}

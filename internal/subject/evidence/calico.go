@@ -41,9 +41,6 @@ func Written(f diagnose.Findings, lines []diagnose.Finding) []diagnose.Clue {
 // kills calico-node, with BIRD in it.
 var FelixIll = slices.Concat(diagnose.Covers(felix.FelixLive.ID, felix.FelixReady.ID), CalicoDown)
 
-// OnlyReads is what a fix touches whose commands change nothing: the change itself is the reader's.
-const OnlyReads = "only what you change yourself: the commands shown only read"
-
 // OfLiveness are the findings of felix-live with one reason; felix-ready says the
 // same where that was not asked.
 func OfLiveness(f diagnose.Findings, reason string) []diagnose.Finding {

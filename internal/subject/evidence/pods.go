@@ -49,9 +49,6 @@ func Said(pods []diagnose.Finding) []diagnose.Clue {
 	return diagnose.Suggests(pods)
 }
 
-// lookAtPods lists what the pods of a node wait for.
-const lookAtPods = "kubectl get pods -A -o wide --field-selector spec.nodeName={node} | grep -v -e Running -e Completed"
-
 // CountOf is a number of things in words.
 func CountOf(n float64, what string) string {
 	if n == 1 {
@@ -82,13 +79,6 @@ func KubeletSaid(f diagnose.Findings, wanted ...string) []diagnose.Finding {
 		return r.Check == facts.CheckNodeReady && slices.ContainsFunc(diagnose.ListOf(r, facts.Unready),
 			func(w string) bool { return slices.Contains(wanted, w) })
 	})
-}
-
-func SocketOf(r diagnose.Finding) string {
-	if s := r.Facts.Str(probe.FactSocket); s != "" {
-		return s
-	}
-	return "its socket"
 }
 
 // Obstructed are the pods, calico-node's among them, for whose sandbox or containers one of these is in the way,

@@ -157,8 +157,8 @@ var NodeSwap = &probe.Check{
 
 // Facts of node-swap.
 const (
-	FactSwaps   probe.Fact = "swaps"   // file names of what is swapped to now
-	FactReturns probe.Fact = "returns" // what turns swap on at the next boot: file, and line in it
+	factSwaps   probe.Fact = "swaps"   // file names of what is swapped to now
+	factReturns probe.Fact = "returns" // what turns swap on at the next boot: file, and line in it
 )
 
 // JudgeSwap judges what is swapped to now and what turns swap on at the next boot, which may be hidden.
@@ -184,5 +184,5 @@ func JudgeSwap(names, back []string, hidden bool, k node.Kubelet) probe.Result {
 			"swap is off now and comes back at the next reboot, when the kubelet will not start with it: %s",
 			strings.Join(back, ", "))
 	}
-	return r.With(FactSwaps, names).With(FactReturns, back).With(node.FactAllowed, k.TakesSwap())
+	return r.With(factSwaps, names).With(factReturns, back).With(node.FactAllowed, k.TakesSwap())
 }

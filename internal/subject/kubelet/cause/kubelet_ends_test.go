@@ -15,7 +15,8 @@ func endsWithFix(t *testing.T, want string, signature string, others ...probe.Re
 	t.Helper()
 	rule := diagnose.Suite{Rules: Rules()}.Rule("kubelet-ends")
 	f := diagnose.Findings{Node: "a"}
-	for _, r := range append(others, probe.Result{Check: logs.DaemonLog.ID, Status: probe.Fail, Target: logs.ServiceKubelet,
+	for _, r := range append(others, probe.Result{
+		Check: logs.DaemonLog.ID, Status: probe.Fail, Target: logs.ServiceKubelet,
 		Facts: probe.Facts{logs.FactEnded: true, logs.FactSignature: signature}}) {
 		f.All = append(f.All, diagnose.Finding{Node: "a", Result: r})
 	}

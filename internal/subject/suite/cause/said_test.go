@@ -48,8 +48,8 @@ func compareSaid(t *testing.T, name string, file []byte, want string, causes []p
 	}
 }
 
-// saidOf is what people read of causes, a paragraph each: the sentence, the evidence, what speaks against it, and of the
-// fix its sentence and what this night fills in. The rest of a fix is in the cause's file, and the same every night.
+// saidOf is what people read of causes, a paragraph each: the sentence, the evidence, what speaks against it, and of
+// the fix its sentence and what this night fills in. The rest of a fix is in the cause's file, the same every night.
 func saidOf(causes []probe.Cause) string {
 	var b strings.Builder
 	for i, c := range causes {
@@ -94,7 +94,8 @@ func saidOf(causes []probe.Cause) string {
 func sameEveryNight(id string) *regexp.Regexp {
 	rule := All().Rule(id)
 	shared := evidence.Shared().Fixes
-	fixes := slices.Concat([]probe.Fix{rule.Fix}, slices.Collect(maps.Values(rule.Fixes)), slices.Collect(maps.Values(shared)))
+	fixes := append(slices.Collect(maps.Values(rule.Fixes)), rule.Fix)
+	fixes = slices.AppendSeq(fixes, maps.Values(shared))
 	var patterns []string
 	add := func(texts ...string) {
 		for _, text := range texts {
