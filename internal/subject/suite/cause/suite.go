@@ -38,7 +38,7 @@ var order = []string{
 	"kubelet-serving-certificate", "internal-address-shared", "node-turns-away", "kubelet-port-blocked",
 	"kubelet-rejects-api-server",
 	// The last log lines of a kubelet or runtime that exited: after the rules above, which know the reason.
-	"kubelet-ends", "kubelet-state-differs", "runtime-ends",
+	"kubelet-kernel-settings", "kubelet-ends", "kubelet-state-differs", "runtime-ends",
 	// Container runtimes: two daemons that disagree before one that fails.
 	"docker-lost-containerd", "containerd-hangs", "containerd-dead", "containerd-without-cri", "docker-hangs",
 	"runtime-hangs", "shim-hangs", "container-ghosts", "runtime-stuck",
