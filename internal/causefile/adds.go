@@ -1,9 +1,11 @@
 package causefile
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -93,9 +95,7 @@ func (m *matcher) readMore(d moreData) ([]add, error) {
 			}
 			maps.Copy(c.Args, of(s))
 		}
-		if named {
-			c.Fix = &fix
-		}
+		c.FixName = cmp.Or(d.Fix, c.FixName)
 	}}, nil
 }
 
@@ -242,6 +242,13 @@ func (m *matcher) readSharedArgs(name, arguments string) (argsFunc, error) {
 	return func(s scope) map[string]diagnose.Arg { return of.Of(s.Findings, texts.in(s)...) }, err
 }
 
+var (
+	// standIn is a word in capitals, or two, that a command has in place of a value of another form.
+	standIn = regexp.MustCompile(`^[A-Z]+(?:[:/=][A-Z]+)?$`)
+	// constant is a text of a file that a command may have: nothing that means something to a shell.
+	constant = regexp.MustCompile(`^[A-Za-z0-9._:/=@,-]+(?: [A-Za-z0-9._:/=@,-]+)*$`)
+)
+
 // readArg reads "TYPE VALUE", where the value is a template: a type by its name, "own TEXT" of constants, or
 // "name:WORD VALUE" and "word:WORD VALUE" with the word in place of a value of another form, and "unsure:WORD VALUE" of
 // what a node alone reports, which no command has.
@@ -255,7 +262,10 @@ func (m *matcher) readArg(name, typed string) (argsFunc, error) {
 	if err != nil {
 		return nil, err
 	}
-	kind, word, _ := strings.Cut(kind, ":")
+	kind, word, worded := strings.Cut(kind, ":")
+	if worded && !standIn.MatchString(word) || kind == "own" && !constant.MatchString(template) {
+		return nil, fmt.Errorf("%q: a command takes only plain words", typed)
+	}
 	make, known := types[kind]
 	switch {
 	case known && word == "":
@@ -265,7 +275,7 @@ func (m *matcher) readArg(name, typed string) (argsFunc, error) {
 		make = func(text string) diagnose.Arg { return diagnose.CheckedArg(text, isWord(text, word), word) }
 	case kind == "unsure" && word != "":
 		make = func(text string) diagnose.Arg { return diagnose.NodesWord(text, word) }
-	case kind == "own" && placeholder.FindString(template) == "":
+	case kind == "own":
 		make = diagnose.OwnArg
 	default:
 		return nil, fmt.Errorf("no type %q", kind)

@@ -1,6 +1,7 @@
 package causefile
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -156,7 +157,7 @@ func (m *matcher) readFind(find map[string]alternatives) error {
 		for _, name := range left {
 			of, err := m.readSelections(find[name])
 			if err != nil {
-				later, first = append(later, name), firstError(first, fmt.Errorf("find: %s: %w", name, err))
+				later, first = append(later, name), cmp.Or(first, fmt.Errorf("find: %s: %w", name, err))
 				continue
 			}
 			m.names, m.find[name] = append(m.names, name), of
@@ -168,13 +169,6 @@ func (m *matcher) readFind(find map[string]alternatives) error {
 		left = later
 	}
 	return nil
-}
-
-func firstError(a, b error) error {
-	if a != nil {
-		return a
-	}
-	return b
 }
 
 func (m *matcher) readSelections(of alternatives) ([]selection, error) {

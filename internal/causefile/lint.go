@@ -8,6 +8,8 @@ import (
 	"strings"
 	"unicode"
 
+	"go.yaml.in/yaml/v3"
+
 	"github.com/calico-probe/calico-probe/internal/diagnose"
 	"github.com/calico-probe/calico-probe/probe"
 )
@@ -70,16 +72,19 @@ func lintArgs(named map[string]bool, uses diagnose.Uses) []error {
 	return bad
 }
 
-// lintForeign returns what a file that is not this program's may not have: characters that control a terminal, and
-// commands in which a shell runs another one.
+// lintForeign returns what a file that is not this program's may not have: characters that control a terminal, also as
+// an escape of YAML, and commands in which a shell runs another one.
 func lintForeign(text string, rule *diagnose.Rule) []error {
 	var bad []error
 	for i, r := range text {
-		if r != '\n' && r != '\t' && (unicode.IsControl(r) || unicode.Is(unicode.Cf, r)) || r == unicode.ReplacementChar {
+		if controls(r) {
 			bad = append(bad, fmt.Errorf("the character %U in line %d, which may control a terminal", r,
 				1+strings.Count(text[:i], "\n")))
 			break
 		}
+	}
+	if d, err := parse(text); err == nil && hasControls(d.head) {
+		bad = append(bad, errors.New("front matter: an escape makes a character that may control a terminal"))
 	}
 	for _, fix := range fixesOf(rule) {
 		for _, command := range commandsOf(fix) {
@@ -89,6 +94,25 @@ func lintForeign(text string, rule *diagnose.Rule) []error {
 		}
 	}
 	return bad
+}
+
+// hasControls reports whether a value of the front matter, as YAML reads it, has a character that controls.
+func hasControls(head []byte) bool {
+	var root yaml.Node
+	if yaml.Unmarshal(head, &root) != nil {
+		return false // which was an error before
+	}
+	var in func(n *yaml.Node) bool
+	in = func(n *yaml.Node) bool {
+		return n.Kind == yaml.ScalarNode && strings.ContainsFunc(n.Value, controls) || slices.ContainsFunc(n.Content, in)
+	}
+	return in(&root)
+}
+
+// controls reports whether a character may control a terminal, or break a line where none is expected.
+func controls(r rune) bool {
+	return r != '\n' && r != '\t' && unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp) ||
+		r == unicode.ReplacementChar
 }
 
 // verbs are those of kubectl and calicoctl that a fix may use.
@@ -118,7 +142,7 @@ func lintCommand(command string) error {
 	return nil
 }
 
-// withoutQuoted returns a command without what stands in quotes.
+// withoutQuoted returns a command without its quoted parts.
 func withoutQuoted(command string) (string, error) {
 	var b strings.Builder
 	quote := rune(0)

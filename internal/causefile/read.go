@@ -37,6 +37,7 @@ type Args struct {
 // Shared is what files may name.
 type Shared struct {
 	Selections map[string]SelectionFunc     // "@kubelet-says runtime pleg"
+	Least      map[string]int               // arguments that a selection needs at least, where it needs any
 	Weights    map[string]WeightFunc        // that depend on what was found: "said pods"
 	Covers     map[string]CoverFunc         // "@calico-down"
 	Args       map[string]Args              // "@method-for: 4 10.88.0.11"
@@ -47,8 +48,9 @@ type Shared struct {
 // With returns what the files of one subject may name: what all may, and its own.
 func (s Shared) With(own Shared) Shared {
 	return Shared{
-		Selections: joined(s.Selections, own.Selections), Weights: joined(s.Weights, own.Weights),
-		Covers: joined(s.Covers, own.Covers), Args: joined(s.Args, own.Args), Words: joined(s.Words, own.Words),
+		Selections: joined(s.Selections, own.Selections), Least: joined(s.Least, own.Least),
+		Weights: joined(s.Weights, own.Weights),
+		Covers:  joined(s.Covers, own.Covers), Args: joined(s.Args, own.Args), Words: joined(s.Words, own.Words),
 		Fixes: joined(s.Fixes, own.Fixes),
 	}
 }

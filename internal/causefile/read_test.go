@@ -97,7 +97,7 @@ func TestOne(t *testing.T) {
 	if want := "{node} waits for an address: saw a (12s); 2 pods of p1, p2"; a.Says != want || a.About != "a" {
 		t.Errorf("says %q, want %q", a.Says, want)
 	}
-	if b.Says != "{node} waits for something: saw b (0s)" || b.Fix != nil || a.Fix == nil {
+	if b.Says != "{node} waits for something: saw b (0s)" || b.FixName != "" || a.FixName != "other-fix" {
 		t.Errorf("the second case says %q", b.Says)
 	}
 	if len(a.For) != 3 || a.For[0].Weight != diagnose.Proof || !a.For[1].Context {

@@ -119,6 +119,9 @@ func (m *matcher) source(words []string) (selection, []string, error) {
 			return nil, nil, fmt.Errorf("no shared selection %q", words[0])
 		}
 		args, rest := arguments(words[1:])
+		if least := m.shared.Least[name]; len(args) < least {
+			return nil, nil, fmt.Errorf("%q needs %s", words[0], diagnose.CountOf(float64(least), "argument"))
+		}
 		texts, err := parseTexts(args, m.names)
 		return func(s scope) []diagnose.Finding {
 			if elsewhere {

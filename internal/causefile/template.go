@@ -208,12 +208,7 @@ var formats = map[string]func(v any, argument string) string{
 	"first":   firstOf,
 	"joined":  joinedBy,
 	// plural is a number and a noun: 1 pod, 3 pods.
-	"plural": func(v any, noun string) string {
-		if number(v) == 1 {
-			return "1 " + noun
-		}
-		return fmt.Sprintf("%.0f %ss", number(v), noun)
-	},
+	"plural": func(v any, noun string) string { return diagnose.CountOf(number(v), noun) },
 }
 
 // joinedBy shows a list with another separator than a comma.

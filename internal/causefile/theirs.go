@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/calico-probe/calico-probe/internal/diagnose"
+	"github.com/calico-probe/calico-probe/probe"
 )
 
 // What is read of a folder of an operator's causes.
@@ -50,7 +51,7 @@ func Theirs(dir string, shared Shared, known Known) ([]*diagnose.Rule, error) {
 		}
 		rule, faults := their(strings.TrimSuffix(name, ".md"), text, shared, known, ours)
 		for _, fault := range faults {
-			bad = append(bad, fmt.Errorf("%s: %w", name, fault))
+			bad = append(bad, fmt.Errorf("%s: %s", probe.OneLine(name), brief(fault)))
 		}
 		if len(faults) == 0 {
 			rule.Source = dir
@@ -64,6 +65,16 @@ func Theirs(dir string, shared Shared, known Known) ([]*diagnose.Rule, error) {
 		return nil, fmt.Errorf("%s has no file with a cause: ID.md", dir)
 	}
 	return rules, errors.Join(bad...)
+}
+
+// brief is a fault in one line that no file makes long, without what may control a terminal.
+func brief(fault error) string {
+	const most = 200
+	line := probe.OneLine(fault.Error())
+	if runes := []rune(line); len(runes) > most {
+		return string(runes[:most]) + "…"
+	}
+	return line
 }
 
 // their reads one file of an operator's.

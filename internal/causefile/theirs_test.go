@@ -36,17 +36,23 @@ func TestTheirs(t *testing.T) {
 	for name, text := range map[string]string{
 		"main-rule-missing.md": own("x", "true"),
 		"escape.md":            own("x", "true") + "\x1b[2J",
-		"bidi.md":              strings.Replace(own("x", "true"), "Doc.", "Doc \u202e.", 1),
-		"substitution.md":      own("x", "kubectl delete pod $(cat /etc/passwd)"),
-		"backtick.md":          own("x", "kubectl delete pod `cat /etc/passwd`"),
-		"quote.md":             own("x", "kubectl get 'pods"),
-		"verb.md":              own("x", "kubectl obliterate pods"),
-		"template.md":          own("{lost.saw:nonsense}", "true"),
-		"placeholder.md":       own("x", "ssh {nothere} true"),
-		"check.md":             strings.Replace(own("x", "true"), "route-rules", "no-such-check", 1),
-		"large.md":             own("x", "true") + strings.Repeat("x", maxFile),
-		"Odd Name.md":          own("x", "true"),
-		"binary.md":            "---\nlayer: \x00\xff\n",
+		"yaml-escape.md":       strings.Replace(own("x", "true"), `says: "x"`, `says: "x\x1b[2J"`, 1),
+		"own-command.md":       strings.Replace(own("x", "ssh {node} {what}"), "  for:", "  args: {what: 'own $(reboot)'}\n  for:", 1),
+		"word-command.md": strings.Replace(own("x", "ssh {node} {what}"), "  for:",
+			"  args: {what: 'name:$(reboot) {lost.saw}'}\n  for:", 1),
+		"line.md":         strings.Replace(own("x", "true"), "Doc.", "Doc \u2028.", 1),
+		"bidi.md":         strings.Replace(own("x", "true"), "Doc.", "Doc \u202e.", 1),
+		"substitution.md": own("x", "kubectl delete pod $(cat /etc/passwd)"),
+		"backtick.md":     own("x", "kubectl delete pod `cat /etc/passwd`"),
+		"quote.md":        own("x", "kubectl get 'pods"),
+		"verb.md":         own("x", "kubectl obliterate pods"),
+		"template.md":     own("{lost.saw:nonsense}", "true"),
+		"placeholder.md":  own("x", "ssh {nothere} true"),
+		"check.md":        strings.Replace(own("x", "true"), "route-rules", "no-such-check", 1),
+		"large.md":        own("x", "true") + strings.Repeat("x", maxFile),
+		"Odd Name.md":     own("x", "true"),
+		"long.md":         strings.Replace(own("x", "true"), "lost: route", strings.Repeat("x", 2000)+" y: route", 1),
+		"binary.md":       "---\nlayer: \x00\xff\n",
 	} {
 		write(name, text)
 		_, err := Theirs(dir, shared, known)
@@ -54,7 +60,7 @@ func TestTheirs(t *testing.T) {
 		if err == nil || strings.Contains(err.Error(), "\n") || !strings.Contains(err.Error(), id) {
 			t.Errorf("%s: %v, want one line that names it", name, err)
 		}
-		if err != nil && strings.ContainsAny(err.Error(), "\x1b\u202e\x00") {
+		if err != nil && (strings.ContainsAny(err.Error(), "\x1b\u202e\u2028\x00") || len(err.Error()) > 300) {
 			t.Errorf("%s: the error has what controls a terminal", name)
 		}
 		if err := os.Remove(filepath.Join(dir, name)); err != nil {

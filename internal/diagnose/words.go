@@ -1,6 +1,7 @@
 package diagnose
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -39,4 +40,12 @@ func ChecksOf(fs []Finding) []string {
 		}
 	}
 	return out
+}
+
+// CountOf is a number of things in words.
+func CountOf(n float64, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%.0f %ss", n, what)
 }

@@ -22,7 +22,7 @@ var Shared = sync.OnceValue(func() causefile.Shared {
 		panic(err) // a test reads them
 	}
 	return causefile.Shared{
-		Selections: selections, Weights: weights, Covers: covers, Args: args, Fixes: fixes,
+		Selections: selections, Least: least, Weights: weights, Covers: covers, Args: args, Fixes: fixes,
 		Words: map[string]map[string]string{"refusal": RefusedWords},
 	}
 })
@@ -73,6 +73,12 @@ var selections = map[string]causefile.SelectionFunc{
 	"bad-paths": func(f diagnose.Findings, of ...string) findings {
 		return BadPaths(f, familyOf(of[:1]), checksOf(of[1:]))
 	},
+}
+
+// least are the selections that need arguments, and how many.
+var least = map[string]int{
+	"service-ends": 1, "service-writes": 1, "kube-ends": 1, "kube-writes": 1, "ends-unseen": 1, "kubelet-here": 1,
+	"neighbours": 1, "from-outside": 2, "not-placed": 1, "bird": 1, "felix-reason": 1, "lost-towards": 1, "bad-paths": 1,
 }
 
 // fine are the answers of some checks where each of these was answered, and all answers are good.

@@ -1,0 +1,30 @@
+package evidence
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/calico-probe/calico-probe/internal/diagnose"
+)
+
+// TestSharedArguments calls what files may name with as few arguments as it takes: a file may give no more.
+func TestSharedArguments(t *testing.T) {
+	t.Parallel()
+	shared, f := Shared(), diagnose.Findings{Node: "node-a"}
+	for name, of := range shared.Selections {
+		if found := of(f, slices.Repeat([]string{"x"}, shared.Least[name])...); len(found) > 0 {
+			t.Errorf("@%s finds %v in nothing", name, found)
+		}
+	}
+	for name := range shared.Least {
+		if shared.Selections[name] == nil {
+			t.Errorf("@%s needs arguments and is no selection", name)
+		}
+	}
+	for _, of := range shared.Covers {
+		of(f)
+	}
+	for _, args := range shared.Args {
+		args.Of(f)
+	}
+}
