@@ -207,7 +207,7 @@ func weigh(f Findings, rule *Rule, c Case) (candidate, bool) {
 			cause.RuledOut = append(cause.RuledOut, id)
 		}
 	}
-	particulars(f, &cause, rule.fixOf(c), c.Args)
+	particulars(f, &cause, rule.FixOf(c), c.Args)
 	c.Covers = slices.Clone(c.Covers) // more are added, and rules share theirs
 	return candidate{rule: rule, found: c, cause: cause, score: score}, true
 }

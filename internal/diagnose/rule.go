@@ -140,8 +140,8 @@ func Clues(weight int, of ...[]Finding) []Clue {
 	return out
 }
 
-// fixOf returns the fix of a case.
-func (r *Rule) fixOf(c Case) probe.Fix {
+// FixOf returns the fix of a case.
+func (r *Rule) FixOf(c Case) probe.Fix {
 	named, has := r.Fixes[c.FixName]
 	switch {
 	case has:

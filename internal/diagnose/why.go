@@ -67,7 +67,7 @@ func WhyOf(f Findings, suite Suite, id string) (Why, bool) {
 	for _, check := range reads {
 		why.Reads = append(why.Reads, readOf(ready, check))
 	}
-	if rule.Trace != nil {
+	if rule.Trace != nil && why.Crash == "" { // it would crash at the same place
 		why.Steps = rule.Trace(ready)
 	}
 	d := Explain(f, suite)

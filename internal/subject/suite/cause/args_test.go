@@ -40,13 +40,7 @@ func TestArgs(t *testing.T) {
 		builtIn := []string{"INPUT", "OUTPUT", "FORWARD", "PREROUTING", "POSTROUTING"} // chains whose names are capitals
 		for _, rule := range All().Rules {
 			for _, c := range rule.Match(f) {
-				fix := rule.Fix
-				if c.FixName != "" {
-					fix = rule.Fixes[c.FixName]
-				} else if c.Fix != nil {
-					fix = *c.Fix
-				}
-				for _, command := range commandsOf(fix) {
+				for _, command := range commandsOf(rule.FixOf(c)) {
 					for key, value := range c.Args {
 						if strings.Trim(value.Typed(), "ABCDEFGHIJKLMNOPQRSTUVWXYZ-") == "" &&
 							value != diagnose.OwnArg("CONTROL-PLANE-NODE") &&

@@ -267,9 +267,7 @@ func fixesOf(t *testing.T) map[string]probe.Fix {
 		f = diagnose.Ready(f, All())
 		for _, r := range All().Rules {
 			for _, c := range r.Match(f) {
-				if c.Fix != nil {
-					out[r.ID+" "+c.About+" in "+night] = *c.Fix
-				}
+				out[r.ID+" "+c.About+" in "+night] = r.FixOf(c)
 			}
 		}
 	}

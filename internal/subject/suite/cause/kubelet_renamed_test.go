@@ -60,7 +60,7 @@ func TestDeadConnection(t *testing.T) {
 	for status, want := range map[probe.Status]bool{probe.OK: true, probe.Fail: false} {
 		api := of(datastore.DatastoreLatency.ID, "10.0.0.9:6443", probe.Found(status, "asked"))
 		cases := All().Rule("kubelet-cut-off").Match(found(over, well, dead, api))
-		if len(cases) != 1 || (cases[0].Fix != nil) != want {
+		if len(cases) != 1 || (cases[0].FixName == "dead-connection") != want {
 			t.Errorf("%s: %+v", status, cases)
 		}
 	}
