@@ -15,9 +15,10 @@ func registeredElsewhere(f diagnose.Findings) []diagnose.Finding {
 // togetherElsewhere adds to a case that all nodes are registered so, where they are. That network may also be
 // meant, and broken: this is no proof.
 func togetherElsewhere(f diagnose.Findings, reg diagnose.Finding, c *diagnose.Case) {
-	if reg.Status != probe.Info {
+	alive := evidence.Alive(f, diagnose.FamilyOf(reg))
+	if reg.Status != probe.Info || len(alive) == 0 {
 		return
 	}
-	c.For = append(c.For, diagnose.Shows(evidence.Alive(f, diagnose.FamilyOf(reg))[:1])...)
+	c.For = append(c.For, diagnose.Shows(alive[:1])...)
 	c.Says += "; all nodes are registered outside the network of their InternalIPs, and no BGP session comes up there"
 }
