@@ -68,7 +68,7 @@ func (a *app) connecting(cmd *cobra.Command) {
 }
 
 // restConfig is how to reach the cluster. Without any configuration client-go
-// would try localhost:8080, which is nobody's cluster.
+// would try localhost:8080, which is no cluster of the user.
 func (a *app) restConfig() (*rest.Config, error) {
 	raw, err := a.flags.ToRawKubeConfigLoader().RawConfig()
 	if err != nil {

@@ -71,7 +71,7 @@ func (c *Client) whyNoControllers(ctx context.Context, pods Read[[]corev1.Pod]) 
 		}
 		for _, d := range list.Items {
 			name := d.Namespace + "/" + d.Name
-			if d.Spec.Replicas != nil && *d.Spec.Replicas == 0 { // somebody meant that
+			if d.Spec.Replicas != nil && *d.Spec.Replicas == 0 { // scaled down on purpose
 				return "", nil
 			}
 			for _, condition := range d.Status.Conditions {

@@ -68,7 +68,7 @@ func CIDROf(spec map[string]any) (netip.Prefix, bool) {
 // manyBlocks is where counting a pool's blocks ends; IPv6 pools have millions.
 const manyBlocks = 1 << 20
 
-// Unclaimed is how many blocks of a pool are nobody's.
+// Unclaimed is how many blocks of a pool have no owner.
 func (i *ipam) Unclaimed(blocks Specs, pool netip.Prefix, spec map[string]any) int {
 	size, _ := spec["blockSize"].(int64)
 	if size == 0 {
@@ -93,7 +93,7 @@ func (i *ipam) Unclaimed(blocks Specs, pool netip.Prefix, spec map[string]any) i
 	return max(0, left)
 }
 
-// Free counts the addresses of a block that nobody has, and of these those that are reserved.
+// Free counts the unassigned addresses of a block, and of these those that are reserved.
 func (i *ipam) Free(cidr netip.Prefix, spec map[string]any) (free, reserved int) {
 	list, _ := spec["unallocated"].([]any)
 	for _, item := range list {

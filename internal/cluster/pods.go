@@ -238,8 +238,8 @@ const (
 	endsAsked = 6           // pods whose events are read, those that are late longest
 )
 
-// Endings are the pods that shall end, those that are due longest first. One with a finalizer may have ended
-// on the node long ago, and waits for somebody else.
+// Endings are the terminating pods, the longest overdue first. One with a finalizer may have exited on the node
+// long ago, and waits for the owner of that finalizer.
 func Endings(pods []corev1.Pod) []Waiter {
 	var out []Waiter
 	for i := range pods {

@@ -10,8 +10,8 @@ import (
 // InEtcd is why Calico writes nothing into the API.
 const InEtcd = "its data is in an etcd of its own"
 
-// Unregistered says why Calico writes no addresses on Nodes, "" where it does. What stands there all
-// the same is left over from before.
+// Unregistered says why Calico writes no addresses on Nodes, "" where it does. An address there
+// is left over from before.
 func (s *Snapshot) Unregistered() string {
 	switch {
 	case errors.Is(s.Pools.Err, ErrInEtcd):

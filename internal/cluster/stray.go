@@ -13,7 +13,7 @@ import (
 type strayEndpoints struct {
 	Service, Slice string   // NAMESPACE/NAME
 	Addresses      []string // that no pod has
-	Left           int      // addresses about which nobody asked
+	Left           int      // addresses that were not checked
 }
 
 const (

@@ -109,7 +109,7 @@ func claimant(name, set string, made time.Duration) corev1.Pod {
 	return p
 }
 
-// Tenants is the pod of somebody who poses as calico-node on a node: it is newer than any,
+// Tenants is a tenant's pod that poses as calico-node on a node: it is newer than any,
 // and healthy.
 func Tenants(node string, at time.Time) *corev1.Pod {
 	p := claimant("tenant/calico-node", "", 0)

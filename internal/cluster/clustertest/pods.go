@@ -101,7 +101,7 @@ func PlacedOn(reason, text string, pods ...corev1.Pod) *cluster.Snapshot {
 	return s
 }
 
-// OfCalicoNode is a node on which calico-node v3.32.1 runs with its account, and nobody has said whether it is ready.
+// OfCalicoNode is a node on which calico-node v3.32.1 runs with its account, and whose readiness is unknown.
 func OfCalicoNode() *cluster.Snapshot {
 	s := Snapshot(Node("a", "10.0.0.1", "10.0.0.1/24"))
 	s.Calico.Value = Calico(3)

@@ -49,21 +49,13 @@ func Said(pods []diagnose.Finding) []diagnose.Clue {
 	return diagnose.Suggests(pods)
 }
 
-// CountOf is a number of things in words.
-func CountOf(n float64, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%.0f %ss", n, what)
-}
-
 // QuotedPods is one case of what most pods wait for, in the kubelet's words.
 func QuotedPods(groups []diagnose.Finding, what string) []diagnose.Case {
 	if len(groups) == 0 {
 		return nil
 	}
 	n, counted := groups[0].Facts.Num(facts.Pods)
-	who := CountOf(n, "new pod")
+	who := diagnose.CountOf(n, "new pod")
 	if !counted {
 		who = "new pods, the probe's for one,"
 	}

@@ -86,7 +86,7 @@ func addressesGone(r diagnose.Finding, shows []diagnose.Clue) diagnose.Case {
 	if borrowed, _ := r.Facts.Num(facts.Borrowed); borrowed > 0 {
 		why += fmt.Sprintf("; pods on other nodes have borrowed %.0f of its own", borrowed)
 	}
-	c.Says = fmt.Sprintf("%s on {node} get no address: %s", evidence.CountOf(n, "new pod"), why)
+	c.Says = fmt.Sprintf("%s on {node} get no address: %s", diagnose.CountOf(n, "new pod"), why)
 	return c
 }
 

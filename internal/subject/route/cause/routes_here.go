@@ -8,7 +8,6 @@ import (
 	"github.com/calico-probe/calico-probe/internal/diagnose"
 	"github.com/calico-probe/calico-probe/internal/subject/datastore"
 	"github.com/calico-probe/calico-probe/internal/subject/dns"
-	"github.com/calico-probe/calico-probe/internal/subject/evidence"
 	"github.com/calico-probe/calico-probe/internal/subject/route"
 	"github.com/calico-probe/calico-probe/internal/subject/service"
 	"github.com/calico-probe/calico-probe/probe"
@@ -31,7 +30,7 @@ func podRouteMissing(f diagnose.Findings) []diagnose.Case {
 		}
 		if down := diagnose.ListOf(r, route.FactDown); len(down) > 0 {
 			c.Says = fmt.Sprintf("the interface of %s on {node} is down, and its route went with it: %s",
-				evidence.CountOf(float64(len(down)), "pod"), r.Saw)
+				diagnose.CountOf(float64(len(down)), "pod"), r.Saw)
 			c.Args["device"], c.FixName = diagnose.DeviceArg(down[0]), "interface-down"
 		}
 		out = append(out, c)
