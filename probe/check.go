@@ -70,8 +70,6 @@ const DefaultLimit = 5 * time.Second
 // deadline, order, panics and timing.
 type Check struct {
 	ID   string  // for ever the same: flag value, JSON key, doc anchor; "felix-live"
-	Asks string  // the question in one line
-	Doc  string  // why it matters, what each answer means, what usually breaks it
 	From Vantage // where it is asked
 	// asked from the node, and again out of the network namespaces of two workload pods, where there are two
 	Inside bool
@@ -157,9 +155,6 @@ func Validate(suite []*Check) error {
 		seen[c.ID] = true
 		if c.Run == nil && c.From != FromClient || c.From == "" {
 			bad("check %s lacks a function or a vantage", c.ID)
-		}
-		if strings.Contains(c.Doc, "\n\t") {
-			bad("check %s has a line break in the middle of a sentence", c.ID)
 		}
 		if c.EntersPods() != slices.Contains(c.Access, AccessPods) {
 			bad("check %s is asked inside pods and does not say so in its access, or the other way round", c.ID)

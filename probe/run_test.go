@@ -11,7 +11,7 @@ import (
 )
 
 func check(id string, run func(context.Context, *Pass), needs ...string) *Check {
-	return &Check{ID: id, Asks: "?", Doc: "d", From: FromNode, Needs: needs, Run: run, Limit: 500 * time.Millisecond}
+	return &Check{ID: id, From: FromNode, Needs: needs, Run: run, Limit: 500 * time.Millisecond}
 }
 
 func answers(s Status) func(context.Context, *Pass) {

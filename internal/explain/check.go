@@ -26,7 +26,7 @@ type Check struct {
 func describe(c *probe.Check) Check {
 	words := cause.Words(c.ID)
 	d := Check{
-		ID: c.ID, Asks: cmp.Or(words.Asks, c.Asks), Doc: cmp.Or(words.Doc, c.Doc), From: []string{string(c.From)},
+		ID: c.ID, Asks: words.Asks, Doc: words.Doc, From: []string{string(c.From)},
 		Profile: string(cmp.Or(c.In, probe.Quick)),
 		Tags:    c.Tags, Needs: c.Needs, Access: c.Access, Deadline: c.Deadline().String(),
 	}

@@ -34,7 +34,7 @@ import (
 // which nobody outside can reach.
 var (
 	dials = &probe.Check{
-		ID: "dials-pod", Asks: "?", Doc: "d", From: probe.FromNode, Inside: true, Access: []string{probe.AccessPods},
+		ID: "dials-pod", From: probe.FromNode, Inside: true, Access: []string{probe.AccessPods},
 		Run: func(ctx context.Context, p *probe.Pass) {
 			var d net.Dialer
 			c, err := d.DialContext(ctx, "tcp", "127.0.0.1:7070")
@@ -47,7 +47,7 @@ var (
 		},
 	}
 	dies = &probe.Check{
-		ID: "dies-inside", Asks: "?", Doc: "d", From: probe.FromPod, Access: []string{probe.AccessPods},
+		ID: "dies-inside", From: probe.FromPod, Access: []string{probe.AccessPods},
 		Run: func(_ context.Context, p *probe.Pass) {
 			if p.From == "d/fatal" {
 				_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
@@ -56,14 +56,14 @@ var (
 		},
 	}
 	lives = &probe.Check{
-		ID: "lives-inside", Asks: "?", Doc: "d", From: probe.FromPod, Access: []string{probe.AccessPods},
+		ID: "lives-inside", From: probe.FromPod, Access: []string{probe.AccessPods},
 		Limit: time.Hour,
 		Run: func(_ context.Context, p *probe.Pass) {
 			p.Report(probe.Found(probe.OK, "%s", strings.Join(os.Args[1:], " ")))
 		},
 	}
 	hangs = &probe.Check{
-		ID: "hangs-inside", Asks: "?", Doc: "d", From: probe.FromPod, Access: []string{probe.AccessPods},
+		ID: "hangs-inside", From: probe.FromPod, Access: []string{probe.AccessPods},
 		Limit: time.Second,
 		Run:   func(context.Context, *probe.Pass) { select {} },
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/calico-probe/calico-probe/internal/causefile"
 	"github.com/calico-probe/calico-probe/internal/subject/suite"
 	"github.com/calico-probe/calico-probe/internal/subject/suite/api"
+	suiteapi "github.com/calico-probe/calico-probe/internal/subject/suite/api"
 	"github.com/calico-probe/calico-probe/probe"
 )
 
@@ -43,11 +44,11 @@ func TestLint(t *testing.T) {
 	t.Logf("%d of %d causes are data", data, len(order))
 }
 
-// TestCheckWords wants words for each check of a node, and a check for each file of words.
+// TestCheckWords wants words for each check, and a check for each file of words.
 func TestCheckWords(t *testing.T) {
 	t.Parallel()
 	has := map[string]bool{probe.CheckPlaced: true, probe.CheckAnswered: true}
-	for _, c := range suite.Node() {
+	for _, c := range append(suiteapi.Checks(nil), suite.Node()...) {
 		has[c.ID] = true
 	}
 	for id := range has {
