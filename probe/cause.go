@@ -15,8 +15,10 @@ type Cause struct {
 	Missing    []string   `json:"missing,omitempty"`   // what would have made it surer and is missing: a check, and why
 	Explains   []Follows  `json:"explains,omitempty"`  // bad results and other causes that follow from it
 	Fault      bool       `json:"fault,omitempty"`     // it breaks traffic now, even if no check failed
+	Advice     string     `json:"advice,omitempty"`    // what to look at before anything is changed, and what not to do
 	Fix        Fix        `json:"fix"`
-	Source     string     `json:"source,omitempty"` // the folder of an operator's cause, "" for those of this program
+	Runbooks   []string   `json:"runbooks,omitempty"` // for the symptoms that this cause makes
+	Source     string     `json:"source,omitempty"`   // the folder of an operator's cause, "" for those of this program
 }
 
 // Confidence is how sure a cause is.

@@ -43,7 +43,9 @@ type causeInfo struct {
 	ID       string    `json:"id"`
 	Title    string    `json:"title"`
 	Doc      string    `json:"doc"`
+	Advice   string    `json:"advice,omitempty"`
 	Fix      probe.Fix `json:"fix"` // a run fills in the names in braces
+	Runbooks []string  `json:"runbooks,omitempty"`
 	Explains []string  `json:"explains,omitempty"`
 }
 
@@ -53,7 +55,7 @@ func causeList() listing[causeInfo] {
 		items: func() ([]causeInfo, error) {
 			var all []causeInfo
 			for _, r := range cause.All().Rules {
-				all = append(all, causeInfo{r.ID, r.Title, r.Doc, r.Fix, r.Explains})
+				all = append(all, causeInfo{r.ID, r.Title, r.Doc, r.Advice, r.Fix, r.Runbooks, r.Explains})
 			}
 			return all, nil
 		},
@@ -65,16 +67,8 @@ func causeList() listing[causeInfo] {
 	}
 }
 
-func causeIDs() []string {
-	var ids []string
-	for _, r := range cause.All().Rules {
-		ids = append(ids, r.ID)
-	}
-	return ids
-}
-
 // explainedIDs are the IDs that explain takes.
-func explainedIDs() []string { return append(examine.CheckIDs(examine.Suite()), causeIDs()...) }
+func explainedIDs() []string { return append(examine.CheckIDs(examine.Suite()), cause.All().IDs()...) }
 
 // noArguments takes no arguments but nodes, of a verb that has --node: NODE is the same as --node NODE.
 func noArguments(cmd *cobra.Command, args []string) error {

@@ -85,7 +85,7 @@ func explainID(out io.Writer, suite diagnose.Suite, id string) error {
 	}
 	found, err := probe.Select(examine.Suite(), []string{id}, nil)
 	if err != nil {
-		return ui.BadUsage("unknown check or cause %q%s; 'calico-probe checks' and 'calico-probe causes' list them", id, suggest.DidYouMean(id, slices.Concat(causeIDs(), selectors())))
+		return ui.BadUsage("unknown check or cause %q%s; 'calico-probe checks' and 'calico-probe causes' list them", id, suggest.DidYouMean(id, slices.Concat(cause.All().IDs(), selectors())))
 	}
 	for i, d := range explain.Checks(found) {
 		if i > 0 {

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/calico-probe/calico-probe/internal/subject/suite/cause"
+
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 
@@ -40,7 +42,7 @@ func TestReference(t *testing.T) {
 	}
 	a := &app{flags: genericclioptions.NewConfigFlags(true)}
 	for name, want := range map[string]struct{ headings, has []string }{
-		"causes.md": {causeIDs(), []string{".\n", "\nFix: ", "\nTouches: "}},
+		"causes.md": {cause.All().IDs(), []string{".\n", "\nFix: ", "\nTouches: "}},
 		"checks.md": {examine.CheckIDs(examine.Suite()), []string{"?\n", "\n- asked from: ", "\n- deadline: "}},
 		"cli.md":    {visible(a.documented(a.command())), []string{"\n### Options", "--help", "\n### SEE ALSO\n"}},
 	} {

@@ -34,7 +34,7 @@ func explainable(args []string) error {
 	if len(args) != 1 {
 		return errors.New("explain takes the ID of a check or a cause; 'checks' and 'causes' list them")
 	}
-	if slices.Contains(causeIDs(), args[0]) {
+	if slices.Contains(cause.All().IDs(), args[0]) {
 		return nil
 	}
 	_, err := probe.Select(examine.Suite(), args, nil)

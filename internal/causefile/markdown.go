@@ -14,12 +14,14 @@ type document struct {
 	head  []byte // the front matter, YAML
 	title string
 	doc   string               // a line for each paragraph
+	says  string               // the advice, "" where there is none
 	fixes map[string]probe.Fix // by name, "" for the fix that holds where a case names no other
 }
 
 // The words that give a file its shape.
 const (
 	fence       = "---\n"
+	advice      = "## Advice"
 	fixHeading  = "## Fix"
 	ifHeading   = "### If "
 	onOperator  = "### With the operator"
@@ -55,6 +57,9 @@ func parse(text string) (document, error) {
 		doc, blocks = append(doc, blocks[0]), blocks[1:]
 	}
 	d.doc = strings.Join(doc, "\n")
+	if len(blocks) > 1 && blocks[0] == advice {
+		d.says, blocks = blocks[1], blocks[2:]
+	}
 	var err error
 	d.fixes, err = parseFixes(blocks)
 	return d, err

@@ -43,6 +43,7 @@ type Shared struct {
 	Args       map[string]Args              // "@method-for: 4 10.88.0.11"
 	Words      map[string]map[string]string // lists of words for values
 	Fixes      map[string]probe.Fix         // of several causes
+	Advice     map[string]string            // of several causes
 }
 
 // With returns what the files of one subject may name: what all may, and its own.
@@ -51,7 +52,7 @@ func (s Shared) With(own Shared) Shared {
 		Selections: joined(s.Selections, own.Selections), Least: joined(s.Least, own.Least),
 		Weights: joined(s.Weights, own.Weights),
 		Covers:  joined(s.Covers, own.Covers), Args: joined(s.Args, own.Args), Words: joined(s.Words, own.Words),
-		Fixes: joined(s.Fixes, own.Fixes),
+		Fixes: joined(s.Fixes, own.Fixes), Advice: joined(s.Advice, own.Advice),
 	}
 }
 
@@ -74,6 +75,8 @@ type front struct {
 	Apart    bool
 	Compares bool
 	TracedBy string `yaml:"traced-by"`
+	Runbooks []string
+	Advice   string // one of the shared ones, "" for the file's own
 
 	RefutedBy []string `yaml:"refuted-by"`
 	Wants     []string
@@ -153,11 +156,20 @@ func readCause(id, text string, shared Shared, code Match) (*diagnose.Rule, erro
 	rule := &diagnose.Rule{
 		ID: id, Layer: layer, Title: d.title, Doc: d.doc, Symptom: head.Symptom, Later: head.Later, Open: head.Open,
 		Residual: head.Residual, Apart: head.Apart, Compares: head.Compares, TracedBy: head.TracedBy,
+		Runbooks: head.Runbooks,
 		RefutedBy: head.RefutedBy, Wants: head.Wants, RuledOut: head.RuledOut, Explains: head.Explains,
 		Match: code,
 	}
 	if rule.Fix, err = d.fix(head.Fix, shared); err != nil {
 		return nil, err
+	}
+	if rule.Advice, err = d.advice(head.Advice, shared); err != nil {
+		return nil, err
+	}
+	for _, name := range head.Runbooks {
+		if !ruleID.MatchString(name) {
+			return nil, fmt.Errorf("runbooks: %.40q is no name", name)
+		}
 	}
 	delete(d.fixes, "")
 	rule.Fixes = d.fixes
@@ -194,6 +206,34 @@ func (d document) fix(name string, shared Shared) (probe.Fix, error) {
 		return named, nil
 	}
 	return own, nil
+}
+
+// advice returns the advice of a file: its own, the shared one that it names, or none.
+func (d document) advice(name string, shared Shared) (string, error) {
+	named, known := shared.Advice[name]
+	switch {
+	case name == "":
+		return d.says, nil
+	case d.says != "":
+		return "", fmt.Errorf("advice: %s and %q: use one of them", name, advice)
+	case !known:
+		return "", fmt.Errorf("advice: %s is no shared advice", name)
+	}
+	return named, nil
+}
+
+// Advice reads the advice that several causes share: a text whose headings are "## Advice: NAME", each before a
+// paragraph.
+func Advice(text string) (map[string]string, error) {
+	out := map[string]string{}
+	for pair := range slices.Chunk(split(text), 2) {
+		name, found := strings.CutPrefix(pair[0], advice+": ")
+		if _, twice := out[name]; !found || twice || len(pair) < 2 {
+			return nil, fmt.Errorf("%q is no advice of its own with a paragraph", pair[0])
+		}
+		out[name] = pair[1]
+	}
+	return out, nil
 }
 
 // Fixes reads the fixes that several causes share: a text whose headings are "## Fix: NAME".

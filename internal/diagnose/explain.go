@@ -168,7 +168,7 @@ func surestCases(of []candidate) []candidate {
 func weigh(f Findings, rule *Rule, c Case) (candidate, bool) {
 	score := 0
 	cause := probe.Cause{ID: rule.ID, About: c.About, Title: rule.Title, Says: c.Says, Fault: c.Fault,
-		Source: rule.Source}
+		Source: rule.Source, Advice: rule.Advice, Runbooks: rule.Runbooks}
 	c.Against = append(slices.Clone(c.Against), contradicted(f, rule, c)...)
 	c.For = slices.Clone(c.For)
 	// People read the first few.

@@ -39,6 +39,10 @@ type Rule struct {
 	Fix probe.Fix
 	// Fixes are those that some of its cases have in place of Fix, by name.
 	Fixes map[string]probe.Fix
+	// Advice is what to look at before anything is changed, and what not to do.
+	Advice string
+	// Runbooks are those for the symptoms that this cause makes, by name.
+	Runbooks []string
 	// Wants are checks that would settle it. One without an answer lowers the
 	// confidence by a step and is named.
 	Wants []string

@@ -2,6 +2,8 @@ package diagnose
 
 import (
 	"slices"
+
+	"github.com/calico-probe/calico-probe/probe"
 )
 
 // A Suite is what a diagnosis is made by: the rules, and what the engine has to know of the subjects.
@@ -41,6 +43,24 @@ const (
 	Here                // on the node that has the cause: its kernel sends packets for the other one astray
 	There               // on the other node: the one that has the cause sees the symptoms
 )
+
+// IDs returns the ID of each cause.
+func (s Suite) IDs() []string {
+	var out []string
+	for _, r := range s.Rules {
+		out = append(out, r.ID)
+	}
+	return out
+}
+
+// Advice returns what is said of each cause before it is met: its ID, advice and runbooks.
+func (s Suite) Advice() []probe.Cause {
+	var out []probe.Cause
+	for _, r := range s.Rules {
+		out = append(out, probe.Cause{ID: r.ID, Advice: r.Advice, Runbooks: r.Runbooks})
+	}
+	return out
+}
 
 // SideOf returns the side of the causes of a rule, Between for an unknown rule.
 func (s Suite) SideOf(id string) Side {

@@ -10,7 +10,11 @@ import (
 
 // Cause writes what there is to know of a cause without a run.
 func Cause(out io.Writer, r *diagnose.Rule) {
-	fmt.Fprintf(out, "%s: %s\n\n%s\n\nfix: %s\n", r.ID, r.Title, r.Doc, r.Fix.Says)
+	fmt.Fprintf(out, "%s: %s\n\n%s\n\n", r.ID, r.Title, r.Doc)
+	if r.Advice != "" {
+		fmt.Fprintf(out, "before you change anything: %s\n\n", r.Advice)
+	}
+	fmt.Fprintf(out, "fix: %s\n", r.Fix.Says)
 	for _, block := range r.Fix.Blocks() {
 		if block.If != "" {
 			fmt.Fprintf(out, "only if %s:\n", block.If)

@@ -23,7 +23,11 @@ by a run, and are not to be pasted as they stand here. Nothing of a fix is ever 
 		fmt.Fprintf(&b, "| [`%s`](#%s) | %s |\n", r.ID, r.ID, Prose(r.Title))
 	}
 	for _, r := range suite.Rules {
-		fmt.Fprintf(&b, "\n## %s\n\n%s.\n\n%s\n\nFix: %s\n", r.ID, Prose(r.Title), Prose(r.Doc), Prose(r.Fix.Says))
+		fmt.Fprintf(&b, "\n## %s\n\n%s.\n\n%s\n", r.ID, Prose(r.Title), Prose(r.Doc))
+		if r.Advice != "" {
+			fmt.Fprintf(&b, "\nBefore you change anything: %s\n", Prose(r.Advice))
+		}
+		fmt.Fprintf(&b, "\nFix: %s\n", Prose(r.Fix.Says))
 		for _, block := range r.Fix.Blocks() {
 			if block.If != "" {
 				fmt.Fprintf(&b, "\nOnly if %s:\n", Prose(block.If))

@@ -15,15 +15,23 @@ import (
 //go:embed fixes.md
 var fixesText string
 
+//go:embed advice.md
+var adviceText string
+
 // Shared returns what the causes' files of all subjects may name: selections, weights, what follows, words and fixes.
 var Shared = sync.OnceValue(func() causefile.Shared {
 	fixes, err := causefile.Fixes(fixesText)
 	if err != nil {
 		panic(err) // a test reads them
 	}
+	advice, err := causefile.Advice(adviceText)
+	if err != nil {
+		panic(err)
+	}
 	return causefile.Shared{
 		Selections: selections, Least: least, Weights: weights, Covers: covers, Args: args, Fixes: fixes,
-		Words: map[string]map[string]string{"refusal": RefusedWords},
+		Advice: advice,
+		Words:  map[string]map[string]string{"refusal": RefusedWords},
 	}
 })
 
