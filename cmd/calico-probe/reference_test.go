@@ -13,14 +13,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/calico-probe/calico-probe/internal/subject/suite/cause"
-
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 
 	"github.com/calico-probe/calico-probe/internal/examine"
 	"github.com/calico-probe/calico-probe/internal/report"
 	"github.com/calico-probe/calico-probe/internal/runbook"
+	"github.com/calico-probe/calico-probe/internal/subject/suite/cause"
 	"github.com/calico-probe/calico-probe/internal/ui"
 	"github.com/calico-probe/calico-probe/probe/must"
 )

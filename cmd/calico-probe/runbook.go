@@ -18,6 +18,7 @@ import (
 	"github.com/calico-probe/calico-probe/internal/page"
 	"github.com/calico-probe/calico-probe/internal/report"
 	"github.com/calico-probe/calico-probe/internal/runbook"
+	"github.com/calico-probe/calico-probe/internal/subject/suite/cause"
 	"github.com/calico-probe/calico-probe/internal/ui"
 	"github.com/calico-probe/calico-probe/probe"
 )
@@ -37,7 +38,7 @@ func (a *app) runbook() *cobra.Command {
 func knownToRunbooks() runbook.Known {
 	all := examine.Suite()
 	return runbook.Known{
-		Causes: causeIDs(),
+		Causes: cause.All().IDs(), Advice: cause.All().Advice(),
 		Checks: append(examine.CheckIDs(all), probe.CheckPlaced, probe.CheckAnswered),
 		Selects: func(want, skip []string, profile string) ([]string, error) {
 			picked, err := examine.Select(want, skip, cmp.Or(profile, string(probe.Standard)))

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/calico-probe/calico-probe/internal/subject/suite/cause"
 )
 
 // TestSkills wants the skills that 'docs' writes to be right: a head that can be read, tools and arguments that there
@@ -63,7 +65,7 @@ func lintSkill(t *testing.T, name, text string) {
 	}
 	for _, row := range regexp.MustCompile("(?m)^\\| (`[^|]*) \\|").FindAllStringSubmatch(body, -1) {
 		for _, id := range regexp.MustCompile("`([a-z0-9-]+)`").FindAllStringSubmatch(row[1], -1) {
-			if !slices.Contains(causeIDs(), id[1]) {
+			if !slices.Contains(cause.All().IDs(), id[1]) {
 				t.Errorf("%s: there is no cause %s", name, id[1])
 			}
 		}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -22,7 +21,6 @@ import (
 	"github.com/calico-probe/calico-probe/internal/report"
 	"github.com/calico-probe/calico-probe/internal/runbook"
 	"github.com/calico-probe/calico-probe/internal/subject/host"
-	"github.com/calico-probe/calico-probe/internal/subject/service"
 	"github.com/calico-probe/calico-probe/internal/subject/suite"
 	suiteapi "github.com/calico-probe/calico-probe/internal/subject/suite/api"
 	"github.com/calico-probe/calico-probe/internal/subject/suite/cause"
@@ -35,6 +33,7 @@ import (
 func known() runbook.Known {
 	suite := append(suiteapi.Checks(nil), suite.Node()...)
 	k := runbook.Known{
+		Causes: cause.All().IDs(), Advice: cause.All().Advice(),
 		Selects: func(checks, skip []string, profile string) ([]string, error) {
 			picked, err := probe.Select(suite, checks, skip)
 			if len(checks) == 0 {
@@ -52,9 +51,6 @@ func known() runbook.Known {
 	for _, c := range suite {
 		k.Checks = append(k.Checks, c.ID)
 	}
-	for _, rule := range cause.All().Rules {
-		k.Causes = append(k.Causes, rule.ID)
-	}
 	for _, p := range probe.Profiles() {
 		k.Profiles = append(k.Profiles, string(p))
 	}
@@ -67,43 +63,20 @@ const general = "node-trouble"
 // builtin are the built-in runbooks by their names.
 func builtin(t *testing.T) map[string]*runbook.Runbook {
 	t.Helper()
-	files, err := filepath.Glob("builtin/*.yaml")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no built-in runbooks: %v", err)
-	}
 	out := map[string]*runbook.Runbook{}
-	for _, name := range files {
-		text := must.Get(os.ReadFile(name))(t)
-		b := must.Get(runbook.Load(name, text, known()))(t)
-		for _, odd := range b.Warnings() {
+	for _, it := range must.Get(runbook.Library(known()))(t) {
+		if it.Err != nil {
+			t.Fatal(it.Err)
+		}
+		for _, odd := range it.Runbook.Warnings() {
 			t.Error(odd)
 		}
-		if want := strings.TrimSuffix(filepath.Base(name), ".yaml"); b.Metadata.Name != want {
-			t.Errorf("%s calls itself %s", name, b.Metadata.Name)
+		if want := strings.TrimSuffix(filepath.Base(it.File), ".yaml"); it.Name != want {
+			t.Errorf("%s calls itself %s", it.File, it.Name)
 		}
-		out[b.Metadata.Name] = b
+		out[it.Name] = it.Runbook
 	}
 	return out
-}
-
-// causes is the step of a built-in runbook that chooses by what was named first.
-func causes(t *testing.T, b *runbook.Runbook) []runbook.Branch {
-	t.Helper()
-	for _, s := range b.Spec.Steps {
-		if s.Name == "cause" {
-			return s.Choose
-		}
-	}
-	t.Fatalf("%s has no step called cause", b.Metadata.Name)
-	return nil
-}
-
-// common are the parts that the runbooks for a symptom share, the first line of each being
-// its head.
-func common(t *testing.T) []txtar.File {
-	t.Helper()
-	archive := must.Get(txtar.ParseFile("testdata/common.txtar"))(t)
-	return archive.Files
 }
 
 // These are about what has not happened yet, and like no other.
@@ -112,99 +85,20 @@ const (
 	beforeUpgrade = "before-upgrade-3-33"
 )
 
-func before(name string) bool { return name == beforeReboot || name == beforeUpgrade }
-
 // manyNodes is about all nodes before one of them.
 const manyNodes = "many-nodes"
 
-// TestBuiltin holds the built-in runbooks for a symptom to what they share.
-func TestBuiltin(t *testing.T) {
+// TestSymptoms wants the runbooks that causes name, and every fault of the lab in one for its symptom.
+func TestSymptoms(t *testing.T) {
 	t.Parallel()
-	files := must.Get(filepath.Glob("builtin/*.yaml"))(t)
-	for _, name := range files {
-		if of := strings.TrimSuffix(filepath.Base(name), ".yaml"); before(of) || of == manyNodes {
-			continue
-		}
-		b := must.Get(os.ReadFile(name))(t)
-		text := string(b)
-		parts := common(t)
-		begin, end := string(parts[0].Data), string(parts[1].Data)
-		head := func(part string) string { first, _, _ := strings.Cut(part, "\n"); return first + "\n" }
-		last := begin[strings.LastIndex(strings.TrimSuffix(begin, "\n"), "\n")+1:]
-		before, rest, ok := strings.Cut(text, head(begin))
-		_, own, ok2 := strings.Cut(rest, last)
-		own, _, ok3 := strings.Cut(own, head(end))
-		if !ok || !ok2 || !ok3 {
-			t.Errorf("%s does not have the comments that part what is its own", name)
-			continue
-		}
-		want := before + begin + own + end
-		if text == want {
-			continue
-		}
-		if !*update {
-			t.Errorf("%s is not as testdata/common.txtar has it (go test -run TestBuiltin -update writes it)", name)
-			continue
-		}
-		must.Do(t, os.WriteFile(name, []byte(want), 0o644))
-	}
-}
-
-// of is a run in which this was named, and these checks failed.
-func of(id string, failed ...string) runbook.Asked {
-	out := runbook.Asked{
-		Node: "node-a", Verdict: "fault", Results: []runbook.Result{},
-		Causes: []runbook.Cause{{Node: "node-a", Cause: probe.Cause{ID: id, Says: id, Confidence: probe.High}}},
-	}
-	for _, check := range failed {
-		out.Results = append(out.Results, runbook.Result{Node: "node-a", Check: check, Status: "fail"})
-	}
-	return out
-}
-
-// TestBranches holds which branch each runbook has for each cause to a golden file, wants
-// every cause in the general runbook, and every fault of the lab in one for its symptom.
-func TestBranches(t *testing.T) {
-	t.Parallel()
-	all := builtin(t)
-	var names []string
-	var nights []runbook.Asked
+	all, of := builtin(t), map[string][]string{}
 	for _, rule := range cause.All().Rules {
-		names, nights = append(names, rule.ID), append(nights, of(rule.ID))
-		if strings.HasPrefix(rule.ID, "kube-proxy-") {
-			names, nights = append(names, rule.ID+" (services fail)"), append(nights, of(rule.ID, service.ServiceClusterIP.ID))
-		}
-	}
-	goes := make([][]string, len(names))
-	for _, name := range slices.Sorted(maps.Keys(all)) {
-		if name == manyNodes {
-			continue
-		}
-		taken, err := runbook.Taken(causes(t, all[name]), nights)
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
-		for i, branch := range taken {
-			switch {
-			case branch == "":
-				t.Errorf("%s has no branch for %s", name, names[i])
-			case branch != "other-fault":
-				goes[i] = append(goes[i], name+"/"+branch)
-			case name == general:
-				t.Errorf("%s has no branch of its own for %s", name, names[i])
+		of[rule.ID] = rule.Runbooks
+		for _, name := range rule.Runbooks {
+			if all[name] == nil || name == general || name == manyNodes {
+				t.Errorf("%s names %s, which is no runbook for a symptom", rule.ID, name)
 			}
 		}
-	}
-	var golden strings.Builder
-	for i, name := range names {
-		fmt.Fprintf(&golden, "%s: %s\n", name, strings.Join(goes[i], " "))
-	}
-	const file = "testdata/branches.txt"
-	if *update {
-		must.Do(t, os.WriteFile(file, []byte(golden.String()), 0o644))
-	}
-	if want, err := os.ReadFile(file); err != nil || string(want) != golden.String() {
-		t.Errorf("%v: %s is not what it was (go test -run TestBranches -update writes it)", err, file)
 	}
 	table := must.Get(os.ReadFile("../../docs/faults.md"))(t)
 	rows := regexp.MustCompile("(?m)^\\| `([a-z0-9-]+)` \\| ([^|]*) \\| `([a-z0-9-]+)`").FindAllStringSubmatch(string(table), -1)
@@ -212,8 +106,8 @@ func TestBranches(t *testing.T) {
 		t.Fatalf("%d faults in docs/faults.md", len(rows))
 	}
 	for _, row := range rows {
-		if i := slices.Index(names, row[3]); i < 0 || len(goes[i]) < 2 {
-			t.Errorf("no runbook for a symptom has a branch for %s, the cause of %s", row[3], row[1])
+		if len(of[row[3]]) == 0 {
+			t.Errorf("no runbook for a symptom is about %s, the cause of %s", row[3], row[1])
 		}
 	}
 }
@@ -320,7 +214,7 @@ func TestNights(t *testing.T) {
 			t.Parallel()
 			tonight := night(t, file)
 			for name, b := range all {
-				if before(name) {
+				if name != general && name != "pods-no-network" { // the other ones have the same steps, or are no such runbooks
 					continue
 				}
 				if len(tonight.Causes) == 0 {
@@ -373,10 +267,10 @@ func TestServicesThatGoOn(t *testing.T) {
 	for name, b := range builtin(t) {
 		branch, _ := played(t, b, nil, tonight)
 		want := map[string]string{
-			general: "services", beforeReboot: "other-fault", beforeUpgrade: "other-fault",
+			beforeReboot: "other-fault", beforeUpgrade: "other-fault",
 			"node-not-ready": "other-fault", "runtime-wedged": "other-fault",
 		}[name]
-		if branch != cmp.Or(want, "kube-proxy") && name != manyNodes {
+		if branch != cmp.Or(want, "this-symptom") && name != manyNodes {
 			t.Errorf("%s goes %s", name, branch)
 		}
 	}
@@ -522,7 +416,7 @@ func TestMended(t *testing.T) {
 	}
 	branch, record := played(t, all["pods-no-network"], map[string]string{"fixed": "done"}, ill, well)
 	o := record.Outcome
-	if branch != "no-config" || o.Verdict != "healthy" || !strings.Contains(o.Says, ill.Causes[0].Says) {
+	if branch != "this-symptom" || o.Verdict != "healthy" || !strings.Contains(o.Says, ill.Causes[0].Says) {
 		t.Errorf("it goes %s and comes to %+v", branch, *o)
 	}
 }
@@ -599,13 +493,14 @@ func TestActionsKubectl(t *testing.T) {
 func TestABusyNode(t *testing.T) {
 	t.Parallel()
 	named := func(id string) probe.Cause {
-		return probe.Cause{ID: id, Says: id + " it is", Confidence: probe.Medium, Fix: probe.Fix{Says: "mend " + id}}
+		return probe.Cause{ID: id, Says: id + " it is", Confidence: probe.Medium, Fix: probe.Fix{Says: "mend " + id},
+			Runbooks: []string{"bgp-not-established"}}
 	}
 	tonight := answer("node-a", map[string]probe.Status{"bgp-session": probe.Fail}, named("node-overloaded"),
 		named("peer-bird-dead"))
 	branch, r := played(t, builtin(t)["bgp-not-established"], nil, tonight)
 	said := r.Outcome.Says + r.Outcome.Next + step(t, r, "also").Text
-	if branch != "other-end" || !strings.Contains(step(t, r, "fix").Text, "mend peer-bird-dead") ||
+	if branch != "this-symptom" || !strings.Contains(step(t, r, "fix").Text, "mend peer-bird-dead") ||
 		!strings.Contains(said, "node-overloaded it is") || !strings.Contains(said, "mend node-overloaded") {
 		t.Errorf("branch %s: %+v", branch, r.Outcome)
 	}

@@ -1,17 +1,34 @@
 package runbook
 
 import (
+	"bytes"
 	"embed"
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/calico-probe/calico-probe/probe"
 )
 
 //go:embed builtin/*.yaml
 var builtin embed.FS
+
+// symptomSteps are the steps of a built-in runbook that has none of its own. SYMPTOM stands for its name.
+//
+//go:embed builtin/symptom/steps.yaml
+var symptomSteps string
+
+// whole returns the text of a built-in runbook with its steps.
+func whole(name string, text []byte) []byte {
+	if bytes.Contains(text, []byte("\n  steps:\n")) {
+		return text
+	}
+	return append(text, strings.ReplaceAll(symptomSteps, "SYMPTOM", strings.TrimSuffix(path.Base(name), ".yaml"))...)
+}
 
 // Item is a runbook that can be named.
 type Item struct {
@@ -23,10 +40,14 @@ type Item struct {
 	Replaces string   `json:"replaces,omitempty"` // the file of another one of that name
 	Wrong    string   `json:"wrong,omitempty"`    // why it cannot be run
 
-	Runbook *Runbook `json:"-"` // nil where something is wrong
-	Err     error    `json:"-"`
-	Text    []byte   `json:"-"`
+	Causes  []probe.Cause `json:"-"` // that make its symptom, with the advice on them
+	Runbook *Runbook      `json:"-"` // nil where something is wrong
+	Err     error         `json:"-"`
+	Text    []byte        `json:"-"`
 }
+
+// general is the runbook for a node of which nothing more is known: about every cause.
+const general = "node-trouble"
 
 // Library is the runbooks there are by their names: the built-in ones, then those of the
 // folders (*.yaml, *.yml), of which a later one replaces an earlier one of its name. One
@@ -47,7 +68,7 @@ func Library(known Known, dirs ...string) ([]Item, error) {
 	}
 	for _, name := range names {
 		text, err := builtin.ReadFile(name)
-		it := item(name, text, err, known)
+		it := item(name, whole(name, text), err, known)
 		it.BuiltIn = true
 		add(it)
 	}
@@ -96,6 +117,11 @@ func item(file string, text []byte, err error, known Known) Item {
 	}
 	it.Name, it.Title = it.Runbook.Metadata.Name, it.Runbook.Spec.Title
 	it.Alerts = append(it.Alerts, it.Runbook.Spec.Alerts...)
+	for _, c := range known.Advice {
+		if c.Advice != "" && (it.Name == general || slices.Contains(c.Runbooks, it.Name)) {
+			it.Causes = append(it.Causes, c)
+		}
+	}
 	return it
 }
 

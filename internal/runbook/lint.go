@@ -6,12 +6,15 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/calico-probe/calico-probe/probe"
 )
 
 // Known is what the program has that a runbook may name.
 type Known struct {
 	Causes []string
-	Checks []string // IDs a result can have
+	Advice []probe.Cause // on each of them: its ID, advice and runbooks
+	Checks []string      // IDs a result can have
 	// Selects are the IDs of the checks that --checks, --skip and --profile of a run pick.
 	Selects func(checks, skip []string, profile string) ([]string, error)
 	// Together are those that can be asked of many nodes; an error where none can, or one that is named cannot.

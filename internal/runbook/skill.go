@@ -1,7 +1,6 @@
 package runbook
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -10,6 +9,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/calico-probe/calico-probe/probe"
 )
 
 // SkillCall is one call of a tool that a skill prescribes; NODE, RUN, CAUSE and CHECK in its arguments stand for what
@@ -89,6 +90,19 @@ func advices(steps []Step) []advice {
 	return out
 }
 
+// ofCauses is what is said of causes, one entry for those of which the same is said.
+func ofCauses(causes []probe.Cause) []advice {
+	var out []advice
+	for _, c := range causes {
+		i := slices.IndexFunc(out, func(a advice) bool { return a.says == c.Advice })
+		if i < 0 {
+			i, out = len(out), append(out, advice{says: c.Advice})
+		}
+		out[i].causes = append(out[i].causes, c.ID)
+	}
+	return out
+}
+
 // plainWords is a text of a runbook on one line, without what only a run can fill in.
 func plainWords(text string) string {
 	text = strings.ReplaceAll(text, "${node}", "NODE")
@@ -124,10 +138,10 @@ func WriteSkill(w io.Writer, it Item) error {
 		b.WriteString("\n")
 	}
 	b.WriteString(skillWords)
-	if all := advices(rb.Spec.Steps); len(all) > 0 {
+	if all := append(advices(rb.Spec.Steps), ofCauses(it.Causes)...); len(all) > 0 {
 		b.WriteString("\n## What to say beside it\n\n| first cause | say |\n|---|---|\n")
 		for _, a := range all {
-			first := strings.Join(codes(a.causes), ", ")
+			first := "`" + strings.Join(a.causes, "`, `") + "`"
 			if a.beside != "" {
 				first += " beside `" + a.beside + "`"
 			}
@@ -163,12 +177,4 @@ func skillFor(it Item) string {
 
 func capital(text string) string {
 	return strings.ToUpper(text[:min(1, len(text))]) + text[min(1, len(text)):]
-}
-
-func codes(texts []string) []string {
-	var out []string
-	for _, t := range texts {
-		out = append(out, "`"+cmp.Or(t, "-")+"`")
-	}
-	return out
 }

@@ -38,9 +38,15 @@ type wanted struct {
 // path is how a runbook has to go.
 type path struct{ runbook, branch string }
 
+// thisSymptom is the branch of a runbook for a cause that makes its symptom.
+const thisSymptom = "this-symptom"
+
 func (p path) String() string {
 	if p.runbook == "" {
 		return ""
+	}
+	if p.branch == thisSymptom {
+		return fmt.Sprintf("`%s`", p.runbook)
 	}
 	return fmt.Sprintf("`%s`: %s", p.runbook, p.branch)
 }
@@ -51,72 +57,72 @@ var machineWide = []string{"swap-after-reboot", "crash-loop-busy"}
 
 // faults is what the runs have to say; TestFaults wants every fault of the lab here.
 var faults = map[string]wanted{
-	"upgrade-ipam-hangs":   {gate: true, cause: "upgrade-ipam-pod-cidr", book: path{"calico-node-init", "pod-cidr"}},
-	"upgrade-ipam-locked":  {cause: "upgrade-ipam-locked", book: path{"calico-node-init", "lock"}},
-	"init-without-process": {cause: "shim-hangs", book: path{"calico-node-init", "runtime"}},
+	"upgrade-ipam-hangs":   {gate: true, cause: "upgrade-ipam-pod-cidr", book: path{"calico-node-init", thisSymptom}},
+	"upgrade-ipam-locked":  {cause: "upgrade-ipam-locked", book: path{"calico-node-init", thisSymptom}},
+	"init-without-process": {cause: "shim-hangs", book: path{"calico-node-init", thisSymptom}},
 	"containerd-frozen": {
-		gate: true, cause: "containerd-hangs", within: 30 * time.Second, book: path{"runtime-wedged", "containerd"},
+		gate: true, cause: "containerd-hangs", within: 30 * time.Second, book: path{"runtime-wedged", thisSymptom},
 	},
 	"docker-lost-containerd": {
-		cause: "docker-lost-containerd", within: 30 * time.Second, book: path{"runtime-wedged", "docker-lost-containerd"},
+		cause: "docker-lost-containerd", within: 30 * time.Second, book: path{"runtime-wedged", thisSymptom},
 	},
 	"swap-after-reboot": {
-		cause: "swap-on", api: "kubelet-silent", within: 30 * time.Second, book: path{"node-not-ready", "swap"},
+		cause: "swap-on", api: "kubelet-silent", within: 30 * time.Second, book: path{"node-not-ready", thisSymptom},
 	},
 	"swap-before-reboot": {gate: true, cause: "swap-returns", mild: true, book: path{"before-reboot", "swap-returns"}},
 	"kubelet-stopped": {
-		cause: "kubelet-dead", api: "kubelet-silent", within: 30 * time.Second, book: path{"node-not-ready", "kubelet-dead"},
+		cause: "kubelet-dead", api: "kubelet-silent", within: 30 * time.Second, book: path{"node-not-ready", thisSymptom},
 	},
 	"kubelet-frozen": {cause: "kubelet-frozen", api: "kubelet-silent", within: 30 * time.Second},
 	"kubelet-cut-off": {
 		cause: "route-drops", api: "kubelet-silent", within: 30 * time.Second,
-		book: path{"node-not-ready", "kubelet-cut-off"},
+		book: path{"node-not-ready", thisSymptom},
 	},
 	"node-cut-off": {
-		cause: "node-unreachable", api: "kubelet-silent", book: path{"node-not-ready", "machine-silent"},
+		cause: "node-unreachable", api: "kubelet-silent", book: path{"node-not-ready", thisSymptom},
 	},
 	"cni-config-missing":   {gate: true, cause: "cni-config-missing", api: "cni-config-missing"},
-	"cni-config-shadowed":  {cause: "cni-config-shadowed", book: path{"pods-no-network", "other-plugin"}},
+	"cni-config-shadowed":  {cause: "cni-config-shadowed", book: path{"pods-no-network", thisSymptom}},
 	"nodename-wrong":       {cause: "nodename-wrong"},
-	"calico-image-missing": {cause: "calico-image", api: "calico-image", book: path{"calico-node-init", "image"}},
+	"calico-image-missing": {cause: "calico-image", api: "calico-image", book: path{"calico-node-init", thisSymptom}},
 	"calico-pod-missing":   {cause: "calico-pod-missing", api: "calico-pod-missing"},
 	"disk-full":            {cause: "disk-full"},
 	"bgp-passive-second-nic": {
-		gate: true, cause: "address-second-nic", api: "address-second-nic", book: path{"bgp-not-established", "second-nic"},
+		gate: true, cause: "address-second-nic", api: "address-second-nic", book: path{"bgp-not-established", thisSymptom},
 	},
 	"bgp-connect-docker-bridge": {
-		cause: "address-bridge", api: "address-bridge", book: path{"bgp-not-established", "bridge"},
+		cause: "address-bridge", api: "address-bridge", book: path{"bgp-not-established", thisSymptom},
 	},
 	"new-nic":           {cause: "address-will-change", book: path{"before-reboot", "address-soon"}},
 	"address-taken":     {cause: "address-taken"},
-	"bird-dead":         {cause: "bird-dead", book: path{"bgp-not-established", "bird"}},
-	"peer-bird-dead":    {cause: "peer-bird-dead", book: path{"bgp-not-established", "other-end"}},
-	"bgp-port-dropped":  {gate: true, cause: "bgp-filtered", book: path{"bgp-not-established", "port-closed"}},
+	"bird-dead":         {cause: "bird-dead", book: path{"bgp-not-established", thisSymptom}},
+	"peer-bird-dead":    {cause: "peer-bird-dead", book: path{"bgp-not-established", thisSymptom}},
+	"bgp-port-dropped":  {gate: true, cause: "bgp-filtered", book: path{"bgp-not-established", thisSymptom}},
 	"bgp-port-rejected": {cause: "bgp-rejected"},
-	"stale-node":        {cause: "peer-down", mild: true, book: path{"bgp-not-established", "peer-gone"}},
-	"bgp-routes-held":   {cause: "bgp-restart-hold", book: path{"bgp-not-established", "routes-held"}},
+	"stale-node":        {cause: "peer-down", mild: true, book: path{"bgp-not-established", thisSymptom}},
+	"bgp-routes-held":   {cause: "bgp-restart-hold", book: path{"bgp-not-established", thisSymptom}},
 	"wrong-as":          {cause: "bgp-wrong-as"},
 	"route-missing":     {gate: true, cause: "route-not-in-kernel"},
 	"route-swallowed":   {cause: "route-swallowed"},
-	"small-mtu":         {gate: true, cause: "peer-firewall", book: path{"pods-unreachable", "other-node"}},
+	"small-mtu":         {gate: true, cause: "peer-firewall", book: path{"pods-unreachable", thisSymptom}},
 	"forward-drop":      {gate: true, cause: "firewall-forward-drop"},
 	"peer-node-down":    {cause: "peer-down"},
 	"crash-loop-busy": {
-		cause: "start-under-load", api: "start-outlasts-budget", book: path{"calico-node-crashloop", "busy-node"},
+		cause: "start-under-load", api: "start-outlasts-budget", book: path{"calico-node-crashloop", thisSymptom},
 	},
 	"crash-loop-far": {
-		cause: "start-far-datastore", api: "start-outlasts-budget", book: path{"calico-node-crashloop", "far-datastore"},
+		cause: "start-far-datastore", api: "start-outlasts-budget", book: path{"calico-node-crashloop", thisSymptom},
 	},
 	"felix-refuses": {cause: "felix-down"},
 	"felix-hangs":   {gate: true, cause: "felix-stuck"},
 	"felix-503":     {cause: "felix-dataplane-late"},
-	"felix-moved":   {cause: "felix-elsewhere", book: path{"calico-node-crashloop", "wrong-place"}},
+	"felix-moved":   {cause: "felix-elsewhere", book: path{"calico-node-crashloop", thisSymptom}},
 	"localhost-elsewhere": {
-		cause: "localhost-foreign", early: []string{"felix-down"}, book: path{"calico-node-crashloop", "wrong-place"},
+		cause: "localhost-foreign", early: []string{"felix-down"}, book: path{"calico-node-crashloop", thisSymptom},
 	},
 	"loopback-dropped": {cause: "loopback-dropped"},
-	"services-flushed": {gate: true, cause: "kube-proxy-rules-lost", book: path{"node-trouble", "services"}},
-	"api-wrong-server": {cause: "service-hijacked", book: path{"node-trouble", "services"}},
+	"services-flushed": {gate: true, cause: "kube-proxy-rules-lost", book: path{"node-trouble", thisSymptom}},
+	"api-wrong-server": {cause: "service-hijacked", book: path{"node-trouble", thisSymptom}},
 	"dns-redirected":   {cause: "service-hijacked"},
 	"services-stale":   {cause: "kube-proxy-dead", mild: true},
 	"dns-dead":         {gate: true, cause: "dns-unserved"},
@@ -125,9 +131,9 @@ var faults = map[string]wanted{
 	"api-unreachable":  {cause: "port-refused-here"},
 	"datastore-locked": {cause: "datastore-not-ready"},
 
-	"bird-config-rejected": {cause: "bird-config-rejected", book: path{"bgp-not-established", "bird-config"}},
+	"bird-config-rejected": {cause: "bird-config-rejected", book: path{"bgp-not-established", thisSymptom}},
 	"probe-broken":         {cause: "probe-broken", api: "probe-broken"},
-	"ipam-family-missing":  {cause: "ipam-family-missing", book: path{"pods-no-network", "addresses"}},
+	"ipam-family-missing":  {cause: "ipam-family-missing", book: path{"pods-no-network", thisSymptom}},
 }
 
 // TestFaults injects each fault of the lab into a cluster that is whole, and wants
