@@ -19,6 +19,9 @@ var KubeletHealth = &probe.Check{
 // TargetCertificate is what the result about the kubelet's certificate is about.
 const TargetCertificate = "client certificate"
 
+// FactBound is the one address at which the kubelet answers the API server, where it is set to a loopback address.
+const FactBound probe.Fact = "bound"
+
 // CertificateExpired is the reason of a certificate that has run out.
 const CertificateExpired = "expired"
 

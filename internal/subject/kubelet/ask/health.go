@@ -42,8 +42,11 @@ func kubeletHealth(ctx context.Context, p *probe.Pass) {
 		func() {
 			addr := k.API()
 			// Without credentials the good answer is a refusal.
-			p.Report(guess(k, askKubelet(ctx, "https", addr, http.StatusUnauthorized, http.StatusForbidden,
-				http.StatusOK)).On("api"))
+			r := guess(k, askKubelet(ctx, "https", addr, http.StatusUnauthorized, http.StatusForbidden, http.StatusOK))
+			if bound, err := netip.ParseAddr(k.Address); err == nil && bound.IsLoopback() {
+				r = r.With(kubelet.FactBound, addr.String())
+			}
+			p.Report(r.On("api"))
 		},
 		func() {
 			if r, ok := kubeletCertificate(p.Host, k, time.Now()); ok {

@@ -53,6 +53,18 @@ func TestKubeletHealth(t *testing.T) {
 	checktest.Want(t, got, "api", probe.Fail, "127.0.0.1:1", "refused")
 }
 
+// TestKubeletBound wants the loopback address told that the kubelet is set to, and no other one.
+func TestKubeletBound(t *testing.T) {
+	t.Parallel()
+	for address, want := range map[string]string{"127.0.0.1": "127.0.0.1:1", "::1": "[::1]:1", "0.0.0.0": "", "": ""} {
+		h := checktest.Node(t, map[string]string{"var/lib/kubelet/config.yaml": "port: 1\naddress: '" + address + "'\n"})
+		got := checktest.Want(t, checktest.Run(t, kubeletHealthCheck, h), "api", probe.Fail, "refused")
+		if bound := got.Facts.Str(kubelet.FactBound); bound != want {
+			t.Errorf("%q: bound to %q, want %q", address, bound, want)
+		}
+	}
+}
+
 func TestKubeletFrozen(t *testing.T) {
 	t.Parallel()
 	stop := make(chan struct{})

@@ -35,7 +35,8 @@ var order = []string{
 	// The kubelet and the way to it: while it is down or unreachable, nearly everything below fails as well.
 	"swap-on", "kubelet-certificate", "kubelet-dead", "kubelet-frozen", "kubelet-renamed", "kubelet-authority",
 	"kubelet-cut-off", "mtu-node-small", "family-cut-off", "main-rule-missing", "node-unreachable",
-	"kubelet-serving-certificate", "internal-address-shared", "node-turns-away", "kubelet-port-blocked",
+	"kubelet-serving-certificate", "internal-address-shared", "node-turns-away", "kubelet-on-loopback",
+	"kubelet-port-blocked",
 	"kubelet-rejects-api-server",
 	// The last log lines of a kubelet or runtime that exited: after the rules above, which know the reason.
 	"kubelet-kernel-settings", "kubelet-ends", "kubelet-state-differs", "runtime-ends",
