@@ -2,10 +2,10 @@ package facts
 
 import (
 	"cmp"
-	"regexp"
 	"strings"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/lazy"
 )
 
 // Facts of pods-end, besides those of pods-start.
@@ -45,17 +45,17 @@ const EventKill = "FailedKillPod"
 // The words are the kubelet's (container/sync_result.go), containerd's (internal/cri/server/sandbox_stop.go),
 // CRI-O's and dockershim's; those of the CNI library, and of Calico's plugin (cni-plugin/pkg/plugin/plugin.go).
 var (
-	killWords  = regexp.MustCompile(`^(?:\(combined from similar events\): )?error killing pod: `)
-	networkDel = regexp.MustCompile(`failed to destroy network for|failed to teardown pod|failed \(delete\)|cni config uninitialized`)
+	killWords  = lazy.New(`^(?:\(combined from similar events\): )?error killing pod: `)
+	networkDel = lazy.New(`failed to destroy network for|failed to teardown pod|failed \(delete\)|cni config uninitialized`)
 	lacksWords = []struct {
 		is    string
-		words *regexp.Regexp
+		words *lazy.Regexp
 	}{
-		{EndLacksNodename, regexp.MustCompile(`stat \S*/nodename: no such file`)},
-		{endLacksConfig, regexp.MustCompile(`cni config uninitialized|cni plugin not initialized`)},
-		{endLacksPlugin, regexp.MustCompile(`failed to find plugin|fork/exec \S+: (?:no such file|permission denied|exec format error)`)},
-		{endLacksKubeconfig, regexp.MustCompile(`building K8s client config|stat \S*kubeconfig|Unauthorized|unauthorized|x509: `)},
-		{endLacksDatastore, regexp.MustCompile(`not ready to process requests|ClusterInformation|dial tcp|i/o timeout|connection refused`)},
+		{EndLacksNodename, lazy.New(`stat \S*/nodename: no such file`)},
+		{endLacksConfig, lazy.New(`cni config uninitialized|cni plugin not initialized`)},
+		{endLacksPlugin, lazy.New(`failed to find plugin|fork/exec \S+: (?:no such file|permission denied|exec format error)`)},
+		{endLacksKubeconfig, lazy.New(`building K8s client config|stat \S*kubeconfig|Unauthorized|unauthorized|x509: `)},
+		{endLacksDatastore, lazy.New(`not ready to process requests|ClusterInformation|dial tcp|i/o timeout|connection refused`)},
 	}
 )
 

@@ -1,9 +1,8 @@
 package facts
 
 import (
-	"regexp"
-
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/lazy"
 )
 
 // NoNames is the DNS server that did not answer a program of the node that wanted an image, ADDRESS:PORT; or
@@ -12,7 +11,7 @@ const NoNames probe.Fact = "no_names"
 
 // lookedUp is Go's error of a name that nobody answered for (net, DNSError). An answer that there is no such name
 // is the name's own matter.
-var lookedUp = regexp.MustCompile(`lookup [\w.-]+(?: on ([\[\]0-9A-Fa-f.:]+))?: ` +
+var lookedUp = lazy.New(`lookup [\w.-]+(?: on ([\[\]0-9A-Fa-f.:]+))?: ` +
 	`(?:read udp [^ ]+: i/o timeout|read udp [^ ]+: read: connection refused|i/o timeout|server misbehaving|` +
 	`Temporary failure in name resolution|dial udp [^ ]+: connect: )`)
 

@@ -1,11 +1,11 @@
 package facts
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/lazy"
 )
 
 // Facts of images that a node cannot pull, of pods-start and of calico-pod.
@@ -33,23 +33,23 @@ const (
 // the login that it meets as well, and the network before both: a login is asked for over it.
 var refusals = []struct {
 	is    string
-	words *regexp.Regexp
+	words *lazy.Regexp
 }{
-	{RefusedUnresolved, regexp.MustCompile(`no such host|server misbehaving|dial tcp: lookup |[Tt]emporary failure in name resolution`)},
-	{RefusedProxy, regexp.MustCompile(`proxyconnect tcp: |Proxy Authentication Required`)},
-	{RefusedLimited, regexp.MustCompile(`429 Too Many Requests|toomanyrequests: `)},
-	{RefusedPlain, regexp.MustCompile(`server gave HTTP response to HTTPS client|first record does not look like a TLS handshake`)},
-	{RefusedUntrusted, regexp.MustCompile(`x509: |tls: failed to verify certificate`)},
-	{RefusedUnreachable, regexp.MustCompile(`dial tcp|io timeout|connection (?:refused|reset)|no route to host|network is unreachable|` +
+	{RefusedUnresolved, lazy.New(`no such host|server misbehaving|dial tcp: lookup |[Tt]emporary failure in name resolution`)},
+	{RefusedProxy, lazy.New(`proxyconnect tcp: |Proxy Authentication Required`)},
+	{RefusedLimited, lazy.New(`429 Too Many Requests|toomanyrequests: `)},
+	{RefusedPlain, lazy.New(`server gave HTTP response to HTTPS client|first record does not look like a TLS handshake`)},
+	{RefusedUntrusted, lazy.New(`x509: |tls: failed to verify certificate`)},
+	{RefusedUnreachable, lazy.New(`dial tcp|io timeout|connection (?:refused|reset)|no route to host|network is unreachable|` +
 		`TLS handshake timeout|deadline exceeded|Client\.Timeout exceeded`)},
-	{RefusedFailing, regexp.MustCompile(`\b50[0234] (?:Internal Server Error|Bad Gateway|Service Unavailable|Gateway Time-?out)`)},
-	{RefusedUnauthorized, regexp.MustCompile(`40[13] (?:Unauthorized|Forbidden)|pull access denied|no basic auth credentials|` +
+	{RefusedFailing, lazy.New(`\b50[0234] (?:Internal Server Error|Bad Gateway|Service Unavailable|Gateway Time-?out)`)},
+	{RefusedUnauthorized, lazy.New(`40[13] (?:Unauthorized|Forbidden)|pull access denied|no basic auth credentials|` +
 		`authentication required|unauthorized: |denied: |insufficient_scope|authorization failed`)},
-	{RefusedAbsent, regexp.MustCompile(`manifest unknown|name unknown|manifest for .*not found|404 Not Found|not found$`)},
+	{RefusedAbsent, lazy.New(`manifest unknown|name unknown|manifest for .*not found|404 Not Found|not found$`)},
 }
 
 // nameOfImage is what a message may hold of a tenant's: an image's name, in quotes, in an address, or bare.
-var nameOfImage = regexp.MustCompile(`"[^"]*"|\S*/\S*`)
+var nameOfImage = lazy.New(`"[^"]*"|\S*/\S*`)
 
 // PullFailed is why an image could not be pulled, by what the runtime says: one of the Refused words, "" where
 // its words are none of those. What names the image is no word of the runtime's.

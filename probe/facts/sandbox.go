@@ -2,10 +2,10 @@ package facts
 
 import (
 	"cmp"
-	"regexp"
 	"strings"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/lazy"
 )
 
 // Facts of what a pod lacks that the runtime makes no sandbox for, of pods-start and of probe-placed.
@@ -87,16 +87,16 @@ const pluginMultus = "multus"
 
 // nodesOwn are words of the runtime, the kubelet and Calico's plugin that name what belongs to the node: its plugins,
 // its configuration, its way to the API server.
-var nodesOwn = regexp.MustCompile(`failed to find plugin "[\w.-]+" in path|no networks found in /|cni plugin not initialized|` +
+var nodesOwn = lazy.New(`failed to find plugin "[\w.-]+" in path|no networks found in /|cni plugin not initialized|` +
 	`cni config uninitialized|stat /var/lib/calico/nodename: |error getting ClusterInformation: `)
 
 // podsWords is where a message begins to repeat what a pod's annotations say: Calico's cni-plugin (utils.go, k8s.go)
 // and libcalico-go, which all name what they could not parse, and the bandwidth plugin.
-var podsWords = regexp.MustCompile(`(?i)\bpars(?:e|ing)\b|annotation|invalid (?:ip|cidr|value|format)|\(add\): \\?"|the given pool \(`)
+var podsWords = lazy.New(`(?i)\bpars(?:e|ing)\b|annotation|invalid (?:ip|cidr|value|format)|\(add\): \\?"|the given pool \(`)
 
 // outsideOfPods is the first match that is not in what a message repeats of a pod: neither in quotes nor behind the
 // words that lead to it.
-func outsideOfPods(find *regexp.Regexp, text string) []string {
+func outsideOfPods(find *lazy.Regexp, text string) []string {
 	at := find.FindStringSubmatchIndex(text)
 	if at == nil {
 		return nil
@@ -136,18 +136,18 @@ func WithoutOwners(text string) string {
 // processOwn is runc's error about the program in a container or its user. layerFile is a path in a layer of the image,
 // up to the kernel's error. quotedWord may hold a name of the pod's.
 var (
-	processOwn = regexp.MustCompile(`(?:unable to start container process: (?:exec|chdir|error (?:during|mounting))|` +
+	processOwn = lazy.New(`(?:unable to start container process: (?:exec|chdir|error (?:during|mounting))|` +
 		`container init caused: |unable to find (?:user|group) ).*`)
-	layerFile  = regexp.MustCompile(`(/snapshots/\d+/fs|/containerd-mount\d+|/overlay2?/\w+/diff| stderr: \w+ )/.*(: [^:]*)$`)
-	quotedWord = regexp.MustCompile(`\\"[^"\\]*\\"|"(?:[^"\\]|\\.)*"`)
+	layerFile  = lazy.New(`(/snapshots/\d+/fs|/containerd-mount\d+|/overlay2?/\w+/diff| stderr: \w+ )/.*(: [^:]*)$`)
+	quotedWord = lazy.New(`\\"[^"\\]*\\"|"(?:[^"\\]|\\.)*"`)
 
-	runtimeName = regexp.MustCompile(`^\\?"(?:/[\w./-]*/)?(?:docker-)?(?:runc|crun|runsc|youki|kata-runtime|nvidia-container-runtime|containerd-shim[\w.-]*)\\?"$`)
+	runtimeName = lazy.New(`^\\?"(?:/[\w./-]*/)?(?:docker-)?(?:runc|crun|runsc|youki|kata-runtime|nvidia-container-runtime|containerd-shim[\w.-]*)\\?"$`)
 )
 
 // registryWords is where a message begins to repeat a registry's reply. The registry chooses the phrase behind an HTTP
 // status and the names in its certificate. The words are from containerd (core/remotes/docker, core/remotes/errors),
 // containers/image (docker/errors.go), Docker and Go, the codes from the OCI distribution specification.
-var registryWords = regexp.MustCompile(`(?i)unexpected (?:http )?status|unexpected media ?type|unsupported media ?type|` +
+var registryWords = lazy.New(`(?i)unexpected (?:http )?status|unexpected media ?type|unsupported media ?type|` +
 	`status ?code|http status|response body|server message|x509: |tls: |malformed|error parsing|invalid character|` +
 	`\bdenied\b|insufficient_scope|authorization failed|authentication required|\b[45]\d\d [a-z]|` +
 	`\b(?:unknown|denied|unauthorized|toomanyrequests|unavailable|unsupported|too many requests|` +
@@ -177,10 +177,10 @@ func obstacleOf(starts, text string, kubelets bool) (is, at string) {
 // What these messages are told apart by: containerd 1.x and 2.x, CRI-O and dockershim; for addresses the
 // words of Calico's IPAM (libcalico-go, lib/ipam/ipam.go) and of host-local; for cgroups those of runc and CRI-O.
 var (
-	sandboxWords = regexp.MustCompile(`^Failed (?:to )?create pod sandbox: (rpc error: code = \w+ desc = )?|^unable to ensure pod container exists: `)
-	pluginOf     = regexp.MustCompile(`plugin type="([\w.-]+)"|(?:networkPlugin|NetworkPlugin) (cni) failed`)
-	networkOf    = regexp.MustCompile(`network for (sandbox|pod)|pod network sandbox|cni plugin not initialized`)
-	noAddress    = regexp.MustCompile(`No IPs available in pools|no more free blocks|No more free affine blocks|` +
+	sandboxWords = lazy.New(`^Failed (?:to )?create pod sandbox: (rpc error: code = \w+ desc = )?|^unable to ensure pod container exists: `)
+	pluginOf     = lazy.New(`plugin type="([\w.-]+)"|(?:networkPlugin|NetworkPlugin) (cni) failed`)
+	networkOf    = lazy.New(`network for (sandbox|pod)|pod network sandbox|cni plugin not initialized`)
+	noAddress    = lazy.New(`No IPs available in pools|no more free blocks|No more free affine blocks|` +
 		`per host block limit|limit of \d+ blocks reached|no configured Calico pools|cannot find a qualified ippool|` +
 		`no IP addresses available in range set|Assigned 0 out of`)
 )
@@ -189,61 +189,61 @@ var obstacles = []struct {
 	of, is string
 	also   bool // of a container too
 	own    bool // the kubelet's own words, and not the runtime's
-	words  *regexp.Regexp
-	not    *regexp.Regexp // with which it is something else
+	words  *lazy.Regexp
+	not    *lazy.Regexp // with which it is something else
 }{
-	{is: obstacleOpenFiles, words: regexp.MustCompile(`too many open files`)},
-	{of: StartsSandbox, also: true, is: obstacleCgroups, words: regexp.MustCompile(
+	{is: obstacleOpenFiles, words: lazy.New(`too many open files`)},
+	{of: StartsSandbox, also: true, is: obstacleCgroups, words: lazy.New(
 		`mkdir /sys/fs/cgroup/\S+: (?:no space left on device|cannot allocate memory)`)},
-	{of: StartsSandbox, also: true, is: obstacleSystemd, words: regexp.MustCompile(
+	{of: StartsSandbox, also: true, is: obstacleSystemd, words: lazy.New(
 		`dbus: connection closed|completion signal from dbus|` +
 			`dial unix (?:/var)?/run/(?:systemd/private|dbus/system_bus_socket): connect: `)},
-	{is: obstacleProcesses, words: regexp.MustCompile(
+	{is: obstacleProcesses, words: lazy.New(
 		`(?:fork/exec \S*|clone\d?|pthread_create failed|create new OS thread.*|fork|setns|can't fork): ?.*[Rr]esource temporarily unavailable|` +
 			`retry: Resource temporarily unavailable|failed to create new OS thread|fork failed|unable to apply cgroup.*pids`)},
 	// runc's first process was killed, or its second could not be started.
-	{of: StartsSandbox, is: obstacleInit, words: regexp.MustCompile(`error during container init: read init-p: connection reset by peer`)},
-	{of: StartsSandbox, also: true, is: obstacleSnapshotter, words: regexp.MustCompile(
+	{of: StartsSandbox, is: obstacleInit, words: lazy.New(`error during container init: read init-p: connection reset by peer`)},
+	{of: StartsSandbox, also: true, is: obstacleSnapshotter, words: lazy.New(
 		`snapshotter ([\w.-]+) was not found|snapshotter not loaded: ([\w.-]+)|` +
 			// one in a program of its own, which does not answer
 			`(?:extraction|create) snapshot.*dial unix:?(?://)?(/[\w./-]+)`)},
 	{of: StartsSandbox, also: true, is: obstacleStoreDisk, words: storeDisk},
 	{of: StartsSandbox, also: true, is: ObstacleStore, words: storeLacks, not: notTheStore},
 	// "no space left" without a file is said of inotify's watches and the like.
-	{is: ObstacleSpace, words: regexp.MustCompile(
+	{is: ObstacleSpace, words: lazy.New(
 		`(?:open|mkdir|mkdirat|mknod|write|symlink|link|rename|copy) (/(?:run|var|etc|opt)(?:/[\w.@-]+)+)[^:]{0,300}: ` +
 			`(?:no space left on device|disk quota exceeded)`),
-		not: regexp.MustCompile(`/volumes/`)}, // a pod's
-	{of: StartsSandbox, is: ObstaclePauseImage, words: regexp.MustCompile(
+		not: lazy.New(`/volumes/`)}, // a pod's
+	{of: StartsSandbox, is: ObstaclePauseImage, words: lazy.New(
 		`(?:failed to get sandbox image|failed to pull image|failed pulling image|pulling sandbox image) "?([^\s"]+)` +
 			`|initializing source docker://(\S+)`)},
-	{of: StartsSandbox, also: true, is: obstacleCgroupDriver, words: regexp.MustCompile(
+	{of: StartsSandbox, also: true, is: obstacleCgroupDriver, words: lazy.New(
 		`for systemd cgroups, got|configured with (?:systemd|cgroupfs) cgroup manager, but|cgroup driver: "?\w+"? is different from`)},
 	{of: StartsSandbox, also: true, is: ObstacleOCI, words: ociFails},
-	{of: StartsSandbox, is: ObstacleOCI, words: ociStarts, not: regexp.MustCompile(`\bhook\b`)},
+	{of: StartsSandbox, is: ObstacleOCI, words: ociStarts, not: lazy.New(`\bhook\b`)},
 	{of: StartsSandbox, is: ObstacleOCI, words: ociSecures},
 	// The kubelet opens no other file for a sandbox than this one and those of its own folder.
-	{of: StartsSandbox, is: ObstacleResolvConf, own: true, words: regexp.MustCompile(
+	{of: StartsSandbox, is: ObstacleResolvConf, own: true, words: lazy.New(
 		`^(?:[^:/]*: )?open (/\S+): (?:no such file or directory|permission denied|is a directory)$`)},
-	{of: StartsSandbox, is: ObstacleSilence, words: regexp.MustCompile(
+	{of: StartsSandbox, is: ObstacleSilence, words: lazy.New(
 		`deadline exceeded|is reserved for|dial unix \S+: connect: `)},
-	{of: StartsCNI, is: obstacleAddressHeld, words: regexp.MustCompile(
+	{of: StartsCNI, is: obstacleAddressHeld, words: lazy.New(
 		`route \(Ifindex: \d+, Dst: ([0-9a-f.:]+)/\d+, Scope: \w+\) already exists for an interface other than`)},
 	// Calico's cni-plugin, utils.go, and libcalico-go, ipam.go.
-	{of: StartsCNI, is: ObstaclePool, words: regexp.MustCompile(
+	{of: StartsCNI, is: ObstaclePool, words: lazy.New(
 		`error parsing pool \\?"([^"\\]{1,100})|the given pool \(([0-9a-f.:/]+)\) does not exist, or is not enabled`)},
-	{of: StartsCNI, is: obstacleWebhook, words: regexp.MustCompile(`ling webhook \\?"([\w.-]+)\\?": failed to call webhook: `)},
-	{of: StartsCNI, is: ObstacleNotExecutable, words: regexp.MustCompile(
+	{of: StartsCNI, is: obstacleWebhook, words: lazy.New(`ling webhook \\?"([\w.-]+)\\?": failed to call webhook: `)},
+	{of: StartsCNI, is: ObstacleNotExecutable, words: lazy.New(
 		`fork/exec (/\S+): permission denied`)},
 	// Go's words for a CONNECT that a proxy refuses are the bare words of HTTP; an API server gives a reason.
-	{of: StartsCNI, is: obstacleProxy, words: regexp.MustCompile(
+	{of: StartsCNI, is: obstacleProxy, words: lazy.New(
 		`Get "?https://\S+: (?:proxyconnect tcp: |(?:Service Unavailable|Forbidden|Bad Gateway|Gateway Time-?out|` +
 			`Tunnel Connection Failed|Proxy Authentication Required)(?:$|[,;\]]))`)},
-	{of: StartsCNI, is: ObstacleToken, words: regexp.MustCompile(
+	{of: StartsCNI, is: ObstacleToken, words: lazy.New(
 		`plugin type="calico".*connection is unauthorized: Unauthorized`)},
-	{of: StartsCNI, is: ObstacleRights, words: regexp.MustCompile(
+	{of: StartsCNI, is: ObstacleRights, words: lazy.New(
 		`plugin type="calico".*is forbidden: User "system:serviceaccount:([a-z0-9.:-]{1,300})" cannot `)},
-	{of: StartsCNI, is: ObstacleAuthority, words: regexp.MustCompile(
+	{of: StartsCNI, is: ObstacleAuthority, words: lazy.New(
 		`plugin type="calico".*x509: certificate signed by unknown authority`)},
 }
 
@@ -251,25 +251,25 @@ var obstacles = []struct {
 // core/unpack/unpacker.go, core/snapshots/storage/bolt.go) and of containers/storage for a store that lacks
 // a part of an image, and of Linux for a disk or file system that cannot be read.
 var (
-	storeDisk = regexp.MustCompile(`(?:failed to (?:extract layer|unpack|prepare|commit|stat parent|create (?:containerd container|snapshot)|get (?:sandbox )?image)|` +
+	storeDisk = lazy.New(`(?:failed to (?:extract layer|unpack|prepare|commit|stat parent|create (?:containerd container|snapshot)|get (?:sandbox )?image)|` +
 		`/var/lib/(?:containerd|containers|docker|rancher)/).*(?:input/output error|[Ss]tructure needs cleaning|bad message)`)
-	storeLacks = regexp.MustCompile(`failed to get reader from content store|content digest \S+: not found|blob not found|` +
+	storeLacks = lazy.New(`failed to get reader from content store|content digest \S+: not found|blob not found|` +
 		`failed to prepare extraction snapshot|missing parent .{0,150}bucket: not found|layer not known|` +
 		`readlink /var/lib/containers/storage/overlay\S*: (?:invalid argument|no such file or directory)`)
-	notTheStore = regexp.MustCompile(`no space left on device|disk quota exceeded|deadline exceeded|context canceled|already exists|dial unix`)
+	notTheStore = lazy.New(`no space left on device|disk quota exceeded|deadline exceeded|context canceled|already exists|dial unix`)
 )
 
 // The words of containerd (core/runtime/v2, cmd/containerd-shim-runc-v2/process/init.go) for a runc or a shim
 // that does not run, of the loader for a library that it lacks, and of runc for the cgroup that it does not get.
 // What runc says of a security profile is the node's of a sandbox; a container may have one of its own.
 var (
-	ociFails = regexp.MustCompile(`exec: \\?"((?:/[\w./-]*/)?(?:docker-)?(?:runc|crun|runsc|youki|kata-runtime|nvidia-container-runtime|containerd-shim[\w.-]*))\\?": |` +
+	ociFails = lazy.New(`exec: \\?"((?:/[\w./-]*/)?(?:docker-)?(?:runc|crun|runsc|youki|kata-runtime|nvidia-container-runtime|containerd-shim[\w.-]*))\\?": |` +
 		`fork/exec (/[\w./-]*(?:runc|crun|runsc|youki|containerd-shim)[\w.-]*): |binary not installed \\?"([\w./-]+)\\?"|` +
 		`(?:runc|crun|runsc|youki) did not terminate succ?essfully|unable to apply cgroup configuration`)
 	// For a sandbox the shim starts the OCI runtime of its configuration, whatever its name; a hook has words of its own.
-	ociStarts = regexp.MustCompile(`(?:OCI runtime|shim task|/log\.json: no such file or directory\)).*fork/exec (/[\w./-]+): ` +
+	ociStarts = lazy.New(`(?:OCI runtime|shim task|/log\.json: no such file or directory\)).*fork/exec (/[\w./-]+): ` +
 		`(?:no such file or directory|permission denied|exec format error)`)
-	ociSecures = regexp.MustCompile(`seccomp filter|libseccomp|apparmor(?: failed to apply)? profile|` +
+	ociSecures = lazy.New(`seccomp filter|libseccomp|apparmor(?: failed to apply)? profile|` +
 		`(?:runc create failed|shim task|OCI runtime create failed).*cannot allocate memory`)
 )
 

@@ -10,16 +10,17 @@
 package logs
 
 import (
-	"regexp"
 	"slices"
+
+	"github.com/calico-probe/calico-probe/probe/lazy"
 )
 
 // A signature is a line that shows a known fault.
 type signature struct {
-	ID     string           // the value of the fact signature
-	Source string           // where such a line was seen, or the source that writes it
-	By     []*regexp.Regexp // who writes it
-	Match  *regexp.Regexp   // the text after that
+	ID     string         // the value of the fact signature
+	Source string         // where such a line was seen, or the source that writes it
+	By     []*lazy.Regexp // who writes it
+	Match  *lazy.Regexp   // the text after that
 }
 
 // Signatures of the lines that calico-log recognises.
@@ -53,72 +54,72 @@ const (
 )
 
 // forbidden names the account and what it may not do.
-var forbidden = regexp.MustCompile(`is forbidden: User "system:serviceaccount:([\w.-]+:[\w.-]+)" cannot (\w+) resource "([\w./-]+)"`)
+var forbidden = lazy.New(`is forbidden: User "system:serviceaccount:([\w.-]+:[\w.-]+)" cannot (\w+) resource "([\w./-]+)"`)
 
 // The parts of Calico that write a line, by the name of the process and the source file; older
 // versions leave the process out. Watchers and managers are not among them: what they write may
 // hold text of a tenant's, such as a pod's annotation.
 var (
-	byStart   = regexp.MustCompile(`^(?:(?:startup|complete-startup|init|init-best-effort|node)/\S+|(?:startup|startup_linux|utils|autodetection_methods|calico-init_linux)\.go) \d+: `)
-	byInstall = regexp.MustCompile(`^(?:cni-installer/\S+|(?:install|token_watch)\.go) \d+: `)
-	byIPAM    = regexp.MustCompile(`^(?:ipam/\S+|ipam_plugin\.go) \d+: `)
-	byFelix   = regexp.MustCompile(`^(?:felix/|node-services/)?(?:daemon|startsyncerclient|config_params|int_dataplane|driver|maps|connecttime)\.go \d+: `)
-	byTables  = regexp.MustCompile(`^(?:felix/)?(?:table|ipsets?|feature_detect\w*)\.go \d+: `)
-	byHealth  = regexp.MustCompile(`^(?:felix/)?health(?:_aggregator)?\.go \d+: `)
-	byNobody  = regexp.MustCompile(`^`) // programs without a logger: the pattern begins where the line does
+	byStart   = lazy.New(`^(?:(?:startup|complete-startup|init|init-best-effort|node)/\S+|(?:startup|startup_linux|utils|autodetection_methods|calico-init_linux)\.go) \d+: `)
+	byInstall = lazy.New(`^(?:cni-installer/\S+|(?:install|token_watch)\.go) \d+: `)
+	byIPAM    = lazy.New(`^(?:ipam/\S+|ipam_plugin\.go) \d+: `)
+	byFelix   = lazy.New(`^(?:felix/|node-services/)?(?:daemon|startsyncerclient|config_params|int_dataplane|driver|maps|connecttime)\.go \d+: `)
+	byTables  = lazy.New(`^(?:felix/)?(?:table|ipsets?|feature_detect\w*)\.go \d+: `)
+	byHealth  = lazy.New(`^(?:felix/)?health(?:_aggregator)?\.go \d+: `)
+	byNobody  = lazy.New(`^`) // programs without a logger: the pattern begins where the line does
 
-	byTunnel = regexp.MustCompile(`^(?:(?:tunnel-ip-allocator|node-services|node)/)?(?:allocateip|main|nodeservices)\.go \d+: `)
+	byTunnel = lazy.New(`^(?:(?:tunnel-ip-allocator|node-services|node)/)?(?:allocateip|main|nodeservices)\.go \d+: `)
 
-	anyStart = []*regexp.Regexp{byStart, byInstall, byIPAM, byFelix}
+	anyStart = []*lazy.Regexp{byStart, byInstall, byIPAM, byFelix}
 )
 
 // signatures are asked in order; the first that fits is it.
 var signatures = []*signature{
 	{SaysForbidden, "seen: calico-node without its ClusterRoleBinding (v3.32.1)", anyStart, forbidden},
-	{saysLocked, "libcalico-go, clientv3 and the CNI plugin", anyStart, regexp.MustCompile(`Calico is currently not ready to process requests`)},
+	{saysLocked, "libcalico-go, clientv3 and the CNI plugin", anyStart, lazy.New(`Calico is currently not ready to process requests`)},
 	{SaysUnauthorized, "projectcalico/calico#5712; the CNI plugin with a token that has run out", anyStart,
-		regexp.MustCompile(`connection is unauthorized|^Connection to the datastore is unauthorized|: Unauthorized\b|the server has asked for the client to provide credentials`)},
+		lazy.New(`connection is unauthorized|^Connection to the datastore is unauthorized|: Unauthorized\b|the server has asked for the client to provide credentials`)},
 	{saysNoResource, "seen: the CRD felixconfigurations deleted (v3.32.1)", anyStart,
-		regexp.MustCompile(`the server could not find the requested resource`)},
-	{saysBadAddress, "seen: IP=999.1.2.3 (v3.32.1); node, startup.go", []*regexp.Regexp{byStart},
-		regexp.MustCompile(`^(?:Environment does not contain a valid IPv[46] address|Invalid IP address specified|Attempt to get the local CIDR: \S+ failed, \S+ is invalid)`)},
-	{saysAddressTaken, "projectcalico/calico#1628, #2521; node, startup.go", []*regexp.Regexp{byStart},
-		regexp.MustCompile(`^Calico node '[^']*' is already using the IPv[46] address`)},
-	{saysNoAddress, "node, startup.go and autodetection", []*regexp.Regexp{byStart},
-		regexp.MustCompile(`^(?:Couldn't autodetect an IPv[46] address|Unable to auto-detect an IPv[46] address|Failed to configure IP addresses .*failed to autodetect an IPv[46] address)`)},
-	{SaysCertificate, "crypto/x509", anyStart, regexp.MustCompile(`x509: (certificate has expired|certificate signed by unknown authority|certificate is (not )?valid)|tls: (bad|expired|unknown) certificate`)},
-	{saysIPAMMigrations, "node, upgrade-ipam", []*regexp.Regexp{byIPAM}, regexp.MustCompile(`^(?:failed to migrate ipam|Error migrating IPAM)`)},
-	{saysNoTypha, "typha, syncclient; felix, daemon", []*regexp.Regexp{byFelix, byStart},
-		regexp.MustCompile(`^(?:Failed to connect to Typha|Failed to find Typha|Typha discovery enabled but discovery failed)`)},
-	{saysNoRoom, "errno EAGAIN of fork and clone, EMFILE", slices.Concat(anyStart, []*regexp.Regexp{byTables, byHealth}),
-		regexp.MustCompile(`(?:fork/exec \S+|clone|pthread_create\S*|fork): [Rr]esource temporarily unavailable|failed to create new OS thread|too many open files`)},
-	{saysNoRoom, "Go's runtime and the shell", []*regexp.Regexp{byNobody},
-		regexp.MustCompile(`^(?:runtime: failed to create new OS thread|runtime/cgo: pthread_create failed|\S*sh: (?:\d+: )?[Cc]annot fork|\S*sh: fork: )`)},
-	{saysLooseRPF, "Felix before v3.12", []*regexp.Regexp{byFelix}, regexp.MustCompile(`RPF check is set to 'loose'`)},
-	{saysXtablesLock, "projectcalico/calico#2648; iptables", []*regexp.Regexp{byTables},
-		regexp.MustCompile(`(?i:holding the xtables lock|Another app is currently holding|failed to acquire (the )?(old|new )?iptables lock)`)},
-	{saysNoLocalhost, "projectcalico/calico#5228; seen: /etc/hosts without localhost (v3.32.1)", []*regexp.Regexp{byHealth},
-		regexp.MustCompile(`\blookup localhost\b`)},
-	{SaysDiskFull, "errno ENOSPC", anyStart, regexp.MustCompile(`no space left on device|disk quota exceeded`)},
-	{SaysReadOnly, "errno EROFS", anyStart, regexp.MustCompile(`read-only file system`)},
-	{saysOutOfMemory, "errno ENOMEM", anyStart, regexp.MustCompile(`cannot allocate memory`)},
-	{saysOutOfMemory, "Go's runtime", []*regexp.Regexp{byNobody},
-		regexp.MustCompile(`^(?:runtime: out of memory|fatal error: runtime: (?:out of memory|cannot allocate memory))`)},
-	{saysExecFormat, "errno ENOEXEC", []*regexp.Regexp{byNobody}, regexp.MustCompile(`^(?:exec |standard_init_linux\.go:\d+: ).*exec format error`)},
-	{saysBPFMount, "node, mountns and bpf", []*regexp.Regexp{byStart, byFelix}, regexp.MustCompile(`^Failed to mount (?:BPF|bpffs)`)},
-	{saysKernelFeature, "projectcalico/calico#3706, #6286; ipset, modprobe", []*regexp.Regexp{byTables, byFelix},
-		regexp.MustCompile(`modprobe: (FATAL|ERROR)|ipset v[\d.]+: .*(?:not supported|Kernel error|cannot be created)|Kernel support .* missing|iptables: No chain/target/match by that name`)},
-	{SaysTunnelAddress, "node, allocateip.go and main.go", []*regexp.Regexp{byTunnel}, noTunnelAddress},
-	{saysBIRDConfig, "BIRD's parser", []*regexp.Regexp{byNobody}, regexp.MustCompile(`^bird6?: .*(syntax error|Unable to open configuration file)`)},
-	{saysNoPools, "libcalico-go, ipam", []*regexp.Regexp{byStart, byIPAM}, regexp.MustCompile(`no configured Calico pools|unable to find an IP pool`)},
-	{saysNodeNotFound, "node, startup.go; projectcalico/calico#2322", anyStart, regexp.MustCompile(`nodes "[^"]+" not found`)},
-	{SaysBadSetting, "node, startup.go and autodetection", []*regexp.Regexp{byStart},
-		regexp.MustCompile(`^(?:Invalid (?:IP autodetection method|blocksize|node selector|configuration with NO_DEFAULT_POOLS|CIDR specified in)|Unable to convert blocksize|Unrecognized (?:IPIP|VXLAN) mode|The AS number specified in the environment)`)},
-	{SaysBadSetting, "felix, config_params.go and daemon.go", []*regexp.Regexp{byFelix},
-		regexp.MustCompile(`^Failed to parse (?:value for|config|configuration environment variable)`)},
-	{saysPermission, "errno EPERM, EACCES", anyStart, regexp.MustCompile(`operation not permitted|permission denied`)},
+		lazy.New(`the server could not find the requested resource`)},
+	{saysBadAddress, "seen: IP=999.1.2.3 (v3.32.1); node, startup.go", []*lazy.Regexp{byStart},
+		lazy.New(`^(?:Environment does not contain a valid IPv[46] address|Invalid IP address specified|Attempt to get the local CIDR: \S+ failed, \S+ is invalid)`)},
+	{saysAddressTaken, "projectcalico/calico#1628, #2521; node, startup.go", []*lazy.Regexp{byStart},
+		lazy.New(`^Calico node '[^']*' is already using the IPv[46] address`)},
+	{saysNoAddress, "node, startup.go and autodetection", []*lazy.Regexp{byStart},
+		lazy.New(`^(?:Couldn't autodetect an IPv[46] address|Unable to auto-detect an IPv[46] address|Failed to configure IP addresses .*failed to autodetect an IPv[46] address)`)},
+	{SaysCertificate, "crypto/x509", anyStart, lazy.New(`x509: (certificate has expired|certificate signed by unknown authority|certificate is (not )?valid)|tls: (bad|expired|unknown) certificate`)},
+	{saysIPAMMigrations, "node, upgrade-ipam", []*lazy.Regexp{byIPAM}, lazy.New(`^(?:failed to migrate ipam|Error migrating IPAM)`)},
+	{saysNoTypha, "typha, syncclient; felix, daemon", []*lazy.Regexp{byFelix, byStart},
+		lazy.New(`^(?:Failed to connect to Typha|Failed to find Typha|Typha discovery enabled but discovery failed)`)},
+	{saysNoRoom, "errno EAGAIN of fork and clone, EMFILE", slices.Concat(anyStart, []*lazy.Regexp{byTables, byHealth}),
+		lazy.New(`(?:fork/exec \S+|clone|pthread_create\S*|fork): [Rr]esource temporarily unavailable|failed to create new OS thread|too many open files`)},
+	{saysNoRoom, "Go's runtime and the shell", []*lazy.Regexp{byNobody},
+		lazy.New(`^(?:runtime: failed to create new OS thread|runtime/cgo: pthread_create failed|\S*sh: (?:\d+: )?[Cc]annot fork|\S*sh: fork: )`)},
+	{saysLooseRPF, "Felix before v3.12", []*lazy.Regexp{byFelix}, lazy.New(`RPF check is set to 'loose'`)},
+	{saysXtablesLock, "projectcalico/calico#2648; iptables", []*lazy.Regexp{byTables},
+		lazy.New(`(?i:holding the xtables lock|Another app is currently holding|failed to acquire (the )?(old|new )?iptables lock)`)},
+	{saysNoLocalhost, "projectcalico/calico#5228; seen: /etc/hosts without localhost (v3.32.1)", []*lazy.Regexp{byHealth},
+		lazy.New(`\blookup localhost\b`)},
+	{SaysDiskFull, "errno ENOSPC", anyStart, lazy.New(`no space left on device|disk quota exceeded`)},
+	{SaysReadOnly, "errno EROFS", anyStart, lazy.New(`read-only file system`)},
+	{saysOutOfMemory, "errno ENOMEM", anyStart, lazy.New(`cannot allocate memory`)},
+	{saysOutOfMemory, "Go's runtime", []*lazy.Regexp{byNobody},
+		lazy.New(`^(?:runtime: out of memory|fatal error: runtime: (?:out of memory|cannot allocate memory))`)},
+	{saysExecFormat, "errno ENOEXEC", []*lazy.Regexp{byNobody}, lazy.New(`^(?:exec |standard_init_linux\.go:\d+: ).*exec format error`)},
+	{saysBPFMount, "node, mountns and bpf", []*lazy.Regexp{byStart, byFelix}, lazy.New(`^Failed to mount (?:BPF|bpffs)`)},
+	{saysKernelFeature, "projectcalico/calico#3706, #6286; ipset, modprobe", []*lazy.Regexp{byTables, byFelix},
+		lazy.New(`modprobe: (FATAL|ERROR)|ipset v[\d.]+: .*(?:not supported|Kernel error|cannot be created)|Kernel support .* missing|iptables: No chain/target/match by that name`)},
+	{SaysTunnelAddress, "node, allocateip.go and main.go", []*lazy.Regexp{byTunnel}, noTunnelAddress},
+	{saysBIRDConfig, "BIRD's parser", []*lazy.Regexp{byNobody}, lazy.New(`^bird6?: .*(syntax error|Unable to open configuration file)`)},
+	{saysNoPools, "libcalico-go, ipam", []*lazy.Regexp{byStart, byIPAM}, lazy.New(`no configured Calico pools|unable to find an IP pool`)},
+	{saysNodeNotFound, "node, startup.go; projectcalico/calico#2322", anyStart, lazy.New(`nodes "[^"]+" not found`)},
+	{SaysBadSetting, "node, startup.go and autodetection", []*lazy.Regexp{byStart},
+		lazy.New(`^(?:Invalid (?:IP autodetection method|blocksize|node selector|configuration with NO_DEFAULT_POOLS|CIDR specified in)|Unable to convert blocksize|Unrecognized (?:IPIP|VXLAN) mode|The AS number specified in the environment)`)},
+	{SaysBadSetting, "felix, config_params.go and daemon.go", []*lazy.Regexp{byFelix},
+		lazy.New(`^Failed to parse (?:value for|config|configuration environment variable)`)},
+	{saysPermission, "errno EPERM, EACCES", anyStart, lazy.New(`operation not permitted|permission denied`)},
 	{SaysNoAPI, "client-go; node, startup.go", anyStart,
-		regexp.MustCompile(`^Hit error connecting to datastore|dial tcp [^ ]+: (i/o timeout|connect: )|context deadline exceeded|TLS handshake timeout|no such host`)},
+		lazy.New(`^Hit error connecting to datastore|dial tcp [^ ]+: (i/o timeout|connect: )|context deadline exceeded|TLS handshake timeout|no such host`)},
 }
 
 // calicoFaults recognises a line, by who wrote it and what. A refusal of another account than

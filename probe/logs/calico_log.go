@@ -7,13 +7,13 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/lazy"
 	"github.com/calico-probe/calico-probe/probe/node"
 	"github.com/calico-probe/calico-probe/probe/podlog"
 )
@@ -44,7 +44,7 @@ const (
 )
 
 // runOfName is the number of a run in the name of its log.
-var runOfName = regexp.MustCompile(`^(\d{1,9})\.log$`)
+var runOfName = lazy.New(`^(\d{1,9})\.log$`)
 
 // LogPlaces is where logs are in the end: containerd keeps them there, Docker lays links.
 var LogPlaces = []string{"/var/log/", "/var/lib/docker/containers/"}

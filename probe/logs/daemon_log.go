@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/journal"
+	"github.com/calico-probe/calico-probe/probe/lazy"
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
@@ -66,10 +66,10 @@ const (
 var journalPlaces = []string{"/var/log/journal", "/run/log/journal"}
 
 // journalName is a file of the system's journal, the one that is written or one that is full.
-var journalName = regexp.MustCompile(`^system(?:@[0-9a-f~-]+)?\.journal$`)
+var journalName = lazy.New(`^system(?:@[0-9a-f~-]+)?\.journal$`)
 
 // machineID is the name of a folder with a journal of a machine.
-var machineID = regexp.MustCompile(`^[0-9a-f]{32}$`)
+var machineID = lazy.New(`^[0-9a-f]{32}$`)
 
 func serviceLog(ctx context.Context, p *probe.Pass) { serviceLogAt(ctx, p, p.Host.Now()) }
 

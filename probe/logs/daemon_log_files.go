@@ -4,13 +4,13 @@ import (
 	"errors"
 	"io/fs"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/journal"
+	"github.com/calico-probe/calico-probe/probe/lazy"
 	"github.com/calico-probe/calico-probe/probe/podlog"
 )
 
@@ -89,14 +89,14 @@ func linesOf(f probe.File, unit string) ([]journal.Entry, error) {
 
 // The forms of a line's time: those of rsyslog, new and old, and those of the services themselves.
 var (
-	newSyslog = regexp.MustCompile(`^(\d{4}-\d\d-\d\dT\S+) \S+ (.*)$`)
-	oldSyslog = regexp.MustCompile(`^([A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d) \S+ (.*)$`)
+	newSyslog = lazy.New(`^(\d{4}-\d\d-\d\dT\S+) \S+ (.*)$`)
+	oldSyslog = lazy.New(`^([A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d) \S+ (.*)$`)
 )
 
 // stamped is the time of a line, of the year 0 where the line has no year, and what follows it.
 func stamped(line string) (time.Time, string) {
 	for _, form := range []struct {
-		is     *regexp.Regexp
+		is     *lazy.Regexp
 		layout string
 		time   int  // the group that it is
 		own    bool // the service's own form, which stays on the line
@@ -119,7 +119,7 @@ func stamped(line string) (time.Time, string) {
 }
 
 // syslogTag is who wrote a line of a syslog.
-var syslogTag = regexp.MustCompile(`^([\w.-]+)\[(\d+)\]: (.*)$`)
+var syslogTag = lazy.New(`^([\w.-]+)\[(\d+)\]: (.*)$`)
 
 // fromSyslog is a line of a service; in a file of its own the service writes no name.
 func fromSyslog(text, unit string) (journal.Entry, bool) {

@@ -1,11 +1,11 @@
 package logs
 
 import (
-	"regexp"
 	"time"
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/journal"
+	"github.com/calico-probe/calico-probe/probe/lazy"
 )
 
 const (
@@ -20,24 +20,24 @@ const (
 // The forms of the lines of klog (kubelet), with level and time, and of logrus (containerd, dockerd,
 // CRI-O, k3s), with time and level.
 var (
-	klogLine   = regexp.MustCompile(`^([IWEF])(\d{4} \d\d:\d\d:\d\d\.\d{6})\s+\d+ (.*)$`)
-	logrusLine = regexp.MustCompile(`^time="?([^" ]+)"? level=(\w+) (.*)$`)
+	klogLine   = lazy.New(`^([IWEF])(\d{4} \d\d:\d\d:\d\d\.\d{6})\s+\d+ (.*)$`)
+	logrusLine = lazy.New(`^time="?([^" ]+)"? level=(\w+) (.*)$`)
 )
 
 // endsService are lines with which a service ends: the kubelet's since Kubernetes 1.23, since 1.20 and
 // before; those after which a kubelet that got past its start exits (kubelet.go); those that containerd and
 // dockerd write to the terminal; Go's own.
-var endsService = regexp.MustCompile(`^(?:run\.go:\d+\] "command failed"|server\.go:\d+\] "Failed to run kubelet"|server\.go:\d+\] [Ff]ailed to run Kubelet|` +
+var endsService = lazy.New(`^(?:run\.go:\d+\] "command failed"|server\.go:\d+\] "Failed to run kubelet"|server\.go:\d+\] [Ff]ailed to run Kubelet|` +
 	`kubelet\.go:\d+\] "(?:Failed to start (?:ContainerManager|cAdvisor)|Failed to initialize internal modules|Kubelet failed to get node info)"|` +
 	`containerd: |failed to start daemon: |failed to load listeners: |unable to configure the Docker daemon |Error: |panic: |fatal error: )`)
 
 // systemd's lines about a service: it ended, or is being stopped by somebody.
 var (
-	exitLine  = regexp.MustCompile(`^[\w@.-]+\.service: (?:Main process exited, code=|Failed with result )`)
-	stopLine  = regexp.MustCompile(`^Stopping `)
-	startLine = regexp.MustCompile(`^Start(?:ed|ing) `)
+	exitLine  = lazy.New(`^[\w@.-]+\.service: (?:Main process exited, code=|Failed with result )`)
+	stopLine  = lazy.New(`^Stopping `)
+	startLine = lazy.New(`^Start(?:ed|ing) `)
 	// as systemd ends a stop: the first from v248 on, the second before
-	stoppedLine = regexp.MustCompile(`: Deactivated|: Succeeded\.|^Stopped `)
+	stoppedLine = lazy.New(`: Deactivated|: Succeeded\.|^Stopped `)
 )
 
 // serviceLine is a line that matters.
@@ -109,7 +109,7 @@ func judgeService(lines []journal.Entry) serviceState {
 }
 
 // notYet is what every kubelet writes as an error until it has listed its containers once.
-var notYet = regexp.MustCompile(`^kubelet\.go:\d+\] "Skipping pod synchronization" err="\[?` +
+var notYet = lazy.New(`^kubelet\.go:\d+\] "Skipping pod synchronization" err="\[?` +
 	`(?:container runtime status check may not have completed yet|PLEG is not healthy: pleg has yet to be successful)`)
 
 // kubeletComesUp is for how long that is nothing: it lists them each second, and a busy node takes several.

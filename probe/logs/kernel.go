@@ -1,8 +1,9 @@
 package logs
 
 import (
-	"regexp"
 	"strings"
+
+	"github.com/calico-probe/calico-probe/probe/lazy"
 )
 
 // Signatures of the kernel's lines.
@@ -24,25 +25,25 @@ const (
 type Kernel struct {
 	ID     string
 	Source string
-	Match  *regexp.Regexp
+	Match  *lazy.Regexp
 	Info   bool   // worth knowing
 	Other  string // the signature where the subject is no component of the node, "" = it does not matter
 }
 
 var kernelSignatures = []Kernel{
-	{ID: KernelConntrack, Source: "net/netfilter/nf_conntrack_core.c", Match: regexp.MustCompile(`^(?:nf_conntrack: )*(?:nf_conntrack: )table full(?: in netns \d+)?, dropping packet`)},
-	{ID: KernelNeighbours, Source: "net/core/neighbour.c", Match: regexp.MustCompile(`^neighbour: (\w+): neighbor table overflow!`)},
+	{ID: KernelConntrack, Source: "net/netfilter/nf_conntrack_core.c", Match: lazy.New(`^(?:nf_conntrack: )*(?:nf_conntrack: )table full(?: in netns \d+)?, dropping packet`)},
+	{ID: KernelNeighbours, Source: "net/core/neighbour.c", Match: lazy.New(`^neighbour: (\w+): neighbor table overflow!`)},
 	{ID: KernelKilled, Other: KernelKilledPod, Source: "mm/oom_kill.c",
-		Match: regexp.MustCompile(`^(?:Memory cgroup out of memory|Out of memory)[^:]*: Killed process \d+ \(([^)]{1,15})\)`)},
-	{ID: KernelQueue, Source: "net/sched/sch_generic.c", Match: regexp.MustCompile(`NETDEV WATCHDOG: (?:CPU: \d+: )?([\w.@-]+)(?: \([^)]*\))?: transmit queue \d+ timed out`)},
+		Match: lazy.New(`^(?:Memory cgroup out of memory|Out of memory)[^:]*: Killed process \d+ \(([^)]{1,15})\)`)},
+	{ID: KernelQueue, Source: "net/sched/sch_generic.c", Match: lazy.New(`NETDEV WATCHDOG: (?:CPU: \d+: )?([\w.@-]+)(?: \([^)]*\))?: transmit queue \d+ timed out`)},
 	{ID: KernelDisk, Source: "fs/ext4/super.c; fs/xfs/xfs_fsops.c; block/blk-core.c",
-		Match: regexp.MustCompile(`^(?:EXT4-fs error \(device ([\w.-]+)\)|EXT4-fs \(([\w.-]+)\): Remounting filesystem read-only|XFS \(([\w.-]+)\): .*(?:[Ss]hutting down filesystem|Corruption (?:detected|of in-memory data)|metadata I/O error)|(?:blk_update_request: |print_req_error: )?(?:critical medium error|I/O error), dev ([\w.-]+), sector)`)},
+		Match: lazy.New(`^(?:EXT4-fs error \(device ([\w.-]+)\)|EXT4-fs \(([\w.-]+)\): Remounting filesystem read-only|XFS \(([\w.-]+)\): .*(?:[Ss]hutting down filesystem|Corruption (?:detected|of in-memory data)|metadata I/O error)|(?:blk_update_request: |print_req_error: )?(?:critical medium error|I/O error), dev ([\w.-]+), sector)`)},
 	{ID: KernelStuck, Source: "kernel/watchdog.c; kernel/rcu/tree_stall.h",
-		Match: regexp.MustCompile(`^(?:watchdog: )?BUG: soft lockup - (CPU#\d+) stuck for|^(?:watchdog: )?Watchdog detected hard LOCKUP on (cpu \d+)|^rcu: INFO: (rcu_\w+) (?:self-)?detected (?:expedited )?stalls? on CPU`)},
-	{ID: KernelBlocked, Other: "-", Source: "kernel/hung_task.c", Match: regexp.MustCompile(`^INFO: task ([^:]{1,15}):\d+ blocked (?:in I/O wait )?for more than \d+ seconds`)},
-	{ID: KernelDevice, Source: "net/core/dev.c", Match: regexp.MustCompile(`^unregister_netdevice: waiting for ([\w.-]+) to become free`)},
-	{ID: KernelMartian, Info: true, Source: "net/ipv4/route.c", Match: regexp.MustCompile(`^IPv4: martian source [0-9.]+ from [0-9.]+, on dev ([\w.@-]+)`)},
-	{ID: kernelLink, Info: true, Source: "drivers of network cards", Match: regexp.MustCompile(`([\w.-]+): (?:NIC )?[Ll]ink is [Dd]own`)},
+		Match: lazy.New(`^(?:watchdog: )?BUG: soft lockup - (CPU#\d+) stuck for|^(?:watchdog: )?Watchdog detected hard LOCKUP on (cpu \d+)|^rcu: INFO: (rcu_\w+) (?:self-)?detected (?:expedited )?stalls? on CPU`)},
+	{ID: KernelBlocked, Other: "-", Source: "kernel/hung_task.c", Match: lazy.New(`^INFO: task ([^:]{1,15}):\d+ blocked (?:in I/O wait )?for more than \d+ seconds`)},
+	{ID: KernelDevice, Source: "net/core/dev.c", Match: lazy.New(`^unregister_netdevice: waiting for ([\w.-]+) to become free`)},
+	{ID: KernelMartian, Info: true, Source: "net/ipv4/route.c", Match: lazy.New(`^IPv4: martian source [0-9.]+ from [0-9.]+, on dev ([\w.@-]+)`)},
+	{ID: kernelLink, Info: true, Source: "drivers of network cards", Match: lazy.New(`([\w.-]+): (?:NIC )?[Ll]ink is [Dd]own`)},
 }
 
 // OfKernel recognises a line of the kernel, and returns what it is about.

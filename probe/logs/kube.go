@@ -1,9 +1,10 @@
 package logs
 
 import (
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/calico-probe/calico-probe/probe/lazy"
 )
 
 // Signatures of lines of kube-proxy and coreDNS.
@@ -30,9 +31,9 @@ const (
 
 // complaint is how a component that goes on says that it does not get what it needs.
 type complaint struct {
-	Line       *regexp.Regexp // the text is what it captures
-	Signatures []*signature   // one of them has to fit
-	Once       bool           // it is said once, at the start
+	Line       *lazy.Regexp // the text is what it captures
+	Signatures []*signature // one of them has to fit
+	Once       bool         // it is said once, at the start
 }
 
 // reflectorLine is client-go's, in the form of klog: Failed to watch, with what it failed for.
@@ -40,74 +41,74 @@ const reflectorLine = `(reflector\.go:\d+\] .*(?:Failed to (?:watch|list)|failed
 
 // apiRefusals are what a client of the API server says that does not reach it, or is refused.
 var apiRefusals = []*signature{
-	{ID: SaysForbidden, Source: "API server", Match: regexp.MustCompile(`is forbidden: `)},
+	{ID: SaysForbidden, Source: "API server", Match: lazy.New(`is forbidden: `)},
 	{ID: SaysUnauthorized, Source: "API server",
-		Match: regexp.MustCompile(`Unauthorized\b|the server has asked for the client to provide credentials`)},
-	{ID: SaysCertificate, Source: "crypto/x509", Match: regexp.MustCompile(`x509: `)},
+		Match: lazy.New(`Unauthorized\b|the server has asked for the client to provide credentials`)},
+	{ID: SaysCertificate, Source: "crypto/x509", Match: lazy.New(`x509: `)},
 	{ID: SaysNoAPI, Source: "client-go; net",
-		Match: regexp.MustCompile(`dial tcp [^ ]+: (?:i/o timeout|connect: )|dial tcp: lookup |TLS handshake timeout|no such host`)},
+		Match: lazy.New(`dial tcp [^ ]+: (?:i/o timeout|connect: )|dial tcp: lookup |TLS handshake timeout|no such host`)},
 }
 
 // complaints are those of each component that goes on.
 var complaints = map[string][]complaint{
 	kubeProxy: {
-		{Line: regexp.MustCompile(`^[EW]\d{4} [\d:.]+ +\d+ ` + reflectorLine), Signatures: apiRefusals},
-		{Line: regexp.MustCompile(`^[EW]\d{4} [\d:.]+ +\d+ ((?:node|server)\.go:\d+\] "?(?:Timed out waiting for node to exist|Failed to retrieve node info).*)$`),
+		{Line: lazy.New(`^[EW]\d{4} [\d:.]+ +\d+ ` + reflectorLine), Signatures: apiRefusals},
+		{Line: lazy.New(`^[EW]\d{4} [\d:.]+ +\d+ ((?:node|server)\.go:\d+\] "?(?:Timed out waiting for node to exist|Failed to retrieve node info).*)$`),
 			Once: true, Signatures: []*signature{{ID: saysNodeNotFound, Source: "kube-proxy, pkg/proxy/node.go; before v1.34 pkg/util/node",
-				Match: regexp.MustCompile(`Timed out waiting for node to exist|nodes \\?"[^"]*" not found`)}}},
-		{Line: regexp.MustCompile(`^[EW]\d{4} [\d:.]+ +\d+ (proxier\.go:\d+\] "(?:Failed to execute iptables-restore|nftables sync failed|Failed to ensure chain (?:exists|jumps)|Failed to (?:create dummy interface|add IPVS service|sync service)).*)$`),
-			Signatures: []*signature{{ID: saysSync, Source: "kube-proxy, pkg/proxy/*/proxier.go", Match: regexp.MustCompile(`err=`)}}},
+				Match: lazy.New(`Timed out waiting for node to exist|nodes \\?"[^"]*" not found`)}}},
+		{Line: lazy.New(`^[EW]\d{4} [\d:.]+ +\d+ (proxier\.go:\d+\] "(?:Failed to execute iptables-restore|nftables sync failed|Failed to ensure chain (?:exists|jumps)|Failed to (?:create dummy interface|add IPVS service|sync service)).*)$`),
+			Signatures: []*signature{{ID: saysSync, Source: "kube-proxy, pkg/proxy/*/proxier.go", Match: lazy.New(`err=`)}}},
 	},
 	coreDNS: {
-		{Line: regexp.MustCompile(`^\[(?:ERROR|WARNING|INFO)\] (plugin/kubernetes: .*` + strings.TrimPrefix(reflectorLine, "(")),
+		{Line: lazy.New(`^\[(?:ERROR|WARNING|INFO)\] (plugin/kubernetes: .*` + strings.TrimPrefix(reflectorLine, "(")),
 			Signatures: apiRefusals},
 		// The name that was asked for is a client's, and has no blank in it.
-		{Line: regexp.MustCompile(`^\[ERROR\] (plugin/errors: 2 \S+ [A-Z\d]+: (?:read udp \S+->\S+: i/o timeout|dial (?:udp|tcp) \S+: .*))$`),
+		{Line: lazy.New(`^\[ERROR\] (plugin/errors: 2 \S+ [A-Z\d]+: (?:read udp \S+->\S+: i/o timeout|dial (?:udp|tcp) \S+: .*))$`),
 			Signatures: []*signature{{ID: SaysUpstream, Source: "coredns/coredns#4211; plugin/errors, plugin/forward",
-				Match: regexp.MustCompile(`: (?:read|dial) `)}}},
+				Match: lazy.New(`: (?:read|dial) `)}}},
 	},
 }
 
 // ending is how a component writes the line that it ends with, and what may stand in it.
 type ending struct {
-	Ends       *regexp.Regexp // the text is what it captures
+	Ends       *lazy.Regexp // the text is what it captures
 	Signatures []*signature
 }
 
 // anyEnding are any program's reasons, for the text of a line that ended it.
 var anyEnding = slices.Concat([]*signature{
-	{ID: saysPortTaken, Source: "errno EADDRINUSE", Match: regexp.MustCompile(`address already in use`)},
+	{ID: saysPortTaken, Source: "errno EADDRINUSE", Match: lazy.New(`address already in use`)},
 }, apiRefusals, []*signature{
-	{ID: saysPermission, Source: "errno EPERM, EACCES", Match: regexp.MustCompile(`operation not permitted|permission denied`)},
-	{ID: saysExecFormat, Source: "errno ENOEXEC", Match: regexp.MustCompile(`exec format error`)},
+	{ID: saysPermission, Source: "errno EPERM, EACCES", Match: lazy.New(`operation not permitted|permission denied`)},
+	{ID: saysExecFormat, Source: "errno ENOEXEC", Match: lazy.New(`exec format error`)},
 })
 
 // calicosLastLine is how Calico's own programs write the line that they end with, as calico-log has them.
-var calicosLastLine = regexp.MustCompile(`^\d{4}-\d\d-\d\d [\d:.]+ \[(?:FATAL|PANIC)\](?:\[\d+\])? (.*)$`)
+var calicosLastLine = lazy.New(`^\d{4}-\d\d-\d\d [\d:.]+ \[(?:FATAL|PANIC)\](?:\[\d+\])? (.*)$`)
 
 // endings are those of each component.
 var endings = map[string]ending{
 	kubeProxy: { // klog: E1122 21:19:11.123456       1 server.go:560] "Error running ProxyServer" err="..."
-		regexp.MustCompile(`^[EF]\d{4} [\d:.]+ +\d+ (\S+:\d+\] (?:"Error running ProxyServer"|"command failed"|failed complete|unable to create proxier).*)$`),
+		lazy.New(`^[EF]\d{4} [\d:.]+ +\d+ (\S+:\d+\] (?:"Error running ProxyServer"|"command failed"|failed complete|unable to create proxier).*)$`),
 		[]*signature{
 			{ID: saysConntrack, Source: "kubernetes/kubernetes#45419; pkg/proxy/conntrack, sysctls.go",
-				Match: regexp.MustCompile(`nf_conntrack_(?:max|buckets)|nf_conntrack/parameters/hashsize|could not set conntrack parameters`)},
+				Match: lazy.New(`nf_conntrack_(?:max|buckets)|nf_conntrack/parameters/hashsize|could not set conntrack parameters`)},
 			{ID: saysMode, Source: "kube-proxy, server_linux.go; sigs.k8s.io/knftables, nftables.go",
-				Match: regexp.MustCompile(`can't use the IPVS proxier|could not (?:find nftables binary|run nftables command)|nft version must be|iptables is not available on this host|no support for primary IP family`)},
+				Match: lazy.New(`can't use the IPVS proxier|could not (?:find nftables binary|run nftables command)|nft version must be|iptables is not available on this host|no support for primary IP family`)},
 			{ID: saysNodeNotFound, Source: "kube-proxy, pkg/proxy/node.go",
-				Match: regexp.MustCompile(`timeout waiting for node \\?"[^"]*" to exist`)},
+				Match: lazy.New(`timeout waiting for node \\?"[^"]*" to exist`)},
 			{ID: SaysBadSetting, Source: "kube-proxy, options.go",
-				Match: regexp.MustCompile(`failed (?:complete|validate): |kube-proxy configuration is incorrect|invalid configuration`)},
+				Match: lazy.New(`failed (?:complete|validate): |kube-proxy configuration is incorrect|invalid configuration`)},
 		},
 	},
 	controllers: {calicosLastLine, nil},
 	typha:       {calicosLastLine, nil},
 	coreDNS: {
-		regexp.MustCompile(`^(\[(?:FATAL|PANIC)\] .*|\S+:\d+ - (?:Error during parsing|Syntax error): .*|loading Caddyfile .*|plugin/\S+: .*|no action found for directive .*|listen \S+ .*: bind: .*|Listen: .*)$`),
+		lazy.New(`^(\[(?:FATAL|PANIC)\] .*|\S+:\d+ - (?:Error during parsing|Syntax error): .*|loading Caddyfile .*|plugin/\S+: .*|no action found for directive .*|listen \S+ .*: bind: .*|Listen: .*)$`),
 		[]*signature{
-			{ID: saysLoop, Source: "coredns/coredns#2391; plugin/loop", Match: regexp.MustCompile(`^\[FATAL\] plugin/loop: Loop \([^)]*\) detected for zone`)},
+			{ID: saysLoop, Source: "coredns/coredns#2391; plugin/loop", Match: lazy.New(`^\[FATAL\] plugin/loop: Loop \([^)]*\) detected for zone`)},
 			{ID: saysCorefile, Source: "seen: CoreDNS with Corefiles that it does not take, or without one",
-				Match: regexp.MustCompile(`:\d+ - (?:Error during parsing|Syntax error): |^loading Caddyfile |^plugin/\S+: |^no action found for directive `)},
+				Match: lazy.New(`:\d+ - (?:Error during parsing|Syntax error): |^loading Caddyfile |^plugin/\S+: |^no action found for directive `)},
 		},
 	},
 }

@@ -1,11 +1,11 @@
 package logs
 
 import (
-	"regexp"
 	"strings"
 	"time"
 
 	"github.com/calico-probe/calico-probe/probe"
+	"github.com/calico-probe/calico-probe/probe/lazy"
 	"github.com/calico-probe/calico-probe/probe/podlog"
 )
 
@@ -21,10 +21,10 @@ const (
 )
 
 // peerOf is who does not answer, or refuses, as the line has it.
-var peerOf = regexp.MustCompile(`dial (?:tcp|udp) ([\[\]0-9a-f.:]+:\d+): |read udp \S+->([\[\]0-9a-f.:]+:\d+): |Get \\?"?https?://([\w.:\[\]-]+)/`)
+var peerOf = lazy.New(`dial (?:tcp|udp) ([\[\]0-9a-f.:]+:\d+): |read udp \S+->([\[\]0-9a-f.:]+:\d+): |Get \\?"?https?://([\w.:\[\]-]+)/`)
 
 // found is what kube-proxy says at its start where the Node that it looks for is there.
-var found = regexp.MustCompile(`Successfully retrieved (?:node IP|NodeIPs)`)
+var found = lazy.New(`Successfully retrieved (?:node IP|NodeIPs)`)
 
 // heardLine is a grievance as it was last heard.
 type heardLine struct {
@@ -103,7 +103,7 @@ func (l heardLine) result(now time.Time) probe.Result {
 }
 
 // klogTime is the time of a line of klog's, which has neither year nor zone.
-var klogTime = regexp.MustCompile(`^[IWEF](\d{4} \d\d:\d\d:\d\d\.\d+) `)
+var klogTime = lazy.New(`^[IWEF](\d{4} \d\d:\d\d:\d\d\.\d+) `)
 
 // timed gives the lines of a file that has no times of its own those of klog, such that the last is of the moment
 // when the file was last written.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io/fs"
 	"path"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/journal"
+	"github.com/calico-probe/calico-probe/probe/lazy"
 	"github.com/calico-probe/calico-probe/probe/node"
 	"github.com/calico-probe/calico-probe/probe/podlog"
 )
@@ -195,10 +195,10 @@ func ended(component string, lines []podlog.Line, now time.Time) probe.Result {
 }
 
 // anew is how kube-proxy ends when its configuration was changed, to be started with the new one (options.go).
-var anew = regexp.MustCompile(`content of the proxy server's configuration file was updated`)
+var anew = lazy.New(`content of the proxy server's configuration file was updated`)
 
 // goesOn is a line as kube-proxy and coreDNS write them while they run: a usage text is none.
-var goesOn = regexp.MustCompile(`^[IWEF]\d{4} [\d:.]+ +\d+ |^\d{4}-\d\d-\d\d [\d:.]+ \[(?:DEBUG|INFO|WARNING|ERROR)\]|^\[(?:INFO|WARNING|ERROR)\] |^CoreDNS-`)
+var goesOn = lazy.New(`^[IWEF]\d{4} [\d:.]+ +\d+ |^\d{4}-\d\d-\d\d [\d:.]+ \[(?:DEBUG|INFO|WARNING|ERROR)\]|^\[(?:INFO|WARNING|ERROR)\] |^CoreDNS-`)
 
 // runFile is the name of a run's log.
 func runFile(number int) string { return strconv.Itoa(number) + ".log" }

@@ -1,8 +1,9 @@
 package logs
 
 import (
-	"regexp"
 	"strings"
+
+	"github.com/calico-probe/calico-probe/probe/lazy"
 )
 
 // The levels of a line of Calico's, and of one that has none.
@@ -16,11 +17,11 @@ const (
 )
 
 // calicoLine is how Calico's parts write: time, [LEVEL][process], where in the source, text.
-var calicoLine = regexp.MustCompile(`^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+ \[(DEBUG|INFO|WARNING|ERROR|FATAL|PANIC)\](?:\[(\d+)\])? (.*)$`)
+var calicoLine = lazy.New(`^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+ \[(DEBUG|INFO|WARNING|ERROR|FATAL|PANIC)\](?:\[(\d+)\])? (.*)$`)
 
 // endedWithout are lines of programs that end without a logger: a panic of Go's, a program that the
 // kernel cannot start.
-var endedWithout = regexp.MustCompile(`^(?:panic: |fatal error: |runtime: out of memory|(?:exec |standard_init_linux\.go:\d+: ).*exec format error)`)
+var endedWithout = lazy.New(`^(?:panic: |fatal error: |runtime: out of memory|(?:exec |standard_init_linux\.go:\d+: ).*exec format error)`)
 
 // levelOf takes level, process and text out of a line. BIRD's lines, and those of programs without
 // a logger, have no level of that form.

@@ -1,16 +1,17 @@
 package logs
 
 import (
-	"regexp"
 	"strings"
 	"time"
+
+	"github.com/calico-probe/calico-probe/probe/lazy"
 )
 
 // A repeated is a line that a component writes of a fault and goes on.
 type repeated struct {
 	signature
 	level  int                      // the least that it is written with
-	Over   *regexp.Regexp           // a line that says that it is over, nil = none does
+	Over   *lazy.Regexp             // a line that says that it is over, nil = none does
 	Least  int                      // how often one component has to have written it
 	Spread time.Duration            // over how long it has to have been written
 	Lasts  bool                     // it is written once and holds until over
@@ -35,15 +36,15 @@ const (
 
 // ofAny matches the component and a source file at the beginning of a line. Versions before v3.32 do not
 // name the component.
-func ofAny(files string) []*regexp.Regexp {
-	return []*regexp.Regexp{regexp.MustCompile(`^(?:[a-z][\w-]*/)?(?:` + files + `)\.go \d+: `)}
+func ofAny(files string) []*lazy.Regexp {
+	return []*lazy.Regexp{lazy.New(`^(?:[a-z][\w-]*/)?(?:` + files + `)\.go \d+: `)}
 }
 
 var (
-	noTyphaFile = regexp.MustCompile(`\.go \d+: Failed to (?:load certificate and key|read CA data|add CA data)`)
-	remoteAlert = regexp.MustCompile(`remote error: tls: `)
-	greetTypha  = regexp.MustCompile(`^(?:[a-z][\w-]*/)?sync_client\.go \d+: ServerHello message received`)
-	felixStarts = regexp.MustCompile(`^(?:felix/)?daemon\.go \d+: Felix starting up`)
+	noTyphaFile = lazy.New(`\.go \d+: Failed to (?:load certificate and key|read CA data|add CA data)`)
+	remoteAlert = lazy.New(`remote error: tls: `)
+	greetTypha  = lazy.New(`^(?:[a-z][\w-]*/)?sync_client\.go \d+: ServerHello message received`)
+	felixStarts = lazy.New(`^(?:felix/)?daemon\.go \d+: Felix starting up`)
 )
 
 // fits reports whether a line is such a one, and the kernel module that it names.
@@ -65,83 +66,83 @@ const refusedCertificate = `x509: |tls: (?:bad|unknown|expired|revoked|unsupport
 // birdRejects is what one BIRD writes of its configuration: FILE:LINE:COLUMN and what is wrong there (unix_read_config
 // in sysdep/unix/main.c). One that starts writes it every second, because runit restarts it.
 func birdRejects(program string) *repeated {
-	by := []*regexp.Regexp{regexp.MustCompile(`^` + program + `: `)}
+	by := []*lazy.Regexp{lazy.New(`^` + program + `: `)}
 	return &repeated{signature: signature{saysBIRDConfig, "bird, sysdep/unix/main.c; seen: krt_tunnel of Calico's templates before v3.29", by,
-		inBIRDFile}, Least: 1, Over: regexp.MustCompile(`^` + program + `: (?:Started|Reconfigured)$`)}
+		inBIRDFile}, Least: 1, Over: lazy.New(`^` + program + `: (?:Started|Reconfigured)$`)}
 }
 
 // inBIRDFile is the place that BIRD names, and what it says of it.
-var inBIRDFile = regexp.MustCompile(`^(\S+\.(?:cfg|conf)):(\d+):\d+ \S`)
+var inBIRDFile = lazy.New(`^(\S+\.(?:cfg|conf)):(\d+):\d+ \S`)
 
 // calicoRepeats are asked in order; a line is the first of them that fits.
 var calicoRepeats = []*repeated{
 	birdRejects("bird"), birdRejects("bird6"),
 	{signature: signature{saysTyphaCertificate, "typha, sync_client.go and tlsutils.go; crypto/tls", ofAny("sync_client"),
-		regexp.MustCompile(`^(?:Failed to connect to typha endpoint|Failed to (?:send hello to server|read from server|write))[^=]*.*(?:` + refusedCertificate + `)`)},
+		lazy.New(`^(?:Failed to connect to typha endpoint|Failed to (?:send hello to server|read from server|write))[^=]*.*(?:` + refusedCertificate + `)`)},
 		level: levelWarning, Over: greetTypha, Least: 1},
 	{signature: signature{saysTyphaCertificate, "typha, sync_client.go", ofAny("sync_client"),
-		regexp.MustCompile(`^Failed to (?:load certificate and key|read CA data|add CA data to pool)`)},
+		lazy.New(`^Failed to (?:load certificate and key|read CA data|add CA data to pool)`)},
 		level: levelError, Over: greetTypha, Least: 1},
 	{signature: signature{saysTyphaOld, "typha, sync_client.go", ofAny("sync_client"),
-		regexp.MustCompile(`^(?:Server responded without support for node resource updates|We require SyncerType \S+ but Typha server doesn't support it)`)},
+		lazy.New(`^(?:Server responded without support for node resource updates|We require SyncerType \S+ but Typha server doesn't support it)`)},
 		level: levelWarning, Least: 1},
 	{signature: signature{saysTyphaDrops, "typha, sync_client.go and sync_server.go", ofAny("sync_client"),
-		regexp.MustCompile(`^Failed to read from server.*error=(?:EOF|unexpected EOF|read tcp .*(?:connection reset by peer|i/o timeout))`)},
+		lazy.New(`^Failed to read from server.*error=(?:EOF|unexpected EOF|read tcp .*(?:connection reset by peer|i/o timeout))`)},
 		level: levelError, Least: 4, Spread: 2 * time.Minute}, // each of several writes it once where a typha restarts
 	{signature: signature{saysCNIToken, "node, token_watch.go", ofAny("token_watch"),
-		regexp.MustCompile(`^Unable to create token for CNI kubeconfig.*(?:not found|is forbidden|Unauthorized|is invalid)`)},
-		level: levelError, Least: 2, Over: regexp.MustCompile(`^(?:[a-z][\w-]*/)?token_watch\.go \d+: (?:Wrote updated CNI kubeconfig|Update of CNI kubeconfig)`)},
+		lazy.New(`^Unable to create token for CNI kubeconfig.*(?:not found|is forbidden|Unauthorized|is invalid)`)},
+		level: levelError, Least: 2, Over: lazy.New(`^(?:[a-z][\w-]*/)?token_watch\.go \d+: (?:Wrote updated CNI kubeconfig|Update of CNI kubeconfig)`)},
 	{signature: signature{SaysTunnelAddress, "node, allocateip.go; libcalico-go, ipam.go", ofAny("allocateip|main|nodeservices"), noTunnelAddress},
-		level: levelError, Least: 1, Over: regexp.MustCompile(`^(?:[a-z][\w-]*/)?allocateip\.go \d+: (?:Assigned tunnel address to node|Current address is still valid)`)},
+		level: levelError, Least: 1, Over: lazy.New(`^(?:[a-z][\w-]*/)?allocateip\.go \d+: (?:Assigned tunnel address to node|Current address is still valid)`)},
 	{signature: signature{saysBPFOff, "felix, daemon.go and bpf.go", ofAny("daemon"),
-		regexp.MustCompile(`^BPF dataplane mode enabled but not supported by the kernel`)}, level: levelError, Least: 1, Lasts: true, Over: felixStarts},
+		lazy.New(`^BPF dataplane mode enabled but not supported by the kernel`)}, level: levelError, Least: 1, Lasts: true, Over: felixStarts},
 	{signature: signature{saysBPFFailed, "felix, int_dataplane.go and bpf_ep_mgr.go", ofAny("int_dataplane|bpf_ep_mgr"),
-		regexp.MustCompile(`^(?:error creating bpf maps|Failed to create BPF endpoint manager|BPFConnTimeLBEnabled but failed to attach|Failed to configure BPF devices|Cannot load interface state map)`)},
+		lazy.New(`^(?:error creating bpf maps|Failed to create BPF endpoint manager|BPFConnTimeLBEnabled but failed to attach|Failed to configure BPF devices|Cannot load interface state map)`)},
 		level: levelFatal, Least: 1},
 	{signature: signature{saysBPFMount, "felix, maps.go and connecttime.go; node, calico-init_linux.go", ofAny("maps|connecttime|calico-init_linux"),
-		regexp.MustCompile(`^Failed to mount (?:bpffs|BPF filesystem|cgroup2 filesystem)`)}, level: levelError, Least: 1},
+		lazy.New(`^Failed to mount (?:bpffs|BPF filesystem|cgroup2 filesystem)`)}, level: levelError, Least: 1},
 	{signature: signature{saysBPFVerifier, "felix, bpf_ep_mgr.go; a program that is refused and split is none", ofAny("bpf_ep_mgr"),
-		regexp.MustCompile(`^Failed to load BPF policy program.*error=(?:permission denied|operation not permitted|invalid argument|cannot allocate memory|argument list too long|function not implemented)`)}, level: levelError, Least: 1},
+		lazy.New(`^Failed to load BPF policy program.*error=(?:permission denied|operation not permitted|invalid argument|cannot allocate memory|argument list too long|function not implemented)`)}, level: levelError, Least: 1},
 	{signature: signature{saysTables, "felix, table.go; seen: rules of nft's own in ip nat (v3.32.1)", ofAny("table"),
-		regexp.MustCompile(`^iptables-save failed because there are incompatible nft rules in the table`)},
+		lazy.New(`^iptables-save failed because there are incompatible nft rules in the table`)},
 		level: levelError, Least: 2},
 	{signature: signature{saysKernelLacks, "felix, table.go; iptables, libxtables", ofAny("table"),
-		regexp.MustCompile(`^Failed to execute ip\(6\)tables-restore command`)}, level: levelWarning, Least: 2, module: lacksModule},
+		lazy.New(`^Failed to execute ip\(6\)tables-restore command`)}, level: levelWarning, Least: 2, module: lacksModule},
 	{signature: signature{saysKernelLacks, "felix, ipsets.go; ipset, libipset", ofAny("ipsets"),
-		regexp.MustCompile(`^(?:Failed to complete ipset restore|Failed to get the list of Calico ipsets|Failed to read ipset)`)},
+		lazy.New(`^(?:Failed to complete ipset restore|Failed to get the list of Calico ipsets|Failed to read ipset)`)},
 		level: levelWarning, Least: 2, module: lacksModule},
 	{signature: signature{saysKernelLacks, "felix, nftables", ofAny("table|ipsets|maps"),
-		regexp.MustCompile(`^(?:nftables command failed|Failed to run nft transaction)`)}, level: levelWarning, Least: 2, module: lacksModule},
+		lazy.New(`^(?:nftables command failed|Failed to run nft transaction)`)}, level: levelWarning, Least: 2, module: lacksModule},
 	{signature: signature{saysKernelLacks, "felix, route_mgr.go, ipip_mgr.go and vxlan_mgr.go; netlink, RTM_NEWLINK", ofAny("route_mgr|ipip_mgr|vxlan_mgr"),
-		regexp.MustCompile(`^(?:Failed to configure (?:tunnel|VXLAN tunnel|IPIP tunnel) device|Failed configure IPIP tunnel device)`)},
+		lazy.New(`^(?:Failed to configure (?:tunnel|VXLAN tunnel|IPIP tunnel) device|Failed configure IPIP tunnel device)`)},
 		level: levelWarning, Least: 2, module: lacksTunnel},
 	{signature: signature{saysKernelLacks, "felix, wireguard.go", ofAny("wireguard"),
-		regexp.MustCompile(`^Wireguard is not supported`)},
+		lazy.New(`^Wireguard is not supported`)},
 		level: levelInfo, Least: 1, Lasts: true, module: func(string) string { return "wireguard" },
-		Over: regexp.MustCompile(`^(?:felix/)?(?:wireguard\.go \d+: Created wireguard device|daemon\.go \d+: Felix starting up)`)},
+		Over: lazy.New(`^(?:felix/)?(?:wireguard\.go \d+: Created wireguard device|daemon\.go \d+: Felix starting up)`)},
 }
 
 // typhaRepeats are of typha's own log; who its clients are is in the lines.
 var typhaRepeats = []*repeated{
 	{signature: signature{saysTyphaRefuses, "typha, sync_server.go and tlsutils.go; crypto/tls", ofAny("sync_server"),
-		regexp.MustCompile(`^Failed to read from client.*(?:` + refusedCertificate + `)`)}, level: levelInfo, Least: 2},
+		lazy.New(`^Failed to read from client.*(?:` + refusedCertificate + `)`)}, level: levelInfo, Least: 2},
 	{signature: signature{saysTyphaSheds, "typha, sync_server.go", ofAny("sync_server"),
-		regexp.MustCompile(`^(?:Client fell behind\. Disconnecting|Too long since last pong from client, disconnecting)`)},
+		lazy.New(`^(?:Client fell behind\. Disconnecting|Too long since last pong from client, disconnecting)`)},
 		level: levelInfo, Least: 3},
 }
 
 // noTunnelAddress is that IPAM has no address for the node's own tunnel.
-var noTunnelAddress = regexp.MustCompile(`^(?:Tunnel IP allocator failed|Node services exiting due to error|Failed to reconcile tunnel address|Unable to autoassign an )` +
+var noTunnelAddress = lazy.New(`^(?:Tunnel IP allocator failed|Node services exiting due to error|Failed to reconcile tunnel address|Unable to autoassign an )` +
 	`.*(?:Assigned 0 out of|No IPs available|no more free blocks|per host block limit|no configured Calico pools|no IP pools provided)`)
 
 // What iptables, ipset and nft say of a kernel that lacks something, with the part that names it.
 var (
-	lacksExtension = regexp.MustCompile(`Extension (\w+) revision \d+ not supported, missing kernel module`)
-	lacksTable     = regexp.MustCompile("(ip6?)tables(?:-restore)?[^\"]{0,40}?(?:can't initialize ip6?tables table [`']|unable to initialize table ')(\\w+)'")
-	lacksIPSet     = regexp.MustCompile(`Can't open socket to ipset|Cannot open session to kernel`)
-	lacksSetType   = regexp.MustCompile(`Kernel error received: set type not supported`)
-	lacksNFT       = regexp.MustCompile(`Failed to initialize nft: (?:Protocol|Operation) not supported|Unable to initialize Netlink socket: Protocol not supported`)
-	ofTunnel       = regexp.MustCompile(`tunnelDevice="?([\w.-]+)`)
+	lacksExtension = lazy.New(`Extension (\w+) revision \d+ not supported, missing kernel module`)
+	lacksTable     = lazy.New("(ip6?)tables(?:-restore)?[^\"]{0,40}?(?:can't initialize ip6?tables table [`']|unable to initialize table ')(\\w+)'")
+	lacksIPSet     = lazy.New(`Can't open socket to ipset|Cannot open session to kernel`)
+	lacksSetType   = lazy.New(`Kernel error received: set type not supported`)
+	lacksNFT       = lazy.New(`Failed to initialize nft: (?:Protocol|Operation) not supported|Unable to initialize Netlink socket: Protocol not supported`)
+	ofTunnel       = lazy.New(`tunnelDevice="?([\w.-]+)`)
 )
 
 // lacksModule is the kernel module that a message of iptables, ipset or nft misses, "" where it speaks of

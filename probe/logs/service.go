@@ -1,12 +1,12 @@
 package logs
 
-import "regexp"
+import "github.com/calico-probe/calico-probe/probe/lazy"
 
 // A serviceFault is a line of a node's service that shows a known fault.
 type serviceFault struct {
-	ID     string         // the value of the fact signature
-	Source string         // where such a line was seen, or the source that writes it
-	Match  *regexp.Regexp // the text without level and time
+	ID     string       // the value of the fact signature
+	Source string       // where such a line was seen, or the source that writes it
+	Match  *lazy.Regexp // the text without level and time
 
 	Passing bool // the service goes on after it: no reason for its end where it names another itself
 	Mild    bool // a healthy one writes it now and then: of weight beside what else is seen
@@ -49,75 +49,75 @@ const (
 )
 
 // killedOOM is the line of systemd about a service of which the kernel killed a process.
-var killedOOM = regexp.MustCompile(`^[\w@.-]+\.service: A process of this unit has been killed by the OOM killer`)
+var killedOOM = lazy.New(`^[\w@.-]+\.service: A process of this unit has been killed by the OOM killer`)
 
 // services are asked in order, the surest first; the first that fits is it.
 var services = []*serviceFault{
 	{ID: saysKilled, Source: "systemd, unit", Match: killedOOM},
-	{ID: SaysSwapOn, Source: "kubelet, container_manager_linux.go", Match: regexp.MustCompile(kubeletStart + `(?i:running with swap on is not supported)`)},
+	{ID: SaysSwapOn, Source: "kubelet, container_manager_linux.go", Match: lazy.New(kubeletStart + `(?i:running with swap on is not supported)`)},
 	{ID: SaysCertificate, Source: "kubelet, bootstrap.go; crypto/x509",
-		Match: regexp.MustCompile(kubeletStart + `(?:client certificate in \S+ is expired|certificate has expired or is not yet valid)`)},
+		Match: lazy.New(kubeletStart + `(?:client certificate in \S+ is expired|certificate has expired or is not yet valid)`)},
 	{ID: SaysAuthority, Source: "kubelet: registering, lease, reflectors; crypto/x509; kubernetes/kubernetes#40067", Passing: true, Often: true,
-		Match: regexp.MustCompile(kubeletCalls + `x509: certificate (?:signed by unknown authority|is valid for .{1,200}, not )`)},
+		Match: lazy.New(kubeletCalls + `x509: certificate (?:signed by unknown authority|is valid for .{1,200}, not )`)},
 	{ID: saysCgroupDriver, Source: "kubelet with dockershim, docker_service.go; kubernetes/kubernetes#43805",
-		Match: regexp.MustCompile(kubeletStart + `cgroup driver: .{1,40} is different from `)},
+		Match: lazy.New(kubeletStart + `cgroup driver: .{1,40} is different from `)},
 	{ID: saysCgroupVersion, Source: "seen: kubelet v1.36.4 on cgroup v1",
-		Match: regexp.MustCompile(`^(?:run|server)\.go:\d+\] .*configured to not run on a host using cgroup v1`)},
+		Match: lazy.New(`^(?:run|server)\.go:\d+\] .*configured to not run on a host using cgroup v1`)},
 	{ID: saysBadFlag, Source: "seen: kubelet v1.36.4 with a flag it does not know; pflag",
-		Match: regexp.MustCompile(`^(?:run\.go:\d+\] "command failed" err="failed to parse kubelet flag|server\.go:\d+\] .*|Error: )?.{0,30}(?:unknown (?:shorthand )?flag: |flag provided but not defined: )`)},
+		Match: lazy.New(`^(?:run\.go:\d+\] "command failed" err="failed to parse kubelet flag|server\.go:\d+\] .*|Error: )?.{0,30}(?:unknown (?:shorthand )?flag: |flag provided but not defined: )`)},
 	{ID: SaysDiskFull, Source: "seen: containerd 2.4.2 on a full disk; errno ENOSPC",
-		Match: regexp.MustCompile(`^(?:(?:run|server|container_manager_linux)\.go:\d+\] |msg="failed to load plugin" |containerd: |failed to start daemon: |msg="?[Ff]ailed to ).*(?:no space left on device|disk quota exceeded)`)},
+		Match: lazy.New(`^(?:(?:run|server|container_manager_linux)\.go:\d+\] |msg="failed to load plugin" |containerd: |failed to start daemon: |msg="?[Ff]ailed to ).*(?:no space left on device|disk quota exceeded)`)},
 	{ID: SaysReadOnly, Source: "errno EROFS",
-		Match: regexp.MustCompile(`^(?:(?:run|server)\.go:\d+\] |msg="failed to load plugin" |containerd: |failed to start daemon: ).*read-only file system`)},
+		Match: lazy.New(`^(?:(?:run|server)\.go:\d+\] |msg="failed to load plugin" |containerd: |failed to start daemon: ).*read-only file system`)},
 	{ID: saysTooManyFiles, Source: "seen: containerd without inotify instances; errno EMFILE",
-		Match: regexp.MustCompile(`^(?:(?:run|server)\.go:\d+\] |msg="failed to load plugin" |containerd: |failed to start daemon: ).*(?:too many open files|no space left on device \(inotify\))`)},
+		Match: lazy.New(`^(?:(?:run|server)\.go:\d+\] |msg="failed to load plugin" |containerd: |failed to start daemon: ).*(?:too many open files|no space left on device \(inotify\))`)},
 	{ID: SaysBadSetting, Source: "seen: kubelet v1.36.4 with a configuration that it does not take",
-		Match: regexp.MustCompile(`^(?:run|server)\.go:\d+\] .*(?:[Ff]ailed to load [Kk]ubelet config file|failed to validate kubelet (?:configuration|flags)|failed to set feature gates|unrecognized feature gate)`)},
+		Match: lazy.New(`^(?:run|server)\.go:\d+\] .*(?:[Ff]ailed to load [Kk]ubelet config file|failed to validate kubelet (?:configuration|flags)|failed to set feature gates|unrecognized feature gate)`)},
 	{ID: SaysBadSetting, Source: "seen: containerd 2.4.2 with a configuration that it does not take",
-		Match: regexp.MustCompile(`^(?:containerd: (?:failed to (?:load|unmarshal) TOML|expected containerd config version|invalid plugin config)|msg="Failure unmarshaling TOML")`)},
+		Match: lazy.New(`^(?:containerd: (?:failed to (?:load|unmarshal) TOML|expected containerd config version|invalid plugin config)|msg="Failure unmarshaling TOML")`)},
 	{ID: SaysBadSetting, Source: "seen: dockerd 20.10 with a daemon.json that it does not take",
-		Match: regexp.MustCompile(`^(?:unable to configure the Docker daemon with file |failed to start daemon: (?:Error while setting daemon|invalid))`)},
-	{ID: SaysBadSetting, Source: "CRI-O, config.go", Match: regexp.MustCompile(`^msg="?(?:validating (?:root|runtime|image|network) config|unable to load config)`)},
-	{ID: saysStorage, Source: "seen: containerd 2.4.2 without its snapshotter", Match: regexp.MustCompile(`^containerd: load required plugin .*snapshotter`)},
-	{ID: saysStorage, Source: "dockerd, daemon.go", Match: regexp.MustCompile(`^failed to start daemon: error initializing graphdriver`)},
+		Match: lazy.New(`^(?:unable to configure the Docker daemon with file |failed to start daemon: (?:Error while setting daemon|invalid))`)},
+	{ID: SaysBadSetting, Source: "CRI-O, config.go", Match: lazy.New(`^msg="?(?:validating (?:root|runtime|image|network) config|unable to load config)`)},
+	{ID: saysStorage, Source: "seen: containerd 2.4.2 without its snapshotter", Match: lazy.New(`^containerd: load required plugin .*snapshotter`)},
+	{ID: saysStorage, Source: "dockerd, daemon.go", Match: lazy.New(`^failed to start daemon: error initializing graphdriver`)},
 	{ID: saysPortTaken, Source: "containerd, server.go; dockerd, daemon.go; kubelet; errno EADDRINUSE",
-		Match: regexp.MustCompile(`^(?:containerd: |failed to (?:start daemon|load listeners): |(?:run|server)\.go:\d+\] ).*(?:address already in use|failed to get listener for|pid file found, ensure docker is not running|process with PID \d+ is still running)`)},
-	{ID: saysPlugin, Source: "seen: containerd 2.4.2; containerd, server.go", Match: regexp.MustCompile(`^containerd: load required plugin `)},
+		Match: lazy.New(`^(?:containerd: |failed to (?:start daemon|load listeners): |(?:run|server)\.go:\d+\] ).*(?:address already in use|failed to get listener for|pid file found, ensure docker is not running|process with PID \d+ is still running)`)},
+	{ID: saysPlugin, Source: "seen: containerd 2.4.2; containerd, server.go", Match: lazy.New(`^containerd: load required plugin `)},
 	{ID: SaysNoRuntime, Source: "kubelet, kuberuntime and server.go; dockerd",
-		Match: regexp.MustCompile(`^(?:(?:run|server)\.go:\d+\] .*(?:validate service connection|unable to determine runtime API version|rpc error: code = Un(?:available|implemented)|/run/\S+\.sock: connect: )|failed to start daemon: .*(?:[Ff]ailed to dial|timeout waiting for containerd))`)},
+		Match: lazy.New(`^(?:(?:run|server)\.go:\d+\] .*(?:validate service connection|unable to determine runtime API version|rpc error: code = Un(?:available|implemented)|/run/\S+\.sock: connect: )|failed to start daemon: .*(?:[Ff]ailed to dial|timeout waiting for containerd))`)},
 	{ID: SaysNoKubeconfig, Source: "seen: kubelet v1.36.4 without kubelet.conf",
-		Match: regexp.MustCompile(`^(?:run|server)\.go:\d+\] .*(?:unable to load bootstrap kubeconfig|invalid kubeconfig: )`)},
+		Match: lazy.New(`^(?:run|server)\.go:\d+\] .*(?:unable to load bootstrap kubeconfig|invalid kubeconfig: )`)},
 	{ID: saysPlugin, Source: "seen: containerd 2.4.2, its CRI plugin not loaded",
-		Match: regexp.MustCompile(`^msg="failed to load plugin" .*id=io\.containerd\.(?:grpc\.v1\.cri|cri\.v1\.\w+)(?: |$)`)},
+		Match: lazy.New(`^msg="failed to load plugin" .*id=io\.containerd\.(?:grpc\.v1\.cri|cri\.v1\.\w+)(?: |$)`)},
 	{ID: SaysState, Source: "kubelet, kubelet.go; kubernetes/kubernetes#110478",
-		Match: regexp.MustCompile(`^kubelet\.go:\d+\] "?Failed to start ContainerManager(?:" err="| )start (?:cpu|memory) manager error: `)},
+		Match: lazy.New(`^kubelet\.go:\d+\] "?Failed to start ContainerManager(?:" err="| )start (?:cpu|memory) manager error: `)},
 	{ID: saysCgroups, Source: "kubelet, kubelet.go; kubernetes/kubernetes#122955",
-		Match: regexp.MustCompile(`^kubelet\.go:\d+\] "?Failed to start ContainerManager.*(?:[Cc]group|root container |QOS containers)`)},
+		Match: lazy.New(`^kubelet\.go:\d+\] "?Failed to start ContainerManager.*(?:[Cc]group|root container |QOS containers)`)},
 	{ID: SaysRenamed, Source: "apiserver, noderestriction and node_authorizer.go; kubelet, kubelet_node_status.go and controller.go", Passing: true, Often: true,
-		Match: regexp.MustCompile(`^(?:kubelet_node_status|controller)\.go:\d+\] .*(?:is not allowed to modify node|can only access node lease with the same name)`)},
+		Match: lazy.New(`^(?:kubelet_node_status|controller)\.go:\d+\] .*(?:is not allowed to modify node|can only access node lease with the same name)`)},
 	{ID: SaysDeadConn, Source: "client-go; net/http; kubernetes/kubernetes#87615", Passing: true, Often: true,
-		Match: regexp.MustCompile(`^(?:kubelet_node_status|controller)\.go:\d+\] .*(?:use of closed network connection|http2: (?:client connection lost|no cached connection was available))`)},
+		Match: lazy.New(`^(?:kubelet_node_status|controller)\.go:\d+\] .*(?:use of closed network connection|http2: (?:client connection lost|no cached connection was available))`)},
 	{ID: SaysUnauthorized, Source: "kubelet with a certificate or token that is refused; client-go", Often: true,
-		Match: regexp.MustCompile(kubeletCalls + `(?:: Unauthorized|the server has asked for the client to provide credentials|Unauthorized")`)},
+		Match: lazy.New(kubeletCalls + `(?:: Unauthorized|the server has asked for the client to provide credentials|Unauthorized")`)},
 	{ID: saysNotAllowed, Source: "kubelet, kubelet_node_status.go", Often: true,
-		Match: regexp.MustCompile(`^kubelet_node_status\.go:\d+\] "Unable to register node with API server" .*is forbidden`)},
+		Match: lazy.New(`^kubelet_node_status\.go:\d+\] "Unable to register node with API server" .*is forbidden`)},
 	{ID: SaysNoAPI, Source: "kubelet: registering, lease, reflectors; client-go", Passing: true, Often: true,
-		Match: regexp.MustCompile(kubeletCalls + `(?:dial tcp [^ ]+: (?:i/o timeout|connect: )|dial tcp: lookup |context deadline exceeded|TLS handshake timeout|no such host)`)},
+		Match: lazy.New(kubeletCalls + `(?:dial tcp [^ ]+: (?:i/o timeout|connect: )|dial tcp: lookup |context deadline exceeded|TLS handshake timeout|no such host)`)},
 	{ID: SaysRuntimeDown, Source: "kubelet, runtime.go; cri-client, remote_runtime.go", Passing: true, Often: true,
-		Match: regexp.MustCompile(`^(?:kubelet\.go:\d+\] "Skipping pod synchronization" err="\[?container runtime is down|` +
+		Match: lazy.New(`^(?:kubelet\.go:\d+\] "Skipping pod synchronization" err="\[?container runtime is down|` +
 			`remote_runtime\.go:\d+\] "(?:Status|Version|ListPodSandbox with filter|ListContainers with filter) from runtime service failed" .*code = DeadlineExceeded)`)},
 	{ID: saysPLEG, Source: "kubelet, kubelet.go", Passing: true, Often: true,
-		Match: regexp.MustCompile(`^kubelet\.go:\d+\] "Skipping pod synchronization" err="\[?.*PLEG is not healthy`)},
+		Match: lazy.New(`^kubelet\.go:\d+\] "Skipping pod synchronization" err="\[?.*PLEG is not healthy`)},
 	{ID: saysNoCNI, Source: "kubelet, kubelet.go; containerd's CRI", Passing: true,
-		Match: regexp.MustCompile(`^kubelet\.go:\d+\] "Container runtime network not ready" networkReady="NetworkReady=false reason:NetworkPluginNotReady`)},
+		Match: lazy.New(`^kubelet\.go:\d+\] "Container runtime network not ready" networkReady="NetworkReady=false reason:NetworkPluginNotReady`)},
 	{ID: saysStore, Source: "containerd, internal/cri and core/metadata/content.go; containerd/containerd#3401", Passing: true, Mild: true,
-		Match: regexp.MustCompile(`^msg="(?:RunPodSandbox|CreateContainer|PullImage) .* error=".*(?:failed to get reader from content store|content digest \S+: not found|blob not found|missing parent .{1,150}bucket: not found)`)},
+		Match: lazy.New(`^msg="(?:RunPodSandbox|CreateContainer|PullImage) .* error=".*(?:failed to get reader from content store|content digest \S+: not found|blob not found|missing parent .{1,150}bucket: not found)`)},
 	{ID: saysOCI, Source: "containerd, internal/cri and cmd/containerd-shim-runc-v2/process/init.go", Passing: true, Mild: true,
-		Match: regexp.MustCompile(`^msg="RunPodSandbox .* error=".*(?:unable to retrieve OCI runtime error|did not terminate succ?essfully|binary not installed|fork/exec \S*(?:runc|shim)\S*: )`)},
+		Match: lazy.New(`^msg="RunPodSandbox .* error=".*(?:unable to retrieve OCI runtime error|did not terminate succ?essfully|binary not installed|fork/exec \S*(?:runc|shim)\S*: )`)},
 	{ID: saysUnmount, Source: "kubelet, nestedpendingoperations.go and operation_generator.go; errno EBUSY", Passing: true, Mild: true,
-		Match: regexp.MustCompile(`^nestedpendingoperations\.go:\d+\] Operation for .* failed\. No retries permitted .*Error: UnmountVolume\.TearDown failed for volume .*: (?:device or resource busy|target is busy)`)},
+		Match: lazy.New(`^nestedpendingoperations\.go:\d+\] Operation for .* failed\. No retries permitted .*Error: UnmountVolume\.TearDown failed for volume .*: (?:device or resource busy|target is busy)`)},
 	{ID: saysEviction, Source: "kubelet, eviction_manager.go", Passing: true,
-		Match: regexp.MustCompile(`^eviction_manager\.go:\d+\] "Eviction manager: (?:attempting to reclaim|must evict pod|unexpected error when attempting to reduce)`)},
+		Match: lazy.New(`^eviction_manager\.go:\d+\] "Eviction manager: (?:attempting to reclaim|must evict pod|unexpected error when attempting to reduce)`)},
 }
 
 // Rank is how sure a signature is of being the reason: the smaller the surer.

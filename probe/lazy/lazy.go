@@ -1,0 +1,39 @@
+// Package lazy compiles regular expressions at their first use. The client and the probe have hundreds, most runs use a
+// few, and compiling all of them was a quarter of the time of a start.
+package lazy
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"sync"
+)
+
+// Regexp is a regular expression that is compiled when it is first used.
+type Regexp struct{ get func() *regexp.Regexp }
+
+// inTest tells whether this is a test's program: it compiles at once, so that a bad expression fails every test.
+var inTest = strings.HasSuffix(os.Args[0], ".test")
+
+// New returns an expression that must compile.
+func New(text string) *Regexp {
+	re := &Regexp{sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(text) })}
+	if inTest {
+		re.get()
+	}
+	return re
+}
+
+// Each method is that of regexp.Regexp.
+
+func (re *Regexp) FindStringSubmatchIndex(s string) []int { return re.get().FindStringSubmatchIndex(s) }
+func (re *Regexp) ReplaceAllStringFunc(s string, with func(string) string) string {
+	return re.get().ReplaceAllStringFunc(s, with)
+}
+
+func (re *Regexp) MatchString(s string) bool              { return re.get().MatchString(s) }
+func (re *Regexp) FindString(s string) string             { return re.get().FindString(s) }
+func (re *Regexp) FindStringIndex(s string) []int         { return re.get().FindStringIndex(s) }
+func (re *Regexp) FindStringSubmatch(s string) []string   { return re.get().FindStringSubmatch(s) }
+func (re *Regexp) ReplaceAllString(s, with string) string { return re.get().ReplaceAllString(s, with) }
+func (re *Regexp) String() string                         { return re.get().String() }
