@@ -72,8 +72,11 @@ func TestNightsFitTheSchemas(t *testing.T) {
 	report, event, diff := compiled(t, "report"), compiled(t, "event"), compiled(t, "diff")
 	all := nights(t)
 	for i, n := range all {
-		if _, out, errs := call(t, "diff", n.file, all[(i+1)%len(all)].file, "-o", "json"); validate(diff, out) != nil {
-			t.Errorf("%s: %v %s", n.name, validate(diff, out), errs)
+		if i%8 == 0 { // a diff has few shapes
+			_, out, errs := call(t, "diff", n.file, all[(i+1)%len(all)].file, "-o", "json")
+			if err := validate(diff, out); err != nil {
+				t.Errorf("%s: %v %s", n.name, err, errs)
+			}
 		}
 		stream := n.file + ".ndjson"
 		exit, out, errs := call(t, "analyze", n.file, "-o", "json", "-o", "ndjson="+stream)
