@@ -119,21 +119,20 @@ test: $(PARTS) ## the gate: unit tests, then end to end on real clusters in shor
 	go test -tags e2e -short -count=1 -timeout 10m -run '^TestHealthy$$' ./test/e2e
 	go test ./...
 	go test -C images ./...
-	@$(MAKE) --no-print-directory -j3 -Otarget gate-suite gate-sessions gate-lab
+	@$(MAKE) --no-print-directory -j2 -Otarget gate-suite gate-lab gate-sessions
 
 test-all: $(PARTS) ## every test there is (an hour, as root): when its family was changed, and before a release
 	go test ./...
 	go test -C images ./...
 	@$(MAKE) --no-print-directory mutants-unit
-	@$(MAKE) --no-print-directory -j3 -Otarget suite sessions lab
+	@$(MAKE) --no-print-directory -j2 -Otarget suite lab sessions
 	@$(MAKE) --no-print-directory machine pages
 	go test -C test/sandbox -tags e2e -count=1 -timeout 10m ./...
 	@$(MAKE) --no-print-directory race
 	@$(MAKE) --no-print-directory fuzz
 
-# Three lanes of about the same length, each with a cluster of its own: most of their time
-# goes by waiting for leases, timers and packets. With five of them two cores are never idle,
-# and what is tested says so of its nodes.
+# Three lanes, each with a cluster of its own, two at a time: much of their time goes by waiting for leases, timers and
+# packets. With three at a time two slow cores are never idle, and what is tested says so of its nodes.
 SESSIONS := ^Test(Sh|Terminal)
 ALONE    := ^Test(Healthy|Soak|StreamFormats|WarmCheck|MachineFaults|NodeLoad|Pressure)$$
 suite: # on the cluster, but for the sessions and the faults
@@ -155,7 +154,7 @@ machine: # what takes a machine to itself: what every cluster on it feels, what 
 # The gate is short: its slow tests, and all faults but one of each family, say themselves that they are left to test-all.
 # These go after the faults, so that the lanes take about as long.
 GATE_AFTER_FAULTS := ^Test(InterruptedRuns|MountsBelowTheRootAreReadOnly)$$
-GATE := go test -tags e2e -short -count=1 -timeout 20m
+GATE := go test -tags e2e -short -count=1 -timeout 30m
 .PHONY: gate-suite gate-sessions gate-lab
 gate-suite:
 	$(GATE) -skip '^TestFaults$$|$(SESSIONS)|$(ALONE)|$(GATE_AFTER_FAULTS)' ./test/e2e

@@ -156,7 +156,7 @@ func readCause(id, text string, shared Shared, code Match) (*diagnose.Rule, erro
 	rule := &diagnose.Rule{
 		ID: id, Layer: layer, Title: d.title, Doc: d.doc, Symptom: head.Symptom, Later: head.Later, Open: head.Open,
 		Residual: head.Residual, Apart: head.Apart, Compares: head.Compares, TracedBy: head.TracedBy,
-		Runbooks: head.Runbooks,
+		Runbooks:  head.Runbooks,
 		RefutedBy: head.RefutedBy, Wants: head.Wants, RuledOut: head.RuledOut, Explains: head.Explains,
 		Match: code,
 	}
