@@ -64,8 +64,8 @@ var order = []string{
 	"limit-reached", "cni-config-elsewhere", "snapshotter-missing", "ipam-family-missing", "ipam-exhausted",
 	"ipam-lock-held", "runtime-proxy", "pod-address-held", "cni-plugin-forbidden", "cni-kubeconfig-wrong",
 	"cni-plugin-fails", "pause-image-missing", "cgroup-drivers-differ", "cgroups-exhausted", "systemd-unanswering",
-	"resolv-conf-missing", "image-store-broken", "keyring-quota", "oci-runtime-broken", "sandbox-fails",
-	"volume-not-mounted", "node-dns-down", "registry-refuses", "pods-do-not-end",
+	"resolv-conf-missing", "image-store-broken", "keyring-quota", "overlay-missing", "oci-runtime-broken",
+	"sandbox-fails", "volume-not-mounted", "node-dns-down", "registry-refuses", "pods-do-not-end",
 	// What two nodes must not share, or must: address, router ID, tunnel settings.
 	"address-unanswered", "bgp-router-id", "tunnel-settings",
 	// The start of calico-node: before Felix and the datastore, which such a start leaves unready.
