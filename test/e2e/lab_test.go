@@ -132,6 +132,7 @@ var faults = map[string]wanted{
 	"datastore-locked": {cause: "datastore-not-ready"},
 
 	"bird-config-rejected": {cause: "bird-config-rejected", book: path{"bgp-not-established", thisSymptom}},
+	"calico-cgroup-frozen": {cause: "cgroup-frozen", within: 30 * time.Second},
 	"probe-broken":         {cause: "probe-broken", api: "probe-broken"},
 	"ipam-family-missing":  {cause: "ipam-family-missing", book: path{"pods-no-network", thisSymptom}},
 }

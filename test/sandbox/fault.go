@@ -72,6 +72,19 @@ func signalTo(name, sig string) string {
 	return `for p in /proc/[0-9]*; do if [ "$(cat $p/comm 2>/dev/null)" = ` + name + ` ]; then kill -` + sig + ` ${p#/proc/} 2>/dev/null || true; fi; done`
 }
 
+// freeze moves the processes of a name to a cgroup of their own and freezes it; thaw lets them go on. Which version the
+// machine has is seen by what is mounted.
+func freeze(name string) string {
+	return frozenCgroup + `mkdir -p $d; for p in /proc/[0-9]*; do if [ "$(cat $p/comm 2>/dev/null)" = ` + name +
+		` ]; then echo ${p#/proc/} >$d/cgroup.procs || true; fi; done; ` +
+		`if [ -f $d/cgroup.freeze ]; then echo 1 >$d/cgroup.freeze; else echo FROZEN >$d/freezer.state; fi`
+}
+
+const thaw = frozenCgroup + `if [ -f $d/cgroup.freeze ]; then echo 0 >$d/cgroup.freeze; else echo THAWED >$d/freezer.state; fi`
+
+// frozenCgroup has the folder of that cgroup in $d.
+const frozenCgroup = `d=/sys/fs/cgroup/lab-frozen; if [ -d /sys/fs/cgroup/freezer ]; then d=/sys/fs/cgroup/freezer/lab-frozen; fi; `
+
 // stop ends a daemon and keeps it down; start lets it start again.
 func stop(name string) string  { return "touch " + held(name) + "; " + signalTo(name, "KILL") }
 func start(name string) string { return "rm -f " + held(name) }

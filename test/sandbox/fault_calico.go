@@ -21,6 +21,10 @@ func calicoFaults() []fault {
 			Heal: restored,
 		},
 		{
+			Name: "calico-cgroup-frozen", Node: node, About: "calico-node is Running and not ready; its ports take connections",
+			Inject: steps(scripted(node, freeze("calico-node")), unready(node)), Heal: scripted(node, thaw),
+		},
+		{
 			Name: "probe-broken", Node: node, About: "calico-node in CrashLoopBackOff, and its log shows no error",
 			// A liveness probe of another version of calico-node.
 			Inject: steps(liveness(`"exec":{"command":["/bin/calico-node","-liveness"]},"initialDelaySeconds":1,"periodSeconds":2,"failureThreshold":2`),

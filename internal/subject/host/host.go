@@ -88,7 +88,11 @@ var NodeLimits = &probe.Check{
 }
 
 // Facts of node-limits.
-const FactLimitOf probe.Fact = "limit_of" // who has it: a program, a cgroup, the kernel
+const (
+	FactLimitOf probe.Fact = "limit_of" // who has it: a program, a cgroup, the kernel
+	FactFrozen  probe.Fact = "frozen"   // the folder of the cgroup that is frozen
+	FactProgram probe.Fact = "program"  // whose cgroup it is: calico-node, containerd
+)
 
 // NodeLoad asks whether the node is too busy to do anything in time: in the
 // field, a load of tens of times the peers' made every start outlast its budget.

@@ -44,13 +44,17 @@ type bounded struct {
 	few                 uint64 // as good as none
 }
 
-func nodeLimits(_ context.Context, p *probe.Pass) {
+func nodeLimits(ctx context.Context, p *probe.Pass) {
 	found := append(limitsOfKernel(p.Host), limitsOfPrograms(p.Host)...)
-	if len(found) == 0 {
+	frozen := frozenPrograms(ctx, p.Host)
+	for _, r := range frozen {
+		p.Report(r)
+	}
+	if len(found) == 0 && len(frozen) == 0 {
 		p.Report(node.Unseen(fmt.Errorf("the node's limits: %w", probe.ErrNotVisible)))
 		return
 	}
-	reported := false
+	reported := len(frozen) > 0
 	for _, l := range found {
 		if r := l.result(); r.Status != probe.OK {
 			p.Report(r)
@@ -147,15 +151,20 @@ func inotifyOfRoot(h *probe.Host) (uint64, error) {
 	return used, nil
 }
 
-// limitsOfPrograms are those of the programs that a node with Calico needs, and of their cgroups.
-func limitsOfPrograms(h *probe.Host) []bounded {
+// neededPrograms are the processes of the programs that a node with Calico needs.
+func neededPrograms(h *probe.Host) []node.Running {
 	daemons := []string{"kubelet", "containerd", "dockerd", "crio", "k3s-server", "k3s-agent"}
 	pods := []string{"calico-node", "kube-proxy"}
 	all, _ := node.ProcessesOf(h, node.OutsidePods, func(comm string) bool { return slices.Contains(daemons, comm) })
 	inPods, _ := node.ProcessesOf(h, node.InNodesNetwork, func(comm string) bool { return slices.Contains(pods, comm) })
+	return append(all, inPods...)
+}
+
+// limitsOfPrograms are those of these programs, and of their cgroups.
+func limitsOfPrograms(h *probe.Host) []bounded {
 	var out []bounded
 	groups := map[string]bool{}
-	for _, p := range append(all, inPods...) {
+	for _, p := range neededPrograms(h) {
 		comm, err := p.Comm()
 		if err != nil {
 			continue
@@ -170,7 +179,7 @@ func limitsOfPrograms(h *probe.Host) []bounded {
 		if err != nil {
 			continue
 		}
-		for _, dir := range pidsGroups(text) {
+		for _, dir := range groupsOf("pids", text) {
 			if l, is := groupLimit(h, dir, comm); is && !groups[dir] {
 				groups[dir] = true
 				out = append(out, l)
@@ -180,17 +189,17 @@ func limitsOfPrograms(h *probe.Host) []bounded {
 	return out
 }
 
-// pidsGroups are the folders of a process's cgroup for the number of processes, and of those above it.
-func pidsGroups(text string) []string {
+// groupsOf are the folders of a process's cgroup for a controller of version 1, or of version 2, and of those above it.
+func groupsOf(controller, text string) []string {
 	var out []string
 	for line := range strings.Lines(text) {
 		f := strings.SplitN(strings.TrimSpace(line), ":", 3)
-		if len(f) != 3 || strings.Contains(f[2], "..") || f[1] != "" && f[1] != "pids" {
+		if len(f) != 3 || strings.Contains(f[2], "..") || f[1] != "" && f[1] != controller {
 			continue
 		}
 		root := "/sys/fs/cgroup"
-		if f[1] == "pids" {
-			root += "/pids"
+		if f[1] == controller {
+			root += "/" + controller
 		}
 		for dir := path.Clean(f[2]); dir != "/" && dir != "."; dir = path.Dir(dir) {
 			out = append(out, root+dir)

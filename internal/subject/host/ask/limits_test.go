@@ -28,7 +28,7 @@ func TestNodeLimits(t *testing.T) {
 	if len(want) > 0 {
 		t.Errorf("not told: %v", want)
 	}
-	groups := pidsGroups("0::/kubepods/pod1/abc\n")
+	groups := groupsOf("pids", "0::/kubepods/pod1/abc\n")
 	if !slices.Equal(groups, []string{"/sys/fs/cgroup/kubepods/pod1/abc", "/sys/fs/cgroup/kubepods/pod1", "/sys/fs/cgroup/kubepods"}) {
 		t.Errorf("the cgroups above it are %v", groups)
 	}

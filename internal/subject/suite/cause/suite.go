@@ -50,7 +50,7 @@ var order = []string{
 	// Disks and memory: they fail what is above, which then has a message of its own. The clock is with the load.
 	"disk-read-only", "disk-full", "eviction-threshold", "memory-short",
 	// The kernel's own log: after disk and memory, which it often reports too.
-	"nic-queue-hung", "calico-process-killed", "component-oom-killed", "kernel-stuck",
+	"nic-queue-hung", "calico-process-killed", "component-oom-killed", "cgroup-frozen", "kernel-stuck",
 	// The rest about the kubelet: silent for no known reason, at risk at its next start, out of room for pods.
 	"kubelet-restarts", "kubelet-silent", "swap-returns", "node-full", "node-cordoned",
 	// What keeps the probe off a healthy node: after every reason that lies in the node.
