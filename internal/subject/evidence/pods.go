@@ -57,10 +57,10 @@ func QuotedPods(groups []diagnose.Finding, what string) []diagnose.Case {
 	n, counted := groups[0].Facts.Num(facts.Pods)
 	who := diagnose.CountOf(n, "new pod")
 	if !counted {
-		who = "new pods, the probe's for one,"
+		who = "new pods, the probe's for one"
 	}
 	return []diagnose.Case{{
-		Says: fmt.Sprintf("%s on {node} %s: %s", who, what, groups[0].Facts.Str(facts.Message)),
+		Says: fmt.Sprintf("%s on {node} for %s: %s", what, who, groups[0].Facts.Str(facts.Message)),
 		For:  diagnose.Suggests(groups),
 	}}
 }

@@ -86,14 +86,14 @@ func addressesGone(r diagnose.Finding, shows []diagnose.Clue) diagnose.Case {
 	if borrowed, _ := r.Facts.Num(facts.Borrowed); borrowed > 0 {
 		why += fmt.Sprintf("; pods on other nodes have borrowed %.0f of its own", borrowed)
 	}
-	c.Says = fmt.Sprintf("%s on {node} get no address: %s", diagnose.CountOf(n, "new pod"), why)
+	c.Says = fmt.Sprintf("no address on {node} for %s: %s", diagnose.CountOf(n, "new pod"), why)
 	return c
 }
 
 // cniPluginFails is a CNI plugin that says what it lacks.
 func cniPluginFails(f diagnose.Findings) []diagnose.Case {
 	groups := evidence.WaitingPods(f, facts.StartsCNI)
-	out := evidence.QuotedPods(groups, "get no network from the CNI plugin")
+	out := evidence.QuotedPods(groups, "no network from the CNI plugin")
 	if len(out) == 0 {
 		return networkRefused(f)
 	}

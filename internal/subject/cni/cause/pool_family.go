@@ -34,7 +34,7 @@ func ipamFamilyMissing(f diagnose.Findings) []diagnose.Case {
 	if weight < diagnose.Proof {
 		requests = fmt.Sprintf("the CNI configuration, which was not read, probably requests an %s address for each", lacking)
 	}
-	c.Says = fmt.Sprintf("%s on {node} get no address: %s, and no enabled %s pool serves the node; the pool of the other family is %s",
+	c.Says = fmt.Sprintf("no address on {node} for %s: %s, and no enabled %s pool serves the node; the pool of the other family is %s",
 		diagnose.CountOf(n, "new pod"), requests, lacking, strings.Join(diagnose.ListOf(r, facts.OtherPools), ", "))
 	if bad := diagnose.Keep(f.Failed(cni.CNIConfig.ID), diagnose.Because(cni.CNIFamily)); len(bad) > 0 {
 		c.Covers = append(slices.Clone(c.Covers), diagnose.Covers(cni.CNIConfig.ID)...)

@@ -117,18 +117,18 @@ var (
 // foreign is "" for what is the pods' own matter, and else what keeps them from starting in words.
 func (g group) foreign() string {
 	return map[string]string{
-		facts.StartsAddresses: "get no address", facts.StartsCNI: "get no network from the CNI plugin",
-		facts.StartsNetwork: "get no network: the runtime has no configuration of one",
-		facts.StartsSandbox: "get no sandbox from the runtime", facts.StartsImage: "wait for images that the node cannot pull",
-		facts.StartsVolume: "wait for a volume", facts.StartsContainer: "get no container from the runtime",
-		facts.StartsUnsaid: "have not been begun, and the kubelet does not say why",
+		facts.StartsAddresses: "no address", facts.StartsCNI: "no network from the CNI plugin",
+		facts.StartsNetwork: "no network: the runtime has no configuration of one",
+		facts.StartsSandbox: "no sandbox from the runtime", facts.StartsImage: "an image that the node cannot pull",
+		facts.StartsVolume: "a volume that is not mounted", facts.StartsContainer: "no container from the runtime",
+		facts.StartsUnsaid: "not begun, and the kubelet does not say why",
 	}[g.starts]
 }
 
 // result judges a group by how many pods it has and how long they wait.
 func (g group) result(s *cluster.Snapshot) probe.Result {
 	age := s.Now.Sub(g.pods[0].Since)
-	r := probe.Found(probe.Warn, "%s for %s: %s", g.who(), probe.Age(age), cmp.Or(g.foreign(), "do not start, for a reason of their own"))
+	r := probe.Found(probe.Warn, "%s for %s: %s", g.who(), probe.Age(age), cmp.Or(g.foreign(), "a reason that is the pod's own"))
 	switch {
 	case g.starts == facts.StartsPulling:
 		r = probe.Found(probe.Info, "%s for %s: an image is being pulled", g.who(), probe.Age(age))

@@ -77,7 +77,7 @@ func TestPodsStart(t *testing.T) {
 		"all run":          {"", "", []corev1.Pod{running}, probe.OK, "", "1 pod in all"},
 		"just young":       {cluster.EventSandbox, saidToken, creating(5, 19*time.Second), probe.OK, "", ""},
 		"young and unsaid": {"", "", creating(5, 50*time.Second), probe.OK, "", ""},
-		"no address":       {cluster.EventSandbox, saidFull, creating(10, 44*time.Second), probe.Fail, facts.StartsAddresses, "10 pods (default/app-0, default/app-1, default/app-2 and 7 more) wait for 44s: get no address: failed to setup network for sandbox: plugin"},
+		"no address":       {cluster.EventSandbox, saidFull, creating(10, 44*time.Second), probe.Fail, facts.StartsAddresses, "10 pods (default/app-0, default/app-1, default/app-2 and 7 more) wait for 44s: no address: failed to setup network for sandbox: plugin"},
 		"one, of the node's": {cluster.EventSandbox, saidToken, creating(1, 3*time.Minute), probe.Fail, facts.StartsCNI,
 			"Unauthorized"},
 		"one, lately": {cluster.EventSandbox, saidDocker, creating(1, 44*time.Second), probe.Warn, facts.StartsCNI,
