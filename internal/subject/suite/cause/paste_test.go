@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -40,24 +41,30 @@ var hostile = []string{
 // recorded are the streams of testdata.
 func recorded(t *testing.T) map[string]diagnose.Findings {
 	t.Helper()
-	files := nightfile.All()
-	if len(files) == 0 {
-		t.Fatal("no recorded streams")
-	}
-	out := map[string]diagnose.Findings{}
-	for _, name := range files {
-		b, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, section := range txtar.Parse(b).Files {
-			if section.Name == "stream" {
-				out[strings.TrimSuffix(filepath.Base(name), ".txtar")] = read(t, section.Data)
+	streamsOnce.Do(func() {
+		for _, name := range nightfile.All() {
+			b, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, section := range txtar.Parse(b).Files {
+				if section.Name == "stream" {
+					streams[strings.TrimSuffix(filepath.Base(name), ".txtar")] = read(t, section.Data)
+				}
 			}
 		}
+	})
+	if len(streams) == 0 {
+		t.Fatal("no recorded streams")
 	}
-	return out
+	return streams
 }
+
+// streams are what was seen in each recorded night; tests share it and change nothing of it.
+var (
+	streamsOnce sync.Once
+	streams     = map[string]diagnose.Findings{}
+)
 
 // replaced is what was seen with another text in place of one, wherever that stands.
 func replaced(t *testing.T, f diagnose.Findings, old, with string) diagnose.Findings {
