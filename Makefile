@@ -154,7 +154,7 @@ machine: # what takes a machine to itself: what every cluster on it feels, what 
 # The gate is short: its slow tests, and all faults but one of each family, say themselves that they are left to test-all.
 # These go after the faults, so that the lanes take about as long.
 GATE_AFTER_FAULTS := ^Test(InterruptedRuns|MountsBelowTheRootAreReadOnly)$$
-GATE := go test -tags e2e -short -count=1 -timeout 30m
+GATE := go test -tags e2e -short -count=1 -timeout 45m
 .PHONY: gate-suite gate-sessions gate-lab
 gate-suite:
 	$(GATE) -skip '^TestFaults$$|$(SESSIONS)|$(ALONE)|$(GATE_AFTER_FAULTS)' ./test/e2e
