@@ -181,15 +181,16 @@ func cell(text string) string { return strings.ReplaceAll(Code(text), "|", `\|`)
 
 // fence writes lines as a block of code, which none of them can end.
 func fence(b *strings.Builder, language string, lines []string) {
-	mark, body := "```", ""
+	mark := "```"
+	var body strings.Builder
 	for _, line := range lines {
 		line = printable(line) // first: what it drops may have parted two backticks
 		for strings.Contains(line, mark) {
 			mark += "`"
 		}
-		body += line + "\n"
+		body.WriteString(line + "\n")
 	}
-	fmt.Fprint(b, mark+language+"\n"+body+mark+"\n")
+	fmt.Fprintf(b, "%s%s\n%s%s\n", mark, language, body.String(), mark)
 }
 
 // Fence is a text as a block of code of Markdown, which none of its lines can end; long

@@ -34,8 +34,7 @@ func WriteMarkdown(w io.Writer, r *Record) error {
 	for _, name := range slices.Sorted(maps.Keys(r.Params)) {
 		fmt.Fprintf(&b, ", %s", report.Code(name+"="+r.Params[name]))
 	}
-	b.WriteString("\n")
-	_, err := io.WriteString(w, b.String())
+	_, err := io.WriteString(w, b.String()+"\n")
 	return err
 }
 
@@ -146,10 +145,11 @@ func blocks(b *strings.Builder, text string) {
 
 // verbatim writes lines as a block of code, and none of them is broken.
 func verbatim(b *strings.Builder, language string, lines []string) {
-	text, mark := "", "```"
+	indented := make([]string, 0, len(lines))
 	for _, line := range lines {
-		text += "  " + probe.Line(line) + "\n"
+		indented = append(indented, "  "+probe.Line(line)+"\n")
 	}
+	text, mark := strings.Join(indented, ""), "```"
 	for strings.Contains(text, mark) {
 		mark += "`"
 	}
