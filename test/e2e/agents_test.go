@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -125,20 +124,21 @@ func bySkill(t testing.TB, c *mcp.ClientSession, name, node string) (cause strin
 }
 
 // followsSkill wants the skill of the fault's runbook to lead an agent to its cause, and returns what that took.
-func followsSkill(t *testing.T, name, node string, want wanted) string {
+func followsSkill(t *testing.T, f fault) string {
 	t.Helper()
+	want := f.Shows
 	args := append([]string{"--allow-probes"}, bySSH(t)...)
-	if !slices.Contains(machineWide, name) { // others keep the machine busy: a true cause, and not this one
+	if !want.Machine { // others keep the machine busy: a true cause, and not this one
 		args = append(args, "--skip", "node-load")
 	}
 	c := agent(t, args...)
 	for began := time.Now(); ; time.Sleep(time.Second) {
-		cause, calls, read := bySkill(t, c, want.book.runbook, node)
+		cause, calls, read := bySkill(t, c, want.Runbook, f.Node)
 		switch {
-		case cause == want.cause && calls <= mostCalls && read <= mostTokens:
+		case cause == want.Cause && calls <= mostCalls && read <= mostTokens:
 			return fmt.Sprintf("`%s` | %d | %d", cause, calls, read)
 		case time.Since(began) > unfolds || calls > mostCalls || read > mostTokens:
-			t.Errorf("the skill of %s comes to %q by %d calls and %d tokens", want.book.runbook, cause, calls, read)
+			t.Errorf("the skill of %s comes to %q by %d calls and %d tokens", want.Runbook, cause, calls, read)
 			return ""
 		}
 	}

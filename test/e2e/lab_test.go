@@ -23,164 +23,67 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// wanted is what one run has to make of a fault of the lab.
-type wanted struct {
-	cause  string   // named first, with its ID
-	early  []string // causes that hold for a moment too, while the fault unfolds, and may be named before it
-	with   []string // causes that may stand beside it with high confidence: they hold too
-	api    string   // named first by --via api, where the API sees it
-	within time.Duration
-	gate   bool // one of its family: tried in short form too
-	mild   bool // nothing has failed yet: warnings, which by themselves leave exit 0
-	book   path // of a built-in runbook that is started on it
+// fault is one that the sandbox can make, and what one run has to make of it: the sandbox's own type has the words.
+type fault struct {
+	Name, Incident, Node string
+	Shows                struct {
+		Cause               string
+		Early, With         []string
+		API                 string
+		Runbook, Branch     string
+		Gate, Mild, Machine bool
+	}
 }
-
-// path is how a runbook has to go.
-type path struct{ runbook, branch string }
 
 // thisSymptom is the branch of a runbook for a cause that makes its symptom.
 const thisSymptom = "this-symptom"
 
-func (p path) String() string {
-	if p.runbook == "" {
-		return ""
+// faults are all that the sandbox can make.
+func faults(t *testing.T) []fault {
+	t.Helper()
+	var all []fault
+	if err := json.Unmarshal([]byte(mustSandbox(t, "fault", "list", "json")), &all); err != nil || len(all) == 0 {
+		t.Fatalf("%d faults: %v", len(all), err)
 	}
-	if p.branch == thisSymptom {
-		return fmt.Sprintf("`%s`", p.runbook)
-	}
-	return fmt.Sprintf("`%s`: %s", p.runbook, p.branch)
+	return all
 }
 
-// machineWide are the faults that every cluster of this machine feels: no other
-// suite may run beside them.
-var machineWide = []string{"swap-after-reboot", "crash-loop-busy"}
-
-// faults is what the runs have to say; TestFaults wants every fault of the lab here.
-var faults = map[string]wanted{
-	"upgrade-ipam-hangs":   {gate: true, cause: "upgrade-ipam-pod-cidr", book: path{"calico-node-init", thisSymptom}},
-	"upgrade-ipam-locked":  {cause: "upgrade-ipam-locked", book: path{"calico-node-init", thisSymptom}},
-	"init-without-process": {cause: "shim-hangs", book: path{"calico-node-init", thisSymptom}},
-	"containerd-frozen": {
-		gate: true, cause: "containerd-hangs", within: 30 * time.Second, book: path{"runtime-wedged", thisSymptom},
-	},
-	"docker-lost-containerd": {
-		cause: "docker-lost-containerd", within: 30 * time.Second, book: path{"runtime-wedged", thisSymptom},
-	},
-	"swap-after-reboot": {
-		cause: "swap-on", api: "kubelet-silent", within: 30 * time.Second, book: path{"node-not-ready", thisSymptom},
-	},
-	"swap-before-reboot": {gate: true, cause: "swap-returns", mild: true, book: path{"before-reboot", "swap-returns"}},
-	"kubelet-stopped": {
-		cause: "kubelet-dead", api: "kubelet-silent", within: 30 * time.Second, book: path{"node-not-ready", thisSymptom},
-	},
-	"kubelet-frozen": {cause: "kubelet-frozen", api: "kubelet-silent", within: 30 * time.Second},
-	"kubelet-cut-off": {
-		cause: "route-drops", api: "kubelet-silent", within: 30 * time.Second,
-		book: path{"node-not-ready", thisSymptom},
-	},
-	"node-cut-off": {
-		cause: "node-unreachable", api: "kubelet-silent", book: path{"node-not-ready", thisSymptom},
-	},
-	"cni-config-missing":   {gate: true, cause: "cni-config-missing", api: "cni-config-missing"},
-	"cni-config-shadowed":  {cause: "cni-config-shadowed", book: path{"pods-no-network", thisSymptom}},
-	"nodename-wrong":       {cause: "nodename-wrong"},
-	"calico-image-missing": {cause: "calico-image", api: "calico-image", book: path{"calico-node-init", thisSymptom}},
-	"calico-pod-missing":   {cause: "calico-pod-missing", api: "calico-pod-missing"},
-	"disk-full":            {cause: "disk-full"},
-	"bgp-passive-second-nic": {
-		gate: true, cause: "address-second-nic", api: "address-second-nic", book: path{"bgp-not-established", thisSymptom},
-	},
-	"bgp-connect-docker-bridge": {
-		cause: "address-bridge", api: "address-bridge", book: path{"bgp-not-established", thisSymptom},
-	},
-	"new-nic":           {cause: "address-will-change", book: path{"before-reboot", "address-soon"}},
-	"address-taken":     {cause: "address-taken"},
-	"bird-dead":         {cause: "bird-dead", book: path{"bgp-not-established", thisSymptom}},
-	"peer-bird-dead":    {cause: "peer-bird-dead", book: path{"bgp-not-established", thisSymptom}},
-	"bgp-port-dropped":  {gate: true, cause: "bgp-filtered", book: path{"bgp-not-established", thisSymptom}},
-	"bgp-port-rejected": {cause: "bgp-rejected"},
-	"stale-node":        {cause: "peer-down", mild: true, book: path{"bgp-not-established", thisSymptom}},
-	"bgp-routes-held":   {cause: "bgp-restart-hold", book: path{"bgp-not-established", thisSymptom}},
-	"wrong-as":          {cause: "bgp-wrong-as"},
-	"route-missing":     {gate: true, cause: "route-not-in-kernel"},
-	"route-swallowed":   {cause: "route-swallowed"},
-	"small-mtu":         {gate: true, cause: "peer-firewall", book: path{"pods-unreachable", thisSymptom}},
-	"forward-drop":      {gate: true, cause: "firewall-forward-drop"},
-	"peer-node-down":    {cause: "peer-down"},
-	"crash-loop-busy": {
-		cause: "start-under-load", api: "start-outlasts-budget", book: path{"calico-node-crashloop", thisSymptom},
-	},
-	"crash-loop-far": {
-		cause: "start-far-datastore", api: "start-outlasts-budget", book: path{"calico-node-crashloop", thisSymptom},
-	},
-	"felix-refuses": {cause: "felix-down"},
-	"felix-hangs":   {gate: true, cause: "felix-stuck"},
-	"felix-503":     {cause: "felix-dataplane-late"},
-	"felix-moved":   {cause: "felix-elsewhere", book: path{"calico-node-crashloop", thisSymptom}},
-	"localhost-elsewhere": {
-		cause: "localhost-foreign", early: []string{"felix-down"}, book: path{"calico-node-crashloop", thisSymptom},
-	},
-	"loopback-dropped": {cause: "loopback-dropped"},
-	"services-flushed": {gate: true, cause: "kube-proxy-rules-lost", book: path{"node-trouble", thisSymptom}},
-	"api-wrong-server": {cause: "service-hijacked", book: path{"node-trouble", thisSymptom}},
-	"dns-redirected":   {cause: "service-hijacked"},
-	"services-stale":   {cause: "kube-proxy-dead", mild: true},
-	"dns-dead":         {gate: true, cause: "dns-unserved"},
-	"pods-cut-off":     {cause: "forwarding-off"},
-	"token-old":        {gate: true, cause: "cni-token-expired"},
-	"api-unreachable":  {cause: "port-refused-here"},
-	"datastore-locked": {cause: "datastore-not-ready"},
-
-	"bird-config-rejected": {cause: "bird-config-rejected", book: path{"bgp-not-established", thisSymptom}},
-	"calico-cgroup-frozen": {cause: "cgroup-frozen", within: 30 * time.Second},
-	"probe-broken":         {cause: "probe-broken", api: "probe-broken"},
-	"ipam-family-missing":  {cause: "ipam-family-missing", book: path{"pods-no-network", thisSymptom}},
+// book is the runbook that is started on a fault and the branch it has to take, for people; "" for none.
+func (f fault) book() string {
+	switch {
+	case f.Shows.Runbook == "":
+		return ""
+	case f.Shows.Branch == "":
+		return "`" + f.Shows.Runbook + "`"
+	}
+	return fmt.Sprintf("`%s`: %s", f.Shows.Runbook, f.Shows.Branch)
 }
 
 // TestFaults injects each fault of the lab into a cluster that is whole, and wants
 // one run to name its cause first, as soon as that shows, no other with high confidence
 // in that run, a runbook for its symptom to take the branch that is for it, and a healthy
 // run once it is healed. What was seen goes to docs/faults.md.
-func TestFaults(t *testing.T) {
-	eachFault(t, func(name string) bool { return !slices.Contains(machineWide, name) })
-}
+func TestFaults(t *testing.T) { eachFault(t, false) }
 
-// TestMachineFaults does the same with those that every cluster feels.
-func TestMachineFaults(t *testing.T) {
-	eachFault(t, func(name string) bool { return slices.Contains(machineWide, name) })
-}
+// TestMachineFaults does the same with those that every cluster of this machine feels: nothing may run beside them.
+func TestMachineFaults(t *testing.T) { eachFault(t, true) }
 
-func eachFault(t *testing.T, ours func(name string) bool) {
-	list := mustSandbox(t, "fault", "list")
-	for name := range faults {
-		if !strings.Contains("\n"+list, "\n"+name+" ") {
-			t.Errorf("no fault %s can be made", name)
-		}
-	}
-	for line := range strings.Lines(list) {
-		words := strings.Fields(line)
-		name, incident, node := words[0], "", words[1]
-		if !strings.HasPrefix(node, "node-") {
-			incident, node = words[1], words[2]
-		}
-		want, known := faults[name]
-		if !known {
-			t.Errorf("nothing is wanted of the fault %s", name)
-		}
-		if !ours(name) || testing.Short() && !want.gate {
+func eachFault(t *testing.T, machine bool) {
+	for _, f := range faults(t) {
+		if f.Shows.Machine != machine || testing.Short() && !f.Shows.Gate {
 			continue
 		}
-		ran := t.Run(name, func(t *testing.T) {
-			row := oneFault(t, name, node, want)
+		ran := t.Run(f.Name, func(t *testing.T) {
+			row := oneFault(t, f)
 			if row != "" {
-				row = fmt.Sprintf("| `%s` | %s | %s", name, incident, row)
+				row = fmt.Sprintf("| `%s` | %s | %s", f.Name, f.Incident, row)
 			}
-			record(t, faultsPage, name, want.cause, row)
-			if incident != "" && !t.Failed() {
-				if row = followsSkill(t, name, node, want); row != "" {
-					row = fmt.Sprintf("| `%s` | %s | `%s` | %s |", name, incident, want.book.runbook, row)
+			record(t, faultsPage, f.Name, f.Shows.Cause, row)
+			if f.Incident != "" && !t.Failed() {
+				if row = followsSkill(t, f); row != "" {
+					row = fmt.Sprintf("| `%s` | %s | `%s` | %s |", f.Name, f.Incident, f.Shows.Runbook, row)
 				}
-				record(t, agentsPage, name, want.cause, row)
+				record(t, agentsPage, f.Name, f.Shows.Cause, row)
 			}
 		})
 		if !ran { // what is left of it would be the next one's fault too
@@ -214,7 +117,8 @@ func named(t *testing.T, cause string, early []string, args ...string) (d docume
 }
 
 // oneFault returns the fault's row of the table, without its name.
-func oneFault(t *testing.T, name, node string, want wanted) string {
+func oneFault(t *testing.T, f fault) string {
+	want, node := f.Shows, f.Node
 	t.Cleanup(func() {
 		mustSandbox(t, "fault", "heal")
 		eventually(t, 3*time.Minute, func() string { // restarts back off, and BGP holds back, for longer than one would think
@@ -227,74 +131,72 @@ func oneFault(t *testing.T, name, node string, want wanted) string {
 			return ""
 		})
 	})
-	mustSandbox(t, "fault", "inject", name)
-	if want.api != "" {
-		d, _, _ := named(t, want.api, want.early, "run", "--node", node, "--via", "api")
-		if first := d.first(); first.ID != want.api {
-			t.Errorf("by the API alone: %s (%s), want %s\n%v", first.ID, first.Says, want.api, d.Results)
+	mustSandbox(t, "fault", "inject", f.Name)
+	if want.API != "" {
+		d, _, _ := named(t, want.API, want.Early, "run", "--node", node, "--via", "api")
+		if first := d.first(); first.ID != want.API {
+			t.Errorf("by the API alone: %s (%s), want %s\n%v", first.ID, first.Says, want.API, d.Results)
 		}
 	}
 	args := append([]string{"run", "--node", node}, bySSH(t)...)
-	if !slices.Contains(machineWide, name) { // others keep the machine busy: a true cause, and not this one
+	if !want.Machine { // others keep the machine busy: a true cause, and not this one
 		args = append(args, "--skip", "node-load")
 	}
-	d, a, runs := named(t, want.cause, want.early, args...)
+	d, a, runs := named(t, want.Cause, want.Early, args...)
 	first := d.first()
-	if first.ID != want.cause {
-		t.Errorf("the first cause is %q, want %s\n%s", first.ID, want.cause, d)
+	if first.ID != want.Cause {
+		t.Errorf("the first cause is %q, want %s\n%s", first.ID, want.Cause, d)
 	}
 	for _, c := range d.Causes[min(1, len(d.Causes)):] {
-		if c.Confidence == probe.High && !slices.Contains(want.with, c.ID) {
+		if c.Confidence == probe.High && !slices.Contains(want.With, c.ID) {
 			t.Errorf("%s %s is claimed with high confidence too: %s", c.ID, c.About, c.Says)
 		}
 	}
 	if len(first.For) == 0 || first.Fix.Says == "" || first.Fix.Radius == "" {
 		t.Errorf("%s lacks evidence or a fix: %+v", first.ID, first)
 	}
-	if d.Exit == 0 && !want.mild {
+	if d.Exit == 0 && !want.Mild {
 		t.Error("exit 0")
 	}
-	if want.within > 0 && a.took > want.within {
-		t.Errorf("it took %v, more than %v", a.took, want.within)
-	}
-	if want.book.runbook != "" {
-		goes(t, node, want)
+	if want.Runbook != "" {
+		goes(t, f)
 	}
 	if t.Failed() {
 		return ""
 	}
-	keepScreen(t, name, a.stdout)
-	return strings.TrimSpace(fmt.Sprintf("`%s` | %s | %d | %v", first.ID, first.Confidence, runs, want.book)) + " |"
+	keepScreen(t, f.Name, a.stdout)
+	return strings.TrimSpace(fmt.Sprintf("`%s` | %s | %d | %v", first.ID, first.Confidence, runs, f.book())) + " |"
 }
 
 // goes starts a runbook on a fault, with nobody to ask, and wants it to take its branch,
 // to come to what its run did, and to name the cause in the record for people.
-func goes(t *testing.T, node string, want wanted) {
+func goes(t *testing.T, f fault) {
 	t.Helper()
+	want, branch := f.Shows, cmp.Or(f.Shows.Branch, thisSymptom)
 	markdown := filepath.Join(t.TempDir(), "record.md")
 	for began := time.Now(); ; time.Sleep(time.Second) {
-		r, a := followed(t, want.book.runbook, append([]string{"--node", node, "-o", "markdown=" + markdown}, bySSH(t)...)...)
+		r, a := followed(t, want.Runbook, append([]string{"--node", f.Node, "-o", "markdown=" + markdown}, bySSH(t)...)...)
 		told, err := os.ReadFile(markdown)
 		if err != nil {
 			t.Fatal(err)
 		}
 		why := ""
 		switch {
-		case branchOf(r) != want.book.branch:
-			why = fmt.Sprintf("it goes %q, want %q", branchOf(r), want.book.branch)
+		case branchOf(r) != branch:
+			why = fmt.Sprintf("it goes %q, want %q", branchOf(r), branch)
 		case r.Outcome == nil || r.Outcome.Verdict != concludes(r) || a.exit != r.Outcome.Exit || r.Outcome.Next == "":
 			why = fmt.Sprintf("exit %d, want that of %s, and what to do next: %+v", a.exit, concludes(r), r.Outcome)
-		case !strings.Contains(string(told), want.cause):
-			why = "the record for people does not name " + want.cause
+		case !strings.Contains(string(told), want.Cause):
+			why = "the record for people does not name " + want.Cause
 		}
 		if why == "" {
 			return
 		}
 		if time.Since(began) > unfolds {
-			t.Errorf("%s: %s\n%s\n%s", want.book.runbook, why, told, a.stderr)
+			t.Errorf("%s: %s\n%s\n%s", want.Runbook, why, told, a.stderr)
 			return
 		}
-		t.Logf("not yet: %s: %s", want.book.runbook, why)
+		t.Logf("not yet: %s: %s", want.Runbook, why)
 	}
 }
 
@@ -444,8 +346,8 @@ func record(t *testing.T, p page, fault, cause, row string) {
 		rows[fault] = row
 	}
 	out := p.head
-	for line := range strings.Lines(mustSandbox(t, "fault", "list")) {
-		if row := rows[strings.Fields(line)[0]]; row != "" {
+	for _, f := range faults(t) {
+		if row := rows[f.Name]; row != "" {
 			out += row + "\n"
 		}
 	}

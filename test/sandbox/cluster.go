@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/calico-probe/calico-probe/test/sandbox/pki"
 )
 
 func base64Of(b []byte) string { return base64.StdEncoding.EncodeToString(b) }
@@ -68,14 +70,13 @@ func bringUp(ctx context.Context, l layout) error {
 
 // startControlPlane starts etcd, the API server, the controllers and the scheduler.
 func startControlPlane(l layout, f *family) error {
-	p := &pki{layout: l}
 	for _, id := range append([]string{"controller-manager", "scheduler", "kube-proxy"}, memberNames()...) {
 		server := fmt.Sprintf("https://%s:%d", fabric4, apiPort)
-		if err := p.writeKubeconfig(l.state("pki", id+".kubeconfig"), server, id); err != nil {
+		if err := pki.Kubeconfig(l.state("pki"), l.state("pki", id+".kubeconfig"), server, id); err != nil {
 			return err
 		}
 	}
-	pki := func(name string) string { return l.state("pki", name) }
+	made := func(name string) string { return l.state("pki", name) }
 	bin, err := cache("bin")
 	if err != nil {
 		return err
@@ -86,20 +87,20 @@ func startControlPlane(l layout, f *family) error {
 	f.keep("kube-apiserver", bin+"/kube-apiserver",
 		"--etcd-servers=http://127.0.0.1:2379", "--advertise-address="+fabric4, "--secure-port="+strconv.Itoa(apiPort),
 		"--service-cluster-ip-range="+services4+","+services6,
-		"--client-ca-file="+pki("ca.crt"),
-		"--tls-cert-file="+pki("apiserver.crt"), "--tls-private-key-file="+pki("apiserver.key"),
-		"--kubelet-client-certificate="+pki("apiserver-kubelet.crt"), "--kubelet-client-key="+pki("apiserver-kubelet.key"),
-		"--kubelet-certificate-authority="+pki("ca.crt"), "--kubelet-preferred-address-types=InternalIP",
-		"--service-account-key-file="+pki("service-accounts.crt"), "--service-account-signing-key-file="+pki("service-accounts.key"),
+		"--client-ca-file="+made("ca.crt"),
+		"--tls-cert-file="+made("apiserver.crt"), "--tls-private-key-file="+made("apiserver.key"),
+		"--kubelet-client-certificate="+made("apiserver-kubelet.crt"), "--kubelet-client-key="+made("apiserver-kubelet.key"),
+		"--kubelet-certificate-authority="+made("ca.crt"), "--kubelet-preferred-address-types=InternalIP",
+		"--service-account-key-file="+made("service-accounts.crt"), "--service-account-signing-key-file="+made("service-accounts.key"),
 		"--service-account-issuer=https://kubernetes.default.svc.cluster.local",
 		"--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction", "--allow-privileged=true")
-	f.keep("kube-controller-manager", bin+"/kube-controller-manager", "--kubeconfig="+pki("controller-manager.kubeconfig"),
-		"--leader-elect=false", "--use-service-account-credentials", "--service-account-private-key-file="+pki("service-accounts.key"),
-		"--root-ca-file="+pki("ca.crt"), "--allocate-node-cidrs", "--cluster-cidr="+pods4+","+pods6,
+	f.keep("kube-controller-manager", bin+"/kube-controller-manager", "--kubeconfig="+made("controller-manager.kubeconfig"),
+		"--leader-elect=false", "--use-service-account-credentials", "--service-account-private-key-file="+made("service-accounts.key"),
+		"--root-ca-file="+made("ca.crt"), "--allocate-node-cidrs", "--cluster-cidr="+pods4+","+pods6,
 		"--node-cidr-mask-size-ipv4=24", "--node-cidr-mask-size-ipv6=64", "--service-cluster-ip-range="+services4+","+services6,
 		"--bind-address=127.0.0.1", "--authentication-skip-lookup",
 		"--kube-api-qps=200", "--kube-api-burst=400") // its start alone makes a hundred calls
-	f.keep("kube-scheduler", bin+"/kube-scheduler", "--kubeconfig="+pki("scheduler.kubeconfig"), "--leader-elect=false",
+	f.keep("kube-scheduler", bin+"/kube-scheduler", "--kubeconfig="+made("scheduler.kubeconfig"), "--leader-elect=false",
 		"--bind-address=127.0.0.1", "--authentication-skip-lookup")
 	return nil
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -22,8 +23,24 @@ type fault struct {
 	Incident string // F1 to F7 where it is one of the field's, else ""
 	Node     string // the node on which it is felt
 	About    string // what on-call sees, one line
-	Inject   func(context.Context, lab) error
-	Heal     func(context.Context, lab) error // also of a half injected fault
+	Shows    shows
+	Inject   func(context.Context, lab) error `json:"-"`
+	Heal     func(context.Context, lab) error `json:"-"` // also of a half injected fault
+}
+
+// shows is what one run of calico-probe has to make of a fault. The tests read it from 'fault list json'.
+type shows struct {
+	Cause string   // named first, with its ID
+	Early []string // causes that hold for a moment too, while the fault unfolds, and may be named before it
+	With  []string // causes that may stand beside it with high confidence: they hold too
+	API   string   // named first by --via api, where the API shows it
+
+	Runbook string // a built-in runbook that is started on it, "" for none
+	Branch  string // how that has to go, "" for the branch of a cause that makes its symptom
+
+	Gate    bool // one of its family: tried by the gate
+	Mild    bool // nothing has failed yet: warnings, which by themselves leave exit 0
+	Machine bool // every cluster of this machine feels it: nothing else may run beside it
 }
 
 // faults are all there are, in the order they are listed.
@@ -116,6 +133,8 @@ func faultVerb(ctx context.Context, l layout, args []string) error {
 		return badUsage("fault: say list, inject NAME or heal")
 	}
 	switch {
+	case args[0] == "list" && len(args) == 2 && args[1] == "json":
+		return json.NewEncoder(os.Stdout).Encode(faults())
 	case args[0] == "list" && len(args) == 1:
 		for _, f := range faults() {
 			fmt.Printf("%-26s %-3s %-7s %s\n", f.Name, f.Incident, f.Node, f.About)

@@ -15,6 +15,7 @@ func calicoFaults() []fault {
 	return []fault{
 		{
 			Name: "bird-config-rejected", Node: node, About: "calico-node not ready: 'BIRD is not ready', and it restarts every second",
+			Shows: shows{Cause: "bird-config-rejected", Runbook: "bgp-not-established"},
 			// A keyword of a template of another version of BIRD.
 			Inject: steps(unrouted, rendered(me, settingOf(me), strings.NewReplacer("export filter {", `export filter { krt_tunnels = "tunl0";`)),
 				scripted(node, signalTo("bird", "KILL")), unready(node)),
@@ -22,10 +23,12 @@ func calicoFaults() []fault {
 		},
 		{
 			Name: "calico-cgroup-frozen", Node: node, About: "calico-node is Running and not ready; its ports take connections",
+			Shows:  shows{Cause: "cgroup-frozen"},
 			Inject: steps(scripted(node, freeze("calico-node")), unready(node)), Heal: scripted(node, thaw),
 		},
 		{
 			Name: "probe-broken", Node: node, About: "calico-node in CrashLoopBackOff, and its log shows no error",
+			Shows: shows{Cause: "probe-broken", API: "probe-broken"},
 			// A liveness probe of another version of calico-node.
 			Inject: steps(liveness(`"exec":{"command":["/bin/calico-node","-liveness"]},"initialDelaySeconds":1,"periodSeconds":2,"failureThreshold":2`),
 				again(node), killed(node, 2)),
@@ -33,6 +36,7 @@ func calicoFaults() []fault {
 		},
 		{
 			Name: "ipam-family-missing", Node: node, About: "new pods get no address, and the pool has plenty of them",
+			Shows: shows{Cause: "ipam-family-missing", Runbook: "pods-no-network"},
 			Inject: steps(calicoSpec("ippools", "default-ipv6-ippool", `{"spec":{"disabled":true}}`),
 				scripted(node, plugin(`s/"type": "calico-ipam",/& "assign_ipv6": "true",/`))),
 			Heal: steps(calicoSpec("ippools", "default-ipv6-ippool", `{"spec":{"disabled":false}}`),

@@ -20,63 +20,82 @@ import (
 // node-b, and all are of IPv4 alone, so that what is whole can be seen beside what is
 // broken.
 func networkFaults() []fault {
-	all := slices.Concat(sessionFaults(), packetFaults())
+	all := slices.Concat(addressFaults(), sessionFaults(), packetFaults())
 	for i := range all {
 		all[i].Node, all[i].Heal = "node-b", restored
 	}
 	return all
 }
 
-// sessionFaults are those of addresses and of BGP's sessions.
-func sessionFaults() []fault {
-	const node, other = "node-b", "node-a"
+// addressFaults are those of the address that Calico uses for a node.
+func addressFaults() []fault {
+	const node = "node-b"
 	me, peer := members()[1], members()[0]
 	const nic = "ip link add ens224 type veth peer name ens224-far; ip addr add 10.0.0.66/24 dev ens224; ip link set ens224 up; ip link set ens224-far up"
 	const bridge = "ip link add br-1a2b3c4d5e6f type bridge; ip addr add 172.18.0.1/16 dev br-1a2b3c4d5e6f; ip link set br-1a2b3c4d5e6f up"
 	return []fault{
 		{
 			Name: "bgp-passive-second-nic", Incident: "F5", About: "calico-node not ready, 'BGP not established'; the session waits as Passive; a NIC was added",
+			Shows:  shows{Cause: "address-second-nic", API: "address-second-nic", Runbook: "bgp-not-established", Gate: true},
 			Inject: steps(unrouted, scripted(node, nic), moved(me, "10.0.0.66/24")),
 		},
 		{
 			Name: "bgp-connect-docker-bridge", Incident: "F6", About: "calico-node not ready, 'BGP not established with 172.18.0.1'; somebody ran 'docker network create'",
+			Shows:  shows{Cause: "address-bridge", API: "address-bridge", Runbook: "bgp-not-established"},
 			Inject: steps(unrouted, scripted(node, bridge), moved(me, "172.18.0.1/16")),
 		},
 		{
 			Name: "new-nic", About: "nothing yet: a NIC was added, and Calico will pick it when it looks again",
+			Shows:  shows{Cause: "address-will-change", Runbook: "before-reboot", Branch: "address-soon"},
 			Inject: scripted(node, nic),
 		},
 		{
 			Name: "address-taken", About: "'Calico node node-a is already using the IPv4 address'; no sessions between two nodes",
+			Shows:  shows{Cause: "address-taken"},
 			Inject: steps(unrouted, moved(me, peer.IP4.String()+"/24")),
 		},
+	}
+}
+
+// sessionFaults are those of BGP's sessions.
+func sessionFaults() []fault {
+	const node, other = "node-b", "node-a"
+	me, peer := members()[1], members()[0]
+	return []fault{
 		{
 			Name: "bird-dead", About: "calico-node not ready; pods of other nodes out of reach",
+			Shows:  shows{Cause: "bird-dead", Runbook: "bgp-not-established"},
 			Inject: steps(unrouted, scripted(node, stop("bird"))),
 		},
 		{
 			Name: "peer-bird-dead", About: "the session is refused: 'Active Socket: Connection refused'",
+			Shows:  shows{Cause: "peer-bird-dead", Runbook: "bgp-not-established"},
 			Inject: steps(unrouted, scripted(other, stop("bird"))),
 		},
 		{
 			Name: "bgp-port-dropped", About: "the session stays in Connect without a word; ping works",
+			Shows: shows{Cause: "bgp-filtered", Runbook: "bgp-not-established", Gate: true},
 			Inject: steps(unrouted, filtered(node, "prerouting", "tcp dport 179 drop"),
 				filtered(other, "prerouting", "tcp dport 179 drop"), restarted),
 		},
 		{
 			Name: "bgp-port-rejected", About: "the session says 'Host is unreachable'; ping works",
+			Shows:  shows{Cause: "bgp-rejected"},
 			Inject: steps(unrouted, filtered(other, "input", "tcp dport 179 reject with icmp type host-prohibited"), filtered(node, "input", "tcp dport 179 reject with icmp type host-prohibited"), restarted),
 		},
 		{
 			Name: "stale-node", About: "a session to a node that was removed from the racks but not from the API",
+			Shows:  shows{Cause: "peer-down", Runbook: "bgp-not-established", Mild: true},
 			Inject: steps(ghost, withGhost(me), withGhost(peer)),
 		},
 		{
 			Name: "bgp-routes-held", About: "sessions are up, and no route of theirs is in the kernel; calico-node has just restarted",
+			Shows:  shows{Cause: "bgp-restart-hold", Runbook: "bgp-not-established"},
 			Inject: steps(unrouted, ghost, withGhost(me), withGhost(peer), scripted(node, signalTo("bird", "KILL")+"; sleep 0.5; ip route flush proto bird")),
 		},
 		{
 			Name: "wrong-as", About: "the session never gets past OpenSent: 'Bad peer AS'",
+			Shows: shows{Cause: "bgp-wrong-as"},
 			Inject: steps(unrouted, rendered(me, settingOf(me), strings.NewReplacer("local as 64512", "local as 64999")),
 				restarted),
 		},
@@ -90,14 +109,17 @@ func packetFaults() []fault {
 	return []fault{
 		{
 			Name: "route-missing", About: "the session is up, and the pods of its node have no route",
+			Shows:  shows{Cause: "route-not-in-kernel", Gate: true},
 			Inject: steps(unrouted, rendered(me, settingOf(me), strings.NewReplacer("export filter { if source = RTS_BGP || source = RTS_STATIC then accept; reject; };", "export where source = RTS_STATIC;"))),
 		},
 		{
 			Name: "route-swallowed", About: "pods of one other node are out of reach from here, by a route of type blackhole",
+			Shows:  shows{Cause: "route-swallowed"},
 			Inject: rendered(me, settingOf(me), strings.NewReplacer("protocol static static1 {", "protocol static static1 { route "+peer.Block4.String()+" blackhole;")),
 		},
 		{
 			Name: "small-mtu", About: "requests pass and large answers hang between pods of two nodes",
+			Shows: shows{Cause: "peer-firewall", Runbook: "pods-unreachable", Gate: true},
 			Inject: steps(
 				filtered(node, "prerouting", "ip length > 1400 ip saddr "+pods4+" iifname eth0 drop"),
 				filtered(other, "prerouting", "ip length > 1400 ip saddr "+pods4+" iifname eth0 drop",
@@ -106,10 +128,12 @@ func packetFaults() []fault {
 		},
 		{
 			Name: "forward-drop", About: "pods reach nothing outside their node; the node itself reaches all",
+			Shows:  shows{Cause: "firewall-forward-drop", Gate: true},
 			Inject: scripted(node, "nft 'add table ip filter; add chain ip filter FORWARD { type filter hook forward priority 0; policy drop; }'"),
 		},
 		{
 			Name: "peer-node-down", About: "one other node answers nobody: not its pods, not its ports, not a ping",
+			Shows:  shows{Cause: "peer-down"},
 			Inject: scripted(other, "nft 'add table inet lab; add chain inet lab in { type filter hook prerouting priority -300; iifname eth0 drop; }; add chain inet lab out { type filter hook output priority -300; oifname eth0 drop; }'"),
 		},
 	}

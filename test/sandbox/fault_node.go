@@ -28,6 +28,7 @@ func runtimeFaults(node string) []fault {
 	return []fault{
 		{
 			Name: "upgrade-ipam-hangs", Incident: "F1", Node: node, About: "calico-node in Init:0/3 for ever, no events; new pods get no address",
+			Shows: shows{Cause: "upgrade-ipam-pod-cidr", Runbook: "calico-node-init", Gate: true},
 			Inject: func(ctx context.Context, l lab) error {
 				return errors.Join(l.podCIDR(ctx, node, "10.200.1.0/24"), l.leftovers(ctx, node, true),
 					l.hang(ctx, node, true), l.controllers(ctx, node, true))
@@ -39,6 +40,7 @@ func runtimeFaults(node string) []fault {
 		},
 		{
 			Name: "upgrade-ipam-locked", Incident: "F1", Node: node, About: "calico-node in Init:0/3 for ever, no events; somebody holds a lock",
+			Shows: shows{Cause: "upgrade-ipam-locked", Runbook: "calico-node-init"},
 			Inject: func(ctx context.Context, l lab) error {
 				return errors.Join(l.leftovers(ctx, node, true), l.on(ctx, node, holdLock), l.hang(ctx, node, true))
 			},
@@ -48,6 +50,7 @@ func runtimeFaults(node string) []fault {
 		},
 		{
 			Name: "init-without-process", Incident: "F2", Node: node, About: "calico-node in Init:0/3 for ever, no events; there is no such process",
+			Shows: shows{Cause: "shim-hangs", Runbook: "calico-node-init"},
 			Inject: func(ctx context.Context, l lab) error {
 				return errors.Join(l.leftovers(ctx, node, true), l.hang(ctx, node, true), l.on(ctx, node, loseProcess),
 					l.leftovers(ctx, node, false))
@@ -59,10 +62,12 @@ func runtimeFaults(node string) []fault {
 		},
 		{
 			Name: "containerd-frozen", Incident: "F2", Node: node, About: "pods stay in ContainerCreating; the node may still be Ready",
+			Shows:  shows{Cause: "containerd-hangs", Runbook: "runtime-wedged", Gate: true},
 			Inject: scripted(node, signalTo("containerd", "STOP")), Heal: scripted(node, signalTo("containerd", "CONT")),
 		},
 		{
 			Name: "docker-lost-containerd", Incident: "F2", Node: node, About: "nothing starts; docker's ping is fine",
+			Shows:  shows{Cause: "docker-lost-containerd", Runbook: "runtime-wedged"},
 			Inject: loseContainerd(node), Heal: scripted(node, signalTo("containerd", "CONT")+"; "+signalTo("dockerd", "KILL")+"; rm -rf /run/docker* /var/lib/docker"),
 		},
 	}
@@ -81,6 +86,7 @@ func kubeletFaults(node string) []fault {
 	return []fault{
 		{
 			Name: "swap-after-reboot", Incident: "F4", Node: node, About: "NotReady, 'Kubelet stopped posting node status', the pods still Running; felt by the whole machine",
+			Shows: shows{Cause: "swap-on", API: "kubelet-silent", Runbook: "node-not-ready", Machine: true},
 			Inject: func(ctx context.Context, l lab) error {
 				if err := l.swapOn(ctx); err != nil {
 					return err
@@ -93,23 +99,28 @@ func kubeletFaults(node string) []fault {
 		},
 		{
 			Name: "swap-before-reboot", Incident: "F4", Node: node, About: "nothing yet: the night before",
+			Shows:  shows{Cause: "swap-returns", Runbook: "before-reboot", Branch: "swap-returns", Gate: true, Mild: true},
 			Inject: scripted(node, "echo '/dev/sda3 none swap sw 0 0' >/etc/fstab; "+failSwap(true)), Heal: scripted(node, "rm -f /etc/fstab; "+failSwap(false)),
 		},
 		{
 			Name: "kubelet-stopped", Node: node, About: "NotReady, 'Kubelet stopped posting node status'",
+			Shows:  shows{Cause: "kubelet-dead", API: "kubelet-silent", Runbook: "node-not-ready"},
 			Inject: silently(stop("kubelet")), Heal: scripted(node, start("kubelet")),
 		},
 		{
 			Name: "kubelet-frozen", Node: node, About: "NotReady, 'Kubelet stopped posting node status'; its port takes connections",
+			Shows:  shows{Cause: "kubelet-frozen", API: "kubelet-silent"},
 			Inject: silently(signalTo("kubelet", "STOP")), Heal: scripted(node, signalTo("kubelet", "CONT")),
 		},
 		{
 			Name: "kubelet-cut-off", Node: node, About: "NotReady, 'Kubelet stopped posting node status'; everything on the node is well",
+			Shows:  shows{Cause: "route-drops", API: "kubelet-silent", Runbook: "node-not-ready"},
 			Inject: silently("ip rule add to " + fabric4 + " ipproto tcp dport " + strconv.Itoa(apiPort) + " prohibit pref 90"),
 			Heal:   scripted(node, "ip rule del pref 90 || true"),
 		},
 		{
 			Name: "node-cut-off", Node: node, About: "NotReady, 'Kubelet stopped posting node status'; it answers nobody",
+			Shows: shows{Cause: "node-unreachable", API: "kubelet-silent", Runbook: "node-not-ready"},
 			Inject: func(ctx context.Context, l lab) error {
 				return errors.Join(l.onFabric(ctx, "ip", "link", "set", node, "nomaster"), l.silent(ctx, node))
 			},
@@ -125,6 +136,7 @@ func pluginFaults(node string) []fault {
 	return []fault{
 		{
 			Name: "cni-config-missing", Node: node, About: "NotReady, 'cni plugin not initialized'; pods stay in ContainerCreating",
+			Shows: shows{Cause: "cni-config-missing", API: "cni-config-missing", Gate: true},
 			Inject: func(ctx context.Context, l lab) error {
 				return errors.Join(l.on(ctx, node, "mv /etc/cni/net.d/10-calico.conflist /root/"), l.notReady(ctx, node))
 			},
@@ -133,14 +145,17 @@ func pluginFaults(node string) []fault {
 		},
 		{
 			Name: "cni-config-shadowed", Node: node, About: "new pods have addresses nobody knows; old ones are well",
+			Shows:  shows{Cause: "cni-config-shadowed", Runbook: "pods-no-network"},
 			Inject: scripted(node, `echo '{"cniVersion":"0.4.0","name":"old","type":"bridge"}' >/etc/cni/net.d/05-bridge.conf`), Heal: scripted(node, "rm -f /etc/cni/net.d/05-bridge.conf"),
 		},
 		{
 			Name: "nodename-wrong", Node: node, About: "new pods of the node are out of reach",
+			Shows:  shows{Cause: "nodename-wrong"},
 			Inject: scripted(node, "echo "+node+".example.com >/var/lib/calico/nodename"), Heal: scripted(node, "echo "+node+" >/var/lib/calico/nodename"),
 		},
 		{
 			Name: "calico-image-missing", Node: node, About: "calico-node in Init:ImagePullBackOff",
+			Shows: shows{Cause: "calico-image", API: "calico-image", Runbook: "calico-node-init"},
 			Inject: func(ctx context.Context, l lab) error {
 				return l.image(ctx, node, "sandbox.local/calico-node:v3.99.0", "OnDelete")
 			},
@@ -150,6 +165,7 @@ func pluginFaults(node string) []fault {
 		},
 		{
 			Name: "calico-pod-missing", Node: node, About: "the node is Ready, BGP to it is down",
+			Shows: shows{Cause: "calico-pod-missing", API: "calico-pod-missing"},
 			Inject: func(ctx context.Context, l lab) error {
 				if err := l.orphan(ctx); err != nil {
 					return err
@@ -170,6 +186,7 @@ func pluginFaults(node string) []fault {
 		},
 		{
 			Name: "disk-full", Node: node, About: "odd failures; the node may have DiskPressure",
+			Shows:  shows{Cause: "disk-full"},
 			Inject: scripted(node, "mkdir -p /var/lib/containers; mount -t tmpfs -o size=1m tmpfs /var/lib/containers; head -c 1M /dev/zero >/var/lib/containers/full || true"),
 			Heal:   scripted(node, "! mountpoint -q /var/lib/containers || umount -l /var/lib/containers; rm -rf /var/lib/containers"),
 		},

@@ -27,39 +27,48 @@ func felixFaults(node string) []fault {
 	return []fault{
 		{
 			Name: "crash-loop-busy", Incident: "F3", Node: node, About: "calico-node in CrashLoopBackOff, log ends at 'Using node name'; peers' sessions refused",
+			Shows: shows{Cause: "start-under-load", API: "start-outlasts-budget", Machine: true,
+				Runbook: "calico-node-crashloop"},
 			Inject: steps(impatient, again(node), scripted(node, busy()), loaded,
 				scripted(node, ended("lab-lift")+"\n"+signalTo("calico-node", "KILL")), killed(node, 2)),
 			Heal: steps(scripted(node, "rm -f /var/lib/calico/sandbox/start-work; "+ended("lab-lift")+"; "+ended("lab-busy")), patient(node)),
 		},
 		{
 			Name: "crash-loop-far", Incident: "F7", Node: node, About: "calico-node in CrashLoopBackOff on this node alone, nothing in its log",
+			Shows:  shows{Cause: "start-far-datastore", API: "start-outlasts-budget", Runbook: "calico-node-crashloop"},
 			Inject: steps(impatient, scripted(node, fmt.Sprintf(`/proc/1/exe %s %s %v >/run/far.log 2>&1 & echo $! >/run/far.pid; sleep 1; kill -0 $!`, verbFar, fabric4, farAway)), again(node), killed(node, 1)),
 			Heal:   steps(scripted(node, notFar), patient(node)),
 		},
 		{
 			Name: "felix-refuses", Node: node, About: "calico-node not ready: 9099 refused",
+			Shows:  shows{Cause: "felix-down"},
 			Inject: felixAnswers("refuse"), Heal: felixAnswers("ok"),
 		},
 		{
 			Name: "felix-hangs", Node: node, About: "calico-node not ready: a probe's deadline exceeded",
+			Shows:  shows{Cause: "felix-stuck", Gate: true},
 			Inject: felixAnswers("hang"), Heal: felixAnswers("ok"),
 		},
 		{
 			Name: "felix-503", Node: node, About: "calico-node not ready: liveness probe reporting 503",
+			Shows:  shows{Cause: "felix-dataplane-late"},
 			Inject: felixAnswers("503"), Heal: felixAnswers("ok"),
 		},
 		{
 			Name: "felix-moved", Node: node, About: "calico-node not ready: 9099 refused, though Felix works",
+			Shows:  shows{Cause: "felix-elsewhere", Runbook: "calico-node-crashloop"},
 			Inject: steps(healthHost(node, "10.88.0.12"), scripted(node, "echo -n 10.88.0.12 >/var/lib/calico/sandbox/felix.host"), again(node), scripted(node, felixBegun), unready(node)),
 			Heal:   steps(healthHost(node, ""), scripted(node, "rm -f /var/lib/calico/sandbox/felix.host"), again(node)),
 		},
 		{
 			Name: "localhost-elsewhere", Node: node, About: "calico-node not ready: 'dial tcp 192.0.2.7:9099'",
+			Shows:  shows{Cause: "localhost-foreign", Early: []string{"felix-down"}, Runbook: "calico-node-crashloop"},
 			Inject: steps(scripted(node, "cp /etc/hosts /run/hosts.was; sed -i 's/^127.0.0.1 localhost/192.0.2.7 localhost/; /^::1/d' /etc/hosts"), again(node), scripted(node, felixBegun), unready(node)),
 			Heal:   steps(scripted(node, "if [ -e /run/hosts.was ]; then cat /run/hosts.was >/etc/hosts; rm /run/hosts.was; fi"), again(node)),
 		},
 		{
 			Name: "loopback-dropped", Node: node, About: "calico-node not ready: a probe's deadline exceeded",
+			Shows: shows{Cause: "loopback-dropped"},
 			// Not all of it: containerd serves attach and logs on its loopback, without which
 			// no probe can be heard.
 			Inject: steps(scripted(node, "nft 'add table inet lab; add chain inet lab in { type filter hook input priority -10; }; add rule inet lab in iif lo tcp dport { 9099, 10248, 10249, 10256 } drop'"), unready(node)),
@@ -73,43 +82,52 @@ func serviceFaults(node string) []fault {
 	return []fault{
 		{
 			Name: "services-flushed", Node: node, About: "pods and the node itself reach no service",
+			Shows:  shows{Cause: "kube-proxy-rules-lost", Runbook: "node-trouble", Gate: true},
 			Inject: scripted(node, "nft delete table ip kube-proxy; nft delete table ip6 kube-proxy"),
 			// It is started again and writes them all.
 			Heal: scripted(node, signalTo("kube-proxy", "KILL")+"; until nft list table ip kube-proxy 2>/dev/null | grep -q 10.96.0.1 && nft list table ip6 kube-proxy 2>/dev/null | grep -q service-; do sleep .2; done; sleep 1"),
 		},
 		{
 			Name: "services-stale", Node: node, About: "services lead to pods that have gone",
+			Shows:  shows{Cause: "kube-proxy-dead", Mild: true},
 			Inject: scripted(node, stop("kube-proxy")), Heal: scripted(node, start("kube-proxy")),
 		},
 		{
 			Name: "api-wrong-server", Node: node, About: "clients of the API's service: 'x509: certificate is valid for ..., not for 10.96.0.1'",
+			Shows: shows{Cause: "service-hijacked", Runbook: "node-trouble"},
 			// projectcalico/felix#1868: before kube-proxy's chain, whose priority is -100, to this node's kubelet.
 			Inject: diverted(node, "ip daddr 10.96.0.1 tcp dport 443 dnat to $(ip -4 -o addr show eth0 | sed 's/.*inet //; s/[/].*//'):10250"),
 			Heal:   scripted(node, undiverted),
 		},
 		{
 			Name: "dns-redirected", Node: node, About: "no name resolves on the node; the DNS servers answer",
+			Shows:  shows{Cause: "service-hijacked"},
 			Inject: diverted(node, "ip daddr 10.96.0.10 udp dport 53 redirect to :15053"), Heal: scripted(node, undiverted),
 		},
 		{
 			Name: "dns-dead", Node: node, About: "no name resolves in pods",
+			Shows:  shows{Cause: "dns-unserved", Gate: true},
 			Inject: scale(0), Heal: scale(1),
 		},
 		{
 			Name: "pods-cut-off", Node: node, About: "pods of this node reach the node and nothing else",
+			Shows:  shows{Cause: "forwarding-off"},
 			Inject: scripted(node, "echo 0 >/proc/sys/net/ipv4/ip_forward"), Heal: scripted(node, "echo 1 >/proc/sys/net/ipv4/ip_forward"),
 		},
 		{
 			Name: "token-old", Node: node, About: "new pods: 'connection is unauthorized: Unauthorized'",
+			Shows:  shows{Cause: "cni-token-expired", Gate: true},
 			Inject: scripted(node, oldToken), Heal: scripted(node, "rm -f /etc/cni/net.d/calico-kubeconfig"),
 		},
 		{
 			Name: "api-unreachable", Node: node, About: "new connections of this node to the API server time out",
+			Shows:  shows{Cause: "port-refused-here"},
 			Inject: scripted(node, fmt.Sprintf("nft 'add table inet lab; add chain inet lab out { type filter hook output priority 10; }; add rule inet lab out ip daddr %s tcp dport %d ct state new drop'", fabric4, apiPort)),
 			Heal:   scripted(node, unfirewalled),
 		},
 		{
 			Name: "datastore-locked", Node: node, About: "new pods: 'Calico is currently not ready to process requests'",
+			Shows:  shows{Cause: "datastore-not-ready"},
 			Inject: calicoSpec("clusterinformations", "default", `{"spec":{"datastoreReady":false}}`),
 			Heal:   calicoSpec("clusterinformations", "default", `{"spec":{"datastoreReady":true}}`),
 		},

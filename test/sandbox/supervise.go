@@ -16,6 +16,8 @@ import (
 
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
+
+	"github.com/calico-probe/calico-probe/test/sandbox/pki"
 )
 
 // supervise holds the cluster: it starts its first process in new namespaces,
@@ -34,11 +36,10 @@ func supervise(l layout) error {
 	if err := makeSSHKeys(l); err != nil {
 		return err
 	}
-	pki, err := makePKI(l)
-	if err != nil {
+	if err := makePKI(l); err != nil {
 		return err
 	}
-	if err := pki.writeKubeconfig(l.kubeconfig(), "https://"+listener.Addr().String(), "admin"); err != nil {
+	if err := pki.Kubeconfig(l.state("pki"), l.kubeconfig(), "https://"+listener.Addr().String(), "admin"); err != nil {
 		return err
 	}
 	log, err := os.Create(l.log("cluster"))
