@@ -81,14 +81,18 @@ type Check struct {
 	Run    func(context.Context, *Pass)
 }
 
-// By is the check with what answers it.
-func (c *Check) By(run func(context.Context, *Pass)) *Check {
+// Answers are checks with what answers them.
+type Answers []*Check
+
+// To adds a check with what answers it.
+func (a *Answers) To(c *Check, run func(context.Context, *Pass)) *Check {
 	out := *c
 	out.Run = run
+	*a = append(*a, &out)
 	return &out
 }
 
-// Is reports whether two values are the same check: By makes a second value of one.
+// Is reports whether two values are the same check: Answers has a second value of each.
 func (c *Check) Is(other *Check) bool { return c.ID == other.ID }
 
 // Deadline is how long the check may take.

@@ -37,7 +37,7 @@ func TestWorthComparing(t *testing.T) {
 	if add("node-a", "node-load", probe.Warn, nil); !troubled(seen, cause.All()) {
 		t.Error("a warning that no cause explains is trouble")
 	}
-	if got := asked(); got != "bgp-session node-load neighbour-reach" {
+	if got := asked(); got != "bgp-session neighbour-reach node-load" {
 		t.Errorf("asked %s", got)
 	}
 	add("node-a", "encap-proof", probe.Fail, nil)
@@ -45,7 +45,7 @@ func TestWorthComparing(t *testing.T) {
 	for _, peer := range []string{"10.0.0.2", "rubbish", "10.0.0.3", "10.0.0.2"} {
 		add("node-a", "bgp-session", probe.Fail, probe.Facts{bgp.FactPeer: peer})
 	}
-	if got := asked(); !troubled(seen, cause.All()) || got != "node-ready bgp-session node-load neighbour-reach" {
+	if got := asked(); !troubled(seen, cause.All()) || got != "node-ready bgp-session neighbour-reach node-load" {
 		t.Errorf("asked %s", got)
 	}
 	add("node-a", "node-state", probe.Info, nil)

@@ -13,7 +13,8 @@ import (
 func TestChecksAreComparedByID(t *testing.T) {
 	t.Parallel()
 	none := func(context.Context, *probe.Pass) {}
-	reach, session := link.NeighbourReach.By(none), bgp.BGPSession.By(none)
+	var answers probe.Answers
+	reach, session := answers.To(link.NeighbourReach, none), answers.To(bgp.BGPSession, none)
 	if answerer(reach) != answerer(link.NeighbourReach) || answerer(session) != answerer(bgp.BGPSession) {
 		t.Error("who answers a check depends on which value of it is asked")
 	}

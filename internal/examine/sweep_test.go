@@ -336,7 +336,7 @@ func TestEachCallFails(t *testing.T) {
 			switch {
 			case os.Getenv("SWEEP") == "all" || i == 0:
 				by = ways
-			case (i+j)%map[bool]int{true: 8, false: 3}[broken.check == ""] != 0: // most worlds are healthy
+			case (i+j)%map[bool]int{true: 12, false: 5}[broken.check == ""] != 0: // most worlds are healthy
 				continue
 			}
 			for _, by := range by {

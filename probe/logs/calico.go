@@ -12,8 +12,14 @@ package logs
 import (
 	"slices"
 
+	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/lazy"
 )
+
+// Checks are those that read logs, in the order in which they are shown.
+func Checks() []*probe.Check {
+	return []*probe.Check{CalicoLog, CalicoErrors, KubeLog, DaemonLog}
+}
 
 // A signature is a line that shows a known fault.
 type signature struct {

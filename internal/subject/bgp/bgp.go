@@ -6,6 +6,11 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
+// Checks are the checks of this subject, in the order in which they are shown.
+func Checks() []*probe.Check {
+	return []*probe.Check{BirdSocket, BGPSession, BirdConfig, BGPExpected, BGPPort}
+}
+
 // Facts of bgp-session's answers about what a session carries, beside imported and exported.
 const (
 	FactUpdates probe.Fact = "updates" // routes that the peer has sent since the session began

@@ -6,6 +6,11 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
+// Checks are the checks of this subject, in the order in which they are shown.
+func Checks() []*probe.Check {
+	return []*probe.Check{CNIMTU, IPAMFiles, CNIConfig, CNINodename, CNIToken, CNIServer}
+}
+
 // CNIConfig asks which network plugin the runtime would call: it takes the first
 // file by name, so what another network left behind may come before Calico's.
 var CNIConfig = &probe.Check{

@@ -8,6 +8,11 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
+// Checks are the checks of this subject, in the order in which they are shown.
+func Checks() []*probe.Check {
+	return []*probe.Check{DatastoreLatency, TyphaReach}
+}
+
 // DatastoreLatency measures the way to Calico's datastore from this very node. In
 // the field a far-away node was killed a minute after each start: its start-up
 // took more round trips than the liveness budget had time for (startup-budget).

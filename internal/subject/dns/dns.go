@@ -8,6 +8,11 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
+// Checks are the checks of this subject, in the order in which they are shown.
+func Checks() []*probe.Check {
+	return []*probe.Check{DNSCluster, DNSExternal}
+}
+
 // FactOfService is the list of addresses that the Service of the name has, where the answer has none of them.
 const FactOfService probe.Fact = "of_service"
 

@@ -5,6 +5,11 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
+// Checks are the checks of this subject, in the order in which they are shown.
+func Checks() []*probe.Check {
+	return []*probe.Check{FelixLive, FelixReady}
+}
+
 // Facts of the Felix checks.
 const FactBad probe.Fact = "bad" // names of the components that are not in order
 

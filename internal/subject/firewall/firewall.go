@@ -8,6 +8,11 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
+// Checks are the checks of this subject, in the order in which they are shown.
+func Checks() []*probe.Check {
+	return []*probe.Check{NodeFirewall, NodeConntrack, PacketDrops}
+}
+
 // FactFlushers are processes that flush or reload a whole firewall, each with its number and command line.
 const FactFlushers probe.Fact = "flushers"
 

@@ -11,6 +11,11 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
+// Checks are the checks of this subject, in the order in which they are shown.
+func Checks() []*probe.Check {
+	return []*probe.Check{KernelLog, NodeSwap, NodeLoad, NodeMemory, NodeDisk, NodeClock, NodeLimits}
+}
+
 // KernelLog reads what the kernel itself said lately.
 var KernelLog = &probe.Check{
 	ID: "kernel-log", From: probe.FromNode,

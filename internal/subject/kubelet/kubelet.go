@@ -5,6 +5,11 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
+// Checks are the checks of this subject, in the order in which they are shown.
+func Checks() []*probe.Check {
+	return []*probe.Check{KubeletHealth}
+}
+
 // TargetAuthority is what the result about the CA in the kubelet's kubeconfig is about.
 const TargetAuthority = "API server"
 

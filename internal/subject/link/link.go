@@ -8,6 +8,11 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
+// Checks are the checks of this subject, in the order in which they are shown.
+func Checks() []*probe.Check {
+	return []*probe.Check{NodeUplink, NodePing, IPAutodetect, NodeSysctl, NodeNeighbours, NeighbourReach}
+}
+
 // IPAutodetect replays how calico-node picks the node's address. In the field a new
 // NIC and a bridge made by 'docker network create' were picked, weeks after they
 // had come, at the next restart.

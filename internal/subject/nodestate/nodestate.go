@@ -8,6 +8,11 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
+// Checks are the checks of this subject, in the order in which they are shown.
+func Checks() []*probe.Check {
+	return []*probe.Check{NodeState}
+}
+
 // NodeState says how a node is set, so that it can be compared with one that works.
 var NodeState = &probe.Check{
 	ID: "node-state", From: probe.FromNode,

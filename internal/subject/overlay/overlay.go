@@ -6,6 +6,11 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
+// Checks are the checks of this subject, in the order in which they are shown.
+func Checks() []*probe.Check {
+	return []*probe.Check{OverlayTunnels, IPSetHosts, EncapProof}
+}
+
 // EncapProof is the proof that ends the argument with the owner of the firewall: a
 // packet was sent to the tunnel's port here, and it did or did not come in there.
 var EncapProof = &probe.Check{

@@ -8,6 +8,11 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
+// Checks are the checks of this subject, in the order in which they are shown.
+func Checks() []*probe.Check {
+	return []*probe.Check{PodUplink, PodPing, PodTCP, PodMTU, PodGateway}
+}
+
 // PodGateway asks whether the interfaces of pods are set so that packets come from them and go on
 // (projectcalico/calico#4186).
 var PodGateway = &probe.Check{

@@ -5,6 +5,11 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
+// Checks are the checks of this subject, in the order in which they are shown.
+func Checks() []*probe.Check {
+	return []*probe.Check{RouteCanReach, RouteBlocks, RoutePods, RouteRules, RouteSpecial, XFRMPolicies, Untracked}
+}
+
 // RouteBlocks compares what Calico's IPAM says with what the kernel does: every
 // block of pod addresses belongs to a node, and the kernel must send there.
 var RouteBlocks = &probe.Check{

@@ -7,6 +7,11 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
+// Checks are the checks of this subject, in the order in which they are shown.
+func Checks() []*probe.Check {
+	return []*probe.Check{ContainerdHealth, CRIHealth, DockerHealth, RuntimeGhosts}
+}
+
 // ContainerdHealth asks containerd four things, because a wedged one answers
 // some and hangs on others: in the field, docker's ping was fine for hours while
 // no container could start.

@@ -8,6 +8,11 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
+// Checks are the checks of this subject, in the order in which they are shown.
+func Checks() []*probe.Check {
+	return []*probe.Check{ServiceClusterIP, ServiceNodePort, ServiceDestination, KubeProxyHealth}
+}
+
 // KubeProxyHealth asks kube-proxy on the ports it has on the node. In the field
 // it was the first suspect, wrongly, and nobody could show that it was fine.
 var KubeProxyHealth = &probe.Check{

@@ -7,6 +7,11 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
+// Checks are the checks of this subject, in the order in which they are shown.
+func Checks() []*probe.Check {
+	return []*probe.Check{StartupBudget, InitStall}
+}
+
 // InitStall looks at the processes of calico-node's init containers themselves. In
 // the field one had been "Running" for half an hour without an event or a log
 // line; on another night the runtime called one running that had long ended.

@@ -22,7 +22,7 @@ import (
 )
 
 // birdConfigCheck is bgp.BirdConfig with what answers it.
-var birdConfigCheck = bgp.BirdConfig.By(birdConfig)
+var birdConfigCheck = answers.To(bgp.BirdConfig, birdConfig)
 
 const (
 	// maxConfig bounds a configuration: a peer takes about a kilobyte.

@@ -11,7 +11,7 @@ import (
 )
 
 // birdSocketCheck is bgp.BirdSocket with what answers it.
-var birdSocketCheck = bgp.BirdSocket.By(birdSocket)
+var birdSocketCheck = answers.To(bgp.BirdSocket, birdSocket)
 
 func birdSocket(ctx context.Context, p *probe.Pass) {
 	node.Each(node.Daemons(), func(d node.Daemon) {

@@ -16,7 +16,7 @@ import (
 )
 
 // bgpExpectedCheck is bgp.BGPExpected with what answers it.
-var bgpExpectedCheck = bgp.BGPExpected.By(bgpExpected)
+var bgpExpectedCheck = answers.To(bgp.BGPExpected, bgpExpected)
 
 // Facts of bgp-expected, beside FactMissing.
 const (

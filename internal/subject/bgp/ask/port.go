@@ -16,7 +16,7 @@ import (
 )
 
 // bgpPortCheck is bgp.BGPPort with what answers it.
-var bgpPortCheck = bgp.BGPPort.By(bgpPort)
+var bgpPortCheck = answers.To(bgp.BGPPort, bgpPort)
 
 func bgpPort(ctx context.Context, p *probe.Pass) {
 	port := node.BGPDefaultPort

@@ -16,7 +16,7 @@ import (
 )
 
 // bgpSessionCheck is bgp.BGPSession with what answers it.
-var bgpSessionCheck = bgp.BGPSession.By(bgpSession)
+var bgpSessionCheck = answers.To(bgp.BGPSession, bgpSession)
 
 func bgpSession(ctx context.Context, p *probe.Pass) {
 	before := md5Counts(p.Host)

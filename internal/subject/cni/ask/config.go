@@ -20,7 +20,7 @@ import (
 )
 
 // cniConfigCheck is cni.CNIConfig with what answers it.
-var cniConfigCheck = cni.CNIConfig.By(cniConfig)
+var cniConfigCheck = answers.To(cni.CNIConfig, cniConfig)
 
 func cniConfig(ctx context.Context, p *probe.Pass) {
 	places, sure := slices.Clone(node.CNIPlaces), false

@@ -17,7 +17,7 @@ import (
 )
 
 // ipamFilesCheck is cni.IPAMFiles with what answers it.
-var ipamFilesCheck = cni.IPAMFiles.By(ipamFiles)
+var ipamFilesCheck = answers.To(cni.IPAMFiles, ipamFiles)
 
 const hostLocal = "/var/lib/cni/networks/k8s-pod-network"
 

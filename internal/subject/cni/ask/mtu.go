@@ -17,7 +17,7 @@ import (
 )
 
 // cniMTUCheck is cni.CNIMTU with what answers it.
-var cniMTUCheck = cni.CNIMTU.By(cniMTU)
+var cniMTUCheck = answers.To(cni.CNIMTU, cniMTU)
 
 // Facts of cni-mtu, all in bytes.
 const (

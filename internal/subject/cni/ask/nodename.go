@@ -14,7 +14,7 @@ import (
 )
 
 // cniNodenameCheck is cni.CNINodename with what answers it.
-var cniNodenameCheck = cni.CNINodename.By(probe.Once(cniNodename))
+var cniNodenameCheck = answers.To(cni.CNINodename, probe.Once(cniNodename))
 
 // factName is a name as it was read.
 const factName probe.Fact = "name"

@@ -21,7 +21,7 @@ import (
 )
 
 // cniServerCheck is cni.CNIServer with what answers it.
-var cniServerCheck = cni.CNIServer.By(cniServer)
+var cniServerCheck = answers.To(cni.CNIServer, cniServer)
 
 func cniServer(ctx context.Context, p *probe.Pass) {
 	file, config, missing := pluginConfigOf(ctx, p)

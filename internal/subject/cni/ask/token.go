@@ -19,7 +19,7 @@ import (
 )
 
 // cniTokenCheck is cni.CNIToken with what answers it.
-var cniTokenCheck = cni.CNIToken.By(cniToken)
+var cniTokenCheck = answers.To(cni.CNIToken, cniToken)
 
 // Facts of cni-token.
 const (

@@ -18,7 +18,7 @@ import (
 )
 
 // datastoreLatencyCheck is datastore.DatastoreLatency with what answers it.
-var datastoreLatencyCheck = datastore.DatastoreLatency.By(datastoreLatency)
+var datastoreLatencyCheck = answers.To(datastore.DatastoreLatency, datastoreLatency)
 
 // Facts of datastore-latency.
 const (

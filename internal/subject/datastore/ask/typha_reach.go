@@ -16,7 +16,7 @@ import (
 )
 
 // typhaReachCheck is datastore.TyphaReach with what answers it.
-var typhaReachCheck = datastore.TyphaReach.By(typhaReach)
+var typhaReachCheck = answers.To(datastore.TyphaReach, typhaReach)
 
 // factTLSSpoken is whether a server spoke TLS.
 const factTLSSpoken probe.Fact = "tls"

@@ -13,7 +13,7 @@ import (
 )
 
 // dnsClusterCheck is dnsfacts.DNSCluster with what answers it.
-var dnsClusterCheck = dnsfacts.DNSCluster.By(dnsCluster)
+var dnsClusterCheck = answers.To(dnsfacts.DNSCluster, dnsCluster)
 
 func dnsCluster(ctx context.Context, p *probe.Pass) {
 	k, err := node.ReadKubelet(p.Host)

@@ -20,7 +20,7 @@ import (
 )
 
 // dnsExternalCheck is dnsfacts.DNSExternal with what answers it.
-var dnsExternalCheck = dnsfacts.DNSExternal.By(dnsExternal)
+var dnsExternalCheck = answers.To(dnsfacts.DNSExternal, dnsExternal)
 
 // factSearchCost is how many more questions an outside name costs a pod.
 const factSearchCost probe.Fact = "extra_questions"

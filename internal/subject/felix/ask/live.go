@@ -8,4 +8,6 @@ import (
 )
 
 // felixLiveCheck is felix.FelixLive with what answers it.
-var felixLiveCheck = felix.FelixLive.By(func(ctx context.Context, p *probe.Pass) { askFelix(ctx, p, "/liveness") })
+var felixLiveCheck = answers.To(felix.FelixLive, func(ctx context.Context, p *probe.Pass) {
+	askFelix(ctx, p, "/liveness")
+})

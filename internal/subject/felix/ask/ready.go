@@ -8,4 +8,6 @@ import (
 )
 
 // felixReadyCheck is felix.FelixReady with what answers it.
-var felixReadyCheck = felix.FelixReady.By(func(ctx context.Context, p *probe.Pass) { askFelix(ctx, p, "/readiness") })
+var felixReadyCheck = answers.To(felix.FelixReady, func(ctx context.Context, p *probe.Pass) {
+	askFelix(ctx, p, "/readiness")
+})

@@ -15,7 +15,7 @@ import (
 )
 
 // nodeConntrackCheck is firewall.NodeConntrack with what answers it.
-var nodeConntrackCheck = firewall.NodeConntrack.By(nodeConntrack)
+var nodeConntrackCheck = answers.To(firewall.NodeConntrack, nodeConntrack)
 
 // Facts of node-conntrack.
 const (

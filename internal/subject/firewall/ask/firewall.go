@@ -13,7 +13,7 @@ import (
 )
 
 // nodeFirewallCheck is firewall.NodeFirewall with what answers it.
-var nodeFirewallCheck = firewall.NodeFirewall.By(nodeFirewall)
+var nodeFirewallCheck = answers.To(firewall.NodeFirewall, nodeFirewall)
 
 // Facts of node-firewall.
 const (

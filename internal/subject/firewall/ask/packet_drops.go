@@ -17,7 +17,7 @@ import (
 )
 
 // packetDropsCheck is firewall.PacketDrops with what answers it.
-var packetDropsCheck = firewall.PacketDrops.By(packetDrops)
+var packetDropsCheck = answers.To(firewall.PacketDrops, packetDrops)
 
 // Facts of packet-drops.
 const (

@@ -10,7 +10,7 @@ import (
 )
 
 // nodeClockCheck is host.NodeClock with what answers it.
-var nodeClockCheck = host.NodeClock.By(nodeClock)
+var nodeClockCheck = answers.To(host.NodeClock, nodeClock)
 
 // Facts of node-clock.
 const factSynchronised probe.Fact = "synchronised" // by the kernel's own account

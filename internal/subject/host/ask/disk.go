@@ -15,7 +15,7 @@ import (
 )
 
 // nodeDiskCheck is host.NodeDisk with what answers it.
-var nodeDiskCheck = host.NodeDisk.By(nodeDisk)
+var nodeDiskCheck = answers.To(host.NodeDisk, nodeDisk)
 
 func nodeDisk(ctx context.Context, p *probe.Pass) {
 	defer askStorage(ctx, p)

@@ -20,7 +20,7 @@ import (
 )
 
 // kernelLogCheck is host.KernelLog with what answers it.
-var kernelLogCheck = host.KernelLog.By(kernelLog)
+var kernelLogCheck = answers.To(host.KernelLog, kernelLog)
 
 const (
 	kernelSince = 30 * time.Minute

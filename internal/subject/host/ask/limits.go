@@ -18,7 +18,7 @@ import (
 )
 
 // nodeLimitsCheck is host.NodeLimits with what answers it.
-var nodeLimitsCheck = host.NodeLimits.By(nodeLimits)
+var nodeLimitsCheck = answers.To(host.NodeLimits, nodeLimits)
 
 // Facts of node-limits.
 const (

@@ -22,7 +22,7 @@ import (
 )
 
 // nodeLoadCheck is host.NodeLoad with what answers it.
-var nodeLoadCheck = host.NodeLoad.By(nodeLoad)
+var nodeLoadCheck = answers.To(host.NodeLoad, nodeLoad)
 
 // Facts of node-load.
 const (

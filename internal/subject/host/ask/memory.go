@@ -16,7 +16,7 @@ import (
 )
 
 // nodeMemoryCheck is host.NodeMemory with what answers it.
-var nodeMemoryCheck = host.NodeMemory.By(nodeMemory)
+var nodeMemoryCheck = answers.To(host.NodeMemory, nodeMemory)
 
 // Facts of node-memory.
 const factOOMKills probe.Fact = "oom_kills" // since boot, or since the container was started

@@ -17,7 +17,7 @@ import (
 )
 
 // nodeSwapCheck is host.NodeSwap with what answers it.
-var nodeSwapCheck = host.NodeSwap.By(probe.Once(nodeSwap))
+var nodeSwapCheck = answers.To(host.NodeSwap, probe.Once(nodeSwap))
 
 func nodeSwap(_ context.Context, h *probe.Host) probe.Result {
 	proc, err := procfs.NewFS(h.Proc)

@@ -22,7 +22,7 @@ import (
 )
 
 // kubeletHealthCheck is kubelet.KubeletHealth with what answers it.
-var kubeletHealthCheck = kubelet.KubeletHealth.By(kubeletHealth)
+var kubeletHealthCheck = answers.To(kubelet.KubeletHealth, kubeletHealth)
 
 func kubeletHealth(ctx context.Context, p *probe.Pass) {
 	k, err := node.ReadKubelet(p.Host)

@@ -17,7 +17,7 @@ import (
 )
 
 // ipAutodetectCheck is link.IPAutodetect with what answers it.
-var ipAutodetectCheck = link.IPAutodetect.By(ipAutodetect)
+var ipAutodetectCheck = answers.To(link.IPAutodetect, ipAutodetect)
 
 // Facts of ip-autodetect.
 const factKind probe.Fact = "kind" // of the interface: device, bridge, ...

@@ -19,7 +19,7 @@ import (
 )
 
 // neighbourReachCheck is link.NeighbourReach with what answers it.
-var neighbourReachCheck = link.NeighbourReach.By(neighbourReach)
+var neighbourReachCheck = answers.To(link.NeighbourReach, neighbourReach)
 
 func neighbourReach(ctx context.Context, p *probe.Pass) {
 	targets := p.Of(probe.KindOutside)
@@ -36,7 +36,7 @@ func neighbourReach(ctx context.Context, p *probe.Pass) {
 	up, err := node.Speaking(bgp...)
 	got := askedOutside(ctx, p, targets, up, err)
 	alive := slices.ContainsFunc(got, func(s seenFrom) bool {
-		return s.t.Name == s.t.Node && s.t.Attrs[probe.AttrReference] == "" && answers(s.r)
+		return s.t.Name == s.t.Node && s.t.Attrs[probe.AttrReference] == "" && heard(s.r)
 	})
 	for f, pinged := range node.SplitByFamily(pingable(targets)) {
 		table := onLink(ctx, pinged, f, alive)
@@ -185,8 +185,8 @@ func selfOf(p *probe.Pass, to netip.Addr) netip.Addr {
 	return netip.Addr{}
 }
 
-// answers tells whether the machine itself was heard: a refusal is an answer too.
-func answers(r probe.Result) bool {
+// heard tells whether the machine itself was heard: a refusal is an answer too.
+func heard(r probe.Result) bool {
 	return r.Status == probe.OK || r.Facts.Str(probe.FactReason) == "refused"
 }
 

@@ -14,7 +14,7 @@ import (
 )
 
 // nodeNeighboursCheck is link.NodeNeighbours with what answers it.
-var nodeNeighboursCheck = link.NodeNeighbours.By(nodeNeighbours)
+var nodeNeighboursCheck = answers.To(link.NodeNeighbours, nodeNeighbours)
 
 func nodeNeighbours(ctx context.Context, p *probe.Pass) {
 	for _, f := range []int{4, 6} {

@@ -10,6 +10,6 @@ import (
 )
 
 // nodePingCheck is link.NodePing with what answers it.
-var nodePingCheck = link.NodePing.By(func(ctx context.Context, p *probe.Pass) {
+var nodePingCheck = answers.To(link.NodePing, func(ctx context.Context, p *probe.Pass) {
 	reach.Ping(ctx, p, node.Unique(p.Of(probe.KindNode, probe.KindPeer)), probe.KindNode, "no other node is known")
 })

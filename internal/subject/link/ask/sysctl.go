@@ -17,7 +17,7 @@ import (
 )
 
 // nodeSysctlCheck is link.NodeSysctl with what answers it.
-var nodeSysctlCheck = link.NodeSysctl.By(nodeSysctl)
+var nodeSysctlCheck = answers.To(link.NodeSysctl, nodeSysctl)
 
 // Facts of node-sysctl.
 const (

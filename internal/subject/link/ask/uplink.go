@@ -13,7 +13,7 @@ import (
 )
 
 // nodeUplinkCheck is link.NodeUplink with what answers it.
-var nodeUplinkCheck = link.NodeUplink.By(nodeUplink)
+var nodeUplinkCheck = answers.To(link.NodeUplink, nodeUplink)
 
 func nodeUplink(_ context.Context, p *probe.Pass) {
 	all, err := kernel.Links()

@@ -14,7 +14,7 @@ import (
 )
 
 // nodeStateCheck is nodestate.NodeState with what answers it.
-var nodeStateCheck = nodestate.NodeState.By(nodeState)
+var nodeStateCheck = answers.To(nodestate.NodeState, nodeState)
 
 // area is one part of a node's state.
 type area struct {

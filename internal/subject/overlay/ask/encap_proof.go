@@ -18,7 +18,7 @@ import (
 )
 
 // encapProofCheck is overlay.EncapProof with what answers it.
-var encapProofCheck = overlay.EncapProof.By(encaps)
+var encapProofCheck = answers.To(overlay.EncapProof, encaps)
 
 func encaps(ctx context.Context, p *probe.Pass) {
 	targets := p.Of(probe.KindEncap)

@@ -16,7 +16,7 @@ import (
 )
 
 // ipSetHostsCheck is overlay.IPSetHosts with what answers it.
-var ipSetHostsCheck = overlay.IPSetHosts.By(ipsetHosts)
+var ipSetHostsCheck = answers.To(overlay.IPSetHosts, ipsetHosts)
 
 // hostSets are the sets of peers, and the tunnel whose packets they are for.
 var hostSets = []struct {

@@ -15,7 +15,7 @@ import (
 )
 
 // overlayTunnelsCheck is overlay.OverlayTunnels with what answers it.
-var overlayTunnelsCheck = overlay.OverlayTunnels.By(overlayTunnels)
+var overlayTunnelsCheck = answers.To(overlay.OverlayTunnels, overlayTunnels)
 
 // Facts of overlay-tunnels.
 const (

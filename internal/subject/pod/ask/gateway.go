@@ -14,7 +14,7 @@ import (
 )
 
 // podGatewayCheck is pod.PodGateway with what answers it.
-var podGatewayCheck = pod.PodGateway.By(podGateway)
+var podGatewayCheck = answers.To(pod.PodGateway, podGateway)
 
 // Facts of pod-gateway.
 const (

@@ -10,7 +10,7 @@ import (
 )
 
 // podMTUCheck is pod.PodMTU with what answers it.
-var podMTUCheck = pod.PodMTU.By(podMTUs)
+var podMTUCheck = answers.To(pod.PodMTU, podMTUs)
 
 func podMTUs(ctx context.Context, p *probe.Pass) {
 	targets := node.Elsewhere(node.Unique(p.Of(probe.KindPod)))

@@ -10,7 +10,7 @@ import (
 )
 
 // podPingCheck is pod.PodPing with what answers it.
-var podPingCheck = pod.PodPing.By(func(ctx context.Context, p *probe.Pass) {
+var podPingCheck = answers.To(pod.PodPing, func(ctx context.Context, p *probe.Pass) {
 	reach.Ping(ctx, p, node.Elsewhere(node.Unique(p.Of(probe.KindPod, probe.KindLocal))), probe.KindPod,
 		"no other running workload pod is known")
 })

@@ -14,7 +14,7 @@ import (
 )
 
 // podTCPCheck is pod.PodTCP with what answers it.
-var podTCPCheck = pod.PodTCP.By(podTCP)
+var podTCPCheck = answers.To(pod.PodTCP, podTCP)
 
 // unusedPort is TCP port multiplexing (RFC 1078), which nobody serves.
 const unusedPort = 1

@@ -13,7 +13,7 @@ import (
 )
 
 // podUplinkCheck is pod.PodUplink with what answers it.
-var podUplinkCheck = pod.PodUplink.By(uplinkOfPod)
+var podUplinkCheck = answers.To(pod.PodUplink, uplinkOfPod)
 
 func uplinkOfPod(_ context.Context, p *probe.Pass) {
 	all, err := kernel.Links()

@@ -15,7 +15,7 @@ import (
 )
 
 // routeBlocksCheck is route.RouteBlocks with what answers it.
-var routeBlocksCheck = route.RouteBlocks.By(routeBlocks)
+var routeBlocksCheck = answers.To(route.RouteBlocks, routeBlocks)
 
 // Facts of route-blocks.
 const factBlocks probe.Fact = "blocks" // count

@@ -15,7 +15,7 @@ import (
 )
 
 // routeCanReachCheck is route.RouteCanReach with what answers it.
-var routeCanReachCheck = route.RouteCanReach.By(routeCanReach)
+var routeCanReachCheck = answers.To(route.RouteCanReach, routeCanReach)
 
 func routeCanReach(_ context.Context, p *probe.Pass) {
 	targets := node.Unique(p.Of(probe.KindNode, probe.KindPeer, probe.KindPod))

@@ -18,7 +18,7 @@ import (
 )
 
 // routePodsCheck is route.RoutePods with what answers it.
-var routePodsCheck = route.RoutePods.By(routePods)
+var routePodsCheck = answers.To(route.RoutePods, routePods)
 
 // Facts of route-pods; FactNoRoute and FactWrong list pods with their addresses, FactPods is
 // how many were looked at.

@@ -15,7 +15,7 @@ import (
 )
 
 // routeRulesCheck is route.RouteRules with what answers it.
-var routeRulesCheck = route.RouteRules.By(routeRules)
+var routeRulesCheck = answers.To(route.RouteRules, routeRules)
 
 // What is asked for at most: ways, and routes of Calico's.
 const (

@@ -16,7 +16,7 @@ import (
 )
 
 // routeSpecialCheck is route.RouteSpecial with what answers it.
-var routeSpecialCheck = route.RouteSpecial.By(routeSpecial)
+var routeSpecialCheck = answers.To(route.RouteSpecial, routeSpecial)
 
 // gatewayOfPods is what pods have as gateway in IPv4, whichever node they are on.
 var gatewayOfPods = netip.MustParseAddr("169.254.1.1")

@@ -16,7 +16,7 @@ import (
 )
 
 // untrackedCheck is route.Untracked with what answers it.
-var untrackedCheck = route.Untracked.By(untracked)
+var untrackedCheck = answers.To(route.Untracked, untracked)
 
 // addressed is where packets go that a rule may match.
 type addressed struct {

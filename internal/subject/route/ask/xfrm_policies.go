@@ -13,7 +13,7 @@ import (
 )
 
 // xfrmPoliciesCheck is route.XFRMPolicies with what answers it.
-var xfrmPoliciesCheck = route.XFRMPolicies.By(xfrmPolicies)
+var xfrmPoliciesCheck = answers.To(route.XFRMPolicies, xfrmPolicies)
 
 // Facts of xfrm-policies.
 const (

@@ -23,7 +23,7 @@ import (
 )
 
 // containerdHealthCheck is runtime.ContainerdHealth with what answers it.
-var containerdHealthCheck = runtime.ContainerdHealth.By(containerdHealth)
+var containerdHealthCheck = answers.To(runtime.ContainerdHealth, containerdHealth)
 
 // Facts of the runtime check.
 const (

@@ -13,7 +13,7 @@ import (
 )
 
 // criHealthCheck is runtime.CRIHealth with what answers it.
-var criHealthCheck = runtime.CRIHealth.By(criHealth)
+var criHealthCheck = answers.To(runtime.CRIHealth, criHealth)
 
 // factContainers is how many containers the runtime calls running.
 const factContainers probe.Fact = "containers"

@@ -15,7 +15,7 @@ import (
 )
 
 // dockerHealthCheck is runtime.DockerHealth with what answers it.
-var dockerHealthCheck = runtime.DockerHealth.By(dockerHealth)
+var dockerHealthCheck = answers.To(runtime.DockerHealth, dockerHealth)
 
 // factDockerVersion is dockerd's own version.
 const factDockerVersion probe.Fact = "docker_version"

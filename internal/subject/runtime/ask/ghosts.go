@@ -26,7 +26,7 @@ import (
 )
 
 // runtimeGhostsCheck is runtimefacts.RuntimeGhosts with what answers it.
-var runtimeGhostsCheck = runtimefacts.RuntimeGhosts.By(runtimeGhosts)
+var runtimeGhostsCheck = answers.To(runtimefacts.RuntimeGhosts, runtimeGhosts)
 
 // Facts of runtime-ghosts.
 const factUntold probe.Fact = "no_pids" // containers of which the runtime did not say the process

@@ -12,7 +12,7 @@ import (
 )
 
 // serviceClusterIPCheck is service.ServiceClusterIP with what answers it.
-var serviceClusterIPCheck = service.ServiceClusterIP.By(serviceClusterIP)
+var serviceClusterIPCheck = answers.To(service.ServiceClusterIP, serviceClusterIP)
 
 func serviceClusterIP(ctx context.Context, p *probe.Pass) {
 	var targets []probe.Target

@@ -17,7 +17,7 @@ import (
 )
 
 // serviceDestinationCheck is service.ServiceDestination with what answers it.
-var serviceDestinationCheck = service.ServiceDestination.By(serviceDestination)
+var serviceDestinationCheck = answers.To(service.ServiceDestination, serviceDestination)
 
 // followed is a service whose connections are followed.
 type followed struct {

@@ -22,7 +22,7 @@ import (
 )
 
 // kubeProxyHealthCheck is service.KubeProxyHealth with what answers it.
-var kubeProxyHealthCheck = service.KubeProxyHealth.By(kubeProxyHealth)
+var kubeProxyHealthCheck = answers.To(service.KubeProxyHealth, kubeProxyHealth)
 
 // Facts of kubeproxy-health.
 const (

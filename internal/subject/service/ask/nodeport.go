@@ -13,7 +13,7 @@ import (
 )
 
 // serviceNodePortCheck is service.ServiceNodePort with what answers it.
-var serviceNodePortCheck = service.ServiceNodePort.By(serviceNodePort)
+var serviceNodePortCheck = answers.To(service.ServiceNodePort, serviceNodePort)
 
 func serviceNodePort(ctx context.Context, p *probe.Pass) {
 	targets := p.Of(probe.KindNodePort)

@@ -20,7 +20,7 @@ import (
 )
 
 // initStallCheck is start.InitStall with what answers it.
-var initStallCheck = start.InitStall.By(probe.Once(initStall))
+var initStallCheck = answers.To(start.InitStall, probe.Once(initStall))
 
 // initPatience is how long an init container may take: each is a matter of
 // seconds, pulled images included.

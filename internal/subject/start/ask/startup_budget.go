@@ -16,7 +16,7 @@ import (
 )
 
 // startupBudgetCheck is start.StartupBudget with what answers it.
-var startupBudgetCheck = start.StartupBudget.By(startupBudget)
+var startupBudgetCheck = answers.To(start.StartupBudget, startupBudget)
 
 // Facts of startup-budget.
 const factTrip probe.Fact = "trip_ms" // one call to the datastore

@@ -59,7 +59,7 @@ func TestSuite(t *testing.T) {
 	}
 	for _, c := range bySubject() { // Validate finds a check that none of them answers
 		if n := len(slices.DeleteFunc(All(), func(a *probe.Check) bool { return a != c })); n != 1 {
-			t.Errorf("%s is answered, and %d times in the suite: add it to suite.Node", c.ID, n)
+			t.Errorf("%s is answered, and %d times in the suite: add it to Checks of its subject", c.ID, n)
 		}
 	}
 }
