@@ -245,6 +245,15 @@ lint: ## vet on every system, and golangci-lint
 	GOOS=darwin go vet ./cmd/calico-probe ./internal/session ./internal/ui
 	GOOS=windows go vet ./cmd/calico-probe ./internal/session ./internal/ui
 	$(foreach m,. images test/sandbox test/e2e/tools,(cd $(m) && $(LINTER) run -c $(CURDIR)/.golangci.yml) &&) true
+	@$(MAKE) --no-print-directory prose
+
+.PHONY: prose
+VALE := $(CACHE)/bin/vale
+$(VALE):
+	GOBIN=$(CACHE)/bin go install github.com/vale-cli/vale/v3/cmd/vale@v3.22.0
+
+prose: $(VALE) ## count what reads as if translated: no count may rise (builds vale once, with a C compiler)
+	go run ./test/prose -vale $(VALE)
 
 vuln: ## scan for known vulnerabilities (needs the database of vuln.go.dev, or GOVULNDB)
 	@scripts/vuln.sh
