@@ -1,10 +1,10 @@
-// Command prose counts what reads as if translated, by vale and the styles beside it. It fails where a count is higher than
-// in counts.json, and where the styles miss a bad example of testdata/examples.txt or find a good one.
+// Command prose counts what reads as if translated, by vale and the styles beside it. It fails where a count is
+// higher than in counts.json, and where the styles miss a bad example of testdata/examples.txt or find a good one.
 //
 //	tracked files -> texts (comments, messages, names, docs), on the lines they have -> vale -> counts by kind and rule
 //
-// vale reads only comments in Go, so go/ast takes the texts out. With -list KIND/RULE it prints the places. With -write it
-// writes counts.json: after a change that lowers a count. It judges no text that tests alone have.
+// vale reads only comments in Go, so go/ast takes the texts out. With -list KIND/RULE it prints the places. With
+// -write it writes counts.json, after a change that lowers a count. It leaves out tests and recorded data.
 package main
 
 import (
