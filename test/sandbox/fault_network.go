@@ -132,6 +132,11 @@ func packetFaults() []fault {
 			Inject: scripted(node, "nft 'add table ip filter; add chain ip filter FORWARD { type filter hook forward priority 0; policy drop; }'"),
 		},
 		{
+			Name: "uplink-shaped", About: "pods reach nothing outside their node; routes and firewalls are well; a chaos test ended badly",
+			Shows:  shows{Cause: "uplink-shaped"},
+			Inject: scripted(node, "tc qdisc add dev eth0 root handle 1: htb default 0; tc class add dev eth0 parent 1: classid 1:10 htb rate 8bit burst 1; tc qdisc add dev eth0 parent 1:10 handle 10: pfifo limit 1; tc filter add dev eth0 parent 1: protocol ip u32 match ip src "+pods4+" flowid 1:10"),
+		},
+		{
 			Name: "peer-node-down", About: "one other node answers nobody: not its pods, not its ports, not a ping",
 			Shows:  shows{Cause: "peer-down"},
 			Inject: scripted(other, "nft 'add table inet lab; add chain inet lab in { type filter hook prerouting priority -300; iifname eth0 drop; }; add chain inet lab out { type filter hook output priority -300; oifname eth0 drop; }'"),
@@ -304,6 +309,7 @@ func restored(ctx context.Context, l lab) error {
 	for _, m := range members() {
 		err := errors.Join(
 			l.on(ctx, m.Name, start("bird")+`
+tc qdisc del dev eth0 root 2>/dev/null || true
 for table in 'inet lab' 'ip lab' 'ip filter'; do nft delete table $table 2>/dev/null || true; done
 for link in ens224 br-1a2b3c4d5e6f; do ip link del $link 2>/dev/null || true; done`),
 			l.register(ctx, m, m.IP4.String()+"/24"),

@@ -10,7 +10,7 @@ import (
 
 // Checks are the checks of this subject, in the order in which they are shown.
 func Checks() []*probe.Check {
-	return []*probe.Check{NodeUplink, NodePing, IPAutodetect, NodeSysctl, NodeNeighbours, NeighbourReach}
+	return []*probe.Check{NodeUplink, NodePing, IPAutodetect, NodeSysctl, NodeNeighbours, NeighbourReach, UplinkQueue}
 }
 
 // IPAutodetect replays how calico-node picks the node's address. In the field a new
@@ -87,4 +87,11 @@ const FactTwins probe.Fact = "twins"
 var NodeUplink = &probe.Check{
 	ID: probe.CheckNodeUplink, From: probe.FromNode,
 	Tags: []string{probe.TagNetwork, probe.TagHost}, Access: []string{"host network", "netlink"},
+}
+
+// UplinkQueue asks for what limits how the uplink sends. Tools that test with a slow or lossy network leave it behind
+// (chaos-mesh/chaos-mesh#3906), and routes and firewalls do not show it.
+var UplinkQueue = &probe.Check{
+	ID: "uplink-queue", From: probe.FromNode,
+	Tags: []string{probe.TagNetwork}, Access: []string{"host network", "netlink"},
 }
