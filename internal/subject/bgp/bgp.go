@@ -1,5 +1,6 @@
-// Package bgp names the checks of BGP: BIRD, its sessions, configuration and port, and the facts they report. Both
-// binaries link it.
+// Package bgp declares the checks of BGP and the facts they report: BIRD, its sessions, configuration and port. Both
+// binaries link it. Checks is the entry point. The package reads nothing itself: package ask beside it reads BIRD's
+// sockets and configuration on the node, and package cause draws the conclusions. Package suite draws the whole flow.
 package bgp
 
 import (
@@ -11,37 +12,36 @@ func Checks() []*probe.Check {
 	return []*probe.Check{BirdSocket, BGPSession, BirdConfig, BGPExpected, BGPPort}
 }
 
-// Facts of bgp-session's answers about what a session carries, beside imported and exported.
+// Facts of bgp-session about the routes of a session, besides imported and exported.
 const (
 	FactUpdates probe.Fact = "updates" // routes that the peer has sent since the session began
 	FactFilters probe.Fact = "filters" // BGPFilters that the session's BGPPeer names
 )
 
-// BGPExpected compares the two ends of confd: what the API says about BGP, and the
-// peers BIRD was given. A peer that BIRD was never told of is in no list of
-// sessions that are down.
+// BGPExpected compares both ends of confd: the BGP configuration in the API, and BIRD's peers. A peer that is missing
+// from BIRD's configuration appears in no list of sessions that are down.
 var BGPExpected = &probe.Check{
 	ID: "bgp-expected", From: probe.FromNode,
 	Tags: []string{probe.TagBGP}, Access: []string{"run/calico"}, Needs: []string{probe.CheckBirdSocket},
 }
 
-// TargetMD5 is bgp-session's answer about what the kernel drops for a password (TCP MD5).
+// TargetMD5 is the target of bgp-session's result about segments that the kernel dropped over TCP MD5.
 const TargetMD5 = "TCP MD5"
 
-// Facts of it.
+// Facts of the result about TCP MD5.
 const (
-	FactMD5     probe.Fact = "md5"      // which kind was dropped: one of the words below
-	FactMD5Grew probe.Fact = "md5_grew" // how many while bgp-session looked
+	FactMD5     probe.Fact = "md5"      // which kind of segment was dropped: one of the MD5 words below
+	FactMD5Grew probe.Fact = "md5_grew" // how many were dropped while bgp-session ran
 )
 
-// Words of FactMD5, by what the kernel says it has dropped.
+// Values of FactMD5, by the kernel's counters.
 const (
 	MD5Missing    = "missing"    // this node has a password for the peer, and the segment was not signed
 	MD5Unexpected = "unexpected" // the segment was signed, and this node has no password for the peer
 )
 
-// BGPPort asks below BGP: can this node open the connection that a session needs,
-// from the very address its peers expect?
+// BGPPort checks the layer below BGP: can this node open the session's TCP connection from the address that its peers
+// expect?
 var BGPPort = &probe.Check{
 	ID:   "bgp-port",
 	From: probe.FromNode,
@@ -51,19 +51,19 @@ var BGPPort = &probe.Check{
 
 // Facts of bgp-port.
 const (
-	// where BIRD listens, where that is another port than the configured one
+	// the port on which BIRD listens, if it is not the configured one
 	FactListensAt probe.Fact = "listens_at"
 )
 
-// BGPSession asks for every peer what calicoctl node status asks, and what it
-// leaves out: the last error, routes, and whether a restart holds routes back.
+// BGPSession reports, for each peer, what calicoctl node status reports, and what that leaves out: the last error, the
+// routes, and whether a graceful restart delays them.
 var BGPSession = &probe.Check{
 	ID: "bgp-session", From: probe.FromNode,
 	Tags: []string{probe.TagBGP}, Access: []string{"run/calico", "proc", "host network"},
 	Needs: []string{probe.CheckNodeUplink, probe.CheckBirdSocket},
 }
 
-// FactHeard is true where the last error is what the peer said, not BIRD here.
+// FactHeard is true if the peer sent the last error, false if this BIRD raised it.
 const FactHeard probe.Fact = "heard"
 
 // Facts of the BIRD checks.
@@ -74,34 +74,32 @@ const (
 	FactState    probe.Fact = "state"     // of the protocol: up, start, ...
 	FactBGPState probe.Fact = "bgp_state" // Established, Active, Passive, ...
 
-	FactLastError probe.Fact = "last_error"  // BIRD's words
+	FactLastError probe.Fact = "last_error"  // as BIRD reports it
 	FactHold      probe.Fact = "hold_s"      // seconds of silence after which the session ends
-	FactHoldLeft  probe.Fact = "hold_left_s" // seconds that are left of these
+	FactHoldLeft  probe.Fact = "hold_left_s" // seconds until then
 
-	FactWaitLeft probe.Fact = "wait_left_s" // seconds it waits at most
-	FactBlockers probe.Fact = "blockers"    // of these the peers, the first ten addresses
+	FactWaitLeft probe.Fact = "wait_left_s" // seconds that a graceful restart waits at most
+	FactBlockers probe.Fact = "blockers"    // the peers that it waits for: the first ten addresses
 
 	FactASNumber probe.Fact = "neighbour_as" // the peer's AS number
 
 	FactKernelState probe.Fact = "kernel_state" // of the protocol that writes routes into the kernel
 )
 
-// BirdConfig looks at the file between confd and BIRD. While confd has not
-// finished its first rendering BIRD ends at every start, and everybody looks at
-// BIRD (projectcalico/calico#8294).
+// BirdConfig reads the file that confd writes for BIRD. Until confd has rendered it once, BIRD exits at each start, so
+// confd's fault looks like one of BIRD (projectcalico/calico#8294).
 var BirdConfig = &probe.Check{
 	ID: "bird-config", From: probe.FromNode,
 	In:   probe.Standard,
 	Tags: []string{probe.TagBGP}, Access: []string{"host processes", "SYS_PTRACE", "run/calico"},
 }
 
-// FactRuns is false where BIRD does not run while what runs beside it does. The
-// reason is missing or empty for the file, not-loaded for what is in it, and down where
-// calico-node's processes are not there at all.
+// FactRuns is false if BIRD does not run, but its neighbours in the container do. FactReason is then "missing" or
+// "empty" for the file, or "not-loaded" for its content. It is "down" if calico-node has no processes at all.
 const FactRuns probe.Fact = "runs"
 
-// BirdSocket asks whether BIRD lives, by its control socket: a file left by a
-// dead BIRD refuses, a frozen one accepts and stays silent.
+// BirdSocket checks through the control socket whether BIRD is alive. The socket file of a dead BIRD refuses
+// connections. A frozen BIRD accepts them and sends nothing.
 var BirdSocket = &probe.Check{
 	ID: probe.CheckBirdSocket, From: probe.FromNode,
 	Tags: []string{probe.TagBGP}, Access: []string{"run/calico"},

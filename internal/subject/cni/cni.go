@@ -1,5 +1,6 @@
-// Package cni names the checks of CNI: plugins, their configuration, credentials and addresses, and the facts they
-// report. Both binaries link it.
+// Package cni declares the checks of CNI and the facts they report: plugins, their configuration, credentials and
+// addresses. Both binaries link it. Checks is the entry point. The package reads nothing itself: package ask beside it
+// reads the node's CNI files, and package cause draws the conclusions. Package suite draws the whole flow.
 package cni
 
 import (
@@ -11,8 +12,8 @@ func Checks() []*probe.Check {
 	return []*probe.Check{CNIMTU, IPAMFiles, CNIConfig, CNINodename, CNIToken, CNIServer}
 }
 
-// CNIConfig asks which network plugin the runtime would call: it takes the first
-// file by name, so what another network left behind may come before Calico's.
+// CNIConfig finds the network plugin that the runtime would call. The runtime uses the first file by name, so a file
+// that another network left behind can come before Calico's.
 var CNIConfig = &probe.Check{
 	ID: "cni-config", From: probe.FromNode,
 	Tags: []string{probe.TagCNI}, Access: []string{"etc/cni/net.d", "opt/cni/bin", "run", "uid 0"},
@@ -20,32 +21,31 @@ var CNIConfig = &probe.Check{
 
 // Facts of cni-config.
 const (
-	FactPlugins probe.Fact = "plugins" // types it names, in order
+	FactPlugins probe.Fact = "plugins" // types of plugins in the file, in order
 
-	FactBehind   probe.Fact = "behind"   // Calico's file, when another comes first
-	FactFolder   probe.Fact = "folder"   // that of the plugins, if mounted noexec; that the runtime reads, if not Calico's
-	FactAlien    probe.Fact = "alien"    // of these, what cannot run on this CPU, each with why
-	FactBinaries probe.Fact = "found_in" // where the missing plugins are, and the runtime does not look
-	FactAssigns  probe.Fact = "assigns"  // list of the families that Calico's IPAM assigns a pod: IPv4, IPv6
-	FactLacking  probe.Fact = "lacking"  // of these, without an enabled pool
+	FactBehind   probe.Fact = "behind"   // Calico's file, if another file comes first
+	FactFolder   probe.Fact = "folder"   // of plugins mounted noexec, or that the runtime reads instead of Calico's
+	FactAlien    probe.Fact = "alien"    // plugins that cannot run on this CPU, each with the reason
+	FactBinaries probe.Fact = "found_in" // where the missing plugins are, outside the runtime's folders
+	FactAssigns  probe.Fact = "assigns"  // list of the families that Calico's IPAM assigns to a pod: IPv4, IPv6
+	FactLacking  probe.Fact = "lacking"  // families of these without an enabled pool
 )
 
-// Why Calico's network configuration is not used.
+// Reasons why the runtime does not use Calico's network configuration.
 const (
-	CNINone = "none" // there is no file at all
-	// there is no file where the runtime reads, and Calico's is in another folder
+	CNINone = "none" // no file exists
+	// the folder that the runtime reads is empty, and Calico's file is in another one
 	CNIElsewhere = "elsewhere"
-	CNIUnusable  = "unusable" // the first file cannot be understood
+	CNIUnusable  = "unusable" // the first file cannot be parsed
 	CNIShadowed  = "shadowed" // another network's file comes first
-	CNIPlugins   = "plugins"  // a program that it names is not there
-	CNINoExec    = "noexec"   // none of its programs may be executed
-	CNIAlien     = "alien"    // a program that it names is for another CPU, or is no program
+	CNIPlugins   = "plugins"  // a plugin that it names is missing
+	CNINoExec    = "noexec"   // its plugins are on a file system that is mounted noexec
+	CNIAlien     = "alien"    // a plugin that it names is built for another CPU, or is no executable
 	CNIFamily    = "family"   // it requests addresses of a family without a pool
-	CNIUnread    = "unread"   // it is there, and the runtime says that it found none
+	CNIUnread    = "unread"   // the file exists, but the runtime reports that it found none
 )
 
-// CNIMTU compares the sizes of packet that the parts of a pod's path take: small
-// requests pass and large answers hang where they do not agree.
+// CNIMTU compares the MTUs along a pod's path. If they differ, small requests pass and large answers hang.
 var CNIMTU = &probe.Check{
 	ID:     "cni-mtu",
 	From:   probe.FromNode,
@@ -56,21 +56,21 @@ var CNIMTU = &probe.Check{
 // Facts of cni-mtu, all in bytes.
 const (
 	FactRoom    probe.Fact = "room"     // the largest packet of a pod that fits everywhere
-	FactPodsMTU probe.Fact = "pods_mtu" // map of MTU to how many pods' interfaces have it
+	FactPodsMTU probe.Fact = "pods_mtu" // map of MTU to the number of pods' interfaces that have it
 )
 
-// CNINodename asks for the file by which Calico's plugin knows on which node it
-// is; it also tells when calico-node last got through its start-up.
+// CNINodename reads the file from which Calico's plugin takes its node's name. The file's time shows when calico-node
+// last finished its start-up.
 var CNINodename = &probe.Check{
 	ID: "cni-nodename", From: probe.FromNode,
 	Tags: []string{probe.TagCNI}, Access: []string{"var/lib/calico", "etc/cni/net.d", "proc"},
 }
 
-// TargetRuntimeProxy is the proxy through which the CNI plugin is configured to reach the API server.
+// TargetRuntimeProxy is the target of cni-server's result about the HTTP proxy in the CNI plugin's environment.
 const TargetRuntimeProxy = "proxy"
 
-// CNIServer connects to the API server of the CNI plugin's kubeconfig. The plugin runs on the host for each new pod,
-// by an address of its own: it can fail where calico-node and the kubelet work.
+// CNIServer connects to the API server in the CNI plugin's kubeconfig. The runtime starts the plugin on the host for
+// each new pod, with an address and credentials of its own. So it can fail while calico-node and the kubelet work.
 var CNIServer = &probe.Check{
 	ID: "cni-server", From: probe.FromNode,
 	Tags: []string{probe.TagCNI, probe.TagDatastore}, Access: []string{"etc/cni/net.d", "run", "proc", "uid 0",
@@ -78,23 +78,22 @@ var CNIServer = &probe.Check{
 	Needs: []string{probe.CheckNodeUplink},
 }
 
-// FactActive is true where the runtime reports the folder of the file, and uses Calico's network from there.
+// FactActive is true if the runtime reports that it reads the file's folder and uses Calico's network from there.
 const FactActive probe.Fact = "active"
 
-// Reasons of cni-server, besides those of a connection.
+// Reasons of cni-server, besides those of a failed connection.
 const (
-	ReasonAuthority  = "authority"   // the file's authority did not sign the server's certificate
+	ReasonAuthority  = "authority"   // the file's CA did not sign the server's certificate
 	ReasonName       = "name"        // the certificate is for other names
-	ReasonExpired    = "expired"     // the certificate is not valid at this time
+	ReasonExpired    = "expired"     // the certificate is expired or not valid yet
 	ReasonInvalid    = "invalid"     // the certificate is not valid for another reason
-	ReasonNotTLS     = "not-tls"     // the server answers in another protocol
-	ReasonNoName     = "no-name"     // the resolver does not know the server's name
+	ReasonNotTLS     = "not-tls"     // the server does not speak TLS
+	ReasonNoName     = "no-name"     // the server's name does not resolve
 	ReasonNoResolver = "no-resolver" // the resolver did not answer
 )
 
-// CNIToken asks whether the credentials of Calico's plugin are still good: when
-// they are not, no pod gets a network and the message speaks of
-// ClusterInformation.
+// CNIToken checks whether the credentials of Calico's plugin are still valid. If they are not, new pods get no
+// network, and the error message mentions ClusterInformation instead of a token.
 var CNIToken = &probe.Check{
 	ID: "cni-token", From: probe.FromNode,
 	Tags: []string{probe.TagCNI}, Access: []string{"etc/cni/net.d", "run", "proc", "uid 0"},
@@ -104,12 +103,12 @@ var CNIToken = &probe.Check{
 const (
 	FactSubject probe.Fact = "subject"
 	FactServer  probe.Fact = "server" // the API server in the file: scheme, host and port
-	// FactAccountUID is the ID of the account of which the token is, "" where the token does not say
+	// FactAccountUID is the UID of the token's service account, "" if the token has none
 	FactAccountUID probe.Fact = "account_uid"
 )
 
-// IPAMFiles asks for what makes the init container upgrade-ipam do anything at
-// all, and wait for ever: in the field, a node stood in Init:0/3 for half an hour.
+// IPAMFiles looks for what keeps the init container upgrade-ipam busy or waiting forever. In the field, a node was in
+// Init:0/3 for half an hour.
 var IPAMFiles = &probe.Check{
 	ID:   "ipam-files",
 	From: probe.FromNode,
@@ -118,16 +117,16 @@ var IPAMFiles = &probe.Check{
 
 // Facts of ipam-files.
 const (
-	FactAddresses probe.Fact = "addresses" // count of files named after an address
-	FactHolder    probe.Fact = "holder"    // PID of who holds the lock, 0 when the kernel does not tell
+	FactAddresses probe.Fact = "addresses" // number of files that are named after an address
+	FactHolder    probe.Fact = "holder"    // PID of the process that holds the lock, 0 if the kernel does not report it
 )
 
-// Why upgrade-ipam cannot get done.
+// Reasons why upgrade-ipam cannot finish.
 const (
 	IPAMLocked      = "lock"
 	IPAMNoPodCIDR   = "pod-cidr-missing"
 	IPAMOutsidePool = "pod-cidr-outside"
 )
 
-// TargetPluginLock is the target of ipam-files about the lock that the CNI plugin takes.
+// TargetPluginLock is the target of ipam-files' result about the lock that the CNI plugin takes.
 const TargetPluginLock = "lock"

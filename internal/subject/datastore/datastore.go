@@ -1,5 +1,6 @@
-// Package datastore names the checks of the datastore: the API server or etcd, and Typha, and the facts they report.
-// Both binaries link it.
+// Package datastore declares the checks of the datastore and the facts they report: the API server or etcd, and Typha.
+// Both binaries link it. Checks is the entry point. The package connects to nothing itself: package ask beside it does
+// on the node, package api reads the API, and package cause draws the conclusions. Package suite draws the whole flow.
 package datastore
 
 import (
@@ -13,9 +14,9 @@ func Checks() []*probe.Check {
 	return []*probe.Check{DatastoreLatency, TyphaReach}
 }
 
-// DatastoreLatency measures the way to Calico's datastore from this very node. In
-// the field a far-away node was killed a minute after each start: its start-up
-// took more round trips than the liveness budget had time for (startup-budget).
+// DatastoreLatency measures the round trip from this node to Calico's datastore. In the field, the kubelet killed
+// calico-node on a distant node a minute after each start. Its start-up needed more round trips than fit into the
+// budget of the liveness probe (see startup-budget).
 var DatastoreLatency = &probe.Check{
 	ID: "datastore-latency", From: probe.FromNode,
 	Tags: []string{probe.TagNetwork, probe.TagDatastore}, Access: []string{"host network", "etc/cni"},
@@ -24,18 +25,17 @@ var DatastoreLatency = &probe.Check{
 
 // Facts of datastore-latency.
 const (
-	FactAnswer probe.Fact = "answer_ms" // from request to first byte, median
+	FactAnswer probe.Fact = "answer_ms" // milliseconds from the request to the first byte, median
 
-	FactSetBy probe.Fact = "set_by" // what tells calico-node to look for the API server there
-	FactSlice probe.Fact = "slice"  // EndpointSlice of an API server's address, where none of theirs
+	FactSetBy probe.Fact = "set_by" // the setting that makes calico-node look for the API server there
+	FactSlice probe.Fact = "slice"  // EndpointSlice with an address of an API server that belongs to none of them
 )
 
-// Roles of what datastore-latency, dns-cluster and dns-external ask.
-const RoleConfigured = probe.NameConfigured // where calico-node is told to look for the API server
+// RoleConfigured is the role of the API server's address in calico-node's configuration.
+const RoleConfigured = probe.NameConfigured
 
-// TyphaReach asks every Typha, through which Felix and confd hear of everything
-// where it is used: with none in reach, a node keeps the rules it has, and a new
-// one never gets any.
+// TyphaReach connects to each Typha. Where Typha runs, Felix and confd get all their updates from it. If a node
+// reaches no Typha, it keeps its present rules, and a new node never gets any.
 var TyphaReach = &probe.Check{
 	ID: "typha-reach", From: probe.FromNode,
 	Tags: []string{probe.TagNetwork, probe.TagDatastore, probe.TagFelix}, Access: []string{"host network"},

@@ -1,5 +1,6 @@
-// Package dns names the checks of name resolution: cluster DNS and the node's resolvers, and the facts they report.
-// Both binaries link it.
+// Package dns declares the checks of name resolution and the facts they report: cluster DNS, and the node's resolvers.
+// Both binaries link it. Checks is the entry point. The package sends no query itself: package ask beside it does on
+// the node and in pods, and package cause draws the conclusions. Package suite draws the whole flow.
 package dns
 
 import (
@@ -13,11 +14,11 @@ func Checks() []*probe.Check {
 	return []*probe.Check{DNSCluster, DNSExternal}
 }
 
-// FactOfService is the list of addresses that the Service of the name has, where the answer has none of them.
+// FactOfService lists the addresses of the Service with this name, if the answer contains none of them.
 const FactOfService probe.Fact = "of_service"
 
-// DNSCluster asks the cluster's DNS as pods on this node do, and every server
-// behind it: a broken service path and a broken server look the same to users.
+// DNSCluster queries the cluster's DNS as pods on this node do, and then each server behind it. To users, a broken
+// service path and a broken server look the same.
 var DNSCluster = &probe.Check{
 	ID: probe.CheckDNSCluster, From: probe.FromNode, Inside: true, In: probe.Standard,
 	Tags:   []string{probe.TagNetwork, probe.TagDNS},
@@ -27,19 +28,18 @@ var DNSCluster = &probe.Check{
 
 // Facts of the DNS checks.
 const (
-	FactQuestion probe.Fact = "question" // the name asked for
+	FactQuestion probe.Fact = "question" // the name in the query
 
-	FactGiven     probe.Fact = "given"      // list of the name servers that the kubelet gives to pods
-	FactOtherZone probe.Fact = "other_zone" // a name of another namespace that the same server resolves
-	FactUnserved  probe.Fact = "unserved"   // why nothing is behind the service, where it has no ready endpoint
+	FactGiven     probe.Fact = "given"      // list of the name servers that the kubelet configures in pods
+	FactOtherZone probe.Fact = "other_zone" // a name in another namespace that the same server resolves
+	FactUnserved  probe.Fact = "unserved"   // why the Service has no ready endpoint
 )
 
-// ReasonUnset is the reason where the kubelet gives pods no name server of the cluster's.
+// ReasonUnset is the reason if the kubelet configures no cluster DNS server in pods.
 const ReasonUnset = "unset"
 
-// DNSExternal asks beyond the cluster: where the node's own name servers answer
-// and the cluster's DNS does not pass questions on to them, pods reach each other
-// and nothing else.
+// DNSExternal resolves a name outside the cluster. If the node's own name servers answer but the cluster's DNS does
+// not forward to them, pods reach each other and nothing else.
 var DNSExternal = &probe.Check{
 	ID: "dns-external", From: probe.FromNode, Inside: true, In: probe.Standard,
 	Tags:   []string{probe.TagNetwork, probe.TagDNS},

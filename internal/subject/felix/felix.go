@@ -1,4 +1,6 @@
-// Package felix names the checks of Felix: its health endpoints, and the facts they report. Both binaries link it.
+// Package felix declares the checks of Felix's health endpoints, and the facts they report. Both binaries link it.
+// Checks is the entry point. The package connects to nothing itself: package ask beside it does on the node, and
+// package cause draws the conclusions. Package suite draws the whole flow.
 package felix
 
 import (
@@ -10,24 +12,23 @@ func Checks() []*probe.Check {
 	return []*probe.Check{FelixLive, FelixReady}
 }
 
-// Facts of the Felix checks.
-const FactBad probe.Fact = "bad" // names of the components that are not in order
+// FactBad lists the components that Felix reports as not live or not ready.
+const FactBad probe.Fact = "bad"
 
-// FelixLive asks what calico-node's liveness probe asks. A container that fails
-// it is killed: in the field, by a start longer than the kill budget, by
-// "localhost" pointing to another machine, by a data plane that hangs.
+// FelixLive sends the request of calico-node's liveness probe. The kubelet kills a container that fails it. In the
+// field, three faults did: a start longer than the probe's budget, a "localhost" that resolved to another machine, and
+// a data plane that hung.
 var FelixLive = &probe.Check{
 	ID: "felix-live", From: probe.FromNode,
 	Tags: []string{probe.TagFelix}, Access: []string{"host network", "etc/hosts"},
 }
 
-// FelixReady asks what the readiness probe asks; it differs from liveness while
-// the datastore cannot be reached.
+// FelixReady sends the request of the readiness probe. It differs from liveness while the datastore is unreachable.
 var FelixReady = &probe.Check{
 	ID: "felix-ready", From: probe.FromNode,
 	Tags: []string{probe.TagFelix}, Access: []string{"host network", "etc/hosts"},
 }
 
-// FactNextStart is where Felix will answer from its next start on, where calico-node's own probe
-// will not ask it.
+// FactNextStart is the address on which Felix will listen after its next start, if calico-node's own liveness probe
+// does not query that address.
 const FactNextStart probe.Fact = "next_start"

@@ -1,5 +1,7 @@
-// Package firewall names the checks of the firewall: walls, NAT, conntrack, and where packets die, and the facts they
-// report. Both binaries link it.
+// Package firewall declares the checks of the firewall and the facts they report: walls, NAT, conntrack, and where the
+// kernel drops packets. A wall is one of Linux's firewalls: legacy iptables, iptables-nft or nftables. Both binaries
+// link the package. Checks is the entry point. The package reads no rules itself: package ask beside it does on the
+// node, package api reads policies, and package cause draws the conclusions. Package suite draws the whole flow.
 package firewall
 
 import (
@@ -13,24 +15,24 @@ func Checks() []*probe.Check {
 	return []*probe.Check{NodeFirewall, NodeConntrack, PacketDrops}
 }
 
-// FactFlushers are processes that flush or reload a whole firewall, each with its number and command line.
+// FactFlushers lists the processes that flush or reload a whole firewall, each with its PID and command line.
 const FactFlushers probe.Fact = "flushers"
 
-// NodeConntrack asks for the table without which no new connection passes the
-// node: "nf_conntrack: table full, dropping packet".
+// NodeConntrack checks the connection tracking table. If it is full, no new connection passes the node, and the kernel
+// logs "nf_conntrack: table full, dropping packet".
 var NodeConntrack = &probe.Check{
 	ID: "node-conntrack", From: probe.FromNode,
 	Tags: []string{probe.TagHost, probe.TagNetwork}, Access: []string{"proc", "host network"},
 }
 
-// Facts of node-conntrack.
-const FactLoose probe.Fact = "loose" // false where a connection without an entry gets no new one
+// FactLoose is false if the kernel adds no entry for a connection that it first sees in mid-stream.
+const FactLoose probe.Fact = "loose"
 
-// TargetIdle is the target of node-conntrack's result about how long an idle connection keeps its entry.
+// TargetIdle is the target of node-conntrack's result about the timeout of idle connections.
 const TargetIdle = "idle connections"
 
-// NodeFirewall asks which of Linux's firewalls holds Calico's rules: two at once
-// are the remains of a change, and both are obeyed (projectcalico/calico#2322).
+// NodeFirewall finds which of Linux's firewalls holds Calico's rules. Rules in two of them are left over from a change
+// of backend, and the kernel applies both (projectcalico/calico#2322).
 var NodeFirewall = &probe.Check{
 	ID: "node-firewall", From: probe.FromNode, In: probe.Standard,
 	Tags:   []string{probe.TagNetwork, probe.TagFelix},
@@ -39,23 +41,24 @@ var NodeFirewall = &probe.Check{
 
 // Facts of node-firewall.
 const (
-	FactInUse probe.Fact = "in_use" // list of these that send forwarded packets to them
+	FactInUse probe.Fact = "in_use" // list of the walls that send forwarded packets to Calico's rules
 
-	FactDrops probe.Fact = "drops" // list of chains that drop forwarded packets by policy
-	// list of chains of others with a rule that drops or rejects forwarded packets
+	FactDrops probe.Fact = "drops" // list of chains that drop forwarded packets by their default policy
+	// list of chains, not of Calico, with a rule that drops or rejects forwarded packets
 	FactRefuses probe.Fact = "refuses"
 
-	// list of the tables of nftables that no part of Kubernetes, Calico or iptables makes, as "inet NAME"
+	// list of nftables tables that do not belong to Kubernetes, Calico or iptables, as "inet NAME"
 	FactForeignTables probe.Fact = "foreign_tables"
 )
 
-// Facts about such a rule.
+// Facts about a NAT rule that changes the source address of pods.
 const (
-	FactNATRule  probe.Fact = "nat_rule"  // with its chain
-	FactByLabels probe.Fact = "by_labels" // a policy that admits pods by their labels
+	FactNATRule  probe.Fact = "nat_rule"  // the rule, with its chain
+	FactByLabels probe.Fact = "by_labels" // a policy that allows pods by their labels
 )
 
-// PacketDrops asks what people diff counters for by hand: which rule dropped it (projectcalico/calico#1923).
+// PacketDrops finds which rule dropped a packet: people compare counters by hand to learn it
+// (projectcalico/calico#1923).
 var PacketDrops = &probe.Check{
 	ID: "packet-drops", From: probe.FromNode, In: probe.Deep,
 	Tags: []string{probe.TagNetwork}, Limit: 20 * time.Second, Needs: []string{probe.CheckNodeUplink},
@@ -64,7 +67,7 @@ var PacketDrops = &probe.Check{
 
 // Facts of packet-drops.
 const (
-	FactPlace     probe.Fact = "place"      // where they die, in words
+	FactPlace     probe.Fact = "place"      // where packets are dropped, in words
 	FactPlaceKind probe.Fact = "place_kind" // one of the Place words
 
 	FactRuleChain probe.Fact = "rule_chain" // of the rule that drops them
@@ -72,7 +75,7 @@ const (
 	FactRuleHook  probe.Fact = "rule_hook" // which packets its chain sees, "" = those that other chains lead to it
 )
 
-// The words of FactPlaceKind, as probe/drops has them, which the client does not link.
+// The values of FactPlaceKind. They repeat those of probe/drops, which the client does not link.
 const (
 	PlacePolicy      = "policy"
 	PlaceCalico      = "calico"

@@ -1,5 +1,7 @@
-// Package host names the checks of the machine: memory, disks, load, clock, limits, its kernel, and the facts they
-// report. Both binaries link it.
+// Package host declares the checks of the machine and the facts they report: memory, disks, load, clock, limits and
+// its kernel. Both binaries link it. Checks is the entry point. Package ask beside it reads the node, and package
+// cause draws the conclusions. The Judge functions here are shared with the client, which gets some of the same
+// numbers from the kubelet. Package suite draws the whole flow.
 package host
 
 import (
@@ -16,28 +18,28 @@ func Checks() []*probe.Check {
 	return []*probe.Check{KernelLog, NodeSwap, NodeLoad, NodeMemory, NodeDisk, NodeClock, NodeLimits}
 }
 
-// KernelLog reads what the kernel itself said lately.
+// KernelLog reads the kernel's recent messages.
 var KernelLog = &probe.Check{
 	ID: "kernel-log", From: probe.FromNode,
 	In: probe.Standard, Tags: []string{probe.TagHost},
 	Access: []string{"proc", "host processes", "var/log", "run/log/journal", "uid 0"},
 }
 
-// Facts of kernel-log, besides those of calico-log.
-const FactAgo probe.Fact = "ago_s" // how long ago it was said last
+// FactAgo is the age in seconds of the last such message. The other facts of kernel-log are those of calico-log.
+const FactAgo probe.Fact = "ago_s"
 
-// NodeClock asks whether the node lives in the same time as the API server:
-// tokens and certificates are not valid before their time, nor after it.
+// NodeClock compares the node's clock with the API server's. Tokens and certificates are not valid before their time
+// or after it.
 var NodeClock = &probe.Check{
 	ID: "node-clock", From: probe.FromNode,
 	Tags: []string{probe.TagHost}, Access: []string{"clock"},
 }
 
 // Facts of node-clock.
-const FactSkew probe.Fact = "skew_s" // the node's clock minus the API server's, seconds
+const FactSkew probe.Fact = "skew_s" // the node's clock minus the API server's, in seconds
 
-// NodeDisk asks for what makes a kubelet evict pods and a runtime fail in odd
-// ways: a full or read-only file system, and one without inodes.
+// NodeDisk looks for file systems that are full, read-only or out of inodes. The kubelet evicts pods for them, and
+// runtimes fail with messages that do not name the disk.
 var NodeDisk = &probe.Check{
 	ID: probe.CheckNodeDisk, From: probe.FromNode,
 	Tags: []string{probe.TagHost}, Access: []string{"/", "var/lib", "var/log", "run", "proc", "host network"},
@@ -51,12 +53,12 @@ const (
 	FactReadOnly   probe.Fact = "read_only"
 )
 
-// The kubelet's default thresholds (evictionHard, imageGCHighThresholdPercent).
+// diskEvict is the kubelet's default evictionHard threshold (nodefs.available).
 const diskEvict = 10 // percent of the space free
 
-// Disk is what the kernel says about one file system.
+// Disk is the state of one file system, as the kernel reports it.
 type Disk struct {
-	Id               uint64  // tells file systems apart
+	Id               uint64  // distinguishes file systems
 	Free, FreeInodes float64 // percent
 	Total            uint64  // bytes
 }
@@ -85,8 +87,8 @@ func Roomy(d Disk, name string, frozen bool) probe.Result {
 	return r.With(FactFree, d.Free).With(FactFreeInodes, d.FreeInodes)
 }
 
-// NodeLimits asks for the limits at which programs fail in words of their own (containerd/cri#448,
-// Azure/aks-engine#1270).
+// NodeLimits checks limits of the kernel and of cgroups. Programs that reach one often report something else
+// (containerd/cri#448, Azure/aks-engine#1270).
 var NodeLimits = &probe.Check{
 	ID: "node-limits", From: probe.FromNode,
 	Tags: []string{probe.TagHost, probe.TagRuntime}, Access: []string{"proc", "sys/fs/cgroup", "uid 0"},
@@ -94,17 +96,17 @@ var NodeLimits = &probe.Check{
 
 // Facts of node-limits.
 const (
-	FactLimitOf probe.Fact = "limit_of" // who has it: a program, a cgroup, the kernel
-	FactFrozen  probe.Fact = "frozen"   // the folder of the cgroup that is frozen
-	FactProgram probe.Fact = "program"  // whose cgroup it is: calico-node, containerd
+	FactLimitOf probe.Fact = "limit_of" // the limit's owner: a program, a cgroup, the kernel
+	FactFrozen  probe.Fact = "frozen"   // the folder of the frozen cgroup
+	FactProgram probe.Fact = "program"  // the cgroup's program: calico-node, containerd
 )
 
-// NodeLoad asks whether the node is too busy to do anything in time: in the
-// field, a load of tens of times the peers' made every start outlast its budget.
+// NodeLoad checks whether the node is too busy to do anything in time. In the field, a load of tens of times the
+// peers' made each start exceed its budget.
 var NodeLoad = &probe.Check{
 	ID: "node-load", From: probe.FromNode,
 	Tags: []string{probe.TagHost}, Access: []string{"proc", "host processes", "sys/fs/cgroup"},
-	Limit: 15 * time.Second, // on the very node it asks about it gets little time
+	Limit: 15 * time.Second, // a busy node gives this check little CPU time
 
 }
 
@@ -114,12 +116,12 @@ const (
 	FactCPUs        probe.Fact = "cpus"         // count
 	FactCPUPressure probe.Fact = "cpu_pressure" // percent of the last 10 s in which some task waited for a CPU
 
-	FactStuck     probe.Fact = "stuck"     // processes that wait uninterruptibly
+	FactStuck     probe.Fact = "stuck"     // number of processes in uninterruptible sleep
 	FactStuckIn   probe.Fact = "stuck_in"  // the first of them: NAME in WHERE in the kernel, by the thread
-	FactThrottled probe.Fact = "throttled" // percent of the periods in which calico-node was at its CPU limit
+	FactThrottled probe.Fact = "throttled" // percent of the CFS periods in which calico-node hit its CPU limit
 )
 
-// NodeMemory asks whether the node runs out of memory, or has killed for it.
+// NodeMemory checks whether the node is short of memory, or has OOM-killed a process.
 var NodeMemory = &probe.Check{
 	ID: probe.CheckNodeMemory, From: probe.FromNode,
 	Tags: []string{probe.TagHost}, Access: []string{"proc", "host processes", "sys/fs/cgroup"},
@@ -133,7 +135,7 @@ const (
 	FactLimited probe.Fact = "limited" // whether the container has a memory limit of its own
 )
 
-// TargetCalicoMemory is node-memory's answer about calico-node's container.
+// TargetCalicoMemory is the target of node-memory's result about calico-node's container.
 const TargetCalicoMemory = "calico-node memory"
 
 // memoryEvict is the kubelet's default threshold (evictionHard), in bytes.
@@ -151,14 +153,14 @@ func JudgeMemory(available, total uint64) probe.Result {
 	return r.With(FactAvailable, available).With(FactTotal, total)
 }
 
-// Facts of node-disk about a server of file systems.
-const FactMounts probe.Fact = "mounts" // how many there are of it
+// FactMounts counts the mounts of one file server, in a result of node-disk about that server.
+const FactMounts probe.Fact = "mounts"
 
-// StorageSilent is the reason of a server of file systems that does not answer.
+// StorageSilent is the reason of node-disk for a file server that does not answer.
 const StorageSilent = "server-silent"
 
-// NodeSwap asks for what kills a kubelet at its next start: in the field, swap
-// that was turned off by hand and came back with a reboot.
+// NodeSwap looks for swap, because of which a kubelet exits at its next start. In the field, swap had been turned off
+// by hand and came back with a reboot.
 var NodeSwap = &probe.Check{
 	ID: probe.CheckNodeSwap, From: probe.FromNode,
 	Tags: []string{probe.TagHost}, Access: []string{"proc", "etc/fstab", "etc/systemd", "var/lib/kubelet/config.yaml"},
@@ -166,11 +168,12 @@ var NodeSwap = &probe.Check{
 
 // Facts of node-swap.
 const (
-	factSwaps   probe.Fact = "swaps"   // file names of what is swapped to now
+	factSwaps   probe.Fact = "swaps"   // names of the swap files and devices in use
 	factReturns probe.Fact = "returns" // what turns swap on at the next boot: file, and line in it
 )
 
-// JudgeSwap judges what is swapped to now and what turns swap on at the next boot, which may be hidden.
+// JudgeSwap judges the swap in use, and what enables swap at the next boot. hidden is true if the latter is not
+// visible.
 func JudgeSwap(names, back []string, hidden bool, k node.Kubelet) probe.Result {
 	r := probe.Found(probe.OK, "no swap")
 	switch {

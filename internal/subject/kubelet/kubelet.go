@@ -1,4 +1,6 @@
-// Package kubelet names the checks of the kubelet, and the facts they report. Both binaries link it.
+// Package kubelet declares the check of the kubelet, and the facts it reports. Both binaries link it. Checks is the
+// entry point. The package connects to nothing itself: package ask beside it does on the node, package api reads the
+// Node object, and package cause draws the conclusions. Package suite draws the whole flow.
 package kubelet
 
 import (
@@ -10,25 +12,25 @@ func Checks() []*probe.Check {
 	return []*probe.Check{KubeletHealth}
 }
 
-// TargetAuthority is what the result about the CA in the kubelet's kubeconfig is about.
+// TargetAuthority is the target of the result about the CA in the kubelet's kubeconfig.
 const TargetAuthority = "API server"
 
-// KubeletHealth asks the kubelet itself, on the two ports it has: the API only
-// knows that it stopped reporting, forty seconds later.
+// KubeletHealth queries the kubelet on both its ports. The API shows only that the kubelet stopped reporting, and
+// shows it forty seconds late (node-monitor-grace-period).
 var KubeletHealth = &probe.Check{
 	ID: probe.CheckKubeletHealth, From: probe.FromNode,
 	Tags:   []string{probe.TagRuntime},
 	Access: []string{"host network", "proc", "var/lib/kubelet", "etc/kubernetes/kubelet.conf"},
 }
 
-// TargetCertificate is what the result about the kubelet's certificate is about.
+// TargetCertificate is the target of the result about the kubelet's client certificate.
 const TargetCertificate = "client certificate"
 
-// FactBound is the one address at which the kubelet answers the API server, where it is set to a loopback address.
+// FactBound is the only address on which the kubelet serves the API server, if that is a loopback address.
 const FactBound probe.Fact = "bound"
 
-// CertificateExpired is the reason of a certificate that has run out.
+// CertificateExpired is the reason for a certificate that has expired.
 const CertificateExpired = "expired"
 
-// TargetState is the target of kubelet-health about what the kubelet's managers have saved.
+// TargetState is the target of the result about the state files of the kubelet's CPU and memory managers.
 const TargetState = "saved state"

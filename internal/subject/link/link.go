@@ -1,5 +1,6 @@
-// Package link names the checks of the link: the node's uplink, addresses, neighbours and sysctls, and the facts they
-// report. Both binaries link it.
+// Package link declares the checks of the link and the facts they report: the node's uplink, addresses, neighbours and
+// sysctls. Both binaries link it. Checks is the entry point. The package sends nothing itself: package ask beside it
+// does on the node, and package cause draws the conclusions. Package suite draws the whole flow.
 package link
 
 import (
@@ -13,9 +14,8 @@ func Checks() []*probe.Check {
 	return []*probe.Check{NodeUplink, NodePing, IPAutodetect, NodeSysctl, NodeNeighbours, NeighbourReach, UplinkQueue}
 }
 
-// IPAutodetect replays how calico-node picks the node's address. In the field a new
-// NIC and a bridge made by 'docker network create' were picked, weeks after they
-// had come, at the next restart.
+// IPAutodetect replays calico-node's autodetection of the node's address. In the field, it picked a new NIC, or a
+// bridge of 'docker network create', at the next restart, weeks after that had appeared.
 var IPAutodetect = &probe.Check{
 	ID: "ip-autodetect", From: probe.FromNode,
 	Tags: []string{probe.TagNetwork}, Access: []string{"host network", "netlink"},
@@ -23,31 +23,30 @@ var IPAutodetect = &probe.Check{
 
 // Facts of ip-autodetect.
 const (
-	FactMethod probe.Fact = "method" // as it is set; first-found when it is not
+	FactMethod probe.Fact = "method" // as configured, first-found if it is not
 	FactPicked probe.Fact = "picked" // address
 
 	FactCalico       probe.Fact = "calico"       // version
-	FactAlternatives probe.Fact = "alternatives" // map of method to what it would pick
-	FactKeptOn       probe.Fact = "kept_on"      // the interface that has the registered address, "" for none
+	FactAlternatives probe.Fact = "alternatives" // map of method to the address it would pick
+	FactKeptOn       probe.Fact = "kept_on"      // the interface that has the registered address, "" if none has
 	FactKeptOnKind   probe.Fact = "kept_on_kind" // its kind: device, bridge, ...
 )
 
-// NeighbourReach looks at another node from outside. It is all there is of a node
-// on which nothing can be started: a machine that is off, one that is cut off, and one
-// whose kubelet is dead look the same to the API.
+// NeighbourReach examines another node from outside. Where no probe can start, this is the only evidence. To the API,
+// a machine that is off, one that is cut off, and one with a dead kubelet look the same.
 var NeighbourReach = &probe.Check{
 	ID: "neighbour-reach", From: probe.FromNode, In: probe.Standard,
 	Access: []string{"host network", "netlink", "NET_RAW"}, Limit: 14 * time.Second,
 }
 
-// FactReference is true on a result about a third node, for comparison.
+// FactReference is true in a result about a third node, for comparison.
 const FactReference probe.Fact = "reference"
 
-// FactSpeaks is whether who accepted a connection also answered a request there.
+// FactSpeaks is whether the server that accepted the connection also answered a request.
 const FactSpeaks probe.Fact = "speaks"
 
-// NodeNeighbours asks for the kernel's table of who is on the link: when it
-// overflows, a large flat network loses packets at random.
+// NodeNeighbours reads the kernel's ARP and NDP tables. When they overflow, a large flat network loses packets at
+// random.
 var NodeNeighbours = &probe.Check{
 	ID: "node-neighbours", From: probe.FromNode,
 	Tags: []string{probe.TagNetwork}, Access: []string{"host network", "netlink", "proc", "NET_RAW"},
@@ -56,34 +55,32 @@ var NodeNeighbours = &probe.Check{
 // Facts of node-neighbours about another node.
 const (
 	FactNeighbour probe.Fact = "neighbour" // its state: reachable, stale, failed, permanent, ...
-	FactMAC       probe.Fact = "mac"       // that packets for it are sent to
-	FactOwnMAC    probe.Fact = "own_mac"   // true: that is the MAC of this node's own interface
+	FactMAC       probe.Fact = "mac"       // to which the kernel sends packets for it
+	FactOwnMAC    probe.Fact = "own_mac"   // true if that is the MAC of this node's own interface
 )
 
-// NodePing asks whether the other machines are there at all, apart from
-// anything Calico does.
+// NodePing checks whether the other machines answer at all, independently of Calico.
 var NodePing = &probe.Check{
 	ID: "node-ping", From: probe.FromNode,
 	Tags: []string{probe.TagNetwork}, Access: []string{"host network", "NET_RAW"}, Needs: []string{probe.CheckNodeUplink},
 }
 
-// NodeSysctl asks for the kernel settings without which a node routes nothing for
-// its pods; a tool that "hardens" a node turns them off, at the next boot too.
+// NodeSysctl checks the kernel settings without which a node routes no packets for its pods. Tools that harden a node
+// turn them off, and do so again at the next boot.
 var NodeSysctl = &probe.Check{
 	ID:   "node-sysctl",
 	From: probe.FromNode,
 	Tags: []string{probe.TagHost, probe.TagNetwork}, Access: []string{"proc", "host network", "netlink"},
 }
 
-// TargetRPFilter is node-sysctl's answer about rp_filter; the others are about
-// forwarding.
+// TargetRPFilter is the target of node-sysctl's result about rp_filter. Its other results are about forwarding.
 const TargetRPFilter = "rp_filter"
 
-// FactTwins has the MACs of those that answer for one address: of others for the node's own, of two for another node's.
+// FactTwins lists the MACs that answer for one address: foreign ones for the node's own, or two for another node's.
 const FactTwins probe.Fact = "twins"
 
-// NodeUplink asks whether packets can leave the node at all. What goes over the
-// network needs it: a cable that is out is one failure and not forty.
+// NodeUplink checks whether packets can leave the node at all. Checks that use the network need it: an unplugged cable
+// is one failure and not forty.
 var NodeUplink = &probe.Check{
 	ID: probe.CheckNodeUplink, From: probe.FromNode,
 	Tags: []string{probe.TagNetwork, probe.TagHost}, Access: []string{"host network", "netlink"},

@@ -1,5 +1,6 @@
-// Package nodestate names the checks of the node's settings, for comparison with a baseline node, and the facts they
-// report. Both binaries link it.
+// Package nodestate declares the check node-state, which records a node's settings and judges none. The client
+// compares them with those of a baseline node. Both binaries link the package. Checks is the entry point. Package ask
+// beside it reads the node. Package suite draws the whole flow.
 package nodestate
 
 import (
@@ -13,7 +14,7 @@ func Checks() []*probe.Check {
 	return []*probe.Check{NodeState}
 }
 
-// NodeState says how a node is set, so that it can be compared with one that works.
+// NodeState records the settings of a node, so that the client can compare them with those of a healthy node.
 var NodeState = &probe.Check{
 	ID: "node-state", From: probe.FromNode,
 	Tags: []string{probe.TagHost}, In: probe.Deep, Limit: 10 * time.Second,
@@ -23,9 +24,9 @@ var NodeState = &probe.Check{
 
 // Facts of node-state.
 const (
-	FactItems   probe.Fact = "items"    // name → value of what the area has
+	FactItems   probe.Fact = "items"    // name → value of each setting in the area
 	FactArea    probe.Fact = "area"     // one of the Area words
-	FactLeftOut probe.Fact = "left_out" // how many items there was no room for
+	FactLeftOut probe.Fact = "left_out" // how many items did not fit
 )
 
 // The areas of node-state.
@@ -40,8 +41,8 @@ const (
 	AreaFirewall   = "firewall"
 	AreaQueues     = "queues"
 	AreaKubelet    = "kubelet"
-	AreaRuntime    = "runtime"      // as containerd says that it runs
-	AreaContainerd = "runtime-file" // as its file has it
+	AreaRuntime    = "runtime"      // as containerd reports its running configuration
+	AreaContainerd = "runtime-file" // as its file configures it
 	AreaProxy      = "kube-proxy"
 	AreaLimits     = "limits"
 	AreaPaths      = "paths"

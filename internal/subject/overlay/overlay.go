@@ -1,5 +1,6 @@
-// Package overlay names the checks of the overlay: tunnels and the sets of hosts, and the facts they report. Both
-// binaries link it.
+// Package overlay declares the checks of the overlay and the facts they report: tunnels, and Felix's sets of hosts.
+// Both binaries link it. Checks is the entry point. The package sends nothing itself: package ask beside it does on
+// the node, package api reads the pools, and package cause draws the conclusions. Package suite draws the whole flow.
 package overlay
 
 import (
@@ -11,8 +12,8 @@ func Checks() []*probe.Check {
 	return []*probe.Check{OverlayTunnels, IPSetHosts, EncapProof}
 }
 
-// EncapProof is the proof that ends the argument with the owner of the firewall: a
-// packet was sent to the tunnel's port here, and it did or did not come in there.
+// EncapProof is the proof for the owner of the firewall: one node sends a packet to the tunnel's port of another, and
+// the other reports whether it arrived.
 var EncapProof = &probe.Check{
 	ID:   "encap-proof",
 	From: probe.FromNode, In: probe.Deep,
@@ -21,16 +22,16 @@ var EncapProof = &probe.Check{
 
 // Facts of encap-proof.
 const (
-	FactReady    probe.Fact = "ready"    // true: from now on nothing is missed
+	FactReady    probe.Fact = "ready"    // true: from now on the listener sees each packet
 	FactPath     probe.Fact = "path"     // VXLAN, IPIP, WireGuard or BGP
-	FactReceiver probe.Fact = "receiver" // the node it was sent to
-	FactWire     probe.Fact = "wire"     // true: it came in by an interface
-	FactPassed   probe.Fact = "passed"   // true: the listener's firewall let it in
+	FactReceiver probe.Fact = "receiver" // the node to which it was sent
+	FactWire     probe.Fact = "wire"     // true: it arrived on an interface
+	FactPassed   probe.Fact = "passed"   // true: the listener's firewall accepted it
 	FactUsed     probe.Fact = "used"     // true: the cluster sends its packets this way
 )
 
-// IPSetHosts looks into the sets by which Felix decides whose tunnelled packets it
-// takes: what comes from an address that is not in them is dropped without a word.
+// IPSetHosts reads the sets of addresses from which Felix accepts tunnelled packets. Felix drops packets from other
+// addresses silently.
 var IPSetHosts = &probe.Check{
 	ID:   "ipset-hosts",
 	From: probe.FromNode, In: probe.Standard,
@@ -43,8 +44,8 @@ const (
 	FactAbsent probe.Fact = "absent" // list of node and address
 )
 
-// OverlayTunnels compares this node's tunnel devices with what Calico registered for
-// them, and their tables with what it registered for the other nodes.
+// OverlayTunnels compares this node's tunnel devices with their registration in Calico, and the devices' tables with
+// the registrations of the other nodes.
 var OverlayTunnels = &probe.Check{
 	ID:   "overlay-tunnels",
 	From: probe.FromNode,
@@ -54,6 +55,6 @@ var OverlayTunnels = &probe.Check{
 // Facts of overlay-tunnels.
 const (
 	FactSumsLater probe.Fact = "sums_later" // whether the VXLAN device leaves checksums to what is below it
-	FactForeign   probe.Fact = "foreign"    // another VXLAN device that stands in the way of Calico's
-	FactCutOff    probe.Fact = "cutoff"     // list of these with wrong entries, and what is wrong
+	FactForeign   probe.Fact = "foreign"    // another VXLAN device that conflicts with Calico's
+	FactCutOff    probe.Fact = "cutoff"     // list of nodes with wrong entries, and what is wrong
 )

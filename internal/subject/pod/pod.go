@@ -1,5 +1,7 @@
-// Package pod names the checks of paths of pods: their gateway, uplink and packet sizes, and the facts they report.
-// Both binaries link it.
+// Package pod declares the checks of pods' paths and the facts they report: their gateway, uplink and packet sizes.
+// Both binaries link it. Checks is the entry point. The package sends nothing itself: package ask beside it does on
+// the node and inside pods, package api reads the pods' status, and package cause draws the conclusions. Package suite
+// draws the whole flow.
 package pod
 
 import (
@@ -13,8 +15,8 @@ func Checks() []*probe.Check {
 	return []*probe.Check{PodUplink, PodPing, PodTCP, PodMTU, PodGateway}
 }
 
-// PodGateway asks whether the interfaces of pods are set so that packets come from them and go on
-// (projectcalico/calico#4186).
+// PodGateway checks the settings of the host's end of each pod's interface. Without them, the node answers no ARP for
+// the pods' gateway or forwards none of their packets (projectcalico/calico#4186).
 var PodGateway = &probe.Check{
 	ID: "pod-gateway", From: probe.FromNode,
 	Tags: []string{probe.TagNetwork, probe.TagCNI}, Access: []string{"proc", "host network", "netlink"},
@@ -22,48 +24,47 @@ var PodGateway = &probe.Check{
 
 // Facts of pod-gateway.
 const (
-	FactSetting probe.Fact = "setting"  // its last word: proxy_arp, forwarding, disable_ipv6
+	FactSetting probe.Fact = "setting"  // last part of the sysctl's name: proxy_arp, forwarding, disable_ipv6
 	FactWanted  probe.Fact = "wanted"   // the value it should have
-	FactWrongOn probe.Fact = "wrong_on" // list of the interfaces that have it wrong
+	FactWrongOn probe.Fact = "wrong_on" // list of the interfaces with a wrong value
 )
 
-// RoleOwnNode is the role of what pod-tcp asks of the node that the asking pod is on.
+// RoleOwnNode is the role of pod-tcp's result about a connection from a pod to its own node.
 const RoleOwnNode = "own node"
 
-// FactToHost is what Felix does with packets of pods to their own node that no policy is about, where that
-// keeps them out: drop or reject.
+// FactToHost is Felix's setting for packets from pods to their own node that match no policy
+// (DefaultEndpointToHostAction), if that blocks them: drop or reject.
 const FactToHost probe.Fact = "to_host"
 
-// PodMTU finds the packets that vanish for their size alone. Names resolve, pings
-// answer, connections open, and hang with the first full packet.
+// PodMTU finds packets that are lost because of their size. Names resolve, pings succeed and connections open, but
+// they hang with the first full packet.
 var PodMTU = &probe.Check{
 	ID: "pod-mtu", From: probe.FromNode, Inside: true, In: probe.Standard,
 	Tags: []string{probe.TagNetwork}, Access: []string{"host network", "NET_RAW", probe.AccessPods},
 	Limit: 12 * time.Second, Needs: []string{probe.CheckNodeUplink, probe.CheckPodUplink, probe.CheckPodPing},
 }
 
-// PodPing is the test that matters to users: does the pod network carry packets,
-// to this node's own pods and to the others'?
+// PodPing checks what matters to users: does the pod network deliver packets to this node's own pods and to those of
+// other nodes?
 var PodPing = &probe.Check{
 	ID: probe.CheckPodPing, From: probe.FromNode, Inside: true, In: probe.Standard,
 	Tags: []string{probe.TagNetwork}, Access: []string{"host network", "NET_RAW", probe.AccessPods},
 	Needs: []string{probe.CheckNodeUplink, probe.CheckPodUplink},
 }
 
-// PodTCP asks what users' programs do and a ping does not: where ICMP comes
-// through and TCP hangs, a checksum that some driver or tunnel gets wrong is
-// the usual reason.
+// PodTCP opens connections, as users' programs do. If ICMP passes and TCP hangs, the usual reason is a checksum that a
+// driver or tunnel computes wrongly.
 var PodTCP = &probe.Check{
 	ID: "pod-tcp", From: probe.FromNode, Inside: true, In: probe.Standard,
 	Tags: []string{probe.TagNetwork}, Access: []string{"host network", probe.AccessPods},
 	Needs: []string{probe.CheckNodeUplink, probe.CheckPodUplink},
 }
 
-// FactDeclared is whether the pod declares the port that was asked.
+// FactDeclared is whether the pod declares the port to which the check connected.
 const FactDeclared probe.Fact = "declared"
 
-// PodUplink asks whether packets can leave the pod that the others are asked from:
-// one pod's cable that is out is not a cluster's outage.
+// PodUplink checks whether packets can leave the pod in which the other checks run. One pod's broken link is not an
+// outage of the cluster.
 var PodUplink = &probe.Check{
 	ID: probe.CheckPodUplink, From: probe.FromPod,
 	In:   probe.Standard,

@@ -1,4 +1,6 @@
-// Package route names the checks of routes and routing rules, and the facts they report. Both binaries link it.
+// Package route declares the checks of routes and routing rules, and the facts they report. Both binaries link it.
+// Checks is the entry point. The package reads no table itself: package ask beside it does on the node, package api
+// reads Calico's pools and blocks, and package cause draws the conclusions. Package suite draws the whole flow.
 package route
 
 import (
@@ -10,8 +12,8 @@ func Checks() []*probe.Check {
 	return []*probe.Check{RouteCanReach, RouteBlocks, RoutePods, RouteRules, RouteSpecial, XFRMPolicies, Untracked}
 }
 
-// RouteBlocks compares what Calico's IPAM says with what the kernel does: every
-// block of pod addresses belongs to a node, and the kernel must send there.
+// RouteBlocks compares Calico's IPAM with the kernel's routes: each block of pod addresses belongs to a node, and the
+// kernel must route it there.
 var RouteBlocks = &probe.Check{
 	ID:   "route-blocks",
 	From: probe.FromNode,
@@ -24,48 +26,48 @@ const (
 	FactWrong     probe.Fact = "wrong"      // list of block, node and where the route leads
 	FactNoRoute   probe.Fact = "noroute"    // list of block and node
 	FactSwallowed probe.Fact = "swallowed"  // list of block and node
-	FactShared    probe.Fact = "shared"     // list of block and the nodes it belongs to
+	FactShared    probe.Fact = "shared"     // list of block and the nodes that own it
 	FactOverlaps  probe.Fact = "overlaps"   // list of an interface here with its range, and the block and node
 	FactOverlapOn probe.Fact = "overlap_on" // the first of these interfaces
-	FactByHand    probe.Fact = "by_hand"    // list of block and node: through a router, by a route that no daemon made
-	FactOwners    probe.Fact = "owners"     // by wrong, swallowed, shared, overlaps, by_hand: by block, its nodes
-	// of those without a route, the ones BIRD knows, and from which of its protocols
+	FactByHand    probe.Fact = "by_hand"    // list of block and node: through a router, by a route that no daemon set
+	FactOwners    probe.Fact = "owners"     // for wrong, swallowed, shared, overlaps, by_hand: map of block to its nodes
+	// blocks without a route that BIRD has, each with its protocol in BIRD
 	FactInBIRD probe.Fact = "in_bird"
-	// of those without a route, the ones whose route Felix makes: of VXLAN pools, or by programClusterRoutes
+	// blocks without a route for which Felix sets routes: of VXLAN pools, or by programClusterRoutes
 	FactByFelix probe.Fact = "by_felix"
 )
 
-// RouteCanReach asks the kernel what it would do with a packet, which is what
-// Calico's can-reach autodetection does to pick an address.
+// RouteCanReach asks the kernel how it would route a packet. Calico's can-reach autodetection picks an address the
+// same way.
 var RouteCanReach = &probe.Check{
 	ID:   "route-can-reach",
 	From: probe.FromNode,
 	Tags: []string{probe.TagNetwork}, Access: []string{"host network", "netlink"},
 }
 
-// Facts of the route check.
+// Facts of route-can-reach.
 const (
 	FactMatch      probe.Fact = "match"   // the route that matches, as a prefix
-	FactRouteProto probe.Fact = "proto"   // who made it: bird, kernel, boot, felix, ...
-	FactDefault    probe.Fact = "default" // whether there is a default route
+	FactRouteProto probe.Fact = "proto"   // the route's origin: bird, kernel, boot, felix, ...
+	FactDefault    probe.Fact = "default" // whether a default route exists
 
-	FactOwnedBy probe.Fact = "owned_by" // the interface of this node that has another node's address too
+	FactOwnedBy probe.Fact = "owned_by" // the interface of this node that also has another node's address
 )
 
-// RoutePods asks for the last step of a packet to a pod of this node: the block's route
-// brings it to the node, and one of the pod's own into the pod.
+// RoutePods checks the last hop to a pod of this node: the block's route leads to the node, and the pod's own route
+// leads into the pod.
 var RoutePods = &probe.Check{
 	ID:   "route-pods",
 	From: probe.FromNode,
 	Tags: []string{probe.TagNetwork, probe.TagCNI}, Access: []string{"host network", "netlink"},
 }
 
-// Facts of route-pods; FactNoRoute and FactWrong list pods with their addresses, FactPods is
-// how many were looked at.
-const FactDown probe.Fact = "down" // of the interfaces of pods without a route: those that are down
+// FactDown lists the interfaces that are down, of pods without a route. In route-pods, FactNoRoute and FactWrong list
+// pods with their addresses, and FactPods is how many the check examined.
+const FactDown probe.Fact = "down"
 
-// RouteRules asks whether rules of others take packets away from the table in which Calico's routes are
-// (nm-cloud-setup, projectcalico/calico#4662).
+// RouteRules looks for foreign rules that bypass the table with Calico's routes (nm-cloud-setup,
+// projectcalico/calico#4662).
 var RouteRules = &probe.Check{
 	ID: "route-rules", From: probe.FromNode,
 	Tags: []string{probe.TagNetwork}, Access: []string{"host network", "netlink"},
@@ -74,15 +76,15 @@ var RouteRules = &probe.Check{
 // Facts of route-rules.
 const (
 	FactPref  probe.Fact = "pref"  // its priority
-	FactTable probe.Fact = "table" // the number of the routing table it leads to
-	// true: the rule drops or rejects packets by their sender, and leads to no table
+	FactTable probe.Fact = "table" // the number of the rule's routing table
+	// true: the rule drops or rejects packets by their source address, and selects no table
 	FactRejects probe.Fact = "rejects"
-	// true: no rule leads to the main table
+	// true: no rule selects the main table
 	FactMainless probe.Fact = "mainless"
 )
 
-// RouteSpecial asks for routes that somebody made to drop packets, or to lead them past the link that a node
-// is on (fail2ban/fail2ban#104, projectcalico/calico#11607).
+// RouteSpecial looks for routes that an administrator or tool added to drop packets, or to send them away from the
+// node's own link (fail2ban/fail2ban#104, projectcalico/calico#11607).
 var RouteSpecial = &probe.Check{
 	ID:   "route-special",
 	From: probe.FromNode, Tags: []string{probe.TagNetwork}, Access: []string{"host network", "netlink"},
@@ -91,20 +93,21 @@ var RouteSpecial = &probe.Check{
 // Facts of route-special.
 const (
 	FactRoute     probe.Fact = "route"      // as 'ip route' shows it
-	FactRouteType probe.Fact = "route_type" // blackhole, unreachable, prohibit, local; "" = an astray one
-	FactMeant     probe.Fact = "meant_for"  // list of the targets that it is about
+	FactRouteType probe.Fact = "route_type" // blackhole, unreachable, prohibit, local; "" = away from the link
+	FactMeant     probe.Fact = "meant_for"  // list of the targets that it affects
 	FactTowards   probe.Fact = "towards"    // list of the kinds of these: node, pod, service, api, gateway
 )
 
-// Untracked asks for rules by which packets get no connection, and so no address behind a Service
-// (kubernetes/kubernetes#98758).
+// Untracked looks for rules that exempt packets from connection tracking. The kernel then cannot translate a Service's
+// address (kubernetes/kubernetes#98758).
 var Untracked = &probe.Check{
 	ID:   "untracked-rules",
 	From: probe.FromNode, In: probe.Standard,
 	Tags: []string{probe.TagNetwork}, Access: []string{"host network", "netlink", "NET_ADMIN"},
 }
 
-// XFRMPolicies asks for IPsec of others that takes the packets that Calico sends (projectcalico/calico#4744).
+// XFRMPolicies looks for IPsec policies, not of Calico, that match packets that Calico sends
+// (projectcalico/calico#4744).
 var XFRMPolicies = &probe.Check{
 	ID:   "xfrm-policies",
 	From: probe.FromNode, In: probe.Standard,

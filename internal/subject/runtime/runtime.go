@@ -1,4 +1,6 @@
-// Package runtime names the checks of container runtimes, and the facts they report. Both binaries link it.
+// Package runtime declares the checks of container runtimes, and the facts they report. Both binaries link it. Checks
+// is the entry point. The package connects to nothing itself: package ask beside it does on the node, and package
+// cause draws the conclusions. Package suite draws the whole flow.
 package runtime
 
 import (
@@ -12,9 +14,8 @@ func Checks() []*probe.Check {
 	return []*probe.Check{ContainerdHealth, CRIHealth, DockerHealth, RuntimeGhosts}
 }
 
-// ContainerdHealth asks containerd four things, because a wedged one answers
-// some and hangs on others: in the field, docker's ping was fine for hours while
-// no container could start.
+// ContainerdHealth sends containerd four requests, because a wedged one answers some and hangs on others. In the
+// field, docker's ping worked for hours while no container could start.
 var ContainerdHealth = &probe.Check{
 	ID:   "containerd-health",
 	From: probe.FromNode,
@@ -22,30 +23,28 @@ var ContainerdHealth = &probe.Check{
 	Limit: 5 * time.Second,
 }
 
-// Facts of the runtime check.
+// Facts of containerd-health.
 const (
-	FactShims    probe.Fact = "shims"     // that do not run: ID, process, state
-	FactNotReady probe.Fact = "not_ready" // conditions of the kubelet's interface that are false
+	FactShims    probe.Fact = "shims"     // shims that do not run: ID, process, state
+	FactNotReady probe.Fact = "not_ready" // conditions of the CRI status that are false
 )
 
-// CRIHealth asks the container runtime what the kubelet asks it, whichever
-// runtime that is.
+// CRIHealth sends the kubelet's requests to the container runtime, with any runtime.
 var CRIHealth = &probe.Check{
 	ID: "cri-health", From: probe.FromNode,
 	Tags: []string{probe.TagRuntime}, Access: []string{"run", "uid 0"},
 }
 
-// DockerHealth asks docker twice, because its ping is no proof of life: in the
-// field, dockerd answered it in milliseconds for an hour while the containerd
-// behind it was gone and no container could start.
+// DockerHealth sends docker two requests, because its ping proves little. In the field, dockerd answered pings in
+// milliseconds for an hour, while its containerd was gone and no container could start.
 var DockerHealth = &probe.Check{
 	ID: "docker-health", From: probe.FromNode,
 	Tags: []string{probe.TagRuntime}, Access: []string{"run/docker.sock", "uid 0"},
 }
 
-// RuntimeGhosts compares what the runtime calls running with what runs. In the
-// field an init container was "Running" for half an hour without any process:
-// dockerd had lost its containerd, and the kubelet believed dockerd.
+// RuntimeGhosts compares the containers that the runtime reports as running with the node's processes. In the field,
+// an init container was "Running" for half an hour without a process: dockerd had lost its containerd, and the kubelet
+// trusted dockerd.
 var RuntimeGhosts = &probe.Check{
 	ID:   "runtime-ghosts",
 	From: probe.FromNode, In: probe.Standard,
@@ -53,5 +52,5 @@ var RuntimeGhosts = &probe.Check{
 	Limit: 10 * time.Second,
 }
 
-// Facts of runtime-ghosts.
-const FactGhosts probe.Fact = "ghosts" // containers without a process, by name
+// FactGhosts lists the containers without a process, by name.
+const FactGhosts probe.Fact = "ghosts"

@@ -1,5 +1,7 @@
-// Package service names the checks of Services: cluster addresses, node ports and kube-proxy, and the facts they
-// report. Both binaries link it.
+// Package service declares the checks of Services and the facts they report: cluster addresses, node ports and
+// kube-proxy. Both binaries link it. Checks is the entry point. The package connects to nothing itself: package ask
+// beside it does on the node and inside pods, package api reads the Services, and package cause draws the conclusions.
+// Package suite draws the whole flow.
 package service
 
 import (
@@ -13,33 +15,33 @@ func Checks() []*probe.Check {
 	return []*probe.Check{ServiceClusterIP, ServiceNodePort, ServiceDestination, KubeProxyHealth}
 }
 
-// KubeProxyHealth asks kube-proxy on the ports it has on the node. In the field
-// it was the first suspect, wrongly, and nobody could show that it was fine.
+// KubeProxyHealth queries kube-proxy on its ports on the node. In the field it was the first suspect, wrongly, and
+// on-call had no way to rule it out.
 var KubeProxyHealth = &probe.Check{
 	ID: "kubeproxy-health", From: probe.FromNode,
 	Tags: []string{probe.TagNetwork, probe.TagService}, Access: []string{"host network", "proc"},
 }
 
-// Facts of kubeproxy-health.
-const FactPublished probe.Fact = "services" // count of services in the kernel, by their virtual services or chains
+// FactPublished is a fact of kubeproxy-health.
+const FactPublished probe.Fact = "services" // number of services in the kernel, by their virtual services or chains
 
-// ReasonNotUp is a kube-proxy that runs and listens nowhere.
+// ReasonNotUp is the reason for a kube-proxy that runs but listens on no port.
 const ReasonNotUp = "not-up"
 
-// TargetServices is kubeproxy-health's answer about what it has written.
+// TargetServices is the target of kubeproxy-health's result about the rules that kube-proxy has written.
 const TargetServices = "services"
 
-// TargetProxySettings is kubeproxy-health's answer about what kube-proxy says that it is set to.
+// TargetProxySettings is the target of kubeproxy-health's result about the configuration that kube-proxy reports.
 const TargetProxySettings = "settings"
 
-// Facts of that answer.
+// Facts of the result about kube-proxy's configuration.
 const (
-	FactProxyNode   probe.Fact = "proxy_node"  // the name that kube-proxy has for its node, where it is another
-	FactMasquerades probe.Fact = "masquerades" // the setting by which pods are masqueraded on their way to a Service
+	FactProxyNode   probe.Fact = "proxy_node"  // the node's name in kube-proxy, if it differs
+	FactMasquerades probe.Fact = "masquerades" // the setting that masquerades pods on their way to a Service
 )
 
-// ServiceClusterIP asks for what kube-proxy, or what stands in for it, has made of
-// services on this very node.
+// ServiceClusterIP connects to Services through the rules that kube-proxy, or its replacement, has written on this
+// node.
 var ServiceClusterIP = &probe.Check{
 	ID:   "service-clusterip",
 	From: probe.FromNode, Inside: true, In: probe.Standard,
@@ -47,8 +49,8 @@ var ServiceClusterIP = &probe.Check{
 	Needs: []string{probe.CheckNodeUplink, probe.CheckPodUplink},
 }
 
-// ServiceDestination asks where connections really go (projectcalico/felix#1868: a rule of another agent sent the API's
-// address to a kubelet, and what on-call saw was an x509 error).
+// ServiceDestination finds where the kernel really sends connections. In projectcalico/felix#1868, another agent's
+// rule sent the API's address to a kubelet, and on-call saw only an x509 error.
 var ServiceDestination = &probe.Check{
 	ID:   "service-destination",
 	From: probe.FromNode, In: probe.Standard, Limit: 8 * time.Second,
@@ -60,22 +62,21 @@ const (
 	FactService probe.Fact = "service" // its address and port
 	FactSentTo  probe.Fact = "sent_to" // where the kernel really sends connections for it
 	FactWall    probe.Fact = "wall"    // the firewall that has the rule: legacy iptables, iptables-nft, nftables
-	FactHandle  probe.Fact = "handle"  // the rule's number there, or its place in a chain of legacy iptables
-	FactMeans   probe.Fact = "means"   // how it sends them: dnat, redirect, tproxy or route
+	FactHandle  probe.Fact = "handle"  // the rule's handle, or its position in a chain of legacy iptables
+	FactMeans   probe.Fact = "means"   // how it redirects them: dnat, redirect, tproxy or route
 )
 
-// MeansRoute is a route in the table local; the others are the kernel's Does words.
+// MeansRoute is a route in the table local. The other values are the Does words of package kernel.
 const MeansRoute = "route"
 
-// Reasons of service-destination where no rule of others is in the way.
+// Reasons of service-destination if no foreign rule is to blame.
 const (
 	ReasonUntranslated = "untranslated" // no rule translates the service's address
-	ReasonNoEndpoint   = "no-endpoint"  // kube-proxy's rules lead to an address that is no endpoint
+	ReasonNoEndpoint   = "no-endpoint"  // kube-proxy's rules lead to an address that is not an endpoint
 )
 
-// ServiceNodePort asks one service at the same port of every node. In the field a NodePort
-// worked on the node that had the pod and on no other, and kube-proxy was blamed
-// for a pod network that was down.
+// ServiceNodePort connects to the same port of one Service on each node. In the field, a NodePort worked only on the
+// node with the pod. kube-proxy was blamed, but the pod network was down.
 var ServiceNodePort = &probe.Check{
 	ID: "service-nodeport", From: probe.FromNode,
 	In:   probe.Standard,

@@ -1,4 +1,6 @@
-// Package start names the checks of the start of calico-node, and the facts they report. Both binaries link it.
+// Package start declares the checks of calico-node's start, and the facts they report. Both binaries link it. Checks
+// is the entry point. The package reads nothing itself: package ask beside it does on the node, package api reads pods
+// and their DaemonSet, and package cause draws the conclusions. Package suite draws the whole flow.
 package start
 
 import (
@@ -12,9 +14,8 @@ func Checks() []*probe.Check {
 	return []*probe.Check{StartupBudget, InitStall}
 }
 
-// InitStall looks at the processes of calico-node's init containers themselves. In
-// the field one had been "Running" for half an hour without an event or a log
-// line; on another night the runtime called one running that had long ended.
+// InitStall examines the processes of calico-node's init containers. In the field, one had been "Running" for half an
+// hour without an event or a log line. Another time, the runtime reported one as running that had long exited.
 var InitStall = &probe.Check{
 	ID:   "init-stall",
 	From: probe.FromNode,
@@ -23,15 +24,14 @@ var InitStall = &probe.Check{
 
 // Facts of init-stall.
 const (
-	FactProcess probe.Fact = "process_state" // one letter: S sleeps, D waits for a device, T is stopped
-	FactWaits   probe.Fact = "waits"         // kernel function it waits in, "" when not visible
-	FactLeads   probe.Fact = "leads"         // where its TCP connections lead, and their states
+	FactProcess probe.Fact = "process_state" // one letter: S sleeps, D is in uninterruptible sleep, T is stopped
+	FactWaits   probe.Fact = "waits"         // kernel function in which it waits, "" if not visible
+	FactLeads   probe.Fact = "leads"         // the remote ends of its TCP connections, and their states
 )
 
-// StartupBudget holds what a start of calico-node takes against what its probe
-// allows. In the field that was lost twice: on nodes with a load of tens of times
-// their peers', and on a node far from the datastore. Both were killed a minute
-// after each start, without a word in the log.
+// StartupBudget compares how long calico-node takes to start with the time its liveness probe allows. In the field,
+// two kinds of nodes exceeded it: some with tens of times their peers' load, and one far from the datastore. The
+// kubelet killed calico-node a minute after each start, and its log showed nothing.
 var StartupBudget = &probe.Check{
 	ID: "startup-budget", From: probe.FromNode,
 	Tags: []string{probe.TagFelix, probe.TagDatastore}, Access: []string{"host network", "host processes"},
@@ -40,13 +40,13 @@ var StartupBudget = &probe.Check{
 
 // Facts of startup-budget.
 const (
-	FactStartup probe.Fact = "startup_s" // seconds start-up took, has taken, or would take
-	FactBudget  probe.Fact = "budget_s"  // seconds its probe allows
-	FactStretch probe.Fact = "stretch"   // by how much the load makes work last longer
+	FactStartup probe.Fact = "startup_s" // seconds that start-up took, has taken so far, or would take
+	FactBudget  probe.Fact = "budget_s"  // seconds that the liveness probe allows
+	FactStretch probe.Fact = "stretch"   // factor by which the load slows work down
 
-	// the shortest handshake of TCP with it: the way alone, without what a server or a load makes of it
+	// the shortest TCP handshake with the datastore: the network alone, without the server's and the load's delays
 	FactFar   probe.Fact = "far_ms"
-	FactCalls probe.Fact = "calls"  // to the datastore in one start
-	FactWork  probe.Fact = "work_s" // seconds a start computes besides, under this load
-	FactOver  probe.Fact = "over"   // whether start-up has ended and Felix was started
+	FactCalls probe.Fact = "calls"  // number of requests to the datastore in one start
+	FactWork  probe.Fact = "work_s" // seconds of CPU work in a start, under this load
+	FactOver  probe.Fact = "over"   // whether start-up is complete and Felix runs
 )

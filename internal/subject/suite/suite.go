@@ -1,5 +1,13 @@
-// Package suite joins the checks of all subjects that are asked on a node. Both binaries show them in this order; what
-// answers them is in the ask packages, which the probe alone links.
+// Package suite lists the checks of all subjects that run on a node. Both binaries show them in this order.
+//
+// A subject has up to four packages, and results flow through them in this order:
+//
+//	internal/subject/NAME        the checks and the facts they report, in both binaries
+//	internal/subject/NAME/ask    runs a check on the node, and returns probe.Results; in the probe only
+//	internal/subject/NAME/api    runs the subject's checks of the API, over a cluster.Snapshot; in the client only
+//	internal/subject/NAME/cause  reads all results, and names the causes of bad ones; in the client only
+//
+// Node is the entry point. This package runs no check: the packages suite/ask and suite/api join what does.
 package suite
 
 import (
@@ -25,15 +33,15 @@ import (
 	"github.com/calico-probe/calico-probe/probe/logs"
 )
 
-// Node lists the checks of a node in the order in which they are shown. What a check needs is named by its Needs and
-// not by this order.
+// Node lists the checks of a node in display order. The order says nothing about dependencies: a check names those in
+// its Needs.
 func Node() []*probe.Check {
 	return slices.Concat(
 		felix.Checks(), bgp.Checks(), // whether Calico lives on the node
-		link.Checks(), pod.Checks(), service.Checks(), // the paths that people miss
-		route.Checks(), overlay.Checks(), firewall.Checks(), // what the kernel does with packets, which explains them
+		link.Checks(), pod.Checks(), service.Checks(), // the paths that users miss
+		route.Checks(), overlay.Checks(), firewall.Checks(), // what the kernel does with packets, which explains the paths
 		datastore.Checks(), dns.Checks(), runtime.Checks(), kubelet.Checks(), start.Checks(), cni.Checks(), // what they need
-		logs.Checks(), host.Checks(), // what was logged, and the machine below
-		nodestate.Checks(), // for comparison with a baseline node: it judges nothing
+		logs.Checks(), host.Checks(), // what was logged, and the machine underneath
+		nodestate.Checks(), // for comparison with a baseline node, without a judgement
 	)
 }
