@@ -1,5 +1,9 @@
-// Package apicheck is what the checks of the API share, whatever their subject: how one is bound to a cluster.Snapshot,
-// and what it answers where a part of the Snapshot could not be read. It judges nothing.
+// Package apicheck has what the checks of all subjects' api packages share: binding a check to a cluster.Snapshot, and
+// the results for parts of the Snapshot that could not be read.
+//
+//	cluster.Snapshot -> Run(s, look) -> look reports probe.Results, or Unread(err) for a missing part
+//
+// Of and Run are the entry points. The package judges nothing.
 package apicheck
 
 import (
@@ -10,13 +14,13 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// Run answers a check out of a Snapshot.
+// Run makes a check's run function of a function over a Snapshot.
 func Run(s *cluster.Snapshot, look func(*cluster.Snapshot, func(probe.Result))) func(context.Context, *probe.Pass) {
 	return func(_ context.Context, p *probe.Pass) { look(s, p.Report) }
 }
 
-// Of completes checks with what all checks of the API have: their origin and tag, and a limit that is theirs although
-// they read nothing, since every check has one.
+// Of completes checks with what all checks of the API share: origin, tag and limit. They read nothing, but each check
+// needs a limit.
 func Of(checks []*probe.Check) []*probe.Check {
 	for _, c := range checks {
 		c.From, c.Tags, c.Limit = probe.FromAPI, []string{"api"}, time.Second

@@ -12,17 +12,17 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// How many policies a check of policies names, and how many pods of each.
+// How many policies a check of policies lists, and how many pods of each.
 const (
 	PoliciesTold = 10
 	PodsTold     = 20
 )
 
-// Message is what a component wrote into an object, as it may be shown: a container's may be the end of
-// its log, and who may write the object can write anything.
+// Message makes text from an object safe to show. A container's message may be the end of its log, and anyone with
+// write access to the object can write anything.
 func Message(s string) string { return cmp.Or(probe.Quoted(s), "no message") }
 
-// Unread is the result of a question whose part of the Snapshot is missing. The error is not nil.
+// Unread is the result of a check that needs a missing part of the Snapshot. err must not be nil.
 func Unread(err error) probe.Result {
 	if right, named := cluster.Lacking(err); named && apierrors.IsForbidden(err) {
 		return probe.Found(probe.Unknown, "%s", right).With(facts.LacksRight, right)
@@ -33,7 +33,7 @@ func Unread(err error) probe.Result {
 	return probe.Failed(err)
 }
 
-// SkipDenied is the result of an optional reading that failed: skipped where the user may not read it, else unknown.
+// SkipDenied is the result of an optional read that failed: skip if the user lacks the right, else unknown.
 func SkipDenied(err error) probe.Result {
 	r := Unread(err)
 	if cluster.Denied(err) {
@@ -42,7 +42,7 @@ func SkipDenied(err error) probe.Result {
 	return r
 }
 
-// UnreadOf is the same as Unread, or says of something of Calico's that it is in an etcd of its own.
+// UnreadOf is like Unread, but skips objects of Calico that are in a separate etcd.
 func UnreadOf(what string, err error) probe.Result {
 	if errors.Is(err, cluster.ErrInEtcd) {
 		return probe.Found(probe.Skip, "%s %v", what, err)
@@ -50,8 +50,8 @@ func UnreadOf(what string, err error) probe.Result {
 	return Unread(err)
 }
 
-// Failed reports whether err, or one of the errors it joins, is a call that failed: one that the user may make, and
-// that another time may answer.
+// Failed reports whether err, or one of the errors it joins, is a failed call: the user has the right to make it, and
+// a retry may succeed.
 func Failed(err error) bool {
 	if all, joined := err.(interface{ Unwrap() []error }); joined {
 		return slices.ContainsFunc(all.Unwrap(), Failed)

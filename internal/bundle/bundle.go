@@ -32,7 +32,7 @@ type Given struct {
 	Gaps    []string      // what else was not collected, and why
 }
 
-// isID tells whether an ID may stand in the name of a folder.
+// isID reports whether an ID may stand in the name of a folder.
 var isID = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,39}$`).MatchString
 
 // Make makes a bundle.

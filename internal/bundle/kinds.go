@@ -124,14 +124,14 @@ func annotationDomains() []string {
 		"node.kubernetes.io", "volumes.kubernetes.io", "calico-probe.io"}
 }
 
-// keptAnnotation tells whether the value of an annotation is kept. That of Calico's metadata is the metadata of another
+// keptAnnotation reports whether the value of an annotation is kept. That of Calico's metadata is the metadata of another
 // object, no matter who wrote that.
 func keptAnnotation(name string) bool {
 	domain, _, found := strings.Cut(name, "/")
 	return found && slices.Contains(annotationDomains(), domain) && name != "projectcalico.org/metadata"
 }
 
-// keptSetting tells whether the value of a key of a ConfigMap is kept: those of Calico's manifests.
+// keptSetting reports whether the value of a key of a ConfigMap is kept: those of Calico's manifests.
 func keptSetting(name string) bool {
 	return slices.Contains([]string{
 		"calico_backend", "veth_mtu", "typha_service_name", "cni_network_config", "canal_iface", "masquerade",
@@ -140,7 +140,7 @@ func keptSetting(name string) bool {
 	}, name)
 }
 
-// keptVariable tells whether the value of an environment variable is kept: those by which Calico and kube-proxy find
+// keptVariable reports whether the value of an environment variable is kept: those by which Calico and kube-proxy find
 // the API server, the datastore and their node, and what they do there.
 func keptVariable(name string) bool {
 	if strings.HasPrefix(name, "FELIX_") || strings.HasPrefix(name, "CALICO_") {

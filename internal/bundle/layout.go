@@ -95,7 +95,7 @@ func bounded(object map[string]any, keeps fields) (kept map[string]any, out []Re
 	return kept, out, size, nil
 }
 
-// isCustom tells whether a resource is none of Kubernetes' own.
+// isCustom reports whether a resource is none of Kubernetes' own.
 func isCustom(of cluster.Objects) bool { return strings.HasSuffix(of.Group, "projectcalico.org") }
 
 // fileOf is where objects lie: those of Kubernetes by their resource, others by that and their group.

@@ -206,7 +206,7 @@ func (r *redacting) text(text, name, path string) string {
 	return r.bounded(text, path)
 }
 
-// free tells whether a field of that name holds what anybody may have written.
+// free reports whether a field of that name holds what anybody may have written.
 func free(name string) bool {
 	return slices.Contains([]string{"message", "cni_network_config", "net-conf.json", "CNI_NETWORK_CONFIG"}, name)
 }

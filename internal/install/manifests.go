@@ -72,7 +72,7 @@ func Objects(o Options) []runtime.Object {
 	return append(out, o.policyObjects()...)
 }
 
-// Makes tells whether the probe's namespace is among the objects. Kubernetes' own and
+// Makes reports whether the probe's namespace is among the objects. Kubernetes' own and
 // Calico's never are: they would be theirs to label, and go with what is taken away.
 func (o Options) Makes() bool {
 	return !o.Existing && o.Namespace != metav1.NamespaceDefault && !strings.HasPrefix(o.Namespace, "kube-") &&

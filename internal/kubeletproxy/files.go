@@ -76,7 +76,7 @@ func entriesIn(listing string) []string {
 	return slices.Compact(out)
 }
 
-// isListing tells whether an answer is a folder's listing.
+// isListing reports whether an answer is a folder's listing.
 func isListing(a kubeletAnswer) bool {
 	return strings.HasPrefix(a.header.Get("Content-Type"), "text/html")
 }

@@ -24,7 +24,7 @@ var queryGroups = [][][]string{
 	{{"kube-proxy"}},
 }
 
-// OffersLogs tells whether the kubelet serves the files below /var/log, and the services' lines of the journal; each
+// OffersLogs reports whether the kubelet serves the files below /var/log, and the services' lines of the journal; each
 // error says why not.
 func (k *Kubelet) OffersLogs(ctx context.Context) (files, lines error) {
 	far := &kubeletLogs{k, ctx}

@@ -260,7 +260,7 @@ func summaryIn(metrics string) (kubeletSummary, error) {
 	return out, nil
 }
 
-// keepsFiles tells whether a device is one that fills up: what is in memory is small, and a loop device or a CD full
+// keepsFiles reports whether a device is one that fills up: what is in memory is small, and a loop device or a CD full
 // by its nature.
 func keepsFiles(device string) bool {
 	name, is := strings.CutPrefix(device, "/dev/")

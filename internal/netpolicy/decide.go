@@ -7,18 +7,18 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// A decision is what the policies come to for some packets.
+// A decision is the result of all policies for some packets.
 type decision struct {
 	By     string // the policy that surely denies them, "" = they may pass
-	chosen bool   // a rule of it with conditions does, and not that no rule allows them
+	chosen bool   // a rule with conditions denies them; false = no rule allows them
 	rule   *rule  // which rule of it denies them; nil = no rule allows them
-	held   bool   // some policy holds
+	held   bool   // at least one policy applies
 }
 
 // Denied reports whether the packets are surely denied.
 func (d decision) Denied() bool { return d.By != "" }
 
-// holds reports whether a policy holds for a pod.
+// holds reports whether a policy applies to a pod.
 func (p Policies) holds(one *Policy, e *End) answer {
 	if one.namespace != "" && one.namespace != e.Namespace {
 		return no
@@ -33,12 +33,12 @@ func (p Policies) holds(one *Policy, e *End) answer {
 	return min(by, p.labelled(&one.whom, e.Namespace, e.Labels))
 }
 
-// mayHold reports whether a policy may hold for a pod.
+// mayHold reports whether a policy may apply to a pod.
 func (p Policies) mayHold(one *Policy, namespace string, with map[string]string) bool {
 	return p.holds(one, &End{Namespace: namespace, Labels: with}) != no
 }
 
-// Sends decides on what an end sends, and receives on what an end receives.
+// Sends decides on a flow at its sender, and receives on one at its receiver.
 func (p Policies) Sends(f *Flow) decision {
 	return p.ask(probe.DeniesEgress, func(one *Policy) answer { return p.holds(one, &f.From) },
 		func(_ *Policy, r *rule) answer { return p.about(r, f) })
@@ -49,9 +49,9 @@ func (p Policies) receives(f *Flow) decision {
 		func(_ *Policy, r *rule) answer { return p.about(r, f) })
 }
 
-// ask walks the tiers as Calico does, for packets that a rule may be about: the first rule that a packet meets
-// decides; a tier whose policies hold and do not decide denies at its end. Which of two policies with the same order
-// comes first differs between versions of Calico: nothing is sure there that one denies and the other may not.
+// ask walks the tiers as Calico does: the first rule that matches a packet decides. A tier with policies that apply
+// but do not decide denies at its end. Calico's versions differ in the order of two policies with the same order
+// field. So if one of them denies and the other may not, the result is not sure.
 func (p Policies) ask(direction string, holds func(*Policy) answer, about func(*Policy, *rule) answer) decision {
 	held := false
 	for rest := p.List; len(rest) > 0; {
@@ -72,11 +72,11 @@ func (p Policies) ask(direction string, holds func(*Policy) answer, about func(*
 	return decision{held: held}
 }
 
-// tierDecision is what the policies of a tier come to before its end.
+// tierDecision is the result of a tier's policies, before the tier's end.
 type tierDecision struct {
 	decision
-	first  string // the first policy that holds
-	passed bool   // a rule leaves it to the next tier
+	first  string // the first policy that applies
+	passed bool   // a rule passes the packets to the next tier
 	open   bool   // the packets may pass
 }
 
@@ -114,7 +114,7 @@ func (p Policies) askTier(all []Policy, direction string, holds func(*Policy) an
 				}
 			case r.action == "Pass" && is == yes && t.By == "":
 				t.passed, order = true, one.order
-			default: // it allows or passes on some
+			default: // it allows or passes some packets
 				return tierDecision{decision: decision{held: true}, open: true}
 			}
 			break
@@ -123,7 +123,7 @@ func (p Policies) askTier(all []Policy, direction string, holds func(*Policy) an
 	return t
 }
 
-// deniesIn names the policy that surely denies every packet of a pod in a direction, "" where none does.
+// deniesIn names the policy that surely denies all packets of a pod in a direction, "" if none does.
 func (p Policies) deniesIn(direction, namespace string, with map[string]string) string {
 	of := End{Namespace: namespace, Labels: with}
 	return p.ask(direction, func(one *Policy) answer { return p.holds(one, &of) }, func(_ *Policy, r *rule) answer {

@@ -9,29 +9,29 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// flowTo is what an end sends to a destination.
+// flowTo is the flow from an end to a destination.
 func (d *Destination) flowTo(from End) *Flow {
 	return &Flow{Protocol: d.Protocol, Port: d.Port, From: from, To: d.End}
 }
 
-// How a policy keeps pods from the cluster's DNS.
+// How a policy blocks DNS queries of pods.
 const (
-	dnsUnlisted = "unlisted" // pods are let out to others, and no rule lets them out to the DNS
+	dnsUnlisted = "unlisted" // egress to others is allowed, and no rule allows the DNS
 	DNSDenied   = "denied"   // a rule for certain networks or pods denies it
-	DNSMissed   = "missed"   // a rule for the DNS port does not reach it
-	DNSShut     = "shut"     // a policy of the DNS's own pods does not let them in
-	dnsNowhere  = "nowhere"  // pods are let out to addresses alone, and the DNS is none of them
-	DNSNoEgress = "noegress" // pods are let out to nothing
+	DNSMissed   = "missed"   // a rule for the DNS port does not match it
+	DNSShut     = "shut"     // a policy of the DNS's own pods does not allow the pods
+	dnsNowhere  = "nowhere"  // egress is allowed only to addresses, and the DNS has none of them
+	DNSNoEgress = "noegress" // no egress is allowed
 )
 
-// WithoutDNS is how pods are kept from the DNS.
+// WithoutDNS is how a policy blocks pods' DNS queries.
 type WithoutDNS struct {
 	By, How string // the policy
-	Set     string // the network set that a rule of it denies, and its network that has the DNS; "" = none
+	Set     string // the network set that a rule denies, and its network that contains the DNS; "" = none
 }
 
-// WithoutDNS names the policy that keeps pods from each of the DNS servers, and how, "" where that is not so or not
-// sure.
+// WithoutDNS names the policy that blocks a pod from each of the DNS servers, and how. By is "" if none does, or if it
+// is not sure.
 func (p Policies) WithoutDNS(from End, servers []Destination) (out WithoutDNS) {
 	lets, missed, nowhere := "", "", ""
 	for i := range servers {
@@ -81,10 +81,10 @@ func (p Policies) WithoutDNS(from End, servers []Destination) (out WithoutDNS) {
 	return WithoutDNS{By: nowhere, How: dnsNowhere}
 }
 
-// theInternet stands for what is not in the cluster, by an address of the documentation's network.
+// theInternet stands for the world outside the cluster, by an address of TEST-NET-2 (RFC 5737).
 var theInternet = End{Addrs: []netip.Addr{netip.AddrFrom4([4]byte{198, 51, 100, 1})}}
 
-// forDNS reports whether a rule is for the port of a DNS alone.
+// forDNS reports whether a rule is only for the port of a DNS.
 func forDNS(r *rule, port int) bool {
 	if len(r.dst.ports) != 1 {
 		return false
@@ -93,8 +93,8 @@ func forDNS(r *rule, port int) bool {
 	return text == "53" || text == strconv.Itoa(port) || text == "dns"
 }
 
-// Closed names the policy that surely lets no question in to any of the DNS servers by a protocol, from any sender; ""
-// where one may be let in.
+// Closed names the policy that surely denies queries by a protocol, from all senders, to each of the DNS servers. It
+// is "" if one server may accept them.
 func (p Policies) Closed(servers []Destination, protocol string) (by string) {
 	for i := range servers {
 		d := servers[i]
@@ -108,5 +108,6 @@ func (p Policies) Closed(servers []Destination, protocol string) (by string) {
 	return by
 }
 
-// HTTPSPort stands for what a node sends to others: where nobody chose failsafe ports for that, it is none.
+// HTTPSPort stands for the traffic of a node to others. It is no failsafe port unless an administrator configured it
+// so.
 const HTTPSPort = 443

@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// answer is whether a rule is about a packet, or a policy holds for a pod.
+// answer is whether a rule matches a packet, or a policy applies to a pod.
 type answer int
 
-// What is not known of the cluster gives maybe.
+// Facts about the cluster that are unknown lead to maybe.
 const (
 	no answer = iota
 	maybe
@@ -19,7 +19,7 @@ const (
 
 func (a answer) not() answer { return yes - a }
 
-// sure is the answer to what is known.
+// sure is the answer if everything is known.
 func sure(is bool) answer {
 	if is {
 		return yes
@@ -27,14 +27,14 @@ func sure(is bool) answer {
 	return no
 }
 
-// A Flow is packets from one end to the other, at a port of the receiver.
+// A Flow is packets from one end to the other, to a port of the receiver.
 type Flow struct {
 	Protocol string
 	Port     int // 0 = not known
 	From, To End
 }
 
-// An End sends or receives packets: a pod, where it has labels, or an address.
+// An End sends or receives packets: a pod if it has labels, else an address.
 type End struct {
 	unknown   bool // any sender or receiver
 	Namespace string
@@ -47,7 +47,7 @@ type End struct {
 	Service   string            // NAMESPACE/NAME of the Service that it is behind
 }
 
-// about reports whether a rule is about a flow.
+// about reports whether a rule matches a flow.
 func (p Policies) about(r *rule, f *Flow) answer {
 	if r.protocol != "" && r.protocol != f.Protocol || r.notProtocol != "" && r.notProtocol == f.Protocol {
 		return no
@@ -72,7 +72,7 @@ func ofFamily(version int, addrs []netip.Addr) answer {
 	return each(addrs, func(a netip.Addr) answer { return sure(a.Is4() == (version == 4)) })
 }
 
-// each is the answer for all of some addresses: maybe where they differ, or where none is known.
+// each is the common answer for some addresses: maybe if they differ, or if none is known.
 func each(addrs []netip.Addr, of func(netip.Addr) answer) answer {
 	least, most := yes, no
 	for _, a := range addrs {
@@ -85,7 +85,7 @@ func each(addrs []netip.Addr, of func(netip.Addr) answer) answer {
 	return least
 }
 
-// matches reports whether an end is one that a rule requires; port is -1 for a sender, which has any.
+// matches reports whether an end meets a rule's requirements. port is -1 for a sender, which may use any.
 func (p Policies) matches(x *entity, e *End, protocol string, port int) answer {
 	if x.empty() {
 		return yes
@@ -142,7 +142,7 @@ func inNets(nets []netip.Prefix, e *End) answer {
 	return out
 }
 
-// portsOf reports whether a port is one of those of a rule.
+// portsOf reports whether a rule's ports contain a port.
 func portsOf(x *entity, e *End, protocol string, port int) answer {
 	out := yes
 	if len(x.ports) > 0 {
@@ -171,7 +171,7 @@ func inPorts(ports []any, e *End, protocol string, port int) answer {
 		switch at, known := e.Ports[protocol+"/"+text]; {
 		case known:
 			out = max(out, sure(at == port))
-		case err != nil || isRange && err2 != nil: // it has a name
+		case err != nil || isRange && err2 != nil: // a named port
 			if e.Ports == nil {
 				out = max(out, maybe)
 			}
@@ -184,12 +184,12 @@ func inPorts(ports []any, e *End, protocol string, port int) answer {
 	return out
 }
 
-// A Destination is pods of a namespace with the same labels that are to receive packets at a port.
+// A Destination is pods of a namespace with the same labels, and the port to which packets are sent.
 type Destination struct {
 	Protocol string
 	Port     int // 0 = not known
 	End
 }
 
-// linkLocal has the addresses at which caches on the node listen, such as NodeLocal DNSCache.
+// linkLocal contains the addresses of caches on the node, such as NodeLocal DNSCache.
 var linkLocal = netip.MustParsePrefix("169.254.0.0/16")

@@ -5,8 +5,8 @@ import (
 	"net/netip"
 )
 
-// AtHost names the policy that surely denies a TCP port at a HostEndpoint with these labels, "" where none does. Held
-// reports whether a policy selects it. Without an address the packets are from any sender.
+// AtHost names the policy that surely denies a TCP port at a HostEndpoint with these labels, "" if none does. held
+// reports whether a policy selects the HostEndpoint. Without an address, the packets come from any sender.
 func (p Policies) AtHost(with map[string]string, direction string, port int, from netip.Addr) (by string, held bool) {
 	with = maps.Clone(with)
 	if with == nil {

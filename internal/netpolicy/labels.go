@@ -14,7 +14,7 @@ import (
 	"github.com/calico-probe/calico-probe/internal/netpolicy/selector"
 )
 
-// selected reports whether the labels that a rule requires are those of an end, or of a network set that has its
+// selected reports whether a rule's selectors match an end's labels, or those of a network set that contains its
 // address.
 func (p Policies) selected(x *entity, e *End) answer {
 	out := no
@@ -36,13 +36,13 @@ func (p Policies) selected(x *entity, e *End) answer {
 			bySet = maybe
 		}
 	}
-	if bySet == maybe && len(e.Addrs) == 0 { // maybe in one, where any may be meant
+	if bySet == maybe && len(e.Addrs) == 0 { // without an address, each set may contain it
 		bySet = p.anySet(x)
 	}
 	return max(out, bySet)
 }
 
-// inSets reports whether a network set that a rule selects has an address.
+// inSets reports whether a network set that a rule selects contains an address.
 func (p Policies) inSets(x *entity, a netip.Addr) answer {
 	out := no
 	for _, set := range p.Sets {
@@ -55,7 +55,7 @@ func (p Policies) inSets(x *entity, a netip.Addr) answer {
 	return out
 }
 
-// setWith names the network set that a rule selects and the network of it that has an address, "" where there is none.
+// setWith names a network set that a rule selects, and its network that contains an address, "" if none does.
 func (p Policies) setWith(x *entity, a netip.Addr) string {
 	for _, set := range p.Sets {
 		in := slices.IndexFunc(set.nets, func(n netip.Prefix) bool { return n.Contains(a) })
@@ -76,7 +76,7 @@ func (p Policies) anySet(x *entity) answer {
 	return no
 }
 
-// labelled reports whether what has these labels in a namespace is selected.
+// labelled reports whether an object with these labels in a namespace is selected.
 func (p Policies) labelled(x *entity, namespace string, with map[string]string) answer {
 	out := min(p.within(x, namespace), p.selectsBy(x.selector, namespace, with))
 	if len(x.accounts) > 0 {
@@ -88,7 +88,7 @@ func (p Policies) labelled(x *entity, namespace string, with map[string]string) 
 	return out
 }
 
-// within reports whether a namespace is one that a rule requires, "" for what is in none.
+// within reports whether a rule selects a namespace, "" for an object without one.
 func (p Policies) within(x *entity, namespace string) answer {
 	switch {
 	case x.namespaces != "":
@@ -99,7 +99,7 @@ func (p Policies) within(x *entity, namespace string) answer {
 	return yes
 }
 
-// namespacesBy reports whether a selector of namespaces selects one, "" = what is in none.
+// namespacesBy reports whether a namespace selector matches a namespace, "" for an object without one.
 func (p Policies) namespacesBy(text, namespace string) answer {
 	switch text = strings.TrimSpace(text); {
 	case text == everyNamespace:
@@ -125,13 +125,13 @@ func (p Policies) namespacesBy(text, namespace string) answer {
 	return sure(s(out))
 }
 
-// onlyNames reports whether a selector of namespaces requires only what the API server sets itself.
+// onlyNames reports whether a namespace selector requires only labels that the API server sets itself.
 func onlyNames(text string) bool {
 	rest := strings.NewReplacer(labelName, "", labelProfileName, "").Replace(text)
 	return len(rest) < len(text) && !strings.Contains(rest, "&&") && !strings.Contains(rest, "||")
 }
 
-// selectsBy reports whether a selector selects what has these labels. Those of the account are not known.
+// selectsBy reports whether a selector matches these labels. Labels of the service account are unknown.
 func (p Policies) selectsBy(text, namespace string, with map[string]string) answer {
 	if text == "" {
 		return yes
@@ -157,12 +157,12 @@ func (p Policies) selectsBy(text, namespace string, with map[string]string) answ
 	return sure(s(out))
 }
 
-// accountsBy reports whether a selector of accounts selects one, of which only the name is known.
+// accountsBy reports whether a selector of service accounts matches one. Only the account's name is known.
 func accountsBy(text, account string) answer {
 	return max(maybe, sure(account != "" && strings.TrimSpace(text) == everyNamespace))
 }
 
-// parsedSelectors are selectors that were parsed once: there may be thousands of rules, and each is asked of each pod.
+// parsedSelectors caches parsed selectors: there may be thousands of rules, and each is evaluated for each pod.
 type parsedSelectors struct {
 	mu sync.Mutex
 	by map[string]parsedSelector
@@ -188,7 +188,7 @@ func (p *parsedSelectors) of(text string) (selector.Selector, error) {
 	return one.Selector, one.err
 }
 
-// withCalicos are a pod's labels with those that Calico adds (libcalico-go, k8s/conversion).
+// withCalicos returns a pod's labels with those that Calico adds (libcalico-go, k8s/conversion).
 func withCalicos(namespace string, of map[string]string) map[string]string {
 	out := map[string]string{}
 	maps.Copy(out, of)
@@ -196,14 +196,14 @@ func withCalicos(namespace string, of map[string]string) map[string]string {
 	return out
 }
 
-// LabelsOf are all labels that Calico knows a pod by, without those of its namespace and of its account.
+// LabelsOf returns all labels that a pod has in Calico, except those of its namespace and its service account.
 func LabelsOf(p *corev1.Pod) map[string]string {
 	out := withCalicos(p.Namespace, p.Labels)
 	out[labelAccount] = p.Spec.ServiceAccountName
 	return out
 }
 
-// EndOf is a pod as policies see it.
+// EndOf returns a pod as policies see it.
 func EndOf(p *corev1.Pod) End {
 	out := End{Namespace: p.Namespace, Labels: LabelsOf(p), Ports: PortNames(p)}
 	for _, ip := range p.Status.PodIPs {
@@ -214,7 +214,7 @@ func EndOf(p *corev1.Pod) End {
 	return out
 }
 
-// PortNames are the ports of a pod by the names that policies may use, nil where it lists none.
+// PortNames returns the ports of a pod by the names that policies may use, nil if it declares none.
 func PortNames(p *corev1.Pod) (out map[string]int) {
 	for _, c := range p.Spec.Containers {
 		for _, port := range c.Ports {

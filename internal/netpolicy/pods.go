@@ -9,8 +9,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// On says what may forbid packets of a pod with these labels, as attributes of a
-// target; none when nothing does.
+// On returns what may deny packets of a pod with these labels, as attributes of a target. It returns none if nothing
+// does.
 func (p Policies) On(namespace string, of map[string]string) map[string]string {
 	with := withCalicos(namespace, of)
 	if name, directions := p.denies(namespace, with); len(directions) > 0 {
@@ -25,8 +25,7 @@ func (p Policies) On(namespace string, of map[string]string) map[string]string {
 	return nil
 }
 
-// denies names the directions in which every packet of a pod is surely denied, and the policy that
-// does it, of the first.
+// denies returns the directions in which all packets of a pod are surely denied, and the policy that denies the first.
 func (p Policies) denies(namespace string, with map[string]string) (name string, in []string) {
 	if p.Unread != nil || p.Other != nil {
 		return "", nil
@@ -39,8 +38,8 @@ func (p Policies) denies(namespace string, with map[string]string) (name string,
 	return name, in
 }
 
-// strictest is the policy that holds for a pod and lets nothing pass in a direction, or else the first that holds for
-// it; "" where none does.
+// strictest is a policy that applies to a pod and surely denies a direction, or else the first that applies; "" if
+// none does.
 func (p Policies) strictest(namespace string, with map[string]string) string {
 	first := ""
 	for i := range p.List {
@@ -58,12 +57,12 @@ func (p Policies) strictest(namespace string, with map[string]string) string {
 	return first
 }
 
-// Free is 0 for what no policy selects, 1 for the rest: the order of preference.
+// Free is 0 if no policy selects the pod, else 1: the order of preference for test pods.
 func (p Policies) Free(namespace string, of map[string]string) int {
 	return min(1, len(p.On(namespace, of)))
 }
 
-// KnowsSenders reports whether a rule knows senders by their addresses, so that pods with the same labels differ.
+// KnowsSenders reports whether a rule matches senders by their addresses, so that pods with the same labels differ.
 func (p Policies) KnowsSenders() bool {
 	return len(p.Sets) > 0 || slices.ContainsFunc(p.List, func(one Policy) bool {
 		return slices.ContainsFunc(one.rules[probe.DeniesIngress], func(r rule) bool {
@@ -72,7 +71,7 @@ func (p Policies) KnowsSenders() bool {
 	})
 }
 
-// ByLabels is a policy that admits pods by their labels, "" where there is none.
+// ByLabels names a policy that admits pods by their labels, "" if none does.
 func (p Policies) ByLabels() string {
 	for _, one := range p.List {
 		if slices.ContainsFunc(one.rules[probe.DeniesIngress], func(r rule) bool { return r.pods && r.action == "Allow" }) {
@@ -82,8 +81,8 @@ func (p Policies) ByLabels() string {
 	return ""
 }
 
-// BySource is the policy that lets pods with these labels be reached by some pods alone, and by nobody else, ""
-// where there is none, where some rule lets others in too, and where not all policies are worked out.
+// BySource names the policy that lets only certain pods reach pods with these labels. It is "" if no policy does, if
+// some rule admits others too, and if not all policies could be evaluated.
 func (p Policies) BySource(namespace string, of map[string]string) string {
 	if p.Unread != nil || p.Other != nil {
 		return ""
@@ -109,5 +108,5 @@ func (p Policies) BySource(namespace string, of map[string]string) string {
 	return name
 }
 
-// Unknown says why it is not known what policies come to, nil where it is.
+// Unknown is why the effect of the policies is unknown, nil if it is known.
 func (p Policies) Unknown() error { return errors.Join(p.Unread, p.Other) }

@@ -1,10 +1,9 @@
-// Package netpolicy works out what network policies come to, those of Kubernetes and of Calico, for given
-// packets:
+// Package netpolicy computes which packets the network policies of Kubernetes and Calico deny:
 //
 //	OfKubernetes, OfCalico, NewSet -> Policies.Sort -> On(pod), Sends(flow), WithoutDNS(pod, servers), AtHost(labels)
 //
-// An answer that depends on what is not known is that packets may pass. It reads no API: internal/cluster reads the
-// objects, and keeps them as Policies.
+// It denies only for sure: if an answer depends on something unknown, the packets may pass. It sends no request to the
+// API. Package cluster reads the objects, and keeps them as Policies.
 package netpolicy
 
 import (
@@ -15,23 +14,22 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// Policy is something that may forbid packets from or to the pods it selects.
+// Policy is an object that may deny packets from or to the pods that it selects.
 type Policy struct {
 	name      string                       // with its kind
-	namespace string                       // "" = every
+	namespace string                       // "" = in all namespaces
 	selects   func(map[string]string) bool // by Kubernetes' selector; nil for Calico's
 	text      string                       // Calico's selector
 	ruling
 }
 
-// Policies are those of Kubernetes and of Calico. What they allow is worked out as far as one
-// denies everything: a pod that none selects is the better one to test with.
+// Policies are those of Kubernetes and of Calico. Callers prefer a pod that no policy selects for their tests.
 type Policies struct {
-	List   []Policy                  // in the order in which they are asked
-	Unread error                     // why some are missing there
+	List   []Policy                  // in order of evaluation
+	Unread error                     // why the list is incomplete
 	Tiers  map[string]map[string]any // the spec of each
-	Other  error                     // why nothing is surely denied: kinds that are not worked out, or not read
-	// what selectors may mean beside pods, and the labels of namespaces, nil where they are not known
+	Other  error                     // why nothing is surely denied: kinds of policies that are not evaluated or could not be read
+	// what selectors may match beside pods, and the labels of namespaces, nil if unknown
 	Sets       []Set
 	SetsUnread error
 	Names      map[string]map[string]string
@@ -42,26 +40,26 @@ type Policies struct {
 type ruling struct {
 	tier  string
 	order float64
-	vague bool              // its selector could not be read
-	whom  entity            // what its selectors of namespaces and accounts require beside its selector
-	rules map[string][]rule // for each direction that it is about
+	vague bool              // its selector could not be parsed
+	whom  entity            // what its namespace and account selectors require in addition
+	rules map[string][]rule // for each direction to which the policy applies
 }
 
-// rule is one of a policy's, in order.
+// rule is one rule of a policy. Rules are in order.
 type rule struct {
 	action                string // Allow, Deny, Pass or Log
-	all                   bool   // it is about every packet
-	pods                  bool   // it is surely about what certain pods send, known by their labels, and nothing else
-	protocol, notProtocol string // in capitals, or a number; "" = every one
+	all                   bool   // it matches each packet
+	pods                  bool   // it surely matches only what certain pods send, by their labels
+	protocol, notProtocol string // in capitals, or a number; "" = all
 	version               int    // of IP; 0 = both
-	icmp                  bool   // it is about certain types of ICMP
+	icmp                  bool   // it matches only some types of ICMP
 	src, dst              entity
 }
 
-// byNets reports whether a rule knows receivers by their addresses alone.
+// byNets reports whether a rule matches receivers by their addresses alone.
 func (r *rule) byNets() bool { return len(r.dst.nets) > 0 && !r.dst.selects() && r.dst.service == "" }
 
-// entity is what a rule requires of one end, in Calico's words.
+// entity is what a rule requires of one end, in Calico's terms.
 type entity struct {
 	of                   string // the policy's namespace
 	selector, namespaces string
@@ -69,7 +67,7 @@ type entity struct {
 	accounts             []string
 	accountSelector      string
 	nets, notNets        []netip.Prefix
-	badNets              bool // some could not be read
+	badNets              bool // some could not be parsed
 	ports, notPorts      []any
 	service              string // NAMESPACE/NAME
 }
@@ -85,13 +83,13 @@ func (x *entity) selects() bool {
 	return x.selector != "" || x.namespaces != "" || len(x.accounts) > 0 || x.accountSelector != ""
 }
 
-// A Set is addresses that a selector may mean, beside pods.
+// A Set is a network set: addresses, beside pods, that a selector may match.
 type Set struct {
 	name      string // with its kind
 	namespace string // "" = a GlobalNetworkSet
 	labels    map[string]string
 	nets      []netip.Prefix
-	Bad       bool // some could not be read
+	Bad       bool // some could not be parsed
 }
 
 // The tier of Kubernetes' policies, and their order in it (libcalico-go, k8s/conversion).
@@ -100,8 +98,7 @@ const (
 	orderKubernetes = 1000
 )
 
-// directions are the two that policies tell apart, as Calico and Kubernetes name them, and as a
-// target does.
+// directions are the two directions of policies, as Calico and Kubernetes name them, and as a target's attribute does.
 var directions = []struct{ said, is, rules string }{
 	{"Ingress", probe.DeniesIngress, "ingress"}, {"Egress", probe.DeniesEgress, "egress"},
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// OfKubernetes is a policy of Kubernetes'.
+// OfKubernetes reads a NetworkPolicy of Kubernetes.
 func OfKubernetes(np *networkingv1.NetworkPolicy) Policy {
 	s, err := metav1.LabelSelectorAsSelector(&np.Spec.PodSelector)
 	if err != nil {
@@ -28,7 +28,7 @@ func OfKubernetes(np *networkingv1.NetworkPolicy) Policy {
 		ruling: kubernetesRuling(np), selects: func(l map[string]string) bool { return s.Matches(labels.Set(l)) }}
 }
 
-// OfCalico is a policy of Calico's. Where its selector cannot be read, it may select every pod.
+// OfCalico reads a policy of Calico. If its selector cannot be parsed, it may select all pods.
 func OfCalico(kind, name string, spec map[string]any) Policy {
 	namespace, _, _ := strings.Cut(name, "/")
 	if !strings.Contains(name, "/") {
@@ -41,7 +41,7 @@ func OfCalico(kind, name string, spec map[string]any) Policy {
 		ruling: calicoRuling(namespace, spec, err != nil)}
 }
 
-// calicoRuling reads a policy of Calico's.
+// calicoRuling reads the rules of a policy of Calico.
 func calicoRuling(namespace string, spec map[string]any, vague bool) ruling {
 	text := func(key string) string { s, _ := spec[key].(string); return s }
 	set := func(key string) bool { on, _ := spec[key].(bool); return on }
@@ -49,7 +49,7 @@ func calicoRuling(namespace string, spec map[string]any, vague bool) ruling {
 	out.vague = vague
 	out.whom = entity{namespaces: text("namespaceSelector"), accountSelector: text("serviceAccountSelector")}
 	out.order = number(spec["order"], out.order)
-	if set("doNotTrack") || set("preDNAT") { // of host endpoints alone
+	if set("doNotTrack") || set("preDNAT") { // these policies apply to host endpoints only
 		return out
 	}
 	types, _ := spec["types"].([]any)
@@ -69,7 +69,7 @@ func calicoRuling(namespace string, spec map[string]any, vague bool) ruling {
 	return out
 }
 
-// kubernetesRuling reads a policy of Kubernetes', which only allows.
+// kubernetesRuling reads the rules of a policy of Kubernetes. They only allow.
 func kubernetesRuling(np *networkingv1.NetworkPolicy) ruling {
 	out := ruling{tier: tierDefault, order: orderKubernetes, rules: map[string][]rule{}}
 	types := np.Spec.PolicyTypes
@@ -92,7 +92,7 @@ func kubernetesRuling(np *networkingv1.NetworkPolicy) ruling {
 	return out
 }
 
-// NewSet is one of Calico's network sets, in no namespace a GlobalNetworkSet.
+// NewSet reads one of Calico's network sets. Without a namespace it is a GlobalNetworkSet.
 func NewSet(namespace, name string, labels map[string]string, nets []string) Set {
 	set := Set{name: "GlobalNetworkSet " + name, namespace: namespace, labels: map[string]string{}}
 	maps.Copy(set.labels, labels)
@@ -103,7 +103,7 @@ func NewSet(namespace, name string, labels map[string]string, nets []string) Set
 	return set
 }
 
-// prefixes reads networks, and addresses as networks of one, as Calico does, which skips what it cannot read.
+// prefixes parses networks, and addresses as networks of one. Like Calico, it skips invalid ones.
 func prefixes(texts []string) (out []netip.Prefix, bad bool) {
 	for _, text := range texts {
 		network, err := netip.ParsePrefix(text)
@@ -119,7 +119,7 @@ func prefixes(texts []string) (out []netip.Prefix, bad bool) {
 	return out, bad
 }
 
-// number is a number of JSON, which may be whole.
+// number reads a number of JSON, which may be an integer or a float.
 func number(v any, otherwise float64) float64 {
 	switch n := v.(type) {
 	case int64:
@@ -130,7 +130,7 @@ func number(v any, otherwise float64) float64 {
 	return otherwise
 }
 
-// unconditional tells whether a rule of Calico's is about every packet.
+// unconditional reports whether a rule of Calico matches each packet.
 func unconditional(r map[string]any) bool {
 	for key, value := range r {
 		part, isPart := value.(map[string]any)
@@ -141,8 +141,8 @@ func unconditional(r map[string]any) bool {
 	return true
 }
 
-// each returns the rule for each of the peers and of the ports of a policy of Kubernetes', none = every one. The end
-// that they are about is that of the function.
+// each returns a rule for each combination of peer and port of a Kubernetes policy. An empty list means all. The end
+// to which the peers apply is set by the function.
 func (one rule) each(namespace string, peers []networkingv1.NetworkPolicyPeer, ports []networkingv1.NetworkPolicyPort,
 	of func(*rule) *entity,
 ) (out []rule) {
@@ -171,7 +171,7 @@ func (one rule) each(namespace string, peers []networkingv1.NetworkPolicyPeer, p
 	return out
 }
 
-// peerEntity is what a peer of a policy of Kubernetes' requires, in Calico's words (libcalico-go, k8s/conversion).
+// peerEntity reads a peer of a Kubernetes policy, in Calico's terms (libcalico-go, k8s/conversion).
 func peerEntity(namespace string, p *networkingv1.NetworkPolicyPeer) (out entity) {
 	if p.IPBlock != nil {
 		out.nets, out.badNets = prefixes([]string{p.IPBlock.CIDR})
@@ -190,7 +190,7 @@ func peerEntity(namespace string, p *networkingv1.NetworkPolicyPeer) (out entity
 	return out
 }
 
-// selectorText is a selector of Kubernetes' in Calico's language.
+// selectorText translates a selector of Kubernetes into Calico's language.
 func selectorText(by *metav1.LabelSelector, parts ...string) string {
 	if by == nil {
 		return strings.Join(parts, " && ")
@@ -214,7 +214,7 @@ func selectorText(by *metav1.LabelSelector, parts ...string) string {
 	return strings.Join(parts, " && ")
 }
 
-// calicoRule reads a rule of a policy of Calico's in a namespace, "" for a global one.
+// calicoRule reads a rule of a Calico policy in a namespace, "" for a global policy.
 func calicoRule(namespace string, r map[string]any) rule {
 	action, _ := r["action"].(string)
 	icmp, _ := r["icmp"].(map[string]any)
@@ -225,7 +225,7 @@ func calicoRule(namespace string, r map[string]any) rule {
 		dst: calicoEntity(namespace, r["destination"])}
 }
 
-// calicoEntity reads what a rule of Calico's requires of one end.
+// calicoEntity reads what a rule of Calico requires of one end.
 func calicoEntity(namespace string, of any) entity {
 	spec, _ := of.(map[string]any)
 	text := func(key string) string { s, _ := spec[key].(string); return s }
@@ -259,7 +259,7 @@ func calicoEntity(namespace string, of any) entity {
 	return out
 }
 
-// protocolOf is the protocol of a rule of Calico's, by its name in capitals or its number.
+// protocolOf is the protocol of a Calico rule: its name in capitals, or its number.
 func protocolOf(of any) string {
 	text, isText := of.(string)
 	if !isText && of != nil {
@@ -274,13 +274,13 @@ func protocolOf(of any) string {
 	return strings.ToUpper(text)
 }
 
-// fromPods tells whether a rule of a NetworkPolicy is about pods alone: none of its peers is a range of addresses.
+// fromPods reports whether a NetworkPolicy's rule matches only pods: none of its peers is an IP block.
 func fromPods(peers []networkingv1.NetworkPolicyPeer) bool {
 	addresses := func(p networkingv1.NetworkPolicyPeer) bool { return p.IPBlock != nil }
 	return len(peers) > 0 && !slices.ContainsFunc(peers, addresses)
 }
 
-// fromSelected tells whether a rule of Calico's is about senders with labels alone.
+// fromSelected reports whether a Calico rule matches only senders with certain labels.
 func fromSelected(r map[string]any) bool {
 	source, _ := r["source"].(map[string]any)
 	text, _ := source["selector"].(string)
@@ -289,11 +289,10 @@ func fromSelected(r map[string]any) bool {
 	return (text != "" && text != "all()" || of != "") && len(nets) == 0
 }
 
-// Sort puts the policies into the order in which they are asked, tier by tier. From then on each selector is parsed
-// once.
+// Sort puts the policies in order of evaluation, tier by tier. From then on, each selector is parsed only once.
 func (p *Policies) Sort() {
 	p.parsed = &parsedSelectors{by: map[string]parsedSelector{}}
-	const last = 1000000 // of the default tier, where its object does not say it
+	const last = 1000000 // order of the default tier, if its object has none
 	order := func(tier string) float64 {
 		otherwise := math.Inf(1)
 		if tier == tierDefault {
@@ -307,7 +306,7 @@ func (p *Policies) Sort() {
 	})
 }
 
-// The protocols that rules are asked about, as policies name them.
+// The protocols of the flows that callers check, as policies name them.
 const (
 	ProtocolTCP = "TCP"
 	ProtocolUDP = "UDP"

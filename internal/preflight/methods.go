@@ -92,7 +92,7 @@ func (p *Preflight) rehearse(ctx context.Context, o injector.Options) (namespace
 	return namespace, err
 }
 
-// makesPods tells whether a use has its rights where probe pods go.
+// makesPods reports whether a use has its rights where probe pods go.
 func makesPods(use string) bool {
 	return injector.AccessOf(use).Pods || use == useShell || use == useClean
 }
@@ -273,7 +273,7 @@ func (p *Preflight) login(ctx context.Context, o injector.Options) probe.Result 
 	return probe.Found(probe.Info, "the host key of %s is known; --via ssh tries to log in", o.Destination)
 }
 
-// asksSSH tells whether the user has named ssh, or where it is to go.
+// asksSSH reports whether the user has named ssh, or where it is to go.
 func (p *Preflight) asksSSH() bool {
 	return slices.Contains(p.named, injector.MethodSSH) || p.opts.SSH != ""
 }

@@ -28,11 +28,11 @@ var setMethod = probe.Fix{
 	Radius: "every node: calico-node restarts on one after the other and each looks for its address anew, so see first that {method} picks the InternalIP everywhere (ip-autodetect says it for a node); sessions of a node drop for seconds while it restarts, pods keep running",
 }
 
-// MethodToSet replaces, in commands, a method that a node alone reports: the shell stops unless METHOD is set.
+// MethodToSet replaces, in commands, a method that only a node reports. The shell stops unless METHOD is set.
 const MethodToSet = `"${METHOD:?first set it}"`
 
-// MethodFor is the setting that picks the InternalIP: of those that were tried on the
-// node the one that needs no change when nodes are added.
+// MethodFor returns the autodetection method that picks the InternalIP, as arguments of setMethod. Of the methods
+// tried on the node it prefers the one that needs no change when nodes are added.
 func MethodFor(family int, internal string, auto diagnose.Finding) map[string]diagnose.Arg {
 	args := map[string]diagnose.Arg{"variable": diagnose.OwnArg("IP_AUTODETECTION_METHOD"),
 		"field": diagnose.OwnArg("nodeAddressAutodetectionV4")}
@@ -52,17 +52,17 @@ func MethodFor(family int, internal string, auto diagnose.Finding) map[string]di
 		}
 	}
 	args["since"] = diagnose.OwnArg("")
-	if best == "" { // nobody looked at the node
+	if best == "" { // the check did not run on the node
 		best = "kubernetes-internal-ip"
 		args["since"] = diagnose.OwnArg(" (from Calico v3.22; before, can-reach= with the address of another node)")
 	}
 	name, _, _ := strings.Cut(best, "=")
-	// What the node tried is its word alone, and the setting is for all nodes.
+	// Only this node reports the method that it tried, but the setting applies to all nodes.
 	args["method"] = diagnose.NodesWord(best, MethodToSet)
 	if name == "kubernetes-internal-ip" {
 		args["method"] = diagnose.OwnArg(best)
 	}
-	// The operator refuses an Installation with two methods for a family.
+	// The operator rejects an Installation with two methods for a family.
 	var fields []string
 	for _, field := range []string{"firstFound", "kubernetes", "interface", "skipInterface", "canReach", "cidrs"} {
 		set := "null"
@@ -80,8 +80,8 @@ func MethodFor(family int, internal string, auto diagnose.Finding) map[string]di
 	return args
 }
 
-// settable tells whether a method is one that this program tries on a node, with nothing in
-// its value that a shell or JSON would take for its own.
+// settable reports whether a method is one that this program tries on a node, with a value that is safe to quote in a
+// shell and in JSON.
 func settable(method string) bool {
 	name, value, _ := strings.Cut(method, "=")
 	switch name {
@@ -98,8 +98,8 @@ func settable(method string) bool {
 	return false
 }
 
-// AllElsewhere are registrations that are no InternalIP, as those of the other nodes, where that network does not work:
-// no session is up over it, and another node answers at its InternalIP.
+// AllElsewhere returns registrations with another address than the InternalIP, as on the other nodes, if that network
+// does not work: no session over it is up, and another node answers at its InternalIP.
 func AllElsewhere(f diagnose.Findings) []diagnose.Finding {
 	return diagnose.Keep(f.Of(facts.CheckIPRegistered), func(r diagnose.Finding) bool {
 		registered, internal := r.Facts.Str(facts.Registered), r.Facts.Str(facts.Internal)
@@ -108,7 +108,7 @@ func AllElsewhere(f diagnose.Findings) []diagnose.Finding {
 	})
 }
 
-// Alive are the answers to a ping of nodes at another address than that of their session, where every session of the
+// Alive returns the pings that reached nodes at another address than that of their session, if each session of the
 // family is down.
 func Alive(f diagnose.Findings, family int) []diagnose.Finding {
 	var out []diagnose.Finding
@@ -129,7 +129,8 @@ func Alive(f diagnose.Findings, family int) []diagnose.Finding {
 	return out
 }
 
-// WrongAddresses are the registrations of a family, of this node and of others, that lead sessions elsewhere.
+// WrongAddresses returns the registrations of a family, of this node and of others, that send sessions to the wrong
+// address.
 func WrongAddresses(f diagnose.Findings, family int) []diagnose.Finding {
 	return diagnose.Keep(append(AllElsewhere(f), f.Bad(facts.CheckIPRegistered)...), func(r diagnose.Finding) bool {
 		reason := r.Facts.Str(probe.FactReason)
@@ -142,12 +143,12 @@ func Addressless(r diagnose.Finding) bool {
 	return slices.Contains([]string{"incomplete", "failed"}, r.Facts.Str(link.FactNeighbour))
 }
 
-// DetectedTwice adds that Calico's detection picks the address here as well, as it did on the other node: on machines
-// whose first NIC is alike, as VirtualBox makes them.
+// DetectedTwice adds that Calico's detection picks the address here too, as it did on the other node. That happens on
+// machines with identical first NICs, such as VirtualBox creates.
 func DetectedTwice(f diagnose.Findings, c *diagnose.Case, peer, address string) {
 	picks := f.With(link.IPAutodetect.ID, link.FactPicked, address)
 	there := f.At(peer).With(facts.CheckIPRegistered, facts.Registered, address)
-	if len(picks) == 0 || len(there) == 0 || there[0].Facts.Str(facts.Internal) == address { // it may be the other's own
+	if len(picks) == 0 || len(there) == 0 || there[0].Facts.Str(facts.Internal) == address { // the address may really be the other node's own
 		return
 	}
 	internal, _, _ := strings.Cut(diagnose.TextsOf(picks[0], link.FactAlternatives)["kubernetes-internal-ip"], " ")
@@ -161,7 +162,7 @@ func DetectedTwice(f diagnose.Findings, c *diagnose.Case, peer, address string) 
 	c.Covers = slices.Concat(c.Covers, CalicoDown, diagnose.Covers(facts.CheckIPRegistered))
 }
 
-// OldNode tells whether a Node that nobody reports for is registered with the address that is this node's InternalIP.
+// OldNode reports whether a silent Node is registered with the address that is this node's InternalIP.
 func OldNode(f diagnose.Findings, peer, address string) bool {
 	return slices.ContainsFunc(f.With(facts.CheckIPRegistered, probe.FactReason, facts.ReasonTaken),
 		func(r diagnose.Finding) bool {

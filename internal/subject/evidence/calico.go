@@ -19,30 +19,30 @@ import (
 	"github.com/calico-probe/calico-probe/probe/logs"
 )
 
-// BirdOf are the results of a check about the BIRD of one family.
+// BirdOf returns the results of a check for the BIRD of one family.
 func BirdOf(f diagnose.Findings, check string, family int) []diagnose.Finding {
 	return diagnose.Keep(f.Of(check), func(r diagnose.Finding) bool { return diagnose.FamilyOf(r) == family })
 }
 
-// calicoIll are the signs beside its log that calico-node is not up: its health, and the API's word of its pod.
+// calicoIll returns the signs, beside its log, that calico-node is down: its health endpoints and its pod's status.
 func calicoIll(f diagnose.Findings) []diagnose.Finding {
 	return slices.Concat(f.Failed(felix.FelixReady.ID), f.Failed(felix.FelixLive.ID), f.Failed(facts.CheckCalicoPod))
 }
 
-// QuotedLine is the line of a result, without the source file that it begins with.
+// QuotedLine returns the log line of a result, without the source file at its beginning.
 func QuotedLine(r diagnose.Finding) string { return r.Facts.Str(logs.FactLine) }
 
-// Written weighs lines that calico-node writes: they fit, and are sure where it is also seen not to be up.
+// Written weighs lines that calico-node logs. They suggest a cause, and count for more if calico-node is also seen to
+// be down.
 func Written(f diagnose.Findings, lines []diagnose.Finding) []diagnose.Clue {
 	return append(diagnose.Suggests(lines), diagnose.Hints(calicoIll(f)[:min(1, len(calicoIll(f)))])...)
 }
 
-// FelixIll is what a health port leaves behind that does not answer the kubelet: it
-// kills calico-node, with BIRD in it.
+// FelixIll covers the results that follow from a health port that does not answer: the kubelet kills calico-node, and
+// with it BIRD.
 var FelixIll = slices.Concat(diagnose.Covers(felix.FelixLive.ID, felix.FelixReady.ID), CalicoDown)
 
-// OfLiveness are the findings of felix-live with one reason; felix-ready says the
-// same where that was not asked.
+// OfLiveness returns the findings of felix-live with a reason, or those of felix-ready if felix-live has none.
 func OfLiveness(f diagnose.Findings, reason string) []diagnose.Finding {
 	if fs := f.With(felix.FelixLive.ID, probe.FactReason, reason); len(fs) > 0 {
 		return fs
@@ -50,7 +50,7 @@ func OfLiveness(f diagnose.Findings, reason string) []diagnose.Finding {
 	return f.With(felix.FelixReady.ID, probe.FactReason, reason)
 }
 
-// SilentAtHome are daemons of the node that take no connection on its loopback, one answer of each.
+// SilentAtHome returns one answer of each daemon on the node that accepts no connection on the loopback.
 func SilentAtHome(f diagnose.Findings) []diagnose.Finding {
 	var silent []diagnose.Finding
 	for _, id := range []string{felix.FelixLive.ID, kubelet.KubeletHealth.ID, service.KubeProxyHealth.ID} {
@@ -64,8 +64,8 @@ func SilentAtHome(f diagnose.Findings) []diagnose.Finding {
 	return silent
 }
 
-// kubeletAnswers is the kubelet's answer to a question by the network, where it gave no bad one; what
-// is read of its files says nothing about the loopback or the load.
+// kubeletAnswers returns one answer of the kubelet over the network, if it gave no bad one. Results about its files
+// prove nothing about the loopback or the load.
 func kubeletAnswers(f diagnose.Findings) []diagnose.Finding {
 	if !f.Fine(kubelet.KubeletHealth.ID) {
 		return nil
@@ -77,22 +77,22 @@ func kubeletAnswers(f diagnose.Findings) []diagnose.Finding {
 	return all[:min(len(all), 1)]
 }
 
-// lastError is the last error that calico-node's own container wrote. Where runit starts Felix again
-// and again the container goes on, and nothing in its log ends.
+// lastError returns the last error that calico-node's own container logged. If runit keeps restarting Felix, the
+// container goes on running and its log does not end.
 func lastError(f diagnose.Findings) []diagnose.Finding {
 	return diagnose.Keep(f.Of(logs.CalicoLog.ID), func(r diagnose.Finding) bool {
 		return r.Facts.Str(probe.FactOfContainer) == "calico-node" && r.Facts.Str(logs.FactLine) != ""
 	})
 }
 
-// NotStarted is what a calico-node that has not begun leaves undone.
+// NotStarted covers the results that follow from a calico-node that has not started.
 var NotStarted = diagnose.Covers(facts.CheckCalicoPod, facts.CheckControllers, facts.CheckNodeReady,
 	facts.CheckNodeTaints,
 	start.InitStall.ID, cni.IPAMFiles.ID, cni.CNIConfig.ID, cni.CNINodename.ID, cni.CNIToken.ID,
 	felix.FelixLive.ID, felix.FelixReady.ID, bgp.BirdSocket.ID, bgp.BirdConfig.ID, bgp.BGPSession.ID,
 	bgp.BGPPort.ID, bgp.BGPExpected.ID, start.StartupBudget.ID, logs.CalicoLog.ID, facts.CheckPodsStart)
 
-// InitByAPI is the init container that the API calls running.
+// InitByAPI returns calico-node's pod if the API reports it in an init container.
 func InitByAPI(f diagnose.Findings) []diagnose.Finding {
 	return f.Where(func(r diagnose.Finding) bool {
 		return r.Check == facts.CheckCalicoPod && diagnose.IsBad(r.Status) &&
@@ -100,11 +100,11 @@ func InitByAPI(f diagnose.Findings) []diagnose.Finding {
 	})
 }
 
-// networkUnavailable is the name of the condition, and of the result about it.
+// networkUnavailable is the name of the Node's condition, and of the result about it.
 const networkUnavailable = "NetworkUnavailable"
 
-// CalicoDown is what a calico-node that is not up leaves behind, on its own node.
-// its own port; those of peers are another matter
+// CalicoDown covers the results that follow, on its own node, from a calico-node that is down. Of bgp-port it covers
+// the node's own port, and not those of the peers.
 var CalicoDown = append(append([]diagnose.Cover{{Check: bgp.BGPPort.ID, About: "port "},
 	{Check: facts.CheckNodeReady, About: networkUnavailable}}, PodsUnconnected...), diagnose.Covers(
 	facts.CheckCalicoPod, facts.CheckControllers, facts.CheckCalicoBudget, start.StartupBudget.ID, felix.FelixLive.ID,
@@ -113,7 +113,7 @@ var CalicoDown = append(append([]diagnose.Cover{{Check: bgp.BGPPort.ID, About: "
 	pod.PodPing.ID, pod.PodTCP.ID, pod.PodMTU.ID, logs.CalicoLog.ID,
 )...)
 
-// CutShort are the findings that say a start of calico-node does not get to its end.
+// CutShort returns the findings that calico-node is killed before its start is complete.
 func CutShort(f diagnose.Findings) []diagnose.Finding {
 	out := f.Failed(facts.CheckCalicoBudget)
 	for _, r := range f.With(start.StartupBudget.ID, start.FactOver, false) {
@@ -124,7 +124,7 @@ func CutShort(f diagnose.Findings) []diagnose.Finding {
 	return out
 }
 
-// Loads are the findings of node-load about the node itself.
+// Loads returns the findings of node-load about the node itself.
 func Loads(fs []diagnose.Finding) []diagnose.Finding {
 	return slices.DeleteFunc(slices.Clone(fs), func(r diagnose.Finding) bool {
 		_,
@@ -139,7 +139,8 @@ func OfDisks(r diagnose.Finding) bool {
 	return ok && p < 50
 }
 
-// StartsPods are the probes that the kubelet started in a new pod for this run: it hears of pods from the API server.
+// StartsPods returns the probes for which the kubelet started a new pod during this run. The kubelet gets pods from
+// the API server, so it reaches that.
 func StartsPods(f diagnose.Findings) []diagnose.Finding {
 	return diagnose.Keep(diagnose.Good(f, probe.CheckPlaced), func(r diagnose.Finding) bool { return r.Way == "pod" })
 }

@@ -14,12 +14,12 @@ import (
 	"github.com/calico-probe/calico-probe/probe/logs"
 )
 
-// KubeletGone is what a kubelet that does not run leaves behind.
+// KubeletGone covers the results that follow from a kubelet that does not run.
 var KubeletGone = append(AboutService(logs.ServiceKubelet), diagnose.Covers(facts.CheckNodeReady, facts.CheckNodeLease,
 	facts.CheckNodeTaints, facts.CheckCalicoPod, facts.CheckControllers, facts.CheckPodsStart, facts.CheckPodsEnd,
 	kubelet.KubeletHealth.ID)...)
 
-// Askers are the nodes that findings come from.
+// Askers returns the nodes from which findings come.
 func Askers(fs []diagnose.Finding) []string {
 	var out []string
 	for _, r := range fs {
@@ -30,21 +30,19 @@ func Askers(fs []diagnose.Finding) []string {
 	return out
 }
 
-// NotPlaced are the access methods that failed for a reason, those among them that
-// got a probe there and no word from it. What was not tried for that reason shows no
-// more than the one that was.
+// NotPlaced returns the access methods that failed for a reason, also those that started a probe and got no answer
+// from it. A method that was skipped for the same reason proves no more than the one that was tried.
 func NotPlaced(f diagnose.Findings, why facts.Reason) []diagnose.Finding {
 	tried := append(f.With(probe.CheckPlaced, probe.FactReason, string(why)),
 		f.With(probe.CheckAnswered, probe.FactReason, string(why))...)
 	return slices.DeleteFunc(tried, func(r diagnose.Finding) bool { return r.Status == probe.Skip })
 }
 
-// SilentExec tells whether a finding is of the way that goes into a running container.
-// That no word came of it may be the API server's line, the kubelet or the runtime.
+// SilentExec reports whether a finding is from access method exec. If exec returns nothing, the API server's
+// connection, the kubelet or the runtime may be at fault.
 func SilentExec(r diagnose.Finding) bool { return r.Way == "exec" }
 
-// Since says for how long the kubelet has been silent, "" where the lease has not
-// run out.
+// Since says how long the kubelet has been silent, "" if its lease has not expired.
 func Since(f diagnose.Findings) string {
 	for _, r := range f.Failed(facts.CheckNodeLease) {
 		if age, ok := r.Facts.Num(facts.Age); ok {
@@ -54,8 +52,7 @@ func Since(f diagnose.Findings) string {
 	return ""
 }
 
-// Witnesses are what neighbours say that got no answer at all from this node, and what those
-// say that got one.
+// Witnesses returns the neighbours' results: those without any answer from this node, and those with one.
 func Witnesses(f diagnose.Findings) (silent, heard []diagnose.Finding) {
 	all := FromOutside(f, AnyPort)
 	heard = slices.Concat(all.Open, all.Refused)
@@ -63,7 +60,7 @@ func Witnesses(f diagnose.Findings) (silent, heard []diagnose.Finding) {
 		heard
 }
 
-// kubeletSays is what the kubelet answered on its own ports, on the node.
+// kubeletSays are the kubelet's answers on its own ports, on the node.
 type kubeletSays struct{ Ok, Refused, Silent, Ill []diagnose.Finding }
 
 func KubeletHere(f diagnose.Findings) kubeletSays {
@@ -88,7 +85,7 @@ func KubeletHere(f diagnose.Findings) kubeletSays {
 
 func (k kubeletSays) Answered() bool { return len(k.Ok)+len(k.Refused)+len(k.Silent)+len(k.Ill) > 0 }
 
-// kind are the answers of one kind, "any" for all: "dead" are the refusals of a kubelet that does not run.
+// kind returns the answers of one kind, "any" for all. "dead" are the refusals of a kubelet that does not run.
 func (k kubeletSays) kind(word string) []diagnose.Finding {
 	dead := k.Refused
 	if !k.dead() {
@@ -98,7 +95,7 @@ func (k kubeletSays) kind(word string) []diagnose.Finding {
 		"any": slices.Concat(k.Ok, k.Refused, k.Silent, k.Ill)}[word]
 }
 
-// dead reports whether the kubelet does not run, as every port refuses. One alone may be turned off.
+// dead reports whether the kubelet does not run, because each port refuses. A single port may be disabled.
 func (k kubeletSays) dead() bool {
 	return len(k.Refused) > 0 && len(k.Ok)+len(k.Silent)+len(k.Ill) == 0
 }
@@ -108,7 +105,7 @@ const (
 	AnyPort     = 0
 )
 
-// Reached is what neighbours got from this node.
+// Reached are the neighbours' connections to this node.
 type Reached struct{ Open, Refused, Silent []diagnose.Finding }
 
 func FromOutside(f diagnose.Findings, port float64) Reached {
@@ -131,7 +128,7 @@ func FromOutside(f diagnose.Findings, port float64) Reached {
 	return out
 }
 
-// AboutService is what daemon-log says of a service.
+// AboutService covers daemon-log's results about some services.
 func AboutService(names ...string) []diagnose.Cover {
 	var out []diagnose.Cover
 	for _, name := range names {
@@ -140,7 +137,7 @@ func AboutService(names ...string) []diagnose.Cover {
 	return out
 }
 
-// EndWeight is how much a line weighs with which a service ended that was seen not to answer.
+// EndWeight is the weight of the line with which a service exited. down is true if the service was seen not to answer.
 func EndWeight(line diagnose.Finding, down bool) int {
 	switch {
 	case !down:
@@ -151,7 +148,7 @@ func EndWeight(line diagnose.Finding, down bool) int {
 	return diagnose.Proof
 }
 
-// ended weighs the lines with which a service ended that was seen not to answer.
+// ended weighs the lines with which a service exited that was seen not to answer.
 func ended(_ diagnose.Findings, lines []diagnose.Finding) []diagnose.Clue {
 	if len(lines) == 0 {
 		return nil
@@ -159,7 +156,7 @@ func ended(_ diagnose.Findings, lines []diagnose.Finding) []diagnose.Clue {
 	return diagnose.Clues(EndWeight(lines[0], true), lines)
 }
 
-// endsUnseen are the lines with which a service ended for a reason that is not seen on the node itself.
+// endsUnseen returns the lines with which a service exited, if no check on the node shows the reason.
 func endsUnseen(f diagnose.Findings, service string) []diagnose.Finding {
 	lines := ServiceEnds(f, service)
 	if len(lines) == 0 || ShownElsewhere(f, lines[0]) {
@@ -168,7 +165,8 @@ func endsUnseen(f diagnose.Findings, service string) []diagnose.Finding {
 	return lines
 }
 
-// ShownElsewhere tells whether what the line says is seen on the node itself, whose cause says more.
+// ShownElsewhere reports whether a check on the node itself shows what the line reports. The cause of that explains
+// more.
 func ShownElsewhere(f diagnose.Findings, line diagnose.Finding) bool {
 	seen := map[string][]diagnose.Finding{
 		logs.SaysSwapOn:       f.Failed(host.NodeSwap.ID),

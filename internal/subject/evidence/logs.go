@@ -10,7 +10,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/logs"
 )
 
-// kernelFresh is how old the kernel's line may be to be about what is bad now, in seconds.
+// kernelFresh is the age in seconds up to which a kernel message explains a present fault.
 const kernelFresh = 600
 
 // hasSignature reports whether a line has one of these signatures.
@@ -18,42 +18,42 @@ func hasSignature(r diagnose.Finding, signatures []string) bool {
 	return slices.Contains(signatures, r.Facts.Str(logs.FactSignature))
 }
 
-// LogLines are the lines with which a run of calico-node or of one of its init containers exited lately. Those of a
-// run that goes on explain nothing: calico-node logs also what tenants wrote, such as a pod's annotations.
+// LogLines returns the last lines of runs of calico-node, or of its init containers, that exited recently. Lines of a
+// run that continues prove nothing: calico-node also logs text of tenants, such as a pod's annotations.
 func LogLines(f diagnose.Findings, signatures ...string) []diagnose.Finding {
 	return diagnose.Keep(f.With(logs.CalicoLog.ID, logs.FactEnded, true), func(r diagnose.Finding) bool {
 		return diagnose.IsBad(r.Status) && (len(signatures) == 0 || hasSignature(r, signatures))
 	})
 }
 
-// Writes are the lines that calico-node logs while it runs and that are not over.
+// Writes returns the errors that a running calico-node logs and that still occur.
 func Writes(f diagnose.Findings, signatures ...string) []diagnose.Finding {
 	return diagnose.Keep(f.Bad(logs.CalicoErrors.ID), func(r diagnose.Finding) bool { return hasSignature(r, signatures) })
 }
 
-// ServiceEnds are the lines with which a service of the node exited lately.
+// ServiceEnds returns the lines with which a service of the node exited recently.
 func ServiceEnds(f diagnose.Findings, service string, signatures ...string) []diagnose.Finding {
 	return diagnose.Keep(f.With(logs.DaemonLog.ID, logs.FactEnded, true), func(r diagnose.Finding) bool {
 		return diagnose.IsBad(r.Status) && r.Target == service && (len(signatures) == 0 || hasSignature(r, signatures))
 	})
 }
 
-// ServiceWrites are the lines of a service that goes on.
+// ServiceWrites returns the lines of a service that still runs.
 func ServiceWrites(f diagnose.Findings, service string, signatures ...string) []diagnose.Finding {
 	return diagnose.Keep(f.With(logs.DaemonLog.ID, logs.FactEnded, false), func(r diagnose.Finding) bool {
 		return diagnose.IsBad(r.Status) && r.Target == service && hasSignature(r, signatures)
 	})
 }
 
-// kubeEnds are the lines with which a component of Kubernetes, Typha or calico-kube-controllers exited lately.
+// kubeEnds returns the lines with which a component of Kubernetes, Typha or calico-kube-controllers exited recently.
 func kubeEnds(f diagnose.Findings, component string) []diagnose.Finding {
 	return diagnose.Keep(f.With(logs.KubeLog.ID, probe.FactOfContainer, component), func(r diagnose.Finding) bool {
 		return diagnose.IsBad(r.Status) && r.Facts[logs.FactEnded] == true
 	})
 }
 
-// kubeSays are the lines of a component of Kubernetes that goes on, which it has logged for a while and lately.
-// A kube-proxy that does not get through its start need not have logged it for long.
+// kubeSays returns the lines of a running component of Kubernetes that it has logged for a while and still logs. A
+// kube-proxy that cannot finish its start need not have logged them for long.
 func kubeSays(f diagnose.Findings, component string, signatures ...string) []diagnose.Finding {
 	starts := component == "kube-proxy" &&
 		len(f.With(service.KubeProxyHealth.ID, probe.FactReason, service.ReasonNotUp)) > 0
@@ -63,7 +63,7 @@ func kubeSays(f diagnose.Findings, component string, signatures ...string) []dia
 	})
 }
 
-// KernelSays are the kernel's lines of the last ten minutes.
+// KernelSays returns the kernel's messages of the last ten minutes with one of these signatures.
 func KernelSays(f diagnose.Findings, signatures ...string) []diagnose.Finding {
 	return diagnose.Keep(f.Bad(host.KernelLog.ID), func(r diagnose.Finding) bool {
 		ago, known := r.Facts.Num(host.FactAgo)

@@ -10,8 +10,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// Starved are checks that had not even begun to answer when their time was over; none
-// where they are so few that what they ask about may be what hangs.
+// Starved returns checks that timed out before they began to run. It returns none if they are few: then the thing that
+// they check may hang, and not the node.
 func Starved(f diagnose.Findings) []diagnose.Finding {
 	const many = 8
 	var out []diagnose.Finding
@@ -26,18 +26,18 @@ func Starved(f diagnose.Findings) []diagnose.Finding {
 	return out
 }
 
-// InWords are the findings whose words a pattern fits.
+// InWords returns the findings with a text that matches a pattern.
 func InWords(of []diagnose.Finding, words *regexp.Regexp) []diagnose.Finding {
 	return diagnose.Keep(of, func(r diagnose.Finding) bool { return words.MatchString(r.Saw) })
 }
 
-// ShortOfMemory is the node's want, by its own count and by the kubelet's word.
+// ShortOfMemory returns the signs of a node short of memory: the node's own count, and the kubelet's condition.
 func ShortOfMemory(f diagnose.Findings) (short, pressure []diagnose.Finding) {
 	return diagnose.Keep(f.Bad(host.NodeMemory.ID), diagnose.About("")),
 		diagnose.Keep(f.Failed(facts.CheckNodeReady), diagnose.About("MemoryPressure"))
 }
 
-// KilledForMemory are the signs that something of calico-node's was.
+// KilledForMemory returns the signs that a process of calico-node was OOM-killed.
 func KilledForMemory(f diagnose.Findings) []diagnose.Finding {
 	killed := slices.Concat(f.With(facts.CheckCalicoPod, facts.LastEnd, "OOMKilled"),
 		diagnose.Keep(f.Bad(host.NodeMemory.ID), diagnose.About(host.TargetCalicoMemory)))

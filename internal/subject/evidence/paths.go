@@ -18,10 +18,10 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// NoWay is the reason of what cannot leave because no route covers it.
+// NoWay is the reason for packets that cannot leave because no route covers them.
 const NoWay = "net-unreachable"
 
-// DiedAs are the answers of packet-drops about this node that name a place of one of some kinds, but for those that a
+// DiedAs returns the results of packet-drops about this node with one of these kinds of places. It omits those that a
 // route of table local explains.
 func DiedAs(f diagnose.Findings, kinds ...string) []diagnose.Finding {
 	return diagnose.Keep(f.Of(firewall.PacketDrops.ID), func(r diagnose.Finding) bool {
@@ -29,15 +29,16 @@ func DiedAs(f diagnose.Findings, kinds ...string) []diagnose.Finding {
 	})
 }
 
-// AtReversePath reports whether packets died in Calico's own check of the reverse path. That rule is right: it drops
-// packets whose source the kernel would not send to by the interface that they came in by.
+// AtReversePath reports whether Calico's own reverse path check dropped the packets. That rule is correct: it drops
+// packets if the kernel would not route their source back through the same interface.
 func AtReversePath(r diagnose.Finding) bool {
 	return r.Facts.Str(firewall.FactPlaceKind) == firewall.PlaceCalico &&
 		strings.HasSuffix(r.Facts.Str(firewall.FactRuleChain), "PREROUTING")
 }
 
-// SourceTaken reports whether packets died because of a route or a routing rule that is known to take the pod that sent
-// them. The kernel then finds their source elsewhere: it drops them, or Calico's check of the reverse path does.
+// SourceTaken reports whether packets were dropped because of a known route or routing rule that captures the address
+// of the sending pod. The kernel then finds the source elsewhere, so it or Calico's reverse path check drops the
+// packet.
 func SourceTaken(f diagnose.Findings, r diagnose.Finding) bool {
 	kind := r.Facts.Str(firewall.FactPlaceKind)
 	if !AtReversePath(r) && kind != firewall.PlaceRoute && kind != firewall.PlaceRPFilter {
@@ -50,7 +51,7 @@ func SourceTaken(f diagnose.Findings, r diagnose.Finding) bool {
 		})
 }
 
-// Takes reports whether a route of table local takes the pod that a packet came from.
+// Takes reports whether a route of table local captures the address of the pod that sent a packet.
 func Takes(special, r diagnose.Finding) bool {
 	return r.From != "" && special.Facts.Str(route.FactRouteType) == "local" &&
 		slices.ContainsFunc(diagnose.ListOf(special, route.FactMeant), func(target string) bool {
@@ -58,15 +59,15 @@ func Takes(special, r diagnose.Finding) bool {
 		})
 }
 
-const MostNamed = 4 // differences that the cause's sentence has
+const MostNamed = 4 // how many differences the cause's sentence lists
 
-// StateSays is a result of node-state with what of it is meant.
+// StateSays returns a result of node-state with the relevant part as its text.
 func StateSays(r diagnose.Finding, text string) diagnose.Finding {
 	r.Saw = text
 	return r
 }
 
-// PathChecks are those that need packets to pass between nodes or their pods.
+// PathChecks are the checks that need packets to pass between nodes or their pods.
 var PathChecks = []string{
 	bgp.BGPSession.ID, bgp.BGPPort.ID, route.RouteBlocks.ID, route.RouteCanReach.ID, link.NodePing.ID,
 	link.NodeNeighbours.ID,
@@ -75,9 +76,9 @@ var PathChecks = []string{
 	firewall.PacketDrops.ID,
 }
 
-// PathFollows are the bad results that a broken path leaves behind: in one family, and
-// where a peer is named of that peer, and of the services that may be behind it. What
-// is refused was reached, and what is on the node itself needs no path.
+// PathFollows covers the bad results that follow from a broken path in one family. If a peer is named, it covers those
+// about that peer, and about services that may be behind it. It omits refused connections, since they reached their
+// target, and targets on the node itself, which need no path.
 func PathFollows(f diagnose.Findings, family int, peer string) []diagnose.Cover {
 	var out []diagnose.Cover
 	for _, check := range PathChecks {
@@ -98,7 +99,8 @@ func PathFollows(f diagnose.Findings, family int, peer string) []diagnose.Cover 
 	return append(append(out, unseenFromOutside(f, peer)...), unready(f)...)
 }
 
-// unseenFromOutside is what other nodes, or one of them, do not reach of this node: a broken path is so both ways.
+// unseenFromOutside covers what other nodes, or one of them, cannot reach on this node: a broken path is broken in
+// both directions.
 func unseenFromOutside(f diagnose.Findings, peer string) []diagnose.Cover {
 	var out []diagnose.Cover
 	for _, r := range f.Bad(link.NeighbourReach.ID) {
@@ -116,8 +118,8 @@ func FollowsFrom(peer, node string, r probe.Result) bool {
 	return len(PathFollows(f, 0, peer)) > 0
 }
 
-// unready is calico-node's pod running and not ready, as it is without sessions. One
-// that waits or crashes has another reason.
+// unready covers calico-node's pod if it runs but is not ready, as happens without sessions. A pod that waits or
+// crashes has another reason.
 func unready(f diagnose.Findings) []diagnose.Cover {
 	var out []diagnose.Cover
 	for _, r := range f.Bad(facts.CheckCalicoPod) {
@@ -128,7 +130,7 @@ func unready(f diagnose.Findings) []diagnose.Cover {
 	return out
 }
 
-// lostOverPods are the bad results of pods on other nodes, and of what is behind services.
+// lostOverPods returns the bad results about pods on other nodes, and about endpoints of services.
 func lostOverPods(f diagnose.Findings) []diagnose.Finding {
 	var out []diagnose.Finding
 	for _, check := range []string{pod.PodPing.ID, pod.PodTCP.ID, pod.PodMTU.ID, service.ServiceClusterIP.ID,
@@ -141,7 +143,7 @@ func lostOverPods(f diagnose.Findings) []diagnose.Finding {
 	return out
 }
 
-// OverPods are those results as what follows from a cause.
+// OverPods covers the results of lostOverPods.
 func OverPods(f diagnose.Findings) []diagnose.Cover {
 	var out []diagnose.Cover
 	for _, r := range lostOverPods(f) {
@@ -150,7 +152,7 @@ func OverPods(f diagnose.Findings) []diagnose.Cover {
 	return out
 }
 
-// What goes over the network, by whose packets it is.
+// Checks that use the network, by the kind of packets that they send.
 var (
 	PodPaths     = []string{pod.PodPing.ID, pod.PodTCP.ID}
 	ServicePaths = []string{service.ServiceClusterIP.ID, service.ServiceNodePort.ID, dns.DNSCluster.ID}
@@ -159,7 +161,7 @@ var (
 	AllPaths     = slices.Concat(PodPaths, ServicePaths, NodePaths, ApiPaths)
 )
 
-// BadPaths are the bad answers of some checks, of both families or one.
+// BadPaths returns the bad results of some checks, in one family or both.
 func BadPaths(f diagnose.Findings, family int, of []string) []diagnose.Finding {
 	var out []diagnose.Finding
 	for _, check := range of {
@@ -175,7 +177,7 @@ var pathLists = map[string][]string{
 	"pod-paths": PodPaths, "service-paths": ServicePaths, "all-paths": AllPaths, "path-checks": PathChecks,
 }
 
-// checksOf puts the checks of a list in place of its name.
+// checksOf replaces the name of a list with its checks.
 func checksOf(names []string) []string {
 	var out []string
 	for _, name := range names {
@@ -188,11 +190,11 @@ func checksOf(names []string) []string {
 	return out
 }
 
-// Refusing is a rule of a firewall, as node-state has it, that drops or rejects: family, table, chain, the rule.
+// Refusing matches a firewall rule in node-state's form that drops or rejects: family, table, chain, the rule.
 var Refusing = regexp.MustCompile(`^(?:legacy )?(\S+) (\S+) (\S+): (.*\b(?:drop|reject))$`)
 
-// LostTowards are the bad results of what this node sends to another node and its pods, by checks that answer for
-// packets alone.
+// LostTowards returns the bad results about packets from this node to another node and its pods. It uses only checks
+// that a problem of a server cannot fail.
 func LostTowards(f diagnose.Findings, node string) []diagnose.Finding {
 	var out []diagnose.Finding
 	for _, check := range []string{pod.PodTCP.ID, pod.PodPing.ID, pod.PodMTU.ID, link.NodePing.ID,
@@ -204,7 +206,7 @@ func LostTowards(f diagnose.Findings, node string) []diagnose.Finding {
 	return out
 }
 
-// Pinged sorts the nodes that were pinged into those that answer nothing and others.
+// Pinged sorts the pinged nodes into those that never answered and the others.
 func Pinged(f diagnose.Findings) (silent, lives []string, seen map[string][]diagnose.Finding) {
 	seen = map[string][]diagnose.Finding{}
 	var order []string
@@ -229,7 +231,7 @@ func Pinged(f diagnose.Findings) (silent, lives []string, seen map[string][]diag
 	return silent, lives, seen
 }
 
-// firsts are the first findings about some nodes.
+// firsts returns the first finding about each of some nodes.
 func firsts(nodes []string, about map[string][]diagnose.Finding) []diagnose.Finding {
 	var out []diagnose.Finding
 	for _, node := range nodes {
@@ -238,11 +240,11 @@ func firsts(nodes []string, about map[string][]diagnose.Finding) []diagnose.Find
 	return out
 }
 
-// Arrived tells whether any packet of a ping came back.
+// Arrived reports whether any packet of a ping came back.
 func Arrived(r diagnose.Finding) bool { n, _ := r.Facts.Num(probe.FactReceived); return n > 0 }
 
-// PodsOn are the pings from this node to pods of another one in a family: those that nobody answered, and those
-// that came back.
+// PodsOn returns the pings from this node to pods of another one in a family: those without an answer, and those with
+// one.
 func PodsOn(f diagnose.Findings, node string, family int) (lost, answer []diagnose.Finding) {
 	for _, r := range f.Of(pod.PodPing.ID) {
 		switch {

@@ -10,7 +10,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// NotReadyNetwork is the runtime's own word for it.
+// NotReadyNetwork returns the results in which the runtime itself reports that its network is not ready.
 func NotReadyNetwork(f diagnose.Findings) []diagnose.Finding {
 	return f.Where(func(r diagnose.Finding) bool {
 		return (r.Check == runtime.ContainerdHealth.ID || r.Check == runtime.CRIHealth.ID) &&
@@ -18,12 +18,12 @@ func NotReadyNetwork(f diagnose.Findings) []diagnose.Finding {
 	})
 }
 
-// PodsUnconnected are pods that the CNI plugin fails, or that lack its configuration.
+// PodsUnconnected covers the pods for which the CNI plugin fails, or its configuration is missing.
 var PodsUnconnected = []diagnose.Cover{{Check: facts.CheckPodsStart, About: facts.StartsCNI},
 	{Check: facts.CheckPodsStart, About: facts.StartsNetwork}, {Check: facts.CheckPodsEnd, About: facts.EndsNotCNI}}
 
-// WaitingPods are the bad groups of pods that wait for one of these, the largest first, and the
-// probe's own pod where the kubelet says why: that the runtime does not answer is what runtime-stuck says.
+// WaitingPods returns the bad groups of pods that wait for one of these, the largest first. It adds the probe's own
+// pod if the kubelet reports why that waits. A runtime that does not answer is left to cause runtime-stuck.
 func WaitingPods(f diagnose.Findings, starts ...string) []diagnose.Finding {
 	var out []diagnose.Finding
 	for _, word := range starts {
@@ -37,8 +37,9 @@ func WaitingPods(f diagnose.Findings, starts ...string) []diagnose.Finding {
 	return out
 }
 
-// Said weighs what events say of pods: who may create events in a namespace can write them, so the pods of
-// one tenant are no proof. The probe's own pod is, and pods of several namespaces or the cluster's own.
+// Said weighs what events report about pods. Anyone with the right to create events in a namespace can forge them, so
+// the pods of one tenant prove nothing. The probe's own pod does, and so do pods of several namespaces or of the
+// cluster itself.
 func Said(pods []diagnose.Finding) []diagnose.Clue {
 	sure := slices.ContainsFunc(pods, func(r diagnose.Finding) bool {
 		return Corroborated(r) || r.Check == probe.CheckPlaced || r.Check == facts.CheckCalicoPod
@@ -49,7 +50,7 @@ func Said(pods []diagnose.Finding) []diagnose.Clue {
 	return diagnose.Suggests(pods)
 }
 
-// QuotedPods is one case of what most pods wait for, in the kubelet's words.
+// QuotedPods returns one case: what most pods wait for, in the kubelet's words.
 func QuotedPods(groups []diagnose.Finding, what string) []diagnose.Case {
 	if len(groups) == 0 {
 		return nil
@@ -65,7 +66,7 @@ func QuotedPods(groups []diagnose.Finding, what string) []diagnose.Case {
 	}}
 }
 
-// KubeletSaid are the kubelet's own words for why its node is not ready.
+// KubeletSaid returns the results in which the kubelet itself reports why its node is not ready.
 func KubeletSaid(f diagnose.Findings, wanted ...string) []diagnose.Finding {
 	return f.Where(func(r diagnose.Finding) bool {
 		return r.Check == facts.CheckNodeReady && slices.ContainsFunc(diagnose.ListOf(r, facts.Unready),
@@ -73,8 +74,8 @@ func KubeletSaid(f diagnose.Findings, wanted ...string) []diagnose.Finding {
 	})
 }
 
-// Obstructed are the pods, calico-node's among them, for whose sandbox or containers one of these is in the way,
-// and where that is.
+// Obstructed returns the pods, including calico-node's, with one of these obstacles in the way of their sandbox or
+// containers, and the obstacle's place.
 func Obstructed(f diagnose.Findings, obstacles ...string) (pods []diagnose.Finding, at string) {
 	of := func(r diagnose.Finding) bool { return slices.Contains(obstacles, r.Facts.Str(facts.Obstacle)) }
 	pods = slices.Concat(diagnose.Keep(WaitingPods(f, facts.StartsSandbox, facts.StartsContainer, facts.StartsCNI), of),
@@ -85,7 +86,7 @@ func Obstructed(f diagnose.Findings, obstacles ...string) (pods []diagnose.Findi
 	return pods, at
 }
 
-// KeptDown is what follows where such pods do not start: for calico-node, all that it does not begin.
+// KeptDown covers the results that follow if such pods do not start: for calico-node, everything that needs its start.
 func KeptDown(pods []diagnose.Finding) []diagnose.Cover {
 	out := diagnose.Covers(probe.CheckPlaced)
 	if slices.ContainsFunc(pods, func(r diagnose.Finding) bool { return r.Check == facts.CheckCalicoPod }) {

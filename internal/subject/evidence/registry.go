@@ -8,7 +8,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// Unpulled are the images that are refused for such a reason, as what follows from another cause.
+// Unpulled covers the pods with an image that a registry refused for such a reason.
 func Unpulled(f diagnose.Findings, of func(refusal string) bool) []diagnose.Cover {
 	var out []diagnose.Cover
 	for _, r := range WaitingPods(f, facts.StartsImage) {
@@ -19,23 +19,23 @@ func Unpulled(f diagnose.Findings, of func(refusal string) bool) []diagnose.Cove
 	return out
 }
 
-// SameRefusal tells whether calico-node waits for its image for the same reason as other pods.
+// SameRefusal reports whether calico-node's image is refused for the same reason as other pods' images.
 func SameRefusal(pods, calico diagnose.Finding) bool {
 	refusal := pods.Facts.Str(facts.Refusal)
 	return refusal != "" && calico.Facts.Str(facts.Refusal) == refusal && (facts.RefusedByWay(refusal) ||
 		slices.Contains(diagnose.ListOf(pods, facts.Registries), facts.RegistryOf(calico.Facts.Str(facts.Image))))
 }
 
-// Corroborated tells whether what is said of pods can be of no single tenant.
+// Corroborated reports whether no single tenant can have caused what events report about the pods.
 func Corroborated(r diagnose.Finding) bool {
 	many, _ := r.Facts[facts.Corroborated].(bool)
 	return many
 }
 
-// RegistryArg is the name of a registry, with its port where it has one of its own.
+// RegistryArg is the name of a registry, with its port if it is not the default.
 func RegistryArg(s string) diagnose.Arg {
 	if s == "docker.io" {
-		s = "registry-1.docker.io" // which is asked for its images
+		s = "registry-1.docker.io" // from which Docker Hub's images are pulled
 	}
 	return diagnose.CheckedArg(s, diagnose.IsWord(s) && !strings.Contains(s, "/"), "REGISTRY")
 }
@@ -49,7 +49,7 @@ var RefusedWords = map[string]string{
 	facts.RefusedAbsent: "it has no such image",
 }
 
-// PullFix names the fix for one of the Refused words, "" where no file has one: the cause's first fix is for that.
+// PullFix names the fix for one of the Refused words, "" if no file has one. Then the cause's first fix applies.
 func PullFix(refusal string) string {
 	name := "pull-" + refusal
 	if _, known := Shared().Fixes[name]; !known {

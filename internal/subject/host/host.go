@@ -13,7 +13,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// Checks are the checks of this subject, in the order in which they are shown.
+// Checks returns the checks of this subject in display order.
 func Checks() []*probe.Check {
 	return []*probe.Check{KernelLog, NodeSwap, NodeLoad, NodeMemory, NodeDisk, NodeClock, NodeLimits}
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// Checks are the checks of this subject, in the order in which they are shown.
+// Checks returns the checks of this subject in display order.
 func Checks() []*probe.Check {
 	return []*probe.Check{ContainerdHealth, CRIHealth, DockerHealth, RuntimeGhosts}
 }

@@ -46,13 +46,13 @@ func judgeDead(d node.Daemon, p *probe.Pass, limit time.Duration, err error) pro
 	return r.With(probe.FactReason, reason)
 }
 
-// runsNoBIRD tells whether Calico's networking backend on this node surely has no BIRD.
+// runsNoBIRD reports whether Calico's networking backend on this node surely has no BIRD.
 func runsNoBIRD(p *probe.Pass) bool {
 	backend := node.Named(p, probe.KindBackend)
 	return backend == "vxlan" || backend == "none"
 }
 
-// onlyOtherBIRD tells whether the daemon of the other family has a socket.
+// onlyOtherBIRD reports whether the daemon of the other family has a socket.
 func onlyOtherBIRD(d node.Daemon, h *probe.Host) bool {
 	folders := node.BirdFolders(h)
 	for _, o := range node.Daemons() {

@@ -21,7 +21,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// birdConfigCheck is bgp.BirdConfig with what answers it.
+// birdConfigCheck binds bgp.BirdConfig to the function that runs it.
 var birdConfigCheck = answers.To(bgp.BirdConfig, birdConfig)
 
 const (

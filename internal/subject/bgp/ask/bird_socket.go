@@ -10,7 +10,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// birdSocketCheck is bgp.BirdSocket with what answers it.
+// birdSocketCheck binds bgp.BirdSocket to the function that runs it.
 var birdSocketCheck = answers.To(bgp.BirdSocket, birdSocket)
 
 func birdSocket(ctx context.Context, p *probe.Pass) {

@@ -64,7 +64,7 @@ func exchanged(d node.Daemon, p *probe.Pass, proto bird.Protocol, peer probe.Tar
 		With(bgp.FactFilters, filters), true
 }
 
-// byBGP tells whether every pool of the family hands its blocks over by BGP and nothing else.
+// byBGP reports whether every pool of the family hands its blocks over by BGP and nothing else.
 func byBGP(d node.Daemon, p *probe.Pass) bool {
 	pools := 0
 	for _, t := range p.Of(probe.KindPool) {

@@ -15,7 +15,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// bgpExpectedCheck is bgp.BGPExpected with what answers it.
+// bgpExpectedCheck binds bgp.BGPExpected to the function that runs it.
 var bgpExpectedCheck = answers.To(bgp.BGPExpected, bgpExpected)
 
 // Facts of bgp-expected, beside FactMissing.

@@ -15,7 +15,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/reach"
 )
 
-// bgpPortCheck is bgp.BGPPort with what answers it.
+// bgpPortCheck binds bgp.BGPPort to the function that runs it.
 var bgpPortCheck = answers.To(bgp.BGPPort, bgpPort)
 
 func bgpPort(ctx context.Context, p *probe.Pass) {

@@ -15,7 +15,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// bgpSessionCheck is bgp.BGPSession with what answers it.
+// bgpSessionCheck binds bgp.BGPSession to the function that runs it.
 var bgpSessionCheck = answers.To(bgp.BGPSession, bgpSession)
 
 func bgpSession(ctx context.Context, p *probe.Pass) {

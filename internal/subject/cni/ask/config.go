@@ -19,7 +19,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// cniConfigCheck is cni.CNIConfig with what answers it.
+// cniConfigCheck binds cni.CNIConfig to the function that runs it.
 var cniConfigCheck = answers.To(cni.CNIConfig, cniConfig)
 
 func cniConfig(ctx context.Context, p *probe.Pass) {

@@ -16,7 +16,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// ipamFilesCheck is cni.IPAMFiles with what answers it.
+// ipamFilesCheck binds cni.IPAMFiles to the function that runs it.
 var ipamFilesCheck = answers.To(cni.IPAMFiles, ipamFiles)
 
 const hostLocal = "/var/lib/cni/networks/k8s-pod-network"
@@ -41,7 +41,7 @@ func ipamFiles(ctx context.Context, p *probe.Pass) {
 	}
 }
 
-// heldByOne tells whether one process keeps the plugin's lock; false where there is none, or it cannot be asked for.
+// heldByOne reports whether one process keeps the plugin's lock; false where there is none, or it cannot be asked for.
 func heldByOne(ctx context.Context, h *probe.Host) (probe.Result, bool) {
 	lock := pluginLock(h)
 	held, first, err := node.LockHeld(h, lock)

@@ -80,7 +80,7 @@ func judgePlugins(h *probe.Host, r probe.Result, file string, needs, missing, bi
 	return r
 }
 
-// isMultus tells whether a network is Multus, which calls those behind it.
+// isMultus reports whether a network is Multus, which calls those behind it.
 func isMultus(n node.Network) bool {
 	return slices.Contains(n.Plugins, "multus") || slices.Contains(n.Plugins, "multus-shim")
 }

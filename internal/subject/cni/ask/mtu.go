@@ -16,7 +16,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// cniMTUCheck is cni.CNIMTU with what answers it.
+// cniMTUCheck binds cni.CNIMTU to the function that runs it.
 var cniMTUCheck = answers.To(cni.CNIMTU, cniMTU)
 
 // Facts of cni-mtu, all in bytes.

@@ -13,7 +13,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// cniNodenameCheck is cni.CNINodename with what answers it.
+// cniNodenameCheck binds cni.CNINodename to the function that runs it.
 var cniNodenameCheck = answers.To(cni.CNINodename, probe.Once(cniNodename))
 
 // factName is a name as it was read.
@@ -64,7 +64,7 @@ func unlikePlaces(h *probe.Host, file, kept string) probe.Result {
 	return r.With(probe.FactReason, "missing")
 }
 
-// isNodeRef tells whether calico-node is set to have another name than its Node in Kubernetes.
+// isNodeRef reports whether calico-node is set to have another name than its Node in Kubernetes.
 func isNodeRef(h *probe.Host, name string) bool {
 	p, ok, err := node.CalicoProcess(h, "felix")
 	if err != nil || !ok {

@@ -20,7 +20,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// cniServerCheck is cni.CNIServer with what answers it.
+// cniServerCheck binds cni.CNIServer to the function that runs it.
 var cniServerCheck = answers.To(cni.CNIServer, cniServer)
 
 func cniServer(ctx context.Context, p *probe.Pass) {

@@ -18,7 +18,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// cniTokenCheck is cni.CNIToken with what answers it.
+// cniTokenCheck binds cni.CNIToken to the function that runs it.
 var cniTokenCheck = answers.To(cni.CNIToken, cniToken)
 
 // Facts of cni-token.

@@ -54,7 +54,7 @@ func calicoAccounts(s *cluster.Snapshot, report func(probe.Result)) {
 	}
 }
 
-// remade tells whether calico-node's account is younger than its pod, which may still have the old one's token.
+// remade reports whether calico-node's account is younger than its pod, which may still have the old one's token.
 func remade(s *cluster.Snapshot, a cluster.CalicoAccount) bool {
 	began := s.Calico.Value.CreationTimestamp.Time
 	return !s.Now.IsZero() && a.Made().After(began) && s.Now.Sub(a.Made()) < tokenCached

@@ -42,14 +42,14 @@ func typhaService(s *cluster.Snapshot, report func(probe.Result)) {
 	}
 }
 
-// typhaNamed tells whether the Service has the port that Felix looks for, as far as is known.
+// typhaNamed reports whether the Service has the port that Felix looks for, as far as is known.
 func typhaNamed(s *cluster.Snapshot) bool {
 	svc := s.Typha.Value.Service
 	return svc == nil || slices.ContainsFunc(svc.Spec.Ports,
 		func(p corev1.ServicePort) bool { return p.Name == typhaPort })
 }
 
-// typhaServed tells whether Typha's Service has a ready endpoint.
+// typhaServed reports whether Typha's Service has a ready endpoint.
 func typhaServed(s *cluster.Snapshot) bool {
 	return slices.ContainsFunc(s.Typha.Value.Targets, func(t probe.Target) bool { return t.Name == "endpoint" })
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// datastoreLatencyCheck is datastore.DatastoreLatency with what answers it.
+// datastoreLatencyCheck binds datastore.DatastoreLatency to the function that runs it.
 var datastoreLatencyCheck = answers.To(datastore.DatastoreLatency, datastoreLatency)
 
 // Facts of datastore-latency.

@@ -15,7 +15,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// typhaReachCheck is datastore.TyphaReach with what answers it.
+// typhaReachCheck binds datastore.TyphaReach to the function that runs it.
 var typhaReachCheck = answers.To(datastore.TyphaReach, typhaReach)
 
 // factTLSSpoken is whether a server spoke TLS.

@@ -1,5 +1,6 @@
-// Package api answers the checks of the cluster's DNS that the API alone can answer, out of a cluster.Snapshot. The
-// client alone links it. It reads nothing: what is not in the Snapshot, internal/cluster has to read.
+// Package api runs the checks of the cluster's DNS that need the API alone. Each is a function from a cluster.Snapshot
+// to probe.Results. The client alone links it. It sends no request itself: internal/cluster reads the Snapshot, so add
+// there what a new check needs.
 package api
 
 import (
@@ -9,7 +10,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// Checks lists them, bound to a Snapshot. With a nil Snapshot they can be listed and explained, not run.
+// Checks returns the checks, bound to a Snapshot. With a nil Snapshot they can be listed and explained, not run.
 func Checks(s *cluster.Snapshot) []*probe.Check {
 	return apicheck.Of([]*probe.Check{
 		{

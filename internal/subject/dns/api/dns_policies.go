@@ -92,7 +92,7 @@ func answersAt(s *cluster.Snapshot, p *corev1.Pod) (addrs []netip.Addr, ports []
 	return addrs, ports
 }
 
-// asksDNS tells whether a pod asks the cluster's DNS.
+// asksDNS reports whether a pod asks the cluster's DNS.
 func asksDNS(p *corev1.Pod) bool {
 	policy := cmp.Or(p.Spec.DNSPolicy, corev1.DNSClusterFirst)
 	return cluster.OwnAddress(*p) && p.DeletionTimestamp == nil &&

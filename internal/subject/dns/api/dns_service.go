@@ -14,7 +14,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// dnsElsewhere tells whether the DNS Service keeps to the endpoints of each node, and this one has none.
+// dnsElsewhere reports whether the DNS Service keeps to the endpoints of each node, and this one has none.
 func dnsElsewhere(s *cluster.Snapshot) bool {
 	policy := s.DNS.Value.Service.Spec.InternalTrafficPolicy
 	here := func(t probe.Target) bool { return t.Name == "endpoint" && t.Node == s.Node.Name }

@@ -12,7 +12,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/reach"
 )
 
-// dnsClusterCheck is dnsfacts.DNSCluster with what answers it.
+// dnsClusterCheck binds dnsfacts.DNSCluster to the function that runs it.
 var dnsClusterCheck = answers.To(dnsfacts.DNSCluster, dnsCluster)
 
 func dnsCluster(ctx context.Context, p *probe.Pass) {

@@ -19,7 +19,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/reach"
 )
 
-// dnsExternalCheck is dnsfacts.DNSExternal with what answers it.
+// dnsExternalCheck binds dnsfacts.DNSExternal to the function that runs it.
 var dnsExternalCheck = answers.To(dnsfacts.DNSExternal, dnsExternal)
 
 // factSearchCost is how many more questions an outside name costs a pod.

@@ -152,7 +152,7 @@ func meaning(p *probe.Pass, r probe.Result, at probe.Target) probe.Result {
 	return r
 }
 
-// calicoHere tells whether the node shows any trace of Calico.
+// calicoHere reports whether the node shows any trace of Calico.
 func calicoHere(h *probe.Host) bool {
 	for _, name := range []string{h.Place(probe.PlaceRun), h.Place(probe.PlaceLib), "/etc/cni/net.d/10-calico.conflist"} {
 		if _, err := h.Stat(name); err == nil || errors.Is(err, probe.ErrNotVisible) { // then nobody can tell

@@ -7,7 +7,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// felixLiveCheck is felix.FelixLive with what answers it.
+// felixLiveCheck binds felix.FelixLive to the function that runs it.
 var felixLiveCheck = answers.To(felix.FelixLive, func(ctx context.Context, p *probe.Pass) {
 	askFelix(ctx, p, "/liveness")
 })

@@ -7,7 +7,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// felixReadyCheck is felix.FelixReady with what answers it.
+// felixReadyCheck binds felix.FelixReady to the function that runs it.
 var felixReadyCheck = answers.To(felix.FelixReady, func(ctx context.Context, p *probe.Pass) {
 	askFelix(ctx, p, "/readiness")
 })

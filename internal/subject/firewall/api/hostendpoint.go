@@ -157,7 +157,7 @@ func judgeHost(s *cluster.Snapshot, h cluster.HostEndpoint) probe.Result {
 		With(facts.OnAddress, about(s, h)).With(facts.OnDevice, h.Device)
 }
 
-// about tells whether a HostEndpoint is surely about the InternalIP of the node: by its address, or because
+// about reports whether a HostEndpoint is surely about the InternalIP of the node: by its address, or because
 // it is about every interface.
 func about(s *cluster.Snapshot, h cluster.HostEndpoint) bool {
 	return h.Device == "*" || slices.ContainsFunc(cluster.InternalIPs(s.Node), func(a netip.Addr) bool {

@@ -14,7 +14,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/kernel"
 )
 
-// nodeConntrackCheck is firewall.NodeConntrack with what answers it.
+// nodeConntrackCheck binds firewall.NodeConntrack to the function that runs it.
 var nodeConntrackCheck = answers.To(firewall.NodeConntrack, nodeConntrack)
 
 // Facts of node-conntrack.

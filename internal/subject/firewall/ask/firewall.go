@@ -12,7 +12,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// nodeFirewallCheck is firewall.NodeFirewall with what answers it.
+// nodeFirewallCheck binds firewall.NodeFirewall to the function that runs it.
 var nodeFirewallCheck = answers.To(firewall.NodeFirewall, nodeFirewall)
 
 // Facts of node-firewall.
@@ -89,7 +89,7 @@ func nodeFirewall(_ context.Context, p *probe.Pass) {
 	}
 }
 
-// sixIsUsed tells whether pods of this node have, or may get, IPv6 addresses.
+// sixIsUsed reports whether pods of this node have, or may get, IPv6 addresses.
 func sixIsUsed(p *probe.Pass) bool {
 	return slices.ContainsFunc(p.Of(probe.KindLocal, probe.KindSelf), func(t probe.Target) bool {
 		return t.Addr.IsValid() && node.Family(t.Addr) == 6

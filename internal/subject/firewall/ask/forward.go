@@ -60,7 +60,7 @@ func bothWays(flows []podFlow, of int) []podFlow {
 	return out
 }
 
-// passes tells whether a chain, and those it leads to, surely accept the flow; over, whether nothing behind it is
+// passes reports whether a chain, and those it leads to, surely accept the flow; over, whether nothing behind it is
 // sure any more.
 func (f podFlow) passes(all []kernel.Wall, w kernel.Wall, depth int) (accepted, over bool) {
 	for _, text := range w.Rules {

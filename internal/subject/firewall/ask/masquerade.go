@@ -193,7 +193,7 @@ func (f podFlow) meets(rule string) (does, to string, is fits) {
 	return does, to, is
 }
 
-// within tells whether an address is in a range, or is one.
+// within reports whether an address is in a range, or is one.
 func within(a netip.Addr, text string) fits {
 	if one, err := netip.ParseAddr(text); err == nil {
 		text = netip.PrefixFrom(one, one.BitLen()).String()

@@ -16,7 +16,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// packetDropsCheck is firewall.PacketDrops with what answers it.
+// packetDropsCheck binds firewall.PacketDrops to the function that runs it.
 var packetDropsCheck = answers.To(firewall.PacketDrops, packetDrops)
 
 // Facts of packet-drops.

@@ -9,7 +9,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// nodeClockCheck is host.NodeClock with what answers it.
+// nodeClockCheck binds host.NodeClock to the function that runs it.
 var nodeClockCheck = answers.To(host.NodeClock, nodeClock)
 
 // Facts of node-clock.

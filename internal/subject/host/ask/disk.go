@@ -14,7 +14,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// nodeDiskCheck is host.NodeDisk with what answers it.
+// nodeDiskCheck binds host.NodeDisk to the function that runs it.
 var nodeDiskCheck = answers.To(host.NodeDisk, nodeDisk)
 
 func nodeDisk(ctx context.Context, p *probe.Pass) {
@@ -52,7 +52,7 @@ func usageOf(h *probe.Host, name string) (host.Disk, error) {
 	return usage(at)
 }
 
-// readOnly tells whether the file system under a path of the node is read-only,
+// readOnly reports whether the file system under a path of the node is read-only,
 // by the mount table of the node's first process: the probe's own view always
 // is. Without that table nobody can tell, and it is not claimed.
 func readOnly(h *probe.Host, name string) bool {

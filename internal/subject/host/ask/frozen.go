@@ -62,7 +62,7 @@ func frozenGroup(h *probe.Host, text string) string {
 	return ""
 }
 
-// reads tells whether a file has this line.
+// reads reports whether a file has this line.
 func reads(h *probe.Host, name, line string) bool {
 	text, err := h.ReadFile(name)
 	return err == nil && slices.Contains(strings.Split(string(text), "\n"), line)

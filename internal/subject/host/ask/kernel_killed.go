@@ -42,7 +42,7 @@ func (k killings) hear(text string) {
 	}
 }
 
-// ofNode tells whether the process of such a line was the node's own, in no pod, or in one of the known pods. Any pod
+// ofNode reports whether the process of such a line was the node's own, in no pod, or in one of the known pods. Any pod
 // may call a process kubelet.
 func (k killings) ofNode(text string) bool {
 	m := hasKill.FindStringSubmatch(text)

@@ -26,7 +26,7 @@ func usage(at *os.File) (host.Disk, error) {
 	return d, nil
 }
 
-// synchronised tells whether something keeps the kernel's clock right.
+// synchronised reports whether something keeps the kernel's clock right.
 func synchronised() (bool, error) {
 	var t unix.Timex
 	if _, err := unix.Adjtimex(&t); err != nil { // modes 0: only asks

@@ -19,7 +19,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/podlog"
 )
 
-// kernelLogCheck is host.KernelLog with what answers it.
+// kernelLogCheck binds host.KernelLog to the function that runs it.
 var kernelLogCheck = answers.To(host.KernelLog, kernelLog)
 
 const (

@@ -17,7 +17,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// nodeLimitsCheck is host.NodeLimits with what answers it.
+// nodeLimitsCheck binds host.NodeLimits to the function that runs it.
 var nodeLimitsCheck = answers.To(host.NodeLimits, nodeLimits)
 
 // Facts of node-limits.

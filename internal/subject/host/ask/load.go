@@ -21,7 +21,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// nodeLoadCheck is host.NodeLoad with what answers it.
+// nodeLoadCheck binds host.NodeLoad to the function that runs it.
 var nodeLoadCheck = answers.To(host.NodeLoad, nodeLoad)
 
 // Facts of node-load.

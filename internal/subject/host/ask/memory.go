@@ -15,7 +15,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// nodeMemoryCheck is host.NodeMemory with what answers it.
+// nodeMemoryCheck binds host.NodeMemory to the function that runs it.
 var nodeMemoryCheck = answers.To(host.NodeMemory, nodeMemory)
 
 // Facts of node-memory.

@@ -16,7 +16,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// nodeSwapCheck is host.NodeSwap with what answers it.
+// nodeSwapCheck binds host.NodeSwap to the function that runs it.
 var nodeSwapCheck = answers.To(host.NodeSwap, probe.Once(nodeSwap))
 
 func nodeSwap(_ context.Context, h *probe.Host) probe.Result {
@@ -90,7 +90,7 @@ func swapAtBoot(h *probe.Host) ([]string, error) {
 	return back, nil
 }
 
-// masked tells whether systemd is told to leave a unit alone.
+// masked reports whether systemd is told to leave a unit alone.
 func masked(h *probe.Host, unit string) bool {
 	to, err := h.Readlink(path.Join("/etc/systemd/system", unit))
 	return err == nil && to == "/dev/null"

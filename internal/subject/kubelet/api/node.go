@@ -103,7 +103,7 @@ func unready(message string) []string {
 	return out
 }
 
-// RuntimeDown tells whether the kubelet itself says that its container runtime does not
+// RuntimeDown reports whether the kubelet itself says that its container runtime does not
 // answer it, which it does half a minute after the last answer.
 func RuntimeDown(s *cluster.Snapshot) bool {
 	c := cluster.Readiness(s.Node)

@@ -1,10 +1,14 @@
-// Package ask answers the checks of the kubelet, on the node. The probe alone links it.
+// Package ask runs the checks of the kubelet on a node. It queries the kubelet's two ports, and reads its
+// certificates, kubeconfig and state files. The probe alone links it.
+//
+// Checks is the entry point: package suite/ask joins the checks of all subjects, and the probe runs them. The package
+// draws no conclusions: package cause does, in the client.
 package ask
 
 import "github.com/calico-probe/calico-probe/probe"
 
-// answers has each check of this subject with what answers it: every file adds its own.
+// answers has each check of this subject, bound to the function that runs it. Each file adds its own.
 var answers probe.Answers
 
-// Checks are the checks of this subject, with what answers them.
+// Checks returns the checks of this subject, each bound to the function that runs it.
 func Checks() []*probe.Check { return answers }

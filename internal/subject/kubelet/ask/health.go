@@ -21,7 +21,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// kubeletHealthCheck is kubelet.KubeletHealth with what answers it.
+// kubeletHealthCheck binds kubelet.KubeletHealth to the function that runs it.
 var kubeletHealthCheck = answers.To(kubelet.KubeletHealth, kubeletHealth)
 
 func kubeletHealth(ctx context.Context, p *probe.Pass) {

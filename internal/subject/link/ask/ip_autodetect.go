@@ -16,7 +16,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// ipAutodetectCheck is link.IPAutodetect with what answers it.
+// ipAutodetectCheck binds link.IPAutodetect to the function that runs it.
 var ipAutodetectCheck = answers.To(link.IPAutodetect, ipAutodetect)
 
 // Facts of ip-autodetect.

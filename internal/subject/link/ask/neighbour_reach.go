@@ -18,7 +18,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/reach"
 )
 
-// neighbourReachCheck is link.NeighbourReach with what answers it.
+// neighbourReachCheck binds link.NeighbourReach to the function that runs it.
 var neighbourReachCheck = answers.To(link.NeighbourReach, neighbourReach)
 
 func neighbourReach(ctx context.Context, p *probe.Pass) {
@@ -185,7 +185,7 @@ func selfOf(p *probe.Pass, to netip.Addr) netip.Addr {
 	return netip.Addr{}
 }
 
-// heard tells whether the machine itself was heard: a refusal is an answer too.
+// heard reports whether the machine itself was heard: a refusal is an answer too.
 func heard(r probe.Result) bool {
 	return r.Status == probe.OK || r.Facts.Str(probe.FactReason) == "refused"
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// nodeNeighboursCheck is link.NodeNeighbours with what answers it.
+// nodeNeighboursCheck binds link.NodeNeighbours to the function that runs it.
 var nodeNeighboursCheck = answers.To(link.NodeNeighbours, nodeNeighbours)
 
 func nodeNeighbours(ctx context.Context, p *probe.Pass) {

@@ -9,7 +9,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/reach"
 )
 
-// nodePingCheck is link.NodePing with what answers it.
+// nodePingCheck binds link.NodePing to the function that runs it.
 var nodePingCheck = answers.To(link.NodePing, func(ctx context.Context, p *probe.Pass) {
 	reach.Ping(ctx, p, node.Unique(p.Of(probe.KindNode, probe.KindPeer)), probe.KindNode, "no other node is known")
 })

@@ -16,7 +16,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// nodeSysctlCheck is link.NodeSysctl with what answers it.
+// nodeSysctlCheck binds link.NodeSysctl to the function that runs it.
 var nodeSysctlCheck = answers.To(link.NodeSysctl, nodeSysctl)
 
 // Facts of node-sysctl.
@@ -108,7 +108,7 @@ func reversePath(p *probe.Pass) probe.Result {
 	return r.With(factRPFilter, effective)
 }
 
-// refusesLoose tells whether Felix of a version ends when it finds a loose check;
+// refusesLoose reports whether Felix of a version ends when it finds a loose check;
 // v3.12 checks where packets come from by itself.
 func refusesLoose(version string) bool {
 	var major, minor int

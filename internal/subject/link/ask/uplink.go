@@ -12,7 +12,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// nodeUplinkCheck is link.NodeUplink with what answers it.
+// nodeUplinkCheck binds link.NodeUplink to the function that runs it.
 var nodeUplinkCheck = answers.To(link.NodeUplink, nodeUplink)
 
 func nodeUplink(_ context.Context, p *probe.Pass) {

@@ -13,7 +13,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// nodeStateCheck is nodestate.NodeState with what answers it.
+// nodeStateCheck binds nodestate.NodeState to the function that runs it.
 var nodeStateCheck = answers.To(nodestate.NodeState, nodeState)
 
 // area is one part of a node's state.

@@ -108,7 +108,7 @@ func limitState(l look) (items, error) {
 	return out, nil
 }
 
-// isCalled tells whether one of a process's arguments is a word, with or without dashes.
+// isCalled reports whether one of a process's arguments is a word, with or without dashes.
 func isCalled(args []string, word string) bool {
 	return slices.ContainsFunc(args[1:], func(a string) bool { return strings.TrimLeft(a, "-") == word })
 }

@@ -92,7 +92,7 @@ func settingFrom(s *cluster.Snapshot, key string) string {
 	return defaultConfig
 }
 
-// tunnelUsed tells whether a pool uses tunnels of a mode; WireGuard's is its own setting.
+// tunnelUsed reports whether a pool uses tunnels of a mode; WireGuard's is its own setting.
 func tunnelUsed(s *cluster.Snapshot, mode string) bool {
 	if mode != "vxlanMode" && mode != "ipipMode" {
 		return true

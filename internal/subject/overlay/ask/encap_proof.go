@@ -17,7 +17,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/reach"
 )
 
-// encapProofCheck is overlay.EncapProof with what answers it.
+// encapProofCheck binds overlay.EncapProof to the function that runs it.
 var encapProofCheck = answers.To(overlay.EncapProof, encaps)
 
 func encaps(ctx context.Context, p *probe.Pass) {

@@ -15,7 +15,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// ipSetHostsCheck is overlay.IPSetHosts with what answers it.
+// ipSetHostsCheck binds overlay.IPSetHosts to the function that runs it.
 var ipSetHostsCheck = answers.To(overlay.IPSetHosts, ipsetHosts)
 
 // hostSets are the sets of peers, and the tunnel whose packets they are for.

@@ -14,7 +14,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// overlayTunnelsCheck is overlay.OverlayTunnels with what answers it.
+// overlayTunnelsCheck binds overlay.OverlayTunnels to the function that runs it.
 var overlayTunnelsCheck = answers.To(overlay.OverlayTunnels, overlayTunnels)
 
 // Facts of overlay-tunnels.

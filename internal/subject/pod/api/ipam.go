@@ -137,7 +137,7 @@ func (r *room) add(s *cluster.Snapshot, spec map[string]any, v6 bool) {
 	}
 }
 
-// gone tells whether the pod of an address is surely no more: its node is not there, or is this
+// gone reports whether the pod of an address is surely no more: its node is not there, or is this
 // one and has no such pod.
 func gone(s *cluster.Snapshot, a cluster.Loan) bool {
 	if a.Node == s.Node.Name {

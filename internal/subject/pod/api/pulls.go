@@ -27,7 +27,7 @@ func unpulled(w cluster.Waiter) group {
 	return group{starts: facts.StartsImage, message: says, refusal: refusal}
 }
 
-// sameReason tells whether the pods of two groups do not start for the same reason. The message of a registry
+// sameReason reports whether the pods of two groups do not start for the same reason. The message of a registry
 // names the image, so of images it is what the registry refuses for; a way that fails is no registry's own.
 func (g group) sameReason(o group) bool {
 	if g.starts != o.starts || g.refusal != o.refusal {
@@ -48,13 +48,13 @@ func (g group) images() (images, registries []string) {
 	return cluster.Distinct(images), cluster.Distinct(registries)
 }
 
-// manyImages tells whether several images are concerned, and not of one tenant alone: else its name may be wrong.
+// manyImages reports whether several images are concerned, and not of one tenant alone: else its name may be wrong.
 func (g group) manyImages(s *cluster.Snapshot) bool {
 	images, _ := g.images()
 	return len(images) > 1 && g.corroborated(s)
 }
 
-// ofTheNode tells whether images are more than one pod's own matter. A name of a registry that is no such, an
+// ofTheNode reports whether images are more than one pod's own matter. A name of a registry that is no such, an
 // image that one may not have: that is what its owner wrote. A registry that has answered too often, or that
 // this node does not trust, is not; nor are several images, of more than one registry or namespace.
 func (g group) ofTheNode(s *cluster.Snapshot) bool {

@@ -44,7 +44,7 @@ func refusals(s *cluster.Snapshot) []probe.Result {
 	return out
 }
 
-// refused tells whether a pod has ended because the kubelet did not take it, for want of room
+// refused reports whether a pod has ended because the kubelet did not take it, for want of room
 // (pkg/kubelet/lifecycle).
 func refused(p *corev1.Pod) bool {
 	return p.Status.Phase == corev1.PodFailed && (strings.HasPrefix(p.Status.Reason, "OutOf") ||

@@ -203,7 +203,7 @@ func (g group) who() string {
 	return fmt.Sprintf("%d pods (%s) wait", len(names), cluster.Few(names))
 }
 
-// waitsForCalico tells whether it is too early: calico-node is starting, or has just begun to serve.
+// waitsForCalico reports whether it is too early: calico-node is starting, or has just begun to serve.
 func (g group) waitsForCalico(s *cluster.Snapshot) bool {
 	if g.starts != facts.StartsCNI && g.starts != facts.StartsNetwork || s.Calico.Value == nil {
 		return false

@@ -13,7 +13,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// podGatewayCheck is pod.PodGateway with what answers it.
+// podGatewayCheck binds pod.PodGateway to the function that runs it.
 var podGatewayCheck = answers.To(pod.PodGateway, podGateway)
 
 // Facts of pod-gateway.

@@ -9,7 +9,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/reach"
 )
 
-// podMTUCheck is pod.PodMTU with what answers it.
+// podMTUCheck binds pod.PodMTU to the function that runs it.
 var podMTUCheck = answers.To(pod.PodMTU, podMTUs)
 
 func podMTUs(ctx context.Context, p *probe.Pass) {

@@ -9,7 +9,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/reach"
 )
 
-// podPingCheck is pod.PodPing with what answers it.
+// podPingCheck binds pod.PodPing to the function that runs it.
 var podPingCheck = answers.To(pod.PodPing, func(ctx context.Context, p *probe.Pass) {
 	reach.Ping(ctx, p, node.Elsewhere(node.Unique(p.Of(probe.KindPod, probe.KindLocal))), probe.KindPod,
 		"no other running workload pod is known")

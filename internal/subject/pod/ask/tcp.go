@@ -13,7 +13,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/reach"
 )
 
-// podTCPCheck is pod.PodTCP with what answers it.
+// podTCPCheck binds pod.PodTCP to the function that runs it.
 var podTCPCheck = answers.To(pod.PodTCP, podTCP)
 
 // unusedPort is TCP port multiplexing (RFC 1078), which nobody serves.

@@ -12,7 +12,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// podUplinkCheck is pod.PodUplink with what answers it.
+// podUplinkCheck binds pod.PodUplink to the function that runs it.
 var podUplinkCheck = answers.To(pod.PodUplink, uplinkOfPod)
 
 func uplinkOfPod(_ context.Context, p *probe.Pass) {

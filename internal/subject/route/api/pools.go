@@ -75,7 +75,7 @@ func blockWith(s *cluster.Snapshot, cidr netip.Prefix, within func(*cluster.Snap
 	return ""
 }
 
-// toldOutside tells whether BGP tells a router that is no node of this node's pods. Where that is not known,
+// toldOutside reports whether BGP tells a router that is no node of this node's pods. Where that is not known,
 // it may.
 func toldOutside(s *cluster.Snapshot) bool {
 	switch {
@@ -90,7 +90,7 @@ func toldOutside(s *cluster.Snapshot) bool {
 	return err != nil || slices.ContainsFunc(l.Targets, func(t probe.Target) bool { return t.Node == "" })
 }
 
-// apiOutside tells whether an API server surely has an address that is neither a node's nor a pod's.
+// apiOutside reports whether an API server surely has an address that is neither a node's nor a pod's.
 func apiOutside(s *cluster.Snapshot) bool {
 	all := slices.DeleteFunc(slices.Clone(s.API.Value), func(t probe.Target) bool { return t.Name != "endpoint" })
 	return len(all) > 0 && !slices.ContainsFunc(all, func(t probe.Target) bool {
@@ -129,7 +129,7 @@ func ipPools(s *cluster.Snapshot, report func(probe.Result)) {
 	}
 }
 
-// tunnelled tells whether a pool's packets are always in a tunnel between nodes.
+// tunnelled reports whether a pool's packets are always in a tunnel between nodes.
 func tunnelled(spec map[string]any) bool {
 	return spec["vxlanMode"] == "Always" || spec["ipipMode"] == "Always"
 }

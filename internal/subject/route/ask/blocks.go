@@ -14,7 +14,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// routeBlocksCheck is route.RouteBlocks with what answers it.
+// routeBlocksCheck binds route.RouteBlocks to the function that runs it.
 var routeBlocksCheck = answers.To(route.RouteBlocks, routeBlocks)
 
 // Facts of route-blocks.

@@ -14,7 +14,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// routeCanReachCheck is route.RouteCanReach with what answers it.
+// routeCanReachCheck binds route.RouteCanReach to the function that runs it.
 var routeCanReachCheck = answers.To(route.RouteCanReach, routeCanReach)
 
 func routeCanReach(_ context.Context, p *probe.Pass) {
@@ -60,7 +60,7 @@ func ownedBy(links []kernel.Link, t probe.Target) string {
 	return ""
 }
 
-// defaultRoute tells whether there is a route for what no other one covers, in whichever table;
+// defaultRoute reports whether there is a route for what no other one covers, in whichever table;
 // false where the kernel does not say.
 func defaultRoute(f int) (probe.Result, bool) {
 	way, err := node.Lookup(node.Nobodys[f])

@@ -17,7 +17,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// routePodsCheck is route.RoutePods with what answers it.
+// routePodsCheck binds route.RoutePods to the function that runs it.
 var routePodsCheck = answers.To(route.RoutePods, routePods)
 
 // Facts of route-pods; FactNoRoute and FactWrong list pods with their addresses, FactPods is

@@ -14,7 +14,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// routeRulesCheck is route.RouteRules with what answers it.
+// routeRulesCheck binds route.RouteRules to the function that runs it.
 var routeRulesCheck = answers.To(route.RouteRules, routeRules)
 
 // What is asked for at most: ways, and routes of Calico's.
@@ -84,7 +84,7 @@ func saidMainless(p *probe.Pass) map[int]bool {
 	return said
 }
 
-// unrouted tells whether the kernel says that it has no way for a packet that one of some routes is for. The node's own
+// unrouted reports whether the kernel says that it has no way for a packet that one of some routes is for. The node's own
 // addresses are in another table, and tell nothing; nor does a question that failed.
 func unrouted(routes []kernel.Route) bool {
 	for _, r := range routes {
@@ -105,7 +105,7 @@ func unrouted(routes []kernel.Route) bool {
 	return false
 }
 
-// mainless tells whether no rule leads every packet to the whole main table.
+// mainless reports whether no rule leads every packet to the whole main table.
 func mainless(rules []kernel.Rule) bool {
 	return !slices.ContainsFunc(rules, func(r kernel.Rule) bool {
 		return r.Table == kernel.TableMain && !r.From.IsValid() && !r.To.IsValid() && r.Mark == 0 && r.In == "" &&

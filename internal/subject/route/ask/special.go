@@ -15,7 +15,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// routeSpecialCheck is route.RouteSpecial with what answers it.
+// routeSpecialCheck binds route.RouteSpecial to the function that runs it.
 var routeSpecialCheck = answers.To(route.RouteSpecial, routeSpecial)
 
 // gatewayOfPods is what pods have as gateway in IPv4, whichever node they are on.
@@ -77,7 +77,7 @@ func routeSpecial(_ context.Context, p *probe.Pass) {
 	}
 }
 
-// isSpecial tells whether a route drops packets, and is neither the kernel's own nor one for a block.
+// isSpecial reports whether a route drops packets, and is neither the kernel's own nor one for a block.
 func isSpecial(r kernel.Route) bool {
 	made := kernel.ProtocolName(r.Proto)
 	return slices.Contains(dropping, r.TypeName()) && !slices.Contains([]string{"kernel", "bird", "felix"}, made)
@@ -169,7 +169,7 @@ func swallowsLocally(r kernel.Route) bool {
 	return r.Type == kernel.Local && kernel.ProtocolName(r.Proto) != "kernel"
 }
 
-// astray tells whether the way to a node on the link of one of this node's interfaces is by another interface or
+// astray reports whether the way to a node on the link of one of this node's interfaces is by another interface or
 // through a gateway, for a route that neither the kernel nor a routing daemon made.
 func astray(links []kernel.Link, to netip.Addr, way, matched kernel.Route) bool {
 	made := kernel.ProtocolName(matched.Proto)

@@ -15,7 +15,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/reach"
 )
 
-// untrackedCheck is route.Untracked with what answers it.
+// untrackedCheck binds route.Untracked to the function that runs it.
 var untrackedCheck = answers.To(route.Untracked, untracked)
 
 // addressed is where packets go that a rule may match.

@@ -146,13 +146,13 @@ func (a routeView) overlap(l ipamBlock) (device, text string) {
 	return "", ""
 }
 
-// encapsulated tells whether a pool that holds the block has the mode on, be it
+// encapsulated reports whether a pool that holds the block has the mode on, be it
 // between subnets only.
 func (a routeView) encapsulated(l ipamBlock, mode string) bool {
 	return a.inPool(l, func(t probe.Target) bool { return cmp.Or(t.Attrs[mode], "Never") != "Never" })
 }
 
-// inPool tells whether a pool that holds the block is such a one.
+// inPool reports whether a pool that holds the block is such a one.
 func (a routeView) inPool(l ipamBlock, such func(probe.Target) bool) bool {
 	return slices.ContainsFunc(a.pools, func(t probe.Target) bool {
 		pool, err := netip.ParsePrefix(t.Name)
@@ -160,7 +160,7 @@ func (a routeView) inPool(l ipamBlock, such func(probe.Target) bool) bool {
 	})
 }
 
-// byFelix tells whether Felix, and not BIRD, makes the routes to a block: of VXLAN pools in any case, of
+// byFelix reports whether Felix, and not BIRD, makes the routes to a block: of VXLAN pools in any case, of
 // others where it is set to.
 func (a routeView) byFelix(l ipamBlock) bool {
 	return a.encapsulated(l, probe.AttrVXLAN) || a.inPool(l, func(t probe.Target) bool {
@@ -181,7 +181,7 @@ func (a routeView) among(gateways []netip.Addr) []string {
 	return out
 }
 
-// felixTunnel tells whether routes by a device may have gateways that are no node's
+// felixTunnel reports whether routes by a device may have gateways that are no node's
 // own address; those by tunl0 have not.
 func felixTunnel(device string) bool {
 	return slices.ContainsFunc(node.Encapsulations,

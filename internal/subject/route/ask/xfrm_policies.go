@@ -12,7 +12,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// xfrmPoliciesCheck is route.XFRMPolicies with what answers it.
+// xfrmPoliciesCheck binds route.XFRMPolicies to the function that runs it.
 var xfrmPoliciesCheck = answers.To(route.XFRMPolicies, xfrmPolicies)
 
 // Facts of xfrm-policies.

@@ -22,7 +22,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/reach"
 )
 
-// containerdHealthCheck is runtime.ContainerdHealth with what answers it.
+// containerdHealthCheck binds runtime.ContainerdHealth to the function that runs it.
 var containerdHealthCheck = answers.To(runtime.ContainerdHealth, containerdHealth)
 
 // Facts of the runtime check.
@@ -196,7 +196,7 @@ func askTasks(ctx context.Context, c *containerd.Client, h *probe.Host) (probe.R
 	return probe.Result{}, err
 }
 
-// over tells whether a context's time is over, though its timer may not have told yet.
+// over reports whether a context's time is over, though its timer may not have told yet.
 func over(ctx context.Context) bool {
 	end, limited := ctx.Deadline()
 	return ctx.Err() != nil || limited && !time.Now().Before(end)

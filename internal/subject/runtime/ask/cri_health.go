@@ -12,7 +12,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/reach"
 )
 
-// criHealthCheck is runtime.CRIHealth with what answers it.
+// criHealthCheck binds runtime.CRIHealth to the function that runs it.
 var criHealthCheck = answers.To(runtime.CRIHealth, criHealth)
 
 // factContainers is how many containers the runtime calls running.

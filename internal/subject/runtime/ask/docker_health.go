@@ -14,7 +14,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// dockerHealthCheck is runtime.DockerHealth with what answers it.
+// dockerHealthCheck binds runtime.DockerHealth to the function that runs it.
 var dockerHealthCheck = answers.To(runtime.DockerHealth, dockerHealth)
 
 // factDockerVersion is dockerd's own version.

@@ -25,7 +25,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/reach"
 )
 
-// runtimeGhostsCheck is runtimefacts.RuntimeGhosts with what answers it.
+// runtimeGhostsCheck binds runtimefacts.RuntimeGhosts to the function that runs it.
 var runtimeGhostsCheck = answers.To(runtimefacts.RuntimeGhosts, runtimeGhosts)
 
 // Facts of runtime-ghosts.

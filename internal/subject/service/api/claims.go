@@ -81,7 +81,7 @@ func claimed(svc *corev1.Service, own []netip.Addr) (addrs []string, by string) 
 	return addrs, by
 }
 
-// ignored tells whether kube-proxy makes nothing of a service, whatever addresses it names.
+// ignored reports whether kube-proxy makes nothing of a service, whatever addresses it names.
 func ignored(svc *corev1.Service) bool {
 	_, other := svc.Labels[cluster.ProxyName]
 	_, headless := svc.Labels[corev1.IsHeadlessService]

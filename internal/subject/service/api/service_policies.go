@@ -11,7 +11,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// keepsLocal tells whether a service uses only endpoints of the node that is asked, in part or always.
+// keepsLocal reports whether a service uses only endpoints of the node that is asked, in part or always.
 func keepsLocal(svc *corev1.Service) bool {
 	inside := svc.Spec.InternalTrafficPolicy
 	return inside != nil && *inside == corev1.ServiceInternalTrafficPolicyLocal ||

@@ -11,7 +11,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/reach"
 )
 
-// serviceClusterIPCheck is service.ServiceClusterIP with what answers it.
+// serviceClusterIPCheck binds service.ServiceClusterIP to the function that runs it.
 var serviceClusterIPCheck = answers.To(service.ServiceClusterIP, serviceClusterIP)
 
 func serviceClusterIP(ctx context.Context, p *probe.Pass) {

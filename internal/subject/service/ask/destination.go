@@ -16,7 +16,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// serviceDestinationCheck is service.ServiceDestination with what answers it.
+// serviceDestinationCheck binds service.ServiceDestination to the function that runs it.
 var serviceDestinationCheck = answers.To(service.ServiceDestination, serviceDestination)
 
 // followed is a service whose connections are followed.

@@ -21,7 +21,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// kubeProxyHealthCheck is service.KubeProxyHealth with what answers it.
+// kubeProxyHealthCheck binds service.KubeProxyHealth to the function that runs it.
 var kubeProxyHealthCheck = answers.To(service.KubeProxyHealth, kubeProxyHealth)
 
 // Facts of kubeproxy-health.
@@ -126,7 +126,7 @@ func left(p *probe.Pass, health string) probe.Result {
 // inStart is how long a kube-proxy may take to get through its start.
 const inStart = 20 * time.Second
 
-// notUp tells whether the one kube-proxy there is runs for longer than its start takes and listens on no TCP port.
+// notUp reports whether the one kube-proxy there is runs for longer than its start takes and listens on no TCP port.
 func notUp(h *probe.Host, proxies []node.Running) (time.Duration, bool) {
 	if len(proxies) != 1 {
 		return 0, false

@@ -12,7 +12,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/reach"
 )
 
-// serviceNodePortCheck is service.ServiceNodePort with what answers it.
+// serviceNodePortCheck binds service.ServiceNodePort to the function that runs it.
 var serviceNodePortCheck = answers.To(service.ServiceNodePort, serviceNodePort)
 
 func serviceNodePort(ctx context.Context, p *probe.Pass) {

@@ -97,7 +97,7 @@ func skips(set *appsv1.DaemonSet, n *corev1.Node) (why, what, by string) {
 	return "", "", ""
 }
 
-// byController tells whether the DaemonSet controller tolerates a taint for every pod on the node's own
+// byController reports whether the DaemonSet controller tolerates a taint for every pod on the node's own
 // network, such as calico-node's (pkg/controller/daemon/util).
 func byController(t corev1.Taint) bool {
 	return slices.Contains([]string{corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable, corev1.TaintNodeUnschedulable,

@@ -31,7 +31,7 @@ func constrained(r probe.Result, c *corev1.Container) probe.Result {
 // tokenFolder is where a pod finds the token of its account.
 const tokenFolder = "/var/run/secrets/kubernetes.io/serviceaccount"
 
-// withoutToken tells whether no container of a calico-node that keeps its data in Kubernetes is given a token, nor a
+// withoutToken reports whether no container of a calico-node that keeps its data in Kubernetes is given a token, nor a
 // kubeconfig: the API server mounts one into every container unless that was switched off.
 func withoutToken(s *cluster.Snapshot, pod *corev1.Pod) bool {
 	if len(s.Etcd.Value) > 0 || s.CalicoEnv("KUBECONFIG") != "" || pod.UID == "" {

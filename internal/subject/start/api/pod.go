@@ -75,7 +75,7 @@ func CalicoPod(s *cluster.Snapshot, report func(probe.Result)) {
 	}
 }
 
-// byOperator tells whether the Tigera operator made a calico-node pod: it annotates the pod with
+// byOperator reports whether the Tigera operator made a calico-node pod: it annotates the pod with
 // the hashes of what it was made of, whatever the namespace.
 func byOperator(pod *corev1.Pod) bool {
 	for key := range pod.Annotations {
@@ -228,7 +228,7 @@ func unstarted(r probe.Result, c corev1.ContainerStatus) probe.Result {
 	return facts.ContainerFailed(says).On(r)
 }
 
-// asksBIRD tells whether a probe of the container wants a BIRD.
+// asksBIRD reports whether a probe of the container wants a BIRD.
 func asksBIRD(s *cluster.Snapshot, container string) bool {
 	spec, _ := cluster.CalicoContainerOf(s.Calico.Value)
 	if spec == nil || spec.Name != container {

@@ -19,7 +19,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// initStallCheck is start.InitStall with what answers it.
+// initStallCheck binds start.InitStall to the function that runs it.
 var initStallCheck = answers.To(start.InitStall, probe.Once(initStall))
 
 // initPatience is how long an init container may take: each is a matter of

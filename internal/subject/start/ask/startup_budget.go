@@ -15,7 +15,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// startupBudgetCheck is start.StartupBudget with what answers it.
+// startupBudgetCheck binds start.StartupBudget to the function that runs it.
 var startupBudgetCheck = answers.To(start.StartupBudget, startupBudget)
 
 // Facts of startup-budget.
