@@ -19,25 +19,25 @@ type Bundle struct {
 	Gaps  []string // what was not collected, and why
 }
 
-// A File is one file of a bundle, and the objects in it.
+// A File is one file of a bundle, with a list of its objects.
 type File struct {
 	Name    string
 	Data    []byte
 	Objects []Object
 }
 
-// An Object is one API object or one run of a File, and what was left out of it.
+// An Object is one API object or one run in a File, with what was redacted in it.
 type Object struct {
 	Name    string
 	Removed []Removal
 }
 
-// A Removal is something that was left out of one object, by a rule.
+// A Removal is a redaction in one object, by a rule.
 type Removal struct{ Rule, What string }
 
 func (b *Bundle) add(f File) { b.Files = append(b.Files, f) }
 
-// left is how many things were left out.
+// left is how many things were redacted.
 func (b *Bundle) left() int {
 	n := 0
 	for _, f := range b.Files {
@@ -48,20 +48,20 @@ func (b *Bundle) left() int {
 	return n
 }
 
-// most is how large all files may be together.
+// most is the maximum size of all files together.
 const most = 64 << 20
 
-// tooLargeError says that a bundle would be larger than any may be.
+// tooLargeError is the error for a bundle above the maximum size.
 type tooLargeError struct{ size int }
 
 func (e tooLargeError) Error() string {
 	return fmt.Sprintf("the bundle would have %d MiB, and %d is the most: name fewer nodes or runs", e.size>>20, most>>20)
 }
 
-// Sentence marks it as written for the user (cluster.Sentence).
+// Sentence marks the error as written for the user (cluster.Sentence).
 func (e tooLargeError) Sentence() {}
 
-// fits wants a bundle to be no larger than any may be.
+// fits returns an error if the bundle is above the maximum size.
 func (b *Bundle) fits() error {
 	size := 0
 	for _, f := range b.Files {

@@ -1,12 +1,13 @@
-// Package bundle is what is given to support: one archive with saved runs, their reports, and the API objects that
-// their causes rest on, without what is nobody else's business.
+// Package bundle makes the archive for support: saved runs, their reports, and the API objects behind their causes,
+// without secrets and private data.
 //
-//	b, err := bundle.Make(given)  // everything that the archive has, in memory
-//	b.List(stdout)                // what that is, and what was left out of each object
+//	b, err := bundle.Make(given)  // the whole archive, in memory
+//	b.List(stdout)                // its content, and what was redacted in each object
 //	err = b.Write(file)
 //
-// What of an object is kept is listed for its kind (keptOf); rules says what is left out. The objects lie where the
-// support bundles of troubleshoot.sh have them, so that what reads those reads these.
+// keptOf lists the fields that are kept for each kind, and rules describes what is redacted. The layout is that of
+// troubleshoot.sh's support bundles, so that their tools can read it. The package reads no API: its caller collects
+// the objects.
 package bundle
 
 import (
@@ -21,21 +22,21 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// Given is what a bundle is made of.
+// Given is the input of a bundle.
 type Given struct {
-	ID      string // what tells it from others
+	ID      string // distinguishes it from other bundles
 	At      time.Time
 	Runs    []report.Saved
 	Objects []cluster.Objects
-	Version *version.Info // of the API server, nil = not known
+	Version *version.Info // of the API server, nil = unknown
 	Own     []string      // the namespaces of the cluster's own pods
 	Gaps    []string      // what else was not collected, and why
 }
 
-// isID reports whether an ID may stand in the name of a folder.
+// isID reports whether an ID is safe in the name of a folder.
 var isID = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,39}$`).MatchString
 
-// Make makes a bundle.
+// Make builds a bundle in memory.
 func Make(g Given) (*Bundle, error) {
 	if !isID(g.ID) {
 		return nil, fmt.Errorf("%q is no ID of a bundle", g.ID)
@@ -53,7 +54,7 @@ func Make(g Given) (*Bundle, error) {
 	return b, b.fits()
 }
 
-// versionFile tells readers of such bundles that this is one.
+// versionFile marks the archive as a support bundle for tools that read those.
 func versionFile() []byte {
 	return fmt.Appendf(nil, "apiVersion: troubleshoot.sh/v1beta2\nkind: SupportBundle\nspec:\n  versionNumber: calico-probe-%s\n", probe.Release)
 }

@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// fields are those of an object that are kept, by name; those of each item where it is a list. nil = all.
+// fields are the names of fields that are kept, also for each item of a list. nil = all.
 type fields map[string]fields
 
-// kept makes fields of paths: what a path names is kept with everything below.
+// kept parses paths into fields. A path keeps everything below it.
 func kept(paths string) fields {
 	out := fields{}
 	for path := range strings.FieldsSeq(paths) {
@@ -28,7 +28,7 @@ func kept(paths string) fields {
 	return out
 }
 
-// below puts paths into a field.
+// below prefixes paths with a field.
 func below(field, paths string) string {
 	var out []string
 	for path := range strings.FieldsSeq(paths) {
@@ -37,22 +37,22 @@ func below(field, paths string) string {
 	return " " + strings.Join(out, " ") + " "
 }
 
-// metadata is what of every object is kept.
+// metadata are the fields that are kept of each object.
 const metadata = "apiVersion kind metadata.name metadata.namespace metadata.uid metadata.resourceVersion metadata.generation " +
 	"metadata.creationTimestamp metadata.deletionTimestamp metadata.deletionGracePeriodSeconds metadata.finalizers " +
 	"metadata.labels metadata.annotations metadata.ownerReferences "
 
-// What of a pod and of its containers is kept of everybody's.
+// Fields that are kept of all pods and their containers.
 const (
 	podSpec = "nodeName hostNetwork hostPID dnsPolicy restartPolicy priorityClassName priority serviceAccountName schedulerName " +
 		"terminationGracePeriodSeconds nodeSelector affinity tolerations readinessGates schedulingGates"
 	podStatus = "phase conditions message reason hostIP hostIPs podIP podIPs startTime qosClass nominatedNodeName"
 	container = "name ports resources"
-	// of its state, without what the container is made of
+	// of a container's status, without what describes its content
 	containerStatus = "name state lastState ready restartCount started"
 )
 
-// What of those is kept of Calico's pods and of the cluster's own too.
+// Fields that are kept, in addition, of pods of Calico and of the cluster itself.
 const (
 	ownContainer = "image imagePullPolicy command args env envFrom securityContext"
 	ownProbe     = "exec httpGet.path httpGet.port httpGet.scheme httpGet.host tcpSocket grpc initialDelaySeconds periodSeconds " +
@@ -60,7 +60,7 @@ const (
 	ownStatus = "image imageID"
 )
 
-// podPaths are the fields of a pod.
+// podPaths are the kept fields of a pod.
 func podPaths(own bool) string {
 	spec, status := container, containerStatus
 	if own {
@@ -70,24 +70,24 @@ func podPaths(own bool) string {
 		below("status.initContainerStatuses", status)
 }
 
-// ownSpec are the fields of a container of the cluster's own.
+// ownSpec are the kept fields of a container of the cluster itself.
 func ownSpec() string {
 	return container + " " + ownContainer + below("livenessProbe", ownProbe) + below("readinessProbe", ownProbe) +
 		below("startupProbe", ownProbe)
 }
 
-// specPaths are the fields of a pod's spec.
+// specPaths are the kept fields of a pod's spec.
 func specPaths(at, container string) string {
 	return below(at, podSpec) + below(at+".containers", container) + below(at+".initContainers", container)
 }
 
-// fromElsewhere are the fields that say where the value of a variable is from.
+// fromElsewhere are the fields that name the source of a variable's value.
 func fromElsewhere() fields {
 	return kept("fieldRef resourceFieldRef configMapKeyRef secretKeyRef")
 }
 
-// keptOf are the fields that are kept of an object of a resource; own = it is in a namespace of the cluster's own. What
-// is not listed has its metadata.
+// keptOf are the fields that are kept of an object of a resource. own = its namespace belongs to the cluster itself.
+// Of resources that are not listed, only the metadata is kept.
 func keptOf(resource string, own bool) fields {
 	switch resource {
 	case "nodes":
@@ -118,20 +118,20 @@ func keptOf(resource string, own bool) fields {
 	return kept(metadata)
 }
 
-// annotationDomains are those whose annotations say how Kubernetes and Calico see an object.
+// annotationDomains are the domains of annotations that Kubernetes and Calico set.
 func annotationDomains() []string {
 	return []string{"projectcalico.org", "cni.projectcalico.org", "kubernetes.io", "node.alpha.kubernetes.io",
 		"node.kubernetes.io", "volumes.kubernetes.io", "calico-probe.io"}
 }
 
-// keptAnnotation reports whether the value of an annotation is kept. That of Calico's metadata is the metadata of another
-// object, no matter who wrote that.
+// keptAnnotation reports whether the value of an annotation is kept. projectcalico.org/metadata is not: it repeats the
+// metadata of another object, with any annotations of its author.
 func keptAnnotation(name string) bool {
 	domain, _, found := strings.Cut(name, "/")
 	return found && slices.Contains(annotationDomains(), domain) && name != "projectcalico.org/metadata"
 }
 
-// keptSetting reports whether the value of a key of a ConfigMap is kept: those of Calico's manifests.
+// keptSetting reports whether the value of a ConfigMap's key is kept: only keys of Calico's manifests are.
 func keptSetting(name string) bool {
 	return slices.Contains([]string{
 		"calico_backend", "veth_mtu", "typha_service_name", "cni_network_config", "canal_iface", "masquerade",
@@ -140,8 +140,8 @@ func keptSetting(name string) bool {
 	}, name)
 }
 
-// keptVariable reports whether the value of an environment variable is kept: those by which Calico and kube-proxy find
-// the API server, the datastore and their node, and what they do there.
+// keptVariable reports whether the value of an environment variable is kept: those with which Calico and kube-proxy
+// find the API server, the datastore and their node, and those that configure them.
 func keptVariable(name string) bool {
 	if strings.HasPrefix(name, "FELIX_") || strings.HasPrefix(name, "CALICO_") {
 		return true

@@ -42,7 +42,7 @@ func (b *Bundle) addObjects(g Given) error {
 	return b.addDiscovery(g.Objects)
 }
 
-// addKind adds the objects of one kind: a file, or one for each namespace.
+// addKind adds the objects of one kind, in one file or in one for each namespace.
 func (b *Bundle) addKind(of cluster.Objects, own []string) error {
 	in := map[string][]map[string]any{} // by namespace
 	objects := map[string][]Object{}
@@ -50,7 +50,7 @@ func (b *Bundle) addKind(of cluster.Objects, own []string) error {
 	for i, item := range of.Items {
 		namespace := item.GetNamespace()
 		if of.Namespaced && len(validation.IsDNS1123Label(namespace)) > 0 {
-			odd++ // it would be the name of a file
+			odd++ // the namespace becomes the name of a file
 			continue
 		}
 		kept, out, long, err := bounded(item.Object, keptOf(of.Resource, slices.Contains(own, namespace)))
@@ -79,7 +79,7 @@ func (b *Bundle) addKind(of cluster.Objects, own []string) error {
 	return nil
 }
 
-// bounded is what is kept of an object, its name alone where that is too much, and how many bytes that has.
+// bounded redacts an object, and keeps only its name if it is too large. It returns the size in bytes.
 func bounded(object map[string]any, keeps fields) (kept map[string]any, out []Removal, size int, err error) {
 	kept, out = redacted(object, keeps)
 	text, err := json.Marshal(kept)
@@ -95,10 +95,10 @@ func bounded(object map[string]any, keeps fields) (kept map[string]any, out []Re
 	return kept, out, size, nil
 }
 
-// isCustom reports whether a resource is none of Kubernetes' own.
+// isCustom reports whether a resource is not one of Kubernetes' own.
 func isCustom(of cluster.Objects) bool { return strings.HasSuffix(of.Group, "projectcalico.org") }
 
-// fileOf is where objects lie: those of Kubernetes by their resource, others by that and their group.
+// fileOf is the path of objects: by resource for Kubernetes' own, else by resource and group.
 func fileOf(of cluster.Objects, namespace string) string {
 	name := of.Resource
 	if isCustom(of) {
@@ -107,7 +107,7 @@ func fileOf(of cluster.Objects, namespace string) string {
 	return path.Join(resourcesFolder, name, namespace) + ".json"
 }
 
-// listed is the file of objects: a list as the API gives it, of custom resources the objects alone.
+// listed encodes objects: as a list in the API's form, or for custom resources as plain objects.
 func listed(of cluster.Objects, items []map[string]any) ([]byte, error) {
 	if isCustom(of) {
 		return indented(items)
@@ -117,7 +117,7 @@ func listed(of cluster.Objects, items []map[string]any) ([]byte, error) {
 	})
 }
 
-// addDiscovery adds what tells a reader that serves the objects which kinds there are: those that were collected.
+// addDiscovery adds the discovery documents that a tool needs to serve the objects: the collected kinds.
 func (b *Bundle) addDiscovery(all []cluster.Objects) error {
 	resources := map[schema.GroupVersion]*metav1.APIResourceList{}
 	for _, of := range all {

@@ -11,11 +11,11 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// mostNodes is of how many nodes objects are collected.
+// mostNodes is the maximum number of nodes with objects in a bundle.
 const mostNodes = 20
 
-// Nodes are those whose objects a bundle of runs has: those that the runs are of, the worst first, then the others that
-// answered; and what is left out of that.
+// Nodes returns the nodes of which a bundle has objects: those that the runs examined, the worst first, then the
+// others that answered. It also returns what was omitted.
 func Nodes(all []report.Saved) (nodes, gaps []string) {
 	var runs []report.Run
 	for _, saved := range all {
@@ -26,7 +26,7 @@ func Nodes(all []report.Saved) (nodes, gaps []string) {
 	add := func(name string) {
 		switch {
 		case name == "" || slices.Contains(nodes, name):
-		case len(validation.IsDNS1123Subdomain(name)) > 0: // it would be asked for by that name
+		case len(validation.IsDNS1123Subdomain(name)) > 0: // the name goes into a request
 			odd++
 		default:
 			nodes = append(nodes, name)
@@ -50,7 +50,7 @@ func Nodes(all []report.Saved) (nodes, gaps []string) {
 	return nodes, gaps
 }
 
-// badness orders runs by what they came to.
+// badness orders runs by their verdicts.
 func badness(run report.Run) int {
 	if run.Verdict == nil {
 		return slices.Index(report.Verdicts(), report.WordIncomplete)
@@ -58,7 +58,7 @@ func badness(run report.Run) int {
 	return slices.Index(report.Verdicts(), run.Verdict.Word)
 }
 
-// Elsewhere is the cluster that a run is of where that is not the one at an address, else "".
+// Elsewhere returns the cluster of a run if it is not the one at an address, else "".
 func Elsewhere(all []report.Saved, server string) string {
 	for _, saved := range all {
 		for _, begun := range begins(saved) {
@@ -70,7 +70,7 @@ func Elsewhere(all []report.Saved, server string) string {
 	return ""
 }
 
-// begins are the starts that a run's client has written.
+// begins returns the start events that a run's client has written.
 func begins(saved report.Saved) []probe.Start {
 	var out []probe.Start
 	if saved.Fleet != nil {

@@ -12,12 +12,12 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// code is a foreign text in Markdown that nothing in it makes more of.
+// code quotes foreign text in Markdown so that none of it acts as markup.
 func code(text string) string {
 	return "`" + strings.ReplaceAll(probe.Line(text), "`", "'") + "`"
 }
 
-// readme says what is in a bundle, what was left out of it, and how it is read.
+// readme describes a bundle's content, its redactions and how to read it.
 func (b *Bundle) readme() []byte {
 	var w bytes.Buffer
 	fmt.Fprintf(&w, "# %s\n\nMade by calico-probe %s, %s. What nodes, pods and objects say is in here as they say it: "+
@@ -53,7 +53,7 @@ func (b *Bundle) readme() []byte {
 	return w.Bytes()
 }
 
-// contents are the rows of the table of files, each with what tells that it is there.
+// contents are the rows of the table of files, each with the pattern that finds the file.
 func contents() []struct{ begins, ends, file, is string } {
 	return []struct{ begins, ends, file, is string }{
 		{"report", ".html", "`report.html`", "the report, for a browser"},
@@ -77,7 +77,7 @@ func RulesTable() string {
 	return w.String()
 }
 
-// redactions lists what was left out of each object, and how much by each rule.
+// redactions lists the redactions of each object, and counts them by rule.
 func (b *Bundle) redactions() []byte {
 	var w bytes.Buffer
 	counts := map[string]int{}
@@ -101,7 +101,7 @@ func (b *Bundle) redactions() []byte {
 	return w.Bytes()
 }
 
-// writeObjects lists objects with what was left out of each, the first few.
+// writeObjects lists the first objects with their redactions.
 func writeObjects(w io.Writer, all []Object, most int) {
 	for _, o := range all[:min(most, len(all))] {
 		fmt.Fprintf(w, "  %s: %s\n", o.Name, summary(o.Removed))
@@ -111,7 +111,7 @@ func writeObjects(w io.Writer, all []Object, most int) {
 	}
 }
 
-// summary is what was left out of an object in one line: by rule, each thing once.
+// summary is an object's redactions in one line: by rule, each item once.
 func summary(all []Removal) string {
 	if len(all) == 0 {
 		return "nothing left out"
@@ -131,10 +131,10 @@ func summary(all []Removal) string {
 	return strings.Join(out, "; ")
 }
 
-// listedObjects is how many objects of a file List names.
+// listedObjects is how many objects of a file List shows.
 const listedObjects = 40
 
-// List writes what a bundle has: its files with their objects, what was left out of each, and what was not collected.
+// List writes the content of a bundle: its files with their objects, the redactions, and what was not collected.
 func (b *Bundle) List(w io.Writer) error {
 	var text bytes.Buffer
 	fmt.Fprintf(&text, "%s/\n", b.Name)
@@ -147,7 +147,7 @@ func (b *Bundle) List(w io.Writer) error {
 	return err
 }
 
-// About writes what a bundle came to, in a few lines.
+// About writes a summary of a bundle in a few lines.
 func (b *Bundle) About(w io.Writer) error {
 	var text bytes.Buffer
 	for _, run := range b.Runs {
@@ -164,10 +164,10 @@ func (b *Bundle) about(w io.Writer) {
 	for i, gap := range b.Gaps {
 		fmt.Fprintf(table, "%s\t%s\n", cmp.Or(map[int]string{0: "not collected:"}[i], " "), probe.Line(gap))
 	}
-	_ = table.Flush() // into a buffer
+	_ = table.Flush() // into a buffer, so it cannot fail
 }
 
-// size is a number of bytes as people read it.
+// size formats a number of bytes.
 func size(n int) string {
 	if n < 1<<20 {
 		return fmt.Sprintf("%d KiB", (n+1023)>>10)

@@ -8,11 +8,11 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// A rule is one kind of thing that a bundle leaves out.
+// A rule is one kind of redaction.
 type rule struct {
 	ID    string
-	Out   string // what is left out
-	Stays string // what is not
+	Out   string // what is redacted
+	Stays string // what is kept
 }
 
 // The IDs of rules.
@@ -28,7 +28,7 @@ const (
 	ruleLarge      = "large"
 )
 
-// rules lists every rule. The README of a bundle and docs/bundle.md have their table from here.
+// rules lists all rules. The README of a bundle and docs/bundle.md contain this table.
 func rules() []rule {
 	return []rule{
 		{ruleField, "every field that is not in the list of its kind: managedFields, volumes, images of a node, machine-id and system UUID, the rules of policies; " +
@@ -48,10 +48,10 @@ func rules() []rule {
 	}
 }
 
-// removed stands where a text was left out whole.
+// removed replaces a text that was redacted entirely.
 const removed = "(removed)"
 
-// How long a text, and how large an object and all of one kind may be.
+// Limits for a text, for an object, and for all objects of one kind.
 const (
 	longestText   = 4 << 10
 	largestObject = 256 << 10
@@ -68,15 +68,15 @@ func (r *redacting) leave(rule, what string) {
 	r.out = append(r.out, Removal{rule, probe.Cut(probe.Line(what), 200)})
 }
 
-// redacted is an object with nothing but what may be given away, and what was left out of it; the object itself stays
-// as it is.
+// redacted returns a copy of an object with only what may be given away, and the redactions. It does not change the
+// object.
 func redacted(object map[string]any, keeps fields) (map[string]any, []Removal) {
 	r := &redacting{keeps: keeps}
 	out, _ := r.fields(object, keeps, "").(map[string]any)
 	return out, r.out
 }
 
-// fields are those of a value that are kept; nil keeps all.
+// fields returns the kept fields of a value. nil keeps all.
 func (r *redacting) fields(v any, keeps fields, path string) any {
 	switch v := v.(type) {
 	case []any:
@@ -103,7 +103,7 @@ func (r *redacting) fields(v any, keeps fields, path string) any {
 	return v
 }
 
-// field is the value of one field that is kept.
+// field redacts the value of one kept field.
 func (r *redacting) field(v any, keeps fields, name, path string) any {
 	switch {
 	case path == "metadata.annotations" || strings.HasSuffix(path, "template.metadata.annotations"):
@@ -121,7 +121,7 @@ func (r *redacting) field(v any, keeps fields, name, path string) any {
 	return r.fields(v, keeps, path)
 }
 
-// texts are those of a map, whose values are kept or left out by their names.
+// texts redacts a map: its keys decide which values are kept.
 func (r *redacting) texts(v any, path, rule string, kept func(name string) bool) any {
 	all, _ := v.(map[string]any)
 	out := make(map[string]any, len(all))
@@ -138,7 +138,7 @@ func (r *redacting) texts(v any, path, rule string, kept func(name string) bool)
 	return out
 }
 
-// env is a container's environment.
+// env redacts a container's environment.
 func (r *redacting) env(v any, path string) any {
 	all, _ := v.([]any)
 	out := make([]any, 0, len(all))
@@ -163,7 +163,7 @@ func (r *redacting) env(v any, path string) any {
 	return out
 }
 
-// arguments are a command, in which one word may be the name of what the next one is.
+// arguments redacts a command line, in which one word may name the secret that follows.
 func (r *redacting) arguments(v any, path string) any {
 	all, _ := v.([]any)
 	out := make([]any, 0, len(all))
@@ -185,10 +185,10 @@ func (r *redacting) arguments(v any, path string) any {
 	return out
 }
 
-// readMost is how much of a text is looked at.
+// readMost is how many bytes of a text are read.
 const readMost = 64 << 10
 
-// text is one text, of a field of that name.
+// text redacts the text of a field.
 func (r *redacting) text(text, name, path string) string {
 	if namesSecret(name) && text != "" {
 		r.leave(ruleNamed, path)
@@ -206,12 +206,12 @@ func (r *redacting) text(text, name, path string) string {
 	return r.bounded(text, path)
 }
 
-// free reports whether a field of that name holds what anybody may have written.
+// free reports whether a field contains free text, written by anyone.
 func free(name string) bool {
 	return slices.Contains([]string{"message", "cni_network_config", "net-conf.json", "CNI_NETWORK_CONFIG"}, name)
 }
 
-// bounded is a text that is fit for a terminal and not too long.
+// bounded makes a text safe for a terminal and limits its length.
 func (r *redacting) bounded(text, path string) string {
 	if len(text) > longestText {
 		r.leave(ruleLong, path)
@@ -219,7 +219,7 @@ func (r *redacting) bounded(text, path string) string {
 	return probe.Plain(probe.Cut(text, longestText))
 }
 
-// namesSecret reports whether a name is one of a secret's value. The name of a Secret is no secret.
+// namesSecret reports whether a name suggests a secret value. The name of a Secret object is not secret.
 func namesSecret(name string) bool {
 	return probe.NamesSecret(name) && !strings.HasSuffix(name, "secretName")
 }

@@ -15,23 +15,23 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// Found is what one run of a bundle came to.
+// Found is the result of one run in a bundle.
 type Found struct {
 	File    string
-	Node    string // "" of several
+	Node    string // "" = several nodes
 	Word    string // of the verdict
 	Causes  []string
 	several bool
 }
 
-// forms are the files that are made of each run; a format that this program does not have is left out.
+// forms are the files that are made from each run. Formats that this program lacks are skipped.
 func forms() []struct{ format, file, suffix string } {
 	return []struct{ format, file, suffix string }{
 		{"ndjson", "run", ".ndjson"}, {"json", "report", ".json"}, {"markdown", "report", ".md"}, {"html", "report", ".html"},
 	}
 }
 
-// addRuns adds the files of runs: those of one node, and of several nodes together.
+// addRuns adds the files of runs, of one node each or of several nodes together.
 func (b *Bundle) addRuns(all []report.Saved) error {
 	for _, saved := range all {
 		if saved.Fleet != nil {
@@ -49,8 +49,8 @@ func (b *Bundle) addRuns(all []report.Saved) error {
 	return nil
 }
 
-// addRun adds the files of one run: causes and reports follow from what is left of it, so that who reads it again comes
-// to the same.
+// addRun adds the files of one run. It computes causes and reports from the redacted run, so that a reader who replays
+// the run gets the same result.
 func (b *Bundle) addRun(saved report.Saved) error {
 	saved.Runs = slices.Clone(saved.Runs)
 	var in []Object
@@ -104,7 +104,7 @@ func (b *Bundle) addRun(saved report.Saved) error {
 	return nil
 }
 
-// replay gives a saved run to sinks, with its causes concluded anew.
+// replay sends a saved run to sinks, and computes its causes again.
 func replay(saved report.Saved, sinks []report.Sink) error {
 	all := report.SinkFunc(func(ev probe.Event) error {
 		for _, s := range sinks {
@@ -132,7 +132,7 @@ func fleetOrNode(saved report.Saved, to report.Sink) error {
 	return c.Conclude()
 }
 
-// Event takes what a run came to.
+// Event records the verdict and causes of a run.
 func (f *Found) Event(ev probe.Event) error {
 	switch {
 	case ev.Type == probe.EventVerdict:
@@ -147,7 +147,7 @@ func (f *Found) Event(ev probe.Event) error {
 	return nil
 }
 
-// String is what a run came to, in one line.
+// String is the run's result in one line.
 func (f *Found) String() string {
 	of, causes := f.Node, strings.Join(f.Causes, ", ")
 	if f.several {
@@ -159,8 +159,8 @@ func (f *Found) String() string {
 	return fmt.Sprintf("%s: %s, %s", of, f.Word, causes)
 }
 
-// masked leaves the secrets that are sure to be some out of a run. Checks leave out what they know to be secret; this
-// is for what somebody wrote where no check looks for it.
+// masked redacts the certain secrets in a run. Checks omit the secrets that they know of. This covers secrets in
+// places where no check looks for them.
 func masked(run *report.Run) ([]Removal, error) {
 	var out []Removal
 	events := make([]probe.Event, 0, len(run.Events))
@@ -182,8 +182,8 @@ func masked(run *report.Run) ([]Removal, error) {
 	return out, nil
 }
 
-// cleaned is a value without secrets that are sure to be some, and how many of its texts had one. Its texts are looked
-// at as they are: JSON writes some signs in another way, which would hide where a word begins.
+// cleaned returns a value without certain secrets, and how many of its texts had one. It examines the texts as they
+// are: JSON escapes some characters, which would hide where a word begins.
 func cleaned[T any](v T) (clean T, count int, err error) {
 	text, err := json.Marshal(v)
 	if err != nil {
@@ -204,7 +204,7 @@ func cleaned[T any](v T) (clean T, count int, err error) {
 	return clean, count, json.Unmarshal(text, &clean)
 }
 
-// withoutSure is a value without secrets that are sure to be some, and how many texts had one.
+// withoutSure returns a value without certain secrets, and how many texts had one.
 func withoutSure(v any) (any, int) {
 	count := 0
 	switch v := v.(type) {

@@ -10,11 +10,11 @@ import (
 	"github.com/calico-probe/calico-probe/internal/ui"
 )
 
-// A Target is the file that a bundle is written to. Until all of it is written it has another name.
+// A Target is the output file of a bundle. Until it is complete, it has a temporary name.
 type Target struct{ f *os.File }
 
-// Reserve makes the file below its temporary name in a folder, for its owner alone: that it can be written is known
-// before anything is asked.
+// Reserve creates the file under its temporary name in a folder, readable by its owner alone. So a run fails before
+// any request if the folder is not writable.
 func Reserve(folder string) (*Target, error) {
 	f, err := os.CreateTemp(folder, ".calico-probe-bundle-*.tmp")
 	if pe, is := errors.AsType[*fs.PathError](err); is { // without the temporary name
@@ -26,7 +26,7 @@ func Reserve(folder string) (*Target, error) {
 	return &Target{f}, nil
 }
 
-// Free wants no file of a name to be there.
+// Free returns an error if a file of this name exists.
 func Free(name string) error {
 	switch _, err := os.Lstat(name); {
 	case err == nil:
@@ -37,7 +37,7 @@ func Free(name string) error {
 	return nil
 }
 
-// Keep writes a bundle, and gives the file its name in its folder.
+// Keep writes a bundle, and then gives the file its name in its folder.
 func (t *Target) Keep(b *Bundle, name string) error {
 	err := b.Write(t.f)
 	if err == nil {
@@ -50,20 +50,20 @@ func (t *Target) Keep(b *Bundle, name string) error {
 		return fmt.Errorf("writing the bundle: %w", err)
 	}
 	to := filepath.Join(filepath.Dir(t.f.Name()), filepath.Base(name))
-	switch err := os.Link(t.f.Name(), to); { // never over a file that somebody made meanwhile
+	switch err := os.Link(t.f.Name(), to); { // unlike a rename, it never overwrites a file that appeared in the meantime
 	case err == nil:
 		return os.Remove(t.f.Name())
 	case errors.Is(err, fs.ErrExist):
 		return Free(to)
 	}
-	if err := Free(to); err != nil { // of what has no links, as FAT
+	if err := Free(to); err != nil { // for file systems without links, such as FAT
 		return err
 	}
 	return os.Rename(t.f.Name(), to)
 }
 
-// Drop removes what was not kept.
+// Drop removes the temporary file.
 func (t *Target) Drop() {
 	_ = t.f.Close()
-	_ = os.Remove(t.f.Name()) // which is gone where it was kept
+	_ = os.Remove(t.f.Name()) // it is gone if the bundle was kept
 }

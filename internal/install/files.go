@@ -8,7 +8,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// generated are, for the images of a release, the files below deploy/ that say what the manifests say, by their names.
+// generated returns the files below deploy/ that are generated from the manifests of a release's images, by name.
 func generated(s Serve) (map[string][]byte, error) {
 	uses, err := Named(People()...)
 	if err != nil {
@@ -39,13 +39,13 @@ func generated(s Serve) (map[string][]byte, error) {
 	}, nil
 }
 
-// charts is what the Helm chart is given of the rights.
+// charts are the values about rights for the Helm chart.
 type charts struct {
 	PodSecurity map[string]string `json:"podSecurity"` // labels of the namespace
-	Same        map[string]string `json:"same"`        // uses whose rights are another's
+	Same        map[string]string `json:"same"`        // uses with the rights of another use
 	Serve       []string          `json:"serve"`       // the uses of 'serve'
 	Uses        []chartUse        `json:"uses"`
-	// what holds the accounts of the use conditions
+	// restricts the accounts of the use conditions
 	Conditions []admissionv1.Validation `json:"conditions"`
 }
 

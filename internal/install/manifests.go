@@ -15,13 +15,13 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Options say what is granted, where and to whom.
+// Options are which rights are granted, where and to whom.
 type Options struct {
-	Uses            []Use // as Named gives them: those of Subjects
+	Uses            []Use // from Named: those of Subjects
 	Namespace       string
 	CalicoNamespace string
-	Existing        bool             // the namespace is somebody's, who sees to what it admits
-	Subjects        []rbacv1.Subject // none = the roles alone, to be bound by an administrator
+	Existing        bool             // the namespace exists, and its owner decides what it admits
+	Subjects        []rbacv1.Subject // none = only the roles, to be bound by an administrator
 }
 
 // Defaults of Options.
@@ -30,12 +30,12 @@ const (
 	CalicoNamespace = metav1.NamespaceSystem
 )
 
-// podSecurity is the version of the Pod Security Standards that the namespace is held to:
-// the first that is stable. What is privileged is so in every version.
+// podSecurity is the version of the Pod Security Standards in the namespace's labels: the first stable one.
+// "privileged" means the same in all versions.
 const podSecurity = "v1.25"
 
-// Objects are the namespace, a role for each use in each scope it has rights in, their bindings, and the policy for
-// the accounts of the use conditions.
+// Objects returns the namespace, a role for each use in each of its scopes, their bindings, and the policy for the
+// accounts of the use conditions.
 func Objects(o Options) []runtime.Object {
 	var out []runtime.Object
 	if o.Makes() {
@@ -72,8 +72,8 @@ func Objects(o Options) []runtime.Object {
 	return append(out, o.policyObjects()...)
 }
 
-// Makes reports whether the probe's namespace is among the objects. Kubernetes' own and
-// Calico's never are: they would be theirs to label, and go with what is taken away.
+// Makes reports whether the objects include the probe's namespace. They never include a namespace of Kubernetes or
+// Calico: the manifests would relabel it, and deleting the manifests would delete it.
 func (o Options) Makes() bool {
 	return !o.Existing && o.Namespace != metav1.NamespaceDefault && !strings.HasPrefix(o.Namespace, "kube-") &&
 		o.Namespace != o.CalicoNamespace
@@ -94,8 +94,8 @@ func (s Scope) Where(namespace, calico string) string {
 
 func (o Options) where(in Scope) string { return in.Where(o.Namespace, o.CalicoNamespace) }
 
-// role is the name of a use's roles. Some of them are the whole cluster's, or in namespaces
-// that all share: those of an installation in another namespace have that in their names.
+// role is the name of a use's roles. Some are cluster-wide, or in namespaces that installations share. So the roles of
+// an installation outside the default namespace have that namespace in their names.
 func (o Options) role(use string) string {
 	if o.Namespace == Namespace {
 		return "calico-probe:" + use
@@ -107,12 +107,12 @@ func rbac(kind string) metav1.TypeMeta {
 	return metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: kind}
 }
 
-// labels tell what belongs to the installation; probes have others, which 'clean' goes by.
+// labels mark what belongs to the installation. Probes have other labels, which 'clean' selects.
 func labels() map[string]string {
 	return map[string]string{"app.kubernetes.io/part-of": "calico-probe"}
 }
 
-// namespaceFor admits the probe's pods: they are in the node's network and see its files.
+// namespaceFor allows privileged pods, since probes use the node's network and read its files.
 func namespaceFor(name string) *corev1.Namespace {
 	all := labels()
 	maps.Copy(all, podSecurityLabels())
@@ -131,8 +131,8 @@ func podSecurityLabels() map[string]string {
 	return all
 }
 
-// Subject is a user, a group or a service account as RBAC names it; kind is one of these
-// three, and the name of a service account NAMESPACE:NAME.
+// Subject is a user, group or service account in RBAC's form. kind is one of these three, and a service account's name
+// is NAMESPACE:NAME.
 func Subject(kind, name string) (rbacv1.Subject, error) {
 	s := rbacv1.Subject{Kind: kind, APIGroup: rbacv1.GroupName, Name: name}
 	if kind == rbacv1.ServiceAccountKind {
@@ -148,7 +148,7 @@ func Subject(kind, name string) (rbacv1.Subject, error) {
 	return s, nil
 }
 
-// YAML writes objects as documents that 'kubectl apply -f -' takes.
+// YAML encodes objects as documents for 'kubectl apply -f -'.
 func YAML(objects []runtime.Object) ([]byte, error) {
 	var docs []string
 	for _, object := range objects {
@@ -170,7 +170,7 @@ func YAML(objects []runtime.Object) ([]byte, error) {
 	return []byte(strings.Join(docs, "---\n")), nil
 }
 
-// pruned leaves out what Go's types write although it is not set.
+// pruned removes empty fields that Go's types encode although they are not set.
 func pruned(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -192,7 +192,7 @@ func pruned(v any) any {
 	return v
 }
 
-// rightsTable is Markdown: what each use may do, where, and what is lost without.
+// rightsTable is a Markdown table: what each use may do, where, and what is lost without it.
 func rightsTable() string {
 	var b strings.Builder
 	b.WriteString("| use | may | where | without it |\n|---|---|---|---|\n")

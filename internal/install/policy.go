@@ -13,10 +13,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// conditionsUse is the use whose right is wider than what it does: RBAC cannot grant one condition.
+// conditionsUse is the use with a broader right than it needs: RBAC cannot restrict a right to one condition.
 const conditionsUse = "conditions"
 
-// What the use writes on a Node, as package facts has it: this package knows no other (TestPolicy compares them).
+// What the use writes to a Node, copied from package facts, which this package does not import (TestPolicy compares
+// them).
 const (
 	conditionType = "CalicoHealthy"
 	pendingKey    = "calico-probe.io/pending-condition"
@@ -25,8 +26,8 @@ const (
 // longestMessage bounds the condition's message in characters: every list of nodes contains it. Ours have about 450.
 const longestMessage = 1024
 
-// policyRules allow an update of a Node that changes our condition and our annotation. They name what may change, and
-// compare everything else, so that a field of a later Kubernetes is protected without being named.
+// policyRules allow an update of a Node that changes only our condition and our annotation. They name what may change
+// and compare everything else, so fields of later Kubernetes versions are protected too.
 func policyRules() []admissionv1.Validation {
 	kept := func(what, but string) string {
 		return equalMaps("object."+what, "oldObject."+what, "k in ["+but+"]")
@@ -60,8 +61,8 @@ func policyRules() []admissionv1.Validation {
 	}
 }
 
-// keptManagers is an expression that is true if the managed fields of others stay. The API server changes an entry that
-// owns our condition or annotation, and merges the oldest of more than 10 managers into one, ancient-changes.
+// keptManagers is an expression that is true if the managed fields of others stay. The API server changes an entry
+// that owns our condition or annotation, and merges the oldest of more than 10 managers into one, ancient-changes.
 func keptManagers() string {
 	fields := func(of string) string { return of + ".metadata.?managedFields.orValue([])" }
 	owns := `m.?fieldsV1[?'f:status'][?'f:conditions'][?'k:{"type":"` + conditionType + `"}'].hasValue() || ` +
@@ -72,14 +73,14 @@ func keptManagers() string {
 		fields("object"), fields("oldObject"), owns, merged)
 }
 
-// equalMaps is an expression that is true if two maps have the same keys and values, but for keys of which but is true.
+// equalMaps is an expression that is true if two maps are equal, except for keys for which but is true.
 func equalMaps(a, b, but string) string {
 	return fmt.Sprintf("%[1]s.all(k, %[3]s || k in %[2]s && %[1]s[k] == %[2]s[k]) && %[2]s.all(k, %[3]s || k in %[1]s)",
 		a, b, but)
 }
 
-// policyNames are the names, as admission sees them, of the service accounts among subjects. A policy holds accounts
-// that are for this use alone: of a person or a group it would take rights that they have for other work.
+// policyNames are the user names, in admission requests, of the service accounts among subjects. The policy restricts
+// only accounts that exist for this use. For a person or group it would restrict rights that they have for other work.
 func policyNames(subjects []rbacv1.Subject) []string {
 	var out []string
 	for _, s := range subjects {
@@ -90,8 +91,8 @@ func policyNames(subjects []rbacv1.Subject) []string {
 	return out
 }
 
-// policyObjects are the policy that holds the service accounts of the use conditions to it, and its binding; none
-// without such an account.
+// policyObjects returns the policy that restricts the service accounts of the use conditions, and its binding. Without
+// such an account it returns none.
 func (o Options) policyObjects() []runtime.Object {
 	names := policyNames(o.Subjects)
 	if len(names) == 0 || !slices.ContainsFunc(o.Uses, func(u Use) bool { return u.Name == conditionsUse }) {
@@ -101,7 +102,7 @@ func (o Options) policyObjects() []runtime.Object {
 	for _, name := range names {
 		quoted = append(quoted, strconv.Quote(name))
 	}
-	// The names of these kinds, unlike those of roles, take no colon.
+	// Names of these kinds, unlike those of roles, must not contain a colon.
 	meta := metav1.ObjectMeta{Name: strings.ReplaceAll(o.role(conditionsUse), ":", "-"), Labels: labels()}
 	kind := func(name string) metav1.TypeMeta {
 		return metav1.TypeMeta{APIVersion: admissionv1.SchemeGroupVersion.String(), Kind: name}

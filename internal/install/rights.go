@@ -1,6 +1,10 @@
-// Package install knows what each use of this program may do on a cluster, and makes the
-// manifests that grant exactly that. It changes no cluster: an administrator
-// applies what it prints.
+// Package install lists the rights that each use of this program needs on a cluster, and makes the manifests that
+// grant exactly these:
+//
+//	Uses, Named -> Objects(Options), ServeObjects(Options, Serve) -> YAML
+//
+// The Helm chart and the table of rights in the documents are generated from the same list. The package changes no
+// cluster: an administrator applies its output.
 package install
 
 import (
@@ -12,16 +16,16 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
-// Scope is where a right holds.
+// Scope is where a right applies.
 type Scope string
 
 // The scopes: the whole cluster, or one namespace.
 const (
 	Cluster Scope = "cluster"
-	Probe   Scope = "probe"           // where probe pods go
-	Calico  Scope = "calico"          // where calico-node runs
-	Leases  Scope = "kube-node-lease" // where kubelets say that they live
-	Default Scope = "default"         // where the events of nodes are
+	Probe   Scope = "probe"           // the namespace of probe pods
+	Calico  Scope = "calico"          // the namespace of calico-node
+	Leases  Scope = "kube-node-lease" // kubelets renew their leases there
+	Default Scope = "default"         // events about nodes are there
 )
 
 var scopes = []Scope{Cluster, Probe, Calico, Leases, Default}
@@ -29,14 +33,14 @@ var scopes = []Scope{Cluster, Probe, Calico, Leases, Default}
 // A Right is one verb on one resource.
 type Right struct {
 	In       Scope
-	Groups   []string // any one of them is enough; "" is the core group
+	Groups   []string // one of them is enough; "" is the core group
 	Resource string   // with its subresource: pods/attach
 	Names    []string // only objects of these names, nil = all
 	Verb     string
-	Without  string // what is lost without it; "" = the whole use
+	Without  string // what is lost without it; "" = the whole use fails
 }
 
-// String is how a right is asked for: "create pods/attach".
+// String is the form for messages: "create pods/attach".
 func (r Right) String() string {
 	name := r.Resource
 	if g := r.Groups[len(r.Groups)-1]; g != "" {
@@ -45,15 +49,15 @@ func (r Right) String() string {
 	return r.Verb + " " + name
 }
 
-// A Use is something that can be done with this program.
+// A Use is something that this program can do, such as an access method.
 type Use struct {
 	Name   string
 	Does   string
-	Rights []Right // beyond those of api, which every use has
-	As     string  // its rights are those of another use; "" = its own
+	Rights []Right // in addition to those of api, which each use has
+	As     string  // the use with the same rights; "" = none
 }
 
-// Uses lists every use, first what the others stand on.
+// Uses lists all uses, api first, since the others need its rights.
 func Uses() []Use {
 	return []Use{
 		{Name: "api", Does: "read what the API knows of a node", Rights: reading()},
@@ -92,10 +96,10 @@ func Uses() []Use {
 	}
 }
 
-// calicoGroups are the API groups that Calico's resources can be in.
+// calicoGroups are the API groups of Calico's resources.
 var calicoGroups = []string{"crd.projectcalico.org", "projectcalico.org"}
 
-// reading is what a snapshot of the API takes.
+// reading are the rights that a snapshot of the API needs.
 func reading() []Right {
 	out := slices.Concat(
 		lost(Cluster, "", "nodes", []string{"list"}, ""),
@@ -111,7 +115,7 @@ func reading() []Right {
 		lost(Leases, "coordination.k8s.io", "leases", []string{"get"}, "whether the kubelet is silent is not known"),
 		lost(Leases, "coordination.k8s.io", "leases", []string{"list"}, "a session's list of nodes does not know silent kubelets"),
 	)
-	// In whichever namespace calico-node runs: these are the names that Calico's manifests use.
+	// For any namespace of calico-node: these are the names in Calico's manifests.
 	config := lost(Cluster, "", "configmaps", []string{"get"}, "Calico's backend and Typha are not known where manifests installed it")
 	config[0].Names = []string{"calico-config", "canal-config", "kubernetes-services-endpoint"}
 	out = append(out, config...)
@@ -153,11 +157,10 @@ func reading() []Right {
 		"whether a migration keeps Calico's datastore locked is not known")...)
 }
 
-// spdy is what becomes of a line that may not be made by WebSocket, which asks with GET.
+// spdy is what is lost without the right to GET, which WebSocket connections need.
 const spdy = "the line is made by SPDY, which not every proxy lets through"
 
-// talking is what it takes, beside reading pods, to see a probe start in a namespace and
-// to talk to it.
+// talking are the rights, beside reading pods, to watch a probe start in a namespace and to communicate with it.
 func talking(in Scope) []Right {
 	return slices.Concat(
 		lost(in, "", "pods", []string{"watch"}, "the pod is looked at twice a second instead"),
@@ -176,8 +179,7 @@ func lost(in Scope, group, resource string, verbs []string, without string) []Ri
 	return out
 }
 
-// Named gives the uses of these names with their own rights, api first and each once. An
-// unknown name is an error.
+// Named returns the uses of these names with their own rights, api first and each once. An unknown name is an error.
 func Named(names ...string) ([]Use, error) {
 	want := []string{"api"}
 	for _, name := range names {
@@ -192,7 +194,7 @@ func Named(names ...string) ([]Use, error) {
 	}), nil
 }
 
-// Names lists every use's name.
+// Names lists the names of all uses.
 func Names() []string {
 	var out []string
 	for _, u := range Uses() {
@@ -201,15 +203,15 @@ func Names() []string {
 	return out
 }
 
-// People lists the uses that people have: all but those of programs that go on by themselves, which have accounts of
-// their own, and kubelet, which is asked for by its name alone.
+// People lists the uses for people. It omits those of programs that run unattended, which have accounts of their own,
+// and kubelet, which must be requested by name.
 func People() []string {
 	return slices.DeleteFunc(Names(), func(name string) bool {
 		return slices.Contains([]string{"serve", "conditions", "kubelet"}, name)
 	})
 }
 
-// rulesIn are the rules of a use in a scope, resources with the same verbs together.
+// rulesIn returns the rules of a use in a scope. Resources with the same verbs share a rule.
 func rulesIn(rights []Right, in Scope) []rbacv1.PolicyRule {
 	var out []rbacv1.PolicyRule
 	for _, r := range rights {

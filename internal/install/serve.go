@@ -15,23 +15,22 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// serveName is what everything is called that belongs to 'serve' in the cluster. The
-// administrator who installs it makes the secret of that name, with tokens under the key token, another one with
-// the certificate they are sent to (kubernetes.io/tls), and where somebody is only to read a
-// third: Prometheus need not have what starts probes.
+// serveName is the name of everything in the cluster that belongs to 'serve'. The administrator creates the secret of
+// that name, with tokens under the key token, and another one with the server's certificate (kubernetes.io/tls). A
+// third secret is optional, with tokens for read access: Prometheus does not need the right to start probes.
 const (
 	serveName     = "calico-probe-serve"
 	serveReadName = serveName + "-read"
 	serveTLSName  = serveName + "-tls"
 )
 
-// serveUses are what 'serve' does: with probes in pods of its own it needs no right in
-// calico-node's namespace but to read.
+// serveUses are the uses of 'serve'. With probes in pods of their own, it needs only read access to calico-node's
+// namespace.
 func serveUses() []string { return []string{"pod", "serve"} }
 
 const (
 	servePort = 8080
-	// Service meshes go by the name of a port.
+	// Service meshes detect the protocol by the name of a port.
 	servePortName = "https"
 	serveHealth   = 8081
 	serveStore    = "/var/lib/calico-probe"
@@ -39,30 +38,28 @@ const (
 	serveRead     = "/etc/calico-probe-read"
 	serveTLS      = "/etc/calico-probe-tls"
 	serveUser     = 65532 // the image's
-	// The most memory there is, and what Go's runtime keeps below, with the rest for what it
-	// does not count: from there on it collects garbage rather than grow into the limit.
+	// The memory limit, and the lower soft limit of Go's runtime. The difference is for memory that Go does not count. At
+	// the soft limit, Go collects garbage instead of growing into the hard limit.
 	serveMemory   = "512Mi"
 	serveGoMemory = "400MiB"
-	// A job that may be going on when it is told to stop has 30 seconds, and its probes ten
-	// to be removed.
+	// On termination, a running job gets 30 seconds, and its probes ten to be removed.
 	serveGrace = 60
 )
 
-// Serve says what 'serve' runs from and who may connect to it. What else differs from cluster to
-// cluster is a value of the Helm chart, or an overlay.
+// Serve is the images of 'serve', and who may connect to it. Other differences between clusters are values of the Helm
+// chart, or an overlay.
 type Serve struct {
 	Image      string // the client's
-	ProbeImage string // of the probes it puts on nodes
-	// Admit are the namespaces and networks (CIDRs) that may connect to it, beside its own namespace.
+	ProbeImage string // of the probes that it starts on nodes
+	// Admit are the namespaces and networks (CIDRs) that may connect to it, in addition to its own namespace.
 	Admit []string
 }
 
-// AlertsFrom is where Alertmanager and Prometheus usually are.
+// AlertsFrom is the usual namespace of Alertmanager and Prometheus.
 const AlertsFrom = "monitoring"
 
-// ServeObjects are what 'serve' takes beside Objects: the roles that are not among these,
-// which no other subject is bound to, who it is, what it may, and its Deployment, which answers
-// at its Service.
+// ServeObjects returns what 'serve' needs in addition to Objects: its roles, which no other subject is bound to, its
+// service account, the bindings, and its Deployment with a Service.
 func ServeObjects(o Options, s Serve) ([]runtime.Object, error) {
 	uses, err := Named(serveUses()...)
 	if err != nil {
@@ -78,7 +75,7 @@ func ServeObjects(o Options, s Serve) ([]runtime.Object, error) {
 	for _, object := range Objects(Options{
 		Uses: uses, Namespace: o.Namespace, CalicoNamespace: o.CalicoNamespace, Subjects: []rbacv1.Subject{me},
 	}) {
-		switch b := object.(type) { // beside those of people, which have the roles' names
+		switch b := object.(type) { // next to those of people, which have the roles' names
 		case *rbacv1.ClusterRoleBinding:
 			b.Name = serveName + b.Name[len("calico-probe"):]
 			out = append(out, b)
@@ -98,7 +95,7 @@ func ServeObjects(o Options, s Serve) ([]runtime.Object, error) {
 	return append(out,
 		&appsv1.Deployment{TypeMeta: metav1.TypeMeta{APIVersion: "apps/v1", Kind: "Deployment"}, ObjectMeta: meta,
 			Spec: appsv1.DeploymentSpec{
-				Replicas: new(int32(1)), // its folder has one writer
+				Replicas: new(int32(1)), // its volume allows only one writer
 				Strategy: appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType},
 				Selector: &metav1.LabelSelector{MatchLabels: selects},
 				Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: selects}, Spec: servePod(o, s)},
@@ -115,9 +112,9 @@ func ServeObjects(o Options, s Serve) ([]runtime.Object, error) {
 	), nil
 }
 
-// policy lets those in who are admitted, and only where alerts are taken. Whether it lives is
-// asked by the kubelet, and by Kubernetes' rules a pod's own node always gets in. What goes out is
-// not narrowed: no manifest knows the addresses of the API server, nor where a runbook's webhook is.
+// policy admits the named namespaces and networks, and only to the port for alerts. The kubelet's probes always pass:
+// Kubernetes' rules exempt a pod's own node. Egress is not restricted, because no manifest knows the addresses of the
+// API server or of a runbook's webhooks.
 func (s Serve) policy(selects map[string]string) networkingv1.NetworkPolicySpec {
 	from := []networkingv1.NetworkPolicyPeer{{PodSelector: &metav1.LabelSelector{}}}
 	for _, admit := range s.Admit {
@@ -126,7 +123,7 @@ func (s Serve) policy(selects map[string]string) networkingv1.NetworkPolicySpec 
 			continue
 		}
 		from = append(from, networkingv1.NetworkPolicyPeer{NamespaceSelector: &metav1.LabelSelector{
-			MatchLabels: map[string]string{corev1.LabelMetadataName: admit}, // which only the API server sets
+			MatchLabels: map[string]string{corev1.LabelMetadataName: admit}, // only the API server sets this label
 		}})
 	}
 	return networkingv1.NetworkPolicySpec{
@@ -140,12 +137,12 @@ func (s Serve) policy(selects map[string]string) networkingv1.NetworkPolicySpec 
 
 func servePod(o Options, s Serve) corev1.PodSpec {
 	var calico []string
-	if o.CalicoNamespace != CalicoNamespace { // somebody has said where calico-node is, so no other is believed
+	if o.CalicoNamespace != CalicoNamespace { // the administrator named calico-node's namespace, so trust no other
 		calico = []string{"--calico-namespace", o.CalicoNamespace}
 	}
 	answers := func(path string) *corev1.Probe {
 		at := &corev1.HTTPGetAction{Path: path, Port: intstr.FromString("health")}
-		// A store on a slow volume, and a node at its limit, may take longer than a second.
+		// A store on a slow volume, or a node at its limit, may need more than a second.
 		return &corev1.Probe{TimeoutSeconds: 5, ProbeHandler: corev1.ProbeHandler{HTTPGet: at}}
 	}
 	args, mounts, volumes := serveFiles()
@@ -183,7 +180,7 @@ func servePod(o Options, s Serve) corev1.PodSpec {
 	}
 }
 
-// serveFiles are the flags that name files, and where these come from.
+// serveFiles returns the flags that name files, and the volumes and mounts of these files.
 func serveFiles() (args []string, mounts []corev1.VolumeMount, volumes []corev1.Volume) {
 	add := func(name, path string, from corev1.VolumeSource) {
 		mounts = append(mounts, corev1.VolumeMount{Name: name, MountPath: path, ReadOnly: from.Secret != nil})

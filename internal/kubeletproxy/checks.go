@@ -1,5 +1,11 @@
-// Package kubeletproxy puts the checks to a node's kubelet, through the API server's proxy to it: nothing is created
-// on the node, and what the kubelet serves of logs and statistics answers some of the checks.
+// Package kubeletproxy runs some of the node's checks without a probe: it queries the node's kubelet through the API
+// server's proxy. Nothing is created on the node.
+//
+//	API server /api/v1/nodes/NODE/proxy -> kubelet /healthz, /stats/summary, /metrics, /configz, /logs/
+//	-> Kubelet.Checks, with the IDs and facts of the checks that run on a node
+//
+// Checks is the entry point. A kubelet answers only checks about itself, the node's size, and logs below /var/log. It
+// shows nothing of the network.
 package kubeletproxy
 
 import (
@@ -15,8 +21,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// byKubelet has the checks that a kubelet answers, by ID, and how each queries it: nil = as on the node, by the
-// files below /var/log.
+// byKubelet has the checks that a kubelet can answer, by ID, each with the function that queries it. nil runs the same
+// function as on the node, over the files below /var/log.
 var byKubelet = map[string]func(*Kubelet, context.Context, *probe.Pass){
 	probe.CheckKubeletHealth: (*Kubelet).health,
 	probe.CheckDaemonLog:     nil,
@@ -34,7 +40,7 @@ func KubeletAnswers(c *probe.Check) bool {
 	return is
 }
 
-// Checks are the checks that the kubelet answers, under their own names and with their own facts, asked of it.
+// Checks returns the checks that the kubelet can answer, with their own IDs and facts, bound to this kubelet.
 func (k *Kubelet) Checks() []*probe.Check {
 	k.summary = once(k.readSummary)
 	var out []*probe.Check
@@ -58,7 +64,7 @@ func (k *Kubelet) Checks() []*probe.Check {
 	return out
 }
 
-// once asks once and gives everybody that answer.
+// once makes one request and returns its answer to all callers.
 func once[T any](ask func(context.Context) (T, error)) func(context.Context) (T, error) {
 	var mu sync.Mutex
 	var asked bool
@@ -75,7 +81,7 @@ func once[T any](ask func(context.Context) (T, error)) func(context.Context) (T,
 	}
 }
 
-// health tells what the kubelet says of itself, which came by its port 10250.
+// health reports the kubelet's own health. The answer came through its port 10250, so that works.
 func (k *Kubelet) health(ctx context.Context, p *probe.Pass) {
 	a, err := k.get(ctx, "/healthz", "", kubeletText)
 	e, answered := errors.AsType[*KubeletError](err)
@@ -100,7 +106,7 @@ func (k *Kubelet) health(ctx context.Context, p *probe.Pass) {
 	}
 }
 
-// failing are the lines of a health endpoint about what fails, or all of them.
+// failing returns the failed lines of a health endpoint, or all of them.
 func failing(body []byte) string {
 	well := func(line string) bool { return !strings.HasPrefix(line, "[-]") }
 	lines := slices.DeleteFunc(strings.Split(string(body), "\n"), well)

@@ -19,21 +19,21 @@ import (
 	"github.com/calico-probe/calico-probe/probe/logs"
 )
 
-// kubeletLogs has a node's files below /var/log, as its kubelet serves them below /logs/ (net/http, FileServer): a
-// listing of a folder, and any part of a file. The kubelet follows links.
+// kubeletLogs reads a node's files below /var/log, which the kubelet serves below /logs/ (net/http, FileServer):
+// folder listings, and any range of a file. The kubelet follows symbolic links.
 type kubeletLogs struct {
 	*Kubelet
-	ctx context.Context //nolint:containedctx // of the check that reads: probe.Host has no context
+	ctx context.Context //nolint:containedctx // of the check that reads, because probe.Host has no context
 }
 
-// Of a file its end is read first, which is all that most want: podlog.Tail's bytes and what it looks at before. The
-// rest comes in pages.
+// The end of a file is read first, since most checks need no more: podlog.Tail's bytes and its look-behind. The rest
+// is read in pages.
 const (
 	kubeletTail = logs.ServiceTail + 64<<10
 	kubeletPage = 128 << 10
 )
 
-// at is the path of a file below /var/log as the kubelet serves it.
+// at is the URL path of a file below /var/log.
 func (l *kubeletLogs) at(name string) (string, error) {
 	rel, ok := strings.CutPrefix(path.Clean(name)+"/", "/var/log/")
 	if !ok {
@@ -42,7 +42,7 @@ func (l *kubeletLogs) at(name string) (string, error) {
 	return (&url.URL{Path: "/logs/" + strings.TrimSuffix(rel, "/")}).EscapedPath(), nil
 }
 
-// linkIn is a name in a listing.
+// linkIn matches a name in a folder listing.
 var linkIn = regexp.MustCompile(`<a href="([^"]+)">`)
 
 // ReadDir lists a folder.
@@ -63,7 +63,7 @@ func (l *kubeletLogs) ReadDir(name string) ([]string, error) {
 	return entriesIn(string(a.body)), nil
 }
 
-// entriesIn are the names of files and folders in a listing.
+// entriesIn returns the names of files and folders in a listing.
 func entriesIn(listing string) []string {
 	var out []string
 	for _, m := range linkIn.FindAllStringSubmatch(listing, -1) {
@@ -76,15 +76,15 @@ func entriesIn(listing string) []string {
 	return slices.Compact(out)
 }
 
-// isListing reports whether an answer is a folder's listing.
+// isListing reports whether an answer is a folder listing.
 func isListing(a kubeletAnswer) bool {
 	return strings.HasPrefix(a.header.Get("Content-Type"), "text/html")
 }
 
-// contentRange is which bytes of how many an answer has; of an empty file -1 is the last.
+// contentRange matches the range of bytes in an answer, and the file's size. The last byte of an empty file is -1.
 var contentRange = regexp.MustCompile(`^bytes (\d{1,15})-(-1|\d{1,15})/(\d{1,15})$`)
 
-// Open looks a file up and reads its end.
+// Open finds a file and reads its end.
 func (l *kubeletLogs) Open(name string) (probe.File, error) {
 	at, err := l.at(name)
 	if err != nil {
@@ -94,7 +94,7 @@ func (l *kubeletLogs) Open(name string) (probe.File, error) {
 	e, refused := errors.AsType[*KubeletError](err)
 	switch {
 	case refused && (e.Code == http.StatusMovedPermanently || e.Code == http.StatusBadGateway && !e.ByAPI):
-		return nil, fmt.Errorf("%s is a folder and not a file: not read", name) // to which the kubelet leads by a redirect
+		return nil, fmt.Errorf("%s is a folder and not a file: not read", name) // the kubelet redirects to it
 	case err != nil:
 		return nil, err
 	}
@@ -113,13 +113,13 @@ func (l *kubeletLogs) Open(name string) (probe.File, error) {
 	return f, nil
 }
 
-// partOf is where the bytes of an answer begin, and how many the file has.
+// partOf returns the offset of an answer's bytes, and the file's size.
 func partOf(a kubeletAnswer) (from, size int64, err error) {
 	m := contentRange.FindStringSubmatch(a.header.Get("Content-Range"))
 	if m == nil {
 		return 0, 0, errors.New("the kubelet gives a part of the file and does not say which")
 	}
-	from, _ = strconv.ParseInt(m[1], 10, 64) // it has digits, and not too many
+	from, _ = strconv.ParseInt(m[1], 10, 64) // the pattern allows at most 15 digits
 	size, _ = strconv.ParseInt(m[3], 10, 64)
 	if size < from+int64(len(a.body)) {
 		return 0, 0, errors.New("the kubelet gives more of the file than there is")
@@ -127,18 +127,18 @@ func partOf(a kubeletAnswer) (from, size int64, err error) {
 	return from, size, nil
 }
 
-// kubeletFile is a file below /var/log that is read in parts.
+// kubeletFile is a file below /var/log that is read in pages.
 type kubeletFile struct {
 	logs     *kubeletLogs
 	name, at string
 	size     int64
 	changed  time.Time
-	tail     []byte // from there on
+	tail     []byte // the bytes from that offset on
 	from     int64
 	pages    map[int64][]byte
 }
 
-// ReadAt reads a part, as it was when that part was first read.
+// ReadAt reads bytes. Later reads of the same page return what the first one read.
 func (f *kubeletFile) ReadAt(b []byte, off int64) (int, error) {
 	n := 0
 	for n < len(b) && off < f.size {
@@ -158,7 +158,7 @@ func (f *kubeletFile) ReadAt(b []byte, off int64) (int, error) {
 	return n, nil
 }
 
-// have are bytes from an offset on.
+// have returns the cached or newly read bytes from an offset on.
 func (f *kubeletFile) have(off int64) ([]byte, error) {
 	if off >= f.from {
 		return f.tail[min(off-f.from, int64(len(f.tail))):], nil
@@ -180,16 +180,16 @@ func (f *kubeletFile) have(off int64) ([]byte, error) {
 	return page[min(off-at*kubeletPage, int64(len(page))):], nil
 }
 
-// Close has nothing to close.
+// Close does nothing: no connection stays open.
 func (f *kubeletFile) Close() error { return nil }
 
 // Name is the path on the node.
 func (f *kubeletFile) Name() string { return f.name }
 
-// Stat tells about it.
+// Stat returns the file's size and time.
 func (f *kubeletFile) Stat() (fs.FileInfo, error) { return kubeletInfo{f}, nil }
 
-// kubeletInfo tells about a file.
+// kubeletInfo is the fs.FileInfo of a kubeletFile.
 type kubeletInfo struct{ f *kubeletFile }
 
 func (i kubeletInfo) Name() string { return path.Base(i.f.name) }

@@ -15,23 +15,24 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// Kubelet is a node's kubelet as it is asked by HTTP, through the API server: what it serves of /var/log, of the
-// services' lines, of the node's size and of its own settings. It answers what it likes, as a node does.
+// Kubelet is a node's kubelet, queried over HTTP through the API server. It serves files below /var/log, lines of the
+// journal, the node's size and its own configuration. Do not trust its answers: a broken or malicious node can send
+// anything.
 type Kubelet struct {
-	Client *http.Client // with the user's credentials; it has to follow no redirect
-	URL    string       // of the API server's proxy to it: https://HOST/api/v1/nodes/NODE/proxy
+	Client *http.Client // with the user's credentials; it must not follow redirects
+	URL    string       // of the API server's proxy to the kubelet: https://HOST/api/v1/nodes/NODE/proxy
 
 	mu      sync.Mutex
 	read    int64 // bytes of answers so far
 	summary func(context.Context) (kubeletSummary, error)
 }
 
-// Bounds of what is read of one kubelet, and how long one answer of it may take.
+// Limits for what is read from one kubelet, and for the time of one answer.
 const (
-	kubeletMost  = 32 << 20 // bytes in all
+	kubeletMost  = 32 << 20 // bytes in total
 	kubeletText  = 2 << 20  // of one answer
 	kubeletLimit = 5 * time.Second
-	kubeletCheck = 25 * time.Second // of a check, which asks several times
+	kubeletCheck = 25 * time.Second // of a check, which sends several requests
 )
 
 // kubeletAnswer is an answer of a kubelet.
@@ -39,19 +40,19 @@ type kubeletAnswer struct {
 	code   int
 	header http.Header
 	body   []byte
-	cut    bool // there is more
+	cut    bool // the answer is longer
 }
 
-// A KubeletError is an answer that is none to the question.
+// A KubeletError is an error answer of the kubelet or the API server.
 type KubeletError struct {
-	Code  int    // of HTTP
-	ByAPI bool   // the API server's own, which has not asked the kubelet or not reached it
+	Code  int    // HTTP status
+	ByAPI bool   // the API server itself answered: it did not query or did not reach the kubelet
 	Text  string // one line
 }
 
 func (e *KubeletError) Error() string { return e.Text }
 
-// Is makes what is not there, and what is turned off, known to those who look for files.
+// Is maps missing and disabled endpoints to the errors that readers of files expect.
 func (e *KubeletError) Is(target error) bool {
 	switch e.Code {
 	case http.StatusNotFound:
@@ -62,8 +63,8 @@ func (e *KubeletError) Is(target error) bool {
 	return false
 }
 
-// get asks for a path, such as "/logs/kubelet.log?x=y", or the bytes of it that ranged names, and reads so much of
-// the answer. The error is a *KubeletError where the answer is another than that.
+// get requests a path, such as "/logs/kubelet.log?x=y", or a range of its bytes, and reads at most most bytes. An
+// error answer is a *KubeletError.
 func (k *Kubelet) get(ctx context.Context, path, ranged string, most int64) (kubeletAnswer, error) {
 	ctx, cancel := context.WithTimeout(ctx, kubeletLimit)
 	defer cancel()
@@ -98,7 +99,7 @@ func (k *Kubelet) get(ctx context.Context, path, ranged string, most int64) (kub
 	return out, nil
 }
 
-// left is how much may still be read.
+// left is how many bytes may still be read.
 func (k *Kubelet) left() int64 {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -111,7 +112,7 @@ func (k *Kubelet) took(n int64) {
 	k.read += n
 }
 
-// unanswered is the error of a question without an answer. What net/http says names the whole address.
+// unanswered is the error of a request without an answer. It omits the URL that net/http's error contains.
 func unanswered(path string, err error) error {
 	if inner, ok := errors.AsType[*url.Error](err); ok {
 		err = inner.Err
@@ -122,7 +123,7 @@ func unanswered(path string, err error) error {
 	return fmt.Errorf("%s: %w", path, err)
 }
 
-// refusedBy tells what the API server says from what the kubelet says.
+// refusedBy distinguishes the API server's error answers from the kubelet's.
 func refusedBy(path string, a kubeletAnswer) *KubeletError {
 	e := &KubeletError{Code: a.code}
 	var status struct{ Kind, Message string }
@@ -134,8 +135,8 @@ func refusedBy(path string, a kubeletAnswer) *KubeletError {
 	return e
 }
 
-// Greet asks whether the kubelet answers at all, and tells by how much its clock is ahead of this machine's. A bad
-// answer to /healthz is one.
+// Greet checks whether the kubelet answers at all, and returns how far its clock is ahead of this machine's. An error
+// status of /healthz is an answer too.
 func (k *Kubelet) Greet(ctx context.Context) (ahead time.Duration, err error) {
 	a, err := k.get(ctx, "/healthz", "", kubeletText)
 	if e, ok := errors.AsType[*KubeletError](err); ok && !e.ByAPI && e.Code == http.StatusInternalServerError {
@@ -145,7 +146,7 @@ func (k *Kubelet) Greet(ctx context.Context) (ahead time.Duration, err error) {
 		return 0, err
 	}
 	if at, err := http.ParseTime(a.header.Get("Date")); err == nil {
-		if ahead = time.Until(at); ahead.Abs() < 2*time.Second { // it has whole seconds
+		if ahead = time.Until(at); ahead.Abs() < 2*time.Second { // the Date header has whole seconds
 			ahead = 0
 		}
 	}

@@ -16,16 +16,16 @@ import (
 	"github.com/calico-probe/calico-probe/probe/logs"
 )
 
-// queryGroups are units that are asked for together, where the one before them on the same line has nothing: the
-// kubelet starts journalctl twice for each.
+// queryGroups are units that are queried together. A later group of a line is queried only if the earlier one has
+// nothing: the kubelet starts journalctl twice for each query.
 var queryGroups = [][][]string{
 	{{"kubelet"}, {"k3s", "k3s-agent", "rke2-server", "rke2-agent"}},
 	{{"containerd"}, {"docker", "crio"}},
 	{{"kube-proxy"}},
 }
 
-// OffersLogs reports whether the kubelet serves the files below /var/log, and the services' lines of the journal; each
-// error says why not.
+// OffersLogs returns why the kubelet does not serve the files below /var/log, and the lines of the journal. Each error
+// is nil if it does.
 func (k *Kubelet) OffersLogs(ctx context.Context) (files, lines error) {
 	far := &kubeletLogs{k, ctx}
 	if _, files = far.ReadDir(logs.LogPlaces[0]); files != nil {
@@ -36,9 +36,9 @@ func (k *Kubelet) OffersLogs(ctx context.Context) (files, lines error) {
 	return files, lines
 }
 
-// Journal asks the kubelet for lines of the journal: node log query (Kubernetes 1.27 and later, where the kubelet's
-// configuration turns it on; kubernetes, pkg/kubelet/kubelet_server_journal.go). The error wraps probe.ErrNotVisible
-// where this kubelet or node has no such lines to give.
+// Journal queries the kubelet for lines of the journal: node log query (Kubernetes 1.27 and later, if the kubelet's
+// configuration enables it; kubernetes, pkg/kubelet/kubelet_server_journal.go). The error wraps probe.ErrNotVisible if
+// this kubelet or node has no such lines.
 func (l *kubeletLogs) Journal(ctx context.Context, want journal.Want) ([]journal.Entry, error) {
 	out := []journal.Entry{}
 	asked := false
@@ -52,7 +52,7 @@ func (l *kubeletLogs) Journal(ctx context.Context, want journal.Want) ([]journal
 			}
 			found, err := l.units(ctx, names, want)
 			if errors.Is(err, errNoJournal) {
-				continue // of this service; it may be another's node
+				continue // of this service: it may belong to another node
 			}
 			if err != nil {
 				return nil, err
@@ -70,13 +70,13 @@ func (l *kubeletLogs) Journal(ctx context.Context, want journal.Want) ([]journal
 	return out, nil
 }
 
-// errNoJournal is of a node whose journal knows no such services.
+// errNoJournal is the error for a node with no such services in its journal.
 var errNoJournal = fmt.Errorf("by the kubelet's journalctl no such service writes to the journal: %w", probe.ErrNotVisible)
 
-// unresolved is how a query ends for a service without a journal.
+// unresolved matches the end of a query for a service without a journal.
 var unresolved = regexp.MustCompile(`(?m)^options present and query resolved to log files for \[`)
 
-// units are the lines of some services.
+// units returns the lines of some services.
 func (l *kubeletLogs) units(ctx context.Context, names []string, want journal.Want) ([]journal.Entry, error) {
 	l = &kubeletLogs{l.Kubelet, ctx}
 	text, err := l.unit(names, want.Most)
@@ -90,15 +90,15 @@ func (l *kubeletLogs) units(ctx context.Context, names []string, want journal.Wa
 	return slices.DeleteFunc(out, func(e journal.Entry) bool { return e.Time.Before(want.Since) }), nil
 }
 
-// unit is what the kubelet says of services: their last lines. A time since which they are wanted is not said: with it
-// journalctl of systemd 252 gives the first lines since then.
+// unit returns the last lines of services. The query names no start time: with one, journalctl of systemd 252 returns
+// the first lines after it instead of the last.
 func (l *kubeletLogs) unit(names []string, most int) (string, error) {
 	query := url.Values{"query": names, "tailLines": {fmt.Sprint(most)}}
 	a, err := l.get(l.ctx, "/logs/?"+query.Encode(), "", kubeletText)
 	switch {
 	case err != nil:
 		return "", err
-	case isListing(a): // a kubelet that knows no query lists /var/log
+	case isListing(a): // a kubelet without node log query lists /var/log
 		return "", fmt.Errorf("node log query is off on this kubelet (enableSystemLogQuery, Kubernetes 1.27 and later): %w",
 			probe.ErrNotVisible)
 	case a.code != http.StatusOK || !strings.HasPrefix(a.header.Get("Content-Type"), "text/plain"):
@@ -119,16 +119,16 @@ func cutLast(text, at string) (before, after string, found bool) {
 	return text[:i], text[i+len(at):], true
 }
 
-// preciseLine is a line of journalctl --utc --output=short-precise: time, host, who wrote it, its process, the text.
+// preciseLine matches a line of journalctl --utc --output=short-precise: time, host, program, PID, text.
 var preciseLine = regexp.MustCompile(`^([A-Z][a-z]{2} \d\d \d\d:\d\d:\d\d\.\d{6}) \S+ ([^\s\[\]]+)\[(\d{1,10})\]: (.*)$`)
 
-// entriesOf takes such lines apart, which are of these services. The lines have no year.
+// entriesOf parses such lines and keeps those of these services. The lines have no year.
 func entriesOf(text string, names []string, now time.Time) []journal.Entry {
 	var out []journal.Entry
 	for line := range strings.Lines(text) {
 		m := preciseLine.FindStringSubmatch(strings.TrimRight(line, "\r\n"))
 		if m == nil {
-			continue // it goes on with the line before it, or is journalctl's own
+			continue // the line continues the one before it, or is journalctl's own
 		}
 		at, err := time.Parse("2006 Jan 02 15:04:05.000000", fmt.Sprint(now.Year(), " ", m[1]))
 		if err != nil {
@@ -144,8 +144,8 @@ func entriesOf(text string, names []string, now time.Time) []journal.Entry {
 	return out
 }
 
-// unitIn is which of some services a line is of: that which was asked for alone, that which wrote it, or that which
-// systemd names first.
+// unitIn is the service of a line: the only one in the query, else the one that wrote the line, else the first that
+// systemd names in it.
 func unitIn(e journal.Entry, by string, names []string) string {
 	if len(names) == 1 {
 		return names[0] + ".service"

@@ -17,8 +17,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// kubeletSummary is what is read of /stats/summary (k8s.io/kubelet, stats/v1alpha1). A kubelet leaves out what it
-// does not know.
+// kubeletSummary is the part of /stats/summary that is read (k8s.io/kubelet, stats/v1alpha1). A kubelet omits unknown
+// values.
 type kubeletSummary struct {
 	Node struct {
 		Memory  *memoryStats
@@ -27,15 +27,15 @@ type kubeletSummary struct {
 		Runtime struct{ ImageFs *kubeletFs }
 	}
 
-	devices map[string]*kubeletFs // in place of Fs and ImageFs: what is mounted, by device
-	hung    bool                  // the kubelet answers, but not where it has to ask the container runtime
-	failed  string                // what it answers there, where it cannot tell
+	devices map[string]*kubeletFs // instead of Fs and ImageFs: what is mounted, by device
+	hung    bool                  // the kubelet answers, except for requests that need the container runtime
+	failed  string                // its error for such requests
 }
 
 // memoryStats is the memory of the node.
 type memoryStats struct{ AvailableBytes, WorkingSetBytes *uint64 }
 
-// swapStats is its swap.
+// swapStats is the swap of the node.
 type swapStats struct{ SwapAvailableBytes, SwapUsageBytes *uint64 }
 
 // kubeletFs is a file system.
@@ -44,7 +44,7 @@ type kubeletFs struct {
 	InodesFree, Inodes            *uint64
 }
 
-// readSummary asks for the size of the node and of what is used.
+// readSummary requests the size of the node and its usage.
 func (k *Kubelet) readSummary(ctx context.Context) (kubeletSummary, error) {
 	var out kubeletSummary
 	a, err := k.get(ctx, "/stats/summary", "", summaryMost)
@@ -73,10 +73,10 @@ func (k *Kubelet) readSummary(ctx context.Context) (kubeletSummary, error) {
 	return out, nil
 }
 
-// summaryMost is how long it may be, in bytes: it has each container of the node, as the metrics have.
+// summaryMost is the maximum length in bytes. The summary lists each container of the node, and so do the metrics.
 const summaryMost = 8 << 20
 
-// configured is how the kubelet says that it is set.
+// configured returns the configuration that the kubelet reports.
 func (k *Kubelet) configured(ctx context.Context) (node.Kubelet, error) {
 	var out struct {
 		Kubelet struct {
@@ -93,7 +93,7 @@ func (k *Kubelet) configured(ctx context.Context) (node.Kubelet, error) {
 	return node.Kubelet{Config: "/configz", FailSwapOn: out.Kubelet.FailSwapOn}, nil
 }
 
-// swap is node-swap. What turns swap on at the next boot no kubelet says.
+// swap runs node-swap. The kubelet cannot report what enables swap at the next boot.
 func (k *Kubelet) swap(ctx context.Context, p *probe.Pass) {
 	s, err := k.summary(ctx)
 	if err != nil {
@@ -117,7 +117,7 @@ func (k *Kubelet) swap(ctx context.Context, p *probe.Pass) {
 	p.Report(r)
 }
 
-// memory is node-memory, without what was killed.
+// memory runs node-memory, without the part about OOM-killed processes.
 func (k *Kubelet) memory(ctx context.Context, p *probe.Pass) {
 	s, err := k.summary(ctx)
 	m := s.Node.Memory
@@ -131,7 +131,7 @@ func (k *Kubelet) memory(ctx context.Context, p *probe.Pass) {
 	}
 }
 
-// disk is node-disk, of the file systems that the kubelet looks at: its own, and the images'.
+// disk runs node-disk for the file systems that the kubelet watches: its own, and that of the images.
 func (k *Kubelet) disk(ctx context.Context, p *probe.Pass) {
 	s, err := k.summary(ctx)
 	if err != nil {
@@ -141,7 +141,7 @@ func (k *Kubelet) disk(ctx context.Context, p *probe.Pass) {
 	for _, name := range slices.Sorted(maps.Keys(s.devices)) {
 		if d, known := s.devices[name].disk(); known {
 			r := host.Roomy(d, name, false)
-			if r.Status == probe.Fail { // of one that the kubelet need not need
+			if r.Status == probe.Fail { // the kubelet may not need this file system
 				r.Status = probe.Warn
 			}
 			p.Report(r.On(name))
@@ -166,7 +166,7 @@ func (k *Kubelet) disk(ctx context.Context, p *probe.Pass) {
 	}
 }
 
-// disk is the same as the kernel tells it; two without a difference are one file system.
+// disk converts to the kernel's form. Two file systems with equal values count as one.
 func (f *kubeletFs) disk() (host.Disk, bool) {
 	if f == nil || f.AvailableBytes == nil || f.CapacityBytes == nil || *f.CapacityBytes == 0 {
 		return host.Disk{}, false
@@ -179,7 +179,7 @@ func (f *kubeletFs) disk() (host.Disk, bool) {
 	return d, true
 }
 
-// imagesOf is where a container runtime keeps images.
+// imagesOf is the folder in which a container runtime stores images.
 func imagesOf(runtime []probe.Target) string {
 	for _, t := range runtime {
 		switch name, _, _ := strings.Cut(t.Name, "://"); name {
@@ -192,18 +192,18 @@ func imagesOf(runtime []probe.Target) string {
 	return "/var/lib/containerd"
 }
 
-// machineMetric is one of the metrics that tell of the machine, or of the cgroup that has all its processes.
+// machineMetric matches metrics of the machine, or of the root cgroup, which contains all processes.
 var machineMetric = regexp.MustCompile(`(?m)^(machine_memory_bytes|machine_swap_bytes|container_memory_working_set_bytes|` +
 	`container_fs_limit_bytes|container_fs_usage_bytes|container_fs_inodes_free|container_fs_inodes_total)` +
 	`\{([^}\n]*)\} ([0-9.e+]{1,25})(?: |$)`)
 
-// metricsDevice is the device that such a metric is of.
+// metricsDevice matches the device of such a metric.
 var metricsDevice = regexp.MustCompile(`,device="([\w/.-]{1,100})"`)
 
-// maxDevices is of how many devices something is told.
+// maxDevices is the maximum number of devices in a report.
 const maxDevices = 32
 
-// readMetrics reads what the summary has from the kubelet's metrics, for which it asks no container runtime.
+// readMetrics reads the summary's values from the kubelet's metrics, which need no answer of the container runtime.
 func (k *Kubelet) readMetrics(ctx context.Context) (kubeletSummary, error) {
 	a, err := k.get(ctx, "/metrics/cadvisor", "", summaryMost)
 	if err != nil {
@@ -212,7 +212,7 @@ func (k *Kubelet) readMetrics(ctx context.Context) (kubeletSummary, error) {
 	return summaryIn(string(a.body))
 }
 
-// summaryIn reads the summary from metrics.
+// summaryIn parses the metrics into a summary.
 func summaryIn(metrics string) (kubeletSummary, error) {
 	out := kubeletSummary{devices: map[string]*kubeletFs{}}
 	whole, used := map[string]uint64{}, map[string]uint64{}
@@ -260,8 +260,8 @@ func summaryIn(metrics string) (kubeletSummary, error) {
 	return out, nil
 }
 
-// keepsFiles reports whether a device is one that fills up: what is in memory is small, and a loop device or a CD full
-// by its nature.
+// keepsFiles reports whether a device can fill up with files. File systems in memory are small, and a loop device or a
+// CD is always full.
 func keepsFiles(device string) bool {
 	name, is := strings.CutPrefix(device, "/dev/")
 	begins := func(with string) bool { return strings.HasPrefix(name, with) }

@@ -24,7 +24,7 @@ const (
 	askLogs      = "logs"
 )
 
-// Uses that rights are granted for and that are no access method.
+// Uses with rights of their own that are no access methods.
 const (
 	useShell = "shell"
 	useClean = "clean"
@@ -40,7 +40,7 @@ func answerOf(method, check string, r probe.Result) probe.Event {
 	return probe.Event{Type: probe.EventResult, Result: &r, Way: method}
 }
 
-// why explains an error without the advice to use preflight.
+// why explains an error, without the advice to run preflight.
 func why(err error) string {
 	if apierrors.IsForbidden(err) && !errors.As(err, new(cluster.Sentence)) { // which has advice of its own
 		return probe.OneLine(cluster.Forbidden(err))

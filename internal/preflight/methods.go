@@ -20,9 +20,9 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// ofMethod is what can be told of one access method but for its rights.
+// ofMethod tests one access method, except for its rights.
 func (p *Preflight) ofMethod(ctx context.Context, method string) []probe.Event {
-	if method == useClean || method == useServe { // of which rights are all that can be told
+	if method == useClean || method == useServe { // rights are all they need
 		return nil
 	}
 	o := p.run.Placement(method, p.snap)
@@ -31,7 +31,7 @@ func (p *Preflight) ofMethod(ctx context.Context, method string) []probe.Event {
 	}
 	if r, held := suiteapi.StartsNothing(p.snap); held && slices.Contains([]string{injector.MethodPod, useShell,
 		injector.MethodEphemeral, injector.MethodExec}, method) {
-		if method == injector.MethodExec { // which starts no container: a kubelet cut off from the API may serve it
+		if method == injector.MethodExec { // it starts no container, so a kubelet without the API may still serve it
 			r.Status = probe.Unknown
 		}
 		return []probe.Event{answerOf(method, askNode, r)}
@@ -60,7 +60,7 @@ func (p *Preflight) ofMethod(ctx context.Context, method string) []probe.Event {
 	return nil
 }
 
-// awaited is an access method with what it waits for, in words.
+// awaited is an access method with what its test waits for, in words.
 func (p *Preflight) awaited(method string) string {
 	what := ""
 	switch method {
@@ -83,7 +83,7 @@ func (p *Preflight) awaited(method string) string {
 	return fmt.Sprintf("%s (%s)", method, what)
 }
 
-// rehearse makes a pod as a run does, but that nothing is created, and tells which namespace was asked last.
+// rehearse is a dry run of creating a pod as a run does. It returns the namespace that it tried last.
 func (p *Preflight) rehearse(ctx context.Context, o injector.Options) (namespace string, err error) {
 	_, err = p.client.InEitherNamespace(func(ctx context.Context, o injector.Options) (*injector.Session, error) {
 		namespace = o.Namespace
@@ -92,12 +92,12 @@ func (p *Preflight) rehearse(ctx context.Context, o injector.Options) (namespace
 	return namespace, err
 }
 
-// makesPods reports whether a use has its rights where probe pods go.
+// makesPods reports whether a use needs its rights in the namespace of probe pods.
 func makesPods(use string) bool {
 	return injector.AccessOf(use).Pods || use == useShell || use == useClean
 }
 
-// ofPods rehearses the pods that an access method creates, and the job that removes them.
+// ofPods is a dry run of the pods that an access method creates, and of the job that removes them.
 func (p *Preflight) ofPods(ctx context.Context, o injector.Options, node *corev1.Node, method string) []probe.Event {
 	var err error
 	o.Namespace, err = p.rehearse(ctx, o)
@@ -118,7 +118,7 @@ func (p *Preflight) ofPods(ctx context.Context, o injector.Options, node *corev1
 	return []probe.Event{answerOf(method, askAdmission, r), answerOf(method, askImage, imageOn(node, o.Image))}
 }
 
-// ofEphemeral rehearses the ephemeral container in the node's calico-node pod.
+// ofEphemeral is a dry run of the ephemeral container in the node's calico-node pod.
 func (p *Preflight) ofEphemeral(ctx context.Context, o injector.Options) []probe.Event {
 	if p.snap.Calico.Value == nil {
 		r := probe.Found(probe.Fail, "node %s has no calico-node pod to join", p.opts.Node)
@@ -134,7 +134,7 @@ func (p *Preflight) ofEphemeral(ctx context.Context, o injector.Options) []probe
 	}
 }
 
-// container says which container of the node exec could go into.
+// container reports which of the node's containers access method exec could use.
 func (p *Preflight) container(ctx context.Context) probe.Result {
 	running, err := p.reader.Running(ctx, p.snap.Node.Name)
 	if err != nil {
@@ -161,9 +161,8 @@ func namespaceOf(target string) string {
 	return namespace
 }
 
-// enterable says which of the containers, as NAMESPACE/POD/CONTAINER, the method exec would go
-// into: the first that one may. They are in other namespaces than calico-node's too, where
-// that does not run.
+// enterable reports which of the containers, as NAMESPACE/POD/CONTAINER, access method exec would use: the first with
+// the right to. If calico-node does not run, there are candidates in other namespaces too.
 func enterable(targets []string, may []bool) probe.Result {
 	if i := slices.Index(may, true); i >= 0 {
 		return probe.Found(probe.Unknown, "container %s is there to go into; whether it has a shell is not known: a run shows it", targets[i])
@@ -177,13 +176,13 @@ func enterable(targets []string, may []bool) probe.Result {
 	return probe.Found(probe.Fail, "no right to create pods/exec in namespace %s: apply the output of: calico-probe manifests --ways exec --calico-namespace %s", strings.Join(lack, " or "), probe.Quote(lack[0]))
 }
 
-// rehearsed is what the API server said to a dry run.
+// rehearsed is the API server's answer to a dry run.
 func rehearsed(err error, good string) probe.Result {
 	pe, refused := errors.AsType[*injector.PlacementError](err)
 	switch {
 	case err == nil:
 		return probe.Found(probe.OK, "%s", good)
-	// a webhook that takes no dry run, perhaps
+	// a webhook without support for dry runs, perhaps
 	case refused && pe.Reason == facts.ReasonAPI, refused && pe.Reason == facts.ReasonSupport, !refused:
 		return probe.Found(probe.Unknown, "the API server does not say: %s", why(err))
 	}
@@ -198,8 +197,7 @@ func rehearsed(err error, good string) probe.Result {
 	return r
 }
 
-// listed is how many images a kubelet reports unless it is told otherwise
-// (nodeStatusMaxImages).
+// listed is how many images a kubelet reports by default (nodeStatusMaxImages).
 const listed = 50
 
 func imageOn(node *corev1.Node, image string) probe.Result {
@@ -213,20 +211,19 @@ func imageOn(node *corev1.Node, image string) probe.Result {
 	return probe.Found(probe.Unknown, "%s is not on node %s yet: a run shows whether the node can pull it", image, node.Name)
 }
 
-// asListed is the name under which a kubelet lists an image: where there is a digest,
-// container runtimes leave out the tag.
+// asListed is the name under which a kubelet lists an image. Container runtimes omit the tag if there is a digest.
 func asListed(image string) string {
 	name, digest, byDigest := strings.Cut(image, "@")
 	if !byDigest {
 		return image
 	}
-	if colon := strings.LastIndex(name, ":"); colon > strings.LastIndex(name, "/") { // else it is a registry's port
+	if colon := strings.LastIndex(name, ":"); colon > strings.LastIndex(name, "/") { // else a registry's port
 		name = name[:colon]
 	}
 	return name + "@" + digest
 }
 
-// kubelet asks the node's kubelet whether it answers, and which logs it gives.
+// kubelet checks whether the node's kubelet answers, and which logs it serves.
 func (p *Preflight) kubelet(ctx context.Context) []probe.Event {
 	kubelet, err := p.client.Kubelet(p.opts.Node)
 	if err == nil {
@@ -255,8 +252,8 @@ func hasEmbedded(packed []byte, arch string) probe.Result {
 	return probe.Found(probe.OK, "this client has an embedded probe for %s (%d KB)", arch, len(packed)>>10)
 }
 
-// login logs in by ssh where the user asks for ssh, as a run would. Else it connects to nothing, and
-// tells what ssh's configuration says: most nodes cannot be reached that method, which takes ten seconds to see.
+// login logs in by ssh if the user requested ssh, as a run would. Else it connects to nothing and checks only ssh's
+// configuration: most nodes are unreachable by ssh, and it would take ten seconds to find out.
 func (p *Preflight) login(ctx context.Context, o injector.Options) probe.Result {
 	if p.asksSSH() && len(o.Embedded) > 0 {
 		if err := injector.RehearseSSH(ctx, o); err != nil {
@@ -273,7 +270,7 @@ func (p *Preflight) login(ctx context.Context, o injector.Options) probe.Result 
 	return probe.Found(probe.Info, "the host key of %s is known; --via ssh tries to log in", o.Destination)
 }
 
-// asksSSH reports whether the user has named ssh, or where it is to go.
+// asksSSH reports whether the user requested ssh, or named its destination.
 func (p *Preflight) asksSSH() bool {
 	return slices.Contains(p.named, injector.MethodSSH) || p.opts.SSH != ""
 }

@@ -1,9 +1,10 @@
-// Package preflight says which access methods to a node would work before anything is put there: which
-// rights are granted, what policy and quota admit by a dry run, whether the image is on the node. It creates
-// nothing; only where the user asks for ssh does it log in, and leaves again.
+// Package preflight reports which access methods to a node would work, before anything is created there: which rights
+// are granted, what a dry run shows about admission and quota, and whether the node has the image.
 //
-//	p, err := preflight.New(client, opts, []string{"pod"}) // a usage error, before anything is asked
+//	p, err := preflight.New(client, opts, []string{"pod"}) // a usage error, before any request
 //	c, err := p.Do(ctx, sink)                              // a ui.Exit once the verdict is reported
+//
+// It creates nothing, and runs no check on the node. Only if the user requests ssh, it logs in and out again.
 package preflight
 
 import (
@@ -28,7 +29,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// Preflight asks whether the access methods to one node would work.
+// Preflight tests whether the access methods to one node would work.
 type Preflight struct {
 	client *examine.Client
 	opts   examine.Options
@@ -37,17 +38,17 @@ type Preflight struct {
 	reader *cluster.Client
 	writer *injector.Client
 	snap   *cluster.Snapshot // nil = no node could be read
-	run    *examine.Run      // it asks no check: it says what would be put on the node, and reports
+	run    *examine.Run      // it runs no check: it has the options of what would be created, and reports
 	found  []probe.Event
-	whose  string // the flag of manifests that names the user, "" = the user is not known
+	whose  string // the flag of manifests that names the user, "" = user unknown
 
-	// Show, where it is set, shows a person what is pending. It is closed before the report.
+	// Show, if set, shows the user what is pending. It is closed before the report.
 	Show  func(pending []string) *ui.Watch
 	shown *ui.Watch // nil = nothing is shown
 }
 
-// New returns the Preflight of the node that opts name, "" = the first that is ready, by the uses that
-// methods name (install.Names), none or auto = one access method is enough.
+// New returns the Preflight of the node in opts, "" = the first ready node. methods are names of install.Names. If
+// there are none, or only auto, one working access method is enough.
 func New(client *examine.Client, opts examine.Options, methods []string) (*Preflight, error) {
 	if slices.Equal(methods, []string{examine.ViaAuto}) {
 		methods = nil
@@ -65,8 +66,8 @@ func New(client *examine.Client, opts examine.Options, methods []string) (*Prefl
 	return &Preflight{client: client, opts: opts, named: methods}, opts.Validate()
 }
 
-// Do asks everything there is to ask, and reports it to a sink. What it returns is what the report is written
-// with, also where no node could be named.
+// Do runs all tests and reports them to a sink. The report is written from the Collector that it returns, which is
+// valid even if no node could be read.
 func (p *Preflight) Do(ctx context.Context, sink report.Sink) (*examine.Collector, error) {
 	err := p.do(ctx, sink)
 	if p.run == nil {
@@ -102,7 +103,7 @@ func (p *Preflight) do(ctx context.Context, sink report.Sink) error {
 	if errors.As(unread, new(ui.UsageError)) {
 		return unread
 	}
-	p.opts.Node = cmp.Or(p.opts.Node, "none") // nothing could be read of any, and the report is about the cluster
+	p.opts.Node = cmp.Or(p.opts.Node, "none") // no node could be read, so the report is about the cluster
 	if p.run, err = examine.New(p.client, p.opts, sink); err != nil {
 		return err
 	}
@@ -111,7 +112,7 @@ func (p *Preflight) do(ctx context.Context, sink report.Sink) error {
 	}
 	p.client.Progress("checking your rights")
 	if rehearsal := p.run.Placement(injector.MethodPod, p.snap); slices.ContainsFunc(methods, makesPods) {
-		_, _ = p.rehearse(ctx, rehearsal) // which settles the namespace as a run does; what else it says comes below
+		_, _ = p.rehearse(ctx, rehearsal) // it selects the namespace as a run does; its error is reported below
 	}
 	p.whose = probe.UserFlag(p.reader.Whoami(ctx))
 	if err := p.rights(ctx, methods); err != nil {
@@ -126,7 +127,7 @@ func (p *Preflight) do(ctx context.Context, sink report.Sink) error {
 	return p.conclude(methods)
 }
 
-// methods asks about each access method, all at once.
+// methods tests all access methods in parallel.
 func (p *Preflight) methods(ctx context.Context, methods []string) {
 	var all probe.Workers
 	found := make([][]probe.Event, len(methods))
@@ -145,7 +146,7 @@ func (p *Preflight) methods(ctx context.Context, methods []string) {
 	p.found = append(p.found, slices.Concat(found...)...)
 }
 
-// read reads what the API says of the node that was named, or of the first that is ready.
+// read reads the API's data about the named node, or about the first that is ready.
 func (p *Preflight) read(ctx context.Context) error {
 	if err := p.client.Resolve(ctx, &p.opts); err != nil {
 		return err
@@ -171,8 +172,8 @@ func (p *Preflight) read(ctx context.Context) error {
 	return err
 }
 
-// oldest is the first minor version of Kubernetes 1 that has all that is used here as
-// stable: ephemeral containers are the youngest.
+// oldest is the first minor version of Kubernetes 1 in which all features used here are stable. Ephemeral containers
+// became stable last, in 1.25.
 const oldest = 25
 
 func (p *Preflight) version(ctx context.Context) error {
@@ -188,7 +189,7 @@ func (p *Preflight) version(ctx context.Context) error {
 	return nil
 }
 
-// calico says what is amiss with the node's calico-node pod, and which pods pose as it.
+// calico reports problems of the node's calico-node pod, and pods that pose as it.
 func (p *Preflight) calico() {
 	switch {
 	case p.snap.Calico.Err != nil:
@@ -205,10 +206,10 @@ func (p *Preflight) calico() {
 	}
 }
 
-// conclude reports what was found and gives the verdict. Where the user named no access method, one
-// that would work is enough, and what the others lack is no more than a warning.
+// conclude reports the results and returns the verdict. If the user named no access method, one that would work is
+// enough. What the others lack is then only a warning.
 func (p *Preflight) conclude(methods []string) error {
-	p.shown.Close() // the report takes its place
+	p.shown.Close() // the report replaces it
 	if len(p.named) == 0 {
 		p.oneIsEnough(methods)
 	}
@@ -235,7 +236,7 @@ func (p *Preflight) conclude(methods []string) error {
 	return nil
 }
 
-// oneIsEnough makes warnings of what access methods lack where another one would work, or may.
+// oneIsEnough turns failures of access methods into warnings if another one would or may work.
 func (p *Preflight) oneIsEnough(methods []string) {
 	worst := map[string]probe.Status{}
 	for _, ev := range p.found {
@@ -256,7 +257,7 @@ func (p *Preflight) oneIsEnough(methods []string) {
 	for _, ev := range p.found {
 		r := ev.Result
 		if p.client.Namespace != "" && r.Facts.Str(probe.FactReason) == string(facts.ReasonNamespace) {
-			continue // a run ends at it, whatever else would work
+			continue // each run ends there, even if other methods work
 		}
 		if ev.Way != "" && ev.Way != injector.MethodAPI && best != probe.Fail &&
 			(r.Status == probe.Fail || r.Status == probe.Unknown && best == probe.OK) {

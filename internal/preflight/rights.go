@@ -15,7 +15,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// rights asks for every right of the access methods.
+// rights checks each right of the access methods.
 func (p *Preflight) rights(ctx context.Context, methods []string) error {
 	calico := cmp.Or(p.client.CalicoNamespace, install.CalicoNamespace)
 	if p.snap != nil && p.snap.Calico.Value != nil {
@@ -49,7 +49,7 @@ func (p *Preflight) rights(ctx context.Context, methods []string) error {
 	return nil
 }
 
-// held tells which of the rights of an access method are granted.
+// held reports which of the rights of an access method are granted.
 func (p *Preflight) held(ctx context.Context, method string, rights []install.Right,
 	where func(install.Scope) string) (probe.Result, error) {
 	var asks []authorizationv1.ResourceAttributes
@@ -80,7 +80,7 @@ func (p *Preflight) held(ctx context.Context, method string, rights []install.Ri
 	return missing(method, p.whose, lacks, where), nil
 }
 
-// missing says what an access method cannot do, or do without, for want of rights, and what to ask for.
+// missing reports what an access method cannot do without its missing rights, and how to get them.
 func missing(method, whose string, rights []install.Right, where func(install.Scope) string) probe.Result {
 	var needed, useful, lines []string
 	ask := "apply the output of: calico-probe manifests --ways " + method + whose
@@ -106,7 +106,7 @@ func missing(method, whose string, rights []install.Right, where func(install.Sc
 	return probe.Found(probe.Warn, "optional rights missing: %s; %s", strings.Join(useful, ", "), ask).Because(lines...)
 }
 
-// noNode is the answer where no node can be read, which every run needs.
+// noNode is the result if no node can be read, which each run needs.
 func (p *Preflight) noNode(unread error) probe.Result {
 	if !apierrors.IsForbidden(unread) {
 		return probe.Found(probe.Unknown, "no node can be read: %s", why(unread))
