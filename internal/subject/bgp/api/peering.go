@@ -10,7 +10,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// reflectorsOf are the nodes that the mesh leaves out by their annotation.
+// reflectorsOf returns the nodes that are route reflectors by their annotation: the full mesh excludes them.
 func reflectorsOf(s *cluster.Snapshot) []string {
 	var out []string
 	for _, n := range s.Nodes {
@@ -22,7 +22,8 @@ func reflectorsOf(s *cluster.Snapshot) []string {
 	return out
 }
 
-// bgpPeering says whether Calico's resources give this node anybody to learn the others' routes from.
+// bgpPeering reports whether Calico's resources give this node any peer from which it can learn the other nodes'
+// routes.
 func bgpPeering(s *cluster.Snapshot, report func(probe.Result)) {
 	switch {
 	case s.Peering.Unread() != nil:

@@ -12,11 +12,11 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// tokenCached is how long a kubelet goes on giving a pod a token that it has: four fifths of the 3607 s that
-// the API server's admission asks for, and a part at random (kubelet, token_manager.go).
+// tokenCached is how long a kubelet keeps giving a pod the token that it has: four fifths of the 3607 s that the API
+// server's admission requests, less a random part (kubelet, token_manager.go).
 const tokenCached = time.Hour
 
-// calicoAccounts says which accounts of Calico's are gone, or were made anew since tokens of them were made.
+// calicoAccounts reports service accounts of Calico that are missing, or were created again after their tokens.
 func calicoAccounts(s *cluster.Snapshot, report func(probe.Result)) {
 	if s.Accounts.Err != nil {
 		report(apicheck.Unread(s.Accounts.Err))
@@ -31,7 +31,7 @@ func calicoAccounts(s *cluster.Snapshot, report func(probe.Result)) {
 		var r probe.Result
 		switch err := a.Read.Err; {
 		case apierrors.IsNotFound(err):
-			status := probe.Warn // of the CNI plugin only its token says that it is of this account
+			status := probe.Warn // only the token itself shows that the CNI plugin uses this account
 			if a.Of == facts.AccountNode {
 				status = probe.Fail
 			}
@@ -54,7 +54,8 @@ func calicoAccounts(s *cluster.Snapshot, report func(probe.Result)) {
 	}
 }
 
-// remade reports whether calico-node's account is younger than its pod, which may still have the old one's token.
+// remade reports whether calico-node's account is younger than its pod, so that the pod may still have the old
+// account's token.
 func remade(s *cluster.Snapshot, a cluster.CalicoAccount) bool {
 	began := s.Calico.Value.CreationTimestamp.Time
 	return !s.Now.IsZero() && a.Made().After(began) && s.Now.Sub(a.Made()) < tokenCached

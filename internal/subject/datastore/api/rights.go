@@ -44,12 +44,12 @@ func calicoRights(s *cluster.Snapshot, report func(probe.Result)) {
 	}
 }
 
-// pluginRights reports what the CNI plugin's account lacks: the next pod that starts meets it.
+// pluginRights reports missing rights of the CNI plugin's account. The next pod that starts needs them.
 func pluginRights(s *cluster.Snapshot, report func(probe.Result)) {
 	const target = "CNI plugin"
 	switch r, err := s.Plugin.Value, s.Plugin.Err; {
 	case r.Account == "" && err == nil:
-	case apierrors.IsForbidden(err): // the account of calico-node is reported as not known, for the same reason
+	case apierrors.IsForbidden(err): // for the same reason, calico-node's account is reported as unknown
 	case err != nil:
 		report(probe.Failed(err).On(target))
 	case len(r.Lacks) == 0:
@@ -64,8 +64,8 @@ func pluginRights(s *cluster.Snapshot, report func(probe.Result)) {
 	}
 }
 
-// needs is the result for something that calico-node needs and has not: it bites now where it does
-// not get up, and else at its next start.
+// needs is the result for something that calico-node lacks. It is a fault now if calico-node does not start, else at
+// its next start.
 func needs(s *cluster.Snapshot, format string, args ...any) probe.Result {
 	if s.Rights.Value.ByRoles && len(s.Rights.Value.Lacks) > 0 { // another authorizer may grant it
 		return probe.Found(probe.Warn, format, args...)

@@ -14,7 +14,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// typhaPort is the name of the port by which Felix finds Typha (typha/pkg/discovery).
+// typhaPort is the name of the Service port with which Felix finds Typha (typha/pkg/discovery).
 const typhaPort = "calico-typha"
 
 func typhaService(s *cluster.Snapshot, report func(probe.Result)) {
@@ -42,7 +42,7 @@ func typhaService(s *cluster.Snapshot, report func(probe.Result)) {
 	}
 }
 
-// typhaNamed reports whether the Service has the port that Felix looks for, as far as is known.
+// typhaNamed reports whether the Service has the port that Felix looks for, or may have it.
 func typhaNamed(s *cluster.Snapshot) bool {
 	svc := s.Typha.Value.Service
 	return svc == nil || slices.ContainsFunc(svc.Spec.Ports,

@@ -18,8 +18,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// dnsDestinations are the cluster's DNS servers as policies see them: the pods, after kube-proxy has translated the
-// Service's address. Names are asked by UDP. Servers with the same labels are one destination for each port.
+// dnsDestinations are the cluster's DNS servers as policies see them: the pods, since kube-proxy translates the
+// Service's address first. Queries use UDP. Servers with the same labels are one destination for each port.
 func dnsDestinations(s *cluster.Snapshot) []netpolicy.Destination {
 	if s.DNS.Err != nil || s.DNS.Value.Service == nil || len(s.DNS.Value.Service.Spec.Selector) == 0 {
 		return nil
@@ -57,8 +57,8 @@ func dnsDestinations(s *cluster.Snapshot) []netpolicy.Destination {
 	return out
 }
 
-// cachesDNS reports whether a pod of the node's network looks like a cache of names on each node, which pods ask
-// instead of the servers.
+// cachesDNS reports whether a pod on the node's network looks like a DNS cache on each node, which pods query instead
+// of the servers.
 func cachesDNS(s *cluster.Snapshot) bool {
 	return s.Placed.Pods.Err != nil || slices.ContainsFunc(s.Placed.Pods.Value, func(p corev1.Pod) bool {
 		name := strings.ReplaceAll(p.Name+" "+p.Labels["k8s-app"], "-", "")
@@ -66,7 +66,7 @@ func cachesDNS(s *cluster.Snapshot) bool {
 	})
 }
 
-// answersAt are the addresses of a DNS server, and the ports that the DNS Service has for it, one 0 where it has none.
+// answersAt are the addresses of a DNS server, and the DNS Service's target ports there, or a single 0 if it has none.
 func answersAt(s *cluster.Snapshot, p *corev1.Pod) (addrs []netip.Addr, ports []int) {
 	for _, ip := range p.Status.PodIPs {
 		addr, err := netip.ParseAddr(ip.IP)
@@ -82,7 +82,7 @@ func answersAt(s *cluster.Snapshot, p *corev1.Pod) (addrs []netip.Addr, ports []
 				}
 			}
 		}
-		if at > 0 || len(s.DNS.Value.Targets) == 0 { // of its other family no client is sent to
+		if at > 0 || len(s.DNS.Value.Targets) == 0 { // no client is sent to its address of the other family
 			addrs = append(addrs, addr)
 		}
 	}
@@ -92,36 +92,37 @@ func answersAt(s *cluster.Snapshot, p *corev1.Pod) (addrs []netip.Addr, ports []
 	return addrs, ports
 }
 
-// asksDNS reports whether a pod asks the cluster's DNS.
+// asksDNS reports whether a pod uses the cluster's DNS.
 func asksDNS(p *corev1.Pod) bool {
 	policy := cmp.Or(p.Spec.DNSPolicy, corev1.DNSClusterFirst)
 	return cluster.OwnAddress(*p) && p.DeletionTimestamp == nil &&
 		(policy == corev1.DNSClusterFirst || policy == corev1.DNSClusterFirstWithHostNet)
 }
 
-// keptPods are pods that a policy keeps from the DNS.
+// keptPods are pods that a policy blocks from the DNS.
 type keptPods struct {
 	netpolicy.WithoutDNS
 	pods []string
 }
 
-// mostAlike bounds how many kinds of pods policies are worked out for: a tenant can give each pod labels of its own.
+// mostAlike limits how many kinds of pods are evaluated. A tenant can give each pod other labels, which makes it a
+// kind of its own.
 const mostAlike = 40
 
-// dnsKept is what policies keep from the cluster's DNS on a node.
+// dnsKept is what policies block on a node from the cluster's DNS.
 type dnsKept struct {
 	by                     map[string]*keptPods // by the policy
 	asked, outside, beyond int                  // pods judged, those outside the servers' namespace, and pods not judged
 }
 
-// keptFromDNS judges the pods of the node that ask these servers. Namespaces take turns: the many kinds of pods of one
-// leave the others theirs.
+// keptFromDNS judges the pods of the node that use these servers. Namespaces take turns, so one with many kinds of
+// pods does not use up the limit of the others.
 func keptFromDNS(s *cluster.Snapshot, servers []netpolicy.Destination) dnsKept {
 	out := dnsKept{by: map[string]*keptPods{}}
-	known := map[string]netpolicy.WithoutDNS{} // pods that are alike are asked about once
+	known := map[string]netpolicy.WithoutDNS{} // pods of one kind are evaluated once
 	for _, p := range inTurns(slices.DeleteFunc(s.Placed.Running(), func(p corev1.Pod) bool { return !asksDNS(&p) })) {
 		from := netpolicy.EndOf(&p)
-		key := fmt.Sprint(p.Namespace, from.Labels) // maps are printed in order
+		key := fmt.Sprint(p.Namespace, from.Labels) // fmt prints maps in sorted order
 		if s.Policies.KnowsSenders() {
 			key += fmt.Sprint(from.Addrs)
 		}
@@ -147,7 +148,7 @@ func keptFromDNS(s *cluster.Snapshot, servers []netpolicy.Destination) dnsKept {
 	return out
 }
 
-// inTurns sorts pods so that each namespace has one before any has its second.
+// inTurns sorts pods so that each namespace has its first before any has its second.
 func inTurns(pods []corev1.Pod) []corev1.Pod {
 	turns := map[string]int{}
 	turn := make(map[string]int, len(pods))
@@ -159,7 +160,7 @@ func inTurns(pods []corev1.Pod) []corev1.Pod {
 	return pods
 }
 
-// notJudged says of how many pods it is not known whether policies keep them from the DNS, "" of none.
+// notJudged reports for how many pods it is unknown whether policies block them from the DNS, "" if none.
 func (k *dnsKept) notJudged() string {
 	if k.beyond == 0 {
 		return ""
@@ -167,7 +168,7 @@ func (k *dnsKept) notJudged() string {
 	return fmt.Sprintf("; %s not judged, as there are more than %d kinds of pods", cluster.Plural(k.beyond, "more pod"), mostAlike)
 }
 
-// dnsPolicies finds pods of the node that policies keep from the cluster's DNS.
+// dnsPolicies finds pods of the node that policies block from the cluster's DNS.
 func dnsPolicies(s *cluster.Snapshot, report func(probe.Result)) {
 	servers := dnsDestinations(s)
 	switch unknown := s.Policies.Unknown(); {
@@ -185,7 +186,7 @@ func dnsPolicies(s *cluster.Snapshot, report func(probe.Result)) {
 		r := probe.Found(probe.Fail, "it selects the pods of the cluster's DNS, and no policy lets UDP %d in to them", servers[0].Port)
 		if s.Policies.Closed(servers, netpolicy.ProtocolTCP) == "" {
 			r.Saw += ", only TCP"
-			if cachesDNS(s) { // it may send its questions by TCP
+			if cachesDNS(s) { // the cache may send its queries over TCP
 				r.Status = probe.Warn
 			}
 		}
@@ -207,7 +208,7 @@ func dnsPolicies(s *cluster.Snapshot, report func(probe.Result)) {
 		r.Saw += kept.notJudged()
 		if r.Status == probe.Fail && one.How != netpolicy.DNSShut && strings.Contains(policy, "NetworkPolicy ") &&
 			!strings.HasPrefix(policy, "GlobalNetworkPolicy ") {
-			r.Status = probe.Warn // a tenant's own pods, by a tenant's own policy: the node is not ill for that
+			r.Status = probe.Warn // a tenant's policy on the tenant's own pods is no fault of the node
 		}
 		if one.Set != "" {
 			r = r.With(facts.BySet, one.Set)
@@ -221,9 +222,9 @@ func dnsPolicies(s *cluster.Snapshot, report func(probe.Result)) {
 	}
 }
 
-// result judges what a policy keeps from the DNS, of all pods that query it and of those outside its namespace. What a
-// policy does not list may be meant, and is a warning. A DNS for certain pods alone may be meant too. A DNS for its own
-// namespace alone is not.
+// result judges what a policy blocks from the DNS, of all pods that use it and of those outside its namespace. A
+// missing entry in a policy may be intended, so it is a warning. A DNS for certain pods may be intended too. A DNS for
+// its own namespace alone is not.
 func (k *keptPods) result(asked, outside int, namespace string) probe.Result {
 	kept := 0
 	for _, pod := range k.pods {

@@ -14,7 +14,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// dnsElsewhere reports whether the DNS Service keeps to the endpoints of each node, and this one has none.
+// dnsElsewhere reports whether the DNS Service uses only endpoints of the same node, and this node has none.
 func dnsElsewhere(s *cluster.Snapshot) bool {
 	policy := s.DNS.Value.Service.Spec.InternalTrafficPolicy
 	here := func(t probe.Target) bool { return t.Name == "endpoint" && t.Node == s.Node.Name }
@@ -22,8 +22,8 @@ func dnsElsewhere(s *cluster.Snapshot) bool {
 		!slices.ContainsFunc(s.DNS.Value.Targets, here)
 }
 
-// misserved is why a DNS Service leads to no server although it may have endpoints, one of the Empty words and a
-// sentence; "" where nothing is wrong.
+// misserved is why a DNS Service leads to no server although it may have endpoints: one of the Empty words and a
+// sentence, "" if nothing is wrong.
 func misserved(svc *corev1.Service) (word, what string) {
 	if by, is := svc.Labels[cluster.ProxyName]; is {
 		return facts.EmptyOtherProxy, fmt.Sprintf("has the label %s=%s, so kube-proxy leaves it to that program", cluster.ProxyName, probe.Quoted(by))
@@ -55,7 +55,7 @@ func dnsService(s *cluster.Snapshot, report func(probe.Result)) {
 	}
 	name := s.DNS.Value.Service.Namespace + "/" + s.DNS.Value.Service.Name
 	if wrong, what := misserved(s.DNS.Value.Service); wrong != "" {
-		// That program may run, and the DNS may be another one's: only names that are not resolved make it a fault.
+		// That program may be running, and the DNS may use another one. Only names that do not resolve make it a fault.
 		report(probe.Found(probe.Info, "Service %s %s", name, what).On("endpoints").With(facts.Service, name).
 			With(facts.Empty, wrong))
 	} else if why := s.DNS.Value.Targets[0].Attrs[probe.AttrEmpty]; why != "" {
@@ -88,7 +88,7 @@ func dnsRights(s *cluster.Snapshot) probe.Result {
 		return probe.Found(probe.OK, "%s may do all %d things that CoreDNS needs%s", r.Account, r.Asked, r.Source())
 	default:
 		status, more := probe.Fail, ""
-		if s.DNSServers.Value.Ready > 0 { // it knows what it has read, or its Corefile does without
+		if s.DNSServers.Value.Ready > 0 { // it keeps what it has read, or its Corefile does not need the right
 			status, more = probe.Warn, "; a CoreDNS that is ready goes on with what it knows"
 		} else if r.ByRoles {
 			status = probe.Warn // another authorizer may grant it

@@ -12,10 +12,10 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// needAPI are labels k8s-app of the cluster's own pods that cannot do without the API server.
+// needAPI are the k8s-app labels of the cluster's own pods that need the API server.
 var needAPI = []string{"kube-dns", "calico-kube-controllers", "calico-apiserver", "metrics-server"}
 
-// apiPods are the pods of the cluster that need the API server and have an address of their own: CoreDNS and
+// apiPods are the cluster's pods that need the API server and have an address of their own: CoreDNS and
 // calico-kube-controllers on any node, others on this one.
 func apiPods(s *cluster.Snapshot) (out []*corev1.Pod) {
 	seen := map[string]bool{}
@@ -36,7 +36,8 @@ func apiPods(s *cluster.Snapshot) (out []*corev1.Pod) {
 	return out
 }
 
-// apiServers are the API server's endpoints, which policies see once kube-proxy has translated its Service.
+// apiServers are the API server's endpoints. Policies see these, since kube-proxy translates the Service's address
+// first.
 func apiServers(s *cluster.Snapshot) (out netpolicy.End, port int) {
 	for _, t := range s.API.Value {
 		if t.Name != "endpoint" {
@@ -49,7 +50,7 @@ func apiServers(s *cluster.Snapshot) (out netpolicy.End, port int) {
 	return out, port
 }
 
-// apiPolicies finds pods of the cluster itself that policies keep from the API server.
+// apiPolicies finds pods of the cluster itself that policies block from the API server.
 func apiPolicies(s *cluster.Snapshot, report func(probe.Result)) {
 	to, port := apiServers(s)
 	switch unknown := s.Policies.Unknown(); {

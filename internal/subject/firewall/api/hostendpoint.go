@@ -16,32 +16,33 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// hostPort is a port of the node that something needs.
+// hostPort is a port that the node itself needs.
 type hostPort struct {
 	number int
 	whose  string
-	from   netip.Addr // who needs it, where that is known
+	from   netip.Addr // the client that needs it, if known
 }
 
-// hostPorts are those that are asked about, of TCP and towards the node. The kubelet's alone is not among
-// Felix's failsafe ports where nobody chose others.
+// hostPorts are the TCP ports to the node that the check judges. By default, all but the kubelet's are among Felix's
+// failsafe ports.
 func hostPorts() []hostPort {
 	return []hostPort{{number: 10250, whose: "the kubelet's"}, {number: 6443, whose: "the API server's"},
 		{number: 179, whose: "BGP's"}, {number: 22, whose: "ssh's"}}
 }
 
-// atHome stands for what the node asks itself by the loopback, which a HostEndpoint of every interface is about
-// too: the kubelet asks Felix there, and has from the container runtime what exec and attach say.
+// atHome stands for connections of the node to itself over the loopback, to which a HostEndpoint of all interfaces
+// applies too. The kubelet probes Felix that way, and fetches the output of exec and attach from the container
+// runtime.
 func atHome(s *cluster.Snapshot) hostPort {
 	return hostPort{number: cmp.Or(cluster.FelixTarget(s).Port, 9099), whose: "Felix's",
 		from: netip.AddrFrom4([4]byte{127, 0, 0, 1})}
 }
 
-// failsafeIn are Felix's failsafe ports towards the node where nobody chose others (felix/config).
+// failsafeIn are Felix's default failsafe ports to the node (felix/config).
 var failsafeIn = []int{22, 179, 2379, 2380, 5473, 6443, 6666, 6667}
 
-// failsafe are the ports of TCP that Felix lets in whatever the policies of HostEndpoints say; false where
-// some of them are for certain networks alone.
+// failsafe are the TCP ports that Felix accepts regardless of HostEndpoints' policies. It is false if some of them
+// apply to certain networks only.
 func failsafe(s *cluster.Snapshot) (ports []int, whole bool) {
 	if text := s.CalicoEnv("FELIX_FAILSAFEINBOUNDHOSTPORTS"); text != "" {
 		return failsafeOf(text)
@@ -56,14 +57,14 @@ func failsafe(s *cluster.Snapshot) (ports []int, whole bool) {
 		if protocol, _ := one["protocol"].(string); protocol != "" && !strings.EqualFold(protocol, "tcp") {
 			continue
 		}
-		port, _ := strconv.Atoi(fmt.Sprint(one["port"])) // JSON's, so whole or not
+		port, _ := strconv.Atoi(fmt.Sprint(one["port"])) // a number from JSON, integer or float
 		ports = append(ports, port)
 		whole = whole && one["net"] == nil
 	}
 	return ports, whole
 }
 
-// failsafeOf reads Felix's variable: tcp:0.0.0.0/0:22,udp:68,9000 or none.
+// failsafeOf parses Felix's variable: tcp:0.0.0.0/0:22,udp:68,9000 or none.
 func failsafeOf(text string) (ports []int, whole bool) {
 	whole = true
 	for part := range strings.SplitSeq(text, ",") {
@@ -104,7 +105,7 @@ func hostEndpoints(s *cluster.Snapshot, report func(probe.Result)) {
 	}
 }
 
-// judgeHost says which ports of the node one HostEndpoint surely shuts.
+// judgeHost reports which ports of the node one HostEndpoint surely blocks.
 func judgeHost(s *cluster.Snapshot, h cluster.HostEndpoint) probe.Result {
 	open, whole := failsafe(s)
 	where := cmp.Or(h.Device, strings.Join(h.Addrs, ", "))
@@ -129,7 +130,7 @@ func judgeHost(s *cluster.Snapshot, h cluster.HostEndpoint) probe.Result {
 	}
 	policy, out := shuts(s, h, probe.DeniesEgress, hostPort{number: netpolicy.HTTPSPort})
 	if _, chosen := s.Felix.Value["failsafeOutboundHostPorts"]; chosen || s.CalicoEnv("FELIX_FAILSAFEOUTBOUNDHOSTPORTS") != "" {
-		out = false // it may be among them
+		out = false // the client may be among them
 	}
 	if out {
 		by = cmp.Or(by, policy)
@@ -157,16 +158,17 @@ func judgeHost(s *cluster.Snapshot, h cluster.HostEndpoint) probe.Result {
 		With(facts.OnAddress, about(s, h)).With(facts.OnDevice, h.Device)
 }
 
-// about reports whether a HostEndpoint is surely about the InternalIP of the node: by its address, or because
-// it is about every interface.
+// about reports whether a HostEndpoint surely applies to the node's InternalIP: by its address, or because it applies
+// to all interfaces.
 func about(s *cluster.Snapshot, h cluster.HostEndpoint) bool {
 	return h.Device == "*" || slices.ContainsFunc(cluster.InternalIPs(s.Node), func(a netip.Addr) bool {
 		return slices.Contains(h.Addrs, a.String())
 	})
 }
 
-// shuts reports whether a TCP port of a node, or with DeniesEgress of others, is surely shut at a HostEndpoint, and the
-// policy that does it, "" where none selects it: then all is denied, unless a profile allows it.
+// shuts reports whether a HostEndpoint surely blocks a TCP port of a node, or with DeniesEgress of others, and names
+// the policy. The name is "" if no policy selects the HostEndpoint: then it denies all traffic, unless a profile
+// allows it.
 func shuts(s *cluster.Snapshot, h cluster.HostEndpoint, direction string, port hostPort) (by string, denied bool) {
 	by, held := s.Policies.AtHost(h.Labels, direction, port.number, port.from)
 	return by, by != "" || !held && len(h.Profiles) == 0

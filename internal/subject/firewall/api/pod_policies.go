@@ -13,8 +13,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// podPolicies names the policies that hold for pods of the node. Where other pods are there to test with, these are
-// left out, as what they send or receive may be denied on purpose: so the report says which, and by which policy.
+// podPolicies lists the policies that apply to pods of the node. The other checks skip these pods if they have others
+// to test with, since a policy may deny their traffic on purpose. So the report names the pods and policies.
 func podPolicies(s *cluster.Snapshot, report func(probe.Result)) {
 	switch {
 	case s.Placed.Pods.Err != nil:

@@ -16,13 +16,13 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// NodeReady reports the node's condition Ready, and each other condition that is out of order.
+// NodeReady reports the node's condition Ready, and each other condition with a problem.
 func NodeReady(s *cluster.Snapshot, report func(probe.Result)) {
 	c := cluster.Readiness(s.Node)
 	since := probe.Age(s.Now.Sub(c.LastTransitionTime.Time))
 	info := s.Node.Status.NodeInfo
 	tell := func(r probe.Result) {
-		if r.Status == probe.OK && cluster.KubeletSilent(s) { // the node controller takes its time
+		if r.Status == probe.OK && cluster.KubeletSilent(s) { // the node controller reacts later
 			r.Status, r.Saw = probe.Unknown, "the kubelet is silent (see node-lease); last reported: "+r.Saw
 		}
 		kind, _, _ := strings.Cut(info.ContainerRuntimeVersion, "://")
@@ -49,12 +49,11 @@ func NodeReady(s *cluster.Snapshot, report func(probe.Result)) {
 		report(r)
 	}
 	for _, c := range s.Node.Status.Conditions {
-		// Every other condition of Kubernetes is bad news when True. Unknown says
-		// no more than Ready already does.
+		// All other conditions of Kubernetes are bad if True. Unknown adds nothing to Ready.
 		if c.Type == corev1.NodeReady || c.Type == ownCondition || c.Status != corev1.ConditionTrue {
 			continue
 		}
-		status := probe.Warn // conditions of other tools, whose meaning is theirs
+		status := probe.Warn // other tools define the meaning of their conditions
 		switch c.Type {
 		case corev1.NodeMemoryPressure, corev1.NodeDiskPressure, corev1.NodePIDPressure, corev1.NodeNetworkUnavailable:
 			status = probe.Fail
@@ -69,11 +68,11 @@ func NodeReady(s *cluster.Snapshot, report func(probe.Result)) {
 	}
 }
 
-// ownCondition is the one that 'calico-probe conditions' writes. It repeats what an earlier run concluded, and True is
-// good news.
+// ownCondition is the condition that 'calico-probe conditions' writes. It repeats the conclusion of an earlier run,
+// and True is good.
 const ownCondition corev1.NodeConditionType = facts.ConditionHealthy
 
-// writerOf is what last wrote a condition of a node, by the name it gave the API server, "" = not known.
+// writerOf is the client that last wrote a condition of a node, by its field manager, "" = unknown.
 func writerOf(n *corev1.Node, of corev1.NodeConditionType) string {
 	name, at := "", time.Time{}
 	for _, m := range n.ManagedFields {
@@ -86,8 +85,8 @@ func writerOf(n *corev1.Node, of corev1.NodeConditionType) string {
 	return name
 }
 
-// unready puts the kubelet's words about itself into ours (pkg/kubelet: runtime.go,
-// and what containerd, CRI-O and docker say of the network).
+// unready translates the kubelet's reasons into the words of the fact Unready (pkg/kubelet: runtime.go, and the
+// network messages of containerd, CRI-O and docker).
 func unready(message string) []string {
 	var out []string
 	for _, has := range [][2]string{
@@ -103,8 +102,8 @@ func unready(message string) []string {
 	return out
 }
 
-// RuntimeDown reports whether the kubelet itself says that its container runtime does not
-// answer it, which it does half a minute after the last answer.
+// RuntimeDown reports whether the kubelet itself reports that its container runtime does not answer, which it does
+// half a minute after the last answer.
 func RuntimeDown(s *cluster.Snapshot) bool {
 	c := cluster.Readiness(s.Node)
 	return c.Status == corev1.ConditionFalse && slices.Contains(unready(c.Message), facts.UnreadyRuntime)
@@ -146,8 +145,8 @@ func NodeLease(s *cluster.Snapshot, report func(probe.Result)) {
 	report(r.With(facts.Age, int(age.Seconds())))
 }
 
-// renamedTo is the node as which the machine of this one reports now, "" = none. Clones may
-// have the same machine ID and UUID, and hardly the same address as well; nodes in containers share the ID of a boot.
+// renamedTo is the name under which this node's machine registers now, "" = none. Clones may have the same machine ID
+// and UUID, but hardly the same address. Nodes in containers share the boot ID.
 func renamedTo(s *cluster.Snapshot) string {
 	mine := s.Node.Status.NodeInfo
 	for i := range s.Nodes {

@@ -7,7 +7,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// restarts is the answer about the starts of the kubelet, false where there is nothing to say.
+// restarts is the result about the kubelet's recent starts, false if there is nothing to report.
 func restarts(s *cluster.Snapshot) (probe.Result, bool) {
 	var r probe.Result
 	switch {

@@ -16,14 +16,14 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// bornFor is how long a node may have such a taint before something is made of it.
+// bornFor is how long a node may have such a taint before the check reports it.
 const bornFor = 2 * time.Minute
 
-// agentsMade is how long a node may be without the pods of its agents: DaemonSets make theirs within seconds.
+// agentsMade is how long a node may lack its agents' pods. DaemonSets create them within seconds.
 const agentsMade = 30 * time.Second
 
-// withoutAgent are those of the taints whose agent has no pod on the node, so that nothing takes them away. The first
-// part of the key names the agent: ebs.csi.aws.com/agent-not-ready, node.cilium.io/agent-not-ready.
+// withoutAgent are the taints whose agent has no pod on the node, so nothing removes them. The first part of the key
+// names the agent: ebs.csi.aws.com/agent-not-ready, node.cilium.io/agent-not-ready.
 func withoutAgent(s *cluster.Snapshot, taints []corev1.Taint) (out []string) {
 	if s.Placed.Pods.Err != nil || len(s.Placed.Pods.Value) == 0 || s.Now.Sub(s.Node.CreationTimestamp.Time) < agentsMade {
 		return nil
@@ -46,8 +46,8 @@ func withoutAgent(s *cluster.Snapshot, taints []corev1.Taint) (out []string) {
 	return out
 }
 
-// uninitialized adds to the node's taints which of them a controller has yet to take away, and the pods that wait
-// for that.
+// uninitialized adds to the result about the node's taints which of them a controller has yet to remove, and the pods
+// that wait for that.
 func uninitialized(s *cluster.Snapshot, r probe.Result) probe.Result {
 	taints := cluster.StartTaints(s.Node)
 	absent := withoutAgent(s, taints)
@@ -61,14 +61,14 @@ func uninitialized(s *cluster.Snapshot, r probe.Result) probe.Result {
 		}
 	}
 	age := s.Now.Sub(s.Node.CreationTimestamp.Time)
-	starts := age < agentsMade || age < bornFor && len(names) == 0 // else pods wait for it already
+	starts := age < agentsMade || age < bornFor && len(names) == 0 // else pods already wait for it
 	if len(taints) == 0 || starts && len(absent) == 0 {
 		return r
 	}
 	r.Status = probe.Warn
 	r.Saw += fmt.Sprintf("; the node is %s old, and what is to take %s away once it has set the node up has not",
 		probe.Age(age), strings.Join(texts, ", "))
-	if len(absent) > 0 { // nothing is to be waited for
+	if len(absent) > 0 { // no controller will remove them
 		r.Status = probe.Fail
 		r.Saw += fmt.Sprintf("; no pod on the node is the agent that takes %s away", strings.Join(absent, ", "))
 		r = r.With(facts.WithoutAgent, absent)
@@ -81,7 +81,7 @@ func uninitialized(s *cluster.Snapshot, r probe.Result) probe.Result {
 	return r
 }
 
-// cordoned adds to the node's taints that it is cordoned, and the pods that wait for that to end.
+// cordoned adds to the result about the node's taints that it is cordoned, and the pods that wait for an uncordon.
 func cordoned(s *cluster.Snapshot, r probe.Result) probe.Result {
 	if !s.Node.Spec.Unschedulable {
 		return r
@@ -94,7 +94,7 @@ func cordoned(s *cluster.Snapshot, r probe.Result) probe.Result {
 	var names []string
 	for i := range s.Startup.Value.Kept.Value {
 		p := &s.Startup.Value.Kept.Value[i]
-		// The scheduler looks at a cordon first, so its message says nothing of what else keeps the pod off.
+		// The scheduler checks a cordon first, so its message does not show what else keeps the pod off the node.
 		if keptBy(p, s.Node, cordon, saysCordon) && !keptBy(p, s.Node, others, saysCordon) &&
 			cluster.TooMuch(p, s.Node) == "" {
 			names = append(names, cluster.NameOf(p))
@@ -117,27 +117,27 @@ func waitFor(n int) string {
 	return fmt.Sprintf("%d pods wait", n)
 }
 
-// The scheduler's words for a pod that taints keep waiting, and for one that a cordon does (kube-scheduler's plugins
-// tainttoleration and nodeunschedulable).
+// The scheduler's messages for pods that wait because of taints or a cordon (kube-scheduler's plugins tainttoleration
+// and nodeunschedulable).
 const (
 	saysTaint  = "taint"
 	saysCordon = "unschedulable"
 )
 
-// keptBy reports whether a pod waits for a node because of taints: the scheduler says so, it does not tolerate one
-// of these, and its own selectors take the node.
+// keptBy reports whether a pod waits for a node because of taints: the scheduler reports so, the pod does not tolerate
+// one of them, and its own selectors match the node.
 func keptBy(p *corev1.Pod, n *corev1.Node, taints []corev1.Taint, says string) bool {
 	if p.Spec.NodeName != "" || !strings.Contains(scheduledWith(p), says) {
 		return false
 	}
-	if fits, _ := nodeaffinity.GetRequiredNodeAffinity(p).Match(n); !fits { // also one that cannot be read
+	if fits, _ := nodeaffinity.GetRequiredNodeAffinity(p).Match(n); !fits { // also if the affinity cannot be parsed
 		return false
 	}
 	_, kept := scheduling.FindMatchingUntoleratedTaint(klog.Background(), taints, p.Spec.Tolerations, nil, false)
 	return kept
 }
 
-// scheduledWith is the scheduler's message about a pod that it found no node for.
+// scheduledWith is the scheduler's message about a pod for which it found no node.
 func scheduledWith(p *corev1.Pod) string {
 	for _, c := range p.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {

@@ -10,7 +10,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// Settings of Felix that have to be the same on both ends of a tunnel, and what holds where one is not set.
+// Settings of Felix that must be equal at both ends of a tunnel, and their defaults.
 var tunnelSettings = []struct{ key, otherwise, mode string }{
 	{"vxlanPort", "4789", "vxlanMode"}, {"vxlanVNI", "4096", "vxlanMode"}, {"vxlanEnabled", "", "vxlanMode"},
 	{"ipipEnabled", "", "ipipMode"},
@@ -55,7 +55,7 @@ func sameTunnels(s *cluster.Snapshot, report func(probe.Result)) {
 		from := settingFrom(s, setting.key)
 		r := probe.Found(probe.Warn, "%s is %s on this node (%s) and %s on %s: the two ends of a tunnel have to agree",
 			setting.key, unset(here), from, unset(value), cluster.Few(others))
-		// Of one odd node among many, those that differ from it need not be told that they are at fault.
+		// If one node among many differs, the others are not at fault.
 		odd := from != defaultConfig || len(others)*2 > len(s.Nodes)-1 && len(s.Nodes) > 2
 		if odd && (setting.key == "vxlanPort" || setting.key == "vxlanVNI") {
 			r.Status = probe.Fail
@@ -65,7 +65,7 @@ func sameTunnels(s *cluster.Snapshot, report func(probe.Result)) {
 	}
 	switch {
 	case found:
-	case s.Pools.Err != nil: // which tunnels are used is not known
+	case s.Pools.Err != nil: // it is unknown which tunnels are used
 		report(apicheck.Unread(s.Pools.Err))
 	default:
 		report(probe.Found(probe.OK, "the settings of tunnels are the same as those of the other nodes"))
@@ -74,7 +74,7 @@ func sameTunnels(s *cluster.Snapshot, report func(probe.Result)) {
 
 const defaultConfig = "FelixConfiguration default"
 
-// settingFrom names the FelixConfiguration from which the node has a setting.
+// settingFrom names the FelixConfiguration that sets a value for the node.
 func settingFrom(s *cluster.Snapshot, key string) string {
 	own := "node." + s.Node.Name
 	for _, c := range s.FelixConfigs.Value {
@@ -92,7 +92,7 @@ func settingFrom(s *cluster.Snapshot, key string) string {
 	return defaultConfig
 }
 
-// tunnelUsed reports whether a pool uses tunnels of a mode; WireGuard's is its own setting.
+// tunnelUsed reports whether a pool uses tunnels of a mode. WireGuard has a setting of its own.
 func tunnelUsed(s *cluster.Snapshot, mode string) bool {
 	if mode != "vxlanMode" && mode != "ipipMode" {
 		return true

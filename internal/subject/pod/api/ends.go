@@ -11,7 +11,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// unended is the pods that do not end for one reason.
+// unended are the pods that cannot terminate, for one reason.
 type unended struct {
 	facts.FailedKill
 	pods []cluster.Waiter
@@ -44,14 +44,14 @@ func podsEnd(s *cluster.Snapshot, report func(probe.Result)) {
 	}
 	seen := map[string]bool{}
 	for _, u := range groups[:min(len(groups), groupsMost)] {
-		if r := u.result(s); !seen[u.EndsNot] { // more of one kind differ in words alone
+		if r := u.result(s); !seen[u.EndsNot] { // others of the same kind differ only in words
 			seen[u.EndsNot] = true
 			report(r.On(u.EndsNot))
 		}
 	}
 }
 
-// unendedFor is what keeps a pod from ending, by the kubelet's last event, or by what of the pod still runs.
+// unendedFor is what keeps a pod from terminating: the kubelet's last event, or what of the pod still runs.
 func unendedFor(w cluster.Waiter) unended {
 	u := unended{pods: []cluster.Waiter{w}}
 	all := slices.Concat(w.Pod.Status.ContainerStatuses, w.Pod.Status.InitContainerStatuses)
@@ -68,7 +68,7 @@ func unendedFor(w cluster.Waiter) unended {
 	return u
 }
 
-// result judges such a group. Where nobody says why, a container may only be slow.
+// result judges such a group. Without a reported reason, a container may just be slow.
 func (u unended) result(s *cluster.Snapshot) probe.Result {
 	age := s.Now.Sub(u.pods[0].Since)
 	why := map[string]string{

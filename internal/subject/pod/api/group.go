@@ -11,30 +11,30 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// How long a pod may take to start before something is made of it. The kubelet tries a sandbox again
-// after some ten seconds, so one that fails still has failed at least twice.
+// How long a pod may take to start before the check reports it. The kubelet retries a sandbox after about ten seconds,
+// so one that still fails has failed at least twice.
 const (
-	settled     = 20 * time.Second // where the kubelet says what failed
-	exhausted   = 10 * time.Second // where IPAM has no address, which the next try does not change
-	unsaid      = time.Minute      // where it says nothing
-	pullingLong = 10 * time.Minute // of an image that is on its way
-	calicoFresh = time.Minute      // since calico-node became ready: pods that waited for it are tried again
-	groupsMost  = 8                // groups of pods that are told apart
-	imagesMost  = 8                // images and registries of one group that are named
+	settled     = 20 * time.Second // if the kubelet reports what failed
+	exhausted   = 10 * time.Second // if IPAM has no address: a retry does not change that
+	unsaid      = time.Minute      // if the kubelet reports nothing
+	pullingLong = 10 * time.Minute // for an image that is being pulled
+	calicoFresh = time.Minute      // after calico-node became ready: the kubelet then retries pods that waited for it
+	groupsMost  = 8                // maximum number of groups of pods in a report
+	imagesMost  = 8                // maximum number of images and registries listed for one group
 )
 
-// A group is the pods that do not start for one reason.
+// A group is the pods that do not start for the same reason.
 type group struct {
 	starts  string // one of the words of the fact Starts
 	plugin  string
-	message string // without the names and numbers of one pod
+	message string // without names and numbers that are specific to one pod
 	sandbox facts.Sandbox
 	refusal string // of a registry
 	pods    []cluster.Waiter
 }
 
-// corroborated reports whether no single tenant can have caused what is said of a group: its pods are of two
-// namespaces, or of one of the cluster's own.
+// corroborated reports whether no single tenant can have caused what is reported of a group: its pods are in two
+// namespaces, or in one of the cluster itself.
 func (g group) corroborated(s *cluster.Snapshot) bool {
 	return corroborated(s, g.pods, func(w cluster.Waiter) string { return w.Pod.Namespace })
 }
@@ -47,7 +47,7 @@ func corroborated[T any](s *cluster.Snapshot, pods []T, namespace func(T) string
 	})
 }
 
-// What the kubelet's and the runtime's other messages are told apart by.
+// Patterns that distinguish other messages of the kubelet and the runtime.
 var (
 	runtimeHangs = regexp.MustCompile(`deadline exceeded|is reserved for|no space left|failed to create shim`)
 	diskFull     = regexp.MustCompile(`no space left on device`)

@@ -15,28 +15,27 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// defaultBlocks is how many blocks IPAM gives one node where nobody set a limit (libcalico-go,
-// lib/ipam/ipam.go, since v3.14).
+// defaultBlocks is IPAM's default limit of blocks for one node (libcalico-go, lib/ipam/ipam.go, since v3.14).
 const defaultBlocks = 20
 
-// room is what IPAM has for one more pod on the node, in one family of addresses.
+// room is the space that IPAM has for one more pod on the node, in one address family.
 type room struct {
 	pools     []string // for the node, as "NAME (CIDR)"
 	prefixes  []netip.Prefix
-	others    []string // pools that are not for the node's pods, and why
-	blocks    int      // of the node, in any pool
-	limit     int      // how many it may have
-	here      int      // free in blocks of the node
-	elsewhere int      // free in blocks of others
-	unclaimed int      // blocks that nobody has
-	reserved  int      // free but for an IPReservation
-	leaked    int      // kept for pods that are gone
-	borrowed  int      // of the node's blocks, by pods elsewhere
+	others    []string // pools that do not serve the node's pods, and why
+	blocks    int      // blocks of the node, in any pool
+	limit     int      // how many the node may have
+	here      int      // free addresses in blocks of the node
+	elsewhere int      // free addresses in blocks of others
+	unclaimed int      // blocks without an owner
+	reserved  int      // free except for an IPReservation
+	leaked    int      // still assigned to pods that are gone
+	borrowed  int      // addresses of the node's blocks that pods elsewhere use
 	strict    bool
-	closed    bool // no block is claimed any more
+	closed    bool // no block can be claimed any more
 }
 
-// short says why there is no address, "" where there is one.
+// short is why no address is available, "" if one is.
 func (r room) short() string {
 	canClaim := r.unclaimed > 0 && !r.closed
 	switch {
@@ -58,8 +57,7 @@ func (r room) short() string {
 	return facts.ShortFull
 }
 
-// roomFor counts what there is for one more pod, false where that cannot be told: another IPAM,
-// or not all was read.
+// roomFor counts the space for one more pod. It is false if that is unknown: another IPAM, or incomplete data.
 func roomFor(s *cluster.Snapshot, v6 bool) (room, bool) {
 	err := cmp.Or(s.Pools.Err, s.Blocks.Err, s.IPAM.Err)
 	if err != nil || s.Blocks.Value.Partly || len(s.Blocks.Value.Specs) == 0 {
@@ -93,9 +91,9 @@ func roomFor(s *cluster.Snapshot, v6 bool) (room, bool) {
 	return r, true
 }
 
-// aboutIPv6 reports whether a message is about an IPv6 address. IPAM names no family where no pool serves the node ("no
-// configured Calico pools"), or where none is enabled at all ("cannot find a qualified ippool", determinePools in
-// libcalico-go): it is the one without a pool, where the other has one.
+// aboutIPv6 reports whether a message is about an IPv6 address. IPAM names no family if no pool serves the node ("no
+// configured Calico pools"), or if none is enabled at all ("cannot find a qualified ippool", determinePools in
+// libcalico-go). Then it is the family without a pool, if the other has one.
 func aboutIPv6(s *cluster.Snapshot, message string) bool {
 	if !strings.Contains(message, "no configured Calico pools") &&
 		!strings.Contains(message, "cannot find a qualified ippool") {
@@ -137,8 +135,8 @@ func (r *room) add(s *cluster.Snapshot, spec map[string]any, v6 bool) {
 	}
 }
 
-// gone reports whether the pod of an address is surely no more: its node is not there, or is this
-// one and has no such pod.
+// gone reports whether the pod of an address surely no longer exists: its node does not exist, or is this one and has
+// no such pod.
 func gone(s *cluster.Snapshot, a cluster.Loan) bool {
 	if a.Node == s.Node.Name {
 		return s.Placed.Pods.Err == nil && !slices.ContainsFunc(s.Placed.Pods.Value,
@@ -147,7 +145,7 @@ func gone(s *cluster.Snapshot, a cluster.Loan) bool {
 	return !slices.ContainsFunc(s.Nodes, func(n corev1.Node) bool { return n.Name == a.Node })
 }
 
-// text is the room in words.
+// text is the space in words.
 func (r room) text(node string) string {
 	switch r.short() {
 	case facts.ShortNoPool:

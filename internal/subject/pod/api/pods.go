@@ -7,7 +7,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// aged is the end of a quote of what was last reported of some pods: how long ago, "" where that has no time.
+// aged is the end of a quoted message: how old it is, "" if it has no time.
 func aged(pods []cluster.Waiter, now time.Time) string {
 	var last probe.Statement
 	for _, w := range pods {
@@ -18,7 +18,7 @@ func aged(pods []cluster.Waiter, now time.Time) string {
 	return last.Aged(now)
 }
 
-// podsHistory are the results about pods of which the kubelet reported something only before their present wait.
+// podsHistory are the results about pods with kubelet messages only from before their present wait.
 func podsHistory(s *cluster.Snapshot) []probe.Result {
 	var out []probe.Result
 	for _, w := range s.Placed.Waiting.Value[:min(len(s.Placed.Waiting.Value), cluster.EventsAsked)] {

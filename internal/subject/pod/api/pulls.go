@@ -8,7 +8,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// unpulled is what keeps a pod from its image: the node's disk or store, a registry, or the image itself.
+// unpulled is what blocks a pod's image: the node's disk or store, a registry, or the image itself.
 func unpulled(w cluster.Waiter) group {
 	says := cluster.GeneralText(w, w.Says)
 	if facts.PullFailed(says) == "" && w.Pull != nil {
@@ -27,8 +27,9 @@ func unpulled(w cluster.Waiter) group {
 	return group{starts: facts.StartsImage, message: says, refusal: refusal}
 }
 
-// sameReason reports whether the pods of two groups do not start for the same reason. The message of a registry
-// names the image, so of images it is what the registry refuses for; a way that fails is no registry's own.
+// sameReason reports whether the pods of two groups do not start for the same reason. A registry's message contains
+// the image's name, so for images it compares the kind of refusal. A failed network path is not specific to one
+// registry.
 func (g group) sameReason(o group) bool {
 	if g.starts != o.starts || g.refusal != o.refusal {
 		return false
@@ -39,7 +40,7 @@ func (g group) sameReason(o group) bool {
 	return facts.RefusedByWay(g.refusal) || facts.RegistryOf(g.pods[0].Image) == facts.RegistryOf(o.pods[0].Image)
 }
 
-// images are those that the pods of a group wait for, and the registries that they are of.
+// images are the images for which the pods of a group wait, and their registries.
 func (g group) images() (images, registries []string) {
 	for _, w := range g.pods {
 		images = append(images, probe.OneLine(w.Image))
@@ -48,15 +49,16 @@ func (g group) images() (images, registries []string) {
 	return cluster.Distinct(images), cluster.Distinct(registries)
 }
 
-// manyImages reports whether several images are concerned, and not of one tenant alone: else its name may be wrong.
+// manyImages reports whether several images fail, and not of one tenant alone. A single image may just have a wrong
+// name.
 func (g group) manyImages(s *cluster.Snapshot) bool {
 	images, _ := g.images()
 	return len(images) > 1 && g.corroborated(s)
 }
 
-// ofTheNode reports whether images are more than one pod's own matter. A name of a registry that is no such, an
-// image that one may not have: that is what its owner wrote. A registry that has answered too often, or that
-// this node does not trust, is not; nor are several images, of more than one registry or namespace.
+// ofTheNode reports whether failing images are more than one pod's own problem. An invalid registry name or a
+// forbidden image is the owner's mistake. A registry that limits requests, or that this node does not trust, is not.
+// Neither are several images, of more than one registry or namespace.
 func (g group) ofTheNode(s *cluster.Snapshot) bool {
 	_, registries := g.images()
 	switch g.refusal {

@@ -15,8 +15,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// refusals are the results about pods that the kubelet's admission has refused lately, by its reason, and
-// about a node that is full.
+// refusals are the results about pods that the kubelet recently rejected at admission, by reason, and about a node
+// that is full.
 func refusals(s *cluster.Snapshot) []probe.Result {
 	by := map[string][]*corev1.Pod{}
 	var reasons []string
@@ -44,14 +44,13 @@ func refusals(s *cluster.Snapshot) []probe.Result {
 	return out
 }
 
-// refused reports whether a pod has ended because the kubelet did not take it, for want of room
-// (pkg/kubelet/lifecycle).
+// refused reports whether a pod failed because the kubelet rejected it for lack of resources (pkg/kubelet/lifecycle).
 func refused(p *corev1.Pod) bool {
 	return p.Status.Phase == corev1.PodFailed && (strings.HasPrefix(p.Status.Reason, "OutOf") ||
 		p.Status.Reason == "UnexpectedAdmissionError" || p.Status.Reason == "TopologyAffinityError")
 }
 
-// roomOf counts the pods that the node has, and how many it may have; 0 = not known.
+// roomOf counts the pods on the node, and how many it may have, 0 = unknown.
 func roomOf(s *cluster.Snapshot) (running, limit int) {
 	for i := range s.Placed.Pods.Value {
 		if phase := s.Placed.Pods.Value[i].Status.Phase; phase != corev1.PodSucceeded && phase != corev1.PodFailed {
@@ -61,12 +60,12 @@ func roomOf(s *cluster.Snapshot) (running, limit int) {
 	return running, int(s.Node.Status.Allocatable.Pods().Value())
 }
 
-// roomSays are the figures of the kubelet's message.
+// roomSays matches the numbers in the kubelet's message.
 var roomSays = regexp.MustCompile(`requested: (\d+), used: \d+, capacity: (\d+)`)
 
-// refusalOf judges the pods that were refused for one reason. One may have been a race between the
-// scheduler and the kubelet; one that asks for more than the node has is a matter of its own. Who names
-// the node in a pod bypasses the scheduler, so the pods of one tenant are no fault.
+// refusalOf judges the pods that were rejected for one reason. A single one may be a race between the scheduler and
+// the kubelet. A pod that requests more than the node has is a case of its own. A pod that names its node bypasses the
+// scheduler, so the pods of one tenant are no fault of the node.
 func refusalOf(s *cluster.Snapshot, reason string, pods []*corev1.Pod, full bool) probe.Result {
 	latest := slices.MaxFunc(pods, func(a, b *corev1.Pod) int { return refusedAt(a).Compare(refusedAt(b)) })
 	status := probe.Warn
@@ -93,7 +92,7 @@ func refusalOf(s *cluster.Snapshot, reason string, pods []*corev1.Pod, full bool
 		With(facts.Message, says).With(facts.Pod, cluster.NameOf(latest)).With(facts.Age, int(age.Seconds()))
 }
 
-// refusedAt is when the kubelet refused a pod, which it does as soon as it hears of it.
+// refusedAt is when the kubelet rejected a pod, which it does as soon as it receives it.
 func refusedAt(p *corev1.Pod) time.Time {
 	if p.Status.StartTime != nil && p.Status.StartTime.After(p.CreationTimestamp.Time) {
 		return p.Status.StartTime.Time

@@ -16,7 +16,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// PodsStart reports why pods of the node wait, those that wait for the same together.
+// PodsStart reports why pods of the node wait. Pods with the same reason are one result.
 func PodsStart(s *cluster.Snapshot, report func(probe.Result)) {
 	if s.Placed.Pods.Err != nil {
 		report(apicheck.Unread(s.Placed.Pods.Err))
@@ -43,7 +43,7 @@ func PodsStart(s *cluster.Snapshot, report func(probe.Result)) {
 	}
 }
 
-// started is the answer where no pod waits for long.
+// started is the result if no pod waits for long.
 func started(s *cluster.Snapshot) probe.Result {
 	all := cluster.Plural(len(s.Placed.Pods.Value), "pod")
 	var waiting []string
@@ -64,8 +64,8 @@ func started(s *cluster.Snapshot) probe.Result {
 		probe.Age(s.Now.Sub(first)), cluster.Few(waiting))
 }
 
-// grouped puts pods together that do not start for the same reason, those of the node before the
-// pods' own, and then the largest first.
+// grouped groups pods that do not start for the same reason. Reasons of the node come before those of the pods, and
+// larger groups first.
 func grouped(s *cluster.Snapshot) []group {
 	var out []group
 	for i, w := range s.Placed.Waiting.Value {
@@ -74,7 +74,7 @@ func grouped(s *cluster.Snapshot) []group {
 		}
 		g := reasonOf(w)
 		if i >= cluster.EventsAsked && g.starts == facts.StartsUnsaid && len(out) > 0 {
-			continue // its events were not read; those of others were, and tell
+			continue // its events were not read, but those of others were
 		}
 		g.pods = []cluster.Waiter{w}
 		if at := slices.IndexFunc(out, g.sameReason); at >= 0 {
@@ -92,7 +92,7 @@ func grouped(s *cluster.Snapshot) []group {
 	return out
 }
 
-// patience is how long the oldest of a group has to wait before something is made of it.
+// patience is how long the oldest pod of a group must wait before the check reports it.
 func (g group) patience() time.Duration {
 	switch g.starts {
 	case facts.StartsUnsaid, facts.StartsPulling:
@@ -107,14 +107,15 @@ func (g group) patience() time.Duration {
 	return settled
 }
 
-// mountFails is how the kubelet says that it tried to make or mount a volume; onItsWay are its words for one that has
-// yet to come from another node, and for a ConfigMap or Secret that it has yet to read after its own start.
+// mountFails matches the kubelet's messages about a volume that it failed to set up or mount. onItsWay matches those
+// about a volume that another node has yet to release, and about a ConfigMap or Secret that the kubelet has yet to
+// read after its own start.
 var (
 	mountFails = regexp.MustCompile(`^MountVolume\.SetUp failed for volume`)
 	onItsWay   = regexp.MustCompile(`not attached|failed to sync (?:configmap|secret) cache`)
 )
 
-// foreign is "" for what is the pods' own matter, and else what keeps them from starting in words.
+// foreign is what keeps pods from starting, in words, "" for reasons within the pods themselves.
 func (g group) foreign() string {
 	return map[string]string{
 		facts.StartsAddresses: "no address", facts.StartsCNI: "no network from the CNI plugin",
@@ -125,7 +126,7 @@ func (g group) foreign() string {
 	}[g.starts]
 }
 
-// result judges a group by how many pods it has and how long they wait.
+// result judges a group by the number of its pods and how long they wait.
 func (g group) result(s *cluster.Snapshot) probe.Result {
 	age := s.Now.Sub(g.pods[0].Since)
 	r := probe.Found(probe.Warn, "%s for %s: %s", g.who(), probe.Age(age), cmp.Or(g.foreign(), "a reason that is the pod's own"))
@@ -137,9 +138,9 @@ func (g group) result(s *cluster.Snapshot) probe.Result {
 		}
 	case g.foreign() == "":
 		r.Status = probe.Info
-	case g.starts == facts.StartsVolume: // it may be that volume alone
+	case g.starts == facts.StartsVolume: // only that volume may be at fault
 	case g.starts == facts.StartsImage && !g.ofTheNode(s):
-		r.Status = probe.Info // it may be that image's name alone
+		r.Status = probe.Info // only that image's name may be wrong
 	case g.starts == facts.StartsImage && !g.manyImages(s):
 	case g.waitsForCalico(s):
 		r.Saw += " (calico-node itself has just come up, or is about to)"
@@ -168,7 +169,7 @@ func (g group) result(s *cluster.Snapshot) probe.Result {
 			With(facts.Registries, registries[:min(len(registries), imagesMost)])
 	}
 	if s.Placed.Waiting.Err != nil && g.starts == facts.StartsUnsaid {
-		if apicheck.Failed(s.Placed.Waiting.Err) { // the reason may be the pods' own
+		if apicheck.Failed(s.Placed.Waiting.Err) { // the reason may be within the pods
 			r.Status = probe.Unknown
 		}
 		r.Saw += "; their events could not be read: " + probe.OneLine(s.Placed.Waiting.Err.Error())
@@ -176,12 +177,12 @@ func (g group) result(s *cluster.Snapshot) probe.Result {
 	return g.addresses(s, g.sandbox.On(r))
 }
 
-// nodes reports whether the message names what no pod can cause: then one pod says enough.
+// nodes reports whether the message names something that no pod can cause. Then one pod is enough evidence.
 func (g group) nodes() bool { return g.starts == facts.StartsNetwork || g.sandbox.OfNode() }
 
 // refuted reports whether a pod of another namespace started on the node since shortly before the first of the group
-// began to wait. Then the group's events are not true of the node: anybody who may create events can forge them. The
-// time before counts because a tenant can delete and recreate a pod, and its wait begins again.
+// began to wait. Then the group's events cannot be true of the node: anyone with the right to create events can forge
+// them. The time before counts because a tenant can delete and recreate a pod, which restarts its wait.
 func (g group) refuted(s *cluster.Snapshot) bool {
 	since := g.pods[0].Since.Add(-cluster.Patience)
 	network := g.starts == facts.StartsCNI || g.starts == facts.StartsNetwork || g.starts == facts.StartsAddresses
@@ -191,7 +192,7 @@ func (g group) refuted(s *cluster.Snapshot) bool {
 	})
 }
 
-// who names the pods of a group.
+// who lists the pods of a group.
 func (g group) who() string {
 	var names []string
 	for _, w := range g.pods {
@@ -203,7 +204,7 @@ func (g group) who() string {
 	return fmt.Sprintf("%d pods (%s) wait", len(names), cluster.Few(names))
 }
 
-// waitsForCalico reports whether it is too early: calico-node is starting, or has just begun to serve.
+// waitsForCalico reports whether it is too early to judge: calico-node is starting, or has just become ready.
 func (g group) waitsForCalico(s *cluster.Snapshot) bool {
 	if g.starts != facts.StartsCNI && g.starts != facts.StartsNetwork || s.Calico.Value == nil {
 		return false
@@ -215,7 +216,7 @@ func (g group) waitsForCalico(s *cluster.Snapshot) bool {
 	return s.Now.Sub(cluster.ConditionOfPod(s.Calico.Value, corev1.ContainersReady).Time) < limit
 }
 
-// addresses adds what IPAM has, where pods get no address, or nobody says why they do not start.
+// addresses adds IPAM's space, if pods get no address or have no reported reason.
 func (g group) addresses(s *cluster.Snapshot, r probe.Result) probe.Result {
 	if g.starts != facts.StartsAddresses && g.starts != facts.StartsUnsaid {
 		return r
@@ -227,10 +228,10 @@ func (g group) addresses(s *cluster.Snapshot, r probe.Result) probe.Result {
 	}
 	other, _ := roomFor(s, !v6)
 	r.Saw += "; " + room.text(s.Node.Name)
-	// A pod's annotation can request the family without a pool, and a forged event too.
+	// A pod's annotation can request the family without a pool, and an event can be forged.
 	byOne := room.short() == facts.ShortNoPool && len(other.pools) > 0 && !g.corroborated(s)
 	if room.short() != "" && g.starts == facts.StartsAddresses && r.Status == probe.Warn && !byOne {
-		r.Status = probe.Fail // the next pod gets none either
+		r.Status = probe.Fail // the next pod gets no address either
 	}
 	if room.leaked > 0 {
 		r.Saw += fmt.Sprintf("; %d are kept for pods that are gone", room.leaked)
@@ -252,8 +253,7 @@ func (g group) addresses(s *cluster.Snapshot, r probe.Result) probe.Result {
 		With(facts.Reserved, room.reserved).With(facts.Leaked, room.leaked).With(facts.Borrowed, room.borrowed)
 }
 
-// reasonOf says what keeps a pod from starting: the container's own state where that has got so
-// far, else the last event.
+// reasonOf is what keeps a pod from starting: the container's own state if it has one, else the last event.
 func reasonOf(w cluster.Waiter) group {
 	switch {
 	case w.Reason == "InvalidImageName" || w.Reason == "ErrInvalidImageName" || w.Reason == "ErrImageNeverPull":
@@ -285,8 +285,8 @@ func reasonOf(w cluster.Waiter) group {
 	return group{starts: facts.StartsUnsaid}
 }
 
-// uncreated is a pod with a sandbox of which the runtime makes or starts a container not: for a reason of its
-// own, where it says one of those that no pod can make, or else for one of the pod's.
+// uncreated is the reason of a pod that has a sandbox, but one of its containers cannot be created or started. It is a
+// fault of the runtime if the message is one that no pod can cause, else one of the pod.
 func uncreated(w cluster.Waiter) group {
 	says := cluster.GeneralText(w, w.Says)
 	broken := facts.ContainerFailed(says)

@@ -27,8 +27,7 @@ func ipRegistered(s *cluster.Snapshot, report func(probe.Result)) {
 	}
 }
 
-// registeredFamily reports about one address family and tells whether any node
-// has an address there.
+// registeredFamily reports about one address family, and returns whether any node has an address of it.
 func registeredFamily(s *cluster.Snapshot, key string, report func(probe.Result)) bool {
 	family := strings.TrimSuffix(strings.TrimPrefix(key, "projectcalico.org/"), "Address")
 	all := s.Known().Registered[key]()
@@ -70,8 +69,8 @@ func registeredFamily(s *cluster.Snapshot, key string, report func(probe.Result)
 	return true
 }
 
-// takenMeanwhile finds another node that is registered with an address which this one, registered with none, reports as
-// its own. calico-node does not start here while it is.
+// takenMeanwhile finds another node that is registered with an address that this node, registered with none, reports
+// as its own. calico-node cannot start here until that is resolved.
 func takenMeanwhile(s *cluster.Snapshot, all []cluster.Registration) (probe.Result, bool) {
 	for _, o := range all {
 		addr := o.Registered.Addr()
@@ -140,9 +139,9 @@ func hasInternal(n *corev1.Node, v4 bool) bool {
 	return false
 }
 
-// sharedInternal reports another node at whose InternalIP and port the API server finds this node's kubelet, or
-// the other way round (kubernetes/kubernetes#60835). A node that is not Ready may be this machine's old Node, and
-// kubelets that share a host on purpose listen at different ports.
+// sharedInternal reports another node with the same InternalIP and kubelet port, so that the API server reaches one
+// node's kubelet at the other's address (kubernetes/kubernetes#60835). A node that is not Ready may be this machine's
+// old Node, and kubelets that share a host on purpose use different ports.
 func sharedInternal(s *cluster.Snapshot, report func(probe.Result)) {
 	if !cluster.ReadyNow(s.Node) {
 		return

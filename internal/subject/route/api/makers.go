@@ -32,7 +32,7 @@ func routeMakers(s *cluster.Snapshot, report func(probe.Result)) {
 	}
 }
 
-// judgeMakers says who makes the routes now, and before v3.33 who will from then on.
+// judgeMakers judges which daemon sets the routes now, and before v3.33 also which will from then on.
 func judgeMakers(s *cluster.Snapshot, now cluster.Makers, minor int, pools []cluster.Routed) probe.Result {
 	settings := fmt.Sprintf("programClusterRoutes is %s in FelixConfiguration and %s in BGPConfiguration",
 		cmp.Or(s.SetForFelix(), "not set"), cmp.Or(s.SetForBIRD(), "not set"))
@@ -57,10 +57,10 @@ func judgeMakers(s *cluster.Snapshot, now cluster.Makers, minor int, pools []clu
 	return r.With(facts.NextMakers, cmp.Or(next.worst(), facts.MakersMove))
 }
 
-// division is pools by who makes their routes.
+// division is pools by the daemon that sets their routes.
 type division map[string][]string
 
-// split divides pools by who makes their routes.
+// split divides pools by the daemon that sets their routes.
 func split(m cluster.Makers, pools []cluster.Routed) division {
 	out := division{}
 	for _, p := range pools {
@@ -69,7 +69,7 @@ func split(m cluster.Makers, pools []cluster.Routed) division {
 	return out
 }
 
-// worst is what is wrong with a division, "" for nothing.
+// worst is the worst problem of a division, "" for none.
 func (d division) worst() string {
 	for _, by := range []string{probe.MakersNone, probe.MakersBoth} {
 		if len(d[by]) > 0 {

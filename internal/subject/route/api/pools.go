@@ -15,7 +15,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// nodesWithin are the nodes that have an address in a range, each with it, the node in question first.
+// nodesWithin are the nodes with an address in a range, each with the address, this node first.
 func nodesWithin(s *cluster.Snapshot, cidr netip.Prefix) []string {
 	var out []string
 	for i := range s.Nodes {
@@ -35,7 +35,7 @@ func nodesWithin(s *cluster.Snapshot, cidr netip.Prefix) []string {
 	return out
 }
 
-// apiWithin are the addresses of API servers in a range that are no nodes'.
+// apiWithin are the API servers' addresses in a range that belong to no node.
 func apiWithin(s *cluster.Snapshot, cidr netip.Prefix) []string {
 	var out []string
 	for _, t := range s.API.Value {
@@ -47,7 +47,7 @@ func apiWithin(s *cluster.Snapshot, cidr netip.Prefix) []string {
 	return out
 }
 
-// servicesWithin are the services that have a cluster IP in a range.
+// servicesWithin are the Services with a cluster IP in a range.
 func servicesWithin(s *cluster.Snapshot, cidr netip.Prefix) []string {
 	var out []string
 	for i := range s.AllServices.Value {
@@ -61,8 +61,8 @@ func servicesWithin(s *cluster.Snapshot, cidr netip.Prefix) []string {
 	return out
 }
 
-// blockWith is a block of a pool in which something else's address is, and what that is. Each node sends what
-// is meant for that address to the block's owner.
+// blockWith is a block of a pool that contains another object's address, and that object. Each node sends packets for
+// that address to the block's owner.
 func blockWith(s *cluster.Snapshot, cidr netip.Prefix, within func(*cluster.Snapshot, netip.Prefix) []string) string {
 	for _, b := range s.Blocks.Value.Owned {
 		if !cidr.Contains(b.CIDR.Addr()) {
@@ -75,8 +75,8 @@ func blockWith(s *cluster.Snapshot, cidr netip.Prefix, within func(*cluster.Snap
 	return ""
 }
 
-// toldOutside reports whether BGP tells a router that is no node of this node's pods. Where that is not known,
-// it may.
+// toldOutside reports whether BGP advertises this node's pods to a router outside the cluster. It is true if that is
+// unknown.
 func toldOutside(s *cluster.Snapshot) bool {
 	switch {
 	case s.Peering.Unread() != nil:
@@ -90,7 +90,7 @@ func toldOutside(s *cluster.Snapshot) bool {
 	return err != nil || slices.ContainsFunc(l.Targets, func(t probe.Target) bool { return t.Node == "" })
 }
 
-// apiOutside reports whether an API server surely has an address that is neither a node's nor a pod's.
+// apiOutside reports whether an API server surely has an address that belongs to no node and no pod.
 func apiOutside(s *cluster.Snapshot) bool {
 	all := slices.DeleteFunc(slices.Clone(s.API.Value), func(t probe.Target) bool { return t.Name != "endpoint" })
 	return len(all) > 0 && !slices.ContainsFunc(all, func(t probe.Target) bool {
@@ -103,13 +103,13 @@ func apiOutside(s *cluster.Snapshot) bool {
 	})
 }
 
-// ipPools says what of the IP pools collides with other ranges, and whose packets keep their address outside.
+// ipPools reports IP pools that overlap other ranges, and pools without NAT for packets that leave the cluster.
 func ipPools(s *cluster.Snapshot, report func(probe.Result)) {
 	if s.Pools.Err != nil {
 		report(apicheck.UnreadOf("the pools are", s.Pools.Err))
 		return
 	}
-	found, unseen := false, errors.Join(s.Blocks.Err, s.Services.Err, s.API.Err) // what a pool may overlap with
+	found, unseen := false, errors.Join(s.Blocks.Err, s.Services.Err, s.API.Err) // what could overlap is not all known
 	for _, name := range slices.Sorted(maps.Keys(s.Pools.Value)) {
 		spec := s.Pools.Value[name]
 		cidr, ok := cluster.CIDROf(spec)
@@ -129,7 +129,7 @@ func ipPools(s *cluster.Snapshot, report func(probe.Result)) {
 	}
 }
 
-// tunnelled reports whether a pool's packets are always in a tunnel between nodes.
+// tunnelled reports whether a pool's packets are always encapsulated between nodes.
 func tunnelled(spec map[string]any) bool {
 	return spec["vxlanMode"] == "Always" || spec["ipipMode"] == "Always"
 }
@@ -166,7 +166,7 @@ func onePool(s *cluster.Snapshot, cidr netip.Prefix, spec map[string]any) probe.
 	r := probe.Found(probe.Info, "%s: its pods keep their addresses outside of the cluster (natOutgoing false)", cidr)
 	if !told {
 		r.Saw += ", and BGP tells no router there where they are"
-		if tunnelled(spec) { // a network that knew the pods would need none
+		if tunnelled(spec) { // a network that has routes to the pods would not need a tunnel
 			r.Status = probe.Warn
 		}
 	}

@@ -17,15 +17,15 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// need is a port at which something of the node itself has to be reached.
+// need is a port on which something on the node itself must be reachable.
 type need struct {
 	protocol corev1.Protocol
 	port     int
 	what     string
-	people   bool // people alone use it, and may want a Service there
+	people   bool // only people use it, and may want a Service there
 }
 
-// needsOf are the ports of the node that a Service must not take.
+// needsOf are the ports of the node that a Service must not claim.
 func needsOf(s *cluster.Snapshot) []need {
 	kubelet := 10250
 	if n := int(s.Node.Status.DaemonEndpoints.KubeletEndpoint.Port); n > 0 {
@@ -38,7 +38,7 @@ func needsOf(s *cluster.Snapshot) []need {
 	vxlan := func(spec map[string]any) bool {
 		return spec["vxlanMode"] == "Always" || spec["vxlanMode"] == "CrossSubnet"
 	}
-	// eBPF sends what comes in by a NodePort to other nodes by VXLAN.
+	// The eBPF data plane forwards NodePort packets to other nodes over VXLAN.
 	if s.Felix.Value["bpfEnabled"] == true || slices.ContainsFunc(slices.Collect(maps.Values(s.Pools.Value)), vxlan) {
 		port, _ := s.Felix.Value["vxlanPort"].(int64)
 		out = append(out, need{corev1.ProtocolUDP, cmp.Or(int(port), cluster.PortVXLAN), "VXLAN", false})
@@ -59,10 +59,10 @@ func needsOf(s *cluster.Snapshot) []need {
 	return out
 }
 
-// fieldExternalIPs is the field of a Service in which its owner names addresses.
+// fieldExternalIPs is the field of a Service in which its owner lists addresses.
 const fieldExternalIPs = "externalIPs"
 
-// claimed are the addresses of the node that a service has, and by which of its fields.
+// claimed are the node's addresses that a Service claims, and the field that claims them.
 func claimed(svc *corev1.Service, own []netip.Addr) (addrs []string, by string) {
 	add := func(text, field string) {
 		a, err := netip.ParseAddr(text)
@@ -74,14 +74,14 @@ func claimed(svc *corev1.Service, own []netip.Addr) (addrs []string, by string) 
 		add(ip, fieldExternalIPs)
 	}
 	for _, in := range svc.Status.LoadBalancer.Ingress {
-		if in.IPMode == nil || *in.IPMode == corev1.LoadBalancerIPModeVIP { // else kube-proxy leaves it alone
+		if in.IPMode == nil || *in.IPMode == corev1.LoadBalancerIPModeVIP { // kube-proxy ignores the other modes
 			add(in.IP, "its load balancer")
 		}
 	}
 	return addrs, by
 }
 
-// ignored reports whether kube-proxy makes nothing of a service, whatever addresses it names.
+// ignored reports whether kube-proxy ignores a Service and its addresses.
 func ignored(svc *corev1.Service) bool {
 	_, other := svc.Labels[cluster.ProxyName]
 	_, headless := svc.Labels[corev1.IsHeadlessService]
@@ -89,14 +89,14 @@ func ignored(svc *corev1.Service) bool {
 		svc.Spec.ClusterIP == "" || svc.Spec.ClusterIP == corev1.ClusterIPNone
 }
 
-// byTenant reports whether a tenant may have chosen a Service's address: in its spec, or in the status of a load
-// balancer, which every right in a namespace covers. The cluster's own namespaces belong to no tenant. The node's own
-// answers show whether kube-proxy follows the Service.
+// byTenant reports whether a tenant may have chosen a Service's address: in its spec, or in its load balancer status,
+// which any right in a namespace may cover. The cluster's own namespaces belong to no tenant. The node's own checks
+// show whether kube-proxy applies the Service.
 func byTenant(s *cluster.Snapshot, svc *corev1.Service) bool {
 	return svc.Namespace != metav1.NamespaceSystem && !slices.Contains(s.CalicoIn, svc.Namespace)
 }
 
-// serviceClaims says which services take an address of the node with a port that the node needs.
+// serviceClaims reports Services that claim an address of the node with a port that the node needs.
 func serviceClaims(s *cluster.Snapshot, report func(probe.Result)) {
 	if s.AllServices.Err != nil {
 		report(apicheck.Unread(s.AllServices.Err))

@@ -9,7 +9,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// serviceEndpoints lists endpoints of Services that no pod has and that Kubernetes does not keep.
+// serviceEndpoints lists endpoints of Services that belong to no pod and that Kubernetes does not maintain.
 func serviceEndpoints(s *cluster.Snapshot, report func(probe.Result)) {
 	if s.Stray.Err != nil {
 		report(apicheck.Unread(s.Stray.Err))

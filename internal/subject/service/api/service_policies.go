@@ -11,14 +11,14 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// keepsLocal reports whether a service uses only endpoints of the node that is asked, in part or always.
+// keepsLocal reports whether a Service uses only endpoints of the client's own node, in part or always.
 func keepsLocal(svc *corev1.Service) bool {
 	inside := svc.Spec.InternalTrafficPolicy
 	return inside != nil && *inside == corev1.ServiceInternalTrafficPolicyLocal ||
 		svc.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal
 }
 
-// servicePolicies lists the services for which it matters how kube-proxy knows the node and rewrites senders.
+// servicePolicies lists the Services that depend on kube-proxy's node name and on its rewriting of source addresses.
 func servicePolicies(s *cluster.Snapshot, report func(probe.Result)) {
 	if s.AllServices.Err != nil {
 		report(apicheck.Unread(s.AllServices.Err))

@@ -11,8 +11,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// calicoControllers says how the pods of calico-kube-controllers are. They may run
-// anywhere, and are a matter of this node only while they are on it.
+// calicoControllers reports on the pods of calico-kube-controllers. They may run anywhere, and concern this node only
+// if they are on it.
 func calicoControllers(s *cluster.Snapshot, report func(probe.Result)) {
 	if s.Controllers.Err != nil {
 		report(apicheck.Unread(s.Controllers.Err))
@@ -46,7 +46,7 @@ func controllersState(s *cluster.Snapshot, p *corev1.Pod) probe.Result {
 	if len(p.Status.ContainerStatuses) == 0 {
 		return probe.Found(probe.Warn, "%s, no container of it has been reported yet", p.Status.Phase)
 	}
-	c := p.Status.ContainerStatuses[0] // it has one
+	c := p.Status.ContainerStatuses[0] // it has only one
 	restarts := cluster.Plural(int(c.RestartCount), "restart")
 	r := probe.Found(probe.OK, "running and ready, %s", restarts)
 	switch {

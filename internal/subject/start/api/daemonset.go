@@ -18,13 +18,13 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// refusedFor is how old a refusal may be that still holds: the controller tries again after at most 1000 s (client-go,
-// util/workqueue), and a recorder that has written 25 events of one object writes another each 5 min (client-go,
-// tools/record).
+// refusedFor is the maximum age of a refusal that still applies. The controller retries after at most 1000 s
+// (client-go, util/workqueue). An event recorder that has written 25 events of one object writes another each 5 min
+// (client-go, tools/record).
 const refusedFor = 1000*time.Second + 5*time.Minute
 
-// skipped says why the node has no calico-node pod, as far as its DaemonSets show it, and adds that to
-// the result that says so.
+// skipped reports why the node has no calico-node pod, as far as its DaemonSets show it. It adds that to the result
+// about the missing pod.
 func skipped(s *cluster.Snapshot, r probe.Result) probe.Result {
 	switch {
 	case s.Sets.Err != nil:
@@ -69,7 +69,7 @@ func skipped(s *cluster.Snapshot, r probe.Result) probe.Result {
 	return r.With(facts.Skips, facts.SkipsUnsaid).With(facts.Owner, set.Name)
 }
 
-// skips is why a DaemonSet creates no pod for a node: one of the Skips words, that in a sentence, and the one label or
+// skips is why a DaemonSet creates no pod for a node: one of the Skips words, the same as a sentence, and the label or
 // taint to change, "" for an affinity.
 func skips(set *appsv1.DaemonSet, n *corev1.Node) (why, what, by string) {
 	spec := &set.Spec.Template.Spec
@@ -83,21 +83,21 @@ func skips(set *appsv1.DaemonSet, n *corev1.Node) (why, what, by string) {
 				key + "=" + want
 		}
 	}
-	// An affinity that cannot be read fits no node, for the controller too: the error is not needed.
+	// An affinity that cannot be parsed matches no node. The controller treats it the same way, so the error is ignored.
 	if fits, _ := nodeaffinity.NewRequiredNodeAffinity(nil, spec.Affinity).Match(n); !fits {
 		required := spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
 		return facts.SkipsAffinity, "its required node affinity wants " + wantsOf(required.NodeSelectorTerms), ""
 	}
 	taint, skips := scheduling.FindMatchingUntoleratedTaint(klog.Background(), n.Spec.Taints, spec.Tolerations,
 		func(t *corev1.Taint) bool { return t.Effect != corev1.TaintEffectPreferNoSchedule && !byController(*t) },
-		false) // comparing tolerations are an alpha feature
+		false) // comparison operators in tolerations are an alpha feature
 	if skips {
 		return facts.SkipsTaint, "it does not tolerate the node's taint " + taint.ToString(), taint.ToString()
 	}
 	return "", "", ""
 }
 
-// byController reports whether the DaemonSet controller tolerates a taint for every pod on the node's own
+// byController reports whether the DaemonSet controller adds a toleration for a taint to all pods on the node's own
 // network, such as calico-node's (pkg/controller/daemon/util).
 func byController(t corev1.Taint) bool {
 	return slices.Contains([]string{corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable, corev1.TaintNodeUnschedulable,
@@ -105,7 +105,7 @@ func byController(t corev1.Taint) bool {
 		corev1.TaintNodeNetworkUnavailable}, t.Key)
 }
 
-// wantsOf is what an affinity wants, in short.
+// wantsOf is a short form of an affinity's requirements.
 func wantsOf(terms []corev1.NodeSelectorTerm) string {
 	var out []string
 	for _, t := range terms {

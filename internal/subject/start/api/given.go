@@ -10,7 +10,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// constrained notes what keeps calico-node's container from its work: a CPU limit, and rights it lacks.
+// constrained reports what hinders calico-node's container: a CPU limit, and missing privileges.
 func constrained(r probe.Result, c *corev1.Container) probe.Result {
 	if limit, has := c.Resources.Limits[corev1.ResourceCPU]; has {
 		r = r.With(facts.CPULimit, limit.MilliValue())
@@ -28,11 +28,11 @@ func constrained(r probe.Result, c *corev1.Container) probe.Result {
 	return r
 }
 
-// tokenFolder is where a pod finds the token of its account.
+// tokenFolder is where a pod finds the token of its service account.
 const tokenFolder = "/var/run/secrets/kubernetes.io/serviceaccount"
 
-// withoutToken reports whether no container of a calico-node that keeps its data in Kubernetes is given a token, nor a
-// kubeconfig: the API server mounts one into every container unless that was switched off.
+// withoutToken reports whether no container of a calico-node with the Kubernetes datastore has a token or a
+// kubeconfig. The API server mounts a token into each container unless that is disabled.
 func withoutToken(s *cluster.Snapshot, pod *corev1.Pod) bool {
 	if len(s.Etcd.Value) > 0 || s.CalicoEnv("KUBECONFIG") != "" || pod.UID == "" {
 		return false

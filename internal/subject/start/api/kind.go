@@ -12,7 +12,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// kind is what is known of how Calico is installed.
+// kind describes how Calico is installed.
 type kind struct{ s *cluster.Snapshot }
 
 func (k kind) env(name string) string { return k.s.CalicoEnv(name) }
@@ -25,7 +25,7 @@ func (k kind) ebpf() bool {
 	return cluster.FelixBools[strings.ToLower(cluster.FelixTarget(k.s).Attrs["bpfEnabled"])]
 }
 
-// words say what it is, in the order in which a person would.
+// words describe the installation, the most important first.
 func (k kind) words() string {
 	by := "made by DaemonSet " + cluster.DaemonSetOf(k.s.Calico.Value)
 	if byOperator(k.s.Calico.Value) {
@@ -56,7 +56,7 @@ func (k kind) words() string {
 	return strings.Join(out, ", ")
 }
 
-// unseen is a part of an installation that no check looks at.
+// unseen is a part of an installation that no check covers.
 type unseen struct{ part, says string }
 
 // unseen are the parts that no check looks at.

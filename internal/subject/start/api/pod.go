@@ -14,7 +14,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// CalicoPod reports how the node's calico-node pod does, and why there is none.
+// CalicoPod reports the state of the node's calico-node pod, and why there is none.
 func CalicoPod(s *cluster.Snapshot, report func(probe.Result)) {
 	defer func() {
 		for _, r := range append(calicoHistory(s), s.Ignored()...) {
@@ -42,7 +42,7 @@ func CalicoPod(s *cluster.Snapshot, report func(probe.Result)) {
 	name := pod.Namespace + "/" + pod.Name
 	tell := func(r probe.Result) {
 		r = kubeletSays(s, r)
-		if r.Status == probe.OK && cluster.KubeletSilent(s) { // a dead kubelet's last words
+		if r.Status == probe.OK && cluster.KubeletSilent(s) { // the status is old if the kubelet is dead
 			r.Status = probe.Unknown
 			r.Saw = "the kubelet is silent (see node-lease); last reported: " + r.Saw
 		}
@@ -75,8 +75,8 @@ func CalicoPod(s *cluster.Snapshot, report func(probe.Result)) {
 	}
 }
 
-// byOperator reports whether the Tigera operator made a calico-node pod: it annotates the pod with
-// the hashes of what it was made of, whatever the namespace.
+// byOperator reports whether the Tigera operator created a calico-node pod: it annotates the pod with hashes of its
+// configuration, in any namespace.
 func byOperator(pod *corev1.Pod) bool {
 	for key := range pod.Annotations {
 		if strings.Contains(key, "hash.operator.tigera.io/") {
@@ -86,7 +86,7 @@ func byOperator(pod *corev1.Pod) bool {
 	return false
 }
 
-// initState reports the init container the pod hangs in, if any.
+// initState reports the init container at which the pod's start hangs, if any.
 func initState(s *cluster.Snapshot) (probe.Result, bool) {
 	total := len(s.Calico.Value.Spec.InitContainers)
 	for i, c := range s.Calico.Value.Status.InitContainerStatuses {
@@ -143,7 +143,7 @@ func containerState(s *cluster.Snapshot, c corev1.ContainerStatus) []probe.Resul
 	case c.State.Terminated != nil:
 		out = append(out, probe.Found(probe.Fail, "%s ended: %s, exit code %d, %s", c.Name, c.State.Terminated.Reason,
 			c.State.Terminated.ExitCode, restarts))
-	case c.State.Running == nil: // nothing is set while the kubelet has not said anything
+	case c.State.Running == nil: // no state is set until the kubelet reports one
 		age := s.Now.Sub(s.Calico.Value.CreationTimestamp.Time)
 		out = append(out, probe.Found(lateness(age), "%s has no state yet, %s", c.Name, restarts))
 	case !c.Ready:
@@ -181,8 +181,8 @@ func containerState(s *cluster.Snapshot, c corev1.ContainerStatus) []probe.Resul
 	return out
 }
 
-// unlabelled ends a sentence about a pod that is not there: Calico's DaemonSets,
-// by manifest and by operator, choose nodes by this label.
+// unlabelled is the end of a sentence about a missing pod. Calico's DaemonSets, of manifests and of the operator,
+// select nodes by this label.
 func unlabelled(n *corev1.Node) string {
 	if n.Labels[corev1.LabelOSStable] == "linux" {
 		return ""
@@ -191,7 +191,7 @@ func unlabelled(n *corev1.Node) string {
 		n.Labels[corev1.LabelOSStable])
 }
 
-// pulled adds what the kubelet says about an image that it cannot have.
+// pulled adds the kubelet's message about an image that it cannot pull.
 func pulled(r probe.Result, c corev1.ContainerStatus) probe.Result {
 	if !probe.ImageWanting(c.State.Waiting.Reason) {
 		return r
@@ -205,8 +205,8 @@ func pulled(r probe.Result, c corev1.ContainerStatus) probe.Result {
 	return broken.On(r).With(facts.Image, c.Image)
 }
 
-// notStarted is what the kubelet reports of a container whose program could not be started at all, without a text
-// for any other: of the run there was to be, or of the one before while it waits.
+// notStarted is the kubelet's message about a container with a program that could not be started, empty for any other
+// container. The message is about the present run, or about the previous one while the container waits.
 func notStarted(c corev1.ContainerStatus) probe.Statement {
 	for _, t := range []*corev1.ContainerStateTerminated{c.State.Terminated, c.LastTerminationState.Terminated} {
 		if t != nil && (t.Reason == "StartError" || t.Reason == "ContainerCannotRun") && c.State.Running == nil {
@@ -228,7 +228,7 @@ func unstarted(r probe.Result, c corev1.ContainerStatus) probe.Result {
 	return facts.ContainerFailed(says).On(r)
 }
 
-// asksBIRD reports whether a probe of the container wants a BIRD.
+// asksBIRD reports whether a probe of the container requires BIRD.
 func asksBIRD(s *cluster.Snapshot, container string) bool {
 	spec, _ := cluster.CalicoContainerOf(s.Calico.Value)
 	if spec == nil || spec.Name != container {
@@ -240,7 +240,7 @@ func asksBIRD(s *cluster.Snapshot, container string) bool {
 	})
 }
 
-// lastRun is how the previous container of this name exited, and when, as the end of a sentence.
+// lastRun is how and when the previous container of this name exited, as the end of a sentence.
 func lastRun(c corev1.ContainerStatus, now time.Time) string {
 	t := c.LastTerminationState.Terminated
 	if t == nil {
@@ -257,7 +257,7 @@ func lastRun(c corev1.ContainerStatus, now time.Time) string {
 		probe.Age(t.FinishedAt.Sub(t.StartedAt.Time)), probe.Age(now.Sub(t.FinishedAt.Time)), text)
 }
 
-// lateness is warn for what has begun lately and fail for what should be over.
+// lateness is warn for something that began recently, and fail for something that should be done by now.
 func lateness(age time.Duration) probe.Status {
 	if age < cluster.Patience {
 		return probe.Warn
@@ -265,11 +265,9 @@ func lateness(age time.Duration) probe.Status {
 	return probe.Fail
 }
 
-// Exit codes of a container killed from outside: 128 + SIGKILL, 128 + SIGTERM; and of
-// one that was asked to end and did. While start-up is at work its shell, which is the
-// container's first process, does not heed SIGTERM, so it is killed in the end; once
-// runit's runsvdir has taken over, that ends with 0 at a SIGTERM (runsvdir(8)), and
-// never of itself.
+// Exit codes of a container that was killed: 128 + SIGKILL, 128 + SIGTERM. A container that was asked to stop may also
+// exit with 0. During start-up, its first process is a shell that ignores SIGTERM, so it is killed in the end. Later,
+// runit's runsvdir is the first process. It exits with 0 on SIGTERM (runsvdir(8)), and never on its own.
 const (
 	exitKilled     = 137
 	exitTerminated = 143
@@ -305,8 +303,8 @@ func calicoBudget(s *cluster.Snapshot, report func(probe.Result)) {
 	}
 	lived := last.FinishedAt.Sub(last.StartedAt.Time)
 	killed := last.ExitCode == exitKilled || last.ExitCode == exitTerminated || last.ExitCode == exitAsked
-	// The kubelet's probe worker starts at a random point of a period, and
-	// killing takes up to the grace period: a fifth either way is "at about".
+	// The kubelet's probe worker starts at a random point of a period, and the kill takes up to the grace period. So
+	// "about" means a fifth more or less.
 	late := budget*6/5 + 10*time.Second
 	near := lived > budget*4/5 && lived < late
 	r := probe.Found(probe.Info, "the last run lived %s and ended with exit code %d (%s); the %s probe allows about %s",
@@ -316,8 +314,8 @@ func calicoBudget(s *cluster.Snapshot, report func(probe.Result)) {
 	over := ready && s.Now.Sub(now.StartedAt.Time) > cluster.Recent
 	switch {
 	case !killed || !near || last.Reason == "OOMKilled" || over:
-	// This one got past it: its own probe says so, or it is older than that. A dead BIRD or a
-	// load that is mended kills so too.
+	// This container completed its start-up: its own probe shows it, or its age does. The kubelet also kills it for a
+	// dead BIRD, or for a load that is gone by now.
 	case ready && (spec.ReadinessProbe != nil || s.Now.Sub(now.StartedAt.Time) > late):
 		r.Status = probe.Warn
 		r.Saw = fmt.Sprintf("it was killed %s ago (exit code %d) after %s, about what the %s probe allows (%s); the run since is ready",

@@ -9,8 +9,9 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// calicoHistory shows why a probe of calico-node failed before it was last ready, where it is not ready again and the
-// kubelet has not yet reported why; or why its DaemonSet could make no pod some time ago, where there is none.
+// calicoHistory shows why a probe of calico-node failed before it was last ready, if it is not ready again and the
+// kubelet has not yet reported the reason. If no pod exists, it shows why the DaemonSet failed to create one some time
+// ago.
 func calicoHistory(s *cluster.Snapshot) []probe.Result {
 	var out []probe.Result
 	if s.Calico.Value == nil {
@@ -28,8 +29,8 @@ func calicoHistory(s *cluster.Snapshot) []probe.Result {
 	return out
 }
 
-// kubeletSays adds to a bad result about calico-node's pod what the kubelet says of it: what keeps it from
-// starting, where nothing of it has run, or why its probe fails.
+// kubeletSays adds the kubelet's message to a bad result about calico-node's pod: what keeps the pod from starting, or
+// why its probe fails.
 func kubeletSays(s *cluster.Snapshot, r probe.Result) probe.Result {
 	if r.Status != probe.Fail && r.Status != probe.Warn || r.Facts[facts.NotStarted] == true {
 		return r

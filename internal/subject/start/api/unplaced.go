@@ -13,8 +13,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// unscheduled adds to the result that there is no calico-node here why the pod that is made for the node is
-// not bound to it.
+// unscheduled adds to the result about a missing calico-node why the pod for this node is not scheduled.
 func unscheduled(s *cluster.Snapshot, r probe.Result) probe.Result {
 	p := s.Startup.Value.Unplaced.Value
 	why := cluster.TooMuch(p, s.Node)
@@ -34,15 +33,15 @@ func unscheduled(s *cluster.Snapshot, r probe.Result) probe.Result {
 		With(facts.Pod, cluster.NameOf(p))
 }
 
-// What the scheduler counts: "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) didn't match ...". The
-// pod of a DaemonSet fits one node by its affinity, so what is said of that is of the others.
+// The scheduler's counts: "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) didn't match ...". A DaemonSet's pod
+// fits one node by its affinity, so mismatches of the affinity are about the other nodes.
 var (
 	availability = regexp.MustCompile(`^\d+/\d+ nodes are available: (.*?)\.?(?: preemption: .*| no new claims .*)?$`)
 	countOf      = regexp.MustCompile(`^\d+ (?:node\(s\) )?`)
 	ofOthers     = regexp.MustCompile(`didn't satisfy plugin|didn't match Pod's node affinity|node affinity/selector`)
 )
 
-// unfit is what the scheduler says of a pod, without what it says of other nodes; "" = nothing.
+// unfit is the scheduler's message about a pod, without the parts about other nodes; "" = nothing.
 func unfit(p *corev1.Pod) string {
 	for _, c := range p.Status.Conditions {
 		if c.Type != corev1.PodScheduled || c.Status != corev1.ConditionFalse {

@@ -1,6 +1,11 @@
-// Package api joins the checks of the subjects that the API alone can answer, and puts some of them
-// together: how each node does (Standings), and whether a node starts containers (StartsNothing). The client alone
-// links it.
+// Package api joins the checks of all subjects that need the API alone:
+//
+//	cluster.Snapshot -> Checks         results about one node
+//	                 -> Standings      the state of each node, the worst first
+//	                 -> StartsNothing  whether a node cannot start containers
+//
+// Checks is the entry point. The client alone links the package. It sends no request itself: internal/cluster reads
+// the Snapshot.
 package api
 
 import (
@@ -20,13 +25,13 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// Checks lists the checks the API alone can answer, bound to a Snapshot, in the order in which they are shown. With a
-// nil Snapshot they can be listed and explained, not run.
+// Checks returns the checks that need the API alone, bound to a Snapshot, in display order. With a nil Snapshot they
+// can be listed and explained, not run.
 func Checks(s *cluster.Snapshot) []*probe.Check {
 	return slices.Concat(
 		kubeletapi.Checks(s), podapi.Checks(s), // the node and its pods
-		serviceapi.Checks(s), firewallapi.Checks(s), dnsapi.Checks(s), // what pods are to reach
-		startapi.Checks(s), datastoreapi.Checks(s), // calico-node, and what it starts with
-		routeapi.Checks(s), bgpapi.Checks(s), overlayapi.Checks(s), // how packets are to go
+		serviceapi.Checks(s), firewallapi.Checks(s), dnsapi.Checks(s), // what pods need to reach
+		startapi.Checks(s), datastoreapi.Checks(s), // calico-node, and what its start needs
+		routeapi.Checks(s), bgpapi.Checks(s), overlayapi.Checks(s), // how packets should travel
 	)
 }

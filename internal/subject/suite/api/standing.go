@@ -17,11 +17,11 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// Standing is the state of a node by the objects of the API that are read for all nodes at once.
+// Standing is the state of a node, from objects of the API that are read for all nodes at once.
 type Standing struct {
 	Node   string
-	Status probe.Status // the worst of what the checks node-ready, node-lease and calico-pod say
-	Saw    string       // what makes it that, or when nothing does, how long it is ready
+	Status probe.Status // the worst of the checks node-ready, node-lease and calico-pod
+	Saw    string       // the reason for the status, or how long a good node has been ready
 	rank   int
 }
 
@@ -37,8 +37,8 @@ const (
 	rankWindows
 )
 
-// Standings reads the state of every node, the worst first. gaps says what could not be read beside the
-// nodes themselves; it counts against no node.
+// Standings returns the state of each node, the worst first. gaps lists what could not be read besides the nodes
+// themselves. It makes no node worse.
 func Standings(ctx context.Context, c *cluster.Client) (out []Standing, gaps []string, err error) {
 	snapshots, gaps, err := c.OfEach(ctx)
 	if err != nil {
@@ -54,7 +54,7 @@ func Standings(ctx context.Context, c *cluster.Client) (out []Standing, gaps []s
 	return out, gaps, nil
 }
 
-// standingOf asks the checks that tell nodes apart.
+// standingOf runs the checks that distinguish nodes.
 func standingOf(s *cluster.Snapshot) Standing {
 	j := judged{Standing: Standing{Node: s.Node.Name, rank: rankReady, Status: probe.OK}}
 	kubeletapi.NodeReady(s, j.by(rankUnready))
@@ -83,7 +83,7 @@ func standingOf(s *cluster.Snapshot) Standing {
 		}
 	}
 	if s.Lease.Err != nil && !apierrors.IsNotFound(s.Lease.Err) && j.Status == probe.OK {
-		j.Status = probe.Unknown // Ready stays true for a minute after a kubelet fell silent
+		j.Status = probe.Unknown // Ready stays true for a minute after a kubelet stops reporting
 	}
 	if j.ready != "" && (len(j.said) == 0 || j.rank >= rankCordoned) {
 		j.said = append(j.said, j.ready)
@@ -92,14 +92,14 @@ func standingOf(s *cluster.Snapshot) Standing {
 	return j.Standing
 }
 
-// judged is a node's state while the answers of the checks are put together.
+// judged collects a node's results.
 type judged struct {
 	Standing
-	said  []string // what is wrong, each once
-	ready string   // what node-ready says of a good node
+	said  []string // the problems, each once
+	ready string   // node-ready's text for a good node
 }
 
-// take notes something worth saying; the worst rank counts.
+// take adds a problem. The worst rank counts.
 func (j *judged) take(rank int, r probe.Result) {
 	j.rank = min(j.rank, rank)
 	if !slices.Contains(j.said, r.Saw) {
@@ -110,7 +110,7 @@ func (j *judged) take(rank int, r probe.Result) {
 	}
 }
 
-// by takes the answers of a check whose failure has this rank.
+// by adds the results of a check. Its failures have this rank.
 func (j *judged) by(rank int) func(probe.Result) {
 	return func(r probe.Result) {
 		switch {

@@ -10,8 +10,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// StartsNothing is the result about a node that starts no container now, as far as the API knows; false where
-// nothing says so. A container runtime that hangs is seen after half a minute at the earliest.
+// StartsNothing is the result about a node that cannot start containers now, as far as the API shows it, false if
+// nothing shows it. A container runtime that hangs shows after half a minute at the earliest.
 func StartsNothing(s *cluster.Snapshot) (probe.Result, bool) {
 	const instead = "; --via ssh, and --via local on the node itself, need neither"
 	switch {

@@ -1,5 +1,9 @@
-// Package ask joins the checks with what answers them on a node. The probe links it, the client never: with it come
-// the clients of container runtimes, of DNS and of the kernel.
+// Package ask joins the subjects' checks of a node with the functions that run them:
+//
+//	suite.Node + each internal/subject/NAME/ask -> All -> the probe's runner
+//
+// All is the entry point. Only the probe links this package. The client does not, because it imports clients of
+// container runtimes, DNS and the kernel.
 package ask
 
 import (
@@ -25,7 +29,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// bySubject are the checks that the ask packages answer.
+// bySubject are the checks of all ask packages.
 func bySubject() []*probe.Check {
 	return slices.Concat(
 		bgpask.Checks(), cniask.Checks(), datastoreask.Checks(), dnsask.Checks(), felixask.Checks(),
@@ -35,7 +39,8 @@ func bySubject() []*probe.Check {
 	)
 }
 
-// All lists the checks of a node with what answers them, in the suite's order. The checks of logs answer themselves.
+// All lists the checks of a node in the suite's order, each bound to the function that runs it. The checks of package
+// logs are bound already.
 func All() []*probe.Check {
 	all := suite.Node()
 	answered := bySubject()
