@@ -14,23 +14,23 @@ import (
 const (
 	factProtocol probe.Fact = "protocol" // BIRD's name for the session
 
-	factImported probe.Fact = "imported" // routes taken from the peer
-	factExported probe.Fact = "exported" // routes given to the peer
+	factImported probe.Fact = "imported" // routes imported from the peer
+	factExported probe.Fact = "exported" // routes exported to the peer
 
-	factWaiting probe.Fact = "waiting" // protocols a graceful restart waits for
+	factWaiting probe.Fact = "waiting" // protocols for which a graceful restart waits
 
-	FactPeerCount probe.Fact = "peers"       // BGP protocols there are
-	factUpCount   probe.Fact = "established" // of these, established
+	FactPeerCount probe.Fact = "peers"       // number of BGP protocols
+	factUpCount   probe.Fact = "established" // number of established ones
 )
 
-// judgeDead judges an error of talking to BIRD, after at most the limit.
+// judgeDead judges a failed connection to BIRD. limit is how long it was tried at most.
 func judgeDead(d node.Daemon, p *probe.Pass, limit time.Duration, err error) probe.Result {
 	reason := probe.Reason(err)
 	r := probe.Failed(err)
 	switch {
 	case errors.Is(err, probe.ErrNotVisible):
 		return probe.Found(probe.Skip, "%v", err)
-	case reason != "missing" && runsNoBIRD(p): // the folder outlives calico-node, until the node boots
+	case reason != "missing" && runsNoBIRD(p): // the folder outlives calico-node until the node reboots
 		return probe.Found(probe.Skip, "Calico's networking backend here is %s, which runs no BIRD; the socket is left over from before", node.Named(p, probe.KindBackend))
 	case reason == "missing":
 		r = judgeMissing(d, p)
@@ -46,13 +46,13 @@ func judgeDead(d node.Daemon, p *probe.Pass, limit time.Duration, err error) pro
 	return r.With(probe.FactReason, reason)
 }
 
-// runsNoBIRD reports whether Calico's networking backend on this node surely has no BIRD.
+// runsNoBIRD reports whether Calico's networking backend on this node surely runs no BIRD.
 func runsNoBIRD(p *probe.Pass) bool {
 	backend := node.Named(p, probe.KindBackend)
 	return backend == "vxlan" || backend == "none"
 }
 
-// onlyOtherBIRD reports whether the daemon of the other family has a socket.
+// onlyOtherBIRD reports whether only the daemon of the other family has a socket.
 func onlyOtherBIRD(d node.Daemon, h *probe.Host) bool {
 	folders := node.BirdFolders(h)
 	for _, o := range node.Daemons() {
@@ -64,7 +64,7 @@ func onlyOtherBIRD(d node.Daemon, h *probe.Host) bool {
 	return false
 }
 
-// judgeMissing judges a socket that is not there, by what Calico is set to on this node.
+// judgeMissing judges a missing socket by Calico's configuration on this node.
 func judgeMissing(d node.Daemon, p *probe.Pass) probe.Result {
 	backend, own := node.Named(p, probe.KindBackend), p.Of(probe.KindSelf)
 	has := func(t probe.Target) bool { return node.Family(t.Addr) == d.Family }

@@ -25,23 +25,21 @@ import (
 var birdConfigCheck = answers.To(bgp.BirdConfig, birdConfig)
 
 const (
-	// maxConfig bounds a configuration: a peer takes about a kilobyte.
+	// maxConfig is the maximum size of a configuration. A peer takes about a kilobyte.
 	maxConfig = 16 << 20
-	// reloadPatience is how long confd and BIRD may take from a new file to a new
-	// configuration; it is a matter of a second.
+	// reloadPatience is how long confd and BIRD may take to load a new file. Usually they take a second.
 	reloadPatience = 30 * time.Second
-	// restartPause is longer than the second runit waits before it starts BIRD again.
+	// restartPause is longer than the second that runit waits before it restarts BIRD.
 	restartPause = 1500 * time.Millisecond
-	// clockGrain: BIRD tells times in whole seconds.
+	// clockGrain is BIRD's resolution of time: whole seconds.
 	clockGrain = 2 * time.Second
 )
 
-// birdProcess is one of calico-node's processes that share BIRD's root: BIRD
-// itself, or what runs beside it.
+// birdProcess is one of calico-node's processes with BIRD's root file system: BIRD itself, or a process next to it.
 type birdProcess struct {
 	pid    int
 	runs   bool   // it is BIRD
-	beside string // otherwise: "confd", or "runsv", BIRD's supervisor
+	beside string // else "confd", or "runsv", BIRD's supervisor
 	config string // BIRD's file
 }
 
@@ -58,7 +56,7 @@ func birdConfig(ctx context.Context, p *probe.Pass) {
 	found, err := birdProcesses(p.Host)
 	if err == nil && slices.ContainsFunc(slices.Collect(maps.Values(found)),
 		func(b birdProcess) bool { return !b.runs }) {
-		select { // it may just be starting again
+		select { // it may just be restarting
 		case <-time.After(restartPause):
 			found, err = birdProcesses(p.Host)
 		case <-ctx.Done():
@@ -85,9 +83,9 @@ func birdConfig(ctx context.Context, p *probe.Pass) {
 // birdProgram is the daemon's name: bird or bird6.
 func birdProgram(d node.Daemon) string { return strings.TrimSuffix(d.Name, ".ctl") }
 
-// judgeConfig judges the file and, when BIRD runs, whether it is what BIRD uses.
+// judgeConfig judges the file and, if BIRD runs, whether BIRD has loaded it.
 func judgeConfig(ctx context.Context, d node.Daemon, p *probe.Pass, b birdProcess) probe.Result {
-	// calico-node starts both daemons always; one of them may have nothing to do.
+	// calico-node always starts both daemons, and one of them may have nothing to do.
 	if own := p.Of(probe.KindSelf); len(own) > 0 && len(node.SplitByFamily(own)[d.Family]) == 0 {
 		return probe.Found(probe.Skip, "Calico has registered no IPv%d address for this node", d.Family)
 	}
@@ -126,8 +124,7 @@ func judgeConfig(ctx context.Context, d node.Daemon, p *probe.Pass, b birdProces
 	return judgeLoaded(ctx, d, p.Host, file, r)
 }
 
-// judgeLoaded compares a file with what BIRD has loaded. Where BIRD does not answer,
-// bird-socket says so.
+// judgeLoaded compares a file with the configuration in BIRD. If BIRD does not answer, bird-socket reports it.
 func judgeLoaded(ctx context.Context, d node.Daemon, h *probe.Host, file configFile, r probe.Result) probe.Result {
 	one, _, cancel := node.Part(ctx, 3)
 	defer cancel()
@@ -180,8 +177,7 @@ func judgeLoaded(ctx context.Context, d node.Daemon, h *probe.Host, file configF
 	return r
 }
 
-// without gives the sessions of Calico's making among some that are not among
-// others.
+// without returns Calico's own sessions among all that others does not contain.
 func without(some, others []string) []string {
 	var out []string
 	for _, name := range some {
@@ -192,14 +188,13 @@ func without(some, others []string) []string {
 	return out
 }
 
-// configFile is what a configuration says, and when it was written.
+// configFile is the content of a configuration, and when it was written.
 type configFile struct {
 	bird.Config
 	age time.Duration
 }
 
-// readConfig reads a file below the root of another process. Links in it are
-// followed below that root.
+// readConfig reads a file below the root of another process. It resolves links below that root.
 func readConfig(root, name string) (configFile, error) {
 	container := &probe.Host{Root: root}
 	f, err := container.Open(name)
@@ -224,8 +219,7 @@ func readConfig(root, name string) (configFile, error) {
 	return configFile{c, max(time.Since(info.ModTime()), 0).Round(time.Second)}, err
 }
 
-// birdProcesses finds for bird and bird6 the process itself, or else what runs
-// beside it in calico-node's container.
+// birdProcesses finds, for bird and bird6, the daemon itself or else a process next to it in calico-node's container.
 func birdProcesses(h *probe.Host) (map[string]birdProcess, error) {
 	all, err := node.ProcessesOf(h, node.InNodesNetwork, func(comm string) bool {
 		return slices.Contains([]string{"bird", "bird6", "runsv", "confd", "calico-node", "calico"}, comm)
@@ -245,8 +239,8 @@ func birdProcesses(h *probe.Host) (map[string]birdProcess, error) {
 	return found, nil
 }
 
-// birdProcessOf tells from a command line for which daemon a process counts: "" for
-// none. BIRD's own start is: bird -R -s /var/run/calico/bird.ctl -d -c FILE.
+// birdProcessOf returns the daemon to which a command line belongs, "" for none. BIRD's own is: bird -R -s
+// /var/run/calico/bird.ctl -d -c FILE.
 func birdProcessOf(args []string) (string, birdProcess) {
 	const folder = "/etc/calico/confd/config/"
 	after := func(flag string) string {
@@ -259,7 +253,7 @@ func birdProcessOf(args []string) (string, birdProcess) {
 	case program == "bird" || program == "bird6":
 		config := after("-c")
 		if !strings.Contains(config, "/calico/") {
-			return "", birdProcess{} // somebody's own
+			return "", birdProcess{} // not Calico's
 		}
 		return program, birdProcess{runs: true, config: config}
 	case program == "runsv" && len(args) > 1 && (args[1] == "bird" || args[1] == "bird6"):

@@ -12,17 +12,17 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// Facts of bgp-session's answers about what a session carries, beside imported and exported.
+// Facts of bgp-session about the routes of a session, besides imported and exported.
 const (
-	factOwnBlocks   probe.Fact = "own_blocks"   // count of this node's blocks that could be exported
-	factTheirBlocks probe.Fact = "their_blocks" // count of the peer's blocks that could be imported
+	factOwnBlocks   probe.Fact = "own_blocks"   // number of this node's blocks that could be exported
+	factTheirBlocks probe.Fact = "their_blocks" // number of the peer's blocks that could be imported
 )
 
-// exchangeTime is what a session gets to exchange its routes after it is established.
+// exchangeTime is how long a session may take to exchange its routes after it is established.
 const exchangeTime = 10 * time.Second
 
-// exchanged judges what an established session with another node carries: a session that stands and hands
-// over none of the blocks that there are is as good as none. False where there is nothing to say.
+// exchanged judges the routes of an established session with another node. A session that exchanges none of the
+// existing blocks is useless. It is false if there is nothing to report.
 func exchanged(d node.Daemon, p *probe.Pass, proto bird.Protocol, peer probe.Target,
 	age time.Duration) (probe.Result, bool) {
 	if !proto.Established() || len(proto.Details) == 0 || peer.Node == "" || age < exchangeTime || !byBGP(d, p) {
@@ -64,7 +64,7 @@ func exchanged(d node.Daemon, p *probe.Pass, proto bird.Protocol, peer probe.Tar
 		With(bgp.FactFilters, filters), true
 }
 
-// byBGP reports whether every pool of the family hands its blocks over by BGP and nothing else.
+// byBGP reports whether all pools of the family advertise their blocks by BGP only.
 func byBGP(d node.Daemon, p *probe.Pass) bool {
 	pools := 0
 	for _, t := range p.Of(probe.KindPool) {

@@ -20,11 +20,11 @@ var bgpExpectedCheck = answers.To(bgp.BGPExpected, bgpExpected)
 
 // Facts of bgp-expected, beside FactMissing.
 const (
-	factExpected probe.Fact = "expected" // count of peers the API expects
-	factExtra    probe.Fact = "extra"    // BIRD's names of peers the API does not know, the first ten
+	factExpected probe.Fact = "expected" // number of peers in the API's configuration
+	factExtra    probe.Fact = "extra"    // BIRD's names of peers that are not in the API, the first ten
 )
 
-// birdPeer is a peer BIRD is set to have; the port is 0 where its name has none.
+// birdPeer is a peer in BIRD's configuration. The port is 0 if the session's name contains none.
 type birdPeer struct {
 	name string
 	addr netip.Addr
@@ -61,7 +61,7 @@ func bgpExpected(ctx context.Context, p *probe.Pass) {
 			continue
 		}
 		r, quiet := silent[f]
-		if !quiet || len(here) > 0 { // BIRD 3 has both families behind one socket
+		if !quiet || len(here) > 0 { // BIRD 3 serves both families on one socket
 			r = compared(expected[f], here, why == "")
 		} else if r.Status == probe.Fail { // which bird-socket reports
 			r = probe.Found(probe.Unknown, "peers not asked: %s", r.Saw)
@@ -70,7 +70,7 @@ func bgpExpected(ctx context.Context, p *probe.Pass) {
 	}
 }
 
-// configuredPeers asks a daemon for the peers it is set to have.
+// configuredPeers queries a daemon for the peers in its configuration.
 func configuredPeers(ctx context.Context, d node.Daemon, h *probe.Host) ([]birdPeer, time.Duration, error) {
 	one, limit, cancel := node.Part(ctx, 2)
 	defer cancel()
@@ -86,8 +86,7 @@ func configuredPeers(ctx context.Context, d node.Daemon, h *probe.Host) ([]birdP
 	return peersOf(protocols), limit, nil
 }
 
-// peersOf leaves out peers without one address, and those among the node's own
-// pods, which come and go with them.
+// peersOf omits peers without a single address, and peers that are the node's own pods, which come and go.
 func peersOf(protocols []bird.Protocol) []birdPeer {
 	var out []birdPeer
 	for _, o := range protocols {
@@ -105,8 +104,8 @@ func peersOf(protocols []bird.Protocol) []birdPeer {
 	return out
 }
 
-// compared judges the peers of one family. Those that BIRD has beyond what is
-// expected are told only when everything expected is known.
+// compared judges the peers of one family. It reports extra peers of BIRD only if the expected ones are completely
+// known.
 func compared(expected []probe.Target, has []birdPeer, whole bool) probe.Result {
 	ports := map[netip.Addr][]int{}
 	for _, b := range has {

@@ -10,11 +10,11 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// Facts of it.
-const factMD5All probe.Fact = "md5_all" // how many since boot
+// Facts of the result about TCP MD5.
+const factMD5All probe.Fact = "md5_all" // how many segments since boot
 
-// Words of FactMD5, by what the kernel says it has dropped.
-const md5Different = "different" // both have one, and not the same
+// Values of FactMD5, by the kernel's counters.
+const md5Different = "different" // both ends have a password, and they differ
 
 // md5Counters are the kernel's names (net/ipv4/proc.c, from 2.6.20; the third from 4.12).
 var md5Counters = []struct{ name, word, text string }{
@@ -23,7 +23,7 @@ var md5Counters = []struct{ name, word, text string }{
 	{"TCPMD5NotFound", bgp.MD5Missing, "were not signed, and this node has a password for who sent them"},
 }
 
-// md5Counts are the counters of this network namespace, nil where they cannot be read.
+// md5Counts are the counters of this network namespace, nil if they cannot be read.
 func md5Counts(h *probe.Host) map[string]int {
 	text, err := kernel.ReadProc(h, "net/netstat")
 	if err != nil {
@@ -38,8 +38,8 @@ func md5Counts(h *probe.Host) map[string]int {
 	return out
 }
 
-// md5Dropped waits for a moment whether a counter grows: peers try again within seconds. It is false
-// where the kernel never dropped a segment for a password.
+// md5Dropped waits briefly for a counter to grow, since peers retry within seconds. It is false if the kernel never
+// dropped a segment because of a password.
 func md5Dropped(ctx context.Context, h *probe.Host, before map[string]int) (probe.Result, bool) {
 	after := md5Counts(h)
 	if len(after) == 0 {

@@ -64,14 +64,13 @@ func bgpPort(ctx context.Context, p *probe.Pass) {
 	})
 }
 
-// bgpPeers are the peers to ask: what the API expects of this node, and where that
-// could not be read what BIRD is set to have, at this node's own port unless its
-// name for a peer has another.
+// bgpPeers are the peers to which the check connects: those that the API configures for this node, else those in
+// BIRD's configuration. Of the latter it uses this node's own port, unless the session's name contains one.
 func bgpPeers(ctx context.Context, p *probe.Pass, port int) []probe.Target {
 	expected := p.Of(probe.KindSession)
 	if len(expected) == 0 && p.Gaps[probe.KindSession] != "" {
 		for _, d := range node.Daemons() {
-			has, _, _ := configuredPeers(ctx, d, p.Host) // bird-socket says what is wrong with it
+			has, _, _ := configuredPeers(ctx, d, p.Host) // bird-socket reports its problems
 			for _, b := range has {
 				expected = append(expected, probe.Target{Name: b.name, Addr: b.addr, Port: cmp.Or(b.port, port)})
 			}
@@ -81,8 +80,8 @@ func bgpPeers(ctx context.Context, p *probe.Pass, port int) []probe.Target {
 	return append(mostTelling(byFamily[4]), mostTelling(byFamily[6])...)
 }
 
-// mostTelling picks a few peers of many, spread evenly: those that are no nodes
-// first, for they are few, and all depends on them; nodes that are not ready last.
+// mostTelling picks a few of many peers, spread evenly. Peers that are no nodes come first: they are few, and
+// everything depends on them. Nodes that are not ready come last.
 func mostTelling(peers []probe.Target) []probe.Target {
 	const most = 8
 	var groups [3][]probe.Target
@@ -106,7 +105,7 @@ func mostTelling(peers []probe.Target) []probe.Target {
 	return out
 }
 
-// guessedPort takes a fail back where the plan could not say which port BGP has.
+// guessedPort retracts a failure if the plan does not contain BGP's port.
 func guessedPort(p *probe.Pass, r probe.Result) probe.Result {
 	if why := p.Gaps[probe.KindBackend]; why != "" && r.Status == probe.Fail {
 		r.Status = probe.Unknown
@@ -115,7 +114,7 @@ func guessedPort(p *probe.Pass, r probe.Result) probe.Result {
 	return r
 }
 
-// reportListener says who holds the port on this node; a process that is no BIRD is named.
+// reportListener reports which process uses the port on this node. It names a process that is not BIRD.
 func reportListener(ctx context.Context, p *probe.Pass, port uint16) {
 	here := "port " + strconv.Itoa(int(port)) + " here"
 	at, err := node.Listening(port)
@@ -139,7 +138,7 @@ func reportListener(ctx context.Context, p *probe.Pass, port uint16) {
 	}
 }
 
-// birdListens are the addresses on which a BIRD of this node listens, at whichever port.
+// birdListens are the addresses, on any port, on which a BIRD of this node listens.
 func birdListens(ctx context.Context, h *probe.Host) (out []string) {
 	const most = 500
 	var sockets []kernel.Socket
@@ -149,7 +148,7 @@ func birdListens(ctx context.Context, h *probe.Host) (out []string) {
 	one, _, cancel := node.Part(ctx, 2)
 	defer cancel()
 	sockets = sockets[:min(len(sockets), most)]
-	names, _ := kernel.Owners(one, h, sockets) // those that are seen
+	names, _ := kernel.Owners(one, h, sockets) // the visible ones
 	for _, s := range sockets {
 		if strings.HasPrefix(names[s.Inode], "bird") {
 			out = append(out, s.Near.String())
@@ -159,7 +158,7 @@ func birdListens(ctx context.Context, h *probe.Host) (out []string) {
 	return slices.Compact(out)
 }
 
-// holderOfTCP is the process that listens on a TCP port, "" where it is not seen.
+// holderOfTCP is the process that listens on a TCP port, "" if not visible.
 func holderOfTCP(ctx context.Context, h *probe.Host, port uint16) string {
 	var sockets []kernel.Socket
 	if kernel.TCP(kernel.Listening, port, 0, func(s kernel.Socket) { sockets = append(sockets, s) }) != nil {

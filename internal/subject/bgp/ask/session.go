@@ -29,14 +29,14 @@ func bgpSession(ctx context.Context, p *probe.Pass) {
 	}
 }
 
-// sessionsOf reports all peers of one BIRD, and tells how many are down.
+// sessionsOf reports all peers of one BIRD, and returns how many are down.
 func sessionsOf(ctx context.Context, d node.Daemon, p *probe.Pass) int {
 	// calico-node's own check waits two seconds.
 	one, limit, cancel := node.Part(ctx, 3)
 	defer cancel()
 	c, name, err := d.Talk(one, p.Host)
 	if err != nil {
-		// bird-socket says what this means; here nothing could be asked.
+		// bird-socket explains this. No session could be queried here.
 		r := judgeDead(d, p, limit, err)
 		if r.Status != probe.Skip {
 			r = probe.Found(probe.Unknown, "peers not asked: %s", r.Saw)
@@ -75,8 +75,7 @@ func sessionsOf(ctx context.Context, d node.Daemon, p *probe.Pass) int {
 	return peers - up
 }
 
-// asWhole judges what holds for all peers of one BIRD: whether their routes get
-// into the kernel.
+// asWhole judges what applies to all peers of one BIRD: whether their routes reach the kernel.
 func asWhole(status bird.Status, protocols []bird.Protocol, peers, up int) probe.Result {
 	kernel := kernelState(protocols)
 	r := probe.Found(probe.Info, "BIRD %s has no BGP peers", status.Version)
@@ -91,7 +90,7 @@ func asWhole(status bird.Status, protocols []bird.Protocol, peers, up int) probe
 		r = probe.Found(probe.Fail, "%d of %d peers established, and BIRD writes no routes into the kernel: %s", up,
 			peers, how)
 		if !slices.ContainsFunc(protocols, func(o bird.Protocol) bool { return calicoName.MatchString(o.Name) }) {
-			r.Status = probe.Warn // somebody's own BIRD may be meant to pass routes on and no more
+			r.Status = probe.Warn // a BIRD that is not Calico's may only pass routes on
 		}
 	case peers > 0:
 		r = probe.Found(probe.OK, "%d of %d peers established", up, peers)
@@ -105,8 +104,7 @@ func asWhole(status bird.Status, protocols []bird.Protocol, peers, up int) probe
 	return r
 }
 
-// kernelState is the state of the protocol that writes routes into the kernel, the
-// best of several; "" when there is none.
+// kernelState is the state of the protocol that writes routes to the kernel, the best of several, "" if none exists.
 func kernelState(protocols []bird.Protocol) string {
 	state := ""
 	for _, o := range protocols {
@@ -117,8 +115,8 @@ func kernelState(protocols []bird.Protocol) string {
 	return state
 }
 
-// restarting names the peers a graceful restart waits for. BIRD marks them as
-// pending; where only the rows are known they are those that are not up.
+// restarting lists the peers for which a graceful restart waits. BIRD marks them as pending. If only the table's rows
+// are known, they are the sessions that are not up.
 func restarting(status bird.Status, protocols []bird.Protocol) probe.Result {
 	down, late, names := []string{}, []string{}, []string{}
 	for _, o := range protocols {
@@ -152,13 +150,11 @@ func restarting(status bird.Status, protocols []bird.Protocol) probe.Result {
 		node.First(names))
 }
 
-// calicoName is how confd names sessions (bird.cfg.template); others were
-// configured by hand.
+// calicoName matches confd's names of sessions (bird.cfg.template). Other sessions were configured by hand.
 var calicoName = regexp.MustCompile(`^(Global|Node|Mesh|Local_Workload)_`)
 
-// sessionReasons puts BIRD's words for why a session is down (proto/bgp/packets.c, and
-// the C library's for errors of the socket: musl's in Calico's images, glibc's
-// elsewhere) into one word each.
+// sessionReasons maps BIRD's texts for a session that is down to one word each. The texts are from
+// proto/bgp/packets.c. For socket errors they are the C library's: musl's in Calico's images, glibc's elsewhere.
 var sessionReasons = []struct{ words, reason string }{
 	{"Connection refused", "refused"},
 	{"Network unreachable", "net-unreachable"}, {"Network is unreachable", "net-unreachable"},
@@ -171,7 +167,7 @@ var sessionReasons = []struct{ words, reason string }{
 	{"Connection rejected", "unknown-peer"}, {"Peer de-configured", "unknown-peer"},
 }
 
-// sessionReason is one word for why a session is down, "" where BIRD does not say.
+// sessionReason is one word for why a session is down, "" if BIRD does not report it.
 func sessionReason(text string) string {
 	for _, r := range sessionReasons {
 		if strings.Contains(text, r.words) {
@@ -185,7 +181,7 @@ func judgeSession(d node.Daemon, p *probe.Pass, proto bird.Protocol, status bird
 	target, peer := proto.Name, probe.Target{}
 	if proto.Neighbor.IsValid() {
 		target = proto.Neighbor.String()
-		// Sessions come last: of nodes the plan has a few, of sessions all.
+		// Sessions come last: the plan contains a few of the nodes, but all sessions.
 		for _, t := range append(p.Of(probe.KindNode, probe.KindPeer), p.Of(probe.KindSession)...) {
 			if t.Addr == proto.Neighbor {
 				target, peer = t.String(), t
@@ -204,7 +200,7 @@ func judgeSession(d node.Daemon, p *probe.Pass, proto bird.Protocol, status bird
 	return withDetails(node.About(r, peer).On(target), proto, seconds, known), peer
 }
 
-// sessionState judges the state of a session, which it has had for some time.
+// sessionState judges the state of a session, and how long it has lasted.
 func sessionState(proto bird.Protocol, age string) probe.Result {
 	var r probe.Result
 	switch {
@@ -236,7 +232,7 @@ func sessionState(proto bird.Protocol, age string) probe.Result {
 	return r
 }
 
-// withDetails adds to a result about a session what BIRD says of it, and for how long it has had its state.
+// withDetails adds BIRD's details about a session to its result, and the age of its state.
 func withDetails(r probe.Result, proto bird.Protocol, since time.Duration, known bool) probe.Result {
 	r = r.With(factProtocol, proto.Name).With(bgp.FactState, proto.State).With(bgp.FactBGPState, proto.BGP).
 		With(bgp.FactASNumber, proto.NeighborAS)

@@ -11,14 +11,14 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// machines are the CPUs that a probe is built for, as an ELF header names them.
+// machines are the CPUs for which probes are built, as in an ELF header.
 var machines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}
 
-// narrow are the 32-bit CPUs whose programs most kernels of these start too.
+// narrow are the 32-bit CPUs with programs that most kernels of these CPUs start too.
 var narrow = map[elf.Machine]elf.Machine{elf.EM_X86_64: elf.EM_386, elf.EM_AARCH64: elf.EM_ARM}
 
-// alienPlugins lists plugins that the kernel refuses to start ("exec format error", "permission denied"), each with
-// why. A file that cannot be read, and a script, are none of them.
+// alienPlugins lists plugins that the kernel cannot start ("exec format error", "permission denied"), each with the
+// reason. It omits scripts, and files that it cannot read.
 func alienPlugins(h *probe.Host, plugins, bins []string) []string {
 	var out []string
 	for _, plugin := range plugins {
@@ -31,13 +31,13 @@ func alienPlugins(h *probe.Host, plugins, bins []string) []string {
 			if why != "" {
 				out = append(out, file+" "+why)
 			}
-			break // the runtime starts the first
+			break // the runtime starts the first one
 		}
 	}
 	return out
 }
 
-// cannotStart returns why the kernel does not start a file as a program, "" where it may.
+// cannotStart returns why the kernel cannot start a file as a program, "" if it may be able to.
 func cannotStart(h *probe.Host, file string) (string, error) {
 	f, err := h.Open(file)
 	if err != nil {
@@ -48,7 +48,7 @@ func cannotStart(h *probe.Host, file string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("checking %s: %w", file, err)
 	}
-	head := make([]byte, 20) // as many as an ELF header's machine needs
+	head := make([]byte, 20) // up to the ELF header's machine
 	n, err := f.ReadAt(head, 0)
 	if err != nil && err != io.EOF {
 		return "", fmt.Errorf("reading %s: %w", file, err)
@@ -65,8 +65,8 @@ func cannotStart(h *probe.Host, file string) (string, error) {
 	return "", nil
 }
 
-// loadedLength returns how long a program's file has to be for what the kernel loads of it, 0 where that is unknown.
-// It reads the program headers alone: a file that is cut short has no section headers.
+// loadedLength returns how long a program's file must be for the kernel to load it, 0 if unknown. It reads only the
+// program headers, because a truncated file has lost its section headers.
 func loadedLength(f io.ReaderAt) int64 {
 	var head elf.Header64
 	if err := binary.Read(io.NewSectionReader(f, 0, 64), binary.LittleEndian, &head); err != nil ||
@@ -87,10 +87,10 @@ func loadedLength(f io.ReaderAt) int64 {
 	return int64(end)
 }
 
-// maxFileEnd is beyond the end of every program: a larger number is a broken header's.
+// maxFileEnd is beyond the end of any program. A larger number comes from a broken header.
 const maxFileEnd = 1 << 40
 
-// alien returns why a program cannot run on this CPU, "" where it may. The order of bytes is that of both CPUs.
+// alien returns why a program cannot run on this CPU, "" if it may. Both CPUs have the same byte order.
 func alien(head []byte, size int64) string {
 	switch {
 	case size == 0:

@@ -7,8 +7,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// setAside is a configuration of Calico's that something renamed, as Cilium does to have the folder for itself; ""
-// where there is none.
+// setAside is a configuration of Calico that another program renamed, as Cilium does to own the folder, "" if none
+// exists.
 func setAside(h *probe.Host, dir string) string {
 	names, err := h.ReadDir(dir)
 	if err != nil {

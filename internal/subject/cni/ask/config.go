@@ -39,8 +39,7 @@ func cniConfig(ctx context.Context, p *probe.Pass) {
 	p.Report(withPools(p, r))
 }
 
-// foundElsewhere looks where Calico writes for what is not where the runtime says that it reads
-// (projectcalico/calico#4308).
+// foundElsewhere looks in Calico's folders for files that are missing in the runtime's (projectcalico/calico#4308).
 func foundElsewhere(h *probe.Host, r probe.Result, told node.CNIPlace) probe.Result {
 	for _, place := range node.CNIPlaces {
 		switch {
@@ -68,19 +67,19 @@ func foundElsewhere(h *probe.Host, r probe.Result, told node.CNIPlace) probe.Res
 	return r
 }
 
-// cniTold is what containerd says of its network configuration.
+// cniTold is what containerd reports of its network configuration.
 type cniTold struct {
 	node.CNIPlace
-	load    string // how its last look there ended: "OK", an error, "" = it does not say
+	load    string // result of its last load: "OK", an error, "" = not reported
 	without bool   // it has no network
 }
 
-// cniRead is how old a file, and the folder it is in, are at least by when containerd has read them: it does so
-// within a second of each change.
+// cniRead is the minimum age of a file, and of its folder, at which containerd must have read them. It does so within
+// a second of each change.
 const cniRead = 30 * time.Second
 
-// unread turns a good answer into a bad one where containerd says that it found no file there and has no network
-// since: its watch of a folder that was removed or renamed is not set up again (containerd/containerd#11209).
+// unread turns a good result into a bad one if containerd reports that it found no file there and still has no
+// network: it does not watch a folder again that was removed or renamed (containerd/containerd#11209).
 func (c cniTold) unread(h *probe.Host, r probe.Result, now time.Time) probe.Result {
 	if r.Status != probe.OK || !c.without || !strings.Contains(c.load, "no network config found in") {
 		return r
@@ -95,13 +94,14 @@ func (c cniTold) unread(h *probe.Host, r probe.Result, now time.Time) probe.Resu
 	return out.With(probe.FactReason, cni.CNIUnread)
 }
 
-// toldPlace asks containerd where it reads; false when it does not say.
+// toldPlace returns the folders that containerd reports, false if it reports none.
 func toldPlace(ctx context.Context, p *probe.Pass) (node.CNIPlace, bool) {
 	told, ok := askPlace(ctx, p)
 	return told.CNIPlace, ok
 }
 
-// askPlace asks containerd where it reads, and what came of it; false when it does not say.
+// askPlace queries containerd for its folders, and for the result of its last load. It is false if containerd reports
+// none.
 func askPlace(ctx context.Context, p *probe.Pass) (cniTold, bool) {
 	one, _, cancel := node.Part(ctx, 2)
 	defer cancel()
@@ -116,7 +116,7 @@ func askPlace(ctx context.Context, p *probe.Pass) (cniTold, bool) {
 	defer hangUp()
 	a, err := client.Status(one, &cri.StatusRequest{Verbose: true})
 	if err != nil {
-		return cniTold{}, false // for cri-health to say
+		return cniTold{}, false // cri-health reports it
 	}
 	place, ok := placeIn([]byte(a.GetInfo()["config"]))
 	without := slices.ContainsFunc(a.GetStatus().GetConditions(),
@@ -124,15 +124,15 @@ func askPlace(ctx context.Context, p *probe.Pass) (cniTold, bool) {
 	return cniTold{place, a.GetInfo()["lastCNILoadStatus"], without}, ok
 }
 
-// placeIn reads the directories out of containerd's configuration, which once
-// had one directory of plugins and now has several.
+// placeIn reads the folders from containerd's configuration. Older versions have one folder of plugins, newer ones
+// several.
 func placeIn(config []byte) (node.CNIPlace, bool) {
 	var told struct {
 		CNI struct {
 			ConfDir string   `json:"confDir"`
 			BinDir  string   `json:"binDir"`
 			BinDirs []string `json:"binDirs"`
-			// UseInternalLoopback is of containerd v2: it then needs no plugin for a pod's loopback.
+			// containerd v2: with UseInternalLoopback it needs no plugin for a pod's loopback.
 			UseInternalLoopback bool `json:"useInternalLoopback"`
 		} `json:"cni"`
 	}
@@ -147,12 +147,12 @@ func placeIn(config []byte) (node.CNIPlace, bool) {
 		true
 }
 
-// networksAt judges the first place that has Calico's network or Multus, else the first that has any: CRI-O
-// comes with one of its own and reads elsewhere on OpenShift. That none has is a fault
-// only where these are sure to be all.
+// networksAt judges the first place with Calico's network or Multus, else the first with any network: CRI-O includes
+// one of its own, and reads another folder on OpenShift. If no place has one, that is a fault only if the places are
+// certain to be complete.
 func networksAt(h *probe.Host, places []node.CNIPlace, sure bool) probe.Result {
 	var odd error
-	var other func() probe.Result // of a place where nothing is Calico's
+	var other func() probe.Result // of a place without a network of Calico
 	hidden := 0
 	for _, place := range places {
 		networks, err := node.NetworksIn(h, place.Config)
@@ -170,7 +170,7 @@ func networksAt(h *probe.Host, places []node.CNIPlace, sure bool) probe.Result {
 		case slices.ContainsFunc(networks,
 			func(n node.Network) bool { return isMultus(n) || slices.Contains(n.Plugins, "calico") }):
 			return judge()
-		case len(networks) > 0 && other == nil: // CRI-O brings one of its own and may read elsewhere
+		case len(networks) > 0 && other == nil: // CRI-O includes one of its own, and may read another folder
 			other = judge
 		}
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// lackingPools returns the families of addresses that a network requests and no enabled pool has, none where the pools
-// are unknown or none is enabled at all: what IPAM has is then the API's to say.
+// lackingPools returns the address families that a network requests but no enabled pool has. It returns none if the
+// pools are unknown or none is enabled at all: then the check of the API reports it.
 func lackingPools(p *probe.Pass, requested []string) []string {
 	if node.Unlisted(p, probe.KindPool) != nil {
 		return nil
@@ -30,7 +30,7 @@ func lackingPools(p *probe.Pass, requested []string) []string {
 	return slices.DeleteFunc(slices.Clone(requested), func(family string) bool { return has[family] })
 }
 
-// withPools compares the families that the network requests with the pools. A pod gets an address of each or none.
+// withPools compares the network's families with the pools. A pod gets an address of each family, or none at all.
 func withPools(p *probe.Pass, r probe.Result) probe.Result {
 	requested, _ := r.Facts[cni.FactAssigns].([]string)
 	lacking := lackingPools(p, requested)

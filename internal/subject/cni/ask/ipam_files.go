@@ -21,7 +21,7 @@ var ipamFilesCheck = answers.To(cni.IPAMFiles, ipamFiles)
 
 const hostLocal = "/var/lib/cni/networks/k8s-pod-network"
 
-// lockPause is longer than host-local keeps the lock for one address.
+// lockPause is longer than host-local holds the lock for one address.
 const lockPause = time.Second
 
 // pluginLock returns the lock that calico-ipam holds while it assigns or frees an address (cni-plugin,
@@ -31,7 +31,7 @@ func pluginLock(h *probe.Host) string {
 	return cmp.Or(set.LockFile, "/run/calico/ipam.lock")
 }
 
-// pluginSlow is how long one call of the plugin may hold its lock: its own calls to the API take seconds at most.
+// pluginSlow is how long one call of the plugin may hold its lock. Its own requests to the API take seconds at most.
 const pluginSlow = 10 * time.Second
 
 func ipamFiles(ctx context.Context, p *probe.Pass) {
@@ -41,7 +41,8 @@ func ipamFiles(ctx context.Context, p *probe.Pass) {
 	}
 }
 
-// heldByOne reports whether one process keeps the plugin's lock; false where there is none, or it cannot be asked for.
+// heldByOne reports whether the same process keeps holding the plugin's lock, false if no lock exists or it cannot be
+// queried.
 func heldByOne(ctx context.Context, h *probe.Host) (probe.Result, bool) {
 	lock := pluginLock(h)
 	held, first, err := node.LockHeld(h, lock)
@@ -123,10 +124,9 @@ func leftAddresses(ctx context.Context, p *probe.Pass) probe.Result {
 	return r.With(cni.FactAddresses, addresses)
 }
 
-// pluginsAt lists the plugins of the network that pods get by the files of a place:
-// the first one's, or that behind Multus.
+// pluginsAt lists the plugins of the pods' network at a place: those of the first file, or of the one behind Multus.
 func pluginsAt(h *probe.Host, place node.CNIPlace) []string {
-	networks, _ := node.NetworksIn(h, place.Config) // for cni-config to say
+	networks, _ := node.NetworksIn(h, place.Config) // cni-config reports errors
 	for _, n := range networks {
 		if !isMultus(n) {
 			return n.Plugins
@@ -135,9 +135,9 @@ func pluginsAt(h *probe.Host, place node.CNIPlace) []string {
 	return nil
 }
 
-// unmovable says why upgrade-ipam fails for ever, in a word and in a sentence, "" when
-// nothing known stands in its way. It takes the first address of the Node's podCIDR for the node's tunnel, so
-// that has to be in a pool (migrate.go; nodes that have a tunnel address are spared).
+// unmovable is why upgrade-ipam always fails, as a word and as a sentence, "" if no known obstacle exists. It uses the
+// first address of the Node's podCIDR for the node's tunnel, so a pool must contain that address (migrate.go). Nodes
+// that have a tunnel address are exempt.
 func unmovable(p *probe.Pass) (reason, why string) {
 	calico, pools := p.Of(probe.KindCalico), p.Of(probe.KindPool)
 	if len(calico) == 0 || len(pools) == 0 || slices.ContainsFunc(p.Of(probe.KindTunnel), func(t probe.Target) bool {
@@ -159,14 +159,13 @@ func unmovable(p *probe.Pass) (reason, why string) {
 	return cni.IPAMOutsidePool, fmt.Sprintf("the Node's podCIDR %s is in no enabled IP pool of Calico's", cidr)
 }
 
-// byWhom names a process of the node, and says how old it is: a lock is held for
-// milliseconds, a backup runs for an hour.
+// byWhom names a process of the node, and its age: a lock is held for milliseconds, a backup runs for an hour.
 func byWhom(h *probe.Host, pid int) string {
 	if pid == 0 {
 		return ""
 	}
 	name, age := node.WhoIs(h, pid)
-	if name == "" { // it has ended since
+	if name == "" { // it has exited since
 		return fmt.Sprintf(" by process %d", pid)
 	}
 	return fmt.Sprintf(" by process %d (%s, %v old)", pid, name, age)

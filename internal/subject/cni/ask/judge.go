@@ -12,8 +12,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// judgeNetworks judges the networks of a folder, of which the runtime uses the first. What a network of others names
-// is looked for only where the runtime says where its plugins are: CRI-O has them in several folders.
+// judgeNetworks judges the networks of a folder, of which the runtime uses the first. It looks for another network's
+// plugins only if the runtime reports its plugin folders: CRI-O has several.
 func judgeNetworks(h *probe.Host, networks []node.Network, place node.CNIPlace) probe.Result {
 	first := networks[0]
 	needs := slices.Clone(first.Plugins)
@@ -31,8 +31,8 @@ func judgeNetworks(h *probe.Host, networks []node.Network, place node.CNIPlace) 
 	return r.With(probe.FactFile, first.File).With(cni.FactPlugins, first.Plugins).With(probe.FactMissing, missing)
 }
 
-// judgeFirst tells whose network the first one is. A backup of Calico's file beside another network is a fault only
-// where Calico's is the network of the pods: else Calico may enforce policy only.
+// judgeFirst judges whether the first network is Calico's. A backup of Calico's file next to another network is a
+// fault only if the pods' network is Calico's. Otherwise Calico may only enforce policy.
 func judgeFirst(h *probe.Host, networks []node.Network, calicosPods bool) probe.Result {
 	first := networks[0]
 	named := strings.Join(first.Plugins, ", ")
@@ -59,7 +59,7 @@ func judgeFirst(h *probe.Host, networks []node.Network, calicosPods bool) probe.
 	return probe.Found(probe.OK, "%s is used and names %s", first.File, named)
 }
 
-// judgePlugins tells of a network that is used whether the runtime can start all plugins that it needs.
+// judgePlugins judges whether the runtime can start all plugins of the network in use.
 func judgePlugins(h *probe.Host, r probe.Result, file string, needs, missing, bins []string) probe.Result {
 	if len(missing) > 0 {
 		says := "%s names plugins that are not in %s: %s"
@@ -80,13 +80,12 @@ func judgePlugins(h *probe.Host, r probe.Result, file string, needs, missing, bi
 	return r
 }
 
-// isMultus reports whether a network is Multus, which calls those behind it.
+// isMultus reports whether a network is Multus, which calls the networks behind it.
 func isMultus(n node.Network) bool {
 	return slices.Contains(n.Plugins, "multus") || slices.Contains(n.Plugins, "multus-shim")
 }
 
-// missingPlugins lists the plugins that are in none of some directories; where
-// these are not visible, none is claimed to be missing.
+// missingPlugins lists the plugins that are in none of some folders. If these are not visible, it lists none.
 func missingPlugins(h *probe.Host, plugins []string, bins []string) []string {
 	missing, seen := append([]string{}, plugins...), false
 	for _, bin := range bins {
@@ -95,7 +94,7 @@ func missingPlugins(h *probe.Host, plugins []string, bins []string) []string {
 			return []string{}
 		}
 		if err != nil {
-			continue // elsewhere on GKE, OpenShift and others
+			continue // GKE, OpenShift and others use another folder
 		}
 		seen = true
 		missing = slices.DeleteFunc(missing, func(p string) bool { return slices.Contains(there, path.Base(p)) })
@@ -106,8 +105,8 @@ func missingPlugins(h *probe.Host, plugins []string, bins []string) []string {
 	return missing
 }
 
-// mountedNoExec is the first of some folders that is there, where the file system that it is on does not let
-// programs be executed, and where that is mounted; "" where it does, or that is not to be seen.
+// mountedNoExec is the first existing folder on a file system that is mounted noexec, and its mount point. It is "" if
+// none is, or if that is not visible.
 func mountedNoExec(h *probe.Host, folders []string) (folder, at string) {
 	there := slices.IndexFunc(folders, func(f string) bool { _, err := h.ReadDir(f); return err == nil })
 	table, err := kernel.ReadProc(h, "1/mountinfo")
@@ -121,7 +120,7 @@ func mountedNoExec(h *probe.Host, folders []string) (folder, at string) {
 		if len(f) < 6 || f[4] != "/" && f[4] != folder && !strings.HasPrefix(folder, f[4]+"/") || len(f[4]) < len(at) {
 			continue
 		}
-		at, noexec = f[4], slices.Contains(strings.Split(f[5], ","), "noexec") // a later one lies above
+		at, noexec = f[4], slices.Contains(strings.Split(f[5], ","), "noexec") // a later mount covers an earlier one
 	}
 	if !noexec {
 		return "", ""

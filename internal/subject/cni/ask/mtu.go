@@ -21,19 +21,19 @@ var cniMTUCheck = answers.To(cni.CNIMTU, cniMTU)
 
 // Facts of cni-mtu, all in bytes.
 const (
-	factPodMTU   probe.Fact = "pod_mtu"  // that new pods get, 0 when it is not known
+	factPodMTU   probe.Fact = "pod_mtu"  // of new pods, 0 if unknown
 	factHostMTU  probe.Fact = "host_mtu" // of the interface with the node's address
-	factOverhead probe.Fact = "overhead" // the most a tunnel in use adds
+	factOverhead probe.Fact = "overhead" // the largest overhead of a tunnel in use
 )
 
-// mtuWaste is how much smaller than what fits, in parts of a hundred, an MTU is
-// called too small: choosing for WireGuard over IPv6 on a network of 1500 costs
-// five, and Felix's 1460 for an interface it does not know is far below 9000.
+// mtuWaste is the percentage below the largest possible MTU from which an MTU counts as too small. Choosing for
+// WireGuard over IPv6 on a network of 1500 costs five percent. Felix's 1460 for an unknown interface is far below
+// 9000.
 const mtuWaste = 10
 
-// leg is one way of a pod's packets off the node.
+// leg is one path of a pod's packets off the node.
 type leg struct {
-	via      string // the tunnel device, "" without one
+	via      string // the tunnel device, "" = none
 	mtu      int    // of that device
 	name     string // of the encapsulation
 	overhead int
@@ -41,10 +41,10 @@ type leg struct {
 	outMTU   int
 }
 
-// room is the largest packet that fits after packing.
+// room is the largest packet that fits after encapsulation.
 func (l leg) room() int { return l.outMTU - l.overhead }
 
-// takes is the largest packet that this leg lets in.
+// takes is the largest packet that this leg accepts.
 func (l leg) takes() int {
 	if l.via != "" {
 		return min(l.mtu, l.room())
@@ -96,9 +96,8 @@ func cniMTU(_ context.Context, p *probe.Pass) {
 	p.Report(r)
 }
 
-// legsOf lists the ways of one family: through the interface with the node's
-// address, packed as the pools say, and as the devices suggest where it is not known
-// what the pools say, which is the error.
+// legsOf lists the paths of one family through the interface with the node's address. Encapsulation is as in the
+// pools. If the pools are unknown, which the error reports, it is as the devices suggest.
 func legsOf(p *probe.Pass, all []kernel.Link, f int) (legs []leg, unsure error) {
 	out, subnet := node.Uplink(p, all, f)
 	if out == nil {
@@ -128,7 +127,7 @@ func legsOf(p *probe.Pass, all []kernel.Link, f int) (legs []leg, unsure error) 
 	return legs, unsure
 }
 
-// podMTU is what new pods get, and by what; 0 when that cannot be told.
+// podMTU is the MTU of new pods and its source, 0 if unknown.
 func podMTU(h *probe.Host) (mtu int, from string) {
 	for _, place := range node.CNIPlaces {
 		networks, err := node.NetworksIn(h, place.Config)
@@ -158,11 +157,11 @@ func podMTU(h *probe.Host) (mtu int, from string) {
 	return mtu, file
 }
 
-// mtuIn is the MTU that a CNI configuration sets for Calico's plugin, 0 for none.
+// mtuIn is the MTU in a CNI configuration for Calico's plugin, 0 for none.
 func mtuIn(text []byte) int {
 	type plugin struct {
 		Type string `json:"type"`
-		MTU  any    `json:"mtu"` // anything but a number stops the plugin, not this
+		MTU  any    `json:"mtu"` // a wrong type breaks the plugin, but must not break this check
 	}
 	var file struct {
 		plugin
@@ -179,8 +178,8 @@ func mtuIn(text []byte) int {
 	return 0
 }
 
-// judgeMTU judges what pods send (the MTU new ones get, and how many there are
-// with which) by the ways it has to fit through.
+// judgeMTU compares the MTUs of pods (of new ones, and how many existing ones have which) with the paths that their
+// packets must fit through.
 func judgeMTU(legs []leg, pods map[int]int, setting int, from string) probe.Result {
 	tight := slices.MinFunc(legs, func(a, b leg) int { return a.takes() - b.takes() })
 	sizes := slices.Sorted(maps.Keys(pods))
@@ -191,7 +190,7 @@ func judgeMTU(legs []leg, pods map[int]int, setting int, from string) probe.Resu
 		what = fmt.Sprintf("pods have MTU %d", send)
 	}
 	var r probe.Result
-	older, oldest := 0, 0 // pods made at a larger MTU
+	older, oldest := 0, 0 // pods that were created with a larger MTU
 	for mtu, n := range pods {
 		if mtu > send {
 			older, oldest = older+n, max(oldest, mtu)
@@ -242,7 +241,7 @@ func judgeMTU(legs []leg, pods map[int]int, setting int, from string) probe.Resu
 		With(factOverhead, overhead).With(cni.FactRoom, tight.room())
 }
 
-// String names the narrowest part of a way.
+// String names the narrowest part of a path.
 func (l leg) String() string {
 	if l.via == "" {
 		return l.out

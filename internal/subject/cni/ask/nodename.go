@@ -55,7 +55,7 @@ func cniNodename(_ context.Context, h *probe.Host) probe.Result {
 	return r.With(node.FactSince, int(age.Seconds())).With(factName, name)
 }
 
-// unlikePlaces is the result where the CNI plugin's file is missing, and calico-node writes another one.
+// unlikePlaces is the result if the CNI plugin's file is missing, and calico-node writes another one.
 func unlikePlaces(h *probe.Host, file, kept string) probe.Result {
 	r := probe.Found(probe.Fail, "no %s, which the CNI plugin reads, and no %s, which calico-node writes: calico-node has not finished its start-up on this node", file, kept)
 	if _, err := h.Stat(kept); err == nil {
@@ -64,7 +64,7 @@ func unlikePlaces(h *probe.Host, file, kept string) probe.Result {
 	return r.With(probe.FactReason, "missing")
 }
 
-// isNodeRef reports whether calico-node is set to have another name than its Node in Kubernetes.
+// isNodeRef reports whether calico-node is configured with another name than its Node in Kubernetes.
 func isNodeRef(h *probe.Host, name string) bool {
 	p, ok, err := node.CalicoProcess(h, "felix")
 	if err != nil || !ok {

@@ -11,10 +11,10 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// factProxy is the host and port of a proxy, without what may be a password in front of it.
+// factProxy is the host and port of a proxy. It omits the userinfo in front of them, which may contain a password.
 const factProxy probe.Fact = "proxy"
 
-// reportProxy tells, without judging it, of a proxy that the CNI plugin would ask for the API server's address.
+// reportProxy reports, without judging it, a proxy that the CNI plugin would use for the API server's address.
 func reportProxy(p *probe.Pass, server string) {
 	name, proxy := pluginProxy(p.Host, server)
 	at, err := url.Parse(server)
@@ -25,8 +25,9 @@ func reportProxy(p *probe.Pass, server string) {
 		On(cni.TargetRuntimeProxy).With(factProxy, proxy).With(cni.FactServer, at.Host))
 }
 
-// pluginProxy returns the proxy by which the CNI plugin would connect to a URL, and the runtime that has it in its
-// environment: the plugin inherits it, and Go's programs use it (projectcalico/calico#2941). Both are "" without one.
+// pluginProxy returns the proxy that the CNI plugin would use for a URL, and the runtime with the proxy in its
+// environment. The plugin inherits that environment, and Go programs obey it (projectcalico/calico#2941). Both are ""
+// if there is none.
 func pluginProxy(h *probe.Host, server string) (runtime, proxy string) {
 	at, err := url.Parse(server)
 	if err != nil {

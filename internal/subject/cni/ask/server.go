@@ -51,7 +51,7 @@ func cniServer(ctx context.Context, p *probe.Pass) {
 	p.Report(r.With(probe.FactFile, file).With(cni.FactServer, probe.Origin(config.server)))
 }
 
-// foreignNetwork returns the runtime's first network, and whether it is surely not Calico's: Multus may delegate to
+// foreignNetwork returns the runtime's first network, and whether it is surely not Calico's. Multus may delegate to
 // Calico, and cni-config judges a file that cannot be read.
 func (c pluginConfig) foreignNetwork(h *probe.Host, file string) (node.Network, bool) {
 	networks, err := node.NetworksIn(h, cmp.Or(c.folder, path.Dir(file)))
@@ -62,7 +62,7 @@ func (c pluginConfig) foreignNetwork(h *probe.Host, file string) (node.Network, 
 	return first, !isMultus(first) && !slices.Contains(first.Plugins, "calico")
 }
 
-// connect makes one connection, as the plugin would.
+// connect opens one connection, as the plugin would.
 func (c pluginConfig) connect(ctx context.Context, p *probe.Pass, file string, at *url.URL) probe.Result {
 	one, limit, cancel := node.Part(ctx, 4)
 	defer cancel()
@@ -98,8 +98,9 @@ func (c pluginConfig) connect(ctx context.Context, p *probe.Pass, file string, a
 	return judged(p, at, found, node.NoAnswer(err, addr, limit))
 }
 
-// trust returns how the plugin verifies the server, nil where it connects without TLS, and words for what an answer
-// proves. As in client-go, authority data goes before a file, and a relative path starts at the kubeconfig's folder.
+// trust returns how the plugin verifies the server, nil if it connects without TLS, and what an answer proves, in
+// words. As in client-go, authority data takes precedence over a file, and a relative path starts at the kubeconfig's
+// folder.
 func (c pluginConfig) trust(h *probe.Host, file string, at *url.URL) (*tls.Config, string, error) {
 	if at.Scheme == "http" {
 		return nil, "without TLS", nil
@@ -131,8 +132,8 @@ func portOf(at *url.URL) string {
 	return "80"
 }
 
-// dialEach connects to the first of some addresses that accepts, as client-go does, and gives each an equal share of
-// the time that is left. It returns the address of the last attempt.
+// dialEach connects to the first address that accepts, as client-go does. Each address gets an equal share of the
+// remaining time. It returns the address of the last attempt.
 func dialEach(ctx context.Context, addrs []netip.Addr, port string) (conn net.Conn, addr string, err error) {
 	end, _ := ctx.Deadline() // part sets it
 	for i, a := range addrs {
@@ -158,7 +159,7 @@ func lookupFailure(name string, err error, limit time.Duration) probe.Result {
 	return probe.Failed(err)
 }
 
-// distrusted is the result of a certificate that the plugin would refuse, or of an answer that has none.
+// distrusted is the result of a certificate that the plugin would reject, or of an answer without one.
 func distrusted(err error) (probe.Result, bool) {
 	var invalid x509.CertificateInvalidError
 	reason := ""
@@ -179,7 +180,7 @@ func distrusted(err error) (probe.Result, bool) {
 	return probe.Found(probe.Fail, "%s", probe.Quoted(err.Error())).With(probe.FactReason, reason), true
 }
 
-// judged makes info of a failure about a server that datastore-latency connects to and judges.
+// judged turns a failure into info if datastore-latency connects to that server and judges it.
 func judged(p *probe.Pass, at *url.URL, addrs []netip.Addr, r probe.Result) probe.Result {
 	known := slices.ContainsFunc(p.Of(probe.KindDatastore), func(t probe.Target) bool {
 		same := t.Host != "" && strings.EqualFold(t.Host, at.Hostname()) || slices.Contains(addrs, t.Addr)

@@ -27,8 +27,8 @@ const (
 	factIssuer probe.Fact = "issuer"
 )
 
-// tokenLow is when a token that is renewed at a quarter of its life has certainly
-// been forgotten.
+// tokenLow is the remaining lifetime at which a renewal has surely failed: calico-node renews the token at a quarter
+// of its lifetime.
 const tokenLow = time.Hour
 
 func cniToken(ctx context.Context, p *probe.Pass) {
@@ -43,8 +43,8 @@ func cniToken(ctx context.Context, p *probe.Pass) {
 	}
 }
 
-// pluginConfigOf reads calico-kubeconfig, where the runtime's configuration is or else in the usual folders. Without
-// one it returns why.
+// pluginConfigOf reads calico-kubeconfig from the runtime's folder, else from the usual folders. If it finds none, it
+// returns why.
 func pluginConfigOf(ctx context.Context, p *probe.Pass) (file string, c pluginConfig, missing *probe.Result) {
 	places := node.CNIPlaces
 	told, ok := toldPlace(ctx, p)
@@ -67,16 +67,17 @@ func pluginConfigOf(ctx context.Context, p *probe.Pass) (file string, c pluginCo
 	return "", pluginConfig{}, &r
 }
 
-// pluginConfig is what a kubeconfig says: its first cluster's API server and authority, and its first user's token.
+// pluginConfig is the relevant part of a kubeconfig: API server and CA of its first cluster, and token of its first
+// user.
 type pluginConfig struct {
-	folder        string // that the runtime reads, "" = it does not say
+	folder        string // the runtime's folder, "" = not reported
 	server        string // URL, "" = none
-	serverName    string // for which the server's certificate must be, "" = the host of the URL
-	authority     []byte // PEM, nil = the file has none
-	authorityFile string // path of a file with the authority, "" = none
-	untested      bool   // the file says that the server's certificate is not to be verified
+	serverName    string // the name in the server's certificate, "" = the host of the URL
+	authority     []byte // PEM, nil = not in the file
+	authorityFile string // path of a file with the CA, "" = none
+	untested      bool   // the file disables verification of the server's certificate
 	claims        claims // of the token
-	err           error  // why there are no claims. Never quotes the file
+	err           error  // why claims are missing. Never quotes the file
 }
 
 // tokenResult judges the token.
@@ -87,7 +88,7 @@ func (c pluginConfig) tokenResult(file string) probe.Result {
 	return c.claims.judge(time.Now()).With(cni.FactServer, probe.Origin(c.server))
 }
 
-// claims are what a service account's token says of itself (RFC 7519).
+// claims are the claims in a service account's token (RFC 7519).
 type claims struct {
 	Issuer  string `json:"iss"`
 	Subject string `json:"sub"`
@@ -139,7 +140,7 @@ func readPluginConfig(kubeconfig []byte) pluginConfig {
 	return c
 }
 
-// claimsIn reads a token. Its errors never quote what they read.
+// claimsIn decodes a token. Its errors never quote the token.
 func claimsIn(token string) (c claims, err error) {
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {

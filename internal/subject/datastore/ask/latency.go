@@ -24,9 +24,9 @@ var datastoreLatencyCheck = answers.To(datastore.DatastoreLatency, datastoreLate
 const (
 	factTLS probe.Fact = "tls_ms" // handshake, median
 
-	factWorst    probe.Fact = "worst_ms" // all of it, worst
-	factAnswered probe.Fact = "answered" // tries
-	factTries    probe.Fact = "tries"    // tries
+	factWorst    probe.Fact = "worst_ms" // the whole request, worst
+	factAnswered probe.Fact = "answered" // number of answered tries
+	factTries    probe.Fact = "tries"    // number of tries
 )
 
 func datastoreLatency(ctx context.Context, p *probe.Pass) {
@@ -94,8 +94,7 @@ func distance(trips []node.Trip, tried int, last error, limit time.Duration, add
 		With(datastore.FactAnswer, node.Milliseconds(answer)).With(factWorst, node.Milliseconds(worst))
 }
 
-// apiSays adds what an API server that answered, or what stands before it, says of
-// itself. That it wants to know who asks (401, 403) is an answer like another.
+// apiSays adds the answer of the API server, or of a proxy in front of it. 401 and 403 are answers like others.
 func apiSays(r probe.Result, trips []node.Trip) probe.Result {
 	ill := slices.DeleteFunc(slices.Clone(trips),
 		func(t node.Trip) bool { return t.Page.Code < http.StatusInternalServerError })
@@ -112,8 +111,8 @@ func apiSays(r probe.Result, trips []node.Trip) probe.Result {
 	return r.With(probe.FactCode, page.Code).With(probe.FactReason, "unhealthy")
 }
 
-// complaint is the line of an answer that says what is wrong: of the API server's
-// list the first that begins with [-], of another the first.
+// complaint is the line of an answer with the error: in the API server's list the first that begins with [-], else the
+// first line.
 func complaint(body string) string {
 	for line := range strings.Lines(body) {
 		if strings.HasPrefix(line, "[-]") {
@@ -124,7 +123,7 @@ func complaint(body string) string {
 	return first
 }
 
-// etcdSays adds what an etcd that answered says of itself.
+// etcdSays adds etcd's answer.
 func etcdSays(r probe.Result, last node.Trip) probe.Result {
 	var health struct{ Health, Reason string }
 	switch err := json.Unmarshal(last.Page.Body, &health); {
@@ -160,13 +159,12 @@ func dated(r probe.Result, c *x509.Certificate, now time.Time) probe.Result {
 	return r.With(probe.FactExpires, c.NotAfter.UTC().Format(time.RFC3339))
 }
 
-// etcdCertificates reports on the files with which Calico's CNI plugin goes to
-// etcd, where they are.
+// etcdCertificates reports on the files with which Calico's CNI plugin authenticates to etcd, if they exist.
 func etcdCertificates(p *probe.Pass, now time.Time) {
 	for _, name := range []string{"etcd-cert", "etcd-ca"} {
 		text, err := p.Host.ReadFile(node.EtcdFiles + name)
 		if err != nil {
-			continue // an etcd without TLS, or not to be seen from here
+			continue // an etcd without TLS, or not visible from here
 		}
 		c, err := certificateIn(text)
 		if err != nil {
@@ -179,8 +177,7 @@ func etcdCertificates(p *probe.Pass, now time.Time) {
 	}
 }
 
-// certificateIn gives the certificate of a file that ends last: a file of
-// authorities may keep some that are past.
+// certificateIn returns the certificate in a file that expires last. A file of CAs may contain expired ones.
 func certificateIn(text []byte) (*x509.Certificate, error) {
 	var last *x509.Certificate
 	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
@@ -198,7 +195,7 @@ func certificateIn(text []byte) (*x509.Certificate, error) {
 	return last, nil
 }
 
-// alerted is the result of a server that does not get as far as an answer.
+// alerted is the result of a server that closes the connection before it answers.
 func alerted(alert error) probe.Result {
 	return probe.Found(probe.Fail, "accepts the connection and aborts the TLS handshake: %v", alert).
 		With(probe.FactReason, "alert")

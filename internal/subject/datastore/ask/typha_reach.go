@@ -18,7 +18,7 @@ import (
 // typhaReachCheck binds datastore.TyphaReach to the function that runs it.
 var typhaReachCheck = answers.To(datastore.TyphaReach, typhaReach)
 
-// factTLSSpoken is whether a server spoke TLS.
+// factTLSSpoken is whether a server speaks TLS.
 const factTLSSpoken probe.Fact = "tls"
 
 func typhaReach(ctx context.Context, p *probe.Pass) {
@@ -53,7 +53,7 @@ func typhaReach(ctx context.Context, p *probe.Pass) {
 	}
 }
 
-// greet connects and begins a TLS handshake, which need not succeed.
+// greet connects and begins a TLS handshake, which need not succeed: Typha requires a client certificate.
 func greet(ctx context.Context, addr string, now time.Time) probe.Result {
 	one, limit, cancel := node.Part(ctx, 4)
 	defer cancel()
@@ -71,7 +71,7 @@ func greet(ctx context.Context, addr string, now time.Time) probe.Result {
 	var shown *x509.Certificate
 	asked := false
 	client := tls.Client(conn, &tls.Config{
-		InsecureSkipVerify: true, // no secret is sent, and its dates are looked at
+		InsecureSkipVerify: true, // no secret is sent, and only the certificate's dates are read
 		VerifyPeerCertificate: func(raw [][]byte, _ [][]*x509.Certificate) error {
 			if len(raw) > 0 {
 				shown, _ = x509.ParseCertificate(raw[0]) // nil: nothing to say about it

@@ -10,8 +10,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// asServed compares a good answer for the name of the Service kubernetes with the addresses that the Service has. Where
-// none of the answer's family is known nothing is compared.
+// asServed compares a good answer for the Service kubernetes with the Service's addresses. If none of the answer's
+// family is known, it compares nothing.
 func asServed(p *probe.Pass, r probe.Result) probe.Result {
 	answers, _ := r.Facts[node.FactAnswers].([]string)
 	if r.Status != probe.OK || len(answers) == 0 {

@@ -53,9 +53,9 @@ func dnsCluster(ctx context.Context, p *probe.Pass) {
 	})
 }
 
-// oneZone adds to an answer without an address that the same server knows the names of another namespace: then its
-// configuration has a part of its own for this one. The name is asked again after that: a server that could not reach
-// the API for a moment answers it now.
+// oneZone adds to an answer without an address that the same server resolves names of another namespace: then its
+// configuration has a separate part for this one. It repeats the first query after that, since a server that briefly
+// lost the API answers now.
 func oneZone(ctx context.Context, r probe.Result, network, addr, name, domain string) probe.Result {
 	if r.Status != probe.Fail || r.Facts.Str(probe.FactRcode) == "" {
 		return r
@@ -72,7 +72,7 @@ func oneZone(ctx context.Context, r probe.Result, network, addr, name, domain st
 	return r.With(dnsfacts.FactOtherZone, other)
 }
 
-// withEndpoints is a bad answer of a service, with what the API says of it where nothing is behind it.
+// withEndpoints adds the API's reason to a bad answer of a Service without endpoints.
 func withEndpoints(r probe.Result, t probe.Target) probe.Result {
 	why := t.Attrs[probe.AttrEmpty]
 	if why == "" || r.Status != probe.Fail {
@@ -85,8 +85,7 @@ func withEndpoints(r probe.Result, t probe.Target) probe.Result {
 	return r.With(dnsfacts.FactUnserved, why)
 }
 
-// cutAnswer is what an answer by UDP is worth that did not fit: what TCP makes of
-// it, because a client asks again by TCP.
+// cutAnswer judges a truncated UDP answer by the same query over TCP, as clients do.
 func cutAnswer(udp, tcp probe.Result) probe.Result {
 	if udp.Facts[node.FactTruncated] != true {
 		return udp

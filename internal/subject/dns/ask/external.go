@@ -22,14 +22,14 @@ import (
 // dnsExternalCheck binds dnsfacts.DNSExternal to the function that runs it.
 var dnsExternalCheck = answers.To(dnsfacts.DNSExternal, dnsExternal)
 
-// factSearchCost is how many more questions an outside name costs a pod.
+// factSearchCost is how many extra queries a pod sends for an outside name.
 const factSearchCost probe.Fact = "extra_questions"
 
-// hostResolvConf is what programs of the node resolve by, the container runtime among them.
+// hostResolvConf configures name resolution of the node's programs, including the container runtime.
 const hostResolvConf = "/etc/resolv.conf"
 
-// slowDNS is when an answer is called slow: resolvers wait five seconds, and a
-// look-up in a pod asks four or more times.
+// slowDNS is when an answer counts as slow. Resolvers wait five seconds, and a lookup in a pod sends four or more
+// queries.
 const slowDNS = time.Second
 
 func dnsExternal(ctx context.Context, p *probe.Pass) {
@@ -43,13 +43,13 @@ func dnsExternal(ctx context.Context, p *probe.Pass) {
 	case err != nil:
 		p.Report(node.Unseen(err).On(name))
 	}
-	if text, err := p.Host.ReadFile(hostResolvConf); err == nil && name != hostResolvConf { // what the runtime asks
+	if text, err := p.Host.ReadFile(hostResolvConf); err == nil && name != hostResolvConf { // the runtime uses this file
 		of, _ := reach.ResolvConf(text)
 		own = append(own, slices.DeleteFunc(of, func(a netip.Addr) bool { return slices.Contains(own, a) })...)
 	}
 	var servers []*outside
 	for _, a := range own {
-		// A server on the node's loopback is another one inside a pod, or nobody.
+		// The loopback inside a pod is not the node's.
 		if !a.IsLoopback() || p.From == "" {
 			servers = append(servers,
 				&outside{target: probe.Target{Name: probe.RoleNode, Addr: a, Port: dnsPort}, own: true})
@@ -90,7 +90,7 @@ func dnsExternal(ctx context.Context, p *probe.Pass) {
 	}
 }
 
-// outside is one server and what it answered.
+// outside is one server and its answer.
 type outside struct {
 	target probe.Target
 	own    bool // of the node's resolv.conf, not the cluster's
@@ -98,8 +98,7 @@ type outside struct {
 	search []searchAnswer
 }
 
-// rootAnswer is a server's answer about the root zone; by TCP where it did not
-// fit into UDP.
+// rootAnswer is a server's answer about the root zone, over TCP if it is too large for UDP.
 type rootAnswer struct {
 	reach.DNSAnswer
 	cut bool
@@ -114,8 +113,8 @@ func askRoot(ctx context.Context, server string) rootAnswer {
 	return a
 }
 
-// askTwice asks by UDP, and again where the answer was slow: the server may have
-// had to ask others and knows now.
+// askTwice sends a query over UDP, and repeats it if the answer was slow: the server may have had to query others and
+// has the answer now.
 func askTwice(ctx context.Context, server, name string, record uint16) reach.DNSAnswer {
 	a := reach.AskDNS(ctx, "udp", server, name, record)
 	if a.Msg != nil && a.Took > slowDNS {
@@ -126,11 +125,10 @@ func askTwice(ctx context.Context, server, name string, record uint16) reach.DNS
 	return a
 }
 
-// good: it resolves names of the outside.
+// good reports whether the server resolves names of the outside.
 func (a rootAnswer) good() bool { return a.Msg != nil && a.Msg.Rcode == dns.RcodeSuccess }
 
-// result judges an answer. Passed says that this is the cluster's DNS, and the
-// node's own servers answer the same question.
+// result judges an answer. passed is true for the cluster's DNS if the node's own servers answer the same query.
 func (a rootAnswer) result(ctx context.Context, passed bool) probe.Result {
 	var r probe.Result
 	switch {
@@ -151,7 +149,7 @@ func (a rootAnswer) result(ctx context.Context, passed bool) probe.Result {
 	default:
 		r = probe.Found(probe.OK, "names outside the cluster resolve, in %v", a.Took.Round(100*time.Microsecond))
 	}
-	// REFUSED is what a server says that is set not to forward: no fault.
+	// Servers that are configured not to forward answer REFUSED. That is no fault.
 	silent := a.Msg == nil && r.Status == probe.Info
 	if failed := a.Msg != nil && a.Msg.Rcode == dns.RcodeServerFailure; passed && (silent || failed) {
 		r.Status = probe.Warn
@@ -163,11 +161,10 @@ func (a rootAnswer) result(ctx context.Context, passed bool) probe.Result {
 	return r
 }
 
-// maxSuffixes bounds how many domains of the search list are asked.
+// maxSuffixes is the maximum number of search domains that are queried.
 const maxSuffixes = 8
 
-// searchAnswer is the answer about a name that does not exist in a domain of the
-// search list.
+// searchAnswer is the answer for a name that does not exist in a domain of the search list.
 type searchAnswer struct {
 	reach.DNSAnswer
 	suffix string
@@ -183,8 +180,8 @@ func askSearch(ctx context.Context, server string, suffixes []string) []searchAn
 	return out
 }
 
-// searched judges what the search list costs: each look-up of an outside name
-// waits for all of it, one after the other.
+// searched judges the cost of the search list: each lookup of an outside name tries all its domains, one after the
+// other.
 func searched(ctx context.Context, answers []searchAnswer) probe.Result {
 	var whole time.Duration
 	var bad, wild, lines []string

@@ -19,7 +19,7 @@ import (
 const (
 	factComponents probe.Fact = "components" // list of {name, timeout, live, ready, detail}
 
-	factResolved probe.Fact = "resolved" // addresses that the health host's name leads to
+	factResolved probe.Fact = "resolved" // addresses to which the health host's name resolves
 )
 
 func askFelix(ctx context.Context, p *probe.Pass, path string) {
@@ -54,8 +54,8 @@ func askFelix(ctx context.Context, p *probe.Pass, path string) {
 	var worst probe.Result
 	for _, a := range addrs {
 		addr := netip.AddrPortFrom(a, uint16(at.Port))
-		// A healthy one answers in a millisecond, and the kubelet's own probe waits at
-		// least a second; with two addresses both get their turn.
+		// A healthy Felix answers in a millisecond, and the kubelet's own probe waits at least a second. With two addresses,
+		// each gets its share of the time.
 		one, limit, cancel := node.Part(ctx, 3)
 		answer, err := felix.Get(one, addr, path)
 		cancel()
@@ -81,8 +81,7 @@ func askFelix(ctx context.Context, p *probe.Pass, path string) {
 	p.Report(node.HeldHealth(ctx, p.Host, meaning(p, worst, at), false))
 }
 
-// asksElsewhere asks where calico-node's own probe does, when that is not where Felix
-// has just answered.
+// asksElsewhere sends the request to the address that calico-node's own probe uses, if Felix answered on another one.
 func asksElsewhere(ctx context.Context, p *probe.Pass, at probe.Target, answers netip.AddrPort, path string) {
 	addr, moved := netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), answers.Port()), at.Attrs[probe.AttrProbed] != ""
 	if here := runningFelix(p.Host); here.known {
@@ -106,8 +105,8 @@ func asksElsewhere(ctx context.Context, p *probe.Pass, at probe.Target, answers 
 	}
 }
 
-// weight orders what several addresses answered by what it says about Felix: on
-// a node without IPv6, ::1 cannot be reached and says nothing.
+// weight orders the answers of several addresses by how much they prove. On a node without IPv6, ::1 is unreachable,
+// which proves nothing.
 func weight(r probe.Result) int {
 	switch r.Facts.Str(probe.FactReason) {
 	case "timeout":
@@ -122,8 +121,8 @@ func weight(r probe.Result) int {
 	return 1
 }
 
-// meaning adds to a Felix that does not answer what else is known: who listens on
-// its port elsewhere, that it is turned off, that where to ask is a guess.
+// meaning adds known reasons to a Felix that does not answer: another listener on its port, health disabled, or a
+// guessed address.
 func meaning(p *probe.Pass, r probe.Result, at probe.Target) probe.Result {
 	if r.Facts.Str(probe.FactReason) != "refused" {
 		return r
@@ -155,14 +154,14 @@ func meaning(p *probe.Pass, r probe.Result, at probe.Target) probe.Result {
 // calicoHere reports whether the node shows any trace of Calico.
 func calicoHere(h *probe.Host) bool {
 	for _, name := range []string{h.Place(probe.PlaceRun), h.Place(probe.PlaceLib), "/etc/cni/net.d/10-calico.conflist"} {
-		if _, err := h.Stat(name); err == nil || errors.Is(err, probe.ErrNotVisible) { // then nobody can tell
+		if _, err := h.Stat(name); err == nil || errors.Is(err, probe.ErrNotVisible) { // not visible: assume yes
 			return true
 		}
 	}
 	return false
 }
 
-// answered judges an answer that came.
+// answered judges an answer.
 func answered(a *felix.Answer, addr netip.AddrPort, path string) probe.Result {
 	r := probe.Found(probe.OK, "%d from %s%s", a.Code, addr, path)
 	var bad []string
@@ -177,7 +176,7 @@ func answered(a *felix.Answer, addr netip.AddrPort, path string) probe.Result {
 		}
 	}
 	switch {
-	case !a.FromFelix() && (a.Code < 200 || a.Code > 399): // what a kubelet takes for good
+	case !a.FromFelix() && (a.Code < 200 || a.Code > 399): // the range that a kubelet accepts
 		r = probe.Found(probe.Fail,
 			"%d from %s%s, and not from Felix: another program holds its port, and the kubelet's probe fails", a.Code,
 			addr, path)
@@ -212,7 +211,7 @@ func texts(addrs []netip.Addr) []string {
 	return out
 }
 
-// lines gives the lines of a text that hold something.
+// lines returns the lines of a text that contain something.
 func lines(text string) []string {
 	var out []string
 	for line := range strings.Lines(text) {

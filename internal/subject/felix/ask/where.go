@@ -16,18 +16,18 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// felixHere is what the node shows of the Felix that runs.
+// felixHere is what the node shows of the running Felix.
 type felixHere struct {
-	listens    []netip.AddrPort // where it accepts connections; nil where that is not to be seen
-	host, port string           // FELIX_HEALTHHOST and FELIX_HEALTHPORT as the process has them
+	listens    []netip.AddrPort // where it accepts connections, nil if not visible
+	host, port string           // FELIX_HEALTHHOST and FELIX_HEALTHPORT in its environment
 	known      bool             // its environment was read
 }
 
-// mostListens bounds at how many ports of a process Felix is asked: it has three at most.
+// mostListens is the maximum number of Felix's ports that are queried. It has three at most.
 const mostListens = 8
 
-// runningFelix finds Felix's process, its sockets and its two variables. 'calico-node -felix-live', which
-// the kubelet runs in the same container, has the same.
+// runningFelix finds Felix's process, its sockets and both variables. 'calico-node -felix-live', which the kubelet
+// runs in the same container, has the same.
 func runningFelix(h *probe.Host) felixHere {
 	var out felixHere
 	p, ok, err := node.CalicoProcess(h, "felix")
@@ -52,7 +52,7 @@ func runningFelix(h *probe.Host) felixHere {
 	return out
 }
 
-// probed is where calico-node's own probe asks, which reads the environment alone.
+// probed is the address that calico-node's own probe uses. That probe reads only the environment.
 func (f felixHere) probed(ctx context.Context, h *probe.Host) (netip.AddrPort, bool) {
 	port, err := strconv.ParseUint(cmp.Or(f.port, strconv.Itoa(felix.DefaultPort)), 10, 16)
 	if err != nil {
@@ -65,7 +65,7 @@ func (f felixHere) probed(ctx context.Context, h *probe.Host) (netip.AddrPort, b
 	return netip.AddrPortFrom(addrs[0].Unmap(), uint16(port)), true
 }
 
-// next is where Felix answers from its next start on: the environment wins over what is configured.
+// next is where Felix listens after its next start. The environment overrides the configuration.
 func (f felixHere) next(at probe.Target) (host string, port int) {
 	port, err := strconv.Atoi(f.port)
 	if err != nil || port == 0 {
@@ -74,7 +74,7 @@ func (f felixHere) next(at probe.Target) (host string, port int) {
 	return cmp.Or(f.host, at.Host), port
 }
 
-// reachable is an address by which a listener is asked on this node.
+// reachable is an address that reaches a listener on this node.
 func reachable(a netip.AddrPort) netip.AddrPort {
 	switch addr := a.Addr().Unmap(); {
 	case addr == netip.IPv4Unspecified(), addr == netip.IPv6Unspecified():
@@ -84,9 +84,9 @@ func reachable(a netip.AddrPort) netip.AddrPort {
 	}
 }
 
-// whereItListens asks the Felix that runs where it really listens, when nothing does where it is configured
-// to: a setting may have changed since it started, and it keeps its port until it starts anew. False
-// where no Felix answers.
+// whereItListens queries the running Felix on its actual port, if nothing listens on the configured one. The
+// configuration may have changed since its start, and it keeps its port until a restart. It is false if no Felix
+// answers.
 func whereItListens(ctx context.Context, p *probe.Pass, at probe.Target, asked []netip.Addr, path string,
 ) (probe.Result, bool) {
 	here := runningFelix(p.Host)
@@ -114,7 +114,7 @@ func whereItListens(ctx context.Context, p *probe.Pass, at probe.Target, asked [
 		if addr == probed {
 			return here.atNextStart(ctx, p.Host, r, at, probed), true
 		}
-		if here.known { // the kubelet asks where it does not listen
+		if here.known { // the kubelet sends its probes to the wrong address
 			return probe.Found(probe.Fail, "calico-node's probe asks %s, but Felix answers at %s", probed, addr).
 				With(probe.FactAddress, probed.String()).With(probe.FactListening, []string{addr.String()}).
 				With(probe.FactReason, "refused"), true
@@ -123,8 +123,7 @@ func whereItListens(ctx context.Context, p *probe.Pass, at probe.Target, asked [
 	return probe.Result{}, false
 }
 
-// atNextStart adds to a Felix that is asked rightly where it will answer after its next start, when
-// that is elsewhere.
+// atNextStart adds to a good result the address after Felix's next start, if that differs.
 func (f felixHere) atNextStart(ctx context.Context, h *probe.Host, r probe.Result, at probe.Target,
 	probed netip.AddrPort,
 ) probe.Result {
