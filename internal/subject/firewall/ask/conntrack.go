@@ -19,20 +19,20 @@ var nodeConntrackCheck = answers.To(firewall.NodeConntrack, nodeConntrack)
 
 // Facts of node-conntrack.
 const (
-	factRaced   probe.Fact = "raced"   // entries that could not be inserted within half a second, the table not being full
-	factDropped probe.Fact = "dropped" // packets since boot: dropped, or no entry could be made
-	factIdle    probe.Fact = "idle_s"  // how long an idle TCP connection keeps its entry
+	factRaced   probe.Fact = "raced"   // entries that could not be inserted within half a second, although the table was not full
+	factDropped probe.Fact = "dropped" // packets since boot that were dropped or got no entry
+	factIdle    probe.Fact = "idle_s"  // timeout of an idle TCP connection
 )
 
-// At what share of its entries, in percent, a table is watched, and at what share dropped packets are put down to it: a
-// burst fills the last quarter within a second, and entries that end free a few places while packets are dropped.
+// Usage of the table, in percent, from which it is reported, and from which dropped packets are attributed to it. A
+// burst fills the last quarter within a second, and expiring entries free a few places while packets are dropped.
 const (
 	nearlyFull   = 75
 	asGoodAsFull = 95
 )
 
-// conntrackPause is between two readings of what was dropped: a node that takes ten
-// new connections a second shows it.
+// conntrackPause is the time between two readings of the drop counters. It is long enough to show drops on a node with
+// ten new connections a second.
 const conntrackPause = 500 * time.Millisecond
 
 func nodeConntrack(ctx context.Context, p *probe.Pass) {
@@ -42,16 +42,16 @@ func nodeConntrack(ctx context.Context, p *probe.Pass) {
 	}
 }
 
-// How many seconds an idle TCP connection keeps its entry at least on a healthy node: programs send keepalives every
-// 15 s to 2 minutes, and some none. Below a minute even those that send them lose it. The kernel's default is 5 days,
-// and kube-proxy sets one day.
+// Minimum timeouts in seconds of an idle TCP connection on a healthy node. Programs send keepalives every 15 s to 2
+// minutes, and some send none. Below a minute, even connections with keepalives lose their entry. The kernel's default
+// is 5 days, and kube-proxy sets one day.
 const (
 	idleShort     = 300
 	idleVeryShort = 60
 )
 
 // shortLived reports whether idle connections lose their entries too soon. With nf_conntrack_tcp_loose, the kernel's
-// default, the next packet of a connection makes a new entry.
+// default, the next packet of a connection creates a new entry.
 func shortLived(h *probe.Host) (probe.Result, bool) {
 	const name = "net/netfilter/nf_conntrack_tcp_timeout_established"
 	seconds, err := kernel.Sysctl(h, name)
@@ -122,13 +122,12 @@ func conntrack(ctx context.Context, h *probe.Host, brief bool) probe.Result {
 // dropCounts are packets since boot that were dropped or got no entry.
 type dropCounts struct {
 	all uint64 // for any reason
-	// for which there was no room, or of whose entries others were in want: as long as nobody has answered they may
-	// be thrown out
+	// no room, or evicted for another connection: the kernel may evict an entry until the peer has answered
 	full  uint64
-	raced uint64 // whose entry could not be inserted, as where another packet had just made it
+	raced uint64 // the entry could not be inserted, for example because another packet had just created it
 }
 
-// dropped counts them; false where the kernel does not count.
+// dropped counts these packets, false if the kernel does not count them.
 func dropped(h *probe.Host) (dropCounts, bool) {
 	proc, err := procfs.NewFS(h.Proc)
 	if err != nil {

@@ -17,9 +17,9 @@ var nodeFirewallCheck = answers.To(firewall.NodeFirewall, nodeFirewall)
 
 // Facts of node-firewall.
 const (
-	factServices probe.Fact = "services_in" // list of those with chains of kube-proxy's
+	factServices probe.Fact = "services_in" // list of the firewalls with chains of kube-proxy
 
-	factChains probe.Fact = "chain_counts" // map of firewall to how many chains of Calico's it has
+	factChains probe.Fact = "chain_counts" // map of firewall to its number of Calico's chains
 )
 
 // The firewalls of Linux.
@@ -29,16 +29,16 @@ const (
 	inNative = "nftables"
 )
 
-// walls are what was seen of one family's firewalls.
+// walls are the firewalls of one family.
 type walls struct {
-	calico   map[string]int // chains of Calico's in each
-	used     []string       // those that lead forwarded packets to them
-	services []string       // those with kube-proxy's
-	drops    []kernel.Chain // chains that drop forwarded packets by policy
-	dropsIn  []string       // in which firewall each of these is
-	passes   []string       // chains that drop by policy, and whose rules accept pods
-	refuses  []string       // chains that neither Calico nor kube-proxy made, with a rule that refuses forwarded packets
-	foreign  []string       // tables of nftables that neither they nor iptables made
+	calico   map[string]int // number of Calico's chains in each
+	used     []string       // those that send forwarded packets to them
+	services []string       // those with chains of kube-proxy
+	drops    []kernel.Chain // chains that drop forwarded packets by default policy
+	dropsIn  []string       // the firewall of each of these
+	passes   []string       // chains with default policy drop and rules that accept pods
+	refuses  []string       // foreign chains with a rule that drops or rejects forwarded packets
+	foreign  []string       // foreign tables of nftables
 	unread   error          // of legacy iptables
 }
 
@@ -66,14 +66,14 @@ func nodeFirewall(_ context.Context, p *probe.Pass) {
 			pods++
 		}
 	}
-	// Whether Felix writes such rules at all is known only from its settings.
+	// Only Felix's settings show whether it writes such rules at all.
 	known := len(p.Of(probe.KindFelix)) > 0 && p.Gaps[probe.KindFelix] == ""
 	for _, f := range []int{4, 6} {
 		w := wallsOf(f, chains, legacy)
 		w.unread = unread
 		w.letPods(p, f)
 		if f == 6 && len(w.calico) == 0 && !sixIsUsed(p) {
-			continue // Calico of one family may write none for the other
+			continue // Calico in one family may write none for the other
 		}
 		r := judgeWalls(w, pods, known)
 		if r.Status == probe.Fail && len(w.used) == 0 {
@@ -147,8 +147,8 @@ func wallsOf(family int, nft, legacy []kernel.Chain) walls {
 	return w
 }
 
-// refusedBelow names the chains of others that a chain of all forwarded packets leads to, and that drop or reject
-// packets. What Docker and kube-proxy drop there is not for pods.
+// refusedBelow names the foreign chains that all forwarded packets reach and that drop or reject packets. It omits
+// what Docker and kube-proxy drop there, which is not for pods.
 func (w *walls) refusedBelow(family int, nft []kernel.Chain) {
 	byName := map[string]kernel.Chain{}
 	var next []kernel.Chain
@@ -187,14 +187,14 @@ func (w *walls) refusedBelow(family int, nft []kernel.Chain) {
 // nftFamilies are the names of nftables' families.
 var nftFamilies = map[int]string{0: "inet", 4: "ip", 6: "ip6"}
 
-// isForeign reports whether a chain is in a table that neither Calico, kube-proxy, the CNI plugin portmap nor iptables
-// creates. Those of iptables are never of the family inet: "inet filter" is what distributions' nftables.conf has.
+// isForeign reports whether a chain is in a table that does not belong to Calico, kube-proxy, the CNI plugin portmap
+// or iptables. iptables never uses the family inet: "inet filter" is the table in distributions' nftables.conf.
 func isForeign(c kernel.Chain) bool {
 	return !slices.Contains([]string{"calico", "kube-proxy", "cni_hostport"}, c.Table) &&
 		(c.Family == 0 || !slices.Contains([]string{"filter", "nat", "mangle", "raw", "security"}, c.Table))
 }
 
-// chainOf is a chain and the firewall that it is in.
+// chainOf is a chain and its firewall.
 func chainOf(c kernel.Chain, wall string) string {
 	if wall == inNative && c.Table != "calico" {
 		return fmt.Sprintf("%s of nftables' table %s", c.Name, c.Table)
@@ -202,11 +202,11 @@ func chainOf(c kernel.Chain, wall string) string {
 	return fmt.Sprintf("%s of %s", c.Name, wall)
 }
 
-// dropping names the chains that drop forwarded packets by policy: all of them; those in a firewall where
-// Calico's chains are not in use; and these with the tables that somebody wrote for nftables.
+// dropping returns the chains that drop forwarded packets by default policy: all of them, those in a firewall where
+// Calico's chains are not in use, and the latter with tables that an administrator wrote for nftables.
 func (w walls) dropping() (names, shut, others []string) {
-	// What Calico accepts is accepted only in the firewall where its chains are. Tables
-	// somebody wrote for nftables himself are taken to know the pods.
+	// A packet that Calico accepts is accepted only in the firewall with Calico's chains. Tables that an administrator
+	// wrote for nftables are assumed to accept pods.
 	for i, c := range w.drops {
 		name := chainOf(c, w.dropsIn[i])
 		switch {

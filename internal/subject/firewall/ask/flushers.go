@@ -10,20 +10,20 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// mostFlushers is how many of them are named.
+// mostFlushers is the maximum number of processes in a report.
 const mostFlushers = 4
 
 var (
-	// flushes is a command line that removes rules of others: nft flush or delete, iptables -F or -X, and the
-	// restore of a whole ruleset. A shell that loops has it as text.
+	// flushes matches a command that removes foreign rules: nft flush or delete, iptables -F or -X, and the restore of a
+	// whole ruleset. A shell loop contains it as text.
 	flushes = regexp.MustCompile(`\bnft\b[^;|&]*\b(?:flush|delete table|destroy table)\b|\bnft (?:-\S+ )*-f\b|` +
 		`\bip6?tables(?:-nft|-legacy)?\b[^;|&]* (?:-F|--flush|-X|--delete-chain)\b|\bip6?tables(?:-nft|-legacy)?-restore\b`)
-	// keepsOthers is a restore that leaves the rules of others, as Felix and kube-proxy run it.
+	// keepsOthers matches a restore that keeps foreign rules, as Felix and kube-proxy run it.
 	keepsOthers = regexp.MustCompile(` (?:--noflush|-n)\b`)
 )
 
-// firewallFlushers lists processes of the node that flush its firewall or load a whole one, as scripts of agents and
-// hardening tools do again and again; none where processes are not to be seen.
+// firewallFlushers lists processes of the node that flush its firewall or load a whole one. Scripts of agents and
+// hardening tools do so repeatedly. It lists none if processes are not visible.
 func firewallFlushers(h *probe.Host) []string {
 	if !node.SeesProcesses(h) {
 		return nil

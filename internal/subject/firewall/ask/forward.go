@@ -9,8 +9,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// letPods leaves out those chains whose policy drops forwarded packets, and whose rules surely accept what a pod here
-// and one elsewhere send to each other; as far as these rules can be read and understood.
+// letPods removes chains that drop forwarded packets by default policy, but surely accept packets between a pod here
+// and one elsewhere. It does so only as far as it can read and understand their rules.
 func (w *walls) letPods(p *probe.Pass, family int) {
 	_, shut, _ := w.dropping()
 	flows := bothWays(podFlows(p), family)
@@ -20,7 +20,7 @@ func (w *walls) letPods(p *probe.Pass, family int) {
 	all, err := kernel.Walls(p.Host, func(table, _ string) bool {
 		return slices.ContainsFunc(w.drops, func(c kernel.Chain) bool { return table == tableOf(c) })
 	})
-	if err != nil { // then they count as what they seem
+	if err != nil { // unread chains count as dropping
 		return
 	}
 	for i := len(w.drops) - 1; i >= 0; i-- {
@@ -37,7 +37,7 @@ func (w *walls) letPods(p *probe.Pass, family int) {
 	}
 }
 
-// tableOf is a chain's table; that of a chain of legacy iptables is always filter here.
+// tableOf is a chain's table. A chain of legacy iptables is always in filter here.
 func tableOf(c kernel.Chain) string {
 	if c.Table == "" {
 		return "filter"
@@ -45,7 +45,7 @@ func tableOf(c kernel.Chain) string {
 	return c.Table
 }
 
-// bothWays are the flows of a family, and what comes back where a pod elsewhere begins.
+// bothWays are the flows of a family: from a pod here, and the replies to a pod elsewhere.
 func bothWays(flows []podFlow, of int) []podFlow {
 	var out []podFlow
 	for _, f := range flows {
@@ -60,8 +60,8 @@ func bothWays(flows []podFlow, of int) []podFlow {
 	return out
 }
 
-// passes reports whether a chain, and those it leads to, surely accept the flow; over, whether nothing behind it is
-// sure any more.
+// passes reports whether a chain, and those to which it jumps, surely accept the flow. over reports that the rules
+// after it are no longer certain to see the flow.
 func (f podFlow) passes(all []kernel.Wall, w kernel.Wall, depth int) (accepted, over bool) {
 	for _, text := range w.Rules {
 		does, to, fits := f.meets(text)
@@ -85,7 +85,7 @@ func (f podFlow) passes(all []kernel.Wall, w kernel.Wall, depth int) (accepted, 
 			accepted, over := f.passes(all, all[i], depth+1)
 			switch {
 			case accepted && fits == maybe:
-				continue // or not: then those behind it count
+				continue // the rule may not match, so the next ones count
 			case accepted, over, does == "goto":
 				return accepted, true
 			}

@@ -11,17 +11,17 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// targetMasquerade is node-firewall's answer about rules of others that change the sender of pods' packets.
+// targetMasquerade is the target of node-firewall's result about foreign rules that change the source address of pods.
 const targetMasquerade = "masquerading"
 
-// foreignNAT looks for a rule of others that masquerades what a pod of this node sends to a pod of another; false where
-// there are none of these, or the rules cannot be read.
+// foreignNAT looks for a foreign rule that masquerades packets from a pod of this node to a pod of another. It is
+// false if it finds none or cannot read the rules.
 func foreignNAT(p *probe.Pass) (probe.Result, bool) {
 	flows := podFlows(p)
 	all, err := kernel.Walls(p.Host, func(table, chain string) bool {
 		return node.ForeignChain(table, chain) && !slices.Contains([]string{"filter", "mangle", "raw", "security"}, table)
 	})
-	if len(flows) == 0 || err != nil { // other checks say so
+	if len(flows) == 0 || err != nil { // other checks report it
 		return probe.Result{}, false
 	}
 	for _, w := range all {
@@ -40,7 +40,8 @@ func foreignNAT(p *probe.Pass) (probe.Result, bool) {
 	return probe.Found(probe.OK, "no rule of others surely hides the addresses of pods from other nodes' pods"), true
 }
 
-// deniedByLabels makes such a rule a warning where a policy admits pods by their labels: it does not know these.
+// deniedByLabels makes such a rule a warning if a policy admits pods by their labels: the policy does not recognize
+// masqueraded pods.
 func deniedByLabels(p *probe.Pass, r probe.Result) probe.Result {
 	for _, felix := range p.Of(probe.KindFelix) {
 		if policy := felix.Attrs[probe.AttrByLabels]; policy != "" {
@@ -52,13 +53,13 @@ func deniedByLabels(p *probe.Pass, r probe.Result) probe.Result {
 	return r
 }
 
-// A podFlow is what a pod of this node sends to one of another.
+// A podFlow is packets from a pod of this node to one of another.
 type podFlow struct {
 	from, to netip.Addr
-	device   string // it leaves by
+	device   string // the interface by which they leave
 }
 
-// podFlows is one flow of each family that pods here and elsewhere have.
+// podFlows returns one flow for each family that pods here and elsewhere have.
 func podFlows(p *probe.Pass) []podFlow {
 	var out []podFlow
 	for _, f := range []int{4, 6} {
@@ -76,14 +77,14 @@ func podFlows(p *probe.Pass) []podFlow {
 	return out
 }
 
-// proxyMark is the mark of what kube-proxy masquerades (its masqueradeBit, 14 where nobody chose another).
+// proxyMark is the mark of packets that kube-proxy masquerades (its masqueradeBit, 14 by default).
 const proxyMark = "0x4000"
 
-// chainsDeep is how many chains one after the other are followed; the kernel allows 16.
+// chainsDeep is how deep jumps are followed. The kernel allows 16.
 const chainsDeep = 16
 
-// through is the first rule of a chain, and of those it leads to, that surely masquerades the flow, with its chain; ""
-// where there is none. It tells as well whether nothing of the chains before sees the flow any more, or may not.
+// through is the first rule of a chain, or of those to which it jumps, that surely masquerades the flow, with its
+// chain, "" if none does. It also reports that the rules of the calling chains no longer see the flow, or may not.
 func (f podFlow) through(all []kernel.Wall, w kernel.Wall, depth int) (rule string, over bool) {
 	for _, text := range w.Rules {
 		is, to, fits := f.meets(text)
@@ -106,7 +107,7 @@ func (f podFlow) through(all []kernel.Wall, w kernel.Wall, depth int) (rule stri
 			}
 			rule, over = f.through(all, all[i], depth+1)
 			if rule != "" && fits == maybe {
-				continue // or not: then those behind it count
+				continue // the rule may not match, so the next ones count
 			}
 			if rule != "" || over || is == "goto" {
 				return rule, true
@@ -116,14 +117,14 @@ func (f podFlow) through(all []kernel.Wall, w kernel.Wall, depth int) (rule stri
 	return "", false
 }
 
-// chainNamed is the chain of that name beside another one, -1 where it was not read.
+// chainNamed is the chain with a name in the same table, -1 if it was not read.
 func chainNamed(all []kernel.Wall, beside kernel.Wall, name string) int {
 	return slices.IndexFunc(all, func(o kernel.Wall) bool {
 		return o.Name == name && o.Table == beside.Table && o.Family == beside.Family && o.Legacy == beside.Legacy
 	})
 }
 
-// Whether a rule is one for the flow.
+// Whether a rule matches the flow.
 type fits int
 
 const (
@@ -132,7 +133,7 @@ const (
 	maybe      // it has conditions that are not understood
 )
 
-// meets reads a rule, in words as kernel.Walls has it: what it does, the chain it leads to, and whether it fits.
+// meets parses a rule in the form of kernel.Walls: its action, the chain to which it jumps, and whether it matches.
 func (f podFlow) meets(rule string) (does, to string, is fits) {
 	words := strings.Fields(rule)
 	next := func(i int) string {
@@ -162,12 +163,12 @@ func (f podFlow) meets(rule string) (does, to string, is fits) {
 		case "daddr":
 			met = within(f.to, next(i))
 			i++
-		case "saddrtype", "daddrtype": // both ends are pods, and no address of this node
+		case "saddrtype", "daddrtype": // both ends are pods, not addresses of this node
 			if next(i) == "local" {
 				met = no
 			}
 			i++
-		case "mark": // with kube-proxy's are packets for Services alone
+		case "mark": // only packets to Services have kube-proxy's mark
 			if mark, _, _ := strings.Cut(next(i), "/"); mark == proxyMark {
 				met = no
 			}
@@ -193,7 +194,7 @@ func (f podFlow) meets(rule string) (does, to string, is fits) {
 	return does, to, is
 }
 
-// within reports whether an address is in a range, or is one.
+// within reports whether an address is in a range, or equals an address.
 func within(a netip.Addr, text string) fits {
 	if one, err := netip.ParseAddr(text); err == nil {
 		text = netip.PrefixFrom(one, one.BitLen()).String()

@@ -22,13 +22,13 @@ var packetDropsCheck = answers.To(firewall.PacketDrops, packetDrops)
 // Facts of packet-drops.
 const (
 	factGrew    probe.Fact = "grew"    // packets that were counted there
-	factCounter probe.Fact = "counter" // what counted them
-	factBeyond  probe.Fact = "beyond"  // true: they left the node, and nothing here counts them as lost
+	factCounter probe.Fact = "counter" // the counter
+	factBeyond  probe.Fact = "beyond"  // true: they left the node, and no counter here shows a loss
 
-	factRuleWall probe.Fact = "rule_wall" // the firewall it is in
+	factRuleWall probe.Fact = "rule_wall" // the firewall with the rule
 )
 
-// What is searched for at most, from the node and from a pod.
+// Maximum number of searches from the node and from a pod.
 const (
 	mostSearches = 3
 	mostFromPod  = 2
@@ -45,7 +45,7 @@ func packetDrops(ctx context.Context, p *probe.Pass) {
 	s := searching{p: p, node: node, targets: targets}
 	s.from(ctx, node, nil, mostSearches)
 	if ctx.Err() != nil {
-		return // which was said
+		return // already reported
 	}
 	if pod, view := s.aPod(); view != nil {
 		defer view.Close()
@@ -56,11 +56,11 @@ func packetDrops(ctx context.Context, p *probe.Pass) {
 	}
 }
 
-// maxSessions bounds the BGP peers that connections go to.
+// maxSessions is the maximum number of BGP peers to which the check connects.
 const maxSessions = 3
 
-// downSessions are the first BGP peers without a connection to or from this node. Those with a password answer no
-// connection without it.
+// downSessions are the first BGP peers without an established connection in either direction. It omits those with a
+// password, which answer no unsigned connection.
 func downSessions(p *probe.Pass) []probe.Target {
 	sessions := slices.DeleteFunc(p.Of(probe.KindSession), func(t probe.Target) bool {
 		return t.Attrs[probe.AttrPassword] != ""
@@ -77,7 +77,7 @@ func downSessions(p *probe.Pass) []probe.Target {
 	return down[:min(len(down), maxSessions)]
 }
 
-// searching is one run of the check.
+// searching is the state of one run of the check.
 type searching struct {
 	p        *probe.Pass
 	node     drops.Space
@@ -87,7 +87,7 @@ type searching struct {
 	also     string
 }
 
-// aPod is the first pod of the node that can be looked into, a target for each of its addresses.
+// aPod is the first pod of the node with an accessible network namespace, a target for each of its addresses.
 func (s *searching) aPod() ([]probe.Target, *netns.View) {
 	local := s.p.Of(probe.KindLocal)
 	for _, pod := range local {
@@ -105,7 +105,8 @@ func (s *searching) report(r probe.Result) {
 	s.p.Report(r)
 }
 
-// from looks which targets do not answer there, and searches for some of them. Nothing of a pod is the node itself.
+// from finds targets that do not answer from a pod, or from the node itself if there is none, and searches for some of
+// them.
 func (s *searching) from(ctx context.Context, space drops.Space, pod []probe.Target, most int) {
 	var ask []probe.Target
 	var addrs []netip.AddrPort
@@ -120,13 +121,13 @@ func (s *searching) from(ctx context.Context, space drops.Space, pod []probe.Tar
 		s.report(askedFrom(node.Unseen(err), pod))
 		return
 	}
-	if ctx.Err() != nil { // what has not answered yet is not lost, and what has is not all
+	if ctx.Err() != nil { // without an answer by now, a target is not proven lost
 		r, _ := node.CutShort(ctx, ctx.Err())
 		s.report(askedFrom(r, pod))
 		return
 	}
 	s.asked += looked.Sent
-	maps.DeleteFunc(looked.Lost, func(i int, shape drops.Shape) bool { // its pings are those of the node
+	maps.DeleteFunc(looked.Lost, func(i int, shape drops.Shape) bool { // its pings are the same as the node's
 		return ask[i].Kind == probe.KindSession && shape.Port == 0
 	})
 	for _, i := range worstOf(ask, looked.Lost, most) {
@@ -134,7 +135,7 @@ func (s *searching) from(ctx context.Context, space drops.Space, pod []probe.Tar
 	}
 }
 
-// worstOf are the indices of some lost targets: one of each kind and family first.
+// worstOf are the indices of some lost targets: first one of each kind and family.
 func worstOf(targets []probe.Target, lost map[int]drops.Shape, most int) []int {
 	var out, rest []int
 	seen := map[string]bool{}
@@ -154,7 +155,7 @@ func worstOf(targets []probe.Target, lost map[int]drops.Shape, most int) []int {
 	return out[:min(len(out), most)]
 }
 
-// search looks for the place where packets to one target die.
+// search finds the place where packets to one target are dropped.
 func (s *searching) search(ctx context.Context, from drops.Space, pod []probe.Target, t probe.Target, shape drops.Shape,
 	fine netip.Addr) {
 	q := drops.Question{From: from, Pod: ownAddr(pod, node.Family(t.Addr)), To: t.Addr.Unmap(), Shape: shape, Fine: fine,
@@ -186,7 +187,7 @@ func askedFrom(r probe.Result, pod []probe.Target) probe.Result {
 	return r
 }
 
-// ownAddr is a pod's address of a family, invalid where it has none.
+// ownAddr is a pod's address of a family, invalid if it has none.
 func ownAddr(pod []probe.Target, f int) netip.Addr {
 	for _, t := range pod {
 		if node.Family(t.Addr) == f {

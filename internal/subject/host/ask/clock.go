@@ -13,7 +13,7 @@ import (
 var nodeClockCheck = answers.To(host.NodeClock, nodeClock)
 
 // Facts of node-clock.
-const factSynchronised probe.Fact = "synchronised" // by the kernel's own account
+const factSynchronised probe.Fact = "synchronised" // as the kernel reports it
 
 const skewWrong = time.Minute
 

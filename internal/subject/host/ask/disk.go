@@ -52,9 +52,8 @@ func usageOf(h *probe.Host, name string) (host.Disk, error) {
 	return usage(at)
 }
 
-// readOnly reports whether the file system under a path of the node is read-only,
-// by the mount table of the node's first process: the probe's own view always
-// is. Without that table nobody can tell, and it is not claimed.
+// readOnly reports whether the file system under a path of the node is read-only. It reads the mount table of the
+// node's first process, because the probe's own mounts are always read-only. Without that table it reports false.
 func readOnly(h *probe.Host, name string) bool {
 	proc, err := procfs.NewFS(h.Proc)
 	if err != nil {

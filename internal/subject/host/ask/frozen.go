@@ -12,10 +12,10 @@ import (
 	"github.com/calico-probe/calico-probe/probe/kernel"
 )
 
-// freezesFor is longer than runc and systemd freeze a cgroup to change its devices, which is some milliseconds.
+// freezesFor is longer than runc and systemd freeze a cgroup to change its devices, which takes some milliseconds.
 const freezesFor = time.Second
 
-// frozenPrograms are the cgroups of needed programs that are frozen, and still are after a while
+// frozenPrograms are the cgroups of needed programs that are frozen, and still are after a pause
 // (kubernetes/kubernetes#104280).
 func frozenPrograms(ctx context.Context, h *probe.Host) []probe.Result {
 	if len(frozenGroups(h)) == 0 {
@@ -49,8 +49,7 @@ func frozenGroups(h *probe.Host) []probe.Result {
 	return out
 }
 
-// frozenGroup is the cgroup, of those that a process is in, for which someone asked the kernel to freeze it, where
-// the kernel has done so.
+// frozenGroup is the cgroup of a process, or the parent of that, for which a freeze was requested and completed.
 func frozenGroup(h *probe.Host, text string) string {
 	for _, dir := range groupsOf("freezer", text) {
 		switch {
@@ -62,7 +61,7 @@ func frozenGroup(h *probe.Host, text string) string {
 	return ""
 }
 
-// reads reports whether a file has this line.
+// reads reports whether a file contains this line.
 func reads(h *probe.Host, name, line string) bool {
 	text, err := h.ReadFile(name)
 	return err == nil && slices.Contains(strings.Split(string(text), "\n"), line)

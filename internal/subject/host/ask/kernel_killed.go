@@ -9,21 +9,20 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// These are the kernel's lines about the process that it is about to kill, which have its cgroup, and about the one
-// that it has killed. What a process calls itself stands behind its cgroup (mm/oom_kill.c, from Linux 4.19).
+// These are the kernel's messages about the process that it will kill, with its cgroup, and about the killed process.
+// The process controls its own name, so the name comes after the cgroup (mm/oom_kill.c, from Linux 4.19).
 var (
 	toKill  = regexp.MustCompile(`^oom-kill:.*?,task_memcg=(/.*?),task=.*,pid=(\d+),uid=\d+$`)
 	hasKill = regexp.MustCompile(`: Killed process (\d+) \(`)
 )
 
-// killings knows in which cgroup each process was that the kernel killed, and which pods are Kubernetes' or
-// Calico's own.
+// killings maps each process that the kernel killed to its cgroup, and has the pods of Kubernetes and Calico.
 type killings struct {
-	cgroups map[string]string // by the process's number
+	cgroups map[string]string // by PID
 	pods    []string          // their UIDs
 }
 
-// killingsOf begins with the pods that the plan names.
+// killingsOf starts with the pods in the plan.
 func killingsOf(pods []probe.Target) killings {
 	k := killings{cgroups: map[string]string{}}
 	for _, t := range pods {
@@ -35,15 +34,15 @@ func killingsOf(pods []probe.Target) killings {
 	return k
 }
 
-// hear takes in a line.
+// hear reads a line.
 func (k killings) hear(text string) {
 	if m := toKill.FindStringSubmatch(text); m != nil {
 		k.cgroups[m[2]] = m[1]
 	}
 }
 
-// ofNode reports whether the process of such a line was the node's own, in no pod, or in one of the known pods. Any pod
-// may call a process kubelet.
+// ofNode reports whether the process of such a line belonged to the node itself, outside all pods, or to one of the
+// known pods. Any pod may name a process kubelet.
 func (k killings) ofNode(text string) bool {
 	m := hasKill.FindStringSubmatch(text)
 	if m == nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/calico-probe/calico-probe/internal/subject/host"
 )
 
-// usage is how full the file system is on which something lies.
+// usage is the usage of the file system that contains a path.
 func usage(at *os.File) (host.Disk, error) {
 	var st unix.Statfs_t
 	if err := unix.Fstatfs(int(at.Fd()), &st); err != nil {
@@ -26,16 +26,16 @@ func usage(at *os.File) (host.Disk, error) {
 	return d, nil
 }
 
-// synchronised reports whether something keeps the kernel's clock right.
+// synchronised reports whether the kernel's clock is synchronized.
 func synchronised() (bool, error) {
 	var t unix.Timex
-	if _, err := unix.Adjtimex(&t); err != nil { // modes 0: only asks
+	if _, err := unix.Adjtimex(&t); err != nil { // modes 0: read only
 		return false, fmt.Errorf("asking for the state of the clock: %w", err)
 	}
 	return t.Status&unix.STA_UNSYNC == 0, nil
 }
 
-// readRing is the end of the kernel's ring of lines, which stays as it is.
+// readRing returns the end of the kernel's log ring, without clearing it.
 func readRing(most int) ([]byte, error) {
 	b := make([]byte, most)
 	n, err := unix.Klogctl(unix.SYSLOG_ACTION_READ_ALL, b)

@@ -25,15 +25,15 @@ var kernelLogCheck = answers.To(host.KernelLog, kernelLog)
 const (
 	kernelSince = 30 * time.Minute
 	kernelLines = 400
-	kernelRing  = 128 << 10 // bytes of its end
-	kernelSaid  = 12        // subjects that are told
+	kernelRing  = 128 << 10 // bytes at its end
+	kernelSaid  = 12        // maximum number of subjects in the report
 )
 
-// components are the processes whose end or standstill breaks a node, by their names in the kernel.
+// components are processes that break the node if they exit or hang, by their names in the kernel.
 var components = strings.Fields("calico-node bird bird6 confd calico-typha kubelet containerd containerd-shim dockerd crio " +
 	"kube-proxy coredns systemd runc k3s-server k3s-agent rke2 conmon")
 
-// kernelFault is what the kernel said of one subject.
+// kernelFault is the kernel's messages about one subject.
 type kernelFault struct {
 	logs.Kernel
 	subject string
@@ -43,7 +43,7 @@ type kernelFault struct {
 
 func kernelLog(ctx context.Context, p *probe.Pass) {
 	now := time.Now()
-	// Process 2 of a machine is the father of the kernel's threads; a container that is a node has none.
+	// On a machine, process 2 is the parent of the kernel's threads. A container that acts as a node has none.
 	if comm, err := kernel.ReadProc(p.Host, "2/comm"); err != nil || strings.TrimSpace(comm) != "kthreadd" {
 		p.Report(probe.Found(probe.Skip, "the machine's own processes are not to be seen: the kernel's log may be another node's too"))
 		return
@@ -55,7 +55,7 @@ func kernelLog(ctx context.Context, p *probe.Pass) {
 			Since: now.Add(-kernelSince), Most: kernelLines})
 		if err != nil {
 			r := node.Unseen(err)
-			if r.Status == probe.Unknown { // a noisy journal does not reach back that far: daemon-log judges it
+			if r.Status == probe.Unknown { // a noisy journal does not reach back that far, and daemon-log judges it
 				r.Status = probe.Info
 			}
 			p.Report(r)
@@ -75,12 +75,12 @@ func kernelLog(ctx context.Context, p *probe.Pass) {
 	}
 }
 
-// ringLine is a line of the kernel's ring as syslog(2) gives it: "<6>[ 1234.567890] text", with the thread or CPU
-// that said it where the kernel is so configured. What a program wrote has another facility than 0, and so a number
-// from 8 on.
+// ringLine matches a line of the kernel's ring in the form of syslog(2): "<6>[ 1234.567890] text", with the thread or
+// CPU if the kernel is so configured. Lines that programs wrote have another facility than 0, so their number is 8 or
+// more.
 var ringLine = regexp.MustCompile(`^<([0-7])>\[ *(\d+)\.(\d{6})\](?:\[ *[CT]\d+\])? (.*)$`)
 
-// ringLines are the kernel's own lines at the end of its ring, nil where it may not be read or has no times.
+// ringLines are the kernel's own lines at the end of its ring, nil if they may not be read or have no times.
 func ringLines(h *probe.Host, now time.Time) []podlog.Line {
 	up, err := kernel.ReadProc(h, "uptime")
 	first, _, _ := strings.Cut(up, " ")
@@ -107,7 +107,7 @@ func ringOf(text string, boot time.Time) []podlog.Line {
 	return out
 }
 
-// kernelSays recognises a line, with what it is about; false where it is nothing, or of no component.
+// kernelSays recognizes a line and its subject. It is false for a harmless line, or one about no component.
 func kernelSays(text string, killed killings) (logs.Kernel, string, bool) {
 	s, subject, ok := logs.OfKernel(text)
 	if !ok {
@@ -119,7 +119,7 @@ func kernelSays(text string, killed killings) (logs.Kernel, string, bool) {
 	return s, subject, s.ID != "-"
 }
 
-// judgeKernel finds what names a fault among the kernel's lines, each subject once.
+// judgeKernel reports faults in the kernel's lines, each subject once.
 func judgeKernel(lines []podlog.Line, killed killings, now time.Time, where string) []probe.Result {
 	var faults []*kernelFault
 	read := 0
@@ -152,7 +152,7 @@ func judgeKernel(lines []podlog.Line, killed killings, now time.Time, where stri
 	return out
 }
 
-// rank puts what is worth knowing behind what is a fault.
+// rank sorts faults before mere information.
 func (f *kernelFault) rank() int {
 	if f.Info {
 		return 1

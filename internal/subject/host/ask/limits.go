@@ -22,26 +22,26 @@ var nodeLimitsCheck = answers.To(host.NodeLimits, nodeLimits)
 
 // Facts of node-limits.
 const (
-	factLimit probe.Fact = "limit" // what: open-files, processes, inotify-instances
+	factLimit probe.Fact = "limit" // the kind of limit: open-files, processes, inotify-instances
 
 	factUsedOf probe.Fact = "used_n"
 )
 
-// Words of the fact limit.
+// Values of the fact limit.
 const (
 	limitOpenFiles = "open-files"
 	limitProcesses = "processes"
 	limitInotify   = "inotify-instances"
 )
 
-// fewFiles are those that a program has to have left to start another one: pipes and sockets.
+// fewFiles is how many files a program must be able to open to start another one: pipes and sockets.
 const fewFiles = 4
 
-// bounded is one limit and how much of it is used.
+// bounded is one limit and its usage.
 type bounded struct {
 	what, holder, words string
 	used, most          uint64
-	few                 uint64 // as good as none
+	few                 uint64 // a rest below this counts as exhausted
 }
 
 func nodeLimits(ctx context.Context, p *probe.Pass) {
@@ -82,11 +82,11 @@ func (l bounded) result() probe.Result {
 		With(factUsedOf, int(l.used)).With(probe.FactMax, int(l.most))
 }
 
-// limitsOfKernel are those of the whole machine.
+// limitsOfKernel are the limits of the whole machine.
 func limitsOfKernel(h *probe.Host) []bounded {
 	var out []bounded
 	if text, err := kernel.ReadProc(h, "loadavg"); err == nil {
-		// 0.20 0.18 0.12 1/80 11206: running and all
+		// 0.20 0.18 0.12 1/80 11206: running threads and all threads
 		if f := strings.Fields(text); len(f) > 3 {
 			_, all, _ := strings.Cut(f[3], "/")
 			used, err := strconv.ParseUint(all, 10, 63)
@@ -116,7 +116,7 @@ func limitsOfKernel(h *probe.Host) []bounded {
 	return out
 }
 
-// mostProcesses bounds the processes whose open files are looked at.
+// mostProcesses is the maximum number of processes with examined open files.
 const mostProcesses = 3000
 
 // inotifyOfRoot counts the inotify instances of root's processes.
@@ -151,7 +151,7 @@ func inotifyOfRoot(h *probe.Host) (uint64, error) {
 	return used, nil
 }
 
-// neededPrograms are the processes of the programs that a node with Calico needs.
+// neededPrograms are the processes of programs that a node with Calico needs.
 func neededPrograms(h *probe.Host) []node.Running {
 	daemons := []string{"kubelet", "containerd", "dockerd", "crio", "k3s-server", "k3s-agent"}
 	pods := []string{"calico-node", "kube-proxy"}
@@ -160,7 +160,7 @@ func neededPrograms(h *probe.Host) []node.Running {
 	return append(all, inPods...)
 }
 
-// limitsOfPrograms are those of these programs, and of their cgroups.
+// limitsOfPrograms are the limits of these programs and of their cgroups.
 func limitsOfPrograms(h *probe.Host) []bounded {
 	var out []bounded
 	groups := map[string]bool{}
@@ -189,7 +189,7 @@ func limitsOfPrograms(h *probe.Host) []bounded {
 	return out
 }
 
-// groupsOf are the folders of a process's cgroup for a controller of version 1, or of version 2, and of those above it.
+// groupsOf are the folders of a process's cgroup and its parents, for a controller of version 1 or for version 2.
 func groupsOf(controller, text string) []string {
 	var out []string
 	for line := range strings.Lines(text) {
@@ -208,7 +208,7 @@ func groupsOf(controller, text string) []string {
 	return out
 }
 
-// groupLimit reads the limit of one cgroup; false where it has none, or is not to be seen.
+// groupLimit reads the limit of one cgroup, false if it has none or is not visible.
 func groupLimit(h *probe.Host, dir, comm string) (bounded, bool) {
 	most, err := h.ReadFile(dir + "/pids.max")
 	if err != nil || strings.TrimSpace(string(most)) == "max" {

@@ -28,13 +28,13 @@ var nodeLoadCheck = answers.To(host.NodeLoad, nodeLoad)
 const (
 	factIOPressure  probe.Fact = "io_pressure"       // percent, the same for disks
 	factMemPressure probe.Fact = "mem_pressure"      // percent, the same for memory
-	factIOFull      probe.Fact = "io_pressure_full"  // percent in which every task waited for disks
+	factIOFull      probe.Fact = "io_pressure_full"  // percent in which all tasks waited for disks
 	factMemFull     probe.Fact = "mem_pressure_full" // percent, the same for memory
-	factSteal       probe.Fact = "steal"             // percent of the time that the hypervisor gave to others
+	factSteal       probe.Fact = "steal"             // percent of the time that the hypervisor gave to other machines
 )
 
-// Load for each CPU from which a node is called slow or overloaded. The nodes of
-// the incident stood at more than ten, their peers below one.
+// Load per CPU from which a node counts as slow or overloaded. The incident's nodes had more than ten, their peers
+// below one.
 const (
 	loadSlow       = 4
 	loadOverloaded = 10
@@ -42,13 +42,12 @@ const (
 
 const (
 	loadPause = 500 * time.Millisecond // between two readings: 50 of the kernel's ticks on each CPU
-	// stealMuch is well above what a neighbour's burst takes in half a second; a
-	// virtual machine that has used up its CPU credits stands at 50 and more.
+	// stealMuch is well above a neighbour's burst within half a second. A virtual machine without CPU credits has 50 and
+	// more.
 	stealMuch = 30
-	// throttledMuch is what the Prometheus rules for Kubernetes alert at
-	// (CPUThrottlingHigh).
+	// throttledMuch is the threshold of the Prometheus rule for Kubernetes (CPUThrottlingHigh).
 	throttledMuch = 25
-	// throttledPeriods is the least that tells something: ten seconds of 100 ms.
+	// throttledPeriods is the minimum number of periods for a judgement: ten seconds of 100 ms.
 	throttledPeriods = 100
 )
 
@@ -95,7 +94,7 @@ func load(ctx context.Context, h *probe.Host, brief bool) probe.Result {
 	waiting := uninterruptible(proc)
 	select {
 	case <-ctx.Done():
-		return r // what has been seen by now
+		return r // the context is over: return what is known
 	case <-time.After(loadPause):
 	}
 	if later, err := proc.Stat(); err == nil {
@@ -107,7 +106,7 @@ func load(ctx context.Context, h *probe.Host, brief bool) probe.Result {
 	return pressures(proc, r)
 }
 
-// withSteal adds how much of the time the hypervisor gave to others, in percent.
+// withSteal adds the percentage of the time that the hypervisor gave to other machines.
 func withSteal(r probe.Result, stolen float64) probe.Result {
 	r = r.With(factSteal, stolen)
 	if stolen >= stealMuch {
@@ -119,7 +118,7 @@ func withSteal(r probe.Result, stolen float64) probe.Result {
 	return r
 }
 
-// withStuck adds the processes that were in uninterruptible sleep both before and now.
+// withStuck adds the processes that were in uninterruptible sleep in both readings.
 func withStuck(h *probe.Host, r probe.Result, before, now map[int]string) probe.Result {
 	var stuck []string
 	for pid, name := range now {
@@ -140,8 +139,8 @@ func withStuck(h *probe.Host, r probe.Result, before, now map[int]string) probe.
 	return r.Because(node.First(stuck)...)
 }
 
-// pressures adds the kernel's own measure of waiting, as evidence where something
-// is wrong. Kernels before 4.20, and those built without it, have no such files.
+// pressures adds the kernel's pressure stall information, as evidence for a bad result. Kernels before 4.20, and those
+// built without it, have no such files.
 func pressures(proc procfs.FS, r probe.Result) probe.Result {
 	var waits []string
 	for _, of := range []struct {
@@ -165,10 +164,9 @@ func pressures(proc procfs.FS, r probe.Result) probe.Result {
 	return r
 }
 
-// steal is the percentage of the time between two readings that a hypervisor gave
-// to others.
+// steal is the percentage of the time between two readings that the hypervisor gave to other machines.
 func steal(a, b procfs.CPUStat) float64 {
-	whole := func(c procfs.CPUStat) float64 { // guests' time is in the user's already
+	whole := func(c procfs.CPUStat) float64 { // the user's time already includes guests' time
 		return c.User + c.Nice + c.System + c.Idle + c.Iowait + c.IRQ + c.SoftIRQ + c.Steal
 	}
 	passed := whole(b) - whole(a)
@@ -178,7 +176,7 @@ func steal(a, b procfs.CPUStat) float64 {
 	return max(0, (b.Steal-a.Steal)*100/passed)
 }
 
-// uninterruptible lists the processes that wait so, by their IDs.
+// uninterruptible lists the processes in uninterruptible sleep, by PID.
 func uninterruptible(proc procfs.FS) map[int]string {
 	out := map[int]string{}
 	all, err := proc.AllProcs()
@@ -193,14 +191,14 @@ func uninterruptible(proc procfs.FS) map[int]string {
 		if stat.State == "D" {
 			out[p.PID] = stat.Comm
 		}
-		if stat.Comm == "kubelet" { // one of its threads waits while the others go on
+		if stat.Comm == "kubelet" { // one of its threads may wait while the others run
 			maps.Copy(out, waitingThreads(proc, p.PID))
 		}
 	}
 	return out
 }
 
-// waitingThreads lists the threads of a process that wait so.
+// waitingThreads lists the threads of a process in uninterruptible sleep.
 func waitingThreads(proc procfs.FS, pid int) map[int]string {
 	out := map[int]string{}
 	threads, err := proc.AllThreads(pid)
@@ -215,7 +213,7 @@ func waitingThreads(proc procfs.FS, pid int) map[int]string {
 	return out
 }
 
-// stuckAt adds to a process what it waits for in the kernel, where that may be seen.
+// stuckAt adds the kernel function in which a process waits, if visible.
 func stuckAt(h *probe.Host, pid int, name string) string {
 	at := fmt.Sprintf("%s (%d)", name, pid)
 	if text, err := kernel.ReadProc(h, fmt.Sprintf("%d/wchan", pid)); err == nil && text != "0" && text != "" {
@@ -224,8 +222,7 @@ func stuckAt(h *probe.Host, pid int, name string) string {
 	return at
 }
 
-// throttled tells how often calico-node's container was at its CPU limit; false
-// where it has none, or cannot be seen.
+// throttled reports how often calico-node's container reached its CPU limit, false if it has none or is not visible.
 func throttled(h *probe.Host) (probe.Result, bool) {
 	if !node.SeesProcesses(h) {
 		return probe.Result{}, false
@@ -253,8 +250,7 @@ func throttled(h *probe.Host) (probe.Result, bool) {
 	return r.With(host.FactThrottled, share), true
 }
 
-// limitsIn reads how many periods there were, and in how many the limit was
-// reached.
+// limitsIn reads the number of periods, and of those in which the limit was reached.
 func limitsIn(stat string) (periods, throttled int) {
 	for line := range strings.Lines(stat) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
@@ -270,19 +266,19 @@ func limitsIn(stat string) (periods, throttled int) {
 	return periods, throttled
 }
 
-// cgroupFile reads a file of the cgroup that a process is in, of either version.
+// cgroupFile reads a file of a process's cgroup, of either version.
 func cgroupFile(h *probe.Host, pid int, controller, file string) (string, error) {
 	text, err := kernel.ReadProc(h, fmt.Sprintf("%d/cgroup", pid))
 	if err != nil {
 		return "", err
 	}
 	hierarchy, dir := cgroupOf(text, controller)
-	// Out of a cgroup namespace a path begins at the nearest directory in common,
-	// which is the root or at most two levels below it (kubepods, its class).
+	// Outside the cgroup namespace, a path begins at the nearest common directory: the root, or at most two levels below
+	// it (kubepods, its class).
 	dir = path.Clean("/" + dir)
 	const levels = 3
 	above := []string{path.Join("/sys/fs/cgroup", hierarchy)}
-	var odd error // the first that is not just the absence of it
+	var odd error // the first error other than a missing file
 	for level := range levels {
 		var below []string
 		for _, top := range above {
@@ -302,7 +298,7 @@ func cgroupFile(h *probe.Host, pid int, controller, file string) (string, error)
 	return "", cmp.Or(odd, fmt.Errorf("%s of the cgroup %s: %w", file, dir, errors.ErrUnsupported))
 }
 
-// foldersIn are the cgroups in one, none where it has just ended.
+// foldersIn are the cgroups in a cgroup, none if it was just removed.
 func foldersIn(h *probe.Host, top string) []string {
 	names, err := h.ReadDir(top)
 	if err != nil {
@@ -317,8 +313,8 @@ func foldersIn(h *probe.Host, top string) []string {
 	return out
 }
 
-// cgroupOf finds the directory that a process's cgroup file names for a
-// controller: that controller's own hierarchy, or the one there is (version 2).
+// cgroupOf finds the directory in a process's cgroup file for a controller: in the controller's own hierarchy, or in
+// the unified one (version 2).
 func cgroupOf(text, controller string) (hierarchy, dir string) {
 	for line := range strings.Lines(text) {
 		// 4:cpu,cpuacct:/kubepods/burstable/pod1/abc    0::/kubepods.slice/a.scope

@@ -19,7 +19,7 @@ import (
 var nodeMemoryCheck = answers.To(host.NodeMemory, nodeMemory)
 
 // Facts of node-memory.
-const factOOMKills probe.Fact = "oom_kills" // since boot, or since the container was started
+const factOOMKills probe.Fact = "oom_kills" // since boot, or since the start of the container
 
 func nodeMemory(_ context.Context, p *probe.Pass) {
 	p.Report(memory(p.Host))
@@ -63,7 +63,7 @@ func memory(h *probe.Host) probe.Result {
 	return r
 }
 
-// oomKills is the kernel's count since boot (from Linux 4.13).
+// oomKills is the kernel's count of OOM kills since boot (from Linux 4.13).
 func oomKills(h *probe.Host) (int, bool) {
 	text, err := kernel.ReadProc(h, "vmstat")
 	if err != nil {
@@ -72,8 +72,8 @@ func oomKills(h *probe.Host) (int, bool) {
 	return oomKill(text)
 }
 
-// killedInside is the kernel's count for calico-node's container, which has those
-// that were killed for the whole node's want too, and whether it has a limit.
+// killedInside is the kernel's count of OOM kills in calico-node's container, and whether the container has a limit.
+// The count includes kills because the whole node was out of memory.
 func killedInside(h *probe.Host) (kills int, limited, known bool) {
 	if !node.SeesProcesses(h) {
 		return 0, false, false
@@ -94,7 +94,7 @@ func killedInside(h *probe.Host) (kills int, limited, known bool) {
 	return 0, false, false
 }
 
-// insideCalico is a process in calico-node's container: Felix, or another where Felix is killed again and again.
+// insideCalico is a process in calico-node's container: Felix, or another if Felix is killed again and again.
 func insideCalico(h *probe.Host) (pid int, found bool) {
 	for _, what := range []string{"felix", "confd", "node-services", "monitor-addresses"} {
 		if p, ok, err := node.CalicoProcess(h, what); err == nil && ok {
@@ -114,8 +114,8 @@ func insideCalico(h *probe.Host) (pid int, found bool) {
 	return 0, false
 }
 
-// noLimit is where the numbers begin with which cgroup v1 says that there is none:
-// the biggest there is, less a page, whose size differs.
+// noLimit is the minimum of the values with which cgroup v1 expresses "no limit": the maximum integer less a page, and
+// page sizes differ.
 const noLimit = 1 << 62
 
 // oomKill finds the count in a file of names and numbers.

@@ -15,25 +15,25 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// Facts of node-disk about a server of file systems.
-const factMountedOn probe.Fact = "mounted_on" // where the first of them is
+// Facts of node-disk about a file server.
+const factMountedOn probe.Fact = "mounted_on" // path of its first mount
 
 const (
-	storageServers = 8               // that are asked
-	storageWait    = 2 * time.Second // twice what a new connection takes where its first packet is lost
+	storageServers = 8               // maximum number of servers to check
+	storageWait    = 2 * time.Second // twice as long as a connection takes if its first packet is lost
 )
 
-// storagePorts are those of the file systems whose mounts name the address of their server.
+// storagePorts are the ports of file systems that have the server's address in their mount.
 var storagePorts = map[string]string{"nfs": "2049", "nfs4": "2049", "cifs": "445"}
 
-// storage is a server, and what is mounted of it.
+// storage is a server and its mounts.
 type storage struct {
 	kind, at, path string
 	mounts         int
 }
 
-// askStorage asks the servers of the node's network file systems for a connection. The mounts themselves are left
-// alone: who touches one whose server is gone waits with it.
+// askStorage connects to the servers of the node's network file systems. It does not touch the mounts: a process that
+// accesses a mount without its server hangs.
 func askStorage(ctx context.Context, p *probe.Pass) {
 	servers := storageOf(p.Host)
 	for _, s := range servers[:min(len(servers), storageServers)] {
@@ -58,7 +58,7 @@ func askStorage(ctx context.Context, p *probe.Pass) {
 	}
 }
 
-// storageOf lists the servers of the network file systems that the node's first process sees.
+// storageOf lists the servers of the network file systems in the mount table of the node's first process.
 func storageOf(h *probe.Host) []storage {
 	proc, err := procfs.NewFS(h.Proc)
 	if err != nil {
@@ -77,7 +77,7 @@ func storageOf(h *probe.Host) []storage {
 		port := storagePorts[m.FSType]
 		address, err := netip.ParseAddr(m.SuperOptions["addr"])
 		if port == "" || err != nil || !strings.HasPrefix(cmp.Or(m.SuperOptions["proto"], "tcp"), "tcp") {
-			continue // by UDP and RDMA there is no connection to ask for
+			continue // UDP and RDMA have no connection that the check could open
 		}
 		at := net.JoinHostPort(address.String(), cmp.Or(m.SuperOptions["port"], port))
 		if i := slices.IndexFunc(out, func(s storage) bool { return s.at == at }); i >= 0 {

@@ -46,8 +46,7 @@ func nodeSwap(_ context.Context, h *probe.Host) probe.Result {
 	return host.JudgeSwap(names, back, errors.Is(fstab, probe.ErrNotVisible), k).Because(evidence...)
 }
 
-// swapAtBoot lists what turns swap on when the node boots. Places that this way
-// onto the node does not show are left out.
+// swapAtBoot lists what enables swap at boot. It omits places that are not visible to this access method.
 func swapAtBoot(h *probe.Host) ([]string, error) {
 	back := []string{}
 	fstab, err := h.ReadFile("/etc/fstab")
@@ -84,13 +83,13 @@ func swapAtBoot(h *probe.Host) ([]string, error) {
 	for _, name := range []string{"/etc/systemd/zram-generator.conf", "/usr/lib/systemd/zram-generator.conf"} {
 		if text, err := h.ReadFile(name); err == nil && strings.Contains(string(text), "[zram") {
 			back = append(back, name)
-			break // the first one found is the one that counts
+			break // systemd uses the first one
 		}
 	}
 	return back, nil
 }
 
-// masked reports whether systemd is told to leave a unit alone.
+// masked reports whether a unit of systemd is masked.
 func masked(h *probe.Host, unit string) bool {
 	to, err := h.Readlink(path.Join("/etc/systemd/system", unit))
 	return err == nil && to == "/dev/null"

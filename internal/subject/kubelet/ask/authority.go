@@ -16,17 +16,17 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// Reasons of an API server that the kubelet does not believe.
+// Reasons of an API server that the kubelet does not trust.
 const (
-	authorityOther   = "authority"      // its certificate is of another CA than the kubeconfig has
-	authorityName    = "name"           // its certificate is not for the name or address in the kubeconfig
+	authorityOther   = "authority"      // another CA than the kubeconfig's signed its certificate
+	authorityName    = "name"           // its certificate does not cover the name or address in the kubeconfig
 	authorityExpired = "server-expired" // its certificate has expired by this node's clock
 )
 
-// authorityTime is for how long the API server may take: a handshake is one round trip more than a connection.
+// authorityTime is how long the API server may take: a handshake is one more round trip than a connection.
 const authorityTime = 4 * time.Second
 
-// apiOf is the API server of a kubeconfig, and the CA that it is to have.
+// apiOf is the API server and CA of a kubeconfig.
 type apiOf struct {
 	Server string `yaml:"server"`
 	File   string `yaml:"certificate-authority"`
@@ -36,8 +36,8 @@ type apiOf struct {
 	Skip   bool   `yaml:"insecure-skip-tls-verify"`
 }
 
-// kubeletAuthority asks the API server that the kubelet's kubeconfig names for its certificate, and judges it as
-// the kubelet does. False where the file does not say both, or no handshake comes about: that is another check's.
+// kubeletAuthority fetches the certificate of the API server in the kubelet's kubeconfig, and verifies it as the
+// kubelet does. It is false if the file lacks either, or if no handshake succeeds: other checks report that.
 func kubeletAuthority(ctx context.Context, h *probe.Host, k node.Kubelet) (probe.Result, bool) {
 	api, roots, ok := authorityIn(h, k)
 	if !ok {

@@ -66,8 +66,8 @@ func kubeletHealth(ctx context.Context, p *probe.Pass) {
 	}, func(f func()) { f() })
 }
 
-// kubeletCertificate judges the certificate with which the kubelet goes to the API
-// server; false where none is visible: the kubelet may use a token.
+// kubeletCertificate judges the certificate with which the kubelet authenticates to the API server. It is false if
+// none is visible: the kubelet may use a token.
 func kubeletCertificate(h *probe.Host, k node.Kubelet, now time.Time) (probe.Result, bool) {
 	text, err := h.ReadFile(k.Access)
 	if err != nil {
@@ -106,8 +106,8 @@ func kubeletCertificate(h *probe.Host, k node.Kubelet, now time.Time) (probe.Res
 	return r, true
 }
 
-// notRead is the result about a certificate whose file cannot be read; false where there
-// is none, or this probe may not see it.
+// notRead is the result about a certificate with an unreadable file. It is false if no file exists, or if this probe
+// may not see it.
 func notRead(err error) (probe.Result, bool) {
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, probe.ErrNotVisible) || errors.Is(err, fs.ErrPermission) {
 		return probe.Result{}, false
@@ -115,8 +115,7 @@ func notRead(err error) (probe.Result, bool) {
 	return probe.Failed(err), true
 }
 
-// leafIn is the first certificate of a file that may hold a key and a chain too, nil
-// without one.
+// leafIn is the first certificate of a file that may also contain a key and a chain, nil if there is none.
 func leafIn(text []byte) *x509.Certificate {
 	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
 		if block.Type == "CERTIFICATE" {
@@ -130,7 +129,7 @@ func leafIn(text []byte) *x509.Certificate {
 	return nil
 }
 
-// guess takes back a refusal where only the kubelet's defaults say where to ask.
+// guess retracts a refusal if the address is only the kubelet's default.
 func guess(k node.Kubelet, r probe.Result) probe.Result {
 	if !k.Seen() && r.Facts.Str(probe.FactReason) == "refused" {
 		r.Status = probe.Unknown

@@ -9,12 +9,12 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// factStateFile is the path of a file with a manager's state that is of another policy than is configured.
+// factStateFile is the path of a manager's state file with another policy than the configured one.
 const factStateFile probe.Fact = "state_file"
 
-// savedState compares what the kubelet's CPU and memory managers have saved with the policies of its configuration:
-// a kubelet ends at its start where they differ (kubernetes, pkg/kubelet/cm/cpumanager/state/state_checkpoint.go and
-// memorymanager's). False where nothing is saved, or they are the same.
+// savedState compares the state files of the kubelet's CPU and memory managers with the configured policies. If they
+// differ, the kubelet exits at its start (kubernetes, pkg/kubelet/cm/cpumanager/state/state_checkpoint.go and
+// memorymanager's). It is false if nothing is saved, or nothing differs.
 func savedState(h *probe.Host, k node.Kubelet) (probe.Result, bool) {
 	for _, m := range []struct{ file, what, configured string }{
 		{"cpu_manager_state", "CPU manager", cmp.Or(k.CPUManagerPolicy, "none")},
@@ -26,7 +26,7 @@ func savedState(h *probe.Host, k node.Kubelet) (probe.Result, bool) {
 			Policy string `json:"policyName"`
 		}
 		if err != nil || json.Unmarshal(text, &saved) != nil || saved.Policy == "" || saved.Policy == m.configured {
-			continue // without the file the kubelet begins anew
+			continue // without the file, the kubelet starts with a new state
 		}
 		r := probe.Found(probe.Fail, "%s is of the %s's policy %q, and the kubelet's configuration says %q: a kubelet ends at its start for that",
 			name, m.what, probe.Quoted(saved.Policy), m.configured)
