@@ -55,7 +55,7 @@ func ipAutodetect(ctx context.Context, p *probe.Pass) {
 	}
 }
 
-// registered is the address of a family that Calico has registered for this node, the zero value = none.
+// registered is the address of a family in this node's registration in Calico, the zero value = none.
 func registered(p *probe.Pass, family int) (mine netip.Addr) {
 	for _, t := range p.Of(probe.KindSelf) {
 		if t.Addr.Is4() == (family == 4) {
@@ -65,13 +65,13 @@ func registered(p *probe.Pass, family int) (mine netip.Addr) {
 	return mine
 }
 
-// detected judges one family, whose setting is the value of IP or IP6.
+// detected judges one family. setting is the value of IP or IP6.
 func detected(p *probe.Pass, self autodetect.Node, family int, setting, method string) probe.Result {
 	mine := registered(p, family)
 	switch {
 	case node.Named(p, probe.KindBackend) == "none":
 		return probe.Found(probe.Skip, "Calico's networking backend here is none, so it detects no address")
-	case setting == "none", setting == "" && family == 6: // IPv6 is detected when asked for only
+	case setting == "none", setting == "" && family == 6: // IPv6 is detected only on request
 		return probe.Found(probe.Skip, "Calico is configured not to detect an IPv%d address here", family)
 	case setting != "" && setting != "autodetect":
 		return probe.Found(probe.Info, "the address is configured, not detected: %s", setting)
@@ -123,7 +123,7 @@ func detected(p *probe.Pass, self autodetect.Node, family int, setting, method s
 	return r.With(link.FactAlternatives, others).Because(lines...)
 }
 
-// holding is the interface that has an address, or none.
+// holding is the interface with an address, or none.
 func holding(all []autodetect.Interface, a netip.Addr) autodetect.Interface {
 	for _, i := range all {
 		if slices.ContainsFunc(i.Addrs, func(p netip.Prefix) bool { return p.Addr() == a }) {
@@ -133,8 +133,7 @@ func holding(all []autodetect.Interface, a netip.Addr) autodetect.Interface {
 	return autodetect.Interface{}
 }
 
-// alternatives is what the other methods would pick: for reaching a peer, for the
-// networks the peers are in, for the Node's own address.
+// alternatives is what the other methods would pick: reaching a peer, the peers' networks, the Node's own address.
 func alternatives(p *probe.Pass, self autodetect.Node, family int, own string) (map[string]string, []string) {
 	methods := []string{autodetect.First, "kubernetes-internal-ip"}
 	for _, t := range p.Of(probe.KindNode) {
@@ -168,21 +167,21 @@ func alternatives(p *probe.Pass, self autodetect.Node, family int, own string) (
 	return picks, lines
 }
 
-// towards are the interfaces by which the kernel sends to the other nodes, one for
-// each node's address; "" where it has no route.
+// towards are the interfaces by which the kernel sends to the other nodes, one for each node's address, "" without a
+// route.
 func towards(p *probe.Pass, f int) []string {
 	var out []string
 	for _, t := range node.SplitByFamily(p.Of(probe.KindNode))[f] {
 		way, err := node.Lookup(t.Addr)
 		if err != nil && node.Unroutable(err).Status != probe.Fail {
-			return nil // the kernel cannot be asked
+			return nil // the kernel cannot be queried
 		}
 		out = append(out, way.Device)
 	}
 	return out
 }
 
-// serves says how many of the other nodes are reached by an interface.
+// serves reports how many of the other nodes are reached by an interface.
 func serves(name string, towards []string) string {
 	if len(towards) == 0 {
 		return ""
@@ -199,8 +198,8 @@ func serves(name string, towards []string) string {
 // maxAlternatives keeps one result within a line of the stream.
 const maxAlternatives = 8
 
-// reachableFrom asks the kernel as Calico does: it connects a UDP socket, which sends
-// nothing, and looks at its own address.
+// reachableFrom picks a source address as Calico does: it connects a UDP socket, which sends nothing, and reads the
+// socket's own address.
 func reachableFrom(ctx context.Context) func(string, int) (netip.Addr, error) {
 	return func(destination string, family int) (netip.Addr, error) {
 		one, _, cancel := node.Part(ctx, 2)

@@ -66,8 +66,7 @@ func pingable(targets []probe.Target) []probe.Target {
 	return slices.DeleteFunc(slices.Clone(targets), func(t probe.Target) bool { return t.Port > 0 })
 }
 
-// askedOutside asks all targets at once; up is whom this node speaks BGP with, unless
-// that could not be told.
+// askedOutside tests all targets in parallel. up are the peers with a BGP session, unless that is unknown.
 func askedOutside(ctx context.Context, p *probe.Pass, targets []probe.Target, up map[netip.Addr]bool,
 	err error) []seenFrom {
 	var mu sync.Mutex
@@ -92,10 +91,10 @@ func askedOutside(ctx context.Context, p *probe.Pass, targets []probe.Target, up
 			all.Go(func() { note(t, reachKubelet(asking, netip.AddrPortFrom(t.Addr, uint16(t.Port)))) })
 		case t.Attrs[probe.AttrScope] == "":
 			all.Go(func() { note(t, reach.Connect(asking, netip.AddrPortFrom(t.Addr, uint16(t.Port))).Result(asking)) })
-		case err != nil: // then a session may stand
+		case err != nil: // a session may exist
 			note(t, node.Unseen(err))
 		case up[t.Addr]:
-			// It stands until its hold time is over, whether the node lives or not.
+			// A session stays up until its hold time expires, even if the node is dead.
 			note(t, probe.Found(probe.Skip, "not asked: the BGP session is up, see bgp-session"))
 		default:
 			all.Go(func() {
@@ -108,8 +107,8 @@ func askedOutside(ctx context.Context, p *probe.Pass, targets []probe.Target, up
 	return got
 }
 
-// fullSize measures which packets reach a node that a ping reaches, and adds that to the ping's result where full-size
-// ones are lost: then connections open and hang, those of the API server to the kubelet too.
+// fullSize measures which packet sizes reach a node that answers pings. If full-size packets are lost, it adds that to
+// the ping's result: connections then open and hang, also those from the API server to the kubelet.
 func fullSize(ctx context.Context, t probe.Target, r probe.Result) probe.Result {
 	if r.Status != probe.OK || t.Name != t.Node || t.Attrs[probe.AttrReference] != "" {
 		return r
@@ -125,8 +124,8 @@ func fullSize(ctx context.Context, t probe.Target, r probe.Result) probe.Result 
 	return r
 }
 
-// reachKubelet connects to a kubelet and asks it, without credentials: the kernel accepts connections for a
-// kubelet that is frozen, and only one that works refuses the request.
+// reachKubelet connects to a kubelet and sends a request without credentials. The kernel accepts connections even for
+// a frozen kubelet, and only a working one rejects the request.
 func reachKubelet(ctx context.Context, to netip.AddrPort) probe.Result {
 	r := reach.Connect(ctx, to).Result(ctx)
 	if r.Status != probe.OK {
@@ -146,9 +145,9 @@ func reachKubelet(ctx context.Context, to netip.AddrPort) probe.Result {
 	return r
 }
 
-// unsigned takes a fail back that a password may have made: a kernel drops a connection
-// without the signature (TCP MD5) its BGP daemon asked for, and says nothing. sessions
-// are those the node asked from is to have, unless gap says why they are not known.
+// unsigned retracts a failure that a password may explain: if the BGP daemon requires signatures (TCP MD5), the kernel
+// silently drops unsigned connections. sessions are the configured ones of this node, unless gap says why they are
+// unknown.
 func unsigned(r probe.Result, sessions []probe.Target, gap string, to netip.Addr) probe.Result {
 	secret := slices.ContainsFunc(sessions,
 		func(t probe.Target) bool { return t.Addr == to && t.Attrs[probe.AttrPassword] != "" })
@@ -168,14 +167,13 @@ func unsigned(r probe.Result, sessions []probe.Target, gap string, to netip.Addr
 	return r
 }
 
-// seenFrom is what was seen of a target from here.
+// seenFrom is what this node sees of a target.
 type seenFrom struct {
 	t probe.Target
 	r probe.Result
 }
 
-// selfOf is the address Calico registered for the node that is asked from, which
-// peers expect its connections from.
+// selfOf is this node's address in Calico, from which peers expect its connections.
 func selfOf(p *probe.Pass, to netip.Addr) netip.Addr {
 	for _, own := range p.Of(probe.KindSelf) {
 		if node.Family(own.Addr) == node.Family(to) {
@@ -185,16 +183,15 @@ func selfOf(p *probe.Pass, to netip.Addr) netip.Addr {
 	return netip.Addr{}
 }
 
-// heard reports whether the machine itself was heard: a refusal is an answer too.
+// heard reports whether the machine itself answered. A refusal is an answer too.
 func heard(r probe.Result) bool {
 	return r.Status == probe.OK || r.Facts.Str(probe.FactReason) == "refused"
 }
 
-// portSSH is where sshd listens unless it is told otherwise.
+// portSSH is sshd's default port.
 const portSSH = 22
 
-// excused takes back a fail that alone means nothing: not every node has an sshd,
-// and not every network lets a ping through.
+// excused retracts a failure that proves nothing alone: some nodes run no sshd, and some networks block pings.
 func excused(t probe.Target, r probe.Result, alive bool) probe.Result {
 	if r.Status == probe.Fail && alive && t.Name == t.Node && (t.Port == 0 || t.Port == portSSH) {
 		r.Status = probe.Info
@@ -202,8 +199,8 @@ func excused(t probe.Target, r probe.Result, alive bool) probe.Result {
 	return r
 }
 
-// outsideName names what was asked: "node-b icmp", "node-b tcp 22", "node-b pod
-// default/web-1"; the address too where the node has several that were asked.
+// outsideName names a test: "node-b icmp", "node-b tcp 22", "node-b pod default/web-1". It includes the address if
+// several addresses of the node are tested.
 func outsideName(t probe.Target, all []probe.Target) string {
 	what := t.Name
 	if slices.ContainsFunc(all, func(o probe.Target) bool { return o.Name == t.Name && o.Addr != t.Addr }) {
@@ -242,13 +239,12 @@ func pingOutside(ctx context.Context, targets []probe.Target, note func(probe.Ta
 	}
 }
 
-// onLink is the table of who is on the link. An address that was heard of lately is
-// first trusted for five seconds and then asked for three times, a second apart
-// (delay_first_probe_time, ucast_solicit: neighbour states delay and probe): of a node
-// of which nothing else is heard, that is waited for.
+// onLink is the kernel's table of neighbours. The kernel trusts an address that it heard of recently for five seconds,
+// and then requests it three times, a second apart (delay_first_probe_time, ucast_solicit: neighbour states delay and
+// probe). For a node without any other answer, onLink waits for that.
 func onLink(ctx context.Context, targets []probe.Target, f int, alive bool) []kernel.Neighbour {
 	for {
-		// Without the table there is less to tell and nothing amiss.
+		// Without the table the result has less detail, but is still valid.
 		table, err := neighbours(f)
 		undecided := slices.ContainsFunc(targets, func(t probe.Target) bool {
 			return slices.Contains([]string{"delay", "probe"}, stateOf(table, t.Addr))
@@ -265,7 +261,7 @@ func onLink(ctx context.Context, targets []probe.Target, f int, alive bool) []ke
 	}
 }
 
-// linked adds to what became of a ping what the link says of the address.
+// linked adds the neighbour table's entry to the result of a ping.
 func linked(r probe.Result, state string) probe.Result {
 	if state == "" {
 		return r

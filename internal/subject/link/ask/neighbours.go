@@ -36,12 +36,13 @@ func nodeNeighbours(ctx context.Context, p *probe.Pass) {
 	twins(ctx, p)
 }
 
-// odd are the entries for other nodes that no answer on the link makes: permanent ones, and such with the
-// MAC of this node's own interface. Calico writes permanent ones for its tunnels, whose addresses are no node's.
+// odd are the entries for other nodes that no answer on the link creates: permanent ones, and ones with the MAC of
+// this node's own interface. Calico writes permanent entries for its tunnels, but with other addresses than the
+// nodes'.
 func odd(p *probe.Pass, table []kernel.Neighbour) []probe.Result {
 	links, err := kernel.Links()
 	if err != nil {
-		return nil // node-uplink says so
+		return nil // node-uplink reports it
 	}
 	macs := map[string]string{}
 	for _, l := range links {
@@ -60,7 +61,7 @@ func odd(p *probe.Pass, table []kernel.Neighbour) []probe.Result {
 	return out
 }
 
-// oddEntry judges the entry for another node by the MAC of the interface it is on; false = it is as others.
+// oddEntry judges the entry for another node by the MAC of its interface, false = it is normal.
 func oddEntry(n kernel.Neighbour, own string) (probe.Result, bool) {
 	r := probe.Found(probe.Info, "a permanent entry, which somebody made, sends its packets to MAC %s on %s", n.MAC, n.Device)
 	switch {
@@ -73,14 +74,13 @@ func oddEntry(n kernel.Neighbour, own string) (probe.Result, bool) {
 		With(link.FactOwnMAC, n.MAC == own), true
 }
 
-// neighbours lists the kernel's table of a family, without the entries that are
-// about no neighbour (multicast, loopback).
+// neighbours lists the kernel's table of a family, without entries for multicast and loopback.
 func neighbours(family int) ([]kernel.Neighbour, error) {
 	all, err := kernel.Neighbours(family)
 	return slices.DeleteFunc(all, func(n kernel.Neighbour) bool { return n.State == "" || n.State == "noarp" }), err
 }
 
-// stateOf is a neighbour's state, "" when the table does not have it.
+// stateOf is a neighbour's state, "" if the table has no entry.
 func stateOf(table []kernel.Neighbour, addr netip.Addr) string {
 	for _, n := range table {
 		if n.Addr == addr {
@@ -90,8 +90,8 @@ func stateOf(table []kernel.Neighbour, addr netip.Addr) string {
 	return ""
 }
 
-// stillFailed makes the kernel ask the link again for those that once did not
-// answer, by a ping: such an entry may be as old as the node's last packet to it.
+// stillFailed makes the kernel request failed entries again, by a ping. Such an entry may be as old as the node's last
+// packet to it.
 func stillFailed(ctx context.Context, failed []probe.Target, f int) []probe.Result {
 	addrs := make([]netip.Addr, len(failed))
 	for i, t := range failed {

@@ -108,16 +108,15 @@ func reversePath(p *probe.Pass) probe.Result {
 	return r.With(factRPFilter, effective)
 }
 
-// refusesLoose reports whether Felix of a version ends when it finds a loose check;
-// v3.12 checks where packets come from by itself.
+// refusesLoose reports whether Felix of a version exits if rp_filter is loose. Felix v3.12 and later checks source
+// addresses itself.
 func refusesLoose(version string) bool {
 	var major, minor int
 	n, _ := fmt.Sscanf(version, "v%d.%d", &major, &minor)
 	return n == 2 && (major < 3 || major == 3 && minor <= 11)
 }
 
-// reverseDropped is how many packets this check has cost, in this network namespace
-// (from Linux 3.0).
+// reverseDropped is how many packets rp_filter has dropped in this network namespace (from Linux 3.0).
 func reverseDropped(h *probe.Host) (int, bool) {
 	text, err := kernel.ReadProc(h, "net/netstat")
 	if err != nil {

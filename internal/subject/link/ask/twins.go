@@ -16,18 +16,18 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// mostTwins is for how many addresses a link is asked: each request is a broadcast.
+// mostTwins is the maximum number of addresses to request: each request is a broadcast.
 const mostTwins = 16
 
-// twinsWait is how long answers are waited for; a link answers within milliseconds.
+// twinsWait is how long the check waits for answers. A link answers within milliseconds.
 const twinsWait = 600 * time.Millisecond
 
-// twins asks the link who has the node's own IPv4 address and those of other nodes on it, and reports each that more
-// than one machine answers for. The kernel asks too, and keeps the first answer.
+// twins sends ARP requests for the node's own IPv4 address and those of other nodes on the link, and reports each
+// address that several machines answer for. The kernel requests them too, but keeps only the first answer.
 func twins(ctx context.Context, p *probe.Pass) {
 	links, err := kernel.Links()
 	if err != nil {
-		return // node-uplink says so
+		return // node-uplink reports it
 	}
 	var macs []string
 	for _, l := range links {
@@ -61,7 +61,7 @@ func twins(ctx context.Context, p *probe.Pass) {
 	}
 }
 
-// beside are the other nodes whose addresses are in the prefix of this node's own.
+// beside are the other nodes with addresses in the prefix of this node's own.
 func beside(l kernel.Link, own netip.Addr, nodes []probe.Target) []probe.Target {
 	var out []probe.Target
 	for _, t := range nodes {
@@ -73,8 +73,8 @@ func beside(l kernel.Link, own netip.Addr, nodes []probe.Target) []probe.Target 
 	return out
 }
 
-// withoutProxies leaves out the MACs that answer for more than one address: a router with proxy ARP, or a cloud's
-// virtual switch that answers for every machine. A twin has one address.
+// withoutProxies removes MACs that answer for more than one address: a router with proxy ARP, or a cloud's virtual
+// switch, which answers for all machines. A twin has one address.
 func withoutProxies(heard map[netip.Addr][]string) map[netip.Addr][]string {
 	answers := map[string]int{}
 	for _, macs := range heard {
@@ -89,7 +89,7 @@ func withoutProxies(heard map[netip.Addr][]string) map[netip.Addr][]string {
 	return out
 }
 
-// judgeTwins reports the addresses that too many answer for. A machine with two NICs on one link may answer by both.
+// judgeTwins reports the addresses with too many answers. A machine with two NICs on one link may answer with both.
 func judgeTwins(heard map[netip.Addr][]string, own probe.Target, others []probe.Target, macs []string) []probe.Result {
 	var out []probe.Result
 	heard = withoutProxies(heard)

@@ -34,9 +34,8 @@ func nodeUplink(_ context.Context, p *probe.Pass) {
 	}
 }
 
-// besideInternal takes a dead interface back to a warning where another one has the
-// node's InternalIP: what Calico registered is then most likely the wrong one, such as
-// a bridge that nothing hangs on, and packets do leave the node.
+// besideInternal reduces a dead interface to a warning if another one has the node's InternalIP. Then the address in
+// Calico is probably the wrong one, such as that of an unused bridge, and packets do leave the node.
 func besideInternal(p *probe.Pass, all []kernel.Link, f int, out *kernel.Link, r probe.Result) probe.Result {
 	if r.Status != probe.Fail {
 		return r

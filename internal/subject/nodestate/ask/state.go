@@ -35,7 +35,7 @@ var areas = []area{
 }
 
 func nodeState(ctx context.Context, p *probe.Pass) {
-	links, _ := kernel.Links() // the area of interfaces says it
+	links, _ := kernel.Links() // the area of interfaces reports the error
 	l := look{ctx: ctx, p: p, h: p.Host, links: links}
 	if d, _ := node.Uplink(p, links, 4); d != nil {
 		l.out = d.Name
@@ -47,7 +47,7 @@ func nodeState(ctx context.Context, p *probe.Pass) {
 	node.Each(areas, func(a area) {
 		got, err := a.read(l)
 		if err != nil {
-			// Not every node has every area, and nothing is judged: no answer is none that is missing.
+			// Not all nodes have all areas. The check judges nothing, so a missing area is no missing answer.
 			p.Report(probe.Found(probe.Skip, "not read: %v", err).On(a.name).With(nodestate.FactArea, a.name))
 			return
 		}
@@ -57,14 +57,14 @@ func nodeState(ctx context.Context, p *probe.Pass) {
 	})
 }
 
-// What one area may say: parts of so many bytes, each of which has to fit a line of the stream with the rest of its
-// result.
+// Limits of one area: the size of a part in bytes, which must fit a line of the stream with the rest of its result,
+// and the number of parts.
 const (
 	mostParts = 5
 	mostPart  = 3000
 )
 
-// inParts are the results of an area: its items in order, as many as there is room for.
+// inParts are the results of an area: its items in order, as many as fit.
 func inParts(name string, all items) []probe.Result {
 	parts, sizes := []map[string]string{{}}, []int{0}
 	left := 0

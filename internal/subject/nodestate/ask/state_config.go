@@ -18,7 +18,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// aloneSettings are those of a kubelet that each node has of its own.
+// aloneSettings are settings of a kubelet that differ on each node.
 var aloneSettings = []string{"providerID", "provider-id", "hostname-override", "node-ip", "node-labels",
 	"register-with-taints",
 	"registerWithTaints", "container-runtime-endpoint", "containerRuntimeEndpoint"}
@@ -77,7 +77,7 @@ func flags(into items, n neutral, args []string) {
 	}
 }
 
-// runtimeState is what containerd says of the configuration with which it runs.
+// runtimeState is the running configuration that containerd reports.
 func runtimeState(l look) (items, error) {
 	ctx, _, cancel := node.Part(l.ctx, 2)
 	defer cancel()
@@ -110,7 +110,7 @@ func runtimeState(l look) (items, error) {
 	return out, nil
 }
 
-// containerdState is what containerd's file says, which it reads when it starts.
+// containerdState is the content of containerd's file, which it reads at its start.
 func containerdState(l look) (items, error) {
 	name := "/etc/containerd/config.toml"
 	if _, args, _ := node.NodesDaemon(l.h, "containerd"); len(args) > 0 {
@@ -129,7 +129,7 @@ func containerdState(l look) (items, error) {
 	return out, nil
 }
 
-// proxyState is kube-proxy's configuration as it says itself that it runs, at its port of metrics.
+// proxyState is the running configuration that kube-proxy reports on its metrics port.
 func proxyState(l look) (items, error) {
 	all, err := node.ProcessesOf(l.h, node.InNodesNetwork, func(comm string) bool { return comm == "kube-proxy" })
 	if err != nil {

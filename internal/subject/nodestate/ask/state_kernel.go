@@ -40,7 +40,7 @@ var (
 		kernel/keys/maxkeys user/max_user_namespaces user/max_net_namespaces vm/max_map_count vm/overcommit_memory`)
 )
 
-// mostDevices bounds how many interfaces of pods are looked at one by one.
+// mostDevices is the maximum number of pods' interfaces that are examined one by one.
 const mostDevices = 64
 
 func sysctlState(l look) (items, error) {
@@ -84,17 +84,17 @@ func sysctlState(l look) (items, error) {
 	return out, nil
 }
 
-// sysctlFolders are the folders of which every setting is compared: a fault may be in a setting that no rule has. The
-// kernel has about 250 in them.
+// sysctlFolders are the folders in which all settings are compared, since a fault may be in a setting that no cause
+// knows. The kernel has about 250 in them.
 var sysctlFolders = []string{"net/ipv4", "net/ipv4/route", "net/ipv6", "net/ipv6/icmp", "net/core", "net/netfilter"}
 
-// mostSysctls bounds how many settings of a folder are read.
+// mostSysctls is the maximum number of settings that are read from a folder.
 const mostSysctls = 200
 
-// unlikeSysctl are settings that are secret, or counters and lists that differ from node to node.
+// unlikeSysctl are settings that are secret, or counters and lists that differ between nodes.
 var unlikeSysctl = regexp.MustCompile(`_key$|secret|_count$|available_|rps_sock_flow_entries|flow_limit_cpu_bitmap|netdev_rss_key|nf_log`)
 
-// folderSysctls reads the settings of the folders; what cannot be read is left out.
+// folderSysctls reads the settings in the folders. It skips what it cannot read.
 func folderSysctls(h *probe.Host, into items, own neutral) {
 	if h.Far != nil {
 		return
@@ -102,7 +102,7 @@ func folderSysctls(h *probe.Host, into items, own neutral) {
 	for _, folder := range sysctlFolders {
 		entries, err := os.ReadDir(filepath.Join(h.Proc, "sys", folder))
 		if err != nil {
-			continue // a kernel without that part
+			continue // a kernel without that feature
 		}
 		for _, e := range entries[:min(len(entries), mostSysctls)] {
 			name := folder + "/" + e.Name()
@@ -116,7 +116,7 @@ func folderSysctls(h *probe.Host, into items, own neutral) {
 	}
 }
 
-// mostOften is the value that most of a group have, and those that some have.
+// mostOften is the most frequent value in a group, and the values of members that differ.
 func mostOften(values []string) string {
 	count := map[string]int{}
 	var kinds []string
@@ -137,7 +137,7 @@ func mostOften(values []string) string {
 	return kinds[0] + ", on some " + strings.Join(kinds[1:], " and ")
 }
 
-// linkState are the interfaces that are not pods', with what all of a kind should have alike.
+// linkState are the interfaces that do not belong to pods, with the settings that interfaces of a kind should share.
 func linkState(l look) (items, error) {
 	if len(l.links) == 0 {
 		return nil, fmt.Errorf("interfaces of the node: %w", probe.ErrNotVisible)
@@ -170,8 +170,8 @@ func linkState(l look) (items, error) {
 	return out, nil
 }
 
-// routeState are the routes that no daemon that all nodes have keeps: special ones, and those somebody wrote. Of a
-// route to other nodes' pods, by way of such a node, each node has another.
+// routeState are the routes that no daemon of all nodes maintains: special ones, and manual ones. It omits routes to
+// other nodes' pods through those nodes, since they differ on each node.
 func routeState(l look) (items, error) {
 	others := map[netip.Addr]bool{}
 	for _, t := range l.p.Of(probe.KindNode, probe.KindPeer) {
@@ -197,9 +197,9 @@ func routeState(l look) (items, error) {
 	return out, nil
 }
 
-// podDevices are those behind which pods are, by name: of whatever CNI plugin those of the node's own pods, which
-// have no network of their own, and tunnels to those of other nodes, to which routes lead by Felix' protocol or, as
-// with VXLAN, by none. out is the node's uplink.
+// podDevices are the interfaces of pods, by name: those of the node's own pods, of any CNI plugin, and tunnels to
+// those of other nodes. Routes lead to them with Felix's protocol or, as for VXLAN, with none. out is the node's
+// uplink.
 func podDevices(links []kernel.Link, out string) map[string]bool {
 	pods := map[string]bool{}
 	for _, d := range links {
@@ -210,13 +210,13 @@ func podDevices(links []kernel.Link, out string) map[string]bool {
 	return pods
 }
 
-// oddRoute tells routes that are worth comparing: not those to other nodes, nor to this node's own pods.
+// oddRoute reports whether a route is worth comparing: it leads neither to other nodes nor to this node's own pods.
 func oddRoute(r kernel.Route, others map[netip.Addr]bool, pods map[string]bool) bool {
 	made := kernel.ProtocolName(r.Proto)
 	toOther := slices.ContainsFunc(r.Hops, func(h kernel.Hop) bool { return others[h.Gateway] })
 	switch r.TypeName() {
 	case "blackhole", "unreachable", "prohibit", "throw":
-		// IPv6 has some of the kernel's own; BIRD and Felix drop what is for no pod of a block.
+		// The kernel adds some of its own for IPv6. BIRD and Felix add blackholes for addresses of a block without a pod.
 		return made != "bird" && made != "felix" && made != "kernel" && (r.Proto != 80)
 	case "":
 		return !toOther && made != "kernel" && made != "bird" && made != "felix" && made != "ra" &&
@@ -226,7 +226,7 @@ func oddRoute(r kernel.Route, others map[netip.Addr]bool, pods map[string]bool) 
 	return false
 }
 
-// neighbourState are the entries that somebody wrote. Those of tunnels are Felix's or another network's.
+// neighbourState are the manual entries. Those of tunnels belong to Felix or another network.
 func neighbourState(l look) (items, error) {
 	out := items{}
 	for _, f := range []int{4, 6} {
@@ -269,7 +269,7 @@ func ruleState(l look) (items, error) {
 	return out, nil
 }
 
-// policyState are IPsec's policies. In a mesh each node has those for all others.
+// policyState are IPsec's policies. In a mesh, each node has some for all others.
 func policyState(l look) (items, error) {
 	hide := l.net
 	for _, t := range l.p.Of(probe.KindNode, probe.KindPeer) {
@@ -285,7 +285,7 @@ func policyState(l look) (items, error) {
 	return out, err
 }
 
-// mostRules is how many rules of a chain are said one by one.
+// mostRules is the maximum number of rules of a chain that are listed one by one.
 const mostRules = 12
 
 func wallState(l look) (items, error) {
@@ -316,12 +316,12 @@ func wallState(l look) (items, error) {
 	return out, nil
 }
 
-// usual tells tables that iptables-nft makes by being looked at.
+// usual reports whether a table is one that iptables-nft creates when it lists rules.
 func usual(table string) bool {
 	return slices.Contains([]string{"nat", "mangle", "raw", "security"}, table)
 }
 
-// verdictsOf is what the rules of a chain come to, each once.
+// verdictsOf are the verdicts in the rules of a chain, each once.
 func verdictsOf(rules []string) string {
 	var out []string
 	for _, rule := range rules {
@@ -341,7 +341,7 @@ func verdictsOf(rules []string) string {
 	return strings.Join(out, " ")
 }
 
-// queueState is how the uplink and the interfaces of pods queue, and the programs on them.
+// queueState is the queueing of the uplink and of pods' interfaces, and the programs attached to them.
 func queueState(l look) (items, error) {
 	wanted := slices.DeleteFunc(slices.Clone(l.links), func(d kernel.Link) bool {
 		return d.Name != l.out && !node.IsPods(d) && !slices.ContainsFunc(node.Encapsulations,

@@ -20,11 +20,11 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// modules are those of the kernel that Calico and Kubernetes use, or that stand in their way.
+// modules are kernel modules that Calico and Kubernetes use, or that conflict with them.
 var modules = strings.Fields(`br_netfilter overlay vxlan ipip wireguard nf_conntrack ip_tables ip6_tables nf_tables ip_set
 	ip_vs iptable_nat iptable_raw`)
 
-// systemState is the kernel: what it is, how it was started, and which of some modules it has loaded.
+// systemState is the kernel: its version, command line and loaded modules.
 func systemState(l look) (items, error) {
 	release, err := kernel.ReadProc(l.h, "sys/kernel/osrelease")
 	if err != nil {
@@ -52,7 +52,7 @@ func systemState(l look) (items, error) {
 			}
 		}
 	}
-	names, _ := l.h.ReadDir("/etc/modprobe.d") // most images have none to see
+	names, _ := l.h.ReadDir("/etc/modprobe.d") // most images show none
 	for _, name := range names[:min(len(names), 50)] {
 		text, err := l.h.ReadFile("/etc/modprobe.d/" + name)
 		if err != nil {
@@ -67,13 +67,14 @@ func systemState(l look) (items, error) {
 	return out, nil
 }
 
-// limited are the processes whose limits are compared: as they are called here, and by their names.
+// limited are the processes with compared limits: the display name, and the names of processes.
 var limited = []struct{ name, comm, arg string }{
 	{"kubelet", "kubelet", ""}, {"containerd", "containerd", ""}, {"dockerd", "dockerd", ""}, {"crio", "crio", ""},
 	{"calico-node", "calico-node", "felix"}, {"bird", "bird", ""}, {"kube-proxy", "kube-proxy", ""},
 }
 
-// limitLine is a line of /proc/PID/limits: "Max open files            1024                 524288               files".
+// limitLine matches a line of /proc/PID/limits: "Max open files            1024                 524288
+// files".
 var limitLine = regexp.MustCompile(`(?m)^Max (open files|processes|locked memory|address space)\s+(\S+)\s+(\S+)`)
 
 func limitState(l look) (items, error) {
@@ -113,7 +114,7 @@ func isCalled(args []string, word string) bool {
 	return slices.ContainsFunc(args[1:], func(a string) bool { return strings.TrimLeft(a, "-") == word })
 }
 
-// pidsMax is how many processes the cgroup of a process may have, "" where that is not to be seen.
+// pidsMax is how many processes the cgroup of a process may have, "" if not visible.
 func pidsMax(h *probe.Host, p procfs.Proc) string {
 	groups, err := p.Cgroups()
 	if err != nil {
@@ -129,7 +130,7 @@ func pidsMax(h *probe.Host, p procfs.Proc) string {
 	return ""
 }
 
-// statePaths are what Calico, the kubelet and the runtime need of the node's files.
+// statePaths are the node's files that Calico, the kubelet and the runtime need.
 var statePaths = []string{"/run/xtables.lock", "/opt/cni/bin", "/etc/cni/net.d", "/var/lib/calico", "/var/run/calico",
 	"/run/containerd/containerd.sock", "/var/lib/kubelet", "/var/lib/cni", "/var/log/calico/cni", "/lib/modules",
 	"/sys/fs/bpf", "/sys/fs/cgroup", "/var/run/nodeagent", "/etc/resolv.conf", "/etc/hosts", "/tmp"}
@@ -168,8 +169,8 @@ func pathState(l look) (items, error) {
 	return out, nil
 }
 
-// networkItems puts what a network configuration has into a map, a plugin's settings under its type:
-// "/etc/cni/net.d/10-calico.conflist calico.ipam.type" → "calico-ipam". The file itself then has no sum.
+// networkItems puts the content of a network configuration into a map, a plugin's settings under its type:
+// "/etc/cni/net.d/10-calico.conflist calico.ipam.type" → "calico-ipam". It then records no checksum of the file.
 func networkItems(into items, n neutral, file string, text []byte) {
 	var list map[string]any
 	if json.Unmarshal(text, &list) != nil {
@@ -206,7 +207,7 @@ func kindName(m fs.FileMode) string {
 	return "special file"
 }
 
-// mountedAs says what of the mount that a path is on keeps programs from using it.
+// mountedAs returns mount options of a path that prevent programs from using it.
 func mountedAs(table, name string) string {
 	at, options := "", ""
 	for line := range strings.Lines(table) {
@@ -225,8 +226,8 @@ func mountedAs(table, name string) string {
 	return strings.Join(out, " ")
 }
 
-// sumHead is how much of a plugin its sum is of: a linker writes into it what tells one build from another, and
-// all of a folder would take longer.
+// sumHead is how many bytes of a plugin its checksum covers. A linker writes what distinguishes builds into them, and
+// reading a whole folder of plugins would take longer.
 const sumHead = 64 << 10
 
 func fileSum(h *probe.Host, name string) string {
@@ -257,7 +258,7 @@ func processState(l look) (items, error) {
 	if !node.SeesProcesses(l.h) {
 		return nil, fmt.Errorf("the node's processes: %w", probe.ErrNotVisible)
 	}
-	const longest = 15 // letters of a name in the kernel
+	const longest = 15 // length of a name in the kernel (TASK_COMM_LEN less one)
 	all, err := node.ProcessesOf(l.h, node.InNodesNetwork, func(comm string) bool {
 		return slices.ContainsFunc(meddlers, func(m string) bool { return m[:min(len(m), longest)] == comm })
 	})
@@ -273,7 +274,7 @@ func processState(l look) (items, error) {
 	return out, nil
 }
 
-// calicoNames are the variables of calico-node that are settings of it.
+// calicoNames are the environment variables that configure calico-node.
 var calicoNames = regexp.MustCompile(`^(FELIX_|IP|CALICO_|CLUSTER_TYPE$|BGP_|TYPHA_|CONFD_|BIRD_|ETCD_|KUBECONFIG$|KUBERNETES_SERVICE_(HOST|PORT)$|` +
 	`DATASTORE_TYPE$|WAIT_FOR_DATASTORE$|NO_DEFAULT_POOLS$|AS$|USE_POD_CIDR$|MULTI_INTERFACE_MODE$|FELIXHOSTNAME$|NODENAME$|` +
 	`(HTTP|HTTPS|NO|http|https|no)_(PROXY|proxy)$|GOMEMLIMIT$|GOMAXPROCS$)`)

@@ -15,10 +15,10 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// items are what one area has: name → value.
+// items are the content of one area: name → value.
 type items map[string]string
 
-// look is what the areas are read with.
+// look is what the functions of the areas share.
 type look struct {
 	ctx   context.Context
 	p     *probe.Pass
@@ -29,11 +29,11 @@ type look struct {
 	net   neutral // the uplink's name is left out too
 }
 
-// neutral replaces what belongs to one node alone, so that two nodes that are set alike say the same. Its keys
-// are names and addresses as they are written.
+// neutral replaces what is specific to one node, so that two nodes with equal settings have equal texts. Its keys are
+// names and addresses in their written form.
 type neutral map[string]string
 
-// neutralFor knows the node's name, its addresses and those of its interfaces.
+// neutralFor replaces the node's name, its addresses and those of its interfaces.
 func neutralFor(p *probe.Pass, links []kernel.Link) neutral {
 	n := neutral{}
 	host, _ := kernel.ReadProc(p.Host, "sys/kernel/hostname")
@@ -48,20 +48,20 @@ func neutralFor(p *probe.Pass, links []kernel.Link) neutral {
 		}
 	}
 	for _, l := range links {
-		if l.Loopback || l.Kind == "dummy" { // addresses of services, which all nodes have
+		if l.Loopback || l.Kind == "dummy" { // addresses of services, which are the same on all nodes
 			continue
 		}
 		for _, a := range l.Addrs {
 			n[a.Addr().String()] = "<address>"
 		}
-		if l.MAC != "" && !node.IsPods(l) { // those of pods' interfaces are all the same
+		if l.MAC != "" && !node.IsPods(l) { // pods' interfaces all have the same MAC
 			n[strings.ToLower(l.MAC)] = "<mac>"
 		}
 	}
 	return n
 }
 
-// shortestName is the fewest letters that a node's name must have to be looked for in other texts.
+// shortestName is the minimum length of a node's name that is replaced in other texts.
 const shortestName = 2
 
 func (n neutral) add(name, word string) {
@@ -85,7 +85,7 @@ var (
 	idText     = regexp.MustCompile(`\b[0-9a-f]{64}\b`)
 )
 
-// text is a text of the node without what is its own.
+// text is a text of the node with its own names replaced.
 func (n neutral) text(s string) string {
 	s = podDevice.ReplaceAllString(s, "cali*")
 	s = uidText.ReplaceAllString(s, "<uid>")
@@ -107,7 +107,7 @@ func (n neutral) text(s string) string {
 	})
 }
 
-// value is a value of a name as it may leave the node.
+// value is the value of a setting in a form that may leave the node.
 func (n neutral) value(name, value string) string {
 	if secretName.MatchString(name) {
 		return "(left out)"
@@ -120,11 +120,11 @@ func (n neutral) value(name, value string) string {
 	return strings.TrimPrefix(masked, name+between)
 }
 
-// secretName is a name with a value that nobody is to read, besides what probe.Masked knows.
+// secretName matches names of settings with secret values, besides those of probe.Masked.
 var secretName = regexp.MustCompile(`(?i)(^|[._-])(auths?|username|password|passwd|secret|token|credentials?|identitytoken)($|[.\[_-])|staticpodurlheader`)
 
-// shortened is a text that is not longer than mostText; the sum of the whole tells it from another
-// that begins alike.
+// shortened is a text of at most mostText bytes. A checksum of the whole distinguishes it from others with the same
+// beginning.
 func shortened(text string) string {
 	text = probe.OneLine(text)
 	if len(text) <= node.MostText {
@@ -133,13 +133,13 @@ func shortened(text string) string {
 	return probe.Cut(text, node.MostText-10) + " " + sumOf([]byte(text))
 }
 
-// sumOf is a short sum of a text or a file.
+// sumOf is a short checksum of a text or a file.
 func sumOf(b []byte) string {
 	sum := sha256.Sum256(b)
 	return hex.EncodeToString(sum[:4])
 }
 
-// mostFlat bounds how many values of a configuration are looked at, and how deep.
+// mostFlat is the maximum number of values of a configuration that are read, and deepest how deep.
 const (
 	mostFlat = 600
 	deepest  = 12
@@ -179,8 +179,8 @@ func flatten(into items, n neutral, name string, value any, depth int) {
 	}
 }
 
-// tomlItems reads the settings of a file of TOML by its lines: sections, and values as they are written. It is for
-// comparing, not for understanding.
+// tomlItems reads the settings of a TOML file line by line: sections, and values as they are written. That is enough
+// to compare files, but it does not interpret them.
 func tomlItems(into items, n neutral, file string) {
 	section, open := "", ""
 	for line := range strings.Lines(file) {

@@ -54,7 +54,7 @@ func tokenOf(t probe.Target) (uint32, error) {
 	return uint32(n), nil
 }
 
-// awaitTokens says when it listens, and then what came of each path.
+// awaitTokens reports when it listens, and then the result for each path.
 func awaitTokens(ctx context.Context, p *probe.Pass, here string, targets []probe.Target) {
 	var paths []encap.Path
 	for _, t := range targets {
@@ -88,7 +88,7 @@ func awaitTokens(ctx context.Context, p *probe.Pass, here string, targets []prob
 	}
 }
 
-// arrived judges what became of a token on its way to this node.
+// arrived judges a token on its way to this node.
 func arrived(a encap.Arrival, t probe.Target, limit string) probe.Result {
 	packets := "UDP packets to port " + strconv.Itoa(t.Port)
 	if t.Port == 0 {
@@ -107,7 +107,7 @@ func arrived(a encap.Arrival, t probe.Target, limit string) probe.Result {
 	return ofUse(r, t).With(overlay.FactWire, a.Wire).With(overlay.FactPassed, a.Passed)
 }
 
-// ofUse makes a fault of a way nobody uses worth knowing and no more.
+// ofUse reduces a fault of an unused path to information.
 func ofUse(r probe.Result, t probe.Target) probe.Result {
 	used := t.Attrs[probe.AttrUsed] == "true"
 	if !used && r.Status == probe.Fail {
@@ -121,7 +121,7 @@ func ofUse(r probe.Result, t probe.Target) probe.Result {
 	return r.With(overlay.FactUsed, used)
 }
 
-// send sends this node's token; BGP needs none, a connection proves both ways.
+// send sends this node's token. BGP needs none, because a connection proves both directions.
 func send(ctx context.Context, here string, own netip.Addr, t probe.Target) probe.Result {
 	to := cmp.Or(t.Node, t.Addr.String())
 	if t.Name == "BGP" {

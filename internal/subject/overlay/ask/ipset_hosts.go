@@ -18,7 +18,7 @@ import (
 // ipSetHostsCheck binds overlay.IPSetHosts to the function that runs it.
 var ipSetHostsCheck = answers.To(overlay.IPSetHosts, ipsetHosts)
 
-// hostSets are the sets of peers, and the tunnel whose packets they are for.
+// hostSets are the sets of peers, and the tunnel for which Felix uses each.
 var hostSets = []struct {
 	name   string
 	family int
@@ -35,7 +35,7 @@ func ipsetHosts(_ context.Context, p *probe.Pass) {
 		e := node.Encapsulations[slices.IndexFunc(node.Encapsulations,
 			func(e node.Encapsulation) bool { return e.Device == set.device })]
 		if mode, err := e.Use(p); mode == "" && err == nil {
-			continue // a set from other days may be left, and nobody keeps it
+			continue // a set of an earlier configuration that is not maintained any more
 		}
 		_, others := e.Ends(p)
 		members, err := hostSet(set.family, set.name)
@@ -56,9 +56,8 @@ func ipsetHosts(_ context.Context, p *probe.Pass) {
 	}
 }
 
-// hostSet reads a set where Felix keeps it. After a change of mode a dead copy may
-// be left in the other place, and which is which does not show: a peer must be
-// in neither to be called absent.
+// hostSet reads a set from the places where Felix keeps it. After a change of mode, a dead copy may remain in the
+// other place, and the copies look alike. So a peer counts as absent only if it is in neither.
 func hostSet(family int, name string) ([]kernel.Span, error) {
 	inNFT, err := kernel.NFTSet(family, "calico", name)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

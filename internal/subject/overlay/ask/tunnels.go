@@ -20,18 +20,18 @@ var overlayTunnelsCheck = answers.To(overlay.OverlayTunnels, overlayTunnels)
 // Facts of overlay-tunnels.
 const (
 	factVNI   probe.Fact = "vni"   // of the VXLAN device
-	factLocal probe.Fact = "local" // the address its packets leave from, "" when it has none set
+	factLocal probe.Fact = "local" // source address of its packets, "" if none is set
 
-	factVTEPs probe.Fact = "vteps" // count of other nodes at the tunnel
+	factVTEPs probe.Fact = "vteps" // number of other nodes at the tunnel
 )
 
-// forwarding is what a VXLAN device knows about the other ends.
+// forwarding are a VXLAN device's tables of the other ends.
 type forwarding struct {
-	fdb  map[string][]netip.Addr // MAC -> where packets to it are sent
+	fdb  map[string][]netip.Addr // MAC -> destinations of its packets
 	macs map[netip.Addr]string   // tunnel address -> MAC
 }
 
-// vteps reads what a VXLAN device of a family knows about the other ends.
+// vteps reads a VXLAN device's tables of the other ends, in one family.
 func vteps(d kernel.Link, family int) (forwarding, error) {
 	f := forwarding{fdb: map[string][]netip.Addr{}, macs: map[netip.Addr]string{}}
 	known, sentTo, err := kernel.NeighboursOn(d, family)
@@ -67,8 +67,8 @@ func overlayTunnels(ctx context.Context, p *probe.Pass) {
 		own, others := e.Ends(p)
 		switch {
 		case mode == "" && err == nil:
-			// The kernel makes a tunl0 of its own, down and without an address; the eBPF data
-			// plane uses VXLAN whatever the pools say.
+			// The kernel creates a tunl0 of its own, which is down and has no address. The eBPF data plane uses VXLAN whatever
+			// the pools configure.
 			if d != nil && d.Up && len(d.Addrs) > 0 && !node.EBPF(p, all) {
 				say(probe.Found(probe.Info, "%s exists with %s, but nothing in Calico's configuration uses %s",
 					d.Name, d.Addrs[0].Addr(), e.Name).On(e.Device))
@@ -106,7 +106,7 @@ func overlayTunnels(ctx context.Context, p *probe.Pass) {
 	}
 }
 
-// withOffload adds who fills in the checksums of what a VXLAN device sends, where the kernel says so.
+// withOffload adds whether the VXLAN device computes checksums itself, if the kernel reports it.
 func withOffload(r probe.Result, d *kernel.Link) probe.Result {
 	if d == nil || d.VXLAN == nil {
 		return r
@@ -118,8 +118,8 @@ func withOffload(r probe.Result, d *kernel.Link) probe.Result {
 	return r.With(overlay.FactSumsLater, later)
 }
 
-// inTheWay names the device of another CNI that keeps Calico's from being made, or from being up: the
-// kernel makes no second one with the same VNI and port, and none beside one that takes every VNI of a port.
+// inTheWay names the device of another CNI that prevents Calico's from being created or set up. The kernel creates no
+// second device with the same VNI and port, and none next to one that accepts all VNIs on a port.
 func inTheWay(r probe.Result, e node.Encapsulation, set node.TunnelSettings, all []kernel.Link) probe.Result {
 	if r.Status != probe.Fail || e.Name != "VXLAN" {
 		return r
@@ -138,8 +138,8 @@ func inTheWay(r probe.Result, e node.Encapsulation, set node.TunnelSettings, all
 	return r
 }
 
-// judgeTunnel judges a device, nil when there is none, by its end in Calico's
-// datastore. IPIP and WireGuard are judged on what every interface has.
+// judgeTunnel compares a device, nil if it does not exist, with its registration in Calico's datastore. IPIP and
+// WireGuard are judged by attributes that all interfaces have.
 func judgeTunnel(e node.Encapsulation, mode string, d *kernel.Link, own probe.Target,
 	set node.TunnelSettings) probe.Result {
 	if d == nil {
@@ -201,8 +201,7 @@ func judgeTunnel(e node.Encapsulation, mode string, d *kernel.Link, own probe.Ta
 	return r
 }
 
-// addresses names what an interface has of one family, without what the kernel
-// gives every interface.
+// addresses lists an interface's addresses of one family, without those that the kernel adds to all interfaces.
 func addresses(d *kernel.Link, f int) string {
 	var out []string
 	for _, a := range d.Addrs {
@@ -216,14 +215,14 @@ func addresses(d *kernel.Link, f int) string {
 	return strings.Join(out, ", ")
 }
 
-// judgeVTEPs compares a VXLAN device's tables with the other nodes' ends.
+// judgeVTEPs compares a VXLAN device's tables with the other nodes' registrations.
 func judgeVTEPs(others []probe.Target, f forwarding) probe.Result {
 	total := 0
 	var cut []string
 	for _, t := range others {
 		outer, err := netip.ParseAddr(t.Attrs[probe.AttrOuter])
 		if err != nil {
-			continue // Felix writes nothing for such a node either
+			continue // Felix writes no entry for such a node either
 		}
 		total++
 		name := fmt.Sprintf("%s %s", t.Name, outer)

@@ -18,17 +18,17 @@ var podGatewayCheck = answers.To(pod.PodGateway, podGateway)
 
 // Facts of pod-gateway.
 const (
-	factLooked probe.Fact = "interface_n" // count of those that were looked at
+	factLooked probe.Fact = "interface_n" // number of examined interfaces
 	factOfPods probe.Fact = "of_pods"     // true: these are interfaces of pods
 )
 
-// linkSetting is a setting of one interface, and what does not work where it is wrong.
+// linkSetting is a setting of one interface, and what breaks if it is wrong.
 type linkSetting struct {
 	family int
 	name   string
 	wanted int
-	either bool // that of "all" makes up for it
-	pods   bool // of pods' interfaces, else of those by which packets come to the node
+	either bool // the setting of "all" is enough
+	pods   bool // of pods' interfaces, else of those by which packets reach the node
 	means  string
 }
 
@@ -76,7 +76,7 @@ func podGateway(ctx context.Context, p *probe.Pass) {
 	}
 }
 
-// linksSet reads each setting of the interfaces of pods, and of those by which packets for them come.
+// linksSet reads each setting of pods' interfaces, and of those by which packets for pods reach the node.
 func linksSet(h *probe.Host, pods, ways []string, six bool) []probe.Result {
 	var out []probe.Result
 	forwards, err := kernel.Sysctl(h, "net/ipv4/ip_forward")
@@ -102,7 +102,7 @@ func linksSet(h *probe.Host, pods, ways []string, six bool) []probe.Result {
 	return out
 }
 
-// wronglySet is the answer about one setting; false where no interface has it wrong.
+// wronglySet is the result about one setting, false if no interface has a wrong value.
 func wronglySet(h *probe.Host, s linkSetting, names []string) (probe.Result, bool) {
 	of := func(name string) string { return fmt.Sprintf("net/ipv%d/conf/%s/%s", s.family, name, s.name) }
 	if value, err := kernel.Sysctl(h, of("all")); s.either && err == nil && value == s.wanted {

@@ -13,13 +13,13 @@ import (
 	"github.com/calico-probe/calico-probe/probe/reach"
 )
 
-// settingToHost is Felix' setting, and kubeletAPI the port of the kubelet's own API.
+// settingToHost is Felix's setting, and kubeletAPI the port of the kubelet's API.
 const (
 	settingToHost = "defaultEndpointToHostAction"
 	kubeletAPI    = 10250
 )
 
-// ownNode asks the kubelet of the node that the pod is on, as a program in the host's network is asked.
+// ownNode connects from the pod to its node's kubelet, as a stand-in for any program on the host's network.
 func ownNode(ctx context.Context, p *probe.Pass) {
 	if p.From == "" {
 		return
@@ -34,8 +34,8 @@ func ownNode(ctx context.Context, p *probe.Pass) {
 	})
 }
 
-// fromPod judges what came of it. A node may keep its pods out for good reasons, so alone it is no finding:
-// it is one where Felix is set to, and no policy holds for the pod.
+// fromPod judges the result. A node may block its pods for good reasons, so this alone is no fault. It is one if Felix
+// is configured to block them and no policy applies to the pod.
 func fromPod(p *probe.Pass, r probe.Result) probe.Result {
 	if r.Status != probe.Fail {
 		return r

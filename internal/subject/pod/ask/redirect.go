@@ -11,8 +11,8 @@ import (
 // targetRedirect is the target of pod-uplink's results about the rules in a pod's own network namespace.
 const targetRedirect = "redirect"
 
-// reportRedirects reports the rules in a pod's network namespace that redirect its connections to a port where nothing
-// listens: the proxy of a service mesh is gone, and its rules were left. With a proxy they are meant.
+// reportRedirects reports rules in a pod's network namespace that redirect its connections to a port without a
+// listener: a service mesh's proxy is gone, but its rules remain. With a running proxy they are intended.
 func reportRedirects(p *probe.Pass) {
 	rules, err := kernel.Diversions(p.Host)
 	if err != nil && len(rules) == 0 {

@@ -16,7 +16,7 @@ import (
 // podTCPCheck binds pod.PodTCP to the function that runs it.
 var podTCPCheck = answers.To(pod.PodTCP, podTCP)
 
-// unusedPort is TCP port multiplexing (RFC 1078), which nobody serves.
+// unusedPort is TCP port multiplexing (RFC 1078), which no program serves.
 const unusedPort = 1
 
 func podTCP(ctx context.Context, p *probe.Pass) {
@@ -40,7 +40,7 @@ func otherPods(ctx context.Context, p *probe.Pass) {
 	})
 }
 
-// podAnswers takes a refusal for what it is to a path: an answer.
+// podAnswers counts a refusal as an answer: it proves that the path works.
 func podAnswers(r probe.Result, c reach.Connection, declared bool) probe.Result {
 	if r.Status != probe.Fail || c.Reason() != "refused" {
 		return r

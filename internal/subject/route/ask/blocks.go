@@ -25,7 +25,7 @@ type ipamBlock struct {
 	prefix netip.Prefix
 	node   string
 	addr   netip.Addr // of that node
-	state  string     // what the API says of that node, when that is not Ready
+	state  string     // the API's state of that node, if it is not Ready
 }
 
 func (l ipamBlock) String() string {
@@ -88,7 +88,7 @@ func routeBlocks(ctx context.Context, p *probe.Pass) {
 	}
 }
 
-// findings sorts what was found about some blocks of other nodes.
+// findings sorts the problems of some blocks of other nodes.
 type findings struct {
 	missing                          []ipamBlock
 	wrong, swallowed, shared, routed []string
@@ -98,7 +98,7 @@ type findings struct {
 	asking                           error
 }
 
-// owned notes to which nodes a block belongs with which something is wrong; as many are kept as are named.
+// owned records the nodes of a block with a problem, for as many blocks as the result lists.
 func (f findings) owned(key probe.Fact, l ipamBlock, nodes ...string) {
 	of := f.owners[key]
 	if of == nil {
@@ -129,7 +129,7 @@ func (a routeView) survey(blocks, own []ipamBlock) findings {
 				f.shared = append(f.shared, text)
 				f.owned(route.FactShared, l, of...)
 			}
-			continue // where it should lead nobody can say
+			continue // the correct destination is unknown
 		}
 		if device, text := a.overlap(l); device != "" {
 			f.overlapOn = cmp.Or(f.overlapOn, device)
@@ -158,22 +158,21 @@ func (a routeView) survey(blocks, own []ipamBlock) findings {
 			f.wrong = append(f.wrong, l.String()+" leads "+saw)
 		}
 	}
-	// Those that are a fault for certain come first, for not all are named.
+	// Certain faults come first, since not all are listed.
 	slices.SortStableFunc(f.missing, func(a, b ipamBlock) int { return min(1, len(a.state)) - min(1, len(b.state)) })
 	return f
 }
 
-// phrasing is how findings are told: what the blocks are, and what and how bad it is
-// when they lack a route.
+// phrasing is how findings are reported: what the blocks are, and the text and status if they have no route.
 type phrasing struct{ what, lacks string }
 
 var (
 	foreign = phrasing{"blocks of other nodes", "no route"}
-	// The plan names only those whose pods are there.
+	// The plan contains only those with existing pods.
 	borrowed = phrasing{"addresses that other nodes borrowed", "no route of their own"}
 )
 
-// astray says of which of the blocks there are routes that lead to the wrong place.
+// astray lists the blocks with routes to a wrong place.
 func (f findings) astray(what string, total int) (bad []string) {
 	if len(f.shared) > 0 {
 		bad = append(bad, fmt.Sprintf("%d of %d %s belong to two nodes at once in Calico's IPAM: %s", len(f.shared),
@@ -194,7 +193,7 @@ func (f findings) astray(what string, total int) (bad []string) {
 	return bad
 }
 
-// judged puts the findings into one result.
+// judged combines the findings into one result.
 func (f findings) judged(as phrasing, total int, in birdKnows) probe.Result {
 	what := as.what
 	r := probe.Found(probe.OK, "all %d %s have a route that leads to their node", total, what)
@@ -219,7 +218,7 @@ func (f findings) judged(as phrasing, total int, in birdKnows) probe.Result {
 	switch {
 	case len(bad) > 0:
 		r = probe.Found(probe.Fail, "%s", strings.Join(bad, "; "))
-		if expected { // somewhere in a big cluster there always is such a node
+		if expected { // a big cluster always has such a node
 			r.Status = probe.Warn
 		}
 	case f.asking != nil:
@@ -249,15 +248,15 @@ func (f findings) judged(as phrasing, total int, in birdKnows) probe.Result {
 		With(route.FactSwallowed, node.First(f.swallowed)).With(route.FactShared, node.First(f.shared))
 }
 
-// birdKnows is what BIRD says about blocks the kernel has no route to.
+// birdKnows are BIRD's routes to blocks without a route in the kernel.
 type birdKnows struct {
 	known []string // block and protocol
-	felix []string // blocks whose routes are not BIRD's to make
+	felix []string // blocks for which Felix sets the routes
 	said  string   // the same as the end of a sentence
 }
 
-// inBIRD asks a daemon about the first of the blocks that lack a route. Where Felix
-// makes the routes (VXLAN, programClusterRoutes), or no BIRD answers, there is nothing to say.
+// inBIRD queries a daemon for the first blocks without a route. If Felix sets the routes (VXLAN,
+// programClusterRoutes), or no BIRD answers, it reports nothing.
 func inBIRD(ctx context.Context, d node.Daemon, h *probe.Host, a routeView, missing []ipamBlock) birdKnows {
 	var in birdKnows
 	for _, l := range missing {

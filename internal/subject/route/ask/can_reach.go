@@ -30,7 +30,7 @@ func routeCanReach(_ context.Context, p *probe.Pass) {
 		}
 	}
 	links, _ := kernel.Links()
-	for _, t := range p.Of(probe.KindSession) { // of nodes the plan has a few, of sessions all
+	for _, t := range p.Of(probe.KindSession) { // the plan contains a few of the nodes, but all sessions
 		same := func(o probe.Target) bool { return o.Addr == t.Addr }
 		if ownedBy(links, t) != "" && !slices.ContainsFunc(targets, same) {
 			targets = append(targets, t)
@@ -50,7 +50,7 @@ func routeCanReach(_ context.Context, p *probe.Pass) {
 	}
 }
 
-// ownedBy is the interface of this node that has the address of another one, "" where none has.
+// ownedBy is the interface of this node that has another node's address, "" if none has.
 func ownedBy(links []kernel.Link, t probe.Target) string {
 	for _, l := range links {
 		if t.Kind != probe.KindPod && l.Has(t.Addr.Unmap()) {
@@ -60,8 +60,7 @@ func ownedBy(links []kernel.Link, t probe.Target) string {
 	return ""
 }
 
-// defaultRoute reports whether there is a route for what no other one covers, in whichever table;
-// false where the kernel does not say.
+// defaultRoute reports whether a default route exists, in any table. It is false if the kernel does not report it.
 func defaultRoute(f int) (probe.Result, bool) {
 	way, err := node.Lookup(node.Nobodys[f])
 	switch {

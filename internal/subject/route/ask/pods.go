@@ -20,18 +20,18 @@ import (
 // routePodsCheck binds route.RoutePods to the function that runs it.
 var routePodsCheck = answers.To(route.RoutePods, routePods)
 
-// Facts of route-pods; FactNoRoute and FactWrong list pods with their addresses, FactPods is
-// how many were looked at.
+// Facts of route-pods. FactNoRoute and FactWrong list pods with their addresses, and FactPods is how many the check
+// examined.
 const (
-	factBare       probe.Fact = "bare"       // interfaces that no route leads to
+	factBare       probe.Fact = "bare"       // interfaces without a route
 	factInterfaces probe.Fact = "interfaces" // by address: the pod's own interface
 )
 
-// bareAgain is how long a pod that comes or goes may have an interface and no route: the
-// plugin makes one right after the other, also on a slow node.
+// bareAgain is how long a starting or terminating pod may have an interface without a route. The plugin creates one
+// right after the other, even on a slow node.
 const bareAgain = 1500 * time.Millisecond
 
-// podLinks are the interfaces of this node's pods, and the routes by them.
+// podLinks are the interfaces of this node's pods, and their routes.
 type podLinks struct {
 	up     map[string]bool // by name, whether it is up and has a carrier
 	off    map[string]bool // by name, whether it was set down
@@ -65,7 +65,7 @@ func readPodLinks() (podLinks, error) {
 	return out, nil
 }
 
-// bare are the interfaces that are up and that no route of one address leads to.
+// bare are the interfaces that are up and have no route of a single address.
 func (l podLinks) bare() []string {
 	led := map[string]bool{}
 	for _, devices := range l.routes {
@@ -83,7 +83,7 @@ func (l podLinks) bare() []string {
 	return out
 }
 
-// interfaceOf is the name that Calico's CNI plugin gives a pod's interface on the node.
+// interfaceOf is the name that Calico's CNI plugin gives to a pod's interface on the node.
 func interfaceOf(pod string) string {
 	sum := sha1.Sum([]byte(strings.Replace(pod, "/", ".", 1))) //nolint:gosec // as Calico does
 	return "cali" + hex.EncodeToString(sum[:])[:11]
@@ -134,7 +134,7 @@ func routePods(ctx context.Context, p *probe.Pass) {
 	}
 }
 
-// judge compares the pods of one family with their interfaces; false where none has one.
+// judge compares the pods of one family with their interfaces, false if none has one.
 func (l podLinks) judge(pods []probe.Target) (probe.Result, bool) {
 	total := 0
 	var missing, astray, bad, down []string
@@ -142,7 +142,7 @@ func (l podLinks) judge(pods []probe.Target) (probe.Result, bool) {
 	for _, t := range pods {
 		device := interfaceOf(t.Name)
 		if _, there := l.up[device]; !there {
-			continue // another plugin's, or it has just gone
+			continue // of another plugin, or just removed
 		}
 		total++
 		leads := l.routes[t.Addr.Unmap()]
@@ -182,8 +182,8 @@ func (l podLinks) judge(pods []probe.Target) (probe.Result, bool) {
 		node.First(astray)), true
 }
 
-// state is what became of an interface that no route leads to. Its route goes when it is set down, and Felix removes
-// the route of one whose other end is down.
+// state is the state of an interface without a route. Its route disappears when it is set down, and Felix removes the
+// route of one with its other end down.
 func (l podLinks) state(device string) string {
 	switch {
 	case l.off[device]:

@@ -17,7 +17,7 @@ import (
 // routeRulesCheck binds route.RouteRules to the function that runs it.
 var routeRulesCheck = answers.To(route.RouteRules, routeRules)
 
-// What is asked for at most: ways, and routes of Calico's.
+// Maximum number of routing lookups, and of Calico's routes.
 const (
 	mostAsked  = 40
 	mostRoutes = 10000
@@ -56,13 +56,13 @@ func routeRules(ctx context.Context, p *probe.Pass) {
 	}
 }
 
-// saidMainless reports the families, 4 or 6, of which no rule leads to the main table, and whose packets do not take
-// its routes: IPv6 takes them without a rule as long as nobody has made rules of their own.
+// saidMainless reports the families, 4 or 6, in which no rule selects the main table and packets do not use its
+// routes. IPv6 uses them without a rule as long as no custom rules exist.
 func saidMainless(p *probe.Pass) map[int]bool {
 	said := map[int]bool{}
 	for _, f := range []int{4, 6} {
 		rules, err := kernel.Rules(f)
-		if err != nil || !mainless(rules) { // an error is told where somebody is asked about
+		if err != nil || !mainless(rules) { // the lookup of a packet reports errors
 			continue
 		}
 		routes, err := kernel.Routes(f, kernel.TableMain, mostAsked, func(r kernel.Route) bool {
@@ -84,8 +84,8 @@ func saidMainless(p *probe.Pass) map[int]bool {
 	return said
 }
 
-// unrouted reports whether the kernel says that it has no way for a packet that one of some routes is for. The node's own
-// addresses are in another table, and tell nothing; nor does a question that failed.
+// unrouted reports whether the kernel has no route for a packet to a destination of one of some routes. It ignores the
+// node's own addresses, which are in another table, and failed lookups.
 func unrouted(routes []kernel.Route) bool {
 	for _, r := range routes {
 		to := r.To.Addr()
@@ -105,7 +105,7 @@ func unrouted(routes []kernel.Route) bool {
 	return false
 }
 
-// mainless reports whether no rule leads every packet to the whole main table.
+// mainless reports whether no rule sends all packets to the whole main table.
 func mainless(rules []kernel.Rule) bool {
 	return !slices.ContainsFunc(rules, func(r kernel.Rule) bool {
 		return r.Table == kernel.TableMain && !r.From.IsValid() && !r.To.IsValid() && r.Mark == 0 && r.In == "" &&
@@ -113,24 +113,24 @@ func mainless(rules []kernel.Rule) bool {
 	})
 }
 
-// sender is who sends a packet: a local pod, by its interface, or the node itself.
+// sender is the sender of a packet: a local pod, by its interface, or the node itself.
 type sender struct {
 	addr netip.Addr
 	in   string
 	name string
 }
 
-// asker tells the ways of packets.
+// asker looks up the routes of packets.
 type asker struct {
-	kernel  func(to, from netip.Addr, in string) (node.Leads, bool) // from and in may be nothing
+	kernel  func(to, from netip.Addr, in string) (node.Leads, bool) // from and in may be empty
 	calicos func(to netip.Addr) (node.Leads,
-		bool) // by Calico's route in the main table, where it has one
+		bool) // by Calico's route in the main table, if it has one
 }
 
-// calicosWays finds the routes of Calico's in the main table, whatever a rule puts before that table; where it has none
-// to an address of one of its own blocks, as when its BGP is down, the way has no device.
+// calicosWays finds Calico's routes in the main table, regardless of rules before that table. If it has none to an
+// address of one of its own blocks, as with BGP down, the result has no device.
 func calicosWays(f int, blocks []probe.Target) func(netip.Addr) (node.Leads, bool) {
-	// A table that cannot be read has no route of Calico's: then nothing is claimed.
+	// If a table cannot be read, the check assumes no route of Calico and claims nothing.
 	all, _ := kernel.Routes(f, kernel.TableMain, mostRoutes, func(r kernel.Route) bool {
 		made := kernel.ProtocolName(r.Proto)
 		return made == "bird" || made == "felix"
@@ -146,8 +146,8 @@ func calicosWays(f int, blocks []probe.Target) func(netip.Addr) (node.Leads, boo
 	}
 }
 
-// closest is the way of the route with the longest prefix, where it leads to an interface: the blackhole of the
-// node's own block leads nowhere.
+// closest is the route with the longest prefix, if it leads to an interface. The blackhole of the node's own block
+// leads nowhere.
 func closest(all []kernel.Route, to netip.Addr) (node.Leads, bool) {
 	best := kernel.Route{}
 	for _, r := range all {
@@ -162,8 +162,8 @@ func closest(all []kernel.Route, to netip.Addr) (node.Leads, bool) {
 		true
 }
 
-// divertedBy finds the first packet that goes another way with its sender's address than without. What is
-// not asked because ctx ended is its error.
+// divertedBy finds the first packet that takes another route with its source address than without. Lookups that were
+// skipped because ctx ended are its error.
 func divertedBy(ctx context.Context, rules []kernel.Rule, own []probe.Target, targets []probe.Target, ask asker) (
 	probe.Result, error) {
 	var node, pods []sender
@@ -182,7 +182,7 @@ func divertedBy(ctx context.Context, rules []kernel.Rule, own []probe.Target, ta
 				return diverted(fmt.Sprintf("packets to %s", t), plain, meant, rules[i]), nil
 			}
 		}
-		if !ok || !plain.Calicos { // a cloud's own CNI sends its pods by rules
+		if !ok || !plain.Calicos { // the CNI of a cloud routes its pods by rules
 			continue
 		}
 		senders := node
@@ -209,12 +209,12 @@ func divertedBy(ctx context.Context, rules []kernel.Rule, own []probe.Target, ta
 	return probe.Found(probe.OK, "%d rules of others, none of which changes the way of a packet to pods", len(rules)), nil
 }
 
-// ruleOf is the rule that leads to the table of a way, -1 where none does.
+// ruleOf is the rule that selects a route's table, -1 if none does.
 func ruleOf(rules []kernel.Rule, way node.Leads) int {
 	return slices.IndexFunc(rules, func(r kernel.Rule) bool { return r.Table == way.Table })
 }
 
-// rejectingFrom is the rule that drops or rejects all packets of a sender to an address, -1 where none does.
+// rejectingFrom is the rule that drops or rejects all packets from a sender to an address, -1 if none does.
 func rejectingFrom(rules []kernel.Rule, from sender, to netip.Addr) int {
 	return slices.IndexFunc(rules, func(r kernel.Rule) bool {
 		return r.Rejects && r.From.IsValid() && r.From.Contains(from.addr) && (r.In == "" || r.In == from.in) &&
@@ -223,13 +223,13 @@ func rejectingFrom(rules []kernel.Rule, from sender, to netip.Addr) int {
 	})
 }
 
-// rejected is the result about packets that a rule drops because of their sender.
+// rejected is the result about packets that a rule drops because of their source address.
 func rejected(from sender, to probe.Target, rule kernel.Rule) probe.Result {
 	return probe.Found(probe.Fail, "the routing rule %q takes packets from %s (%s) to %s", rule, from.name, from.addr, to).
 		With(probe.FactRule, rule.String()).With(route.FactPref, rule.Priority).With(route.FactRejects, true)
 }
 
-// diverted is the result about packets that a rule sends another way than is meant.
+// diverted is the result about packets that a rule sends to another route than intended.
 func diverted(whose string, got, meant node.Leads, rule kernel.Rule) probe.Result {
 	says := "; without it they would by " + meant.Text()
 	if meant.Device == "" {

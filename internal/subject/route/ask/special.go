@@ -18,18 +18,18 @@ import (
 // routeSpecialCheck binds route.RouteSpecial to the function that runs it.
 var routeSpecialCheck = answers.To(route.RouteSpecial, routeSpecial)
 
-// gatewayOfPods is what pods have as gateway in IPv4, whichever node they are on.
+// gatewayOfPods is the pods' IPv4 gateway, the same on all nodes.
 var gatewayOfPods = netip.MustParseAddr("169.254.1.1")
 
-// mostSpecial bounds the routes of these types that are kept: a list of banned addresses may be long.
+// mostSpecial is the maximum number of such routes that are kept: a list of banned addresses may be long.
 const mostSpecial = 20000
 
-// wordFor are the kinds of target that packets go to from a node, and the word for each.
+// wordFor maps the kinds of targets to which a node sends packets to a word for each.
 var wordFor = map[string]string{probe.KindNode: "node", probe.KindPeer: "node", probe.KindSession: "node",
 	probe.KindPod: "pod", probe.KindLocal: "pod", probe.KindService: "service", probe.KindDNS: "service",
 	probe.KindDatastore: "api", probe.KindTypha: "typha", probe.KindEncap: "node"}
 
-// misled are the targets that one route is about, or one rule.
+// misled are the targets that one route or one rule affects.
 type misled struct {
 	route  kernel.Route
 	rule   *kernel.Rule // it drops packets itself; nil = the route does
@@ -85,7 +85,7 @@ func isSpecial(r kernel.Route) bool {
 
 var dropping = []string{"blackhole", "unreachable", "prohibit"}
 
-// misledBy asks the kernel for the way to each target, and finds the routes and rules that it goes wrong by.
+// misledBy looks up the route to each target, and finds the routes and rules that misdirect it.
 func misledBy(special []kernel.Route, rules []kernel.Rule, links []kernel.Link, targets []probe.Target) []misled {
 	var out []misled
 	for _, t := range targets {
@@ -125,7 +125,7 @@ func misledBy(special []kernel.Route, rules []kernel.Rule, links []kernel.Link, 
 	return out
 }
 
-// name is the route or the rule, as 'ip' shows it.
+// name is the route or the rule in the form of 'ip'.
 func (m misled) name() string {
 	if m.rule != nil {
 		return m.rule.String()
@@ -133,11 +133,11 @@ func (m misled) name() string {
 	return m.route.String()
 }
 
-// rejecting is the rule that drops every packet of this node to a target, nil where none does. A table before it may
-// have a route, unless it is the one of the node's own addresses: then the kernel's answer counts.
+// rejecting is the rule that drops all packets from this node to a target, nil if none does. An earlier table, other
+// than that of the node's own addresses, may have a route. Then the kernel's own lookup counts.
 func rejecting(rules []kernel.Rule, t probe.Target) *kernel.Rule {
 	protocol := 0
-	if t.Kind == probe.KindDatastore || t.Kind == probe.KindTypha { // of others the protocol is not known
+	if t.Kind == probe.KindDatastore || t.Kind == probe.KindTypha { // the protocol of the others is unknown
 		protocol = syscall.IPPROTO_TCP
 	}
 	for i, r := range rules {
@@ -151,7 +151,7 @@ func rejecting(rules []kernel.Rule, t probe.Target) *kernel.Rule {
 	return nil
 }
 
-// narrowest is the route for the fewest addresses that matches one.
+// narrowest is the matching route with the fewest addresses.
 func narrowest(routes []kernel.Route, a netip.Addr) *kernel.Route {
 	var out *kernel.Route
 	for i, r := range routes {
@@ -162,15 +162,15 @@ func narrowest(routes []kernel.Route, a netip.Addr) *kernel.Route {
 	return out
 }
 
-// swallowsLocally reports whether a route delivers a packet to this machine although no interface has its address:
-// the kernel makes the routes of its own addresses itself. Guest agents of clouds add such routes for alias ranges,
+// swallowsLocally reports whether a route delivers a packet to this machine although no interface has the address. The
+// kernel itself creates the routes of its own addresses. Guest agents of clouds add such routes for alias ranges,
 // which may be a node's block of pods (cilium/cilium#36817).
 func swallowsLocally(r kernel.Route) bool {
 	return r.Type == kernel.Local && kernel.ProtocolName(r.Proto) != "kernel"
 }
 
-// astray reports whether the way to a node on the link of one of this node's interfaces is by another interface or
-// through a gateway, for a route that neither the kernel nor a routing daemon made.
+// astray reports whether packets to a node on a directly connected network leave through another interface or a
+// gateway, because of a route that neither the kernel nor a routing daemon created.
 func astray(links []kernel.Link, to netip.Addr, way, matched kernel.Route) bool {
 	made := kernel.ProtocolName(matched.Proto)
 	if len(way.Hops) == 0 || way.Type == kernel.Local || made != "static" && made != "boot" {

@@ -18,7 +18,7 @@ import (
 // untrackedCheck binds route.Untracked to the function that runs it.
 var untrackedCheck = answers.To(route.Untracked, untracked)
 
-// addressed is where packets go that a rule may match.
+// addressed is a destination of packets that a rule may match.
 type addressed struct {
 	text   string
 	kind   string
@@ -50,7 +50,7 @@ func untracked(ctx context.Context, p *probe.Pass) {
 	}
 }
 
-// addressedBy lists Services and pods, but for addresses that the node has itself and where somebody listens.
+// addressedBy lists Services and pods, except for addresses of the node itself that have a listener.
 func addressedBy(ctx context.Context, p *probe.Pass, links []kernel.Link) []addressed {
 	pods := map[netip.Addr]bool{}
 	var out []addressed
@@ -89,7 +89,7 @@ func addressedBy(ctx context.Context, p *probe.Pass, links []kernel.Link) []addr
 	return out
 }
 
-// untrackedFor are the rules that match one of these, each once; local are the addresses of pods here.
+// untrackedFor are the rules that match one of these, each once. local are the addresses of pods here.
 func untrackedFor(rules []kernel.PacketRule, targets []addressed, local []netip.Addr) []probe.Result {
 	var out []probe.Result
 	seen := map[string]bool{}

@@ -15,26 +15,24 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// entry is what the kernel's table has for exactly one prefix.
+// entry is the kernel's route for exactly one prefix.
 type entry struct {
 	blackhole bool
 	gateways  []netip.Addr
 	metric    int
 }
 
-// routeView is what is known of one address family to judge routes by: whose addresses there are, and the
-// kernel's table.
+// routeView is what is needed to judge routes of one family: the owners of addresses, and the kernel's table.
 type routeView struct {
-	nodes  map[netip.Addr]string // whose address it is, on the network or inside a tunnel
+	nodes  map[netip.Addr]string // the owner of an address, on the network or inside a tunnel
 	pools  []probe.Target
-	fabric bool // a BGP peer is no node: a switch, which may be told of blocks
+	fabric bool // a BGP peer is no node: a switch that may know the blocks
 	table  map[netip.Prefix]entry
-	unread error // why there is no table
+	unread error // why the table is missing
 	links  []kernel.Link
 }
 
-// routesTo lists what this network namespace's main table has for exactly these
-// prefixes.
+// routesTo lists the routes for exactly these prefixes in the main table of this network namespace.
 func routesTo(family int, wanted map[netip.Prefix]bool) (map[netip.Prefix]entry, error) {
 	routes, err := kernel.Routes(family, kernel.TableMain, math.MaxInt,
 		func(r kernel.Route) bool { return r.To.Bits() > 0 && wanted[r.To] })
@@ -48,7 +46,7 @@ func routesTo(family int, wanted map[netip.Prefix]bool) (map[netip.Prefix]entry,
 			continue
 		}
 		now := entry{blackhole: r.Type == kernel.Blackhole, metric: r.Metric}
-		if have && old.metric == r.Metric { // old kernels have one route for each next hop in IPv6
+		if have && old.metric == r.Metric { // old kernels have one IPv6 route for each next hop
 			now.gateways = old.gateways
 		}
 		for _, hop := range r.Hops {
@@ -61,19 +59,18 @@ func routesTo(family int, wanted map[netip.Prefix]bool) (map[netip.Prefix]entry,
 	return out, nil
 }
 
-// What leads says beside where a route leads.
+// Values of leads other than a destination.
 const (
-	noRoute   = "nowhere"        // only the default route covers it, or none
-	swallowed = "into blackhole" // this node has a blackhole route for exactly it
-	// the gateway is no node: between networks without encapsulation that is how it should be
+	noRoute   = "nowhere"        // only the default route matches, or none
+	swallowed = "into blackhole" // this node has a blackhole route for exactly the block
+	// the gateway is no node: normal between networks without encapsulation
 	byRouter = "through routers"
-	// so does a route for exactly the block, and somebody made it by hand
+	// the same by a route for exactly the block, added by hand
 	byHand = "by hand"
 )
 
-// leads says where packets to a block go when that is not its node: "" when it is.
-// Tunnels that Felix fills have gateways of their own; where it is not known whose
-// they are, it is the device that tells.
+// leads is where packets to a block go if that is not its node, else "". Tunnels that Felix fills have gateways of
+// their own. If a gateway's owner is unknown, the device decides.
 func (a routeView) leads(l ipamBlock) (string, error) {
 	to := l.prefix.Addr()
 	if !l.prefix.IsSingleIP() {
@@ -81,7 +78,7 @@ func (a routeView) leads(l ipamBlock) (string, error) {
 	}
 	way, err := node.Lookup(to)
 	switch {
-	// without the table, a wider one perhaps
+	// without the table, perhaps a wider route
 	case errors.Is(err, syscall.EINVAL) && (a.table[l.prefix].blackhole || a.unread != nil):
 		return swallowed, nil
 	case err != nil && node.Unroutable(err).Status == probe.Fail:
@@ -103,8 +100,8 @@ func (a routeView) leads(l ipamBlock) (string, error) {
 	case felixTunnel(way.Device) && whose == "":
 		return "", nil
 	case wider:
-		// A wider route, such as the default one, is not the block's; but where it also
-		// leads to the node, a router may know the block, unless it never gets to see one.
+		// A wider route, such as the default one, is not for the block. But if it also leads to the node, a router may know
+		// the block, unless it never sees its packets.
 		if a.encapsulated(l, probe.AttrVXLAN) || a.encapsulated(l, probe.AttrIPIP) && !a.fabric {
 			return noRoute, nil
 		}
@@ -122,8 +119,8 @@ func (a routeView) leads(l ipamBlock) (string, error) {
 	return fmt.Sprintf("to %s %s by %s", whose, way.Gateway, way.Device), nil
 }
 
-// overlap is an interface of this node whose own range is a block of another node, or a part of it, and
-// how that is said: the kernel gives it what is for the pods there. A wider range gives way to the block's route.
+// overlap is an interface of this node with a range that equals or is inside another node's block, as text. The kernel
+// sends packets for the pods there to that interface. A wider range yields to the block's route.
 func (a routeView) overlap(l ipamBlock) (device, text string) {
 	own := func(to netip.Addr) bool {
 		return slices.ContainsFunc(a.links, func(d kernel.Link) bool { return d.Has(to) })
@@ -137,7 +134,7 @@ func (a routeView) overlap(l ipamBlock) (device, text string) {
 			for own(to) {
 				to = to.Next()
 			}
-			// The address alone does not make a route of it (noprefixroute).
+			// The address alone creates no route (noprefixroute).
 			if way, err := node.Lookup(to); err == nil && has.Contains(to) && way.Device == d.Name && !way.Gateway.IsValid() {
 				return d.Name, fmt.Sprintf("%s with %s, %s", d.Name, has, l)
 			}
@@ -146,13 +143,12 @@ func (a routeView) overlap(l ipamBlock) (device, text string) {
 	return "", ""
 }
 
-// encapsulated reports whether a pool that holds the block has the mode on, be it
-// between subnets only.
+// encapsulated reports whether a pool that contains the block has the mode enabled, even if only between subnets.
 func (a routeView) encapsulated(l ipamBlock, mode string) bool {
 	return a.inPool(l, func(t probe.Target) bool { return cmp.Or(t.Attrs[mode], "Never") != "Never" })
 }
 
-// inPool reports whether a pool that holds the block is such a one.
+// inPool reports whether a pool that contains the block meets a condition.
 func (a routeView) inPool(l ipamBlock, such func(probe.Target) bool) bool {
 	return slices.ContainsFunc(a.pools, func(t probe.Target) bool {
 		pool, err := netip.ParsePrefix(t.Name)
@@ -160,15 +156,15 @@ func (a routeView) inPool(l ipamBlock, such func(probe.Target) bool) bool {
 	})
 }
 
-// byFelix reports whether Felix, and not BIRD, makes the routes to a block: of VXLAN pools in any case, of
-// others where it is set to.
+// byFelix reports whether Felix, and not BIRD, sets the routes to a block: always for VXLAN pools, for others if it is
+// so configured.
 func (a routeView) byFelix(l ipamBlock) bool {
 	return a.encapsulated(l, probe.AttrVXLAN) || a.inPool(l, func(t probe.Target) bool {
 		return t.Attrs[probe.AttrMakers] == probe.MakersFelix || t.Attrs[probe.AttrMakers] == probe.MakersBoth
 	})
 }
 
-// among names the different nodes that some gateways belong to.
+// among lists the different nodes to which some gateways belong.
 func (a routeView) among(gateways []netip.Addr) []string {
 	var out []string
 	seen := map[string]bool{}
@@ -181,15 +177,14 @@ func (a routeView) among(gateways []netip.Addr) []string {
 	return out
 }
 
-// felixTunnel reports whether routes by a device may have gateways that are no node's
-// own address; those by tunl0 have not.
+// felixTunnel reports whether routes on a device may have gateways other than a node's own address. Those on tunl0 may
+// not.
 func felixTunnel(device string) bool {
 	return slices.ContainsFunc(node.Encapsulations,
 		func(e node.Encapsulation) bool { return e.Device == device && e.Name != "IPIP" })
 }
 
-// ownBlocks looks for the routes that keep packets to pods that are gone on this
-// node.
+// ownBlocks looks for routes that keep packets to deleted pods on this node.
 func (a routeView) ownBlocks(own []ipamBlock) probe.Result {
 	if a.unread != nil {
 		return node.Unseen(a.unread)

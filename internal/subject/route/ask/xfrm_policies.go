@@ -18,11 +18,11 @@ var xfrmPoliciesCheck = answers.To(route.XFRMPolicies, xfrmPolicies)
 // Facts of xfrm-policies.
 const (
 	factRefusesAll probe.Fact = "refuses_all" // true: it drops the packets
-	factAssociated probe.Fact = "associated"  // whether there is a security association for it
-	factTemplate   probe.Fact = "template"    // how packets are to be encrypted
+	factAssociated probe.Fact = "associated"  // whether a security association for it exists
+	factTemplate   probe.Fact = "template"    // how packets must be encrypted
 )
 
-// flow is a packet that a node with Calico sends, takes or forwards.
+// flow is a packet that a node with Calico sends, receives or forwards.
 type flow struct {
 	from, to  netip.Addr
 	text      string
@@ -54,7 +54,7 @@ func xfrmPolicies(_ context.Context, p *probe.Pass) {
 	}
 }
 
-// mostFlows bounds the packets that are thought of.
+// mostFlows is the maximum number of packets that are compared.
 const mostFlows = 400
 
 // flowsOf are the packets of this node and its pods.
@@ -92,7 +92,7 @@ func flowsOf(p *probe.Pass) []flow {
 	return out
 }
 
-// matched are the policies that one of the packets meets, each once, with the first of these.
+// matched are the policies that match one of the packets, each once, with the first such packet.
 func matched(policies []kernel.XFRMPolicy, flows []flow) []probe.Result {
 	type hit struct{ policy, flow, count int }
 	var hits []hit
@@ -105,7 +105,7 @@ func matched(policies []kernel.XFRMPolicy, flows []flow) []probe.Result {
 			}
 		}
 		if best < 0 || !policies[best].Blocks && !policies[best].Required {
-			continue // what may pass unencrypted does
+			continue // unencrypted packets may pass, and do
 		}
 		if k := slices.IndexFunc(hits, func(h hit) bool { return h.policy == best }); k >= 0 {
 			hits[k].count++
@@ -120,7 +120,7 @@ func matched(policies []kernel.XFRMPolicy, flows []flow) []probe.Result {
 	return out
 }
 
-// met says what a policy does with a packet.
+// met is a policy's effect on a packet, in words.
 func met(p kernel.XFRMPolicy, f flow) probe.Result {
 	var r probe.Result
 	switch {

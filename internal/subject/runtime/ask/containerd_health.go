@@ -25,15 +25,14 @@ import (
 // containerdHealthCheck binds runtime.ContainerdHealth to the function that runs it.
 var containerdHealthCheck = answers.To(runtime.ContainerdHealth, containerdHealth)
 
-// Facts of the runtime check.
+// Facts of containerd-health.
 const (
-	factRuntime  probe.Fact = "runtime"  // the runtime the kubelet reports
-	factTasks    probe.Fact = "tasks"    // containers that run
+	factRuntime  probe.Fact = "runtime"  // the runtime in the kubelet's report
+	factTasks    probe.Fact = "tasks"    // running containers
 	factRevision probe.Fact = "revision" // commit of containerd
 )
 
-// namespaceOf is containerd's namespace for what the kubelet starts: its own, or
-// docker's.
+// namespaceOf is containerd's namespace for the kubelet's containers: its own, or docker's.
 func namespaceOf(runtime string) string {
 	if runtime == "docker" {
 		return "moby"
@@ -52,7 +51,7 @@ func containerdHealth(ctx context.Context, p *probe.Pass) {
 		p.Report(node.NoSocketHere(err, kind, known))
 		return
 	}
-	// A first dial tells refused and denied apart before gRPC hides them.
+	// Dial once directly: gRPC hides whether a connection was refused or denied.
 	if r, ok := reach.Dialable(ctx, p.Host, socket); !ok {
 		p.Report(r.On(socket).With(probe.FactSocket, socket))
 		return
@@ -92,11 +91,11 @@ func containerdHealth(ctx context.Context, p *probe.Pass) {
 	reach.AskEach(ctx, p, socket, "", questions)
 }
 
-// factPlugin is the plugin of containerd's that did not load.
+// factPlugin is the plugin that containerd failed to load.
 const factPlugin probe.Fact = "plugin"
 
-// withPluginError adds what containerd itself says of its CRI plugin, or of one that this needs: it keeps the
-// error of each plugin that it could not load.
+// withPluginError adds containerd's error about its CRI plugin, or about one that this needs. containerd keeps the
+// error of each plugin that it failed to load.
 func withPluginError(ctx context.Context, c *containerd.Client, r probe.Result) probe.Result {
 	a, err := c.IntrospectionService().Plugins(ctx)
 	if err != nil {
@@ -118,7 +117,7 @@ func withPluginError(ctx context.Context, c *containerd.Client, r probe.Result) 
 	return r
 }
 
-// factPluginOff is true where containerd was told not to load its CRI plugin.
+// factPluginOff is true if containerd is configured not to load its CRI plugin.
 const factPluginOff probe.Fact = "plugin_off"
 
 func askVersion(ctx context.Context, c *containerd.Client) (probe.Result, error) {
@@ -149,7 +148,7 @@ func askCRI(ctx context.Context, c *containerd.Client) (probe.Result, error) {
 	return runtimeStatus(ctx, cri.NewRuntimeServiceClient(conn))
 }
 
-// runtimeStatus asks for the two conditions the kubelet goes by.
+// runtimeStatus queries both conditions that the kubelet uses.
 func runtimeStatus(ctx context.Context, client cri.RuntimeServiceClient) (probe.Result, error) {
 	a, err := client.Status(ctx, &cri.StatusRequest{})
 	if status.Code(err) == codes.Unimplemented {
@@ -182,12 +181,12 @@ func runtimeStatus(ctx context.Context, client cri.RuntimeServiceClient) (probe.
 func askTasks(ctx context.Context, c *containerd.Client, h *probe.Host) (probe.Result, error) {
 	a, err := c.TaskService().List(ctx, &tasks.ListTasksRequest{})
 	if err == nil && over(ctx) {
-		err = context.DeadlineExceeded // then containerd leaves out whom it could not ask, and gives what is left
+		err = context.DeadlineExceeded // containerd then omits unresponsive shims and returns the rest
 	}
 	if err == nil {
 		return probe.Found(probe.OK, "%d tasks listed", len(a.Tasks)).With(factTasks, len(a.Tasks)), nil
 	}
-	// containerd asks each shim in turn, so one that is frozen holds up the list.
+	// containerd queries its shims one after the other, so a frozen one delays the list.
 	if frozen := frozenShims(h); over(ctx) && len(frozen) > 0 {
 		return probe.Found(probe.Fail, "listing the running containers times out; %d of their shims are frozen: %s",
 			len(frozen), node.Some(frozen)).
@@ -196,14 +195,13 @@ func askTasks(ctx context.Context, c *containerd.Client, h *probe.Host) (probe.R
 	return probe.Result{}, err
 }
 
-// over reports whether a context's time is over, though its timer may not have told yet.
+// over reports whether a context's deadline has passed, even if its timer has not fired yet.
 func over(ctx context.Context) bool {
 	end, limited := ctx.Deadline()
 	return ctx.Err() != nil || limited && !time.Now().Before(end)
 }
 
-// frozenShims names the shims that are stopped or wait for a device, by the pods
-// or containers they hold.
+// frozenShims names the shims that are stopped or in uninterruptible sleep, by their pods or containers.
 func frozenShims(h *probe.Host) []string {
 	// containerd-shim-runc-v2
 	shims, err := node.ProcessesOf(h, node.OutsidePods, func(comm string) bool { return comm == "containerd-shim" })

@@ -24,7 +24,7 @@ func dockerHealth(ctx context.Context, p *probe.Pass) {
 	const socket = node.SocketDocker
 	kind, known := node.RuntimeOf(p)
 	if known && kind != "docker" {
-		// Asking could start it: systemd listens on a sleeping docker's socket.
+		// a connection could start it: systemd listens on the socket of an inactive docker
 		p.Report(probe.Found(probe.Skip, "the kubelet uses %s", kind).With(factRuntime, kind))
 		return
 	}

@@ -29,7 +29,7 @@ import (
 var runtimeGhostsCheck = answers.To(runtimefacts.RuntimeGhosts, runtimeGhosts)
 
 // Facts of runtime-ghosts.
-const factUntold probe.Fact = "no_pids" // containers of which the runtime did not say the process
+const factUntold probe.Fact = "no_pids" // containers without a PID in the runtime's report
 
 const (
 	mostContainers = 500 // the kubelet's own limit is 110 pods
@@ -37,16 +37,16 @@ const (
 	ghostAsks      = 3
 )
 
-// claim is a container that the runtime calls running.
+// claim is a container that the runtime reports as running.
 type claim struct {
 	id, name string
 	pid      int
 }
 
-// claimant is a runtime that can be asked.
+// claimant is a runtime that can be queried.
 type claimant interface {
 	running(context.Context) ([]claim, error) // without their processes
-	// of a container by its ID; 0 = it does not run, or that is not told
+	// of a container by its ID; 0 = it does not run, or the runtime does not report the PID
 	process(context.Context, string) (pid int, _ error)
 }
 
@@ -78,7 +78,7 @@ func runtimeGhosts(ctx context.Context, p *probe.Pass) {
 	p.Report(ghosts(ctx, p.Host, runtime).With(probe.FactSocket, name))
 }
 
-// asUnknown leaves a fault of the runtime itself to the checks that ask about it.
+// asUnknown turns a fault of the runtime itself into unknown: other checks report that fault.
 func asUnknown(r probe.Result) probe.Result {
 	if r.Status == probe.Fail {
 		r.Status = probe.Unknown
@@ -126,12 +126,12 @@ func ghosts(ctx context.Context, h *probe.Host, runtime claimant) probe.Result {
 	return suspected(ctx, h, runtime, r, suspects, len(found), len(all), rest)
 }
 
-// suspected asks again for containers without a process, since they may just have ended. r is the result if
-// they have; found of all containers have a process that the runtime names.
+// suspected queries containers without a process again, since they may just have exited. r is the result if they have.
+// found of all containers have a process in the runtime's report.
 func suspected(ctx context.Context, h *probe.Host, runtime claimant, r probe.Result, suspects []claim, found, all int,
 	rest string) probe.Result {
 	still, unanswered := suspects, 0
-	for asked := 0; asked < ghostAsks && len(still) > 0; asked++ { // the runtime of a busy node hears of it late
+	for asked := 0; asked < ghostAsks && len(still) > 0; asked++ { // on a busy node, the runtime notices an exit late
 		select {
 		case <-ctx.Done():
 			return probe.Failed(fmt.Errorf("asking again for %d containers whose process is gone: %w", len(suspects),
@@ -164,11 +164,11 @@ func suspected(ctx context.Context, h *probe.Host, runtime claimant, r probe.Res
 	return r
 }
 
-// processes asks for the process of each container, a few at a time, and gives
-// those that have one, in order, and how many questions were not answered.
+// processes queries the process of each container, a few in parallel. It returns those with one, in order, and how
+// many queries failed.
 func processes(ctx context.Context, runtime claimant, all []claim) (found []claim, unanswered int) {
 	const atATime = 4
-	next := make(chan int, len(all)) // filled first: a worker that panics blocks no sender
+	next := make(chan int, len(all)) // filled first, so that a worker that panics blocks no sender
 	for i := range all {
 		next <- i
 	}
@@ -198,11 +198,11 @@ func processes(ctx context.Context, runtime claimant, all []claim) (found []clai
 	return found, unanswered
 }
 
-// alive is "" for a process that lives, and says what is wrong with another.
+// alive is "" for a live process, else what is wrong with it.
 func alive(h *probe.Host, pid int) string {
 	proc, err := procfs.NewFS(h.Proc)
 	if err != nil {
-		return "" // not seen, not dead
+		return "" // not visible is not dead
 	}
 	p, err := proc.Proc(pid)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -215,13 +215,13 @@ func alive(h *probe.Host, pid int) string {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return "is gone"
-	case err == nil && stat.State == "Z" && stat.NumThreads < 2: // a first thread may end before the others
+	case err == nil && stat.State == "Z" && stat.NumThreads < 2: // the first thread may exit before the others
 		return "is dead, and nobody has collected it (zombie)"
 	}
 	return ""
 }
 
-// criRuntime is a runtime asked by the kubelet's interface.
+// criRuntime is a runtime that is queried through the kubelet's interface.
 type criRuntime struct{ client cri.RuntimeServiceClient }
 
 func (r criRuntime) running(ctx context.Context) ([]claim, error) {
@@ -232,7 +232,7 @@ func (r criRuntime) running(ctx context.Context) ([]claim, error) {
 	}
 	var out []claim
 	for _, c := range a.Containers {
-		labels := c.GetLabels() // which the kubelet writes
+		labels := c.GetLabels() // the kubelet sets them
 		name := c.GetMetadata().GetName()
 		if pod := labels["io.kubernetes.pod.name"]; pod != "" {
 			name = labels["io.kubernetes.pod.namespace"] + "/" + pod + "/" + name
@@ -244,7 +244,7 @@ func (r criRuntime) running(ctx context.Context) ([]claim, error) {
 
 func (r criRuntime) process(ctx context.Context, id string) (int, error) {
 	a, err := r.client.ContainerStatus(ctx, &cri.ContainerStatusRequest{ContainerId: id, Verbose: true})
-	if status.Code(err) == codes.NotFound { // removed since it was listed
+	if status.Code(err) == codes.NotFound { // removed after the list
 		return 0, nil
 	}
 	if err != nil {
@@ -256,8 +256,7 @@ func (r criRuntime) process(ctx context.Context, id string) (int, error) {
 	return pidIn([]byte(a.GetInfo()["info"])), nil
 }
 
-// pidIn reads the process out of what containerd and CRI-O tell beyond the
-// interface; 0 when they do not.
+// pidIn reads the PID from what containerd and CRI-O report beyond the interface, 0 if they do not.
 func pidIn(info []byte) int {
 	var told struct {
 		PID int `json:"pid"`
@@ -268,7 +267,7 @@ func pidIn(info []byte) int {
 	return told.PID
 }
 
-// dockerd is docker, asked on its own socket.
+// dockerd is docker, queried on its own socket.
 type dockerd struct{ host *probe.Host }
 
 func (d dockerd) ask(ctx context.Context, path string, into any) error {

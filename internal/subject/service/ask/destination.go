@@ -19,7 +19,7 @@ import (
 // serviceDestinationCheck binds service.ServiceDestination to the function that runs it.
 var serviceDestinationCheck = answers.To(service.ServiceDestination, serviceDestination)
 
-// followed is a service whose connections are followed.
+// followed is a Service with traced connections.
 type followed struct {
 	kind, name, network string
 	to                  netip.AddrPort
@@ -34,12 +34,12 @@ func (f followed) proto() int {
 	return node.ProtoTCP
 }
 
-// follower has what is read once for all services.
+// follower has what is read once for all Services.
 type follower struct {
 	*probe.Pass
 	links []kernel.Link
 	rules func() ([]kernel.PacketRule, error)
-	name  string // which the cluster's DNS has to know
+	name  string // a name that the cluster's DNS must resolve
 }
 
 func serviceDestination(ctx context.Context, p *probe.Pass) {
@@ -67,7 +67,7 @@ func serviceDestination(ctx context.Context, p *probe.Pass) {
 	})
 }
 
-// followable are the services of the plan, with their endpoints.
+// followable are the Services in the plan, with their endpoints.
 func followable(p *probe.Pass) []followed {
 	var out []followed
 	add := func(t probe.Target, name string, endpoints []netip.AddrPort, networks ...string) {
@@ -97,7 +97,7 @@ func followable(p *probe.Pass) []followed {
 		}
 		add(t, t.Name, listed[t.Name], "tcp")
 	}
-	for _, t := range p.Of(probe.KindNodePort) { // of other nodes' ports those nodes keep the entries
+	for _, t := range p.Of(probe.KindNodePort) { // connection tracking entries of other nodes' ports are on those nodes
 		if t.Node == p.Host.Node {
 			add(t, t.Name, listed[t.Name], "tcp")
 		}
@@ -105,8 +105,8 @@ func followable(p *probe.Pass) []followed {
 	return out
 }
 
-// endpointsOf are the endpoints that the plan has beside a service of a kind, ready or not: kube-proxy uses those that
-// are about to end where there are no others.
+// endpointsOf are the plan's endpoints of a Service of a kind, ready or not: kube-proxy uses terminating ones if there
+// are no others.
 func endpointsOf(p *probe.Pass, kind string) []netip.AddrPort {
 	var out []netip.AddrPort
 	for _, t := range p.Of(kind) {
@@ -123,7 +123,7 @@ func (f follower) follow(ctx context.Context, s followed) probe.Result {
 	switch {
 	case errors.Is(err, kernel.ErrNotTracked) && !accepted, errors.Is(err, errNotSent):
 		return f.unsent(s, err)
-	case errors.Is(err, kernel.ErrNotTracked), errors.Is(err, fs.ErrNotExist): // evidence of nothing
+	case errors.Is(err, kernel.ErrNotTracked), errors.Is(err, fs.ErrNotExist): // no evidence
 		return probe.Found(probe.Info, "where connections to %s go is not known: %v", s.to, err)
 	case err != nil:
 		if r, cut := node.CutShort(ctx, err); cut {
@@ -155,7 +155,7 @@ func (f follower) follow(ctx context.Context, s followed) probe.Result {
 	return found
 }
 
-// blamed adds the rule that sends connections elsewhere.
+// blamed adds the rule that redirects connections.
 func blamed(r probe.Result, rule kernel.PacketRule) probe.Result {
 	text := probe.OneLine(rule.TableFamily + " " + rule.String())
 	r.Saw += fmt.Sprintf("; %s rule: %s", rule.Wall, text)
@@ -165,7 +165,7 @@ func blamed(r probe.Result, rule kernel.PacketRule) probe.Result {
 		With(service.FactHandle, rule.Handle)
 }
 
-// judged gives a service that is sent elsewhere its status, by what answers there.
+// judged sets the status of a redirected Service, by what answers at the destination.
 func (f follower) judged(ctx context.Context, r probe.Result, s followed) probe.Result {
 	if f.serves(ctx, s) {
 		r.Saw += "; what answers there serves clients of the service"
@@ -175,8 +175,8 @@ func (f follower) judged(ctx context.Context, r probe.Result, s followed) probe.
 	return r
 }
 
-// lost is how bad it is that a service's connections go elsewhere. A service that is not the cluster's own may be a
-// tenant's, who can change its endpoints.
+// lost is how bad a redirected Service is. A Service outside the cluster's own namespaces may be a tenant's, who can
+// change its endpoints.
 func (f followed) lost() probe.Status {
 	if f.kind == probe.KindDatastore || f.kind == probe.KindDNS {
 		return probe.Fail
@@ -184,8 +184,8 @@ func (f followed) lost() probe.Status {
 	return probe.Warn
 }
 
-// untranslated is a connection whose packets keep the service's address: no rule matched them, or they stay on this
-// node.
+// untranslated is a connection with the Service's address still in its packets: no rule matched them, or they stay on
+// this node.
 func (f follower) untranslated(ctx context.Context, s followed, accepted bool) probe.Result {
 	r := probe.Found(probe.Info, "packets for %s leave with that address: no rule of kube-proxy translates it", s.to)
 	if i := slices.IndexFunc(f.links, func(l kernel.Link) bool { return l.Has(s.to.Addr()) }); i >= 0 {
@@ -214,9 +214,9 @@ func (f follower) untranslated(ctx context.Context, s followed, accepted bool) p
 	return f.judged(ctx, blamed(r.With(service.FactSentTo, sendsTo(rules[i])), rules[i]), s)
 }
 
-// unsent judges a connection that did not leave this node, so that the kernel tracks none. Where the node has a route
-// to the service's address and to its endpoints, a rule sends it to where no route leads: a hostPort whose pod is gone,
-// to an address in the node's own block, which is a blackhole then.
+// unsent judges a connection that did not leave this node, so that the kernel does not track it. If the node has
+// routes to the Service's address and endpoints, a rule sends it to an address without a route. An example is the
+// hostPort of a deleted pod: its address is in the node's own block, which has a blackhole route.
 func (f follower) unsent(s followed, err error) probe.Result {
 	r := probe.Found(probe.Info, "where connections to %s go is not known: %v", s.to, err)
 	if len(s.endpoints) == 0 || !routable(s.to) || !slices.ContainsFunc(s.endpoints, routable) {
@@ -237,7 +237,7 @@ func (f follower) unsent(s followed, err error) probe.Result {
 	return blamed(r.With(service.FactSentTo, to.String()), rules[i])
 }
 
-// sendsTo is where a rule sends packets: an address and port, or ":PORT" of this node.
+// sendsTo is the destination of a rule: an address and port, or ":PORT" of this node.
 func sendsTo(r kernel.PacketRule) string {
 	if !r.Sends.Addr().IsValid() {
 		return fmt.Sprintf(":%d", r.Sends.Port())
@@ -256,17 +256,17 @@ func (f follower) isOwn(a netip.Addr) bool {
 	return a.IsLoopback() || slices.ContainsFunc(f.links, func(l kernel.Link) bool { return l.Has(a) })
 }
 
-// reaches reports whether packets for a service can come to a rule. Those for a hostPort are for this node's own
-// addresses: the chain that leads to them says so (dst-type LOCAL), and theirs has the port alone.
+// reaches reports whether a Service's packets can reach a rule. Rules for a hostPort match only this node's own
+// addresses: the jump to their chain requires that (dst-type LOCAL), and the rules themselves match only the port.
 func (f follower) reaches(rule kernel.PacketRule, s followed) bool {
 	return !kernel.OfHostPort(rule.Table, rule.Chain) || f.isOwn(s.to.Addr())
 }
 
-// specific reports whether a rule names an address or a port: one that does not may be for other packets.
+// specific reports whether a rule matches an address or a port. Without either, it may be for other packets.
 func specific(r kernel.PacketRule) bool { return r.To.IsValid() || r.ToPorts != [2]int{} }
 
-// culprit is the rule that sends a service's connections to where they went: first one whose destination is that and
-// that has no conditions beside those understood, last one that may choose among several destinations.
+// culprit is the rule that redirected a Service's connections. It prefers a rule with that destination and no unknown
+// conditions. A rule with several destinations is the last choice.
 func culprit(rules []kernel.PacketRule, s followed, sent netip.AddrPort, own bool) (kernel.PacketRule, bool) {
 	rank := func(r kernel.PacketRule) int {
 		port := r.Sends.Port()

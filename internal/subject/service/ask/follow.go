@@ -19,11 +19,11 @@ import (
 	"github.com/calico-probe/calico-probe/probe/reach"
 )
 
-// errNotSent is a connection of which not one packet left this node.
+// errNotSent is the error for a connection without a single packet that left this node.
 var errNotSent = errors.New("the node cannot send to it")
 
-// sent opens a connection to a service and reads where the kernel sends it, and whether it was accepted; of UDP one
-// query is sent, and no answer awaited.
+// sent opens a connection to a Service, and returns where the kernel sends it and whether it was accepted. For UDP it
+// sends one query and does not wait for an answer.
 func (f follower) sent(ctx context.Context, s followed) (to netip.AddrPort, accepted bool, err error) {
 	one, limit, cancel := node.Part(ctx, 2)
 	defer cancel()
@@ -38,14 +38,14 @@ func (f follower) sent(ctx context.Context, s followed) (to netip.AddrPort, acce
 		to, err = sentRefused(ctx, s.to)
 		return to, false, err
 	}
-	if c.Near.Port() == 0 { // the kernel has given up on it
+	if c.Near.Port() == 0 { // the kernel has closed the socket
 		return to, false, fmt.Errorf("%w: %w", errNotSent, c.Err)
 	}
 	to, err = kernel.SentTo(kernel.Flow{Proto: node.ProtoTCP, From: c.Near, To: s.to})
 	return to, c.Err == nil, err
 }
 
-// sentUDP sends one query for a name. Its entry is there as soon as the packet has left.
+// sentUDP sends one query for a name. Its connection tracking entry exists as soon as the packet has left.
 func sentUDP(ctx context.Context, to netip.AddrPort, name string) (sent netip.AddrPort, accepted bool, err error) {
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, "udp", to.String())
@@ -68,14 +68,14 @@ func sentUDP(ctx context.Context, to netip.AddrPort, name string) (sent netip.Ad
 	return sent, false, err
 }
 
-// Where to choose a port from, above what kernels give to NodePorts (30000-32767) and
-// within what they give to clients (net.ipv4.ip_local_port_range).
+// The range of source ports: above the NodePorts (30000-32767) and within the kernel's range for clients
+// (net.ipv4.ip_local_port_range).
 const (
 	firstPort = 33000
 	lastPort  = 60000
 )
 
-// sentRefused asks again while it watches: the kernel forgets a connection at once that is refused.
+// sentRefused connects again while it watches: the kernel removes the entry of a refused connection at once.
 func sentRefused(ctx context.Context, to netip.AddrPort) (netip.AddrPort, error) {
 	watch, err := kernel.WatchConnections()
 	if err != nil {
@@ -96,8 +96,8 @@ func sentRefused(ctx context.Context, to netip.AddrPort) (netip.AddrPort, error)
 	return watch.SentTo(one, kernel.Flow{Proto: node.ProtoTCP, From: near, To: to})
 }
 
-// serves reports whether what answers for a service is as good as an endpoint of it: it has a certificate for the API's
-// address or name, or resolves the cluster's names.
+// serves reports whether the server that answers is as good as one of the Service's endpoints: it has a certificate
+// for the API's address or name, or resolves the cluster's names.
 func (f follower) serves(ctx context.Context, s followed) bool {
 	one, _, cancel := node.Part(ctx, 3)
 	defer cancel()

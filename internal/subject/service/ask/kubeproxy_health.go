@@ -28,7 +28,7 @@ var kubeProxyHealthCheck = answers.To(service.KubeProxyHealth, kubeProxyHealth)
 const (
 	factMode probe.Fact = "mode" // iptables, nftables, ipvs
 
-	factEmpty     probe.Fact = "empty"      // count of virtual services without a destination
+	factEmpty     probe.Fact = "empty"      // number of virtual services without a destination
 	factEmptyList probe.Fact = "empty_list" // the first of these
 )
 
@@ -72,7 +72,7 @@ func kubeProxyHealth(ctx context.Context, p *probe.Pass) {
 		p.Report(set.judge(p.Host.Node, poolsOf(p)).On(service.TargetProxySettings))
 	}
 	if r, seen := published(p.Host, mode); seen {
-		links, _ := kernel.Links() // without them the setting alone tells
+		links, _ := kernel.Links() // without interfaces, the setting alone decides
 		if r.Status == probe.Fail && node.EBPF(p, links) {
 			r = r.With(service.FactPublished, 0)
 			r.Status = probe.Info
@@ -82,10 +82,10 @@ func kubeProxyHealth(ctx context.Context, p *probe.Pass) {
 	}
 }
 
-// left judges a node where nothing listens by what kube-proxy may have left in the
-// kernel: one that has died leaves everything.
+// left judges a node without a kube-proxy listener by the rules in the kernel: a kube-proxy that exits leaves all its
+// rules.
 func left(p *probe.Pass, health string) probe.Result {
-	nothing := true // of kube-proxy's, where that is to be seen; a kernel without IPVS has no list of it
+	nothing := true // no rules of kube-proxy are visible; a kernel without IPVS has no list of it
 	for _, mode := range []string{"ipvs", "nftables", "iptables"} {
 		rules, seen := published(p.Host, mode)
 		nothing = nothing && (seen || mode == "ipvs")
@@ -95,7 +95,7 @@ func left(p *probe.Pass, health string) probe.Result {
 		}
 		r := probe.Found(probe.Warn,
 			"nothing listens on %s, but kube-proxy's rules for %.0f services are still here (%s): nothing updates them", health, n, mode)
-		links, _ := kernel.Links() // without them the setting alone tells
+		links, _ := kernel.Links() // without interfaces, the setting alone decides
 		proxies, _ := node.ProcessesOf(p.Host, node.InNodesNetwork, func(comm string) bool { return comm == "kube-proxy" })
 		if len(proxies) > 0 {
 			r = probe.Found(probe.Info,
@@ -123,10 +123,10 @@ func left(p *probe.Pass, health string) probe.Result {
 	return r
 }
 
-// inStart is how long a kube-proxy may take to get through its start.
+// inStart is how long a kube-proxy may take to start.
 const inStart = 20 * time.Second
 
-// notUp reports whether the one kube-proxy there is runs for longer than its start takes and listens on no TCP port.
+// notUp reports whether the only kube-proxy has run for longer than its start takes and listens on no TCP port.
 func notUp(h *probe.Host, proxies []node.Running) (time.Duration, bool) {
 	if len(proxies) != 1 {
 		return 0, false
@@ -141,7 +141,7 @@ func notUp(h *probe.Host, proxies []node.Running) (time.Duration, bool) {
 	return age, err == nil && !listens
 }
 
-// connectingTo is where a process tries to open a TCP connection without an answer yet, "" where that is nowhere.
+// connectingTo is the address to which a process tries to open a TCP connection without an answer yet, "" if none.
 func connectingTo(h *probe.Host, pid int) string {
 	inodes, at := node.SocketsOf(h, pid), ""
 	err := kernel.TCP(kernel.Connecting, 0, 0, func(s kernel.Socket) {
@@ -155,8 +155,7 @@ func connectingTo(h *probe.Host, pid int) string {
 	return at
 }
 
-// published judges what kube-proxy has written into the kernel; false when that is
-// not to be seen from here.
+// published judges the rules that kube-proxy has written to the kernel, false if they are not visible.
 func published(h *probe.Host, mode string) (probe.Result, bool) {
 	switch mode {
 	case "ipvs":
@@ -214,15 +213,15 @@ func judgeServiceChains(mode string, chains []kernel.Chain) probe.Result {
 	return probe.Found(probe.OK, "%d ports of services have chains in %s", services, mode).With(service.FactPublished, services)
 }
 
-// virtual is what IPVS has.
+// virtual is the content of IPVS.
 type virtual struct {
 	services int
 	empty    int      // of these, without a destination
 	first    []string // some of the empty ones
 }
 
-// readIPVS counts what the kernel lists in /proc/net/ip_vs, which any process may
-// read, unlike its netlink interface, whose Go library would load modules.
+// readIPVS counts the entries in /proc/net/ip_vs, which any process may read. The Go library for IPVS's netlink
+// interface would load kernel modules.
 func readIPVS(r io.Reader) (virtual, error) {
 	var v virtual
 	last, destinations := "", 0
@@ -252,8 +251,8 @@ func readIPVS(r io.Reader) (virtual, error) {
 	return v, lines.Err()
 }
 
-// ipvsAddress makes 10.96.0.1:443 of 0A600001:01BB; [2001:...]:01BB has only its
-// port in hexadecimal. What has another form stays as it is.
+// ipvsAddress converts 0A600001:01BB to 10.96.0.1:443. Of [2001:...]:01BB only the port is hexadecimal. Other forms
+// stay as they are.
 func ipvsAddress(text string) string {
 	i := strings.LastIndexByte(text, ':')
 	if i < 0 || len(text) > 64 {
@@ -279,7 +278,7 @@ func judgeIPVS(v virtual) probe.Result {
 		r = probe.Found(probe.Fail,
 			"kube-proxy reports healthy in mode ipvs, but the kernel has no virtual service: no service works from this node")
 	case v.empty == v.services:
-		// That of the API server has one wherever kube-proxy has ever reached it.
+		// The API server's Service has a destination if kube-proxy has ever reached the API server.
 		r = probe.Found(probe.Fail, "none of the %d virtual services of ipvs has a destination", v.services)
 	case v.empty > 0:
 		r = probe.Found(probe.Info, "%d of %d virtual services of ipvs have no destination, such as %s", v.empty,

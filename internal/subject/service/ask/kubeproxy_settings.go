@@ -13,8 +13,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/httpget"
 )
 
-// proxySettings are those of kube-proxy that change what becomes of packets. Before v1.36 its /configz has the
-// fields by their names in Go, which differ in case.
+// proxySettings are kube-proxy's settings that change how it handles packets. Before v1.36, its /configz has the
+// fields under their Go names, which differ in case.
 type proxySettings struct {
 	HostnameOverride string
 	ClusterCIDR      string
@@ -25,7 +25,7 @@ type proxySettings struct {
 	Linux            struct{ MasqueradeAll bool }
 }
 
-// readProxySettings asks kube-proxy itself; false where it does not say.
+// readProxySettings queries kube-proxy itself, false if it does not report them.
 func readProxySettings(ctx context.Context, metrics string) (out proxySettings, ok bool) {
 	page, err := httpget.Get(ctx, "http://"+metrics+"/configz", httpget.Way{Most: 64 << 10})
 	if err != nil || page.Code != http.StatusOK {
@@ -39,7 +39,7 @@ func readProxySettings(ctx context.Context, metrics string) (out proxySettings, 
 	return out, ok
 }
 
-// judge says what of the settings is not as Calico's policies and Local Services need it.
+// judge reports settings that conflict with Calico's policies and with Services that use local endpoints.
 func (s proxySettings) judge(node string, pools []netip.Prefix) probe.Result {
 	// as k8s.io/component-helpers, node/util, GetHostname
 	name := strings.ToLower(strings.TrimSpace(s.HostnameOverride))
@@ -61,7 +61,7 @@ func (s proxySettings) judge(node string, pools []netip.Prefix) probe.Result {
 	return r
 }
 
-// masquerades is the setting by which packets of pods to a Service are masqueraded, "" where they are not.
+// masquerades is the setting that masquerades packets of pods to a Service, "" if none does.
 func (s proxySettings) masquerades(pools []netip.Prefix) string {
 	if s.IPTables.MasqueradeAll || s.NFTables.MasqueradeAll || s.Linux.MasqueradeAll {
 		return "masqueradeAll"
@@ -81,7 +81,7 @@ func (s proxySettings) masquerades(pools []netip.Prefix) string {
 		}
 		known = append(known, p)
 	}
-	for _, of := range known { // a pool beside the others, or one that is not used any more, is no sign of it
+	for _, of := range known { // an additional or unused pool proves nothing
 		other := func(p netip.Prefix) bool { return p.Addr().Is4() != of.Addr().Is4() }
 		within := func(p netip.Prefix) bool { return slices.ContainsFunc(known, p.Overlaps) }
 		outside := slices.DeleteFunc(slices.Clone(pools), other)

@@ -22,8 +22,7 @@ import (
 // initStallCheck binds start.InitStall to the function that runs it.
 var initStallCheck = answers.To(start.InitStall, probe.Once(initStall))
 
-// initPatience is how long an init container may take: each is a matter of
-// seconds, pulled images included.
+// initPatience is how long an init container may take. Each takes seconds, including the pull of its image.
 const initPatience = 2 * time.Minute
 
 func initStall(_ context.Context, h *probe.Host) probe.Result {
@@ -44,7 +43,7 @@ func initStall(_ context.Context, h *probe.Host) probe.Result {
 	return probe.Found(probe.OK, "no init container of calico-node is running")
 }
 
-// initProgram names the init container whose program this is.
+// initProgram names the init container to which a program belongs.
 func initProgram(args []string) string {
 	switch filepath.Base(args[0]) {
 	case "calico-ipam":
@@ -84,8 +83,8 @@ func atWork(h *probe.Host, p procfs.Proc, program string) probe.Result {
 		With(start.FactWaits, waits).With(start.FactLeads, leads).Because(slices.Concat(open, stack(h, p.PID))...)
 }
 
-// openFiles lists what a process has open and, of that, where its connections lead,
-// without a word where that is not visible.
+// openFiles lists the open files of a process and the remote ends of its connections. It reports nothing if they are
+// not visible.
 func openFiles(h *probe.Host, pid int) (open, leads []string) {
 	dir := filepath.Join(h.Proc, strconv.Itoa(pid), "fd")
 	entries, err := os.ReadDir(dir)
@@ -104,7 +103,7 @@ func openFiles(h *probe.Host, pid int) (open, leads []string) {
 	delete(wanted, 0)
 	sockets, err := tcpByInode(wanted)
 	if err != nil {
-		sockets = nil // then they are numbers alone
+		sockets = nil // then sockets are shown as inode numbers only
 	}
 	for i, to := range open {
 		socket := sockets[kernel.SocketInode(to)]
@@ -116,8 +115,7 @@ func openFiles(h *probe.Host, pid int) (open, leads []string) {
 	return open, leads
 }
 
-// tcpByInode describes the TCP sockets of this network namespace that have these
-// numbers.
+// tcpByInode describes the TCP sockets with these inode numbers in this network namespace.
 func tcpByInode(wanted map[uint32]bool) (map[uint32]string, error) {
 	out := map[uint32]string{}
 	err := kernel.TCP(kernel.Open, 0, 0, func(s kernel.Socket) {
@@ -128,8 +126,7 @@ func tcpByInode(wanted map[uint32]bool) (map[uint32]string, error) {
 	return out, err
 }
 
-// stack is where in the kernel a process is, the innermost first; none where that
-// takes more than this probe has.
+// stack is a process's kernel stack, the innermost function first, none if the probe lacks the privilege.
 func stack(h *probe.Host, pid int) []string {
 	const deep = 4
 	text, err := kernel.ReadProc(h, fmt.Sprintf("%d/stack", pid))

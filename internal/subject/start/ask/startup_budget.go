@@ -19,15 +19,14 @@ import (
 var startupBudgetCheck = answers.To(start.StartupBudget, startupBudget)
 
 // Facts of startup-budget.
-const factTrip probe.Fact = "trip_ms" // one call to the datastore
+const factTrip probe.Fact = "trip_ms" // one request to the datastore
 
 const (
-	// startupCalls is about how many calls one after the other a start of calico-node
-	// makes, between 12 and 20 (startup.go, tunnel addresses).
+	// startupCalls is about how many sequential requests a start of calico-node sends, between 12 and 20 (startup.go,
+	// tunnel addresses).
 	startupCalls = 20
-	// startupWork is what it computes beside them, three programs one after the
-	// other, before Felix answers: 0.7 s of log on an idle node of the incident, and
-	// the starts of the programs themselves.
+	// startupWork is its CPU time besides these, in three programs one after the other, before Felix answers: 0.7 s of
+	// log on an idle node of the incident, and the starts of the programs themselves.
 	startupWork = 2 * time.Second
 )
 
@@ -47,7 +46,7 @@ func startupBudget(ctx context.Context, p *probe.Pass) {
 	next := estimated(ctx, p, budget)
 	if next.Status == probe.Fail {
 		switch _, runs, err := node.CalicoProcess(p.Host, "felix"); {
-		case runs: // as long as nobody starts it anew
+		case runs: // until the kubelet restarts it
 			next.Status = probe.Warn
 			next.Saw += "; Felix runs, so this is about its next start"
 		case err != nil, !node.SeesProcesses(p.Host):
@@ -58,7 +57,7 @@ func startupBudget(ctx context.Context, p *probe.Pass) {
 	p.Report(next.On("estimate").With(start.FactBudget, seconds))
 }
 
-// measured looks at the processes of calico-node's container.
+// measured reads the times from the processes of calico-node's container.
 func measured(h *probe.Host, budget time.Duration) probe.Result {
 	if !node.SeesProcesses(h) {
 		return node.NoProcesses
@@ -68,7 +67,7 @@ func measured(h *probe.Host, budget time.Duration) probe.Result {
 		return node.Unseen(err)
 	}
 	late, spent := probe.Warn, probe.Fail
-	if over { // once, perhaps while the whole cluster started, and it came to answer
+	if over { // only once, perhaps while the whole cluster started, and it came up
 		late, spent = probe.Info, probe.Warn
 	}
 	status := probe.OK
@@ -85,9 +84,8 @@ func measured(h *probe.Host, budget time.Duration) probe.Result {
 	return r.With(start.FactStartup, took.Seconds()).With(start.FactOver, over)
 }
 
-// startUp is how long start-up took from the container's first process to the one
-// that watches over Felix, which lives on when Felix itself is started anew; or how
-// long it has taken so far, when it is not over.
+// startUp is the time from the container's first process to the supervisor of Felix, which survives Felix's restarts.
+// If start-up is not complete, it is the time so far.
 func startUp(h *probe.Host) (took time.Duration, over bool, err error) {
 	proc, err := procfs.NewFS(h.Proc)
 	if err != nil {
@@ -96,7 +94,7 @@ func startUp(h *probe.Host) (took time.Duration, over bool, err error) {
 	if p, ok, err := node.CalicoProcess(h, "felix"); err != nil {
 		return 0, false, err
 	} else if ok {
-		// runsvdir, which was the start-up script, starts runsv, and that starts Felix.
+		// runsvdir replaces the start-up script and starts runsv, which starts Felix.
 		watch, err := parent(proc, p)
 		if err != nil {
 			return 0, false, err
@@ -138,8 +136,7 @@ func parent(proc procfs.FS, of procfs.ProcStat) (procfs.ProcStat, error) {
 	return stat, nil
 }
 
-// firstOf is the first process of the container that a process is in: number 1
-// there.
+// firstOf is the first process of the container of a process: PID 1 there.
 func firstOf(proc procfs.FS, of procfs.ProcStat) (procfs.ProcStat, error) {
 	for of.PPID > 0 {
 		p, err := proc.Proc(of.PID)
@@ -160,8 +157,7 @@ func firstOf(proc procfs.FS, of procfs.ProcStat) (procfs.ProcStat, error) {
 	return procfs.ProcStat{}, fmt.Errorf("the first process of calico-node's container: %w", probe.ErrNotVisible)
 }
 
-// ticks is a time as the kernel counts it for programs, a hundredth of a second on
-// every architecture.
+// ticks is a time in the kernel's unit for programs (USER_HZ), a hundredth of a second on all architectures.
 func ticks(n uint64) time.Duration { return time.Duration(n) * 10 * time.Millisecond }
 
 func uptime(h *probe.Host) (time.Duration, error) {
@@ -176,7 +172,7 @@ func uptime(h *probe.Host) (time.Duration, error) {
 	return time.Duration(s * float64(time.Second)), nil
 }
 
-// estimated measures the way to the datastore and reckons.
+// estimated measures the round trip to the datastore and estimates the start-up time.
 func estimated(ctx context.Context, p *probe.Pass, budget time.Duration) probe.Result {
 	targets := p.Of(probe.KindDatastore)
 	// then Calico does not keep its data elsewhere
@@ -197,15 +193,14 @@ func estimated(ctx context.Context, p *probe.Pass, budget time.Duration) probe.R
 	var far, shortest time.Duration
 	for trips := range answers {
 		if len(trips) == 0 {
-			continue // for datastore-latency to say
+			continue // datastore-latency reports it
 		}
 		for _, t := range trips {
 			if shortest == 0 || t.Connect < shortest {
 				shortest = t.Connect
 			}
 		}
-		// The calls share connections: what counts is the answer, or the way there and
-		// back where that is longer.
+		// The requests share connections, so the time of the answer counts, or the round trip if that is longer.
 		near := node.Median(trips, func(t node.Trip) time.Duration { return max(t.Answer, t.Connect) })
 		if far == 0 || near < far {
 			far = near // at best
@@ -236,9 +231,8 @@ func estimated(ctx context.Context, p *probe.Pass, budget time.Duration) probe.R
 		With(start.FactWork, startupWork.Seconds()*stretch)
 }
 
-// slowness is by how much work lasts longer than on an idle node: the tasks that
-// want each CPU. Where the kernel measures that nobody waits for one, the load is
-// of another kind.
+// slowness is the factor by which work takes longer than on an idle node: the runnable tasks per CPU. If the kernel
+// reports that no task waits for a CPU, the load has another reason.
 func slowness(h *probe.Host) float64 {
 	proc, err := procfs.NewFS(h.Proc)
 	if err != nil {
@@ -258,6 +252,6 @@ func slowness(h *probe.Host) float64 {
 	return max(1, load.Load1/float64(len(stat.CPU)))
 }
 
-// cpuWaiting is the pressure on CPU, in percent of the time, below which a load is
-// not one of the CPUs: with twice as many tasks as CPUs it is near 100.
+// cpuWaiting is the CPU pressure, in percent of the time, below which the load is not caused by CPU contention. With
+// twice as many tasks as CPUs it is near 100.
 const cpuWaiting = 50
