@@ -50,7 +50,7 @@ func (t *Target) Keep(b *Bundle, name string) error {
 		return fmt.Errorf("writing the bundle: %w", err)
 	}
 	to := filepath.Join(filepath.Dir(t.f.Name()), filepath.Base(name))
-	switch err := os.Link(t.f.Name(), to); { // unlike a rename, it never overwrites a file that appeared in the meantime
+	switch err := os.Link(t.f.Name(), to); { // never overwrites an existing file
 	case err == nil:
 		return os.Remove(t.f.Name())
 	case errors.Is(err, fs.ErrExist):
