@@ -98,7 +98,7 @@ func (k *Kubelet) health(ctx context.Context, p *probe.Pass) {
 	p.Report(probe.Found(probe.OK, "the API server reaches it").On("api"))
 	switch s, err := k.summary(ctx); {
 	case err == nil && s.failed != "":
-		p.Report(probe.Found(probe.Info, "it cannot tell what is used (%s): memory and disks are those of its metrics", s.failed).
+		p.Report(probe.Found(probe.Info, "it cannot report usage (%s): memory and disks are from its metrics", s.failed).
 			On("stats"))
 	case err == nil && s.hung:
 		p.Report(probe.Found(probe.Warn, "the kubelet answers, but where it has to ask the container runtime (/stats/summary) not within %v: that hangs, or is very slow",

@@ -108,7 +108,7 @@ func (l *kubeletLogs) Open(name string) (probe.File, error) {
 		}
 		f.from, f.size = from, size
 	} else if a.cut || isListing(a) && a.header.Get("Last-Modified") == "" {
-		return nil, fmt.Errorf("%s: the kubelet does not give a part of it: not read", name)
+		return nil, fmt.Errorf("%s: the kubelet does not serve parts of it: not read", name)
 	}
 	return f, nil
 }
@@ -117,12 +117,12 @@ func (l *kubeletLogs) Open(name string) (probe.File, error) {
 func partOf(a kubeletAnswer) (from, size int64, err error) {
 	m := contentRange.FindStringSubmatch(a.header.Get("Content-Range"))
 	if m == nil {
-		return 0, 0, errors.New("the kubelet gives a part of the file and does not say which")
+		return 0, 0, errors.New("the kubelet serves a part of the file without its range")
 	}
 	from, _ = strconv.ParseInt(m[1], 10, 64) // the pattern allows at most 15 digits
 	size, _ = strconv.ParseInt(m[3], 10, 64)
 	if size < from+int64(len(a.body)) {
-		return 0, 0, errors.New("the kubelet gives more of the file than there is")
+		return 0, 0, errors.New("the kubelet serves more bytes than the file has")
 	}
 	return from, size, nil
 }
@@ -172,7 +172,7 @@ func (f *kubeletFile) have(off int64) ([]byte, error) {
 			return nil, err
 		}
 		if from, _, err := partOf(a); err != nil || from != first {
-			return nil, fmt.Errorf("%s: the kubelet gives other bytes than were asked for", f.name)
+			return nil, fmt.Errorf("%s: the kubelet serves other bytes than requested", f.name)
 		}
 		page = a.body
 		f.pages[at] = page

@@ -70,7 +70,7 @@ func (k *Kubelet) get(ctx context.Context, path, ranged string, most int64) (kub
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, k.URL+path, nil)
 	if err != nil {
-		return kubeletAnswer{}, fmt.Errorf("asking the kubelet: %w", err)
+		return kubeletAnswer{}, fmt.Errorf("querying the kubelet: %w", err)
 	}
 	if ranged != "" {
 		req.Header.Set("Range", ranged)
@@ -82,7 +82,7 @@ func (k *Kubelet) get(ctx context.Context, path, ranged string, most int64) (kub
 	defer resp.Body.Close()
 	most = min(most, k.left())
 	if most <= 0 {
-		return kubeletAnswer{}, fmt.Errorf("%d MiB of this kubelet's answers were read: no more", kubeletMost>>20)
+		return kubeletAnswer{}, fmt.Errorf("stopped reading after %d MiB of this kubelet's answers", kubeletMost>>20)
 	}
 	body, err := io.ReadAll(io.LimitReader(resp.Body, most+1))
 	k.took(int64(len(body)))

@@ -212,7 +212,7 @@ func TestKubeletOffers(t *testing.T) {
 	k := askedAt(t, said)
 	checktest.Want(t, k.ask(t, logs.DaemonLog), "", probe.Skip, "node log query is off on this kubelet")
 	said.lines = map[string]string{}
-	checktest.Want(t, k.ask(t, logs.DaemonLog), "", probe.Skip, "no such service writes to the journal")
+	checktest.Want(t, k.ask(t, logs.DaemonLog), "", probe.Skip, "finds no such service in the journal")
 	said.paths["/logs/"], said.codes["/logs/"] = "logs endpoint is disabled.\n", http.StatusMethodNotAllowed
 	if files, _ := k.OffersLogs(t.Context()); !errors.Is(files, probe.ErrNotVisible) {
 		t.Errorf("%v", files)
@@ -264,10 +264,10 @@ func TestKubeletsStats(t *testing.T) {
 	checktest.Want(t, k.ask(t, host.NodeSwap), "", probe.Warn, "whether the kubelet starts with it is not visible", "404 to /configz")
 	summary(`"swap":{"swapAvailableBytes":0,"swapUsageBytes":0},"fs":{"capacityBytes":0}`)
 	checktest.Want(t, k.ask(t, host.NodeSwap), "", probe.Info, "no swap now; whether a reboot brings it back is not visible")
-	checktest.Want(t, k.ask(t, host.NodeMemory), "", probe.Unknown, "does not say")
-	checktest.Want(t, k.ask(t, host.NodeDisk), "/var/lib/kubelet", probe.Unknown, "does not say")
+	checktest.Want(t, k.ask(t, host.NodeMemory), "", probe.Unknown, "does not report")
+	checktest.Want(t, k.ask(t, host.NodeDisk), "/var/lib/kubelet", probe.Unknown, "does not report")
 	summary("")
-	checktest.Want(t, k.ask(t, host.NodeSwap), "", probe.Skip, "does not say")
+	checktest.Want(t, k.ask(t, host.NodeSwap), "", probe.Skip, "does not report")
 	said.paths["/stats/summary"] = "{"
 	checktest.Want(t, k.ask(t, host.NodeMemory), "", probe.Unknown, "reading /stats/summary")
 }

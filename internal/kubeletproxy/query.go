@@ -71,7 +71,7 @@ func (l *kubeletLogs) Journal(ctx context.Context, want journal.Want) ([]journal
 }
 
 // errNoJournal is the error for a node with no such services in its journal.
-var errNoJournal = fmt.Errorf("by the kubelet's journalctl no such service writes to the journal: %w", probe.ErrNotVisible)
+var errNoJournal = fmt.Errorf("the kubelet's journalctl finds no such service in the journal: %w", probe.ErrNotVisible)
 
 // unresolved matches the end of a query for a service without a journal.
 var unresolved = regexp.MustCompile(`(?m)^options present and query resolved to log files for \[`)
@@ -102,7 +102,7 @@ func (l *kubeletLogs) unit(names []string, most int) (string, error) {
 		return "", fmt.Errorf("node log query is off on this kubelet (enableSystemLogQuery, Kubernetes 1.27 and later): %w",
 			probe.ErrNotVisible)
 	case a.code != http.StatusOK || !strings.HasPrefix(a.header.Get("Content-Type"), "text/plain"):
-		return "", errors.New("the kubelet's answer to a node log query is none")
+		return "", errors.New("the kubelet did not answer the node log query with log lines")
 	case a.cut:
 		text, _, _ := cutLast(string(a.body), "\n")
 		return text, nil

@@ -102,7 +102,7 @@ func (k *Kubelet) swap(ctx context.Context, p *probe.Pass) {
 	}
 	swap := s.Node.Swap
 	if swap == nil || swap.SwapUsageBytes == nil || swap.SwapAvailableBytes == nil {
-		p.Report(probe.Found(probe.Skip, "this kubelet does not say how much swap there is"))
+		p.Report(probe.Found(probe.Skip, "this kubelet does not report swap"))
 		return
 	}
 	set, err := k.configured(ctx)
@@ -125,7 +125,7 @@ func (k *Kubelet) memory(ctx context.Context, p *probe.Pass) {
 	case err != nil:
 		p.Report(node.Unseen(err))
 	case m == nil || m.AvailableBytes == nil || m.WorkingSetBytes == nil:
-		p.Report(probe.Found(probe.Unknown, "the kubelet does not say how much is available"))
+		p.Report(probe.Found(probe.Unknown, "the kubelet does not report available memory"))
 	default:
 		p.Report(host.JudgeMemory(*m.AvailableBytes, *m.AvailableBytes+*m.WorkingSetBytes))
 	}
@@ -158,7 +158,7 @@ func (k *Kubelet) disk(ctx context.Context, p *probe.Pass) {
 		d, known := it.fs.disk()
 		switch {
 		case !known:
-			p.Report(probe.Found(probe.Unknown, "the kubelet does not say how much is free").On(it.name))
+			p.Report(probe.Found(probe.Unknown, "the kubelet does not report free space").On(it.name))
 		case seen == nil || *seen != d:
 			p.Report(host.Roomy(d, it.name, false).On(it.name))
 			seen = &d
@@ -246,7 +246,7 @@ func summaryIn(metrics string) (kubeletSummary, error) {
 	}
 	total, working := whole["machine_memory_bytes"], whole["container_memory_working_set_bytes"]
 	if total == 0 || working == 0 || working > total {
-		return out, errors.New("the kubelet's metrics do not tell of the machine")
+		return out, errors.New("the kubelet's metrics lack those of the machine")
 	}
 	for device, f := range out.devices {
 		if bytes, known := used[device]; known && f.CapacityBytes != nil {

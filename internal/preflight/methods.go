@@ -123,7 +123,7 @@ func (p *Preflight) ofEphemeral(ctx context.Context, o injector.Options) []probe
 	if p.snap.Calico.Value == nil {
 		r := probe.Found(probe.Fail, "node %s has no calico-node pod to join", p.opts.Node)
 		if p.snap.Calico.Err != nil {
-			r = probe.Found(probe.Unknown, "whether there is a calico-node pod to join is not known")
+			r = probe.Found(probe.Unknown, "calico-node pod on node %s unknown", p.opts.Node)
 		}
 		return []probe.Event{answerOf(injector.MethodEphemeral, askAdmission, r)}
 	}
@@ -138,7 +138,7 @@ func (p *Preflight) ofEphemeral(ctx context.Context, o injector.Options) []probe
 func (p *Preflight) container(ctx context.Context) probe.Result {
 	running, err := p.reader.Running(ctx, p.snap.Node.Name)
 	if err != nil {
-		return probe.Found(probe.Unknown, "which containers run on node %s is not known: %s", p.opts.Node, why(err))
+		return probe.Found(probe.Unknown, "containers on node %s unknown: %s", p.opts.Node, why(err))
 	}
 	targets := injector.ExecTargets(running, p.snap.Calico.Value)
 	if len(targets) == 0 {
@@ -165,7 +165,7 @@ func namespaceOf(target string) string {
 // the right to. If calico-node does not run, there are candidates in other namespaces too.
 func enterable(targets []string, may []bool) probe.Result {
 	if i := slices.Index(may, true); i >= 0 {
-		return probe.Found(probe.Unknown, "container %s is there to go into; whether it has a shell is not known: a run shows it", targets[i])
+		return probe.Found(probe.Unknown, "container %s exists; shell untested: a run tests it", targets[i])
 	}
 	var lack []string
 	for _, d := range targets {
@@ -184,7 +184,7 @@ func rehearsed(err error, good string) probe.Result {
 		return probe.Found(probe.OK, "%s", good)
 	// a webhook without support for dry runs, perhaps
 	case refused && pe.Reason == facts.ReasonAPI, refused && pe.Reason == facts.ReasonSupport, !refused:
-		return probe.Found(probe.Unknown, "the API server does not say: %s", why(err))
+		return probe.Found(probe.Unknown, "inconclusive dry run: %s", why(err))
 	}
 	r := probe.Found(probe.Fail, "%s", why(err)).With(probe.FactReason, string(pe.Reason))
 	if pe.Reason == facts.ReasonNamespace {
@@ -206,7 +206,7 @@ func imageOn(node *corev1.Node, image string) probe.Result {
 		return probe.Found(probe.OK, "%s is on node %s", image, node.Name)
 	}
 	if n := len(node.Status.Images); n >= listed {
-		return probe.Found(probe.Unknown, "%s is not among the %d images that the kubelet of %s lists, which need not be all; a run shows whether it can be had", image, n, node.Name)
+		return probe.Found(probe.Unknown, "%s is not among the %d images that the kubelet of %s lists, but the list may be incomplete: a run shows whether the node can pull it", image, n, node.Name)
 	}
 	return probe.Found(probe.Unknown, "%s is not on node %s yet: a run shows whether the node can pull it", image, node.Name)
 }
@@ -234,12 +234,12 @@ func (p *Preflight) kubelet(ctx context.Context) []probe.Event {
 	if err != nil {
 		return []probe.Event{answerOf(injector.MethodKubelet, askKubelet, probe.Found(probe.Fail, "%s", why(err)))}
 	}
-	logs := probe.Found(probe.OK, "it gives the services' lines of the journal, and files below /var/log")
+	logs := probe.Found(probe.OK, "it serves the services' journal, and files below /var/log")
 	switch files, lines := kubelet.OffersLogs(ctx); {
 	case files != nil:
-		logs = probe.Found(probe.Warn, "it works with less: no logs are read: %s", why(files))
+		logs = probe.Found(probe.Warn, "it works, but without logs: %s", why(files))
 	case lines != nil:
-		logs = probe.Found(probe.Info, "files below /var/log are read, the journal there among them: %s", why(lines))
+		logs = probe.Found(probe.Info, "only files below /var/log, including the journal there: %s", why(lines))
 	}
 	return []probe.Event{answerOf(injector.MethodKubelet, askKubelet, probe.Found(probe.OK, "the kubelet answers through the API server")),
 		answerOf(injector.MethodKubelet, askLogs, logs)}

@@ -164,7 +164,7 @@ func (p *Preflight) read(ctx context.Context) error {
 		if best.Status == probe.OK {
 			p.client.Note("no --node: checking %s, the first node that is ready", best.Node)
 		} else {
-			p.client.Note("no --node: checking %s, since no node is well: %s", best.Node, best.Saw)
+			p.client.Note("no --node: checking %s, because no node is healthy: %s", best.Node, best.Saw)
 		}
 	}
 	var err error
@@ -193,7 +193,7 @@ func (p *Preflight) version(ctx context.Context) error {
 func (p *Preflight) calico() {
 	switch {
 	case p.snap.Calico.Err != nil:
-		p.add("", askCalico, probe.Found(probe.Unknown, "which pod is calico-node's on node %s is not known: %s",
+		p.add("", askCalico, probe.Found(probe.Unknown, "calico-node's pod on node %s unknown: %s",
 			p.opts.Node, why(p.snap.Calico.Err)))
 	case p.snap.Calico.Value == nil:
 		in := strings.Join(cluster.Namespaces(p.client.CalicoNamespace), " or ")

@@ -264,8 +264,8 @@ func TestEnterable(t *testing.T) {
 		may    []bool
 		status probe.Status
 	}{
-		"container calico-system/calico-node-x/calico-node is there to go into; whether it has a shell is not known":                                           {[]bool{true, true}, probe.Unknown},
-		"container kube-system/kube-proxy-y/kube-proxy is there to go into; whether it has a shell is not known":                                               {[]bool{false, true}, probe.Unknown},
+		"container calico-system/calico-node-x/calico-node exists; shell untested":                                                                             {[]bool{true, true}, probe.Unknown},
+		"container kube-system/kube-proxy-y/kube-proxy exists; shell untested":                                                                                 {[]bool{false, true}, probe.Unknown},
 		"create pods/exec in namespace calico-system or kube-system: apply the output of: calico-probe manifests --ways exec --calico-namespace calico-system": {[]bool{false, false}, probe.Fail},
 	} {
 		if r := enterable(targets, c.may); r.Status != c.status || !strings.Contains(r.Saw, want) {
