@@ -28,7 +28,7 @@ func Unread(err error) probe.Result {
 		return probe.Found(probe.Unknown, "%s", right).With(facts.LacksRight, right)
 	}
 	if cluster.Denied(err) {
-		return probe.Found(probe.Unknown, "the API refuses to say: %v", err)
+		return probe.Found(probe.Unknown, "the API denies access: %v", err)
 	}
 	return probe.Failed(err)
 }

@@ -39,7 +39,7 @@ var isID = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,39}$`).MatchString
 // Make builds a bundle in memory.
 func Make(g Given) (*Bundle, error) {
 	if !isID(g.ID) {
-		return nil, fmt.Errorf("%q is no ID of a bundle", g.ID)
+		return nil, fmt.Errorf("invalid bundle ID %q", g.ID)
 	}
 	b := &Bundle{Name: "calico-probe-bundle-" + g.ID, At: g.At, Gaps: g.Gaps}
 	if err := b.addRuns(g.Runs); err != nil {

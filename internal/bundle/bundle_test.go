@@ -178,7 +178,7 @@ func TestHostileNames(t *testing.T) {
 	g.Gaps = []string{"x`\n# heading ![](http://evil.example)"}
 	b := must.Get(Make(g))(t)
 	files := unpacked(t, b)
-	if len(b.Gaps) != 2 || !strings.Contains(b.Gaps[1], "2 in namespaces whose names are none") {
+	if len(b.Gaps) != 2 || !strings.Contains(b.Gaps[1], "2 in namespaces with invalid names") {
 		t.Errorf("%q", b.Gaps)
 	}
 	for name, text := range files {
@@ -208,7 +208,7 @@ func TestTooLarge(t *testing.T) {
 	nodes := schema.GroupVersionResource{Version: "v1", Resource: "nodes"}
 	g.Objects = []cluster.Objects{objectsOf(t, nodes, "Node", false, slices.Repeat([]string{item}, 40)...)}
 	b, err := Make(g)
-	if err != nil || len(b.Gaps) != 1 || b.Gaps[0] != "nodes: 17 of 40, for they have more than 4 MiB" {
+	if err != nil || len(b.Gaps) != 1 || b.Gaps[0] != "nodes: 17 of 40, because all together exceed 4 MiB" {
 		t.Fatalf("%v, %v", err, b.Gaps)
 	}
 	if err := b.fits(); err != nil {

@@ -58,7 +58,7 @@ func (b *Bundle) addKind(of cluster.Objects, own []string) error {
 			return err
 		}
 		if size += long; size > largestKind {
-			b.Gaps = append(b.Gaps, fmt.Sprintf("%s: %d of %d, for they have more than %d MiB", of.Resource, len(of.Items)-i,
+			b.Gaps = append(b.Gaps, fmt.Sprintf("%s: %d of %d, because all together exceed %d MiB", of.Resource, len(of.Items)-i,
 				len(of.Items), largestKind>>20))
 			break
 		}
@@ -67,7 +67,7 @@ func (b *Bundle) addKind(of cluster.Objects, own []string) error {
 		objects[namespace] = append(objects[namespace], Object{strings.ToLower(of.Kind) + " " + probe.Line(name), out})
 	}
 	if odd > 0 {
-		b.Gaps = append(b.Gaps, fmt.Sprintf("%s: %d in namespaces whose names are none", of.Resource, odd))
+		b.Gaps = append(b.Gaps, fmt.Sprintf("%s: %d in namespaces with invalid names", of.Resource, odd))
 	}
 	for _, namespace := range slices.Sorted(maps.Keys(in)) {
 		text, err := listed(of, in[namespace])

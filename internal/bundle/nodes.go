@@ -41,7 +41,7 @@ func Nodes(all []report.Saved) (nodes, gaps []string) {
 		}
 	}
 	if odd > 0 {
-		gaps = append(gaps, "objects of nodes whose names in a saved run are none")
+		gaps = append(gaps, "objects of nodes with invalid names in a saved run")
 	}
 	if n := len(nodes) - mostNodes; n > 0 {
 		nodes = nodes[:mostNodes]

@@ -138,7 +138,7 @@ func Subject(kind, name string) (rbacv1.Subject, error) {
 	if kind == rbacv1.ServiceAccountKind {
 		namespace, of, ok := strings.Cut(name, ":")
 		if !ok || namespace == "" || of == "" {
-			return s, fmt.Errorf("%q is no service account: name it NAMESPACE:NAME", name)
+			return s, fmt.Errorf("%q is not a service account: use NAMESPACE:NAME", name)
 		}
 		s.APIGroup, s.Namespace, s.Name = "", namespace, of
 	}
