@@ -12,12 +12,13 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// aboutCalico are the checks that the API answers of calico-node's containers.
+// aboutCalico are the API checks of calico-node's containers.
 var aboutCalico = []string{facts.CheckCalicoPod, facts.CheckCalicoBudget}
 
-// lookAgain reports what the API says by now where that matters: of a kubelet that has stopped to renew its lease, and
-// how calico-node does, where the node says that Felix is gone and the API had said that all is well: it ended in
-// between, and the kubelet tells why a second or two later.
+// lookAgain queries the API a second time in two cases, and reports what changed: the kubelet has stopped renewing
+// its
+// lease, or the node reports that Felix is gone while the API still showed calico-node as healthy. In the second case
+// the container exited between the two, and the kubelet reports the reason a second or two later.
 func (r *Run) lookAgain(ctx context.Context, client *cluster.Client, snap *cluster.Snapshot) error {
 	if r.unrenewed != nil {
 		if err := r.answerAgain(ctx, r.unrenewed, []string{facts.CheckNodeLease}); err != nil {
@@ -38,7 +39,7 @@ func (r *Run) lookAgain(ctx context.Context, client *cluster.Client, snap *clust
 	return r.answerAgain(ctx, now, aboutCalico)
 }
 
-// answerAgain runs some checks of the run over a later snapshot, and reports what is bad by now and was not before.
+// answerAgain runs some checks of the run over a later snapshot, and reports what has become bad since the first one.
 func (r *Run) answerAgain(ctx context.Context, now *cluster.Snapshot, asked []string) error {
 	asked = slices.DeleteFunc(slices.Clone(asked), func(id string) bool {
 		return !slices.Contains(CheckIDs(r.picked), id)
@@ -58,7 +59,7 @@ func (r *Run) answerAgain(ctx context.Context, now *cluster.Snapshot, asked []st
 	})
 }
 
-// goneSince tells whether the node says that nothing listens at Felix's port, and the API that calico-node does well.
+// goneSince reports whether Felix's port is closed on the node although the API shows calico-node as healthy.
 func goneSince(seen diagnose.Findings) bool {
 	gone := slices.ContainsFunc(seen.Failed(felix.FelixLive.ID), func(f diagnose.Finding) bool {
 		return f.Facts.Str(probe.FactReason) == "refused"

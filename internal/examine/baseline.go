@@ -25,23 +25,23 @@ import (
 	"github.com/calico-probe/calico-probe/probe/logs"
 )
 
-// A healthy node starts a probe in a second and answers in a few; one that does not is no
-// help, and somebody waits.
+// A healthy node starts a probe in a second and answers in a few. A slower one is no help, and a person is waiting.
 const (
 	baselineLimit = 20 * time.Second
 	baselineStart = 8 * time.Second
-	// One to which packets are lost is asked the whole suite, and much of that runs into timeouts.
+	// A node to which packets are lost runs the whole suite, and many of its checks time out.
 	suspectLimit = 60 * time.Second
 )
 
-// Compares tells whether baseline nodes may be asked at all.
+// Compares reports whether the run may use baseline nodes at all.
 func (r *Run) Compares(snap *cluster.Snapshot) bool {
 	return snap != nil && r.opts.Baselines > 0 && r.opts.access().Asks(injector.OtherNodes) &&
 		slices.ContainsFunc(r.picked, link.NeighbourReach.Is)
 }
 
-// troubled tells whether there is something to compare: a bad answer about the node, a warning that no
-// cause explains, or no access method that works.
+// troubled reports whether there is something to compare: a failed check of the node, a warning without a cause, or
+// no
+// access method that works.
 func troubled(seen diagnose.Findings, suite diagnose.Suite) bool {
 	bad := slices.ContainsFunc(seen.All, func(r diagnose.Finding) bool {
 		return r.Node == seen.Node && (r.Status == probe.Fail || r.Check == probe.CheckPlaced && r.Status == probe.Unknown)
@@ -49,21 +49,22 @@ func troubled(seen diagnose.Findings, suite diagnose.Suite) bool {
 	return bad || len(evidence.Unreached(seen)) > 0 || len(diagnose.Explain(seen, suite).Unexplained) > 0
 }
 
-// worthComparing are the checks of a suite to ask baseline nodes: those that are bad on the
-// node, how they are set where the node was asked that, what CoreDNS says there where names
-// fail, and always their BGP sessions and whether they reach the node.
+// worthComparing returns the checks of a suite to run on baseline nodes: those that failed on the node, the settings
+// checks that ran there, CoreDNS's own results where names do not resolve, and always the BGP sessions and whether
+// the
+// baseline node reaches the node.
 func worthComparing(seen diagnose.Findings, suite []*probe.Check) []*probe.Check {
 	var out []*probe.Check
 	for _, c := range suite {
 		switch {
 		case c.Is(nodestate.NodeState):
-			if len(seen.Of(c.ID)) > 0 || !answeredItself(seen) { // else it may be asked that yet
+			if len(seen.Of(c.ID)) > 0 || !answeredItself(seen) { // else this check may still run on it
 				out = append(out, c)
 			}
 		case c.Is(logs.KubeLog) && len(seen.Bad(dns.DNSCluster.ID))+len(seen.Bad(dns.DNSExternal.ID)) > 0:
-			// CoreDNS may be there
+			// CoreDNS may run there
 			out = append(out, c)
-		case c.Is(overlay.EncapProof), // takes two probes that know of each other
+		case c.Is(overlay.EncapProof), // takes two probes that expect each other
 			c.Is(firewall.PacketDrops): // is about what this node loses
 		case c.Is(bgp.BGPSession), c.Is(link.NeighbourReach), len(seen.Bad(c.ID)) > 0 && c.From != probe.FromClient:
 			out = append(out, c)
@@ -72,14 +73,14 @@ func worthComparing(seen diagnose.Findings, suite []*probe.Check) []*probe.Check
 	return out
 }
 
-// answeredItself tells whether a probe on the node has answered anything yet.
+// answeredItself reports whether a probe on the node has answered anything yet.
 func answeredItself(seen diagnose.Findings) bool {
 	return slices.ContainsFunc(seen.All, func(r diagnose.Finding) bool {
 		return r.Node == seen.Node && r.Way != injector.MethodAPI && r.Check != probe.CheckPlaced
 	})
 }
 
-// preferred are the addresses of the other ends of bad BGP sessions.
+// preferred returns the remote addresses of failed BGP sessions: those nodes are the first choice as baseline.
 func preferred(seen diagnose.Findings) []netip.Addr {
 	var out []netip.Addr
 	for _, r := range seen.Bad(bgp.BGPSession.ID) {
@@ -90,19 +91,21 @@ func preferred(seen diagnose.Findings) []netip.Addr {
 	return out
 }
 
-// baseline is what one healthy node answered.
+// baseline holds the answers of one healthy node.
 type baseline struct {
 	node   string
 	events []probe.Event
-	err    error // no probe could be put there, or it did not answer whole
+	err    error // no probe could be placed, or its answer is incomplete
 }
 
-// comparison waits for baseline nodes that are being asked, until all have answered or their time is over. It may
-// be called as often as wanted.
+// comparison waits for the running baseline nodes, until all have answered or their time is over. Further calls
+// return
+// the same answers.
 type comparison func() []baseline
 
-// heardNothing waits, and tells whether no baseline node got any answer from the node: two of
-// them have to say so, or one where the API has not heard of the kubelet either.
+// heardNothing waits, and reports whether no baseline node got any answer from the node. That takes two baseline
+// nodes,
+// or one where the API shows a silent kubelet too.
 func (wait comparison) heardNothing(kubeletSilent bool) bool {
 	witnesses := 0
 	for _, l := range wait() {
@@ -126,7 +129,7 @@ func (wait comparison) heardNothing(kubeletSilent bool) bool {
 	return witnesses > 1 || witnesses == 1 && kubeletSilent
 }
 
-// askBaselines asks the baseline nodes now; the result has to be waited for.
+// askBaselines starts the probes on the baseline nodes and does not wait: the returned function does.
 func (r *Run) askBaselines(ctx context.Context, client *cluster.Client, snap *cluster.Snapshot) comparison {
 	prefer := preferred(r.Seen)
 	if r.view != nil {
@@ -166,7 +169,7 @@ func (r *Run) askBaselines(ctx context.Context, client *cluster.Client, snap *cl
 	}
 }
 
-// suspects are the other nodes to which packets are lost without a proven cause: the reason may be on either end.
+// suspects returns the other nodes to which packets are lost without a proven cause: the cause may be on either end.
 func (r *Run) suspects(snap *cluster.Snapshot) []*corev1.Node {
 	if r.opts.NoFollowUp || len(r.opts.Checks) > 0 {
 		return nil
@@ -180,8 +183,7 @@ func (r *Run) suspects(snap *cluster.Snapshot) []*corev1.Node {
 	return out
 }
 
-// wholeSuite are the checks that a node is asked which may be the reason itself: besides those that every baseline
-// node is asked, all that one probe answers.
+// wholeSuite returns the checks for a suspect: those of every baseline node, and all others that one probe answers.
 func (r *Run) wholeSuite(asked []*probe.Check) []*probe.Check {
 	out := slices.Clone(asked)
 	for _, c := range ByOneProbe(r.picked) {
@@ -192,7 +194,7 @@ func (r *Run) wholeSuite(asked []*probe.Check) []*probe.Check {
 	return out
 }
 
-// reportBaselines reports what the baseline nodes answered, and what follows from it about the node.
+// reportBaselines reports the answers of the baseline nodes, and what follows from them about the node.
 func (r *Run) reportBaselines(all []baseline) error {
 	var from, failed []string
 	seen := func(node string, err error, what string) {
@@ -226,7 +228,7 @@ func (r *Run) reportBaselines(all []baseline) error {
 	return nil
 }
 
-// askSafely is askBaseline; a panic costs this one answer.
+// askSafely is askBaseline, but a panic costs only this one answer.
 func (r *Run) askSafely(
 	ctx context.Context, client *cluster.Client, snap *cluster.Snapshot, node *corev1.Node, asked []*probe.Check,
 ) (out baseline) {
@@ -240,7 +242,7 @@ func (r *Run) askSafely(
 	return out
 }
 
-// askBaseline asks one baseline node, and the API about it.
+// askBaseline runs the checks on one baseline node, and reads the API about it.
 func (r *Run) askBaseline(
 	ctx context.Context, client *cluster.Client, snap *cluster.Snapshot, node *corev1.Node, asked []*probe.Check,
 ) baseline {
@@ -268,8 +270,9 @@ func (r *Run) askBaseline(
 	return out
 }
 
-// fail adds why the node's answer is not whole, if it is not: no probe was placed, its answer broke off, or the API was
-// not read about the node, without which its probe is not asked.
+// fail records why the node's answer is incomplete: no probe was placed, the answer broke off, or the API could not
+// be
+// read about the node. Without the API's part the probe has no plan.
 func (b *baseline) fail(err error, placed bool, unread error) {
 	var ev probe.Event
 	switch {
@@ -286,14 +289,14 @@ func (b *baseline) fail(err error, placed bool, unread error) {
 	b.err, b.events = err, append(b.events, ev)
 }
 
-// lateError is a baseline node that has not answered in its time.
+// lateError reports a baseline node that did not answer in time.
 type lateError time.Duration
 
 func (e lateError) Error() string {
 	return fmt.Sprintf("its answer was not complete within %v, the limit for a baseline node", time.Duration(e))
 }
 
-// orLate makes an error that only says that the time of a baseline node was over say so.
+// orLate replaces an error that only reports a deadline by one that names the baseline node's limit.
 func orLate(ctx context.Context, err error) error {
 	late, is := errors.AsType[lateError](context.Cause(ctx))
 	if is && (errors.Is(err, context.DeadlineExceeded) || errors.Is(err, late)) {
@@ -302,8 +305,7 @@ func orLate(ctx context.Context, err error) error {
 	return err
 }
 
-// planFor is what a baseline node is asked: about itself as the node in question is, and
-// about that node.
+// planFor is the plan for a baseline node: the node's own checks, about the baseline node itself and about the node.
 func (r *Run) planFor(theirs, snap *cluster.Snapshot, node *corev1.Node, asked []*probe.Check) probe.Plan {
 	plan := probe.Plan{
 		Run: r.ID, Node: node.Name, Way: injector.MethodNeighbour, Checks: CheckIDs(asked), Limit: r.opts.CheckTimeout,
@@ -314,7 +316,7 @@ func (r *Run) planFor(theirs, snap *cluster.Snapshot, node *corev1.Node, asked [
 	return plan
 }
 
-// apiAbout answers those of the checks about a baseline node that the API answers.
+// apiAbout answers the API checks of a baseline node.
 func apiAbout(ctx context.Context, theirs *cluster.Snapshot, asked []*probe.Check) []probe.Event {
 	var out []probe.Event
 	runner := probe.Runner{
@@ -333,7 +335,7 @@ func apiAbout(ctx context.Context, theirs *cluster.Snapshot, asked []*probe.Chec
 	return out
 }
 
-// answers collects what the probe on a baseline node says.
+// answers collects the results of the probe on a baseline node.
 func (b *baseline) answers(ctx context.Context, session *injector.Session, plan probe.Plan) error {
 	err := session.Ask(ctx, probe.Request{Type: probe.RequestPlan, Plan: &plan}, func(ev probe.Event) bool {
 		b.events = append(b.events, ev)

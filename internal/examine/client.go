@@ -25,31 +25,30 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// Config is what a verb knows of the cluster and of this program.
+// Config is a verb's configuration of the cluster and of this program.
 type Config struct {
 	Rest    func() (*rest.Config, error)     // how to reach the API server
 	Cluster func() (*probe.Cluster, error)   // which cluster that is, for reports
 	Probe   func(architecture string) []byte // the embedded probe for nodes of an architecture, nil = none
-	Ours    func(image string) bool          // tells whether an image is one of this release's
+	Ours    func(image string) bool          // reports whether an image belongs to this release
 
-	Verbose bool // progress is written to any stream, and its lines stay
+	Verbose bool // writes progress to any stream, on lines that stay
 
 	Namespace       string // where probe pods go, "" = beside calico-node
-	CalicoNamespace string // the only namespace in which calico-node is looked for, "" = the usual ones
+	CalicoNamespace string // trust calico-node only in this namespace, "" = the usual ones
 
 	// Consent is called before probes are placed on more than MostUnasked nodes; an error refuses. nil = always refuse.
 	Consent func(ctx context.Context, nodes int) error
 }
 
-// Client is what the examinations of one program share: the cluster, and the person who
-// reads their messages.
+// Client is shared by all examinations of one program: the cluster, and the stream for messages to the user.
 type Client struct {
 	Config
 	messages io.Writer
 	quiet    bool
 	began    time.Time
-	// installed says that the namespace beside calico-node has refused a pod, and that the
-	// one of 'manifests' has taken it.
+	// installed is set once the namespace beside calico-node has refused a pod that the namespace of 'manifests'
+	// accepted.
 	installed *atomic.Bool
 }
 
@@ -58,7 +57,7 @@ func NewClient(config Config, messages io.Writer) *Client {
 	return &Client{Config: config, messages: messages, began: time.Now(), installed: new(atomic.Bool)}
 }
 
-// Agree returns an error unless probes may be placed on so many nodes.
+// Agree returns an error unless the user lets the program place probes on so many nodes.
 func (c *Client) Agree(ctx context.Context, nodes int) error {
 	switch {
 	case nodes <= MostUnasked:
@@ -69,22 +68,22 @@ func (c *Client) Agree(ctx context.Context, nodes int) error {
 	return c.Consent(ctx, nodes)
 }
 
-// Writing is the same Client with messages to another writer.
+// Writing returns the same Client with messages to another writer.
 func (c *Client) Writing(messages io.Writer) *Client {
 	own := *c
 	own.messages = messages
 	return &own
 }
 
-// Quiet is the same Client without progress.
+// Quiet returns the same Client without progress.
 func (c *Client) Quiet() *Client {
 	own := *c
 	own.quiet = true
 	return &own
 }
 
-// Busy is the same Client with a rate of requests that suits many nodes at once, and that is held back where the API
-// server says so.
+// Busy returns the same Client with a request rate for many nodes at once, which slows down when the API server asks
+// for it.
 func (c *Client) Busy() *Client {
 	const perSecond = 300
 	own, pace := *c, &pacer{}
@@ -101,7 +100,7 @@ func (c *Client) Busy() *Client {
 	return &own
 }
 
-// Progress is for a person who waits. With Verbose each line begins with the time since the program began.
+// Progress writes a line for a person who waits. With Verbose each line begins with the time since the program began.
 func (c *Client) Progress(format string, args ...any) {
 	if c.Verbose && !c.quiet {
 		c.Note("%6.2fs  %s", time.Since(c.began).Seconds(), fmt.Sprintf(format, args...))
@@ -112,10 +111,10 @@ func (c *Client) Progress(format string, args ...any) {
 	}
 }
 
-// Note says what the user must know on any stream.
+// Note writes a line that the user needs on any stream.
 func (c *Client) Note(format string, args ...any) { ui.Say(c.messages, format, args...) }
 
-// Reader is the reading half of the API.
+// Reader returns the reading half of the API.
 func (c *Client) Reader() (*cluster.Client, error) {
 	config, err := c.Rest()
 	if err != nil {
@@ -131,8 +130,9 @@ func (c *Client) Reader() (*cluster.Client, error) {
 	return client, nil
 }
 
-// Resolve makes an address that o.Node gives the name of the node that has it. What no node has stays as it
-// is: reading the cluster says so next, with the names there are.
+// Resolve replaces an address in o.Node by the name of its node. An address without a node stays as it is: reading
+// the
+// cluster comes next and reports it, with the names that exist.
 func (c *Client) Resolve(ctx context.Context, o *Options) error {
 	addr, err := netip.ParseAddr(o.Node)
 	if err != nil || o.access().Here() {
@@ -154,7 +154,7 @@ func (c *Client) Resolve(ctx context.Context, o *Options) error {
 	return nil
 }
 
-// Asked is the cluster that is asked, nil with the access method that asks none.
+// Asked returns the run's cluster, nil with the access method that uses no API.
 func (c *Client) Asked(o Options) (*probe.Cluster, error) {
 	if o.access().Here() {
 		return nil, nil
@@ -162,7 +162,7 @@ func (c *Client) Asked(o Options) (*probe.Cluster, error) {
 	return c.Cluster()
 }
 
-// Read is what the API says of the node; nil with the access method that asks none.
+// Read reads the node from the API. It returns nil with the access method that uses no API.
 func (c *Client) Read(ctx context.Context, o Options) (*cluster.Client, *cluster.Snapshot, error) {
 	if o.access().Here() {
 		return nil, nil, nil
@@ -189,7 +189,7 @@ func NoSuchNode(err error) error {
 	return err
 }
 
-// Writer is the writing half of the API.
+// Writer returns the writing half of the API.
 func (c *Client) Writer() (*injector.Client, error) {
 	config, err := c.Rest()
 	if err != nil {
@@ -198,7 +198,7 @@ func (c *Client) Writer() (*injector.Client, error) {
 	return injector.NewClient(config)
 }
 
-// runningOn lists the pods that run on a node, for exec, which enters one.
+// runningOn lists the running pods of a node, for exec, which enters one.
 func (c *Client) runningOn(ctx context.Context, node string) ([]corev1.Pod, error) {
 	client, err := c.Reader()
 	if err != nil {
@@ -207,8 +207,8 @@ func (c *Client) runningOn(ctx context.Context, node string) ([]corev1.Pod, erro
 	return client.Running(ctx, node)
 }
 
-// PodNamespace is where the probe pod goes: where the user says, else beside calico-node,
-// whose namespace must admit privileged pods, unless it was seen not to.
+// PodNamespace returns the namespace of the probe pod: the user's choice, or the one of calico-node, which must admit
+// privileged pods, unless it has already refused one.
 func (c *Client) PodNamespace(snap *cluster.Snapshot) string {
 	switch {
 	case c.Namespace != "":
@@ -221,8 +221,8 @@ func (c *Client) PodNamespace(snap *cluster.Snapshot) string {
 	return namespaceOf(nil)
 }
 
-// namespaceOf is the namespace of calico-node's pod, which is verified; nil = none is known.
-// A pod that only claims to be calico-node never says where a privileged one goes.
+// namespaceOf returns the namespace of calico-node's verified pod, "" without one. A pod that only claims to be
+// calico-node never decides where a privileged pod goes.
 func namespaceOf(calico *corev1.Pod) string {
 	if calico == nil {
 		return metav1.NamespaceSystem
@@ -230,10 +230,10 @@ func namespaceOf(calico *corev1.Pod) string {
 	return calico.Namespace
 }
 
-// InEitherNamespace makes the access method pod try the namespace of 'manifests' where the user
-// named none and the one beside calico-node refuses the pod: somebody with the rights that
-// 'manifests' prints may make it there and nowhere else, and the next access method needs more
-// rights. The namespace that took the pod is asked first from then on.
+// InEitherNamespace makes the access method pod fall back to the namespace of 'manifests'. It does so if the user
+// named no namespace and the one beside calico-node refuses the pod: a user with only the rights that 'manifests'
+// prints may create the pod there and nowhere else, and the next access method needs more rights. From then on that
+// namespace comes first.
 func (c *Client) InEitherNamespace(open injector.Open) injector.Open {
 	return func(ctx context.Context, opts injector.Options) (*injector.Session, error) {
 		session, err := open(ctx, opts)
@@ -263,8 +263,8 @@ func (c *Client) InEitherNamespace(open injector.Open) injector.Open {
 	}
 }
 
-// bothRefused is the error of a pod that neither namespace has taken; nil = the other one has,
-// whatever became of the pod there.
+// bothRefused returns the error of a pod that both namespaces refused. It is nil where the other namespace accepted
+// the pod, even if the pod failed there later.
 func bothRefused(refused *injector.PlacementError, first string, err error, other string) error {
 	there, _ := errors.AsType[*injector.PlacementError](err)
 	before := "and namespace " + first + " does not take it: " + refused.Text
@@ -280,13 +280,13 @@ func bothRefused(refused *injector.PlacementError, first string, err error, othe
 			why = "no right there either"
 		}
 		return refused.And("nor in namespace " + name + ": " + why)
-	case there == nil: // nobody knows whether it takes it
+	case there == nil: // unknown whether it admits the pod
 		return fmt.Errorf("%w; %s", err, before)
 	}
 	return there.And(before)
 }
 
-// admitted are the reasons for which a pod fails that a namespace has taken.
+// admitted are the reasons for which a pod fails after a namespace has admitted it.
 func admitted() []facts.Reason {
 	return []facts.Reason{
 		facts.ReasonImage, facts.ReasonKubelet, facts.ReasonRejected, facts.ReasonRuntime, facts.ReasonAttach,
@@ -294,7 +294,7 @@ func admitted() []facts.Reason {
 	}
 }
 
-// refusedByNamespace is the refusal of a pod that another namespace might admit, else nil.
+// refusedByNamespace returns the refusal of a pod that another namespace might admit, else nil.
 func refusedByNamespace(err error) *injector.PlacementError {
 	ofNamespace := []facts.Reason{facts.ReasonRBAC, facts.ReasonAdmission, facts.ReasonQuota, facts.ReasonNamespace}
 	pe, _ := errors.AsType[*injector.PlacementError](err)
@@ -304,8 +304,8 @@ func refusedByNamespace(err error) *injector.PlacementError {
 	return nil
 }
 
-// wrongNamespace is what is wrong with the namespace that the user named for the pod, which
-// no other access method mends; nil = nothing is.
+// wrongNamespace returns what is wrong with the pod namespace that the user named, nil if nothing is. No other access
+// method would fix it.
 func (c *Client) wrongNamespace(err error) error {
 	pe, refused := errors.AsType[*injector.PlacementError](err)
 	switch {
@@ -316,5 +316,5 @@ func (c *Client) wrongNamespace(err error) error {
 	case strings.Contains(pe.Text, "being terminated"):
 		return ui.BadUsage("namespace %q is being deleted: leave out -n, or name another", c.Namespace)
 	}
-	return nil // kube-controller-manager, perhaps, has not made what a pod needs there
+	return nil // kube-controller-manager may not have created the pod's prerequisites there yet
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// Collector takes the events of one run, live or saved: it cleans and stamps them, counts
-// them for the verdict, keeps them for the causes, and passes them to the report.
+// Collector receives the events of one run, live or saved. It cleans and stamps them, counts them for the verdict,
+// keeps them for the causes, and passes them to the report.
 type Collector struct {
 	Node    string
 	Sink    report.Sink
@@ -28,13 +28,13 @@ type Collector struct {
 	suite diagnose.Suite
 }
 
-// NewCollector returns a Collector of what is seen of a node. theirs are an operator's causes, beside the program's.
+// NewCollector returns a Collector for a node. theirs are an operator's causes, beside the program's.
 func NewCollector(node string, sink report.Sink, theirs ...*diagnose.Rule) *Collector {
 	return &Collector{Node: node, Sink: sink, Tally: report.NewTally(), Seen: diagnose.Findings{Node: node},
 		suite: cause.All().With(theirs)}
 }
 
-// Add takes an event of the node.
+// Add receives an event of the node.
 func (c *Collector) Add(method string, ev probe.Event) error {
 	ev = ev.Cleaned()
 	ev.Node, ev.Way = c.Node, method
@@ -43,8 +43,7 @@ func (c *Collector) Add(method string, ev probe.Event) error {
 	return c.Sink.Event(ev)
 }
 
-// AddOf takes an event of another node. Causes may rest on it; the verdict about this node
-// does not count it.
+// AddOf receives an event of another node. Causes may rest on it, but this node's verdict does not count it.
 func (c *Collector) AddOf(node, method string, ev probe.Event) error {
 	ev = ev.Cleaned()
 	ev.Node, ev.Way = node, method
@@ -52,8 +51,7 @@ func (c *Collector) AddOf(node, method string, ev probe.Event) error {
 	return c.Sink.Event(ev)
 }
 
-// Conclude reports the comparison with baseline nodes, the causes and the verdict. Its error
-// carries the exit code.
+// Conclude reports the comparison with baseline nodes, the causes and the verdict. Its error holds the exit code.
 func (c *Collector) Conclude() error {
 	show := func(ev probe.Event) error {
 		ev.Node = c.Node
@@ -97,7 +95,7 @@ func (c *Collector) Conclude() error {
 	return nil
 }
 
-// conclusions are what the rules and the comparison make of what was seen, and what failed at that.
+// conclusions runs the comparison and the rules over all findings. failed lists the parts that crashed.
 func conclusions(seen diagnose.Findings, suite diagnose.Suite) (compared []string, found diagnose.Diagnosis,
 	failed []string,
 ) {
@@ -112,14 +110,14 @@ func conclusions(seen diagnose.Findings, suite diagnose.Suite) (compared []strin
 	return compared, found, append(failed, found.Failed...)
 }
 
-// crashed is the result of a part of this client that failed: what it would have found is unknown.
+// crashed is the result of a part of this client that panicked: its findings are unknown.
 func crashed(why string) probe.Event {
 	r := probe.Found(probe.Unknown, "%s", why).With(probe.FactReason, probe.ReasonCrashed)
 	r.Check = probe.CheckAnswered
 	return probe.Event{Type: probe.EventResult, Result: &r}
 }
 
-// Replay reports the events of a saved run and returns what its causes follow from.
+// Replay reports the events of a saved run, and returns the Collector from which the causes follow.
 func Replay(run report.Run, sink report.Sink, theirs ...*diagnose.Rule) (*Collector, error) {
 	c := NewCollector(run.Node, sink, theirs...)
 	events := run.Events
@@ -131,7 +129,7 @@ func Replay(run report.Run, sink report.Sink, theirs ...*diagnose.Rule) (*Collec
 	for _, ev := range events {
 		if r := ev.Result; r != nil && ev.Way == "" && r.Check == probe.CheckAnswered &&
 			r.Facts.Str(probe.FactReason) == probe.ReasonCrashed {
-			continue // a conclusion, which is drawn again
+			continue // a conclusion: this version draws its own
 		}
 		if ev.Node == run.Node {
 			c.Tally.Add(ev)
@@ -142,15 +140,15 @@ func Replay(run report.Run, sink report.Sink, theirs ...*diagnose.Rule) (*Collec
 		}
 	}
 	if v := run.Verdict; v != nil {
-		c.Elapsed, c.Strict = &v.Elapsed, v.Strict || v.Exit == report.ExitWarnings // which older versions did not record
+		c.Elapsed, c.Strict = &v.Elapsed, v.Strict || v.Exit == report.ExitWarnings // older versions did not record Strict
 	}
 	return c, nil
 }
 
-// Recorder is a sink that keeps a run as if it had been saved.
+// Recorder is a sink that keeps a run in the form of a saved one.
 type Recorder struct {
 	Run    report.Run
-	Others []report.Sink // which are shown each event as it comes
+	Others []report.Sink // receive each event as it comes
 }
 
 // Event keeps an event.

@@ -15,13 +15,14 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// ProvesEncap tells whether the proof of encapsulation is wanted, which takes a second probe.
+// ProvesEncap reports whether the run includes the proof of encapsulation, which takes a second probe.
 func (r *Run) ProvesEncap(snap *cluster.Snapshot) bool {
 	return snap != nil && slices.ContainsFunc(r.picked, overlay.EncapProof.Is)
 }
 
-// ProveEncap puts a probe on another node too and lets the two prove to each other which
-// packets pass between them. The error is one of writing the report.
+// ProveEncap places a probe on another node too. The two send packets to each other and so prove which kinds pass.
+// The
+// error is one of writing the report.
 func (r *Run) ProveEncap(ctx context.Context, here *injector.Session, snap *cluster.Snapshot) error {
 	began, counts := time.Now(), probe.Counts{}
 	start := probe.Start{
@@ -44,10 +45,10 @@ func (r *Run) ProveEncap(ctx context.Context, here *injector.Session, snap *clus
 	})
 }
 
-// wayPair is the name under which two probes that talk to each other report.
+// wayPair is the access method that two probes report when they test each other.
 const wayPair = "pair"
 
-// proof is what ProveEncap reports; say reports one result.
+// proof runs ProveEncap's steps; say reports one result.
 func (r *Run) proof(
 	ctx context.Context, here *injector.Session, snap *cluster.Snapshot, say func(probe.Result) error,
 ) error {
@@ -80,7 +81,7 @@ func (r *Run) proof(
 	return nil
 }
 
-// placeOn puts a probe on another node, by a pod of its own.
+// placeOn places a probe on another node, in a pod of its own.
 func (r *Run) placeOn(
 	ctx context.Context, snap *cluster.Snapshot, node *corev1.Node, asked []*probe.Check, start time.Duration,
 ) (*injector.Session, error) {
@@ -102,8 +103,7 @@ type end struct {
 	session *injector.Session
 }
 
-// direction lets one end listen and, once it does, the other send. What was seen
-// comes back also beside an error.
+// direction starts one end as listener and then the other as sender. Results come back even beside an error.
 func (r *Run) direction(ctx context.Context, snap *cluster.Snapshot, from, to end) ([]probe.Result, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -132,7 +132,7 @@ func (r *Run) direction(ctx context.Context, snap *cluster.Snapshot, from, to en
 	})
 	select {
 	case <-listening:
-	case err := <-ended: // it never listened, and says why
+	case err := <-ended: // it never listened: the error says why
 		return heard, err
 	}
 	err := from.session.Ask(ctx, plan(from, to, probe.RoleSend), func(ev probe.Event) bool {
@@ -142,11 +142,11 @@ func (r *Run) direction(ctx context.Context, snap *cluster.Snapshot, from, to en
 		return true
 	})
 	if err != nil {
-		cancel() // the listener need not wait
+		cancel() // the listener need not wait any longer
 		return sent, errors.Join(fmt.Errorf("the sender: %w", err), <-ended)
 	}
 	select {
-	case err = <-ended: // before the sender had: what it has not heard may have been sent later
+	case err = <-ended: // before the sender was done: missing packets may have been sent later
 		sent = slices.DeleteFunc(sent, func(r probe.Result) bool {
 			return r.Status == probe.OK && r.Facts.Str(overlay.FactPath) != "BGP"
 		})
@@ -159,8 +159,8 @@ func (r *Run) direction(ctx context.Context, snap *cluster.Snapshot, from, to en
 	return joined(sent, heard), err
 }
 
-// joined puts the two halves of an answer together: that a token left says nothing
-// without the listener, and what did not arrive was lost only if it was sent.
+// joined merges the two halves of an answer. A sent token proves nothing without the listener, and a missing one was
+// lost only if it was sent.
 func joined(sent, heard []probe.Result) []probe.Result {
 	key := func(r probe.Result) string {
 		f, _ := r.Facts.Num(probe.FactFamily)
@@ -179,7 +179,7 @@ func joined(sent, heard []probe.Result) []probe.Result {
 		switch {
 		case r.Status == probe.OK || r.Status == probe.Unknown || left[key(r)]:
 			out = append(out, r)
-		case !slices.ContainsFunc(out, func(o probe.Result) bool { return key(o) == key(r) }): // else the sender says why
+		case !slices.ContainsFunc(out, func(o probe.Result) bool { return key(o) == key(r) }): // else the sender reports why
 			r.Status, r.Saw = probe.Unknown, "nothing came in, and whether it was sent in time is not known"
 			out = append(out, r)
 		}

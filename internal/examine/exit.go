@@ -7,8 +7,8 @@ import (
 	"github.com/calico-probe/calico-probe/internal/ui"
 )
 
-// WorseExit is the exit code that weighs more: a fault that was seen, a mistake, what could
-// not be done, what is incomplete, warnings. Codes of other programs are of the third kind.
+// WorseExit returns the more severe of two exit codes. From worst to least: fault, usage mistake, failed to run,
+// incomplete, warnings. Codes of other programs count as failed to run.
 func WorseExit(a, b int) int {
 	weight := []int{
 		report.ExitHealthy, report.ExitWarnings, report.ExitIncomplete, report.ExitTool, report.ExitUsage, report.ExitFault,
@@ -25,8 +25,7 @@ func WorseExit(a, b int) int {
 	return a
 }
 
-// DiffError is the exit code of a difference: a fault where B is worse, incomplete where it
-// answers less.
+// DiffError returns the exit code of a difference: fault where B is worse, incomplete where B answers less.
 func DiffError(d report.Difference) error {
 	switch {
 	case d.Worse():

@@ -15,17 +15,18 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// followUp adds to the run what the causes found so far want to know and was not asked, where
-// something is bad and not everything is explained yet: a person would look there now. It returns
-// the plan for the probe that is on the node, nil where it has nothing to add for it. Nothing is
-// asked that takes more privileges than the probe has, nor what the user left out.
+// followUp adds the checks that the causes found so far still need, where something failed and is not fully
+// explained:
+// a person would look there now. It returns the plan for the probe on the node, nil if there is none. It adds no
+// check
+// that needs more privileges than the probe has, and none that the user excluded.
 func (r *Run) followUp(method string, snap *cluster.Snapshot) *probe.Plan {
 	if r.opts.NoFollowUp || len(r.opts.Checks) > 0 {
 		return nil
 	}
 	found := diagnose.Explain(r.Seen, r.suite)
 	open := found.Open()
-	if !found.Settled() && r.Compares(snap) && troubled(r.Seen, r.suite) { // a baseline node will be asked the same
+	if !found.Settled() && r.Compares(snap) && troubled(r.Seen, r.suite) { // a baseline node will run the same checks
 		open = append(open, diagnose.Cover{Check: nodestate.NodeState.ID})
 	}
 	if !found.Settled() && silent(r.Seen) || found.Untraced() {
@@ -51,7 +52,7 @@ func (r *Run) followUp(method string, snap *cluster.Snapshot) *probe.Plan {
 	return &plan
 }
 
-// silent tells whether the node sent packets of which nothing came back, so that it is worth asking where they end.
+// silent reports whether packets of the node got no reply, so that it is worth checking where they end.
 func silent(seen diagnose.Findings) bool {
 	paths := []*probe.Check{link.NodePing, pod.PodPing, pod.PodTCP}
 	return slices.ContainsFunc(seen.All, func(r diagnose.Finding) bool {
@@ -61,7 +62,7 @@ func silent(seen diagnose.Findings) bool {
 	})
 }
 
-// mayAsk are those of some checks that the run may still ask.
+// mayAsk returns those of some checks that the run may still run.
 func (r *Run) mayAsk(open []diagnose.Cover, snap *cluster.Snapshot) []*probe.Check {
 	allowed, err := probe.Select(Suite(), nil, r.opts.Skip)
 	if err != nil {
@@ -79,7 +80,7 @@ func (r *Run) mayAsk(open []diagnose.Cover, snap *cluster.Snapshot) []*probe.Che
 	})
 }
 
-// aboutProof is the node that the proof of encapsulation is wanted for, "" = any that will do.
+// aboutProof returns the node with which to prove encapsulation, "" = any.
 func aboutProof(open []diagnose.Cover, snap *cluster.Snapshot) string {
 	for _, want := range open {
 		if want.Check != overlay.EncapProof.ID || want.About == "" || snap == nil {
@@ -94,8 +95,8 @@ func aboutProof(open []diagnose.Cover, snap *cluster.Snapshot) string {
 	return ""
 }
 
-// mayUseSecondPod tells whether a pod may be put on another node though nobody asked for one: that
-// takes pods among the access methods, the leave to ask other nodes, and more than a quick look.
+// mayUseSecondPod reports whether the run may place a pod on another node although the user did not request it. That
+// takes pods among the access methods, permission to use other nodes, and more than a quick profile.
 func (o Options) mayUseSecondPod() bool {
 	return o.Baselines > 0 && o.Profile != string(probe.Quick) &&
 		slices.ContainsFunc(fallbacks(o.Via), func(method string) bool { return injector.AccessOf(method).Pods })

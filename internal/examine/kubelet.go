@@ -14,8 +14,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// Kubelet is a node's kubelet as it is asked through the API server, with the user's own credentials, which go to the
-// API server alone.
+// Kubelet returns a client of the node's kubelet through the API server. The user's credentials go to the API server
+// alone.
 func (c *Client) Kubelet(node string) (*kubeletproxy.Kubelet, error) {
 	config, err := c.Rest()
 	if err != nil {
@@ -26,7 +26,7 @@ func (c *Client) Kubelet(node string) (*kubeletproxy.Kubelet, error) {
 		return nil, fmt.Errorf("reading the client configuration: %w", err)
 	}
 	own := *client
-	// A node says where a redirect leads.
+	// A node chooses where a redirect leads: follow none.
 	own.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	at, _, err := rest.DefaultServerUrlFor(config)
 	if err != nil {
@@ -35,7 +35,7 @@ func (c *Client) Kubelet(node string) (*kubeletproxy.Kubelet, error) {
 	return &kubeletproxy.Kubelet{Client: &own, URL: at.JoinPath("api/v1/nodes", node, "proxy").String()}, nil
 }
 
-// kubelet is the access method that asks the node's kubelet and puts nothing on the node.
+// kubelet is the access method that queries the node's kubelet and creates nothing on the node.
 func (r *Run) kubelet() (injector.Method, error) {
 	kubelet, err := r.client.Kubelet(r.Node)
 	if err != nil {
@@ -53,7 +53,7 @@ func (r *Run) kubelet() (injector.Method, error) {
 	return injector.Method{Name: injector.MethodKubelet, Open: open}, nil
 }
 
-// Ungreeted is why a kubelet cannot be asked.
+// Ungreeted returns why a kubelet cannot be queried.
 func Ungreeted(err error) *injector.PlacementError {
 	text := probe.OneLine(err.Error())
 	e, answered := errors.AsType[*kubeletproxy.KubeletError](err)

@@ -19,18 +19,18 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// machine is what the machine this program runs on says of its own name.
+// machine is the name of the machine this program runs on, from several sources.
 type machine struct {
 	hostname string
-	nodename string // as calico-node wrote it here; "" = there is none
-	unsure   string // why a name that is not here proves nothing; "" = it does
-	alien    bool   // nothing here is a node's
+	nodename string // written here by calico-node; "" = none
+	unsure   string // why a missing name proves nothing; "" = it proves another machine
+	alien    bool   // this machine shows no sign of a node
 	has      func(name string) bool
 }
 
-// signs are what a node has one or the other of, however Kubernetes came onto it and however
-// little of it runs: the kubelet's, kubeadm's, that of distributions which keep all they have
-// in one place, and Calico's. Of CNI itself podman and containerd make a folder too.
+// signs are paths of which every node has at least one, however Kubernetes was installed and however little of it
+// runs. They belong to the kubelet, kubeadm, distributions with one data folder, and Calico. CNI's own folder is no
+// sign: podman and containerd create it too.
 func signs() []string {
 	return []string{
 		"/var/lib/kubelet", "/etc/kubernetes", "/var/lib/calico", // which a message names
@@ -40,7 +40,7 @@ func signs() []string {
 	}
 }
 
-// thisMachine looks at this machine under root.
+// thisMachine inspects this machine under root.
 func thisMachine(root string) (machine, error) {
 	host, err := os.Hostname()
 	if err != nil {
@@ -64,13 +64,14 @@ func thisMachine(root string) (machine, error) {
 	return m, nil
 }
 
-// is tells whether the machine is the node: nil where something says so. unsure is why
-// nobody can tell, "" where they can.
+// is returns nil if the machine is the node, and an error if it is another one. unsure says why neither is certain,
+// ""
+// if it is.
 func (m machine) is(node string) (unsure string, err error) {
 	short, _, _ := strings.Cut(m.hostname, ".")
 	bare, _, _ := strings.Cut(node, ".")
 	switch {
-	case strings.EqualFold(node, m.hostname), strings.EqualFold(node, m.nodename), // which knows of --hostname-override
+	case strings.EqualFold(node, m.hostname), strings.EqualFold(node, m.nodename), // which respects --hostname-override
 		strings.EqualFold(short, bare) && (short == m.hostname || bare == node):
 		return "", nil
 	case m.has(node):
@@ -86,7 +87,7 @@ func (m machine) is(node string) (unsure string, err error) {
 		"run it on %s itself, or use another access method", name, node, node)
 }
 
-// ThisNode refuses --via local for a node that is not this machine.
+// ThisNode rejects --via local for a node that is not this machine.
 func (o Options) ThisNode() error {
 	if !o.access().Here() {
 		return nil
@@ -99,8 +100,8 @@ func (o Options) ThisNode() error {
 	return err
 }
 
-// local is the access method for this machine. One that is no node has neither kubelet nor
-// Calico, which is no fault of it: a run does not ask it, and a session says so.
+// local is the access method for this machine. A machine that is no node has neither kubelet nor Calico, and that is
+// not a fault: a run does not check it, and a session reports it.
 func (r *Run) local() (injector.Method, error) {
 	m, err := thisMachine("/")
 	if err != nil {
@@ -109,7 +110,7 @@ func (r *Run) local() (injector.Method, error) {
 	return r.localOn(m)
 }
 
-// localOn is the same for what this machine says of itself.
+// localOn is local with a given machine.
 func (r *Run) localOn(m machine) (injector.Method, error) {
 	unsure, err := m.is(r.Node)
 	if err != nil {
@@ -136,10 +137,10 @@ func (r *Run) localOn(m machine) (injector.Method, error) {
 	return method, nil
 }
 
-// lookupLimit is how long a name may take: on a node whose DNS is broken too, somebody waits.
+// lookupLimit bounds a name lookup: DNS may be broken on the node too, and a person is waiting.
 const lookupLimit = time.Second
 
-// addressHere tells whether a name is or leads to an address of this machine.
+// addressHere reports whether a name is, or resolves to, an address of this machine.
 func addressHere(name string) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), lookupLimit)
 	defer cancel()

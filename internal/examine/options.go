@@ -19,14 +19,14 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// Options say which node is examined, what it is asked, and how.
+// Options say which node to examine, which checks to run, and how.
 type Options struct {
 	Node    string
 	Via     string           // auto, an access method, or a list of those that may be tried
-	Profile string           // how much is asked where Checks is empty
+	Profile string           // which checks to run where Checks is empty
 	Checks  []string         // only these: IDs, prefixes, globs or tags
 	Skip    []string         // all but these
-	FailOn  string           // fail, or warn: warnings have an exit code of their own
+	FailOn  string           // fail, or warn: warnings get their own exit code
 	Causes  []*diagnose.Rule // an operator's, beside the program's own
 
 	Image      string
@@ -34,32 +34,32 @@ type Options struct {
 	Privileged bool
 	SSH        string // [USER@]HOST with {node} and {ip}, "" = the node's InternalIP
 	SSHConfig  string
-	Reason     string // why this is run, for auditors
+	Reason     string // why the user runs this, for auditors
 
 	Timeout      time.Duration // of the whole run
 	StartTimeout time.Duration // for a probe to start, 0 = what suits method and node
 	CheckTimeout time.Duration // of each check, 0 = its own
-	Baselines    int           // how many healthy nodes are asked for comparison
-	NoFollowUp   bool          // ask nothing that the causes found want, beyond Profile
-	OnlyNamed    bool          // ask baseline nodes only where Checks names what they are asked
+	Baselines    int           // how many healthy nodes to compare with
+	NoFollowUp   bool          // skip follow-up checks
+	OnlyNamed    bool          // use baseline nodes only where Checks names their checks
 
-	InSession bool // the probe outlives a connection that is cut
+	InSession bool // the probe survives a broken connection
 	RootShell bool // the probe starts a root shell, and answers no check
 	ForTool   bool // the probe is for calls of tools, and answers no check
 }
 
-// The values of Options with a meaning of their own.
+// Special values of Options.
 const (
 	FailOnFail = "fail"
 	FailOnWarn = "warn"
 )
 
-// Deadline is a context that ends with the time of the whole run.
+// Deadline returns a context that ends with the run's timeout.
 func (o Options) Deadline(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(ctx, o.Timeout, TimeoutError(o.Timeout))
 }
 
-// TimeoutError says that the time of the whole run is over.
+// TimeoutError reports that the whole run timed out.
 type TimeoutError time.Duration
 
 func (e TimeoutError) Error() string { return fmt.Sprintf("--timeout %v is over", time.Duration(e)) }
@@ -67,7 +67,7 @@ func (e TimeoutError) Error() string { return fmt.Sprintf("--timeout %v is over"
 // Sentence marks it as written for the user (cluster.Sentence).
 func (e TimeoutError) Sentence() {}
 
-// Complete names the node where the access method does, and validates the rest.
+// Complete fills in the node's name where the access method knows it, and validates the rest.
 func (o *Options) Complete() error {
 	if o.Node == "" && o.access().Here() {
 		var err error
@@ -81,8 +81,8 @@ func (o *Options) Complete() error {
 	return o.Validate()
 }
 
-// Validate checks the options against each other before anything is asked. It does not need
-// a node. Every error is a ui.UsageError.
+// Validate checks the options against each other before the run begins. It does not need a node. Every error is a
+// ui.UsageError.
 func (o Options) Validate() error {
 	if err := validateVia(o.Via); err != nil {
 		return err
@@ -111,13 +111,13 @@ func (o Options) Validate() error {
 	return err
 }
 
-// validateSSH refuses a destination that ssh refuses, and a configuration that is not there.
+// validateSSH rejects a destination that ssh rejects, and a configuration file that does not exist.
 func (o Options) validateSSH() error {
 	to := strings.NewReplacer("{node}", "", "{ip}", "").Replace(o.SSH)
 	if strings.HasPrefix(to, "-") || strings.HasSuffix(o.SSH, "@") || strings.ContainsAny(to, " \t\n'`\";&<>|(){}") {
 		return ui.BadUsage("--ssh %q is no destination: name [USER@]HOST, with {node} or {ip} in it for the node's own", o.SSH)
 	}
-	if o.SSHConfig == "" || o.SSHConfig == "none" { // which is ssh's word for no file
+	if o.SSHConfig == "" || o.SSHConfig == "none" { // ssh's word for no file
 		return nil
 	}
 	file, err := os.Stat(o.SSHConfig)
@@ -130,7 +130,7 @@ func (o Options) validateSSH() error {
 	return nil
 }
 
-// CheckImage checks what a flag names as an image the way a kubelet does.
+// CheckImage validates the image of a flag by the kubelet's rules.
 func CheckImage(flag, image string) error {
 	if _, err := reference.ParseNormalizedNamed(image); err != nil {
 		return ui.BadUsage("--%s %q is no name of an image", flag, image)
@@ -138,7 +138,7 @@ func CheckImage(flag, image string) error {
 	return nil
 }
 
-// ProfileNames lists what --profile takes.
+// ProfileNames lists the values of --profile.
 func ProfileNames() []string {
 	var out []string
 	for _, p := range probe.Profiles() {
@@ -147,7 +147,7 @@ func ProfileNames() []string {
 	return out
 }
 
-// pick is the list of checks that Checks, Skip and Profile stand for.
+// pick returns the checks that Checks, Skip and Profile select.
 func (o Options) pick() ([]*probe.Check, error) {
 	picked, err := Select(o.Checks, o.Skip, o.Profile)
 	if err != nil {
@@ -170,11 +170,12 @@ func (o Options) pick() ([]*probe.Check, error) {
 // Places reports whether the access method creates something on a node.
 func (o Options) Places() bool { return o.access().Creates() }
 
-// access is what can be done by Via.
+// access returns the access methods that Via selects.
 func (o Options) access() injector.Access { return injector.AccessOf(o.Via) }
 
-// askable refuses checks named by the user that the access method named by the user cannot
-// ask: a report without them would pass for a good one.
+// askable rejects checks that the user named and that the chosen access method cannot run: a report without them
+// would
+// pass for a good one.
 func (o Options) askable(picked []*probe.Check) error {
 	asksLess := o.access().Alone()
 	var cannot []string
@@ -192,10 +193,10 @@ func (o Options) askable(picked []*probe.Check) error {
 	return nil
 }
 
-// canAsk reports whether the access method can ask a check.
+// canAsk reports whether the access method can run a check.
 func (o Options) canAsk(c *probe.Check) bool { return o.access().Asks(answerer(c)) }
 
-// answerer is who can answer a check, 0 = only the client itself, in every run.
+// answerer returns who can answer a check, 0 = only the client itself, in every run.
 func answerer(c *probe.Check) injector.Asked {
 	switch {
 	case c.From == probe.FromAPI:
@@ -212,5 +213,5 @@ func answerer(c *probe.Check) injector.Asked {
 	return injector.TheNode
 }
 
-// MostUnasked is on how many nodes probes are placed without the consent of the user who runs the program.
+// MostUnasked is the largest number of nodes on which the program places probes without the user's consent.
 const MostUnasked = 20

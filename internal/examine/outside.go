@@ -18,8 +18,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// view is what one healthy node sees of the node in question. It is taken while the node's own probe works, because a
-// node that is closed to others only looks healthy from inside:
+// view is one healthy node's view of the node in question. It runs while the node's own probe works, because a node
+// that is closed to others only looks healthy from inside:
 //
 //	look --> view --report, before follow-up checks--> Findings --> fromOutside --> one result about the node
 type view struct {
