@@ -30,7 +30,7 @@ type view struct {
 	reported bool
 }
 
-// look starts the view from outside. It returns nil where no other node is ready, or none may be asked.
+// look starts the view from outside. It returns nil where no other node is ready or allowed.
 func (r *Run) look(ctx context.Context, client *cluster.Client, snap *cluster.Snapshot) *view {
 	if !r.looksFromOutside() || !r.Compares(snap) || !r.opts.mayUseSecondPod() {
 		return nil
@@ -57,7 +57,7 @@ func (r *Run) look(ctx context.Context, client *cluster.Client, snap *cluster.Sn
 	return v
 }
 
-// without are the checks that are left to ask a node, which may be the one that has the view.
+// without returns the checks that remain for a node, which may be the one that has the view.
 func (v *view) without(node *corev1.Node, asked []*probe.Check) []*probe.Check {
 	if v == nil || v.node.Name != node.Name || v.wait().err != nil {
 		return asked
@@ -79,8 +79,9 @@ func (r *Run) reportView() error {
 	return nil
 }
 
-// fromOutside are the results about the node that follow from what others saw: from has the nodes that answered, failed
-// why others did not.
+// fromOutside returns the results about the node that follow from the view: from lists the nodes that answered,
+// failed
+// the reasons of the others.
 func (r *Run) fromOutside(from, failed []string) []probe.Result {
 	res := probe.Found(probe.Info, "tested from outside, by probes on %s", strings.Join(from, " and "))
 	switch {
@@ -95,7 +96,7 @@ func (r *Run) fromOutside(from, failed []string) []probe.Result {
 		res = res.With(probe.FactReason, evidence.ReasonUnseen)
 	}
 	res.Check = link.NeighbourReach.ID
-	if r.opts.access().FromOutside() { // what is inside was not asked: no verdict but a fault
+	if r.opts.access().FromOutside() { // nothing inside the node was checked: only a fault is a verdict
 		res.Check, res.Target, res.Status = probe.CheckPlaced, injector.MethodNeighbour, probe.Unknown
 		res.Saw = fmt.Sprintf("no probe was put on the node itself; %s", res.Saw)
 		return []probe.Result{res}
@@ -111,12 +112,12 @@ func (r *Run) fromOutside(from, failed []string) []probe.Result {
 	return out
 }
 
-// looksFromOutside reports whether a run is one that has a view from outside.
+// looksFromOutside reports whether the run includes a view from outside.
 func (r *Run) looksFromOutside() bool {
 	return len(r.opts.Checks) == 0 && r.EntersNode() && slices.ContainsFunc(r.picked, link.NeighbourReach.Is)
 }
 
-// unseen is the result of such a run that used no other node, and why.
+// unseen is the result of a run that used no other node, with the reason.
 func (r *Run) unseen(snap *cluster.Snapshot) probe.Event {
 	why := "no other node is ready"
 	switch {

@@ -13,24 +13,25 @@ import (
 	"time"
 )
 
-// pacer holds back the requests of a run over many nodes where the API server says that there are too many (429, from
-// priority and fairness) or cannot be reached, as while another one takes its place. All wait then, each time twice as
-// long, and go on one after the other: what was refused at once must not come back at once.
+// pacer slows down a run over many nodes when the API server reports too many requests (429, from priority and
+// fairness) or is unreachable, as during a failover. All requests then wait, twice as long each time, and continue
+// one
+// by one: requests that were refused together must not come back together.
 type pacer struct {
 	mu    sync.Mutex
 	until time.Time     // when requests are sent again
 	step  time.Duration // of the last wait
-	why   error         // for which all wait, where nobody was reached
+	why   error         // why all wait, where no server was reached
 }
 
 const (
 	firstStep   = time.Second
 	longestStep = 8 * time.Second // the Job that owns the probes is kept alive every 15s
-	// unreached is for how long a request is tried again that reached nobody.
+	// unreached is for how long an unsent request is tried again.
 	unreached = 30 * time.Second
 )
 
-// transport holds back what is sent by way of next. What was refused is sent again by client-go, ten times at most.
+// transport paces the requests to next. client-go sends a refused request again, ten times at most.
 func (p *pacer) transport(next http.RoundTripper) http.RoundTripper { return &paced{p, next} }
 
 type paced struct {
@@ -46,7 +47,7 @@ func (t *paced) RoundTrip(req *http.Request) (*http.Response, error) {
 		resp, err := t.next.RoundTrip(req)
 		switch {
 		case err == nil && resp.StatusCode == http.StatusTooManyRequests:
-			seconds, _ := strconv.Atoi(resp.Header.Get("Retry-After")) // 0 = it does not say
+			seconds, _ := strconv.Atoi(resp.Header.Get("Retry-After")) // 0 = no such header
 			t.hold(time.Duration(seconds)*time.Second, nil)
 			return resp, nil
 		case err == nil:
@@ -71,13 +72,13 @@ func (t *paced) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 }
 
-// dialFailed tells whether a request certainly reached nobody.
+// dialFailed reports whether a request certainly never reached a server.
 func dialFailed(err error) bool {
 	failed, is := errors.AsType[*net.OpError](err)
 	return is && failed.Op == "dial"
 }
 
-// wait waits until requests are sent again, and a while longer by chance.
+// wait blocks until requests are sent again, plus a random delay.
 func (p *pacer) wait(ctx context.Context) error {
 	for {
 		p.mu.Lock()
@@ -92,14 +93,14 @@ func (p *pacer) wait(ctx context.Context) error {
 		case <-ctx.Done():
 			late.Stop()
 			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-				return cmp.Or(why, context.Cause(ctx)) // "refused" says more than "not in time"
+				return cmp.Or(why, context.Cause(ctx)) // "refused" is more useful than "timed out"
 			}
 			return context.Cause(ctx)
 		}
 	}
 }
 
-// hold makes requests wait from now on. Of many that were sent together the first that fails counts.
+// hold makes requests wait from now on. Of many requests that were sent together, only the first failure counts.
 func (p *pacer) hold(least time.Duration, why error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -112,7 +113,7 @@ func (p *pacer) hold(least time.Duration, why error) {
 	p.until = now.Add(p.step)
 }
 
-// goOn forgets what was, once an answer comes that is none of before the last wait.
+// goOn resets the pacer once an answer arrives to a request from after the last wait.
 func (p *pacer) goOn() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -10,16 +10,16 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// EntersNode reports whether the node itself is asked.
+// EntersNode reports whether the run checks the node itself.
 func (r *Run) EntersNode() bool {
 	return r.opts.access().EntersNode() &&
 		(len(r.NodeChecks()) > 0 || slices.ContainsFunc(r.picked, overlay.EncapProof.Is))
 }
 
-// Picked are the IDs of all checks of the run.
+// Picked returns the IDs of all checks of the run.
 func (r *Run) Picked() []string { return CheckIDs(r.picked) }
 
-// NodeChecks are the IDs of the checks that one probe on the node answers.
+// NodeChecks returns the IDs of the checks that one probe on the node answers.
 func (r *Run) NodeChecks() []string {
 	ids := CheckIDs(ByOneProbe(r.picked))
 	if r.opts.access().Here() && slices.ContainsFunc(r.picked, overlay.EncapProof.Is) {
@@ -28,8 +28,8 @@ func (r *Run) NodeChecks() []string {
 	return ids
 }
 
-// ByOneProbe are those of some checks that one probe on the node answers: the proof of encapsulation takes two, and
-// whether a node can be reached it cannot tell itself.
+// ByOneProbe returns those of some checks that one probe on the node answers. The proof of encapsulation takes two
+// probes, and a node cannot tell whether others reach it.
 func ByOneProbe(all []*probe.Check) []*probe.Check {
 	var out []*probe.Check
 	for _, c := range all {
@@ -40,10 +40,10 @@ func ByOneProbe(all []*probe.Check) []*probe.Check {
 	return out
 }
 
-// Capabilities are the Linux capabilities that the checks take.
+// Capabilities returns the Linux capabilities that the checks need.
 func (r *Run) Capabilities() []string { return probe.Capabilities(r.picked) }
 
-// Owes are the IDs of the checks that the node itself, or the API about it, has to answer.
+// Owes returns the IDs of the checks that the node itself, or the API about it, must answer.
 func (r *Run) Owes(snap *cluster.Snapshot) []string {
 	var ids []string
 	for _, check := range r.picked {
@@ -61,7 +61,7 @@ func (r *Run) Owes(snap *cluster.Snapshot) []string {
 	return ids
 }
 
-// Plan is what the probe on the node is to answer.
+// Plan is the plan for the probe on the node.
 func (r *Run) Plan(method string, snap *cluster.Snapshot) probe.Plan {
 	plan := probe.Plan{Run: r.ID, Node: r.Node, Way: method, Checks: r.NodeChecks(),
 		Brief: r.opts.Profile == string(probe.Quick), Limit: r.opts.CheckTimeout}

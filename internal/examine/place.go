@@ -19,7 +19,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// Attempts are the access methods that may put a probe on the node, for AskBy. alive reports whether the node shows any
+// Attempts are the access methods that may put a probe on the node, for AskBy. alive reports whether the node shows
+// any
 // sign of life.
 func (r *Run) Attempts(snap *cluster.Snapshot, alive func() bool) (*injector.Fallback, error) {
 	methods, err := r.methods()
@@ -38,7 +39,7 @@ func (r *Run) attempts(methods []injector.Method, snap *cluster.Snapshot, alive 
 	}
 }
 
-// trying is what an attempt is to put on the node. A person who waits reads for what, and until when.
+// trying returns the options of one attempt. A person who waits reads what is being tried, and until when.
 func (r *Run) trying(t injector.Try, snap *cluster.Snapshot) injector.Options {
 	opts, after, until := r.Placement(t.Method, snap), "", ""
 	for _, f := range t.After {
@@ -58,7 +59,7 @@ func (r *Run) trying(t injector.Try, snap *cluster.Snapshot) injector.Options {
 	return opts
 }
 
-// lacksRights reports whether access methods failed, each because the user lacks a right.
+// lacksRights reports whether access methods failed, all of them because the user lacks a permission.
 func lacksRights(failed []injector.Failure) bool {
 	return len(failed) > 0 && !slices.ContainsFunc(failed, func(f injector.Failure) bool {
 		pe, is := errors.AsType[*injector.PlacementError](f.Err)
@@ -66,7 +67,7 @@ func lacksRights(failed []injector.Failure) bool {
 	})
 }
 
-// place puts a probe on the node by the next access method that works. Where none is left it reports why, and returns
+// place puts a probe on the node by the next access method that works. If none is left, it reports why and returns
 // nil.
 func (r *Run) place(ctx context.Context, tries *injector.Fallback, snap *cluster.Snapshot) (*injector.Placed, error) {
 	if first := tries.Methods[0].Name; snap != nil && !injector.AccessOf(first).Here() {
@@ -82,7 +83,7 @@ func (r *Run) place(ctx context.Context, tries *injector.Fallback, snap *cluster
 	return nil, r.notPlaced(tries.Failures(), snap)
 }
 
-// methods are the access methods that --via lets be tried, in that order.
+// methods are the access methods that --via allows, in that order.
 func (r *Run) methods() ([]injector.Method, error) {
 	if method := map[string]func() (injector.Method, error){
 		injector.MethodLocal: r.local, injector.MethodKubelet: r.kubelet,
@@ -105,7 +106,7 @@ func (r *Run) methods() ([]injector.Method, error) {
 	return out, nil
 }
 
-// Placement says what an access method is to put on the node.
+// Placement returns what an access method puts on the node.
 func (r *Run) Placement(method string, snap *cluster.Snapshot) injector.Options {
 	opts := r.opts.placement(r.client, method, snap)
 	opts.Node, opts.Run, opts.Checks, opts.Needed = r.Node, r.ID, r.NodeChecks(), r.Capabilities()
@@ -113,7 +114,7 @@ func (r *Run) Placement(method string, snap *cluster.Snapshot) injector.Options 
 	return opts
 }
 
-// placement is what does not depend on the checks.
+// placement is the part of Placement that does not depend on the checks.
 func (o Options) placement(client *Client, method string, snap *cluster.Snapshot) injector.Options {
 	opts := injector.Options{
 		Namespace: client.PodNamespace(snap), Image: o.Image, PullSecret: o.PullSecret,
@@ -137,7 +138,7 @@ func (o Options) placement(client *Client, method string, snap *cluster.Snapshot
 	return opts
 }
 
-// destination is where ssh is to go: what the user says, else the node's address.
+// destination is ssh's destination: the user's choice, else the node's address.
 func (o Options) destination(node *corev1.Node) string {
 	ip := internalIP(node)
 	if ip == "" && (o.SSH == "" || strings.Contains(o.SSH, "{ip}")) {
@@ -146,9 +147,8 @@ func (o Options) destination(node *corev1.Node) string {
 	return strings.NewReplacer("{node}", node.Name, "{ip}", ip).Replace(cmp.Or(o.SSH, "{ip}"))
 }
 
-// internalIP is the first InternalIP of a node that another machine can have, "" = none.
-// The kubelet writes that status: what is no IP address would be a user, a host or a
-// terminal's escapes of its own choice.
+// internalIP returns the node's first InternalIP that another machine can have, "" = none. The kubelet writes that
+// status: a value that is no IP address could smuggle in a user, a host or terminal escapes.
 func internalIP(node *corev1.Node) string {
 	for _, ip := range cluster.InternalIPs(node) {
 		if ip = ip.Unmap(); ip.IsGlobalUnicast() {
@@ -158,8 +158,9 @@ func internalIP(node *corev1.Node) string {
 	return ""
 }
 
-// machineIDOf is the machine-id that the API has of a node, "" where another node has the
-// same: machines made from one image are not told apart by it.
+// machineIDOf returns the node's machine-id in the API, "" if another node has the same: machines cloned from one
+// image
+// share it.
 func machineIDOf(node *corev1.Node, all []corev1.Node) string {
 	id := node.Status.NodeInfo.MachineID
 	shared := func(n corev1.Node) bool { return n.Name != node.Name && n.Status.NodeInfo.MachineID == id }
@@ -169,7 +170,7 @@ func machineIDOf(node *corev1.Node, all []corev1.Node) string {
 	return id
 }
 
-// notPlaced reports which access methods were tried in vain.
+// notPlaced reports which access methods failed.
 func (r *Run) notPlaced(failed []injector.Failure, snap *cluster.Snapshot) error {
 	last := len(failed) - 1
 	for last > 0 && failed[last].Skip != "" {
@@ -196,7 +197,7 @@ func (r *Run) notPlaced(failed []injector.Failure, snap *cluster.Snapshot) error
 	return nil
 }
 
-// eventOf is the result of an access method that did not work; namespace is that of the pod.
+// eventOf is the result of an access method that failed. namespace is the pod's.
 func (r *Run) eventOf(f injector.Failure, namespace string) probe.Event {
 	switch {
 	case f.Skip != "":
@@ -209,8 +210,9 @@ func (r *Run) eventOf(f injector.Failure, namespace string) probe.Event {
 	return Unplaced(f.Method, namespace, f.Err)
 }
 
-// ReportPlaced reports which access method worked, and what became of those before it. That is no more than worth
-// knowing now, but where the node itself started no pod: other pods do not start there either.
+// ReportPlaced reports which access method worked, and why those before it failed. Those failures are warnings at
+// most,
+// unless the node itself started no pod: then other pods do not start there either.
 func (r *Run) ReportPlaced(p *injector.Placed, snap *cluster.Snapshot) error {
 	for _, f := range p.Failed {
 		ev := r.eventOf(f, r.client.PodNamespace(snap))
@@ -241,20 +243,21 @@ func (r *Run) ReportPlaced(p *injector.Placed, snap *cluster.Snapshot) error {
 	return r.Add(p.Method, probe.Event{Type: probe.EventResult, Result: &placed})
 }
 
-// closing ends a session; what could not be removed is said under a name.
+// closing ends a session, and notes under a name what could not be removed.
 func (r *Run) closing(name string, session *injector.Session) {
 	if err := session.Close(); err != nil {
 		r.client.Note("%s: cleaning up: %v", name, err)
 	}
 }
 
-// startsNothing tells whether an access method failed because the node's kubelet or container runtime started no pod.
+// startsNothing reports whether an access method failed because the node's kubelet or container runtime started no
+// pod.
 func startsNothing(err error) bool {
 	pe, ok := errors.AsType[*injector.PlacementError](err)
 	return ok && (pe.Reason == facts.ReasonRuntime || pe.Reason == facts.ReasonKubelet)
 }
 
-// notTried is the result of an access method that is not worth trying.
+// notTried is the result of an access method that was skipped.
 func notTried(f injector.Failure) probe.Event {
 	res := probe.Found(probe.Skip, "not tried: %s", f.Skip).On(f.Method)
 	if f.Reason != "" {
@@ -264,8 +267,8 @@ func notTried(f injector.Failure) probe.Event {
 	return probe.Event{Type: probe.EventResult, Result: &res}
 }
 
-// Unplaced is the result of an access method that put no probe there; namespace is that of
-// the pod it was to make, if any.
+// Unplaced is the result of an access method that placed no probe. namespace is that of the pod it was to create, if
+// any.
 func Unplaced(method, namespace string, err error) probe.Event {
 	res := probe.Result{Check: probe.CheckPlaced, Target: method, Status: probe.Unknown, Saw: cluster.Explain(err)}
 	if namespace != "" {
@@ -277,7 +280,7 @@ func Unplaced(method, namespace string, err error) probe.Event {
 	return probe.Event{Type: probe.EventResult, Result: &res}
 }
 
-// Unanswered is the result of a probe whose answer did not arrive whole.
+// Unanswered is the result of a probe whose answer is incomplete.
 func Unanswered(err error) probe.Event {
 	res := probe.Result{Check: probe.CheckAnswered, Status: probe.Unknown, Saw: cluster.Explain(err)}
 	if pe, ok := errors.AsType[*injector.PlacementError](err); ok {
@@ -289,7 +292,7 @@ func Unanswered(err error) probe.Event {
 	return probe.Event{Type: probe.EventResult, Result: &res}
 }
 
-// because adds why an access method did not work.
+// because adds why an access method failed.
 func because(res probe.Result, pe *injector.PlacementError) probe.Result {
 	res = res.With(probe.FactReason, string(pe.Reason))
 	if pe.Answered {
@@ -304,16 +307,17 @@ func because(res probe.Result, pe *injector.PlacementError) probe.Result {
 	return res
 }
 
-// unfollowed is the result of a probe that has answered its plan and can then not be asked the checks that
-// its answers call for, as when the kubelet restarts in between: a one-shot probe ends with its connection.
-// It carries no reason, since a connection that worked until then proves nothing about the access method.
+// unfollowed is the result of a probe that answered its plan and was gone before the follow-up checks, as when the
+// kubelet restarts in between: a one-shot probe exits with its connection. It has no reason, since a connection that
+// worked until then proves nothing about the access method.
 func unfollowed(ids []string, err error) probe.Event {
 	return Unanswered(fmt.Errorf("the probe answered its plan, and then its connection was cut: without an answer: %s (%v)",
 		strings.Join(ids, ", "), err))
 }
 
-// noAnswerError is the error of a probe that was heard by its log, if at all, and of which no answer came: it was not
-// reached, or what it said has not come back. Where that is known by another reason, the error stays what it is.
+// noAnswerError is the error of a probe that sent its log at most, and no answer: it was unreachable, or its output
+// did
+// not come back. Where a more specific reason is known, the error stays as it is.
 func noAnswerError(ctx context.Context, own []probe.Event, err error) error {
 	if _, known := errors.AsType[*injector.PlacementError](err); known || len(own) == 0 || ctx.Err() != nil {
 		return err

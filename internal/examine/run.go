@@ -1,13 +1,13 @@
-// Package examine is one examination of one node, from validated options to the verdict. Run.do, below, is all of it,
-// and its steps follow in this file in their order:
+// Package examine runs one examination of one node, from validated options to the verdict. Run.do, below, is the
+// whole of it, and its steps follow in this file in order:
 //
-//	Begin         which cluster is asked
-//	Client.Read   what the API says of the node: one cluster.Snapshot (client.go)
-//	AskAPI        the checks that the API answers; another node looks at this one meanwhile (outside.go)
-//	askNode       a probe is put on the node (place.go), answers its plan, and then what that calls for (followup.go)
-//	Compare       healthy nodes are asked the same where something is bad (baseline.go)
-//	ReportOthers  what other nodes answered
-//	Conclude      the causes and the verdict (collect.go)
+//	Begin         reports which cluster the run queries
+//	Client.Read   reads the node from the API: one cluster.Snapshot (client.go)
+//	AskAPI        runs the API checks; meanwhile another node tests this one (outside.go)
+//	askNode       puts a probe on the node (place.go), which answers its plan and the follow-up checks (followup.go)
+//	Compare       runs failed checks on healthy nodes too (baseline.go)
+//	ReportOthers  reports the other nodes' answers
+//	Conclude      finds the causes and the verdict (collect.go)
 //
 // A verb makes Options from its flags and a Client from the program's configuration, and runs
 // them:
@@ -18,7 +18,7 @@
 //	err = run.Do(ctx) // a ui.Exit once the verdict is reported
 //
 // A session (package session) keeps a probe on each node, and takes the same steps with an askNode of its own. A run
-// over many nodes (package fleet) asks each by Wave.Ask. Whatever is answered goes through the run's Collector, which
+// over many nodes (package fleet) examines each by Wave.Ask. Every answer goes through the run's Collector, which
 // cleans and counts it and passes it to the sink.
 //
 // The package knows no command line: cobra and flags stay in cmd/calico-probe.
@@ -51,16 +51,16 @@ type Run struct {
 	opts   Options
 	picked []*probe.Check
 
-	followed []*probe.Check // those of picked that only the causes found so far wanted
-	about    string         // the node that the proof of encapsulation is to be made with, "" = any
+	followed []*probe.Check // those of picked that are follow-up checks
+	about    string         // the node with which to prove encapsulation, "" = any
 
-	unrenewed *cluster.Snapshot // that the kubelet has let its lease get old, nil = that was not seen
+	unrenewed *cluster.Snapshot // shows that the kubelet stopped renewing its lease, nil = not seen
 
 	view     *view      // from outside, nil = none
-	compared comparison // with baseline nodes, nil = they are not asked yet
+	compared comparison // with baseline nodes, nil = not started yet
 }
 
-// New returns the Run that options stand for; they are completed and validated.
+// New returns the Run of some options, which it completes and validates.
 func New(client *Client, opts Options, sink report.Sink) (*Run, error) {
 	if err := opts.Complete(); err != nil {
 		return nil, err
@@ -80,12 +80,12 @@ func New(client *Client, opts Options, sink report.Sink) (*Run, error) {
 	return &Run{Collector: c, ID: injector.NewRunID(), client: client, opts: opts, picked: picked}, nil
 }
 
-// Do is the whole run, from the first event to the verdict. The context is expected to end
-// with the run's time (Options.Deadline).
+// Do is the whole run, from the first event to the verdict. The context should end with the run's timeout
+// (Options.Deadline).
 func (r *Run) Do(ctx context.Context) error {
 	err := probe.Recovered(func() error { return r.do(ctx) })
 	if over, ok := errors.AsType[TimeoutError](context.Cause(ctx)); ok && err != nil && !errors.As(err, new(ui.Exit)) {
-		return over // whatever it interrupted
+		return over // and not what it interrupted
 	}
 	return err
 }
@@ -108,7 +108,7 @@ func (r *Run) do(ctx context.Context) error {
 	if err = errors.Join(err, r.ReportOthers(snap)); err != nil {
 		return err
 	}
-	if ctx.Err() != nil { // what was seen until then is reported, and that it is not all
+	if ctx.Err() != nil { // report what was seen so far, and that it is incomplete
 		cut := probe.Found(probe.Unknown, report.Interrupted)
 		cut.Check = probe.CheckAnswered
 		if err := r.Add("", probe.Event{Type: probe.EventResult, Result: &cut}); err != nil {
@@ -118,8 +118,7 @@ func (r *Run) do(ctx context.Context) error {
 	return r.Conclude()
 }
 
-// Record runs options and keeps what was seen, with an error what was seen before it. Other
-// sinks are shown it as it comes.
+// Record runs options and returns the recorded run, also beside an error. Other sinks receive each event as it comes.
 func Record(ctx context.Context, client *Client, opts Options, others ...report.Sink) (report.Run, error) {
 	kept := &Recorder{Others: others}
 	r, err := New(client, opts, kept)
@@ -134,7 +133,7 @@ func Record(ctx context.Context, client *Client, opts Options, others ...report.
 	return kept.Run, nil
 }
 
-// Begin reports which cluster is asked from now on.
+// Begin reports which cluster the run queries.
 func (r *Run) Begin() error {
 	at, err := r.client.Asked(r.opts)
 	if err != nil {
@@ -144,8 +143,9 @@ func (r *Run) Begin() error {
 	return r.Add("", probe.Event{Type: probe.EventRun, Start: &own})
 }
 
-// AskAPI runs the checks that the API answers over what was read of it, and begins to have another node look at this
-// one. It does nothing with the access method that asks no API, for which snap is nil.
+// AskAPI runs the API checks over the snapshot, and starts the view from another node. With the access method that
+// uses
+// no API, snap is nil and it does nothing.
 func (r *Run) AskAPI(ctx context.Context, client *cluster.Client, snap *cluster.Snapshot) error {
 	if snap == nil {
 		return nil
@@ -153,7 +153,7 @@ func (r *Run) AskAPI(ctx context.Context, client *cluster.Client, snap *cluster.
 	if err := r.askAPI(ctx, snap); err != nil {
 		return err
 	}
-	// Putting a probe on a silent node takes as long as is allowed, and hardly succeeds.
+	// Placing a probe on a silent node takes the full time limit and hardly ever succeeds.
 	if r.opts.access().FromOutside() || cluster.KubeletSilent(snap) {
 		r.compare(ctx, client, snap)
 	} else {
@@ -162,7 +162,7 @@ func (r *Run) AskAPI(ctx context.Context, client *cluster.Client, snap *cluster.
 	return nil
 }
 
-// askAPI runs the checks of the run that the API answers over the snapshot.
+// askAPI runs the API checks of the run over the snapshot.
 func (r *Run) askAPI(ctx context.Context, snap *cluster.Snapshot) error {
 	var ids []string
 	for _, c := range r.picked {
@@ -173,7 +173,7 @@ func (r *Run) askAPI(ctx context.Context, snap *cluster.Snapshot) error {
 	return r.answerAPI(ctx, snap, ids, func(ev probe.Event) error { return r.Add(injector.MethodAPI, ev) })
 }
 
-// answerAPI runs some checks over a snapshot; each of their events is reported by a function, until that fails.
+// answerAPI runs some checks over a snapshot and reports each event by a function, until that fails.
 func (r *Run) answerAPI(
 	ctx context.Context, snap *cluster.Snapshot, ids []string, report func(probe.Event) error,
 ) error {
@@ -190,7 +190,7 @@ func (r *Run) answerAPI(
 	return failed
 }
 
-// askNode puts a probe on the node and has it answer. Where nothing is heard from it, the next access method is tried.
+// askNode puts a probe on the node and has it answer. If the probe sends no answer, the next access method is tried.
 func (r *Run) askNode(ctx context.Context, client *cluster.Client, snap *cluster.Snapshot) error {
 	if !r.EntersNode() {
 		return nil
@@ -202,8 +202,8 @@ func (r *Run) askNode(ctx context.Context, client *cluster.Client, snap *cluster
 	return r.AskBy(ctx, tries, snap, func(p *injector.Placed) error { return r.askProbe(ctx, p, snap) })
 }
 
-// AskBy puts a probe on the node and calls ask with it. Where ask returns an *UnheardError, the next access method is
-// tried. Where none is left, the reasons are reported.
+// AskBy puts a probe on the node and calls ask with it. If ask returns an *UnheardError, it tries the next access
+// method. If none is left, it reports the reasons.
 func (r *Run) AskBy(
 	ctx context.Context, tries *injector.Fallback, snap *cluster.Snapshot, ask func(*injector.Placed) error,
 ) error {
@@ -224,8 +224,8 @@ func (r *Run) AskBy(
 	}
 }
 
-// askProbe has a probe that runs answer, and removes what was created, however it went. Its error is an *UnheardError
-// where nothing at all is heard from the probe.
+// askProbe queries a running probe, and removes what was created, whatever happens. Its error is an *UnheardError if
+// the probe sends nothing at all.
 func (r *Run) askProbe(ctx context.Context, p *injector.Placed, snap *cluster.Snapshot) error {
 	asking, end := trace.Span(ctx, "the probe answers")
 	defer func() {
@@ -245,19 +245,18 @@ func (r *Run) askProbe(ctx context.Context, p *injector.Placed, snap *cluster.Sn
 	return r.ProveEncap(ctx, p.Session, snap)
 }
 
-// Asking sends a request to a probe and shows each event of the answer, until one returns false.
+// Asking sends a request to a probe and passes on each event of the answer, until the function returns false.
 type Asking func(context.Context, probe.Request, func(probe.Event) bool) error
 
-// UnheardError says that a probe ran of which no answer came.
+// UnheardError reports a probe that ran and sent no answer.
 type UnheardError struct{ Err error }
 
 func (e *UnheardError) Error() string { return e.Err.Error() }
 func (e *UnheardError) Unwrap() error { return e.Err }
 
-// AskPlans asks a probe by ask what the run wants to know, and then what that calls for, and
-// reports the answers after begin. whole is false where that was not all of it, which then has been
-// reported. The error is an *UnheardError where nothing came but what the probe says of itself,
-// else one of writing the report.
+// AskPlans sends the run's plan to a probe by ask, then the follow-up checks, and reports the answers after begin.
+// whole is false if answers are missing, which it has then reported. The error is an *UnheardError if the probe sent
+// nothing but events about itself, else one of writing the report.
 func (r *Run) AskPlans(
 	ctx context.Context, method string, snap *cluster.Snapshot, ask Asking, begin func() error,
 ) (whole bool, err error) {
@@ -284,7 +283,7 @@ func (r *Run) askPlan(
 ) (whole bool, err error) {
 	open := slices.Clone(plan.Checks)
 	var writing error
-	var own []probe.Event // what the probe says of itself before it answers anything
+	var own []probe.Event // the probe's events about itself, before any answer
 	heard := false
 	err = ask(ctx, probe.Request{Type: probe.RequestPlan, Plan: &plan}, func(ev probe.Event) bool {
 		if ev.Start != nil {
@@ -325,8 +324,8 @@ func (r *Run) askPlan(
 	return false, r.Add(method, Unanswered(err))
 }
 
-// alive reports whether it is worth giving the node more time. One whose kubelet has stopped to renew its lease, or
-// that gives its baseline nodes no answer, is not slow, and need not be waited for.
+// alive reports whether to give the node more time. A node whose kubelet has stopped renewing its lease, or that is
+// unreachable from its baseline nodes, is not slow, and waiting does not help.
 func (r *Run) alive(ctx context.Context, client *cluster.Client, snap *cluster.Snapshot) bool {
 	r.compare(ctx, client, snap)
 	if r.unrenewed = client.Unrenewed(ctx, snap); r.unrenewed != nil {
@@ -336,7 +335,7 @@ func (r *Run) alive(ctx context.Context, client *cluster.Client, snap *cluster.S
 	return r.compared == nil || !r.compared.heardNothing(cluster.KubeletSilent(snap))
 }
 
-// Compare asks the API again and healthy nodes too, where what was answered so far calls for it.
+// Compare queries the API again, and runs checks on healthy nodes, where the results so far call for it.
 func (r *Run) Compare(ctx context.Context, client *cluster.Client, snap *cluster.Snapshot) error {
 	if err := r.lookAgain(ctx, client, snap); err != nil {
 		return err
@@ -350,14 +349,14 @@ func (r *Run) Compare(ctx context.Context, client *cluster.Client, snap *cluster
 	return nil
 }
 
-// compare begins to ask baseline nodes, if they may be asked and are not yet.
+// compare starts the baseline nodes, if they are allowed and not started yet.
 func (r *Run) compare(ctx context.Context, client *cluster.Client, snap *cluster.Snapshot) {
 	if r.compared == nil && r.Compares(snap) {
 		r.compared = r.askBaselines(ctx, client, snap)
 	}
 }
 
-// ReportOthers waits for the other nodes and reports what they answered, or why there is no view from outside.
+// ReportOthers waits for the other nodes and reports their answers, or why there is no view from outside.
 func (r *Run) ReportOthers(snap *cluster.Snapshot) error {
 	err := r.reportView()
 	switch {
@@ -371,8 +370,9 @@ func (r *Run) ReportOthers(snap *cluster.Snapshot) error {
 	return err
 }
 
-// WaitForOthers waits until no other node is asked any more, and what was put there is removed. It is to be deferred:
-// also after a panic nothing stays there.
+// WaitForOthers waits until all other nodes are done and cleaned up. Call it by defer: even after a panic nothing
+// stays
+// behind there.
 func (r *Run) WaitForOthers() {
 	if r.view != nil {
 		r.view.wait()

@@ -6,14 +6,13 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// Suite is every check there is, in the order it is asked: the API first, then whether a
-// probe can be put on the node, then the node.
+// Suite returns all checks in the order in which they run: first the API, then the placing of a probe, then the node.
 func Suite() []*probe.Check {
 	all := append(suiteapi.Checks(nil), clientChecks()...)
 	return append(all, suite.Node()...)
 }
 
-// CheckIDs are the IDs of checks.
+// CheckIDs returns the IDs of checks.
 func CheckIDs(suite []*probe.Check) []string {
 	ids := make([]string, 0, len(suite))
 	for _, c := range suite {
@@ -22,7 +21,7 @@ func CheckIDs(suite []*probe.Check) []string {
 	return ids
 }
 
-// Select is the list of checks that --checks, --skip and --profile stand for.
+// Select returns the checks that --checks, --skip and --profile select.
 func Select(want, skip []string, profile string) ([]*probe.Check, error) {
 	picked, err := probe.Select(Suite(), want, skip)
 	if len(want) == 0 {
@@ -31,7 +30,7 @@ func Select(want, skip []string, profile string) ([]*probe.Check, error) {
 	return picked, err
 }
 
-// clientChecks are the two questions that the client itself answers.
+// clientChecks are the two checks that the client itself answers.
 func clientChecks() []*probe.Check {
 	return []*probe.Check{
 		{

@@ -7,7 +7,7 @@ import (
 	"github.com/calico-probe/calico-probe/internal/subject/suite/cause"
 )
 
-// Theirs returns the causes of an operator's folder, "" for none. Its error has a line for each fault of a file.
+// Theirs returns the causes of an operator's folder, "" = none. Its error has a line for each mistake in a file.
 func Theirs(dir string) ([]*diagnose.Rule, error) {
 	if dir == "" {
 		return nil, nil
@@ -15,7 +15,7 @@ func Theirs(dir string) ([]*diagnose.Rule, error) {
 	return causefile.Theirs(dir, evidence.Shared(), Known())
 }
 
-// Known returns what the linter of causes holds a file against.
+// Known returns the names that the linter of causes accepts in a file.
 func Known() causefile.Known {
 	known := causefile.Known{Checks: CheckIDs(Suite())}
 	for _, rule := range cause.All().Rules {

@@ -6,12 +6,12 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// mostPeers is of how many other nodes each probe of a run over many is told blocks and ends of tunnels. Of all of
-// them each of n probes would look for n: at 5,000 nodes 25 million, and no pod holds its part of that.
+// mostPeers is the number of other nodes of which a probe gets blocks and tunnel ends in a run over many nodes. With
+// all of them, n probes would each check n: 25 million at 5,000 nodes, more than a pod can hold.
 const mostPeers = 64
 
-// thinned leaves out blocks and ends of tunnels where a cluster has those of more than mostPeers other nodes. Every
-// n-th stays, counted from the node itself, so that each is looked for by as many nodes as any other.
+// thinned drops blocks and tunnel ends where a cluster has those of more than mostPeers other nodes. It keeps every
+// n-th, counted from the node itself, so that equally many nodes check each of them.
 func thinned(targets []probe.Target, node string) []probe.Target {
 	listed := func(t probe.Target) bool { return t.Kind == probe.KindBlock || t.Kind == probe.KindTunnel }
 	names := []string{node}

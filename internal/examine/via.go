@@ -12,10 +12,10 @@ import (
 // ViaAuto is the value of --via that stands for all of injector.FallbackNames.
 const ViaAuto = "auto"
 
-// ViaWords are the words that --via takes.
+// ViaWords are the values of --via.
 func ViaWords() []string { return append([]string{ViaAuto}, injector.MethodNames()...) }
 
-// ViaUsage says what --via takes, for help and messages, but for the access methods that a verb refuses.
+// ViaUsage describes the values of --via for help and messages, without the access methods that a verb refuses.
 func ViaUsage(refused ...string) string {
 	may := slices.DeleteFunc(injector.MethodNames(), func(m string) bool { return slices.Contains(refused, m) })
 	alone := slices.DeleteFunc(slices.Clone(may), isFallback)
@@ -23,8 +23,9 @@ func ViaUsage(refused ...string) string {
 	return "auto, " + strings.Join(alone, ", ") + ", or a list of " + strings.Join(listed, ", ")
 }
 
-// fallbacks are the access methods that may be tried for a value of --via, in that order;
-// none for a word that puts no probe on the node by the cluster.
+// fallbacks are the access methods to try for a value of --via, in that order. It returns none for a word that puts
+// no
+// probe on the node through the cluster.
 func fallbacks(via string) []string {
 	if via == ViaAuto {
 		return injector.FallbackNames()
@@ -34,7 +35,7 @@ func fallbacks(via string) []string {
 
 func isFallback(method string) bool { return slices.Contains(injector.FallbackNames(), method) }
 
-// validateVia refuses a value of --via that is neither one word nor a list.
+// validateVia rejects a value of --via that is neither one word nor a list.
 func validateVia(via string) error {
 	words, typed := ViaWords(), strings.Split(via, ",")
 	for i, name := range typed {

@@ -21,26 +21,27 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// MostStreams is how many logs of a wave are read at a time, or probes kept: each is a connection that goes through the
+// MostStreams is how many logs a wave reads at a time, or how many probes it keeps: each is a connection through the
 // API server to a kubelet.
 const MostStreams = 48
 
-// waveStart is how long a probe of a wave may take to start; --start-timeout gives it longer.
+// waveStart is the time limit for a probe of a wave to start. --start-timeout extends it.
 const waveStart = 40 * time.Second
 
-// A Wave has many nodes answer: it has what the API says of all of them, and puts a pod on each that answers its plan
-// and ends.
+// A Wave examines many nodes: it shares one reading of the API, and starts a pod on each node that answers its plan
+// and
+// exits.
 type Wave struct {
 	reader *cluster.Client
 	survey *cluster.Survey
 	pods   *injector.Wave
 	space  string // the namespace of the pods
 	logs   chan struct{}
-	traced atomic.Int32 // on how many nodes it was looked for where packets are dropped
+	traced atomic.Int32 // on how many nodes a second probe searched for dropped packets
 }
 
-// StartWave prepares what the probes of many nodes have in common. r is the run of the first of them. It returns an
-// *injector.PlacementError if no namespace takes their pods, and that of Agree before it creates anything.
+// StartWave prepares what the probes of many nodes share. r is the run of the first of them. Before it creates
+// anything it returns Agree's error, or an *injector.PlacementError if no namespace accepts the pods.
 func (c *Client) StartWave(ctx context.Context, r *Run, reader *cluster.Client, s *cluster.Survey,
 	nodes []*corev1.Node,
 ) (*Wave, error) {
@@ -73,7 +74,7 @@ func (c *Client) StartWave(ctx context.Context, r *Run, reader *cluster.Client, 
 	return w, err
 }
 
-// granting adds to a refusal what to grant, where a right is what is missing.
+// granting adds to a refusal which permission to grant, if one is missing.
 func granting(err error) error {
 	pe, is := errors.AsType[*injector.PlacementError](err)
 	if !is || pe.Reason != facts.ReasonRBAC {
@@ -85,9 +86,9 @@ func granting(err error) error {
 // Close removes what was created.
 func (w *Wave) Close() error { return w.pods.Close() }
 
-// Ask has the API and a probe on one of the nodes answer what a run wants to know, and reports that. The survey of the
-// wave must be by ReadShared too. No other node is asked about this one, and of what the answers call for only where
-// packets are dropped.
+// Ask runs a node's checks through the API and a probe, and reports the results. The survey of the wave must come
+// from
+// ReadShared too. It uses no other node, and its only follow-up checks are those for dropped packets.
 func (w *Wave) Ask(ctx context.Context, r *Run, n *corev1.Node) error {
 	reading, end := trace.Span(ctx, "read the API")
 	snap := w.reader.About(reading, w.survey, n)
@@ -116,11 +117,11 @@ func (w *Wave) Ask(ctx context.Context, r *Run, n *corev1.Node) error {
 	return w.trace(ctx, r, n)
 }
 
-// maxTraced is on how many nodes of a wave a second probe looks where a filter drops packets.
+// maxTraced is on how many nodes of a wave a second probe searches for the filter that drops packets.
 const maxTraced = 8
 
-// trace has a second probe look where a filter of the node drops packets, as in a run of one node, where most of the
-// node's BGP sessions are down: a node that has lost one peer of many has a peer with a filter.
+// trace sends a second probe to find the filter that drops packets, as in a run of one node. It does so only if most
+// BGP sessions of the node are down: if only one of many peers is lost, that peer has the filter.
 func (w *Wave) trace(ctx context.Context, r *Run, n *corev1.Node) error {
 	down, all := peers(r.Seen.Bad(bgp.BGPSession.ID)), peers(r.Seen.Of(bgp.BGPSession.ID))
 	if r.opts.NoFollowUp || ctx.Err() != nil || 2*down <= all || !diagnose.Explain(r.Seen, r.suite).Untraced() ||
@@ -147,7 +148,7 @@ func (w *Wave) trace(ctx context.Context, r *Run, n *corev1.Node) error {
 	return r.Add(injector.MethodPod, unfollowed(plan.Checks, err))
 }
 
-// peers is with how many peers some sessions are; one with a node in both families is one.
+// peers counts the peers of some sessions. A peer with a session in each address family counts once.
 func peers(sessions []diagnose.Finding) int {
 	with := map[string]bool{}
 	for _, s := range sessions {
@@ -158,8 +159,8 @@ func peers(sessions []diagnose.Finding) int {
 	return len(with)
 }
 
-// Try has a probe on a node answer a plan, and shows each event of the answer. r is the run that the probe is put there
-// for. The error says why there is no answer.
+// Try has a probe on a node answer a plan, and passes on each event. r is the run that needs the probe. The error
+// reports why there is no answer.
 func (w *Wave) Try(ctx context.Context, r *Run, n *corev1.Node, plan probe.Plan, each func(probe.Event) error) error {
 	snap := w.survey.Of(n)
 	if err := notWorthTrying(snap); err != nil {
@@ -175,9 +176,9 @@ func (w *Wave) Try(ctx context.Context, r *Run, n *corev1.Node, plan probe.Plan,
 	})
 }
 
-// Keep has a probe stay on a node until its session is closed. r is the run that it is put there for.
+// Keep starts a probe that stays on a node until its session is closed. r is the run that needs it.
 func (w *Wave) Keep(ctx context.Context, r *Run, n *corev1.Node) (*injector.Session, error) {
-	if why := cluster.NoProbeOn(n); why != "" { // whether its kubelet was silent once tells nothing of later
+	if why := cluster.NoProbeOn(n); why != "" { // an earlier silence of its kubelet proves nothing about now
 		return nil, &injector.PlacementError{Reason: facts.ReasonSupport, Text: why}
 	}
 	o := r.Placement(injector.MethodPod, w.survey.Of(n))
@@ -185,7 +186,7 @@ func (w *Wave) Keep(ctx context.Context, r *Run, n *corev1.Node) (*injector.Sess
 	return w.pods.Keep(ctx, o)
 }
 
-// notWorthTrying is why no pod is put on a node, nil where one is.
+// notWorthTrying returns why a node gets no pod, nil if it gets one.
 func notWorthTrying(snap *cluster.Snapshot) error {
 	why, reason := cluster.NoProbeOn(snap.Node), facts.ReasonSupport
 	switch {
@@ -198,7 +199,7 @@ func notWorthTrying(snap *cluster.Snapshot) error {
 	return &injector.PlacementError{Reason: reason, Text: why}
 }
 
-// take reports what a probe answered: its summary where all is well, else every answer.
+// take reports a probe's answer: its summary if all is well, else every result.
 func (w *Wave) take(ctx context.Context, r *Run, a injector.Answer, plan probe.Plan) error {
 	placed := probe.Found(probe.OK, "probe answered within %s: pod %s", a.Took.Round(10*time.Millisecond), a.Pod)
 	placed.Check, placed.Target, placed.Elapsed = probe.CheckPlaced, injector.MethodPod, a.Took
