@@ -11,12 +11,12 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// named are the attributes that have a name of their own. Of those that set nodes apart by as much, the first counts.
+// named are the attributes with a name of their own. Of those that distinguish nodes equally well, the first wins.
 var named = []string{
 	"zone", "kernel", "kubelet", "OS image", "container runtime", "instance type", "architecture", "region",
 }
 
-// firstAttribute orders attributes, each NAME=VALUE, by which of them is to be named.
+// firstAttribute orders attributes, each NAME=VALUE, by which of them is named first.
 func firstAttribute(a, b string) int {
 	rank := func(attribute string) int {
 		name, _, _ := strings.Cut(attribute, "=")
@@ -28,20 +28,20 @@ func firstAttribute(a, b string) int {
 	return cmp.Or(rank(a)-rank(b), strings.Compare(a, b))
 }
 
-// same are labels that say nothing more: those with a name above, older names of them, and the node's own name.
+// same are redundant labels: those with a name above, their older names, and the node's own name.
 var same = []string{
 	corev1.LabelTopologyZone, corev1.LabelTopologyRegion, corev1.LabelInstanceTypeStable, corev1.LabelArchStable,
 	corev1.LabelHostname, corev1.LabelFailureDomainBetaZone, corev1.LabelFailureDomainBetaRegion,
 	corev1.LabelInstanceType, corev1.LabelOSStable, "beta.kubernetes.io/arch", "beta.kubernetes.io/os",
 }
 
-// Bounds of what is taken from labels.
+// Bounds of the labels that are used.
 const (
 	mostLabels  = 24
 	longestPair = 160 // bytes of KEY=VALUE
 )
 
-// attributesOf are what may set a node apart: where it stands, what runs on it, and its labels. Each is NAME=VALUE.
+// attributesOf returns what may set a node apart: its place, its software and its labels. Each is NAME=VALUE.
 func attributesOf(n *corev1.Node) []string {
 	info := n.Status.NodeInfo
 	var out []string

@@ -1,12 +1,15 @@
-// Package fleet is one examination of several nodes: what the API says of all of them is read by a few lists, each
-// node is judged by the same checks and rules as in a run of its own, and nodes with the same cause are put together.
+// Package fleet is one examination of several nodes. A few lists read all of them from the API, the checks and rules
+// of
+// a single run judge each node, and nodes with the same cause form a group. It does not place probes itself (package
+// examine does), and it tries the paths between nodes for package mesh, which judges them.
 //
 //	run, err := fleet.New(client, opts) // a usage error, before anything is asked
 //	run.Sink = sink
 //	err = run.Do(ctx) // a ui.Exit once the verdict is reported
 //
-// The sink sees the events of each node as those of a run of its own, one node after the other, then the groups, and
-// last a verdict without a node, which is that of the fleet.
+// The sink receives the events of each node like those of a single run, one node after the other. Then come the
+// groups,
+// and last a verdict without a node, which is the fleet's.
 package fleet
 
 import (
@@ -30,24 +33,25 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// Options say which nodes are examined, what is asked, and how. One of Nodes, Select and All is set; the Node of the
-// Options of one node is not.
+// Options say which nodes to examine, which checks to run, and how. Exactly one of Nodes, Select and All is set, and
+// One.Node stays empty.
 type Options struct {
 	examine.Options
 	Nodes  []string // these
-	Select string   // those with these labels, as kubectl's -l
-	All    bool     // all there are
-	// Few, with All, puts probes on a few nodes of each zone: of Among, or where that names none of those of which the API
-	// knows something.
+	Select string   // nodes with these labels, like kubectl's -l
+	All    bool     // all nodes
+	// Few, with All, puts probes on only a few nodes of each zone: on some of Among, or if that is empty on some of
+	// the
+	// nodes with a fault in the API.
 	Few   bool
 	Among []string
-	// Resume is a run that was cut: nodes that are judged there are not asked again.
+	// Resume is an interrupted run: nodes that it judged are not examined again.
 	Resume *report.Saved
 	// Whole refuses to judge any node if a list of the whole cluster failed (cluster.Survey.Unread).
 	Whole bool
 }
 
-// ways are the access methods that several nodes can be asked by; auto is a pod on each.
+// ways are the access methods for several nodes. auto creates a pod on each.
 var ways = []string{examine.ViaAuto, injector.MethodPod, injector.MethodAPI}
 
 // Run is one examination of several nodes.
@@ -58,15 +62,16 @@ type Run struct {
 	picked []string // IDs of checks
 	wanted labels.Selector
 	Sink   report.Sink
-	// Show, where it is set, shows a person how many of these nodes have answered. It begins once nothing asks the person
-	// any more, and is closed before the verdict.
+	// Show, if set, shows a person how many of these nodes have answered. It starts after the last question to
+	// the
+	// person, and closes before the verdict.
 	Show  func(nodes []string) *ui.Watch
 	shown *ui.Watch // nil = nothing is shown
 	began time.Time
-	done  []judged // and reported
+	done  []judged // judged and reported
 }
 
-// New returns the Run that options stand for. Its error is a ui.UsageError.
+// New returns the Run of some options. Its error is a ui.UsageError.
 func New(client *examine.Client, opts Options) (*Run, error) {
 	r, err := choosing(client, opts)
 	if err != nil {
@@ -76,7 +81,7 @@ func New(client *examine.Client, opts Options) (*Run, error) {
 	return r, err
 }
 
-// choosing is a Run of the nodes that are chosen, of which it is not said yet what they are asked.
+// choosing returns a Run that has chosen its nodes but not yet its checks.
 func choosing(client *examine.Client, opts Options) (*Run, error) {
 	r := &Run{ID: injector.NewRunID(), client: client, opts: opts, began: time.Now()}
 	said := 0
@@ -98,8 +103,8 @@ func choosing(client *examine.Client, opts Options) (*Run, error) {
 	return r, nil
 }
 
-// Picked are the IDs of the checks that are asked: those that are answered for all nodes at once, and with probes those
-// that a probe answers by itself.
+// Picked returns the IDs of the checks to run: those that the API answers for all nodes at once, and with probes also
+// those that one probe answers alone.
 func (o Options) Picked() ([]string, error) {
 	picked, err := examine.Select(o.Checks, o.Skip, o.Profile)
 	if err != nil {
@@ -127,7 +132,7 @@ func (o Options) Picked() ([]string, error) {
 	return out, nil
 }
 
-// probes tells whether nodes are asked themselves.
+// probes reports whether the run examines the nodes themselves.
 func (o Options) probes() bool { return injector.AccessOf(o.Via).EntersNode() }
 
 // Do is the whole run, from the first event to the fleet's verdict.
@@ -169,7 +174,7 @@ func (r *Run) Do(ctx context.Context) error {
 	r.done = slices.Clone(all)
 	if len(nodes) > 0 {
 		asked, err := r.ask(ctx, client, reader, survey, nodes, own)
-		r.shown.Close() // the report takes its place
+		r.shown.Close() // the report replaces it
 		if err != nil {
 			return err
 		}
@@ -178,7 +183,7 @@ func (r *Run) Do(ctx context.Context) error {
 	return conclude(all, r.Sink, time.Since(r.began), false)
 }
 
-// complete returns an error if nodes are judged by all lists only, and one of them failed.
+// complete returns an error if the run needs all lists to judge nodes, and one of them failed.
 func (r *Run) complete(survey *cluster.Survey) error {
 	if unread := survey.Unread(); unread != nil && r.opts.Whole {
 		return fmt.Errorf("no node is judged, because the API answered only in part: %w", unread)
@@ -186,7 +191,7 @@ func (r *Run) complete(survey *cluster.Survey) error {
 	return nil
 }
 
-// ask judges nodes by what was read of all of them, and by a probe on each where there are to be any.
+// ask judges nodes by the survey, and by a probe on each where probes are wanted.
 func (r *Run) ask(ctx context.Context, client *examine.Client, reader *cluster.Client, survey *cluster.Survey,
 	nodes []*corev1.Node, start probe.Start,
 ) (all []judged, err error) {
@@ -218,7 +223,7 @@ func (r *Run) ask(ctx context.Context, client *examine.Client, reader *cluster.C
 	wave, err := client.StartWave(ctx, first, reader, survey, probed)
 	refused, is := errors.AsType[*injector.PlacementError](err)
 	switch {
-	case is && r.opts.Via == examine.ViaAuto: // as in a run of one node: what the API says is worth having
+	case is && r.opts.Via == examine.ViaAuto: // as in a run of one node: the API's results are worth having
 		return r.judgeAll(ctx, r.withoutProbes(survey, refused), nodes, 1, start)
 	case is:
 		return nil, refused.And("--via api creates nothing")
@@ -238,7 +243,7 @@ func (r *Run) ask(ctx context.Context, client *examine.Client, reader *cluster.C
 	return append(all, others...), err
 }
 
-// Unfinished reports that the run did not come to its end, and what the nodes that are judged come to.
+// Unfinished reports that the run was interrupted, and the result of the nodes judged so far.
 func (r *Run) Unfinished(why string) error {
 	text := "the run did not come to its end: " + why
 	if err := r.Sink.Event(probe.Event{Type: probe.EventLog, Text: text}); err != nil {
@@ -250,7 +255,7 @@ func (r *Run) Unfinished(why string) error {
 	return nil
 }
 
-// choose are the nodes of a cluster that are wanted.
+// choose returns the selected nodes of a cluster.
 func (r *Run) choose(s *cluster.Survey) ([]*corev1.Node, error) {
 	var out []*corev1.Node
 	for i := range s.Nodes {
@@ -271,13 +276,13 @@ func (r *Run) choose(s *cluster.Survey) ([]*corev1.Node, error) {
 	return out, nil
 }
 
-// meant tells whether a node is meant by what was typed: its name, or an address of its.
+// meant reports whether the typed text names a node: by its name or one of its addresses.
 func meant(n *corev1.Node, typed string) bool {
 	addr, err := netip.ParseAddr(typed)
 	return n.Name == typed || err == nil && slices.Contains(cluster.InternalIPs(n), addr)
 }
 
-// replay reports saved runs of single nodes, each with conclusions of this version and an operator's causes.
+// replay reports saved runs of single nodes, each with the conclusions of this version and an operator's causes.
 func replay(runs []report.Run, sink report.Sink, theirs []*diagnose.Rule) ([]judged, error) {
 	var all []judged
 	for _, run := range runs {
@@ -297,7 +302,7 @@ func replay(runs []report.Run, sink report.Sink, theirs []*diagnose.Rule) ([]jud
 	return all, nil
 }
 
-// Replay reports a saved run over several nodes, whose causes and groups are concluded anew.
+// Replay reports a saved run over several nodes, and draws its causes and groups again.
 func Replay(saved report.Saved, sink report.Sink, theirs ...*diagnose.Rule) error {
 	if err := sink.Event(probe.Event{Type: probe.EventRun, Start: saved.Fleet}); err != nil {
 		return err
@@ -309,8 +314,9 @@ func Replay(saved report.Saved, sink report.Sink, theirs ...*diagnose.Rule) erro
 	return conclude(all, sink, saved.Elapsed, saved.Cut)
 }
 
-// conclude reports the groups, and what the fleet comes to: the worst that any of its nodes does; where nodes or the
-// groups are missing, no better than incomplete.
+// conclude reports the groups and the fleet's verdict: the worst of any node's. Where nodes or the groups are
+// missing,
+// the verdict is at best incomplete.
 func conclude(all []judged, sink report.Sink, took time.Duration, cut bool) error {
 	groups, crash := grouped(all)
 	if crash != nil {
@@ -348,7 +354,7 @@ func conclude(all []judged, sink report.Sink, took time.Duration, cut bool) erro
 	return nil
 }
 
-// worse tells whether one verdict's word is worse than another's.
+// worse reports whether one verdict is worse than another.
 func worse(a, b string) bool {
 	return slices.Index(report.Verdicts(), a) > slices.Index(report.Verdicts(), b)
 }

@@ -13,14 +13,14 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// A blamed node has a fault of its own: what others find wrong with that node follows from it.
+// A blamed node has a fault of its own, and other nodes' findings about it follow from that.
 type blamed struct {
-	cause      string // the ID of the surest
+	cause      string // the ID of the cause with the highest confidence
 	confidence probe.Confidence
 }
 
-// folding says which causes of nodes follow from the fault of another node. A cause follows from one that is at least
-// as sure, never the other way round:
+// folding decides which causes of nodes follow from the fault of another node. A cause follows only from one of the
+// same or a higher confidence:
 //
 //	a cause about another node  from the fault of that node, unless it is a fault of this node (diagnose.Here)
 //	the two ends of one cause   from the end that alone shows why, or that more nodes agree with
@@ -28,8 +28,8 @@ type blamed struct {
 type folding struct {
 	all    []judged
 	blamed map[string]blamed
-	proven map[string]bool     // the blamed nodes that others find lost (proven)
-	into   map[string][]string // by node: of each of its causes, the node whose fault it follows from, "" = none
+	proven map[string]bool     // the blamed nodes that others report as lost (proven)
+	into   map[string][]string // by node: for each of its causes the node with the underlying fault, "" = none
 }
 
 func fold(all []judged) *folding {
@@ -52,7 +52,7 @@ func fold(all []judged) *folding {
 	return f
 }
 
-// about is the other node that a cause is about, "" = none.
+// about returns the other node that a cause is about, "" = none.
 func (f *folding) about(n judged, at int) string {
 	if of := nodeIn(n.causes[at].About, f.into); of != n.name {
 		return of
@@ -65,7 +65,7 @@ func (f *folding) own(n judged, at int) bool {
 	return f.about(n, at) == "" || cause.All().SideOf(n.causes[at].ID) == diagnose.Here
 }
 
-// blame blames a node for the surest of its own causes that follow from no other node's fault.
+// blame blames a node for the surest of its own causes that no other node's fault explains.
 func (f *folding) blame(n judged) {
 	delete(f.blamed, n.name)
 	for at, c := range n.causes {
@@ -76,7 +76,7 @@ func (f *folding) blame(n judged) {
 	}
 }
 
-// each calls do with the causes about another node whose fault lies on a side.
+// each calls do for every cause about another node whose fault is on a side.
 func (f *folding) each(side diagnose.Side, do func(n judged, at int, of string)) {
 	for _, n := range f.all {
 		for at, c := range n.causes {
@@ -87,8 +87,9 @@ func (f *folding) each(side diagnose.Side, do func(n judged, at int, of string))
 	}
 }
 
-// foldPairs folds the causes that lie between two nodes. Where no end has a fault of its own that is as sure, the node
-// that has the cause is blamed for it, or the other end where that is the culprit.
+// foldPairs folds the causes that lie between two nodes. If neither end has its own fault of that confidence, the
+// node
+// with the cause is blamed, or the other end if that is the culprit.
 func (f *folding) foldPairs() {
 	own, ends := map[string]blamed{}, f.ends()
 	for name, b := range f.blamed {
@@ -109,14 +110,14 @@ func (f *folding) foldPairs() {
 	})
 }
 
-// An end is a node that has causes of one rule about other nodes, or that they are about.
+// An end is a node with causes of one rule about other nodes, or the subject of such causes.
 type end struct {
-	others map[string]bool // at the other end, of causes that both ends have
+	others map[string]bool // the nodes at the other end, for causes that both ends have
 	rule   bool            // this node's own answers show what drops the packets (findRule)
 	sure   probe.Confidence
 }
 
-// ends are the ends of causes between two nodes, by the cause's ID and the node.
+// ends maps a cause's ID and a node to the end of a cause between two nodes.
 type ends map[string]map[string]*end
 
 func (f *folding) ends() ends {
@@ -144,11 +145,11 @@ func (f *folding) ends() ends {
 	return out
 }
 
-// lead is how many more nodes a culprit has at the other end: one hostile node can be that of any other one.
+// lead is how many more nodes a culprit must have at the other end: a single hostile node can accuse any other one.
 const lead = 2
 
-// culprit reports whether of two nodes the first is at fault, both with the same cause about the other one: its own
-// answers alone show what drops the packets, or where none do, clearly more nodes are at the other end of it.
+// culprit reports which of two nodes that accuse each other is at fault: the first, if only its own results show what
+// drops the packets, or if none do and clearly more nodes are at its other end.
 func (e ends) culprit(id, first, second string) bool {
 	a, b := e[id][first], e[id][second]
 	if a == nil || b == nil || surer(b.sure, a.sure) || b.rule {
@@ -157,17 +158,17 @@ func (e ends) culprit(id, first, second string) bool {
 	return a.rule || len(a.others) >= len(b.others)+lead
 }
 
-// findRule are the checks that name what on a node drops packets: a cause that rests on one of them lies there.
+// findRule are the checks that name the packet filter on a node: a cause that rests on one of them is that node's.
 var findRule = []string{nodestate.NodeState.ID, firewall.PacketDrops.ID}
 
-// showsRule reports whether a cause rests on what its node says itself of what drops the packets.
+// showsRule reports whether a cause rests on the node's own result about what drops the packets.
 func showsRule(c probe.Cause) bool {
 	return slices.ContainsFunc(c.For, func(clue probe.Clue) bool {
 		return clue.Node == "" && slices.Contains(findRule, clue.Check)
 	})
 }
 
-// between are the two ends of a group's cause if it lies at either of them and nothing shows at which, nil otherwise.
+// between returns both ends of a group's cause if it may lie at either, nil otherwise.
 func (f *folding) between(g *probe.Group) []string {
 	if g.Example.Cause == nil || cause.All().SideOf(g.Cause) != diagnose.Between || len(g.Nodes) > 2 {
 		return nil
@@ -192,8 +193,9 @@ func (f *folding) between(g *probe.Group) []string {
 	return out
 }
 
-// foldPaths folds causes that are no proof into the proven fault of the node to which their failed paths lead, or into
-// that of the node on which the missing servers run.
+// foldPaths folds unproven causes into a proven fault: of the node to which their failed paths lead, or of the node
+// that
+// runs the missing servers.
 func (f *folding) foldPaths() {
 	for _, n := range f.all {
 		lost := slices.DeleteFunc(n.lost(f.blamed), func(peer string) bool {
@@ -207,8 +209,8 @@ func (f *folding) foldPaths() {
 	}
 }
 
-// unserving is the node at fault on which the servers run that a cause misses, by each bad answer that it rests on;
-// "" = none. A Service loses the endpoints of a node whose kubelet is silent.
+// unserving returns the faulty node that runs the servers missing from a cause, if each of the cause's failed results
+// points there, "" = none. A Service loses the endpoints of a node whose kubelet is silent.
 func (f *folding) unserving(n judged, c probe.Cause) string {
 	of := ""
 	for _, clue := range c.For {
@@ -229,7 +231,7 @@ func (f *folding) unserving(n judged, c probe.Cause) string {
 	return of
 }
 
-// answer is the bad answer of this node that a clue is, nil = it was not kept.
+// answer returns this node's failed result that a clue quotes, nil = not kept.
 func (n judged) answer(clue probe.Clue) *probe.Result {
 	at := slices.IndexFunc(n.bad, func(r probe.Result) bool {
 		target := r.Target
@@ -244,7 +246,7 @@ func (n judged) answer(clue probe.Clue) *probe.Result {
 	return &n.bad[at]
 }
 
-// explained is the lost peer whose cause explains all that is bad of a cause's evidence on this node, "" = none.
+// explained returns the lost peer whose cause explains all failed results of a cause on this node, "" = none.
 func (n judged) explained(c probe.Cause, lost []string, proven map[string]bool) string {
 	of := ""
 	for _, clue := range c.For {
@@ -264,8 +266,9 @@ func (n judged) explained(c probe.Cause, lost []string, proven map[string]bool) 
 	return of
 }
 
-// settle blames nodes again, as some of their causes follow from others now. What was folded into a fault that is no
-// group is a group of its own.
+// settle assigns blame again once some causes of nodes follow from others. A cause folded into a fault without a
+// group
+// becomes a group of its own.
 func (f *folding) settle() {
 	for _, n := range f.all {
 		if b, is := f.blamed[n.name]; is && !f.leads(n, b.cause) {
@@ -282,7 +285,7 @@ func (f *folding) settle() {
 	f.proven = proven(f.all, f.blamed)
 }
 
-// leads reports whether a node has a cause of a rule that follows from no other node's fault.
+// leads reports whether a node has a cause of a rule that no other node's fault explains.
 func (f *folding) leads(n judged, id string) bool {
 	for at, c := range n.causes {
 		if c.ID == id && f.into[n.name][at] == "" {
@@ -292,8 +295,8 @@ func (f *folding) leads(n judged, id string) bool {
 	return false
 }
 
-// proven are the blamed nodes that two other nodes find lost; of a run with one other node, by two of its checks. A
-// node can make a fault and drop the packets of one other node, and would hide what is wrong with a service there.
+// proven returns the blamed nodes that two other nodes report as lost, or two checks in a run with one other node. A
+// single node could invent a fault by dropping the packets of one other node, and so hide a broken service there.
 func proven(all []judged, blamed map[string]blamed) map[string]bool {
 	by := map[string]map[string]bool{}
 	for _, n := range all {
@@ -318,7 +321,7 @@ func proven(all []judged, blamed map[string]blamed) map[string]bool {
 	return out
 }
 
-// nodeIn is the node that a cause is about, as "NODE" or "NODE ADDRESS", where it is one of some; "" = none of them.
+// nodeIn returns the node of a cause's subject, "NODE" or "NODE ADDRESS", if it is one of some; "" = none of them.
 func nodeIn[T any](about string, nodes map[string]T) string {
 	name, _, _ := strings.Cut(about, " ")
 	if _, is := nodes[name]; is {
@@ -329,7 +332,7 @@ func nodeIn[T any](about string, nodes map[string]T) string {
 
 func surer(a, b probe.Confidence) bool { return rank(a) < rank(b) }
 
-// rank is the place of a confidence among all, the surest first; none comes last.
+// rank orders confidences, the highest first and no confidence last.
 func rank(c probe.Confidence) int {
 	if i := slices.Index(probe.Confidences(), c); i >= 0 {
 		return i
@@ -337,8 +340,8 @@ func rank(c probe.Confidence) int {
 	return len(probe.Confidences())
 }
 
-// lost are the peers with a cause of their own that a bad answer of this node names. That cause is no less sure than
-// this node's own: a proven cause never follows from a neighbour's symptom.
+// lost returns the peers with a cause of their own that a failed result of this node names. Their cause has at least
+// this node's confidence: a proven cause never follows from a neighbour's symptom.
 func (n judged) lost(all map[string]blamed) []string {
 	least := min(rank(probe.Medium), rank(all[n.name].confidence))
 	var out []string

@@ -10,19 +10,19 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// mostAbouts bounds how many of the things that a group is about are named.
+// mostAbouts bounds how many subjects of a group are named.
 const mostAbouts = 5
 
-// mostWitnesses bounds how many of the witnesses of a group are named: of a node that is dead that may be all others.
+// mostWitnesses bounds how many witnesses of a group are named: for a dead node these may be all other nodes.
 const mostWitnesses = 100
 
-// apart is by how much the share of nodes with an attribute has to be greater in a group than among the others: what
-// half of the others have as well sets nobody apart.
+// apart is how much larger an attribute's share must be in a group than among the other nodes: what half of the
+// others
+// have too distinguishes nothing.
 const apart = 0.5
 
-// group puts nodes together that have the same cause, or a bad answer to the same check that no cause explains. A
-// proven cause comes first, then what failed, what is unknown and what is a warning, then the larger group, then the
-// surer one.
+// group groups nodes with the same cause, or with the same failed check that no cause explains. Proven causes come
+// first, then fail, unknown and warn. Within each the larger group comes first, then the higher confidence.
 func group(all []judged) []probe.Group {
 	all = slices.SortedStableFunc(slices.Values(all), func(a, b judged) int { return strings.Compare(a.name, b.name) })
 	var order []string
@@ -33,7 +33,7 @@ func group(all []judged) []probe.Group {
 			g = &probe.Group{Of: len(all)}
 			found[key], order = g, append(order, key)
 		}
-		if last := len(g.Nodes) - 1; last < 0 || g.Nodes[last] != n.name { // they come node by node
+		if last := len(g.Nodes) - 1; last < 0 || g.Nodes[last] != n.name { // nodes arrive one by one
 			g.Nodes = append(g.Nodes, n.name)
 		}
 		return g
@@ -82,7 +82,7 @@ func group(all []judged) []probe.Group {
 	return newNodesFirst(out)
 }
 
-// grouped groups nodes; the error is that it crashed.
+// grouped groups nodes and returns a panic as an error.
 func grouped(all []judged) (groups []probe.Group, err error) {
 	err = probe.Recovered(func() error {
 		groups = group(all)
@@ -91,8 +91,8 @@ func grouped(all []judged) (groups []probe.Group, err error) {
 	return groups, err
 }
 
-// place is that of a group among others: a proven cause of what is bad now comes before all others, which come by the
-// worst answer that they rest on. What keeps probes off the nodes says little about them, and comes behind a fault.
+// place orders groups: a proven cause of a present fault comes first, and the others follow by the worst result that
+// they rest on. A cause that only keeps probes off nodes tells little about the nodes, and comes after a fault.
 func place(g probe.Group) int {
 	switch rule := cause.All().Rule(g.Cause); {
 	case g.Confidence != probe.High || rule != nil && rule.Later:
@@ -103,7 +103,7 @@ func place(g probe.Group) int {
 	return -1
 }
 
-// guess is 1 for a cause of low confidence, which never leads a report that has a surer one.
+// guess is 1 for a cause of low confidence, which never leads a report that has a surer cause.
 func guess(g probe.Group) int {
 	if g.Confidence == probe.Low {
 		return 1
@@ -111,8 +111,8 @@ func guess(g probe.Group) int {
 	return 0
 }
 
-// newNodesFirst puts groups whose nodes are all in earlier ones behind the others that are as bad: a report shows a few
-// groups, and one node with many causes must not hide another node's only one.
+// newNodesFirst moves groups whose nodes are all in earlier groups behind others of the same severity. A report shows
+// only a few groups, and one node with many causes must not hide another node's only cause.
 func newNodesFirst(groups []probe.Group) []probe.Group {
 	seen, again := map[string]bool{}, map[int]bool{}
 	for i, g := range groups {
@@ -140,8 +140,9 @@ func newNodesFirst(groups []probe.Group) []probe.Group {
 	return out
 }
 
-// bearWitness gives groups their witnesses: nodes whose causes or unexplained answers follow from a node of them. It
-// also lists the witnesses that are in no group: the cap on witnesses would hide how many there are.
+// bearWitness adds witnesses to groups: nodes with causes or unexplained results that follow from a node of the
+// group.
+// It also lists the witnesses that are in no group, because the cap on witnesses would hide how many exist.
 func bearWitness(f *folding, found map[string]*probe.Group) {
 	witness := func(of string, w probe.Witness) {
 		if g := found["cause/"+f.blamed[of].cause]; len(g.Witnesses) < mostWitnesses {
@@ -178,7 +179,7 @@ func bearWitness(f *folding, found map[string]*probe.Group) {
 		if first == "" || grouped[n.name] {
 			continue
 		}
-		if g := found["cause/"+f.blamed[first].cause]; !slices.Contains(g.Between, n.name) { // that end may be the culprit
+		if g := found["cause/"+f.blamed[first].cause]; !slices.Contains(g.Between, n.name) { // either end may be the culprit
 			if g.Affected == nil {
 				g.Affected = map[string][]string{}
 			}
@@ -187,7 +188,7 @@ func bearWitness(f *folding, found map[string]*probe.Group) {
 	}
 }
 
-// badness is the place of the worst answer that a group rests on, among fail, unknown and warn.
+// badness orders groups by the worst result that they rest on: fail, unknown or warn.
 func badness(g probe.Group) int {
 	worst := len(probe.Statuses())
 	take := func(s probe.Status) { worst = min(worst, slices.Index(probe.Statuses(), s)) }
@@ -202,7 +203,7 @@ func badness(g probe.Group) int {
 	return worst
 }
 
-// frequent are the keys that were counted most, some of them.
+// frequent returns the most frequent keys, at most a few.
 func frequent(counts map[string]int) []string {
 	var out []string
 	for key := range counts {
@@ -212,8 +213,9 @@ func frequent(counts map[string]int) []string {
 	return out[:min(len(out), mostAbouts)]
 }
 
-// common is the attribute that sets some nodes apart from all others the most, nil where none does. Two nodes and
-// more are needed: one node differs from others in everything.
+// common returns the attribute that best separates some nodes from all others, nil if there is none. It needs two
+// nodes
+// or more: a single node differs from others in everything.
 func common(all []judged, names []string) *probe.Common {
 	others := len(all) - len(names)
 	if len(names) < 2 || others == 0 {

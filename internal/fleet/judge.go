@@ -22,30 +22,30 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// inFlight is how many nodes are asked at a time: each has a pod that starts, and waits for its kubelet.
+// inFlight is how many nodes run at a time. Each has a pod that starts and waits for its kubelet.
 const inFlight = 96
 
-// judged is a node once it is judged.
+// judged is a node with its verdict.
 type judged struct {
 	name       string
 	attributes []string // NAME=VALUE
 	causes     []probe.Cause
-	// bad are answers that are fail, warn or unknown: those left unexplained, and the evidence of causes that are no proof
+	// bad are results that are fail, warn or unknown: the unexplained ones, and the evidence of unproven causes
 	bad     []probe.Result
 	verdict probe.Verdict
 }
 
-// maxBad is how many bad answers to one check are kept of a node: of those to its peers any tells which are lost.
+// maxBad bounds the failed results of one check that are kept for a node: any of them shows which peers are lost.
 const maxBad = 100
 
-// noProbe are the checks that say why a node has no answer of a probe.
+// noProbe are the checks that report why a node has no results of a probe.
 var noProbe = []string{probe.CheckPlaced, probe.CheckAnswered}
 
-// unexplained are the answers that no cause of the node explains, nor a cause of one of its peers; one for each check.
+// unexplained returns one result per check that neither a cause of the node nor one of its peers explains.
 func (n judged) unexplained(lost []string, proven map[string]bool) []probe.Result {
 	var out []probe.Result
 	ids := n.verdict.Unexplained
-	if n.verdict.Word == report.WordIncomplete && len(n.causes) == 0 { // why no probe answered
+	if n.verdict.Word == report.WordIncomplete && len(n.causes) == 0 { // keep why no probe answered
 		ids = slices.Concat(ids, noProbe)
 	}
 	for _, id := range ids {
@@ -59,8 +59,8 @@ func (n judged) unexplained(lost []string, proven map[string]bool) []probe.Resul
 	return out
 }
 
-// followsFrom is the lost peer whose cause explains a bad answer of this node, "" = none. An answer that names no node,
-// such as that of a service or of DNS, may follow from any of the proven ones.
+// followsFrom returns the lost peer whose cause explains a failed result of this node, "" = none. A result that names
+// no node, such as one of a service or of DNS, may follow from any of the proven ones.
 func (n judged) followsFrom(r probe.Result, lost []string, proven map[string]bool) string {
 	named := r.Facts.Str(probe.FactNode) != ""
 	at := slices.IndexFunc(lost, func(peer string) bool {
@@ -72,7 +72,7 @@ func (n judged) followsFrom(r probe.Result, lost []string, proven map[string]boo
 	return lost[at]
 }
 
-// judging is a sink that keeps what a node is judged by, and all events until they are reported.
+// judging is a sink that keeps the results for a node's verdict, and all events until they are reported.
 type judging struct {
 	judged
 	events   []probe.Event
@@ -118,7 +118,7 @@ func (j *judging) conclude(c *examine.Collector) error {
 	return err
 }
 
-// report passes a node's events on to the fleet's sink.
+// report passes a node's events to the fleet's sink.
 func (j *judging) report(to report.Sink) error {
 	for _, ev := range j.events {
 		if err := to.Event(ev); err != nil {
@@ -128,18 +128,20 @@ func (j *judging) report(to report.Sink) error {
 	return nil
 }
 
-// An asker collects what there is to know of a node.
+// An asker collects all results of a node.
 type asker func(ctx context.Context, n *corev1.Node, start probe.Start) (*judging, error)
 
-// slow is how long a node is waited for until another one is asked beside it: many that hang must not keep the others
-// waiting. More than mostBeside times as many are never asked at once: each holds what it is asked.
+// slow is the time after which another node starts beside one that is still running: many hanging nodes must not
+// block
+// the others. At most mostBeside times the limit run at once, since each holds its results in memory.
 const (
 	slow       = 8 * time.Second
 	mostBeside = 4
 )
 
-// judgeAll judges nodes, and reports each as a run of its own, in the order in which they are done. Once it is stopped,
-// or a report cannot be written, no more nodes are asked, and what is still coming is no verdict.
+// judgeAll judges nodes and reports each like a single run, in the order in which they finish. Once it is stopped, or
+// a
+// report cannot be written, it starts no more nodes, and late results get no verdict.
 func (r *Run) judgeAll(ctx context.Context, ask asker, nodes []*corev1.Node, limit int, start probe.Start,
 ) (all []judged, err error) {
 	ctx, stop := context.WithCancelCause(ctx)
@@ -185,7 +187,7 @@ func (r *Run) judgeAll(ctx context.Context, ask asker, nodes []*corev1.Node, lim
 	return all, nil
 }
 
-// judge judges a node. One at which this program crashes is incomplete, and the others go on.
+// judge judges a node. If this program panics there, the node is incomplete and the others continue.
 func (r *Run) judge(ctx context.Context, ask asker, n *corev1.Node, start probe.Start) (j *judging, err error) {
 	err = probe.Recovered(func() error { j, err = ask(ctx, n, start); return err })
 	crash, is := errors.AsType[*probe.Crash](err)
@@ -199,22 +201,22 @@ func (r *Run) judge(ctx context.Context, ask asker, n *corev1.Node, start probe.
 	return j, cmp.Or(err, j.conclude(c))
 }
 
-// byAPI judges nodes by what was read of all of them.
+// byAPI judges nodes by the survey alone.
 func (r *Run) byAPI(s *cluster.Survey) asker {
 	return func(ctx context.Context, n *corev1.Node, start probe.Start) (*judging, error) {
 		return r.judgeByAPI(ctx, s, n, start, nil)
 	}
 }
 
-// withoutProbes judges by what was read of all nodes, where no probe can be put on any.
+// withoutProbes judges nodes by the survey when the cluster accepts no probes.
 func (r *Run) withoutProbes(s *cluster.Survey, refused error) asker {
 	return func(ctx context.Context, n *corev1.Node, start probe.Start) (*judging, error) {
 		return r.judgeByAPI(ctx, s, n, start, refused)
 	}
 }
 
-// judgeByAPI judges a node by what was read of all; late is why no probe is put there although one was to be, nil where
-// none was. It asks nobody, so that it is done although the time of the run is over.
+// judgeByAPI judges a node by the survey. late is why a wanted probe is missing, nil if none was wanted. It sends no
+// request, so it still works after the run's timeout.
 func (r *Run) judgeByAPI(ctx context.Context, s *cluster.Survey, n *corev1.Node, start probe.Start, late error,
 ) (*judging, error) {
 	checks := slices.DeleteFunc(slices.Clone(r.picked), func(id string) bool {
@@ -237,7 +239,7 @@ func (r *Run) judgeByAPI(ctx context.Context, s *cluster.Survey, n *corev1.Node,
 	return j, cmp.Or(failed, j.conclude(c))
 }
 
-// byProbe judges nodes by that, by their pods, and by what a probe on each of them answers.
+// byProbe judges nodes by the survey, by their pods, and by the results of a probe on each.
 func (r *Run) byProbe(client *examine.Client, wave *examine.Wave, s *cluster.Survey) asker {
 	return func(ctx context.Context, n *corev1.Node, start probe.Start) (*judging, error) {
 		if ctx.Err() != nil {
@@ -258,10 +260,10 @@ func (r *Run) byProbe(client *examine.Client, wave *examine.Wave, s *cluster.Sur
 	}
 }
 
-// one is the run of one of the nodes.
+// one returns the run of one of the nodes.
 func (r *Run) one(client *examine.Client, n *corev1.Node, sink report.Sink) (*examine.Run, error) {
 	opts := r.opts.Options
-	if len(opts.Checks) > 0 || len(opts.Skip) > 0 { // what the user left out is not asked after all
+	if len(opts.Checks) > 0 || len(opts.Skip) > 0 { // respect what the user excluded
 		opts.NoFollowUp = true
 	}
 	opts.Node, opts.Via, opts.Checks, opts.Skip = n.Name, injector.MethodPod, r.picked, nil
@@ -272,7 +274,7 @@ func (r *Run) one(client *examine.Client, n *corev1.Node, sink report.Sink) (*ex
 	return run, err
 }
 
-// show begins to show which of some nodes have answered.
+// show starts to show which nodes have answered.
 func (r *Run) show(nodes []*corev1.Node) {
 	if r.Show == nil {
 		return
@@ -284,7 +286,7 @@ func (r *Run) show(nodes []*corev1.Node) {
 	r.shown = r.Show(names)
 }
 
-// progress shows a person who waits how many nodes have answered, what is bad there, and which took longest.
+// progress shows a waiting person how many nodes have answered, what failed there, and which took longest.
 func (r *Run) progress(nodes int) func(j *judging, took time.Duration) {
 	const every = 2 * time.Second // between lines
 	done, last, slowest := 0, time.Now(), []string{}
@@ -306,7 +308,7 @@ func (r *Run) progress(nodes int) func(j *judging, took time.Duration) {
 	}
 }
 
-// worst is what is wrong with a node in one line, "" = nothing: its first cause, or an answer that none explains.
+// worst is the worst problem of a node in one line, "" = none: its first cause, or an unexplained result.
 func (n judged) worst() string {
 	if n.verdict.Word == report.WordHealthy {
 		return ""

@@ -23,27 +23,28 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// MeshOptions say between which nodes paths are tried, those of Nodes or Select or else all, and how. With the profile
-// deep full-size packets are sent too.
+// MeshOptions say between which nodes to try paths (those of Nodes or Select, else all), and how. The profile deep
+// also
+// sends full-size packets.
 type MeshOptions struct {
 	Options
-	RackLabels []string // the first of these labels that a node has says in which rack it is
+	RackLabels []string // the first of these labels on a node names its rack
 }
 
-// RackLabels are those by which clusters commonly say in which rack a node is.
+// RackLabels are the labels with which clusters commonly name a node's rack.
 func RackLabels() []string {
 	return []string{
 		"topology.kubernetes.io/rack", "topology.k8s.io/rack", "topology.rook.io/rack", "kubernetes.io/rack", "rack",
 	}
 }
 
-// MeshRun tries the paths between nodes.
+// MeshRun tries the paths between nodes. Package mesh chooses the paths and judges them.
 type MeshRun struct {
 	*Run
 	rackLabels []string
 }
 
-// NewMesh returns the MeshRun that options stand for. Its error is a ui.UsageError.
+// NewMesh returns the MeshRun of some options. Its error is a ui.UsageError.
 func NewMesh(client *examine.Client, opts MeshOptions) (*MeshRun, error) {
 	opts.Via, opts.FailOn = injector.MethodPod, examine.FailOnFail
 	opts.All = len(opts.Nodes) == 0 && opts.Select == ""
@@ -68,7 +69,7 @@ func meshChecks(deep bool) []*probe.Check {
 	return out
 }
 
-// trying is a mesh while its paths are tried.
+// trying is the state of a mesh while its paths are tried.
 type trying struct {
 	run     *MeshRun
 	client  *examine.Client
@@ -78,9 +79,9 @@ type trying struct {
 	nodes   []*corev1.Node
 	members []mesh.Node
 	place   map[string]int   // of a node by its name
-	targets [][]probe.Target // of each node, which others are to reach
-	hidden  []error          // why the pods of a node are not among them
-	shown   *ui.Watch        // nil = nothing is shown
+	targets [][]probe.Target // the targets on each node that others try to reach
+	hidden  []error          // why a node has no pod targets
+	shown   *ui.Watch        // nil = no display
 
 	mu       sync.Mutex
 	asked    []error // why not every path from a node was tried
@@ -88,8 +89,9 @@ type trying struct {
 	sessions sessions
 }
 
-// Mesh tries paths between the nodes: first some, or all where there are few nodes, and then more around those that
-// fail. The error is a ui.Exit where a path fails or something is not known, and then there is a report.
+// Mesh tries paths between the nodes in two rounds: first a selection, or all if there are few nodes, then more
+// around
+// those that failed. If a path fails or is unknown, the error is a ui.Exit beside a report.
 func (r *MeshRun) Mesh(ctx context.Context) (*mesh.Report, error) {
 	at, err := r.client.Cluster()
 	if err != nil {
@@ -103,7 +105,7 @@ func (r *MeshRun) Mesh(ctx context.Context) (*mesh.Report, error) {
 	r.show(t.nodes)
 	t.shown = r.shown
 	t.twice(ctx)
-	r.shown.Close() // the report takes its place
+	r.shown.Close() // the report replaces it
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return nil, context.Cause(ctx)
 	}
@@ -115,7 +117,7 @@ func (r *MeshRun) Mesh(ctx context.Context) (*mesh.Report, error) {
 	return out, nil
 }
 
-// Unfinished is the report of a run that did not come to its end.
+// Unfinished is the report of an interrupted run.
 func (r *MeshRun) Unfinished(why string) *mesh.Report {
 	at, _ := r.client.Cluster() // its error is the reason
 	return &mesh.Report{V: probe.Version, Kind: mesh.KindReport, Version: probe.Release, Run: r.ID, Cluster: at,
@@ -123,7 +125,7 @@ func (r *MeshRun) Unfinished(why string) *mesh.Report {
 		Nodes: []mesh.Member{}, Planes: []mesh.Plane{}, Lacks: why}
 }
 
-// start reads what the API says, and prepares for probes on all chosen nodes, at most so many; 0 = any number.
+// start reads the API and prepares probes on all chosen nodes. most limits their number; 0 = no limit.
 func (r *MeshRun) start(ctx context.Context, most int) (*trying, error) {
 	client := r.client.Busy()
 	reader, err := client.Reader()
@@ -172,7 +174,7 @@ func (r *MeshRun) start(ctx context.Context, most int) (*trying, error) {
 	return t, nil
 }
 
-// noteHidden says of how many nodes it is not known whether they have a pod to reach.
+// noteHidden notes on how many nodes it is unknown whether they have a pod to reach.
 func (t *trying) noteHidden() {
 	var first error
 	count := 0
@@ -194,7 +196,7 @@ func (t *trying) close() {
 	}
 }
 
-// member is a node as the mesh knows it.
+// member describes a node for the mesh.
 func (r *MeshRun) member(n *corev1.Node) mesh.Node {
 	out := mesh.Node{Name: n.Name, Zone: n.Labels[corev1.LabelTopologyZone]}
 	for _, key := range r.rackLabels {
@@ -205,7 +207,7 @@ func (r *MeshRun) member(n *corev1.Node) mesh.Node {
 	return out
 }
 
-// twice tries the paths in two rounds. In the first one all nodes tell their BGP sessions.
+// twice tries the paths in two rounds. In the first one all nodes also report their BGP sessions.
 func (t *trying) twice(ctx context.Context) {
 	first := mesh.Paths(t.members)
 	t.client.Progress("trying %d paths between %d nodes", len(first), len(t.nodes))
@@ -226,7 +228,7 @@ func (t *trying) twice(ctx context.Context) {
 	t.try(ctx, around, slices.DeleteFunc(slices.Clone(all), func(id string) bool { return id == bgp.BGPSession.ID }))
 }
 
-// fails tells whether a path fails in any plane.
+// fails reports whether a path fails in any plane.
 func (t *trying) fails(p mesh.Path) bool {
 	for _, a := range t.answers {
 		if a.trials[p].Failed {
@@ -263,7 +265,7 @@ func (t *trying) try(ctx context.Context, paths []mesh.Path, ids []string) {
 	})
 }
 
-// worst is what is wrong with the paths from a node in one line, "" = nothing.
+// worst is the worst problem of the paths from a node in one line, "" = none.
 func (t *trying) worst(from int, paths []mesh.Path, err error) string {
 	name := t.nodes[from].Name
 	failed := 0
@@ -316,7 +318,7 @@ func (t *trying) from(ctx context.Context, i int, paths []mesh.Path, ids []strin
 	return err
 }
 
-// plan is what one node is asked of its paths.
+// plan is the plan of one node for its paths.
 func (t *trying) plan(i int, paths []mesh.Path, ids []string) probe.Plan {
 	plan := probe.Plan{Run: t.run.ID, Node: t.nodes[i].Name, Way: injector.MethodPod, Checks: ids}
 	for _, p := range paths {
@@ -325,7 +327,7 @@ func (t *trying) plan(i int, paths []mesh.Path, ids []string) probe.Plan {
 	return plan
 }
 
-// report is what was found so far.
+// report is the report of the results so far.
 func (t *trying) report() *mesh.Report {
 	out := &mesh.Report{V: probe.Version, Kind: mesh.KindReport, Version: probe.Release, Word: report.WordHealthy}
 	for i, m := range t.members {
@@ -355,7 +357,7 @@ func (t *trying) report() *mesh.Report {
 	return out
 }
 
-// plane is what was found in one plane; ok is false for one that was not asked about.
+// plane is the result of one plane. ok is false for a plane that the run did not include.
 func (t *trying) plane(name string) (p mesh.Plane, ok bool) {
 	if name == mesh.PlaneBGP {
 		return t.sessions.plane(t), true
@@ -378,7 +380,7 @@ func (t *trying) plane(name string) (p mesh.Plane, ok bool) {
 	return p, true
 }
 
-// everyOne does something for so many nodes, some at a time.
+// everyOne calls do for n nodes, a limited number at a time.
 func everyOne(n int, do func(int)) {
 	room := make(chan struct{}, inFlight)
 	var all probe.Workers

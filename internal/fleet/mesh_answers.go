@@ -13,26 +13,26 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// planes are those of a mesh, by the checks that try their paths.
+// planes maps the checks that try paths to the planes of a mesh.
 var planes = map[string]string{
 	link.NodePing.ID: mesh.PlaneNode, pod.PodPing.ID: mesh.PlanePod, link.NeighbourReach.ID: mesh.PlaneTCP,
 	pod.PodTCP.ID: mesh.PlaneTCP, pod.PodMTU.ID: mesh.PlaneMTU,
 }
 
-// targetsOf are the kinds of target that a plane's paths lead to.
+// targetsOf lists the kinds of target at the end of a plane's paths.
 var targetsOf = map[string][]string{
 	mesh.PlaneNode: {probe.KindNode}, mesh.PlanePod: {probe.KindPod}, mesh.PlaneMTU: {probe.KindPod},
 	mesh.PlaneTCP: {probe.KindOutside, probe.KindPod},
 }
 
-// answers are what became of the paths of a plane.
+// answers are the results of a plane's paths.
 type answers struct {
 	trials map[mesh.Path]mesh.Trial
-	held   map[mesh.Path]bool // a network policy may be why there is no answer
-	wanted map[mesh.Path]bool // those that were asked about
+	held   map[mesh.Path]bool // unanswered, perhaps because of a network policy
+	wanted map[mesh.Path]bool // paths that were tried or should have been
 }
 
-// count is of how many paths that were asked about nothing is known, and how many a policy may shut off.
+// count returns how many wanted paths are unknown, and how many a policy may block.
 func (a *answers) count() (unknown, held int) {
 	for p := range a.wanted {
 		_, tried := a.trials[p]
@@ -47,7 +47,7 @@ func (a *answers) count() (unknown, held int) {
 	return unknown, held
 }
 
-// of are the answers of a plane.
+// of returns the answers of a plane, and creates them.
 func (t *trying) of(plane string) *answers {
 	a := t.answers[plane]
 	if a == nil {
@@ -57,7 +57,7 @@ func (t *trying) of(plane string) *answers {
 	return a
 }
 
-// expect notes which answers there should be from a node that has answered all it was asked.
+// expect notes which results are due from a node that completes its plan.
 func (t *trying) expect(paths []mesh.Path) {
 	for plane, kinds := range targetsOf {
 		if !slices.ContainsFunc(t.run.picked, func(id string) bool { return planes[id] == plane }) {
@@ -73,7 +73,7 @@ func (t *trying) expect(paths []mesh.Path) {
 	}
 }
 
-// take notes what became of a path from a node. Of several addresses the worst counts.
+// take notes the result of a path from a node. With several addresses the worst one counts.
 func (t *trying) take(from int, r probe.Result) {
 	to, known := t.place[r.Facts.Str(probe.FactNode)]
 	if !known || to == from {
@@ -95,21 +95,21 @@ func (t *trying) take(from int, r probe.Result) {
 	}
 }
 
-// worseTrial tells whether a trial is worse than another one of the same path.
+// worseTrial reports whether one trial of a path is worse than another.
 func worseTrial(a, b mesh.Trial) bool {
 	return a.Failed && !b.Failed || a.Failed == b.Failed && a.Received < b.Received
 }
 
-// outcome is what came of trying a path.
+// outcome is the outcome of trying a path.
 type outcome int
 
 const (
-	notKnown outcome = iota // it could not be tried
-	isHeld                  // there is no answer, and a network policy may want that
+	notKnown outcome = iota // the path could not be tried
+	isHeld                  // no answer, perhaps because of a network policy
 	isTried
 )
 
-// trialOf is what a result says of a path.
+// trialOf turns a result into the trial of a path.
 func trialOf(r probe.Result) (mesh.Trial, outcome) {
 	t := mesh.Trial{Saw: r.Saw}
 	if r.Status == probe.Unknown || r.Status == probe.Skip {
@@ -119,7 +119,7 @@ func trialOf(r probe.Result) (mesh.Trial, outcome) {
 	case mesh.PlaneTCP:
 		t.Sent, t.Received = 1, 1
 		t.RTT = milliseconds(r, probe.FactTook)
-		// A refusal has come the whole way, and back.
+		// A refused connection proves that packets pass in both directions.
 		if bad := r.Status == probe.Fail || r.Status == probe.Warn; bad && r.Facts.Str(probe.FactReason) != "refused" {
 			t.Received, t.Failed = 0, true
 		}
@@ -128,14 +128,14 @@ func trialOf(r probe.Result) (mesh.Trial, outcome) {
 			return t, notKnown
 		}
 		t.Failed = r.Facts.Str(probe.FactReason) == "timeout"
-		return t, isTried // small packets pass: no policy forbids them
+		return t, isTried // small packets pass, so no policy blocks them
 	default:
 		sent, _ := r.Facts.Num(probe.FactSent)
 		received, _ := r.Facts.Num(probe.FactReceived)
-		if sent < 1 || sent > mostSent || received < 0 || received > sent { // nothing that a ping could say
+		if sent < 1 || sent > mostSent || received < 0 || received > sent { // impossible for a ping
 			return t, notKnown
 		}
-		lives, _ := r.Facts[probe.FactLives].(bool) // ping is switched off there
+		lives, _ := r.Facts[probe.FactLives].(bool) // the target ignores pings
 		t.RTT = milliseconds(r, probe.FactRTT)
 		t.Sent, t.Received, t.Failed = int(sent), int(received), received == 0 && !lives
 	}
@@ -145,13 +145,13 @@ func trialOf(r probe.Result) (mesh.Trial, outcome) {
 	return t, isTried
 }
 
-// mostSent is more packets than any check sends, and longest longer than it waits, in milliseconds.
+// mostSent is more packets than any check sends. longest is longer than any check waits, in milliseconds.
 const (
 	mostSent = 1000
 	longest  = 60_000
 )
 
-// milliseconds is a time that a node says, 0 where it could not have been measured.
+// milliseconds is a time that a node reports, 0 if the value is impossible.
 func milliseconds(r probe.Result, fact probe.Fact) float64 {
 	if ms, ok := r.Facts.Num(fact); ok && ms > 0 && ms < longest {
 		return ms
@@ -159,22 +159,23 @@ func milliseconds(r probe.Result, fact probe.Fact) float64 {
 	return 0
 }
 
-// telling is what one node tells of its BGP sessions.
+// telling is one node's report about its BGP sessions.
 type telling struct {
 	node    int
 	told    []mesh.Told
-	bird    bool     // a BIRD has answered
-	none    string   // why there is none
-	unknown []string // why some are not known
+	bird    bool     // BIRD has answered
+	none    string   // why it has no sessions
+	unknown []string // why some sessions are unknown
 }
 
-// take notes a result about a session, or about a BIRD as a whole.
+// take notes a result about a session, or about BIRD as a whole.
 func (t *telling) take(r probe.Result) {
 	peer, err := netip.ParseAddr(r.Facts.Str(bgp.FactPeer))
 	switch {
 	case err == nil && r.Facts.Str(bgp.FactState) != "":
-		// A session that Calico did not configure may be down for good reasons: then it is a warning, as it is
-		// where the API calls the peer's node not ready.
+		// A session that Calico did not configure may be down for good reason, so it is only a warning. The same
+		// holds
+		// if the API reports the peer's node as not ready.
 		if r.Status != probe.Warn || r.Facts.Str(probe.FactNodeState) != "" {
 			t.told = append(t.told, mesh.Told{Node: t.node, Peer: peer, Up: r.Status == probe.OK, Saw: r.Saw})
 		}
@@ -188,12 +189,12 @@ func (t *telling) take(r probe.Result) {
 	}
 }
 
-// sessions are the BGP sessions of all nodes, as they tell them.
+// sessions are the BGP sessions of all nodes, as the nodes report them.
 type sessions struct {
 	told   []mesh.Told
-	whole  map[int]bool   // nodes that told all they have
-	silent map[int]string // nodes that could not, and why
-	none   string         // why a node has none
+	whole  map[int]bool   // nodes that reported all their sessions
+	silent map[int]string // nodes that could not report them, and why
+	none   string         // why a node has no sessions
 }
 
 func (s *sessions) add(t telling) {
@@ -208,7 +209,7 @@ func (s *sessions) add(t telling) {
 	}
 }
 
-// plane matches the sessions of all nodes of the cluster: peers may be nodes that were not asked.
+// plane matches the sessions of all nodes of the cluster: peers may be nodes outside this run.
 func (s *sessions) plane(t *trying) mesh.Plane {
 	members, at := slices.Clone(t.members), map[netip.Addr]int{}
 	twice := map[netip.Addr]bool{}
@@ -220,7 +221,7 @@ func (s *sessions) plane(t *trying) mesh.Plane {
 			members = append(members, t.run.member(n))
 		}
 		for _, a := range cluster.Addresses(n) {
-			if had, is := at[a]; is && had != place { // two claim it: nobody knows whose it is
+			if had, is := at[a]; is && had != place { // two nodes claim it: its owner is unknown
 				twice[a] = true
 			}
 			at[a] = place

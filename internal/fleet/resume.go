@@ -10,11 +10,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// longAgo is how old a run may be that is gone on with: nodes change.
+// longAgo is the maximum age of a run to resume: nodes change.
 const longAgo = 6 * time.Hour
 
-// fits refuses to go on with a run of another cluster, with one that has asked other questions, and with an old one:
-// what it says of a node would pass for what this run found.
+// fits rejects a run to resume if it is from another cluster, had other checks, or is too old. Its results would pass
+// for results of this run.
 func (r *Run) fits(own probe.Start) error {
 	if r.opts.Resume == nil {
 		return nil
@@ -37,8 +37,9 @@ func (r *Run) fits(own probe.Start) error {
 	return nil
 }
 
-// resumed are the runs of nodes that were judged before, whole, and the nodes that are left: also those that gave no
-// answer then.
+// resumed returns the complete runs of nodes that were judged before, and the remaining nodes. Nodes that did not
+// answer
+// then are among those that remain.
 func (r *Run) resumed(nodes []*corev1.Node) (before []report.Run, left []*corev1.Node) {
 	if r.opts.Resume == nil {
 		return nil, nodes

@@ -13,12 +13,13 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// perZone is how many nodes of each zone are a few.
+// perZone is how many nodes of each zone count as a few.
 const perZone = 3
 
-// suspects parts nodes into those that are worth a probe and the rest. Worth one are those of which the API knows
-// something, and a few of each zone of which it knows nothing; where few are wanted, only a few of each zone of those
-// that were named, or of the former.
+// suspects splits nodes into those that are worth a probe and the rest. A node is worth one if the API shows a fault
+// there. A few healthy nodes of each zone join them. If only few are wanted, it takes a few of each zone from the
+// named
+// nodes, or from those with a fault.
 func (r *Run) suspects(ctx context.Context, s *cluster.Survey, nodes []*corev1.Node, start probe.Start,
 ) (probed, rest []*corev1.Node, err error) {
 	ask := r.byAPI(s)
@@ -41,7 +42,7 @@ func (r *Run) suspects(ctx context.Context, s *cluster.Survey, nodes []*corev1.N
 	if r.opts.Few {
 		probed, rest = fewOf(known)
 		var most []*corev1.Node
-		for i, n := range probed { // of more zones than that, some of them
+		for i, n := range probed { // a sample, if there are more zones than that
 			if few := min(examine.MostUnasked, len(probed)); i*few/len(probed) != (i+1)*few/len(probed) {
 				most = append(most, n)
 			} else {
@@ -54,7 +55,7 @@ func (r *Run) suspects(ctx context.Context, s *cluster.Survey, nodes []*corev1.N
 	return append(known, some...), rest, nil
 }
 
-// fewOf are a few of the nodes of each zone, spread evenly, and the rest.
+// fewOf returns a few nodes of each zone, spread evenly, and the rest.
 func fewOf(nodes []*corev1.Node) (some, rest []*corev1.Node) {
 	zones := map[string][]*corev1.Node{}
 	for _, n := range nodes {

@@ -18,19 +18,19 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// A Watch tries the same paths again and again, by probes that stay on their nodes.
+// A Watch tries the same paths repeatedly, with probes that stay on their nodes.
 type Watch struct {
 	*trying
 	every time.Duration
 	began time.Time
 	hear  func(mesh.Heard)
 
-	telling sync.Mutex // held while hear is called
+	telling sync.Mutex // serializes calls of hear
 	reading sync.Mutex
 	read    map[int]time.Time // when a node's pods were read last
 }
 
-// Watch prepares for probes on all chosen nodes, of which there may be a few dozen. Close ends it.
+// Watch prepares probes on all chosen nodes, at most a few dozen. Close ends it.
 func (r *MeshRun) Watch(ctx context.Context, every time.Duration) (*Watch, error) {
 	r.picked = examine.CheckIDs(watched())
 	t, err := r.start(ctx, examine.MostStreams)
@@ -40,10 +40,10 @@ func (r *MeshRun) Watch(ctx context.Context, every time.Duration) (*Watch, error
 	return &Watch{trying: t, every: every, read: map[int]time.Time{}}, nil
 }
 
-// watched are the checks that are asked in each round.
+// watched are the checks of each round.
 func watched() []*probe.Check { return []*probe.Check{link.NodePing, pod.PodPing} }
 
-// Nodes are the names of the nodes that are watched.
+// Nodes returns the names of the watched nodes.
 func (w *Watch) Nodes() []string {
 	var out []string
 	for _, n := range w.nodes {
@@ -55,8 +55,9 @@ func (w *Watch) Nodes() []string {
 // Close removes what was created.
 func (w *Watch) Close() { w.close() }
 
-// Run tries all paths in each round until the context ends, and gives hear what each node says, one after the other.
-// A node that is late, or where no probe can be put, keeps no other one waiting.
+// Run tries all paths in each round until the context ends, and passes each node's report to hear, one at a time. A
+// late
+// node, or one without a probe, does not delay the others.
 func (w *Watch) Run(ctx context.Context, hear func(mesh.Heard)) {
 	w.began, w.hear = time.Now(), hear
 	var all probe.Workers
@@ -66,7 +67,7 @@ func (w *Watch) Run(ctx context.Context, hear func(mesh.Heard)) {
 	all.Wait()
 }
 
-// again is how long is waited before another probe is put on a node.
+// again is the pause before another probe is placed on a node.
 const again = 20 * time.Second
 
 // node has one node try its paths.
@@ -96,11 +97,12 @@ func (w *Watch) keep(ctx context.Context, i int) (*injector.Session, error) {
 	return w.wave.Keep(ctx, run, w.nodes[i])
 }
 
-// round is the one that goes on.
+// round is the number of the current round.
 func (w *Watch) round() int { return 1 + int(time.Since(w.began)/w.every) }
 
-// rounds asks a probe once in each round, but for those in which the answer to an earlier one is waited for. The error
-// says why it can be asked no more.
+// rounds queries a probe once in each round, and skips rounds while an earlier answer is outstanding. The error
+// reports
+// why the probe cannot be queried any more.
 func (w *Watch) rounds(ctx context.Context, i int, session *injector.Session) error {
 	for {
 		h := mesh.Heard{Round: w.round(), Node: w.nodes[i].Name}
@@ -121,7 +123,7 @@ func (w *Watch) rounds(ctx context.Context, i int, session *injector.Session) er
 	}
 }
 
-// How long a probe may take for a round, and for the answer to arrive.
+// Time limits of a probe for one round, and for its answer to arrive.
 const (
 	tryLimit    = 4 * time.Second
 	answerLimit = 8 * time.Second
@@ -159,7 +161,8 @@ func (w *Watch) ask(ctx context.Context, i int, session *injector.Session) (map[
 	return w.trials(ctx, i, results, targets), nil
 }
 
-// trials are what a node's answers say of its paths to some targets, of several addresses the worst.
+// trials turns a node's results into trials of its paths to some targets. With several addresses the worst one
+// counts.
 func (w *Watch) trials(ctx context.Context, i int, results []probe.Result, targets [][]probe.Target,
 ) map[string][]mesh.Trial {
 	worst := map[string]map[int]mesh.Trial{}
@@ -188,13 +191,13 @@ func (w *Watch) trials(ctx context.Context, i int, results []probe.Result, targe
 	return out
 }
 
-// moved tells whether what there was to reach on a node is not there any more, and finds what is: pods come and go.
+// moved reports whether the targets on a node have changed, and finds the new ones: pods come and go.
 func (w *Watch) moved(ctx context.Context, node int, were []probe.Target) bool {
 	w.reading.Lock()
 	defer w.reading.Unlock()
 	if time.Since(w.read[node]) > w.every {
 		w.read[node] = time.Now()
-		w.reading.Unlock() // an API that is slow keeps no other node waiting
+		w.reading.Unlock() // a slow API must not delay other nodes
 		now, err := w.reader.PathTargets(ctx, w.survey, w.nodes[node])
 		w.reading.Lock()
 		if err == nil {
@@ -205,7 +208,7 @@ func (w *Watch) moved(ctx context.Context, node int, were []probe.Target) bool {
 	return !slices.EqualFunc(were, w.targets[node], same)
 }
 
-// tell passes on what a node says.
+// tell passes on a node's report.
 func (w *Watch) tell(h mesh.Heard) {
 	w.telling.Lock()
 	defer w.telling.Unlock()
@@ -213,7 +216,7 @@ func (w *Watch) tell(h mesh.Heard) {
 	w.hear(h)
 }
 
-// wait waits, or until the context ends.
+// wait blocks for a duration, or until the context ends.
 func wait(ctx context.Context, d time.Duration) {
 	t := time.NewTimer(d)
 	defer t.Stop()

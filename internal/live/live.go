@@ -1,5 +1,6 @@
-// Package live is the full screen of 'mesh --watch': a table of paths, the worst first, that is drawn anew while nodes
-// say how their paths are. It knows nothing of clusters.
+// Package live is the full screen of 'mesh --watch': a table of paths, the worst first, which it redraws as nodes
+// report. New makes a Screen, Hear feeds it reports, and Run shows it. It reads no cluster and judges no path: the
+// mesh.Board holds the state of the paths.
 //
 //	s := live.New("12 nodes of prod", board, stdin, stdout, colour)
 //	go watch(s.Hear)
@@ -30,26 +31,26 @@ func New(title string, board *mesh.Board, in io.Reader, out io.Writer, colour bo
 	return &Screen{tea.NewProgram(t, tea.WithInput(in), tea.WithOutput(out), tea.WithoutSignalHandler())}
 }
 
-// Run shows the screen until its user leaves it, or Restore is called. Until then nobody else may use the board. The
-// error says what went wrong with the terminal, or here.
+// Run shows the screen until its user leaves it, or Restore is called. It has the board for itself until then. The
+// error is one of the terminal, or a panic here.
 func (s *Screen) Run() error {
 	_, err := s.program.Run()
-	if err == tea.ErrProgramKilled { // by Restore; what goes wrong is wrapped in it
+	if err == tea.ErrProgramKilled { // by Restore; other errors are wrapped in it
 		return nil
 	}
 	return err
 }
 
-// Restore ends the screen and gives the terminal back as it was.
+// Restore closes the screen and restores the terminal.
 func (s *Screen) Restore() { s.program.Kill() }
 
-// Leave ends the screen as its user does.
+// Leave closes the screen as the user's q does.
 func (s *Screen) Leave() { s.program.Quit() }
 
-// Hear shows what a node says. After the end of the screen it does nothing.
+// Hear shows a node's report. After the screen is closed it does nothing.
 func (s *Screen) Hear(h mesh.Heard) { s.program.Send(h) }
 
-// Write shows a message at the foot of the screen: it takes the place of stderr.
+// Write shows a message at the bottom of the screen, in place of stderr.
 func (s *Screen) Write(b []byte) (int, error) {
 	s.program.Send(note(strings.TrimSpace(probe.Line(string(b)))))
 	return len(b), nil
@@ -58,10 +59,10 @@ func (s *Screen) Write(b []byte) (int, error) {
 // note is a message for the person who watches.
 type note string
 
-// refresh is that the table is drawn from the board again.
+// refresh asks for the table to be redrawn from the board.
 type refresh struct{}
 
-// often is how often that is, where anything was heard: not for each node of many.
+// often is the interval of redrawing after new reports: not for each node of many.
 const often = 400 * time.Millisecond
 
 func soon() tea.Cmd { return tea.Tick(often, func(time.Time) tea.Msg { return refresh{} }) }

@@ -17,24 +17,24 @@ type table struct {
 	began  time.Time
 	board  *mesh.Board
 	colour bool
-	gone   func() bool // the terminal is lost: nothing else tells a program that does not lead its session
+	gone   func() bool // reports a lost terminal: only a session leader gets a signal for that
 
 	rows  []mesh.Row
 	sum   mesh.Sum
-	fresh bool // the board says what the rows do
+	fresh bool // the rows match the board
 	now   time.Time
 	note  string
 
 	width, height int
-	at, top       int  // the row the user is at, and the first one that is shown
-	picked        path // the one the user went to; zero = the first one, whichever that is
+	at, top       int  // the selected row, and the first visible one
+	picked        path // the selected path; zero = always the first row
 	paused        bool
 	details       bool
 	typing        bool
-	node          string // only paths of nodes whose names have it
+	node          string // show only paths of nodes with this text in their names
 }
 
-// path names a row.
+// path identifies a row.
 type path struct{ plane, from, to string }
 
 func pathOf(r mesh.Row) path { return path{r.Plane, r.From, r.To} }
@@ -68,7 +68,7 @@ func (t *table) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	return t, nil
 }
 
-// redraw reads the rows from the board. The user stays at the path they went to.
+// redraw reads the rows from the board. The selection stays on its path.
 func (t *table) redraw() {
 	if t.fresh {
 		return
@@ -82,7 +82,7 @@ func (t *table) redraw() {
 	t.move(0)
 }
 
-// move goes some rows down.
+// move moves the selection down by some rows.
 func (t *table) move(by int) {
 	t.at = max(0, min(t.at+by, len(t.rows)-1))
 	room := t.room()
@@ -95,7 +95,7 @@ func (t *table) move(by int) {
 	}
 }
 
-// key does what a key stands for.
+// key handles a key.
 func (t *table) key(k tea.KeyPressMsg) tea.Cmd {
 	if k.String() == "ctrl+c" {
 		return tea.Quit
@@ -133,13 +133,13 @@ func (t *table) key(k tea.KeyPressMsg) tea.Cmd {
 	return nil
 }
 
-// again shows the rows that are wanted now, at once.
+// again updates the visible rows at once.
 func (t *table) again() {
 	t.fresh, t.picked = false, path{}
 	t.redraw()
 }
 
-// edit takes a key of the name that is typed.
+// edit handles a key while a name is typed.
 func (t *table) edit(k tea.KeyPressMsg) {
 	switch k.String() {
 	case "enter":
@@ -157,10 +157,10 @@ func (t *table) edit(k tea.KeyPressMsg) {
 	}
 }
 
-// longestName is that of a name in Kubernetes.
+// longestName is the limit of a name in Kubernetes.
 const longestName = 253
 
-// filter adds what was typed or pasted to the name, if one is typed.
+// filter appends typed or pasted text to the name, while one is typed.
 func (t *table) filter(text string) {
 	text = strings.Map(func(r rune) rune {
 		if r > unicode.MaxASCII || !unicode.IsPrint(r) || r == ' ' {

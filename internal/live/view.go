@@ -13,13 +13,13 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// Lines that are always there: two of the head, those of the columns, the message and the keys.
+// always counts the fixed lines: two of the head, the column names, the message and the keys.
 const always = 5
 
-// detailed is how many lines the details have.
+// detailed is how many lines the details take.
 const detailed = 4
 
-// room is how many rows there is room for.
+// room is how many rows fit.
 func (t *table) room() int {
 	n := t.height - always - min(1, len(t.sum.Lost))
 	if t.details {
@@ -28,7 +28,7 @@ func (t *table) room() int {
 	return max(1, n)
 }
 
-// states are the words for them, and their colours.
+// states are the words and colours of states.
 var states = map[mesh.State]struct{ word, colour string }{
 	mesh.Fails: {"fails", "\x1b[1;31m"}, mesh.Loses: {"loses", "\x1b[33m"}, mesh.Unheard: {"unheard", "\x1b[35m"},
 	mesh.Works: {"ok", ""},
@@ -66,7 +66,7 @@ func (t *table) tail() int {
 	return 0
 }
 
-// head is what is watched, and for how long.
+// head is the title, with the round and the time since the start.
 func (t *table) head() string {
 	took := time.Duration(0)
 	if !t.now.IsZero() {
@@ -79,7 +79,7 @@ func (t *table) head() string {
 	return ui.Cut(fmt.Sprintf("%s  round %d, %s%s", t.title, t.sum.Round, took.Round(time.Second), how), t.width)
 }
 
-// counts is how many paths there are in each state.
+// counts is the number of paths in each state.
 func (t *table) counts() string {
 	if t.sum.Paths == 0 {
 		return "probes are being put on the nodes; nothing is heard of them yet"
@@ -106,7 +106,7 @@ func (t *table) counts() string {
 	return fmt.Sprintf("%d paths: %s", t.sum.Paths, strings.Join(parts, ", "))
 }
 
-// paint colours a text, where colours are wanted.
+// paint colours a text if colours are on.
 func (t *table) paint(text string, s mesh.State) string {
 	if colour := states[s].colour; t.colour && colour != "" {
 		return colour + text + "\x1b[0m"
@@ -114,10 +114,10 @@ func (t *table) paint(text string, s mesh.State) string {
 	return text
 }
 
-// numbers is how wide the columns between the names and the last rounds are.
+// numbers is the width of the columns between the names and the last rounds.
 const numbers = 56
 
-// shown are the rows that there is room for, below the names of their columns.
+// shown are the visible rows, below the column names.
 func (t *table) shown() []string {
 	shown := t.rows[min(t.top, len(t.rows)):min(t.top+t.room(), len(t.rows))]
 	name := len("from")
@@ -141,7 +141,7 @@ func (t *table) shown() []string {
 	return lines
 }
 
-// took is a time in milliseconds.
+// took formats a time in milliseconds.
 func took(ms float64) string {
 	switch {
 	case ms <= 0:
@@ -154,7 +154,7 @@ func took(ms float64) string {
 	return fmt.Sprintf("%.1fs", ms/1000)
 }
 
-// about is what is known of the path that the user is at.
+// about describes the selected path.
 func (t *table) about() []string {
 	out := make([]string, detailed)
 	if t.at >= len(t.rows) {
@@ -182,7 +182,7 @@ func (t *table) about() []string {
 	return out
 }
 
-// foot is the name that is typed, or the keys there are.
+// foot is the name being typed, or the list of keys.
 func (t *table) foot() string {
 	switch {
 	case t.typing:
