@@ -6,17 +6,19 @@ import (
 	"slices"
 )
 
-// Told is a BGP session as one of its ends tells it.
+// Told is a BGP session as one of its ends reports it.
 type Told struct {
-	Node int // who tells, by its place in a list of nodes
+	Node int // the reporting node, by its place in a list of nodes
 	Peer netip.Addr
 	Up   bool
 	Saw  string
 }
 
-// Sessions matches both ends of all sessions. A path of this plane is a session as the node tells it where the path
-// begins; that of a peer which is no node has one end. at is whose an address is, and whole are the nodes that told
-// all the sessions they have: where one of them does not have a session that the other end has, that end fails.
+// Sessions matches both ends of all sessions. A path of this plane is a session as the node at its start reports it.
+// A
+// session with a peer outside the cluster has one end. at maps addresses to nodes. whole lists the nodes that
+// reported
+// all their sessions: if one of them lacks a session that the other end has, its end fails.
 func Sessions(nodes []Node, told []Told, at map[netip.Addr]int, whole map[int]bool) Plane {
 	nodes = slices.Clone(nodes)
 	outside := map[netip.Addr]int{}
@@ -31,7 +33,7 @@ func Sessions(nodes []Node, told []Told, at map[netip.Addr]int, whole map[int]bo
 			}
 		}
 		p := Path{t.Node, to}
-		// Of each family there is one: the worse counts.
+		// One session per address family: the worse one counts.
 		if had, is := trials[p]; p.From != p.To && (!is || !had.Failed && !t.Up) {
 			trials[p] = Trial{From: nodes[p.From].Name, To: nodes[p.To].Name, Failed: !t.Up, Saw: t.Saw}
 		}

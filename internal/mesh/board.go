@@ -10,55 +10,55 @@ import (
 	"time"
 )
 
-// kept is how many rounds of a path a Board remembers.
+// kept is how many rounds a Board remembers for each path.
 const kept = 60
 
-// State is how a path is.
+// State is the state of a path.
 type State int
 
 // The states, the worst first.
 const (
-	Fails   State = iota // nothing came back in the last round that tells
+	Fails   State = iota // nothing came back in the last round with a result
 	Loses                // some packets of the last round came back, and some did not
-	Unheard              // the node where it begins does not say, for more than one round
+	Unheard              // its first node has not reported for more than one round
 	Works
 )
 
-// Heard is what one node says in a round.
+// Heard is one node's report of a round.
 type Heard struct {
 	Round  int
 	At     time.Time
 	Node   string
 	Trials map[string][]Trial // of its paths, by plane
-	Lost   string             // why there are none
+	Lost   string             // why it has no trials
 }
 
-// Board is how paths are over rounds.
+// Board keeps the state of paths over the last rounds.
 type Board struct {
-	round int // the last one that has begun
-	late  int // how many rounds a node may be late before nothing is known of its paths
+	round int // the last one that has started
+	late  int // how many rounds late a node may be before its paths become unknown
 	paths map[name]*history
-	lost  map[string]string // nodes that say nothing, and why
-	await map[string]bool   // nodes that nothing was heard of yet
+	lost  map[string]string // nodes without a report, and why
+	await map[string]bool   // nodes that have not reported yet
 }
 
-// name is which path it is.
+// name identifies a path.
 type name struct{ plane, from, to string }
 
-// history is what a path was in the last rounds.
+// history holds the last rounds of a path.
 type history struct {
 	samples [kept]Trial
 	rounds  [kept]int // of each sample, 0 = none
-	last    int       // the last round that tells
+	last    int       // the last round with a result
 	failing bool
-	since   time.Time // that it fails, or does no more
+	since   time.Time // since when it fails, or works again
 }
 
-// takes is how long a node may take for a round in which nothing comes back.
+// takes is the longest time that a node needs for a round in which nothing comes back.
 const takes = 5 * time.Second
 
-// NewBoard returns a Board on which no round has begun, of rounds as often as that. nodes are those that are to be
-// heard.
+// NewBoard returns a Board before its first round. every is the interval of rounds, and nodes are those that will
+// report.
 func NewBoard(every time.Duration, nodes ...string) *Board {
 	b := &Board{paths: map[name]*history{}, lost: map[string]string{}, await: map[string]bool{},
 		late: 2 + int(takes/every)}
@@ -68,18 +68,17 @@ func NewBoard(every time.Duration, nodes ...string) *Board {
 	return b
 }
 
-// Begin notes that a round has begun; the first one is 1.
+// Begin notes that a round has started. The first round is 1.
 func (b *Board) Begin(round int) { b.round = max(b.round, round) }
 
-// Change is a path that fails from now on, or does no more.
+// Change is a path that starts to fail, or works again.
 type Change struct {
 	Plane string
 	Trial Trial
-	For   time.Duration // of one that does no more: for how long it did; 0 = from the first round on
+	For   time.Duration // how long a path had failed that works again; 0 = since the first round
 }
 
-// Hear notes what a node says, and returns what has changed by that. A path that works when it is first heard of is
-// no change.
+// Hear notes a node's report, and returns what it changes. A path that works at its first report is no change.
 func (b *Board) Hear(h Heard) []Change {
 	b.Begin(h.Round)
 	delete(b.lost, h.Node)
@@ -99,7 +98,7 @@ func (b *Board) Hear(h Heard) []Change {
 	return out
 }
 
-// note notes what a path was in a round.
+// note adds a trial of a round to a path.
 func (b *Board) note(n name, t Trial, h Heard) (Change, bool) {
 	p := b.paths[n]
 	if p == nil {
@@ -122,26 +121,26 @@ func (b *Board) note(n name, t Trial, h Heard) (Change, bool) {
 	return c, true
 }
 
-// Row is a path as it is now.
+// Row is the present state of a path.
 type Row struct {
 	Plane, From, To string
 	State           State
-	Since           time.Time // that it fails, or does no more; zero = it never failed
-	Lost            float64   // of all packets of the rounds that are remembered
+	Since           time.Time // since when it fails, or works again; zero = it never failed
+	Lost            float64   // share of all packets in the remembered rounds
 	Now             float64   // milliseconds, as are the next two; 0 = nothing came back
 	Median, Worst   float64
-	Saw             string   // in the last round that tells
-	Last            []Sample // the rounds that are remembered, the last one last
+	Saw             string   // in the last round with a result
+	Last            []Sample // the remembered rounds, oldest first
 }
 
-// Sample is what a path was in one round.
+// Sample is the result of a path in one round.
 type Sample struct {
 	Known    bool
-	Received float64 // of its packets
+	Received float64 // share of its packets
 	RTT      float64 // milliseconds
 }
 
-// Rows are all paths that begin or end at a node whose name has a text in it, the worst first.
+// Rows returns all paths with a node at either end whose name contains a text, the worst first.
 func (b *Board) Rows(node string) []Row {
 	var out []Row
 	for n, p := range b.paths {
@@ -156,7 +155,7 @@ func (b *Board) Rows(node string) []Row {
 	return out
 }
 
-// slow is how slow a path is, roughly: rows that differ by little keep their places.
+// slow is a coarse measure of a path's delay: rows with similar delays keep their places.
 func (r Row) slow() int {
 	if r.Median <= 0 {
 		return 0
@@ -205,8 +204,8 @@ func (b *Board) row(n name, p *history) Row {
 	return r
 }
 
-// Spark draws the last rounds, one letter each: how long a packet took beside the worst of them, an exclamation mark
-// where some were lost, a cross where all were, and a dot where nothing is known.
+// Spark draws the last rounds, one letter each. The letter shows a packet's time relative to the longest one, an
+// exclamation mark some loss, a cross full loss, and a dot no result.
 func (r Row) Spark(width int) string {
 	bars := []rune("▁▂▃▄▅▆▇█")
 	var out []rune
@@ -225,17 +224,17 @@ func (r Row) Spark(width int) string {
 	return string(out)
 }
 
-// Sum is how many paths there are in each state.
+// Sum counts the paths in each state.
 type Sum struct {
 	Round, Paths, Fail, Lossy, Unheard int
-	Lost                               []string // nodes that say nothing, and why
-	Awaited                            []string // nodes that nothing was heard of yet
+	Lost                               []string // nodes without a report, and why
+	Awaited                            []string // nodes that have not reported yet
 }
 
-// Lost is why a node says nothing, "" where it does.
+// Lost returns why a node has no report, "" if it has one.
 func (b *Board) Lost(node string) string { return b.lost[node] }
 
-// String is a Sum as a line: "132 paths, 2 fail".
+// String formats a Sum as a line: "132 paths, 2 fail".
 func (s Sum) String() string {
 	out := fmt.Sprintf("%d paths", s.Paths)
 	for _, more := range []struct {

@@ -1,11 +1,20 @@
-// Package mesh is about the paths between the nodes of a cluster: which of them are tried, and what those that fail
-// have in common.
+// Package mesh chooses the paths between the nodes of a cluster, and finds what the failed ones have in common:
 //
-// Below fullBelow nodes every pair is tried in both directions. Above, each node tries degree others, most of them in
-// its zone and the rest in the next ones: a node that is cut off fails all of its own and is missed by all that try
-// it, some 2*degree paths, and two zones that do not reach each other fail some across*2 paths for each of their
-// nodes. What such a ring cannot find is a single pair that nobody tries: of n nodes it tries degree/(n-1) of them.
-// The second round looks around what failed in the first.
+//	nodes --> Paths --> (package fleet tries them) --> Around: a second round near failures
+//	trials --> PlaneOf, Sessions --> Report --> Write, Page, JSON
+//	rounds of 'mesh --watch' --> Board --> rows (package live draws them)
+//
+// Paths and PlaneOf are its entry points. It sends no packet and reads no API.
+//
+// Below fullBelow nodes it tries every pair in both directions. Above, each node tries degree others in a ring, most
+// of
+// them in its zone and the rest in the next zones. A node that is cut off then fails all of its own paths and those
+// of
+// all nodes that try it, some 2*degree. Two zones without a connection fail some across*2 paths for each of their
+// nodes.
+// The ring misses a single broken pair that it does not try: of n nodes it tries degree/(n-1) of the pairs. The
+// second
+// round looks around the failures of the first.
 package mesh
 
 import (
@@ -13,26 +22,26 @@ import (
 	"slices"
 )
 
-// How many paths are tried.
+// Limits of how many paths are tried.
 const (
-	fullBelow = 60 // nodes, of which every pair is tried
+	fullBelow = 60 // below this many nodes, every pair is tried
 	within    = 3  // others of its own zone that a node tries in a ring
 	across    = 2  // others of other zones
 	degree    = within + across
 )
 
-// Node is a node of the cluster, or a BGP peer that is none.
+// Node is a node of the cluster, or a BGP peer outside it.
 type Node struct {
 	Name    string
-	Zone    string // "" = it has none
-	Rack    string // "" = it has none
-	Outside bool   // it is no node of the cluster, and its name is an address
+	Zone    string // "" = none
+	Rack    string // "" = none
+	Outside bool   // it is outside the cluster, and its name is an address
 }
 
 // Path is from one node to another, by their places in a list of nodes.
 type Path struct{ From, To int }
 
-// Paths are those that are tried at first, in the order of From and To.
+// Paths returns the paths of the first round, in the order of From and To.
 func Paths(nodes []Node) []Path {
 	var out []Path
 	if len(nodes) < fullBelow {
@@ -55,7 +64,7 @@ func Paths(nodes []Node) []Path {
 	return out
 }
 
-// zoned are the places of all nodes, zone by zone and by their names.
+// zoned returns the places of all nodes, sorted by zone and name.
 func zoned(nodes []Node) []int {
 	ring := make([]int, len(nodes))
 	for i := range ring {
@@ -67,8 +76,9 @@ func zoned(nodes []Node) []int {
 	return ring
 }
 
-// next are those that the node at a place of the ring tries: the next ones of its zone, and of the other zones those
-// that are as far on in theirs, each time another zone.
+// next returns the nodes that the node at a place of the ring tries: the next ones of its zone, and for each other
+// zone
+// in turn the node at the corresponding place.
 func next(nodes []Node, ring []int, at int) []int {
 	zone := nodes[ring[at]].Zone
 	var own, others []int
@@ -98,8 +108,9 @@ func next(nodes []Node, ring []int, at int) []int {
 	return out
 }
 
-// Around are the paths of a second round: for each node that is an end of a path that failed, the ones to and from a
-// few more nodes of each zone, as far as they were not tried.
+// Around returns the paths of a second round. For each end of a failed path it tries both directions between that
+// node
+// and a few more nodes of each zone, unless they were tried before.
 func Around(nodes []Node, tried map[Path]bool, failed []Path) []Path {
 	const perZone = 2
 	suspects := map[int]bool{}

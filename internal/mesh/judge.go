@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Finding is what paths that fail have in common.
+// Finding is what failed paths have in common.
 type Finding struct {
 	Plane  string   `json:"plane"`           // of the paths
 	Kind   string   `json:"kind"`            // one of kinds
@@ -24,7 +24,7 @@ type Ends struct {
 	To   string `json:"to"`
 }
 
-// named gives paths the names of their ends.
+// named returns the names of both ends of paths.
 func named(nodes []Node, paths []Path) []Ends {
 	var out []Ends
 	for _, p := range paths {
@@ -33,15 +33,15 @@ func named(nodes []Node, paths []Path) []Ends {
 	return out
 }
 
-// The kinds of Finding. Of two that account for the same paths the one that stands first here is told.
+// The kinds of Finding. Of two that explain the same paths, the first in this list is reported.
 const (
-	KindNode  = "node"  // no path to or from it
+	KindNode  = "node"  // no path to or from the node works
 	kindPeer  = "peer"  // the same of a BGP peer that is no node
-	kindRack  = "rack"  // no path into or out of it
-	kindZone  = "zone"  // no path into or out of it
-	kindZones = "zones" // no path between them
-	kindAll   = "all"   // no path at all
-	KindPair  = "pair"  // one path, in one or both directions
+	kindRack  = "rack"  // no path into or out of the rack works
+	kindZone  = "zone"  // no path into or out of the zone works
+	kindZones = "zones" // no path between the zones works
+	kindAll   = "all"   // no path works
+	KindPair  = "pair"  // one path fails, in one or both directions
 )
 
 var kinds = []string{KindNode, kindPeer, kindRack, kindZone, kindZones, kindAll, KindPair}
@@ -52,13 +52,13 @@ const (
 	wayOut = "out" // of zones: from the first to the second
 )
 
-// Of all paths of a suspect so many have to fail, or something else is the reason.
+// most is the least share of a suspect's paths that must fail: below it, the cause is probably another one.
 const most = 0.8
 
-// group names a set of paths that may have a reason in common.
+// group names a set of paths that may share a cause.
 type group struct{ kind, way, a, b string }
 
-// groupsOf are the groups that a path belongs to.
+// groupsOf returns the groups of a path.
 func groupsOf(nodes []Node, p Path) []group {
 	from, to := nodes[p.From], nodes[p.To]
 	out := []group{{kind: kindAll}}
@@ -85,13 +85,14 @@ func groupsOf(nodes []Node, p Path) []group {
 // suspect is a group with its paths.
 type suspect struct {
 	group
-	failed []Path // of those that were tried
-	of     int    // how many were tried
-	left   int    // how many of those that fail are not accounted for
+	failed []Path // tried and failed
+	of     int    // number of tried paths
+	left   int    // number of failed paths that no finding explains yet
 }
 
-// judge says what the paths that fail have in common: first what accounts for the most of them, of two that account
-// for as many the one with fewer paths. Each path is accounted for once. failed tells of each path that was tried.
+// judge finds what the failed paths have in common. It first takes the group that explains the most of them, or of
+// two
+// equal ones the smaller. Each path is explained once. failed has an entry for each path that was tried.
 func judge(plane string, nodes []Node, failed map[Path]bool) []Finding {
 	open := map[Path]bool{}
 	for p, bad := range failed {
@@ -128,14 +129,14 @@ func judge(plane string, nodes []Node, failed map[Path]bool) []Finding {
 	return out
 }
 
-// better prefers what accounts for more paths that fail, and then what has fewer paths.
+// better prefers the group that explains more failed paths, then the one with fewer paths.
 func better(a, b *suspect) bool {
 	kind := func(s *suspect) int { return slices.Index(kinds, s.kind) }
 	return cmp.Or(b.left-a.left, a.of-b.of, kind(a)-kind(b), strings.Compare(a.way, b.way), strings.Compare(a.a, b.a),
 		strings.Compare(a.b, b.b)) < 0
 }
 
-// suspectsOf are the groups that any of the failing paths belongs to, and which those are of each such path.
+// suspectsOf returns the groups with any failed path, and for each such path its groups.
 func suspectsOf(nodes []Node, tried, failing map[Path]bool) (all []*suspect, of map[Path][]*suspect) {
 	named := map[group]*suspect{}
 	of = map[Path][]*suspect{}
@@ -162,12 +163,13 @@ func suspectsOf(nodes []Node, tried, failing map[Path]bool) (all []*suspect, of 
 	return all, of
 }
 
-// fits is false where too many of its paths work, or where something smaller says as much: one pair, or one node.
+// fits reports whether a suspect explains its paths. It does not if too many of them work, or if something smaller
+// explains as much: one pair, or one node.
 func (s *suspect) fits(open map[Path]bool) bool {
 	if float64(len(s.failed)) < most*float64(s.of) || s.kind == kindAll && len(s.failed) < s.of {
 		return false
 	}
-	least := 3 // ends of the paths that are not accounted for
+	least := 3 // least number of ends among the unexplained paths
 	if slices.Contains([]string{kindRack, kindZone, kindZones}, s.kind) {
 		least = 4
 	}
@@ -183,7 +185,7 @@ func (s *suspect) fits(open map[Path]bool) bool {
 	return false
 }
 
-// finding is what a suspect is found to be, and those of its paths that are not accounted for yet.
+// finding turns a suspect into a finding, and returns those of its paths that were unexplained so far.
 func (s *suspect) finding(open map[Path]bool) (f Finding, paths []Path) {
 	f = Finding{Kind: s.kind, Names: []string{}, Way: s.way, Failed: len(s.failed), Of: s.of}
 	for _, name := range []string{s.a, s.b} {
@@ -202,13 +204,13 @@ func (s *suspect) finding(open map[Path]bool) (f Finding, paths []Path) {
 
 func byPlace(a, b Path) int { return cmp.Or(a.From-b.From, a.To-b.To) }
 
-// pairs are the failing paths that have nothing in common, both directions of a pair as one.
+// pairs returns the failed paths that have nothing in common, with both directions of a pair as one.
 func pairs(nodes []Node, tried, open map[Path]bool) []Finding {
 	var out []Finding
 	for p := range open {
 		back := Path{p.To, p.From}
 		if open[back] && p.From > p.To {
-			continue // it is told with the other direction
+			continue // reported with the other direction
 		}
 		paths := []Path{p}
 		f := Finding{Kind: KindPair, Names: []string{nodes[p.From].Name, nodes[p.To].Name}, Of: 1}
@@ -225,10 +227,10 @@ func pairs(nodes []Node, tried, open map[Path]bool) []Finding {
 	return out
 }
 
-// Says is a finding as a sentence.
+// Says formats a finding as a sentence.
 func (f Finding) Says() string { return f.where() + ": " + f.counts() }
 
-// place identifies what a finding is about, the same in each plane and each direction.
+// place identifies the subject of a finding, the same in each plane and each direction.
 func (f Finding) place() string { return strings.Join(append([]string{f.Kind}, f.Names...), "\x00") }
 
 // where is the place in words.

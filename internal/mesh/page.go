@@ -9,17 +9,17 @@ import (
 	"github.com/calico-probe/calico-probe/internal/page"
 )
 
-// How much of what fails is on the page by itself: its matrices have all.
+// How many failures the page lists on their own. Its matrices show all of them.
 const (
 	pageFindings = 20
 	pageTrials   = 8 // of a finding or a node, for each plane
 )
 
-// drawnApart says which nodes of many are drawn by themselves.
+// drawnApart explains which nodes of a large cluster the page draws one by one.
 const drawnApart = "Of many nodes those of a zone are drawn as one, but for nodes with far more sessions than others, as a route " +
 	"reflector has (squares), and nodes whose sessions are down."
 
-// Page is the report as a page of HTML.
+// Page returns the report as a page of HTML.
 func (r Report) Page() page.Page {
 	p := page.Page{Kind: "paths between nodes", Subject: fmt.Sprintf("%d nodes", len(r.Nodes)),
 		Verdict: page.Verdict{Word: r.Word, Says: r.sum()},
@@ -53,13 +53,13 @@ func (r Report) Page() page.Page {
 	return p
 }
 
-// title is what a plane is called.
+// title is the title of a plane.
 func (p Plane) title() string {
 	text := cmp.Or(planeSays[p.Name], p.Name+" paths")
 	return strings.ToUpper(text[:1]) + text[1:]
 }
 
-// sum is how many of its paths fail, or why it has none.
+// sum counts a plane's failed paths, or explains why it has none.
 func (p Plane) sum() string {
 	if p.Left != "" {
 		return "left out: " + p.Left
@@ -84,7 +84,7 @@ func (p Plane) sum() string {
 	return text
 }
 
-// silence names nodes that could not tell.
+// silence names nodes that could not report their sessions.
 func (p Plane) silence() string {
 	if len(p.Silent) == 0 {
 		return ""
@@ -96,12 +96,12 @@ func (p Plane) silence() string {
 	return text
 }
 
-// word is what became of a path.
+// word is the result of a path in a word.
 func (t Trial) word() string {
 	switch {
 	case t.Failed:
 		return "fail"
-	case t.Received == 0 && t.Sent > 0: // nothing came back, and that is no fault
+	case t.Received == 0 && t.Sent > 0: // nothing came back, but that is no fault
 		return "unknown"
 	case t.Received < t.Sent:
 		return "lossy"
@@ -119,7 +119,7 @@ func (p Plane) paths(at map[string]int) []page.Path {
 	for _, t := range p.Trials {
 		from, known := at[t.From]
 		to, both := at[t.To]
-		if known && both { // a peer need not be a node
+		if known && both { // a peer may be outside the cluster
 			out = append(out, page.Path{From: from, To: to, Word: t.word(), MS: t.RTT, Saw: t.Saw})
 		}
 	}
@@ -137,7 +137,7 @@ func (p Plane) topology(nodes []Member) *page.Topology {
 	return t
 }
 
-// findings are those of all planes, as far as there is room; what several have found is told once.
+// findings returns those of all planes that fit on the page. A finding of several planes appears once.
 func (r Report) findings() (out []page.Cause, left int) {
 	places := map[string]int{}
 	for _, p := range r.Planes {
@@ -168,8 +168,11 @@ func (r Report) findings() (out []page.Cause, left int) {
 	return out, left
 }
 
-// members are the nodes. One is at fault where a finding names it, or its rack or zone and it has paths that fail:
-// every node has one to a node that is cut off. Where all paths fail, each is.
+// members returns the nodes of the page. A node is at fault if a finding names it. It also is if a finding names its
+// rack
+// or zone and it has failed paths: a single failed path proves nothing, since every node has one to a dead node. If
+// all
+// paths fail, every node is at fault.
 func (r Report) members() []page.Node {
 	named := map[string]bool{}
 	for _, p := range r.Planes {
@@ -229,7 +232,7 @@ func (r Report) members() []page.Node {
 	return out
 }
 
-// zoneOrNode is what the names of a finding are of.
+// zoneOrNode is the kind of the names in a finding.
 func zoneOrNode(kind string) string {
 	if kind == kindZone || kind == kindZones {
 		return kindZone

@@ -11,10 +11,10 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// KindReport tells a Report from other JSON.
+// KindReport distinguishes a Report from other JSON.
 const KindReport = "MeshReport"
 
-// Report is what the paths between nodes were found to be, as -o json writes it.
+// Report is the result of a mesh run, in the form of -o json.
 type Report struct {
 	V       int            `json:"v"`
 	Kind    string         `json:"kind"`    // MeshReport
@@ -27,7 +27,7 @@ type Report struct {
 	Elapsed time.Duration  `json:"elapsed_ns"`
 	Nodes   []Member       `json:"nodes"`
 	Planes  []Plane        `json:"planes"`
-	Lacks   string         `json:"lacks,omitempty"` // why it did not come to its end, "" = it did
+	Lacks   string         `json:"lacks,omitempty"` // why the run was interrupted, "" = it was not
 }
 
 // Member is a node of the mesh.
@@ -35,7 +35,7 @@ type Member struct {
 	Name  string `json:"name"`
 	Zone  string `json:"zone,omitempty"`
 	Rack  string `json:"rack,omitempty"`
-	Asked string `json:"not_asked,omitempty"` // why no path from there was tried, "" = they were
+	Asked string `json:"not_asked,omitempty"` // why no path from this node was tried, "" = paths were tried
 }
 
 // Plane is one kind of path between the nodes.
@@ -44,20 +44,20 @@ type Plane struct {
 	Tried    int       `json:"tried"`
 	Failed   int       `json:"failed"`
 	Lossy    int       `json:"lossy"`              // some packets came back, and some did not
-	Unknown  int       `json:"unknown"`            // paths that were to be tried, and how they are is not known
-	Held     int       `json:"held"`               // paths to pods that a network policy may shut off: none fails
-	Silent   []string  `json:"silent,omitempty"`   // of bgp: nodes that could not tell their sessions, and why
-	Outside  []string  `json:"outside,omitempty"`  // of bgp: addresses of peers that are no nodes
-	Left     string    `json:"left_out,omitempty"` // why there is nothing of it to try, "" = there is
+	Unknown  int       `json:"unknown"`            // paths that should have been tried, but have no result
+	Held     int       `json:"held"`               // paths to pods that a network policy may block: not counted as failed
+	Silent   []string  `json:"silent,omitempty"`   // of bgp: nodes that could not report their sessions, and why
+	Outside  []string  `json:"outside,omitempty"`  // of bgp: addresses of peers outside the cluster
+	Left     string    `json:"left_out,omitempty"` // why the plane has no paths, "" = it has some
 	Findings []Finding `json:"findings"`
 	Trials   []Trial   `json:"paths"`
-	More     int       `json:"more_paths,omitempty"` // how many more there are, which -o json has no room for
+	More     int       `json:"more_paths,omitempty"` // number of further paths that -o json omits
 }
 
-// mostTrials is how many paths a plane has in JSON: each node of a mesh of BGP has a session with each.
+// mostTrials bounds the paths of a plane in JSON: in a full BGP mesh each node has a session with each other one.
 const mostTrials = 100_000
 
-// MarshalJSON leaves out paths where there are too many, those that work before those that fail.
+// MarshalJSON omits paths beyond the limit, working ones before failed ones.
 func (p Plane) MarshalJSON() ([]byte, error) {
 	type plain Plane
 	if more := len(p.Trials) - mostTrials; more > 0 {
@@ -67,7 +67,7 @@ func (p Plane) MarshalJSON() ([]byte, error) {
 	}
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false) // as in the rest of the report
+	enc.SetEscapeHTML(false) // like the rest of the report
 	err := enc.Encode(plain(p))
 	return b.Bytes(), err
 }
@@ -78,13 +78,13 @@ const (
 	PlanePod  = "pod"  // pings from a node to a pod on the other
 	PlaneTCP  = "tcp"  // connections to the other's kubelet, and to its pod
 	PlaneMTU  = "mtu"  // full-size packets to the pod
-	PlaneBGP  = "bgp"  // a BGP session, as the node tells it where the path begins
+	PlaneBGP  = "bgp"  // a BGP session, as the path's first node reports it
 )
 
-// Planes are all there are, in the order of reports.
+// Planes returns all planes in the order of reports.
 func Planes() []string { return []string{PlaneNode, PlanePod, PlaneTCP, PlaneMTU, PlaneBGP} }
 
-// Trial is what became of one path.
+// Trial is the result of one path.
 type Trial struct {
 	From     string  `json:"from"`
 	To       string  `json:"to"`
@@ -95,7 +95,7 @@ type Trial struct {
 	Saw      string  `json:"saw"`
 }
 
-// PlaneOf is a plane of which so many paths were tried.
+// PlaneOf returns a plane with the results of its paths, and what the failed ones have in common.
 func PlaneOf(name string, nodes []Node, trials map[Path]Trial) Plane {
 	p := Plane{Name: name, Tried: len(trials), Findings: []Finding{}, Trials: []Trial{}}
 	failed := map[Path]bool{}

@@ -17,7 +17,7 @@ const (
 	maxWidth = 110
 )
 
-// How much of what was found has lines of its own.
+// How many findings get lines of their own.
 const (
 	shownFindings = 10
 	shownZones    = 8
@@ -25,19 +25,19 @@ const (
 	maxZoneName   = 17 // columns
 )
 
-// planeSays is what a plane is called.
+// planeSays are the titles of planes.
 var planeSays = map[string]string{
 	PlaneNode: "between nodes", PlanePod: "from nodes to pods of others", PlaneTCP: "TCP to kubelets and pods of other nodes",
 	PlaneMTU: "full-size packets to pods of other nodes", PlaneBGP: "BGP sessions, as reported by both ends",
 }
 
-// sheet collects lines of a text of some width.
+// sheet collects the lines of a text of a given width.
 type sheet struct {
 	strings.Builder
 	width int
 }
 
-// put adds a text. It continues on the next lines, two columns further in where it is indented.
+// put adds a text. Its continuation lines are indented two columns further.
 func (s *sheet) put(indent int, text string) {
 	before, next := strings.Repeat(" ", indent), strings.Repeat(" ", 2*indent)
 	for i, line := range probe.Wrap(probe.Line(text), s.width-len(next)) {
@@ -48,13 +48,14 @@ func (s *sheet) put(indent int, text string) {
 	}
 }
 
-// Write writes the report for people on a terminal of that width, 0 = there is none: what was found first, planes with
-// failing paths before those that work, and at last the same answer again.
+// Write writes the report for people on a terminal of a given width, 0 = no terminal. Findings come first, then
+// planes
+// with failed paths, then those that work, and the summary once more at the end.
 func (r Report) Write(w io.Writer, width int) error {
 	s := &sheet{width: min(cmp.Or(width, minWidth), maxWidth)}
 	s.put(0, r.sum())
 	if next := r.next(); next != "" {
-		fmt.Fprintf(s, "\n  next  %s\n", next) // whole: a command is copied
+		fmt.Fprintf(s, "\n  next  %s\n", next) // unwrapped: users copy the command
 	}
 	var works []Plane
 	for _, p := range r.Planes {
@@ -83,7 +84,7 @@ func (r Report) Write(w io.Writer, width int) error {
 	return err
 }
 
-// writeLeft names the nodes from which no path was tried.
+// writeLeft names the nodes from which no path was tried, with the reason.
 func (r Report) writeLeft(s *sheet) {
 	var left []Member
 	for _, n := range r.Nodes {
@@ -101,7 +102,7 @@ func (r Report) writeLeft(s *sheet) {
 	}
 }
 
-// next is the command that says more about what was found first, "" where nothing was found.
+// next is the command that examines the first finding, "" without findings.
 func (r Report) next() string {
 	for _, p := range r.Planes {
 		if len(p.Findings) > 0 {
@@ -132,7 +133,8 @@ func (r Report) selecting(f Finding) string {
 	return probe.Quote(probe.Line(strings.Join(names, ",")))
 }
 
-// concerns reports whether a node is one to look at: of a peer that is no node, each node whose session is down.
+// concerns reports whether to examine a node for a finding. For a peer outside the cluster that is each node whose
+// session with it is down.
 func (f Finding) concerns(n Member) bool {
 	switch f.Kind {
 	case KindNode, KindPair:
@@ -145,7 +147,7 @@ func (f Finding) concerns(n Member) bool {
 	return false
 }
 
-// write shows a plane: what was found, and zone by zone how many paths fail.
+// write shows a plane: its findings, and a table of failed paths by zone.
 func (p Plane) write(s *sheet, nodes []Member) {
 	fmt.Fprintln(s)
 	s.put(0, planeSays[p.Name]+": "+p.sum())
@@ -173,7 +175,7 @@ func (p Plane) write(s *sheet, nodes []Member) {
 	p.writeZones(s, nodes)
 }
 
-// why is what most of a finding's failing paths saw, "" where it is not known.
+// why is what most failed paths of a finding saw, "" if unknown.
 func (p Plane) why(f Finding) string {
 	saw, of := map[string]int{}, map[Ends]bool{}
 	for _, path := range f.Paths {
@@ -192,7 +194,7 @@ func (p Plane) why(f Finding) string {
 	return most
 }
 
-// sum is what was found first, and how much more there is; what several planes have found counts once.
+// sum is the first finding and the number of further ones. A finding of several planes counts once.
 func (r Report) sum() string {
 	lacks := ""
 	if r.Lacks != "" {
@@ -213,13 +215,13 @@ func (r Report) sum() string {
 	case n > 1:
 		first = fmt.Sprintf("%s, and %d more", first, n-1)
 	}
-	if lacks != "" { // what was found comes first: it is the answer
+	if lacks != "" { // findings come first: they are the answer
 		first += "; " + lacks
 	}
 	return first
 }
 
-// sumOfWorking is the sum of a mesh whose paths all work, as far as they were tried.
+// sumOfWorking is the summary of a mesh without a failed path.
 func (r Report) sumOfWorking() string {
 	asked, lossy, unknown, silent := 0, 0, 0, 0
 	for _, p := range r.Planes {

@@ -10,8 +10,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// writeZones is a table of the zones: from each row to each column. Where it is wider than the sheet, the columns that
-// do not fit follow in a table below it.
+// writeZones writes a table of the zones, from each row to each column. Columns that do not fit the width follow in a
+// further table.
 func (p Plane) writeZones(s *sheet, nodes []Member) {
 	zone := map[string]string{}
 	var all []string
@@ -28,7 +28,7 @@ func (p Plane) writeZones(s *sheet, nodes []Member) {
 	cells := map[[2]string]*cell{}
 	for _, t := range p.Trials {
 		key := [2]string{zone[t.From], zone[t.To]}
-		if zone[t.To] == "" { // it is none of these nodes
+		if zone[t.To] == "" { // outside these nodes
 			continue
 		}
 		if cells[key] == nil {
@@ -48,7 +48,7 @@ func (p Plane) writeZones(s *sheet, nodes []Member) {
 	s.table(rows)
 }
 
-// zoneName is a zone as a table shows it. Names of zones differ at their ends.
+// zoneName shortens a zone's name for a table. Names of zones differ at their ends, so it cuts the beginning.
 func zoneName(zone string) string {
 	letters := []rune(probe.Line(zone))
 	if len(letters) > maxZoneName {
@@ -57,7 +57,7 @@ func zoneName(zone string) string {
 	return string(letters)
 }
 
-// table adds rows, of which the first column is repeated where the others do not fit beside each other.
+// table writes rows. If they are too wide, it splits the columns into several tables and repeats the first column.
 func (s *sheet) table(rows [][]string) {
 	widths := make([]int, len(rows[0]))
 	for _, row := range rows {
