@@ -20,10 +20,10 @@ const (
 	mostSessions = 4
 )
 
-// Nodes compares the node in question with its baseline nodes in a few lines: what is bad here
-// and ok there, what is bad on both, what of the node answers when asked from there, and both ends
-// of the BGP sessions between them. Without an answer from a baseline node there are no lines, nor for a node that
-// answered itself and has nothing bad.
+// Nodes compares the node in question with its baseline nodes in a few lines: checks that failed only here, checks
+// that
+// failed on both, the node's ports as seen from a baseline node, and both ends of the BGP sessions between them. It
+// returns no lines without an answer from a baseline node, nor for a node that answered and has no failed check.
 func Nodes(f diagnose.Findings) []string {
 	if isFine(f) {
 		return nil
@@ -62,13 +62,13 @@ func Nodes(f diagnose.Findings) []string {
 	return append([]string{head + strings.Join(baseline, ", ") + ":"}, append(lines, sessions(f, baseline)...)...)
 }
 
-// isFine reports whether a probe on the node answered, and nothing is bad.
+// isFine reports whether a probe on the node answered, and no check failed.
 func isFine(f diagnose.Findings) bool {
 	return len(diagnose.Good(f, probe.CheckPlaced)) > 0 &&
 		len(f.Where(func(r diagnose.Finding) bool { return diagnose.IsBad(r.Status) })) == 0
 }
 
-// compared says how a check that is bad here is on the baseline nodes.
+// compared returns the baseline nodes' results of a check that failed here.
 func compared(f diagnose.Findings, id string, baseline []string) string {
 	var parts, asked []string
 	for _, r := range f.Of(id) {
@@ -109,7 +109,7 @@ func compared(f diagnose.Findings, id string, baseline []string) string {
 	return strings.Join(parts, "; ")
 }
 
-// widthSaw is how much of a sentence a comparison shows; the whole is among the results.
+// widthSaw is how much of a sentence a comparison shows. The full text is among the results.
 const widthSaw = 90
 
 func brief(r diagnose.Finding) string {
@@ -120,8 +120,8 @@ func brief(r diagnose.Finding) string {
 	return text
 }
 
-// seenFrom says which addresses and ports of the node answer when asked from a baseline node;
-// several addresses share an entry where all give the same answer.
+// seenFrom returns which addresses and ports of the node answer a baseline node. Addresses with the same result share
+// an entry.
 func seenFrom(f diagnose.Findings, node string) []string {
 	var kinds []string
 	answers, mute := map[string]bool{}, map[string]bool{}
@@ -142,7 +142,7 @@ func seenFrom(f diagnose.Findings, node string) []string {
 			continue
 		}
 		why := cmp.Or(r.Facts.Str(probe.FactReason), string(r.Status))
-		// Other states prove nothing: reachable is how it was half a minute ago.
+		// Other states prove nothing: "reachable" may be half a minute old.
 		if state := r.Facts.Str(link.FactNeighbour); state == "failed" || state == "incomplete" {
 			why += ", neighbour entry " + state
 		}
@@ -157,7 +157,7 @@ func seenFrom(f diagnose.Findings, node string) []string {
 		case len(why) == 0:
 			good = append(good, kind)
 		case answers[kind]:
-			// The address is named where another address answers.
+			// Name the address only if another address answers.
 			not = append(not, fmt.Sprintf("%s of %s (%s)", kind, strings.Join(at[kind], " and "), why[0]))
 		default:
 			not = append(not, fmt.Sprintf("%s (%s)", kind, why[0]))
@@ -179,7 +179,7 @@ func seenFrom(f diagnose.Findings, node string) []string {
 	return []string{fmt.Sprintf("%s seen from %s: %s", f.Node, node, strings.Join(parts, "; "))}
 }
 
-// splitAddr takes the address out of what was asked.
+// splitAddr splits the address off a target.
 func splitAddr(what string) (kind, addr string) {
 	var rest []string
 	for word := range strings.FieldsSeq(what) {
@@ -192,7 +192,7 @@ func splitAddr(what string) (kind, addr string) {
 	return strings.Join(rest, " "), addr
 }
 
-// sessions are both ends of the BGP sessions with the baseline nodes.
+// sessions returns both ends of the BGP sessions with the baseline nodes.
 func sessions(f diagnose.Findings, baseline []string) []string {
 	type pair struct{ here, there []diagnose.Finding }
 	var lines []string

@@ -12,18 +12,19 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// An Arg is a value of this run that a fix names. A sentence shows it as it was seen. A
-// command has it only where it is what the command expects, and no such value has a
-// character that means something to a shell, to JSON or to the options of a program; in place
-// of any other value stands a word in capitals for the reader to replace. So a
-// command needs no quotes, and is the same behind ssh, where a second shell reads it.
-// The constructors are the only way to make one.
+// An Arg is a value of this run in a fix. A sentence shows the value as seen. A command contains it only if it has
+// the
+// form that the command expects, and such a form has no character that is special to a shell, to JSON or to the
+// options
+// of a program. In place of any other value the command has a word in capitals, which the reader replaces. So a
+// command
+// needs no quotes, and stays the same behind ssh, where a second shell reads it. Only the constructors make an Arg.
 type Arg struct{ said, typed string }
 
-// Said is the value in a sentence.
+// Said is the value's form in a sentence.
 func (a Arg) Said() string { return a.said }
 
-// Typed is the value in a command.
+// Typed is the value's form in a command.
 func (a Arg) Typed() string { return a.typed }
 
 // Node, Namespace, Pod and DaemonSet are names of objects of Kubernetes.
@@ -41,10 +42,10 @@ func AddressArg(s string) Arg {
 	return CheckedArg(s, err == nil && IsWord(s), "ADDRESS") // a zone may be any text
 }
 
-// BlockArg is a range of addresses.
+// BlockArg is a range of addresses, in CIDR notation.
 func BlockArg(s string) Arg { return CheckedArg(s, IsBlock(s), "BLOCK") }
 
-// BlockNameArg is how Calico writes a range of addresses in the name of an object.
+// BlockNameArg is a range of addresses as Calico writes it in an object's name.
 func BlockNameArg(s string) Arg {
 	dashed := strings.NewReplacer(".", "-", ":", "-", "/", "-").Replace(s)
 	return CheckedArg(dashed, IsBlock(s), "BLOCK-WITH-DASHES")
@@ -55,30 +56,30 @@ func FileArg(s string) Arg {
 	return CheckedArg(s, IsWord(s) && path.IsAbs(s) && path.Clean(s) == s, "FILE")
 }
 
-// Device, Image and Sysctl are names that have no form of their own.
+// Device, Image and Sysctl are names without a fixed form.
 func DeviceArg(s string) Arg { return CheckedArg(s, IsWord(s), "DEVICE") }
 
 func ImageArg(s string) Arg { return CheckedArg(s, IsWord(s), "IMAGE") }
 
 func SysctlArg(s string) Arg { return CheckedArg(s, IsWord(s), "SYSCTL") }
 
-// NumberArg is a positive number without fraction; 0 is one that is not known.
+// NumberArg is a positive whole number; 0 means unknown.
 func NumberArg(n float64) Arg {
 	return CheckedArg(fmt.Sprintf("%.0f", n), n >= 1 && n < 1e15, "NUMBER")
 }
 
-// NodesWord is what a node alone says. A command that changes every node has a word in place of it.
+// NodesWord is a value that only the node reports. A command that changes every node has a word in place of it.
 func NodesWord(s, otherwise string) Arg { return Arg{probe.Line(s), otherwise} }
 
-// ProcessArg is the number of a process.
+// ProcessArg is a process ID.
 func ProcessArg(pid float64) Arg {
 	return CheckedArg(fmt.Sprintf("%.0f", pid), pid >= 1 && pid < 1e15, "PID")
 }
 
-// OwnArg is text of this program's, made of constants and of what was checked.
+// OwnArg is this program's own text, built from constants and from validated values.
 func OwnArg(text string) Arg { return Arg{text, text} }
 
-// CheckedArg is a value, and what a command has of it: another word unless it is good.
+// CheckedArg is a value for sentences, and for commands too if it is good. Otherwise a command has another word.
 func CheckedArg(s string, good bool, otherwise string) Arg {
 	if !good {
 		return Arg{cmp.Or(probe.Line(s), otherwise), otherwise}
@@ -87,9 +88,9 @@ func CheckedArg(s string, good bool, otherwise string) Arg {
 }
 
 var (
-	// The names that Kubernetes takes for objects (RFC 1123).
+	// Valid names of Kubernetes objects (RFC 1123).
 	objectName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
-	// What begins with a dash would be an option.
+	// A leading dash would make it an option.
 	plainWord = regexp.MustCompile(`^[A-Za-z0-9_./:@%][A-Za-z0-9_./:@%+-]*$`)
 )
 
@@ -102,10 +103,10 @@ func IsBlock(s string) bool {
 	return err == nil
 }
 
-// placeholder is the name of an Arg in a text. JSON and JSONPath have other things in braces.
+// placeholder is the name of an Arg in a text. JSON and JSONPath put other things in braces.
 var placeholder = regexp.MustCompile(`\{[a-z]+\}`)
 
-// filled puts args into a text in one pass, so that nothing of a value is taken for a name.
+// filled replaces the names in a text by args, in one pass: a name inside a value is never replaced.
 func filled(text string, args map[string]Arg, as func(Arg) string) string {
 	return placeholder.ReplaceAllStringFunc(text, func(name string) string {
 		arg, known := args[name[1:len(name)-1]]
@@ -116,12 +117,12 @@ func filled(text string, args map[string]Arg, as func(Arg) string) string {
 	})
 }
 
-// inSentence and inCommand are the two ways in which an Arg is shown.
+// inSentence and inCommand are the two forms of an Arg.
 func inSentence(a Arg) string { return a.said }
 
 func inCommand(a Arg) string { return a.typed }
 
-// Placeholders are the names of Args in a text.
+// Placeholders returns the names of Args in a text.
 func Placeholders(text string) []string {
 	var out []string
 	for _, name := range placeholder.FindAllString(text, -1) {
@@ -130,13 +131,13 @@ func Placeholders(text string) []string {
 	return out
 }
 
-// IsCommonArg reports whether every fix may have an Arg of this name, which no case gives.
+// IsCommonArg reports whether every fix may use an Arg of this name, without a value from its case.
 func IsCommonArg(name string) bool {
-	_, common := known(Findings{})[name] // {together} is empty where the runtime is a service of its own
+	_, common := known(Findings{})[name] // {together} is empty if the runtime is a separate service
 	return common
 }
 
-// Args are the names that a fix of the rule has for its cases to fill in, by a case's Args.
+// Args returns the names in a rule's fixes that its cases must fill in, by Case.Args.
 func (r *Rule) Args() []string {
 	var out []string
 	for _, text := range slices.Concat(r.Fix.Manifest, r.Fix.Operator) {

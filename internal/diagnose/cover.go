@@ -7,26 +7,26 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// candidate is a case on its way to a cause.
+// candidate is a case that may become a cause.
 type candidate struct {
 	rule  *Rule
 	found Case
 	cause probe.Cause
 	score int
-	also  []Clue  // the evidence of causes that follow from it, and of cases it stands for
-	more  []Cover // what the cases it stands for explain
-	// covered are the indices of the bad results it explains.
+	also  []Clue  // the evidence of causes that follow from it, and of cases that it represents
+	more  []Cover // what the represented cases explain
+	// covered has the indices of the bad results that it explains.
 	covered []int
 }
 
-// cover tells quickly what a list of covers has.
+// cover indexes a list of covers by check, for fast lookups.
 type cover map[string]*covered
 
-// covered is what of one check is covered: all of it, or the targets with some words.
+// covered is the covered part of one check: all of it, or the targets with certain words.
 type covered struct {
 	all    bool
 	abouts map[string]bool
-	widths []int // how many words these have
+	widths []int // their numbers of words
 }
 
 func newCover(f Findings, covers ...[]Cover) cover {
@@ -75,9 +75,9 @@ func (c cover) has(check, target string) bool {
 	return false
 }
 
-// consequences gives a function that tells whether everything bad that speaks for one of the
-// candidates follows from another one. Each pair is asked about, so what follows from which is
-// found out before.
+// consequences returns a function that reports whether all bad evidence of one candidate follows from another one.
+// The
+// function is called for each pair, so consequences computes in advance what follows from what.
 func consequences(f Findings, all []candidate) (within func(c, of int) bool) {
 	type about struct{ check, target string }
 	ids := map[about]int{}
@@ -116,8 +116,7 @@ func consequences(f Findings, all []candidate) (within func(c, of int) bool) {
 	}
 }
 
-// covers are the indices of the bad results a cause explains, its evidence among
-// them.
+// covers returns the indices of the bad results that a cause explains, including its evidence.
 func covers(f Findings, c candidate) []int {
 	isEvidence, isCovered := asked(c.found.For, c.also), newCover(f, c.found.Covers, c.more)
 	var out []int
@@ -129,7 +128,7 @@ func covers(f Findings, c candidate) []int {
 	return out
 }
 
-// follows counts what a cause explains besides its own evidence.
+// follows counts the results that a cause explains beyond its own evidence.
 func follows(f Findings, c candidate) []probe.Follows {
 	var out []probe.Follows
 	isEvidence, at := asked(c.found.For), map[string]int{}
@@ -149,7 +148,7 @@ func follows(f Findings, c candidate) []probe.Follows {
 	return out
 }
 
-// question is what was asked, and where.
+// question identifies a check, its target and where it ran.
 type question struct{ node, way, check, target, from string }
 
 func QuestionOf(r Finding) question { return question{r.Node, r.Way, r.Check, r.Target, r.From} }

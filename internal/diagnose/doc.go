@@ -1,8 +1,14 @@
-// Package diagnose names the causes that explain what a run saw. A rule is a
-// value: prose for people, and a pure function over the results of one or many
-// nodes that gives evidence for and against. There is no clock and no I/O here, so
-// a saved run gives the same causes as the live one.
+// Package diagnose names the causes that explain the results of a run:
 //
-// A rule never only restates one failing check: it says why that fails, which
-// look-alikes it is not, or what else follows from it.
+//	events --> Findings --> Explain(findings, suite) --> Diagnosis: causes, unexplained checks
+//	                        Rule.Match --> Case (clues for and against) --> Cause (confidence, fix)
+//
+// Explain is its entry point. A rule is a value: prose for people, and a pure function from the results of one or
+// many
+// nodes to evidence. The package has no clock and does no I/O, so a saved run gives the same causes as the live one.
+// It
+// runs no check, and has no rules of its own: those are in internal/subject.
+//
+// A rule never only restates one failed check. It explains why the check failed, which similar faults it excludes, or
+// what else follows from the fault.
 package diagnose

@@ -10,21 +10,21 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// Diagnosis is what the rules make of a run.
+// Diagnosis is the conclusion of the rules about a run.
 type Diagnosis struct {
-	Causes      []probe.Cause // the likeliest first
-	Unexplained []string      // checks with bad answers on the node that no cause explains
-	Failed      []string      // rules that crashed, each as a sentence: whether their cause holds is unknown
+	Causes      []probe.Cause // the likeliest one first
+	Unexplained []string      // failed checks of the node that no cause explains
+	Failed      []string      // rules that panicked, one sentence each: their causes are unknown
 
-	proven   bool // a cause has high confidence, and its rule leaves nothing to ask
-	untraced bool // a cause says what a filter drops, and where it is was not looked for
+	proven   bool // a cause has high confidence, and its rule needs no further check
+	untraced bool // a cause names packets that a filter drops, and no check looked for the filter
 	kept     []candidate
-	wants    []Cover // checks that the causes want and that were not asked, likeliest first, and the other node
+	wants    []Cover // checks that the causes still need, likeliest first, with the other node
 }
 
-// Open are the checks that the causes want and that were not asked, likeliest first, each with the
-// other node that it is about, "" where that is all one. Where a cause is proven and nothing is left
-// unexplained there are none.
+// Open returns the checks that the causes still need, likeliest first, each with the other node that it is about, ""
+// for
+// any. It returns none if a cause is proven and every failed check is explained.
 func (d Diagnosis) Open() []Cover {
 	if d.Settled() {
 		return nil
@@ -32,20 +32,21 @@ func (d Diagnosis) Open() []Cover {
 	return d.wants
 }
 
-// Settled tells whether a cause is proven and nothing is left unexplained.
+// Settled reports whether a cause is proven and every failed check is explained.
 func (d Diagnosis) Settled() bool { return d.proven && len(d.Unexplained) == 0 }
 
-// Untraced reports whether a filter drops packets of a cause, and where they die on this node was not looked for.
+// Untraced reports whether a filter drops packets of a cause, and no check has looked for that filter on this node.
 func (d Diagnosis) Untraced() bool { return d.untraced }
 
-// surest sorts what is surer first, behind it what is bad only later, and last what kept the probe off the node: a
-// missing right never outranks a clue about the node itself.
+// surest sorts candidates by confidence. Causes of future faults come after those of present ones, and last comes
+// what
+// kept the probe off the node: a missing permission never outranks a clue about the node itself.
 func surest(a, b candidate) int {
 	return cmp.Or(Last(a.rule.Layer == LayerPlacement, b.rule.Layer == LayerPlacement), Last(a.rule.Later, b.rule.Later),
 		cmp.Compare(rank(b.cause.Confidence), rank(a.cause.Confidence)), cmp.Compare(b.score, a.score))
 }
 
-// Last sorts what is marked behind what is not.
+// Last sorts marked items behind unmarked ones.
 func Last(a, b bool) int {
 	switch {
 	case a == b:
@@ -56,8 +57,9 @@ func Last(a, b bool) int {
 	return -1
 }
 
-// Explain asks every rule of a suite. Of two causes that are equally sure, the one that explains more
-// of what is bad is the likelier: a busy node may well be busy and lack a route.
+// Explain applies every rule of a suite. Of two causes with equal confidence, the one that explains more bad results
+// is
+// the likelier: a busy node may well be busy and lack a route.
 func Explain(f Findings, suite Suite) Diagnosis {
 	f = f.Indexed()
 	f.suite = suite
@@ -100,7 +102,7 @@ func Explain(f Findings, suite Suite) Diagnosis {
 	return d
 }
 
-// Ready returns findings as the rules of a suite read them: indexed, and with the causes on other nodes.
+// Ready prepares findings for the rules of a suite: it indexes them, and adds the causes on other nodes.
 func Ready(f Findings, suite Suite) Findings {
 	f = f.Indexed()
 	f.suite = suite
@@ -109,8 +111,9 @@ func Ready(f Findings, suite Suite) Findings {
 	return f
 }
 
-// matched are the cases of the rules that are residual, or of those that are not, the surest first. A rule that crashes
-// costs its own cases.
+// matched returns the cases of the residual rules, or of all others, the surest first. A rule that panics loses only
+// its
+// own cases.
 func matched(f Findings, residual bool) (all []candidate, failed []string) {
 	for _, rule := range f.suite.Rules {
 		if rule.Residual != residual {
@@ -130,7 +133,7 @@ func matched(f Findings, residual bool) (all []candidate, failed []string) {
 	return all[:min(len(all), MostCauses)], failed
 }
 
-// weighed are the surest cases of a rule.
+// weighed returns the surest cases of a rule.
 func (r *Rule) weighed(f Findings) []candidate {
 	var of []candidate
 	for _, c := range r.Match(f) {
@@ -141,14 +144,14 @@ func (r *Rule) weighed(f Findings) []candidate {
 	return surestCases(of)
 }
 
-// Causes are compared with each other, and a node decides how many cases its answers make.
+// Limits: every pair of causes is compared, and a node's answers decide how many cases there are.
 const (
 	mostCases  = 20  // of one rule
 	MostCauses = 100 // of all rules
 )
 
-// surestCases are the surest cases of a rule. The last of them stands for those that are too
-// many: it says how many there are, and explains what they explain.
+// surestCases returns the surest cases of a rule. If there are too many, the last one represents the rest: it states
+// their number, and explains what they explain.
 func surestCases(of []candidate) []candidate {
 	if len(of) <= mostCases {
 		return of
@@ -164,14 +167,14 @@ func surestCases(of []candidate) []candidate {
 	return kept
 }
 
-// weigh makes a cause of a case, unless its evidence is outweighed.
+// weigh makes a cause of a case, unless the evidence against it weighs more.
 func weigh(f Findings, rule *Rule, c Case) (candidate, bool) {
 	score := 0
 	cause := probe.Cause{ID: rule.ID, About: c.About, Title: rule.Title, Says: c.Says, Fault: c.Fault,
 		Source: rule.Source, Advice: rule.Advice, Runbooks: rule.Runbooks}
 	c.Against = append(slices.Clone(c.Against), contradicted(f, rule, c)...)
 	c.For = slices.Clone(c.For)
-	// People read the first few.
+	// People read only the first few.
 	slices.SortStableFunc(c.For, func(a, b Clue) int { return cmp.Compare(b.Weight, a.Weight) })
 	for _, clue := range c.For {
 		score += clue.Weight
@@ -179,7 +182,7 @@ func weigh(f Findings, rule *Rule, c Case) (candidate, bool) {
 	}
 	for _, clue := range c.Against {
 		score -= clue.Weight
-		if one := shown(f, clue.Finding); !slices.Contains(cause.For, one) { // the sentence says how it speaks for both
+		if one := shown(f, clue.Finding); !slices.Contains(cause.For, one) { // the sentence explains the double evidence
 			cause.Against = withClues(cause.Against, one)
 		}
 	}
@@ -208,11 +211,11 @@ func weigh(f Findings, rule *Rule, c Case) (candidate, bool) {
 		}
 	}
 	particulars(f, &cause, rule.FixOf(c), c.Args)
-	c.Covers = slices.Clone(c.Covers) // more are added, and rules share theirs
+	c.Covers = slices.Clone(c.Covers) // more are appended below, and rules share the slice
 	return candidate{rule: rule, found: c, cause: cause, score: score}, true
 }
 
-// withClues adds clues that are not among some others: what weighs twice is shown once.
+// withClues adds the clues that are not there yet: a clue that counts twice is shown once.
 func withClues(of []probe.Clue, more ...probe.Clue) []probe.Clue {
 	for _, clue := range more {
 		if !slices.Contains(of, clue) {
@@ -238,7 +241,7 @@ func from(r Finding) string {
 	return "from " + r.From
 }
 
-// missing names the wanted checks that gave no answer, and why.
+// missing names the wanted checks without an answer, and why.
 func missing(f Findings, wants []string) []string {
 	var out []string
 	for _, id := range wants {
@@ -262,19 +265,18 @@ func rank(c probe.Confidence) int {
 	return map[probe.Confidence]int{probe.High: 3, probe.Medium: 2, probe.Low: 1}[c]
 }
 
-// explainedAway drops the causes that follow from another one that is at least as
-// sure, and names them there: those its rule says it explains, and those with no
-// evidence but its consequences.
+// explainedAway removes the causes that follow from another one of at least the same confidence, and names them
+// there:
+// those in its rule's Explains, and those whose only evidence are its consequences.
 func explainedAway(f Findings, all []candidate) []candidate {
-	by := map[int]int{} // a cause, and the one it follows from
+	by := map[int]int{} // maps a cause to the one it follows from
 	within := consequences(f, all)
 	named := func(i, j int) bool {
 		a, b := all[i].found, all[j].found
 		apart := a.Peer != "" && b.Peer != "" && a.Peer != b.Peer || a.Family != 0 && b.Family != 0 && a.Family != b.Family
 		return !apart && slices.Contains(all[i].rule.Explains, all[j].rule.ID)
 	}
-	// Two that rest on each other's consequences and are equally sure are rivals, and
-	// both are said.
+	// Two causes of equal confidence that each rest on the other's consequences are rivals, and both are reported.
 	follows := func(i, j int) bool {
 		surer := rank(all[i].cause.Confidence) > rank(all[j].cause.Confidence)
 		return !all[j].rule.Apart && all[i].rule.MayExplain(all[j].rule) && within(j, i) && (surer || !within(i, j))
@@ -301,7 +303,7 @@ func explainedAway(f Findings, all []candidate) []candidate {
 			}
 			follow := probe.Follows{Cause: strings.TrimSpace(all[j].rule.ID + " " + all[j].cause.About)}
 			all[i].cause.Explains = append(all[i].cause.Explains, follow)
-			// What the consequence explains, its cause does.
+			// The cause also explains what its consequence explains.
 			all[i].found.Covers = append(all[i].found.Covers, all[j].found.Covers...)
 			all[i].also = slices.Concat(all[i].also, all[j].found.For, all[j].also)
 			all[i].more = append(all[i].more, all[j].more...)
@@ -311,8 +313,9 @@ func explainedAway(f Findings, all []candidate) []candidate {
 	return kept
 }
 
-// withOneFix makes one cause of those of a rule that are about the same peer, equally sure, and mended alike: they
-// differ in the family of addresses, or in the target. The targets are named, or where they are many counted.
+// withOneFix merges causes of a rule with the same peer, confidence and fix, which differ only in the address family
+// or
+// the target. It names the targets, or counts them if there are many.
 func withOneFix(all []candidate) []candidate {
 	var out []candidate
 	others := map[int][]candidate{} // by the place in out of the first
@@ -343,8 +346,8 @@ func withOneFix(all []candidate) []candidate {
 // shownTargets is how many targets one cause names.
 const shownTargets = 3
 
-// together is what a cause says of its own target and of those of others, and what it is about then. Of one that says
-// something else of its target that is kept.
+// together returns the sentence and the subject of a merged cause. A cause whose sentence differs in more than the
+// target stays in the text.
 func together(first probe.Cause, others []candidate) (says, about string) {
 	says, about = first.Says, first.About
 	var same []string
@@ -369,7 +372,7 @@ func together(first probe.Cause, others []candidate) (says, about string) {
 	return says, fmt.Sprintf("%s and %d more", about, len(others))
 }
 
-// root is the cause from which another one follows in the end.
+// root returns the cause at the end of a chain of causes.
 func root(by map[int]int, at int) int {
 	for range len(by) { // no more steps than causes that follow
 		next, follows := by[at]

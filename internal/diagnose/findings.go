@@ -8,34 +8,34 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// Finding is one result and where it was seen.
+// Finding is one result and the node it comes from.
 type Finding struct {
 	Node string // on which it was asked
 	Way  string
 	probe.Result
 }
 
-// Findings are what a run saw: about the node in question, and about its peers
-// where they were asked too.
+// Findings are all results of a run: about the node in question, and about its peers if they were checked too.
 type Findings struct {
 	Node string // the one in question
 	All  []Finding
 
-	byCheck map[string][]Finding // All of each check, where it was indexed
+	byCheck map[string][]Finding // All by check, once indexed
 	suite   Suite                // by which they are explained
 	there   []RemoteCause        // causes on other nodes to which this node's packets are lost; see causesThere
-	reads   *[]string            // the checks that a match has read, nil where nothing keeps them; see WhyOf
-	isThere bool                 // it is another node that is explained, for a cause of the node in question
+	reads   *[]string            // records the checks that a match reads, nil = not recorded; see WhyOf
+	isThere bool                 // these explain another node, for a cause of the node in question
 }
 
-// What rules read of one check on one node: they compare results with each other, and a node
-// can give many. Each bad one may make a case.
+// Limits of what rules read of one check on one node: rules compare results with each other, a node can send many,
+// and
+// each bad one may become a case.
 const (
 	mostBad    = 100
 	mostOthers = 2000
 )
 
-// Indexed is what rules read of the findings, without history, and with the results of a check found quickly.
+// Indexed returns the findings as rules read them: without history, and indexed by check.
 func (f Findings) Indexed() Findings {
 	type kind struct {
 		node, check string
@@ -61,7 +61,7 @@ func (f Findings) Indexed() Findings {
 	return out
 }
 
-// of are the results of a check on all nodes.
+// of returns the results of a check on all nodes.
 func (f Findings) of(check string) []Finding {
 	if f.reads != nil && !slices.Contains(*f.reads, check) {
 		*f.reads = append(*f.reads, check)
@@ -72,8 +72,7 @@ func (f Findings) of(check string) []Finding {
 	return Keep(f.All, func(r Finding) bool { return r.Check == check })
 }
 
-// Add takes the results out of a run's events. The first event that names a node
-// names the one in question.
+// Add adds the results of an event. The first event that names a node names the one in question.
 func (f *Findings) Add(ev probe.Event) {
 	if f.Node == "" {
 		f.Node = ev.Node
@@ -85,18 +84,19 @@ func (f *Findings) Add(ev probe.Event) {
 	}
 }
 
-// travelled gives facts the types they have in a saved run, where a list of texts is
-// a []any: a rule sees the same in both.
+// travelled converts facts to the types that they have in a saved run, where a list of texts is a []any: rules then
+// see
+// the same types in both.
 func travelled(facts probe.Facts) probe.Facts {
 	b, err := json.Marshal(facts)
 	var out probe.Facts
 	if err != nil || json.Unmarshal(b, &out) != nil {
-		return facts // which no saved run can have
+		return facts // a saved run cannot contain these
 	}
 	return out
 }
 
-// LastWord is the last word of a target, "" where it has none: a node may answer with a blank one.
+// LastWord returns the last word of a target, "" if it has none: a node may send a blank target.
 func LastWord(target string) string {
 	words := strings.Fields(target)
 	if len(words) == 0 {
@@ -105,13 +105,13 @@ func LastWord(target string) string {
 	return words[len(words)-1]
 }
 
-// At is what was seen on another node, as if that were the one in question.
+// At returns the findings with another node as the one in question.
 func (f Findings) At(node string) Findings {
 	f.Node = node
 	return f
 }
 
-// Others are the other nodes that were asked.
+// Others returns the other nodes with results.
 func (f Findings) Others() []string {
 	var out []string
 	for _, r := range f.All {
@@ -122,12 +122,12 @@ func (f Findings) Others() []string {
 	return out
 }
 
-// Of are the results of a check on the node in question.
+// Of returns the results of a check on the node in question.
 func (f Findings) Of(check string) []Finding {
 	return f.those(check, Everything)
 }
 
-// Elsewhere are the results of a check on other nodes.
+// Elsewhere returns the results of a check on other nodes.
 func (f Findings) Elsewhere(check string) []Finding {
 	var out []Finding
 	for _, r := range f.of(check) {
@@ -138,27 +138,27 @@ func (f Findings) Elsewhere(check string) []Finding {
 	return out
 }
 
-// Bad are those that are fail or warn.
+// Bad returns the results of a check that are fail or warn.
 func (f Findings) Bad(check string) []Finding {
 	return f.those(check, func(r Finding) bool { return IsBad(r.Status) })
 }
 
-// Failed are those that are fail.
+// Failed returns the results of a check that are fail.
 func (f Findings) Failed(check string) []Finding {
 	return f.those(check, func(r Finding) bool { return r.Status == probe.Fail })
 }
 
-// With are those that carry the fact with that value; a number compares as a number.
+// With returns the results with this value of a fact. Numbers compare as numbers.
 func (f Findings) With(check string, key probe.Fact, value any) []Finding {
 	return f.those(check, func(r Finding) bool { return Holds(r.Facts, key, value) })
 }
 
-// Answered tells whether a check gave a good or bad answer.
+// Answered reports whether a check has a good or bad result.
 func (f Findings) Answered(check string) bool {
 	return len(f.those(check, func(r Finding) bool { return IsAnswered(r.Status) })) > 0
 }
 
-// Fine tells whether a check was answered, and every answer was good.
+// Fine reports whether a check has results, and all are good.
 func (f Findings) Fine(check string) bool {
 	of := f.Of(check)
 	return f.Answered(check) && !slices.ContainsFunc(of, func(r Finding) bool {
@@ -167,7 +167,7 @@ func (f Findings) Fine(check string) bool {
 	})
 }
 
-// those are the results of a check on the node in question that are to be kept.
+// those returns the results of a check on the node in question that keep accepts.
 func (f Findings) those(check string, keep func(Finding) bool) []Finding {
 	var out []Finding
 	for _, r := range f.of(check) {
@@ -188,17 +188,17 @@ func (f Findings) Where(keep func(Finding) bool) []Finding {
 	return out
 }
 
-// Good are the good answers of a check.
+// Good returns the good results of a check.
 func Good(f Findings, check string) []Finding {
 	return f.those(check, func(r Finding) bool { return r.Status == probe.OK })
 }
 
-// Because is for keeping the findings with one of these reasons.
+// Because returns a filter for findings with one of these reasons.
 func Because(reasons ...string) func(Finding) bool {
 	return func(r Finding) bool { return slices.Contains(reasons, ReasonOf(r)) }
 }
 
-// About is for keeping the findings about exactly these targets.
+// About returns a filter for findings about exactly these targets.
 func About(targets ...string) func(Finding) bool {
 	return func(r Finding) bool { return slices.Contains(targets, r.Target) }
 }

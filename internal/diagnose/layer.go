@@ -6,10 +6,12 @@ import (
 	"strings"
 )
 
-// A Layer is the part of a node that a cause lies in. A fault in one layer shows in all that
-// come after it: without a network there is no datastore, and without that no Felix. So a cause
-// may explain those of its own layer and of later ones; of an earlier one only a symptom, where it
-// is a reason itself (MayExplain). What a rule names in Explains keeps to that too.
+// A Layer is the part of a node in which a cause lies. A fault in one layer shows in all later ones: without a
+// network
+// no datastore is reachable, and without a datastore Felix cannot work. So a cause may explain causes of its own and
+// of
+// later layers. Of an earlier layer it may explain only a symptom, and only if it is no symptom itself (MayExplain).
+// Rule.Explains is subject to the same limit.
 type Layer int
 
 // The layers, in the order in which a node comes up.
@@ -20,16 +22,16 @@ const (
 	LayerKubelet                    // the kubelet and its certificates
 	LayerStart                      // the pod of calico-node: image, limits, time to start
 	LayerInit                       // its init containers
-	LayerDatastore                  // the way to the API server or etcd, the services it leads through, the rights there
+	LayerDatastore                  // the path to the API server or etcd, the services on it, and the permissions there
 	LayerCalico                     // the CNI files, Felix, BIRD, confd, and the address that Calico registered
 	LayerPeers                      // BGP sessions, and the other nodes
 	LayerRoutes                     // routes and tunnels
 	LayerPaths                      // firewalls, policies, and the network between the nodes
 	LayerServices                   // DNS
-	LayerPlacement                  // what keeps the probe off the node, and says little about it
+	LayerPlacement                  // what keeps the probe off the node: little evidence about the node itself
 )
 
-// layerNames are the words for the layers in a cause's file.
+// layerNames are the names of the layers in a cause's file.
 var layerNames = []string{
 	"machine", "kernel", "runtime", "kubelet", "start", "init", "datastore", "calico", "peers", "routes", "paths",
 	"services", "placement",
@@ -44,9 +46,9 @@ func ParseLayer(name string) (Layer, error) {
 	return Layer(i) + LayerMachine, nil
 }
 
-// MayExplain tells whether a cause of this rule may have one of another as its consequence:
-// not one of an earlier layer, unless that is a symptom and this is none; what is bad only later
-// explains nothing that is bad now, and what is left over explains symptoms.
+// MayExplain reports whether a cause of this rule may have one of another rule as its consequence. It may not if that
+// lies in an earlier layer, unless only that one is a symptom. A future fault explains no present one, and a residual
+// rule explains only symptoms.
 func (r *Rule) MayExplain(other *Rule) bool {
 	if r.Later && !other.Later {
 		return false

@@ -8,7 +8,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// FamilyOf is the IP family a result is about, 0 when it is about both or none.
+// FamilyOf returns the IP family of a result, 0 if it is about both or none.
 func FamilyOf(r Finding) int {
 	if n, ok := r.Facts.Num(probe.FactFamily); ok {
 		return int(n)
@@ -23,13 +23,13 @@ func FamilyOf(r Finding) int {
 
 func FamilyName(f int) string { return map[int]string{4: "IPv4", 6: "IPv6"}[f] }
 
-// NodeOf is the other node a result is about, "" when it is about none.
+// NodeOf returns the other node that a result is about, "" if none.
 func NodeOf(r Finding) string { return r.Facts.Str(probe.FactNode) }
 
-// ReasonOf is a result's one word for why.
+// ReasonOf returns the reason in a result, one word.
 func ReasonOf(r Finding) string { return r.Facts.Str(probe.FactReason) }
 
-// Answer is the result of a check about one target, asked from the node itself.
+// Answer returns the result of a check about one target, from the node itself.
 func Answer(f Findings, check, target string) (Finding, bool) {
 	for _, r := range f.Of(check) {
 		if r.Target == target && r.From == "" {
@@ -39,7 +39,7 @@ func Answer(f Findings, check, target string) (Finding, bool) {
 	return Finding{}, false
 }
 
-// Keep gives the findings that fit.
+// Keep returns the findings that fit.
 func Keep(fs []Finding, fits func(Finding) bool) []Finding {
 	var out []Finding
 	for _, r := range fs {
@@ -50,7 +50,7 @@ func Keep(fs []Finding, fits func(Finding) bool) []Finding {
 	return out
 }
 
-// ListOf reads a list of texts, which is of another type after a trip over the wire.
+// ListOf reads a list of texts, which has another type once it was decoded from JSON.
 func ListOf(r Finding, key probe.Fact) []string {
 	switch v := r.Facts[key].(type) {
 	case []string:
@@ -83,7 +83,7 @@ func TextsOf(r Finding, key probe.Fact) map[string]string {
 	return out
 }
 
-// AllBad says whether every one of some findings is bad, and that there are some.
+// AllBad reports whether there are findings and all of them are bad.
 func AllBad(fs []Finding) bool {
 	return len(fs) > 0 && !slices.ContainsFunc(fs, func(r Finding) bool { return !IsBad(r.Status) })
 }

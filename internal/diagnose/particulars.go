@@ -9,7 +9,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// particulars puts this run's names into a cause's sentence and its fix.
+// particulars fills this run's names into a cause's sentence and fix.
 func particulars(f Findings, cause *probe.Cause, fix probe.Fix, args map[string]Arg) {
 	with := known(f)
 	for _, r := range f.Of(facts.CheckCalicoPod) {
@@ -33,7 +33,7 @@ func particulars(f Findings, cause *probe.Cause, fix probe.Fix, args map[string]
 		}
 		return out
 	}
-	// A rule's sentence quotes what was seen, and names nothing but the node by its place.
+	// The sentence quotes foreign text, so {node} is the only name that is replaced in it.
 	cause.Says = probe.Line(strings.ReplaceAll(cause.Says, "{node}", f.Node))
 	fix.Says, fix.Radius = say(fix.Says), say(fix.Radius)
 	fix.Manifest, fix.Operator = commands(fix.Manifest), commands(fix.Operator)
@@ -44,7 +44,7 @@ func particulars(f Findings, cause *probe.Cause, fix probe.Fix, args map[string]
 	cause.Fix = fix
 }
 
-// inGroup is a command with Calico's resources named in the API group that this cluster keeps them in.
+// inGroup rewrites a command so that it names Calico's resources in the API group of this cluster.
 func inGroup(f Findings, command string) string {
 	if len(f.With(facts.CheckDatastoreReady, facts.Group, "projectcalico.org")) == 0 {
 		return command
@@ -52,9 +52,8 @@ func inGroup(f Findings, command string) string {
 	return strings.ReplaceAll(command, ".crd.projectcalico.org", ".projectcalico.org")
 }
 
-// installOf says what manages Calico: "operator", "manifest", or "" where that is not known. The
-// operator puts calico-node into calico-system, and others may do so too; what older versions
-// recorded has no more than the namespace.
+// installOf returns what manages Calico: "operator", "manifest", or "" if unknown. The namespace is no proof: the
+// operator uses calico-system, and others may too. Older versions recorded only the namespace.
 func installOf(calico Finding, namespace string) string {
 	made, recorded := calico.Facts[facts.Operator].(bool)
 	switch inOperators := namespace == "calico-system"; {
@@ -66,7 +65,7 @@ func installOf(calico Finding, namespace string) string {
 	return "manifest"
 }
 
-// known are the args that every fix may name, before calico-node's pod is looked at.
+// known returns the args that every fix may use, apart from those of calico-node's pod.
 func known(f Findings) map[string]Arg {
 	out := map[string]Arg{
 		"node": NodeArg(f.Node), "namespace": NamespaceArg("kube-system"), "pod": PodArg(""),

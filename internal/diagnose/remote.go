@@ -6,12 +6,13 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// mostSuspects is how many other nodes are taken for the end of a path that loses packets. Where more are lost, it is
-// this node.
+// mostSuspects is how many other nodes are suspected when packets to them are lost. If more paths lose packets, this
+// node is the cause.
 const mostSuspects = 2
 
-// Suspects returns the other nodes to which packets are lost, while no proven cause explains it: a path has two ends,
-// and the whole suite is worth running on both.
+// Suspects returns the other nodes to which packets are lost without a proven cause. A path has two ends, so the
+// whole
+// suite is worth running on both.
 func Suspects(f Findings, suite Suite) []string {
 	f = f.Indexed()
 	f.suite = suite
@@ -35,22 +36,22 @@ func (f Findings) loses(node string) bool {
 	return f.suite.Lost != nil && len(f.suite.Lost(f, node)) > 0
 }
 
-// A RemoteCause is a cause of what is bad on another node, to which this node's packets are lost.
+// A RemoteCause is a cause on another node, to which this node's packets are lost.
 type RemoteCause struct {
 	Node     string
 	Cause    probe.Cause
-	Shows    []Finding // the first results that speak for it
+	Shows    []Finding // the first results of its evidence
 	Explains []Finding // the bad results there that follow from it
 }
 
-// RemoteCauses returns them.
+// RemoteCauses returns the causes on other nodes.
 func (f Findings) RemoteCauses() []RemoteCause { return f.there }
 
-// shownThere is how many results of another node's cause are shown.
+// shownThere is how many results of a remote cause are shown.
 const shownThere = 3
 
-// causesThere are the causes of what is bad on other nodes that ran the whole suite, where packets to them are
-// lost and no proven cause of this node explains that.
+// causesThere returns the causes on other nodes that ran the whole suite, if packets to them are lost and no proven
+// cause of this node explains the loss.
 func causesThere(f Findings, all []candidate) []RemoteCause {
 	if f.isThere {
 		return nil
@@ -80,8 +81,9 @@ func causesThere(f Findings, all []candidate) []RemoteCause {
 	return out
 }
 
-// explainsThere reports whether a cause on another node can be the reason of what is lost on the way there: it says
-// why, it is about that node itself, and packets are lost by it there too.
+// explainsThere reports whether a cause on another node may explain the lost packets: it is no symptom, it is about
+// that
+// node itself, and its consequences there include lost packets.
 func explainsThere(there Findings, c candidate) bool {
 	vague := c.rule.Symptom || c.rule.Later || c.rule.Open || len(c.rule.RefutedBy) > 0 || c.rule.Compares
 	if vague || c.found.Peer != "" && c.rule.Layer == LayerPeers || rank(c.cause.Confidence) < rank(probe.Medium) {

@@ -6,7 +6,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// unproven are the findings without the bad results that a proven cause explains.
+// unproven returns the findings without the bad results that a proven cause explains.
 func unproven(f Findings, all []candidate) Findings {
 	out := Findings{Node: f.Node, suite: f.suite, there: f.there, isThere: f.isThere}
 	explained := map[int]bool{}
@@ -26,7 +26,7 @@ func unproven(f Findings, all []candidate) Findings {
 	return out.Indexed()
 }
 
-// residualPlaced puts what is left over behind every other cause that is as sure, and before the symptoms.
+// residualPlaced sorts residual causes after all others of equal confidence, and before the symptoms.
 func residualPlaced(all []candidate) []candidate {
 	var out, left []candidate
 	for _, c := range all {
@@ -49,8 +49,8 @@ func residualPlaced(all []candidate) []candidate {
 	return out
 }
 
-// openBelow makes causes that say between what packets are lost no surer than what the comparison of nodes has found
-// about the same bad results: that may say by what.
+// openBelow lowers the confidence of causes that name only the two ends between which packets are lost, to that of
+// residual causes about the same results: those may name what drops the packets.
 func openBelow(f Findings, all, residual []candidate) []candidate {
 	known := map[int]bool{}
 	for _, c := range residual {

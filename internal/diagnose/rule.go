@@ -6,93 +6,94 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// A Rule knows one kind of fault.
+// A Rule describes one kind of fault.
 type Rule struct {
-	ID    string // kebab-case, for ever: JSON key, doc anchor
-	Layer Layer  // the part of the node it lies in
-	// Symptom marks a rule that says what does not work, and not why: "X is down". It is never
-	// told with more than medium confidence, nor above a cause it follows from.
+	ID    string // kebab-case, never changed: JSON key, doc anchor
+	Layer Layer  // the part of the node in which it lies
+	// Symptom marks a rule that reports what does not work but not why: "X is down". Its confidence is medium at
+	// most,
+	// and it never ranks above a cause that it follows from.
 	Symptom bool
-	// RefutedBy are the checks by which a rule takes another node for broken, because this one gets no answer from it:
-	// answers that a third node gets to them refute it.
+	// RefutedBy are the checks with which this rule declares another node broken because it does not answer this one.
+	// Good results of a third node about the same target refute it.
 	RefutedBy []string
-	// Compares marks a rule that compares two nodes: it is not asked about the other node once more.
+	// Compares marks a rule that already compares two nodes: it is not applied to the other node again.
 	Compares bool
-	// Later marks a rule of what breaks nothing yet and will: it stands below every cause of what
-	// is bad now, however sure it is.
+	// Later marks a rule about a future fault. It ranks below every cause of a present fault, whatever its
+	// confidence.
 	Later bool
-	// Open marks a rule that says between what packets are lost, and not by what: the comparison of nodes goes on, and
-	// what it finds stands above it.
+	// Open marks a rule that names the two ends between which packets are lost, but not what drops them. The
+	// comparison
+	// of nodes continues, and its result ranks above this one.
 	Open bool
-	// TracedBy is the check that finds where the packets of this cause die, for a rule that says which packets a filter
-	// drops, and not which rule of it does: that check runs even where the cause is proven.
+	// TracedBy is the check that finds where this cause's packets are dropped, for a rule that shows which packets a
+	// filter drops but not which of its rules does. The check runs even if the cause is proven.
 	TracedBy string
-	// Residual marks a rule that is asked only about what no proven cause explains. It explains
-	// symptoms alone, and stands below every other cause that is as sure and above the symptoms.
+	// Residual marks a rule that applies only to results that no proven cause explains. It explains only symptoms,
+	// and
+	// ranks below all other causes of equal confidence, but above the symptoms.
 	Residual bool
 	Title    string // the fault in a few words
-	// Doc is how the fault works, what it is mistaken for, and how it is told apart.
+	// Doc explains how the fault works, what it is mistaken for, and how to distinguish it.
 	Doc string
 	// Fix may name {node}; {pod}, {daemonset}, {config} and {namespace} of calico-node;
 	// the systemd units {kubelet}, {containerd} and {runtime}, with {together} for the
 	// radius; and the Args of a case.
 	Fix probe.Fix
-	// Fixes are those that some of its cases have in place of Fix, by name.
+	// Fixes are alternatives to Fix by name, which some of its cases use.
 	Fixes map[string]probe.Fix
-	// Advice is what to look at before anything is changed, and what not to do.
+	// Advice is what to check before any change, and what not to do.
 	Advice string
-	// Runbooks are those for the symptoms that this cause makes, by name.
+	// Runbooks are the names of runbooks for this cause's symptoms.
 	Runbooks []string
-	// Wants are checks that would settle it. One without an answer lowers the
-	// confidence by a step and is named.
+	// Wants are checks that would settle it. A missing result lowers the confidence by one step and is named.
 	Wants []string
-	// RuledOut are checks people suspect in vain: named where they are fine.
+	// RuledOut are checks that people wrongly suspect: they are named if they are good.
 	RuledOut []string
 	// Explains are rules whose causes follow from this one, by ID.
 	Explains []string
-	// Apart keeps it named where its evidence follows from another cause as well.
+	// Apart keeps this cause named even if its evidence follows from another one.
 	Apart bool
-	// Match finds the cases of it, each with its evidence. It depends on nothing but
-	// the findings.
+	// Match finds the cases of this rule, each with its evidence. It is a pure function of the findings.
 	Match func(Findings) []Case
-	// Trace returns the steps of a match that is data, for WhyOf; nil for one in Go.
+	// Trace returns the steps of a match in data, for WhyOf; nil for a match in Go.
 	Trace func(Findings) []Step
-	// Uses are what a match names that is data.
+	// Uses are the names that a match in data uses.
 	Uses Uses
-	// Source is where a rule is from that is not this program's: the folder of an operator's causes. Its causes are at
-	// most of medium confidence.
+	// Source is the folder of an operator's rule, "" for this program's own rules. An operator's causes have medium
+	// confidence at most.
 	Source string
 }
 
-// Uses are the names in a match.
+// Uses are the names that a match uses.
 type Uses struct {
 	Checks, Facts []string
 	Args          []string // that its cases give to its fixes
-	ArgsTogether  []string // that several names of a fix take at once: a fix need not have each
+	ArgsTogether  []string // values for several names of a fix at once: a fix need not use all
 }
 
-// A Case is one place where a rule may hold.
+// A Case is one instance of a rule.
 type Case struct {
-	About   string         // a peer, a device; "" where there can be only one
-	Peer    string         // the other node it is about, "" where it is not about one alone
-	Family  int            // of addresses it is about: 4 or 6, 0 for both
-	Says    string         // the cause in one sentence, with its particulars
-	Fault   bool           // it breaks traffic now, though no check of the node may fail
+	About   string         // a peer or a device; "" if only one can exist
+	Peer    string         // the other node it is about, "" if it is not exactly one
+	Family  int            // its address family: 4 or 6, 0 for both
+	Says    string         // the cause in one sentence, with this run's names
+	Fault   bool           // it breaks traffic now, even if no check of the node fails
 	Args    map[string]Arg // for the fix
-	Fix     *probe.Fix     // in place of the rule's, nil for that
-	FixName string         // the name of one of the rule's Fixes, in place of both
+	Fix     *probe.Fix     // replaces the rule's fix, nil = keep it
+	FixName string         // the name of one of the rule's Fixes, which replaces both
 	For     []Clue
 	Against []Clue
-	Covers  []Cover // bad results that follow from it, besides its evidence
+	Covers  []Cover // bad results that follow from it, beyond its evidence
 }
 
-// Cover names results a cause explains.
+// Cover names results that a cause explains.
 type Cover struct {
 	Check string
 	About string // whole words of the target, "" for any
 }
 
-// Covers are all results of some checks.
+// Covers returns covers of all results of some checks.
 func Covers(ids ...string) []Cover {
 	var out []Cover
 	for _, id := range ids {
@@ -101,35 +102,34 @@ func Covers(ids ...string) []Cover {
 	return out
 }
 
-// A Clue is a finding and how much it weighs: a sum of 3 is proof, 2 fits, 1 is a
-// hint.
+// A Clue is a finding with a weight. Weights add up: a sum of 3 is proof, 2 is medium evidence, 1 is a hint.
 type Clue struct {
 	Finding
 	Weight  int
-	Context bool // shown beside the evidence, and none itself
+	Context bool // shown beside the evidence, without weight
 }
 
 // The weights clues have.
 const (
-	Proof  = 3 // nothing else makes this
+	Proof  = 3 // nothing else causes this result
 	Strong = 2
 	Hint   = 1
 )
 
-// Proves are clues of which the first of each kind is proof; more of the same kind is evidence to show and no more
-// certain.
+// Proves returns clues, the first of each list as proof. More findings of the same kind are shown, but add no
+// certainty.
 func Proves(of ...[]Finding) []Clue { return Clues(Proof, of...) }
 
-// Suggests are strong clues, as Proves makes proof.
+// Suggests returns clues like Proves, but strong ones.
 func Suggests(of ...[]Finding) []Clue { return Clues(Strong, of...) }
 
-// Hints are hints, as Proves makes proof.
+// Hints returns clues like Proves, but hints.
 func Hints(of ...[]Finding) []Clue { return Clues(Hint, of...) }
 
-// Shows are findings to show beside the evidence, which weigh nothing.
+// Shows returns findings to show beside the evidence, without weight.
 func Shows(of ...[]Finding) []Clue { return Clues(0, of...) }
 
-// Clues gives the same weight to the first of some findings.
+// Clues returns clues, the first of each list with the given weight.
 func Clues(weight int, of ...[]Finding) []Clue {
 	var out []Clue
 	for _, fs := range of {

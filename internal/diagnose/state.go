@@ -4,5 +4,5 @@ import (
 	"strings"
 )
 
-// WithoutBraces is a text that has no name of an argument.
+// WithoutBraces returns a text in which no braces can name an argument.
 func WithoutBraces(text string) string { return strings.NewReplacer("{", "(", "}", ")").Replace(text) }

@@ -6,26 +6,26 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// A Suite is what a diagnosis is made by: the rules, and what the engine has to know of the subjects.
+// A Suite is the input of a diagnosis beside the findings: the rules, and what the engine needs of the subjects.
 type Suite struct {
-	Rules []*Rule // in the order in which two causes stand that are equal in all else
-	// Lost returns the results by which packets to another node are lost.
+	Rules []*Rule // in order: it decides between causes that are equal in all else
+	// Lost returns the results that show lost packets to another node.
 	Lost func(f Findings, node string) []Finding
 	// Paths are the checks that need packets to pass between nodes or their pods.
 	Paths []string
-	// Whole is a check that has an answer where a node ran all of them.
+	// Whole is a check that has a result on every node that ran the whole suite.
 	Whole string
-	// Implies is, by check, what other nodes see of this one where all of that check is bad.
+	// Implies maps a check to what other nodes see of this one if all results of that check are bad.
 	Implies map[string]Cover
 }
 
-// With returns the suite with an operator's rules behind its own.
+// With returns the suite with an operator's rules after its own.
 func (s Suite) With(theirs []*Rule) Suite {
 	s.Rules = slices.Concat(s.Rules, theirs)
 	return s
 }
 
-// Rule returns a rule by its ID, nil for an unknown one.
+// Rule returns a rule by its ID, nil if unknown.
 func (s Suite) Rule(id string) *Rule {
 	i := slices.IndexFunc(s.Rules, func(r *Rule) bool { return r.ID == id })
 	if i < 0 {
@@ -34,13 +34,13 @@ func (s Suite) Rule(id string) *Rule {
 	return s.Rules[i]
 }
 
-// A Side is where the fault of a cause lies that names another node.
+// A Side is where the fault lies of a cause that names another node.
 type Side int
 
-// The sides. Only a Here is a fault of the node that has the cause, whatever its neighbour has.
+// The sides. Only Here is a fault of the node that has the cause, whatever the other node has.
 const (
 	Between Side = iota // at either end, or between the two
-	Here                // on the node that has the cause: its kernel sends packets for the other one astray
+	Here                // on the node that has the cause: its kernel misroutes packets for the other one
 	There               // on the other node: the one that has the cause sees the symptoms
 )
 
@@ -53,7 +53,7 @@ func (s Suite) IDs() []string {
 	return out
 }
 
-// Advice returns what is said of each cause before it is met: its ID, advice and runbooks.
+// Advice returns the parts of each cause that need no run: its ID, advice and runbooks.
 func (s Suite) Advice() []probe.Cause {
 	var out []probe.Cause
 	for _, r := range s.Rules {

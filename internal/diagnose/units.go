@@ -7,9 +7,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// units are the systemd units of this node's kubelet and runtime. Some distributions
-// have both in one program; which, the kubelet's version says, and for MicroK8s, whose
-// kubelet has none of its own, the runtime's socket.
+// units returns the systemd units of this node's kubelet and runtime. Some distributions run both in one program: the
+// kubelet's version shows which one. For MicroK8s the runtime's socket shows it.
 func units(f Findings) map[string]string {
 	out := map[string]string{"kubelet": "kubelet", "containerd": "containerd", "runtime": "containerd", "together": ""}
 	one := func(agent, server string) {

@@ -8,23 +8,22 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// Why is how one rule comes to its answer about a run: what its match read, the cases it found, and what became of
-// them.
+// Why explains one rule's answer about a run: what its match read, the cases it found, and their outcome.
 type Why struct {
-	Reads []Read // the checks that the match read, in the order in which it did
-	Steps []Step // of a match that is data
+	Reads []Read // the checks that the match read, in order
+	Steps []Step // of a match in data
 	Cases []CaseWhy
-	Crash string // what the rule failed with, "" where it did not
+	Crash string // the rule's panic, "" if it had none
 }
 
-// Read is a check that a match read, and what this run has of it.
+// Read is a check that a match read, with the number of its results in this run.
 type Read struct {
 	Check  string
 	Counts map[probe.Status]int // of its results on the node in question
 	Others int                  // its results on other nodes
 }
 
-// Step is one line of a match that is data: a selection and how many findings it has, or a case and whether it holds.
+// Step is one line of a match in data: a selection with its number of findings, or a case and whether it holds.
 type Step struct {
 	Text  string
 	Found int
@@ -32,7 +31,7 @@ type Step struct {
 	Holds bool
 }
 
-// CaseWhy is a case of a match, and what became of it.
+// CaseWhy is a case of a match and its outcome.
 type CaseWhy struct {
 	About   string
 	For     []Clue
@@ -42,7 +41,7 @@ type CaseWhy struct {
 	Became string
 }
 
-// WhyOf returns how a rule of a suite answers about findings, false for an unknown ID.
+// WhyOf explains a rule's answer about findings. It returns false for an unknown ID.
 func WhyOf(f Findings, suite Suite, id string) (Why, bool) {
 	rule := suite.Rule(id)
 	if rule == nil {
@@ -67,7 +66,7 @@ func WhyOf(f Findings, suite Suite, id string) (Why, bool) {
 	for _, check := range reads {
 		why.Reads = append(why.Reads, readOf(ready, check))
 	}
-	if rule.Trace != nil && why.Crash == "" { // it would crash at the same place
+	if rule.Trace != nil && why.Crash == "" { // the trace would panic at the same place
 		why.Steps = rule.Trace(ready)
 	}
 	d := Explain(f, suite)
@@ -85,7 +84,7 @@ func readOf(f Findings, check string) Read {
 	return out
 }
 
-// becameOf tells what a diagnosis made of a case of a rule.
+// becameOf returns the outcome of a rule's case in a diagnosis.
 func becameOf(f Findings, d Diagnosis, rule *Rule, c Case) CaseWhy {
 	got, holds := weigh(f, rule, c)
 	out := CaseWhy{About: c.About, For: c.For, Score: got.score,

@@ -7,9 +7,10 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// soleWitness says of the other node, or of the pods of a namespace, that most of the evidence rests on their word
-// alone; "" where the node itself and the API say as much or are proof by themselves, or two others say it. A node may
-// lie about another one, and what is asked inside a pod passes the rules of the pod's owner.
+// soleWitness returns the other node, or the pods of a namespace, on whose word alone most of the evidence rests. It
+// returns "" if the node itself and the API report as much or are proof on their own, or if two others agree. A node
+// may
+// lie about another one, and a check inside a pod is subject to the rules of the pod's owner.
 func soleWitness(f Findings, evidence, against []Clue) string {
 	var who []string
 	for _, clue := range evidence {
@@ -20,17 +21,17 @@ func soleWitness(f Findings, evidence, against []Clue) string {
 	if len(who) != 1 {
 		return ""
 	}
-	// What a node says of another one it can bear out itself: it gives it no answer.
+	// The node itself can confirm another node's claim about it: that node does not answer.
 	theirs := func(clue Clue) bool {
 		return witnessOf(f, clue.Finding) != "" || NodeOf(clue.Finding) == who[0] && unanswered(clue.Finding)
 	}
-	var seenHere []string // the checks that the node itself, or the API, answered so
+	var seenHere []string // the checks in which the node itself, or the API, reports the same
 	for _, clue := range evidence {
 		if !clue.Context && !theirs(clue) {
 			seenHere = append(seenHere, clue.Check)
 		}
 	}
-	own, others, here := 0, 0, 0 // here is what the node itself is the witness of, its silent peers too
+	own, others, here := 0, 0, 0 // here counts what the node itself observes, including silent peers
 	for _, clue := range against {
 		here -= clue.Weight
 	}
@@ -56,27 +57,29 @@ func soleWitness(f Findings, evidence, against []Clue) string {
 	return who[0]
 }
 
-// unanswered reports whether a result is bad because nothing came back.
+// unanswered reports whether a result is bad because no reply came back.
 func unanswered(r Finding) bool {
 	received, counted := r.Facts.Num(probe.FactReceived)
 	return IsBad(r.Status) && (ReasonOf(r) == "timeout" || counted && received == 0)
 }
 
-// witnessOf is whose word a finding is: another node's, that of the owner of the pods of a
-// namespace, or "" for the node itself and the API.
+// witnessOf returns who reports a finding: another node, the owner of the pods of a namespace, or "" for the node
+// itself
+// and the API.
 func witnessOf(f Findings, r Finding) string {
 	if r.Node != f.Node {
 		return r.Node
 	}
 	if r.Facts.Str(probe.FactPlaceIn) == probe.InNode {
-		return "" // the word of the kernel of the node, of all packets
+		return "" // from the node's kernel, about all packets
 	}
 	namespace, _, _ := strings.Cut(r.From, "/")
 	return namespace
 }
 
-// ThirdNodes returns the good results of third nodes about the target of a bad result of this node: what it fails to
-// reach on the other node is reached from there. There are none where another third node fails to reach it too.
+// ThirdNodes returns the good results of third nodes about the target of a bad result of this node: they reach what
+// this
+// node does not. It returns none if another third node fails too.
 func ThirdNodes(f Findings, r Finding, peer string) []Finding {
 	if r.Node != f.Node || r.From != "" || !IsBad(r.Status) {
 		return nil
@@ -90,8 +93,8 @@ func ThirdNodes(f Findings, r Finding, peer string) []Finding {
 	return Keep(third, func(o Finding) bool { return o.Status == probe.OK })
 }
 
-// contradicted is the evidence against a case that takes another node for broken because this one gets no answer from
-// it: a third node gets one.
+// contradicted returns the evidence against a case that declares another node broken because it does not answer this
+// one: a third node gets an answer.
 func contradicted(f Findings, rule *Rule, c Case) []Clue {
 	if len(rule.RefutedBy) == 0 || c.Peer == "" {
 		return nil

@@ -8,20 +8,20 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// Seconds is a span that is measured in seconds and reckoned with.
+// Seconds converts a measured number of seconds.
 func Seconds(s float64) time.Duration {
 	return time.Duration(s * float64(time.Second)).Round(100 * time.Millisecond)
 }
 
-// Milliseconds is one of a packet's.
+// Milliseconds converts a packet's time in milliseconds.
 func Milliseconds(ms float64) time.Duration {
 	return time.Duration(ms * float64(time.Millisecond)).Round(time.Millisecond)
 }
 
-// Lasting is for how long something has been so.
+// Lasting formats a duration in seconds.
 func Lasting(seconds float64) string { return probe.Age(time.Duration(seconds * float64(time.Second))) }
 
-// Num is a fact of the first of some findings, 0 without one.
+// Num returns a fact of the first of some findings, 0 without one.
 func Num(fs []Finding, key probe.Fact) float64 {
 	for _, r := range fs {
 		if n, ok := r.Facts.Num(key); ok {
@@ -31,7 +31,7 @@ func Num(fs []Finding, key probe.Fact) float64 {
 	return 0
 }
 
-// ChecksOf are the checks of some findings.
+// ChecksOf returns the checks of some findings.
 func ChecksOf(fs []Finding) []string {
 	var out []string
 	for _, r := range fs {
@@ -42,7 +42,7 @@ func ChecksOf(fs []Finding) []string {
 	return out
 }
 
-// CountOf is a number of things in words.
+// CountOf formats a number and its noun.
 func CountOf(n float64, what string) string {
 	if n == 1 {
 		return "1 " + what
