@@ -10,14 +10,14 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// probed is what of the cluster a probe is asked about beside its node.
+// probed is the part of the cluster that a probe checks beside its node.
 type probed struct {
 	pods     Read[[]corev1.Pod]   // one running workload pod on each of a few nodes
 	Services Read[[]probe.Target] // one TCP service with ready endpoints, at its addresses and on these nodes
 	Typha    Read[Typha]
 }
 
-// readProbed starts reading it. The services are asked for on some nodes more.
+// readProbed starts reading p. The services get targets on the nodes in more, too.
 func (c *Client) readProbed(ctx context.Context, p *probed, of *Survey, nodes, more []corev1.Node, env environment,
 	all *probe.Workers,
 ) {
@@ -30,7 +30,7 @@ func (c *Client) readProbed(ctx context.Context, p *probed, of *Survey, nodes, m
 	p.Typha.start(ctx, all, func(ctx context.Context) (Typha, error) { return c.readTypha(ctx, env) })
 }
 
-// ReadShared reads what the probes on the nodes of a Survey by ReadAll are asked about, for About.
+// ReadShared reads what all probes on the nodes of a Survey by ReadAll check, for About.
 func (c *Client) ReadShared(ctx context.Context, s *Survey) {
 	ctx, cancel := context.WithTimeout(ctx, readLimit)
 	defer cancel()
@@ -50,15 +50,15 @@ func (c *Client) ReadShared(ctx context.Context, s *Survey) {
 	all.Wait()
 }
 
-// AboutChecks are the IDs of the checks of the API that About's snapshots answer.
+// AboutChecks returns the IDs of the API checks that About's snapshots answer.
 func AboutChecks() []string {
 	return append(SurveyChecks(), facts.CheckPodsStart, facts.CheckPodsEnd, facts.CheckDNSPolicies, facts.CheckAPIPolicies,
 		facts.CheckDNSService)
 }
 
-// About is the snapshot around one of the nodes of a Survey by ReadAll and ReadShared, with what a probe there is to be
-// asked about. Of the node alone its pods are read, by one list, and why some of them wait, where some do. It answers
-// AboutChecks.
+// About returns the snapshot around one node of a Survey by ReadAll and ReadShared, with the targets of a probe
+// there. Of
+// the node alone it reads the pods, by one list, and if some of them wait, why. It answers AboutChecks.
 func (c *Client) About(ctx context.Context, s *Survey, n *corev1.Node) *Snapshot {
 	ctx, cancel := context.WithTimeout(ctx, readLimit)
 	defer cancel()

@@ -14,9 +14,9 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// May asks the API server whether its user may do each of these things; the answers
-// are in their order. A review is an object that is never stored. The error is that of a
-// question that got no answer.
+// May asks the API server whether its user has some permissions, and returns the answers in the same order. The
+// server
+// never stores the review objects. The error is the one of a review without an answer.
 func (c *Client) May(ctx context.Context, asks []authorizationv1.ResourceAttributes) ([]bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, readLimit)
 	defer cancel()
@@ -33,7 +33,7 @@ func (c *Client) May(ctx context.Context, asks []authorizationv1.ResourceAttribu
 	}))
 }
 
-// Version is the API server's.
+// Version returns the API server's version.
 func (c *Client) Version(ctx context.Context) (version.Info, error) {
 	ctx, cancel := context.WithTimeout(ctx, readLimit)
 	defer cancel()
@@ -48,8 +48,8 @@ func (c *Client) Version(ctx context.Context) (version.Info, error) {
 	return v, nil
 }
 
-// Whoami is the name under which the API server knows the user, "" where it does not say: it has no such resource
-// before Kubernetes 1.28.
+// Whoami returns the user's name as the API server sees it, "" if it does not report one: the resource exists since
+// Kubernetes 1.28.
 func (c *Client) Whoami(ctx context.Context) string {
 	r, err := c.kube.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{},
 		metav1.CreateOptions{})

@@ -10,17 +10,17 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// CalicoAccount is a ServiceAccount of Calico's as the API has it.
+// CalicoAccount is a ServiceAccount of Calico as the API has it.
 type CalicoAccount struct {
-	Of   string // whose: one of the words of facts.AccountOf
+	Of   string // its owner: one of the words of facts.AccountOf
 	Who  account
 	Read Read[metav1.ObjectMeta]
 }
 
-// Made is when the account was created.
+// Made returns the creation time of the account.
 func (a CalicoAccount) Made() time.Time { return a.Read.Value.CreationTimestamp.Time }
 
-// accountsOf are the accounts that Calico's parts have by their pods.
+// accountsOf returns the accounts that the pods of Calico's parts use.
 func accountsOf(s *Snapshot) []CalicoAccount {
 	var out []CalicoAccount
 	add := func(of, namespace, name string) {

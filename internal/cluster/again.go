@@ -9,14 +9,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// The kubelet looks at its containers once a second, and then tells the API server.
+// The kubelet checks its containers once a second, and then reports to the API server.
 const (
 	tellingTakes = 3 * time.Second
 	betweenLooks = 500 * time.Millisecond
 )
 
-// Again is a snapshot once the API says something else of its calico-node pod's containers, nil where it does not
-// within 3 seconds. Only that pod and the time are read again.
+// Again returns a new snapshot once the API reports another state of the calico-node pod's containers, nil if it
+// reports
+// none within 3 seconds. It reads only that pod and the time again.
 func (c *Client) Again(ctx context.Context, s *Snapshot) (*Snapshot, error) {
 	ctx, cancel := context.WithTimeout(ctx, tellingTakes)
 	defer cancel()
@@ -41,8 +42,9 @@ func (c *Client) Again(ctx context.Context, s *Snapshot) (*Snapshot, error) {
 	return nil, nil
 }
 
-// Unrenewed is the snapshot with the time of now, where the kubelet has not renewed its lease since and was due to; nil
-// where it did, as a node that is only slow does, and where that cannot be read.
+// Unrenewed returns the snapshot at the present time if the kubelet should have renewed its lease by now and has not.
+// It
+// returns nil if the lease was renewed, as on a node that is only slow, or cannot be read.
 func (c *Client) Unrenewed(ctx context.Context, s *Snapshot) *Snapshot {
 	before := s.Lease.Value
 	if before == nil || before.Spec.RenewTime == nil {
@@ -67,7 +69,7 @@ func (c *Client) Unrenewed(ctx context.Context, s *Snapshot) *Snapshot {
 	return &now
 }
 
-// sameContainers tells whether two readings of a pod, nil where there is none, say the same of its containers.
+// sameContainers reports whether two readings of a pod, nil = no pod, show its containers in the same state.
 func sameContainers(a, b *corev1.Pod) bool {
 	if a == nil || b == nil {
 		return a == b

@@ -17,7 +17,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// More annotations Calico writes on a Node.
+// Further annotations that Calico writes on a Node.
 const (
 	AnnotationAS      = "projectcalico.org/ASNumber"
 	AnnotationCluster = "projectcalico.org/RouteReflectorClusterID"
@@ -29,16 +29,16 @@ const (
 	DefaultBGPPort = 179
 )
 
-// peering is what Calico's resources say about BGP.
+// peering holds Calico's BGP resources.
 type peering struct {
 	Peers   Read[Specs] // of BGPPeers
 	Configs Read[Specs] // of BGPConfigurations: default, node.NAME
 }
 
-// Unread is why not all of it is known.
+// Unread returns why the resources are incomplete, nil if they are not.
 func (p peering) Unread() error { return cmp.Or(p.Configs.Err, p.Peers.Err) }
 
-// Port is the port that BIRD is configured to listen on, on a node; 0 = none is configured.
+// Port returns the port on which BIRD is configured to listen on a node; 0 = none is configured.
 func (p peering) Port(n *corev1.Node) int {
 	out := 0
 	for _, name := range []string{"default", "node." + n.Name} {
@@ -49,7 +49,7 @@ func (p peering) Port(n *corev1.Node) int {
 	return out
 }
 
-// Speaker is a node as BGP sees it.
+// Speaker is a node as a BGP speaker.
 type Speaker struct {
 	Node    *corev1.Node
 	addrs   []netip.Addr
@@ -72,7 +72,7 @@ type Sessions struct {
 	have    map[netip.AddrPort]bool // the addresses and ports of them
 }
 
-// add takes a peer that is a node, or is none: nil.
+// add adds a peer; node is nil if the peer is outside the cluster.
 func (l *Sessions) add(scope, name string, node *corev1.Node, addr netip.Addr, port int, as string) {
 	at := netip.AddrPortFrom(addr, uint16(port))
 	if !l.Own.speaks(addr) || slices.Contains(l.Own.addrs, addr) || l.have[at] {
@@ -107,9 +107,9 @@ func (l *Sessions) addNode(scope string, peer Speaker, wanted func(netip.Addr) b
 	}
 }
 
-// SessionTargets are the BGP sessions that confd makes for a node out of what the
-// API says, and why some are missing. Peers among the node's own workloads are left out: they come and
-// go with pods.
+// SessionTargets returns the BGP sessions that confd creates for a node from the API's data, and why some are
+// missing. It
+// omits peers among the node's own workloads: they come and go with pods.
 func SessionTargets(s *Snapshot, of *corev1.Node) ([]probe.Target, error) {
 	if err := s.Peering.Unread(); err != nil {
 		return nil, err
@@ -139,12 +139,12 @@ func SessionTargets(s *Snapshot, of *corev1.Node) ([]probe.Target, error) {
 	return l.Targets, err
 }
 
-// GlobalAS is the AS number of nodes that have none of their own.
+// GlobalAS returns the AS number of nodes without one of their own.
 func (p peering) GlobalAS() string {
 	return cmp.Or(textOfAS(p.Configs.Value["default"]["asNumber"]), defaultAS)
 }
 
-// speakersOf are all nodes as BGP sees them.
+// speakersOf returns all nodes as BGP speakers.
 func speakersOf(s *Survey) []Speaker {
 	globalAS := s.Peering.GlobalAS()
 	out := make([]Speaker, 0, len(s.Nodes))
@@ -154,7 +154,7 @@ func speakersOf(s *Survey) []Speaker {
 	return out
 }
 
-// bgpPeers are the BGPPeers in the order of confd: global ones come before those of nodes.
+// bgpPeers returns the BGPPeers in confd's order: global ones come before those of nodes.
 func bgpPeers(s *Survey, all []Speaker) ([]peer, error) {
 	globalAS := s.Peering.GlobalAS()
 	var peers []peer
@@ -176,8 +176,8 @@ func bgpPeers(s *Survey, all []Speaker) ([]peer, error) {
 	return peers, errors.Join(errs...)
 }
 
-// AddPeers adds the sessions that BGPPeers make on a node: those it opens, and the other ends of
-// those that are told to peer with it.
+// AddPeers adds the sessions that BGPPeers create on a node: those that it opens, and the other ends of sessions that
+// other nodes open to it.
 func (l *Sessions) AddPeers(peers []peer, isOwn func(Speaker) bool) {
 	for _, p := range peers {
 		if !slices.ContainsFunc(p.here, isOwn) {
@@ -195,7 +195,7 @@ func (l *Sessions) AddPeers(peers []peer, isOwn func(Speaker) bool) {
 			l.add(p.scope, p.name, node, p.addr, p.port, p.as)
 		}
 	}
-	// A node that another one is told to peer with peers back, unless told not to.
+	// The other node peers back, unless it is configured not to.
 	for _, p := range peers {
 		if p.oneSided || !slices.ContainsFunc(p.there, isOwn) && !slices.ContainsFunc(p.behind, isOwn) {
 			continue
@@ -207,7 +207,7 @@ func (l *Sessions) AddPeers(peers []peer, isOwn func(Speaker) bool) {
 	}
 }
 
-// SpeakerOf is a node as a BGP speaker, by its annotations and the resources.
+// SpeakerOf returns a node as a BGP speaker, from its annotations and the resources.
 func SpeakerOf(n *corev1.Node, by peering, globalAS string) Speaker {
 	s := Speaker{Node: n, as: textOfAS(n.Annotations[AnnotationAS]), cluster: n.Annotations[AnnotationCluster],
 		port: cmp.Or(by.Port(n), DefaultBGPPort)}
@@ -222,10 +222,10 @@ func SpeakerOf(n *corev1.Node, by peering, globalAS string) Speaker {
 	return s
 }
 
-// peer is a BGPPeer with its selectors answered.
+// peer is a BGPPeer with its selectors evaluated.
 type peer struct {
 	name, scope string
-	here        []Speaker             // the nodes that are to have it
+	here        []Speaker             // the nodes that should have this peer
 	there       []Speaker             // the nodes it selects as peers
 	behind      []Speaker             // the nodes behind the one address it names
 	addr        netip.Addr            // that address
@@ -308,8 +308,9 @@ func matching(all []Speaker, text string) ([]Speaker, error) {
 	return out, nil
 }
 
-// textOfAS gives an AS number in its plain form: resources have a number, or a text
-// such as "64512" or "1.10"; "" and 0 are none.
+// textOfAS returns an AS number in its plain form. Resources hold a number, or a text such as "64512" or "1.10"; ""
+// and
+// 0 mean none.
 func textOfAS(v any) string {
 	switch v := v.(type) {
 	case int64:
@@ -332,7 +333,7 @@ func textOfAS(v any) string {
 	return ""
 }
 
-// idlePeers are the BGPPeers that make no session on any node, each with the reason.
+// idlePeers returns the BGPPeers that create no session on any node, each with the reason.
 func idlePeers(s *Survey, all []Speaker) []string {
 	var out []string
 	for _, name := range slices.Sorted(maps.Keys(s.Peering.Peers.Value)) {

@@ -21,18 +21,17 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// groups are the API groups Calico's resources can be in; the installation decides
-// which exists. Where both do, the v3 one is a view of the other, unless calico-node is configured to
-// use native resources of that group (CALICO_API_GROUP).
+// groups are the API groups of Calico's resources; the installation decides which one exists. If both do, the v3
+// group
+// is a view of the other, unless calico-node is configured to use native resources of that group (CALICO_API_GROUP).
 var groups = []schema.GroupVersion{{Group: "crd.projectcalico.org", Version: "v1"},
 	{Group: "projectcalico.org", Version: "v3"}}
 
-// Specs are those of Calico's resources of one kind, by their names.
+// Specs maps names of Calico's resources of one kind to their specs.
 type Specs map[string]map[string]any
 
-// listSpecs lists the specs of Calico's resources of one kind by their names, those in namespaces as
-// namespace/name, none where that kind is not installed. A limit gives the first few of them; 0 gives
-// all, out of the API server's cache.
+// listSpecs lists the specs of Calico's resources of one kind by name, namespaced ones as namespace/name. It returns
+// none if the kind is not installed. A limit returns only the first few; 0 returns all, from the API server's cache.
 func (c *Client) listSpecs(ctx context.Context, resource string, limit int64) (Specs, error) {
 	items, group, err := c.list(ctx, resource, limit)
 	if err != nil || group == "" {
@@ -49,12 +48,12 @@ func (c *Client) listSpecs(ctx context.Context, resource string, limit int64) (S
 	return out, nil
 }
 
-// allSpecs returns the reading function of all specs of one kind.
+// allSpecs returns a function that reads all specs of one kind.
 func (c *Client) allSpecs(resource string) func(context.Context) (Specs, error) {
 	return func(ctx context.Context) (Specs, error) { return c.listSpecs(ctx, resource, 0) }
 }
 
-// list lists Calico's resources of one kind in the first group that has it, "" where none has.
+// list lists Calico's resources of one kind from the first group that has the kind, "" if none does.
 func (c *Client) list(ctx context.Context, resource string,
 	limit int64) (of []unstructured.Unstructured, group string, err error) {
 	options := metav1.ListOptions{Limit: limit}
@@ -74,22 +73,22 @@ func (c *Client) list(ctx context.Context, resource string,
 	return nil, "", err
 }
 
-// Block is one block of pod addresses that belongs to a node, or one address of a
-// block whose pod runs on another node: it is borrowed.
+// Block is a block of pod addresses that belongs to a node. It can also be a single address of a block that a pod on
+// another node borrows.
 type Block struct {
 	CIDR netip.Prefix
 	Node string
 }
 
-// blocks is what IPAM has given to nodes.
+// blocks is IPAM's assignment of blocks to nodes.
 type blocks struct {
 	Owned  []Block
 	Specs  Specs
-	Partly bool // there may be more specs than were read
+	Partly bool // more specs may exist than were read
 }
 
-// readBlocks lists the confirmed block affinities of nodes, and the addresses
-// that pods elsewhere have borrowed from them.
+// readBlocks lists the confirmed block affinities of nodes, and the addresses that pods on other nodes borrow from
+// them.
 func (c *Client) readBlocks(ctx context.Context) (out blocks, err error) {
 	affinities, err := c.listSpecs(ctx, "blockaffinities", 0)
 	if err != nil {
@@ -112,8 +111,7 @@ func (c *Client) readBlocks(ctx context.Context) (out blocks, err error) {
 	return out, err
 }
 
-// confirmed is the block of an affinity that holds. Versions write "deleted" as
-// text or as a truth value.
+// confirmed returns the block of a confirmed affinity. Versions write "deleted" as text or as a boolean.
 func confirmed(spec map[string]any) (Block, bool) {
 	if spec["state"] != "confirmed" || spec["deleted"] == "true" || spec["deleted"] == true {
 		return Block{}, false
@@ -127,24 +125,21 @@ func confirmed(spec map[string]any) (Block, bool) {
 	return Block{cidr, node}, err == nil && node != ""
 }
 
-// Borrowed addresses are looked for in so many blocks, for each is some KB, and so
-// many are compared with their pods, one call each: enough to find a fault that
-// concerns them all.
+// Limits for borrowed addresses: how many blocks are searched, since each is some KB, and how many addresses are
+// compared with their pods, since each takes one call. That suffices for a fault that affects all of them.
 const (
 	blocksMost   = 500
 	borrowedMost = 20
 )
 
-// Loan is an address in the block of one node that IPAM has given to a pod on
-// another.
+// Loan is an address in one node's block that IPAM has assigned to a pod on another node.
 type Loan struct {
 	Addr            netip.Addr
 	Node            string // where the pod runs
 	Namespace, Name string // of the pod
 }
 
-// readBorrowed lists borrowed addresses whose pods are there and have them: IPAM
-// also keeps addresses of pods that are gone.
+// readBorrowed lists borrowed addresses whose pods exist and use them: IPAM also keeps addresses of deleted pods.
 func (c *Client) readBorrowed(ctx context.Context, of Specs) ([]Block, error) {
 	var loans []Loan
 	for _, name := range slices.Sorted(maps.Keys(of)) {
@@ -166,8 +161,7 @@ func (c *Client) readBorrowed(ctx context.Context, of Specs) ([]Block, error) {
 	return out, nil
 }
 
-// readBackend is Calico's networking backend; a container without the variable
-// gets Calico's default.
+// readBackend returns Calico's networking backend. A container without the variable uses Calico's default.
 func readBackend(calico *corev1.Pod, env environment) (string, error) {
 	if spec, _ := CalicoContainerOf(calico); spec == nil {
 		return "", nil
@@ -179,7 +173,7 @@ func readBackend(calico *corev1.Pod, env environment) (string, error) {
 	return cmp.Or(backend, "bird"), nil
 }
 
-// readEtcd lists the endpoints of a Calico that keeps its data in etcd.
+// readEtcd lists the etcd endpoints of a Calico that stores its data there.
 func readEtcd(env environment) ([]probe.Target, error) {
 	text, err := env.get("ETCD_ENDPOINTS")
 	if err != nil {

@@ -1,10 +1,10 @@
 // Package cluster is the reading half of the Kubernetes API:
 //
-//	NewClient -> Client.Read -> Snapshot (one node and its cluster) -> Targets (what a probe is to ask about)
+//	NewClient -> Client.Read -> Snapshot (one node and its cluster) -> Targets (what a probe checks)
 //	          -> Client.ReadAll -> Survey (the cluster) -> Survey.Of, Client.About -> a Snapshot of each node
 //
-// It judges nothing: the checks that a Snapshot answers are in internal/subject/NAME/api, which join in
-// internal/subject/suite/api. It creates, changes and deletes nothing.
+// It judges nothing: the API checks, which evaluate a Snapshot, are in internal/subject/NAME/api and come together in
+// internal/subject/suite/api. It creates, changes and deletes nothing: package injector does.
 package cluster
 
 import (
@@ -30,19 +30,21 @@ type Client struct {
 	calls dynamic.Interface
 	clock *serverclock.Clock
 
-	groups   []schema.GroupVersion // of Calico's resources, the one to ask first before others
-	CalicoIn []string              // the namespaces in which Calico's own pods are looked for
+	groups   []schema.GroupVersion // of Calico's resources, the preferred one first
+	CalicoIn []string              // trust calico-node only in these namespaces
 
-	bindings func() ([]rbacv1.ClusterRoleBinding, error) // nil = they are listed each time
+	bindings func() ([]rbacv1.ClusterRoleBinding, error) // nil = list them each time
 
 	limit time.Duration // of the first try of Read and ReadAll
-	// Slow is called where the API server took a connection and did not answer: how long that was waited for, and how long
-	// the second try may take. nil = it is not announced.
+	// Slow is called when the API server accepted a connection and did not answer: with the time waited so far, and
+	// the
+	// time limit of the second try. nil = no announcement.
 	Slow func(waited, more time.Duration)
 }
 
-// NewClient returns a Client for config, which is not changed. Calico's own pods are those
-// in calicoNamespace, "" = where Calico is usually installed (Namespaces).
+// NewClient returns a Client for config, which it does not change. It trusts Calico's pods only in calicoNamespace,
+// "" =
+// where Calico is usually installed (Namespaces).
 func NewClient(config *rest.Config, calicoNamespace string) (*Client, error) {
 	clock := &serverclock.Clock{}
 	own := rest.CopyConfig(config)
@@ -60,8 +62,8 @@ func NewClient(config *rest.Config, calicoNamespace string) (*Client, error) {
 		limit: readLimit}, nil
 }
 
-// readLimit bounds a try of Read as a whole. What is read first may take its share of that:
-// one list that hangs must not take the time of what is read after it.
+// readLimit bounds one try of Read. The first lists may take only their share of it: one hanging list must not use up
+// the time of the others.
 const (
 	readLimit  = 15 * time.Second
 	firstShare = 8.0 / 15
@@ -70,8 +72,8 @@ const (
 // cached requests a list from the API server's cache, which is cheap and works while etcd has no leader.
 var cached = metav1.ListOptions{ResourceVersion: "0"}
 
-// Denied tells whether err is the API refusing for lack of rights.
+// Denied reports whether err is a refusal of the API because of missing permissions.
 func Denied(err error) bool { return apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) }
 
-// ErrInEtcd is why the API has nothing of what Calico keeps in an etcd of its own.
+// ErrInEtcd is why the API lacks data that Calico stores in its own etcd.
 var ErrInEtcd = errors.New(probe.GapEtcd)

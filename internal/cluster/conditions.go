@@ -7,7 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// perList is how many nodes one answer has when only a part of each is kept.
+// perList is how many nodes one response holds when only a part of each is kept.
 const perList = 500
 
 // A NodeCondition is the condition of one type and the value of one annotation of a node; both may be empty.

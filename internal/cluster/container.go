@@ -7,15 +7,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Patience is how long a container may be starting, or have restarted, before
-// that is called a fault. Calico's own start takes a few seconds.
+// Patience is how long a container may be starting, or recently restarted, before that counts as a fault. Calico's
+// own
+// start takes a few seconds.
 const (
 	Patience = 2 * time.Minute
 	Recent   = 10 * time.Minute
 )
 
-// ConditionOfPod is when a condition of the pod last changed, zero when it has
-// none.
+// ConditionOfPod returns when a condition of the pod last changed, zero without that condition.
 func ConditionOfPod(p *corev1.Pod, t corev1.PodConditionType) metav1.Time {
 	for _, c := range p.Status.Conditions {
 		if c.Type == t {
@@ -25,7 +25,7 @@ func ConditionOfPod(p *corev1.Pod, t corev1.PodConditionType) metav1.Time {
 	return metav1.Time{}
 }
 
-// Restartable reports whether an init container of a pod is a sidecar, which runs on beside the others.
+// Restartable reports whether an init container of a pod is a sidecar, which keeps running beside the others.
 func Restartable(p *corev1.Pod, init string) bool {
 	for _, c := range p.Spec.InitContainers {
 		if c.Name == init {
@@ -35,7 +35,7 @@ func Restartable(p *corev1.Pod, init string) bool {
 	return false
 }
 
-// CalicoContainerOf is the main container of a calico-node pod, and its state; each nil where the pod has none.
+// CalicoContainerOf returns the main container of a calico-node pod and its status, each nil if the pod has none.
 func CalicoContainerOf(pod *corev1.Pod) (*corev1.Container, *corev1.ContainerStatus) {
 	if pod == nil {
 		return nil, nil
@@ -55,9 +55,8 @@ func CalicoContainerOf(pod *corev1.Pod) (*corev1.Container, *corev1.ContainerSta
 	return spec, status
 }
 
-// KillBudget is how long a container may take from its start to its first good
-// answer, the seconds between two tries, and which probe says so. A startup probe
-// holds the liveness probe back.
+// KillBudget returns how long a container may take from its start to its first good answer, the seconds between two
+// tries, and the probe that sets this limit. A startup probe delays the liveness probe.
 func KillBudget(c *corev1.Container) (budget time.Duration, period int, which string) {
 	p := c.StartupProbe
 	which = "startup"

@@ -15,8 +15,9 @@ import (
 // ControllersPods selects the pods of Calico's Deployment, by manifest and operator.
 const ControllersPods = "k8s-app=calico-kube-controllers"
 
-// readControllers lists them where Calico's own pods are looked for: anybody can give a pod
-// their label elsewhere.
+// readControllers lists the controllers' pods in the namespaces that are trusted with Calico's pods: elsewhere any
+// user
+// can give a pod their label.
 func (c *Client) readControllers(ctx context.Context) ([]corev1.Pod, error) {
 	list, err := c.kube.CoreV1().Pods(metav1.NamespaceAll).List(ctx,
 		metav1.ListOptions{LabelSelector: ControllersPods, ResourceVersion: "0"})
@@ -26,8 +27,8 @@ func (c *Client) readControllers(ctx context.Context) ([]corev1.Pod, error) {
 	return slices.DeleteFunc(list.Items, func(p corev1.Pod) bool { return !slices.Contains(c.CalicoIn, p.Namespace) }), nil
 }
 
-// calicosLogs are Calico's other pods on this node as targets whose logs are read: of its controllers, and of
-// Typha among those that run.
+// calicosLogs returns Calico's other pods on this node as targets for reading logs: its controllers, and the running
+// Typhas.
 func (s *Snapshot) calicosLogs(running []corev1.Pod) []probe.Target {
 	var out []probe.Target
 	add := func(name string, p *corev1.Pod) {
@@ -47,7 +48,8 @@ func (s *Snapshot) calicosLogs(running []corev1.Pod) []probe.Target {
 	return out
 }
 
-// ReadAbsent starts reading why calico-kube-controllers has no pod, and with sets why calico-node has none on a node.
+// ReadAbsent starts reading why calico-kube-controllers has no pod, and with sets also why calico-node has none on a
+// node.
 func (c *Client) ReadAbsent(ctx context.Context, of *Installation, sets bool, all *probe.Workers) {
 	of.NoControllers.start(ctx, all, func(ctx context.Context) (string, error) {
 		return c.whyNoControllers(ctx, of.Controllers)
@@ -57,8 +59,9 @@ func (c *Client) ReadAbsent(ctx context.Context, of *Installation, sets bool, al
 	}
 }
 
-// whyNoControllers says why the Deployment of calico-kube-controllers has no pod, "" where it has one, or
-// there is none or wants none.
+// whyNoControllers returns why the Deployment of calico-kube-controllers has no pod. It returns "" if it has one or
+// needs
+// none, or if the Deployment does not exist.
 func (c *Client) whyNoControllers(ctx context.Context, pods Read[[]corev1.Pod]) (string, error) {
 	if pods.Err != nil || len(pods.Value) > 0 {
 		return "", nil

@@ -13,13 +13,13 @@ import (
 // corefileKey is the key of CoreDNS' configuration in its ConfigMap.
 const corefileKey = "Corefile"
 
-// Corefile is the zones for which a CoreDNS answers from the API, by its ConfigMap.
+// Corefile lists the zones that a CoreDNS serves from the API, according to its ConfigMap.
 type Corefile struct {
 	Name  string   // of the ConfigMap
 	Zones []string // without those of addresses; nil = not known
 }
 
-// readCorefile reads the configuration that the pods of CoreDNS mount, where all mount one.
+// readCorefile reads the configuration that all pods of CoreDNS mount, if they mount the same.
 func (c *Client) readCorefile(ctx context.Context, pods []corev1.Pod) (out Corefile, err error) {
 	namespace := ""
 	for _, p := range pods {
@@ -48,7 +48,7 @@ func (c *Client) readCorefile(ctx context.Context, pods []corev1.Pod) (out Coref
 	return out, nil
 }
 
-// So many bytes of a Corefile, and so many zones in it, are read.
+// Limits: how many bytes of a Corefile are read, and how many zones in it.
 const (
 	corefileMost = 64 << 10
 	zonesMost    = 16
@@ -57,9 +57,10 @@ const (
 // otherPlugins can answer for names of the cluster beside the plugin kubernetes.
 var otherPlugins = []string{"import", "rewrite", "template", "file", "auto", "hosts", "secondary", "k8s_external"}
 
-// zonesOf are the zones that the plugin kubernetes of a Corefile names, without those of addresses. It is nil where
-// they may not be all that is answered for: a plugin without zones has its server block's, other files can be
-// imported, and other plugins answer too.
+// zonesOf returns the zones of a Corefile's plugin kubernetes, without reverse zones. It returns nil if the list may
+// be
+// incomplete: a plugin without zones has those of its server block, other files can be imported, and other plugins
+// answer too.
 func zonesOf(text string) []string {
 	var out []string
 	for line := range strings.Lines(text) {

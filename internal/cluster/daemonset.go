@@ -13,14 +13,15 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// CalicoSet is a DaemonSet that makes calico-node.
+// CalicoSet is a DaemonSet that creates calico-node's pods.
 type CalicoSet struct {
 	appsv1.DaemonSet
-	Refused probe.Statement // what the API server answered it when it last wanted to make a pod
+	Refused probe.Statement // the API server's answer to its last attempt to create a pod
 }
 
-// ReadSets lists the DaemonSets that make calico-node, in the namespaces where it is looked for. They are
-// read only where a node has no pod of it.
+// ReadSets lists the DaemonSets that create calico-node, in the trusted namespaces. They are read only if a node has
+// no
+// pod of it.
 func (c *Client) ReadSets(ctx context.Context) ([]CalicoSet, error) {
 	out := []CalicoSet{}
 	for _, namespace := range c.CalicoIn {
@@ -37,15 +38,15 @@ func (c *Client) ReadSets(ctx context.Context) ([]CalicoSet, error) {
 	return out, nil
 }
 
-// SetController is who writes the events of a DaemonSet.
+// SetController is the author of the events of a DaemonSet.
 const SetController = "daemonset-controller"
 
-// Refusal is what the API server answered a DaemonSet that wanted to make a pod, without a text where it has made one
-// since, or nothing is known of that.
+// Refusal returns why the API server refused a DaemonSet's last attempt to create a pod. It has no text if a later
+// attempt succeeded, or if nothing is known about it.
 func (c *Client) Refusal(ctx context.Context, set *appsv1.DaemonSet) probe.Statement {
 	events, err := c.eventsOf(ctx, set)
 	if err != nil {
-		return probe.Statement{} // that there is no pod is said all the same
+		return probe.Statement{} // the missing pod is reported in any case
 	}
 	var last *corev1.Event
 	for i, e := range events {
@@ -63,5 +64,6 @@ func (c *Client) Refusal(ctx context.Context, set *appsv1.DaemonSet) probe.State
 	return probe.Statement{By: SetController, Text: probe.Quoted(text), At: eventTime(last)}
 }
 
-// forbiddenPod is how a refusal begins that names the policy behind it: a screen has room for one of the two.
+// forbiddenPod matches the beginning of a refusal that names the policy behind it: a screen has room only for the
+// policy.
 var forbiddenPod = regexp.MustCompile(`^pods "[^"]*" is forbidden: `)

@@ -23,9 +23,9 @@ import (
 // shownKeys is how many labels of a selector are quoted.
 const shownKeys = 4
 
-// whyEmpty says of a service without a ready endpoint what the API knows of the pods behind it, which of the Empty
-// words that is, "" where it is not known, and the node that all of them run on, "" = they run on several, or there
-// are none.
+// whyEmpty explains a Service without a ready endpoint: what the API shows of the pods behind it, one of the Empty
+// words
+// ("" = unknown), and the node on which all of them run ("" = several nodes, or no pods).
 func (c *Client) whyEmpty(ctx context.Context, svc *corev1.Service) (says, why, on string) {
 	says = fmt.Sprintf("Service %s/%s has no ready endpoint", svc.Namespace, svc.Name)
 	if len(svc.Spec.Selector) == 0 {
@@ -68,7 +68,7 @@ func (c *Client) whyEmpty(ctx context.Context, svc *corev1.Service) (says, why, 
 	return says, facts.EmptyAbsent, ""
 }
 
-// soleNode is the node that all of some pods run on, "" = there is no such node.
+// soleNode returns the node on which all of some pods run, "" = none.
 func soleNode(pods []corev1.Pod) string {
 	on := pods[0].Spec.NodeName
 	if slices.ContainsFunc(pods, func(p corev1.Pod) bool { return p.Spec.NodeName != on }) {
@@ -77,7 +77,7 @@ func soleNode(pods []corev1.Pod) string {
 	return on
 }
 
-// unmade is why a Deployment has no pod.
+// unmade returns why a Deployment has no pod.
 func unmade(d *appsv1.Deployment, now time.Time) (says, why string) {
 	wanted := int32(1) // what an absent number means
 	if d.Spec.Replicas != nil {
@@ -97,10 +97,10 @@ func unmade(d *appsv1.Deployment, now time.Time) (says, why string) {
 	return says, ""
 }
 
-// quotedEvent is a message of the API's that a tenant may have had a part in, bounded.
+// quotedEvent quotes a message of the API that a tenant may have influenced, up to a limit.
 func quotedEvent(text string) string { return probe.Quoted(text[:min(len(text), LongestEvent)]) }
 
-// unserving is why the pods that a service selects are no ready endpoint of it.
+// unserving returns why the pods that a Service selects are not among its ready endpoints.
 func unserving(svc *corev1.Service, selected []corev1.Pod, now time.Time) (says, why string) {
 	ready := slices.DeleteFunc(slices.Clone(selected), func(p corev1.Pod) bool { return !PodReady(&p) })
 	if len(ready) == 0 {
@@ -118,14 +118,14 @@ func unserving(svc *corev1.Service, selected []corev1.Pod, now time.Time) (says,
 		"does kube-controller-manager run?", NameOf(&ready[0])), facts.EmptyController
 }
 
-// declares tells whether a container of a pod has a port of that name.
+// declares reports whether a container of a pod has a port of that name.
 func declares(p *corev1.Pod, port string) bool {
 	return slices.ContainsFunc(p.Spec.Containers, func(c corev1.Container) bool {
 		return slices.ContainsFunc(c.Ports, func(of corev1.ContainerPort) bool { return of.Name == port })
 	})
 }
 
-// podState is why a pod is not ready, in the API's words.
+// podState returns why a pod is not ready, in the API's words.
 func podState(p *corev1.Pod, now time.Time) string {
 	for _, cond := range p.Status.Conditions {
 		if cond.Type == corev1.PodScheduled && cond.Status == corev1.ConditionFalse {
@@ -161,7 +161,7 @@ func podState(p *corev1.Pod, now time.Time) string {
 	return "runs" + at + " and its readiness probe does not succeed"
 }
 
-// nearest is the pod that the selector of a service was most likely meant for, nil where none is like it.
+// nearest returns the pod that the selector of a Service was most likely meant for, nil if none resembles it.
 func nearest(svc *corev1.Service, pods []corev1.Pod) *corev1.Pod {
 	var best *corev1.Pod
 	most := 0
@@ -195,7 +195,7 @@ func nearest(svc *corev1.Service, pods []corev1.Pod) *corev1.Pod {
 	return best
 }
 
-// shown are the labels that a selector asks for, as some set has them.
+// shown formats the labels of a selector with their values in a set of labels.
 func shown(have, selector map[string]string) string {
 	var out []string
 	for _, key := range slices.Sorted(maps.Keys(selector)) {
@@ -211,7 +211,7 @@ func shown(have, selector map[string]string) string {
 	return strings.Join(out, ",")
 }
 
-// watches are the rights to list and to watch some resources, GROUP and RESOURCE each.
+// watches returns the permissions to list and watch some resources, GROUP and RESOURCE each.
 func watches(of ...[2]string) []authorizationv1.ResourceAttributes {
 	var out []authorizationv1.ResourceAttributes
 	for _, r := range of {
@@ -222,16 +222,16 @@ func watches(of ...[2]string) []authorizationv1.ResourceAttributes {
 	return out
 }
 
-// DNSServers is what the API has of the CoreDNS behind the cluster's DNS.
+// DNSServers is the API's data about the CoreDNS behind the cluster's DNS.
 type DNSServers struct {
 	Rights Rights
-	Ready  int // how many of its pods are
+	Ready  int // number of ready pods
 	Config Read[Corefile]
 	Pods   []corev1.Pod // with the label k8s-app=kube-dns in kube-system
 }
 
-// ReadDNSServers asks what the account of CoreDNS may do that its plugin kubernetes does. Another program
-// with the label needs other things and is not asked about.
+// ReadDNSServers queries whether the account of CoreDNS has the permissions of its plugin kubernetes. Another program
+// with the label needs others and is skipped.
 func (c *Client) ReadDNSServers(ctx context.Context) (out DNSServers, err error) {
 	list, err := c.kube.CoreV1().Pods(metav1.NamespaceSystem).List(ctx,
 		metav1.ListOptions{LabelSelector: "k8s-app=kube-dns", ResourceVersion: "0"})
@@ -262,5 +262,5 @@ func (c *Client) ReadDNSServers(ctx context.Context) (out DNSServers, err error)
 	return out, err
 }
 
-// ProxyName is the label by which a Service is another program's than kube-proxy (Kubernetes, well-known labels).
+// ProxyName is the label that assigns a Service to another proxy than kube-proxy (Kubernetes, well-known labels).
 const ProxyName = "service.kubernetes.io/service-proxy-name"

@@ -11,9 +11,10 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// Opposite is a node to prove with that tunnels pass: the preferred one by its name where it is as
-// healthy as a baseline node, for another node may have said that name; else the first of the sampled
-// ones, which is ready if any is; nil when there is no other.
+// Opposite returns a node with which to prove that tunnels pass. It takes the preferred one if that is as healthy as
+// a
+// baseline node, because another node may have supplied the name. Otherwise it takes the first of the sampled nodes,
+// which is ready if any is. It returns nil if there is no other node.
 func Opposite(s *Snapshot, preferred string) *corev1.Node {
 	for i, n := range s.Nodes {
 		if n.Name == preferred && n.Name != s.Node.Name && fitToCompare(&n) {
@@ -26,8 +27,7 @@ func Opposite(s *Snapshot, preferred string) *corev1.Node {
 	return nil
 }
 
-// Self are the addresses Calico registered for a node, as a probe on that very node
-// has to know them.
+// Self returns the addresses that Calico registered for a node, for a probe on that node.
 func Self(n *corev1.Node) []probe.Target {
 	var out []probe.Target
 	for _, key := range []string{AnnotationIPv4, AnnotationIPv6} {
@@ -45,9 +45,9 @@ const (
 	portWireGuard6 = 51821
 )
 
-// Ways are the ways packets from one node may take to another, by the other's
-// registered addresses, for a probe in the given role. Used says what this cluster
-// sends between these two.
+// Ways returns the kinds of packet that may pass from one node to another one's registered addresses, for a probe in
+// the
+// given role. Used marks those that this cluster sends between the two.
 func Ways(s *Snapshot, from, to *corev1.Node, role, token string) []probe.Target {
 	settings := FelixTarget(s).Attrs
 	number := func(name string, otherwise int) int {
@@ -89,8 +89,9 @@ func Ways(s *Snapshot, from, to *corev1.Node, role, token string) []probe.Target
 	return out
 }
 
-// encapsulates tells whether some pool of the family puts packets between these two
-// nodes into a tunnel: always, or where they are in different subnets.
+// encapsulates reports whether a pool of the family tunnels packets between these two nodes: always, or because they
+// are
+// in different subnets.
 func encapsulates(s *Snapshot, mode string, mine, theirs netip.Prefix) bool {
 	for _, spec := range s.Pools.Value {
 		cidr, _ := spec["cidr"].(string)

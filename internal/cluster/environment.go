@@ -13,19 +13,19 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// environment is what the calico-node container gets as variables, as the kubelet works it out.
+// environment holds the variables of the calico-node container, as the kubelet resolves them.
 type environment struct {
-	vars map[string]Read[string] // those that are set, or why their value is not known
-	part error                   // why more may be set than is known; nil = no more is
+	vars map[string]Read[string] // the variables that are set, or why a value is unknown
+	part error                   // why further variables may be set; nil = the list is complete
 }
 
-// configMaps are the data of those that the environment is from, by name.
+// configMaps holds the ConfigMaps that supply the environment, by name.
 type configMaps map[string]Read[map[string]string]
 
-// maxConfigMaps is how many of them are read: Calico's manifests have two.
+// maxConfigMaps bounds how many of them are read: Calico's manifests have two.
 const maxConfigMaps = 5
 
-// named is what was read of a ConfigMap. One that was not read is unknown, not empty.
+// named returns a ConfigMap. One that was not read is unknown, not empty.
 func (m configMaps) named(name string) Read[map[string]string] {
 	if config, is := m[name]; is {
 		return config
@@ -66,12 +66,13 @@ func (c *Client) readConfigMaps(ctx context.Context, calico *corev1.Pod) configM
 	return out
 }
 
-// endpointMap is a ConfigMap that Calico's manifests name and few clusters have. It says where the
-// API server is, so nothing else is in doubt where it cannot be read.
+// endpointMap is a ConfigMap that Calico's manifests reference and few clusters have. It only holds the API server's
+// address, so if it cannot be read, all other variables are still certain.
 const endpointMap = "kubernetes-services-endpoint"
 
-// environmentOf works out the variables of the calico-node container: sources first, then each
-// variable in order, which may name those before it as $(NAME).
+// environmentOf resolves the variables of the calico-node container: sources first, then each variable in order. A
+// value
+// may refer to earlier variables as $(NAME).
 func environmentOf(calico *corev1.Pod, from configMaps) environment {
 	env := environment{vars: map[string]Read[string]{}}
 	spec, _ := CalicoContainerOf(calico)
@@ -88,7 +89,7 @@ func environmentOf(calico *corev1.Pod, from configMaps) environment {
 		for name, value := range config.Value {
 			env.vars[source.Prefix+name] = Read[string]{Value: value}
 		}
-		// One that is not there gives nothing, or the pod would not run.
+		// A missing source must be optional, or the pod would not run.
 		if config.Err != nil && !apierrors.IsNotFound(config.Err) && ref.Name != endpointMap {
 			env.part = cmp.Or(env.part, config.Err)
 		}
@@ -143,7 +144,7 @@ func (env environment) valueOf(calico *corev1.Pod, e corev1.EnvVar, from configM
 // quotedKey is a label or annotation of a pod, as fieldRef names it.
 var quotedKey = regexp.MustCompile(`^metadata\.(labels|annotations)\['([^']+)'\]$`)
 
-// fieldOf is what the downward API gives of a pod.
+// fieldOf returns a field of a pod as the downward API does.
 func fieldOf(p *corev1.Pod, path string) (string, bool) {
 	if m := quotedKey.FindStringSubmatch(path); m != nil {
 		value, ok := map[string]map[string]string{"labels": p.Labels, "annotations": p.Annotations}[m[1]][m[2]]
@@ -166,7 +167,7 @@ func fieldOf(p *corev1.Pod, path string) (string, bool) {
 	return value, value != ""
 }
 
-// get is the value of a variable, "" where it is not set; an error where that is not known.
+// get returns the value of a variable, "" if it is not set, and an error if it is unknown.
 func (env environment) get(name string) (string, error) {
 	switch value := env.vars[name]; {
 	case value.Err != nil:
@@ -177,13 +178,13 @@ func (env environment) get(name string) (string, error) {
 	return "", env.part
 }
 
-// environment is that of this node's calico-node.
+// environment returns the environment of this node's calico-node.
 func (s *Snapshot) environment() environment { return environmentOf(s.Calico.Value, s.configMaps) }
 
-// CalicoEnv is the value of a variable of the calico-node container, "" where it is not known.
+// CalicoEnv returns the value of a variable of the calico-node container, "" if unset or unknown.
 func (s *Snapshot) CalicoEnv(name string) string { return s.environment().known(name) }
 
-// known is the value of a variable, "" where it is not set or not known.
+// known returns the value of a variable, "" if it is unset or unknown.
 func (env environment) known(name string) string {
 	value, _ := env.get(name)
 	return value

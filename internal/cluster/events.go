@@ -44,12 +44,12 @@ func eventTime(e *corev1.Event) time.Time {
 	return slices.MaxFunc([]time.Time{t, e.LastTimestamp.Time, e.CreationTimestamp.Time}, time.Time.Compare)
 }
 
-// LongestEvent bounds, in bytes, what is read of a message; the kubelet and the API server cut theirs
-// far before.
+// LongestEvent bounds, in bytes, how much of a message is read. The kubelet and the API server truncate theirs well
+// below it.
 const LongestEvent = 16 << 10
 
-// GeneralText is a message without what differs between pods of one group: their names, the IDs of
-// sandboxes and containers, addresses in them and times.
+// GeneralText removes from a message what differs between pods of one group: their names, the IDs of sandboxes and
+// containers, their addresses, and times.
 func GeneralText(w Waiter, text string) string {
 	text = probe.OneLine(text[:min(len(text), LongestEvent)])
 	uid := string(w.Pod.UID)

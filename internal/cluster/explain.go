@@ -16,15 +16,14 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// A Sentence is an error whose text is written for the user as it stands, whatever error it
-// was made of.
+// A Sentence is an error whose text is written for the user, whatever errors it wraps.
 type Sentence interface {
 	error
 	Sentence()
 }
 
-// Explain turns an error of the API's client into the one line a user needs: what was
-// tried, why it failed, what to do. Any other error is put on one line.
+// Explain turns an error of the API's client into the one line that a user needs: what was tried, why it failed, and
+// what to do. It puts any other error on one line.
 func Explain(err error) string {
 	var unreachable *url.Error
 	switch {
@@ -63,14 +62,14 @@ func Explain(err error) string {
 	return probe.OneLine(err.Error())
 }
 
-// Forbidden names the right that is missing, and what the API server said.
+// Forbidden names the missing permission, and the API server's message.
 func Forbidden(err error) string {
 	right, _ := Lacking(err)
 	return right + ": " + strings.ReplaceAll(err.Error(), "\n", "; ") // of errors that were joined
 }
 
-// Refused is the user that the API server refuses something, by its text; "" = it names none. Nothing but a plain name
-// is put into a command.
+// Refused returns the user in a refusal of the API server, "" if the text names none. Only a plain name may go into a
+// command.
 func Refused(text string) string {
 	if who := whoLacks.FindStringSubmatch(text); who != nil {
 		return who[1]
@@ -80,10 +79,10 @@ func Refused(text string) string {
 
 var whoLacks = regexp.MustCompile(`User "([\w.:@-]+)" cannot `)
 
-// cannot is how the API server names a right that a user lacks.
+// cannot matches the API server's description of a missing permission.
 var cannot = regexp.MustCompile(`cannot (\w+) resource "([\w./-]+)"(?: in API group "[\w.-]*")?( in the namespace "([\w.-]+)")?`)
 
-// Lacking is the right that the API server refuses, in words, and reports whether the API server named it.
+// Lacking returns the missing permission in words, and reports whether the API server named it.
 func Lacking(err error) (right string, named bool) {
 	switch of := cannot.FindStringSubmatch(err.Error()); {
 	case of == nil:

@@ -12,8 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// NodeNames gives the name of each node by that name and by each of its addresses. What
-// two nodes have is in it for neither.
+// NodeNames maps the name and each address of a node to its name. A name or address that two nodes share is missing.
 func (c *Client) NodeNames(ctx context.Context) (map[string]string, error) {
 	nodes, err := patiently(ctx, c, c.readNodes)
 	if err != nil {
@@ -39,9 +38,8 @@ func named(nodes []corev1.Node) map[string]string {
 	return out
 }
 
-// NodesAt are the names of the nodes that have an address for their internal or external one, in
-// order; a node that is called so is the only one. Addresses are compared as such: the kubelet
-// writes them, in any spelling.
+// NodesAt returns the names of the nodes with an internal or external address, in order. A node with that name is the
+// only result. Addresses are compared by value, because kubelets may spell them differently.
 func (c *Client) NodesAt(ctx context.Context, addr netip.Addr) ([]string, error) {
 	nodes, err := patiently(ctx, c, c.readNodes)
 	if err != nil {
@@ -68,7 +66,7 @@ func nodesAt(nodes []corev1.Node, addr netip.Addr) []string {
 	return out
 }
 
-// HasNode wants the cluster to have a node of that name (*UnknownNodeError).
+// HasNode returns an error (*UnknownNodeError) unless the cluster has a node of that name.
 func (c *Client) HasNode(ctx context.Context, name string) error {
 	nodes, err := patiently(ctx, c, c.readNodes)
 	if err != nil {
@@ -77,16 +75,16 @@ func (c *Client) HasNode(ctx context.Context, name string) error {
 	return (&Snapshot{}).around(name, &Survey{Nodes: nodes})
 }
 
-// PodNode is the node a pod is on; "" = there is no such pod, or it is on none.
+// PodNode returns the node of a pod; "" = no such pod, or it is not bound to a node.
 func (c *Client) PodNode(ctx context.Context, namespace, pod string) (string, error) {
-	for _, name := range []string{namespace, pod} { // which the alert's sender may have made up
+	for _, name := range []string{namespace, pod} { // the sender of the alert may have invented them
 		if name == "" || len(content.IsPathSegmentName(name)) > 0 {
 			return "", nil
 		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, readLimit)
 	defer cancel()
-	// What a lagging cache does not know, of a pod that has just been made, is asked of etcd.
+	// The cache may lag behind for a new pod: then read from etcd.
 	for _, version := range []string{"0", ""} {
 		p, err := c.kube.CoreV1().Pods(namespace).Get(ctx, pod, metav1.GetOptions{ResourceVersion: version})
 		switch {
@@ -99,7 +97,7 @@ func (c *Client) PodNode(ctx context.Context, namespace, pod string) (string, er
 	return "", nil
 }
 
-// Named lists the nodes a selector of labels picks, by their names.
+// Named lists the names of the nodes that a label selector selects.
 func (c *Client) Named(ctx context.Context, selector string) ([]string, error) {
 	list, err := patiently(ctx, c, func(ctx context.Context) (*corev1.NodeList, error) {
 		return c.kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: selector})

@@ -17,12 +17,12 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// errNotRead is the error of policies that were not read to the end.
+// errNotRead is the error of policies that were not read completely.
 var errNotRead = errors.New("policies were not read")
 
-// resources is what Calico's resources say.
+// resources holds Calico's resources.
 type resources struct {
-	FelixConfigs  Read[[]unstructured.Unstructured] // all there are
+	FelixConfigs  Read[[]unstructured.Unstructured] // all of them
 	Peering       peering
 	Blocks        Read[blocks]
 	Policies      netpolicy.Policies
@@ -31,7 +31,7 @@ type resources struct {
 	Info          Read[clusterInfo]
 }
 
-// readCalico starts reading Calico's resources, from the groups that the client asks.
+// readCalico starts reading Calico's resources, from the client's groups.
 func (c *Client) readCalico(ctx context.Context, r *resources, all *probe.Workers) {
 	r.FelixConfigs.start(ctx, all, func(ctx context.Context) ([]unstructured.Unstructured, error) {
 		configs, _, err := c.list(ctx, "felixconfigurations", 0)
@@ -42,7 +42,7 @@ func (c *Client) readCalico(ctx context.Context, r *resources, all *probe.Worker
 	r.Blocks.start(ctx, all, c.readBlocks)
 	all.Go(func() {
 		if crash := probe.Recovered(func() error { r.Policies = c.readPolicies(ctx); return nil }); crash != nil {
-			r.Policies = netpolicy.Policies{Unread: crash, Other: errNotRead} // nothing is surely denied
+			r.Policies = netpolicy.Policies{Unread: crash, Other: errNotRead} // no policy surely denies anything
 		}
 	})
 	r.HostEndpoints.start(ctx, all, c.readHostEndpoints)
@@ -50,15 +50,16 @@ func (c *Client) readCalico(ctx context.Context, r *resources, all *probe.Worker
 	r.Info.start(ctx, all, c.readInfo)
 }
 
-// clusterInfo is what ClusterInformation says.
+// clusterInfo is the content of ClusterInformation.
 type clusterInfo struct {
 	Spec      map[string]any
 	Group     string // the API group that has it, "" = none
-	Migration string // a DatastoreMigration and its phase, "" = none is known
+	Migration string // a DatastoreMigration and its phase, "" = none known
 }
 
-// readInfo reads it. Without one there are Calico's defaults. They are listed: of a resource that is not there one
-// group has to be enough, for in an outage the other may be the one that is out.
+// readInfo reads ClusterInformation; without one Calico's defaults apply. It uses a list, so that one group suffices
+// to
+// show that the resource is missing: in an outage the other group may be unavailable.
 func (c *Client) readInfo(ctx context.Context) (clusterInfo, error) {
 	items, group, err := c.list(ctx, "clusterinformations", 0)
 	out := clusterInfo{Group: group}
@@ -73,8 +74,9 @@ func (c *Client) readInfo(ctx context.Context) (clusterInfo, error) {
 	return out, err
 }
 
-// asConfigured is the client that asks the group first that calico-node is configured to use. Where
-// nothing is configured, calico-node finds out in the order that the client has anyway.
+// asConfigured returns a client that prefers the API group that calico-node is configured to use. Without such a
+// setting
+// calico-node tries the groups in the client's own order.
 func (c *Client) asConfigured(env environment) *Client {
 	if !strings.EqualFold(env.known("CALICO_API_GROUP"), "projectcalico.org/v3") {
 		return c
@@ -89,7 +91,7 @@ func (c *Client) asConfigured(env environment) *Client {
 var migrations = schema.GroupVersionResource{Group: "migration.projectcalico.org", Version: "v1beta1",
 	Resource: "datastoremigrations"}
 
-// readMigration is the DatastoreMigration there is, "" where there is none, or none is seen.
+// readMigration returns the DatastoreMigration, "" if there is none or it cannot be read.
 func (c *Client) readMigration(ctx context.Context) string {
 	list, err := c.calls.Resource(migrations).List(ctx, metav1.ListOptions{Limit: 1})
 	if err != nil || len(list.Items) == 0 {
@@ -99,8 +101,9 @@ func (c *Client) readMigration(ctx context.Context) string {
 	return probe.OneLine(strings.TrimSpace(list.Items[0].GetName() + " " + phase))
 }
 
-// FelixSettings is what Felix on a node takes from FelixConfigurations: its own before that whose
-// nodeSelector is true of the node (from v3.32 on; the oldest of several), before the global one.
+// FelixSettings returns the settings that Felix on a node takes from FelixConfigurations. The node's own one wins
+// over
+// one whose nodeSelector matches the node (from v3.32 on; the oldest of several), and that over the global one.
 func FelixSettings(all []unstructured.Unstructured, n *corev1.Node) map[string]any {
 	var selected *unstructured.Unstructured
 	named := Specs{}
@@ -130,13 +133,13 @@ func selectedName(of *unstructured.Unstructured) string {
 	return of.GetName()
 }
 
-// older tells which of two came first, by name where that was at once.
+// older reports whether one object was created before another, or by name if they were created at the same time.
 func older(a, b *unstructured.Unstructured) bool {
 	at, bt := a.GetCreationTimestamp(), b.GetCreationTimestamp()
 	return at.Before(&bt) || at.Equal(&bt) && a.GetName() < b.GetName()
 }
 
-// felixOfAll are the settings of Felix of each node, in the order of the nodes.
+// felixOfAll returns Felix's settings on each node, in the order of the nodes.
 func felixOfAll(s *Survey) []map[string]any {
 	out := make([]map[string]any, len(s.Nodes))
 	for i := range s.Nodes {

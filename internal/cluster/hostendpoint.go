@@ -6,8 +6,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// HostEndpoint is one of Calico's HostEndpoints: an interface of a node that policies hold for. What no
-// policy allows there is dropped, but for the failsafe ports.
+// HostEndpoint is one of Calico's HostEndpoints: an interface of a node to which policies apply. Everything that no
+// policy allows there is dropped, except for the failsafe ports.
 type HostEndpoint struct {
 	Name, Node, Device string
 	Labels             map[string]string
@@ -15,7 +15,7 @@ type HostEndpoint struct {
 	Profiles           []string
 }
 
-// readHostEndpoints lists the HostEndpoints of all nodes: whose they are is in their specs.
+// readHostEndpoints lists the HostEndpoints of all nodes. Their specs name the nodes.
 func (c *Client) readHostEndpoints(ctx context.Context) ([]HostEndpoint, error) {
 	items, _, err := c.list(ctx, "hostendpoints", 0)
 	var out []HostEndpoint

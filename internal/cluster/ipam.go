@@ -13,13 +13,13 @@ import (
 	"github.com/calico-probe/calico-probe/internal/netpolicy/selector"
 )
 
-// ipam is what decides whether a new pod gets an address, beside pools and affinities.
+// ipam holds what decides whether a new pod gets an address, beside pools and affinities.
 type ipam struct {
 	Config map[string]any // spec of the one IPAMConfig, empty where there is none
 	rsvd   []netip.Prefix
 }
 
-// ReadIPAM reads IPAM's settings. Its resource has another name where Calico's API server shows it.
+// ReadIPAM reads IPAM's settings. The resource has another name if Calico's API server serves it.
 func (c *Client) ReadIPAM(ctx context.Context) (out ipam, err error) {
 	configs, err := c.listSpecs(ctx, "ipamconfigs", 0)
 	if err == nil && configs == nil {
@@ -41,7 +41,7 @@ func (c *Client) ReadIPAM(ctx context.Context) (out ipam, err error) {
 	return out, cmp.Or(unreserved, err)
 }
 
-// PoolFor tells whether pods of a node may get addresses of a pool, wherever they are, and its range.
+// PoolFor reports whether pods of a node may get addresses of a pool, and returns the pool's range.
 func PoolFor(n *corev1.Node, spec map[string]any) (netip.Prefix, bool) {
 	cidr, ok := CIDROf(spec)
 	off, _ := spec["disabled"].(bool)
@@ -55,17 +55,17 @@ func PoolFor(n *corev1.Node, spec map[string]any) (netip.Prefix, bool) {
 		return cidr, true
 	}
 	selects, err := selector.Parse(text)
-	return cidr, err != nil || selects(n.Labels) // one that cannot be read may select it
+	return cidr, err != nil || selects(n.Labels) // an unreadable selector may select the node
 }
 
-// CIDROf is the range of an IP pool, false where it cannot be read.
+// CIDROf returns the range of an IP pool, false if it cannot be parsed.
 func CIDROf(spec map[string]any) (netip.Prefix, bool) {
 	text, _ := spec["cidr"].(string)
 	p, err := netip.ParsePrefix(text)
 	return p.Masked(), err == nil
 }
 
-// manyBlocks is where counting a pool's blocks ends; IPv6 pools have millions.
+// manyBlocks caps the counting of a pool's blocks: IPv6 pools have millions.
 const manyBlocks = 1 << 20
 
 // Unclaimed is how many blocks of a pool have no owner.
@@ -85,7 +85,7 @@ func (i *ipam) Unclaimed(blocks Specs, pool netip.Prefix, spec map[string]any) i
 		}
 	}
 	left := 1<<bits - len(there)
-	for _, r := range i.rsvd { // what is reserved as a whole is skipped
+	for _, r := range i.rsvd { // skip blocks that are reserved completely
 		if pool.Contains(r.Addr()) && r.Bits() <= int(size) {
 			left -= 1 << (int(size) - max(r.Bits(), pool.Bits()))
 		}
@@ -123,8 +123,8 @@ func after(a netip.Addr, n int) netip.Addr {
 	return out
 }
 
-// GivenIn lists the addresses of a block that pods were given: allocations has an index into
-// attributes for each address given away.
+// GivenIn lists the addresses of a block that pods hold: for each assigned address, allocations has an index into
+// attributes.
 func GivenIn(spec map[string]any) []Loan {
 	cidr, ok := CIDROf(spec)
 	if !ok {
@@ -151,7 +151,7 @@ func GivenIn(spec map[string]any) []Loan {
 	return out
 }
 
-// LoansIn finds the borrowed addresses of one IPAM block.
+// LoansIn returns the borrowed addresses of one IPAM block.
 func LoansIn(spec map[string]any) []Loan {
 	affinity, _ := spec["affinity"].(string)
 	owner, ok := strings.CutPrefix(affinity, "host:")

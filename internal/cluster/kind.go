@@ -7,8 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// NoProbeOn says why no probe can run on a node, "" = nothing is known against it. Its
-// kubelet would start none, or never say so, and each access method would wait for that.
+// NoProbeOn returns why no probe can run on a node, "" = no reason is known. Its kubelet would start none, or never
+// report it, and each access method would wait for that.
 func NoProbeOn(node *corev1.Node) string {
 	info, os := node.Status.NodeInfo, node.Labels[corev1.LabelOSStable]
 	switch {
@@ -25,8 +25,7 @@ func NoProbeOn(node *corev1.Node) string {
 // (kube-controllers, flannelmigration).
 const labelOfMigration = "projectcalico.org/node-network-during-migration"
 
-// NotCalicos says why a node has no calico-node that could be looked at, and is right so; "" = it should
-// have one.
+// NotCalicos returns why a node rightly has no calico-node, "" = it should have one.
 func NotCalicos(n *corev1.Node) string {
 	if n.Labels[labelOfMigration] == "flannel" {
 		return "the node is still in flannel's network: the migration to Calico has not come to it yet"

@@ -7,15 +7,16 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// A kubelet renews every 10 s and a lease runs for 40 s (kubelet's defaults): it renews four times within that,
-// whatever it is.
+// A kubelet renews its lease every 10 s, and the lease lasts 40 s (the kubelet's defaults). With other settings too
+// it
+// renews four times within one duration.
 const (
 	LeaseLate     = 20 * time.Second
 	LeaseOver     = 40 * time.Second
 	leaseRenewals = 4
 )
 
-// KubeletSilent tells whether the node's lease has run out, or was never made.
+// KubeletSilent reports whether the node's lease has expired, or never existed.
 func KubeletSilent(s *Snapshot) bool {
 	if apierrors.IsNotFound(s.Lease.Err) {
 		return s.Now.Sub(s.Node.CreationTimestamp.Time) > LeaseOver
@@ -24,5 +25,5 @@ func KubeletSilent(s *Snapshot) bool {
 	return lease != nil && lease.Spec.RenewTime != nil && s.Now.Sub(lease.Spec.RenewTime.Time) > LeaseOver
 }
 
-// ReadyNow reports whether the API calls a node ready.
+// ReadyNow reports whether the API shows a node as ready.
 func ReadyNow(n *corev1.Node) bool { return Readiness(n).Status == corev1.ConditionTrue }

@@ -17,15 +17,16 @@ import (
 // entered is how many workload pods of the node itself a probe may try to enter.
 const entered = 3
 
-// local is what is known of a node by the pods that run there.
+// local holds what the pods of a node show about it.
 type local struct {
-	pods      []corev1.Pod   // workload pods, some of them
+	pods      []corev1.Pod   // some of the workload pods
 	logs      []probe.Target // pods of kube-proxy, CoreDNS and Calico, for their logs
-	KubeProxy []string       // names of the kube-proxy pods, nil = not known
+	KubeProxy []string       // names of the kube-proxy pods, nil = unknown
 }
 
-// readLocal finds workload pods on the node itself, and the kube-proxy pods there. Installers agree
-// about the namespace and the label of these; anybody can give a pod the label elsewhere.
+// readLocal finds workload pods on the node itself, and its kube-proxy pods. Installers agree on the namespace and
+// label
+// of kube-proxy; in other namespaces any user can give a pod the label.
 func (s *Snapshot) readLocal(context.Context) (out local, err error) {
 	if s.Placed.Pods.Err != nil {
 		return out, s.Placed.Pods.Err
@@ -49,9 +50,9 @@ func (s *Snapshot) readLocal(context.Context) (out local, err error) {
 	return out, err
 }
 
-// pingable picks pods that have their own address and are there to stay: ready,
-// not being deleted, at most n of those, the oldest; such as a policy selects, or whose owner may shape their network,
-// only where there are no others.
+// pingable returns at most n ready pods with an address of their own that are not being deleted, the oldest first.
+// Pods
+// that a policy selects, or whose owner may shape their network, come only if there are no others.
 func pingable(pods []corev1.Pod, n int, under netpolicy.Policies) []corev1.Pod {
 	var free, held []corev1.Pod
 	for _, p := range pods {
@@ -71,8 +72,9 @@ func pingable(pods []corev1.Pod, n int, under netpolicy.Policies) []corev1.Pod {
 	return out[:min(len(out), n)]
 }
 
-// ofEachPool picks at most n of some pods: first one of each IP pool that they have addresses of, as what is wrong with
-// one pool shows in its pods alone, then the others in their order.
+// ofEachPool returns at most n of some pods: first one per IP pool, because a fault of one pool shows only in its
+// pods,
+// then the others in order.
 func ofEachPool(pods []corev1.Pod, pools Specs, n int) []corev1.Pod {
 	seen := map[netip.Prefix]bool{}
 	var first, more []corev1.Pod
@@ -90,7 +92,7 @@ func ofEachPool(pods []corev1.Pod, pools Specs, n int) []corev1.Pod {
 	return out[:min(len(out), n)]
 }
 
-// poolOf is the range of the pool that has an address, an invalid one where none has.
+// poolOf returns the range of the pool that contains an address, an invalid one if none does.
 func poolOf(address netip.Addr, pools Specs) netip.Prefix {
 	for _, spec := range pools {
 		if cidr, ok := CIDROf(spec); ok && cidr.Contains(address) {
@@ -100,7 +102,7 @@ func poolOf(address netip.Addr, pools Specs) netip.Prefix {
 	return netip.Prefix{}
 }
 
-// localTargets are the pods of the node that a probe may enter, with the pool of each.
+// localTargets returns the pods of the node that a probe may enter, with their pools.
 func localTargets(s *Snapshot) []probe.Target {
 	out := podTargets(probe.KindLocal, s.Local.Value.pods, s.Policies)
 	for i := range out {
@@ -111,8 +113,8 @@ func localTargets(s *Snapshot) []probe.Target {
 	return out
 }
 
-// loggedBy is a pod of kube-proxy or CoreDNS as a target whose log is read. What is in kube-system no
-// tenant made.
+// loggedBy returns a pod of kube-proxy or CoreDNS as a target for reading its log. A tenant cannot create pods in
+// kube-system.
 func loggedBy(p *corev1.Pod) (probe.Target, bool) {
 	name := map[string]string{"kube-proxy": "kube-proxy", "kube-dns": "coredns"}[p.Labels["k8s-app"]]
 	if name == "" || p.Namespace != metav1.NamespaceSystem || metav1.GetControllerOf(p) == nil {
@@ -122,8 +124,8 @@ func loggedBy(p *corev1.Pod) (probe.Target, bool) {
 		Attrs: map[string]string{probe.AttrLogs: p.Namespace + "_" + p.Name + "_" + string(p.UID)}}, true
 }
 
-// noneReady says that no pod of a node is ready, nil where there is none, or none is expected to be: of a node that is
-// not ready itself.
+// noneReady returns an error if no pod of a node is ready. It returns nil if the node has no pods, or is not ready
+// itself and so has no ready pods.
 func noneReady(node *corev1.Node, running []corev1.Pod) error {
 	if !slices.ContainsFunc(running, OwnAddress) || !ReadyNow(node) {
 		return nil

@@ -16,20 +16,22 @@ const (
 	makesNoEncap = "EnabledNoEncapOnly"
 )
 
-// The minor versions of Calico v3 from which on Felix has the setting, BIRD heeds its own, and the
-// defaults of both are others.
+// The minor versions of Calico v3 from which on Felix has the setting, BIRD respects its own, and the defaults of
+// both
+// change.
 const (
 	makersFelix = 31
 	MakersBIRD  = 32
 	MakersSplit = 33
 )
 
-// Makers is who makes the routes to other nodes' blocks of pools without VXLAN, whose routes are
-// Felix's in any case.
+// Makers says which program creates the routes to other nodes' blocks in pools without VXLAN. Routes of pools with
+// VXLAN
+// are always Felix's.
 type Makers struct{ felix, bird string }
 
-// makersIn is what the two settings, "" where they are not made, come to in Calico v3.MINOR. What a
-// version does not know counts as its default (felix/config, ProgramClusterRoutes; confd, bgp_processor).
+// makersIn evaluates the two settings, "" = unset, for Calico v3.MINOR. A value unknown to a version counts as its
+// default (felix/config, ProgramClusterRoutes; confd, bgp_processor).
 func makersIn(minor int, felix, bird string) Makers {
 	known := func(value string, otherwise string, all ...string) string {
 		for _, one := range all {
@@ -51,7 +53,7 @@ func makersIn(minor int, felix, bird string) Makers {
 	return Makers{makesNone, makesAll}
 }
 
-// Of is who makes the routes of a pool: one of the values of AttrMakers.
+// Of returns the program that creates the routes of a pool: one of the values of AttrMakers.
 func (m Makers) Of(ipip bool) string {
 	makes := func(set string) bool {
 		return set == makesAll || set == makesNoEncap && !ipip || set == makesIPIP && ipip
@@ -67,13 +69,13 @@ func (m Makers) Of(ipip bool) string {
 	return probe.MakersNone
 }
 
-// Routed is a pool whose routes the settings are about.
+// Routed is a pool to which the settings apply.
 type Routed struct {
 	CIDR string
 	IPIP bool
 }
 
-// RoutedPools are the pools in use that have no VXLAN.
+// RoutedPools returns the pools in use without VXLAN.
 func RoutedPools(s *Snapshot) []Routed {
 	var out []Routed
 	for _, t := range PoolTargets(s) {
@@ -84,14 +86,14 @@ func RoutedPools(s *Snapshot) []Routed {
 	return out
 }
 
-// Minor is that of Calico v3 on this node, false where the version is not known.
+// Minor returns the minor version of Calico v3 on this node, false if the version is unknown.
 func (s *Snapshot) Minor() (int, bool) {
 	var major, minor int
 	n, _ := fmt.Sscanf(s.Version(), "v%d.%d", &major, &minor)
 	return minor, n == 2 && major == 3
 }
 
-// MakersNow is who makes the routes on this node; false where that is not known.
+// MakersNow returns which program creates the routes on this node, false if unknown.
 func (s *Snapshot) MakersNow() (Makers, bool) {
 	minor, known := s.Minor()
 	if !known || s.Felix.Err != nil || s.Peering.Configs.Err != nil {
@@ -100,7 +102,7 @@ func (s *Snapshot) MakersNow() (Makers, bool) {
 	return s.MakersIn(minor), true
 }
 
-// MakersIn is the same of the node's settings in another version.
+// MakersIn evaluates the node's settings for another version.
 func (s *Snapshot) MakersIn(minor int) Makers {
 	m := makersIn(minor, s.SetForFelix(), s.SetForBIRD())
 	if s.Backend.Value != "bird" {
@@ -109,17 +111,17 @@ func (s *Snapshot) MakersIn(minor int) Makers {
 	return m
 }
 
-// SetForFelix is what Felix is configured to make: its programClusterRoutes.
+// SetForFelix returns Felix's setting programClusterRoutes.
 func (s *Snapshot) SetForFelix() string { return FelixTarget(s).Attrs["programClusterRoutes"] }
 
-// SetForBIRD is what BIRD is configured to make: programClusterRoutes of the BGPConfiguration.
+// SetForBIRD returns programClusterRoutes of the BGPConfiguration.
 func (s *Snapshot) SetForBIRD() string {
 	set, _ := s.Peering.Configs.Value["default"]["programClusterRoutes"].(string)
 	return set
 }
 
-// MadeBy is the attribute of a pool that says who makes its routes; nil where that is not known, or
-// where neither does because no BIRD runs: then the network may know them.
+// MadeBy returns the attribute of a pool that names the creator of its routes. It is nil if unknown, or if neither
+// program creates them because BIRD does not run: the network may know the routes then.
 func (s *Snapshot) MadeBy(ipip bool) map[string]string {
 	m, known := s.MakersNow()
 	by := m.Of(ipip)
@@ -129,7 +131,7 @@ func (s *Snapshot) MadeBy(ipip bool) map[string]string {
 	return map[string]string{probe.AttrMakers: by}
 }
 
-// ByBIRD tells whether BIRD makes the routes of a pool on this node, as far as is known.
+// ByBIRD reports whether BIRD creates the routes of a pool on this node, as far as is known.
 func ByBIRD(s *Snapshot) bool {
 	who, known := s.MakersNow()
 	return slices.ContainsFunc(RoutedPools(s), func(r Routed) bool {

@@ -12,8 +12,9 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// memo is what follows from a Survey alone, worked out once however many of its nodes are judged. A Snapshot whose
-// Survey was changed has none, and works it out anew.
+// memo caches what follows from a Survey alone, computed once for all of its nodes. A Snapshot whose Survey was
+// changed
+// has no memo and computes it each time.
 type memo struct {
 	unannotated func() []corev1.Node
 	speakers    func() []Speaker

@@ -1,5 +1,6 @@
-// Package clustertest is what the tests of the API's checks share: a Snapshot to start from, a server that answers
-// for the API, and how a check is asked. Its one entry point is Ask.
+// Package clustertest holds what tests of API checks share: a Snapshot to start from, and a server that poses as the
+// API.
+// Ask is its entry point: it runs a check over a Snapshot.
 package clustertest
 
 import (

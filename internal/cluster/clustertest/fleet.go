@@ -18,7 +18,7 @@ import (
 	"github.com/calico-probe/calico-probe/internal/cluster"
 )
 
-// Fleet is what an API says of many nodes: each is well but for what is done to it.
+// Fleet is the API's data about many nodes, which are healthy until a test changes them.
 type Fleet struct {
 	Nodes  []corev1.Node
 	Leases []coordinationv1.Lease
@@ -56,7 +56,7 @@ func (f *Fleet) Add(name string, spoil func(*corev1.Node, *coordinationv1.Lease,
 	}
 }
 
-// Client asks a server that has the fleet, and nothing under the refused paths.
+// Client returns a client of a server with the fleet, which refuses the given paths.
 func (f *Fleet) Client(t *testing.T, refused ...string) *cluster.Client {
 	t.Helper()
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -95,7 +95,7 @@ func (f *Fleet) Client(t *testing.T, refused ...string) *cluster.Client {
 	return c
 }
 
-// claimant is a pod with the label of calico-node, as NAMESPACE/NAME, of that DaemonSet.
+// claimant is a pod with the label of calico-node, as NAMESPACE/NAME, of a DaemonSet.
 func claimant(name, set string, made time.Duration) corev1.Pod {
 	namespace, pod, _ := strings.Cut(name, "/")
 	p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: pod, CreationTimestamp: Ago(made)}}
@@ -109,8 +109,7 @@ func claimant(name, set string, made time.Duration) corev1.Pod {
 	return p
 }
 
-// Tenants is a tenant's pod that poses as calico-node on a node: it is newer than any,
-// and healthy.
+// Tenants is a tenant's pod that poses as calico-node on a node: newer than all others, and healthy.
 func Tenants(node string, at time.Time) *corev1.Pod {
 	p := claimant("tenant/calico-node", "", 0)
 	p.CreationTimestamp, p.Spec.NodeName = metav1.NewTime(at), node

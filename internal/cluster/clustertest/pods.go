@@ -17,14 +17,14 @@ import (
 	"github.com/calico-probe/calico-probe/internal/cluster"
 )
 
-// Said is an event of the kubelet's about calico-node's container.
+// Said is a kubelet event about calico-node's container.
 func Said(reason, message string, before time.Duration) corev1.Event {
 	return corev1.Event{Reason: reason, Message: message, LastTimestamp: Ago(before),
 		Source:         corev1.EventSource{Component: "kubelet", Host: "a"},
 		InvolvedObject: corev1.ObjectReference{FieldPath: "spec.containers{calico-node}"}}
 }
 
-// Doomed is a pod whose grace was over some time ago.
+// Doomed is a pod whose grace period ended some time ago.
 func Doomed(namespace string, late time.Duration, change func(*corev1.Pod)) corev1.Pod {
 	p := Hanging("app-"+namespace, time.Hour, "", "")
 	p.Namespace, p.DeletionTimestamp = namespace, new(Ago(late))
@@ -34,7 +34,7 @@ func Doomed(namespace string, late time.Duration, change func(*corev1.Pod)) core
 	return p
 }
 
-// SpecsOf reads specs by their names as the API gives them, numbers as int64; nil where the bytes are none.
+// SpecsOf parses specs by name as the API returns them, numbers as int64; nil if the bytes are invalid.
 func SpecsOf(b []byte) cluster.Specs {
 	var out cluster.Specs
 	if utiljson.Unmarshal(b, &out) != nil {
@@ -43,7 +43,7 @@ func SpecsOf(b []byte) cluster.Specs {
 	return out
 }
 
-// FuzzedNodes are two nodes, of which one has annotations of its owner's choice.
+// FuzzedNodes are two nodes, one of them with an annotation of the fuzzer's choice.
 func FuzzedNodes(annotation string) []corev1.Node {
 	return []corev1.Node{
 		{ObjectMeta: metav1.ObjectMeta{Name: "node-a", Labels: map[string]string{"rack": "1"}, Annotations: map[string]string{
@@ -53,13 +53,13 @@ func FuzzedNodes(annotation string) []corev1.Node {
 	}
 }
 
-// Reported is an event of the kubelet's on node-a.
+// Reported is a kubelet event on node-a.
 func Reported(before time.Duration, reason, message string) corev1.Event {
 	return corev1.Event{Reason: reason, Message: message, LastTimestamp: Ago(before),
 		Source: corev1.EventSource{Component: "kubelet", Host: "node-a"}}
 }
 
-// EventServer answers with some events of one namespace.
+// EventServer serves the events of one namespace.
 func EventServer(t *testing.T, namespace string, events ...corev1.Event) *cluster.Client {
 	t.Helper()
 	kind := metav1.TypeMeta{Kind: "EventList", APIVersion: "v1"}
@@ -71,7 +71,7 @@ func EventServer(t *testing.T, namespace string, events ...corev1.Event) *cluste
 		map[string]http.HandlerFunc{})
 }
 
-// Hanging is a pod bound to the node for a while, whose container waits for a reason.
+// Hanging is a pod bound to the node some time ago, whose container waits for a reason.
 func Hanging(name string, age time.Duration, reason, says string) corev1.Pod {
 	p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(name + "-uid")}}
 	p.CreationTimestamp = Ago(age)
@@ -86,7 +86,7 @@ func Hanging(name string, age time.Duration, reason, says string) corev1.Pod {
 	return p
 }
 
-// PlacedOn gives a snapshot of a node with these pods, and one event for each of a text.
+// PlacedOn is a snapshot of a node with these pods, and one event with a text for each.
 func PlacedOn(reason, text string, pods ...corev1.Pod) *cluster.Snapshot {
 	s := Snapshot(Node("node-a", "10.0.0.1", "10.0.0.1/24"))
 	s.Placed.Pods.Value = pods
@@ -112,7 +112,7 @@ func OfCalicoNode() *cluster.Snapshot {
 	return s
 }
 
-// StartWaits is a calico-node pod that is made for a node and not bound to it.
+// StartWaits is a calico-node pod that was created for a node and is not bound to it.
 func StartWaits(says, cpu string) *corev1.Pod {
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "calico-node-x",
 		CreationTimestamp: Ago(time.Minute),

@@ -26,7 +26,7 @@ func PolicyOf(t *testing.T, namespace, name, text string, direction networkingv1
 	return netpolicy.OfKubernetes(&np)
 }
 
-// OfCalico is one of Calico's by the YAML of its spec, of a namespace where its name has one.
+// OfCalico is a Calico policy from the YAML of its spec, namespaced if its name has a namespace.
 func OfCalico(t *testing.T, name, text string) netpolicy.Policy {
 	t.Helper()
 	spec := map[string]any{}

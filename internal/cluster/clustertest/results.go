@@ -7,7 +7,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// WantFirst wants a status and a part of the sentence of the first result.
+// WantFirst checks the status and a part of the sentence of the first result.
 func WantFirst(t *testing.T, got []probe.Result, s probe.Status, saw string) {
 	t.Helper()
 	if len(got) == 0 || got[0].Status != s || !strings.Contains(got[0].Saw, saw) {
@@ -15,7 +15,7 @@ func WantFirst(t *testing.T, got []probe.Result, s probe.Status, saw string) {
 	}
 }
 
-// WantHistory wants one result with this end that is marked as history, or none.
+// WantHistory checks for one result with this end that is marked as history, or for none.
 func WantHistory(t *testing.T, got []probe.Result, end string) {
 	t.Helper()
 	var old []string

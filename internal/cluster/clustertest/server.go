@@ -11,8 +11,9 @@ import (
 	"github.com/calico-probe/calico-probe/internal/cluster"
 )
 
-// ServerOf answers with a List or another object for the paths it has, with what
-// handlers do for others, and like an API server without that group for the rest.
+// ServerOf serves a List or another object for the given paths, and handlers for others. For all other paths it
+// answers
+// like an API server without that group.
 func ServerOf(t *testing.T, objects map[string]string, others map[string]http.HandlerFunc) *cluster.Client {
 	t.Helper()
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -12,7 +12,7 @@ import (
 // Now is the time of all Snapshots, so that ages in tests do not depend on a clock.
 var Now = time.Date(2026, 11, 21, 3, 50, 0, 0, time.UTC)
 
-// Ago is a time before Now.
+// Ago returns a time before Now.
 func Ago(d time.Duration) metav1.Time { return metav1.NewTime(Now.Add(-d)) }
 
 // Node has an InternalIP and, unless empty, a registered Calico address.
@@ -27,14 +27,14 @@ func Node(name, internal, registered string) corev1.Node {
 	return n
 }
 
-// Snapshot is one around the first of some nodes, in which nothing else was read.
+// Snapshot is one around the first of some nodes, without any other data.
 func Snapshot(nodes ...corev1.Node) *cluster.Snapshot {
 	return &cluster.Snapshot{Now: Now, Node: &nodes[0],
 		Survey: cluster.Survey{Nodes: nodes, CalicoIn: cluster.Namespaces("")}}
 }
 
-// Calico is a calico-node pod with three init containers, of which n are done,
-// and a running, ready main container when all are.
+// Calico is a calico-node pod with three init containers, n of them done. If all are, its main container runs and is
+// ready.
 func Calico(done int) *corev1.Pod {
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "calico-node-x",
 		CreationTimestamp: Ago(time.Hour)}}
