@@ -52,7 +52,7 @@ func newMemo(s *Survey) *memo {
 	return m
 }
 
-// Known is the Survey's memo, or one for this call where it has none.
+// Known returns the Survey's memo, or a temporary one if it has none.
 func (s *Survey) Known() *memo {
 	if s.memo != nil {
 		return s.memo
@@ -60,7 +60,7 @@ func (s *Survey) Known() *memo {
 	return newMemo(s)
 }
 
-// byInternalIP are nodes by the addresses that their kubelets report.
+// byInternalIP maps the addresses that kubelets report to their nodes.
 func byInternalIP(nodes []corev1.Node) map[netip.Addr][]*corev1.Node {
 	out := map[netip.Addr][]*corev1.Node{}
 	for i := range nodes {
@@ -71,7 +71,7 @@ func byInternalIP(nodes []corev1.Node) map[netip.Addr][]*corev1.Node {
 	return out
 }
 
-// unannotated are nodes without what Calico wrote on them.
+// unannotated returns nodes without Calico's annotations.
 func unannotated(nodes []corev1.Node) []corev1.Node {
 	out := slices.Clone(nodes)
 	for i := range out {

@@ -11,16 +11,15 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// abandoned tells whether a pool gives out no more addresses, and nobody has any of
-// it: disabling a pool leaves the blocks and pods that are there as they are. Another
-// IPAM keeps no blocks, so there it is not known.
+// abandoned reports whether a pool gives out no more addresses and none of its addresses is in use: disabling a pool
+// keeps its blocks and pods. With another IPAM, which has no blocks, this is unknown.
 func abandoned(s *Snapshot, spec map[string]any, cidr netip.Prefix) bool {
 	off, _ := spec["disabled"].(bool)
 	return off && len(s.Blocks.Value.Owned) > 0 && !slices.ContainsFunc(s.Blocks.Value.Owned,
 		func(b Block) bool { return cidr.Contains(b.CIDR.Addr()) })
 }
 
-// PoolTargets are the IP pools whose addresses are in use, or may come into use.
+// PoolTargets returns the IP pools whose addresses are in use, or may come into use.
 func PoolTargets(s *Snapshot) []probe.Target {
 	var out []probe.Target
 	for _, name := range slices.Sorted(maps.Keys(s.Pools.Value)) {
@@ -51,12 +50,13 @@ func PoolTargets(s *Snapshot) []probe.Target {
 	return out
 }
 
-// tunnels are the annotations that name a node's addresses inside tunnels
-// (libcalico-go, k8s/resources/node.go), and what belongs to each.
+// tunnels lists the annotations with a node's addresses inside tunnels (libcalico-go, k8s/resources/node.go), and
+// what
+// belongs to each.
 var tunnels = []struct {
 	addr, device string
-	outer        string // annotation of the address the tunnel ends at
-	attr, extra  string // an attribute and the annotation it is from
+	outer        string // annotation with the address of the tunnel's end
+	attr, extra  string // an attribute and the annotation that holds it
 }{
 	{"IPv4IPIPTunnelAddr", "tunl0", AnnotationIPv4, "", ""},
 	{"IPv4VXLANTunnelAddr", "vxlan.calico", AnnotationIPv4, probe.AttrMAC, "VXLANTunnelMACAddr"},
@@ -65,7 +65,7 @@ var tunnels = []struct {
 	{"IPv6WireguardInterfaceAddr", "wg-v6.cali", AnnotationIPv6, probe.AttrKey, "WireguardPublicKeyV6"},
 }
 
-// tunnelTargets are the ends of tunnels, those of the node itself marked.
+// tunnelTargets returns the ends of tunnels, with those of the node itself marked.
 func tunnelTargets(s *Snapshot) []probe.Target {
 	out := slices.Clone(s.Known().tunnels())
 	for i, t := range out {
@@ -77,7 +77,7 @@ func tunnelTargets(s *Snapshot) []probe.Target {
 	return out
 }
 
-// tunnelsOf are the ends of tunnels of all nodes.
+// tunnelsOf returns the ends of the tunnels of all nodes.
 func tunnelsOf(nodes []corev1.Node) []probe.Target {
 	const prefix = "projectcalico.org/"
 	var out []probe.Target
@@ -102,9 +102,9 @@ func tunnelsOf(nodes []corev1.Node) []probe.Target {
 	return out
 }
 
-// blockTargets are the node's own blocks, and those of nodes that have a registered address of the
-// block's family: others are left over from nodes that are gone, and nobody can
-// say where they should lead.
+// blockTargets returns the node's own blocks, and those of nodes with a registered address of the block's family.
+// Other
+// blocks are left over from deleted nodes, and no route for them can be expected.
 func blockTargets(s *Snapshot) []probe.Target {
 	all := s.Known().blocks()
 	out := make([]probe.Target, 0, len(all))
@@ -119,7 +119,7 @@ func blockTargets(s *Snapshot) []probe.Target {
 	return out
 }
 
-// blocksOf are all blocks, each with its node's registered address of its family, if any.
+// blocksOf returns all blocks, each with its node's registered address of its family, if any.
 func blocksOf(s *Survey) []probe.Target {
 	at := map[string][2]netip.Addr{}
 	states := map[string]map[string]string{}

@@ -17,7 +17,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// Objects are the API objects of one kind that causes rest on, as the API gives them: nothing is left out or cleaned.
+// Objects are the API objects of one kind on which causes rest, unfiltered and unredacted.
 type Objects struct {
 	schema.GroupVersionResource
 	Kind       string
@@ -26,13 +26,13 @@ type Objects struct {
 	Gaps       []string // what could not be read, and why
 }
 
-// Of objects so many of one kind are kept, and reading them all takes so long at most.
+// Limits: how many objects of one kind are kept, and how long reading all kinds may take.
 const (
 	objectsMost  = 2000
 	objectsLimit = 30 * time.Second
 )
 
-// add takes objects, or why there are none. Of what is not there nothing is missing.
+// add adds objects, or why they could not be read. An object that does not exist is no gap.
 func (o *Objects) add(what string, items []unstructured.Unstructured, err error) {
 	switch {
 	case err == nil:
@@ -52,8 +52,9 @@ func (o *Objects) add(what string, items []unstructured.Unstructured, err error)
 	o.Gaps = slices.Compact(o.Gaps)
 }
 
-// ObjectsOf reads the API objects that causes about some nodes rest on, with no more rights than a run by the API
-// takes, and no Secret. What could not be read is a gap. The nodes' names are those of nodes.
+// ObjectsOf reads the API objects on which causes about some nodes rest. It needs no more permissions than a run by
+// the
+// API, and reads no Secret. What it could not read is a gap. nodes has the nodes' names.
 func (c *Client) ObjectsOf(ctx context.Context, nodes []string) []Objects {
 	ctx, cancel := context.WithTimeout(ctx, objectsLimit)
 	defer cancel()
@@ -85,13 +86,13 @@ type objectsReading struct {
 	nodes []string
 }
 
-// objectsOf is a kind of which nothing is read yet.
+// objectsOf returns a kind without any objects yet.
 func objectsOf(group, version, resource, kind string, namespaced bool) Objects {
 	return Objects{GroupVersionResource: schema.GroupVersionResource{Group: group, Version: version, Resource: resource},
 		Kind: kind, Namespaced: namespaced}
 }
 
-// list adds what a list in a namespace has, "" = all.
+// list adds the objects of a list in a namespace, "" = all.
 func (r *objectsReading) list(ctx context.Context, o *Objects, namespace string, options metav1.ListOptions) {
 	list, err := r.c.calls.Resource(o.GroupVersionResource).Namespace(namespace).List(ctx, options)
 	var items []unstructured.Unstructured
@@ -135,7 +136,7 @@ func (r *objectsReading) pods(ctx context.Context) Objects {
 	return o
 }
 
-// daemonSets are those that make calico-node.
+// daemonSets reads the DaemonSets that create calico-node.
 func (r *objectsReading) daemonSets(ctx context.Context) Objects {
 	o := objectsOf("apps", "v1", "daemonsets", "DaemonSet", true)
 	for _, namespace := range r.c.CalicoIn {
@@ -148,7 +149,7 @@ func (r *objectsReading) daemonSets(ctx context.Context) Objects {
 	return o
 }
 
-// configMaps are those by which Calico's manifests configure it, of which the rights of a run are.
+// configMaps reads the ConfigMaps of Calico's manifests, which a run has permission to read.
 func (r *objectsReading) configMaps(ctx context.Context) Objects {
 	o := objectsOf("", "v1", "configmaps", "ConfigMap", true)
 	for _, namespace := range r.c.CalicoIn {
@@ -159,7 +160,7 @@ func (r *objectsReading) configMaps(ctx context.Context) Objects {
 	return o
 }
 
-// typed are objects as what they are; those that are not are left out.
+// typed converts objects to their type, and omits those that do not fit.
 func typed[T any](o Objects) []T {
 	var out []T
 	for _, item := range o.Items {
@@ -171,7 +172,7 @@ func typed[T any](o Objects) []T {
 	return out
 }
 
-// environment is calico-node's, as far as pods and ConfigMaps that were read tell it.
+// environment resolves calico-node's environment from the pods and ConfigMaps that were read.
 func (r *objectsReading) environment(pods, maps Objects) environment {
 	from := configMaps{}
 	for _, m := range typed[corev1.ConfigMap](maps) {
@@ -182,12 +183,13 @@ func (r *objectsReading) environment(pods, maps Objects) environment {
 	return environmentOf(calico.Value, from)
 }
 
-// claimsCalico tells whether a pod is one of CalicoPods.
+// claimsCalico reports whether a pod matches CalicoPods.
 func claimsCalico(p corev1.Pod) bool {
 	return slices.Contains([]string{"calico-node", "canal", "canal-node"}, p.Labels["k8s-app"])
 }
 
-// events are those about the nodes, about what makes calico-node, and about pods of the nodes that do not start.
+// events reads the events about the nodes, about calico-node's DaemonSets, and about pods of the nodes that do not
+// start.
 func (r *objectsReading) events(ctx context.Context, pods, sets Objects) Objects {
 	o := objectsOf("", "v1", "events", "Event", true)
 	about := func(namespace, field, value string) {
@@ -213,18 +215,18 @@ func (r *objectsReading) events(ctx context.Context, pods, sets Objects) Objects
 	return o
 }
 
-// A calicoResource is one of Calico's resources, and which objects of it are about nodes; nil = all are.
+// A calicoResource is a kind of Calico's, and a filter for its objects about nodes; nil = all of them.
 type calicoResource struct {
 	resource, kind string
 	about          func(spec map[string]any, nodes []string) bool
 }
 
-// calicoResources are those that causes rest on.
+// calicoResources are the kinds on which causes rest.
 func calicoResources() []calicoResource {
 	return []calicoResource{
 		{"ippools", "IPPool", nil}, {"ipreservations", "IPReservation", nil},
 		{"bgpconfigurations", "BGPConfiguration", nil}, {"bgppeers", "BGPPeer", nil},
-		{"bgpfilters", "BGPFilter", nil}, // which these rights do not have: people often have more
+		{"bgpfilters", "BGPFilter", nil}, // a run needs no permission for these, but people often have it
 		{"felixconfigurations", "FelixConfiguration", nil}, {"clusterinformations", "ClusterInformation", nil},
 		// IPAM's settings have another name where Calico's API server shows them.
 		{"ipamconfigs", "IPAMConfig", nil}, {"ipamconfigurations", "IPAMConfiguration", nil},
@@ -234,13 +236,13 @@ func calicoResources() []calicoResource {
 	}
 }
 
-// ofNode is of what names its node.
+// ofNode reports whether a spec names one of the nodes.
 func ofNode(spec map[string]any, nodes []string) bool {
 	node, _ := spec["node"].(string)
 	return slices.Contains(nodes, node)
 }
 
-// blockOf is of a block that belongs to a node, or has an address that is used there.
+// blockOf reports whether a block belongs to one of the nodes, or has an address in use there.
 func blockOf(spec map[string]any, nodes []string) bool {
 	affinity, _ := spec["affinity"].(string)
 	if node, is := strings.CutPrefix(affinity, "host:"); is && slices.Contains(nodes, node) {
@@ -255,7 +257,7 @@ func blockOf(spec map[string]any, nodes []string) bool {
 	})
 }
 
-// calico reads a kind of Calico's, from the group that has it.
+// calico reads a kind of Calico's from the API group that has it.
 func (r *objectsReading) calico(ctx context.Context, k calicoResource) Objects {
 	items, group, err := r.c.list(ctx, k.resource, 0)
 	o := Objects{Kind: k.kind, Namespaced: k.resource == "networkpolicies"}

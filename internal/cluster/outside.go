@@ -11,9 +11,10 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// BaselineNodes picks at most n healthy nodes to compare the snapshot's node with: first those with one of
-// the preferred addresses, in their order, such as the peers of its bad BGP sessions; then others, spread
-// evenly over the names.
+// BaselineNodes returns at most n healthy nodes to compare with the snapshot's node. First come those with one of the
+// preferred addresses, in their order, such as the peers of failed BGP sessions. Others follow, spread evenly over
+// the
+// names.
 func BaselineNodes(s *Snapshot, n int, prefer []netip.Addr) []*corev1.Node {
 	fit := healthyNodes(s)
 	with := map[netip.Addr]*corev1.Node{}
@@ -34,13 +35,13 @@ func BaselineNodes(s *Snapshot, n int, prefer []netip.Addr) []*corev1.Node {
 	for i := range min(n, len(fit)) {
 		add(fit[i*len(fit)/n])
 	}
-	for _, node := range fit { // where those were the preferred ones
+	for _, node := range fit { // unless these were the preferred ones
 		add(node)
 	}
 	return out
 }
 
-// healthyNodes returns the nodes that the snapshot's node can be compared with.
+// healthyNodes returns the nodes that can be compared with the snapshot's node.
 func healthyNodes(s *Snapshot) []*corev1.Node {
 	var out []*corev1.Node
 	for _, node := range peers(s, len(s.Nodes)) {
@@ -51,7 +52,7 @@ func healthyNodes(s *Snapshot) []*corev1.Node {
 	return out
 }
 
-// SameRole reports whether two nodes are both of the control plane, or both not: a firewall may treat the two unlike.
+// SameRole reports whether both nodes or neither are control plane nodes: a firewall may treat the roles differently.
 func SameRole(a, b *corev1.Node) bool {
 	role := func(n *corev1.Node) bool {
 		_, is := n.Labels["node-role.kubernetes.io/control-plane"]
@@ -60,8 +61,9 @@ func SameRole(a, b *corev1.Node) bool {
 	return role(a) == role(b)
 }
 
-// Witness picks the healthy node that tests another one from outside: of the same role where there is one, and by the
-// node's name, so that no single node is the witness of all others. It is nil where there is none.
+// Witness returns the healthy node that tests another one from outside, nil if there is none. It prefers the same
+// role,
+// and chooses by the node's name, so that no single node is the witness of all others.
 func Witness(s *Snapshot) *corev1.Node {
 	fit := healthyNodes(s)
 	same := slices.DeleteFunc(slices.Clone(fit), func(n *corev1.Node) bool { return !SameRole(n, s.Node) })
@@ -76,13 +78,13 @@ func Witness(s *Snapshot) *corev1.Node {
 	return fit[int(name.Sum32()%uint32(len(fit)))]
 }
 
-// fitToCompare reports whether a node is healthy by the API and neither cordoned nor drained.
+// fitToCompare reports whether the API shows a node as healthy and neither cordoned nor drained.
 func fitToCompare(n *corev1.Node) bool {
 	return StateOf(n) == nil && !n.Spec.Unschedulable && n.DeletionTimestamp == nil &&
 		!slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Effect == corev1.TaintEffectNoExecute })
 }
 
-// Addresses are a node's InternalIPs and the addresses Calico registered for it.
+// Addresses returns a node's InternalIPs and the addresses that Calico registered for it.
 func Addresses(n *corev1.Node) []netip.Addr {
 	out := InternalIPs(n)
 	for _, t := range Self(n) {
@@ -93,13 +95,14 @@ func Addresses(n *corev1.Node) []netip.Addr {
 	return out
 }
 
-// Ports that are asked from outside.
+// Ports that are tested from outside.
 const (
 	portSSH     = 22
 	portKubelet = 10250
 )
 
-// kubeletFrom is where a node says that its kubelet listens. Others are not sent to any port on its word.
+// kubeletFrom returns the kubelet's port that the node reports. Other nodes do not connect to other ports on its
+// word.
 func kubeletFrom(n *corev1.Node) int {
 	port := int(n.Status.DaemonEndpoints.KubeletEndpoint.Port)
 	if port < 1024 || port > 65535 {
@@ -108,8 +111,9 @@ func kubeletFrom(n *corev1.Node) int {
 	return port
 }
 
-// Outside returns what a probe on another node, the witness, tests: the node's InternalIPs, the address Calico
-// registered where that is another one, a workload pod of it, and for comparison the kubelet of a third node.
+// Outside returns the targets for a probe on another node, the witness: the node's InternalIPs, its registered
+// address
+// if that differs, one of its workload pods, and for comparison the kubelet of a third node.
 func Outside(s *Snapshot, witness string) []probe.Target {
 	kubelet := kubeletFrom(s.Node)
 	internal, own := InternalIPs(s.Node), Self(s.Node)
@@ -124,7 +128,7 @@ func Outside(s *Snapshot, witness string) []probe.Target {
 			add(a, portSSH, nil)
 			add(a, kubelet, nil)
 		}
-		// Where the backend could not be read, nothing may listen.
+		// If the backend is unknown, BIRD may not be running.
 		if s.Backend.Value == "bird" && slices.ContainsFunc(own, func(t probe.Target) bool { return t.Addr == a }) {
 			add(a, cmp.Or(s.Peering.Port(s.Node), DefaultBGPPort), map[string]string{probe.AttrScope: "bgp"})
 		}
@@ -134,7 +138,7 @@ func Outside(s *Snapshot, witness string) []probe.Target {
 		pods = s.unready
 	}
 	for _, pod := range podTargets(probe.KindOutside, pods[:min(len(pods), 1)], s.Policies) {
-		pod.Port = 0 // it is pinged: that a program listens at the port that it declares is not known
+		pod.Port = 0 // ping only: the program may not listen on the declared port
 		out = append(out, pod)
 	}
 	for _, third := range healthyNodes(s) {

@@ -9,9 +9,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// ownNetwork is what of its spec lets a pod's owner shape the pod's own network: "" for a pod that has the network
-// which the node gave it, and for those of the cluster's own. What such a pod does not reach is no witness against
-// the node: a tenant with NET_ADMIN removes its own routes, and one with an annotation limits its own bandwidth.
+// ownNetwork returns the part of a pod's spec that lets its owner shape the pod's network. It is "" for the cluster's
+// own
+// pods, and for pods with the network that the node gave them. A shaped pod's failures are no evidence against the
+// node:
+// a tenant with NET_ADMIN can remove its own routes, and one with an annotation can limit its own bandwidth.
 func ownNetwork(p *corev1.Pod) string {
 	if p.Namespace == metav1.NamespaceSystem {
 		return ""

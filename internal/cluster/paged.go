@@ -11,18 +11,20 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// pagedShare is how much of its time a list has by pages, before the whole of it is asked of the API server's cache.
+// pagedShare is the share of its time for which a list is read page by page, before the whole list is read from the
+// API
+// server's cache.
 const pagedShare = 0.5
 
-// lister lists objects, as clients of one kind do.
+// lister is a client's method to list objects of one kind.
 type lister[L runtime.Object] interface {
 	List(context.Context, metav1.ListOptions) (L, error)
 }
 
-// inPages lists objects of a type page by page and gives each to take, which keeps of it what is needed: a list of
-// thousands of nodes takes many times the memory that is left of it. Where pages cannot be had, as while etcd has no
-// leader, or not to the last, the whole list is asked of the API server's cache, after begin has forgotten what was
-// had.
+// inPages lists objects page by page and passes each to take, which keeps the needed part: a full list of thousands
+// of
+// nodes takes many times the memory of that. If pages are unavailable, as while etcd has no leader, or incomplete, it
+// reads the whole list from the API server's cache. Before that, begin discards the earlier results.
 func inPages[T any, L runtime.Object](ctx context.Context, of lister[L], options metav1.ListOptions, begin func(),
 	take func(*T),
 ) error {
@@ -39,7 +41,7 @@ func inPages[T any, L runtime.Object](ctx context.Context, of lister[L], options
 		defer cancel()
 	}
 	page := func(ctx context.Context, o metav1.ListOptions) (out runtime.Object, err error) {
-		// Here, because a panic on the pager's own goroutine ends the program.
+		// Recover here: a panic on the pager's own goroutine would end the program.
 		err = probe.Recovered(func() (err error) { out, err = of.List(ctx, o); return err })
 		return out, err
 	}

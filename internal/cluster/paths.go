@@ -9,8 +9,9 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// PathTargets are what probes on other nodes are to reach of a node: its own addresses, its kubelet there, and one of
-// its pods that has an address of its own, which is found by one list.
+// PathTargets returns the targets on a node for probes on other nodes: its own addresses, its kubelet there, and one
+// of
+// its pods with an address of its own. It finds that pod by one list.
 func (c *Client) PathTargets(ctx context.Context, s *Survey, n *corev1.Node) ([]probe.Target, error) {
 	ctx, cancel := context.WithTimeout(ctx, readLimit)
 	defer cancel()
@@ -25,7 +26,7 @@ func (c *Client) PathTargets(ctx context.Context, s *Survey, n *corev1.Node) ([]
 	return append(out, podTargets(probe.KindPod, pingable(running, 1, s.Policies), s.Policies)...), err
 }
 
-// BGPTargets are what a probe on a node has to know to tell the BGP sessions there: whether it is to have any.
+// BGPTargets returns what a probe on a node needs to report its BGP sessions: whether it should have any.
 func BGPTargets(s *Survey, n *corev1.Node) (targets []probe.Target, gaps map[string]string) {
 	of := s.Of(n)
 	targets = Self(n)

@@ -13,9 +13,9 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// Sampled is how many other nodes a plan asks about: enough to tell one bad
-// peer from a bad node, few enough that a thousand-node cluster costs no more
-// than a small one.
+// Sampled is how many other nodes a plan checks: enough to distinguish one bad peer from a bad node, and few enough
+// that
+// a thousand-node cluster costs no more than a small one.
 const Sampled = 8
 
 // annotation names Calico writes on a Node (libcalico-go, k8s/resources/node.go).
@@ -24,8 +24,9 @@ const (
 	AnnotationIPv6 = "projectcalico.org/IPv6Address"
 )
 
-// peers picks at most n other nodes, ready ones first, spread evenly over the
-// names. It is a pure function: the same snapshot gives the same peers.
+// peers returns at most n other nodes, ready ones first, spread evenly over the names. It is a pure function: the
+// same
+// snapshot yields the same peers.
 func peers(s *Snapshot, n int) []corev1.Node {
 	known := s.Known()
 	others := func(nodes []*corev1.Node) []*corev1.Node {
@@ -40,7 +41,7 @@ func peers(s *Snapshot, n int) []corev1.Node {
 	return out
 }
 
-// onLinux are the nodes that are ready, or are not; those with Windows answer other questions.
+// onLinux returns the Linux nodes that are ready, or those that are not. Other checks apply to Windows.
 func onLinux(nodes []corev1.Node, isReady bool) []*corev1.Node {
 	var out []*corev1.Node
 	for i := range nodes {
@@ -52,7 +53,7 @@ func onLinux(nodes []corev1.Node, isReady bool) []*corev1.Node {
 	return out
 }
 
-// spread picks at most n of some nodes, evenly over their order.
+// spread returns at most n of some nodes, evenly over their order.
 func spread(nodes []*corev1.Node, n int) []*corev1.Node {
 	if len(nodes) <= n {
 		return nodes
@@ -64,8 +65,7 @@ func spread(nodes []*corev1.Node, n int) []*corev1.Node {
 	return picked
 }
 
-// Targets is what a probe on s.Node is to ask about, and which kinds of target
-// could not be listed, and why.
+// Targets returns the targets for a probe on s.Node, and why some kinds of target could not be listed.
 func Targets(s *Snapshot) (targets []probe.Target, gaps map[string]string) {
 	gaps = map[string]string{}
 	sessions, unlisted := SessionTargets(s, s.Node)
@@ -126,11 +126,11 @@ func Targets(s *Snapshot) (targets []probe.Target, gaps map[string]string) {
 	return targets, gaps
 }
 
-// calicosOwn are the kinds of target that a node without Calico has nothing of.
+// calicosOwn are the kinds of target that a node without Calico lacks.
 var calicosOwn = []string{probe.KindFelix, probe.KindBackend, probe.KindCalico, probe.KindSession, probe.KindBlock,
 	probe.KindTunnel, probe.KindPool, probe.KindTypha, probe.KindSelf}
 
-// StateOf is what a target says of a node that is not Ready, nil when it is.
+// StateOf returns a target's attribute about a node that is not Ready, nil if it is.
 func StateOf(n *corev1.Node) map[string]string {
 	switch Readiness(n).Status {
 	case corev1.ConditionFalse:
@@ -141,7 +141,7 @@ func StateOf(n *corev1.Node) map[string]string {
 	return nil
 }
 
-// forbidding adds what may forbid packets to the attributes of a target.
+// forbidding adds the policies that may block packets to the attributes of a target.
 func forbidding(attrs, held map[string]string) map[string]string {
 	if len(held) == 0 {
 		return attrs
@@ -151,7 +151,7 @@ func forbidding(attrs, held map[string]string) map[string]string {
 	return out
 }
 
-// dnsTargets are the DNS servers; a policy on their pods may admit pods alone.
+// dnsTargets returns the DNS servers. A policy on their pods may allow traffic only from pods.
 func dnsTargets(s *Snapshot) []probe.Target {
 	out := slices.Clone(s.DNS.Value.Targets)
 	for i := range out {
@@ -184,7 +184,7 @@ func podTargets(kind string, pods []corev1.Pod, under netpolicy.Policies) []prob
 	return out
 }
 
-// declared is a TCP port a pod says it listens on, 0 when it says none.
+// declared returns a TCP port that a pod's spec declares, 0 if it declares none.
 func declared(p *corev1.Pod) int32 {
 	for _, c := range p.Spec.Containers {
 		for _, port := range c.Ports {
@@ -196,16 +196,17 @@ func declared(p *corev1.Pod) int32 {
 	return 0
 }
 
-// addressOf parses an address that a node or a pod is said to have. A zone is free text
-// behind an address, and none of either has one.
+// addressOf parses the reported address of a node or pod. It rejects a zone: that is free text behind the address,
+// and
+// addresses of nodes and pods have none.
 func addressOf(text string) (netip.Addr, bool) {
 	a, err := netip.ParseAddr(text)
 	return a, err == nil && a.Zone() == ""
 }
 
-// InternalIPs are the InternalIPs of a node. Its kubelet writes them, and may write
-// anything: what is no address, or one that every machine has for itself (loopback,
-// link-local, where clouds have their metadata), is left out.
+// InternalIPs returns the InternalIPs of a node. Its kubelet may write anything there, so it omits what is no
+// address,
+// and addresses that every machine has for itself (loopback, and link-local, where clouds serve their metadata).
 func InternalIPs(n *corev1.Node) []netip.Addr {
 	var out []netip.Addr
 	for _, a := range n.Status.Addresses {
@@ -219,8 +220,8 @@ func InternalIPs(n *corev1.Node) []netip.Addr {
 	return out
 }
 
-// registered parses the address with prefix length that Calico registered for a
-// node; some versions write a bare address.
+// registered parses the address with prefix length that Calico registered for a node. Some versions write a bare
+// address.
 func registered(n *corev1.Node, key string) (netip.Prefix, bool) {
 	v := n.Annotations[key]
 	if p, err := netip.ParsePrefix(v); err == nil {
@@ -232,7 +233,7 @@ func registered(n *corev1.Node, key string) (netip.Prefix, bool) {
 	return netip.Prefix{}, false
 }
 
-// Readiness is a node's condition Ready, Unknown where it has none.
+// Readiness returns a node's condition Ready, Unknown if it has none.
 func Readiness(n *corev1.Node) corev1.NodeCondition {
 	for _, c := range n.Status.Conditions {
 		if c.Type == corev1.NodeReady {
@@ -242,7 +243,7 @@ func Readiness(n *corev1.Node) corev1.NodeCondition {
 	return corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionUnknown, Reason: "Absent"}
 }
 
-// PodReady reports whether the API calls a pod ready.
+// PodReady reports whether the API shows a pod as ready.
 func PodReady(p *corev1.Pod) bool {
 	return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue

@@ -15,31 +15,31 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// EventsAsked is of how many pods the events are read: those that wait longest.
+// EventsAsked is for how many pods events are read: those that wait longest.
 const EventsAsked = 12
 
-// placement is the pods that are bound to the node, and what is said of those that do not start. The errors of waiters
-// say why events of some could not be read.
+// placement holds the pods that are bound to the node, and why some do not start. The errors of waiters report which
+// events could not be read.
 type placement struct {
 	Pods    Read[[]corev1.Pod]
-	Waiting Read[[]Waiter] // those that do not start, the longest waiting first
-	Ending  Read[[]Waiter] // pods that are overdue to end, the longest overdue first
+	Waiting Read[[]Waiter] // pods that do not start, the longest waiting first
+	Ending  Read[[]Waiter] // pods stuck terminating, the longest overdue first
 }
 
 // A Waiter is a pod of the node that does not start.
 type Waiter struct {
 	Pod    *corev1.Pod
 	Reason string        // the kubelet's word for what a container waits for, "" = none yet
-	Says   string        // its words for it
+	Says   string        // its message about that
 	Since  time.Time     // when the pod was bound to the node, or was last up
-	Unmade bool          // the runtime could not make or start that container
-	Image  string        // that it is made of
+	Unmade bool          // the runtime could not create or start that container
+	Image  string        // the image of that container
 	Last   *corev1.Event // the last event of this wait that matters, nil = none, or not read
-	Pull   *corev1.Event // the last of it that says why an image is not there, nil = none, or not read
+	Pull   *corev1.Event // the last event of this wait about an image that failed to pull, nil = none, or not read
 	Before *corev1.Event // the last that matters from before this wait, nil = none, or not read
 }
 
-// readPlaced lists the pods that are bound to the node, ended ones too: IPAM may keep their addresses.
+// readPlaced lists the pods that are bound to the node, also exited ones: IPAM may keep their addresses.
 func (c *Client) readPlaced(ctx context.Context, node string) (p placement) {
 	p.Pods.read(ctx, func(ctx context.Context) ([]corev1.Pod, error) {
 		pods, err := c.podsOn(ctx, node, "")
@@ -55,13 +55,13 @@ func (c *Client) readPlaced(ctx context.Context, node string) (p placement) {
 	return p
 }
 
-// Running are the pods of the node that run.
+// Running returns the running pods of the node.
 func (p *placement) Running() []corev1.Pod {
 	return slices.DeleteFunc(slices.Clone(p.Pods.Value),
 		func(p corev1.Pod) bool { return p.Status.Phase != corev1.PodRunning })
 }
 
-// ReadWaits starts reading what the kubelet says of the pods that wait longest, and of those that are due longest.
+// ReadWaits starts reading the kubelet's events about the pods that wait longest, and about those longest overdue.
 func (c *Client) ReadWaits(ctx context.Context, p *placement, all *probe.Workers) {
 	c.readEventsOf(ctx, &p.Waiting, EventsAsked, all, func(w *Waiter, events []corev1.Event) {
 		now, before := apart(events, w.began())
@@ -74,7 +74,7 @@ func (c *Client) ReadWaits(ctx context.Context, p *placement, all *probe.Workers
 	})
 }
 
-// readEventsOf starts reading events of the first of these pods, and passes those of each to take.
+// readEventsOf starts reading the events of the first of these pods, and passes those of each pod to take.
 func (c *Client) readEventsOf(ctx context.Context, pods *Read[[]Waiter], first int, all *probe.Workers,
 	take func(*Waiter, []corev1.Event),
 ) {
@@ -91,8 +91,8 @@ func (c *Client) readEventsOf(ctx context.Context, pods *Read[[]Waiter], first i
 	})
 }
 
-// began is when a pod's wait began: with the pod, or when it was last up; of one that is being deleted, when that was
-// requested.
+// began returns when a pod's wait began: when the pod was created or was last up, or for a terminating pod when the
+// deletion was requested.
 func (w Waiter) began() time.Time {
 	switch p := w.Pod; {
 	case p.DeletionTimestamp != nil && p.DeletionGracePeriodSeconds != nil:
@@ -104,7 +104,7 @@ func (w Waiter) began() time.Time {
 	}
 }
 
-// apart are the events of a period that began then, and those from before it.
+// apart splits events at the start of a period: those of the period, and those from before it.
 func apart(events []corev1.Event, since time.Time) (now, before []corev1.Event) {
 	for _, e := range events {
 		if StatementOf(&e).Current(since) {
@@ -116,7 +116,7 @@ func apart(events []corev1.Event, since time.Time) (now, before []corev1.Event) 
 	return now, before
 }
 
-// SaidAt is the time of the event that says why a pod waits, zero where its container's state does.
+// SaidAt returns the time of the event that explains a pod's wait, zero if its container's state explains it.
 func (w Waiter) SaidAt() time.Time {
 	switch {
 	case probe.ImageWanting(w.Reason) && w.Pull != nil && facts.PullFailed(GeneralText(w, w.Says)) == "":
@@ -127,9 +127,10 @@ func (w Waiter) SaidAt() time.Time {
 	return time.Time{}
 }
 
-// lastWord is the last event that says how far a pod has come. Others repeat it ("BackOff"), or
-// are about its past. Who may create events can write any, so those that do not even claim to be of the
-// node's kubelet are passed over, and none is proof by itself.
+// lastWord returns the last event that shows how far a pod has come. Other events repeat it ("BackOff"), or describe
+// the
+// past. Any user who may create events can write one, so events that do not name the node's kubelet as source are
+// skipped, and no event alone is proof.
 func lastWord(events []corev1.Event, node string) *corev1.Event {
 	var last *corev1.Event
 	for i := range events {
@@ -147,8 +148,8 @@ func lastWord(events []corev1.Event, node string) *corev1.Event {
 	return last
 }
 
-// fromKubelet tells whether an event names the node's kubelet as its source, or for a volume the controller
-// that attaches them.
+// fromKubelet reports whether an event names the node's kubelet as its source, or for a volume the controller that
+// attaches it.
 func fromKubelet(e *corev1.Event, node string) bool {
 	by, at := cmp.Or(e.Source.Component, e.ReportingController), cmp.Or(e.Source.Host, e.ReportingInstance)
 	if e.Reason == EventAttach && by == "attachdetach-controller" {
@@ -168,8 +169,9 @@ const (
 	EventPulling = "Pulling"
 )
 
-// Waits tells whether a pod does not start, and what the kubelet says its containers wait for. One
-// that has ended or shall end is none, nor one whose init containers are at work.
+// Waits reports whether a pod does not start, with the kubelet's reason. Pods that have exited or are terminating do
+// not
+// count, nor do pods with a running init container.
 func Waits(p *corev1.Pod) (Waiter, bool) {
 	ended := p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
 	if ended || p.DeletionTimestamp != nil || p.Labels[LabelOfProbes] == NameOfProbes {
@@ -177,7 +179,7 @@ func Waits(p *corev1.Pod) (Waiter, bool) {
 	}
 	w := Waiter{Pod: p, Since: ConditionOfPod(p, corev1.PodScheduled).Time}
 	for _, t := range []time.Time{p.CreationTimestamp.Time, ConditionOfPod(p, corev1.ContainersReady).Time} {
-		if t.After(w.Since) { // the latter: when it was last up, of a pod whose node has come back
+		if t.After(w.Since) { // the later one: for a pod on a node that came back, when it was last up
 			w.Since = t
 		}
 	}
@@ -205,8 +207,9 @@ func Waits(p *corev1.Pod) (Waiter, bool) {
 	return w, len(states) == 0
 }
 
-// runtimeSays is what the runtime says of a container that it could not make or start: of this attempt, or of
-// the last one while the kubelet waits before the next.
+// runtimeSays returns the runtime's error for a container that it could not create or start: of this attempt, or of
+// the
+// last one while the kubelet backs off.
 func runtimeSays(c corev1.ContainerStatus) (string, bool) {
 	switch c.State.Waiting.Reason {
 	case "CreateContainerError", "RunContainerError":
@@ -219,27 +222,27 @@ func runtimeSays(c corev1.ContainerStatus) (string, bool) {
 	return t.Message, true
 }
 
-// wanting tells whether a container waits for something of its own, and not for others.
+// wanting reports whether a container waits for something of its own, not for other containers.
 func wanting(c corev1.ContainerStatus) bool {
 	return c.State.Waiting != nil && c.State.Waiting.Reason != "PodInitializing"
 }
 
-// What the injector labels probes with. A probe that does not start is another check's.
+// The injector's labels on probes. Another check covers a probe that does not start.
 const (
 	LabelOfProbes = "app.kubernetes.io/managed-by"
 	NameOfProbes  = "calico-probe"
 )
 
-// NameOf is a pod as NAMESPACE/NAME.
+// NameOf formats a pod as NAMESPACE/NAME.
 func NameOf(p *corev1.Pod) string { return probe.OneLine(p.Namespace + "/" + p.Name) }
 
 const (
-	EndsLate  = time.Minute // after its grace: the kubelet kills by then, and unmounts within seconds
-	endsAsked = 6           // pods whose events are read, those that are late longest
+	EndsLate  = time.Minute // after its grace period: by then the kubelet has killed it, and it unmounts within seconds
+	endsAsked = 6           // for how many pods events are read, the longest overdue first
 )
 
-// Endings are the terminating pods, the longest overdue first. One with a finalizer may have exited on the node
-// long ago, and waits for the owner of that finalizer.
+// Endings returns the terminating pods, the longest overdue first. A pod with a finalizer may have exited on the node
+// long ago: it waits for the finalizer's owner.
 func Endings(pods []corev1.Pod) []Waiter {
 	var out []Waiter
 	for i := range pods {
@@ -247,13 +250,13 @@ func Endings(pods []corev1.Pod) []Waiter {
 		if p.DeletionTimestamp == nil || len(p.Finalizers) > 0 || p.Labels[LabelOfProbes] == NameOfProbes {
 			continue
 		}
-		out = append(out, Waiter{Pod: p, Since: p.DeletionTimestamp.Time}) // which has the grace in it
+		out = append(out, Waiter{Pod: p, Since: p.DeletionTimestamp.Time}) // it includes the grace period
 	}
 	slices.SortStableFunc(out, func(a, b Waiter) int { return a.Since.Compare(b.Since) })
 	return out
 }
 
-// KillWord is the kubelet's last event about a pod that it could not end.
+// KillWord returns the kubelet's last event about a pod that it could not kill.
 func KillWord(events []corev1.Event, node string) *corev1.Event {
 	var last *corev1.Event
 	for i := range events {
@@ -265,14 +268,15 @@ func KillWord(events []corev1.Event, node string) *corev1.Event {
 	return last
 }
 
-// eventFailed is the reason of the kubelet's events about an image that it could not have, among others.
+// eventFailed is the reason of the kubelet's events about failed image pulls, among others.
 const (
 	eventFailed = "Failed"
 	saidOfPull  = "Failed to pull image "
 )
 
-// PullWord is the last event about an image that could not be pulled. Kubelets before 1.31 say no more in the
-// container's state than that they wait before they try again.
+// PullWord returns the last event about a failed image pull. In the container's state, kubelets before 1.31 report
+// only
+// that they back off.
 func PullWord(events []corev1.Event, node string) *corev1.Event {
 	var last *corev1.Event
 	for i := range events {
@@ -285,7 +289,7 @@ func PullWord(events []corev1.Event, node string) *corev1.Event {
 	return last
 }
 
-// imageOf is the image that a container of the pod is made of.
+// imageOf returns the image of a container of the pod.
 func imageOf(p *corev1.Pod, c corev1.ContainerStatus) string {
 	for _, spec := range slices.Concat(p.Spec.InitContainers, p.Spec.Containers) {
 		if spec.Name == c.Name {
@@ -295,7 +299,7 @@ func imageOf(p *corev1.Pod, c corev1.ContainerStatus) string {
 	return c.Image
 }
 
-// OwnAddress tells whether a pod has an address that is not its node's.
+// OwnAddress reports whether a pod has an address other than its node's.
 func OwnAddress(p corev1.Pod) bool { return !p.Spec.HostNetwork && len(p.Status.PodIPs) > 0 }
 
 // Running lists the pods that run on a node.
@@ -305,7 +309,7 @@ func (c *Client) Running(ctx context.Context, node string) ([]corev1.Pod, error)
 	return c.podsOn(ctx, node, "status.phase=Running,")
 }
 
-// podsOn lists the pods that are bound to a node, those alone of which other fields are true.
+// podsOn lists the pods that are bound to a node, filtered by further field selectors.
 func (c *Client) podsOn(ctx context.Context, node, others string) ([]corev1.Pod, error) {
 	list, err := c.kube.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{
 		FieldSelector: others + "spec.nodeName=" + node, ResourceVersion: "0",

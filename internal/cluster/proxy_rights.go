@@ -10,11 +10,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/version"
 )
 
-// proxyUser is who a kube-proxy is that has no service account: the name to which the API server itself
-// binds system:node-proxier.
+// proxyUser is the user of a kube-proxy without a service account: the API server itself binds this name to
+// system:node-proxier.
 const proxyUser = "system:kube-proxy"
 
-// proxyAccount is the account of the node's kube-proxy, and whether it is known to be that.
+// proxyAccount returns the account of the node's kube-proxy, and whether that is certain.
 func proxyAccount(running []corev1.Pod) (who account, sure bool) {
 	for i := range running {
 		p := &running[i]
@@ -29,13 +29,13 @@ func proxyAccount(running []corev1.Pod) (who account, sure bool) {
 	return account{Name: proxyUser}, false
 }
 
-// proxyAccess is what the API server grants kube-proxy.
+// proxyAccess is what the API server permits kube-proxy.
 type proxyAccess struct {
 	Rights
-	Sure bool // the account surely is kube-proxy's
+	Sure bool // the account is certainly kube-proxy's
 }
 
-// ReadProxyAccess asks the API server what kube-proxy's account may do.
+// ReadProxyAccess queries the permissions of kube-proxy's account.
 func (c *Client) ReadProxyAccess(ctx context.Context, running []corev1.Pod) (proxyAccess, error) {
 	who, sure := proxyAccount(running)
 	granted, err := c.rightsOf(ctx, who,
@@ -43,7 +43,7 @@ func (c *Client) ReadProxyAccess(ctx context.Context, running []corev1.Pod) (pro
 	return proxyAccess{granted, sure}, err
 }
 
-// lacked are the things asked about that an account may not do: VERB RESOURCE.
+// lacked lists the permissions that an account lacks: VERB RESOURCE.
 func lacked(asks []authorizationv1.ResourceAttributes, may []bool) []string {
 	var out []string
 	for i, ask := range asks {
@@ -54,7 +54,7 @@ func lacked(asks []authorizationv1.ResourceAttributes, may []bool) []string {
 	return out
 }
 
-// UsesEndpoints tells whether kube-proxy of a version may do without EndpointSlices (before v1.22).
+// UsesEndpoints reports whether a version's kube-proxy may work without EndpointSlices (before v1.22).
 func UsesEndpoints(kubelet string) bool {
 	v, err := version.ParseGeneric(kubelet)
 	return err == nil && v.LessThan(version.MajorMinor(1, 22))

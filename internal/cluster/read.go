@@ -7,24 +7,24 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// A Read is one answer of the API: the value, or as much of it as there is, and why it is not whole.
+// A Read is one answer of the API: the value, or as much of it as could be read, and why it is incomplete.
 type Read[T any] struct {
 	Value T
 	Err   error
 }
 
-// read calls a reading function. What the API returns is foreign: an object at which this program crashes costs this
-// answer alone, as if the API had not answered that list.
+// read calls a reading function. The API's data is foreign: an object that makes this program panic costs only this
+// answer, as if the API had not answered that list.
 func (r *Read[T]) read(ctx context.Context, from func(context.Context) (T, error)) {
 	r.Err = probe.Recovered(func() (err error) { r.Value, err = from(ctx); return err })
 }
 
-// start calls a reading function on a goroutine of its own.
+// start calls a reading function on its own goroutine.
 func (r *Read[T]) start(ctx context.Context, all *probe.Workers, from func(context.Context) (T, error)) {
 	all.Go(func() { r.read(ctx, from) })
 }
 
-// forEach reads one thing for each of several, side by side and in their order.
+// forEach reads one thing for each of several, concurrently, and keeps their order.
 func forEach[T, A any](of []A, read func(A) (T, error)) []Read[T] {
 	out := make([]Read[T], len(of))
 	room := make(chan struct{}, sideBySide)
@@ -40,7 +40,7 @@ func forEach[T, A any](of []A, read func(A) (T, error)) []Read[T] {
 	return out
 }
 
-// sideBySide is how many reads of forEach are under way at once.
+// sideBySide is how many reads of forEach run at once.
 const sideBySide = 16
 
 // whole returns the values, and the first error.

@@ -7,11 +7,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// InEtcd is why Calico writes nothing into the API.
+// InEtcd is why Calico writes no data into the API.
 const InEtcd = "its data is in an etcd of its own"
 
-// Unregistered says why Calico writes no addresses on Nodes, "" where it does. An address there
-// is left over from before.
+// Unregistered returns why Calico writes no addresses on Nodes, "" if it does. An address that is there anyway is a
+// leftover.
 func (s *Snapshot) Unregistered() string {
 	switch {
 	case errors.Is(s.Pools.Err, ErrInEtcd):
@@ -22,8 +22,8 @@ func (s *Snapshot) Unregistered() string {
 	return ""
 }
 
-// Registration is one node's addresses in one family: the one Calico registered and the one the
-// kubelet reports.
+// Registration is one node's addresses of one family: the one that Calico registered, and the one that the kubelet
+// reports.
 type Registration struct {
 	Node       string
 	Registered netip.Prefix
@@ -33,7 +33,7 @@ type Registration struct {
 // Agrees reports whether the registered address is the one that the kubelet reports.
 func (p Registration) Agrees() bool { return p.Registered.Addr() == p.Internal }
 
-// registrations are those of the nodes that have one.
+// registrations returns the registrations of the nodes that have one.
 func registrations(nodes []corev1.Node, key string) []Registration {
 	var all []Registration
 	for i := range nodes {
@@ -45,7 +45,7 @@ func registrations(nodes []corev1.Node, key string) []Registration {
 		p := Registration{Node: n.Name, Registered: reg}
 		for _, a := range InternalIPs(n) {
 			if a.Is4() == reg.Addr().Is4() && (!p.Internal.IsValid() || a == reg.Addr()) {
-				p.Internal = a // of several, the one that was registered
+				p.Internal = a // if there are several, the registered one
 			}
 		}
 		all = append(all, p)

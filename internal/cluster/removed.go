@@ -8,12 +8,13 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// nodeRemoved are the reasons of the events of the node lifecycle controllers, the cluster's and a cloud's, about a
-// Node object that is gone or that they delete.
+// nodeRemoved are the event reasons of the node lifecycle controllers, the cluster's and a cloud's, about a Node
+// object
+// that is deleted or that they delete.
 var nodeRemoved = map[string]bool{"RemovingNode": true, "DeletingNode": true}
 
-// removed returns the last such event about a node that the cluster does not have, without a text where there is none
-// or events cannot be listed: the node is unknown in any case.
+// removed returns the last such event about a node that the cluster lacks. It has no text if there is none or events
+// cannot be listed: the node is unknown in any case.
 func (c *Client) removed(ctx context.Context, node string) probe.Statement {
 	events, err := c.events(ctx, metav1.NamespaceDefault, aboutNode(node), eventsMost)
 	if err != nil {

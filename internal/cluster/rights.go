@@ -15,23 +15,23 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// access is what the API server grants the accounts of Calico's parts, and knows of Calico's kinds.
+// access holds the permissions of the accounts of Calico's parts, and Calico's kinds in the API server.
 type access struct {
 	Rights   Read[Rights]
-	Plugin   Read[Rights] // of the CNI plugin's own account; without one it uses calico-node's, or is not known
+	Plugin   Read[Rights] // of the CNI plugin's own account, if it has one and that is known
 	Kinds    Read[kinds]
 	Accounts Read[[]CalicoAccount]
 }
 
-// Rights is what the API server grants an account of what it needs.
+// Rights lists which of the needed permissions an account has.
 type Rights struct {
-	Account string   // NAMESPACE:NAME, "" = there is none
-	ByRoles bool     // they were read from roles and bindings, as the API server may not be asked
-	Asked   int      // how many rights
-	Lacks   []string // those it has not: VERB RESOURCE
+	Account string   // NAMESPACE:NAME, "" = none
+	ByRoles bool     // read from roles and bindings, because the user may not query the API server
+	Asked   int      // number of permissions queried
+	Lacks   []string // the missing ones: VERB RESOURCE
 }
 
-// Source says where rights are read from that the API server may not be asked about.
+// Source returns where permissions come from if the user may not query the API server about them.
 func (r Rights) Source() string {
 	if r.ByRoles {
 		return ", by the roles and bindings of the cluster"
@@ -39,15 +39,15 @@ func (r Rights) Source() string {
 	return ""
 }
 
-// kinds is what the API server knows of Calico's resources.
+// kinds holds Calico's resources in the API server.
 type kinds struct {
-	Group  string   // as calico-node finds it out
+	Group  string   // as calico-node detects it
 	Served []string // the resources of that group
-	Absent []string // those of kindsNeeded that are not there
+	Absent []string // those of KindsNeeded that are missing
 }
 
-// needed is what calico-node does with the API at a start and after it, on every kind of installation
-// that keeps Calico's data in Kubernetes (its ClusterRole in the manifests and the operator).
+// needed returns the API requests of calico-node at its start and after it, common to all installations that store
+// Calico's data in Kubernetes (its ClusterRole in the manifests and the operator).
 func (s *Snapshot) needed(calico string, served []string) []authorizationv1.ResourceAttributes {
 	ask := func(verb, group, resource string) authorizationv1.ResourceAttributes {
 		return authorizationv1.ResourceAttributes{Verb: verb, Group: group, Resource: resource}
@@ -56,7 +56,7 @@ func (s *Snapshot) needed(calico string, served []string) []authorizationv1.Reso
 		ask("get", "", "nodes"), ask("list", calico, "ippools"), ask("list", calico, "felixconfigurations"),
 		ask("get", calico, "clusterinformations"), ask("update", calico, "clusterinformations"),
 	}
-	if typha := s.CalicoEnv("FELIX_TYPHAK8SSERVICENAME"); typha == "" || typha == "none" { // else that asks in its place
+	if typha := s.CalicoEnv("FELIX_TYPHAK8SSERVICENAME"); typha == "" || typha == "none" { // else Typha sends these requests
 		out = append(out, ask("watch", "", "nodes"), ask("watch", "", "pods"), ask("watch", "", "namespaces"),
 			ask("list", "", "serviceaccounts"), ask("watch", "networking.k8s.io", "networkpolicies"),
 			ask("watch", calico, "felixconfigurations"))
@@ -80,8 +80,8 @@ func (s *Snapshot) needed(calico string, served []string) []authorizationv1.Reso
 	return out
 }
 
-// lists are the kinds of Calico's that Felix and confd of this version list before they begin (felixsyncer and
-// bgpsyncer in its sources), besides those that are asked about anyway.
+// lists returns the kinds of Calico's that Felix and confd of this version list at their start (felixsyncer and
+// bgpsyncer in its sources), besides those that are queried in any case.
 func (s *Snapshot) lists() []string {
 	out := []string{"globalnetworkpolicies", "networkpolicies", "globalnetworksets", "networksets", "hostendpoints",
 		"bgpconfigurations", "bgppeers"}
@@ -104,8 +104,7 @@ func (s *Snapshot) lists() []string {
 	return out
 }
 
-// tokenFor is the account for which install-cni makes tokens, "" where that is not known: its own
-// before v3.26.
+// tokenFor returns the account for which install-cni creates tokens, "" if unknown: its own before v3.26.
 func (s *Snapshot) tokenFor() string {
 	installs := func(c corev1.Container) bool { return c.Name == "install-cni" }
 	switch {
@@ -117,11 +116,11 @@ func (s *Snapshot) tokenFor() string {
 	return cmp.Or(s.CalicoEnv("CALICO_CNI_SERVICE_ACCOUNT"), "calico-cni-plugin")
 }
 
-// KindsNeeded are resources of Calico's without which calico-node or its CNI plugin does not work.
+// KindsNeeded are Calico's resources without which calico-node or its CNI plugin does not work.
 var KindsNeeded = []string{"ippools", "felixconfigurations", "clusterinformations", "bgpconfigurations", "bgppeers",
 	"ipamblocks", "blockaffinities", "ipamhandles"}
 
-// ReadAccess asks the API server what the accounts of Calico's parts may do, and which resources it knows.
+// ReadAccess queries the permissions of the accounts of Calico's parts, and the resources in the API server.
 func (c *Client) ReadAccess(ctx context.Context, s *Snapshot) {
 	var all probe.Workers
 	defer all.Wait()
@@ -131,7 +130,7 @@ func (c *Client) ReadAccess(ctx context.Context, s *Snapshot) {
 	}
 	s.Kinds.read(ctx, c.ReadKinds)
 	own, group := s.Calico.Value.Spec.ServiceAccountName, s.Kinds.Value.Group
-	if group == "" { // finding it out crashed
+	if group == "" { // its detection panicked
 		s.Rights.Err = s.Kinds.Err
 		return
 	}
@@ -146,7 +145,7 @@ func (c *Client) ReadAccess(ctx context.Context, s *Snapshot) {
 	})
 }
 
-// calicoRightsOf asks the API server which of some things an account in the namespace of calico-node may do.
+// calicoRightsOf queries which of some permissions an account in calico-node's namespace has.
 func (c *Client) calicoRightsOf(ctx context.Context, s *Snapshot, name string,
 	asks []authorizationv1.ResourceAttributes,
 ) (Rights, error) {
@@ -155,7 +154,7 @@ func (c *Client) calicoRightsOf(ctx context.Context, s *Snapshot, name string,
 	return out, err
 }
 
-// pluginNeeds is what the CNI plugin does with the API for each new pod, whatever its IPAM is.
+// pluginNeeds returns the API requests of the CNI plugin for each new pod, whatever its IPAM.
 func pluginNeeds(calico string) []authorizationv1.ResourceAttributes {
 	return []authorizationv1.ResourceAttributes{
 		{Verb: "get", Group: calico, Resource: "clusterinformations"}, {Verb: "get", Resource: "pods"},
@@ -163,8 +162,9 @@ func pluginNeeds(calico string) []authorizationv1.ResourceAttributes {
 	}
 }
 
-// rightsOf asks the API server which of some things an account may do, or reads it from roles and
-// bindings where that may not be asked.
+// rightsOf queries which of some permissions an account has, or reads them from roles and bindings if the user may
+// not
+// query them.
 func (c *Client) rightsOf(ctx context.Context, who account, asks []authorizationv1.ResourceAttributes) (Rights, error) {
 	out := Rights{Account: who.user(), Asked: len(asks)}
 	may, err := c.reviewed(ctx, who, asks)
@@ -179,21 +179,21 @@ func (c *Client) rightsOf(ctx context.Context, who account, asks []authorization
 	return out, err
 }
 
-// reviewed asks the API server which of the things asked about an account may do.
+// reviewed queries the API server about some permissions of an account.
 func (c *Client) reviewed(ctx context.Context, who account, asks []authorizationv1.ResourceAttributes) ([]bool, error) {
 	return whole(forEach(asks, func(ask authorizationv1.ResourceAttributes) (bool, error) {
 		review, err := c.kube.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{
 			Spec: authorizationv1.SubjectAccessReviewSpec{
 				User: who.user(), Groups: who.groups(), ResourceAttributes: &ask,
 			}}, metav1.CreateOptions{})
-		if err == nil && !review.Status.Allowed && review.Status.EvaluationError != "" { // an authorizer could not say
+		if err == nil && !review.Status.Allowed && review.Status.EvaluationError != "" { // an authorizer failed
 			err = fmt.Errorf("asking what %s may do: %s", who.user(), review.Status.EvaluationError)
 		}
 		return err == nil && review.Status.Allowed, err
 	}))
 }
 
-// ReadKinds lists the resources of Calico's that the API server knows, in the first group that it has.
+// ReadKinds lists Calico's resources in the API server, from the first API group that it has.
 func (c *Client) ReadKinds(ctx context.Context) (kinds, error) {
 	out := kinds{Group: c.groups[0].Group}
 	for _, gv := range c.groups {

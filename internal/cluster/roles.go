@@ -13,8 +13,8 @@ import (
 	"k8s.io/component-helpers/auth/rbac/validation"
 )
 
-// granted reads from roles and bindings which of the things asked about an account may do. It is for
-// those who may not create subjectaccessreviews; an authorizer other than RBAC is not seen.
+// granted reads from roles and bindings which of some permissions an account has. It is for users who may not create
+// subjectaccessreviews; it does not see authorizers other than RBAC.
 func (c *Client) granted(ctx context.Context, who account, asks []authorizationv1.ResourceAttributes) ([]bool, error) {
 	all, err := c.allBindings(ctx)
 	if err != nil {
@@ -61,14 +61,14 @@ func (c *Client) allBindings(ctx context.Context) ([]rbacv1.ClusterRoleBinding, 
 	return all.Items, nil
 }
 
-// once is a client that lists them once, within a time, for all accounts that are asked about.
+// once returns a client that lists them only once, within a time limit, for all accounts.
 func (c *Client) once(ctx context.Context) *Client {
 	own := *c
 	own.bindings = sync.OnceValues(func() ([]rbacv1.ClusterRoleBinding, error) { return c.allBindings(ctx) })
 	return &own
 }
 
-// ruleFor is the rule that grants what is asked about, and nothing else.
+// ruleFor returns the rule that grants exactly one permission.
 func ruleFor(ask authorizationv1.ResourceAttributes) rbacv1.PolicyRule {
 	rule := rbacv1.PolicyRule{Verbs: []string{ask.Verb}, APIGroups: []string{ask.Group}, Resources: []string{ask.Resource}}
 	if ask.Subresource != "" {
@@ -80,7 +80,7 @@ func ruleFor(ask authorizationv1.ResourceAttributes) rbacv1.PolicyRule {
 	return rule
 }
 
-// addRules adds the rules of a role that a binding gives an account. A role that is not there grants nothing.
+// addRules adds the rules of a role that a binding grants to an account. A missing role grants nothing.
 func (c *Client) addRules(ctx context.Context, to []rbacv1.PolicyRule, who account, subjects []rbacv1.Subject,
 	role rbacv1.RoleRef,
 ) ([]rbacv1.PolicyRule, error) {
@@ -109,7 +109,7 @@ func (c *Client) addRules(ctx context.Context, to []rbacv1.PolicyRule, who accou
 // account is a service account; without a namespace, a user of that name.
 type account struct{ Namespace, Name string }
 
-// user is what the API server calls it.
+// user returns its user name in the API server.
 func (a account) user() string {
 	if a.Namespace == "" {
 		return a.Name
@@ -117,7 +117,7 @@ func (a account) user() string {
 	return "system:serviceaccount:" + a.Namespace + ":" + a.Name
 }
 
-// groups are those that the API server puts it into.
+// groups returns its groups in the API server.
 func (a account) groups() []string {
 	if a.Namespace == "" {
 		return []string{"system:authenticated"}
@@ -125,7 +125,7 @@ func (a account) groups() []string {
 	return []string{"system:serviceaccounts", "system:serviceaccounts:" + a.Namespace, "system:authenticated"}
 }
 
-// is tells whether a subject of a binding is the account, or a group that it is in.
+// is reports whether a subject of a binding is the account, or one of its groups.
 func (a account) is(s rbacv1.Subject) bool {
 	switch s.Kind {
 	case rbacv1.ServiceAccountKind:

@@ -18,7 +18,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// readAPI lists where the API server answers inside the cluster.
+// readAPI lists the API server's addresses inside the cluster.
 func (c *Client) readAPI(ctx context.Context) ([]probe.Target, error) {
 	svc, err := c.kube.CoreV1().Services(metav1.NamespaceDefault).Get(ctx, "kubernetes", metav1.GetOptions{})
 	if err != nil {
@@ -27,8 +27,9 @@ func (c *Client) readAPI(ctx context.Context) ([]probe.Target, error) {
 	return c.readService(ctx, probe.KindDatastore, svc)
 }
 
-// configuredAPI is where calico-node is told to look for the API server, where that is not where the
-// service or one of its endpoints is: by the ConfigMap kubernetes-services-endpoint, or in its DaemonSet.
+// configuredAPI returns the API server's address in calico-node's configuration, if it differs from the Service and
+// its
+// endpoints. It comes from the ConfigMap kubernetes-services-endpoint, or from the DaemonSet.
 func (s *Snapshot) configuredAPI() []probe.Target {
 	env := s.environment()
 	host, port := env.known("KUBERNETES_SERVICE_HOST"), 443
@@ -56,12 +57,12 @@ func (s *Snapshot) configuredAPI() []probe.Target {
 
 // clusterDNS is the cluster's DNS.
 type clusterDNS struct {
-	Service *corev1.Service // nil = there is none
+	Service *corev1.Service // nil = none
 	Targets []probe.Target  // it and each endpoint
 }
 
-// ReadDNS lists where the cluster's DNS answers. Distributions name its service
-// differently and agree on the label.
+// ReadDNS lists the addresses of the cluster's DNS. Distributions name its Service differently but agree on the
+// label.
 func (c *Client) ReadDNS(ctx context.Context) (clusterDNS, error) {
 	list, err := c.kube.CoreV1().Services(metav1.NamespaceSystem).List(ctx,
 		metav1.ListOptions{LabelSelector: "k8s-app=kube-dns"})
@@ -86,13 +87,13 @@ func (c *Client) ReadDNS(ctx context.Context) (clusterDNS, error) {
 	return clusterDNS{svc, out}, err
 }
 
-// readService lists a service's own addresses and those of its endpoints, as
-// targets of a kind. A port that is both UDP and TCP is one target. Endpoints that
-// are not ready kube-proxy does not use either; they are listed where no other is,
-// of Typha, which is asked although no client is sent to it.
+// readService lists a Service's own addresses and those of its endpoints, as targets of a kind. A port that is both
+// UDP
+// and TCP is one target. Endpoints that are not ready are listed only if there are no ready ones, because kube-proxy
+// does not use them either. Typha's are tested although no client is sent to them.
 func (c *Client) readService(ctx context.Context, kind string, svc *corev1.Service) ([]probe.Target, error) {
 	var out, unready []probe.Target
-	slice := "" // that the API server has not made itself
+	slice := "" // an EndpointSlice that the API server did not create itself
 	add := func(into *[]probe.Target, name, node, addr string, port int32) {
 		a, err := netip.ParseAddr(addr)
 		t := probe.Target{Kind: kind, Name: name, Node: node, Addr: a, Port: int(port)}
@@ -118,7 +119,7 @@ func (c *Client) readService(ctx context.Context, kind string, svc *corev1.Servi
 		return out, fmt.Errorf("listing the endpoints of %s/%s: %w", svc.Namespace, svc.Name, err)
 	}
 	for _, part := range parts.Items {
-		if kind == probe.KindDatastore && part.Name != svc.Name { // those of the API servers are in one of its name
+		if kind == probe.KindDatastore && part.Name != svc.Name { // the slice of the API servers has the Service's name
 			slice = part.Namespace + "/" + part.Name
 		} else {
 			slice = ""
@@ -130,7 +131,7 @@ func (c *Client) readService(ctx context.Context, kind string, svc *corev1.Servi
 			}
 			for _, p := range part.Ports {
 				if p.Port != nil && len(e.Addresses) > 0 && (p.Name == nil || wanted(*p.Name)) {
-					// all addresses of an endpoint are the same place
+					// all addresses of an endpoint belong to the same pod
 					node := ""
 					if e.NodeName != nil {
 						node = *e.NodeName
@@ -140,7 +141,7 @@ func (c *Client) readService(ctx context.Context, kind string, svc *corev1.Servi
 			}
 		}
 	}
-	if served := familiesOf(out); len(served) > 0 { // its other address answers on no node
+	if served := familiesOf(out); len(served) > 0 { // the Service's other address answers on no node
 		out = slices.DeleteFunc(out, func(t probe.Target) bool { return t.Name == "service" && !served[t.Addr.Is6()] })
 	}
 	if kind == probe.KindTypha && !slices.ContainsFunc(out, func(t probe.Target) bool { return t.Name == "endpoint" }) {
@@ -149,10 +150,10 @@ func (c *Client) readService(ctx context.Context, kind string, svc *corev1.Servi
 	return out, nil
 }
 
-// tried is how many services are looked at until one has ready endpoints.
+// tried bounds how many Services are read to find one with ready endpoints.
 const tried = 5
 
-// listServices lists all there are.
+// listServices lists all Services.
 func (c *Client) listServices(ctx context.Context) ([]corev1.Service, error) {
 	list, err := c.kube.CoreV1().Services(metav1.NamespaceAll).List(ctx, cached)
 	if err != nil {
@@ -161,9 +162,8 @@ func (c *Client) listServices(ctx context.Context) ([]corev1.Service, error) {
 	return list.Items, nil
 }
 
-// readServices finds one TCP service whose endpoints are ready, one with a port on
-// every node before others, and gives its cluster addresses and its port on each
-// of the nodes.
+// readServices finds one TCP Service with ready endpoints, preferably one with a node port. It returns the Service's
+// cluster addresses, and its port on each of the nodes.
 func (c *Client) readServices(ctx context.Context, of Read[[]corev1.Service], nodes []corev1.Node,
 	under netpolicy.Policies,
 ) ([]probe.Target, error) {
@@ -185,8 +185,9 @@ func (c *Client) readServices(ctx context.Context, of Read[[]corev1.Service], no
 	return nil, nil
 }
 
-// withEndpoints adds to the cluster addresses of a service where its connections may lead, so that the probe can tell
-// another destination from them.
+// withEndpoints adds the endpoints to the cluster addresses of a Service, so that the probe can recognize a
+// connection
+// to any other destination.
 func withEndpoints(targets, endpoints []probe.Target) []probe.Target {
 	var ready []string
 	for _, e := range endpoints {
@@ -205,9 +206,9 @@ func withEndpoints(targets, endpoints []probe.Target) []probe.Target {
 	return targets
 }
 
-// usable picks the services that every node must be able to reach by TCP: not
-// headless, not kept to the endpoints of one node, and first those of pods that no
-// policy selects, as far as a service knows the labels of its pods.
+// usable returns the Services that every node must reach by TCP: not headless, and not limited to the endpoints of
+// one
+// node. Services whose pods no policy selects come first, as far as the Service shows the labels of its pods.
 func usable(all []corev1.Service, under netpolicy.Policies) []corev1.Service {
 	type ranked struct {
 		*corev1.Service
@@ -250,8 +251,9 @@ func tcpPort(s *corev1.Service) (corev1.ServicePort, bool) {
 	return corev1.ServicePort{}, false
 }
 
-// nodePort is the port every node answers on for the service; 0 when it has none,
-// or only nodes with a pod of the service do.
+// nodePort returns the Service's port on every node. It is 0 if there is none, or if only nodes with a pod of the
+// Service
+// answer.
 func nodePort(s *corev1.Service) int32 {
 	p, _ := tcpPort(s)
 	if s.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal {
@@ -260,8 +262,8 @@ func nodePort(s *corev1.Service) int32 {
 	return p.NodePort
 }
 
-// familiesOf are the families of the addresses of ready endpoints: true for IPv6. A service of both
-// families whose pods have one answers at the address of that one alone, on every node.
+// familiesOf returns the address families of ready endpoints: true for IPv6. A dual-stack Service whose pods have one
+// family answers only at its address of that family, on every node.
 func familiesOf(endpoints []probe.Target) map[bool]bool {
 	out := map[bool]bool{}
 	for _, t := range endpoints {
@@ -272,7 +274,7 @@ func familiesOf(endpoints []probe.Target) map[bool]bool {
 	return out
 }
 
-// serviceTargets are the addresses of a service of the families in which it has endpoints.
+// serviceTargets returns the addresses of a Service in the families in which it has endpoints.
 func serviceTargets(s *corev1.Service, nodes []corev1.Node, served map[bool]bool, under netpolicy.Policies,
 ) []probe.Target {
 	p, _ := tcpPort(s)

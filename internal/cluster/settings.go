@@ -14,11 +14,11 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// versionIn is the version an image's tag names: calico/node:v3.32.1.
+// versionIn matches the version in an image's tag: calico/node:v3.32.1.
 var versionIn = regexp.MustCompile(`:v?(\d+\.\d+(\.\d+)?)[^:/]*$`)
 
-// calicoTarget is how calico-node on this node is to find its address. The
-// version is that of the node's own image, for upgrades go node by node.
+// calicoTarget describes how calico-node on this node is configured to detect its address. The version is that of the
+// node's own image, because upgrades go node by node.
 func calicoTarget(s *Snapshot) (probe.Target, bool) {
 	spec, _ := CalicoContainerOf(s.Calico.Value)
 	if spec == nil {
@@ -48,7 +48,7 @@ func calicoTarget(s *Snapshot) (probe.Target, bool) {
 	return probe.Target{Kind: probe.KindCalico, Name: version, Node: s.Node.Name, Attrs: attrs}, true
 }
 
-// folderOf returns the node's folder that a container has mounted, "" where that is none.
+// folderOf returns the node's folder that a container mounts, "" if the mount is none.
 func folderOf(pod *corev1.Pod, spec *corev1.Container, mount string) string {
 	for _, m := range spec.VolumeMounts {
 		if inRun(m.MountPath) != mount || m.SubPath != "" || m.SubPathExpr != "" {
@@ -63,7 +63,7 @@ func folderOf(pod *corev1.Pod, spec *corev1.Container, mount string) string {
 	return ""
 }
 
-// inRun returns the clean form of a path; /var/run is a link to /run.
+// inRun returns the clean form of a path, with /run for its link /var/run.
 func inRun(name string) string {
 	name = path.Clean(name)
 	if rest, ok := strings.CutPrefix(name, "/var/run/"); ok {
@@ -72,7 +72,7 @@ func inRun(name string) string {
 	return name
 }
 
-// given is how an address is set, "(from elsewhere)" where that is not known.
+// given returns how an address is configured, "(from elsewhere)" if unknown.
 func (env environment) given(name string) string {
 	if value, err := env.get(name); err == nil {
 		return value
@@ -80,8 +80,8 @@ func (env environment) given(name string) string {
 	return "(from elsewhere)"
 }
 
-// FelixTarget is where this node's Felix is configured to answer: the pod's
-// environment wins over FelixConfiguration, which wins over Felix's defaults.
+// FelixTarget returns where this node's Felix is configured to answer. The pod's environment wins over
+// FelixConfiguration, and that over Felix's defaults.
 func FelixTarget(s *Snapshot) probe.Target {
 	t := probe.Target{Kind: probe.KindFelix, Name: "felix", Node: s.Node.Name}
 	if on, ok := felixEnabled(s); ok {
@@ -124,7 +124,7 @@ func with(attrs map[string]string, name, value string) map[string]string {
 	return attrs
 }
 
-// variable is what Felix calls a setting in its environment.
+// variable returns the environment variable of one of Felix's settings.
 func variable(name string) string {
 	if name == "ipipMTU" {
 		return "ipInIpMTU"
@@ -132,7 +132,7 @@ func variable(name string) string {
 	return name
 }
 
-// plain is a setting as text, "" when it is not set.
+// plain formats a setting as text, "" if it is not set.
 func plain(v any) string {
 	if v == nil {
 		return ""
@@ -140,7 +140,7 @@ func plain(v any) string {
 	return fmt.Sprint(v)
 }
 
-// Version is that of the node's own image, "" where none is known.
+// Version returns the version of the node's own image, "" if unknown.
 func (s *Snapshot) Version() string {
 	version, _ := s.Info.Value.Spec["calicoVersion"].(string)
 	if spec, _ := CalicoContainerOf(s.Calico.Value); spec != nil {
@@ -151,19 +151,19 @@ func (s *Snapshot) Version() string {
 	return version
 }
 
-// olderThan tells whether the version is known and comes before 3.minor.patch.
+// olderThan reports whether the version is known and comes before 3.minor.patch.
 func (s *Snapshot) olderThan(minor, patch int) bool {
 	var have [3]int
 	n, _ := fmt.Sscanf(s.Version(), "v%d.%d.%d", &have[0], &have[1], &have[2])
 	return n >= 2 && slices.Compare(have[:], []int{3, minor, patch}) < 0
 }
 
-// FelixBools are the words Felix takes for a truth value (felix/config, BoolParam).
+// FelixBools are the words that Felix accepts for a boolean (felix/config, BoolParam).
 var FelixBools = map[string]bool{"true": true, "1": true, "yes": true, "y": true, "t": true,
 	"false": false, "0": false, "no": false, "n": false, "f": false}
 
-// felixEnabled tells whether Felix's health endpoint is turned on, which it is
-// not unless somebody says so; false when that cannot be told.
+// felixEnabled reports whether Felix's health endpoint is on. It is off by default. known is false if that is
+// uncertain.
 func felixEnabled(s *Snapshot) (on, known bool) {
 	value, err := s.environment().get("FELIX_HEALTHENABLED")
 	if value != "" {

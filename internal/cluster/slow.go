@@ -14,12 +14,14 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// slowFactor is how much longer than the first a second try may take: an API server on a machine short of CPU answers
-// a list within half a minute, where a dead one takes no connection.
+// slowFactor is how much longer the second try lasts than the first. An API server on a machine short of CPU answers
+// a
+// list within half a minute, while a dead one accepts no connection.
 const slowFactor = 3
 
-// patiently reads within a limit, and once more within a longer one where the API server took a connection and did not
-// answer in time. Before that it calls Slow.
+// patiently reads within a time limit. If the API server accepted a connection and did not answer in time, it calls
+// Slow
+// and reads once more within a longer limit.
 func patiently[T any](ctx context.Context, c *Client, read func(context.Context) (T, error)) (T, error) {
 	began, limit := time.Now(), cmp.Or(c.limit, readLimit)
 	var reached atomic.Bool
@@ -41,7 +43,7 @@ func patiently[T any](ctx context.Context, c *Client, read func(context.Context)
 	if end, bounded := ctx.Deadline(); bounded {
 		more = min(more, time.Until(end))
 	}
-	if more >= limit { // a shorter try would be as vain
+	if more >= limit { // a shorter try would fail too
 		if c.Slow != nil {
 			c.Slow(time.Since(began), more)
 		}
@@ -58,11 +60,11 @@ func late(err error) bool {
 		apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err))
 }
 
-// slowError is an API server that takes connections and does not answer in time.
+// slowError reports an API server that accepts connections and does not answer in time.
 type slowError struct {
 	waited  time.Duration
 	err     error
-	oneNode bool // it was asked about one node, which can be diagnosed without it
+	oneNode bool // the run is about one node, which can be diagnosed without the API
 }
 
 func (e *slowError) Error() string {

@@ -13,12 +13,13 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// Snapshot is what the API said of one node at one moment, and of the cluster around it. The checks turn the error of
-// a part that could not be read into unknown.
+// Snapshot is the API's data about one node at one moment, and about its cluster. If a part could not be read, the
+// checks
+// report unknown for it.
 type Snapshot struct {
 	Survey
-	Together bool    // other nodes are judged by themselves: what is wrong with them is not said of this one
-	asRead   *Survey // the same before what does not hold for this node was left out
+	Together bool    // the run judges all nodes: faults of others are not reported for this one
+	asRead   *Survey // the Survey before parts that do not apply to this node were removed
 
 	Now  time.Time // by the API server's clock, when the lease was read
 	Read time.Time // that moment by our own clock
@@ -28,8 +29,9 @@ type Snapshot struct {
 	Starts Read[starts] // of the kubelet, lately
 	Placed placement
 
-	// the node's calico-node pod, verified; nil when there is none, or the error says why that is not known: an
-	// *UnverifiedError where pods claim to be it and none is believed
+	// the node's verified calico-node pod. It is nil if there is none, or if the error reports why that is unknown:
+	// an
+	// *UnverifiedError if pods claim to be it and none is trusted
 	Calico  Read[*corev1.Pod]
 	ignored []corev1.Pod // pods on the node that claim to be it and are not
 	Startup Read[startup]
@@ -39,24 +41,25 @@ type Snapshot struct {
 	IPAM    Read[ipam]
 	Proxy   Read[proxyAccess]
 	Local   Read[local]
-	unready []corev1.Pod // workload pods of a silent node, where the API calls none ready
+	unready []corev1.Pod // workload pods of a silent node whose pods are all not ready
 	probed
 }
 
-// configuration is what follows from calico-node's environment and from Felix's settings.
+// configuration follows from calico-node's environment and Felix's settings.
 type configuration struct {
-	configMaps configMaps           // that its environment is from
+	configMaps configMaps           // the sources of its environment
 	Felix      Read[map[string]any] // spec of FelixConfiguration, the node's own over default
-	Backend    Read[string]         // Calico's networking backend: bird, vxlan, none; "" = not known
-	Etcd       Read[[]probe.Target] // etcd's, where Calico keeps its data there
+	Backend    Read[string]         // Calico's networking backend: bird, vxlan, none; "" = unknown
+	Etcd       Read[[]probe.Target] // etcd's endpoints, if Calico stores its data there
 }
 
-// UnknownNodeError says that the cluster has no node of that name.
+// UnknownNodeError reports that the cluster has no node of that name.
 type UnknownNodeError struct {
 	Name string
-	Have []string // the names there are, the most alike first
-	// Removed is when the cluster's controller saw its Node object deleted, and what that event says; without a text
-	// where it did not within the hour for which the API keeps events.
+	Have []string // the existing names, the most similar first
+	// Removed is the event with which a controller reported the deletion of the Node object. It has no text if there
+	// was
+	// none within the hour for which the API keeps events.
 	Removed probe.Statement
 	now     time.Time
 }
@@ -78,7 +81,7 @@ func (e *UnknownNodeError) Error() string {
 		text, e.Removed.Aged(e.now))
 }
 
-// alike orders the nodes' names by how much of the wanted name they share.
+// alike sorts the nodes' names by similarity to the wanted name.
 func alike(nodes []corev1.Node, want string) []string {
 	score := func(have string) int {
 		if strings.Contains(have, want) || strings.Contains(want, have) {
@@ -98,22 +101,22 @@ func alike(nodes []corev1.Node, want string) []string {
 	return names
 }
 
-// A Survey is what the API said of the cluster as a whole, the same for each of its nodes.
+// A Survey is the API's data about the whole cluster, the same for each of its nodes.
 type Survey struct {
 	Nodes    []corev1.Node // all of them, by name
-	CalicoIn []string      // the namespaces in which Calico's own pods are looked for
-	memo     *memo         // nil = what follows from it is worked out at each call
+	CalicoIn []string      // trust Calico's pods only in these namespaces
+	memo     *memo         // nil = compute derived data at each call
 
 	ofNodes
 	shared probed     // by the probes on all nodes (ReadShared)
-	given  configMaps // that calico-node's environment is from, on whichever node
+	given  configMaps // the sources of calico-node's environment, on all nodes
 
 	Installation
 	resources
 	serving
 }
 
-// serving is what the cluster's Services lead to.
+// serving holds the destinations of the cluster's Services.
 type serving struct {
 	AllServices Read[[]corev1.Service]
 	Stray       Read[[]strayEndpoints]
@@ -123,7 +126,7 @@ type serving struct {
 	Webhooks    Read[webhooks]
 }
 
-// ofNodes is what the API said of every node, where every node was read (readEach).
+// ofNodes is the API's data about each node, if every node was read (readEach).
 type ofNodes struct {
 	Leases Read[map[string]*coordinationv1.Lease]
 	Claims Read[map[string][]corev1.Pod] // pods that claim to be calico-node
@@ -131,9 +134,9 @@ type ofNodes struct {
 	read   time.Time                     // that moment by our own clock
 }
 
-// Installation is what makes Calico's pods.
+// Installation describes the controllers that create Calico's pods.
 type Installation struct {
 	Controllers   Read[[]corev1.Pod] // of calico-kube-controllers
-	NoControllers Read[string]       // why there is none, where a Deployment wants one
-	Sets          Read[[]CalicoSet]  // read where a node has no pod of calico-node, else nil
+	NoControllers Read[string]       // why there is none although a Deployment wants one
+	Sets          Read[[]CalicoSet]  // read if a node has no calico-node pod, else nil
 }

@@ -8,16 +8,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// A kubelet writes an event each time it starts. So many of them within so long are a kubelet that keeps exiting.
+// A kubelet writes an event at each start. This many within this time mean that it keeps exiting.
 const (
 	StartsCounted = 10 * time.Minute
 	StartsMost    = 3
-	// An event stays for an hour, and the API server lists the oldest first: a kubelet that restarts each four seconds
-	// has so many.
+	// Events last for an hour, and the API server lists the oldest first: a kubelet that restarts every four seconds
+	// has this many.
 	startsRead = 1000
 )
 
-// starts are the starts of a node's kubelet that its events still tell of.
+// starts are the starts of a node's kubelet that events still show.
 type starts struct {
 	N    int
 	Last time.Time
@@ -35,7 +35,7 @@ func (c *Client) ReadStarts(ctx context.Context, node string, since time.Time) (
 		if !fromKubelet(&events[i], node) || at.Before(since) {
 			continue
 		}
-		out.N++ // each process writes one of its own
+		out.N++ // each process writes its own event
 		if at.After(out.Last) {
 			out.Last = at
 		}

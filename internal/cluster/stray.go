@@ -9,10 +9,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// strayEndpoints are what an EndpointSlice, which Kubernetes does not keep, adds to a Service that has pods of its own.
+// strayEndpoints are endpoints that a foreign EndpointSlice adds to a Service that has pods. Kubernetes does not
+// maintain
+// such a slice.
 type strayEndpoints struct {
 	Service, Slice string   // NAMESPACE/NAME
-	Addresses      []string // that no pod has
+	Addresses      []string // addresses without a pod
 	Left           int      // addresses that were not checked
 }
 
@@ -22,8 +24,9 @@ const (
 	mirroring  = "endpointslicemirroring-controller.k8s.io"
 )
 
-// readStray lists the endpoints without a pod in EndpointSlices that somebody else than Kubernetes made for a Service
-// with a selector: nobody takes them out when the pod goes.
+// readStray lists endpoints without a pod, in EndpointSlices that another program than Kubernetes created for a
+// Service
+// with a selector: they stay when the pod goes.
 func (c *Client) readStray(ctx context.Context, services []corev1.Service) ([]strayEndpoints, error) {
 	parts, err := c.kube.DiscoveryV1().EndpointSlices(metav1.NamespaceAll).List(ctx, metav1.ListOptions{
 		LabelSelector: fmt.Sprintf("%s notin (%s, %s),%s",
@@ -55,7 +58,7 @@ func (c *Client) readStray(ctx context.Context, services []corev1.Service) ([]st
 	return out, nil
 }
 
-// podless are a slice's ready endpoints that no pod has as its address.
+// podless returns a slice's ready endpoints whose address belongs to no pod.
 func (c *Client) podless(ctx context.Context, part *discoveryv1.EndpointSlice) (out []string, left int, err error) {
 	for _, e := range part.Endpoints {
 		if ready := e.Conditions.Ready; ready != nil && !*ready || len(e.Addresses) == 0 {

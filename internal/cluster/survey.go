@@ -17,8 +17,9 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// ReadAll reads what the API says of a cluster and of each of its nodes, by a few lists however many there are. An
-// error means that nothing useful could be read.
+// ReadAll reads the API's data about a cluster and each of its nodes, by a fixed number of lists. An error means that
+// no
+// useful data could be read.
 func (c *Client) ReadAll(ctx context.Context) (*Survey, error) { return patiently(ctx, c, c.readAll) }
 
 func (c *Client) readAll(whole context.Context) (*Survey, error) {
@@ -42,24 +43,24 @@ func (c *Client) readAll(whole context.Context) (*Survey, error) {
 	return s, nil
 }
 
-// firstOf bounds what is read first: one list that hangs must not take the time of what is read after it.
+// firstOf bounds the first lists: one hanging list must not use up the time of the others.
 func firstOf(whole context.Context) (context.Context, context.CancelFunc) {
-	end, limited := whole.Deadline() // the caller's, where that is sooner
+	end, limited := whole.Deadline() // the caller's deadline, if it is sooner
 	if !limited {
 		return context.WithCancel(whole)
 	}
 	return context.WithTimeout(whole, time.Duration(firstShare*float64(time.Until(end))))
 }
 
-// NewSurvey is one of which nothing is read yet.
+// NewSurvey returns a Survey without any data.
 func (c *Client) NewSurvey() *Survey {
 	s := &Survey{CalicoIn: c.CalicoIn}
 	s.memo = newMemo(s)
 	return s
 }
 
-// anyCalico is a verified calico-node pod of whichever node, nil = there is none, and whether each node has one. They
-// are made by one DaemonSet, so their environments come from the same ConfigMaps.
+// anyCalico returns a verified calico-node pod of any node, nil = none, and whether each node has one. One DaemonSet
+// creates them, so the same ConfigMaps supply their environments.
 func (s *Survey) anyCalico() (calico *corev1.Pod, everywhere bool) {
 	everywhere = true
 	for i := range s.Nodes {
@@ -69,7 +70,7 @@ func (s *Survey) anyCalico() (calico *corev1.Pod, everywhere bool) {
 	return calico, everywhere
 }
 
-// SurveyChecks are the IDs of the checks of the API that Of's snapshots answer.
+// SurveyChecks returns the IDs of the API checks that Of's snapshots answer.
 func SurveyChecks() []string {
 	return []string{
 		facts.CheckNodeReady, facts.CheckNodeLease, facts.CheckNodeTaints, facts.CheckServiceClaims,
@@ -79,8 +80,9 @@ func SurveyChecks() []string {
 	}
 }
 
-// Of is the snapshot around one of the nodes of a Survey by ReadAll. What has to be read of a node alone is not in it:
-// it answers SurveyChecks.
+// Of returns the snapshot around one node of a Survey by ReadAll. It has no data that must be read for each node
+// alone.
+// It answers SurveyChecks.
 func (s *Survey) Of(n *corev1.Node) *Snapshot {
 	out := s.of(n, s.Now)
 	out.Read, out.Together = s.read, true
@@ -92,12 +94,12 @@ func (s *Survey) Of(n *corev1.Node) *Snapshot {
 	return out
 }
 
-// Unknown says that the cluster has no node of that name.
+// Unknown returns the error for a node that the cluster lacks.
 func (s *Survey) Unknown(name string) error {
 	return &UnknownNodeError{Name: name, Have: alike(s.Nodes, name)}
 }
 
-// readShared starts reading what is the same for every node, beside the nodes.
+// readShared starts reading the data that is the same for every node, besides the nodes.
 func (c *Client) readShared(ctx context.Context, s *Survey, all *probe.Workers) {
 	s.Controllers.start(ctx, all, c.readControllers)
 	c.readCalico(ctx, &s.resources, all)
@@ -113,8 +115,9 @@ func (c *Client) readShared(ctx context.Context, s *Survey, all *probe.Workers) 
 	})
 }
 
-// readEach reads what there is of every node: the nodes, their leases and their calico-node pods. More is what to read
-// beside that.
+// readEach reads the data of every node: the nodes, their leases and their calico-node pods. more starts reading
+// further
+// data beside that.
 func (c *Client) readEach(ctx context.Context, more func(context.Context, *Survey, *probe.Workers)) (*Survey, error) {
 	s := c.NewSurvey()
 	var nodes Read[[]corev1.Node]
@@ -128,8 +131,8 @@ func (c *Client) readEach(ctx context.Context, more func(context.Context, *Surve
 	return s, nodes.Err
 }
 
-// OfEach takes a snapshot around every node, of what the API has of all nodes at once: the nodes, their leases and
-// their calico-node pods. gaps says what could not be read beside the nodes themselves.
+// OfEach takes a snapshot around every node, from the nodes, their leases and their calico-node pods. gaps lists what
+// could not be read besides the nodes themselves.
 func (c *Client) OfEach(ctx context.Context) (out []*Snapshot, gaps []string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, readLimit)
 	defer cancel()
@@ -177,7 +180,7 @@ func (c *Client) readClaims(ctx context.Context) (out map[string][]corev1.Pod, e
 	return out, nil
 }
 
-// readTrimmed lists all nodes, by name, without the most of a node, for which nobody asks.
+// readTrimmed lists all nodes by name, without the large parts of a node that are not needed.
 func (c *Client) readTrimmed(ctx context.Context) (out []corev1.Node, err error) {
 	err = inPages(ctx, c.kube.CoreV1().Nodes(), metav1.ListOptions{}, func() { out = nil }, func(n *corev1.Node) {
 		n.Status.Images, n.Status.VolumesAttached, n.Status.VolumesInUse = nil, nil, nil
@@ -190,8 +193,7 @@ func (c *Client) readTrimmed(ctx context.Context) (out []corev1.Node, err error)
 	return out, nil
 }
 
-// of is the snapshot around one of the nodes that what was read of each node makes, at a time by the API server's
-// clock.
+// of returns the snapshot around one node from the data of all nodes, at a time by the API server's clock.
 func (s *Survey) of(n *corev1.Node, now time.Time) *Snapshot {
 	out := &Snapshot{Survey: *s, asRead: s, Now: now, Node: n, Calico: Read[*corev1.Pod]{Err: s.Claims.Err},
 		Lease: Read[*coordinationv1.Lease]{s.Leases.Value[n.Name], s.Leases.Err}}

@@ -11,15 +11,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// startsTaint are the keys of taints that a node is born with, and that a controller takes away once it has done
-// its part: node.cloudprovider.kubernetes.io/uninitialized, node.cluster.x-k8s.io/uninitialized,
+// startsTaint matches the keys of a node's initial taints, which a controller removes once it has done its part:
 // ebs.csi.aws.com/agent-not-ready, node.cilium.io/agent-not-ready, karpenter.sh/unregistered.
 var startsTaint = regexp.MustCompile(`/(?:uninitialized|unregistered|unprovisioned|[\w.-]*agent-not-ready|startup|not-initialized|initializing)$`)
 
 // keptMost bounds the pods without a node that are read.
 const keptMost = 500
 
-// StartTaints are the node's taints that a controller has yet to take away.
+// StartTaints returns the node's initial taints that a controller has yet to remove.
 func StartTaints(n *corev1.Node) []corev1.Taint {
 	return slices.DeleteFunc(slices.Clone(n.Spec.Taints), func(t corev1.Taint) bool {
 		return strings.HasPrefix(t.Key, "node.kubernetes.io/") || !startsTaint.MatchString(t.Key) ||
@@ -27,7 +26,7 @@ func StartTaints(n *corev1.Node) []corev1.Taint {
 	})
 }
 
-// readKept lists the pods that no scheduler has found a node for.
+// readKept lists the pods that no scheduler has bound to a node.
 func (c *Client) readKept(ctx context.Context) ([]corev1.Pod, error) {
 	list, err := c.kube.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{
 		FieldSelector: "spec.nodeName=,status.phase=Pending", Limit: keptMost,

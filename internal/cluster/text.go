@@ -7,7 +7,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// Plural is "1 restart", "3 restarts".
+// Plural formats a count: "1 restart", "3 restarts".
 func Plural(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
@@ -15,7 +15,7 @@ func Plural(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// Few names the first of a list. An owner's name is free text to the API.
+// Few names the first items of a list. To the API an owner's name is free text.
 func Few(names []string) string {
 	text := probe.OneLine(strings.Join(names[:min(len(names), mostNamed)], ", "))
 	if more := len(names) - mostNamed; more > 0 {

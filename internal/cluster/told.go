@@ -15,28 +15,28 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// Told is what the kubelet's events say of a calico-node pod that is not ready.
+// Told holds the kubelet's events about a calico-node pod that is not ready.
 type Told struct {
-	Waits  *corev1.Event   // how far it has come, nil = nothing is said
-	Probes probe.Statement // why its liveness or readiness probe failed last, of the present not-ready period
-	Limit  string          // the limit of processes or files that one of these failures names, "" = none
-	Before probe.Statement // why it failed last before that period, where it has not failed since
+	Waits  *corev1.Event   // how far it has come, nil = no event
+	Probes probe.Statement // its last failed liveness or readiness probe in the present not-ready period
+	Limit  string          // the process or file limit that one of these failures names, "" = none
+	Before probe.Statement // its last failure before that period, if it has not failed since
 	Broken *BrokenProbe    // a probe or hook that cannot succeed, nil = none
 }
 
-// startup is what tells why Calico's pods on the node do not start.
+// startup explains why Calico's pods on the node do not start.
 type startup struct {
 	Told
 	Others   map[types.UID]*BrokenProbe // broken probes of pods of calico-kube-controllers
-	Kept     Read[[]corev1.Pod]         // pods without a node, where the node has a taint of startTaints
-	Unplaced Read[*corev1.Pod]          // the calico-node pod that is made for the node and not bound to it
+	Kept     Read[[]corev1.Pod]         // pods without a node, if the node has a taint of StartTaints
+	Unplaced Read[*corev1.Pod]          // the calico-node pod that was created for the node and is not bound to it
 }
 
-// KubeletName is who reports what is quoted of the kubelet's events.
+// KubeletName is the reporter of quoted kubelet events.
 const KubeletName = "the kubelet"
 
-// ReadStart reads what tells why calico-node does not start, where it has not. The error is that of the kubelet's
-// events, the first where the events of several pods were not read.
+// ReadStart reads why calico-node does not start, if it has not. The error is the first one of reading the kubelet's
+// events.
 func (c *Client) ReadStart(ctx context.Context, s *Snapshot) (out startup, err error) {
 	if len(StartTaints(s.Node)) > 0 || s.Node.Spec.Unschedulable {
 		out.Kept.read(ctx, c.readKept)
@@ -44,7 +44,7 @@ func (c *Client) ReadStart(ctx context.Context, s *Snapshot) (out startup, err e
 	switch {
 	case s.Calico.Err != nil:
 	case s.Calico.Value == nil:
-		// It is the one thing that tells a DaemonSet that made none from a scheduler that placed none.
+		// Only this distinguishes a DaemonSet that created no pod from a scheduler that placed none.
 		out.Unplaced.read(ctx, func(ctx context.Context) (*corev1.Pod, error) { return c.readUnplaced(ctx, s.Node.Name) })
 	case !PodReady(s.Calico.Value):
 		out.Told, err = c.ReadTold(ctx, s.Calico.Value)
@@ -94,15 +94,16 @@ func (c *Client) ReadTold(ctx context.Context, pod *corev1.Pod) (Told, error) {
 	return out, nil
 }
 
-// StatementOf is what the kubelet reported by an event.
+// StatementOf returns the kubelet's report in an event.
 func StatementOf(e *corev1.Event) probe.Statement {
 	return probe.Statement{By: KubeletName, Text: probe.Quoted(e.Message[:min(len(e.Message), LongestEvent)]),
 		At: eventTime(e)}
 }
 
-// failsSince is when the period began that a failed probe of calico-node must be of to say why it is not ready. A
-// readiness probe speaks of the processes it met, so an older container's does not count; a liveness probe, or a
-// limit of the pod or node, is the reason that there is a new container.
+// failsSince returns the start of the period in which a failed probe of calico-node explains why it is not ready. A
+// readiness probe tests the running processes, so a failure in an older container does not count. A liveness probe,
+// or a
+// limit of the pod or node, is the reason for a new container.
 func failsSince(pod *corev1.Pod, message, limit string) time.Time {
 	since := ConditionOfPod(pod, corev1.ContainersReady).Time
 	_, status := CalicoContainerOf(pod)
@@ -112,7 +113,7 @@ func failsSince(pod *corev1.Pod, message, limit string) time.Time {
 	return slices.MaxFunc([]time.Time{since, status.State.Running.StartedAt.Time}, time.Time.Compare)
 }
 
-// limits are the kernel's words for a limit that is reached: EAGAIN of fork and clone, EMFILE and ENFILE.
+// limits match the kernel's messages about a limit: EAGAIN of fork and clone, EMFILE and ENFILE.
 var limits = []struct {
 	find *regexp.Regexp
 	what string
@@ -123,7 +124,7 @@ var limits = []struct {
 	{regexp.MustCompile(`[Cc]annot allocate memory`), facts.LimitMemory},
 }
 
-// LimitIn is the limit of the node that a message says was reached, one of the facts.Limit words, "" = none.
+// LimitIn returns the limit of the node that a message reports as reached, one of the facts.Limit words, "" = none.
 func LimitIn(text string) string {
 	text = text[:min(len(text), LongestEvent)]
 	for _, l := range limits {
@@ -134,7 +135,7 @@ func LimitIn(text string) string {
 	return ""
 }
 
-// Begun tells whether a container of a pod has ever run.
+// Begun reports whether a container of a pod has ever run.
 func Begun(p *corev1.Pod) bool {
 	return slices.ContainsFunc(slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses),
 		func(c corev1.ContainerStatus) bool {

@@ -15,17 +15,16 @@ import (
 
 // Typha is the Typha that calico-node is configured to use.
 type Typha struct {
-	Name    string          // of its Service, NAMESPACE/NAME, "" = Calico uses none, or an address, or that is not known
-	Service *corev1.Service // nil = not known
+	Name    string          // of its Service, NAMESPACE/NAME, "" = Calico uses none, or an address, or it is unknown
+	Service *corev1.Service // nil = unknown
 	Targets []probe.Target  // its endpoints
-	Why     string          // why there is no ready one, where that is so
+	Why     string          // why no endpoint is ready, "" if one is
 }
 
-// readTypha lists the Typhas that Felix on this node may choose from; none where
-// it is not configured to use one.
+// readTypha lists the Typhas from which Felix on this node may choose; none if Felix is not configured to use Typha.
 func (c *Client) readTypha(ctx context.Context, env environment) (out Typha, err error) {
 	name, err := env.get("FELIX_TYPHAK8SSERVICENAME")
-	if err != nil || name == "" || name == "none" { // as Calico's manifests have it
+	if err != nil || name == "" || name == "none" { // Calico's manifests use this word
 		return out, err
 	}
 	namespace, err := env.get("FELIX_TYPHAK8SNAMESPACE")
@@ -51,5 +50,5 @@ func (c *Client) readTypha(ctx context.Context, env environment) (out Typha, err
 	return out, err
 }
 
-// ErrNoTypha is a Service of Typha's that was read and has no endpoint at all.
+// ErrNoTypha reports that Typha's Service was read and has no endpoint at all.
 var ErrNoTypha = errors.New("no endpoint in Typha's service")

@@ -11,8 +11,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// readUnplaced finds the calico-node pod that its DaemonSet has made for the node and that no scheduler has
-// bound to it, nil = there is none.
+// readUnplaced finds the calico-node pod that its DaemonSet created for the node and that no scheduler has bound to
+// it,
+// nil = none.
 func (c *Client) readUnplaced(ctx context.Context, node string) (*corev1.Pod, error) {
 	list, err := c.kube.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{
 		LabelSelector: CalicoPods, FieldSelector: "spec.nodeName=,status.phase=Pending",
@@ -39,7 +40,7 @@ func (c *Client) readUnplaced(ctx context.Context, node string) (*corev1.Pod, er
 	return nil, nil
 }
 
-// isFor tells whether a term of an affinity is the one by which the DaemonSet controller binds a pod to a node.
+// isFor reports whether an affinity term is the one with which the DaemonSet controller assigns a pod to a node.
 func isFor(t corev1.NodeSelectorTerm, node string) bool {
 	return slices.ContainsFunc(t.MatchFields, func(e corev1.NodeSelectorRequirement) bool {
 		return e.Key == metav1.ObjectNameField && e.Operator == corev1.NodeSelectorOpIn &&
@@ -47,7 +48,7 @@ func isFor(t corev1.NodeSelectorTerm, node string) bool {
 	})
 }
 
-// TooMuch says what a pod asks for beyond all that the node has, "" = nothing.
+// TooMuch returns the requests of a pod that exceed the node's whole capacity for pods, "" = none.
 func TooMuch(p *corev1.Pod, n *corev1.Node) string {
 	var out []string
 	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory,

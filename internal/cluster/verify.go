@@ -14,14 +14,16 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// CalicoPods selects the DaemonSet pods that run Felix: Calico's own, by manifest or
-// operator, and Canal's, with its data in Kubernetes or in etcd. Anybody who may create a
-// pod can give it such a label, so the label alone proves nothing: claimsOf says which pod
-// is believed.
+// CalicoPods selects the DaemonSet pods that run Felix: Calico's own, by manifest or operator, and Canal's, with its
+// data
+// in Kubernetes or in etcd. Any user who may create a pod can give it such a label, so the label alone proves
+// nothing:
+// claimsOf decides which pod to trust.
 const CalicoPods = "k8s-app in (calico-node, canal, canal-node)"
 
-// Namespaces are those in which Calico's own pods are looked for: the one that is named,
-// else ("") those that its manifests and its operator install into.
+// Namespaces returns the namespaces that are trusted with Calico's own pods: the named one, else ("") those into
+// which
+// its manifests and its operator install it.
 func Namespaces(named string) []string {
 	if named != "" {
 		return []string{named}
@@ -29,16 +31,16 @@ func Namespaces(named string) []string {
 	return []string{metav1.NamespaceSystem, "calico-system"}
 }
 
-// Verified tells whether a pod with the label of CalicoPods is Calico's own: it is in one
-// of the namespaces, and a DaemonSet controls it. That the DaemonSet exists is not asked:
-// who can forge the reference can create pods in such a namespace, and so has the nodes
-// already; the garbage collector removes a pod whose owner does not exist; and reading
-// DaemonSets would be one more right for everybody.
+// Verified reports whether a pod with the label of CalicoPods is Calico's own: it is in one of the namespaces, and a
+// DaemonSet controls it. It does not check that the DaemonSet exists. A user who can forge the reference can create
+// pods
+// in such a namespace, and so controls the nodes already. The garbage collector removes a pod without its owner. And
+// reading DaemonSets would be one more permission for every user.
 func Verified(p *corev1.Pod, namespaces []string) bool {
 	return slices.Contains(namespaces, p.Namespace) && DaemonSetOf(p) != ""
 }
 
-// DaemonSetOf is the DaemonSet that controls a pod, as NAMESPACE/NAME; "" = none does.
+// DaemonSetOf returns the DaemonSet that controls a pod, as NAMESPACE/NAME; "" = none.
 func DaemonSetOf(p *corev1.Pod) string {
 	of := metav1.GetControllerOf(p)
 	if of == nil || of.Kind != "DaemonSet" || of.APIVersion != "apps/v1" {
@@ -47,14 +49,13 @@ func DaemonSetOf(p *corev1.Pod) string {
 	return p.Namespace + "/" + of.Name
 }
 
-// UnverifiedError says why no pod on a node is believed to be calico-node's although some
-// claim to be.
+// UnverifiedError reports why no pod on a node is trusted as calico-node although some claim to be.
 type UnverifiedError struct{ text string }
 
 func (e *UnverifiedError) Error() string { return e.text }
 
-// ElsewhereSaid is err for all but the check of calico-node's pod, which says in full why
-// no pod is believed to be that.
+// ElsewhereSaid shortens err for all checks but the one of calico-node's pod, which explains in full why no pod is
+// trusted.
 func ElsewhereSaid(err error) error {
 	if errors.As(err, new(*UnverifiedError)) {
 		return unverified("which pod is calico-node's is not known: see %s", facts.CheckCalicoPod)
@@ -66,11 +67,12 @@ func unverified(format string, args ...any) error {
 	return &UnverifiedError{fmt.Sprintf(format, args...)}
 }
 
-// claimsOf sorts the pods of one node that have the label: calico-node's, nil where there is none or an
-// *UnverifiedError says why that is not known, and those that cannot be it, by name. A second DaemonSet that may be
-// Calico's is never decided by age or health: then none is believed. One whose pod is
-// being deleted counts too: else a tenant who may make the namespace calico-system, on a
-// cluster that has none, would be believed during each update of the real one.
+// claimsOf sorts the pods of one node with the label. It returns calico-node's pod, nil if there is none or if an
+// *UnverifiedError reports why that is unknown. It also returns by name the pods that cannot be it. Between two
+// DaemonSets that may both be Calico's it never decides by age or health: then it trusts neither. A DaemonSet whose
+// pod
+// is terminating counts too. Otherwise a tenant who may create the namespace calico-system, on a cluster without one,
+// would be trusted during each update of the real DaemonSet.
 func claimsOf(pods []corev1.Pod, namespaces []string) (calico Read[*corev1.Pod], ignored []corev1.Pod) {
 	all := slices.Clone(pods)
 	slices.SortFunc(all, func(a, b corev1.Pod) int {
@@ -108,11 +110,12 @@ func claimsOf(pods []corev1.Pod, namespaces []string) (calico Read[*corev1.Pod],
 	return calico, ignored
 }
 
-// Distinct are some names, sorted and each once.
+// Distinct sorts names and removes duplicates.
 func Distinct(names []string) []string { return slices.Compact(slices.Sorted(slices.Values(names))) }
 
-// replacement is which of two pods of one DaemonSet stands for it: during an update the one
-// that is not being deleted, else the newer one.
+// replacement chooses between two pods of one DaemonSet: during an update the one that is not terminating, else the
+// newer
+// one.
 func replacement(have, next *corev1.Pod) *corev1.Pod {
 	if have == nil {
 		return next
@@ -129,7 +132,7 @@ func replacement(have, next *corev1.Pod) *corev1.Pod {
 	return have
 }
 
-// outside says of a node that has DaemonSets elsewhere than in the namespaces what to do.
+// outside advises on a node whose DaemonSets are all outside the trusted namespaces.
 func outside(namespaces, sets []string) string {
 	if len(namespaces) > 1 { // the usual ones: none was named
 		return fmt.Sprintf("no calico-node pod in namespace %s, but one of DaemonSet %s: if that is Calico, name its namespace "+
@@ -147,13 +150,13 @@ func outside(namespaces, sets []string) string {
 		namespaceOf(sets[0]))
 }
 
-// namespaceOf is that of a DaemonSet as NAMESPACE/NAME.
+// namespaceOf returns the namespace of a DaemonSet given as NAMESPACE/NAME.
 func namespaceOf(set string) string {
 	namespace, _, _ := strings.Cut(set, "/")
 	return namespace
 }
 
-// choice says what to do about several DaemonSets, each as NAMESPACE/NAME, sorted.
+// choice advises on several DaemonSets, each as NAMESPACE/NAME, sorted.
 func choice(sets []string) string {
 	in := map[string]int{}
 	for _, set := range sets {
@@ -178,11 +181,11 @@ func choice(sets []string) string {
 	return "all are " + crowd
 }
 
-// mostNamed is how many pods or DaemonSets are named: a tenant may make a hundred.
+// mostNamed bounds how many pods or DaemonSets are named: a tenant may create a hundred.
 const mostNamed = 3
 
-// Ignored says of the pods on the node that call themselves calico-node without being
-// believed that this is so. Nothing else is taken from them.
+// Ignored reports the pods on the node that claim to be calico-node and are not trusted. Nothing else of them is
+// used.
 func (s *Snapshot) Ignored() []probe.Result {
 	var out []probe.Result
 	named := len(s.CalicoIn) == 1

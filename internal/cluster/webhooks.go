@@ -17,28 +17,27 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// webhooksMost bounds how many webhooks without an answer are told, and how many Services are looked at.
+// webhooksMost bounds how many unanswered webhooks are reported, and how many Services are read.
 const webhooksMost = 50
 
-// webhooks are those that nobody answers for and that are to refuse then.
+// webhooks are those that reject requests because no endpoint answers for them.
 type webhooks struct {
 	Dead []DeadHook
-	Of   int // how many webhooks refuse what their Service does not answer
-	Dark int // of these, those of which nobody knows whether it answers
+	Of   int // number of webhooks that reject requests without an answer
+	Dark int // those of them whose state is unknown
 }
 
-// A DeadHook is a webhook whose Service has nobody behind it.
+// A DeadHook is a webhook whose Service has no ready endpoint.
 type DeadHook struct {
 	Config, Name string
 	Why          string // the Service, and what it lacks
 	Rules        []admissionv1.RuleWithOperations
 	Namespaces   *metav1.LabelSelector
 	Objects      *metav1.LabelSelector
-	Conditions   bool // it has conditions of its own, which are not evaluated
+	Conditions   bool // it has match conditions, which are not evaluated
 }
 
-// ReadWebhooks lists the webhooks that refuse what they are not asked about, and keeps those whose Service has
-// no ready endpoint.
+// ReadWebhooks lists the webhooks with failurePolicy Fail, and keeps those whose Service has no ready endpoint.
 func (c *Client) ReadWebhooks(ctx context.Context) (out webhooks, err error) {
 	api := c.kube.AdmissionregistrationV1()
 	validating, err := api.ValidatingWebhookConfigurations().List(ctx, cached)
@@ -90,7 +89,7 @@ func (c *Client) ReadWebhooks(ctx context.Context) (out webhooks, err error) {
 	return out, nil
 }
 
-// unanswered says why nobody answers for a Service, "" where somebody does; false where that could not be read.
+// unanswered returns why a Service has no ready endpoint, "" if it has one; false if that could not be read.
 func (c *Client) unanswered(ctx context.Context, namespace, name string) (why string, known bool) {
 	at := probe.OneLine(namespace + "/" + name)
 	parts, err := c.kube.DiscoveryV1().EndpointSlices(namespace).List(ctx,
@@ -111,14 +110,15 @@ func (c *Client) unanswered(ctx context.Context, namespace, name string) (why st
 		return "there is no Service " + at, true
 	case err != nil:
 		return "", false
-	case svc.Spec.Type == corev1.ServiceTypeExternalName: // it leads out of the cluster
+	case svc.Spec.Type == corev1.ServiceTypeExternalName: // it points outside the cluster
 		return "", true
 	}
 	return "Service " + at + " has no ready endpoint", true
 }
 
-// What a node, Calico and new pods need to write. Namespace default, taken to have no labels but its name,
-// represents the namespaces of workloads.
+// needed lists what a node, Calico and new pods must write. Namespace default represents the namespaces of workloads:
+// it
+// is assumed to have no labels but its name.
 var needed = []struct {
 	what, group, resource string
 	operations            []admissionv1.OperationType
@@ -134,7 +134,7 @@ var needed = []struct {
 		[]admissionv1.OperationType{admissionv1.Update}},
 }
 
-// KeepsFrom lists what a webhook keeps from being written.
+// KeepsFrom lists which of these objects a webhook blocks.
 func (h DeadHook) KeepsFrom(calicoIn []string) []string {
 	var out []string
 	for _, need := range needed {
@@ -150,8 +150,8 @@ func (h DeadHook) KeepsFrom(calicoIn []string) []string {
 	return out
 }
 
-// selects tells whether the selectors of a webhook surely take an object in one of these namespaces, none for
-// one of the whole cluster. Of a namespace the label is known that every one has, of a pod of calico-node its own.
+// selects reports whether a webhook's selectors certainly match an object in one of these namespaces, none for a
+// cluster-scoped one. It uses only known labels: the name label of every namespace, and that of calico-node's pods.
 func (h DeadHook) selects(namespaces []string, pod bool) bool {
 	set := labels.Set{}
 	if pod {
@@ -173,7 +173,7 @@ func surely(s *metav1.LabelSelector, of labels.Set) bool {
 	return err == nil && selects.Matches(of)
 }
 
-// matches tells whether a rule is about a resource and one of the operations.
+// matches reports whether a rule covers a resource and one of the operations.
 func matches(r admissionv1.RuleWithOperations, group, resource string, operations []admissionv1.OperationType) bool {
 	name, sub, _ := strings.Cut(resource, "/")
 	resources := []string{"*/*", resource, name + "/*"}
