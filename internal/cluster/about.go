@@ -57,8 +57,7 @@ func AboutChecks() []string {
 }
 
 // About returns the snapshot around one node of a Survey by ReadAll and ReadShared, with the targets of a probe
-// there. Of
-// the node alone it reads the pods, by one list, and if some of them wait, why. It answers AboutChecks.
+// there. Of the node alone it reads the pods, by one list, and if some of them wait, why. It answers AboutChecks.
 func (c *Client) About(ctx context.Context, s *Survey, n *corev1.Node) *Snapshot {
 	ctx, cancel := context.WithTimeout(ctx, readLimit)
 	defer cancel()

@@ -15,8 +15,7 @@ import (
 )
 
 // May asks the API server whether its user has some permissions, and returns the answers in the same order. The
-// server
-// never stores the review objects. The error is the one of a review without an answer.
+// server never stores the review objects. The error is the one of a review without an answer.
 func (c *Client) May(ctx context.Context, asks []authorizationv1.ResourceAttributes) ([]bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, readLimit)
 	defer cancel()

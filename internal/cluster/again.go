@@ -16,8 +16,7 @@ const (
 )
 
 // Again returns a new snapshot once the API reports another state of the calico-node pod's containers, nil if it
-// reports
-// none within 3 seconds. It reads only that pod and the time again.
+// reports none within 3 seconds. It reads only that pod and the time again.
 func (c *Client) Again(ctx context.Context, s *Snapshot) (*Snapshot, error) {
 	ctx, cancel := context.WithTimeout(ctx, tellingTakes)
 	defer cancel()
@@ -43,8 +42,7 @@ func (c *Client) Again(ctx context.Context, s *Snapshot) (*Snapshot, error) {
 }
 
 // Unrenewed returns the snapshot at the present time if the kubelet should have renewed its lease by now and has not.
-// It
-// returns nil if the lease was renewed, as on a node that is only slow, or cannot be read.
+// It returns nil if the lease was renewed, as on a node that is only slow, or cannot be read.
 func (c *Client) Unrenewed(ctx context.Context, s *Snapshot) *Snapshot {
 	before := s.Lease.Value
 	if before == nil || before.Spec.RenewTime == nil {

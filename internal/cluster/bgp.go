@@ -108,8 +108,7 @@ func (l *Sessions) addNode(scope string, peer Speaker, wanted func(netip.Addr) b
 }
 
 // SessionTargets returns the BGP sessions that confd creates for a node from the API's data, and why some are
-// missing. It
-// omits peers among the node's own workloads: they come and go with pods.
+// missing. It omits peers among the node's own workloads: they come and go with pods.
 func SessionTargets(s *Snapshot, of *corev1.Node) ([]probe.Target, error) {
 	if err := s.Peering.Unread(); err != nil {
 		return nil, err
@@ -309,8 +308,7 @@ func matching(all []Speaker, text string) ([]Speaker, error) {
 }
 
 // textOfAS returns an AS number in its plain form. Resources hold a number, or a text such as "64512" or "1.10"; ""
-// and
-// 0 mean none.
+// and 0 mean none.
 func textOfAS(v any) string {
 	switch v := v.(type) {
 	case int64:

@@ -55,8 +55,7 @@ func BrokenIn(events []corev1.Event, node string) *BrokenProbe {
 }
 
 // explains reports whether a broken probe concerns the present run of a container, or ended the run before it. An
-// older
-// event is history.
+// older event is history.
 func (b *BrokenProbe) explains(c corev1.ContainerStatus, now time.Time) bool {
 	if b == nil || b.container != c.Name {
 		return false

@@ -22,8 +22,8 @@ import (
 )
 
 // groups are the API groups of Calico's resources; the installation decides which one exists. If both do, the v3
-// group
-// is a view of the other, unless calico-node is configured to use native resources of that group (CALICO_API_GROUP).
+// group is a view of the other, unless calico-node is configured to use native resources of that group
+// (CALICO_API_GROUP).
 var groups = []schema.GroupVersion{{Group: "crd.projectcalico.org", Version: "v1"},
 	{Group: "projectcalico.org", Version: "v3"}}
 

@@ -37,14 +37,12 @@ type Client struct {
 
 	limit time.Duration // of the first try of Read and ReadAll
 	// Slow is called when the API server accepted a connection and did not answer: with the time waited so far, and
-	// the
-	// time limit of the second try. nil = no announcement.
+	// the time limit of the second try. nil = no announcement.
 	Slow func(waited, more time.Duration)
 }
 
 // NewClient returns a Client for config, which it does not change. It trusts Calico's pods only in calicoNamespace,
-// "" =
-// where Calico is usually installed (Namespaces).
+// "" = where Calico is usually installed (Namespaces).
 func NewClient(config *rest.Config, calicoNamespace string) (*Client, error) {
 	clock := &serverclock.Clock{}
 	own := rest.CopyConfig(config)

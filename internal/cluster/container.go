@@ -8,8 +8,7 @@ import (
 )
 
 // Patience is how long a container may be starting, or recently restarted, before that counts as a fault. Calico's
-// own
-// start takes a few seconds.
+// own start takes a few seconds.
 const (
 	Patience = 2 * time.Minute
 	Recent   = 10 * time.Minute

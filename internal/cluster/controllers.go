@@ -16,8 +16,7 @@ import (
 const ControllersPods = "k8s-app=calico-kube-controllers"
 
 // readControllers lists the controllers' pods in the namespaces that are trusted with Calico's pods: elsewhere any
-// user
-// can give a pod their label.
+// user can give a pod their label.
 func (c *Client) readControllers(ctx context.Context) ([]corev1.Pod, error) {
 	list, err := c.kube.CoreV1().Pods(metav1.NamespaceAll).List(ctx,
 		metav1.ListOptions{LabelSelector: ControllersPods, ResourceVersion: "0"})
@@ -60,8 +59,7 @@ func (c *Client) ReadAbsent(ctx context.Context, of *Installation, sets bool, al
 }
 
 // whyNoControllers returns why the Deployment of calico-kube-controllers has no pod. It returns "" if it has one or
-// needs
-// none, or if the Deployment does not exist.
+// needs none, or if the Deployment does not exist.
 func (c *Client) whyNoControllers(ctx context.Context, pods Read[[]corev1.Pod]) (string, error) {
 	if pods.Err != nil || len(pods.Value) > 0 {
 		return "", nil

@@ -58,8 +58,7 @@ const (
 var otherPlugins = []string{"import", "rewrite", "template", "file", "auto", "hosts", "secondary", "k8s_external"}
 
 // zonesOf returns the zones of a Corefile's plugin kubernetes, without reverse zones. It returns nil if the list may
-// be
-// incomplete: a plugin without zones has those of its server block, other files can be imported, and other plugins
+// be incomplete: a plugin without zones has those of its server block, other files can be imported, and other plugins
 // answer too.
 func zonesOf(text string) []string {
 	var out []string

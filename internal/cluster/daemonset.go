@@ -20,8 +20,7 @@ type CalicoSet struct {
 }
 
 // ReadSets lists the DaemonSets that create calico-node, in the trusted namespaces. They are read only if a node has
-// no
-// pod of it.
+// no pod of it.
 func (c *Client) ReadSets(ctx context.Context) ([]CalicoSet, error) {
 	out := []CalicoSet{}
 	for _, namespace := range c.CalicoIn {

@@ -24,8 +24,7 @@ import (
 const shownKeys = 4
 
 // whyEmpty explains a Service without a ready endpoint: what the API shows of the pods behind it, one of the Empty
-// words
-// ("" = unknown), and the node on which all of them run ("" = several nodes, or no pods).
+// words ("" = unknown), and the node on which all of them run ("" = several nodes, or no pods).
 func (c *Client) whyEmpty(ctx context.Context, svc *corev1.Service) (says, why, on string) {
 	says = fmt.Sprintf("Service %s/%s has no ready endpoint", svc.Namespace, svc.Name)
 	if len(svc.Spec.Selector) == 0 {

@@ -12,9 +12,8 @@ import (
 )
 
 // Opposite returns a node with which to prove that tunnels pass. It takes the preferred one if that is as healthy as
-// a
-// baseline node, because another node may have supplied the name. Otherwise it takes the first of the sampled nodes,
-// which is ready if any is. It returns nil if there is no other node.
+// a baseline node, because another node may have supplied the name. Otherwise it takes the first of the sampled
+// nodes, which is ready if any is. It returns nil if there is no other node.
 func Opposite(s *Snapshot, preferred string) *corev1.Node {
 	for i, n := range s.Nodes {
 		if n.Name == preferred && n.Name != s.Node.Name && fitToCompare(&n) {
@@ -46,8 +45,7 @@ const (
 )
 
 // Ways returns the kinds of packet that may pass from one node to another one's registered addresses, for a probe in
-// the
-// given role. Used marks those that this cluster sends between the two.
+// the given role. Used marks those that this cluster sends between the two.
 func Ways(s *Snapshot, from, to *corev1.Node, role, token string) []probe.Target {
 	settings := FelixTarget(s).Attrs
 	number := func(name string, otherwise int) int {
@@ -90,8 +88,7 @@ func Ways(s *Snapshot, from, to *corev1.Node, role, token string) []probe.Target
 }
 
 // encapsulates reports whether a pool of the family tunnels packets between these two nodes: always, or because they
-// are
-// in different subnets.
+// are in different subnets.
 func encapsulates(s *Snapshot, mode string, mine, theirs netip.Prefix) bool {
 	for _, spec := range s.Pools.Value {
 		cidr, _ := spec["cidr"].(string)

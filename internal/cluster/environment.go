@@ -71,8 +71,7 @@ func (c *Client) readConfigMaps(ctx context.Context, calico *corev1.Pod) configM
 const endpointMap = "kubernetes-services-endpoint"
 
 // environmentOf resolves the variables of the calico-node container: sources first, then each variable in order. A
-// value
-// may refer to earlier variables as $(NAME).
+// value may refer to earlier variables as $(NAME).
 func environmentOf(calico *corev1.Pod, from configMaps) environment {
 	env := environment{vars: map[string]Read[string]{}}
 	spec, _ := CalicoContainerOf(calico)

@@ -58,8 +58,7 @@ type clusterInfo struct {
 }
 
 // readInfo reads ClusterInformation; without one Calico's defaults apply. It uses a list, so that one group suffices
-// to
-// show that the resource is missing: in an outage the other group may be unavailable.
+// to show that the resource is missing: in an outage the other group may be unavailable.
 func (c *Client) readInfo(ctx context.Context) (clusterInfo, error) {
 	items, group, err := c.list(ctx, "clusterinformations", 0)
 	out := clusterInfo{Group: group}
@@ -75,8 +74,7 @@ func (c *Client) readInfo(ctx context.Context) (clusterInfo, error) {
 }
 
 // asConfigured returns a client that prefers the API group that calico-node is configured to use. Without such a
-// setting
-// calico-node tries the groups in the client's own order.
+// setting calico-node tries the groups in the client's own order.
 func (c *Client) asConfigured(env environment) *Client {
 	if !strings.EqualFold(env.known("CALICO_API_GROUP"), "projectcalico.org/v3") {
 		return c
@@ -102,8 +100,7 @@ func (c *Client) readMigration(ctx context.Context) string {
 }
 
 // FelixSettings returns the settings that Felix on a node takes from FelixConfigurations. The node's own one wins
-// over
-// one whose nodeSelector matches the node (from v3.32 on; the oldest of several), and that over the global one.
+// over one whose nodeSelector matches the node (from v3.32 on; the oldest of several), and that over the global one.
 func FelixSettings(all []unstructured.Unstructured, n *corev1.Node) map[string]any {
 	var selected *unstructured.Unstructured
 	named := Specs{}

@@ -8,8 +8,7 @@ import (
 )
 
 // A kubelet renews its lease every 10 s, and the lease lasts 40 s (the kubelet's defaults). With other settings too
-// it
-// renews four times within one duration.
+// it renews four times within one duration.
 const (
 	LeaseLate     = 20 * time.Second
 	LeaseOver     = 40 * time.Second

@@ -25,8 +25,7 @@ type local struct {
 }
 
 // readLocal finds workload pods on the node itself, and its kube-proxy pods. Installers agree on the namespace and
-// label
-// of kube-proxy; in other namespaces any user can give a pod the label.
+// label of kube-proxy; in other namespaces any user can give a pod the label.
 func (s *Snapshot) readLocal(context.Context) (out local, err error) {
 	if s.Placed.Pods.Err != nil {
 		return out, s.Placed.Pods.Err
@@ -51,8 +50,7 @@ func (s *Snapshot) readLocal(context.Context) (out local, err error) {
 }
 
 // pingable returns at most n ready pods with an address of their own that are not being deleted, the oldest first.
-// Pods
-// that a policy selects, or whose owner may shape their network, come only if there are no others.
+// Pods that a policy selects, or whose owner may shape their network, come only if there are no others.
 func pingable(pods []corev1.Pod, n int, under netpolicy.Policies) []corev1.Pod {
 	var free, held []corev1.Pod
 	for _, p := range pods {
@@ -73,8 +71,7 @@ func pingable(pods []corev1.Pod, n int, under netpolicy.Policies) []corev1.Pod {
 }
 
 // ofEachPool returns at most n of some pods: first one per IP pool, because a fault of one pool shows only in its
-// pods,
-// then the others in order.
+// pods, then the others in order.
 func ofEachPool(pods []corev1.Pod, pools Specs, n int) []corev1.Pod {
 	seen := map[netip.Prefix]bool{}
 	var first, more []corev1.Pod

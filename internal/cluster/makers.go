@@ -17,8 +17,7 @@ const (
 )
 
 // The minor versions of Calico v3 from which on Felix has the setting, BIRD respects its own, and the defaults of
-// both
-// change.
+// both change.
 const (
 	makersFelix = 31
 	MakersBIRD  = 32
@@ -26,8 +25,7 @@ const (
 )
 
 // Makers says which program creates the routes to other nodes' blocks in pools without VXLAN. Routes of pools with
-// VXLAN
-// are always Felix's.
+// VXLAN are always Felix's.
 type Makers struct{ felix, bird string }
 
 // makersIn evaluates the two settings, "" = unset, for Calico v3.MINOR. A value unknown to a version counts as its

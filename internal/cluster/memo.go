@@ -13,8 +13,7 @@ import (
 )
 
 // memo caches what follows from a Survey alone, computed once for all of its nodes. A Snapshot whose Survey was
-// changed
-// has no memo and computes it each time.
+// changed has no memo and computes it each time.
 type memo struct {
 	unannotated func() []corev1.Node
 	speakers    func() []Speaker

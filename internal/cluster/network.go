@@ -51,8 +51,7 @@ func PoolTargets(s *Snapshot) []probe.Target {
 }
 
 // tunnels lists the annotations with a node's addresses inside tunnels (libcalico-go, k8s/resources/node.go), and
-// what
-// belongs to each.
+// what belongs to each.
 var tunnels = []struct {
 	addr, device string
 	outer        string // annotation with the address of the tunnel's end
@@ -103,8 +102,7 @@ func tunnelsOf(nodes []corev1.Node) []probe.Target {
 }
 
 // blockTargets returns the node's own blocks, and those of nodes with a registered address of the block's family.
-// Other
-// blocks are left over from deleted nodes, and no route for them can be expected.
+// Other blocks are left over from deleted nodes, and no route for them can be expected.
 func blockTargets(s *Snapshot) []probe.Target {
 	all := s.Known().blocks()
 	out := make([]probe.Target, 0, len(all))

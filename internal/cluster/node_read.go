@@ -110,8 +110,7 @@ func (c *Client) readRest(ctx context.Context, s *Snapshot) {
 }
 
 // HideEtcd turns empty lists into gaps if Calico stores that data in its own etcd. A cluster without a single pool
-// would
-// have no pods.
+// would have no pods.
 func (s *Snapshot) HideEtcd() {
 	if len(s.Etcd.Value) == 0 || s.CalicoEnv("DATASTORE_TYPE") == "kubernetes" || len(s.Pools.Value) > 0 ||
 		s.Pools.Err != nil {

@@ -53,8 +53,7 @@ func (o *Objects) add(what string, items []unstructured.Unstructured, err error)
 }
 
 // ObjectsOf reads the API objects on which causes about some nodes rest. It needs no more permissions than a run by
-// the
-// API, and reads no Secret. What it could not read is a gap. nodes has the nodes' names.
+// the API, and reads no Secret. What it could not read is a gap. nodes has the nodes' names.
 func (c *Client) ObjectsOf(ctx context.Context, nodes []string) []Objects {
 	ctx, cancel := context.WithTimeout(ctx, objectsLimit)
 	defer cancel()

@@ -13,8 +13,7 @@ import (
 
 // BaselineNodes returns at most n healthy nodes to compare with the snapshot's node. First come those with one of the
 // preferred addresses, in their order, such as the peers of failed BGP sessions. Others follow, spread evenly over
-// the
-// names.
+// the names.
 func BaselineNodes(s *Snapshot, n int, prefer []netip.Addr) []*corev1.Node {
 	fit := healthyNodes(s)
 	with := map[netip.Addr]*corev1.Node{}
@@ -62,8 +61,7 @@ func SameRole(a, b *corev1.Node) bool {
 }
 
 // Witness returns the healthy node that tests another one from outside, nil if there is none. It prefers the same
-// role,
-// and chooses by the node's name, so that no single node is the witness of all others.
+// role, and chooses by the node's name, so that no single node is the witness of all others.
 func Witness(s *Snapshot) *corev1.Node {
 	fit := healthyNodes(s)
 	same := slices.DeleteFunc(slices.Clone(fit), func(n *corev1.Node) bool { return !SameRole(n, s.Node) })
@@ -112,8 +110,7 @@ func kubeletFrom(n *corev1.Node) int {
 }
 
 // Outside returns the targets for a probe on another node, the witness: the node's InternalIPs, its registered
-// address
-// if that differs, one of its workload pods, and for comparison the kubelet of a third node.
+// address if that differs, one of its workload pods, and for comparison the kubelet of a third node.
 func Outside(s *Snapshot, witness string) []probe.Target {
 	kubelet := kubeletFrom(s.Node)
 	internal, own := InternalIPs(s.Node), Self(s.Node)

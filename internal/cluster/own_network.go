@@ -10,10 +10,9 @@ import (
 )
 
 // ownNetwork returns the part of a pod's spec that lets its owner shape the pod's network. It is "" for the cluster's
-// own
-// pods, and for pods with the network that the node gave them. A shaped pod's failures are no evidence against the
-// node:
-// a tenant with NET_ADMIN can remove its own routes, and one with an annotation can limit its own bandwidth.
+// own pods, and for pods with the network that the node gave them. A shaped pod's failures are no evidence against
+// the node: a tenant with NET_ADMIN can remove its own routes, and one with an annotation can limit its own
+// bandwidth.
 func ownNetwork(p *corev1.Pod) string {
 	if p.Namespace == metav1.NamespaceSystem {
 		return ""

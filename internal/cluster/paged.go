@@ -12,8 +12,7 @@ import (
 )
 
 // pagedShare is the share of its time for which a list is read page by page, before the whole list is read from the
-// API
-// server's cache.
+// API server's cache.
 const pagedShare = 0.5
 
 // lister is a client's method to list objects of one kind.
@@ -22,9 +21,8 @@ type lister[L runtime.Object] interface {
 }
 
 // inPages lists objects page by page and passes each to take, which keeps the needed part: a full list of thousands
-// of
-// nodes takes many times the memory of that. If pages are unavailable, as while etcd has no leader, or incomplete, it
-// reads the whole list from the API server's cache. Before that, begin discards the earlier results.
+// of nodes takes many times the memory of that. If pages are unavailable, as while etcd has no leader, or incomplete,
+// it reads the whole list from the API server's cache. Before that, begin discards the earlier results.
 func inPages[T any, L runtime.Object](ctx context.Context, of lister[L], options metav1.ListOptions, begin func(),
 	take func(*T),
 ) error {

@@ -10,8 +10,7 @@ import (
 )
 
 // PathTargets returns the targets on a node for probes on other nodes: its own addresses, its kubelet there, and one
-// of
-// its pods with an address of its own. It finds that pod by one list.
+// of its pods with an address of its own. It finds that pod by one list.
 func (c *Client) PathTargets(ctx context.Context, s *Survey, n *corev1.Node) ([]probe.Target, error) {
 	ctx, cancel := context.WithTimeout(ctx, readLimit)
 	defer cancel()

@@ -14,8 +14,7 @@ import (
 )
 
 // Sampled is how many other nodes a plan checks: enough to distinguish one bad peer from a bad node, and few enough
-// that
-// a thousand-node cluster costs no more than a small one.
+// that a thousand-node cluster costs no more than a small one.
 const Sampled = 8
 
 // annotation names Calico writes on a Node (libcalico-go, k8s/resources/node.go).
@@ -25,8 +24,7 @@ const (
 )
 
 // peers returns at most n other nodes, ready ones first, spread evenly over the names. It is a pure function: the
-// same
-// snapshot yields the same peers.
+// same snapshot yields the same peers.
 func peers(s *Snapshot, n int) []corev1.Node {
 	known := s.Known()
 	others := func(nodes []*corev1.Node) []*corev1.Node {
@@ -197,16 +195,15 @@ func declared(p *corev1.Pod) int32 {
 }
 
 // addressOf parses the reported address of a node or pod. It rejects a zone: that is free text behind the address,
-// and
-// addresses of nodes and pods have none.
+// and addresses of nodes and pods have none.
 func addressOf(text string) (netip.Addr, bool) {
 	a, err := netip.ParseAddr(text)
 	return a, err == nil && a.Zone() == ""
 }
 
 // InternalIPs returns the InternalIPs of a node. Its kubelet may write anything there, so it omits what is no
-// address,
-// and addresses that every machine has for itself (loopback, and link-local, where clouds serve their metadata).
+// address, and addresses that every machine has for itself (loopback, and link-local, where clouds serve their
+// metadata).
 func InternalIPs(n *corev1.Node) []netip.Addr {
 	var out []netip.Addr
 	for _, a := range n.Status.Addresses {

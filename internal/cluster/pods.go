@@ -128,8 +128,7 @@ func (w Waiter) SaidAt() time.Time {
 }
 
 // lastWord returns the last event that shows how far a pod has come. Other events repeat it ("BackOff"), or describe
-// the
-// past. Any user who may create events can write one, so events that do not name the node's kubelet as source are
+// the past. Any user who may create events can write one, so events that do not name the node's kubelet as source are
 // skipped, and no event alone is proof.
 func lastWord(events []corev1.Event, node string) *corev1.Event {
 	var last *corev1.Event
@@ -170,8 +169,7 @@ const (
 )
 
 // Waits reports whether a pod does not start, with the kubelet's reason. Pods that have exited or are terminating do
-// not
-// count, nor do pods with a running init container.
+// not count, nor do pods with a running init container.
 func Waits(p *corev1.Pod) (Waiter, bool) {
 	ended := p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
 	if ended || p.DeletionTimestamp != nil || p.Labels[LabelOfProbes] == NameOfProbes {
@@ -208,8 +206,7 @@ func Waits(p *corev1.Pod) (Waiter, bool) {
 }
 
 // runtimeSays returns the runtime's error for a container that it could not create or start: of this attempt, or of
-// the
-// last one while the kubelet backs off.
+// the last one while the kubelet backs off.
 func runtimeSays(c corev1.ContainerStatus) (string, bool) {
 	switch c.State.Waiting.Reason {
 	case "CreateContainerError", "RunContainerError":
@@ -275,8 +272,7 @@ const (
 )
 
 // PullWord returns the last event about a failed image pull. In the container's state, kubelets before 1.31 report
-// only
-// that they back off.
+// only that they back off.
 func PullWord(events []corev1.Event, node string) *corev1.Event {
 	var last *corev1.Event
 	for i := range events {

@@ -9,8 +9,7 @@ import (
 )
 
 // nodeRemoved are the event reasons of the node lifecycle controllers, the cluster's and a cloud's, about a Node
-// object
-// that is deleted or that they delete.
+// object that is deleted or that they delete.
 var nodeRemoved = map[string]bool{"RemovingNode": true, "DeletingNode": true}
 
 // removed returns the last such event about a node that the cluster lacks. It has no text if there is none or events

@@ -163,8 +163,7 @@ func pluginNeeds(calico string) []authorizationv1.ResourceAttributes {
 }
 
 // rightsOf queries which of some permissions an account has, or reads them from roles and bindings if the user may
-// not
-// query them.
+// not query them.
 func (c *Client) rightsOf(ctx context.Context, who account, asks []authorizationv1.ResourceAttributes) (Rights, error) {
 	out := Rights{Account: who.user(), Asked: len(asks)}
 	may, err := c.reviewed(ctx, who, asks)

@@ -28,8 +28,7 @@ func (c *Client) readAPI(ctx context.Context) ([]probe.Target, error) {
 }
 
 // configuredAPI returns the API server's address in calico-node's configuration, if it differs from the Service and
-// its
-// endpoints. It comes from the ConfigMap kubernetes-services-endpoint, or from the DaemonSet.
+// its endpoints. It comes from the ConfigMap kubernetes-services-endpoint, or from the DaemonSet.
 func (s *Snapshot) configuredAPI() []probe.Target {
 	env := s.environment()
 	host, port := env.known("KUBERNETES_SERVICE_HOST"), 443
@@ -88,9 +87,8 @@ func (c *Client) ReadDNS(ctx context.Context) (clusterDNS, error) {
 }
 
 // readService lists a Service's own addresses and those of its endpoints, as targets of a kind. A port that is both
-// UDP
-// and TCP is one target. Endpoints that are not ready are listed only if there are no ready ones, because kube-proxy
-// does not use them either. Typha's are tested although no client is sent to them.
+// UDP and TCP is one target. Endpoints that are not ready are listed only if there are no ready ones, because
+// kube-proxy does not use them either. Typha's are tested although no client is sent to them.
 func (c *Client) readService(ctx context.Context, kind string, svc *corev1.Service) ([]probe.Target, error) {
 	var out, unready []probe.Target
 	slice := "" // an EndpointSlice that the API server did not create itself
@@ -186,8 +184,7 @@ func (c *Client) readServices(ctx context.Context, of Read[[]corev1.Service], no
 }
 
 // withEndpoints adds the endpoints to the cluster addresses of a Service, so that the probe can recognize a
-// connection
-// to any other destination.
+// connection to any other destination.
 func withEndpoints(targets, endpoints []probe.Target) []probe.Target {
 	var ready []string
 	for _, e := range endpoints {
@@ -207,8 +204,7 @@ func withEndpoints(targets, endpoints []probe.Target) []probe.Target {
 }
 
 // usable returns the Services that every node must reach by TCP: not headless, and not limited to the endpoints of
-// one
-// node. Services whose pods no policy selects come first, as far as the Service shows the labels of its pods.
+// one node. Services whose pods no policy selects come first, as far as the Service shows the labels of its pods.
 func usable(all []corev1.Service, under netpolicy.Policies) []corev1.Service {
 	type ranked struct {
 		*corev1.Service
@@ -252,8 +248,7 @@ func tcpPort(s *corev1.Service) (corev1.ServicePort, bool) {
 }
 
 // nodePort returns the Service's port on every node. It is 0 if there is none, or if only nodes with a pod of the
-// Service
-// answer.
+// Service answer.
 func nodePort(s *corev1.Service) int32 {
 	p, _ := tcpPort(s)
 	if s.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal {

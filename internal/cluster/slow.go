@@ -15,13 +15,11 @@ import (
 )
 
 // slowFactor is how much longer the second try lasts than the first. An API server on a machine short of CPU answers
-// a
-// list within half a minute, while a dead one accepts no connection.
+// a list within half a minute, while a dead one accepts no connection.
 const slowFactor = 3
 
 // patiently reads within a time limit. If the API server accepted a connection and did not answer in time, it calls
-// Slow
-// and reads once more within a longer limit.
+// Slow and reads once more within a longer limit.
 func patiently[T any](ctx context.Context, c *Client, read func(context.Context) (T, error)) (T, error) {
 	began, limit := time.Now(), cmp.Or(c.limit, readLimit)
 	var reached atomic.Bool

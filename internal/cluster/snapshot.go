@@ -14,8 +14,7 @@ import (
 )
 
 // Snapshot is the API's data about one node at one moment, and about its cluster. If a part could not be read, the
-// checks
-// report unknown for it.
+// checks report unknown for it.
 type Snapshot struct {
 	Survey
 	Together bool    // the run judges all nodes: faults of others are not reported for this one
@@ -30,8 +29,7 @@ type Snapshot struct {
 	Placed placement
 
 	// the node's verified calico-node pod. It is nil if there is none, or if the error reports why that is unknown:
-	// an
-	// *UnverifiedError if pods claim to be it and none is trusted
+	// an *UnverifiedError if pods claim to be it and none is trusted
 	Calico  Read[*corev1.Pod]
 	ignored []corev1.Pod // pods on the node that claim to be it and are not
 	Startup Read[startup]
@@ -58,8 +56,7 @@ type UnknownNodeError struct {
 	Name string
 	Have []string // the existing names, the most similar first
 	// Removed is the event with which a controller reported the deletion of the Node object. It has no text if there
-	// was
-	// none within the hour for which the API keeps events.
+	// was none within the hour for which the API keeps events.
 	Removed probe.Statement
 	now     time.Time
 }

@@ -10,8 +10,7 @@ import (
 )
 
 // strayEndpoints are endpoints that a foreign EndpointSlice adds to a Service that has pods. Kubernetes does not
-// maintain
-// such a slice.
+// maintain such a slice.
 type strayEndpoints struct {
 	Service, Slice string   // NAMESPACE/NAME
 	Addresses      []string // addresses without a pod
@@ -25,8 +24,7 @@ const (
 )
 
 // readStray lists endpoints without a pod, in EndpointSlices that another program than Kubernetes created for a
-// Service
-// with a selector: they stay when the pod goes.
+// Service with a selector: they stay when the pod goes.
 func (c *Client) readStray(ctx context.Context, services []corev1.Service) ([]strayEndpoints, error) {
 	parts, err := c.kube.DiscoveryV1().EndpointSlices(metav1.NamespaceAll).List(ctx, metav1.ListOptions{
 		LabelSelector: fmt.Sprintf("%s notin (%s, %s),%s",

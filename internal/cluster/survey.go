@@ -18,8 +18,7 @@ import (
 )
 
 // ReadAll reads the API's data about a cluster and each of its nodes, by a fixed number of lists. An error means that
-// no
-// useful data could be read.
+// no useful data could be read.
 func (c *Client) ReadAll(ctx context.Context) (*Survey, error) { return patiently(ctx, c, c.readAll) }
 
 func (c *Client) readAll(whole context.Context) (*Survey, error) {
@@ -81,8 +80,7 @@ func SurveyChecks() []string {
 }
 
 // Of returns the snapshot around one node of a Survey by ReadAll. It has no data that must be read for each node
-// alone.
-// It answers SurveyChecks.
+// alone. It answers SurveyChecks.
 func (s *Survey) Of(n *corev1.Node) *Snapshot {
 	out := s.of(n, s.Now)
 	out.Read, out.Together = s.read, true
@@ -116,8 +114,7 @@ func (c *Client) readShared(ctx context.Context, s *Survey, all *probe.Workers) 
 }
 
 // readEach reads the data of every node: the nodes, their leases and their calico-node pods. more starts reading
-// further
-// data beside that.
+// further data beside that.
 func (c *Client) readEach(ctx context.Context, more func(context.Context, *Survey, *probe.Workers)) (*Survey, error) {
 	s := c.NewSurvey()
 	var nodes Read[[]corev1.Node]

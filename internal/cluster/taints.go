@@ -12,6 +12,7 @@ import (
 )
 
 // startsTaint matches the keys of a node's initial taints, which a controller removes once it has done its part:
+// node.cloudprovider.kubernetes.io/uninitialized, node.cluster.x-k8s.io/uninitialized,
 // ebs.csi.aws.com/agent-not-ready, node.cilium.io/agent-not-ready, karpenter.sh/unregistered.
 var startsTaint = regexp.MustCompile(`/(?:uninitialized|unregistered|unprovisioned|[\w.-]*agent-not-ready|startup|not-initialized|initializing)$`)
 

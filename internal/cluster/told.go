@@ -102,8 +102,7 @@ func StatementOf(e *corev1.Event) probe.Statement {
 
 // failsSince returns the start of the period in which a failed probe of calico-node explains why it is not ready. A
 // readiness probe tests the running processes, so a failure in an older container does not count. A liveness probe,
-// or a
-// limit of the pod or node, is the reason for a new container.
+// or a limit of the pod or node, is the reason for a new container.
 func failsSince(pod *corev1.Pod, message, limit string) time.Time {
 	since := ConditionOfPod(pod, corev1.ContainersReady).Time
 	_, status := CalicoContainerOf(pod)

@@ -12,8 +12,7 @@ import (
 )
 
 // readUnplaced finds the calico-node pod that its DaemonSet created for the node and that no scheduler has bound to
-// it,
-// nil = none.
+// it, nil = none.
 func (c *Client) readUnplaced(ctx context.Context, node string) (*corev1.Pod, error) {
 	list, err := c.kube.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{
 		LabelSelector: CalicoPods, FieldSelector: "spec.nodeName=,status.phase=Pending",

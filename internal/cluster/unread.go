@@ -10,10 +10,8 @@ import (
 )
 
 // Unread returns the first error of the parts that ReadAll and ReadShared read for all nodes together, nil if they
-// read
-// everything. Every verdict uses all parts, so one failed list makes every node look worse, or all nodes look the
-// same.
-// A resource that does not exist is no error.
+// read everything. Every verdict uses all parts, so one failed list makes every node look worse, or all nodes look
+// the same. A resource that does not exist is no error.
 func (s *Survey) Unread() error { return cmp.Or(s.UnreadParts()...) }
 
 // UnreadParts returns the errors of all these parts, nil for those that were read.

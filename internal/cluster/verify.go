@@ -15,15 +15,12 @@ import (
 )
 
 // CalicoPods selects the DaemonSet pods that run Felix: Calico's own, by manifest or operator, and Canal's, with its
-// data
-// in Kubernetes or in etcd. Any user who may create a pod can give it such a label, so the label alone proves
-// nothing:
-// claimsOf decides which pod to trust.
+// data in Kubernetes or in etcd. Any user who may create a pod can give it such a label, so the label alone proves
+// nothing: claimsOf decides which pod to trust.
 const CalicoPods = "k8s-app in (calico-node, canal, canal-node)"
 
 // Namespaces returns the namespaces that are trusted with Calico's own pods: the named one, else ("") those into
-// which
-// its manifests and its operator install it.
+// which its manifests and its operator install it.
 func Namespaces(named string) []string {
 	if named != "" {
 		return []string{named}
@@ -33,9 +30,8 @@ func Namespaces(named string) []string {
 
 // Verified reports whether a pod with the label of CalicoPods is Calico's own: it is in one of the namespaces, and a
 // DaemonSet controls it. It does not check that the DaemonSet exists. A user who can forge the reference can create
-// pods
-// in such a namespace, and so controls the nodes already. The garbage collector removes a pod without its owner. And
-// reading DaemonSets would be one more permission for every user.
+// pods in such a namespace, and so controls the nodes already. The garbage collector removes a pod without its owner.
+// And reading DaemonSets would be one more permission for every user.
 func Verified(p *corev1.Pod, namespaces []string) bool {
 	return slices.Contains(namespaces, p.Namespace) && DaemonSetOf(p) != ""
 }
@@ -70,9 +66,8 @@ func unverified(format string, args ...any) error {
 // claimsOf sorts the pods of one node with the label. It returns calico-node's pod, nil if there is none or if an
 // *UnverifiedError reports why that is unknown. It also returns by name the pods that cannot be it. Between two
 // DaemonSets that may both be Calico's it never decides by age or health: then it trusts neither. A DaemonSet whose
-// pod
-// is terminating counts too. Otherwise a tenant who may create the namespace calico-system, on a cluster without one,
-// would be trusted during each update of the real DaemonSet.
+// pod is terminating counts too. Otherwise a tenant who may create the namespace calico-system, on a cluster without
+// one, would be trusted during each update of the real DaemonSet.
 func claimsOf(pods []corev1.Pod, namespaces []string) (calico Read[*corev1.Pod], ignored []corev1.Pod) {
 	all := slices.Clone(pods)
 	slices.SortFunc(all, func(a, b corev1.Pod) int {
@@ -114,8 +109,7 @@ func claimsOf(pods []corev1.Pod, namespaces []string) (calico Read[*corev1.Pod],
 func Distinct(names []string) []string { return slices.Compact(slices.Sorted(slices.Values(names))) }
 
 // replacement chooses between two pods of one DaemonSet: during an update the one that is not terminating, else the
-// newer
-// one.
+// newer one.
 func replacement(have, next *corev1.Pod) *corev1.Pod {
 	if have == nil {
 		return next

@@ -117,8 +117,7 @@ func (c *Client) unanswered(ctx context.Context, namespace, name string) (why st
 }
 
 // needed lists what a node, Calico and new pods must write. Namespace default represents the namespaces of workloads:
-// it
-// is assumed to have no labels but its name.
+// it is assumed to have no labels but its name.
 var needed = []struct {
 	what, group, resource string
 	operations            []admissionv1.OperationType

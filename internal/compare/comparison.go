@@ -21,9 +21,8 @@ const (
 )
 
 // Nodes compares the node in question with its baseline nodes in a few lines: checks that failed only here, checks
-// that
-// failed on both, the node's ports as seen from a baseline node, and both ends of the BGP sessions between them. It
-// returns no lines without an answer from a baseline node, nor for a node that answered and has no failed check.
+// that failed on both, the node's ports as seen from a baseline node, and both ends of the BGP sessions between them.
+// It returns no lines without an answer from a baseline node, nor for a node that answered and has no failed check.
 func Nodes(f diagnose.Findings) []string {
 	if isFine(f) {
 		return nil

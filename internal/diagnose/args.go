@@ -13,12 +13,10 @@ import (
 )
 
 // An Arg is a value of this run in a fix. A sentence shows the value as seen. A command contains it only if it has
-// the
-// form that the command expects, and such a form has no character that is special to a shell, to JSON or to the
-// options
-// of a program. In place of any other value the command has a word in capitals, which the reader replaces. So a
-// command
-// needs no quotes, and stays the same behind ssh, where a second shell reads it. Only the constructors make an Arg.
+// the form that the command expects, and such a form has no character that is special to a shell, to JSON or to the
+// options of a program. In place of any other value the command has a word in capitals, which the reader replaces. So
+// a command needs no quotes, and stays the same behind ssh, where a second shell reads it. Only the constructors make
+// an Arg.
 type Arg struct{ said, typed string }
 
 // Said is the value's form in a sentence.

@@ -76,8 +76,7 @@ func (c cover) has(check, target string) bool {
 }
 
 // consequences returns a function that reports whether all bad evidence of one candidate follows from another one.
-// The
-// function is called for each pair, so consequences computes in advance what follows from what.
+// The function is called for each pair, so consequences computes in advance what follows from what.
 func consequences(f Findings, all []candidate) (within func(c, of int) bool) {
 	type about struct{ check, target string }
 	ids := map[about]int{}

@@ -23,8 +23,7 @@ type Diagnosis struct {
 }
 
 // Open returns the checks that the causes still need, likeliest first, each with the other node that it is about, ""
-// for
-// any. It returns none if a cause is proven and every failed check is explained.
+// for any. It returns none if a cause is proven and every failed check is explained.
 func (d Diagnosis) Open() []Cover {
 	if d.Settled() {
 		return nil
@@ -39,8 +38,7 @@ func (d Diagnosis) Settled() bool { return d.proven && len(d.Unexplained) == 0 }
 func (d Diagnosis) Untraced() bool { return d.untraced }
 
 // surest sorts candidates by confidence. Causes of future faults come after those of present ones, and last comes
-// what
-// kept the probe off the node: a missing permission never outranks a clue about the node itself.
+// what kept the probe off the node: a missing permission never outranks a clue about the node itself.
 func surest(a, b candidate) int {
 	return cmp.Or(Last(a.rule.Layer == LayerPlacement, b.rule.Layer == LayerPlacement), Last(a.rule.Later, b.rule.Later),
 		cmp.Compare(rank(b.cause.Confidence), rank(a.cause.Confidence)), cmp.Compare(b.score, a.score))
@@ -58,8 +56,7 @@ func Last(a, b bool) int {
 }
 
 // Explain applies every rule of a suite. Of two causes with equal confidence, the one that explains more bad results
-// is
-// the likelier: a busy node may well be busy and lack a route.
+// is the likelier: a busy node may well be busy and lack a route.
 func Explain(f Findings, suite Suite) Diagnosis {
 	f = f.Indexed()
 	f.suite = suite
@@ -112,8 +109,7 @@ func Ready(f Findings, suite Suite) Findings {
 }
 
 // matched returns the cases of the residual rules, or of all others, the surest first. A rule that panics loses only
-// its
-// own cases.
+// its own cases.
 func matched(f Findings, residual bool) (all []candidate, failed []string) {
 	for _, rule := range f.suite.Rules {
 		if rule.Residual != residual {
@@ -314,8 +310,7 @@ func explainedAway(f Findings, all []candidate) []candidate {
 }
 
 // withOneFix merges causes of a rule with the same peer, confidence and fix, which differ only in the address family
-// or
-// the target. It names the targets, or counts them if there are many.
+// or the target. It names the targets, or counts them if there are many.
 func withOneFix(all []candidate) []candidate {
 	var out []candidate
 	others := map[int][]candidate{} // by the place in out of the first

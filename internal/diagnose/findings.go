@@ -28,8 +28,7 @@ type Findings struct {
 }
 
 // Limits of what rules read of one check on one node: rules compare results with each other, a node can send many,
-// and
-// each bad one may become a case.
+// and each bad one may become a case.
 const (
 	mostBad    = 100
 	mostOthers = 2000
@@ -85,8 +84,7 @@ func (f *Findings) Add(ev probe.Event) {
 }
 
 // travelled converts facts to the types that they have in a saved run, where a list of texts is a []any: rules then
-// see
-// the same types in both.
+// see the same types in both.
 func travelled(facts probe.Facts) probe.Facts {
 	b, err := json.Marshal(facts)
 	var out probe.Facts

@@ -11,8 +11,7 @@ import (
 const mostSuspects = 2
 
 // Suspects returns the other nodes to which packets are lost without a proven cause. A path has two ends, so the
-// whole
-// suite is worth running on both.
+// whole suite is worth running on both.
 func Suspects(f Findings, suite Suite) []string {
 	f = f.Indexed()
 	f.suite = suite
@@ -82,8 +81,7 @@ func causesThere(f Findings, all []candidate) []RemoteCause {
 }
 
 // explainsThere reports whether a cause on another node may explain the lost packets: it is no symptom, it is about
-// that
-// node itself, and its consequences there include lost packets.
+// that node itself, and its consequences there include lost packets.
 func explainsThere(there Findings, c candidate) bool {
 	vague := c.rule.Symptom || c.rule.Later || c.rule.Open || len(c.rule.RefutedBy) > 0 || c.rule.Compares
 	if vague || c.found.Peer != "" && c.rule.Layer == LayerPeers || rank(c.cause.Confidence) < rank(probe.Medium) {

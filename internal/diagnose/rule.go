@@ -11,8 +11,7 @@ type Rule struct {
 	ID    string // kebab-case, never changed: JSON key, doc anchor
 	Layer Layer  // the part of the node in which it lies
 	// Symptom marks a rule that reports what does not work but not why: "X is down". Its confidence is medium at
-	// most,
-	// and it never ranks above a cause that it follows from.
+	// most, and it never ranks above a cause that it follows from.
 	Symptom bool
 	// RefutedBy are the checks with which this rule declares another node broken because it does not answer this one.
 	// Good results of a third node about the same target refute it.
@@ -23,15 +22,13 @@ type Rule struct {
 	// confidence.
 	Later bool
 	// Open marks a rule that names the two ends between which packets are lost, but not what drops them. The
-	// comparison
-	// of nodes continues, and its result ranks above this one.
+	// comparison of nodes continues, and its result ranks above this one.
 	Open bool
 	// TracedBy is the check that finds where this cause's packets are dropped, for a rule that shows which packets a
 	// filter drops but not which of its rules does. The check runs even if the cause is proven.
 	TracedBy string
 	// Residual marks a rule that applies only to results that no proven cause explains. It explains only symptoms,
-	// and
-	// ranks below all other causes of equal confidence, but above the symptoms.
+	// and ranks below all other causes of equal confidence, but above the symptoms.
 	Residual bool
 	Title    string // the fault in a few words
 	// Doc explains how the fault works, what it is mistaken for, and how to distinguish it.

@@ -9,8 +9,7 @@ import (
 
 // soleWitness returns the other node, or the pods of a namespace, on whose word alone most of the evidence rests. It
 // returns "" if the node itself and the API report as much or are proof on their own, or if two others agree. A node
-// may
-// lie about another one, and a check inside a pod is subject to the rules of the pod's owner.
+// may lie about another one, and a check inside a pod is subject to the rules of the pod's owner.
 func soleWitness(f Findings, evidence, against []Clue) string {
 	var who []string
 	for _, clue := range evidence {
@@ -64,8 +63,7 @@ func unanswered(r Finding) bool {
 }
 
 // witnessOf returns who reports a finding: another node, the owner of the pods of a namespace, or "" for the node
-// itself
-// and the API.
+// itself and the API.
 func witnessOf(f Findings, r Finding) string {
 	if r.Node != f.Node {
 		return r.Node
@@ -78,8 +76,7 @@ func witnessOf(f Findings, r Finding) string {
 }
 
 // ThirdNodes returns the good results of third nodes about the target of a bad result of this node: they reach what
-// this
-// node does not. It returns none if another third node fails too.
+// this node does not. It returns none if another third node fails too.
 func ThirdNodes(f Findings, r Finding, peer string) []Finding {
 	if r.Node != f.Node || r.From != "" || !IsBad(r.Status) {
 		return nil

@@ -16,9 +16,8 @@ import (
 var aboutCalico = []string{facts.CheckCalicoPod, facts.CheckCalicoBudget}
 
 // lookAgain queries the API a second time in two cases, and reports what changed: the kubelet has stopped renewing
-// its
-// lease, or the node reports that Felix is gone while the API still showed calico-node as healthy. In the second case
-// the container exited between the two, and the kubelet reports the reason a second or two later.
+// its lease, or the node reports that Felix is gone while the API still showed calico-node as healthy. In the second
+// case the container exited between the two, and the kubelet reports the reason a second or two later.
 func (r *Run) lookAgain(ctx context.Context, client *cluster.Client, snap *cluster.Snapshot) error {
 	if r.unrenewed != nil {
 		if err := r.answerAgain(ctx, r.unrenewed, []string{facts.CheckNodeLease}); err != nil {

@@ -40,8 +40,7 @@ func (r *Run) Compares(snap *cluster.Snapshot) bool {
 }
 
 // troubled reports whether there is something to compare: a failed check of the node, a warning without a cause, or
-// no
-// access method that works.
+// no access method that works.
 func troubled(seen diagnose.Findings, suite diagnose.Suite) bool {
 	bad := slices.ContainsFunc(seen.All, func(r diagnose.Finding) bool {
 		return r.Node == seen.Node && (r.Status == probe.Fail || r.Check == probe.CheckPlaced && r.Status == probe.Unknown)
@@ -51,8 +50,7 @@ func troubled(seen diagnose.Findings, suite diagnose.Suite) bool {
 
 // worthComparing returns the checks of a suite to run on baseline nodes: those that failed on the node, the settings
 // checks that ran there, CoreDNS's own results where names do not resolve, and always the BGP sessions and whether
-// the
-// baseline node reaches the node.
+// the baseline node reaches the node.
 func worthComparing(seen diagnose.Findings, suite []*probe.Check) []*probe.Check {
 	var out []*probe.Check
 	for _, c := range suite {
@@ -99,13 +97,11 @@ type baseline struct {
 }
 
 // comparison waits for the running baseline nodes, until all have answered or their time is over. Further calls
-// return
-// the same answers.
+// return the same answers.
 type comparison func() []baseline
 
 // heardNothing waits, and reports whether no baseline node got any answer from the node. That takes two baseline
-// nodes,
-// or one where the API shows a silent kubelet too.
+// nodes, or one where the API shows a silent kubelet too.
 func (wait comparison) heardNothing(kubeletSilent bool) bool {
 	witnesses := 0
 	for _, l := range wait() {
@@ -271,8 +267,7 @@ func (r *Run) askBaseline(
 }
 
 // fail records why the node's answer is incomplete: no probe was placed, the answer broke off, or the API could not
-// be
-// read about the node. Without the API's part the probe has no plan.
+// be read about the node. Without the API's part the probe has no plan.
 func (b *baseline) fail(err error, placed bool, unread error) {
 	var ev probe.Event
 	switch {

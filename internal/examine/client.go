@@ -131,8 +131,7 @@ func (c *Client) Reader() (*cluster.Client, error) {
 }
 
 // Resolve replaces an address in o.Node by the name of its node. An address without a node stays as it is: reading
-// the
-// cluster comes next and reports it, with the names that exist.
+// the cluster comes next and reports it, with the names that exist.
 func (c *Client) Resolve(ctx context.Context, o *Options) error {
 	addr, err := netip.ParseAddr(o.Node)
 	if err != nil || o.access().Here() {

@@ -21,8 +21,7 @@ func (r *Run) ProvesEncap(snap *cluster.Snapshot) bool {
 }
 
 // ProveEncap places a probe on another node too. The two send packets to each other and so prove which kinds pass.
-// The
-// error is one of writing the report.
+// The error is one of writing the report.
 func (r *Run) ProveEncap(ctx context.Context, here *injector.Session, snap *cluster.Snapshot) error {
 	began, counts := time.Now(), probe.Counts{}
 	start := probe.Start{

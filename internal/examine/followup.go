@@ -16,10 +16,8 @@ import (
 )
 
 // followUp adds the checks that the causes found so far still need, where something failed and is not fully
-// explained:
-// a person would look there now. It returns the plan for the probe on the node, nil if there is none. It adds no
-// check
-// that needs more privileges than the probe has, and none that the user excluded.
+// explained: a person would look there now. It returns the plan for the probe on the node, nil if there is none. It
+// adds no check that needs more privileges than the probe has, and none that the user excluded.
 func (r *Run) followUp(method string, snap *cluster.Snapshot) *probe.Plan {
 	if r.opts.NoFollowUp || len(r.opts.Checks) > 0 {
 		return nil

@@ -65,8 +65,7 @@ func thisMachine(root string) (machine, error) {
 }
 
 // is returns nil if the machine is the node, and an error if it is another one. unsure says why neither is certain,
-// ""
-// if it is.
+// "" if it is.
 func (m machine) is(node string) (unsure string, err error) {
 	short, _, _ := strings.Cut(m.hostname, ".")
 	bare, _, _ := strings.Cut(node, ".")

@@ -174,8 +174,7 @@ func (o Options) Places() bool { return o.access().Creates() }
 func (o Options) access() injector.Access { return injector.AccessOf(o.Via) }
 
 // askable rejects checks that the user named and that the chosen access method cannot run: a report without them
-// would
-// pass for a good one.
+// would pass for a good one.
 func (o Options) askable(picked []*probe.Check) error {
 	asksLess := o.access().Alone()
 	var cannot []string

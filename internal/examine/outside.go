@@ -80,8 +80,7 @@ func (r *Run) reportView() error {
 }
 
 // fromOutside returns the results about the node that follow from the view: from lists the nodes that answered,
-// failed
-// the reasons of the others.
+// failed the reasons of the others.
 func (r *Run) fromOutside(from, failed []string) []probe.Result {
 	res := probe.Found(probe.Info, "tested from outside, by probes on %s", strings.Join(from, " and "))
 	switch {

@@ -15,8 +15,7 @@ import (
 
 // pacer slows down a run over many nodes when the API server reports too many requests (429, from priority and
 // fairness) or is unreachable, as during a failover. All requests then wait, twice as long each time, and continue
-// one
-// by one: requests that were refused together must not come back together.
+// one by one: requests that were refused together must not come back together.
 type pacer struct {
 	mu    sync.Mutex
 	until time.Time     // when requests are sent again

@@ -20,8 +20,7 @@ import (
 )
 
 // Attempts are the access methods that may put a probe on the node, for AskBy. alive reports whether the node shows
-// any
-// sign of life.
+// any sign of life.
 func (r *Run) Attempts(snap *cluster.Snapshot, alive func() bool) (*injector.Fallback, error) {
 	methods, err := r.methods()
 	if err != nil {
@@ -159,8 +158,7 @@ func internalIP(node *corev1.Node) string {
 }
 
 // machineIDOf returns the node's machine-id in the API, "" if another node has the same: machines cloned from one
-// image
-// share it.
+// image share it.
 func machineIDOf(node *corev1.Node, all []corev1.Node) string {
 	id := node.Status.NodeInfo.MachineID
 	shared := func(n corev1.Node) bool { return n.Name != node.Name && n.Status.NodeInfo.MachineID == id }
@@ -211,8 +209,7 @@ func (r *Run) eventOf(f injector.Failure, namespace string) probe.Event {
 }
 
 // ReportPlaced reports which access method worked, and why those before it failed. Those failures are warnings at
-// most,
-// unless the node itself started no pod: then other pods do not start there either.
+// most, unless the node itself started no pod: then other pods do not start there either.
 func (r *Run) ReportPlaced(p *injector.Placed, snap *cluster.Snapshot) error {
 	for _, f := range p.Failed {
 		ev := r.eventOf(f, r.client.PodNamespace(snap))
@@ -316,8 +313,7 @@ func unfollowed(ids []string, err error) probe.Event {
 }
 
 // noAnswerError is the error of a probe that sent its log at most, and no answer: it was unreachable, or its output
-// did
-// not come back. Where a more specific reason is known, the error stays as it is.
+// did not come back. Where a more specific reason is known, the error stays as it is.
 func noAnswerError(ctx context.Context, own []probe.Event, err error) error {
 	if _, known := errors.AsType[*injector.PlacementError](err); known || len(own) == 0 || ctx.Err() != nil {
 		return err

@@ -144,8 +144,7 @@ func (r *Run) Begin() error {
 }
 
 // AskAPI runs the API checks over the snapshot, and starts the view from another node. With the access method that
-// uses
-// no API, snap is nil and it does nothing.
+// uses no API, snap is nil and it does nothing.
 func (r *Run) AskAPI(ctx context.Context, client *cluster.Client, snap *cluster.Snapshot) error {
 	if snap == nil {
 		return nil
@@ -371,8 +370,7 @@ func (r *Run) ReportOthers(snap *cluster.Snapshot) error {
 }
 
 // WaitForOthers waits until all other nodes are done and cleaned up. Call it by defer: even after a panic nothing
-// stays
-// behind there.
+// stays behind there.
 func (r *Run) WaitForOthers() {
 	if r.view != nil {
 		r.view.wait()

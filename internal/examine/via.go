@@ -24,8 +24,7 @@ func ViaUsage(refused ...string) string {
 }
 
 // fallbacks are the access methods to try for a value of --via, in that order. It returns none for a word that puts
-// no
-// probe on the node through the cluster.
+// no probe on the node through the cluster.
 func fallbacks(via string) []string {
 	if via == ViaAuto {
 		return injector.FallbackNames()

@@ -29,8 +29,7 @@ const MostStreams = 48
 const waveStart = 40 * time.Second
 
 // A Wave examines many nodes: it shares one reading of the API, and starts a pod on each node that answers its plan
-// and
-// exits.
+// and exits.
 type Wave struct {
 	reader *cluster.Client
 	survey *cluster.Survey
@@ -87,8 +86,7 @@ func granting(err error) error {
 func (w *Wave) Close() error { return w.pods.Close() }
 
 // Ask runs a node's checks through the API and a probe, and reports the results. The survey of the wave must come
-// from
-// ReadShared too. It uses no other node, and its only follow-up checks are those for dropped packets.
+// from ReadShared too. It uses no other node, and its only follow-up checks are those for dropped packets.
 func (w *Wave) Ask(ctx context.Context, r *Run, n *corev1.Node) error {
 	reading, end := trace.Span(ctx, "read the API")
 	snap := w.reader.About(reading, w.survey, n)

@@ -1,15 +1,13 @@
 // Package fleet is one examination of several nodes. A few lists read all of them from the API, the checks and rules
-// of
-// a single run judge each node, and nodes with the same cause form a group. It does not place probes itself (package
-// examine does), and it tries the paths between nodes for package mesh, which judges them.
+// of a single run judge each node, and nodes with the same cause form a group. It does not place probes itself
+// (package examine does), and it tries the paths between nodes for package mesh, which judges them.
 //
 //	run, err := fleet.New(client, opts) // a usage error, before anything is asked
 //	run.Sink = sink
 //	err = run.Do(ctx) // a ui.Exit once the verdict is reported
 //
 // The sink receives the events of each node like those of a single run, one node after the other. Then come the
-// groups,
-// and last a verdict without a node, which is the fleet's.
+// groups, and last a verdict without a node, which is the fleet's.
 package fleet
 
 import (
@@ -41,8 +39,7 @@ type Options struct {
 	Select string   // nodes with these labels, like kubectl's -l
 	All    bool     // all nodes
 	// Few, with All, puts probes on only a few nodes of each zone: on some of Among, or if that is empty on some of
-	// the
-	// nodes with a fault in the API.
+	// the nodes with a fault in the API.
 	Few   bool
 	Among []string
 	// Resume is an interrupted run: nodes that it judged are not examined again.
@@ -62,8 +59,7 @@ type Run struct {
 	picked []string // IDs of checks
 	wanted labels.Selector
 	Sink   report.Sink
-	// Show, if set, shows a person how many of these nodes have answered. It starts after the last question to
-	// the
+	// Show, if set, shows a person how many of these nodes have answered. It starts after the last question to the
 	// person, and closes before the verdict.
 	Show  func(nodes []string) *ui.Watch
 	shown *ui.Watch // nil = nothing is shown
@@ -315,8 +311,7 @@ func Replay(saved report.Saved, sink report.Sink, theirs ...*diagnose.Rule) erro
 }
 
 // conclude reports the groups and the fleet's verdict: the worst of any node's. Where nodes or the groups are
-// missing,
-// the verdict is at best incomplete.
+// missing, the verdict is at best incomplete.
 func conclude(all []judged, sink report.Sink, took time.Duration, cut bool) error {
 	groups, crash := grouped(all)
 	if crash != nil {

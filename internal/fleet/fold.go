@@ -88,8 +88,7 @@ func (f *folding) each(side diagnose.Side, do func(n judged, at int, of string))
 }
 
 // foldPairs folds the causes that lie between two nodes. If neither end has its own fault of that confidence, the
-// node
-// with the cause is blamed, or the other end if that is the culprit.
+// node with the cause is blamed, or the other end if that is the culprit.
 func (f *folding) foldPairs() {
 	own, ends := map[string]blamed{}, f.ends()
 	for name, b := range f.blamed {
@@ -194,8 +193,7 @@ func (f *folding) between(g *probe.Group) []string {
 }
 
 // foldPaths folds unproven causes into a proven fault: of the node to which their failed paths lead, or of the node
-// that
-// runs the missing servers.
+// that runs the missing servers.
 func (f *folding) foldPaths() {
 	for _, n := range f.all {
 		lost := slices.DeleteFunc(n.lost(f.blamed), func(peer string) bool {
@@ -267,8 +265,7 @@ func (n judged) explained(c probe.Cause, lost []string, proven map[string]bool) 
 }
 
 // settle assigns blame again once some causes of nodes follow from others. A cause folded into a fault without a
-// group
-// becomes a group of its own.
+// group becomes a group of its own.
 func (f *folding) settle() {
 	for _, n := range f.all {
 		if b, is := f.blamed[n.name]; is && !f.leads(n, b.cause) {

@@ -17,8 +17,7 @@ const mostAbouts = 5
 const mostWitnesses = 100
 
 // apart is how much larger an attribute's share must be in a group than among the other nodes: what half of the
-// others
-// have too distinguishes nothing.
+// others have too distinguishes nothing.
 const apart = 0.5
 
 // group groups nodes with the same cause, or with the same failed check that no cause explains. Proven causes come
@@ -141,8 +140,7 @@ func newNodesFirst(groups []probe.Group) []probe.Group {
 }
 
 // bearWitness adds witnesses to groups: nodes with causes or unexplained results that follow from a node of the
-// group.
-// It also lists the witnesses that are in no group, because the cap on witnesses would hide how many exist.
+// group. It also lists the witnesses that are in no group, because the cap on witnesses would hide how many exist.
 func bearWitness(f *folding, found map[string]*probe.Group) {
 	witness := func(of string, w probe.Witness) {
 		if g := found["cause/"+f.blamed[of].cause]; len(g.Witnesses) < mostWitnesses {
@@ -214,8 +212,7 @@ func frequent(counts map[string]int) []string {
 }
 
 // common returns the attribute that best separates some nodes from all others, nil if there is none. It needs two
-// nodes
-// or more: a single node differs from others in everything.
+// nodes or more: a single node differs from others in everything.
 func common(all []judged, names []string) *probe.Common {
 	others := len(all) - len(names)
 	if len(names) < 2 || others == 0 {

@@ -132,16 +132,14 @@ func (j *judging) report(to report.Sink) error {
 type asker func(ctx context.Context, n *corev1.Node, start probe.Start) (*judging, error)
 
 // slow is the time after which another node starts beside one that is still running: many hanging nodes must not
-// block
-// the others. At most mostBeside times the limit run at once, since each holds its results in memory.
+// block the others. At most mostBeside times the limit run at once, since each holds its results in memory.
 const (
 	slow       = 8 * time.Second
 	mostBeside = 4
 )
 
 // judgeAll judges nodes and reports each like a single run, in the order in which they finish. Once it is stopped, or
-// a
-// report cannot be written, it starts no more nodes, and late results get no verdict.
+// a report cannot be written, it starts no more nodes, and late results get no verdict.
 func (r *Run) judgeAll(ctx context.Context, ask asker, nodes []*corev1.Node, limit int, start probe.Start,
 ) (all []judged, err error) {
 	ctx, stop := context.WithCancelCause(ctx)

@@ -24,8 +24,7 @@ import (
 )
 
 // MeshOptions say between which nodes to try paths (those of Nodes or Select, else all), and how. The profile deep
-// also
-// sends full-size packets.
+// also sends full-size packets.
 type MeshOptions struct {
 	Options
 	RackLabels []string // the first of these labels on a node names its rack
@@ -90,8 +89,7 @@ type trying struct {
 }
 
 // Mesh tries paths between the nodes in two rounds: first a selection, or all if there are few nodes, then more
-// around
-// those that failed. If a path fails or is unknown, the error is a ui.Exit beside a report.
+// around those that failed. If a path fails or is unknown, the error is a ui.Exit beside a report.
 func (r *MeshRun) Mesh(ctx context.Context) (*mesh.Report, error) {
 	at, err := r.client.Cluster()
 	if err != nil {

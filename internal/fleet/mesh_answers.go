@@ -174,8 +174,7 @@ func (t *telling) take(r probe.Result) {
 	switch {
 	case err == nil && r.Facts.Str(bgp.FactState) != "":
 		// A session that Calico did not configure may be down for good reason, so it is only a warning. The same
-		// holds
-		// if the API reports the peer's node as not ready.
+		// holds if the API reports the peer's node as not ready.
 		if r.Status != probe.Warn || r.Facts.Str(probe.FactNodeState) != "" {
 			t.told = append(t.told, mesh.Told{Node: t.node, Peer: peer, Up: r.Status == probe.OK, Saw: r.Saw})
 		}

@@ -18,8 +18,7 @@ const perZone = 3
 
 // suspects splits nodes into those that are worth a probe and the rest. A node is worth one if the API shows a fault
 // there. A few healthy nodes of each zone join them. If only few are wanted, it takes a few of each zone from the
-// named
-// nodes, or from those with a fault.
+// named nodes, or from those with a fault.
 func (r *Run) suspects(ctx context.Context, s *cluster.Survey, nodes []*corev1.Node, start probe.Start,
 ) (probed, rest []*corev1.Node, err error) {
 	ask := r.byAPI(s)

@@ -56,8 +56,7 @@ func (w *Watch) Nodes() []string {
 func (w *Watch) Close() { w.close() }
 
 // Run tries all paths in each round until the context ends, and passes each node's report to hear, one at a time. A
-// late
-// node, or one without a probe, does not delay the others.
+// late node, or one without a probe, does not delay the others.
 func (w *Watch) Run(ctx context.Context, hear func(mesh.Heard)) {
 	w.began, w.hear = time.Now(), hear
 	var all probe.Workers
@@ -101,8 +100,7 @@ func (w *Watch) keep(ctx context.Context, i int) (*injector.Session, error) {
 func (w *Watch) round() int { return 1 + int(time.Since(w.began)/w.every) }
 
 // rounds queries a probe once in each round, and skips rounds while an earlier answer is outstanding. The error
-// reports
-// why the probe cannot be queried any more.
+// reports why the probe cannot be queried any more.
 func (w *Watch) rounds(ctx context.Context, i int, session *injector.Session) error {
 	for {
 		h := mesh.Heard{Round: w.round(), Node: w.nodes[i].Name}

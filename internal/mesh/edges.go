@@ -7,14 +7,10 @@
 // Paths and PlaneOf are its entry points. It sends no packet and reads no API.
 //
 // Below fullBelow nodes it tries every pair in both directions. Above, each node tries degree others in a ring, most
-// of
-// them in its zone and the rest in the next zones. A node that is cut off then fails all of its own paths and those
-// of
-// all nodes that try it, some 2*degree. Two zones without a connection fail some across*2 paths for each of their
-// nodes.
-// The ring misses a single broken pair that it does not try: of n nodes it tries degree/(n-1) of the pairs. The
-// second
-// round looks around the failures of the first.
+// of them in its zone and the rest in the next zones. A node that is cut off then fails all of its own paths and
+// those of all nodes that try it, some 2*degree. Two zones without a connection fail some across*2 paths for each of
+// their nodes. The ring misses a single broken pair that it does not try: of n nodes it tries degree/(n-1) of the
+// pairs. The second round looks around the failures of the first.
 package mesh
 
 import (
@@ -77,8 +73,7 @@ func zoned(nodes []Node) []int {
 }
 
 // next returns the nodes that the node at a place of the ring tries: the next ones of its zone, and for each other
-// zone
-// in turn the node at the corresponding place.
+// zone in turn the node at the corresponding place.
 func next(nodes []Node, ring []int, at int) []int {
 	zone := nodes[ring[at]].Zone
 	var own, others []int
@@ -109,8 +104,7 @@ func next(nodes []Node, ring []int, at int) []int {
 }
 
 // Around returns the paths of a second round. For each end of a failed path it tries both directions between that
-// node
-// and a few more nodes of each zone, unless they were tried before.
+// node and a few more nodes of each zone, unless they were tried before.
 func Around(nodes []Node, tried map[Path]bool, failed []Path) []Path {
 	const perZone = 2
 	suspects := map[int]bool{}

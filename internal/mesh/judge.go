@@ -91,8 +91,7 @@ type suspect struct {
 }
 
 // judge finds what the failed paths have in common. It first takes the group that explains the most of them, or of
-// two
-// equal ones the smaller. Each path is explained once. failed has an entry for each path that was tried.
+// two equal ones the smaller. Each path is explained once. failed has an entry for each path that was tried.
 func judge(plane string, nodes []Node, failed map[Path]bool) []Finding {
 	open := map[Path]bool{}
 	for p, bad := range failed {

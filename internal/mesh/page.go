@@ -169,10 +169,8 @@ func (r Report) findings() (out []page.Cause, left int) {
 }
 
 // members returns the nodes of the page. A node is at fault if a finding names it. It also is if a finding names its
-// rack
-// or zone and it has failed paths: a single failed path proves nothing, since every node has one to a dead node. If
-// all
-// paths fail, every node is at fault.
+// rack or zone and it has failed paths: a single failed path proves nothing, since every node has one to a dead node.
+// If all paths fail, every node is at fault.
 func (r Report) members() []page.Node {
 	named := map[string]bool{}
 	for _, p := range r.Planes {

@@ -49,8 +49,7 @@ func (s *sheet) put(indent int, text string) {
 }
 
 // Write writes the report for people on a terminal of a given width, 0 = no terminal. Findings come first, then
-// planes
-// with failed paths, then those that work, and the summary once more at the end.
+// planes with failed paths, then those that work, and the summary once more at the end.
 func (r Report) Write(w io.Writer, width int) error {
 	s := &sheet{width: min(cmp.Or(width, minWidth), maxWidth)}
 	s.put(0, r.sum())

@@ -1,6 +1,5 @@
 // Package clustertest holds what tests of API checks share: a Snapshot to start from, and a server that poses as the
-// API.
-// Ask is its entry point: it runs a check over a Snapshot.
+// API. Ask is its entry point: it runs a check over a Snapshot.
 package clustertest
 
 import (

@@ -12,8 +12,7 @@ import (
 )
 
 // ServerOf serves a List or another object for the given paths, and handlers for others. For all other paths it
-// answers
-// like an API server without that group.
+// answers like an API server without that group.
 func ServerOf(t *testing.T, objects map[string]string, others map[string]http.HandlerFunc) *cluster.Client {
 	t.Helper()
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
