@@ -12,7 +12,7 @@ import (
 	"github.com/calico-probe/calico-probe/internal/diagnose"
 )
 
-// add puts something into a case.
+// add adds something to a case.
 type add func(s scope, c *diagnose.Case)
 
 // readAll reads what a case has, and its additions.
@@ -52,7 +52,7 @@ func (m *matcher) readAll(c caseData) ([]add, error) {
 	return first, nil
 }
 
-// readMore reads the parts that cases and additions share.
+// readMore reads the parts that both cases and additions have.
 func (m *matcher) readMore(d moreData) ([]add, error) {
 	says, err := parseSentence(d.Says, m.names, m.words)
 	if err != nil {
@@ -99,11 +99,10 @@ func (m *matcher) readMore(d moreData) ([]add, error) {
 	}}, nil
 }
 
-// weights are the words for what a clue weighs.
+// weights maps words to the weights of clues.
 var weights = map[string]int{"proof": diagnose.Proof, "strong": diagnose.Strong, "hint": diagnose.Hint, "shows": 0}
 
-// readClues reads a weight and a selection for each clue, and on what condition it is one: "proof held if lease and not
-// pods".
+// readClues reads clues, each a weight, a selection and an optional condition: "proof held if lease and not pods".
 func (m *matcher) readClues(list clueList) (func(s scope) []diagnose.Clue, error) {
 	var clues []func(s scope) []diagnose.Clue
 	for _, text := range list {
@@ -143,8 +142,8 @@ func (m *matcher) readClues(list clueList) (func(s scope) []diagnose.Clue, error
 	}, nil
 }
 
-// readCovers reads "CHECK", "CHECK/TARGET", "@NAME ARGUMENT...", or "each SELECTION": the results that it finds, and no
-// other of their checks.
+// readCovers reads "CHECK", "CHECK/TARGET", "@NAME ARGUMENT...", or "each SELECTION", which covers only the results
+// that the selection finds.
 func (m *matcher) readCovers(list []string) (func(s scope) []diagnose.Cover, error) {
 	var covers []func(s scope) []diagnose.Cover
 	for _, text := range list {
@@ -191,7 +190,7 @@ func (m *matcher) readCovers(list []string) (func(s scope) []diagnose.Cover, err
 	}, nil
 }
 
-// coversOf are some results, each by itself.
+// coversOf covers each of some results individually.
 func coversOf(found []diagnose.Finding) []diagnose.Cover {
 	var out []diagnose.Cover
 	for _, r := range found {
@@ -200,7 +199,7 @@ func coversOf(found []diagnose.Finding) []diagnose.Cover {
 	return out
 }
 
-// types are those that a value may have in a command.
+// types are the types of values in a command.
 var types = map[string]func(string) diagnose.Arg{
 	"node": diagnose.NodeArg, "namespace": diagnose.NamespaceArg, "pod": diagnose.PodArg, "address": diagnose.AddressArg,
 	"block": diagnose.BlockArg, "block-name": diagnose.BlockNameArg, "file": diagnose.FileArg,
@@ -231,7 +230,7 @@ func (m *matcher) readArgs(args map[string]string) ([]argsFunc, error) {
 	return out, nil
 }
 
-// readSharedArgs reads the arguments of a shared function that gives values to a fix.
+// readSharedArgs reads the arguments of a shared function that supplies values for a fix.
 func (m *matcher) readSharedArgs(name, arguments string) (argsFunc, error) {
 	of, known := m.shared.Args[name]
 	if !known {
@@ -243,15 +242,15 @@ func (m *matcher) readSharedArgs(name, arguments string) (argsFunc, error) {
 }
 
 var (
-	// standIn is a word in capitals, or two, that a command has in place of a value of another form.
+	// standIn is one or two words in capitals that replace a malformed value in a command.
 	standIn = regexp.MustCompile(`^[A-Z]+(?:[:/=][A-Z]+)?$`)
-	// constant is a text of a file that a command may have: nothing that means something to a shell.
+	// constant is literal text that a file may put into a command: nothing that is special to a shell.
 	constant = regexp.MustCompile(`^[A-Za-z0-9._:/=@,-]+(?: [A-Za-z0-9._:/=@,-]+)*$`)
 )
 
-// readArg reads "TYPE VALUE", where the value is a template: a type by its name, "own TEXT" of constants, or
-// "name:WORD VALUE" and "word:WORD VALUE" with the word in place of a value of another form, and "unsure:WORD VALUE" of
-// what a node alone reports, which no command has.
+// readArg reads "TYPE VALUE", where the value is a template. TYPE is the name of a type, "own" for constant text, or
+// one of three with a word that replaces a malformed value: "name:WORD" and "word:WORD", and "unsure:WORD" for values
+// that only the node reports, which never go into a command.
 func (m *matcher) readArg(name, typed string) (argsFunc, error) {
 	m.rule.Uses.Args = append(m.rule.Uses.Args, name)
 	kind, template, found := strings.Cut(typed, " ")
@@ -283,7 +282,7 @@ func (m *matcher) readArg(name, typed string) (argsFunc, error) {
 	return func(s scope) map[string]diagnose.Arg { return map[string]diagnose.Arg{name: make(value.in(s))} }, nil
 }
 
-// areNames reports whether a text is a name, or two where the word in its place has two, such as NAMESPACE:NAME.
+// areNames reports whether a text is a name, or two names if its stand-in has two words, such as NAMESPACE:NAME.
 func areNames(text, word string) bool {
 	if i := strings.IndexAny(word, ":/"); i >= 0 {
 		first, second, both := strings.Cut(text, word[i:i+1])
@@ -292,7 +291,7 @@ func areNames(text, word string) bool {
 	return diagnose.IsName(text)
 }
 
-// isWord reports whether a text is a plain word. Where the word in its place is KEY=VALUE, it may be a label.
+// isWord reports whether a text is a plain word. If its stand-in is KEY=VALUE, it may be a label.
 func isWord(text, word string) bool {
 	if strings.Contains(word, "=") {
 		text = strings.Replace(text, "=", "", 1)
@@ -300,7 +299,7 @@ func isWord(text, word string) bool {
 	return diagnose.IsWord(text)
 }
 
-// parsed is a number of a text, 0 where it is none.
+// parsed returns the number in a text, 0 if it has none.
 func parsed(text string) float64 {
 	n, err := strconv.ParseFloat(text, 64)
 	if err != nil {
@@ -309,7 +308,7 @@ func parsed(text string) float64 {
 	return n
 }
 
-// Always returns the same results, whatever was found.
+// Always returns a CoverFunc with the same results for all findings.
 func Always(covers []diagnose.Cover) CoverFunc {
 	return func(diagnose.Findings, ...string) []diagnose.Cover { return covers }
 }

@@ -8,13 +8,13 @@ import (
 	"strings"
 )
 
-// CheckWords are what people read of a check.
+// CheckWords are a check's texts for people.
 type CheckWords struct {
 	Asks string // the question in one line
 	Doc  string // why it matters, what each answer means, what usually breaks it: a line for each paragraph
 }
 
-// readChecks returns the words of checks, by ID: the files checks/ID.md of a folder, each a heading and a text.
+// readChecks reads the texts of checks by ID, from the files checks/ID.md of a folder. Each has a heading and a text.
 func readChecks(files fs.FS) (map[string]CheckWords, error) {
 	names, err := fs.Glob(files, "checks/*.md")
 	if err != nil {
@@ -38,8 +38,7 @@ func readChecks(files fs.FS) (map[string]CheckWords, error) {
 	return out, errors.Join(bad...)
 }
 
-// MustChecks returns the words in files that are part of the program. It panics where readChecks returns an error; a
-// test reads every file.
+// MustChecks returns the texts in embedded files. It panics if readChecks returns an error; a test reads every file.
 func MustChecks(files fs.FS) map[string]CheckWords {
 	words, err := readChecks(files)
 	if err != nil {

@@ -15,30 +15,30 @@ import (
 	"github.com/calico-probe/calico-probe/internal/diagnose"
 )
 
-// selectionName is how a match may call a selection.
+// selectionName matches the valid names of selections.
 var selectionName = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
 
-// caseData is one case of a match, and what it adds where more is found.
+// caseData is one case of a match in a file, with its additions.
 type caseData struct {
-	Each     string // the selection of which each finding makes a case
+	Each     string // the selection: each of its findings makes a case
 	If       string
 	About    string
 	Peer     string
 	Family   string
 	Fault    bool
-	Further  bool // the cases below are tried, too
+	Further  bool // try the cases below too
 	moreData `yaml:",inline"`
 	Also     []alsoData
 }
 
-// alsoData adds to a case.
+// alsoData is an addition to a case.
 type alsoData struct {
 	If       string
-	Instead  string // in place of the sentence; "says" goes behind it
+	Instead  string // replaces the sentence; "says" extends it
 	moreData `yaml:",inline"`
 }
 
-// moreData is what a case has, and what its additions add.
+// moreData is what both cases and additions have.
 type moreData struct {
 	Says    string
 	For     clueList
@@ -54,19 +54,19 @@ type clueList []string
 // UnmarshalYAML reads one text, or a list of them.
 func (c *clueList) UnmarshalYAML(n *yaml.Node) error { return (*alternatives)(c).UnmarshalYAML(n) }
 
-// matcher is a match that was read: its selections in the order in which they are found, and its cases.
+// matcher is a parsed match: its selections in the order of their evaluation, and its cases.
 type matcher struct {
 	names   []string
 	find    map[string][]selection
 	cases   []func(s scope) ([]diagnose.Case, bool)
-	further []bool            // of each case: those below it are tried where it holds, too
-	texts   map[string]string // of the selections and, by number, of the cases, as the file has them
+	further []bool            // for each case: if it holds, try those below it too
+	texts   map[string]string // source text of the selections, and of the cases by number
 	shared  Shared
 	words   map[string]wordList
 	rule    *diagnose.Rule
 }
 
-// compile makes a match of the front matter of a file.
+// compile builds a match from the front matter of a file.
 func compile(head front, rule *diagnose.Rule, shared Shared) (Match, error) {
 	m := &matcher{find: map[string][]selection{}, texts: map[string]string{}, shared: shared,
 		words: map[string]wordList{}, rule: rule}
@@ -120,7 +120,7 @@ func (m *matcher) trace(f diagnose.Findings) []diagnose.Step {
 	return out
 }
 
-// condensed is a case's condition, as a trace shows it.
+// condensed formats a case's condition for a trace.
 func condensed(c caseData) string {
 	var parts []string
 	if c.Each != "" {
@@ -132,7 +132,7 @@ func condensed(c caseData) string {
 	return strings.Join(parts, " ")
 }
 
-// findAll fills selections of a scope.
+// findAll evaluates selections of a scope.
 func (m *matcher) findAll(s scope, names []string) {
 	for _, name := range names {
 		var found []diagnose.Finding
@@ -143,7 +143,7 @@ func (m *matcher) findAll(s scope, names []string) {
 	}
 }
 
-// readFind reads the selections, each after those it names.
+// readFind reads the selections, each after those that it refers to.
 func (m *matcher) readFind(find map[string]alternatives) error {
 	left := slices.Sorted(maps.Keys(find))
 	for _, name := range left {
@@ -186,7 +186,7 @@ func (m *matcher) readSelections(of alternatives) ([]selection, error) {
 // guard reports whether a case, or an addition, holds.
 type guard func(s scope) bool
 
-// readIf reads "held, not pods, this or that": selections that have findings, or that have none.
+// readIf reads "held, not pods, this or that": which selections must have findings, and which must not.
 func (m *matcher) readIf(text string) (guard, error) {
 	var all []guard
 	for part := range strings.SplitSeq(text, ",") {
@@ -264,7 +264,7 @@ func (m *matcher) readCase(c caseData) (func(s scope) ([]diagnose.Case, bool), e
 	}, nil
 }
 
-// dependents are the selections that come after one: they may name it, and then are about its finding of a case.
+// dependents returns the selections after another one: they may refer to it, and then use its finding of the case.
 func (m *matcher) dependents(each string) []string {
 	i := slices.Index(m.names, each)
 	if i < 0 {

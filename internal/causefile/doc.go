@@ -1,21 +1,22 @@
-// Package causefile reads causes from Markdown: a file each, with the words of the cause and, where data suffices, its
-// match.
+// Package causefile reads causes from Markdown, one file each. A file holds the words of the cause and, if data
+// suffices, its match.
 //
 //	bird-probe.md ─ front matter ─▶ what the engine must know: layer, what it explains, the match
 //	              ├ # heading ────▶ title, and below it the doc
 //	              └ ## Fix ───────▶ what to do, its commands and what they touch
 //
-// Must and Theirs are its entry points. The client alone links it; a room of internal/subject hands it the files it
-// embeds, and a Go function for each cause whose match is no data. It judges nothing: a match becomes a function for
-// internal/diagnose, the same kind of value as one that is written in Go.
+// Must reads this program's causes, and Theirs an operator's folder. Only the client links this package. A room of
+// internal/subject passes the files that it embeds, and a Go function for each cause whose match needs code. The
+// package judges nothing: it turns a match into a function for internal/diagnose, of the same type as one written in
+// Go.
 //
 // A match is a list of cases, each over named selections of findings:
 //
 //	find:
 //	  held: ipam-files fail reason=locked     # results of one check, or of every-check, by status and facts
-//	  pods: "@waiting-pods cni network"       # a selection that subjects share, by name and arguments
+//	  pods: "@waiting-pods cni network"       # a selection shared by subjects, by name and arguments
 //	cases:
-//	- each: held                              # a case for each of them, or without it one case
+//	- each: held                              # one case per finding; without it a single case
 //	  if: held, not pods                      # which selections must have findings, and which must not
 //	  about: "{held.target}"
 //	  says: "an upgrade of {node} waits[ for {held.age_s:lasting}]: {held.saw}" # [...] only where no value is empty
@@ -25,6 +26,6 @@
 //	  also:                                   # what one more selection adds to the case
 //	  - {if: pods, says: "; {pods.count} pods wait"}
 //
-// The first case that holds is the answer, and where it has "further: true" those below it are, too. A case with each
-// is tried for each finding.
+// The first case that holds is the answer. If it has "further: true", the cases below it are tried too. A case with
+// each is tried for each finding.
 package causefile

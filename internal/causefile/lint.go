@@ -14,13 +14,13 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// Known is what a linter holds a cause against.
+// Known lists the names that a cause may refer to.
 type Known struct {
 	Checks []string // IDs
 	Causes []string // IDs
 }
 
-// Lint returns what is wrong with a cause that was read, one error for each fault.
+// Lint returns the mistakes in a parsed cause, one error each.
 func Lint(rule *diagnose.Rule, known Known) []error {
 	var bad []error
 	add := func(format string, values ...any) { bad = append(bad, fmt.Errorf(format, values...)) }
@@ -56,7 +56,7 @@ func Lint(rule *diagnose.Rule, known Known) []error {
 	return bad
 }
 
-// lintArgs wants a value for each name in a fix, and a place for each value.
+// lintArgs requires a value for each name in a fix, and a use for each value.
 func lintArgs(named map[string]bool, uses diagnose.Uses) []error {
 	var bad []error
 	for name := range named {
@@ -72,8 +72,8 @@ func lintArgs(named map[string]bool, uses diagnose.Uses) []error {
 	return bad
 }
 
-// lintForeign returns what a file that is not this program's may not have: characters that control a terminal, also as
-// an escape of YAML, and commands in which a shell runs another one.
+// lintForeign returns what a foreign file must not contain: terminal control characters, also as an escape of YAML,
+// and command substitution.
 func lintForeign(text string, rule *diagnose.Rule) []error {
 	var bad []error
 	for i, r := range text {
@@ -96,11 +96,11 @@ func lintForeign(text string, rule *diagnose.Rule) []error {
 	return bad
 }
 
-// hasControls reports whether a value of the front matter, as YAML reads it, has a character that controls.
+// hasControls reports whether a value of the front matter contains a control character, as YAML decodes it.
 func hasControls(head []byte) bool {
 	var root yaml.Node
 	if yaml.Unmarshal(head, &root) != nil {
-		return false // which was an error before
+		return false // already reported as an error
 	}
 	var in func(n *yaml.Node) bool
 	in = func(n *yaml.Node) bool {
@@ -109,13 +109,13 @@ func hasControls(head []byte) bool {
 	return in(&root)
 }
 
-// controls reports whether a character may control a terminal, or break a line where none is expected.
+// controls reports whether a character may control a terminal, or break a line where none should end.
 func controls(r rune) bool {
 	return r != '\n' && r != '\t' && unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp) ||
 		r == unicode.ReplacementChar
 }
 
-// verbs are those of kubectl and calicoctl that a fix may use.
+// verbs are the verbs of kubectl and calicoctl that a fix may use.
 var verbs = map[string][]string{
 	"kubectl": strings.Fields(`annotate api-resources apply auth certificate config cordon cp create debug delete describe
 		drain edit exec explain get label logs patch replace rollout run scale set taint top uncordon version wait`),
@@ -123,12 +123,12 @@ var verbs = map[string][]string{
 }
 
 var (
-	// invoked is a kubectl or calicoctl at the beginning of a command, with its options and verb.
+	// invoked matches kubectl or calicoctl at the start of a command, with its options and verb.
 	invoked = regexp.MustCompile(`(?:^|[;|&] *|sudo )(kubectl|calicoctl)((?: +-{1,2}[a-z-]+(?:[= ][^ -][^ ]*)?)*) +([a-z-]+)`)
 	comment = regexp.MustCompile(`(^|\s)#.*$`)
 )
 
-// lintCommand returns what is wrong with a command: an unknown verb, or quotes that have no end.
+// lintCommand returns the mistake in a command: an unknown verb, or an unclosed quote.
 func lintCommand(command string) error {
 	bare, err := withoutQuoted(command)
 	if err != nil {

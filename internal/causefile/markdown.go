@@ -9,16 +9,16 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// document is a cause's file in its parts.
+// document is a cause's file, split into its parts.
 type document struct {
 	head  []byte // the front matter, YAML
 	title string
 	doc   string               // a line for each paragraph
-	says  string               // the advice, "" where there is none
-	fixes map[string]probe.Fix // by name, "" for the fix that holds where a case names no other
+	says  string               // the advice, "" = none
+	fixes map[string]probe.Fix // by name, "" for the default fix
 }
 
-// The words that give a file its shape.
+// Headings and words with a meaning in a file.
 const (
 	fence       = "---\n"
 	advice      = "## Advice"
@@ -29,10 +29,10 @@ const (
 	touches     = "Touches: "
 )
 
-// maxFile is how many bytes of a file are read. The largest of ours has a tenth of it.
+// maxFile bounds the size of a file in bytes. The largest of ours has a tenth of it.
 const maxFile = 64 << 10
 
-// parse takes a cause's file apart.
+// parse splits a cause's file into its parts.
 func parse(text string) (document, error) {
 	var d document
 	if len(text) > maxFile {
@@ -99,7 +99,7 @@ func split(text string) []string {
 	return blocks
 }
 
-// fixName is the name of a fix that some cases have in place of the first.
+// fixName matches the heading of a fix: the default one, or a named one that some cases use.
 var fixName = regexp.MustCompile(`^## Fix(?:: ([a-z0-9]+(?:-[a-z0-9]+)*))?$`)
 
 // parseFixes reads the fixes at the end of a file.

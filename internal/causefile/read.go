@@ -18,35 +18,35 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// A Match finds the cases of a cause in the findings, where data does not suffice.
+// A Match finds the cases of a rule in the findings. It is a Go function for rules that data cannot express.
 type Match = func(diagnose.Findings) []diagnose.Case
 
-// Functions that files name: findings, weighed findings, and results that follow, by arguments.
+// Functions that files refer to by name: they return findings, weighted findings, or results that follow.
 type (
 	SelectionFunc = func(f diagnose.Findings, args ...string) []diagnose.Finding
 	WeightFunc    = func(f diagnose.Findings, of []diagnose.Finding) []diagnose.Clue
 	CoverFunc     = func(f diagnose.Findings, args ...string) []diagnose.Cover
 )
 
-// Args are values that a fix names and that go together, by arguments.
+// Args supplies several values of a fix together.
 type Args struct {
 	Names []string
 	Of    func(f diagnose.Findings, args ...string) map[string]diagnose.Arg
 }
 
-// Shared is what files may name.
+// Shared is everything that files may refer to by name.
 type Shared struct {
 	Selections map[string]SelectionFunc     // "@kubelet-says runtime pleg"
-	Least      map[string]int               // arguments that a selection needs at least, where it needs any
-	Weights    map[string]WeightFunc        // that depend on what was found: "said pods"
+	Least      map[string]int               // the least number of arguments of a selection
+	Weights    map[string]WeightFunc        // weights that depend on the findings: "said pods"
 	Covers     map[string]CoverFunc         // "@calico-down"
 	Args       map[string]Args              // "@method-for: 4 10.88.0.11"
-	Words      map[string]map[string]string // lists of words for values
-	Fixes      map[string]probe.Fix         // of several causes
-	Advice     map[string]string            // of several causes
+	Words      map[string]map[string]string // words that replace values
+	Fixes      map[string]probe.Fix         // shared by several causes
+	Advice     map[string]string            // shared by several causes
 }
 
-// With returns what the files of one subject may name: what all may, and its own.
+// With adds one subject's own names to the common ones.
 func (s Shared) With(own Shared) Shared {
 	return Shared{
 		Selections: joined(s.Selections, own.Selections), Least: joined(s.Least, own.Least),
@@ -76,22 +76,22 @@ type front struct {
 	Compares bool
 	TracedBy string `yaml:"traced-by"`
 	Runbooks []string
-	Advice   string // one of the shared ones, "" for the file's own
+	Advice   string // the name of a shared advice, "" = the file's own
 
 	RefutedBy []string `yaml:"refuted-by"`
 	Wants     []string
 	RuledOut  []string `yaml:"ruled-out"`
 	Explains  []string
 
-	Fix   string   // one of the shared fixes, "" for the file's own
-	Fixes []string // shared ones that a match in Go gives to some cases
+	Fix   string   // the name of a shared fix, "" = the file's own
+	Fixes []string // shared fixes that a match in Go uses for some cases
 	Find  map[string]alternatives
 	Words map[string]wordList
 	Cases []caseData
 }
 
-// readFolder returns the causes of the Markdown files in a folder, by file name. A file without cases has its match in
-// code, by its ID.
+// readFolder returns the causes of the Markdown files in a folder, by file name. code has the matches of files
+// without cases, by ID.
 func readFolder(files fs.FS, shared Shared, code map[string]Match) ([]*diagnose.Rule, error) {
 	names, err := fs.Glob(files, "*.md")
 	if err != nil {
@@ -121,8 +121,7 @@ func readFolder(files fs.FS, shared Shared, code map[string]Match) ([]*diagnose.
 	return rules, errors.Join(bad...)
 }
 
-// Must returns the causes of files that are part of the program. It panics where one cannot be read; a test reads every
-// file.
+// Must returns the causes of embedded files. It panics if one cannot be read; a test reads every file.
 func Must(files fs.FS, shared Shared, code map[string]Match) []*diagnose.Rule {
 	rules, err := readFolder(files, shared, code)
 	if err != nil {
@@ -131,10 +130,10 @@ func Must(files fs.FS, shared Shared, code map[string]Match) []*diagnose.Rule {
 	return rules
 }
 
-// ruleID is what a cause may be called.
+// ruleID matches the valid IDs of causes.
 var ruleID = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
 
-// readCause returns the cause of one file. code is its match, nil where the file has cases.
+// readCause returns the cause of one file. code is its match, nil if the file has cases.
 func readCause(id, text string, shared Shared, code Match) (*diagnose.Rule, error) {
 	if !ruleID.MatchString(id) || len(id) > 40 {
 		return nil, fmt.Errorf("%q is no ID: use lower-case words joined by dashes, at most 40 characters", id)
@@ -222,8 +221,7 @@ func (d document) advice(name string, shared Shared) (string, error) {
 	return named, nil
 }
 
-// Advice reads the advice that several causes share: a text whose headings are "## Advice: NAME", each before a
-// paragraph.
+// Advice reads the shared advice of causes: a text with the headings "## Advice: NAME", each before one paragraph.
 func Advice(text string) (map[string]string, error) {
 	out := map[string]string{}
 	for pair := range slices.Chunk(split(text), 2) {
@@ -236,8 +234,8 @@ func Advice(text string) (map[string]string, error) {
 	return out, nil
 }
 
-// Fixes reads the fixes that several causes share: a text whose headings are "## Fix: NAME".
+// Fixes reads the shared fixes of causes: a text with the headings "## Fix: NAME".
 func Fixes(text string) (map[string]probe.Fix, error) { return parseFixes(split(text)) }
 
-// oneLine returns an error of the YAML reader in one line.
+// oneLine returns an error of the YAML parser on one line.
 func oneLine(err error) string { return probe.OneLine(strings.TrimPrefix(err.Error(), "yaml: ")) }

@@ -13,7 +13,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// alternatives is a selection: the findings of one text, or of several one after the other.
+// alternatives is a selection: the findings of one text, or of several in turn.
 type alternatives []string
 
 // UnmarshalYAML reads one text, or a list of them.
@@ -25,7 +25,7 @@ func (a *alternatives) UnmarshalYAML(n *yaml.Node) error {
 	return n.Decode((*[]string)(a))
 }
 
-// scope is what a match has found so far: its findings, and its selections by name.
+// scope is the state of a match: the findings, and the evaluated selections by name.
 type scope struct {
 	diagnose.Findings
 	found map[string][]diagnose.Finding
@@ -34,7 +34,7 @@ type scope struct {
 // selection returns findings of a scope.
 type selection func(s scope) []diagnose.Finding
 
-// statuses are the words for the status of a result.
+// statuses maps words to predicates on the status of a result.
 var statuses = map[string]func(probe.Status) bool{
 	"any":      func(probe.Status) bool { return true },
 	"bad":      diagnose.IsBad,
@@ -48,14 +48,14 @@ func is(want probe.Status) func(probe.Status) bool {
 	return func(s probe.Status) bool { return s == want }
 }
 
-// word is one of a selection: bare, or with a part in single quotes.
+// word matches a word of a selection: bare, or with a part in single quotes.
 var word = regexp.MustCompile(`(?:[^\s']|'[^']*')+`)
 
-// everyCheck takes the place of a check in a selection: the results of all of them, as condition check=ID chooses.
+// everyCheck replaces a check in a selection: the results of all checks. The condition check=ID narrows it.
 const everyCheck = "every-check"
 
-// selection reads "[others:]CHECK STATUS CONDITION...", "[others:]@NAME ARGUMENT...", or "NAME CONDITION..." of a
-// selection that the match has already. Conditions may end with once:KEY, the first finding of each value, and first:N.
+// selection reads "[others:]CHECK STATUS CONDITION...", "[others:]@NAME ARGUMENT...", or "NAME CONDITION..." of an
+// earlier selection. Conditions may end with once:KEY, which keeps the first finding of each value, and first:N.
 func (m *matcher) selection(text string) (selection, error) {
 	words := word.FindAllString(text, -1)
 	if len(words) == 0 {
@@ -98,7 +98,7 @@ func (m *matcher) selection(text string) (selection, error) {
 	}, nil
 }
 
-// onePer returns the first of some findings for each value of a key: a case for each peer, not for each of its results.
+// onePer returns the first finding for each value of a key: one case per peer, not one per result.
 func onePer(key string, of []diagnose.Finding) []diagnose.Finding {
 	seen := map[string]bool{}
 	return diagnose.Keep(of, func(r diagnose.Finding) bool {
@@ -110,7 +110,7 @@ func onePer(key string, of []diagnose.Finding) []diagnose.Finding {
 	})
 }
 
-// source reads from which findings a selection takes, and returns the words behind that.
+// source reads the source of a selection's findings, and returns the words after it.
 func (m *matcher) source(words []string) (selection, []string, error) {
 	check, elsewhere := strings.CutPrefix(words[0], "others:")
 	if name, named := strings.CutPrefix(check, "@"); named {
@@ -152,8 +152,8 @@ func (m *matcher) source(words []string) (selection, []string, error) {
 	}, words[2:], nil
 }
 
-// ofOthers returns what a shared selection finds on the other nodes, node by node: the server whose fault this node
-// feels, and its log, may be on one of them.
+// ofOthers returns a shared selection's findings on the other nodes, node by node. The faulty server whose effect
+// this node sees, and its log, may be on one of them.
 func ofOthers(f diagnose.Findings, of SelectionFunc, args []string) []diagnose.Finding {
 	var out []diagnose.Finding
 	for _, node := range f.Others() {
@@ -162,7 +162,7 @@ func ofOthers(f diagnose.Findings, of SelectionFunc, args []string) []diagnose.F
 	return out
 }
 
-// arguments are the words before the first condition.
+// arguments splits words before the first condition.
 func arguments(words []string) (args, rest []string) {
 	i := slices.IndexFunc(words, func(w string) bool {
 		return strings.HasPrefix(w, "first:") || strings.HasPrefix(w, "once:") || isCondition(w)
@@ -175,12 +175,12 @@ func arguments(words []string) (args, rest []string) {
 
 func isCondition(w string) bool { return comparison.MatchString(w) }
 
-// condition reports whether a finding of a selection is wanted.
+// condition reports whether a selection keeps a finding.
 type condition func(s scope, r diagnose.Finding) bool
 
-// comparison is a field or a fact, and what it must be: = one of the texts between bars,
-// != none of them, ~ a list that has one or a text that contains it, ~~ a text or an entry of a list that the
-// pattern fits, < > a number, or of a list how many entries it has, ? that the fact is there, ?? that it is there and
+// comparison matches a condition on a field or a fact. = means one of the texts between bars, != none of them. ~
+// means a list that contains one, or a text that contains it. ~~ means a text or a list entry that matches the
+// pattern. < and > compare a number, or the length of a list. ? means that the fact exists, ?? that it exists and is
 // not empty.
 var comparison = regexp.MustCompile(`^(!?)([a-z_]+)(!=|=|~~|~|<=|>=|<|>|\?\?|\?)(.*)$`)
 
@@ -233,7 +233,7 @@ func compare(key, operator, right string, names []string) (condition, error) {
 	}, err
 }
 
-// empty reports whether a value is nothing: no text, or a list without entries, which checks send too.
+// empty reports whether a value is an empty text or list; checks send these too.
 func empty(v any) bool {
 	switch v := v.(type) {
 	case nil:
@@ -269,10 +269,10 @@ func compareNumber(key, operator, right string, names []string) (condition, erro
 	}, nil
 }
 
-// fields are the names of what a finding has beside its facts.
+// fields are the names of a finding's fields besides its facts.
 var fields = []string{"target", "saw", "from", "way", "on", "status", "check", "firstword", "lastword", "family"}
 
-// valueOf is a field of a finding by its name, or one of its facts.
+// valueOf returns a field of a finding by its name, or one of its facts.
 func valueOf(r diagnose.Finding, key string) (any, bool) {
 	switch key {
 	case "target":
@@ -313,7 +313,7 @@ func numberOf(r diagnose.Finding, key string) (float64, bool) {
 	return n, ok
 }
 
-// equal compares a value with a text: numbers as numbers, truth by its name.
+// equal compares a value with a text: numbers as numbers, booleans by name.
 func equal(v any, text string) bool {
 	switch v := v.(type) {
 	case string:

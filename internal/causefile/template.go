@@ -11,22 +11,22 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// wordList is what a sentence says in place of a value, with "other" for values that are not in it.
+// wordList maps values to the words that replace them in a sentence, with "other" for all other values.
 type wordList map[string]string
 
-// texts are templates of values and of sentences.
+// texts are parsed templates of values and sentences.
 type texts []text
 
-// text is a template in its parts.
+// text is a parsed template.
 type text []part
 
-// part is literal text, a value of the findings of a selection, or a part of a sentence that may be left out.
+// part is literal text, a value of a selection's findings, or an optional part of a sentence.
 type part struct {
 	show  func(s scope) string
 	value bool
 }
 
-// in returns the texts in a scope.
+// in evaluates the texts in a scope.
 func (t texts) in(s scope) []string {
 	out := make([]string, len(t))
 	for i, one := range t {
@@ -43,7 +43,7 @@ func (t text) in(s scope) string {
 	return b.String()
 }
 
-// whole is the text in a scope, "" where one of its values is empty.
+// whole evaluates the text in a scope, "" if one of its values is empty.
 func (t text) whole(s scope) string {
 	for _, p := range t {
 		if p.value && p.show(s) == "" {
@@ -53,8 +53,8 @@ func (t text) whole(s scope) string {
 	return t.in(s)
 }
 
-// parseTexts reads values that conditions and arguments compare with: the quotes of a word go. {node} is the node in
-// question, which results of other nodes are about.
+// parseTexts parses the values in conditions and arguments, and removes a word's quotes. {node} is the node in
+// question, which results of other nodes may be about.
 func parseTexts(words, names []string) (texts, error) {
 	var out texts
 	for _, w := range words {
@@ -74,11 +74,11 @@ func parseTexts(words, names []string) (texts, error) {
 	return out, nil
 }
 
-// placeholder is a value in a template: {SELECTION.KEY} or {SELECTION.KEY:FORMAT}. {node} and the like, without a dot,
-// are the engine's.
+// placeholder matches a value in a template: {SELECTION.KEY} or {SELECTION.KEY:FORMAT}. Names without a dot, such as
+// {node}, belong to the engine.
 var placeholder = regexp.MustCompile(`\{([a-z][a-z0-9_]*)\.(\*?[a-z_]+(?:\|[a-z_]+)*)(?::([a-z0-9_]+)(?: ((?:[^{}]|\{[0-9,]+\})+))?)?\}`)
 
-// parseText reads a template. names are the selections it may use, words what it may say in place of values.
+// parseText parses a template. names are the selections that it may use, words the replacements for values.
 func parseText(template string, names []string, words map[string]wordList) (text, error) {
 	var out text
 	literal := func(s string) {
@@ -106,11 +106,11 @@ func parseText(template string, names []string, words map[string]wordList) (text
 	return out, nil
 }
 
-// optional is a part of a sentence in brackets, with a value in it: "[ for {late.age_s:lasting}]". It is left out where
-// one of its values is empty. Other brackets are text.
+// optional matches an optional part of a sentence, in brackets with a value: "[ for {late.age_s:lasting}]". It is
+// omitted if one of its values is empty. Other brackets are literal.
 var optional = regexp.MustCompile(`\[([^\[\]]*\{[a-z][a-z0-9_]*\.[^\[\]]*)\]`)
 
-// parseSentence reads a template that may have optional parts.
+// parseSentence parses a template with optional parts.
 func parseSentence(template string, names []string, words map[string]wordList) (text, error) {
 	var out text
 	at := 0
@@ -129,8 +129,8 @@ func parseSentence(template string, names []string, words map[string]wordList) (
 	return append(out, rest...), err
 }
 
-// parseValue reads one placeholder: a key of the first finding of a selection, *key for those of all of them, or count.
-// Of key|other it takes the first that is not empty: a peer is a node, or has an address alone.
+// parseValue parses one placeholder. The key is one of the first finding, *key of all findings, or count. key|other
+// takes the first value that is not empty: a peer has a node's name, or only an address.
 func parseValue(name, key, format, argument string, names []string, words map[string]wordList,
 ) (func(s scope) string, error) {
 	if !slices.Contains(names, name) {
@@ -175,7 +175,7 @@ func parseValue(name, key, format, argument string, names []string, words map[st
 	}, nil
 }
 
-// firstValue returns the first value that is not empty of keys between bars.
+// firstValue returns the first value that is not empty, of keys between bars.
 func firstValue(r diagnose.Finding, keys string) any {
 	for key := range strings.SplitSeq(keys, "|") {
 		if v, _ := valueOf(r, key); !empty(v) {
@@ -185,7 +185,7 @@ func firstValue(r diagnose.Finding, keys string) any {
 	return nil
 }
 
-// matched is the part of a text that a pattern fits, or of that its first group: a name in a message of others.
+// matched returns the part of a text that a pattern or its first group matches: a name in a foreign message.
 func matched(pattern *regexp.Regexp, text string) string {
 	if found := pattern.FindStringSubmatch(text); found != nil {
 		return found[min(1, len(found)-1)]
@@ -193,7 +193,7 @@ func matched(pattern *regexp.Regexp, text string) string {
 	return ""
 }
 
-// formats are the ways to show a value.
+// formats are the formats of values.
 var formats = map[string]func(v any, argument string) string{
 	"":        func(v any, _ string) string { return plainValue(v) },
 	"seconds": func(v any, _ string) string { return diagnose.Seconds(number(v)).String() },
@@ -211,7 +211,7 @@ var formats = map[string]func(v any, argument string) string{
 	"plural": func(v any, noun string) string { return diagnose.CountOf(number(v), noun) },
 }
 
-// joinedBy shows a list with another separator than a comma.
+// joinedBy formats a list with another separator than a comma.
 func joinedBy(v any, by string) string {
 	if list := listOf(v); len(list) > 0 {
 		return strings.Join(list, separator("joined", by))
@@ -219,7 +219,7 @@ func joinedBy(v any, by string) string {
 	return plainValue(v)
 }
 
-// separator is what a sentence has between the entries of a list: a comma, or with "joined" another mark or a word.
+// separator is the separator of a list in a sentence: a comma, or with "joined" another mark or word.
 func separator(format, by string) string {
 	switch {
 	case format != "joined":
@@ -230,7 +230,7 @@ func separator(format, by string) string {
 	return " " + by + " "
 }
 
-// firstOf shows the first few of a list.
+// firstOf formats the first few entries of a list.
 func firstOf(v any, most string) string {
 	n, err := strconv.Atoi(most)
 	list := listOf(v)
@@ -247,7 +247,7 @@ func (w wordList) show(v any, _ string) string {
 	return w["other"]
 }
 
-// plainValue shows a value as a sentence has it: a number without fraction, a list with commas.
+// plainValue formats a value for a sentence: a number without fraction, a list with commas.
 func plainValue(v any) string {
 	switch v := v.(type) {
 	case nil:

@@ -13,14 +13,14 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// What is read of a folder of an operator's causes.
+// Limits for a folder of an operator's causes.
 const (
 	maxFiles  = 200
-	maxFaults = 20 // that are listed
+	maxFaults = 20 // number of mistakes listed
 )
 
-// Theirs returns the causes of an operator's folder: data only, held to the linter and to what may be in a text that
-// is not this program's. Its error has a line for each fault.
+// Theirs returns the causes of an operator's folder: only data, checked by the linter and by the rules for foreign
+// texts. Its error has a line for each mistake.
 func Theirs(dir string, shared Shared, known Known) ([]*diagnose.Rule, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -67,7 +67,7 @@ func Theirs(dir string, shared Shared, known Known) ([]*diagnose.Rule, error) {
 	return rules, errors.Join(bad...)
 }
 
-// brief is a fault in one line that no file makes long, without what may control a terminal.
+// brief formats a mistake on one line of bounded length, without terminal control characters.
 func brief(fault error) string {
 	const most = 200
 	line := probe.OneLine(fault.Error())
@@ -113,9 +113,9 @@ func markdownIn(root *os.Root, dir string) ([]string, error) {
 	return names, nil
 }
 
-// readFile reads a regular file within the folder, and not more of it than a cause's file may have.
+// readFile reads a regular file within the folder, up to the size limit of a cause's file.
 func readFile(root *os.Root, name string) (string, error) {
-	info, err := root.Stat(name) // before it is opened: a pipe would wait
+	info, err := root.Stat(name) // before opening it: a pipe would block
 	if err == nil && !info.Mode().IsRegular() {
 		err = errors.New("not a regular file")
 	}

@@ -19,36 +19,36 @@ import (
 	"time"
 )
 
-// Access says who may ask: a client that has what is required here, all of it. The files may change at any time.
+// Access lists the credentials that a client needs: all that are set here. The files may change at any time.
 type Access struct {
-	TokenFile string // one token a line; "" = none is asked for
-	// ReadTokenFile has tokens that let read, and not post; "" = there are none. The file may
-	// come and go: it is a secret that not everybody makes. One that cannot be used counts as
-	// none, and is logged: it is not to keep alerts out.
+	TokenFile string // one token a line; "" = no tokens
+	// ReadTokenFile has tokens that permit reading but not posting; "" = none. The file may come and go: it is a
+	// secret that not every user creates. If it is unusable, that is logged and it counts as empty, so that alerts
+	// still get in.
 	ReadTokenFile string
-	ClientCA      string // whose certificates are accepted, PEM; "" = none is asked for
+	ClientCA      string // the CA of accepted client certificates, PEM; "" = no client certificates
 	Cert, Key     string // of the server, PEM; "" = no TLS
 }
 
-// shortestToken keeps out what can be guessed.
+// shortestToken rejects tokens that can be guessed.
 const shortestToken = 16
 
-// Keeper lets those in who have what Access asks for, with the files as they are now.
+// Keeper admits clients with the credentials of Access, and follows changes of its files.
 type Keeper struct {
 	Access
 	log     *slog.Logger
 	reading sync.Mutex // of tokens and CAs
-	said    string     // of ReadTokenFile, the last: with reading
+	said    string     // the last log message about ReadTokenFile; guarded by reading
 	mu      sync.Mutex
-	tls     *tls.Config // as of
-	asOf    string      // what the files were then
+	tls     *tls.Config // as of asOf
+	asOf    string      // the state of the files at that time
 
-	refused   refusals // of who has no credentials
-	unchecked refusals // whatever they had
-	crowded   refusals // connections that were closed for others
+	refused   refusals // requests without credentials
+	unchecked refusals // requests whose credentials could not be checked
+	crowded   refusals // connections that were closed for newer ones
 }
 
-// Open refuses what would let everybody in, and files that cannot be used.
+// Open returns a Keeper. It rejects an Access that would admit every client, and unusable files.
 func Open(from Access, log *slog.Logger) (*Keeper, error) {
 	a := &Keeper{Access: from, log: log}
 	switch {
@@ -79,10 +79,9 @@ func Open(from Access, log *slog.Logger) (*Keeper, error) {
 	return a, nil
 }
 
-// tokens reads them anew each time: it is a small file, and what was taken out of it is
-// not to be accepted a second longer.
+// tokens reads the token file at each request: it is small, and a removed token must stop working at once.
 func (a *Keeper) tokens(name string) ([][]byte, error) {
-	a.reading.Lock() // many requests at once take one file number
+	a.reading.Lock() // concurrent requests then use a single file descriptor
 	defer a.reading.Unlock()
 	b, err := os.ReadFile(name)
 	if err != nil {
@@ -102,8 +101,8 @@ func (a *Keeper) tokens(name string) ([][]byte, error) {
 	return out, nil
 }
 
-// readers are the tokens that only let read, beside those that let post. What is odd about
-// their file is said once, until that changes.
+// readers returns the tokens that permit only reading. posting are those that permit posting too. Problems with the
+// file are logged once, until they change.
 func (a *Keeper) readers(posting [][]byte) [][]byte {
 	if a.ReadTokenFile == "" {
 		return nil
@@ -132,7 +131,7 @@ func (a *Keeper) readers(posting [][]byte) [][]byte {
 	return tokens
 }
 
-// clients is the CA of clients, read anew each time as tokens are.
+// clients reads the CA of clients, at each request like tokens.
 func (a *Keeper) clients() (*x509.CertPool, error) {
 	a.reading.Lock()
 	defer a.reading.Unlock()
@@ -147,11 +146,11 @@ func (a *Keeper) clients() (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// errCredentials is all that somebody without is told.
+// errCredentials is the whole error message for a client without credentials.
 var errCredentials = errors.New("credentials are wanted")
 
-// Admits returns errCredentials where the request has not what is asked for; another
-// error where that cannot be told.
+// Admits returns errCredentials if the request lacks the required credentials, and another error if they cannot be
+// checked.
 func (a *Keeper) Admits(r *http.Request, now time.Time) error {
 	if a.ClientCA != "" {
 		if err := a.signed(r.TLS, now); err != nil {
@@ -164,7 +163,7 @@ func (a *Keeper) Admits(r *http.Request, now time.Time) error {
 	given := ""
 	if kind, token, _ := strings.Cut(r.Header.Get("Authorization"), " "); strings.EqualFold(kind, "bearer") {
 		given = strings.TrimSpace(token)
-	} else if _, password, ok := r.BasicAuth(); ok { // of a browser, whatever the user's name
+	} else if _, password, ok := r.BasicAuth(); ok { // from a browser, with any user name
 		given = password
 	}
 	tokens, err := a.tokens(a.TokenFile)
@@ -174,7 +173,7 @@ func (a *Keeper) Admits(r *http.Request, now time.Time) error {
 	if r.Method != http.MethodPost {
 		tokens = append(tokens, a.readers(tokens)...)
 	}
-	// Sums are of one length, and every token is compared: how long it takes tells nothing.
+	// Hashes have one length, and every token is compared, so the timing reveals nothing.
 	sum, same := sha256.Sum256([]byte(given)), 0
 	for _, token := range tokens {
 		other := sha256.Sum256(token)
@@ -186,7 +185,7 @@ func (a *Keeper) Admits(r *http.Request, now time.Time) error {
 	return nil
 }
 
-// signed wants a certificate of the CA as it is now: a connection may be older than that.
+// signed requires a certificate of the CA in its present form: the connection may be older than that.
 func (a *Keeper) signed(by *tls.ConnectionState, now time.Time) error {
 	pool, err := a.clients()
 	if err != nil {
@@ -208,7 +207,7 @@ func (a *Keeper) signed(by *tls.ConnectionState, now time.Time) error {
 	return nil
 }
 
-// config is for a server: each connection gets what the files are then.
+// config is a server's TLS configuration. Each connection gets the present state of the files.
 func (a *Keeper) config() *tls.Config {
 	if a.Cert == "" {
 		return nil
@@ -218,8 +217,7 @@ func (a *Keeper) config() *tls.Config {
 	}}
 }
 
-// current reads the files if they have changed; where they cannot be used, what was read
-// before goes on.
+// current reads the files again if they have changed. If they are unusable, the earlier ones stay in use.
 func (a *Keeper) current() (*tls.Config, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -240,7 +238,7 @@ func (a *Keeper) current() (*tls.Config, error) {
 	return a.tls, nil
 }
 
-// stamp differs when the files do.
+// stamp returns a value that changes when the files do.
 func (a *Keeper) stamp() string {
 	var out strings.Builder
 	for _, name := range []string{a.Cert, a.Key, a.ClientCA} {
@@ -261,7 +259,7 @@ func (a *Keeper) load() (*tls.Config, error) {
 		if out.ClientCAs, err = a.clients(); err != nil {
 			return nil, err
 		}
-		// Each request is held to the CA: what that has changed to counts on old connections too.
+		// Each request is checked against the CA, so a changed CA applies to old connections too.
 		out.ClientAuth = tls.RequestClientCert
 	}
 	return out, nil

@@ -1,7 +1,8 @@
-// Package gate lets clients in that have credentials, and keeps strangers from taking all the room: a listener that
-// bounds its connections, and a handler that asks for a token, a certificate, or both.
+// Package gate admits clients with credentials, and keeps strangers from exhausting the server: a listener bounds the
+// connections, and a handler requires a token, a client certificate, or both. Open is its entry point. The caller's
+// handler does the work: this package only rejects.
 //
-//	keeper, err := gate.Open(access, log) // an error where everybody would be let in
+//	keeper, err := gate.Open(access, log) // an error if every client would be admitted
 //	server, bounded := keeper.Server(listener, keeper.Guard(handler, told), told)
 //	err = server.Serve(bounded)
 package gate
@@ -15,43 +16,41 @@ import (
 	"sync"
 )
 
-// How many connections are open at once. Those whose client has shown credentials (known)
-// are counted apart from those whose client has not (strangers), so that no number of
-// strangers keeps a known client out; and of both kinds one address has half at most. Each
-// connection takes a file number and, with TLS, some 40 KB.
+// How many connections are open at once. Those of clients with credentials (known) and of all others (strangers) are
+// counted separately, so no number of strangers keeps a known client out. One address gets half of either at most.
+// Each connection takes a file descriptor and, with TLS, some 40 KB.
 const (
 	maxOfKind      = 128
 	maxFromAddress = maxOfKind / 2
 )
 
-// Gate is a listener that bounds its connections. It never lets a new one wait: where there
-// are too many, the oldest stranger is closed for it, first of the address that has the most.
-// So an address that opens one connection gets in whatever others do, and behind an address
-// that many share (a proxy, NAT) the latest do.
+// Gate is a listener that bounds its connections. It never makes a new one wait: if there are too many, it closes the
+// oldest stranger of the address with the most connections. So an address with one connection always gets in. Of an
+// address that many clients share (a proxy, NAT), the latest get in.
 type Gate struct {
 	net.Listener
-	closed func(from net.Addr) // is told of each that was closed for another one
+	closed func(from net.Addr) // is called for each connection closed for another one
 
 	mu   sync.Mutex
 	open map[*entered]struct{}
-	last uint64 // number given
+	last uint64 // last number assigned
 }
 
-// entered is a connection that is counted.
+// entered is a counted connection.
 type entered struct {
 	net.Conn
 	gate   *Gate
 	from   netip.Addr
 	number uint64 // lower = longer without a request; of a stranger, older
 	known  bool
-	busy   bool // a known client's request is being answered
+	busy   bool // a known client's request is in progress
 }
 
 func newGate(l net.Listener, closed func(from net.Addr)) *Gate {
 	return &Gate{Listener: l, closed: closed, open: map[*entered]struct{}{}}
 }
 
-// network is what counts as one address: of IPv6 a /64, of which one machine has all.
+// network returns what counts as one address: for IPv6 a /64, all of which one machine may own.
 func network(a netip.Addr) netip.Addr {
 	a = a.Unmap()
 	if !a.Is6() {
@@ -60,16 +59,16 @@ func network(a netip.Addr) netip.Addr {
 	return netip.PrefixFrom(a.WithZone(""), 64).Masked().Addr()
 }
 
-// Accept takes the next connection, as a stranger's.
+// Accept accepts the next connection, as a stranger's.
 func (g *Gate) Accept() (net.Conn, error) {
 	c, err := g.Listener.Accept()
 	if err != nil {
 		return nil, err
 	}
-	at, _ := netip.ParseAddrPort(c.RemoteAddr().String()) // what has no address shares none
+	at, _ := netip.ParseAddrPort(c.RemoteAddr().String()) // connections without an address share none
 	e := &entered{Conn: c, gate: g, from: network(at.Addr())}
 	g.mu.Lock()
-	drop, _ := g.surplus(e) // strangers can always be closed
+	drop, _ := g.surplus(e) // a stranger can always be closed
 	e.number = g.next()
 	g.open[e] = struct{}{}
 	g.mu.Unlock()
@@ -77,7 +76,7 @@ func (g *Gate) Accept() (net.Conn, error) {
 	return e, nil
 }
 
-// Close ends the connection, which is not counted any more.
+// Close closes the connection and stops counting it.
 func (e *entered) Close() error {
 	e.gate.mu.Lock()
 	delete(e.gate.open, e)
@@ -85,8 +84,8 @@ func (e *entered) Close() error {
 	return e.Conn.Close()
 }
 
-// admit counts the connection as that of a known client. It tells whether there is room: where
-// the known clients have too many, one that is idle is closed, and none that is busy.
+// admit counts the connection as a known client's, and reports whether there is room. If known clients have too many,
+// it closes an idle one of theirs, never a busy one.
 func (e *entered) admit() bool {
 	g := e.gate
 	g.mu.Lock()
@@ -102,8 +101,8 @@ func (e *entered) admit() bool {
 	return room
 }
 
-// surplus is the connection to close so that there is room for e among those of its kind;
-// false = there is no room, and none that may be closed. mu is held.
+// surplus returns the connection to close so that e fits among its kind. room is false if there is no room and no
+// connection may be closed. The caller holds mu.
 func (g *Gate) surplus(e *entered) (drop *entered, room bool) {
 	all, from := 0, map[netip.Addr]int{}
 	for c := range g.open {
@@ -129,15 +128,15 @@ func (g *Gate) surplus(e *entered) (drop *entered, room bool) {
 
 func (g *Gate) drop(c *entered) {
 	if c != nil {
-		_ = c.Close() // it is given up in any case
+		_ = c.Close() // it is abandoned in any case
 		g.closed(c.RemoteAddr())
 	}
 }
 
-// next is a number higher than all before. mu is held.
+// next returns a number higher than all before. The caller holds mu.
 func (g *Gate) next() uint64 { g.last++; return g.last }
 
-// state follows which connections are idle; it is a server's ConnState.
+// state tracks which connections are idle; it is a server's ConnState.
 func (g *Gate) state(c net.Conn, is http.ConnState) {
 	e := enteredOf(c)
 	if e == nil || is != http.StateActive && is != http.StateIdle {
@@ -151,7 +150,7 @@ func (g *Gate) state(c net.Conn, is http.ConnState) {
 	}
 }
 
-// enteredOf is the connection that a server was given, below its TLS.
+// enteredOf returns the counted connection below a server's TLS.
 func enteredOf(c net.Conn) *entered {
 	if t, ok := c.(*tls.Conn); ok {
 		c = t.NetConn()
@@ -160,14 +159,14 @@ func enteredOf(c net.Conn) *entered {
 	return e
 }
 
-// connKey has the *entered of a request in its context, which is where net/http lets it be kept.
+// connKey is the key of a request's *entered in its context: net/http offers no other place for it.
 type connKey struct{}
 
 func withConn(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, enteredOf(c))
 }
 
-// admitted counts the connection of a request as a known client's; false = there is no room.
+// admitted counts a request's connection as a known client's; false = no room.
 func admitted(r *http.Request) bool {
 	e, _ := r.Context().Value(connKey{}).(*entered)
 	return e == nil || e.admit()

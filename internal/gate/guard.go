@@ -12,19 +12,18 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// How long a request may take to arrive, and how long a connection of a client with credentials is kept idle.
+// Time limits for a request to arrive, and for an idle connection of a client with credentials.
 const (
 	HeaderLimit = 5 * time.Second // also of a TLS handshake
 	idleLimit   = 2 * time.Minute
 	MaxHeader   = 16 << 10 // bytes
 )
 
-// Server answers with a handler on what a listener takes, of which the second result takes no more than there is room
-// for. Where the files of Access have a certificate it takes TLS. Its own limits beside those of headers are the
-// caller's.
+// Server returns a server for a handler, and a bounded listener. If Access has a certificate, it uses TLS. The caller
+// sets all other limits than those of headers.
 func (a *Keeper) Server(l net.Listener, h http.Handler, o Observer) (*http.Server, net.Listener) {
 	bounded := a.Bound(l, o)
-	// One request at a time on a connection: by HTTP/2 a stranger would have hundreds.
+	// One request at a time on a connection: HTTP/2 would permit a stranger hundreds.
 	only := new(http.Protocols)
 	only.SetHTTP1(true)
 	return &http.Server{
@@ -33,10 +32,10 @@ func (a *Keeper) Server(l net.Listener, h http.Handler, o Observer) (*http.Serve
 	}, bounded
 }
 
-// Handshakes is a log for those that fail: anybody can make as many as they like.
+// Handshakes is the log for failed handshakes. It is at debug level: any client can cause as many as it likes.
 func (a *Keeper) Handshakes() *log.Logger { return slog.NewLogLogger(a.log.Handler(), slog.LevelDebug) }
 
-// Bound is a listener that takes no more connections than there is room for.
+// Bound bounds the connections of a listener.
 func (a *Keeper) Bound(l net.Listener, o Observer) *Gate {
 	return newGate(l, func(from net.Addr) {
 		observe(o.Crowded)
@@ -46,7 +45,7 @@ func (a *Keeper) Bound(l net.Listener, o Observer) *Gate {
 	})
 }
 
-// Observer is told of what a metric may count; a function may be nil.
+// Observer is called for events that a metric may count; a function may be nil.
 type Observer struct {
 	Refused func() // a request without valid credentials
 	Crowded func() // a connection that was closed for a newer one
@@ -58,11 +57,11 @@ func observe(f func()) {
 	}
 }
 
-// Guard lets no request pass without credentials.
+// Guard rejects requests without credentials.
 func (a *Keeper) Guard(next http.Handler, o Observer) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		err := a.Admits(r, time.Now())
-		if err != nil { // no connection is kept for who has shown no credentials
+		if err != nil { // close the connection of a client without credentials
 			w.Header().Set("Connection", "close")
 		}
 		switch {
@@ -91,18 +90,17 @@ func (a *Keeper) Guard(next http.Handler, o Observer) http.Handler {
 	})
 }
 
-// refusedEvery is how often refused requests are logged: anybody can send as
-// many requests as they like.
+// refusedEvery is the interval of log lines about rejected requests: any client can send as many as it likes.
 const refusedEvery = time.Minute
 
-// refusals counts them.
+// refusals counts rejected requests.
 type refusals struct {
 	mu     sync.Mutex
-	since  int       // the last line
-	logged time.Time // the last line
+	since  int       // since the last log line
+	logged time.Time // time of the last log line
 }
 
-// due counts one more, and is how many there were since the last line where the next is due.
+// due counts one more. If a log line is due, it returns how many there were since the last one.
 func (f *refusals) due(now time.Time) (requests int, due bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
