@@ -14,20 +14,19 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// A mutating webhook or policy may change what is created. A probe outside the node's network, on another
-// node or of another image does not describe the node, and another container in its pod can read what it
-// writes. So the object that the API server made is compared with the one that was asked for. Where a
-// field differs that decides what the probe is, sees or costs the node, the probe is not asked anything. Fields that
-// the API server fills in, or that only decide when and where a pod is scheduled, may differ: the kubelet
-// judges those.
+// A mutating webhook or policy may change an object when it is created. A probe outside the node's network, on
+// another node or of another image does not describe the node, and another container in its pod can read its output.
+// So the created object is compared with the requested one. If a field differs that decides what the probe is, sees
+// or costs the node, the probe gets no request. Fields that the API server fills in, or that only decide when and
+// where a pod is scheduled, may differ: the kubelet judges those.
 
-// field is one field as it was asked for and as the API server has it.
+// field is one field, as requested and as created.
 type field struct {
 	path       string
 	asked, got any
 }
 
-// firstDifferent says which of the fields is the first that differs, "" = none does.
+// firstDifferent describes the first field that differs, "" = none.
 func firstDifferent(fields []field) string {
 	for _, f := range fields {
 		if !equality.Semantic.DeepEqual(f.asked, f.got) {
@@ -37,12 +36,12 @@ func firstDifferent(fields []field) string {
 	return ""
 }
 
-// inJSON is a value as JSON, in which no control character survives.
+// inJSON formats a value as JSON, which escapes all control characters.
 func inJSON(v any) string {
 	const most = 120
 	b, err := json.Marshal(v)
 	if err != nil {
-		return "unreadable" // no value of a pod is
+		return "unreadable" // no value of a pod is unreadable
 	}
 	if r := []rune(string(b)); len(r) > most {
 		return string(r[:most]) + "…"
@@ -50,10 +49,10 @@ func inJSON(v any) string {
 	return string(b)
 }
 
-// systemCritical is the least priority for which a kubelet ends other pods to make room.
+// systemCritical is the lowest priority for which a kubelet evicts other pods to make room.
 const systemCritical = 2_000_000_000
 
-// alteredPod says how the pod differs from the one that was asked for, "" = in nothing.
+// alteredPod describes how the created pod differs from the requested one, "" = not at all.
 func alteredPod(asked, got *corev1.Pod) string {
 	a, g := &asked.Spec, &got.Spec
 	if what := firstDifferent([]field{
@@ -91,8 +90,8 @@ func alteredPod(asked, got *corev1.Pod) string {
 		a.SecurityContext, &a.Containers[0], g.SecurityContext, &g.Containers[0])
 }
 
-// alteredEphemeral says how the ephemeral container, or the pod it is in, differs from what was asked for,
-// "" = in nothing. verified is the UID of the node's calico-node pod.
+// alteredEphemeral describes how the ephemeral container, or its pod, differs from the requested one, "" = not at
+// all. verified is the UID of the node's calico-node pod.
 func alteredEphemeral(asked corev1.EphemeralContainer, node string, verified types.UID, pod *corev1.Pod) string {
 	all := pod.Spec.EphemeralContainers
 	at := slices.IndexFunc(all, func(c corev1.EphemeralContainer) bool { return c.Name == asked.Name })
@@ -111,8 +110,7 @@ func alteredEphemeral(asked corev1.EphemeralContainer, node string, verified typ
 	return alteredContainer("its ", pod.Spec.SecurityContext, &a, pod.Spec.SecurityContext, &g)
 }
 
-// alteredContainer compares the probe's container with the one that was asked for, each with the security
-// context of its pod.
+// alteredContainer compares the probe's container with the requested one, each with its pod's security context.
 func alteredContainer(path string, inA *corev1.PodSecurityContext, a *corev1.Container,
 	inG *corev1.PodSecurityContext, g *corev1.Container,
 ) string {
@@ -149,7 +147,7 @@ func alteredSecurity(path string, a, g corev1.SecurityContext) string {
 	const usual = corev1.DefaultProcMount
 	addA, dropA := capabilities(a)
 	addG, dropG := capabilities(g)
-	if g.AppArmorProfile == nil { // before Kubernetes 1.30 only the annotation says it
+	if g.AppArmorProfile == nil { // before Kubernetes 1.30 it is only in the annotation
 		g.AppArmorProfile = a.AppArmorProfile
 	}
 	return firstDifferent([]field{
@@ -168,7 +166,7 @@ func alteredSecurity(path string, a, g corev1.SecurityContext) string {
 	})
 }
 
-// securityIn is a container's security context with what it inherits from its pod's.
+// securityIn returns a container's security context, with the settings inherited from its pod.
 func securityIn(pod *corev1.PodSecurityContext, c *corev1.Container) corev1.SecurityContext {
 	var own corev1.SecurityContext
 	if c.SecurityContext != nil {
@@ -185,7 +183,7 @@ func securityIn(pod *corev1.PodSecurityContext, c *corev1.Container) corev1.Secu
 	return own
 }
 
-// capabilities are the added ones that are not dropped by name, and whether all others are dropped.
+// capabilities returns the added capabilities that are not dropped by name, and whether all others are dropped.
 func capabilities(sc corev1.SecurityContext) (added []corev1.Capability, dropped bool) {
 	if sc.Capabilities == nil {
 		return nil, false
@@ -203,7 +201,7 @@ func capabilities(sc corev1.SecurityContext) (added []corev1.Capability, dropped
 func on(p *bool) bool  { return ptr.Deref(p, true) }
 func off(p *bool) bool { return ptr.Deref(p, false) }
 
-// seLinuxType is the part of the options that decides what the process may access; OpenShift adds a level.
+// seLinuxType returns the part of the options that decides what the process may access; OpenShift adds a level.
 func seLinuxType(sc corev1.SecurityContext) string {
 	if sc.SELinuxOptions == nil {
 		return ""
@@ -211,8 +209,8 @@ func seLinuxType(sc corev1.SecurityContext) string {
 	return sc.SELinuxOptions.Type
 }
 
-// goEnv are the variables, with their values, that a Go program or its libraries read, and that could
-// change its answers. The probe reads no others, such as those of proxies or tracing.
+// goEnv returns the variables, with values, that affect a Go program or its libraries and so could change the probe's
+// answers. The probe reads no others, such as those of proxies or tracing.
 func goEnv(env []corev1.EnvVar) []string {
 	var out []string
 	for _, v := range env {
@@ -233,7 +231,7 @@ func names(containers []corev1.Container) []string {
 	return out
 }
 
-// volumes are the volumes without the type that the API server fills in.
+// volumes returns the volumes without the type that the API server fills in.
 func volumes(all []corev1.Volume) []corev1.Volume {
 	out := slices.Clone(all)
 	for i := range out {
@@ -244,7 +242,7 @@ func volumes(all []corev1.Volume) []corev1.Volume {
 	return out
 }
 
-// mounts are the mounts without the field that an API server before Kubernetes 1.30 does not know.
+// mounts returns the mounts without the field that API servers before Kubernetes 1.30 lack.
 func mounts(all, asked []corev1.VolumeMount) []corev1.VolumeMount {
 	out := slices.Clone(all)
 	for i := range out {
@@ -265,8 +263,8 @@ func sysctls(spec *corev1.PodSpec) []corev1.Sysctl {
 	return spec.SecurityContext.Sysctls
 }
 
-// resolver is the part of a pod's DNS settings that decides which server is asked for which name. Options
-// are left out: policies often add some.
+// resolver returns the part of a pod's DNS settings that decides which server resolves which name. It omits options:
+// policies often add some.
 func resolver(spec *corev1.PodSpec) corev1.PodDNSConfig {
 	if spec.DNSConfig == nil {
 		return corev1.PodDNSConfig{}
@@ -274,7 +272,7 @@ func resolver(spec *corev1.PodSpec) corev1.PodDNSConfig {
 	return corev1.PodDNSConfig{Nameservers: spec.DNSConfig.Nameservers, Searches: spec.DNSConfig.Searches}
 }
 
-// known are the values of the keys that were asked for.
+// known returns the created values of the requested keys.
 func known(asked, got map[string]string) map[string]string {
 	out := map[string]string{}
 	for key := range asked {
@@ -308,7 +306,7 @@ func messagePath(c *corev1.Container) string {
 	return cmp.Or(c.TerminationMessagePath, corev1.TerminationMessagePathDefault)
 }
 
-// owners are the UIDs of a pod's owners that the other pod has, too.
+// owners returns the UIDs of a pod's owners that the other pod has too.
 func owners(pod, other *corev1.Pod) []string {
 	var out []string
 	for _, o := range pod.OwnerReferences {

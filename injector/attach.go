@@ -26,8 +26,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// open opens the session with a probe that runs, by attach. When attach breaks, a kept session attaches
-// again, and any other reads the rest from the container's log.
+// open opens the session with a running probe by attach. When the attach connection breaks, a kept session attaches
+// again, and any other session reads the rest from the container's log.
 func (p *placement) open(ctx context.Context) *Session {
 	s := &Session{created: p.created, image: p.image, remove: p.remove, through: "the API server to the kubelet's port 10250"}
 	if p.options.Keep {
@@ -51,7 +51,7 @@ func (p *placement) ended(ctx context.Context) error {
 		return fmt.Errorf("pod %s/%s is gone", p.namespace, p.pod)
 	}
 	if err != nil {
-		return nil // not known
+		return nil // unknown
 	}
 	if pod.DeletionTimestamp != nil {
 		return fmt.Errorf("pod %s/%s is being deleted", p.namespace, p.pod)
@@ -61,7 +61,7 @@ func (p *placement) ended(ctx context.Context) error {
 			return fmt.Errorf("it ended: %s, exit code %d", t.Reason, t.ExitCode)
 		}
 	}
-	// evicted, perhaps, or past its deadline
+	// perhaps evicted, or past its deadline
 	if pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded {
 		return fmt.Errorf("pod %s/%s ended: %s", p.namespace, p.pod,
 			strings.TrimSpace(pod.Status.Reason+" "+pod.Status.Message))
@@ -85,9 +85,9 @@ func (p *placement) attach(ctx context.Context, in io.Reader, out io.Writer) err
 	return nil
 }
 
-// stream connects stdin, stdout and stderr of an attach or an exec until either side ends, or more than a
-// budget comes beside stdout. It speaks WebSocket, and SPDY to servers and proxies that do not know that,
-// as kubectl does.
+// stream connects stdin, stdout and stderr of an attach or exec until either side ends, or until more than a budget
+// arrives besides stdout. It uses WebSocket, and SPDY with servers and proxies that do not support WebSocket, as
+// kubectl does.
 func (c *Client) stream(ctx context.Context, at *url.URL, in io.Reader, out, errs io.Writer) error {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
@@ -129,14 +129,14 @@ func (p *placement) openLog(ctx context.Context) (io.ReadCloser, error) {
 	return r, nil
 }
 
-// lastOutput keeps the end of what was written to it, or where a Go program broke off, why.
+// lastOutput keeps the end of what was written to it, or the reason if a Go program crashed.
 type lastOutput struct {
 	mu   sync.Mutex
 	text string
-	why  string // the line with which a traceback begins
+	why  string // the first line of a traceback
 }
 
-// breaksOff is the first line of what a Go program writes when it breaks off; stacks follow it.
+// breaksOff matches the first line of a Go program's crash output; stacks follow it.
 var breaksOff = regexp.MustCompile(`(?m)^(?:panic|fatal error|runtime): .*$`)
 
 func (l *lastOutput) Write(b []byte) (int, error) {
@@ -158,7 +158,7 @@ func (l *lastOutput) String() string {
 	return probe.OneLine(cmp.Or(l.why, l.text))
 }
 
-// saying ends a sentence with what a program wrote last, if it wrote anything.
+// saying appends a program's last output to a sentence, if there is any.
 func saying(words string) string {
 	if words == "" {
 		return ""

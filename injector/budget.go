@@ -22,22 +22,22 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// budget bounds what comes over the connection of one attach or exec beside stdout, because client-go keeps
-// in memory all that comes on the error stream. Stdout is bounded by its reader; a quarter of it again is
-// allowed for frames and encryption.
+// budget bounds what arrives over one attach or exec connection besides stdout, because client-go keeps everything
+// from the error stream in memory. Stdout is bounded by its reader; a quarter of it again is allowed for frames and
+// encryption.
 type budget struct {
-	arrived, delivered atomic.Int64 // bytes: of all, and of stdout
+	arrived, delivered atomic.Int64 // bytes: in total, and of stdout
 	end                context.CancelCauseFunc
 }
 
-// maxBeside is how much may come beside stdout, however little comes on stdout.
+// maxBeside is how much may arrive besides stdout, however little arrives on stdout.
 const maxBeside = 8 << 20
 
-// errBeside ends a session for good: another connection would bring the same.
+// errBeside ends a session for good: another connection would deliver the same.
 var errBeside = fmt.Errorf("%w: more than %d MiB beside its output came over the connection; the rest is not read",
 	probe.ErrTooMuch, maxBeside>>20)
 
-// came counts bytes that have arrived. The error says that they are too many, and ends the session.
+// came counts arrived bytes. Its error reports that there are too many, and ends the session.
 func (b *budget) came(n int) error {
 	delivered := b.delivered.Load()
 	if b.arrived.Add(int64(n)) <= maxBeside+delivered+delivered/4 {
@@ -47,7 +47,7 @@ func (b *budget) came(n int) error {
 	return errBeside
 }
 
-// output counts what stdout takes.
+// output counts the bytes that stdout accepts.
 func (b *budget) output(to io.Writer) io.Writer {
 	return writer(func(p []byte) (int, error) {
 		n, err := to.Write(p)
@@ -60,11 +60,11 @@ type writer func([]byte) (int, error)
 
 func (w writer) Write(p []byte) (int, error) { return w(p) }
 
-// webSocket makes client-go's WebSocket round tripper dial a connection whose bytes are counted, for which
-// client-go has no hook.
+// webSocket makes client-go's WebSocket round tripper dial a connection that counts its bytes: client-go has no hook
+// for that.
 func (b *budget) webSocket(rt http.RoundTripper) http.RoundTripper {
 	ws, ok := rt.(*websocket.RoundTripper)
-	if !ok { // that of some other connection
+	if !ok { // a round tripper for another connection
 		return rt
 	}
 	return &countedWebSocket{ws, b}
@@ -75,8 +75,8 @@ type countedWebSocket struct {
 	budget *budget
 }
 
-// RoundTrip opens the connection. Where the server answers something else the error is an
-// UpgradeFailureError, as client-go's is.
+// RoundTrip opens the connection. If the server answers something else, the error is an UpgradeFailureError like
+// client-go's.
 func (c *countedWebSocket) RoundTrip(r *http.Request) (*http.Response, error) {
 	header := r.Header.Clone()
 	protocols := header[wsstream.WebSocketProtocolHeader]
@@ -121,9 +121,9 @@ func (c *countedWebSocket) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 }
 
-// answered is the error of a server that did not open a WebSocket: the API's status, where it sent one.
+// answered returns the error of a server that did not open a WebSocket: the API's status, if it sent one.
 func answered(err error, resp *http.Response) error {
-	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxAnswer)) // what came of it says what there is to say
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxAnswer)) // a partial body is still useful
 	status := metav1.Status{}
 	if json.Unmarshal(body, &status) == nil && status.Kind == "Status" {
 		return &apierrors.StatusError{ErrStatus: status}
@@ -131,7 +131,7 @@ func answered(err error, resp *http.Response) error {
 	return fmt.Errorf("%w (%s): %s", err, resp.Status, probe.OneLine(string(body)))
 }
 
-// maxAnswer is how much is read of such an answer.
+// maxAnswer bounds how much of such an answer is read.
 const maxAnswer = 64 << 10
 
 type countedConn struct {
@@ -147,7 +147,7 @@ func (c *countedConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// countedSPDY counts what comes on the streams of a SPDY connection.
+// countedSPDY counts the bytes on the streams of a SPDY connection.
 type countedSPDY struct {
 	spdy.Upgrader
 	budget *budget
@@ -161,8 +161,8 @@ func (c countedSPDY) NewConnection(resp *http.Response) (spdystream.Connection, 
 	return countedStreams{conn, c.budget}, nil
 }
 
-// briefly is a round tripper that bounds the bodies of answers. Close does not close them, because that would
-// read them to their end.
+// briefly is a round tripper that bounds the bodies of responses. Its Close does not close them, because that would
+// read them to the end.
 type briefly struct{ http.RoundTripper }
 
 func (b briefly) RoundTrip(r *http.Request) (*http.Response, error) {

@@ -18,9 +18,9 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// byEphemeral is the access method that adds a privileged ephemeral container to the calico-node pod on the
-// node. That needs no scheduler, no new pod sandbox and no CNI, and the container starts even while that
-// pod's init containers hang. It sees the node through that pod's volumes.
+// byEphemeral is the access method that adds a privileged ephemeral container to the node's calico-node pod. It needs
+// no scheduler, no new pod sandbox and no CNI, and the container starts even while that pod's init containers hang.
+// It sees the node through that pod's volumes.
 func byEphemeral(c *Client) Open {
 	return func(ctx context.Context, o Options) (*Session, error) {
 		if refused, ok := errors.AsType[*PlacementError](o.CalicoErr); ok {
@@ -81,8 +81,8 @@ func (c *Client) join(
 	return pod, container, nil
 }
 
-// ephemeralMaxAge is how old an ephemeral container may be when it starts. It is long, because the node's
-// clock may be wrong, and the probe is to find that out.
+// ephemeralMaxAge is how old an ephemeral container may be when it starts. The limit is long, because the node's
+// clock may be wrong, and the probe should find that out.
 const ephemeralMaxAge = 24 * time.Hour
 
 // ephemeralName is the container's name; leftovers are recognised by its prefix.
@@ -90,7 +90,7 @@ func ephemeralName(run string) string { return managedBy + "-" + run }
 
 func ephemeralFor(o Options) corev1.EphemeralContainer {
 	root, proc, only, mounts := viewThrough(o.Calico)
-	// Privileged, because only that may follow process 1 to the node's root.
+	// Only a privileged container may follow process 1 to the node's root.
 	security := &corev1.SecurityContext{
 		Privileged: new(true), RunAsUser: new(int64(0)), ReadOnlyRootFilesystem: new(!o.Shell),
 	}
@@ -99,7 +99,7 @@ func ephemeralFor(o Options) corev1.EphemeralContainer {
 	}
 	return corev1.EphemeralContainer{EphemeralContainerCommon: corev1.EphemeralContainerCommon{
 		Name: ephemeralName(o.Run), Image: o.Image, ImagePullPolicy: corev1.PullIfNotPresent,
-		// The kubelet starts it whenever it can, be it weeks later; then it ends at once.
+		// The kubelet starts it whenever it can, perhaps weeks later. Then it exits at once.
 		Args: append(sessionArgs(o, "ephemeral", root, only), "--proc", proc, "--not-after",
 			time.Now().Add(ephemeralMaxAge).UTC().Format(time.RFC3339)),
 		Stdin: true, StdinOnce: !o.Keep,
@@ -108,10 +108,9 @@ func ephemeralFor(o Options) corev1.EphemeralContainer {
 	}}
 }
 
-// viewThrough says how a container in the pod sees the node. Since Calico v3.31
-// the pod has the node's /proc as a volume, and there process 1 leads to the
-// node's whole root. Earlier pods have the directories Calico uses; these are
-// mounted, read-only, where they would be below a root.
+// viewThrough returns how a container in the pod sees the node. Since Calico v3.31 the pod mounts the node's /proc,
+// and there process 1 leads to the node's whole root. Earlier pods mount the directories that Calico uses. These are
+// mounted, read-only, at their paths below a root.
 func viewThrough(pod *corev1.Pod) (root, proc string, only []string, mounts []corev1.VolumeMount) {
 	for _, v := range pod.Spec.Volumes {
 		if v.HostPath != nil && path.Clean(v.HostPath.Path) == "/proc" {

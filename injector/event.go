@@ -16,21 +16,21 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// EventWriter writes events on nodes, and drops them when one node gets too many.
+// EventWriter writes events on nodes, and drops them if one node gets too many.
 type EventWriter struct {
 	client *Client
 	spam   *record.EventSourceObjectSpamFilter
 }
 
-// How many events a node gets at once, how often another one after that, and for how many nodes that is
-// counted: the limits of client-go's recorder.
+// Limits as in client-go's recorder: how many events a node gets at once, how often another one after that, and for
+// how many nodes they are counted.
 const (
 	eventBurst = 25
 	eventEvery = 5 * time.Minute
 	eventNodes = 4096
 )
 
-// NewEventWriter returns an EventWriter that has written nothing yet.
+// NewEventWriter returns an EventWriter without any history.
 func NewEventWriter(c *Client) *EventWriter {
 	perSecond := float32(1 / eventEvery.Seconds())
 	byNode := func(ev *corev1.Event) string { return ev.InvolvedObject.Name }
@@ -39,18 +39,17 @@ func NewEventWriter(c *Client) *EventWriter {
 	}
 }
 
-// longestNote is how long an event's message may be in the API, in bytes.
+// longestNote is the API's limit for an event's message, in bytes.
 const longestNote = 1024
 
-// Write writes an event on a node; false = it was dropped, because the node got too many of late. The ID is
-// that of the subject: written again, also after a restart of this program, it stays one event with the last
-// message.
+// Write writes an event on a node. false = it was dropped, because the node had too many recently. The ID belongs to
+// the subject: written again, even after this program restarts, it stays one event with the last message.
 func (t *EventWriter) Write(ctx context.Context, id, node string, warning bool, reason, note string) (bool, error) {
 	now := metav1.Now()
 	ev := &corev1.Event{
 		ObjectMeta: metav1.ObjectMeta{Name: managedBy + "." + id, Namespace: metav1.NamespaceDefault},
-		// Events of nodes have the node's name as its UID: kubelets write them so, and every release of 'kubectl
-		// describe node' reads them so.
+		// Events of nodes use the node's name as UID: kubelets write them this way, and every release of 'kubectl
+		// describe node' expects it.
 		InvolvedObject: corev1.ObjectReference{Kind: "Node", Name: node, UID: types.UID(node)},
 		Type:           corev1.EventTypeNormal, Reason: reason, Message: probe.Cut(note, longestNote),
 		Source: corev1.EventSource{Component: managedBy}, ReportingController: "calico-probe.io/serve",

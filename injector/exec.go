@@ -20,9 +20,9 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// byExec is the access method that uploads the probe into a container that runs on the node already, in the
-// node's network namespace: no image is pulled and no object is created. It needs a shell in that
-// container, and the probe sees the node through the container's volumes.
+// byExec is the access method that uploads the probe into a running container in the node's network namespace. It
+// pulls no image and creates no object. It needs a shell in that container, and the probe sees the node through the
+// container's volumes.
 func byExec(c *Client) Open {
 	return func(ctx context.Context, o Options) (*Session, error) {
 		pods, err := o.Running(ctx)
@@ -67,8 +67,8 @@ func byExec(c *Client) Open {
 	}
 }
 
-// endsExec tells whether no other container is tried after one that failed, when silent of them hang. One may hang
-// by itself; two do so for a reason they share, and so does one of those that hung before.
+// endsExec reports whether to give up after a container failed, when silent containers hang. A single one may hang on
+// its own. Two hang for a shared reason, and so does one that hung before.
 func endsExec(pe *PlacementError, silent int, again bool) bool {
 	if pe.Waited {
 		return silent >= maxSilent || again
@@ -76,21 +76,22 @@ func endsExec(pe *PlacementError, silent int, again bool) bool {
 	return pe.Reason != facts.ReasonShell && pe.Reason != facts.ReasonRBAC
 }
 
-// NoExecTarget says that a node has no container for Exec; calico is calico-node's pod, verified, or nil.
+// NoExecTarget is the message for a node without a container for exec. calico is the verified calico-node pod, or
+// nil.
 func NoExecTarget(node string, calico *corev1.Pod) string {
 	return fmt.Sprintf("node %s runs no DaemonSet or static pod of namespace %s in the host's network that a probe could run in",
 		node, strings.Join(systemNamespaces(calico), " or "))
 }
 
-// maxExecTargets is how many containers are tried. One without a shell answers within a second; after two
-// that do not answer, no more are tried.
+// maxExecTargets is how many containers are tried. A container without a shell fails within a second. After two that
+// do not answer, no more are tried.
 const (
 	maxExecTargets = 6
 	maxSilent      = 2
 )
 
-// minMemoryLimit is the least memory limit of a container that the probe is uploaded into: its file may be
-// in memory, and it needs as much again to run. The container must not be killed for it.
+// minMemoryLimit is the least memory limit of a container for uploads. The probe's file may be in memory, and running
+// it needs as much again. The container must not be OOM-killed for it.
 const minMemoryLimit = 256 << 20
 
 // execTarget is a running container that the probe may be uploaded into.
@@ -108,14 +109,14 @@ func (t execTarget) privileged() bool {
 	return sc != nil && sc.Privileged != nil && *sc.Privileged
 }
 
-// lowMemory reports whether the container might pass its memory limit with a probe in it.
+// lowMemory reports whether the container might exceed its memory limit with a probe in it.
 func (t execTarget) lowMemory() bool {
 	limit := t.container.Resources.Limits.Memory()
 	return !limit.IsZero() && limit.Value() < minMemoryLimit
 }
 
-// systemNamespaces are the namespaces whose containers Exec may use: Kubernetes' own, and that of
-// calico-node's verified pod; calico is nil where no pod is verified.
+// systemNamespaces returns the namespaces whose containers exec may use: Kubernetes' own, and that of the verified
+// calico-node pod; calico is nil without one.
 func systemNamespaces(calico *corev1.Pod) []string {
 	if calico == nil || calico.Namespace == metav1.NamespaceSystem {
 		return []string{metav1.NamespaceSystem}
@@ -137,10 +138,9 @@ func isSystemPod(p *corev1.Pod) bool {
 	}
 }
 
-// execTargets are the running containers that Exec may use: those of system pods in the host's network, for
-// in any other network namespace a probe would not see the node's. A pod of anybody else gets neither our file
-// nor a process of root, whatever it calls itself. The verified calico-node comes first, then kube-proxy,
-// then privileged containers.
+// execTargets returns the running containers that exec may use: those of system pods in the host's network, because
+// in another network namespace a probe would not see the node's network. A tenant's pod gets neither our file nor a
+// root process, whatever its name. The verified calico-node comes first, then kube-proxy, then privileged containers.
 func execTargets(pods []corev1.Pod, calico *corev1.Pod) []execTarget {
 	namespaces := systemNamespaces(calico)
 	var all []execTarget
@@ -174,8 +174,8 @@ func execTargets(pods []corev1.Pod, calico *corev1.Pod) []execTarget {
 	return all
 }
 
-// verify refuses a container that shows the machine-id of another machine. The API server vouches that the
-// container is on the node, so one that shows none is accepted.
+// verify rejects a container that shows another machine's machine-id. The API server vouches that the container is on
+// the node, so a container without a machine-id is accepted.
 func (t execTarget) verify(o Options) verifyMachine {
 	want := machineID(o.Machine)
 	return func(id string) *PlacementError {
@@ -186,8 +186,8 @@ func (t execTarget) verify(o Options) verifyMachine {
 	}
 }
 
-// view is how a program in the container sees the node: all of it through the root of process 1, where
-// the container is privileged and sees that process, or through a volume of the node's root; otherwise only the
+// view returns how a program in the container sees the node. It sees all of it through the root of process 1, if the
+// container is privileged and sees that process, or through a volume of the node's root. Otherwise it sees only the
 // directories that are mounted at their own path.
 func (t execTarget) view() view {
 	at := map[string]string{} // path on the node -> in the container
@@ -230,11 +230,11 @@ func (c *Client) shellIn(t execTarget) remoteShell {
 	}
 }
 
-// kubeletCannotAsk is how a kubelet answers whose own question to the API server, whether a request is
-// allowed, failed: that server refuses the kubelet's credentials, or is not reached from the node.
+// kubeletCannotAsk is a kubelet's answer when its own authorization request to the API server failed: the server
+// rejects the kubelet's credentials, or is unreachable from the node.
 const kubeletCannotAsk = "Authorization error (user="
 
-// execFailed says why the probe could not be uploaded into a container.
+// execFailed returns why the probe could not be uploaded into a container.
 func execFailed(t execTarget, failed *uploadError) *PlacementError {
 	text := probe.OneLine(failed.Error())
 	code := 0

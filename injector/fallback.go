@@ -12,35 +12,35 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// Fallback tries access methods, one after the other: Next returns the probe of the next one that works, and
-// Unheard goes past a probe that does not answer. What stopped one decides whether the next is worth trying, and for
-// how long: a kubelet that starts no pod starts no ephemeral container either, but may still serve exec.
+// Fallback tries access methods in order: Next returns the probe of the next one that works, and Unheard moves past a
+// probe that does not answer. Each failure decides whether the next method is worth trying, and for how long: a
+// kubelet that starts no pod starts no ephemeral container either, but may still serve exec.
 type Fallback struct {
 	Methods []Method
-	// Silent says that the node's lease has expired or that its runtime is down: it will hardly start anything.
+	// Silent is set if the node's lease has expired or its runtime is down: it will hardly start anything.
 	Silent bool
-	// Start is how long to wait for a probe to start, 0 = what suits method and node.
+	// Start is how long to wait for a probe to start, 0 = the default for method and node.
 	Start time.Duration
-	// Options says what an attempt is to put on the node; Start and Idle are filled in here. It is called before each.
+	// Options returns what an attempt puts on the node, before each attempt. Start and Idle are filled in here.
 	Options func(Try) Options
-	// Alive reports whether the node has shown any sign of life since the first method was tried. It is called when no
-	// method worked, before a method that was given up early is tried again with its full time.
+	// Alive reports whether the node has shown any sign of life since the first attempt. It is called when no method
+	// has worked, before a method that gave up early is tried again with its full time.
 	Alive func() bool
-	// Fatal returns the error that ends the run where no other method can help, else nil.
+	// Fatal returns the error that ends the run if no other method can help, else nil.
 	Fatal func(error) error
 
-	Failed func(method string, err error) // is called after each attempt that put no probe there
+	Failed func(method string, err error) // called after each failed attempt
 
 	tried    int // how many of Methods
 	before   []attempt
 	failures []Failure
 }
 
-// Try is an attempt that begins.
+// Try describes an attempt before it starts.
 type Try struct {
 	Method  string
 	After   []Failure     // the methods that did not work before it
-	GivesUp time.Duration // how long a node that does not react at all is waited for
+	GivesUp time.Duration // how long to wait for a node that does not react at all
 }
 
 // Placed is a probe that runs on the node.
@@ -49,31 +49,32 @@ type Placed struct {
 	Session *Session
 	Took    time.Duration
 	Failed  []Failure // the methods before it
-	Last    bool      // there is no method left to try
+	Last    bool      // no method is left to try
 
-	image string // that the method was to start
+	image string // the image that the method should start
 }
 
 // Failure is an access method that did not work, or was not tried.
 type Failure struct {
 	Method string
 	Skip   string       // why it was not tried, "" = it was
-	Reason facts.Reason // of the method before it, for which it was not tried
+	Reason facts.Reason // why an earlier method failed, which made this one hopeless
 	Err    error        // why it did not work
-	Lost   bool         // the probe ran, and no answer of it came
+	Lost   bool         // the probe ran, but sent no answer
 }
 
-// attempt is what an attempt that failed says about the next.
+// attempt is what a failed attempt shows about later ones.
 type attempt struct {
 	method string
 	reason facts.Reason
-	waited bool   // nothing refused it: its time was over
-	early  bool   // it was given up before the longest it may take
+	waited bool   // it timed out
+	early  bool   // it gave up before its full time
 	again  bool   // it was the second attempt
-	mute   string // the image that ran and did not answer, "" = none did
+	mute   string // the image that ran and did not answer, "" = none
 }
 
-// Next puts a probe on the node by the next method that works. It returns nil where none is left; Failures says why.
+// Next puts a probe on the node by the next method that works. It returns nil if none is left; Failures has the
+// reasons.
 func (f *Fallback) Next(ctx context.Context) (*Placed, error) {
 	for ctx.Err() == nil {
 		m, left := f.next()
@@ -89,7 +90,7 @@ func (f *Fallback) Next(ctx context.Context) (*Placed, error) {
 			return p, err
 		}
 	}
-	if len(f.failures) == 0 { // else the run passes for one that asked the node
+	if len(f.failures) == 0 { // else the run would pass for one that checked the node
 		f.failures = append(f.failures,
 			Failure{Method: f.Methods[0].Name, Err: fmt.Errorf("not tried: %w", context.Cause(ctx))})
 	}
@@ -118,7 +119,7 @@ func (f *Fallback) try(ctx context.Context, m Method, limits limits) (*Placed, e
 	began := time.Now()
 	opts := f.Options(Try{Method: m.Name, After: f.failures, GivesUp: limits.silence(m)})
 	opts.Start, opts.Idle, opts.Again = limits.start, limits.idle, m.again
-	if m.again { // what the first attempt made may still be ending
+	if m.again { // objects of the first attempt may still be terminating
 		opts.Run = NewRunID()
 	}
 	placing, end := trace.Span(ctx, "put a probe on the node", "method", m.Name)
@@ -139,7 +140,7 @@ func (f *Fallback) try(ctx context.Context, m Method, limits limits) (*Placed, e
 	return nil, nil
 }
 
-// Unheard says that a probe ran of which no answer came, and why: Next goes on with the method after its own.
+// Unheard reports a probe that ran and sent no answer. Next then continues with the following method.
 func (f *Fallback) Unheard(p *Placed, err error) {
 	a := attempt{method: p.Method, mute: p.image}
 	if pe, ok := errors.AsType[*PlacementError](err); ok {
@@ -149,7 +150,7 @@ func (f *Fallback) Unheard(p *Placed, err error) {
 	f.failures = append(f.failures, Failure{Method: p.Method, Err: err, Lost: true})
 }
 
-// Failures are the methods that did not work, or were not tried.
+// Failures returns the methods that failed or were skipped.
 func (f *Fallback) Failures() []Failure { return f.failures }
 
 func attemptOf(m Method, err error, took time.Duration, limits limits) attempt {
@@ -161,13 +162,13 @@ func attemptOf(m Method, err error, took time.Duration, limits limits) attempt {
 	return a
 }
 
-// How long to wait for a probe to start unless the user chose. A healthy node takes a second. A node whose
-// kubelet has not renewed its lease for 40 s, or has not reached its runtime for 30 s, will hardly start
-// anything, and the user is waiting.
+// How long to wait for a probe to start unless the user chose. A healthy node takes a second. A node whose kubelet
+// has not renewed its lease for 40 s, or has not reached its runtime for 30 s, will hardly start anything, and the
+// user is waiting.
 const (
 	StartUsual  = 40 * time.Second
 	startSilent = 10 * time.Second
-	// With other methods left, less will do. A second of silence is usual; eight are not.
+	// With other methods left, less is enough. A second of silence is usual, eight are not.
 	startDoubted = 5 * time.Second
 	idleUsual    = 8 * time.Second
 	// On a node that starts nothing, exec gets this long in each of at most two containers: a kubelet that
@@ -175,15 +176,15 @@ const (
 	startExec = 2 * time.Second
 )
 
-// limits are how long a method is given to start a probe, or why it is not tried.
+// limits are the time limits of a method, or why it is skipped.
 type limits struct {
-	start   time.Duration // 0 = what an uploaded probe takes
-	idle    time.Duration // how long nothing at all may happen, 0 = as long
+	start   time.Duration // 0 = the default of an uploaded probe
+	idle    time.Duration // how long nothing at all may happen, 0 = as long as start
 	skip    string
 	because facts.Reason
 }
 
-// limits of one method. Where the user said how long to wait, nothing is given up earlier.
+// limits returns the limits of one method. If the user set a time, no method gives up earlier.
 func (f *Fallback) limits(m Method) limits {
 	l := limitsOf(m, len(f.Methods) > 1, f.before, f.Silent)
 	if f.Start > 0 {
@@ -192,21 +193,21 @@ func (f *Fallback) limits(m Method) limits {
 	return l
 }
 
-// limitsOf decides about one method from how those before it failed: the same may stop this one, and an
-// ephemeral container that never starts cannot be removed from its pod.
+// limitsOf decides about one method from the failures before it: the same cause may stop this one, and an ephemeral
+// container that never starts cannot be removed from its pod.
 func limitsOf(m Method, others bool, before []attempt, silent bool) limits {
 	l := usualLimits(m, others, silent)
-	if m.again || m.needs() == needsLogin { // which asks neither the API nor a kubelet
+	if m.again || m.needs() == needsLogin { // it needs neither the API nor a kubelet
 		return l
 	}
 	for _, a := range before {
 		switch {
-		case methodCalled(a.method).needs == needsExec && a.waited: // it got seconds: what is started may take longer
+		case methodCalled(a.method).needs == needsExec && a.waited: // exec had only seconds: starting may take longer
 			continue
 		case a.reason == facts.ReasonAPI:
 			l.skip = "it leads through the API server too, which fails"
 		case a.reason == facts.ReasonKubelet && a.waited && m.needs() == needsExec:
-			l.start = startExec // a kubelet that gets no new pods may still serve those it has
+			l.start = startExec // a kubelet that receives no new pods may still serve its old ones
 			continue
 		case a.reason == facts.ReasonKubelet && a.waited:
 			l.skip = "it needs the same kubelet, which has started nothing"
@@ -230,7 +231,7 @@ func limitsOf(m Method, others bool, before []attempt, silent bool) limits {
 	return l
 }
 
-// silence is how long a method waits where nothing at all happens.
+// silence returns how long a method waits if nothing at all happens.
 func (l limits) silence(m Method) time.Duration {
 	switch {
 	case m.needs() == needsLogin:
@@ -265,7 +266,7 @@ func usualLimits(m Method, others, silent bool) limits {
 	return limits{start: StartUsual}
 }
 
-// starterOf is the first attempt of a method that starts a container; nil = there was none.
+// starterOf returns the first attempt with a method that starts a container, nil = none.
 func starterOf(before []attempt) *attempt {
 	for i, a := range before {
 		if methodCalled(a.method).needs == needsStart {
@@ -275,10 +276,9 @@ func starterOf(before []attempt) *attempt {
 	return nil
 }
 
-// secondAttempt is the method to try again where none has worked and the first that starts a
-// container was given up early: a node that is only slow is given the full time now. Before
-// that, exec is tried again: it takes the same kubelet and runtime, and little of either.
-// Where it hangs for so long, they do, and nothing starts.
+// secondAttempt returns the method to try again if none has worked and the first one that starts a container gave up
+// early: a slow node now gets the full time. Before that, exec is tried again. It uses the same kubelet and runtime,
+// but little of either: if exec hangs that long, they hang, and no container would start.
 func secondAttempt(methods []Method, before []attempt) (m Method, worth bool) {
 	first := starterOf(before)
 	if first == nil || !first.early {

@@ -9,9 +9,9 @@ import (
 	"syscall"
 )
 
-// apart starts a program in a process group of its own, which the user's Ctrl-C does not reach: a command may end, and
-// the line it used go on. When the program's context ends, the whole group gets SIGTERM: a shell can then run its
-// trap, which SIGKILL would prevent. What is left after WaitDelay is killed.
+// apart starts a program in its own process group, so that the user's Ctrl-C does not reach it: a command may end
+// while the connection that it used stays. When the program's context ends, the whole group gets SIGTERM, with which
+// a shell can run its trap; SIGKILL would prevent that. What is left after WaitDelay is killed.
 func apart(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error {

@@ -1,12 +1,16 @@
-// Package injector puts probes on nodes and talks to them. It has the access methods, each of which opens
-// a session with a probe on a node, and the removal of whatever was created for it. It is the half that
-// writes to the Kubernetes API; package cluster reads it. Everything it creates ends by itself on the
-// server, is removed when the session closes, and is annotated with who created it, why and for how long.
+// Package injector puts probes on nodes and talks to them:
 //
-// A connection may break. The stdin of a probe for one run ends with it: the probe finishes the plan that
-// it is answering and ends, and the session reads the rest of the answer from the container's log
-// (Session.start). A kept probe, that of a shell, goes on for up to 30 seconds, in which the session
-// reconnects (Session.startKept).
+//	Options --> Open (one access method) --> Session: requests in, events out
+//	Methods --> Fallback.Next: the first method that works --> Placed (a Session)
+//
+// Fallback is its entry point for one node, Wave for many. It is the half that writes to the Kubernetes API; package
+// cluster reads it. It runs no check and judges no result. Everything it creates is annotated with who created it,
+// why and for how long. It is removed when the session closes, and the server removes it automatically if the client
+// dies.
+//
+// A connection may break. A probe for one run loses its stdin then: it finishes its plan and exits, and the session
+// reads the rest of the answer from the container's log (Session.start). A kept probe, that of a shell, stays for up
+// to 30 seconds, in which the session reconnects (Session.startKept).
 //
 // An access method is a function, Open, that turns Options into a Session. A Fallback tries
 // several of them until one puts a probe there:
@@ -16,7 +20,7 @@
 //		{Name: injector.MethodPod, Open: injector.Opener(injector.MethodPod, client)},
 //		{Name: injector.MethodExec, Open: injector.Opener(injector.MethodExec, client)},
 //	}, ...}
-//	p, err := f.Next(ctx) // nil: f.Failures says why none works
+//	p, err := f.Next(ctx) // nil: f.Failures has the reasons
 package injector
 
 import (
@@ -33,7 +37,7 @@ import (
 	"github.com/calico-probe/calico-probe/internal/serverclock"
 )
 
-// clients are those for the groups of the API in which something is made.
+// clients are the clients of the API groups in which objects are created.
 type clients interface {
 	CoreV1() core.CoreV1Interface
 	BatchV1() batch.BatchV1Interface
@@ -46,8 +50,8 @@ type Client struct {
 	clock  *serverclock.Clock
 }
 
-// NewClient returns a Client for config, which is not changed. A rate of requests that it sets counts where it is the
-// higher one.
+// NewClient returns a Client for config, which it does not change. If config sets a higher request rate, that one is
+// used.
 func NewClient(config *rest.Config) (*Client, error) {
 	own := rest.CopyConfig(config)
 	own.QPS, own.Burst = max(own.QPS, 50), max(own.Burst, 100)
@@ -61,7 +65,7 @@ func NewClient(config *rest.Config) (*Client, error) {
 	return &Client{kube: kube, config: own, clock: clock}, nil
 }
 
-// Options say what is put where, for whom and for how long.
+// Options say what to put where, for whom and for how long.
 type Options struct {
 	Node       string
 	Namespace  string // of the probe pod
@@ -71,32 +75,32 @@ type Options struct {
 	Who        string // user@host, for audits
 	Reason     string // the user's own words, may be empty
 	Checks     []string
-	Calico     *corev1.Pod // the node's calico-node pod, which is verified; nil when there is none
-	CalicoErr  error       // why that is not known; a *PlacementError (NoCalico) where no pod can be verified
+	Calico     *corev1.Pod // the node's verified calico-node pod; nil = none
+	CalicoErr  error       // why that is unknown; a *PlacementError (NoCalico) if no pod can be verified
 	Needed     []string    // Linux capabilities that the checks need, without CAP_
 	Privileged bool        // all capabilities instead of the few needed
 	// it is for a root shell: with all capabilities, and in a pod of its own the node's files writable
 	Shell        bool
 	DebugProfile *DebugProfile // in place of Needed, Privileged and the capabilities of Shell; nil = none
 	Start        time.Duration // how long to wait for the probe to run
-	Idle         time.Duration // how long nothing at all may happen meanwhile, 0 = as long
-	Again        bool          // the method has failed before in this run: one place that hangs is enough
-	Whole        time.Duration // hard end of the probe, on the server's side
-	// Keep makes the probe outlive its connection for up to probe.Silence, and the session reconnect.
-	// Probes by exec, ssh and local cannot: they end with their connection.
+	Idle         time.Duration // how long nothing at all may happen meanwhile, 0 = as long as Start
+	Again        bool          // the method has failed before in this run: give up at the first place that hangs
+	Whole        time.Duration // hard time limit of the probe, on the server's side
+	// Keep makes the probe survive a broken connection for up to probe.Silence, and the session reconnect. Probes by
+	// exec, ssh and local cannot: they exit with their connection.
 	Keep bool
 
-	Embedded []byte // the client's embedded probe for the node, packed by gzip; empty where it has none
-	Arch     string // what the API says the node is: amd64
+	Embedded []byte // the client's embedded probe for the node, packed by gzip; empty if there is none
+	Arch     string // the node's architecture in the API: amd64
 	// Running lists the pods that run on the node.
 	Running     func(context.Context) ([]corev1.Pod, error)
 	Destination string // for ssh: admin@10.0.0.7
-	Named       bool   // the user named that host; else it is an address of the Node
+	Named       bool   // the user named that host; otherwise it is an address of the Node
 	SSHConfig   string // a file for ssh -F, "" = the user's own
-	Machine     string // the node's machine-id in the API, "" = none, or other nodes have the same
+	Machine     string // the node's machine-id in the API, "" = none, or shared with other nodes
 
-	Progress func(text string) // what is waited for, each time it changes
-	Note     func(text string) // what the user must know afterwards
+	Progress func(text string) // receives what the method waits for, each time it changes
+	Note     func(text string) // receives what the user must know afterwards
 }
 
 // Labels and annotations of what is created.
@@ -120,10 +124,9 @@ const (
 // containerName is the probe's container, in its own pod.
 const containerName = "probe"
 
-// margin is how much later than the run's own limit the server ends the probe, so that a run within its
-// limit is never cut short.
+// margin is how much later than the run's own limit the server ends the probe, so that a run within its limit is
+// never cut short.
 const margin = 10 * time.Second
 
-// cleanLimit bounds the removal of what was created, which also happens after
-// the run's own context has ended.
+// cleanLimit bounds the removal of created objects, which also runs after the run's own context has ended.
 const cleanLimit = 10 * time.Second

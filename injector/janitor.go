@@ -24,8 +24,8 @@ const (
 	janitorRenew = 15 * time.Second
 )
 
-// startJanitor creates the Job and keeps it alive. Where it may not create one the run goes on; a killed client
-// then leaves an ended pod, which 'calico-probe clean' removes.
+// startJanitor creates the Job and keeps it alive. Without permission to create one, the run continues; a killed
+// client then leaves an exited pod, which 'calico-probe clean' removes.
 func (p *placement) startJanitor(ctx context.Context) *metav1.OwnerReference {
 	o := p.options
 	asked := janitorFor(o)
@@ -54,8 +54,8 @@ func (p *placement) startJanitor(ctx context.Context) *metav1.OwnerReference {
 	return nil
 }
 
-// alteredJob says in what the Job is not the one that was asked for, "" = in nothing that
-// decides whether it ends in time and starts no pod.
+// alteredJob describes how the created Job differs from the requested one, "" = in nothing that decides whether it
+// ends in time and starts no pod.
 func alteredJob(asked, got *batchv1.Job) string {
 	a, g := asked.Spec, got.Spec
 	return firstDifferent([]field{

@@ -55,9 +55,9 @@ func (l Leftover) String() string {
 	return probe.Line(strings.Join(parts, ", "))
 }
 
-// Leftovers lists what runs have left, in one namespace or in all (""). It finds ephemeral containers that
-// have not ended in the pods that the selector calicoPods selects and that calicos accepts as
-// calico-node's. Objects that could be listed are returned beside the error of those that could not.
+// Leftovers lists what runs have left behind, in one namespace or in all (""). It also finds our ephemeral containers
+// that have not exited, in the pods that calicoPods selects and calicos accepts as calico-node's. It returns the
+// objects that it could list beside the error of the others.
 func (c *Client) Leftovers(
 	ctx context.Context, namespace, calicoPods string, calicos func(*corev1.Pod) bool,
 ) ([]Leftover, error) {
@@ -98,10 +98,10 @@ func (c *Client) Leftovers(
 	return out, errors.Join(errs...)
 }
 
-// Dated reports whether the API server's time is known. Without it no object counts as expired.
+// Dated reports whether the API server's time is known. Otherwise no object counts as expired.
 func (c *Client) Dated() bool { return !c.now().IsZero() }
 
-// leftover is the Leftover for an object with our labels, or nothing if we would not have given it that name.
+// leftover returns the Leftover for an object with our labels, or nothing if the name cannot be ours.
 func (c *Client) leftover(kind string, m metav1.ObjectMeta, ended bool) []Leftover {
 	run := m.Labels[labelRun]
 	if !strings.HasPrefix(m.Name, managedBy+"-") || !strings.HasSuffix(m.Name, "-"+run) {
@@ -114,11 +114,11 @@ func (c *Client) leftover(kind string, m metav1.ObjectMeta, ended bool) []Leftov
 	}}
 }
 
-// clockWrong is how wrong the clock of an older client may have been, which wrote when its objects end.
+// clockWrong is the tolerated error of an older client's clock, with which it wrote when its objects expire.
 const clockWrong = 15 * time.Minute
 
-// expired reports whether the lifetime of an object is over. now is the API server's time, because a wrong
-// clock of this client must not end a run that goes on; zero = not known, and nothing has expired.
+// expired reports whether the lifetime of an object is over. now is the API server's time, because a wrong clock of
+// this client must not end an active run. Zero = unknown, and nothing has expired.
 func expired(m metav1.ObjectMeta, now time.Time) bool {
 	if now.IsZero() {
 		return false
@@ -130,7 +130,7 @@ func expired(m metav1.ObjectMeta, now time.Time) bool {
 	return err == nil && now.After(at.Add(clockWrong))
 }
 
-// now is the API server's time, zero where no answer had it.
+// now returns the API server's time, zero if no response had it.
 func (c *Client) now() time.Time {
 	if at, known := c.clock.Now(); known {
 		return at
@@ -175,8 +175,7 @@ func unendedContainers(p corev1.Pod, now time.Time) []Leftover {
 	return out
 }
 
-// Remove deletes one leftover, and no other object that may have its name by now. It is no error that the
-// leftover is gone already.
+// Remove deletes one leftover, but no newer object with the same name. A leftover that is already gone is no error.
 func (c *Client) Remove(ctx context.Context, l Leftover) error {
 	opts := metav1.DeleteOptions{
 		PropagationPolicy: new(metav1.DeletePropagationBackground), Preconditions: &metav1.Preconditions{UID: &l.uid},
@@ -184,7 +183,7 @@ func (c *Client) Remove(ctx context.Context, l Leftover) error {
 	var err error
 	switch l.Kind {
 	case "pod":
-		opts.GracePeriodSeconds = new(int64(0)) // a dead kubelet would never confirm more
+		opts.GracePeriodSeconds = new(int64(0)) // a dead kubelet would never confirm a longer one
 		err = c.kube.CoreV1().Pods(l.Namespace).Delete(ctx, l.Name, opts)
 	case "job":
 		err = c.kube.BatchV1().Jobs(l.Namespace).Delete(ctx, l.Name, opts)

@@ -8,9 +8,9 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// The names of the access methods, as in --via. MethodAPI puts no probe on the node; the API is read
-// first in every run. MethodNeighbour asks baseline nodes about the node, through probe pods there.
-// MethodKubelet puts none there either: the node's kubelet is asked, through the API server.
+// The names of the access methods, as in --via. MethodAPI puts no probe on the node: every run reads the API first.
+// MethodNeighbour tests the node from baseline nodes, by probe pods there. MethodKubelet puts no probe there either:
+// it queries the node's kubelet through the API server.
 const (
 	MethodAPI       = "api"
 	MethodPod       = "pod"
@@ -22,10 +22,10 @@ const (
 	MethodLocal     = "local"
 )
 
-// Asked is who can be asked by an access method, one or several.
+// Asked is what an access method can query, a set of bits.
 type Asked int
 
-// Who is asked.
+// What is queried.
 const (
 	TheAPI     Asked = 1 << iota // about the node
 	TheNode                      // by a probe on it
@@ -33,29 +33,30 @@ const (
 	OtherNodes                   // by probes on them
 )
 
-// needs is what an access method takes of the node and the cluster: what stops one that needs it stops others too.
+// needs is what an access method requires of the node and the cluster: what stops one method stops others with that
+// need.
 type needs int
 
 const (
 	_          needs = iota
 	needsStart       // the API server, the kubelet, and a runtime that starts a container
 	needsExec        // the API server, and a kubelet that enters a container that runs
-	needsLogin       // neither: the client goes there itself
-	alone            // it is no fallback: --via names it alone
+	needsLogin       // neither: the client connects by itself
+	alone            // it is no fallback: --via must name it alone
 )
 
-// Access is what an access method takes and what it can do: a row of the table of access methods, from which every list
-// of them is made.
+// Access describes an access method: its needs and abilities. It is a row of the table from which all lists of access
+// methods derive.
 type Access struct {
 	name  string
-	asks  Asked // which decides what checks it can answer
+	asks  Asked // decides which checks it can answer
 	needs needs
-	open  func(*Client) Open // nil = it puts no probe on the node
+	open  func(*Client) Open // nil = no probe on the node
 
-	Pods       bool // what it creates are pods of its own, which have fewer rights than root on the node
-	Stays      bool // what it creates cannot be removed from the pod that it is put into
-	OwnMachine bool // it takes the user's own machine, which has the keys or is the node: no pod can use it
-	AsRoot     bool // it takes a right that is as good as root on the node: for people on the command line alone
+	Pods       bool // it creates separate pods, which have fewer rights than root on the node
+	Stays      bool // what it adds to a pod cannot be removed from it
+	OwnMachine bool // it needs the user's own machine, which has the keys or is the node: no pod can use it
+	AsRoot     bool // it needs a permission equal to root on the node: only for people on the command line
 }
 
 // accessMethods is the table. auto tries those that are not alone, in this order.
@@ -72,10 +73,11 @@ func accessMethods() []Access {
 	}
 }
 
-// usual is who can be asked by the access methods that differ only in how the probe reaches the node.
+// usual is what most access methods can query: they differ only in how the probe reaches the node.
 const usual = TheAPI | TheNode | OtherNodes
 
-// AccessOf is the row of an access method. Of auto, and of a list of access methods, it is what they have in common.
+// AccessOf returns the row of an access method. For auto, and for a list of access methods, it returns what they
+// share.
 func AccessOf(via string) Access {
 	if m := methodCalled(via); m.name != "" {
 		return m
@@ -83,25 +85,25 @@ func AccessOf(via string) Access {
 	return Access{asks: usual}
 }
 
-// Asks reports whether any of these can be asked.
+// Asks reports whether it can query any of these.
 func (a Access) Asks(any Asked) bool { return a.asks&any != 0 }
 
-// EntersNode reports whether the node itself is asked.
+// EntersNode reports whether it queries the node itself.
 func (a Access) EntersNode() bool { return a.Asks(TheNode | TheKubelet) }
 
-// FromOutside reports whether the node is only looked at from other nodes.
+// FromOutside reports whether it tests the node only from other nodes.
 func (a Access) FromOutside() bool { return a.Asks(OtherNodes) && !a.EntersNode() }
 
-// Here reports whether the machine that this program runs on is asked, and no API.
+// Here reports whether it checks the machine that this program runs on, and uses no API.
 func (a Access) Here() bool { return !a.Asks(TheAPI) }
 
-// Creates reports whether something is put on a node.
+// Creates reports whether it puts something on a node.
 func (a Access) Creates() bool { return a.Asks(OtherNodes) || a.Asks(TheNode) && !a.Here() }
 
-// Alone reports whether it is no fallback, so that a run by it asks no more than it can.
+// Alone reports whether it is no fallback: a run with it includes only the checks that it can answer.
 func (a Access) Alone() bool { return a.needs == alone }
 
-// namesWhere are the access methods that fit, by name.
+// namesWhere returns the names of the access methods that fit.
 func namesWhere(fits func(Access) bool) []string {
 	var out []string
 	for _, m := range accessMethods() {
@@ -112,7 +114,7 @@ func namesWhere(fits func(Access) bool) []string {
 	return out
 }
 
-// methodCalled is the row of an access method, the zero value where there is none.
+// methodCalled returns the row of an access method, the zero value if unknown.
 func methodCalled(name string) Access {
 	for _, m := range accessMethods() {
 		if m.name == name {
@@ -125,22 +127,21 @@ func methodCalled(name string) Access {
 // MethodNames lists the access methods.
 func MethodNames() []string { return namesWhere(func(Access) bool { return true }) }
 
-// FallbackNames lists the access methods that may be tried one after the other, in the order
-// in which auto tries them.
+// FallbackNames lists the access methods that may be tried in turn, in auto's order.
 func FallbackNames() []string {
 	return namesWhere(func(m Access) bool { return !m.Alone() })
 }
 
-// PersonNames lists the access methods that a person takes, and that no program in the cluster may.
+// PersonNames lists the access methods that only people may use, and no program in the cluster.
 func PersonNames() []string {
 	return namesWhere(func(m Access) bool { return m.OwnMachine || m.AsRoot })
 }
 
-// Opener is how one of FallbackNames puts a probe on a node.
+// Opener returns the Open of one of FallbackNames.
 func Opener(name string, c *Client) Open { return methodCalled(name).open(c) }
 
-// Open puts a probe on a node by one access method and opens a session with it. Where the node or the
-// cluster refuses that, the error is a *PlacementError.
+// Open puts a probe on a node by one access method and opens a session with it. If the node or the cluster refuses,
+// the error is a *PlacementError.
 type Open func(context.Context, Options) (*Session, error)
 
 // Method is an access method that a Fallback may try.
