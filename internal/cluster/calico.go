@@ -102,10 +102,10 @@ func (c *Client) readBlocks(ctx context.Context) (out blocks, err error) {
 	if len(out.Owned) == 0 {
 		return out, nil // another IPAM
 	}
-	if out.Specs, err = c.listSpecs(ctx, "ipamblocks", blocksMost); err != nil {
+	if out.Specs, err = c.listSpecs(ctx, "ipamblocks", maxBlocks); err != nil {
 		return out, err
 	}
-	out.Partly = len(out.Specs) >= blocksMost
+	out.Partly = len(out.Specs) >= maxBlocks
 	borrowed, err := c.readBorrowed(ctx, out.Specs)
 	out.Owned = append(out.Owned, borrowed...)
 	return out, err
@@ -128,8 +128,8 @@ func confirmed(spec map[string]any) (Block, bool) {
 // Limits for borrowed addresses: how many blocks are searched, since each is some KB, and how many addresses are
 // compared with their pods, since each takes one call. That suffices for a fault that affects all of them.
 const (
-	blocksMost   = 500
-	borrowedMost = 20
+	maxBlocks   = 500
+	maxBorrowed = 20
 )
 
 // Loan is an address in one node's block that IPAM has assigned to a pod on another node.
@@ -146,7 +146,7 @@ func (c *Client) readBorrowed(ctx context.Context, of Specs) ([]Block, error) {
 		loans = append(loans, LoansIn(of[name])...)
 	}
 	var out []Block
-	for _, l := range loans[:min(len(loans), borrowedMost)] {
+	for _, l := range loans[:min(len(loans), maxBorrowed)] {
 		pod, err := c.kube.CoreV1().Pods(l.Namespace).Get(ctx, l.Name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			continue

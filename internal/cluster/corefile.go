@@ -42,7 +42,7 @@ func (c *Client) readCorefile(ctx context.Context, pods []corev1.Pod) (out Coref
 	if err != nil {
 		return out, fmt.Errorf("reading ConfigMap %s/%s: %w", namespace, out.Name, err)
 	}
-	if text := config.Data[corefileKey]; len(text) <= corefileMost {
+	if text := config.Data[corefileKey]; len(text) <= maxCorefile {
 		out.Zones = zonesOf(text)
 	}
 	return out, nil
@@ -50,8 +50,8 @@ func (c *Client) readCorefile(ctx context.Context, pods []corev1.Pod) (out Coref
 
 // Limits: how many bytes of a Corefile are read, and how many zones in it.
 const (
-	corefileMost = 64 << 10
-	zonesMost    = 16
+	maxCorefile = 64 << 10
+	maxZones    = 16
 )
 
 // otherPlugins can answer for names of the cluster beside the plugin kubernetes.
@@ -71,7 +71,7 @@ func zonesOf(text string) []string {
 			return nil
 		case words[0] == "kubernetes":
 			named := slices.DeleteFunc(words[1:], func(w string) bool { return w == "{" })
-			if len(named) == 0 || len(named) > zonesMost || strings.Contains(line, "{$") {
+			if len(named) == 0 || len(named) > maxZones || strings.Contains(line, "{$") {
 				return nil
 			}
 			for _, zone := range named {

@@ -14,12 +14,12 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// eventsMost is how many events of one object are read.
-const eventsMost = 50
+// maxEvents is how many events of one object are read.
+const maxEvents = 50
 
 // eventsOf lists events about an object.
 func (c *Client) eventsOf(ctx context.Context, object metav1.Object) ([]corev1.Event, error) {
-	return c.events(ctx, object.GetNamespace(), "involvedObject.uid="+string(object.GetUID()), eventsMost)
+	return c.events(ctx, object.GetNamespace(), "involvedObject.uid="+string(object.GetUID()), maxEvents)
 }
 
 // events lists events of a namespace that a field selector picks.

@@ -28,7 +28,7 @@ type Objects struct {
 
 // Limits: how many objects of one kind are kept, and how long reading all kinds may take.
 const (
-	objectsMost  = 2000
+	maxObjects   = 2000
 	objectsLimit = 30 * time.Second
 )
 
@@ -44,9 +44,9 @@ func (o *Objects) add(what string, items []unstructured.Unstructured, err error)
 	default:
 		o.Gaps = append(o.Gaps, what+": "+probe.Quoted(err.Error()))
 	}
-	if len(o.Items) > objectsMost {
-		o.Items = o.Items[:objectsMost]
-		o.Gaps = append(o.Gaps, fmt.Sprintf("more than %d: the rest is left out", objectsMost))
+	if len(o.Items) > maxObjects {
+		o.Items = o.Items[:maxObjects]
+		o.Gaps = append(o.Gaps, fmt.Sprintf("more than %d: the rest is left out", maxObjects))
 	}
 	slices.Sort(o.Gaps)
 	o.Gaps = slices.Compact(o.Gaps)
@@ -193,7 +193,7 @@ func (r *objectsReading) events(ctx context.Context, pods, sets Objects) Objects
 	o := objectsOf("", "v1", "events", "Event", true)
 	about := func(namespace, field, value string) {
 		selector := "involvedObject." + field + "=" + value
-		r.list(ctx, &o, namespace, metav1.ListOptions{FieldSelector: selector, Limit: eventsMost})
+		r.list(ctx, &o, namespace, metav1.ListOptions{FieldSelector: selector, Limit: maxEvents})
 	}
 	for _, node := range r.nodes {
 		about(metav1.NamespaceDefault, "kind=Node,involvedObject.name", node)

@@ -15,7 +15,7 @@ var nodeRemoved = map[string]bool{"RemovingNode": true, "DeletingNode": true}
 // removed returns the last such event about a node that the cluster lacks. It has no text if there is none or events
 // cannot be listed: the node is unknown in any case.
 func (c *Client) removed(ctx context.Context, node string) probe.Statement {
-	events, err := c.events(ctx, metav1.NamespaceDefault, aboutNode(node), eventsMost)
+	events, err := c.events(ctx, metav1.NamespaceDefault, aboutNode(node), maxEvents)
 	if err != nil {
 		return probe.Statement{}
 	}

@@ -18,7 +18,7 @@ type strayEndpoints struct {
 }
 
 const (
-	strayMost  = 4 // EndpointSlices, and addresses of each
+	maxStray   = 4 // EndpointSlices, and addresses of each
 	controller = "endpointslice-controller.k8s.io"
 	mirroring  = "endpointslicemirroring-controller.k8s.io"
 )
@@ -43,7 +43,7 @@ func (c *Client) readStray(ctx context.Context, services []corev1.Service) ([]st
 		part := &parts.Items[i]
 		of := strayEndpoints{Service: part.Namespace + "/" + part.Labels[discoveryv1.LabelServiceName],
 			Slice: part.Namespace + "/" + part.Name}
-		if !selects[of.Service] || part.AddressType == discoveryv1.AddressTypeFQDN || len(out) == strayMost {
+		if !selects[of.Service] || part.AddressType == discoveryv1.AddressTypeFQDN || len(out) == maxStray {
 			continue
 		}
 		if of.Addresses, of.Left, err = c.podless(ctx, part); err != nil {
@@ -62,7 +62,7 @@ func (c *Client) podless(ctx context.Context, part *discoveryv1.EndpointSlice) (
 		if ready := e.Conditions.Ready; ready != nil && !*ready || len(e.Addresses) == 0 {
 			continue
 		}
-		if left > 0 || len(out) == strayMost {
+		if left > 0 || len(out) == maxStray {
 			left++
 			continue
 		}

@@ -16,8 +16,8 @@ import (
 // ebs.csi.aws.com/agent-not-ready, node.cilium.io/agent-not-ready, karpenter.sh/unregistered.
 var startsTaint = regexp.MustCompile(`/(?:uninitialized|unregistered|unprovisioned|[\w.-]*agent-not-ready|startup|not-initialized|initializing)$`)
 
-// keptMost bounds the pods without a node that are read.
-const keptMost = 500
+// maxKept bounds the pods without a node that are read.
+const maxKept = 500
 
 // StartTaints returns the node's initial taints that a controller has yet to remove.
 func StartTaints(n *corev1.Node) []corev1.Taint {
@@ -30,7 +30,7 @@ func StartTaints(n *corev1.Node) []corev1.Taint {
 // readKept lists the pods that no scheduler has bound to a node.
 func (c *Client) readKept(ctx context.Context) ([]corev1.Pod, error) {
 	list, err := c.kube.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{
-		FieldSelector: "spec.nodeName=,status.phase=Pending", Limit: keptMost,
+		FieldSelector: "spec.nodeName=,status.phase=Pending", Limit: maxKept,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("listing pods without a node: %w", err)

@@ -17,8 +17,8 @@ func Plural(n int, noun string) string {
 
 // Few names the first items of a list. To the API an owner's name is free text.
 func Few(names []string) string {
-	text := probe.OneLine(strings.Join(names[:min(len(names), mostNamed)], ", "))
-	if more := len(names) - mostNamed; more > 0 {
+	text := probe.OneLine(strings.Join(names[:min(len(names), maxNamed)], ", "))
+	if more := len(names) - maxNamed; more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
 	}
 	return text

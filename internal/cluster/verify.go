@@ -175,15 +175,15 @@ func choice(sets []string) string {
 	return "all are " + crowd
 }
 
-// mostNamed bounds how many pods or DaemonSets are named: a tenant may create a hundred.
-const mostNamed = 3
+// maxNamed bounds how many pods or DaemonSets are named: a tenant may create a hundred.
+const maxNamed = 3
 
 // Ignored reports the pods on the node that claim to be calico-node and are not trusted. Nothing else of them is
 // used.
 func (s *Snapshot) Ignored() []probe.Result {
 	var out []probe.Result
 	named := len(s.CalicoIn) == 1
-	for i := range s.ignored[:min(len(s.ignored), mostNamed)] {
+	for i := range s.ignored[:min(len(s.ignored), maxNamed)] {
 		p := &s.ignored[i]
 		why := "no DaemonSet controls it"
 		if !slices.Contains(s.CalicoIn, p.Namespace) {
@@ -195,7 +195,7 @@ func (s *Snapshot) Ignored() []probe.Result {
 		}
 		out = append(out, r.On(p.Namespace+"/"+p.Name))
 	}
-	if more := len(s.ignored) - mostNamed; more > 0 {
+	if more := len(s.ignored) - maxNamed; more > 0 {
 		out = append(out, probe.Found(probe.Info, "%s more with the label of calico-node: ignored", Plural(more, "pod")))
 	}
 	return out

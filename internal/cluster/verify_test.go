@@ -188,7 +188,7 @@ func TestManyDecoys(t *testing.T) {
 	if saw := s.Ignored()[0].Saw; saw != "has the label of calico-node and is outside namespace kube-system: ignored" {
 		t.Error(saw)
 	}
-	if len(got) != mostNamed+1 || !strings.HasPrefix(got[mostNamed].Saw, "97 pods more") {
+	if len(got) != maxNamed+1 || !strings.HasPrefix(got[maxNamed].Saw, "97 pods more") {
 		t.Errorf("%v", got)
 	}
 }

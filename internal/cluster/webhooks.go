@@ -17,8 +17,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// webhooksMost bounds how many unanswered webhooks are reported, and how many Services are read.
-const webhooksMost = 50
+// maxWebhooks bounds how many unanswered webhooks are reported, and how many Services are read.
+const maxWebhooks = 50
 
 // webhooks are those that reject requests because no endpoint answers for them.
 type webhooks struct {
@@ -60,14 +60,14 @@ func (c *Client) ReadWebhooks(ctx context.Context) (out webhooks, err error) {
 		out.Of++
 		at := client.Service.Namespace + "/" + client.Service.Name
 		a, known := asked[at]
-		if !known && len(asked) < webhooksMost {
+		if !known && len(asked) < maxWebhooks {
 			a.why, a.known = c.unanswered(ctx, client.Service.Namespace, client.Service.Name)
 			asked[at] = a
 		}
 		if !a.known {
 			out.Dark++
 		}
-		if why := a.why; why != "" && len(out.Dead) < webhooksMost {
+		if why := a.why; why != "" && len(out.Dead) < maxWebhooks {
 			h.Config, h.Why = config, why
 			out.Dead = append(out.Dead, h)
 		}

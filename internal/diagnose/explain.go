@@ -142,19 +142,19 @@ func (r *Rule) weighed(f Findings) []candidate {
 
 // Limits: every pair of causes is compared, and a node's answers decide how many cases there are.
 const (
-	mostCases  = 20  // of one rule
+	maxCases   = 20  // of one rule
 	MostCauses = 100 // of all rules
 )
 
 // surestCases returns the surest cases of a rule. If there are too many, the last one represents the rest: it states
 // their number, and explains what they explain.
 func surestCases(of []candidate) []candidate {
-	if len(of) <= mostCases {
+	if len(of) <= maxCases {
 		return of
 	}
 	slices.SortStableFunc(of, surest)
-	kept, rest := of[:mostCases:mostCases], of[mostCases:]
-	last := &kept[mostCases-1]
+	kept, rest := of[:maxCases:maxCases], of[maxCases:]
+	last := &kept[maxCases-1]
 	last.cause.Says += fmt.Sprintf("; the same holds for %d more that are not listed", len(rest))
 	for _, c := range rest {
 		last.also = append(last.also, c.found.For...)

@@ -30,8 +30,8 @@ type Findings struct {
 // Limits of what rules read of one check on one node: rules compare results with each other, a node can send many,
 // and each bad one may become a case.
 const (
-	mostBad    = 100
-	mostOthers = 2000
+	maxBad    = 100
+	maxOthers = 2000
 )
 
 // Indexed returns the findings as rules read them: without history, and indexed by check.
@@ -47,9 +47,9 @@ func (f Findings) Indexed() Findings {
 			continue
 		}
 		of := kind{r.Node, r.Check, IsBad(r.Status)}
-		most := mostOthers
+		most := maxOthers
 		if of.bad {
-			most = mostBad
+			most = maxBad
 		}
 		if read[of]++; read[of] > most {
 			continue

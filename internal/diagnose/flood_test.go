@@ -14,10 +14,10 @@ import (
 func TestTooManyCases(t *testing.T) {
 	t.Parallel()
 	f := Findings{Node: "a"}
-	for i := range 3 * mostCases {
+	for i := range 3 * maxCases {
 		f.All = append(f.All, Finding{Node: "a", Result: probe.Result{Check: "c", Target: fmt.Sprint(i), Status: probe.Fail}})
 	}
-	sure := 2 * mostCases // the only one that is certain
+	sure := 2 * maxCases // the only one that is certain
 	rule := &Rule{ID: "r", Match: func(f Findings) (out []Case) {
 		for i := range f.All {
 			c := Case{About: f.All[i].Target, Peer: f.All[i].Target, Says: "so", For: Hints(f.All[i : i+1])}
@@ -29,10 +29,10 @@ func TestTooManyCases(t *testing.T) {
 		return out
 	}}
 	d := Explain(f, Suite{Rules: []*Rule{rule}})
-	if len(d.Causes) != mostCases || d.Causes[0].About != fmt.Sprint(sure) || len(d.Unexplained) != 0 {
+	if len(d.Causes) != maxCases || d.Causes[0].About != fmt.Sprint(sure) || len(d.Unexplained) != 0 {
 		t.Errorf("%d causes, first %+v, unexplained %v", len(d.Causes), d.Causes[0], d.Unexplained)
 	}
-	more := fmt.Sprintf("; the same holds for %d more that are not listed", 2*mostCases)
+	more := fmt.Sprintf("; the same holds for %d more that are not listed", 2*maxCases)
 	if !slices.ContainsFunc(d.Causes, func(c probe.Cause) bool { return strings.HasSuffix(c.Says, more) }) {
 		t.Errorf("no cause says that there are more: %+v", d.Causes)
 	}

@@ -6,9 +6,9 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// mostSuspects is how many other nodes are suspected when packets to them are lost. If more paths lose packets, this
+// maxSuspects is how many other nodes are suspected when packets to them are lost. If more paths lose packets, this
 // node is the cause.
-const mostSuspects = 2
+const maxSuspects = 2
 
 // Suspects returns the other nodes to which packets are lost without a proven cause. A path has two ends, so the
 // whole suite is worth running on both.
@@ -24,7 +24,7 @@ func Suspects(f Findings, suite Suite) []string {
 			out = append(out, node)
 		}
 	}
-	if len(out) > mostSuspects {
+	if len(out) > maxSuspects {
 		return nil
 	}
 	return out
