@@ -228,7 +228,7 @@ func (p *placement) removed(answered, ended bool) error {
 	}
 	switch {
 	case p.joined && !ended:
-		p.options.Note(fmt.Sprintf("container %s in pod %s/%s was not seen to end; if it is our probe it ends within %v, else 'kubectl -n %s delete pod %s' ends it",
+		p.options.Note(fmt.Sprintf("container %s in pod %s/%s may still run: if it is our probe it exits within %v, otherwise run 'kubectl -n %s delete pod %s'",
 			p.container, p.namespace, p.pod, probe.Silence, probe.Quote(p.namespace), probe.Quote(p.pod)))
 	case !p.joined && p.pod != "":
 		left = p.client.kube.CoreV1().Pods(p.namespace).Delete(ctx, p.pod, metav1.DeleteOptions{GracePeriodSeconds: &grace})
@@ -238,7 +238,7 @@ func (p *placement) removed(answered, ended bool) error {
 	case left == nil, apierrors.IsNotFound(left):
 		return unswept
 	case apierrors.IsForbidden(left) && p.job != "" && unswept == nil:
-		p.options.Note(fmt.Sprintf("no right to delete pod %s/%s: it goes with its clean-up job, in some seconds", p.namespace, p.pod))
+		p.options.Note(fmt.Sprintf("no right to delete pod %s/%s: its clean-up job removes it within seconds", p.namespace, p.pod))
 		return nil
 	}
 	return errors.Join(fmt.Errorf("deleting pod %s/%s: %w", p.namespace, p.pod, left), unswept)

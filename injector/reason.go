@@ -13,16 +13,15 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// PlacementError says why one access method does not work. Text is one
-// sentence for the user.
+// PlacementError reports why one access method failed. Text is one sentence for the user.
 type PlacementError struct {
 	Reason facts.Reason
-	Waited bool // nothing refused it: its time was over
-	// Answered says of ReasonAttach that a connection opened, and something else than was wanted answered.
+	Waited bool // it timed out
+	// Answered is set with ReasonAttach if a connection opened, but the wrong server answered.
 	Answered bool
 	Text     string
 	Err      error
-	// Sandbox is what the kubelet says of the sandbox that the pod did not get, nil where it says nothing.
+	// Sandbox is the kubelet's report about the pod's failed sandbox, nil = no report.
 	Sandbox *facts.Sandbox
 }
 
@@ -43,31 +42,31 @@ func refuse(r facts.Reason, format string, args ...any) *PlacementError {
 	return &PlacementError{Reason: r, Text: fmt.Sprintf(format, args...)}
 }
 
-// wrongAnswer are the words of the API server where it gets through to a port, and what answers is not
-// the kubelet it wants (crypto/tls, crypto/x509, net/http).
+// wrongAnswer matches the API server's errors when it reaches a port and the server there is not the expected kubelet
+// (crypto/tls, crypto/x509, net/http).
 var wrongAnswer = regexp.MustCompile(`tls: first record does not look like a TLS handshake|x509: |malformed HTTP|` +
 	`remote error: tls: `)
 
-// Unattached refuses because the API server does not talk to the kubelet.
+// Unattached is the error if the API server cannot connect to the kubelet.
 func Unattached(format string, args ...any) *PlacementError {
 	pe := refuse(facts.ReasonAttach, format, args...)
 	pe.Answered = wrongAnswer.MatchString(pe.Text)
 	return pe
 }
 
-// waited is the error of an access method whose time was over.
+// waited is the error of an access method that timed out.
 func waited(r facts.Reason, format string, args ...any) *PlacementError {
 	pe := refuse(r, format, args...)
 	pe.Waited = true
 	return pe
 }
 
-// alteredBy refuses an object that the API server made different from what was asked for.
+// alteredBy rejects a created object that differs from the requested one.
 func alteredBy(what string) *PlacementError {
 	return refuse(facts.ReasonAdmission, "the cluster's policy changes what is created: %s", what)
 }
 
-// quotaSays are the words of the API server where a ResourceQuota or a LimitRange refuses.
+// quotaSays matches the API server's refusals because of a ResourceQuota or a LimitRange.
 var quotaSays = regexp.MustCompile(`(exceeded quota|failed quota|status unknown for quota): |insufficient quota to ` +
 	`|(minimum|maximum) \S+ usage per (Container|Pod) is |\S+ max limit to request ratio per (Container|Pod) is `)
 
@@ -85,9 +84,9 @@ func refusedCreate(what string, err error) *PlacementError {
 	case apierrors.IsForbidden(err) && strings.Contains(text, " cannot "):
 		pe.Reason, pe.Text = facts.ReasonRBAC, fmt.Sprintf("no right to create %s: %s", what, text)
 	case apierrors.IsBadRequest(err) && strings.Contains(text, "does not support dry run"):
-		// which does not say that the real request would be refused
+		// this does not mean that the real request would be refused
 		pe.Reason = facts.ReasonSupport
-	case strings.Contains(text, "failed calling webhook"): // which comes as an internal error
+	case strings.Contains(text, "failed calling webhook"): // arrives as an internal error
 		pe.Reason, pe.Text = facts.ReasonAdmission, "a webhook of the cluster's policy is down, and what it cannot check is refused: "+text
 	case apierrors.IsForbidden(err), apierrors.IsInvalid(err), strings.Contains(text, "admission webhook"):
 		pe.Reason, pe.Text = facts.ReasonAdmission, "the cluster's policy refuses the probe: "+text
@@ -97,7 +96,7 @@ func refusedCreate(what string, err error) *PlacementError {
 	return pe
 }
 
-// unread is the error where the API did not answer what an access method has to know.
+// unread is the error if the API did not return what an access method needs.
 func unread(what string, err error) *PlacementError {
 	pe := &PlacementError{
 		Reason: facts.ReasonAPI, Text: fmt.Sprintf("%s is not known: %s", what, probe.OneLine(err.Error())), Err: err,
@@ -108,14 +107,13 @@ func unread(what string, err error) *PlacementError {
 	return pe
 }
 
-// NoCalico refuses the access method that joins calico-node's pod, where no pod can be verified to be
-// calico-node's.
+// NoCalico is the error of the access method that joins calico-node's pod, if no pod can be verified as that.
 func NoCalico(why error) *PlacementError {
 	return &PlacementError{Reason: facts.ReasonNoCalico, Text: probe.OneLine(why.Error()), Err: why}
 }
 
-// forbidden reports whether the API refused for lack of rights. An attach or exec that is refused says so in
-// its text alone.
+// forbidden reports whether the API refused because of a missing permission. A refused attach or exec shows that only in
+// its text.
 func forbidden(text string) bool {
 	return strings.Contains(text, " is forbidden") || strings.Contains(text, "forbidden: User ")
 }

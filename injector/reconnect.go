@@ -18,15 +18,14 @@ var errMissing = errors.New("the probe wrote more while the connection was lost 
 // reconnectPause is how long to wait between two attempts to reconnect.
 const reconnectPause = 500 * time.Millisecond
 
-// sayLost is how long a connection may be lost before the user reads of it: most are back at once.
+// sayLost is how long a connection may be lost before the user is notified: most are back at once.
 const sayLost = 2 * time.Second
 
 // connectFunc copies stdin to a probe and its stdout back until either side ends.
 type connectFunc func(ctx context.Context, in io.Reader, out io.Writer) error
 
-// startKept starts the goroutines of a session whose probe outlives its connection. When the
-// connection is lost, the session reconnects and the probe repeats what was missed. probeEnded
-// returns why the probe is gone, or nil while it may still be there.
+// startKept starts the goroutines of a session with a probe that survives a lost connection: the session reconnects, and
+// the probe repeats the missed events. probeEnded returns why the probe is gone, or nil while it may still run.
 func (s *Session) startKept(
 	ctx context.Context, node string, connect connectFunc, probeEnded func(context.Context) error, note func(string),
 ) {
@@ -55,7 +54,7 @@ func (s *Session) reconnect(
 	defer lost.stopWarning()
 	checked, checking := make(chan error, 1), false
 	for again := false; ; again = true {
-		// The API is asked for the probe beside the next attempt: on a dead network either takes its time.
+		// Query the API for the probe in parallel to the next attempt: on a dead network both are slow.
 		if again && !checking {
 			checking = true
 			s.running.Go(func() { checked <- probe.Recovered(func() error { return probeEnded(ctx) }) })
@@ -109,7 +108,7 @@ func (o *outage) begin(err error) {
 	o.warning = time.AfterFunc(sayLost, func() { o.note(text) })
 }
 
-// end says that the connection is back, with the same probe.
+// end notes that the connection is back, with the same probe.
 func (o *outage) end() {
 	o.stopWarning()
 	if !o.since.IsZero() {

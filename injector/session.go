@@ -16,7 +16,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// Session is a connection to a probe with what was asked over it. Requests are written to the probe's
+// Session is a connection to a probe and its open requests. Requests are written to the probe's
 // stdin and its events are read from its stdout; both sides send beats, so that either notices when the
 // other is gone. Where kept is set, the connection may be lost and made again (reconnect.go).
 //
@@ -26,7 +26,7 @@ type Session struct {
 	created []string
 	image   string                           // the image the probe runs from, as the kubelet reports it; "" = not reported
 	remove  func(answered, ended bool) error // ended: the probe was seen to end
-	through string                           // what the connection leads through, for messages
+	through string                           // what is between client and probe, for messages
 	kept    bool                             // the probe outlives its connection
 	closed  atomic.Bool
 
@@ -45,7 +45,7 @@ type Session struct {
 	lastID      int64          // of the last plan or call
 	stopID      int64          // plans and calls up to this ID are to stop
 	stopping    bool           // a goroutine of stopSoon runs
-	abandonedID int64          // nobody wants the answers up to this ID
+	abandonedID int64          // answers up to this ID are dropped
 	missedID    int64          // answers up to this ID may lack events that the probe no longer has
 	nextSeq     int64          // number of the next event
 	resumed     bool           // the events read now follow those before; false until the probe has resumed
@@ -59,7 +59,7 @@ type Session struct {
 	closeErr error
 }
 
-// question is a plan or a call that was sent, and what may answer it.
+// question is a sent plan or call, with the filter for its answer.
 type question struct {
 	probe.Request
 	intake *probe.Intake
@@ -169,7 +169,7 @@ func (s *Session) Send(ctx context.Context, r probe.Request) (id int64, err erro
 // errLost is a request that could not be sent and that resume will not send again.
 var errLost = errors.New("the connection to the probe is lost, and what was to be sent with it")
 
-// errConnClosed is what a writer to a connection gets that has ended.
+// errConnClosed is the error of writing to a closed connection.
 var errConnClosed = errors.New("the connection is closed")
 
 // write sends requests, one a line.
@@ -380,5 +380,5 @@ func (s *Session) Close() error {
 	return s.closeErr
 }
 
-// ending is how long a probe may take to end by itself before the connection to it is cut.
+// ending is how long a probe may take to exit before its connection is cut.
 const ending = time.Second

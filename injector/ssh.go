@@ -68,10 +68,10 @@ func overSSH(ctx context.Context, o Options, verify verifyMachine) (*Session, er
 	return s, nil
 }
 
-// noAddress is the message for a node whose address is not in the API.
+// noAddress is the message for a node without an address in the API.
 const noAddress = "the API has no InternalIP of node %s that is an IP address: name the host with --ssh USER@HOST"
 
-// sshFailed is why the probe could not be uploaded over ssh.
+// sshFailed returns why the probe could not be uploaded over ssh.
 func sshFailed(o Options, err error) error {
 	if failed, ok := errors.AsType[*uploadError](err); ok {
 		return sshReason(o.Destination, failed)
@@ -182,7 +182,7 @@ func run(cmd *exec.Cmd, in io.Reader, out, errs io.Writer) error {
 	}
 }
 
-// sshReason turns OpenSSH's message, which is the same in every language, into one line that says what to do.
+// sshReason turns OpenSSH's message, which is never translated, into one line with advice.
 func sshReason(to string, failed *uploadError) *PlacementError {
 	has := func(texts ...string) bool {
 		return slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(failed.output, text) })
@@ -201,9 +201,9 @@ func sshReason(to string, failed *uploadError) *PlacementError {
 		return refuse(facts.ReasonShell, "ssh to %s: %v: a login file or a forced command there prints without end", to, failed.err)
 	// The line before the last: of the warning in capitals no more than the end is kept.
 	case code == own && has("has changed and you have requested strict checking", "was revoked and you have requested strict checking"):
-		return refuse(facts.ReasonLogin, "ssh to %s: its host key is not the one known here: find out why (a node made anew?) before 'ssh-keygen -R'", to)
+		return refuse(facts.ReasonLogin, "ssh to %s: its host key is not the one known here: find out why (was the node reinstalled?) before 'ssh-keygen -R'", to)
 	case code == own && has("Host key verification failed", "host key is known"):
-		return refuse(facts.ReasonLogin, "ssh to %s: its host key is not known here, and none is ever accepted unseen: compare and accept it once with '%s'", to, accepting(to))
+		return refuse(facts.ReasonLogin, "ssh to %s: its host key is not known here, and calico-probe never accepts one: compare and accept it once with '%s'", to, accepting(to))
 	case code == own && has("Permission denied", "Too many authentication failures"):
 		return refuse(facts.ReasonLogin, "ssh to %s: permission denied: load a key ('ssh-add'), or name the user with --ssh USER@{ip}", to)
 	case code == own && has("Connection refused"):

@@ -349,7 +349,7 @@ func (s *Session) unanswered() bool {
 	return len(s.pending) > 0
 }
 
-// sendBeats tells the probe every five seconds that its client is there.
+// sendBeats sends the probe a sign of life from its client every five seconds.
 func (s *Session) sendBeats(ctx context.Context) {
 	tick := time.NewTicker(probe.BeatEvery)
 	defer tick.Stop()

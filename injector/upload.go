@@ -39,7 +39,7 @@ const (
 
 // upload sends the embedded probe to the node through a remote shell, starts it there and opens the
 // session with it. Nothing is created on a machine that verify refuses. method is the access method,
-// and where says for the user where the probe runs.
+// and where describes for the user where the probe runs.
 func upload(
 	ctx context.Context, o Options, method, where string, v view, shell remoteShell, verify verifyMachine,
 ) (*Session, error) {
@@ -304,7 +304,7 @@ func (e *uploadError) Unwrap() error { return e.err }
 func (u *uploading) refusal(reply string) *PlacementError {
 	switch what, which, _ := strings.Cut(reply, " "); what {
 	case "lacks":
-		return refuse(facts.ReasonShell, "there is a shell, but not the program %s, which the upload of the probe needs", which)
+		return refuse(facts.ReasonShell, "the shell there lacks the program %s, which the upload needs", which)
 	case "nowhere":
 		tried := strings.NewReplacer(`"`, "", ":-/nowhere", "").Replace(folders)
 		return refuse(facts.ReasonShell, "no folder has %d MB free and lets programs run (tried %s)", neededKiB(len(u.plain))>>10, tried)
@@ -312,7 +312,7 @@ func (u *uploading) refusal(reply string) *PlacementError {
 		return refuse(facts.ReasonShell, "the probe does not run there: it did not arrive whole, the disk is full, or the node forbids it%s",
 			saying(u.noise.String()))
 	}
-	return refuse(facts.ReasonShell, "the shell there answered %q, which makes no sense", reply)
+	return refuse(facts.ReasonShell, "unexpected reply from the shell there: %q", reply)
 }
 
 // unpacked unpacks the embedded probe.

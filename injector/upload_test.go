@@ -203,7 +203,7 @@ func TestUploadInVain(t *testing.T) {
 		// The rest must be taken nevertheless: who sends hears no reply.
 		"fills up":     {strings.Repeat(standIn, 1<<14), here("/bin/sh", fills), facts.ReasonShell, "the disk is full"},
 		"does not run": {"#!/nowhere\n", here("sh"), facts.ReasonShell, "does not run there"},
-		"no tools":     {standIn, here("/bin/sh", tools(t, "mkdir", "chmod")), facts.ReasonShell, "but not the program head"},
+		"no tools":     {standIn, here("/bin/sh", tools(t, "mkdir", "chmod")), facts.ReasonShell, "lacks the program head"},
 		// What is short by a few bytes may run all the same.
 		"not whole": {standIn, here("/bin/sh", short), facts.ReasonShell, "did not arrive whole"},
 		"no room": {standIn, func(ctx context.Context, script string, in io.Reader, out, errs io.Writer) error {

@@ -27,7 +27,7 @@ type placement struct {
 	pod       string // the probe's own pod, or the pod that its container was added to
 	container string
 	joined    bool                     // the pod is not ours
-	altered   func(*corev1.Pod) string // how it differs from what was asked for, "" = in nothing
+	altered   func(*corev1.Pod) string // how it differs from the requested pod, "" = not at all
 	unwatched bool                     // there is no right to watch it
 	unread    bool                     // there is no right to its events
 	began     time.Time                // of the wait
@@ -106,8 +106,8 @@ func (s *startup) follow(ctx context.Context, w watch.Interface) (done bool, err
 	}
 }
 
-// decide says whether a state of the container ends the wait, and with what error. A state that does not
-// is reported to the user.
+// decide reports whether a state of the container ends the wait, and with which error. Other states are shown to the
+// user.
 func (s *startup) decide(state containerState) (done bool, err error) {
 	what := s.altered(s.pod)
 	switch {
@@ -128,7 +128,7 @@ func (s *startup) decide(state containerState) (done bool, err error) {
 	return false, nil
 }
 
-// readPod reads the pod anew before the next watch. The error says why waiting cannot go on.
+// readPod reads the pod again before the next watch. The error reports why waiting cannot continue.
 func (s *startup) readPod(ctx context.Context) error {
 	pod, err := s.client.kube.CoreV1().Pods(s.pod.Namespace).Get(ctx, s.pod.Name, metav1.GetOptions{})
 	switch {
@@ -228,7 +228,7 @@ func (s *startup) gaveUp(ctx context.Context, cause error) error {
 	return err
 }
 
-// sandboxOf is what the kubelet's newest event about a sandbox that failed says, nil where there is none.
+// sandboxOf returns the kubelet's newest event about a failed sandbox, nil = none.
 func sandboxOf(events []corev1.Event) *facts.Sandbox {
 	var last *corev1.Event
 	for i := range events {
@@ -245,10 +245,10 @@ func sandboxOf(events []corev1.Event) *facts.Sandbox {
 	return &said
 }
 
-// longestSaid bounds, in bytes, what is read of a message; the kubelet and the API server cut theirs far before.
+// longestSaid bounds, in bytes, how much of a message is read. The kubelet and the API server truncate theirs well below.
 const longestSaid = 16 << 10
 
-// unmade adds to a refusal what of the runtime's is broken, where its words about the container say so.
+// unmade adds the broken part of the runtime to a refusal, if the runtime's message about the container shows it.
 func unmade(refusal *PlacementError, says string) *PlacementError {
 	if said := facts.ContainerFailed(probe.OneLine(says[:min(len(says), longestSaid)])); said.Obstacle != "" {
 		refusal.Sandbox = &said
@@ -259,7 +259,7 @@ func unmade(refusal *PlacementError, says string) *PlacementError {
 // containerState is how far a container has come.
 type containerState struct {
 	running    bool
-	image      string // what it runs from, once it does
+	image      string // the image that it runs, once it does
 	unreported bool   // the kubelet has not reported it yet
 	text       string // what it waits for
 	refusal    *PlacementError

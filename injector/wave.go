@@ -17,9 +17,9 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// A Wave puts probes on many nodes, each in a pod of its own with its plan in its arguments. A probe answers its plan
-// into its log, writes what that came to into its termination message, and ends; or it is kept, and asked by a session.
-// One Job owns all the pods, so that they go with it, and one watch tells of all of them.
+// A Wave puts probes on many nodes, each in its own pod with its plan in the arguments. A probe writes its answer into its
+// log and a summary into its termination message, and exits. A kept probe stays and answers a session instead. One Job
+// owns all pods, so that they are deleted with it, and one watch follows all of them.
 type Wave struct {
 	client  *Client
 	common  Options
@@ -28,18 +28,18 @@ type Wave struct {
 	stop    context.CancelFunc
 
 	mu   sync.Mutex
-	told map[string]chan podNews // by the name of the pod
+	news map[string]chan podNews // by the name of the pod
 	left map[string]error        // pods that could not be removed, by name
 }
 
-// podNews is the last that is known of a pod.
+// podNews is the latest news of a pod.
 type podNews struct {
 	pod  *corev1.Pod
 	gone bool
 }
 
-// StartWave makes the Job that owns the pods of a wave, and begins to watch them. common is what all of them have in
-// common; its Node names the wave. The error is a *PlacementError where the API refuses.
+// StartWave creates the Job that owns the pods of a wave, and starts to watch them. common has their common options; its
+// Node names the wave. If the API refuses, the error is a *PlacementError.
 func (c *Client) StartWave(ctx context.Context, common Options) (*Wave, error) {
 	ours := labelRun + "=" + common.Run
 	_, err := c.kube.CoreV1().Pods(common.Namespace).List(ctx, metav1.ListOptions{LabelSelector: ours, Limit: 1})
@@ -50,7 +50,7 @@ func (c *Client) StartWave(ctx context.Context, common Options) (*Wave, error) {
 		return nil, &PlacementError{Reason: facts.ReasonRBAC, Err: err,
 			Text: fmt.Sprintf("no right to list the pods of namespace %s: %s", common.Namespace, probe.OneLine(err.Error()))}
 	}
-	w := &Wave{client: c, common: common, told: map[string]chan podNews{}, left: map[string]error{},
+	w := &Wave{client: c, common: common, news: map[string]chan podNews{}, left: map[string]error{},
 		janitor: &placement{client: c, options: common, namespace: common.Namespace}}
 	w.owner = w.janitor.startJanitor(ctx)
 	if w.owner == nil {
@@ -62,7 +62,7 @@ func (c *Client) StartWave(ctx context.Context, common Options) (*Wave, error) {
 	return w, nil
 }
 
-// watch begins to tell of every pod of the wave.
+// watch starts to pass on news of every pod of the wave.
 func (w *Wave) watch(ctx context.Context, selector string) {
 	source := cache.NewFilteredListWatchFromClient(w.client.kube.CoreV1().RESTClient(), "pods", w.common.Namespace,
 		func(o *metav1.ListOptions) { o.LabelSelector = selector })
@@ -89,11 +89,11 @@ func (w *Wave) watch(ctx context.Context, selector string) {
 	})
 }
 
-// tell passes on what is known of a pod; what was told before and not heard yet is old.
+// tell passes on news of a pod. They replace earlier news that were not read yet.
 func (w *Wave) tell(news podNews) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	ch := w.told[news.pod.Name]
+	ch := w.news[news.pod.Name]
 	if ch == nil {
 		return
 	}
@@ -104,7 +104,7 @@ func (w *Wave) tell(news podNews) {
 	ch <- news
 }
 
-// Answer is that of a probe of a wave, while its pod is there.
+// Answer is the answer of a probe of a wave, valid while its pod exists.
 type Answer struct {
 	Summary string        // its termination message
 	Took    time.Duration // until it had ended
@@ -113,10 +113,10 @@ type Answer struct {
 	log     func(context.Context) (io.ReadCloser, error)
 }
 
-// errLogCut says that a probe's log ends before its answer does.
+// errLogCut reports a log that ends before the probe's answer does.
 var errLogCut = errors.New("its log ends before its answer does")
 
-// Events reads the whole answer to a plan from the probe's log, and shows each what of it may be believed.
+// Events reads the whole answer to a plan from the probe's log, and passes on the events that can be trusted.
 func (a Answer) Events(ctx context.Context, plan probe.Plan, each func(probe.Event) error) (err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, waveLogLimit, fmt.Errorf("its log was not read within %v", waveLogLimit))
 	defer cancel()
@@ -155,11 +155,11 @@ func (a Answer) Events(ctx context.Context, plan probe.Plan, each func(probe.Eve
 	}
 }
 
-// Ask puts a probe on a node, has read see its answer once it has ended, and removes the pod. The error is read's, or
-// a *PlacementError where the probe did not come to its end.
+// Ask puts a probe on a node, passes its answer to read once it has exited, and removes the pod. The error is read's, or
+// a *PlacementError if the probe did not exit normally.
 func (w *Wave) Ask(ctx context.Context, o Options, plan probe.Plan, read func(Answer) error) error {
 	if err := context.Cause(ctx); err != nil {
-		return err // nothing is made, and so nothing is to be removed
+		return err // nothing was created, so nothing must be removed
 	}
 	asked, err := w.podFor(o, plan)
 	if err != nil {
@@ -167,12 +167,12 @@ func (w *Wave) Ask(ctx context.Context, o Options, plan probe.Plan, read func(An
 	}
 	news := make(chan podNews, 1)
 	w.mu.Lock()
-	w.told[asked.Name] = news
+	w.news[asked.Name] = news
 	w.mu.Unlock()
 	defer func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		delete(w.told, asked.Name)
+		delete(w.news, asked.Name)
 	}()
 	p, pod, err := w.create(ctx, o, asked)
 	if err != nil {
@@ -183,7 +183,7 @@ func (w *Wave) Ask(ctx context.Context, o Options, plan probe.Plan, read func(An
 	if err == nil {
 		answer := Answer{Summary: end.Message, Took: time.Since(p.began), ImageID: p.image,
 			Pod: o.Namespace + "/" + pod.Name, log: p.openLog}
-		err = probe.Recovered(func() error { return read(answer) }) // the pod is removed all the same
+		err = probe.Recovered(func() error { return read(answer) }) // remove the pod in any case
 	}
 	if left := p.removed(err == nil, end != nil); left != nil {
 		w.mu.Lock()
@@ -193,8 +193,8 @@ func (w *Wave) Ask(ctx context.Context, o Options, plan probe.Plan, read func(An
 	return err
 }
 
-// Keep puts a probe on a node that stays until its session is closed. The error is a *PlacementError where it does not
-// come to run.
+// Keep puts a probe on a node that stays until its session is closed. If it does not start, the error is a
+// *PlacementError.
 func (w *Wave) Keep(ctx context.Context, o Options) (*Session, error) {
 	o.Keep = true
 	p, pod, err := w.create(ctx, o, podFor(o, w.owner))
@@ -204,10 +204,10 @@ func (w *Wave) Keep(ctx context.Context, o Options) (*Session, error) {
 	if err := p.awaitRunning(ctx, pod); err != nil {
 		return nil, p.abandon(err)
 	}
-	return p.open(context.WithoutCancel(ctx)), nil // closing it is what ends it
+	return p.open(context.WithoutCancel(ctx)), nil // only Close ends it
 }
 
-// create makes a pod of the wave.
+// create creates a pod of the wave.
 func (w *Wave) create(ctx context.Context, o Options, asked *corev1.Pod) (*placement, *corev1.Pod, error) {
 	p := &placement{client: w.client, options: o, namespace: o.Namespace, pod: asked.Name, container: containerName,
 		began: time.Now()}
@@ -239,13 +239,13 @@ func (w *Wave) podFor(o Options, plan probe.Plan) (*corev1.Pod, error) {
 	return pod, nil
 }
 
-// One node whose kubelet hangs does not keep a whole wave waiting.
+// Limits: one node with a hanging kubelet must not delay a whole wave.
 const (
 	waveAnswerLimit = 90 * time.Second // for a probe that runs to end
 	waveLogLimit    = 20 * time.Second // for its log to be read
 )
 
-// awaitEnd waits until the probe has ended. The error says why it did not, or not well.
+// awaitEnd waits until the probe has exited. The error reports why it did not, or failed.
 func (s *startup) awaitEnd(ctx context.Context, news <-chan podNews) (*corev1.ContainerStateTerminated, error) {
 	late, over, ran := time.NewTimer(s.options.Start), false, false
 	defer late.Stop()
@@ -260,7 +260,7 @@ func (s *startup) awaitEnd(ctx context.Context, news <-chan podNews) (*corev1.Co
 			s.events, _ = s.readEvents(ctx, s.pod)
 			return nil, s.gaveUp(ctx, context.DeadlineExceeded)
 		case ran:
-			return nil, refuse(facts.ReasonSilent, "the probe runs, and the kubelet has not said within %v that it ended",
+			return nil, refuse(facts.ReasonSilent, "the probe runs, and the kubelet has not reported its exit within %v",
 				waveAnswerLimit)
 		default:
 			over, ran = false, true
@@ -317,7 +317,7 @@ func endOf(pod *corev1.Pod, container string) (end *corev1.ContainerStateTermina
 	return nil, ""
 }
 
-// Close removes what is left of the wave. What its Job owns goes with that too.
+// Close removes the rest of the wave. Deleting the Job also deletes the pods that it owns.
 func (w *Wave) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), cleanLimit)
 	defer cancel()

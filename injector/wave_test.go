@@ -178,7 +178,7 @@ func TestWaveStopped(t *testing.T) {
 	api := &waveAPI{pods: map[string]*corev1.Pod{}}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	w := &Wave{client: api.client(t), told: map[string]chan podNews{}}
+	w := &Wave{client: api.client(t), news: map[string]chan podNews{}}
 	err := w.Ask(ctx, Options{Node: "node-1", Run: "0a1b2c3d"}, probe.Plan{}, nil)
 	if !errors.Is(err, context.Canceled) || len(api.asked) > 0 {
 		t.Errorf("%v, asked: %q", err, api.asked)
