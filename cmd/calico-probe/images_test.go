@@ -11,7 +11,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// TestImageName wants what is no name of an image refused before anything is asked.
+// TestImageName checks that an invalid image name is rejected before any request.
 func TestImageName(t *testing.T) {
 	t.Parallel()
 	for _, verb := range []string{"run --node a --image", "shell --node a -c help --image", "preflight --image", "shell --node a -c help --toolbox-image"} {
@@ -19,7 +19,7 @@ func TestImageName(t *testing.T) {
 			args := append(strings.Fields(verb), image)
 			flag := args[len(args)-2]
 			exit, out, errs := call(t, args...)
-			if exit != report.ExitUsage || out != "" || errs != fmt.Sprintf("calico-probe: error: %s %q is no name of an image\n", flag, image) {
+			if exit != report.ExitUsage || out != "" || errs != fmt.Sprintf("calico-probe: error: %s %q: invalid image name\n", flag, image) {
 				t.Errorf("%s %q: exit %d, %s%s", verb, image, exit, out, errs)
 			}
 		}

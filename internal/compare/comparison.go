@@ -16,8 +16,8 @@ import (
 
 // What a comparison shows at most: with its head it stays under a dozen lines.
 const (
-	mostChecks   = 5
-	mostSessions = 4
+	maxChecks   = 5
+	maxSessions = 4
 )
 
 // Nodes compares the node in question with its baseline nodes in a few lines: checks that failed only here, checks
@@ -44,7 +44,7 @@ func Nodes(f diagnose.Findings) []string {
 		}
 	}
 	for i, id := range ids {
-		if i == mostChecks {
+		if i == maxChecks {
 			lines = append(lines, fmt.Sprintf("and %d more with -o json: %s", len(ids)-i, strings.Join(ids[i:], ", ")))
 			break
 		}
@@ -77,7 +77,7 @@ func compared(f diagnose.Findings, id string, baseline []string) string {
 	}
 	same := func(r diagnose.Finding) bool { return slices.Contains(asked, r.Target) }
 	for _, node := range baseline {
-		var good, told, worst, about []diagnose.Finding
+		var good, info, worst, about []diagnose.Finding
 		for _, r := range f.At(node).Of(id) {
 			switch {
 			case diagnose.IsBad(r.Status) && diagnose.Concerns(r, f.Node):
@@ -87,7 +87,7 @@ func compared(f diagnose.Findings, id string, baseline []string) string {
 			case r.Status == probe.OK:
 				good = append(good, r)
 			case diagnose.IsAnswered(r.Status):
-				told = append(told, r)
+				info = append(info, r)
 			}
 		}
 		switch {
@@ -98,9 +98,9 @@ func compared(f diagnose.Findings, id string, baseline []string) string {
 		case slices.ContainsFunc(good, same):
 			parts = append(parts, fmt.Sprintf("ok on %s: %s", node, brief(diagnose.Keep(good, same)[0])))
 		case len(good) > 0:
-			parts = append(parts, fmt.Sprintf("ok on %s, which was asked about others: %s", node, brief(good[0])))
-		case len(told) > 0:
-			parts = append(parts, fmt.Sprintf("on %s: %s", node, brief(told[0])))
+			parts = append(parts, fmt.Sprintf("ok on %s, for other targets: %s", node, brief(good[0])))
+		case len(info) > 0:
+			parts = append(parts, fmt.Sprintf("on %s: %s", node, brief(info[0])))
 		default:
 			parts = append(parts, "no answer on "+node)
 		}
@@ -219,7 +219,7 @@ func sessions(f diagnose.Findings, baseline []string) []string {
 			if p == nil {
 				continue
 			}
-			if len(lines) == mostSessions {
+			if len(lines) == maxSessions {
 				return append(lines, "more BGP sessions with -o json")
 			}
 			lines = append(lines, fmt.Sprintf("BGP IPv%.0f  %s to %s: %s | %s to %s: %s", family, f.Node, node,

@@ -27,10 +27,10 @@ func (r *Run) lookAgain(ctx context.Context, client *cluster.Client, snap *clust
 	if snap == nil || ctx.Err() != nil || r.opts.NoFollowUp || len(r.opts.Checks) > 0 || !goneSince(r.Seen) {
 		return nil
 	}
-	r.client.Progress("nothing listens at Felix's port, and the API says that calico-node does well: asking the API again")
+	r.client.Progress("Felix's port is closed, but the API shows calico-node as healthy: querying the API again")
 	now, err := client.Again(ctx, snap)
 	if err != nil {
-		r.client.Note("asking the API again for calico-node: %v", err)
+		r.client.Note("querying the API again for calico-node: %v", err)
 	}
 	if now == nil {
 		return nil

@@ -63,7 +63,7 @@ func (c *Client) Agree(ctx context.Context, nodes int) error {
 	case nodes <= MostUnasked:
 		return nil
 	case c.Consent == nil:
-		return fmt.Errorf("this would place probes on %d nodes: without a person to ask, %d are the most", nodes, MostUnasked)
+		return fmt.Errorf("this would place probes on %d nodes: the limit without confirmation is %d", nodes, MostUnasked)
 	}
 	return c.Consent(ctx, nodes)
 }
@@ -147,7 +147,7 @@ func (c *Client) Resolve(ctx context.Context, o *Options) error {
 	case len(names) > 1:
 		return ui.BadUsage("%s have the address %s: name one of them with --node", strings.Join(names, " and "), o.Node)
 	case len(names) == 1:
-		c.Note("%s is node %s, by what its kubelet reports", o.Node, names[0])
+		c.Note("%s is node %s, according to its kubelet", o.Node, names[0])
 		o.Node = names[0]
 	}
 	return nil
@@ -170,7 +170,7 @@ func (c *Client) Read(ctx context.Context, o Options) (*cluster.Client, *cluster
 	if err != nil {
 		return nil, nil, err
 	}
-	c.Progress("asking the API about %s", o.Node)
+	c.Progress("reading %s from the API", o.Node)
 	reading, end := trace.Span(ctx, "read the API")
 	defer end()
 	snap, err := client.Read(reading, o.Node)

@@ -62,11 +62,11 @@ func Ungreeted(err error) *injector.PlacementError {
 	case !answered && errors.Is(err, context.DeadlineExceeded):
 		pe = &injector.PlacementError{Reason: facts.ReasonSilent, Waited: true, Text: "the kubelet does not answer through the API server: " + text}
 	case !answered:
-		pe = &injector.PlacementError{Reason: facts.ReasonAPI, Text: "asking the kubelet through the API server: " + text}
+		pe = &injector.PlacementError{Reason: facts.ReasonAPI, Text: "querying the kubelet through the API server: " + text}
 	case e.ByAPI && e.Code == http.StatusForbidden:
 		pe = &injector.PlacementError{Reason: facts.ReasonRBAC, Text: "no right to get nodes/proxy: apply what 'calico-probe manifests --ways kubelet' prints"}
 	case e.ByAPI && (e.Code == http.StatusUnauthorized || e.Code == http.StatusTooManyRequests):
-		pe = &injector.PlacementError{Reason: facts.ReasonAPI, Text: "the API server does not take the question: " + text}
+		pe = &injector.PlacementError{Reason: facts.ReasonAPI, Text: "the API server rejects the request: " + text}
 	default:
 		pe = injector.Unattached("the API server gets no answer from the kubelet: %s", text)
 	}

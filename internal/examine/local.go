@@ -52,7 +52,7 @@ func thisMachine(root string) (machine, error) {
 	text, err := here.ReadFile(file)
 	m.nodename = strings.TrimSpace(string(text))
 	if _, kubelet := here.Stat("/var/lib/kubelet"); m.nodename == "" && kubelet == nil {
-		m.unsure = "a kubelet has been at work here, and " + file + " does not say under which name"
+		m.unsure = "a kubelet has run here, but " + file + " does not show its node name"
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		m.unsure = file + " cannot be read"

@@ -133,7 +133,7 @@ func (o Options) validateSSH() error {
 // CheckImage validates the image of a flag by the kubelet's rules.
 func CheckImage(flag, image string) error {
 	if _, err := reference.ParseNormalizedNamed(image); err != nil {
-		return ui.BadUsage("--%s %q is no name of an image", flag, image)
+		return ui.BadUsage("--%s %q: invalid image name", flag, image)
 	}
 	return nil
 }

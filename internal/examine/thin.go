@@ -6,11 +6,11 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// mostPeers is the number of other nodes of which a probe gets blocks and tunnel ends in a run over many nodes. With
+// maxPeers is the number of other nodes of which a probe gets blocks and tunnel ends in a run over many nodes. With
 // all of them, n probes would each check n: 25 million at 5,000 nodes, more than a pod can hold.
-const mostPeers = 64
+const maxPeers = 64
 
-// thinned drops blocks and tunnel ends where a cluster has those of more than mostPeers other nodes. It keeps every
+// thinned drops blocks and tunnel ends where a cluster has those of more than maxPeers other nodes. It keeps every
 // n-th, counted from the node itself, so that equally many nodes check each of them.
 func thinned(targets []probe.Target, node string) []probe.Target {
 	listed := func(t probe.Target) bool { return t.Kind == probe.KindBlock || t.Kind == probe.KindTunnel }
@@ -22,13 +22,13 @@ func thinned(targets []probe.Target, node string) []probe.Target {
 	}
 	slices.Sort(names)
 	names = slices.Compact(names)
-	if len(names) <= mostPeers+1 {
+	if len(names) <= maxPeers+1 {
 		return targets
 	}
 	at, _ := slices.BinarySearch(names, node)
 	stay := map[string]bool{node: true}
-	for i := range mostPeers {
-		stay[names[(at+1+i*(len(names)-1)/mostPeers)%len(names)]] = true
+	for i := range maxPeers {
+		stay[names[(at+1+i*(len(names)-1)/maxPeers)%len(names)]] = true
 	}
 	return slices.DeleteFunc(targets, func(t probe.Target) bool { return listed(t) && !stay[t.Node] })
 }

@@ -25,7 +25,7 @@ func TestThinned(t *testing.T) {
 		for _, target := range thinned(all(), name(i)) {
 			of[target.Node]++
 		}
-		if len(of) != mostPeers+2 || of[name(i)] != 2 || of[""] != 1 {
+		if len(of) != maxPeers+2 || of[name(i)] != 2 || of[""] != 1 {
 			t.Fatalf("%s is asked about %d nodes", name(i), len(of))
 		}
 		for n, count := range of {
@@ -36,11 +36,11 @@ func TestThinned(t *testing.T) {
 		}
 	}
 	for i := range nodes {
-		if n := asked[name(i)]; n != mostPeers+1 {
+		if n := asked[name(i)]; n != maxPeers+1 {
 			t.Errorf("%s is asked about by %d nodes", name(i), n)
 		}
 	}
-	few := all()[:2*mostPeers]
+	few := all()[:2*maxPeers]
 	if got := thinned(few, name(0)); len(got) != len(few) {
 		t.Errorf("of %d targets %d are left", len(few), len(got))
 	}

@@ -129,7 +129,7 @@ func (w *Wave) trace(ctx context.Context, r *Run, n *corev1.Node) error {
 	r.picked = append(slices.Clone(r.picked), firewall.PacketDrops)
 	plan := r.Plan(injector.MethodPod, w.survey.Of(n))
 	plan.Checks = []string{firewall.PacketDrops.ID}
-	r.client.Progress("asking %s where packets are dropped", n.Name)
+	r.client.Progress("checking %s for dropped packets", n.Name)
 	var writing error
 	err := w.Try(ctx, r, n, plan, func(ev probe.Event) error {
 		if ev.Start != nil {

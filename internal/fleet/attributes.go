@@ -37,7 +37,7 @@ var same = []string{
 
 // Bounds of the labels that are used.
 const (
-	mostLabels  = 24
+	maxLabels   = 24
 	longestPair = 160 // bytes of KEY=VALUE
 )
 
@@ -57,7 +57,7 @@ func attributesOf(n *corev1.Node) []string {
 	taken := 0
 	for _, key := range slices.Sorted(maps.Keys(n.Labels)) {
 		pair := "label " + key + "=" + n.Labels[key]
-		if slices.Contains(same, key) || len(pair) > longestPair || taken == mostLabels {
+		if slices.Contains(same, key) || len(pair) > longestPair || taken == maxLabels {
 			continue
 		}
 		taken++

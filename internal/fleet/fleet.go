@@ -87,10 +87,10 @@ func choosing(client *examine.Client, opts Options) (*Run, error) {
 		}
 	}
 	if said != 1 {
-		return nil, ui.BadUsage("--node, --selector and --all-nodes each say which nodes: use one of them")
+		return nil, ui.BadUsage("--node, --selector and --all-nodes exclude each other: use one of them")
 	}
 	if !slices.Contains(ways, opts.Via) {
-		return nil, ui.BadUsage("--via %s asks one node: several are asked by %s", opts.Via, strings.Join(ways, " or "))
+		return nil, ui.BadUsage("--via %s works for one node only: for several use %s", opts.Via, strings.Join(ways, " or "))
 	}
 	var err error
 	if r.wanted, err = labels.Parse(opts.Select); err != nil {
@@ -147,7 +147,7 @@ func (r *Run) Do(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	client.Progress("asking the API about all nodes")
+	client.Progress("reading all nodes from the API")
 	survey, err := reader.ReadAll(ctx)
 	if err != nil {
 		return err
@@ -267,7 +267,7 @@ func (r *Run) choose(s *cluster.Survey) ([]*corev1.Node, error) {
 		}
 	}
 	if len(out) == 0 {
-		return nil, ui.BadUsage("no node of %d has the labels of --selector %s", len(s.Nodes), r.opts.Select)
+		return nil, ui.BadUsage("no node of %d matches --selector %s", len(s.Nodes), r.opts.Select)
 	}
 	return out, nil
 }
@@ -316,7 +316,7 @@ func conclude(all []judged, sink report.Sink, took time.Duration, cut bool) erro
 	groups, crash := grouped(all)
 	if crash != nil {
 		cut = true
-		text := fmt.Sprintf("what nodes have in common is not known: grouping %v", crash)
+		text := fmt.Sprintf("the nodes' common causes are unknown: grouping %v", crash)
 		if err := sink.Event(probe.Event{Type: probe.EventLog, Text: text}); err != nil {
 			return err
 		}

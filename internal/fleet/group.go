@@ -10,11 +10,11 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// mostAbouts bounds how many subjects of a group are named.
-const mostAbouts = 5
+// maxAbouts bounds how many subjects of a group are named.
+const maxAbouts = 5
 
-// mostWitnesses bounds how many witnesses of a group are named: for a dead node these may be all other nodes.
-const mostWitnesses = 100
+// maxWitnesses bounds how many witnesses of a group are named: for a dead node these may be all other nodes.
+const maxWitnesses = 100
 
 // apart is how much larger an attribute's share must be in a group than among the other nodes: what half of the
 // others have too distinguishes nothing.
@@ -143,7 +143,7 @@ func newNodesFirst(groups []probe.Group) []probe.Group {
 // group. It also lists the witnesses that are in no group, because the cap on witnesses would hide how many exist.
 func bearWitness(f *folding, found map[string]*probe.Group) {
 	witness := func(of string, w probe.Witness) {
-		if g := found["cause/"+f.blamed[of].cause]; len(g.Witnesses) < mostWitnesses {
+		if g := found["cause/"+f.blamed[of].cause]; len(g.Witnesses) < maxWitnesses {
 			g.Witnesses = append(g.Witnesses, w)
 		} else {
 			g.MoreWitnesses++
@@ -208,7 +208,7 @@ func frequent(counts map[string]int) []string {
 		out = append(out, key)
 	}
 	slices.SortFunc(out, func(a, b string) int { return cmp.Or(counts[b]-counts[a], strings.Compare(a, b)) })
-	return out[:min(len(out), mostAbouts)]
+	return out[:min(len(out), maxAbouts)]
 }
 
 // common returns the attribute that best separates some nodes from all others, nil if there is none. It needs two

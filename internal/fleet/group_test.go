@@ -149,7 +149,7 @@ func TestManyWitnesses(t *testing.T) {
 		all = append(all, judged{name: fmt.Sprintf("node-%03d", i), causes: []probe.Cause{{ID: "peer-pods", About: "dead"}}})
 	}
 	got := group(all)
-	if len(got) != 1 || len(got[0].Witnesses) != mostWitnesses || got[0].MoreWitnesses != 1000-mostWitnesses {
+	if len(got) != 1 || len(got[0].Witnesses) != maxWitnesses || got[0].MoreWitnesses != 1000-maxWitnesses {
 		t.Errorf("%d groups: %d witnesses and %d more", len(got), len(got[0].Witnesses), got[0].MoreWitnesses)
 	}
 	if n := len(got[0].Affected["dead"]); n != 1000 {
@@ -243,7 +243,7 @@ func TestGroupingCrashes(t *testing.T) {
 	if err := conclude(twice, sink, time.Second, false); !errors.Is(err, ui.Exit(report.ExitIncomplete)) {
 		t.Errorf("%v", err)
 	}
-	if !strings.Contains(out.String(), "what nodes have in common is not known: grouping crashed") {
+	if !strings.Contains(out.String(), "the nodes' common causes are unknown: grouping crashed") {
 		t.Error(out.String())
 	}
 }

@@ -132,10 +132,10 @@ func (j *judging) report(to report.Sink) error {
 type asker func(ctx context.Context, n *corev1.Node, start probe.Start) (*judging, error)
 
 // slow is the time after which another node starts beside one that is still running: many hanging nodes must not
-// block the others. At most mostBeside times the limit run at once, since each holds its results in memory.
+// block the others. At most maxBeside times the limit run at once, since each holds its results in memory.
 const (
-	slow       = 8 * time.Second
-	mostBeside = 4
+	slow      = 8 * time.Second
+	maxBeside = 4
 )
 
 // judgeAll judges nodes and reports each like a single run, in the order in which they finish. Once it is stopped, or
@@ -147,7 +147,7 @@ func (r *Run) judgeAll(ctx context.Context, ask asker, nodes []*corev1.Node, lim
 	stopped := func() bool { return errors.Is(ctx.Err(), context.Canceled) }
 	var turn sync.Mutex // held while a node is reported
 	var running probe.Workers
-	room, most := make(chan struct{}, limit), make(chan struct{}, mostBeside*limit)
+	room, most := make(chan struct{}, limit), make(chan struct{}, maxBeside*limit)
 	tell := r.progress(len(nodes))
 	for _, n := range nodes {
 		most <- struct{}{}

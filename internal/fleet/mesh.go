@@ -130,7 +130,7 @@ func (r *MeshRun) start(ctx context.Context, most int) (*trying, error) {
 	if err != nil {
 		return nil, err
 	}
-	client.Progress("asking the API about all nodes")
+	client.Progress("reading all nodes from the API")
 	survey, err := reader.ReadAll(ctx)
 	if err != nil {
 		return nil, err
@@ -294,14 +294,14 @@ func (t *trying) from(ctx context.Context, i int, paths []mesh.Path, ids []strin
 		return err
 	}
 	var lacks error
-	told := telling{node: i}
+	own := bgpReport{node: i}
 	err = t.wave.Try(ctx, run, n, plan, func(ev probe.Event) error {
 		switch r := ev.Result; {
 		case r == nil || r.From != "":
 		case r.Check == probe.CheckAnswered:
 			lacks = errors.New(r.Saw)
 		case r.Check == bgp.BGPSession.ID:
-			told.take(*r)
+			own.take(*r)
 		default:
 			t.take(i, *r)
 		}
@@ -311,7 +311,7 @@ func (t *trying) from(ctx context.Context, i int, paths []mesh.Path, ids []strin
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		t.expect(paths)
-		t.sessions.add(told)
+		t.sessions.add(own)
 	}
 	return err
 }
@@ -370,7 +370,7 @@ func (t *trying) plane(name string) (p mesh.Plane, ok bool) {
 	p = mesh.PlaneOf(name, t.members, a.trials)
 	p.Unknown, p.Held = a.count()
 	if len(a.trials)+p.Unknown+p.Held == 0 {
-		p.Left = "nothing is known that could be asked there"
+		p.Left = "no target is known"
 		if name == mesh.PlanePod || name == mesh.PlaneMTU {
 			p.Left = "no node has a ready pod with an address of its own"
 		}

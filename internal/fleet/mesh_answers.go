@@ -132,7 +132,7 @@ func trialOf(r probe.Result) (mesh.Trial, outcome) {
 	default:
 		sent, _ := r.Facts.Num(probe.FactSent)
 		received, _ := r.Facts.Num(probe.FactReceived)
-		if sent < 1 || sent > mostSent || received < 0 || received > sent { // impossible for a ping
+		if sent < 1 || sent > maxSent || received < 0 || received > sent { // impossible for a ping
 			return t, notKnown
 		}
 		lives, _ := r.Facts[probe.FactLives].(bool) // the target ignores pings
@@ -145,10 +145,10 @@ func trialOf(r probe.Result) (mesh.Trial, outcome) {
 	return t, isTried
 }
 
-// mostSent is more packets than any check sends. longest is longer than any check waits, in milliseconds.
+// maxSent is more packets than any check sends. longest is longer than any check waits, in milliseconds.
 const (
-	mostSent = 1000
-	longest  = 60_000
+	maxSent = 1000
+	longest = 60_000
 )
 
 // milliseconds is a time that a node reports, 0 if the value is impossible.
@@ -159,24 +159,24 @@ func milliseconds(r probe.Result, fact probe.Fact) float64 {
 	return 0
 }
 
-// telling is one node's report about its BGP sessions.
-type telling struct {
+// bgpReport is one node's report about its BGP sessions.
+type bgpReport struct {
 	node    int
-	told    []mesh.Told
+	ends    []mesh.Told
 	bird    bool     // BIRD has answered
 	none    string   // why it has no sessions
 	unknown []string // why some sessions are unknown
 }
 
 // take notes a result about a session, or about BIRD as a whole.
-func (t *telling) take(r probe.Result) {
+func (t *bgpReport) take(r probe.Result) {
 	peer, err := netip.ParseAddr(r.Facts.Str(bgp.FactPeer))
 	switch {
 	case err == nil && r.Facts.Str(bgp.FactState) != "":
 		// A session that Calico did not configure may be down for good reason, so it is only a warning. The same
 		// holds if the API reports the peer's node as not ready.
 		if r.Status != probe.Warn || r.Facts.Str(probe.FactNodeState) != "" {
-			t.told = append(t.told, mesh.Told{Node: t.node, Peer: peer, Up: r.Status == probe.OK, Saw: r.Saw})
+			t.ends = append(t.ends, mesh.Told{Node: t.node, Peer: peer, Up: r.Status == probe.OK, Saw: r.Saw})
 		}
 	case r.Target == bgp.TargetMD5:
 	case r.Status == probe.Unknown:
@@ -190,14 +190,14 @@ func (t *telling) take(r probe.Result) {
 
 // sessions are the BGP sessions of all nodes, as the nodes report them.
 type sessions struct {
-	told   []mesh.Told
+	ends   []mesh.Told
 	whole  map[int]bool   // nodes that reported all their sessions
 	silent map[int]string // nodes that could not report them, and why
 	none   string         // why a node has no sessions
 }
 
-func (s *sessions) add(t telling) {
-	s.told = append(s.told, t.told...)
+func (s *sessions) add(t bgpReport) {
+	s.ends = append(s.ends, t.ends...)
 	switch {
 	case len(t.unknown) > 0:
 		s.silent[t.node] = t.unknown[0]
@@ -229,7 +229,7 @@ func (s *sessions) plane(t *trying) mesh.Plane {
 	for a := range twice {
 		delete(at, a)
 	}
-	p := mesh.Sessions(members, s.told, at, s.whole)
+	p := mesh.Sessions(members, s.ends, at, s.whole)
 	for i, m := range t.members {
 		if why := s.silent[i]; why != "" {
 			p.Silent = append(p.Silent, fmt.Sprintf("%s: %s", m.Name, why))
@@ -242,7 +242,7 @@ func (s *sessions) plane(t *trying) mesh.Plane {
 	case len(s.whole) > 0:
 		p.Left = "no node has a BGP session"
 	default:
-		p.Left = "no node could be asked"
+		p.Left = "no node could be queried"
 	}
 	return p
 }

@@ -106,13 +106,13 @@ func TestTelling(t *testing.T) {
 		"no BIRD":           {[]probe.Result{none, none}, " none"},
 		"a BIRD that hangs": {[]probe.Result{dead, none}, " silent"},
 	} {
-		told, s := telling{node: 3}, sessions{silent: map[int]string{}, whole: map[int]bool{}}
+		own, s := bgpReport{node: 3}, sessions{silent: map[int]string{}, whole: map[int]bool{}}
 		for _, r := range c.said {
-			told.take(r)
+			own.take(r)
 		}
-		s.add(told)
+		s.add(own)
 		got := ""
-		for i, m := range s.told {
+		for i, m := range s.ends {
 			if i > 0 {
 				got += " "
 			}

@@ -25,7 +25,7 @@ type Watch struct {
 	began time.Time
 	hear  func(mesh.Heard)
 
-	telling sync.Mutex // serializes calls of hear
+	hearing sync.Mutex // serializes calls of hear
 	reading sync.Mutex
 	read    map[int]time.Time // when a node's pods were read last
 }
@@ -208,8 +208,8 @@ func (w *Watch) moved(ctx context.Context, node int, were []probe.Target) bool {
 
 // tell passes on a node's report.
 func (w *Watch) tell(h mesh.Heard) {
-	w.telling.Lock()
-	defer w.telling.Unlock()
+	w.hearing.Lock()
+	defer w.hearing.Unlock()
 	h.At = time.Now()
 	w.hear(h)
 }

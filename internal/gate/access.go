@@ -147,7 +147,7 @@ func (a *Keeper) clients() (*x509.CertPool, error) {
 }
 
 // errCredentials is the whole error message for a client without credentials.
-var errCredentials = errors.New("credentials are wanted")
+var errCredentials = errors.New("credentials required")
 
 // Admits returns errCredentials if the request lacks the required credentials, and another error if they cannot be
 // checked.
@@ -230,7 +230,7 @@ func (a *Keeper) current() (*tls.Config, error) {
 	case err != nil && a.tls == nil:
 		return nil, err
 	case err != nil:
-		a.log.Error("the certificates on disk cannot be used: the server goes on with its own as it was", "error", err.Error())
+		a.log.Error("the certificates on disk are unusable: the server keeps the loaded ones", "error", err.Error())
 	default:
 		a.tls = read
 	}

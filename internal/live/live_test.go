@@ -136,7 +136,7 @@ func TestAwaited(t *testing.T) {
 		gone: func() bool { return false }}
 	w.send(mesh.Heard{Round: 1, Node: "a", Trials: map[string][]mesh.Trial{mesh.PlaneNode: {
 		{From: "a", To: "b", Sent: 3, Received: 3, RTT: 1}}}}, refresh{})
-	if shown := w.View().Content; !strings.Contains(shown, "1 paths: nothing is heard yet of 1 nodes\n") {
+	if shown := w.View().Content; !strings.Contains(shown, "1 paths: no report yet from 1 nodes\n") {
 		t.Error(shown)
 	}
 }

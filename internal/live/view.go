@@ -82,7 +82,7 @@ func (t *table) head() string {
 // counts is the number of paths in each state.
 func (t *table) counts() string {
 	if t.sum.Paths == 0 {
-		return "probes are being put on the nodes; nothing is heard of them yet"
+		return "starting probes on the nodes; no report yet"
 	}
 	var parts []string
 	for _, s := range []struct {
@@ -91,7 +91,7 @@ func (t *table) counts() string {
 		state mesh.State
 	}{
 		{t.sum.Fail, "%d fail", mesh.Fails}, {t.sum.Lossy, "%d with loss", mesh.Loses},
-		{t.sum.Unheard, "of %d nothing is heard", mesh.Unheard},
+		{t.sum.Unheard, "%d without a report", mesh.Unheard},
 	} {
 		if s.n > 0 {
 			parts = append(parts, t.paint(fmt.Sprintf(s.says, s.n), s.state))
@@ -99,7 +99,7 @@ func (t *table) counts() string {
 	}
 	switch n := len(t.sum.Awaited); {
 	case n > 0:
-		parts = append(parts, fmt.Sprintf("nothing is heard yet of %d nodes", n))
+		parts = append(parts, fmt.Sprintf("no report yet from %d nodes", n))
 	case len(parts) == 0:
 		parts = []string{"all work"}
 	}
@@ -168,11 +168,11 @@ func (t *table) about() []string {
 	since := fmt.Sprintf("since %s UTC, for %s", r.Since.UTC().Format(time.TimeOnly), probe.Age(t.now.Sub(r.Since)))
 	switch {
 	case r.State == mesh.Unheard:
-		out[3] = "nothing is heard of it now"
+		out[3] = "no report at the moment"
 	case r.State == mesh.Fails:
 		out[3] = "fails " + since
 	case r.Since.IsZero():
-		out[3] = "it has not failed since the watch began"
+		out[3] = "has not failed since the watch began"
 	default:
 		out[3] = "works again " + since
 	}

@@ -240,14 +240,14 @@ func (s Sum) String() string {
 	for _, more := range []struct {
 		n    int
 		says string
-	}{{s.Fail, "fail"}, {s.Lossy, "with loss"}, {s.Unheard, "of which nothing is heard"}} {
+	}{{s.Fail, "fail"}, {s.Lossy, "with loss"}, {s.Unheard, "without a report"}} {
 		if more.n > 0 {
 			out += fmt.Sprintf(", %d %s", more.n, more.says)
 		}
 	}
 	switch n := len(s.Awaited); {
 	case n > 0:
-		out += fmt.Sprintf("; nothing is heard yet of %d nodes", n)
+		out += fmt.Sprintf("; no report yet from %d nodes", n)
 	case s.Fail+s.Lossy+s.Unheard+len(s.Lost) == 0 && s.Paths > 0:
 		out += ", all work"
 	}

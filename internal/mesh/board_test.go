@@ -87,8 +87,8 @@ func TestAwaited(t *testing.T) {
 		heard Heard
 		want  string
 	}{
-		{Heard{Round: 1, Node: "a", Trials: works}, "1 paths; nothing is heard yet of 2 nodes"},
-		{Heard{Round: 1, Node: "b", Lost: "no pod starts there"}, "1 paths; nothing is heard yet of 1 nodes"},
+		{Heard{Round: 1, Node: "a", Trials: works}, "1 paths; no report yet from 2 nodes"},
+		{Heard{Round: 1, Node: "b", Lost: "no pod starts there"}, "1 paths; no report yet from 1 nodes"},
 		{Heard{Round: 2, Node: "c"}, "1 paths"}, // who knows of those from b
 		{Heard{Round: 3, Node: "b"}, "1 paths, all work"},
 	} {

@@ -77,7 +77,7 @@ func derived() map[string][]string {
 // of all other nodes is dead.
 func alikeCutOff(paths int, dead float64) float64 {
 	sum := 0.0
-	for failed := int(math.Ceil(most * float64(paths))); failed <= paths; failed++ {
+	for failed := int(math.Ceil(minFailed * float64(paths))); failed <= paths; failed++ {
 		ways := 1.0
 		for i := range failed {
 			ways = ways * float64(paths-i) / float64(i+1)

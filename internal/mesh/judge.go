@@ -52,8 +52,8 @@ const (
 	wayOut = "out" // of zones: from the first to the second
 )
 
-// most is the least share of a suspect's paths that must fail: below it, the cause is probably another one.
-const most = 0.8
+// minFailed is the least share of a suspect's paths that must fail: below it, the cause is probably another one.
+const minFailed = 0.8
 
 // group names a set of paths that may share a cause.
 type group struct{ kind, way, a, b string }
@@ -165,7 +165,7 @@ func suspectsOf(nodes []Node, tried, failing map[Path]bool) (all []*suspect, of 
 // fits reports whether a suspect explains its paths. It does not if too many of them work, or if something smaller
 // explains as much: one pair, or one node.
 func (s *suspect) fits(open map[Path]bool) bool {
-	if float64(len(s.failed)) < most*float64(s.of) || s.kind == kindAll && len(s.failed) < s.of {
+	if float64(len(s.failed)) < minFailed*float64(s.of) || s.kind == kindAll && len(s.failed) < s.of {
 		return false
 	}
 	least := 3 // least number of ends among the unexplained paths

@@ -74,8 +74,8 @@ func (p Plane) sum() string {
 		how string
 	}{
 		{p.Lossy, "lose packets"}, {p.Unknown, "more without an answer"},
-		{p.Held, "more do not answer, which a network policy may want"},
-		{len(p.Outside), "of the peers are no nodes"},
+		{p.Held, "more do not answer, perhaps because of a network policy"},
+		{len(p.Outside), "of the peers outside the cluster"},
 	} {
 		if more.n > 0 {
 			text += fmt.Sprintf(", %d %s", more.n, more.how)
@@ -147,8 +147,8 @@ func (r Report) findings() (out []page.Cause, left int) {
 		}
 		for _, f := range p.Findings {
 			place, name, value := f.place(), f.where(), f.counts()
-			i, told := places[place]
-			if !told {
+			i, known := places[place]
+			if !known {
 				if len(out) == pageFindings {
 					left++
 					continue

@@ -114,7 +114,7 @@ func TestPageOfPeer(t *testing.T) {
 func TestJSONIsBounded(t *testing.T) {
 	t.Parallel()
 	p := Plane{Name: PlaneBGP}
-	for range mostTrials + 5 {
+	for range maxTrials + 5 {
 		p.Trials = append(p.Trials, Trial{From: "a", To: "b", Saw: "<up>"})
 	}
 	p.Trials[len(p.Trials)-1].Failed = true
@@ -123,8 +123,8 @@ func TestJSONIsBounded(t *testing.T) {
 	enc.SetEscapeHTML(false)
 	must.Do(t, enc.Encode(p))
 	var got Plane
-	if err := json.Unmarshal(text.Bytes(), &got); err != nil || len(got.Trials) != mostTrials || got.More != 5 ||
-		!got.Trials[0].Failed || len(p.Trials) != mostTrials+5 || !strings.Contains(text.String(), "<up>") {
+	if err := json.Unmarshal(text.Bytes(), &got); err != nil || len(got.Trials) != maxTrials || got.More != 5 ||
+		!got.Trials[0].Failed || len(p.Trials) != maxTrials+5 || !strings.Contains(text.String(), "<up>") {
 		t.Errorf("%v: %d paths, %d more", err, len(got.Trials), got.More)
 	}
 }

@@ -54,16 +54,16 @@ type Plane struct {
 	More     int       `json:"more_paths,omitempty"` // number of further paths that -o json omits
 }
 
-// mostTrials bounds the paths of a plane in JSON: in a full BGP mesh each node has a session with each other one.
-const mostTrials = 100_000
+// maxTrials bounds the paths of a plane in JSON: in a full BGP mesh each node has a session with each other one.
+const maxTrials = 100_000
 
 // MarshalJSON omits paths beyond the limit, working ones before failed ones.
 func (p Plane) MarshalJSON() ([]byte, error) {
 	type plain Plane
-	if more := len(p.Trials) - mostTrials; more > 0 {
+	if more := len(p.Trials) - maxTrials; more > 0 {
 		worst := func(t Trial) int { return slices.Index([]string{"fail", "unknown", "lossy", "ok"}, t.word()) }
 		p.Trials = slices.SortedStableFunc(slices.Values(p.Trials), func(a, b Trial) int { return worst(a) - worst(b) })
-		p.Trials, p.More = p.Trials[:mostTrials], more
+		p.Trials, p.More = p.Trials[:maxTrials], more
 	}
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
