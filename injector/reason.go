@@ -112,8 +112,8 @@ func NoCalico(why error) *PlacementError {
 	return &PlacementError{Reason: facts.ReasonNoCalico, Text: probe.OneLine(why.Error()), Err: why}
 }
 
-// forbidden reports whether the API refused because of a missing permission. A refused attach or exec shows that only in
-// its text.
+// forbidden reports whether the API refused because of a missing permission. A refused attach or exec shows that only
+// in its text.
 func forbidden(text string) bool {
 	return strings.Contains(text, " is forbidden") || strings.Contains(text, "forbidden: User ")
 }

@@ -24,8 +24,8 @@ const sayLost = 2 * time.Second
 // connectFunc copies stdin to a probe and its stdout back until either side ends.
 type connectFunc func(ctx context.Context, in io.Reader, out io.Writer) error
 
-// startKept starts the goroutines of a session with a probe that survives a lost connection: the session reconnects, and
-// the probe repeats the missed events. probeEnded returns why the probe is gone, or nil while it may still run.
+// startKept starts the goroutines of a session with a probe that survives a lost connection: the session reconnects,
+// and the probe repeats the missed events. probeEnded returns why the probe is gone, or nil while it may still run.
 func (s *Session) startKept(
 	ctx context.Context, node string, connect connectFunc, probeEnded func(context.Context) error, note func(string),
 ) {

@@ -245,7 +245,8 @@ func sandboxOf(events []corev1.Event) *facts.Sandbox {
 	return &said
 }
 
-// longestSaid bounds, in bytes, how much of a message is read. The kubelet and the API server truncate theirs well below.
+// longestSaid bounds, in bytes, how much of a message is read. The kubelet and the API server truncate theirs well
+// below.
 const longestSaid = 16 << 10
 
 // unmade adds the broken part of the runtime to a refusal, if the runtime's message about the container shows it.

@@ -17,9 +17,9 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// A Wave puts probes on many nodes, each in its own pod with its plan in the arguments. A probe writes its answer into its
-// log and a summary into its termination message, and exits. A kept probe stays and answers a session instead. One Job
-// owns all pods, so that they are deleted with it, and one watch follows all of them.
+// A Wave puts probes on many nodes, each in its own pod with its plan in the arguments. A probe writes its answer
+// into its log and a summary into its termination message, and exits. A kept probe stays and answers a session
+// instead. One Job owns all pods, so that they are deleted with it, and one watch follows all of them.
 type Wave struct {
 	client  *Client
 	common  Options
@@ -38,8 +38,8 @@ type podNews struct {
 	gone bool
 }
 
-// StartWave creates the Job that owns the pods of a wave, and starts to watch them. common has their common options; its
-// Node names the wave. If the API refuses, the error is a *PlacementError.
+// StartWave creates the Job that owns the pods of a wave, and starts to watch them. common has their common options;
+// its Node names the wave. If the API refuses, the error is a *PlacementError.
 func (c *Client) StartWave(ctx context.Context, common Options) (*Wave, error) {
 	ours := labelRun + "=" + common.Run
 	_, err := c.kube.CoreV1().Pods(common.Namespace).List(ctx, metav1.ListOptions{LabelSelector: ours, Limit: 1})
@@ -155,8 +155,8 @@ func (a Answer) Events(ctx context.Context, plan probe.Plan, each func(probe.Eve
 	}
 }
 
-// Ask puts a probe on a node, passes its answer to read once it has exited, and removes the pod. The error is read's, or
-// a *PlacementError if the probe did not exit normally.
+// Ask puts a probe on a node, passes its answer to read once it has exited, and removes the pod. The error is read's,
+// or a *PlacementError if the probe did not exit normally.
 func (w *Wave) Ask(ctx context.Context, o Options, plan probe.Plan, read func(Answer) error) error {
 	if err := context.Cause(ctx); err != nil {
 		return err // nothing was created, so nothing must be removed
