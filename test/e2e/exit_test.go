@@ -15,7 +15,7 @@ import (
 	reports "github.com/calico-probe/calico-probe/internal/report"
 )
 
-// TestExitCodes makes the program exit with each code that the README lists, in each of the ways that it names. Only
+// TestExitCodes makes the program exit with each code of docs/README.md, in each of the ways listed there. Only
 // the question before many probes (5) is missing: it takes more than 20 nodes, and package main tests it.
 func TestExitCodes(t *testing.T) {
 	healthy := []string{"run", "node-a", "--skip", "node-load,startup-budget"}
