@@ -14,17 +14,17 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// session is one that is down, and what else is known of its peer.
+// session is a BGP session that is down, and the other results about its peer.
 type session struct {
 	diagnose.Finding
 	port, ping        diagnose.Finding   // of the same address
-	ported, pinged    bool               // whether these were asked
-	there, theirBirds []diagnose.Finding // what the peer itself says: about its session with this node, and its BIRD
-	outside           []diagnose.Finding // how a firewall answered other nodes that looked at this one, the peer first
-	listens           []diagnose.Finding // who listens on the peer's port, as the peer says
+	ported, pinged    bool               // whether these checks ran
+	there, theirBirds []diagnose.Finding // the peer's own results: its session with this node, and its BIRD
+	outside           []diagnose.Finding // a firewall's answers to other nodes that tested this one, the peer first
+	listens           []diagnose.Finding // what listens on the peer's port, as the peer reports
 }
 
-// downSessions are those that are not established.
+// downSessions returns the sessions that are not established.
 func downSessions(f diagnose.Findings) []session {
 	var out []session
 	for _, r := range f.Bad(bgp.BGPSession.ID) {
@@ -52,8 +52,9 @@ func downSessions(f diagnose.Findings) []session {
 	return out
 }
 
-// ofPeer is the result of a check about the peer of a session: CHECK TARGET ADDRESS. It is about the session's target,
-// or ends in its address: a session that a BGPPeer makes has the name of that, and a node's ping that of the node.
+// ofPeer returns the result of a check about the peer of a session: CHECK TARGET ADDRESS. The result has the session's
+// target, or a target that ends in its address: a BGPPeer's session has the name of the BGPPeer, a ping that of the
+// node.
 func ofPeer(f diagnose.Findings, of ...string) []diagnose.Finding {
 	if r, ok := diagnose.Answer(f, of[0], of[1]); ok {
 		return []diagnose.Finding{r}
@@ -66,7 +67,7 @@ func ofPeer(f diagnose.Findings, of ...string) []diagnose.Finding {
 	return nil
 }
 
-// first is the first of some findings, and whether there is one.
+// first returns the first of some findings, and whether there is one.
 func first(of []diagnose.Finding) (diagnose.Finding, bool) {
 	if len(of) == 0 {
 		return diagnose.Finding{}, false
@@ -74,14 +75,13 @@ func first(of []diagnose.Finding) (diagnose.Finding, bool) {
 	return of[0], true
 }
 
-// answers tells whether the peer's machine answered a ping at the session's address.
+// answers reports whether the peer's machine answered a ping at the session's address.
 func (s session) answers() bool {
 	lives := s.ping.Facts[probe.FactLives] == true
 	return s.pinged && (lives || !diagnose.IsBad(s.ping.Status) && diagnose.IsAnswered(s.ping.Status))
 }
 
-// refusal is why a connection to the peer's BGP port failed, "" when it did not or
-// nobody tried.
+// refusal returns why a connection to the peer's BGP port failed, "" if it succeeded or was not tried.
 func (s session) refusal() string {
 	if !s.ported || !diagnose.IsBad(s.port.Status) {
 		return ""
@@ -89,8 +89,7 @@ func (s session) refusal() string {
 	return diagnose.ReasonOf(s.port)
 }
 
-// elsewhere tells whether the peer says that nothing listens on its port at an address
-// this node could reach.
+// elsewhere reports whether the peer listens on its port, but at no address that this node could reach.
 func (s session) elsewhere() bool {
 	return len(s.listens) > 0 && !slices.ContainsFunc(s.listens, func(r diagnose.Finding) bool {
 		return slices.ContainsFunc(diagnose.ListOf(r, probe.FactListening), func(at string) bool {
@@ -102,17 +101,17 @@ func (s session) elsewhere() bool {
 	})
 }
 
-// instead says where the peer listens, where that is no address this node could reach.
+// instead describes where the peer listens, if this node cannot reach that address.
 func (s session) instead() string {
 	at := diagnose.ListOf(s.listens[0], probe.FactListening)
 	if len(at) == 0 {
 		return diagnose.NodeOf(s.Finding) + ": " + s.listens[0].Saw
 	}
-	return fmt.Sprintf("nothing on %s for %s, only %s", diagnose.NodeOf(s.Finding), s.Facts.Str(bgp.FactPeer),
+	return fmt.Sprintf("%s does not listen at %s, only at %s", diagnose.NodeOf(s.Finding), s.Facts.Str(bgp.FactPeer),
 		strings.Join(at, ", "))
 }
 
-// where is the name of what to do at the other end: "" for the rule's own fix, which is for a node.
+// where returns the name of the fix for the other end: "" for the rule's own fix, which is for a node.
 func (s session) where() string {
 	if diagnose.NodeOf(s.Finding) == "" {
 		return "ask-peer"
@@ -120,7 +119,7 @@ func (s session) where() string {
 	return ""
 }
 
-// perSession makes one case for each session that is down and fits.
+// perSession returns one case for each session that is down and fits.
 func perSession(f diagnose.Findings, fits func(session, *diagnose.Case) bool) []diagnose.Case {
 	var out []diagnose.Case
 	for _, s := range downSessions(f) {
@@ -131,14 +130,14 @@ func perSession(f diagnose.Findings, fits func(session, *diagnose.Case) bool) []
 			c.Args["other"] = diagnose.NodeArg(node)
 		}
 		if fits(s, &c) {
-			c.Covers = evidence.PathFollows(f, diagnose.FamilyOf(s.Finding), node) // which is slow where there are thousands
+			c.Covers = evidence.PathFollows(f, diagnose.FamilyOf(s.Finding), node) // slow with thousands of results
 			out = append(out, c)
 		}
 	}
 	return out
 }
 
-// bgpFiltered is port 179 dropped on the way.
+// bgpFiltered matches port 179 dropped on the way.
 func bgpFiltered(f diagnose.Findings) []diagnose.Case {
 	return perSession(f, func(s session, c *diagnose.Case) bool {
 		if s.refusal() != "timeout" || !s.answers() || s.port.Facts[probe.FactPassword] == true ||
@@ -147,27 +146,27 @@ func bgpFiltered(f diagnose.Findings) []diagnose.Case {
 		}
 		c.For = append(diagnose.Suggests([]diagnose.Finding{s.port}), append(diagnose.Hints([]diagnose.Finding{s.ping}),
 			diagnose.Shows([]diagnose.Finding{s.Finding}, s.there)...)...)
-		if diagnose.ReasonOf(s.Finding) == "host-unreachable" { // somebody did answer BIRD
+		if diagnose.ReasonOf(s.Finding) == "host-unreachable" { // BIRD did get an answer
 			c.Against = diagnose.Hints([]diagnose.Finding{s.Finding})
 		}
 		c.For = append(c.For, diagnose.Shows(s.outside)...)
-		c.Says = fmt.Sprintf("TCP port %v from {node} to %s is dropped on the way there or back: the machine answers a ping and no connection", s.port.Facts[probe.FactPort], s.Target)
+		c.Says = fmt.Sprintf("TCP port %v from {node} to %s is dropped on the way there or back: the machine answers a ping but no connection", s.port.Facts[probe.FactPort], s.Target)
 		if len(s.outside) > 0 {
-			c.Says += fmt.Sprintf("; %s says that a firewall on {node} or before it rejects its connections", s.outside[0].Node)
+			c.Says += fmt.Sprintf("; %s reports that a firewall on or before {node} rejects its connections", s.outside[0].Node)
 		}
 		shutBy(f, s, c)
 		return true
 	})
 }
 
-// bgpRejected is a firewall that says no.
+// bgpRejected matches a firewall that rejects with an error.
 func bgpRejected(f diagnose.Findings) []diagnose.Case {
 	return perSession(f, func(s session, c *diagnose.Case) bool {
 		lives := diagnose.Keep(s.theirBirds, func(r diagnose.Finding) bool { return r.Status == probe.OK })
 		switch reason := s.refusal(); {
 		case reason == "denied":
 			c.For = append(diagnose.Proves([]diagnose.Finding{s.port}), diagnose.Shows([]diagnose.Finding{s.Finding})...)
-			c.Says = fmt.Sprintf("the firewall of {node} itself refuses BGP to %s: the packets do not leave", s.Target)
+			c.Says = fmt.Sprintf("{node}'s own firewall blocks outgoing BGP to %s", s.Target)
 			port, _ := s.port.Facts.Num(probe.FactPort)
 			c.Args["port"], c.Args["iptables"] = diagnose.NumberArg(port), diagnose.OwnArg(map[bool]string{true: "ip6tables",
 				false: "iptables"}[c.Family == 6])
@@ -186,21 +185,21 @@ func bgpRejected(f diagnose.Findings) []diagnose.Case {
 		case reason == "timeout" && diagnose.ReasonOf(s.Finding) == "host-unreachable" && s.answers():
 			c.For = append(diagnose.Suggests([]diagnose.Finding{s.Finding}),
 				diagnose.Shows([]diagnose.Finding{s.port, s.ping})...)
-			c.Says = fmt.Sprintf("a firewall rejects BGP from {node} to %s: BIRD was told so, and the machine answers otherwise", s.Target)
+			c.Says = fmt.Sprintf("a firewall rejects BGP from {node} to %s: BIRD got its ICMP error, and the machine answers otherwise", s.Target)
 			c.FixName = s.where()
 			return true
 		default:
 			return false
 		}
 		c.For = append(c.For, diagnose.Shows([]diagnose.Finding{s.Finding}, s.there)...)
-		c.Says = fmt.Sprintf("a firewall rejects BGP from {node} to %s, whose machine answers otherwise", s.Target)
+		c.Says = fmt.Sprintf("a firewall rejects BGP from {node} to %s; the machine answers otherwise", s.Target)
 		c.FixName = s.where()
 		shutBy(f, s, c)
 		return true
 	})
 }
 
-// peerBirdDead is a peer whose machine lives and whose BIRD does not.
+// peerBirdDead matches a peer whose machine is up and whose BIRD is not.
 func peerBirdDead(f diagnose.Findings) []diagnose.Case {
 	return perSession(f, func(s session, c *diagnose.Case) bool {
 		said := s.refusal()
@@ -222,13 +221,13 @@ func peerBirdDead(f diagnose.Findings) []diagnose.Case {
 			c.Against = diagnose.Suggests(diagnose.Keep(s.theirBirds,
 				func(r diagnose.Finding) bool { return r.Status == probe.OK }))
 		}
-		c.Says = fmt.Sprintf("%s refuses BGP: its machine answers and nothing listens there", s.Target)
+		c.Says = fmt.Sprintf("%s refuses BGP: its machine answers, but the port is closed", s.Target)
 		switch {
 		case len(dead) == 0 && s.elsewhere():
 			c.For = append(c.For, diagnose.Shows(s.listens)...)
 			c.Says += " (" + s.instead() + ")"
 		case len(dead) > 0:
-			c.Says = fmt.Sprintf("%s refuses BGP: %s there says that its BIRD is not up (%s)", s.Target, bgp.BirdSocket.ID,
+			c.Says = fmt.Sprintf("%s refuses BGP: %s there reports that its BIRD is not up (%s)", s.Target, bgp.BirdSocket.ID,
 				dead[0].Saw)
 		}
 		return true

@@ -12,12 +12,12 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// deaf are the families whose BIRD does not answer.
+// deaf returns the bird-socket results of the families whose BIRD does not answer.
 func deaf(f diagnose.Findings) []diagnose.Finding {
 	return diagnose.Keep(f.Failed(bgp.BirdSocket.ID), func(r diagnose.Finding) bool { return diagnose.FamilyOf(r) != 0 })
 }
 
-// bgpRestartHold is the trap of graceful restart.
+// bgpRestartHold matches a BIRD that withholds its routes during a graceful restart.
 func bgpRestartHold(f diagnose.Findings) []diagnose.Case {
 	var out []diagnose.Case
 	for _, whole := range diagnose.Keep(f.Bad(bgp.BGPSession.ID), func(r diagnose.Finding) bool {
@@ -30,7 +30,7 @@ func bgpRestartHold(f diagnose.Findings) []diagnose.Case {
 		if slices.ContainsFunc(downSessions(f), func(s session) bool {
 			return s.answers() && slices.Contains(blockers, s.Facts.Str(bgp.FactPeer))
 		}) {
-			weight = diagnose.Strong // that machine lives: why its session does not come up is the reason
+			weight = diagnose.Strong // that machine is up: the root cause is what keeps its session down
 		}
 		if len(evidence.WrongAddresses(f, diagnose.FamilyOf(whole))) > 0 {
 			weight = diagnose.Strong // sessions are opened to an address that the other node does not use
@@ -53,7 +53,7 @@ func bgpRestartHold(f diagnose.Findings) []diagnose.Case {
 			}
 			names = append(names, name)
 		}
-		c.Says = fmt.Sprintf("BIRD on {node} restarted and keeps every BGP route out of the kernel for up to %.0f s more",
+		c.Says = fmt.Sprintf("BIRD on {node} restarted and withholds all BGP routes from the kernel for up to %.0f s more",
 			left)
 		if len(names) > 0 {
 			c.Says += ", waiting for " + strings.Join(names, ", ")

@@ -12,7 +12,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// birdPortTaken is another routing daemon on the node.
+// birdPortTaken matches another routing daemon that holds the BGP port, on this node or on a peer.
 func birdPortTaken(f diagnose.Findings) []diagnose.Case {
 	out := append(withoutListener(f), peersWithoutListener(f)...)
 	for _, socket := range deaf(f) {
@@ -27,7 +27,7 @@ func birdPortTaken(f diagnose.Findings) []diagnose.Case {
 		c := diagnose.Case{
 			About: diagnose.FamilyName(family), Family: family, For: diagnose.Suggests([]diagnose.Finding{socket}),
 			Covers: append(evidence.PathFollows(f, family, ""), diagnose.Covers(bgp.BirdConfig.ID, bgp.BGPExpected.ID)...),
-			Says: fmt.Sprintf("Calico's BIRD for %s does not run on {node}, and another program listens on %s",
+			Says: fmt.Sprintf("Calico's BIRD for %s is not running on {node}, and another program listens on %s",
 				diagnose.FamilyName(family), strings.Join(diagnose.ListOf(holds[0], probe.FactListening), ", ")),
 		}
 		if who := holds[0].Facts.Str(probe.FactHeldBy); who != "" {
@@ -42,8 +42,8 @@ func birdPortTaken(f diagnose.Findings) []diagnose.Case {
 	return out
 }
 
-// peersWithoutListener are the cases of another node's BIRD that could not open its port. The program that has it
-// takes this node's connection and closes it.
+// peersWithoutListener returns the cases of another node's BIRD that could not open its port. The program that holds it
+// accepts this node's connection and closes it.
 func peersWithoutListener(f diagnose.Findings) []diagnose.Case {
 	var out []diagnose.Case
 	for _, r := range f.Elsewhere(bgp.BGPSession.ID) {
@@ -58,14 +58,14 @@ func peersWithoutListener(f diagnose.Findings) []diagnose.Case {
 			Args:   map[string]diagnose.Arg{"other": diagnose.NodeArg(r.Node)},
 			For:    append(diagnose.Suggests(here), diagnose.Suggests([]diagnose.Finding{r})...),
 			Covers: evidence.PathFollows(f, diagnose.FamilyOf(r), r.Node),
-			Says: fmt.Sprintf("BIRD on %s could not open BGP's port, which another program holds there: it reports %q for its session with {node}",
+			Says: fmt.Sprintf("BIRD on %s could not open the BGP port, which another program holds: it reports %q for its session with {node}",
 				r.Node, r.Facts.Str(bgp.FactLastError)),
 		})
 	}
 	return out
 }
 
-// withoutListener are the cases of a BIRD that runs and says that it could not open the port.
+// withoutListener returns the cases of a BIRD that runs and reports that it could not open the port.
 func withoutListener(f diagnose.Findings) []diagnose.Case {
 	var out []diagnose.Case
 	for _, family := range []int{4, 6} {
@@ -80,7 +80,7 @@ func withoutListener(f diagnose.Findings) []diagnose.Case {
 		c := diagnose.Case{About: diagnose.FamilyName(family), Family: family,
 			For:    append(diagnose.Suggests(down), diagnose.Hints(holds)...),
 			Covers: append(evidence.PathFollows(f, family, ""), diagnose.Covers(bgp.BGPExpected.ID)...),
-			Says:   fmt.Sprintf("Calico's BIRD for %s on {node} could not open its port when it began, so it has no session", diagnose.FamilyName(family))}
+			Says:   fmt.Sprintf("Calico's BIRD for %s on {node} could not open its port at start, so it has no session", diagnose.FamilyName(family))}
 		if len(holds) > 0 {
 			c.Says += fmt.Sprintf(": %s listens on %s", cmp.Or(holds[0].Facts.Str(probe.FactHeldBy), "another program, perhaps a second BIRD,"),
 				strings.Join(diagnose.ListOf(holds[0], probe.FactListening), ", "))

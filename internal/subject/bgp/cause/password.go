@@ -8,13 +8,13 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// bgpPassword is TCP MD5 that does not fit.
+// bgpPassword matches different TCP MD5 passwords at the two ends.
 func bgpPassword(f diagnose.Findings) []diagnose.Case {
 	signed, alone := signatures(f), len(downSessions(f)) == 1 // the counters name no peer
 	return perSession(f, func(s session, c *diagnose.Case) bool {
 		here := s.ported && s.port.Facts[probe.FactPassword] == true
 		open := s.ported && s.port.Status == probe.OK
-		c.Says = fmt.Sprintf("the session with %s has a password, and the two ends do not have the same one, or its port is dropped", s.Target)
+		c.Says = fmt.Sprintf("the session with %s has a password: either the two ends have different ones, or its port is dropped", s.Target)
 		switch {
 		case diagnose.ReasonOf(s.Finding) == "password":
 			c.For = diagnose.Proves([]diagnose.Finding{s.Finding})
@@ -31,7 +31,7 @@ func bgpPassword(f diagnose.Findings) []diagnose.Case {
 			c.For = append(c.For, diagnose.Shows(s.thereSigned(f))...)
 		case here && open:
 			c.For = append(diagnose.Suggests([]diagnose.Finding{s.port}), diagnose.Shows([]diagnose.Finding{s.Finding})...)
-			c.Says = fmt.Sprintf("{node} has a password for the session with %s, which takes a connection without one", s.Target)
+			c.Says = fmt.Sprintf("{node} has a password for the session with %s, which accepts connections without one", s.Target)
 		case here && s.refusal() == "timeout" && s.answers():
 			c.For = append(diagnose.Suggests([]diagnose.Finding{s.Finding}),
 				diagnose.Shows([]diagnose.Finding{s.port, s.ping})...)
@@ -42,8 +42,8 @@ func bgpPassword(f diagnose.Findings) []diagnose.Case {
 	})
 }
 
-// signatures is what the kernel says of passwords, and how much it weighs. One that grows is of
-// now. Unsigned segments may be those of a probe, so their number since boot is a hint alone.
+// signatures returns the kernel's MD5 counters as a clue. A counter that grows is about the present. Unsigned segments
+// may come from a probe, so their number since boot is only a hint.
 func signatures(f diagnose.Findings) []diagnose.Clue {
 	for _, r := range f.Of(bgp.BGPSession.ID) {
 		grew, counted := r.Facts.Num(bgp.FactMD5Grew)
@@ -58,15 +58,15 @@ func signatures(f diagnose.Findings) []diagnose.Clue {
 	return nil
 }
 
-// forPassword tells whether the kernel surely drops segments of this session for a password.
+// forPassword reports whether the kernel certainly drops segments of this session because of a password.
 func (s session) forPassword(f diagnose.Findings) bool {
 	signed := signatures(f)
 	return len(signed) > 0 && signed[0].Weight == diagnose.Strong &&
 		s.signing(signed[0], s.port.Facts[probe.FactPassword] == true, len(downSessions(f)) == 1)
 }
 
-// signing tells whether what the kernel counts may be about this session. By the API it is known
-// with which peers this node has a password.
+// signing reports whether the kernel's counters may be about this session. The API shows which peers have a password on
+// this node.
 func (s session) signing(r diagnose.Clue, here, alone bool) bool {
 	switch s.refusal() {
 	case "", "timeout", "reset": // else something else answers
@@ -82,12 +82,12 @@ func (s session) signing(r diagnose.Clue, here, alone bool) bool {
 	return alone || here != (r.Facts.Str(bgp.FactMD5) == bgp.MD5Unexpected)
 }
 
-// thereSigned is what the other end's kernel says.
+// thereSigned returns the MD5 counters of the other end's kernel.
 func (s session) thereSigned(f diagnose.Findings) []diagnose.Finding {
 	return diagnose.Keep(f.At(diagnose.NodeOf(s.Finding)).Of(bgp.BGPSession.ID), diagnose.About(bgp.TargetMD5))
 }
 
-// side says which end has a password.
+// side describes which end has a password.
 func side(r diagnose.Finding, peer string) string {
 	switch r.Facts.Str(bgp.FactMD5) {
 	case bgp.MD5Missing:

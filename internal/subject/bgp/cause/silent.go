@@ -10,7 +10,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// bgpPeerSilent is a peer that is no node, and that nobody hears of.
+// bgpPeerSilent matches a silent peer that is no node of the cluster.
 func bgpPeerSilent(f diagnose.Findings) []diagnose.Case {
 	return perSession(f, func(s session, c *diagnose.Case) bool {
 		silent := []string{"timeout", "host-unreachable", "net-unreachable"}
@@ -22,10 +22,10 @@ func bgpPeerSilent(f diagnose.Findings) []diagnose.Case {
 		c.For = append(diagnose.Suggests([]diagnose.Finding{s.port}), diagnose.Shows([]diagnose.Finding{s.Finding})...)
 		other := diagnose.Keep(f.Elsewhere(bgp.BGPPort.ID),
 			func(r diagnose.Finding) bool { return r.Target == s.port.Target && diagnose.IsBad(r.Status) })
-		if len(other) > 0 && said != "timeout" { // which a firewall makes too
+		if len(other) > 0 && said != "timeout" { // a firewall also causes timeouts
 			c.For = append(c.For, diagnose.Hints(other[:1])...)
 		}
-		c.Says = fmt.Sprintf("%s, which is no node of the cluster, takes no BGP connection: %s", s.Target, s.port.Saw)
+		c.Says = fmt.Sprintf("the external peer %s does not answer BGP connections: %s", s.Target, s.port.Saw)
 		return true
 	})
 }

@@ -14,14 +14,14 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// shutter is a rule of a node's own firewall that refuses a port, and where it was seen.
+// shutter is a rule of a node's own firewall that blocks a port, and the result that lists it.
 type shutter struct {
 	diagnose.Finding
 	node, rule string
 }
 
-// shutterOf finds a rule on a node that drops or rejects a TCP port, by what node-state lists of the
-// firewalls that are neither Calico's nor kube-proxy's.
+// shutterOf finds a rule on a node that drops or rejects a TCP port, among node-state's rules of foreign firewalls
+// (neither Calico's nor kube-proxy's).
 func shutterOf(f diagnose.Findings, port int) (shutter, bool) {
 	walls := diff.StateOf(f)[nodestate.AreaFirewall]
 	if walls == nil {
@@ -36,8 +36,8 @@ func shutterOf(f diagnose.Findings, port int) (shutter, bool) {
 	return shutter{}, false
 }
 
-// rejectedFrom are the answers of other nodes to which a firewall rejected the port of a session at this one, the peer
-// first: where the peer has none, there are none.
+// rejectedFrom returns the results of other nodes that a firewall rejected at the port of a session on this node, the
+// peer first. Without a result of the peer, it returns none.
 func rejectedFrom(f diagnose.Findings, s session) []diagnose.Finding {
 	peer := diagnose.NodeOf(s.Finding)
 	out := diagnose.Keep(f.Elsewhere(link.NeighbourReach.ID), func(o diagnose.Finding) bool {
@@ -51,12 +51,12 @@ func rejectedFrom(f diagnose.Findings, s session) []diagnose.Finding {
 	return out
 }
 
-// rejectedHere is the case of a session whose peer is rejected here, as it says. That this node gets no answer from it
-// the peer can bring about, so a rule of this node, or a second node that is rejected, makes it sure.
+// rejectedHere fills the case of a session whose peer reports that this node rejects it. The peer itself could cause
+// the missing answer, so only a rule on this node, or a second rejected node, makes the case certain.
 func rejectedHere(f diagnose.Findings, s session, c *diagnose.Case) {
 	none := []diagnose.Finding{s.port}
 	c.For = slices.Concat(diagnose.Suggests(s.outside), diagnose.Suggests(none))
-	c.Says = fmt.Sprintf("a firewall on {node} or before it rejects BGP from %s", s.outside[0].Node)
+	c.Says = fmt.Sprintf("a firewall on or before {node} rejects BGP from %s", s.outside[0].Node)
 	if s.answers() {
 		c.Says += ", while the machines ping each other"
 	}
@@ -69,21 +69,21 @@ func rejectedHere(f diagnose.Findings, s session, c *diagnose.Case) {
 	c.For = append(c.For, diagnose.Shows([]diagnose.Finding{s.Finding}, s.there)...)
 }
 
-// portOf is the port of a session's peer.
+// portOf returns the port of a session's peer.
 func portOf(s session) int {
 	known, _ := s.port.Facts.Num(probe.FactPort)
 	return cmp.Or(int(known), 179)
 }
 
-// name says in a case which rule refuses the port, and what to do about that.
+// name adds to a case which rule blocks the port, and the fix for that.
 func (by shutter) name(c *diagnose.Case, port int) {
-	c.Says += fmt.Sprintf("; on %s a rule refuses it: %s", by.node, by.rule)
+	c.Says += fmt.Sprintf("; a rule on %s blocks it: %s", by.node, by.rule)
 	c.Args["other"], c.Args["port"] = diagnose.NodeArg(by.node), diagnose.NumberArg(float64(port))
 	c.FixName = "open-input"
 }
 
-// shutBy adds to the case of a session whose port is not let through the rule that does it, where one of the
-// two ends lists it: the peer's first, then this node's own.
+// shutBy adds the blocking firewall rule to the case of a session, if one of the two ends lists it: the peer's first,
+// then this node's own.
 func shutBy(f diagnose.Findings, s session, c *diagnose.Case) {
 	port := portOf(s)
 	for _, at := range []string{diagnose.NodeOf(s.Finding), f.Node} {

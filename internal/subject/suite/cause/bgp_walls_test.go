@@ -25,7 +25,7 @@ func TestShutBy(t *testing.T) {
 	for text, named := range map[string]bool{stream: true, strings.ReplaceAll(stream, "dport 179", "dport 1790"): false} {
 		d := diagnose.Explain(read(t, []byte(text)), All())
 		if causesOf(read(t, []byte(text))) != "bgp-filtered node-a 10.88.0.11 high" ||
-			strings.Contains(d.Causes[0].Says, "on node-a a rule refuses it: ip filter INPUT: tcp dport 179 drop") != named {
+			strings.Contains(d.Causes[0].Says, "a rule on node-a blocks it: ip filter INPUT: tcp dport 179 drop") != named {
 			t.Errorf("%v: %+v", named, d.Causes)
 		}
 	}
