@@ -48,7 +48,7 @@ func misregistered(f diagnose.Findings, bridge bool) []diagnose.Case {
 			where = " of " + on
 		}
 		method := cmp.Or(auto.Facts.Str(link.FactMethod), "its autodetection")
-		c.Says = fmt.Sprintf("Calico registered %s%s for {node}, and its InternalIP is %s", address, where, internal)
+		c.Says = fmt.Sprintf("Calico registered %s%s for {node}, but its InternalIP is %s", address, where, internal)
 		togetherElsewhere(f, reg, &c)
 		switch picked := auto.Facts.Str(link.FactPicked); {
 		case picked == address:
@@ -84,7 +84,7 @@ func withSessions(f diagnose.Findings, c *diagnose.Case, address string) {
 	}
 	c.For = append(c.For, diagnose.Shows(down)...)
 	if slices.ContainsFunc(down, func(r diagnose.Finding) bool { return r.Facts.Str(bgp.FactBGPState) == "Passive" }) {
-		c.Says += fmt.Sprintf("; sessions wait as Passive here because the other ends have to dial, and dial %s in vain", address)
+		c.Says += fmt.Sprintf("; sessions here stay Passive because the other ends must connect, and cannot connect to %s", address)
 	}
 	c.For = append(c.For, diagnose.Shows(diagnose.Keep(f.Elsewhere(bgp.BGPSession.ID), func(r diagnose.Finding) bool {
 		return diagnose.IsBad(r.Status) && r.Facts.Str(bgp.FactPeer) == address

@@ -25,7 +25,7 @@ func duplicateAddress(f diagnose.Findings) []diagnose.Case {
 			About: strings.TrimSpace(peer + " " + address), Peer: peer, Family: diagnose.FamilyOf(r),
 			Args: map[string]diagnose.Arg{"address": diagnose.AddressArg(address), "device": diagnose.DeviceArg(device),
 				"other": diagnose.NodeArg(peer)},
-			Says: fmt.Sprintf("%s, the address of %s, is on %s of {node} too", address, whose, device),
+			Says: fmt.Sprintf("%s, the address of %s, is also on %s of {node}", address, whose, device),
 			For:  diagnose.Proves([]diagnose.Finding{r}), Covers: evidence.PathFollows(f, diagnose.FamilyOf(r), peer),
 		}
 		evidence.DetectedTwice(f, &c, peer, address)
