@@ -111,7 +111,7 @@ for p in /proc/[0-9]*; do [ "$(cat $p/comm 2>/dev/null)" != kube-proxy ] || kill
 			name: "pod-interface-down",
 			make: `on node-a -- ip link set "$(on node-a -- ip route get "$(kubectl get pod workload-a -o jsonpath='{.status.podIP}')" | grep -o 'cali[0-9a-f]*')" down`,
 			undo: `on node-a -- sh -c 'for l in /sys/class/net/cali*; do ip link set ${l##*/} up; done'`, want: "pod-route-missing",
-		}, exit: 3, sure: true, names: []string{"is down, and its route went with it", "ip link set cali"},
+		}, exit: 3, sure: true, names: []string{"is down, which removed its route", "ip link set cali"},
 	},
 }
 

@@ -26,7 +26,7 @@ func nodesApart(f diagnose.Findings) []diagnose.Case {
 			}
 			done[peer] = true
 			_, address, _ := strings.Cut(r.Target, " ")
-			says := fmt.Sprintf("{node} gets no answer from %s, and %s does: something keeps just {node} and %s apart",
+			says := fmt.Sprintf("{node} gets no answer from %s, but %s does: only the path between {node} and %s is broken",
 				r.Target, seen[0].Node, peer)
 			if len(evidence.Askers(seen)) == 1 {
 				says += "; seen only from " + seen[0].Node

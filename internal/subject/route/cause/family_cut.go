@@ -27,13 +27,13 @@ func familyCutOff(f diagnose.Findings) []diagnose.Case {
 		}
 		c := diagnose.Case{
 			About: diagnose.FamilyName(family), Family: family,
-			Says: fmt.Sprintf("{node} answers %s by %s, and not at all by %s: its routes, its routing rules or its "+
+			Says: fmt.Sprintf("{node} answers %s over %s, but not over %s: its routes, its routing rules or its "+
 				"firewall of that family", strings.Join(by, ", "), diagnose.FamilyName(4+6-family), diagnose.FamilyName(family)),
 			For: append(diagnose.Suggests(dead.Silent), diagnose.Hints(alive.Open)...), Covers: evidence.KubeletGone,
 			Args: map[string]diagnose.Arg{"dead": diagnose.NumberArg(float64(family))},
 		}
 		if slices.ContainsFunc(dead.Silent, resolves) {
-			c.Says += "; the link is well, for its address is found there"
+			c.Says += "; the link works, because its address is resolved there"
 		}
 		return []diagnose.Case{c}
 	}

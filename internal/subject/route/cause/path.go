@@ -84,7 +84,7 @@ func dropsBy(f diagnose.Findings, r diagnose.Finding) (diagnose.Case, bool) {
 	}
 	c := diagnose.Case{
 		About: r.Target, Peer: peer, Family: diagnose.FamilyOf(r),
-		Says: fmt.Sprintf("the route %q on {node}, made by %s, drops what is for %s", text, makerOf(r), hits),
+		Says: fmt.Sprintf("the route %q on {node}, made by %s, drops packets for %s", text, makerOf(r), hits),
 		Args: map[string]diagnose.Arg{"match": diagnose.BlockArg(match), "address": diagnose.AddressArg(address),
 			"route": routeArg(kind, typedRoute(r), match)},
 		For: seenOn(r, lost),
@@ -93,7 +93,7 @@ func dropsBy(f diagnose.Findings, r diagnose.Finding) (diagnose.Case, bool) {
 				route.RouteBlocks.ID)...),
 	}
 	if kind == "local" {
-		c.Says = fmt.Sprintf("the route %q on {node}, made by %s, delivers to the node itself what is for %s", text,
+		c.Says = fmt.Sprintf("the route %q on {node}, made by %s, delivers to the node itself the packets for %s", text,
 			makerOf(r), hits)
 		for _, d := range diagnose.Keep(f.Of(firewall.PacketDrops.ID),
 			func(d diagnose.Finding) bool { return evidence.SourceTaken(f, d) }) {
@@ -118,7 +118,7 @@ func dropsBy(f diagnose.Findings, r diagnose.Finding) (diagnose.Case, bool) {
 		if len(astray) == 0 {
 			return diagnose.Case{}, false
 		}
-		c.Says = fmt.Sprintf("the route %q on {node}, made by %s, leads past the link to %s, and nobody answers there", text, makerOf(r), hits)
+		c.Says = fmt.Sprintf("the route %q on {node}, made by %s, bypasses the link to %s, and gets no answer", text, makerOf(r), hits)
 		c.For = append(diagnose.Suggests([]diagnose.Finding{r}), diagnose.Suggests(astray)...)
 	}
 	return c, true
@@ -146,7 +146,7 @@ func rejectedBy(f diagnose.Findings, r diagnose.Finding, rule string) diagnose.C
 	hits, lost := diagnose.ListOf(r, route.FactMeant), lostBy(f, r)
 	c := diagnose.Case{
 		About: r.Target, Family: diagnose.FamilyOf(r),
-		Says: fmt.Sprintf("the routing rule %q on {node} drops what is for %s", rule, strings.Join(hits, ", ")),
+		Says: fmt.Sprintf("the routing rule %q on {node} drops packets for %s", rule, strings.Join(hits, ", ")),
 		Args: map[string]diagnose.Arg{"pref": diagnose.NumberArg(diagnose.Num([]diagnose.Finding{r}, route.FactPref))},
 		For:  seenOn(r, lost),
 		Covers: append(evidence.PathFollows(f, diagnose.FamilyOf(r), ""),

@@ -28,7 +28,7 @@ func peerFault(f diagnose.Findings) []diagnose.Case {
 			}
 		}
 		one := diagnose.Case{About: node + " " + c.Cause.ID, Peer: node,
-			Says: fmt.Sprintf("what {node} sends to %s or its pods is lost, and by its own answers the fault is on %s (%s): %s", node, node, c.Cause.ID,
+			Says: fmt.Sprintf("packets from {node} to %s or its pods are lost, and its own results show the fault on %s (%s): %s", node, node, c.Cause.ID,
 				diagnose.WithoutBraces(c.Cause.Says)),
 			For:  append(diagnose.Clues(weight, lost), diagnose.Shows(c.Shows)...),
 			Args: map[string]diagnose.Arg{"other": diagnose.NodeArg(node)}}

@@ -33,7 +33,7 @@ func nodeCutOff(f diagnose.Findings) []diagnose.Case {
 	if len(lives) > 0 || len(silent) == 0 || f.Fine(datastore.DatastoreLatency.ID) {
 		return nil
 	}
-	c := diagnose.Case{Says: fmt.Sprintf("{node} reaches none of %d other nodes", len(silent)),
+	c := diagnose.Case{Says: fmt.Sprintf("{node} cannot reach any of %d other nodes", len(silent)),
 		Covers: append(evidence.PathFollows(f, 0, ""), diagnose.Covers(datastore.DatastoreLatency.ID,
 			datastore.TyphaReach.ID)...)}
 	for _, node := range silent {

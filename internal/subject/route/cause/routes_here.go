@@ -26,10 +26,10 @@ func podRouteMissing(f diagnose.Findings) []diagnose.Case {
 			About: r.Target, Family: diagnose.FamilyOf(r), For: diagnose.Proves([]diagnose.Finding{r}),
 			Covers: ofPods(f, diagnose.FamilyOf(r), pods),
 			Args:   map[string]diagnose.Arg{"address": diagnose.AddressArg(address)},
-			Says:   fmt.Sprintf("packets to %s do not get into the pod: %s", strings.Join(pods, ", "), r.Saw),
+			Says:   fmt.Sprintf("packets to %s do not reach the pod: %s", strings.Join(pods, ", "), r.Saw),
 		}
 		if down := diagnose.ListOf(r, route.FactDown); len(down) > 0 {
-			c.Says = fmt.Sprintf("the interface of %s on {node} is down, and its route went with it: %s",
+			c.Says = fmt.Sprintf("the interface of %s on {node} is down, which removed its route: %s",
 				diagnose.CountOf(float64(len(down)), "pod"), r.Saw)
 			c.Args["device"], c.FixName = diagnose.DeviceArg(down[0]), "interface-down"
 		}
