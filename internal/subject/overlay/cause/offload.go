@@ -38,7 +38,7 @@ func vxlanOffload(f diagnose.Findings) []diagnose.Case {
 			Covers: evidence.OverPods(f),
 			Args: map[string]diagnose.Arg{"device": diagnose.CheckedArg(tunnel.Target, diagnose.IsWord(tunnel.Target),
 				"vxlan.calico")},
-			Says: fmt.Sprintf("pods of other nodes answer pings of {node} by %s and take no connection, and that device leaves checksums to what is below it",
+			Says: fmt.Sprintf("pods on other nodes answer pings from {node} through %s but accept no connection, and that device has checksum offload",
 				tunnel.Target),
 			For: append(diagnose.Suggests(lost), diagnose.Shows(pings[:1], []diagnose.Finding{tunnel})...)})
 	}

@@ -32,7 +32,7 @@ func tunnelRefused(f diagnose.Findings) []diagnose.Case {
 		c := diagnose.Case{
 			About: receiver, Args: map[string]diagnose.Arg{"receiver": diagnose.NodeArg(receiver)}, For: diagnose.Proves(got),
 			Covers: evidence.OverPods(f),
-			Says:   fmt.Sprintf("packets of the tunnel reach %s and its own firewall drops them: %s", receiver, got[0].Target),
+			Says:   fmt.Sprintf("tunnel packets reach %s, but its own firewall drops them: %s", receiver, got[0].Target),
 		}
 		if receiver != f.Node { // then it is proof only where pods of other nodes are lost from here too
 			c.Peer, c.For = receiver, append(diagnose.Suggests(got), diagnose.Hints(lost)...)
@@ -59,12 +59,12 @@ func mtuPathSmall(f diagnose.Findings) []diagnose.Case {
 	}
 	c := diagnose.Case{
 		For: diagnose.Suggests(lost), FixName: "measure-mtu",
-		Says: fmt.Sprintf("large packets between {node} and %s vanish on the way, though the interfaces promise more",
+		Says: fmt.Sprintf("large packets between {node} and %s are lost on the way, although the interfaces allow more",
 			strings.Join(nodes, ", ")),
 	}
 	if smallest >= 1280 && smallest <= 9000 { // less does not carry IPv6
 		c.Args, c.FixName = map[string]diagnose.Arg{"mtu": diagnose.NodesWord(fmt.Sprint(smallest), "MTU")}, ""
-		c.Says = fmt.Sprintf("packets of more than %d bytes between {node} and %s vanish on the way, though the interfaces promise more", smallest, strings.Join(nodes, ", "))
+		c.Says = fmt.Sprintf("packets of more than %d bytes between {node} and %s are lost on the way, although the interfaces allow more", smallest, strings.Join(nodes, ", "))
 	}
 	if len(nodes) == 1 {
 		c.Peer = nodes[0]
