@@ -21,7 +21,7 @@ func fragmentsDropped(f diagnose.Findings) []diagnose.Case {
 			byPeer[peer] = i
 			out = append(out, diagnose.Case{About: peer, Peer: peer,
 				Args: map[string]diagnose.Arg{"other": diagnose.NodeArg(peer)},
-				Says: fmt.Sprintf("large pings in fragments between {node} and pods on %s are lost, and whole packets pass: a "+
+				Says: fmt.Sprintf("large pings in fragments between {node} and pods on %s are lost, but whole packets pass: a "+
 					"firewall of either node, the network between them or the receiving pod's own namespace drops fragments", peer)})
 		}
 		out[i].For = append(out[i].For, diagnose.Suggests([]diagnose.Finding{r})...)
