@@ -50,13 +50,13 @@ func clusterDNSWrong(f diagnose.Findings) []diagnose.Case {
 	c := diagnose.Case{For: append(diagnose.Proves(wrong), diagnose.Shows(served[:1])...), Covers: evidence.NamesFail}
 	switch {
 	case diagnose.ReasonOf(wrong[0]) == dns.ReasonUnset:
-		c.Says = fmt.Sprintf("the kubelet on {node} has no clusterDNS, so new pods do not ask the cluster's DNS, which is %s", serverOf(served[0]))
+		c.Says = fmt.Sprintf("the kubelet on {node} has no clusterDNS, so new pods do not use the cluster's DNS, which is %s", serverOf(served[0]))
 	case at.IsLinkLocalUnicast():
-		c.Says = fmt.Sprintf("the node's own DNS cache at %s, which the kubelet on {node} gives to pods, does not serve names (%s); the DNS Service at %s does",
+		c.Says = fmt.Sprintf("the DNS cache on {node} at %s, the name server of its pods, does not answer (%s); the DNS Service at %s does",
 			at, wrong[0].Saw, serverOf(served[0]))
 		c.FixName = "no-cache"
 	default:
-		c.Says = fmt.Sprintf("the kubelet on {node} gives pods name server %s (clusterDNS), and the cluster's DNS Service is %s: %s",
+		c.Says = fmt.Sprintf("the kubelet on {node} configures pods with name server %s (clusterDNS), but the cluster's DNS Service is %s: %s",
 			at, serverOf(served[0]), wrong[0].Saw)
 	}
 	if len(given) > 1 { // the resolver of a pod goes on to the next
@@ -81,7 +81,7 @@ func clusterDomainWrong(f diagnose.Findings) []diagnose.Case {
 	}
 	domain := domainOf
 	c := diagnose.Case{
-		Says: fmt.Sprintf("the kubelet on {node} gives pods the cluster domain %s, which the cluster's DNS does not know", domain(unknown[0])),
+		Says: fmt.Sprintf("the kubelet on {node} configures pods with the cluster domain %s, which the cluster's DNS does not serve", domain(unknown[0])),
 		For:  diagnose.Suggests(unknown), Covers: diagnose.Covers(dns.DNSCluster.ID),
 	}
 	for _, r := range f.Elsewhere(dns.DNSCluster.ID) {
@@ -121,7 +121,7 @@ func otherZones(f diagnose.Findings, answered []diagnose.Finding) (diagnose.Case
 		return diagnose.Case{}, false
 	}
 	return diagnose.Case{
-		Says: fmt.Sprintf("pods on {node} search the cluster domain %s, and CoreDNS answers for %s alone (Corefile in ConfigMap %s)",
+		Says: fmt.Sprintf("pods on {node} search the cluster domain %s, but CoreDNS serves only %s (Corefile in ConfigMap %s)",
 			domain, strings.Join(zones, ", "), known[0].Facts.Str(facts.ConfigMap)),
 		For:    append(diagnose.Clues(weight, failed[:1]), diagnose.Shows(known)...),
 		Covers: diagnose.Covers(dns.DNSCluster.ID, dns.DNSExternal.ID),

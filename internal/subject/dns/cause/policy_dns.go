@@ -63,7 +63,7 @@ func keptFromDNS(f diagnose.Findings, r diagnose.Finding, pods []string) diagnos
 		c.FixName = "no-egress"
 	}
 	if set := r.Facts.Str(facts.BySet); set != "" {
-		c.Says = fmt.Sprintf("%s has the cluster's DNS, and %s denies it to pods of {node}: %s", set, policy,
+		c.Says = fmt.Sprintf("%s contains the cluster's DNS servers, and %s blocks them for pods on {node}: %s", set, policy,
 			strings.Join(pods[:min(len(pods), 3)], ", "))
 	}
 	lost := unresolvedIn(f, pods)
