@@ -69,7 +69,7 @@ func hijack(r diagnose.Finding) diagnose.Case {
 		clusterIP, name, sent, wall, rule)
 	switch {
 	case means == service.MeansRoute:
-		c.Says = fmt.Sprintf("{node} keeps connections for %s (Service %s) to itself, by the route %q", clusterIP, name, rule)
+		c.Says = fmt.Sprintf("{node} delivers connections for %s (Service %s) to itself, by the route %q", clusterIP, name, rule)
 		c.Args["localroute"] = networkArg(rule)
 		c.FixName = "local-route"
 	case means == kernel.DoesTProxy:

@@ -20,7 +20,7 @@ func policyWithoutAPI(f diagnose.Findings) []diagnose.Case {
 		}
 		namespace, pod, _ := strings.Cut(pods[0], "/")
 		c := diagnose.Case{About: policy,
-			Says: fmt.Sprintf("%s denies the cluster's own pods the API server: %s", policy,
+			Says: fmt.Sprintf("%s blocks the cluster's own pods from the API server: %s", policy,
 				strings.Join(pods[:min(len(pods), 3)], ", ")),
 			Args: map[string]diagnose.Arg{"namespace": diagnose.CheckedArg(namespace, diagnose.IsName(namespace), "NAMESPACE"),
 				"pod": diagnose.CheckedArg(pod, diagnose.IsName(pod), "POD")},

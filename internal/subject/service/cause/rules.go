@@ -1,5 +1,8 @@
-// Package cause has the causes of Services and kube-proxy: what each looks like in the findings of a run, and its fix.
-// The client alone links it.
+// Package cause has the causes of Services and kube-proxy. In: the findings of a run (diagnose.Findings), about a node
+// and its peers. Out: cases (diagnose.Case), each with its sentence, evidence, the checks it explains and its fix.
+//
+// Rules is the entry point: one Markdown file per cause, and a match in Go, by ID, where data does not suffice. It
+// queries no node and ranks no cause: the checks and package diagnose do. Only the client links it.
 package cause
 
 import (
@@ -30,10 +33,10 @@ var own = causefile.Shared{
 		"live-servers":  func(f diagnose.Findings, _ ...string) []diagnose.Finding { _, live := brokenPath(f); return live },
 	},
 	Words: map[string]map[string]string{"api": {
-		logs.SaysNoAPI:        "does not reach the API server",
-		logs.SaysUnauthorized: "is not known to the API server: its token or certificate is refused",
-		logs.SaysCertificate:  "does not trust the API server's certificate, or the server not its own",
-		logs.SaysForbidden:    "may not read what it needs",
+		logs.SaysNoAPI:        "cannot reach the API server",
+		logs.SaysUnauthorized: "is rejected by the API server: its token or certificate is invalid",
+		logs.SaysCertificate:  "does not trust the API server's certificate, or the server does not trust its own",
+		logs.SaysForbidden:    "lacks permissions",
 	}},
 }
 
