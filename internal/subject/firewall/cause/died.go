@@ -72,7 +72,7 @@ func ruleDrops(f diagnose.Findings) []diagnose.Case {
 		func(r diagnose.Finding) bool { return !inForward(r) })...)
 	var out []diagnose.Case
 	for _, of := range bySamePlace(died) {
-		says := fmt.Sprintf("packets to %s die on {node} by a firewall rule: %s", targetsOf(of), place(of))
+		says := fmt.Sprintf("a firewall rule on {node} drops packets to %s: %s", targetsOf(of), place(of))
 		c := diedCase(f, of, diagnose.Proof, says)
 		chain := of[0].Facts.Str(firewall.FactRuleChain)
 		c.Args = map[string]diagnose.Arg{"chain": diagnose.CheckedArg(chain, diagnose.IsWord(chain), "CHAIN")}
@@ -146,7 +146,7 @@ func droppedHere(f diagnose.Findings) []diagnose.Case {
 		if slices.Contains(vague, of[0].Facts.Str(firewall.FactPlaceKind)) {
 			weight = diagnose.Hint
 		}
-		says := fmt.Sprintf("packets to %s die on {node}: %s", targetsOf(of), place(of))
+		says := fmt.Sprintf("{node} drops packets to %s: %s", targetsOf(of), place(of))
 		out = append(out, inPod(diedCase(f, of, weight, says), of))
 	}
 	return out

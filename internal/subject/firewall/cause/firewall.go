@@ -30,7 +30,7 @@ func uplinkDown(f diagnose.Findings) []diagnose.Case {
 			continue
 		}
 		out = append(out, diagnose.Case{
-			About: device, Says: "{node} is without its link: " + r.Saw,
+			About: device, Says: "the link of {node} is down: " + r.Saw,
 			Args: map[string]diagnose.Arg{"device": diagnose.DeviceArg(device)},
 			For:  diagnose.Proves([]diagnose.Finding{r}), Covers: append(evidence.PathFollows(f, 0, ""),
 				diagnose.Covers(datastore.DatastoreLatency.ID, datastore.TyphaReach.ID)...),
@@ -74,17 +74,17 @@ func firewallForwardDrop(f diagnose.Findings) []diagnose.Case {
 			// the node's rules, and what a pod feels of them
 			About: diagnose.FamilyName(family), Family: family, For: append(diagnose.Suggests([]diagnose.Finding{r}),
 				diagnose.Hints(held)...),
-			Says: fmt.Sprintf("on {node} the policy of chain %s drops packets of pods: the node itself reaches other pods, and its pods do not",
+			Says: fmt.Sprintf("on {node} the policy of chain %s drops pods' packets: the node itself reaches other pods, but its pods do not",
 				strings.Join(drops, ", ")),
 		}
 		fix := letForward(drops, family)
 		c.Fix = &fix
 		if len(died) > 0 { // its own counter says so
 			c.For = append(diagnose.Proves(died), c.For...)
-			c.Says = fmt.Sprintf("on {node} packets of pods die by the policy of a chain: %s", place(died))
+			c.Says = fmt.Sprintf("on {node} the policy of a chain drops pods' packets: %s", place(died))
 		} else if len(held) == 0 { // rules beside the policy may let pods through
 			c.For = append(diagnose.Hints([]diagnose.Finding{r}), diagnose.Hints(lost)...)
-			c.Says = fmt.Sprintf("on {node} the policy of chain %s drops what no rule there accepts, and so perhaps what pods of the node send", strings.Join(drops, ", "))
+			c.Says = fmt.Sprintf("on {node} the policy of chain %s drops packets that no rule there accepts, perhaps those of the node's pods", strings.Join(drops, ", "))
 		}
 		for _, check := range evidence.PathChecks {
 			for _, one := range f.Bad(check) {
@@ -107,7 +107,7 @@ func letForward(drops []string, family int) probe.Fix {
 		program = "ip6tables"
 	}
 	fix := probe.Fix{
-		Says:   "Let the pods' network through there: for docker set its daemon not to touch FORWARD, or accept it by hand.",
+		Says:   "Allow pod traffic in FORWARD: configure Docker's daemon not to change FORWARD, or accept the traffic by a rule.",
 		Radius: "reading changes nothing; accepting changes this node, which then forwards all that no rule forbids",
 	}
 	in := func(wall string) bool {
@@ -162,7 +162,7 @@ func policyForbids(f diagnose.Findings) []diagnose.Case {
 		return nil
 	}
 	return []diagnose.Case{{
-		Says:   fmt.Sprintf("%s holds for pods that do not answer, and may be meant to", held[0].Facts.Str(probe.FactPolicy)),
+		Says:   fmt.Sprintf("%s selects pods that do not answer, perhaps on purpose", held[0].Facts.Str(probe.FactPolicy)),
 		For:    diagnose.Hints(held),
 		Covers: append(covers, evidence.NotItsOwn(f, held)...),
 	}}
@@ -186,7 +186,7 @@ func notAtHost(f diagnose.Findings, died []diagnose.Finding) []diagnose.Finding 
 func countedPolicies(f diagnose.Findings, died []diagnose.Finding) []diagnose.Case {
 	var out []diagnose.Case
 	for _, of := range bySamePlace(died) {
-		says := fmt.Sprintf("packets to %s die on {node}: %s", targetsOf(of), place(of))
+		says := fmt.Sprintf("{node} drops packets to %s: %s", targetsOf(of), place(of))
 		out = append(out, diedCase(f, of, diagnose.Proof, says))
 	}
 	return out

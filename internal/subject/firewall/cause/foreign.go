@@ -68,10 +68,10 @@ func firewallRejects(f diagnose.Findings) []diagnose.Case {
 	switch held := heldPods(f); {
 	case len(rejected) > 0:
 		c.For = append(diagnose.Suggests(rejected), diagnose.Hints(named)...)
-		c.Says = "{node} itself rejects what its pods send: " + rejected[0].Saw
+		c.Says = "{node} itself rejects its pods' packets: " + rejected[0].Saw
 	case len(held) > 0 && len(named) > 0:
 		c.For = append(diagnose.Hints(named), diagnose.Hints(held)...)
-		c.Says = "{node} reaches pods and its own pods do not, and a rule that is not Calico's may drop what they send"
+		c.Says = "{node} reaches pods but its own pods do not, and a foreign rule may drop their packets"
 	default:
 		return nil
 	}

@@ -37,12 +37,12 @@ func hostEndpointBlocks(f diagnose.Findings) []diagnose.Case {
 			c = diedCase(f, died, diagnose.Proof, "")
 			c.For = append(c.For, diagnose.Suggests([]diagnose.Finding{r})...)
 		}
-		c.Says = fmt.Sprintf("HostEndpoint %s keeps others from {node}: %s", name, r.Saw)
+		c.Says = fmt.Sprintf("HostEndpoint %s blocks access to {node}: %s", name, r.Saw)
 		switch shut := fmt.Sprint(r.Facts[facts.ShutPorts]) != "[]"; {
 		case !shut && r.Facts[facts.ShutOut] == true:
-			c.Says = fmt.Sprintf("HostEndpoint %s keeps {node} from others: %s", name, r.Saw)
+			c.Says = fmt.Sprintf("HostEndpoint %s blocks outgoing traffic of {node}: %s", name, r.Saw)
 		case !shut && r.Facts[facts.ShutLoopback] == true:
-			c.Says = fmt.Sprintf("HostEndpoint %s keeps {node} from itself: %s", name, r.Saw)
+			c.Says = fmt.Sprintf("HostEndpoint %s blocks {node} from itself: %s", name, r.Saw)
 		}
 		out = append(out, atHostEndpoint(f, r, c))
 	}

@@ -36,7 +36,7 @@ func nodeTurnsAway(f diagnose.Findings) []diagnose.Case {
 	c := diagnose.Case{For: append(diagnose.Suggests(rejected[:1]), diagnose.Shows(rejected[1:])...),
 		Covers: append(evidence.PathFollows(f, 0, ""), diagnose.Covers(probe.CheckAnswered, facts.CheckCalicoPod,
 			bgp.BGPExpected.ID)...),
-		Says: fmt.Sprintf("a firewall on {node} itself rejects what other nodes send to %s", portsOf(rejected))}
+		Says: fmt.Sprintf("a firewall on {node} itself rejects connections from other nodes to %s", portsOf(rejected))}
 	if listed {
 		c.For = append(c.For, diagnose.Suggests([]diagnose.Finding{wall.Finding})...)
 		c.Says += fmt.Sprintf(": chain %s of its rules (%s)", wall.rule, wall.is)

@@ -43,7 +43,7 @@ func podsFiltered(f diagnose.Findings) []diagnose.Case {
 			c := diagnose.Case{About: node, Peer: node, Family: family, Covers: evidence.PathFollows(f, family, node),
 				For: diagnose.Hints(lost[:1]), Args: map[string]diagnose.Arg{"other": diagnose.NodeArg(node),
 					"address": diagnose.AddressArg(address)},
-				Says: fmt.Sprintf("{node} and %s reach each other and none of each other's pods, in either direction, without a tunnel, and each reaches its own: "+
+				Says: fmt.Sprintf("{node} and %s reach each other but not each other's pods, in either direction, without a tunnel; each reaches its own pods: "+
 					"what lies between drops packets with addresses of pods", node)}
 			c.For = append(c.For, diagnose.Hints(back[:1])...)
 			c.For = append(c.For, diagnose.Shows(pings)...)

@@ -39,7 +39,7 @@ func portWalled(f diagnose.Findings) []diagnose.Case {
 			i = len(out)
 			byTable[family+" "+table] = i
 			out = append(out, diagnose.Case{About: family + " " + table,
-				Says: fmt.Sprintf("a firewall rule that is only on {node} refuses %s port %d: %s", strings.ToUpper(transport), port, d.Name),
+				Says: fmt.Sprintf("a firewall rule that only {node} has blocks %s port %d: %s", strings.ToUpper(transport), port, d.Name),
 				Args: map[string]diagnose.Arg{"chain": diagnose.CheckedArg(chain, diagnose.IsWord(chain), "CHAIN"),
 					"table": diagnose.CheckedArg(table, diagnose.IsWord(table), "TABLE")}})
 		}

@@ -30,14 +30,14 @@ func firewallRewritten(f diagnose.Findings) []diagnose.Case {
 	}
 	c := diagnose.Case{For: slices.Concat(diagnose.Suggests(services), diagnose.Suggests(policy)),
 		Covers: slices.Concat(evidence.Serviceless, evidence.CalicoDown),
-		Says:   "something else on {node} rewrites the firewall: the rules of both Calico and kube-proxy are gone"}
+		Says:   "another program on {node} rewrites the firewall: the rules of both Calico and kube-proxy are gone"}
 	if len(tables) > 0 {
 		family, name, _ := strings.Cut(tables[0], " ")
 		c.Args = map[string]diagnose.Arg{"table": diagnose.CheckedArg(tables[0], diagnose.IsWord(family) &&
 			diagnose.IsWord(name), "FAMILY TABLE")}
-		c.Says += ", and a table that belongs to neither is there: " + strings.Join(tables, ", ")
+		c.Says += ", and a table that belongs to neither exists: " + strings.Join(tables, ", ")
 	} else {
-		c.Says += ", and no other table with rules is there"
+		c.Says += ", and no other table has rules"
 		c.FixName = "flushed"
 	}
 	c.Says += flushedBy(policy)

@@ -1,5 +1,9 @@
-// Package cause has the causes of firewalls, policies and conntrack, and of places where packets die: what each looks
-// like in the findings of a run, and its fix. The client alone links it.
+// Package cause has the causes of firewalls, policies, conntrack and dropped packets. In: the findings of a run
+// (diagnose.Findings), about a node and its peers. Out: cases (diagnose.Case), each with its sentence, evidence, the
+// checks it explains and its fix.
+//
+// Rules is the entry point: one Markdown file per cause, and a match in Go, by ID, where data does not suffice. It
+// queries no node and ranks no cause: the checks and package diagnose do. Only the client links it.
 package cause
 
 import (
