@@ -13,7 +13,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// inService are the answers of the DNS Service that were good, asked in the same place and manner as another.
+// inService returns the good answers of the DNS Service from the same place and transport as another result.
 func inService(f diagnose.Findings, as diagnose.Finding) []diagnose.Finding {
 	return diagnose.Keep(evidence.ToService(f.Of(dns.DNSCluster.ID)), func(r diagnose.Finding) bool {
 		return r.Status == probe.OK && r.From == as.From &&
@@ -21,7 +21,7 @@ func inService(f diagnose.Findings, as diagnose.Finding) []diagnose.Finding {
 	})
 }
 
-// serverOf is the address in the target of a result of dns-cluster, "service 10.96.0.10:53 udp".
+// serverOf returns the address in the target of a dns-cluster result, "service 10.96.0.10:53 udp".
 func serverOf(r diagnose.Finding) netip.Addr {
 	for word := range strings.FieldsSeq(r.Target) {
 		if at, err := netip.ParseAddrPort(word); err == nil {
@@ -31,7 +31,7 @@ func serverOf(r diagnose.Finding) netip.Addr {
 	return netip.Addr{}
 }
 
-// clusterDNSWrong is a kubelet that gives pods a name server that is not there.
+// clusterDNSWrong matches a kubelet that configures pods with a name server that does not exist.
 func clusterDNSWrong(f diagnose.Findings) []diagnose.Case {
 	var wrong, served []diagnose.Finding
 	for _, r := range evidence.InRole(f.Failed(dns.DNSCluster.ID), probe.RoleGiven) {
@@ -65,10 +65,10 @@ func clusterDNSWrong(f diagnose.Findings) []diagnose.Case {
 	return []diagnose.Case{c}
 }
 
-// unknownName tells whether a server answers that it does not know the name.
+// unknownName reports whether a server answers that the name does not exist.
 func unknownName(r diagnose.Finding) bool { return r.Facts.Str(probe.FactRcode) == "NXDOMAIN" }
 
-// clusterDomainWrong is a kubelet that gives pods another cluster domain than the DNS serves.
+// clusterDomainWrong matches a kubelet whose cluster domain is not the one that the DNS serves.
 func clusterDomainWrong(f diagnose.Findings) []diagnose.Case {
 	asked := diagnose.Keep(f.Of(dns.DNSCluster.ID),
 		func(r diagnose.Finding) bool { return r.Facts.Str(probe.FactRcode) != "" })
@@ -95,13 +95,13 @@ func clusterDomainWrong(f diagnose.Findings) []diagnose.Case {
 	return []diagnose.Case{c}
 }
 
-// domainOf is the cluster domain of the name that was looked up.
+// domainOf returns the cluster domain of the queried name.
 func domainOf(r diagnose.Finding) string {
 	_, after, _ := strings.Cut(strings.TrimSuffix(r.Facts.Str(dns.FactQuestion), "."), ".svc.")
 	return after
 }
 
-// otherZones is the case of a Corefile that has no zone for the domain of the pods, where every answer is an error.
+// otherZones returns the case of a Corefile without a zone for the pods' domain, where every answer is an error.
 func otherZones(f diagnose.Findings, answered []diagnose.Finding) (diagnose.Case, bool) {
 	known := diagnose.Keep(f.Of(facts.CheckDNSService),
 		func(r diagnose.Finding) bool { return len(diagnose.ListOf(r, facts.Zones)) > 0 })

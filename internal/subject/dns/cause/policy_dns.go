@@ -12,7 +12,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// policyWithoutDNS is a policy that lets pods out to others and not to the cluster's DNS.
+// policyWithoutDNS matches a policy that allows pods egress to others but not to the cluster DNS.
 func policyWithoutDNS(f diagnose.Findings) []diagnose.Case {
 	var out []diagnose.Case
 	for _, r := range f.Of(facts.CheckDNSPolicies) {
@@ -25,8 +25,8 @@ func policyWithoutDNS(f diagnose.Findings) []diagnose.Case {
 	return out
 }
 
-// keptFromDNS is the case of a policy that keeps some pods from the DNS. Where a rule of it denies the DNS, or was
-// written for it and misses it, it is not meant.
+// keptFromDNS returns the case of a policy that blocks some pods from the DNS. It is not intended if one of its rules
+// denies the DNS, or was written for the DNS and misses it.
 func keptFromDNS(f diagnose.Findings, r diagnose.Finding, pods []string) diagnose.Case {
 	policy, how := r.Facts.Str(facts.Policy), r.Facts.Str(facts.DNSKept)
 	namespace, pod, _ := strings.Cut(pods[0], "/")
@@ -79,8 +79,7 @@ func keptFromDNS(f diagnose.Findings, r diagnose.Finding, pods []string) diagnos
 	return c
 }
 
-// unresolvedIn are the questions for names that were lost in one of some pods, while the node itself got an answer from
-// the same server.
+// unresolvedIn returns the failed queries from inside some pods, if the node itself got an answer from the same server.
 func unresolvedIn(f diagnose.Findings, pods []string) []diagnose.Finding {
 	return diagnose.Keep(f.Bad(dns.DNSCluster.ID), func(d diagnose.Finding) bool {
 		return slices.Contains(pods, d.From) && slices.ContainsFunc(f.Of(dns.DNSCluster.ID), func(o diagnose.Finding) bool {

@@ -13,7 +13,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// place is where packets die, in words, and to how many targets.
+// place describes where packets are dropped, and for how many targets.
 func place(died []diagnose.Finding) string {
 	text := died[0].Facts.Str(firewall.FactPlace)
 	if in := died[0].Facts.Str(probe.FactPlaceIn); in != probe.InNode {
@@ -22,7 +22,7 @@ func place(died []diagnose.Finding) string {
 	return text
 }
 
-// bySamePlace are groups of deaths at one place each.
+// bySamePlace groups drops by their place.
 func bySamePlace(died []diagnose.Finding) [][]diagnose.Finding {
 	var out [][]diagnose.Finding
 	for _, r := range died {
@@ -36,7 +36,7 @@ func bySamePlace(died []diagnose.Finding) [][]diagnose.Finding {
 	return out
 }
 
-// diedCase is the case of one place.
+// diedCase returns the case of one place.
 func diedCase(f diagnose.Findings, died []diagnose.Finding, weight int, says string) diagnose.Case {
 	c := diagnose.Case{About: wordOf(died[0]), Family: diagnose.FamilyOf(died[0]), Says: says,
 		For: diagnose.Clues(weight, died)}
@@ -57,7 +57,7 @@ func diedCase(f diagnose.Findings, died []diagnose.Finding, weight int, says str
 	return c
 }
 
-// wordOf tells cases of one rule apart: the chain that drops, or the target.
+// wordOf distinguishes the cases of one rule: by the chain that drops, or the target.
 func wordOf(r diagnose.Finding) string {
 	if chain := r.Facts.Str(firewall.FactRuleChain); chain != "" {
 		return strings.TrimSpace(r.Facts.Str(firewall.FactRuleTable) + " " + chain)
@@ -81,7 +81,7 @@ func ruleDrops(f diagnose.Findings) []diagnose.Case {
 	return out
 }
 
-// inPod has a case bring the fix for a pod, where it is in a pod that packets die.
+// inPod selects the fix for a pod, if the packets are dropped inside one.
 func inPod(c diagnose.Case, died []diagnose.Finding) diagnose.Case {
 	in := died[0].Facts.Str(probe.FactPlaceIn)
 	if in == probe.InNode {
@@ -94,10 +94,10 @@ func inPod(c diagnose.Case, died []diagnose.Finding) diagnose.Case {
 	return c
 }
 
-// inForward tells whether a rule sees what is forwarded.
+// inForward reports whether a rule sees forwarded packets.
 func inForward(r diagnose.Finding) bool { return r.Facts.Str(firewall.FactRuleHook) == "forward" }
 
-// targetsOf names what packets were sent to.
+// targetsOf lists the targets of the packets.
 func targetsOf(died []diagnose.Finding) string {
 	var out []string
 	for _, r := range died {
@@ -108,7 +108,7 @@ func targetsOf(died []diagnose.Finding) string {
 	return strings.Join(out, ", ")
 }
 
-// sourceUnexpected is the kernel's check of sources.
+// sourceUnexpected matches drops by the kernel's reverse-path check.
 func sourceUnexpected(f diagnose.Findings) []diagnose.Case {
 	var out []diagnose.Case
 	for _, of := range bySamePlace(evidence.DiedAs(f, firewall.PlaceRPFilter)) {
@@ -128,11 +128,11 @@ func sourceUnexpected(f diagnose.Findings) []diagnose.Case {
 	return out
 }
 
-// vague are kinds of place that another node, or what is behind the place, may be the reason of.
+// vague are kinds of place for which another node, or something behind the place, may be the reason.
 var vague = []string{firewall.PlaceNeighbour, firewall.PlaceLink, firewall.PlaceInterface, firewall.PlaceOther,
 	firewall.PlaceFirewall, firewall.PlaceMAC}
 
-// droppedHere is every other place.
+// droppedHere matches all other places.
 func droppedHere(f diagnose.Findings) []diagnose.Case {
 	known := []string{"", firewall.PlacePolicy, firewall.PlaceRule, firewall.PlaceCalico, firewall.PlaceRPFilter,
 		firewall.PlaceConntrack, firewall.PlaceChainPolicy}

@@ -17,7 +17,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// uplinkDown is a node without a link.
+// uplinkDown matches a node without a link.
 func uplinkDown(f diagnose.Findings) []diagnose.Case {
 	var out []diagnose.Case
 	for _, r := range f.Failed(link.NodeUplink.ID) {
@@ -39,13 +39,13 @@ func uplinkDown(f diagnose.Findings) []diagnose.Case {
 	return out
 }
 
-// wrongAddress tells whether Calico registered an address of a family that is not the node's.
+// wrongAddress reports whether Calico registered an address of a family that is not the node's.
 func wrongAddress(f diagnose.Findings, family int) bool {
 	return slices.ContainsFunc(f.Bad(facts.CheckIPRegistered),
 		func(r diagnose.Finding) bool { return diagnose.FamilyOf(r) == family })
 }
 
-// firewallForwardDrop is a policy of FORWARD that drops.
+// firewallForwardDrop matches a FORWARD chain that drops by policy.
 func firewallForwardDrop(f diagnose.Findings) []diagnose.Case {
 	var out []diagnose.Case
 	for _, r := range f.Of(firewall.NodeFirewall.ID) {
@@ -99,8 +99,8 @@ func firewallForwardDrop(f diagnose.Findings) []diagnose.Case {
 	return out
 }
 
-// letForward is the fix for chains that drop what is forwarded, each as node-firewall names it: where that is
-// in only one of both iptables, the other's is left out.
+// letForward returns the fix for chains that drop forwarded packets, each as node-firewall names it. If only one of the
+// two iptables drops, it omits the other's command.
 func letForward(drops []string, family int) probe.Fix {
 	program := "iptables"
 	if family == 6 {
@@ -131,7 +131,7 @@ func letForward(drops []string, family int) probe.Fix {
 	return fix
 }
 
-// policyForbids is a network policy that may do what it is for.
+// policyForbids matches a network policy that may work as intended.
 func policyForbids(f diagnose.Findings) []diagnose.Case {
 	forbidden := func(r diagnose.Finding) bool {
 		policy := r.Facts.Str(probe.FactPolicy)
@@ -168,13 +168,13 @@ func policyForbids(f diagnose.Findings) []diagnose.Case {
 	}}
 }
 
-// shutsHost tells whether a policy is that of a HostEndpoint that shuts the node, of which another rule tells.
+// shutsHost reports whether a policy belongs to a HostEndpoint that blocks the node, which another rule reports.
 func shutsHost(f diagnose.Findings, policy string) bool {
 	return slices.ContainsFunc(f.Bad(facts.CheckHostEndpoints),
 		func(r diagnose.Finding) bool { return r.Facts.Str(facts.ShutBy) == policy })
 }
 
-// notAtHost leaves out what died at a HostEndpoint of which hostendpoint-blocks tells.
+// notAtHost omits drops at a HostEndpoint that hostendpoint-blocks reports.
 func notAtHost(f diagnose.Findings, died []diagnose.Finding) []diagnose.Finding {
 	for _, r := range f.Bad(facts.CheckHostEndpoints) {
 		died = slices.DeleteFunc(died, diedAtHost(r.Facts.Str(facts.OnDevice)))
@@ -182,7 +182,7 @@ func notAtHost(f diagnose.Findings, died []diagnose.Finding) []diagnose.Finding 
 	return died
 }
 
-// countedPolicies are the cases of policies whose own rule was seen to drop the packets.
+// countedPolicies returns the cases of policies whose own rule counter shows the drops.
 func countedPolicies(f diagnose.Findings, died []diagnose.Finding) []diagnose.Case {
 	var out []diagnose.Case
 	for _, of := range bySamePlace(died) {

@@ -16,7 +16,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// ownAddresses are addresses that this node has, by what it and the API say.
+// ownAddresses returns this node's addresses, from its own results and the API.
 func ownAddresses(f diagnose.Findings) []string {
 	var out []string
 	for _, r := range f.Of(facts.CheckIPRegistered) {
@@ -34,8 +34,8 @@ func ownAddresses(f diagnose.Findings) []string {
 	return slices.DeleteFunc(out, func(a string) bool { return a == "" })
 }
 
-// refusedHere are packets from or to pods that this node itself rejected, and says so by ICMP. A policy
-// is meant to, and so may Calico's be that denies.
+// refusedHere returns the results of packets from or to pods that this node itself rejected with ICMP. A policy may do
+// so on purpose, Calico's denials too.
 func refusedHere(f diagnose.Findings) []diagnose.Finding {
 	own := ownAddresses(f)
 	var out []diagnose.Finding
@@ -47,7 +47,7 @@ func refusedHere(f diagnose.Findings) []diagnose.Finding {
 	return out
 }
 
-// firewallRejects is a rule of somebody's that refuses what pods send.
+// firewallRejects matches a foreign rule that rejects pods' packets.
 func firewallRejects(f diagnose.Findings) []diagnose.Case {
 	var named []diagnose.Finding
 	var chains []string
@@ -82,8 +82,8 @@ func firewallRejects(f diagnose.Findings) []diagnose.Case {
 	return []diagnose.Case{c}
 }
 
-// heldPods are questions from pods that got no answer, which the node itself gets. What a policy may
-// forbid is none of them.
+// heldPods returns the failed results from inside pods that are good on the node itself, except those that a policy may
+// block.
 func heldPods(f diagnose.Findings) []diagnose.Finding {
 	var out []diagnose.Finding
 	for _, check := range []string{pod.PodTCP.ID, pod.PodPing.ID} {
@@ -95,7 +95,7 @@ func heldPods(f diagnose.Findings) []diagnose.Finding {
 	return out
 }
 
-// forwarded are the bad results of packets that this node forwards: of its pods, and of node ports.
+// forwarded returns the bad results of packets that this node forwards: of its pods, and of node ports.
 func forwarded(f diagnose.Findings) []diagnose.Cover {
 	var out []diagnose.Cover
 	for _, check := range evidence.PathChecks {

@@ -16,8 +16,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// hostEndpointBlocks is Calico's own policy, which keeps others from the node itself. It acts before what
-// anything on the node listens at, so it lies in the layer of the kernel.
+// hostEndpointBlocks matches Calico's own policy that blocks access to the node itself. It acts before any listening
+// program on the node, so it is in the kernel layer.
 func hostEndpointBlocks(f diagnose.Findings) []diagnose.Case {
 	var out []diagnose.Case
 	for _, r := range f.Bad(facts.CheckHostEndpoints) {
@@ -49,7 +49,7 @@ func hostEndpointBlocks(f diagnose.Findings) []diagnose.Case {
 	return out
 }
 
-// hostEndpointIsolates is a HostEndpoint of every interface, lo among them (projectcalico/calico#4673).
+// hostEndpointIsolates matches a HostEndpoint of all interfaces, including lo (projectcalico/calico#4673).
 func hostEndpointIsolates(f diagnose.Findings) []diagnose.Case {
 	for _, r := range f.Bad(facts.CheckHostEndpoints) {
 		if !isolates(f, r) {
@@ -71,22 +71,22 @@ func hostEndpointIsolates(f diagnose.Findings) []diagnose.Case {
 	return nil
 }
 
-// isolates tells whether a HostEndpoint is about the loopback, and nobody answers there, or what the container runtime
-// passes on by it does not come.
+// isolates reports whether a HostEndpoint covers the loopback, and either nothing answers there or no stream from the
+// container runtime arrives through it.
 func isolates(f diagnose.Findings, r diagnose.Finding) bool {
 	return r.Facts.Str(facts.OnDevice) == "*" && (len(evidence.SilentAtHome(f)) > 0 ||
 		r.Facts[facts.ShutLoopback] == true && len(cutStreams(f)) > 0)
 }
 
-// cutStreams are the access methods by which a probe ran, or was to, and nothing came: the kubelet has such a
-// stream from the container runtime, at a port of the loopback.
+// cutStreams returns the access methods whose probe sent nothing back: the kubelet gets such a stream from the
+// container runtime, at a loopback port.
 func cutStreams(f diagnose.Findings) []diagnose.Finding {
 	return diagnose.Keep(evidence.NotPlaced(f, facts.ReasonSilent), func(r diagnose.Finding) bool {
 		return slices.Contains([]string{"pod", "ephemeral", "exec"}, r.Way)
 	})
 }
 
-// atHostEndpoint adds to a case what all about a HostEndpoint have: its name, and what its policy denies.
+// atHostEndpoint adds what all cases of a HostEndpoint have: its name, and what its policy denies.
 func atHostEndpoint(f diagnose.Findings, r diagnose.Finding, c diagnose.Case) diagnose.Case {
 	name, policy := r.Facts.Str(facts.HostEndpoint), r.Facts.Str(facts.ShutBy)
 	c.About = name
@@ -102,15 +102,15 @@ func atHostEndpoint(f diagnose.Findings, r diagnose.Finding, c diagnose.Case) di
 	return c
 }
 
-// onAddress tells whether a HostEndpoint is about the interface with the node's address.
+// onAddress reports whether a HostEndpoint covers the interface with the node's address.
 func onAddress(f diagnose.Findings, r diagnose.Finding) bool {
 	device := r.Facts.Str(facts.OnDevice)
 	uplink := func(o diagnose.Finding) bool { return o.Node == f.Node && o.Facts.Str(probe.FactInterface) == device }
 	return r.Facts[facts.OnAddress] == true || device != "" && slices.ContainsFunc(f.Of(link.NodeUplink.ID), uplink)
 }
 
-// diedAtHost tells of an answer of packet-drops whether the packets died for want of a policy that accepts them at a
-// HostEndpoint of an interface, of every one where that is "*", or "".
+// diedAtHost reports whether packet-drops found the drops at a HostEndpoint without an accepting policy: at that of one
+// interface, of every one ("*"), or at any ("").
 func diedAtHost(device string) func(diagnose.Finding) bool {
 	return func(r diagnose.Finding) bool {
 		m := chainOfHost.FindStringSubmatch(r.Facts.Str(firewall.FactRuleChain))

@@ -16,7 +16,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// nodeTurnsAway is projectcalico/calico#3309: a firewall of the node's own that lets in what it was told of alone.
+// nodeTurnsAway is projectcalico/calico#3309: a firewall of the node that accepts only what it lists.
 func nodeTurnsAway(f diagnose.Findings) []diagnose.Case {
 	byICMP := func(r diagnose.Finding) bool { // of the node's own ports, and by nobody else's word
 		by := r.Facts.Str(probe.FactICMPFrom)
@@ -44,13 +44,13 @@ func nodeTurnsAway(f diagnose.Findings) []diagnose.Case {
 	return []diagnose.Case{c}
 }
 
-// wall is a chain of a node's own firewall, and what becomes of packets in it.
+// wall is a chain of a node's own firewall, and what it does with packets.
 type wall struct {
 	diagnose.Finding
 	rule, is string
 }
 
-// turnsAway is how node-state lists a chain that is asked for what comes in, and rejects some of it.
+// turnsAway matches node-state's line of an input chain that rejects some packets.
 var turnsAway = regexp.MustCompile(`^hook input, .*\breject\b`)
 
 // inputWall finds such a chain on this node that is neither Calico's nor kube-proxy's.
@@ -67,7 +67,7 @@ func inputWall(f diagnose.Findings) (wall, bool) {
 	return wall{}, false
 }
 
-// portsOf names the TCP ports that results are about, each once.
+// portsOf lists the TCP ports of some results, each once.
 func portsOf(all []diagnose.Finding) string {
 	var out []string
 	for _, r := range all {

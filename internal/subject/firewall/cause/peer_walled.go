@@ -12,7 +12,7 @@ import (
 	"github.com/calico-probe/calico-probe/internal/subject/pod"
 )
 
-// peerWalled is a firewall rule of another program on the other node.
+// peerWalled matches a foreign firewall rule on the other node.
 func peerWalled(f diagnose.Findings) []diagnose.Case {
 	found := diff.Differences(f)
 	var out []diagnose.Case
@@ -30,7 +30,7 @@ func peerWalled(f diagnose.Findings) []diagnose.Case {
 	return out
 }
 
-// walledThere is the case of the rules of one other node.
+// walledThere returns the case of the rules of one other node.
 func walledThere(f diagnose.Findings, node string, rules []diff.Difference, lost []diagnose.Finding) diagnose.Case {
 	m := evidence.Refusing.FindStringSubmatch(rules[0].Name)
 	weight := diagnose.Strong

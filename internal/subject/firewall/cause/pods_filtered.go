@@ -14,7 +14,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// podsFiltered is a network that knows the nodes' addresses and not the pods'.
+// podsFiltered matches a network that passes the nodes' addresses but not the pods'.
 func podsFiltered(f diagnose.Findings) []diagnose.Case {
 	if !f.Fine(route.RouteBlocks.ID) || !f.Fine(route.RouteCanReach.ID) || !wellItself(f) {
 		return nil
@@ -53,7 +53,7 @@ func podsFiltered(f diagnose.Findings) []diagnose.Case {
 	return out
 }
 
-// wellItself tells whether a node reaches its own pods, and nothing is found there that keeps it from forwarding.
+// wellItself reports whether a node reaches its own pods, and no result shows that it does not forward.
 func wellItself(f diagnose.Findings) bool {
 	own := diagnose.Keep(f.Of(pod.PodPing.ID), func(r diagnose.Finding) bool {
 		return diagnose.NodeOf(r) == f.Node &&
@@ -68,7 +68,7 @@ func wellItself(f diagnose.Findings) bool {
 	return len(own) > 0
 }
 
-// tunnelled tells whether packets for a pod leave by another interface than those for its node do.
+// tunnelled reports whether packets for a pod leave through another interface than those for its node.
 func tunnelled(f diagnose.Findings, pod diagnose.Finding) bool {
 	way, ok := diagnose.Answer(f, route.RouteCanReach.ID, pod.Target)
 	return !ok || !slices.ContainsFunc(f.Of(route.RouteCanReach.ID), func(r diagnose.Finding) bool {

@@ -16,10 +16,10 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// portRule is a rule of another program's firewall, as node-state has it, that drops or rejects one port.
+// portRule matches a foreign firewall rule in node-state that drops or rejects one port.
 var portRule = regexp.MustCompile(`^(?:legacy )?(\S+) (\S+) (\S+): .*\b(tcp|udp) dport (\d+)\b.*\b(?:drop|reject)$`)
 
-// portWalled is a firewall rule of another program against a port of the cluster.
+// portWalled matches a foreign firewall rule against a port of the cluster.
 func portWalled(f diagnose.Findings) []diagnose.Case {
 	byTable := map[string]int{}
 	var out []diagnose.Case
@@ -62,8 +62,8 @@ func portWalled(f diagnose.Findings) []diagnose.Case {
 // conditional are words of what restricts a rule to some packets beside its port.
 var conditional = regexp.MustCompile(`addr|[io]if|match|limit`)
 
-// refuses weighs a rule against a port. One with conditions may be for other packets. It is proven where the kernel
-// rejects what the node itself sends, and likely where the port answers on the baseline node, which has no such rule.
+// refuses weighs a rule against a port. A rule with conditions may be for other packets. It is proof if the kernel
+// rejects the node's own packets, and strong if the port answers on the baseline node, which lacks the rule.
 func refuses(f diagnose.Findings, d diff.Difference, transport string, port int, lost []diagnose.Finding) int {
 	_, rule, _ := strings.Cut(d.Name, ": ")
 	rule = unmet(rule, lost)
@@ -92,7 +92,7 @@ var (
 	ofState   = regexp.MustCompile(`\bmatch ct\b`)
 )
 
-// unmet is a rule without the conditions that all of some lost connections meet.
+// unmet returns a rule without the conditions that all of some lost connections meet.
 func unmet(rule string, lost []diagnose.Finding) string {
 	if m := toAddress.FindStringSubmatch(rule); m != nil && !slices.ContainsFunc(lost, func(r diagnose.Finding) bool {
 		return !within(m[1], r.Target)
@@ -112,7 +112,7 @@ func within(network, target string) bool {
 	return err == nil && bad == nil && in.Contains(at.Addr().Unmap())
 }
 
-// wallReasons are the reasons of a connection that a rule may have refused.
+// wallReasons are the reasons of a failed connection that a rule may explain.
 var wallReasons = []string{"denied", "refused", "timeout", "rejected", "host-unreachable"}
 
 // unansweredAt returns the bad results of connections to a port, none where that port answers this node at another
@@ -130,7 +130,7 @@ func unansweredAt(f diagnose.Findings, transport string, port int) []diagnose.Fi
 	return lost
 }
 
-// portOf is the port that a result is about by a transport protocol, 0 where there is none.
+// portOf returns the port of a result for a transport protocol, 0 without one.
 func portOf(r diagnose.Finding, transport string) int {
 	if of := r.Facts.Str(probe.FactTransport); of != "" && of != transport || of == "" && transport != "tcp" {
 		return 0

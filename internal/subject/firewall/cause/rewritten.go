@@ -11,7 +11,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// firewallRewritten is a third party that removes the rules of two others.
+// firewallRewritten matches a program that removes the rules of both Calico and kube-proxy.
 func firewallRewritten(f diagnose.Findings) []diagnose.Case {
 	services := diagnose.Keep(f.Failed(service.KubeProxyHealth.ID), diagnose.About(service.TargetServices))
 	policy := diagnose.Keep(f.Failed(firewall.NodeFirewall.ID), unhooked)
@@ -49,7 +49,7 @@ func firewallRewritten(f diagnose.Findings) []diagnose.Case {
 	return []diagnose.Case{c}
 }
 
-// flushedBy is the end of a sentence: the processes that are seen to flush firewalls, "" where none is.
+// flushedBy returns the end of a sentence: the processes that were seen flushing firewalls, "" without one.
 func flushedBy(policy []diagnose.Finding) string {
 	for _, r := range policy {
 		if seen := diagnose.ListOf(r, firewall.FactFlushers); len(seen) > 0 {

@@ -24,8 +24,8 @@ func addressSecondNIC(f diagnose.Findings) []diagnose.Case { return misregistere
 // addressBridge is incident 004a.
 func addressBridge(f diagnose.Findings) []diagnose.Case { return misregistered(f, true) }
 
-// misregistered are the families in which a wrong address is registered, on a bridge
-// or on another kind of interface.
+// misregistered returns the cases of families with a wrong registered address, on a bridge or on another kind of
+// interface.
 func misregistered(f diagnose.Findings, bridge bool) []diagnose.Case {
 	var out []diagnose.Case
 	for _, reg := range registeredElsewhere(f) {
@@ -73,7 +73,7 @@ func misregistered(f diagnose.Findings, bridge bool) []diagnose.Case {
 	return out
 }
 
-// withSessions adds what the BGP sessions of the family say of the address that Calico registered.
+// withSessions adds what the family's BGP sessions show about the address that Calico registered.
 func withSessions(f diagnose.Findings, c *diagnose.Case, address string) {
 	sessions := diagnose.Keep(f.Of(bgp.BGPSession.ID), func(r diagnose.Finding) bool {
 		return diagnose.FamilyOf(r) == c.Family && r.Facts.Str(bgp.FactPeer) != ""
@@ -91,8 +91,8 @@ func withSessions(f diagnose.Findings, c *diagnose.Case, address string) {
 	}))...)
 }
 
-// crossing is what shows that packets pass between this node's address and other nodes,
-// where nothing says that some do not.
+// crossing returns the results that prove that packets pass between this node's address and other nodes, unless another
+// result shows that some do not.
 func crossing(f diagnose.Findings, family int) []diagnose.Finding {
 	var out []diagnose.Finding
 	for _, check := range []string{overlay.EncapProof.ID, pod.PodPing.ID, pod.PodTCP.ID} {
@@ -108,11 +108,11 @@ func crossing(f diagnose.Findings, family int) []diagnose.Finding {
 	return out
 }
 
-// dockerBridge is how docker names the bridges of its networks.
+// dockerBridge matches Docker's names for the bridges of its networks.
 var dockerBridge = regexp.MustCompile(`^br-[0-9a-f]{12}$`)
 
-// isBridge tells by the interface, or where nobody looked at it by the address: docker
-// gives its bridges the first one of 172.17.0.0/16 and those after it.
+// isBridge reports whether an address is a bridge's, by the interface, or without a result about it by the address:
+// Docker gives its bridges the first address of 172.17.0.0/16 and of the networks after it.
 func isBridge(name, kind, address string) bool {
 	if name != "" {
 		return kind == "bridge"
@@ -125,7 +125,7 @@ func isBridge(name, kind, address string) bool {
 	return b[0] == 172 && b[1] >= 17 && b[1] <= 31 && b[2] == 0 && b[3] == 1
 }
 
-// bridgeNote says whose bridge it is, and which version of Calico leaves it out.
+// bridgeNote describes the bridge's origin, and from which version on Calico skips it.
 func bridgeNote(name string) string {
 	switch {
 	case name == "":

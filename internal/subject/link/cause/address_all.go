@@ -7,13 +7,14 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// registeredElsewhere are the registrations of this node outside the network of the nodes, alone or like the others.
+// registeredElsewhere returns the registrations of this node outside the nodes' network, whether alone or like the
+// others.
 func registeredElsewhere(f diagnose.Findings) []diagnose.Finding {
 	return append(f.With(facts.CheckIPRegistered, probe.FactReason, facts.ReasonOutside), evidence.AllElsewhere(f)...)
 }
 
-// togetherElsewhere adds to a case that all nodes are registered so, where they are. That network may also be
-// meant, and broken: this is no proof.
+// togetherElsewhere adds to a case that all nodes are registered this way, if they are. That network may be intended
+// and broken, so this is no proof.
 func togetherElsewhere(f diagnose.Findings, reg diagnose.Finding, c *diagnose.Case) {
 	alive := evidence.Alive(f, diagnose.FamilyOf(reg))
 	if reg.Status != probe.Info || len(alive) == 0 {

@@ -11,7 +11,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// addressTwice is an address for which two machines answer on the link.
+// addressTwice matches an address for which two machines answer on the link.
 func addressTwice(f diagnose.Findings) []diagnose.Case {
 	var out []diagnose.Case
 	for _, r := range f.Of(link.NodeNeighbours.ID) {

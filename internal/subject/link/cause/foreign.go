@@ -9,7 +9,7 @@ import (
 	"github.com/calico-probe/calico-probe/internal/subject/route"
 )
 
-// duplicateAddress is another node's address on an interface of this one.
+// duplicateAddress matches another node's address on an interface of this one.
 func duplicateAddress(f diagnose.Findings) []diagnose.Case {
 	var out []diagnose.Case
 	for _, r := range f.Failed(route.RouteCanReach.ID) {

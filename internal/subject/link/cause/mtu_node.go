@@ -15,7 +15,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// mtuNodeSmall is a node that full-size packets do not reach, as another node sees it.
+// mtuNodeSmall matches a node that full-size packets from another node do not reach.
 func mtuNodeSmall(f diagnose.Findings) []diagnose.Case {
 	hangs := slices.Concat(evidence.NotPlaced(f, facts.ReasonAttach), f.Failed(pod.PodMTU.ID),
 		f.Failed(datastore.DatastoreLatency.ID), f.Failed(facts.CheckNodeLease))
@@ -37,7 +37,8 @@ func mtuNodeSmall(f diagnose.Findings) []diagnose.Case {
 	return nil
 }
 
-// smallerThan are the interfaces of the node with a smaller MTU than what another node sends to it by that family.
+// smallerThan returns the node's interfaces with a smaller MTU than the packets that another node sends to it in that
+// family.
 func smallerThan(f diagnose.Findings, r diagnose.Finding) []diagnose.Finding {
 	promised, _ := r.Facts.Num(probe.FactPromised)
 	return diagnose.Keep(f.Of(link.NodeUplink.ID), func(own diagnose.Finding) bool {
@@ -46,8 +47,8 @@ func smallerThan(f diagnose.Findings, r diagnose.Finding) []diagnose.Finding {
 	})
 }
 
-// mtuCase is the case of what one node sees. Its number alone does not make a healthy node's MTU too small: the MTU
-// weighs where a second node loses larger packets too, or pods of the node have a larger one.
+// mtuCase returns the case of one node's observation. One other node's number does not prove that a healthy node's MTU
+// is too small. The MTU counts if a second node also loses larger packets, or if pods of the node have a larger one.
 func mtuCase(f diagnose.Findings, r diagnose.Finding, smaller, hangs []diagnose.Finding) diagnose.Case {
 	passes, _ := r.Facts.Num(probe.FactPasses)
 	promised, _ := r.Facts.Num(probe.FactPromised)
@@ -74,8 +75,8 @@ func mtuCase(f diagnose.Findings, r diagnose.Finding, smaller, hangs []diagnose.
 	}
 }
 
-// podsSendMore reports whether pods of the node have a larger MTU than one of some interfaces of it: that was lowered
-// after they were made.
+// podsSendMore reports whether pods of the node have a larger MTU than one of its interfaces: then that was lowered
+// after the pods started.
 func podsSendMore(f diagnose.Findings, interfaces []diagnose.Finding) bool {
 	for _, pods := range f.Bad(cni.CNIMTU.ID) {
 		sizes, _ := pods.Facts[cni.FactPodsMTU].(map[string]any)
@@ -92,8 +93,8 @@ func podsSendMore(f diagnose.Findings, interfaces []diagnose.Finding) bool {
 	return false
 }
 
-// otherSizes are what third nodes see of the same family: alike are those that lose packets above the node's own MTU
-// too, whole those of which all arrive.
+// otherSizes returns what third nodes observe in the same family: alike also lose packets above the node's own MTU,
+// whole lose none.
 func otherSizes(f diagnose.Findings, r diagnose.Finding) (alike, whole []diagnose.Finding) {
 	for _, o := range f.Elsewhere(link.NeighbourReach.ID) {
 		pinged := o.Status == probe.OK && o.Facts.Str(probe.FactNode) == f.Node && o.Target == r.Target

@@ -14,7 +14,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// tunnelRefused is a tunnel's packet that came in and was dropped: by the firewall of the node that received it.
+// tunnelRefused matches tunnel packets that arrived and that the receiving node's firewall dropped.
 func tunnelRefused(f diagnose.Findings) []diagnose.Case {
 	by := map[string][]diagnose.Finding{} // the node whose firewall it is
 	for _, r := range f.Failed(overlay.EncapProof.ID) {
@@ -42,7 +42,7 @@ func tunnelRefused(f diagnose.Findings) []diagnose.Case {
 	return out
 }
 
-// mtuPathSmall is a network that carries less than the nodes think.
+// mtuPathSmall matches a network with a smaller MTU than the nodes' interfaces.
 func mtuPathSmall(f diagnose.Findings) []diagnose.Case {
 	lost := f.Failed(pod.PodMTU.ID)
 	if len(lost) == 0 {

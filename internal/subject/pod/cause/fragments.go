@@ -9,7 +9,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// fragmentsDropped is a path on which whole packets pass and fragments do not.
+// fragmentsDropped matches a path on which whole packets pass and fragments do not.
 func fragmentsDropped(f diagnose.Findings) []diagnose.Case {
 	byPeer := map[string]int{}
 	var out []diagnose.Case
@@ -29,7 +29,7 @@ func fragmentsDropped(f diagnose.Findings) []diagnose.Case {
 	return slices.DeleteFunc(out, func(c diagnose.Case) bool { return !fromNodeAndPod(c.For) })
 }
 
-// fromNodeAndPod reports whether the node itself and one of its pods saw the same.
+// fromNodeAndPod reports whether the node itself and one of its pods have the same result.
 func fromNodeAndPod(seen []diagnose.Clue) bool {
 	pods := 0
 	for _, c := range seen {

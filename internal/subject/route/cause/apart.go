@@ -10,10 +10,10 @@ import (
 	"github.com/calico-probe/calico-probe/internal/subject/pod"
 )
 
-// pingChecks are the checks by whose answers nodesApart stands in for the cause that they refute.
+// pingChecks are the checks whose answers refute a dead peer; nodesApart then replaces that cause.
 var pingChecks = []string{link.NodePing.ID, pod.PodPing.ID}
 
-// nodesApart is what keeps this node and one other from each other, while a third node reaches both.
+// nodesApart matches two nodes that cannot reach each other, while a third node reaches both.
 func nodesApart(f diagnose.Findings) []diagnose.Case {
 	var out []diagnose.Case
 	done := map[string]bool{}

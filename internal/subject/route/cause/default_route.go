@@ -16,7 +16,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// defaultRouteMissing is a node without a route for what is not its neighbourhood.
+// defaultRouteMissing matches a node without a route to anything outside its own networks.
 func defaultRouteMissing(f diagnose.Findings) []diagnose.Case {
 	var out []diagnose.Case
 	for _, r := range f.With(route.RouteCanReach.ID, route.FactDefault, false) {
@@ -51,7 +51,7 @@ func defaultRouteMissing(f diagnose.Findings) []diagnose.Case {
 	return out
 }
 
-// addressFamily is the family of a result, by the address that was asked where it has no other.
+// addressFamily returns the family of a result, or else that of the tested address.
 func addressFamily(r diagnose.Finding) int {
 	if f := diagnose.FamilyOf(r); f != 0 {
 		return f

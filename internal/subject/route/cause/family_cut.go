@@ -12,7 +12,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// familyCutOff is a node of which one IP family is dead, as its neighbours see it.
+// familyCutOff matches a node with one dead IP family, as its neighbours observe it.
 func familyCutOff(f diagnose.Findings) []diagnose.Case {
 	if len(f.Failed(facts.CheckNodeLease)) == 0 || len(diagnose.Good(f, probe.CheckPlaced)) > 0 { // inside more is known
 		return nil
@@ -40,12 +40,12 @@ func familyCutOff(f diagnose.Findings) []diagnose.Case {
 	return nil
 }
 
-// resolves and addressless tell whether a neighbour found the hardware address that an address has on the link, or
-// none: then see address-unanswered.
+// resolves and addressless report whether a neighbour resolved an address on the link, or could not: for the latter see
+// address-unanswered.
 func resolves(r diagnose.Finding) bool { return r.Facts.Str(link.FactNeighbour) == "reachable" }
 
-// bySelf is what neighbours got from the node's own addresses of a family: pings too. What the neighbour itself has no
-// way for says nothing of the node, nor does the ssh port, where perhaps nobody listens.
+// bySelf returns the answers, pings too, that neighbours got from the node's own addresses of a family. If the
+// neighbour itself has no route, that proves nothing about the node, nor does the ssh port, which may be closed.
 func bySelf(f diagnose.Findings, family int) evidence.Reached {
 	var out evidence.Reached
 	for _, r := range f.Elsewhere(link.NeighbourReach.ID) {
@@ -68,7 +68,8 @@ func bySelf(f diagnose.Findings, family int) evidence.Reached {
 
 const sshPort = 22
 
-// ofAddress tells whether a result is about an address of the node, NODE ADDRESS icmp or tcp PORT, and not about a pod.
+// ofAddress reports whether a result is about an address of the node, NODE ADDRESS icmp or tcp PORT, and not about a
+// pod.
 func ofAddress(r diagnose.Finding) bool {
 	words := strings.Fields(r.Target)
 	return len(words) > 2 && slices.Contains([]string{"icmp", "tcp"}, words[2])

@@ -11,7 +11,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// packetsLost is a path that loses some packets and lets others through.
+// packetsLost matches a path that loses some packets and passes others.
 func packetsLost(f diagnose.Findings) []diagnose.Case {
 	lost := map[string][]diagnose.Finding{}
 	var peers []string

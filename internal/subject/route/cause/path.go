@@ -19,7 +19,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// seenOn weighs what was read on the node: as proof where packets do get lost, else as what will.
+// seenOn weighs a result read on the node: proof if packets are being lost, else a warning of what will be.
 func seenOn(r diagnose.Finding, lost []diagnose.Finding) []diagnose.Clue {
 	if len(lost) == 0 {
 		return diagnose.Suggests([]diagnose.Finding{r})
@@ -66,7 +66,7 @@ func routeDrops(f diagnose.Findings) []diagnose.Case {
 	return out
 }
 
-// dropsBy is the case of one route; false where it is none.
+// dropsBy returns the case of one route; false if it is none.
 func dropsBy(f diagnose.Findings, r diagnose.Finding) (diagnose.Case, bool) {
 	text, kind := r.Facts.Str(route.FactRoute), r.Facts.Str(route.FactRouteType)
 	if text == "" {
@@ -124,7 +124,7 @@ func dropsBy(f diagnose.Findings, r diagnose.Finding) (diagnose.Case, bool) {
 	return c, true
 }
 
-// makerOf is who made a route, as far as its protocol says: "ip route" without a protocol writes boot.
+// makerOf returns the route's origin, as far as its protocol shows it: "ip route" without a protocol writes boot.
 func makerOf(r diagnose.Finding) string {
 	if proto := r.Facts.Str(route.FactRouteProto); proto != "boot" {
 		return "protocol " + proto
@@ -132,7 +132,7 @@ func makerOf(r diagnose.Finding) string {
 	return "hand or a script (protocol boot)"
 }
 
-// typedRoute is a route as "ip route" takes it.
+// typedRoute returns a route in the syntax of "ip route".
 func typedRoute(r diagnose.Finding) string {
 	typed := strings.TrimSpace(r.Facts.Str(route.FactRouteType) + " " + r.Facts.Str(route.FactMatch))
 	if table, ok := r.Facts.Num(route.FactTable); ok && table > 0 && table != 254 {
@@ -141,7 +141,7 @@ func typedRoute(r diagnose.Finding) string {
 	return typed
 }
 
-// rejectedBy is the case of a routing rule that drops packets itself.
+// rejectedBy returns the case of a routing rule that itself drops packets.
 func rejectedBy(f diagnose.Findings, r diagnose.Finding, rule string) diagnose.Case {
 	hits, lost := diagnose.ListOf(r, route.FactMeant), lostBy(f, r)
 	c := diagnose.Case{
@@ -161,7 +161,7 @@ func rejectedBy(f diagnose.Findings, r diagnose.Finding, rule string) diagnose.C
 	return c
 }
 
-// lostBy are the bad answers of packets that a route drops, by the kinds of what it matches.
+// lostBy returns the bad results of packets that a route drops, by the kinds of its targets.
 func lostBy(f diagnose.Findings, r diagnose.Finding) []diagnose.Finding {
 	towards := diagnose.ListOf(r, route.FactTowards)
 	var of []string
@@ -181,7 +181,7 @@ func lostBy(f diagnose.Findings, r diagnose.Finding) []diagnose.Finding {
 	})
 }
 
-// routeArg is a route to be deleted: its type, which has to be one that drops, its range and its table.
+// routeArg returns a route to delete: its type, which must be one that drops, its range and its table.
 func routeArg(kind, route, match string) diagnose.Arg {
 	known := slices.Contains([]string{"", "blackhole", "unreachable", "prohibit", "local"}, kind)
 	if address, err := netip.ParsePrefix(match); kind == "local" && err == nil && address.IsSingleIP() {

@@ -11,7 +11,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// peerFault is a cause of the other end of a path.
+// peerFault matches a cause at the other end of a path.
 func peerFault(f diagnose.Findings) []diagnose.Case {
 	var out []diagnose.Case
 	for _, c := range f.RemoteCauses() {

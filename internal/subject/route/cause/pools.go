@@ -7,8 +7,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// onlyInPods CHECK [BEGINNING] are the bad answers of a check inside pods about targets that begin so, to questions
-// that the node itself has answered.
+// onlyInPods CHECK [BEGINNING] returns the bad results of a check inside pods, for targets with this beginning, if the
+// same check from the node itself is good.
 func onlyInPods(f diagnose.Findings, args ...string) []diagnose.Finding {
 	check, prefix := args[0], strings.Join(args[1:], "")
 	return diagnose.Keep(f.Bad(check), func(r diagnose.Finding) bool {

@@ -13,7 +13,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// podRouteMissing is a pod of this node without the last step of the way to it.
+// podRouteMissing matches a pod of this node without a route to its interface.
 func podRouteMissing(f diagnose.Findings) []diagnose.Case {
 	var out []diagnose.Case
 	for _, r := range f.Failed(route.RoutePods.ID) {
@@ -38,8 +38,8 @@ func podRouteMissing(f diagnose.Findings) []diagnose.Case {
 	return out
 }
 
-// ofPods are the bad results about some of this node's pods, those asked from inside them, and
-// those of services, which may have a server there.
+// ofPods returns the bad results about some of this node's pods, those from inside them, and those of Services, which
+// may have a server there.
 func ofPods(f diagnose.Findings, family int, pods []string) []diagnose.Cover {
 	var out []diagnose.Cover
 	services := []string{service.ServiceClusterIP.ID, service.ServiceNodePort.ID, dns.DNSCluster.ID,

@@ -44,10 +44,10 @@ func serviceHijacked(f diagnose.Findings) []diagnose.Case {
 	return out[:min(len(out), 2)]
 }
 
-// apiService is the service of the API server, as service-destination has it in its target.
+// apiService is the API server's Service, as in the target of service-destination.
 const apiService = "default/kubernetes"
 
-// hijack is a case of serviceHijacked, by the first service that its rule takes.
+// hijack is a case of serviceHijacked, by the first Service that its rule captures.
 func hijack(r diagnose.Finding) diagnose.Case {
 	clusterIP, sent, rule := r.Facts.Str(service.FactService), r.Facts.Str(service.FactSentTo), r.Facts.Str(probe.FactRule)
 	name, _, _ := strings.Cut(r.Target, " ")
@@ -92,8 +92,8 @@ func hijack(r diagnose.Finding) diagnose.Case {
 	return c
 }
 
-// networkArg is the network or address of a route, its second word. A node writes that text: an address with a zone,
-// which may be any text, is none.
+// networkArg returns the network or address of a route, its second word. A node writes that text, so an address with a
+// zone (the zone may be any text) is rejected.
 func networkArg(route string) diagnose.Arg {
 	words := strings.Fields(route)
 	if len(words) < 2 {
@@ -103,10 +103,10 @@ func networkArg(route string) diagnose.Arg {
 	return diagnose.CheckedArg(words[1], diagnose.IsBlock(words[1]) || err == nil && a.Zone() == "", "NETWORK")
 }
 
-// fixOfWall has what removes a rule from a firewall, but for nftables: that is the fix of the cause.
+// fixOfWall names the fixes that remove a rule from a firewall, except nftables: that is the cause's own fix.
 var fixOfWall = map[string]string{kernel.WallLegacy: "legacy-rule", kernel.WallNFT: "iptables-rule"}
 
-// iptablesOf is the program that shows the rules of one of the two kinds of iptables.
+// iptablesOf returns the program that shows the rules of one of the two kinds of iptables.
 func iptablesOf(wall, family string) string {
 	program := "iptables"
 	if family == "ip6" {
@@ -118,7 +118,7 @@ func iptablesOf(wall, family string) string {
 	return program + "-nft"
 }
 
-// takenFrom are the bad results that follow where a service's connections go elsewhere.
+// takenFrom returns the bad results that follow when a Service's connections go elsewhere.
 func takenFrom(r diagnose.Finding) []diagnose.Cover {
 	name, _, _ := strings.Cut(r.Target, " ")
 	switch name {
@@ -132,7 +132,7 @@ func takenFrom(r diagnose.Finding) []diagnose.Cover {
 		{Check: service.ServiceNodePort.ID, About: name}}
 }
 
-// hijackShows is what on-call sees of it: the last words of calico-node, and how the service answers.
+// hijackShows returns what on-call sees of it: calico-node's last log lines, and how the Service answers.
 func hijackShows(f diagnose.Findings, r diagnose.Finding) []diagnose.Finding {
 	if !strings.HasPrefix(r.Target, apiService+" ") {
 		return evidence.ToService(f.Failed(dns.DNSCluster.ID))

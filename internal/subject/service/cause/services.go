@@ -10,9 +10,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// brokenPath are the findings that a service's address does not answer while a server
-// behind it does, in its family and by its transport; the first of answering is behind
-// the first of broken.
+// brokenPath returns the findings that a Service's address does not answer while a server behind it does, in the same
+// family and transport; the first of answering is behind the first of broken.
 func brokenPath(f diagnose.Findings) (broken, answering []diagnose.Finding) {
 	for _, id := range []string{datastore.DatastoreLatency.ID, dns.DNSCluster.ID} {
 		for _, service := range evidence.ToService(f.Failed(id)) {
