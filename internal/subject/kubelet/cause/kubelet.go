@@ -11,12 +11,15 @@ import (
 	"github.com/calico-probe/calico-probe/probe/logs"
 )
 
-// restarted is the API's answer that the kubelet has started too often lately.
+// restarted returns the API's findings that the kubelet started too often recently.
 func restarted(f diagnose.Findings) []diagnose.Finding {
 	return diagnose.Keep(f.Bad(facts.CheckNodeReady), diagnose.About("kubelet"))
 }
 
-// kubeletFrozen is a kubelet whose process is there and does nothing.
+// kubeletFrozen matches a kubelet whose process exists but does nothing.
+//
+// It uses the best view available: the answers on the node first, then what neighbours got at the kubelet's port.
+// Any sign that only a working kubelet can give (kubeletLives) rules it out.
 func kubeletFrozen(f diagnose.Findings) []diagnose.Case {
 	here, there := evidence.KubeletHere(f), evidence.FromOutside(f, evidence.KubeletPort)
 	lease, over := f.Bad(facts.CheckNodeLease), f.Failed(facts.CheckNodeLease)
@@ -28,18 +31,18 @@ func kubeletFrozen(f diagnose.Findings) []diagnose.Case {
 		if len(lives) > 0 {
 			return nil
 		}
-		c.Says = "the kubelet on {node} accepts connections and answers no request: it is frozen" + evidence.Since(f)
+		c.Says = "the kubelet on {node} accepts connections but answers no request: frozen" + evidence.Since(f)
 		c.For = slices.Concat(diagnose.Proves(here.Silent), diagnose.Hints(over),
 			diagnose.Suggests(evidence.NotPlaced(f, facts.ReasonKubelet)))
 		c.Against = slices.Concat(diagnose.Suggests(diagnose.Good(f, facts.CheckNodeLease)),
 			diagnose.Hints(f.Failed(host.NodeLoad.ID)))
 	case len(here.Ill) > 0:
-		c.Says = "the kubelet on {node} runs, and says itself that it is not well: " + here.Ill[0].Saw
+		c.Says = "the kubelet on {node} runs but reports that it is unhealthy: " + here.Ill[0].Saw
 		c.For = diagnose.Suggests(here.Ill)
 	case here.Answered() || len(there.Open) == 0 || len(over)+min(len(lease), len(mute)) == 0 || len(lives) > 0:
 		return nil
 	case len(mute) > 0:
-		c.Says = "the kubelet's port on {node} accepts connections and answers no request" + saying(mute) +
+		c.Says = "the kubelet's port on {node} accepts connections but answers no request" + saying(mute) +
 			", and the kubelet has not reported" + evidence.Since(f) + ": it is frozen"
 		c.For, c.Against = slices.Concat(diagnose.Suggests(lease), diagnose.Suggests(mute)), diagnose.Hints(contradicted)
 	default:
@@ -50,7 +53,8 @@ func kubeletFrozen(f diagnose.Findings) []diagnose.Case {
 	return []diagnose.Case{c}
 }
 
-// kubeletCutOff is a kubelet that is well and whose reports do not arrive.
+// kubeletCutOff matches a healthy kubelet whose reports do not arrive: it answers on the node or to neighbours, but its
+// lease has expired.
 func kubeletCutOff(f diagnose.Findings) []diagnose.Case {
 	here, there := evidence.KubeletHere(f), evidence.FromOutside(f, evidence.KubeletPort)
 	lease := f.Failed(facts.CheckNodeLease)
@@ -59,10 +63,10 @@ func kubeletCutOff(f diagnose.Findings) []diagnose.Case {
 	unreached := evidence.ToServers(f.Failed(datastore.DatastoreLatency.ID))
 	c := diagnose.Case{Covers: append(diagnose.Covers(datastore.DatastoreLatency.ID), evidence.KubeletGone...)}
 	switch {
-	case len(lease) == 0, len(evidence.StartsPods(f)) > 0: // then see kubelet-refused
+	case len(lease) == 0, len(evidence.StartsPods(f)) > 0: // see kubelet-refused
 		return nil
 	case len(here.Ok) > 0 && len(here.Silent) == 0 && len(here.Refused) == 0:
-		c.Says = "the kubelet on {node} works, and the API server has had no report of it" + evidence.Since(f)
+		c.Says = "the kubelet on {node} works, but the API server has received no report" + evidence.Since(f)
 		if len(unreached) > 0 {
 			c.Says += "; from this node, " + unreached[0].Target + ": " + unreached[0].Saw
 		}
@@ -72,13 +76,13 @@ func kubeletCutOff(f diagnose.Findings) []diagnose.Case {
 			c.For = diagnose.Hints(says)
 		}
 		c = deadConnection(f, c)
-		// That it is cut off is known where its way is seen broken; else the API may refuse what it writes.
+		// Only a failed dial (unreached) shows that it is cut off: otherwise the API may reject its writes.
 		c.For = slices.Concat(diagnose.Suggests(here.Ok[:1]), diagnose.Shows(lease), diagnose.Hints(unreached),
 			diagnose.Hints(evidence.NotPlaced(f, facts.ReasonKubelet)), c.For)
-		c.Against = diagnose.Suggests(f.Failed(host.NodeClock.ID)) // then each certificate looks old to the other
+		c.Against = diagnose.Suggests(f.Failed(host.NodeClock.ID)) // a wrong clock makes each side's certificate look expired
 	case len(lives) > 0 && len(here.Ill)+len(here.Refused)+len(there.Refused) == 0:
-		c.Says = "the kubelet on {node} answers, and the API server has had no report of it" + evidence.Since(f) +
-			": its way to the API server is broken, or its certificate or credentials are refused there"
+		c.Says = "the kubelet on {node} answers, but the API server has received no report" + evidence.Since(f) +
+			": the path to the API server is broken, or the API server rejects its certificate or credentials"
 		c.For = slices.Concat(diagnose.Suggests(lives), diagnose.Suggests(lease), diagnose.Hints(unreached))
 	case !here.Answered() && len(there.Open) > 0 && len(speaks(there.Open, false)) == 0:
 		c.Says = "the kubelet's port on {node} accepts connections" + saying(there.Open) +
@@ -90,15 +94,15 @@ func kubeletCutOff(f diagnose.Findings) []diagnose.Case {
 	return []diagnose.Case{c}
 }
 
-// deadConnection adds to a kubelet that is cut off that its connection is dead and its way is well
-// (kubernetes/kubernetes#87615): kubelets before v1.20 keep such a connection until they are started anew.
+// deadConnection adds that the kubelet's connection is dead although the path works (kubernetes/kubernetes#87615):
+// kubelets before v1.20 keep such a connection until they restart.
 func deadConnection(f diagnose.Findings, c diagnose.Case) diagnose.Case {
 	says, reached := evidence.ServiceWrites(f, logs.ServiceKubelet, logs.SaysDeadConn),
 		diagnose.Good(f, datastore.DatastoreLatency.ID)
 	if len(says) == 0 || len(reached) == 0 || len(f.Failed(datastore.DatastoreLatency.ID)) > 0 {
 		return c
 	}
-	c.Says += "; the API server answers from this node, and the kubelet keeps a connection that is dead: " + says[0].Saw
+	c.Says += "; the API server is reachable from this node, but the kubelet keeps using a dead connection: " + says[0].Saw
 	c.For = append(c.For, diagnose.Hints(says)...)
 	c.FixName = "dead-connection"
 	return c

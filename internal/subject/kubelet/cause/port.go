@@ -10,7 +10,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// kubeletPortBlocked is what makes kubectl exec, logs and attach hang too.
+// kubeletPortBlocked matches a kubelet's port that the API server cannot use: kubectl exec, logs and attach fail too.
 func kubeletPortBlocked(f diagnose.Findings) []diagnose.Case {
 	attach := evidence.NotPlaced(f, facts.ReasonAttach)
 	if len(attach) == 0 || len(rejected(f)) > 0 {
@@ -22,14 +22,15 @@ func kubeletPortBlocked(f diagnose.Findings) []diagnose.Case {
 		weight = diagnose.Hint
 	}
 	c := diagnose.Case{
-		Says: "pods start on {node} and the API server cannot talk to them: " + attach[0].Saw,
+		Says: "pods start on {node}, but the API server cannot reach them through the kubelet: " + attach[0].Saw,
 		For:  diagnose.Clues(weight, attach),
-		// A kubelet that died in between, or that keeps exiting.
+		// The kubelet may have died since, or keeps exiting.
 		Against: slices.Concat(diagnose.Suggests(f.Failed(facts.CheckNodeLease)), diagnose.Suggests(restarted(f))),
 	}
 	refused := diagnose.Keep(attach, func(r diagnose.Finding) bool { return saysRefused.MatchString(r.Saw) })
-	// Where other nodes get an answer, a connection that hangs may also be one that the kubelet does not serve, because
-	// its own connection to the API server hangs.
+	// If other nodes get an answer, a hanging connection may have another reason: the kubelet does not serve it because
+	// its own connection to the API server hangs. So their answers support this cause only if the API server was refused
+	// or got a wrong answer.
 	open := diagnose.Hint
 	if len(refused)+len(other) == 0 {
 		open = 0
@@ -39,9 +40,9 @@ func kubeletPortBlocked(f diagnose.Findings) []diagnose.Case {
 	case len(other) > 0:
 		c = answeredByOther(c, other)
 	case len(refused) > 0:
-		c.Says, c.FixName = "pods start on {node}, and its kubelet's port refuses the API server: "+refused[0].Saw, "refused"
+		c.Says, c.FixName = "pods start on {node}, but the kubelet's port refuses the API server's connection: "+refused[0].Saw, "refused"
 	}
-	if here := evidence.KubeletHere(f); len(here.Ok) > 0 { // a firewall on the node stands before its own questions too
+	if here := evidence.KubeletHere(f); len(here.Ok) > 0 { // a firewall on the node blocks local requests too
 		for _, r := range slices.Concat(here.Refused, here.Silent) {
 			c.Covers = append(c.Covers, diagnose.Cover{Check: r.Check, About: r.Target})
 		}
@@ -49,33 +50,28 @@ func kubeletPortBlocked(f diagnose.Findings) []diagnose.Case {
 	return []diagnose.Case{c}
 }
 
-// saysUnauthorized is how a kubelet answers whom it does not know, by way of the API server.
+// saysUnauthorized is the kubelet's answer to an unknown client, as the API server quotes it.
 var saysUnauthorized = regexp.MustCompile(`unable to upgrade connection: Unauthorized`)
 
-// rejected is where the kubelet turned the API server away.
+// rejected returns the findings in which the kubelet rejected the API server.
 func rejected(f diagnose.Findings) []diagnose.Finding {
 	return evidence.InWords(evidence.NotPlaced(f, facts.ReasonAttach), saysUnauthorized)
 }
 
-// saysRefused is the API server's word that the connection was refused, rather than lost.
+// saysRefused is the API server's error for a refused connection, as opposed to a lost one.
 var saysRefused = regexp.MustCompile(`:10250: connect: connection refused`)
 
-// answeredByOther is a port that is not blocked: a connection opens there, and what answers is not what the
-// API server wants.
+// answeredByOther rewrites the case for a port that is not blocked: it accepts connections, but the API server rejects
+// what answers there.
 func answeredByOther(c diagnose.Case, answered []diagnose.Finding) diagnose.Case {
-	c.Says = "pods start on {node}, and what answers the API server at the kubelet's port is not that kubelet, or not trusted: " +
+	c.Says = "pods start on {node}, but the API server gets another program or an untrusted certificate at the kubelet's port: " +
 		answered[0].Saw
 	c.For = append(diagnose.Hints(answered), c.For[1:]...)
 	c.FixName = "other-answer"
 	return c
 }
 
-// saying names the neighbours that say something of the kubelet's port.
+// saying names the neighbours that reported on the kubelet's port, in parentheses.
 func saying(fs []diagnose.Finding) string {
-	verb := " say)"
-	all := evidence.Askers(fs)
-	if len(all) == 1 {
-		verb = " says)"
-	}
-	return " (as " + strings.Join(all, " and ") + verb
+	return " (as seen from " + strings.Join(evidence.Askers(fs), " and ") + ")"
 }

@@ -10,9 +10,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// kubeletLives are what only a kubelet that works can have done: a session with a probe that leads through
-// it (pod, ephemeral, exec) and did not break off, its own word that it cannot ask the API server, and an
-// answer to another node.
+// kubeletLives returns the findings that only a working kubelet can produce: a probe session through it (pod,
+// ephemeral, exec) that did not break off, its report that it cannot reach the API server, or an answer to a neighbour.
 func kubeletLives(f diagnose.Findings) []diagnose.Finding {
 	through := diagnose.Keep(diagnose.Good(f, probe.CheckPlaced), func(r diagnose.Finding) bool {
 		broke := func(a diagnose.Finding) bool { return a.Way == r.Way && a.Status != probe.OK }
@@ -23,7 +22,7 @@ func kubeletLives(f diagnose.Findings) []diagnose.Finding {
 		speaks(evidence.FromOutside(f, evidence.KubeletPort).Open, true))
 }
 
-// speaks are the open ports where a request was answered, or was not.
+// speaks returns the open ports whose requests were answered, or with answered=false those that stayed silent.
 func speaks(open []diagnose.Finding, answered bool) []diagnose.Finding {
 	return diagnose.Keep(open, func(r diagnose.Finding) bool { return r.Facts[link.FactSpeaks] == answered })
 }
