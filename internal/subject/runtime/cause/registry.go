@@ -12,7 +12,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// registryRefuses is a node that cannot pull images, for a reason that is no image's.
+// registryRefuses matches a node that cannot pull images for a reason that is not specific to an image. It returns one
+// case for each refusal.
 func registryRefuses(f diagnose.Findings) []diagnose.Case {
 	var out []diagnose.Case
 	for _, r := range evidence.WaitingPods(f, facts.StartsImage) {
@@ -27,16 +28,16 @@ func registryRefuses(f diagnose.Findings) []diagnose.Case {
 			c.About = ""
 		}
 		c.FixName = evidence.PullFix(refusal)
-		c.Says = fmt.Sprintf("{node} pulls no image of %s: %s: %s; %s", strings.Join(registries, ", "), evidence.RefusedWords[refusal],
+		c.Says = fmt.Sprintf("{node} cannot pull images from %s: %s: %s; %s", strings.Join(registries, ", "), evidence.RefusedWords[refusal],
 			r.Facts.Str(facts.Message), concerned(r))
 		c.For = diagnose.Suggests([]diagnose.Finding{r})
-		if evidence.Corroborated(r) && len(diagnose.ListOf(r, facts.Images)) > 1 { // of one alone the name may be wrong
+		if evidence.Corroborated(r) && len(diagnose.ListOf(r, facts.Images)) > 1 { // with a single image its name may be wrong
 			c.For = evidence.Said([]diagnose.Finding{r})
 		}
 		own := diagnose.Keep(f.Bad(facts.CheckCalicoPod),
 			func(o diagnose.Finding) bool { return evidence.SameRefusal(r, o) })
 		if c.For = append(c.For, diagnose.Hints(own)...); len(own) > 0 {
-			c.Says += "; calico-node waits for its own too"
+			c.Says += "; calico-node waits for its image too"
 			c.Covers = slices.Clone(evidence.NotStarted)
 		}
 		seen, words := seenHere(f, refusal)
@@ -47,23 +48,23 @@ func registryRefuses(f diagnose.Findings) []diagnose.Case {
 	return out
 }
 
-// seenHere is what the node itself shows of the way that a registry's refusal is about, and that in words.
+// seenHere returns what the node's own checks found on the path to the registry, and a clause that states it.
 func seenHere(f diagnose.Findings, refusal string) ([]diagnose.Finding, string) {
 	route := f.With(route.RouteCanReach.ID, route.FactDefault, false)
 	switch {
 	case refusal == facts.RefusedUnreachable && len(route) > 0:
 		return route, "; the node has no default route"
 	case refusal == facts.RefusedUntrusted && len(f.Failed(host.NodeClock.ID)) > 0:
-		return f.Failed(host.NodeClock.ID), "; the node's clock is wrong, which makes every certificate look bad"
+		return f.Failed(host.NodeClock.ID), "; the node's clock is wrong, which makes every certificate look invalid"
 	}
 	return nil, ""
 }
 
-// concerned says of which images a registry's refusal is known.
+// concerned names the images that the refusal is known to affect.
 func concerned(r diagnose.Finding) string {
 	images := diagnose.ListOf(r, facts.Images)
 	if len(images) == 1 {
-		return fmt.Sprintf("one image is known to be concerned: %s", images[0])
+		return fmt.Sprintf("one image is known to be affected: %s", images[0])
 	}
-	return fmt.Sprintf("every image that pods of this node wait for from there is concerned: %s", strings.Join(images, ", "))
+	return fmt.Sprintf("affected are all images that this node's pods wait for from there: %s", strings.Join(images, ", "))
 }

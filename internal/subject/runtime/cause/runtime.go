@@ -14,27 +14,27 @@ import (
 	"github.com/calico-probe/calico-probe/probe/logs"
 )
 
-// runtimeGone is what follows from a runtime that does not answer.
+// runtimeGone holds the checks that fail because the runtime does not answer.
 var runtimeGone = append(evidence.AboutService(logs.ServiceContainerd, logs.ServiceDocker, logs.ServiceCRIO,
 	logs.ServiceKubelet), diagnose.Covers(runtime.ContainerdHealth.ID, runtime.CRIHealth.ID, runtime.DockerHealth.ID,
 	runtime.RuntimeGhosts.ID, kubelet.KubeletHealth.ID, start.InitStall.ID,
 	facts.CheckNodeReady, facts.CheckNodeTaints, facts.CheckCalicoPod, facts.CheckControllers, facts.CheckPodsStart,
 	facts.CheckPodsEnd)...)
 
-// askedByCRI names the fix of a runtime that answers the kubelet by itself: Docker is not asked then.
-var askedByCRI = map[string]string{"containerd": "by-cri", "cri-o": "by-cri"}
+// fixOfRuntime names the fix for a runtime that serves CRI itself: its commands do not query Docker.
+var fixOfRuntime = map[string]string{"containerd": "by-cri", "cri-o": "by-cri"}
 
-// runtimeStuck is as much as can be said while nothing gets onto the node.
+// runtimeStuck is the most that can be concluded while no probe gets onto the node: the runtime starts nothing. Once
+// containerd-health, cri-health or docker-health has an answer from the node, the causes of those checks say more.
 func runtimeStuck(f diagnose.Findings) []diagnose.Case {
-	placed, said := slices.DeleteFunc(evidence.NotPlaced(f, facts.ReasonRuntime), evidence.SilentExec),
-		evidence.KubeletSaid(f,
-			facts.UnreadyRuntime, facts.UnreadyPLEG)
-	// The kubelet's loop waits for its runtime too, while its lease is renewed beside it.
+	placed := slices.DeleteFunc(evidence.NotPlaced(f, facts.ReasonRuntime), evidence.SilentExec)
+	said := evidence.KubeletSaid(f, facts.UnreadyRuntime, facts.UnreadyPLEG)
+	// The kubelet's sync loop blocks on the runtime, while a separate loop renews the lease.
 	idle, alive := evidence.NotPlaced(f, facts.ReasonKubelet), diagnose.Good(f, facts.CheckNodeLease)
-	if len(alive) == 0 || len(f.Bad(facts.CheckNodeLease)) > 0 { // it was late when it was read again
+	if len(alive) == 0 || len(f.Bad(facts.CheckNodeLease)) > 0 { // it was late on the second read
 		idle = nil
 	}
-	if saidWhy(f) {
+	if hasReason(f) {
 		placed, idle = nil, nil
 	}
 	logs := slices.Concat(evidence.ServiceWrites(f, logs.ServiceKubelet, logs.SaysRuntimeDown),
@@ -44,36 +44,36 @@ func runtimeStuck(f diagnose.Findings) []diagnose.Case {
 		return nil
 	}
 	c := diagnose.Case{
-		Says: "the container runtime of {node} starts no container", Covers: runtimeGone,
+		Says: "the container runtime of {node} cannot start containers", Covers: runtimeGone,
 		For:     slices.Concat(diagnose.Proves(placed), diagnose.Proves(said), diagnose.Suggests(logs)),
 		Against: diagnose.Suggests(f.Failed(facts.CheckNodeLease)),
 	}
 	for _, r := range f.Of(facts.CheckNodeReady) {
 		if kind := r.Facts.Str(facts.Runtime); kind != "" {
-			c.FixName = askedByCRI[kind]
+			c.FixName = fixOfRuntime[kind]
 		}
 	}
-	if silent, heard := evidence.Witnesses(f); len(heard) == 0 { // the lease was read before the waiting
+	if silent, heard := evidence.Witnesses(f); len(heard) == 0 { // the lease was read before the wait for the probe
 		c.Against = append(c.Against,
 			diagnose.Clues(map[bool]int{true: diagnose.Proof, false: diagnose.Strong}[len(evidence.Askers(silent)) > 1],
 				silent)...)
 	}
 	switch {
 	case len(said) > 0:
-		c.Says += "; the kubelet says: " + said[0].Saw
+		c.Says += "; the kubelet reports: " + said[0].Saw
 	case len(placed) > 0:
 		c.Says += ": " + placed[0].Saw
 	case len(logs) > 0:
-		c.Says += ", by what the kubelet says: " + logs[0].Saw
+		c.Says += ", according to the kubelet: " + logs[0].Saw
 	default:
-		c.Says = "the kubelet of {node} renews its lease and starts no pods; its sync loop seems blocked by the container runtime, or it exits and is restarted again and again"
+		c.Says = "the kubelet of {node} renews its lease but starts no pods: the container runtime seems to block its sync loop, or it keeps exiting and restarting"
 		c.For = slices.Concat(diagnose.Suggests(idle), diagnose.Shows(alive))
 	}
 	return []diagnose.Case{c}
 }
 
-// saidWhy tells whether somebody says why the runtime makes no sandbox; that it does not answer is no reason.
-func saidWhy(f diagnose.Findings) bool {
+// hasReason reports whether an event gives the reason why the runtime creates no sandbox. A timeout is no reason.
+func hasReason(f diagnose.Findings) bool {
 	pods := diagnose.Keep(evidence.WaitingPods(f, facts.StartsSandbox, facts.StartsContainer),
 		func(r diagnose.Finding) bool {
 			return r.Facts.Str(facts.Message) != "" && r.Facts.Str(facts.Obstacle) != facts.ObstacleSilence
@@ -81,7 +81,7 @@ func saidWhy(f diagnose.Findings) bool {
 	return len(pods) > 0
 }
 
-// runtimeEnds is a container runtime that says itself why it ends.
+// runtimeEnds matches a container runtime that exits and logs the reason. It returns one case for each runtime.
 func runtimeEnds(f diagnose.Findings) []diagnose.Case {
 	gone := []string{"refused", "missing"}
 	var out []diagnose.Case
@@ -95,12 +95,12 @@ func runtimeEnds(f diagnose.Findings) []diagnose.Case {
 			continue
 		}
 		c := diagnose.Case{
-			About: service, Says: fmt.Sprintf("%s on {node} does not stay up: %s", service, lines[0].Saw),
+			About: service, Says: fmt.Sprintf("%s on {node} keeps exiting: %s", service, lines[0].Saw),
 			For:    slices.Concat(diagnose.Clues(evidence.EndWeight(lines[0], len(down) > 0), lines), diagnose.Shows(down)),
 			Covers: runtimeGone,
 		}
 		if service == logs.ServiceContainerd {
-			c.Against = diagnose.Suggests(diagnose.Good(f, runtime.ContainerdHealth.ID)) // it has been started since
+			c.Against = diagnose.Suggests(diagnose.Good(f, runtime.ContainerdHealth.ID)) // it has restarted since
 		}
 		out = append(out, c)
 	}
