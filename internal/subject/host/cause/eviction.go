@@ -14,7 +14,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// evictionThreshold is a kubelet that calls a node short of what it has.
+// evictionThreshold matches a kubelet that reports pressure although memory or disk is plentiful. It returns one case
+// for each condition. The sentence names the thresholds that are too high, if the node's state has them.
 func evictionThreshold(f diagnose.Findings) []diagnose.Case {
 	var out []diagnose.Case
 	for condition, roomy := range map[string]func(diagnose.Findings) []diagnose.Finding{
@@ -27,14 +28,14 @@ func evictionThreshold(f diagnose.Findings) []diagnose.Case {
 		c := diagnose.Case{
 			About: condition, For: append(diagnose.Shows(pressure), diagnose.Hints(room[:1])...),
 			Covers: diagnose.Covers(facts.CheckNodeTaints, facts.CheckPodsStart),
-			Says:   "the kubelet of {node} says " + condition + " and there is room: " + room[0].Saw,
+			Says:   "the kubelet of {node} reports " + condition + " although there is room: " + room[0].Saw,
 		}
 		if set, of := thresholds(f, condition, room); len(set) > 0 {
-			c.Says += "; it is to keep more free than that: " + strings.Join(set, ", ")
+			c.Says += "; its threshold is higher than that: " + strings.Join(set, ", ")
 			c.For = append(c.For, diagnose.Clue{Finding: evidence.StateSays(of, strings.Join(set, ", ")),
 				Weight: diagnose.Strong})
 		} else {
-			c.Says += "; the condition stays for five minutes after it was true"
+			c.Says += "; the condition stays for five minutes after the pressure ends"
 		}
 		out = append(out, c)
 	}
@@ -42,9 +43,11 @@ func evictionThreshold(f diagnose.Findings) []diagnose.Case {
 	return out
 }
 
-// plenty is how many percent that are free nobody calls short.
+// plenty is the percentage of free space above which a resource is certainly not short: the kubelet's own defaults are
+// 10 % (nodefs), 15 % (imagefs), and 5 % (inodes).
 const plenty = 20
 
+// plentyOfMemory returns the findings that show plenty of free memory.
 func plentyOfMemory(f diagnose.Findings) []diagnose.Finding {
 	return diagnose.Keep(f.Of(host.NodeMemory.ID), func(r diagnose.Finding) bool {
 		free, known := r.Facts.Num(host.FactAvailable)
@@ -53,7 +56,7 @@ func plentyOfMemory(f diagnose.Findings) []diagnose.Finding {
 	})
 }
 
-// plentyOfDisk are the file systems, where each has room.
+// plentyOfDisk returns the findings about file systems if each has plenty of room, otherwise nil.
 func plentyOfDisk(f diagnose.Findings) []diagnose.Finding {
 	roomy := func(r diagnose.Finding) bool {
 		free, known := r.Facts.Num(host.FactFree)
@@ -71,8 +74,8 @@ func plentyOfDisk(f diagnose.Findings) []diagnose.Finding {
 	return all
 }
 
-// thresholds are those of the kubelet's configuration that a condition follows from with what is free, and the
-// result of node-state that has them.
+// thresholds returns the kubelet's thresholds that are above what is free, so that the condition follows from them, and
+// the finding of node-state that has them.
 func thresholds(f diagnose.Findings, condition string, room []diagnose.Finding) (set []string, of diagnose.Finding) {
 	at := diff.StateOf(f)[nodestate.AreaKubelet]
 	if at == nil {
@@ -89,7 +92,7 @@ func thresholds(f diagnose.Findings, condition string, room []diagnose.Finding) 
 	return set, of
 }
 
-// bytesOf reads a number of bytes as the kubelet's configuration has it: 100Mi, 1G, 1000000.
+// bytesOf parses a quantity of the kubelet's configuration: 100Mi, 1G, 1000000.
 func bytesOf(text string) (float64, bool) {
 	units := map[string]float64{"": 1, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12,
 		"Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "Ti": 1 << 40}
@@ -99,7 +102,7 @@ func bytesOf(text string) (float64, bool) {
 	return n * unit, known && err == nil
 }
 
-// above tells whether a threshold ("98%", "100Mi") of a signal is more than a result says is free.
+// above reports whether the threshold of a signal ("98%", "100Mi") is higher than the free amount in a finding.
 func above(condition, signal, threshold string, r diagnose.Finding) bool {
 	free, _ := r.Facts.Num(host.FactFree)
 	switch {

@@ -22,11 +22,11 @@ import (
 	"github.com/calico-probe/calico-probe/probe/logs"
 )
 
-// conntrackFull is a node that takes no new connection, or took none lately.
+// conntrackFull matches a node that drops new connections because its conntrack table is full, or did so recently.
 func conntrackFull(f diagnose.Findings) []diagnose.Case {
 	full := append(f.Failed(firewall.NodeConntrack.ID), evidence.DiedAs(f, firewall.PlaceConntrack)...)
 	lines := evidence.KernelSays(f, logs.KernelConntrack)
-	has := full // how large the table is
+	has := full // it has the size of the table
 	c := diagnose.Case{For: append(diagnose.Proves(full), diagnose.Shows(lines)...)}
 	switch {
 	case len(full) > 0:
@@ -36,7 +36,7 @@ func conntrackFull(f diagnose.Findings) []diagnose.Case {
 			bgp.BGPPort.ID, datastore.TyphaReach.ID, felix.FelixLive.ID, felix.FelixReady.ID, kubelet.KubeletHealth.ID,
 			service.KubeProxyHealth.ID, firewall.PacketDrops.ID, firewall.NodeConntrack.ID)
 	case len(lines) > 0:
-		c.Says = "packets were dropped on {node} for the connection tracking table was full: " + lines[0].Saw
+		c.Says = "{node} dropped packets because its connection tracking table was full: " + lines[0].Saw
 		c.For, has = diagnose.Suggests(lines), f.Of(firewall.NodeConntrack.ID)
 	default:
 		return nil
@@ -45,7 +45,7 @@ func conntrackFull(f diagnose.Findings) []diagnose.Case {
 	return []diagnose.Case{c}
 }
 
-// forwardingOff is a node whose kernel forwards nothing.
+// forwardingOff matches a node whose kernel does not forward packets.
 func forwardingOff(f diagnose.Findings) []diagnose.Case {
 	off := slices.DeleteFunc(f.Failed(link.NodeSysctl.ID), diagnose.About(link.TargetRPFilter))
 	if len(off) == 0 {
@@ -53,7 +53,7 @@ func forwardingOff(f diagnose.Findings) []diagnose.Case {
 	}
 	name := strings.ReplaceAll(off[0].Target, "/", ".")
 	return []diagnose.Case{{
-		Says: fmt.Sprintf("%s is 0 on {node}, so its pods reach nothing beyond it", name),
+		Says: fmt.Sprintf("%s is 0 on {node}, so its pods cannot reach anything beyond it", name),
 		Args: map[string]diagnose.Arg{"sysctl": diagnose.SysctlArg(name)},
 		For:  diagnose.Proves(off), Covers: diagnose.Covers(link.NodeSysctl.ID, pod.PodPing.ID, pod.PodTCP.ID, pod.PodMTU.ID,
 			service.ServiceClusterIP.ID, service.ServiceNodePort.ID, dns.DNSCluster.ID, dns.DNSExternal.ID,
@@ -61,11 +61,12 @@ func forwardingOff(f diagnose.Findings) []diagnose.Case {
 	}}
 }
 
-// killShows is how long after the end of one of its processes calico-node is called not ready, in seconds: three
-// readiness probes 10 s apart fail, each within 10 s (Calico's manifest).
+// killShows is the longest time, in seconds, from the kill of a process until calico-node is reported as not ready:
+// three readiness probes 10 s apart must fail, each within 10 s (Calico's manifest).
 const killShows = 60
 
-// calicoKilled is a process of calico-node's that the kernel killed: before it was last ready, that is history.
+// calicoKilled matches a process of calico-node that the kernel killed. A kill before calico-node was last ready is
+// history and does not count.
 func calicoKilled(f diagnose.Findings) []diagnose.Case {
 	since, known := notReadyFor(f)
 	var names []string
@@ -82,12 +83,12 @@ func calicoKilled(f diagnose.Findings) []diagnose.Case {
 		return nil
 	}
 	return []diagnose.Case{{
-		Says: fmt.Sprintf("the kernel killed %s on {node} for want of memory: %s", strings.Join(names, ", "), lines[0].Saw),
+		Says: fmt.Sprintf("the kernel OOM-killed %s on {node}: %s", strings.Join(names, ", "), lines[0].Saw),
 		For:  append(diagnose.Suggests(lines), diagnose.Hints(f.Failed(host.NodeMemory.ID))...),
 	}}
 }
 
-// notReadyFor is for how many seconds calico-node has not been ready, false where it is ready or that is not known.
+// notReadyFor returns for how many seconds calico-node has not been ready, and false if it is ready or that is unknown.
 func notReadyFor(f diagnose.Findings) (float64, bool) {
 	for _, r := range f.Bad(facts.CheckCalicoPod) {
 		if n, known := r.Facts.Num(facts.NotReady); known {

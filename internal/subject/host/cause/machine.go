@@ -17,14 +17,15 @@ import (
 	"github.com/calico-probe/calico-probe/probe/logs"
 )
 
-// exhausted is how many percent are as good as none: a write of any size may fail.
+// exhausted is the percentage of free space that counts as none: a write of any size may fail.
 const exhausted = 1
 
-// diskFull is a file system without room, in bytes or in files.
+// diskFull matches a file system without free bytes or inodes. It returns one case for each file system. An error
+// message of a pod counts for the file system that holds its file.
 func diskFull(f diagnose.Findings) []diagnose.Case {
 	pressure := diagnose.Keep(f.Failed(facts.CheckNodeReady), diagnose.About("DiskPressure"))
 	pods, file := evidence.Obstructed(f, facts.ObstacleSpace)
-	var ended []diagnose.Finding // that say so themselves
+	var ended []diagnose.Finding // services that log it themselves
 	for _, service := range []string{logs.ServiceContainerd, logs.ServiceDocker, logs.ServiceCRIO,
 		logs.ServiceKubelet} {
 		ended = append(ended, evidence.ServiceEnds(f, service, logs.SaysDiskFull)...)
@@ -58,12 +59,12 @@ func diskFull(f diagnose.Findings) []diagnose.Case {
 		}
 		out = append(out, c)
 	}
-	if len(pods) > 0 { // on a file system that was not seen, or has room again
+	if len(pods) > 0 { // a file system that was not checked, or has room again
 		folder := folderOf(file)
 		out = append(out, diagnose.Case{
 			About: folder, Args: map[string]diagnose.Arg{"path": diagnose.FileArg(folder)}, For: evidence.Said(pods),
 			Covers: append(evidence.KeptDown(pods), waitFor(f, facts.ObstacleSpace)...),
-			Says: fmt.Sprintf("no pod can start on {node}: there is no room for a file in %s: %s", folder,
+			Says: fmt.Sprintf("no pod can start on {node}: no space for a file in %s: %s", folder,
 				pods[0].Facts.Str(facts.Message)),
 		})
 	}
@@ -72,13 +73,13 @@ func diskFull(f diagnose.Findings) []diagnose.Case {
 			Args: map[string]diagnose.Arg{"path": diagnose.FileArg("/var/lib/kubelet")}, For: diagnose.Suggests(pressure),
 			Against: diagnose.Hints(roomy[:min(1, len(roomy))]),
 			Covers:  diagnose.Covers(facts.CheckNodeTaints, facts.CheckPodsStart),
-			Says:    "the kubelet of {node} has too little room on a disk, evicts pods and takes no new ones",
+			Says:    "the kubelet of {node} is short of disk space: it evicts pods and rejects new ones",
 		}}
 	}
 	return out
 }
 
-// waitFor are the pods that do not start for one obstacle, or with "" for none that their message names.
+// waitFor covers the pods that an obstacle keeps from starting; "" selects those whose message names none.
 func waitFor(f diagnose.Findings, obstacle string) []diagnose.Cover {
 	var out []diagnose.Cover
 	for _, r := range f.Bad(facts.CheckPodsStart) {
@@ -89,7 +90,7 @@ func waitFor(f diagnose.Findings, obstacle string) []diagnose.Cover {
 	return out
 }
 
-// folderOf is the folder of a file that has, or may have, a file system of its own: /run, /var/lib/containerd.
+// folderOf returns the directory of a file that is usually a mount point: /run, /var/lib/containerd.
 func folderOf(file string) string {
 	file = path.Clean(file)
 	if strings.HasPrefix(file, "/var/run/") || strings.HasPrefix(file, "/run/") {
@@ -98,11 +99,11 @@ func folderOf(file string) string {
 	return strings.Join(strings.SplitN(file, "/", 5)[:min(4, strings.Count(file, "/"))], "/")
 }
 
-// sameSkew is how many seconds apart two nodes may be that are called alike: what
-// node-clock calls odd.
+// sameSkew is how many seconds the skews of two nodes may differ to count as the same: the limit of node-clock.
 const sameSkew = 5
 
-// clockWrong is a node that lives in another time.
+// clockWrong matches a clock that is off. Another node's clock decides whose: if that agrees with this node's, the API
+// server's clock is wrong.
 func clockWrong(f diagnose.Findings) []diagnose.Case {
 	off := f.Failed(host.NodeClock.ID)
 	if len(off) == 0 {
@@ -115,7 +116,7 @@ func clockWrong(f diagnose.Findings) []diagnose.Case {
 	}
 	for _, r := range f.Bad(datastore.DatastoreLatency.ID) {
 		if r.Facts.Str(probe.FactExpires) != "" || diagnose.ReasonOf(r) == "certificate-refused" {
-			// a server that does not answer has no clock at fault
+			// only these follow from the clock: a server that does not answer has another fault
 			c.Covers = append(c.Covers, diagnose.Cover{Check: r.Check, About: r.Target})
 		}
 	}
@@ -141,7 +142,7 @@ func clockWrong(f diagnose.Findings) []diagnose.Case {
 	default:
 		c.Says = "the clock of {node} is wrong, or the API server's is: " + off[0].Saw
 	}
-	if late := evidence.Starved(f); len(late) > 0 { // what the question took to get there counts as skew
+	if late := evidence.Starved(f); len(late) > 0 { // the delay of a slow request counts as skew
 		c.Against = diagnose.Suggests(late[:1])
 	}
 	return []diagnose.Case{c}

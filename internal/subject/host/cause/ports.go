@@ -14,7 +14,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// portTaken is kubernetes/kubernetes#121530 and projectcalico/calico#9638.
+// portTaken matches a process that holds a port which Calico needs (kubernetes/kubernetes#121530,
+// projectcalico/calico#9638). It returns one case for each port.
 func portTaken(f diagnose.Findings) []diagnose.Case {
 	var out []diagnose.Case
 	for _, id := range []string{felix.FelixLive.ID, felix.FelixReady.ID, overlay.OverlayTunnels.ID} {
@@ -36,7 +37,7 @@ func portTaken(f diagnose.Findings) []diagnose.Case {
 			_, number, _ := strings.Cut(port, " ")
 			n, _ := strconv.Atoi(number)
 			c.Args = map[string]diagnose.Arg{"port": diagnose.NumberArg(float64(n))}
-			c.Says = fmt.Sprintf("another process of {node} has %s, %s: %s", port, what, who)
+			c.Says = fmt.Sprintf("another process on {node} holds %s, %s: %s", port, what, who)
 			out = append(out, c)
 		}
 	}
