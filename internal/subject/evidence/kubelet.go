@@ -14,12 +14,12 @@ import (
 	"github.com/calico-probe/calico-probe/probe/logs"
 )
 
-// KubeletGone covers the results that follow from a kubelet that does not run.
+// KubeletGone holds the checks that fail because the kubelet does not run.
 var KubeletGone = append(AboutService(logs.ServiceKubelet), diagnose.Covers(facts.CheckNodeReady, facts.CheckNodeLease,
 	facts.CheckNodeTaints, facts.CheckCalicoPod, facts.CheckControllers, facts.CheckPodsStart, facts.CheckPodsEnd,
 	kubelet.KubeletHealth.ID)...)
 
-// Askers returns the nodes from which findings come.
+// Askers returns the nodes that the findings come from, each once.
 func Askers(fs []diagnose.Finding) []string {
 	var out []string
 	for _, r := range fs {
@@ -30,19 +30,19 @@ func Askers(fs []diagnose.Finding) []string {
 	return out
 }
 
-// NotPlaced returns the access methods that failed for a reason, also those that started a probe and got no answer
-// from it. A method that was skipped for the same reason proves no more than the one that was tried.
+// NotPlaced returns the access methods that failed for a reason, including those that placed a probe but got no answer
+// from it. A method that was skipped for that reason adds no evidence to the one that was tried, so it is left out.
 func NotPlaced(f diagnose.Findings, why facts.Reason) []diagnose.Finding {
 	tried := append(f.With(probe.CheckPlaced, probe.FactReason, string(why)),
 		f.With(probe.CheckAnswered, probe.FactReason, string(why))...)
 	return slices.DeleteFunc(tried, func(r diagnose.Finding) bool { return r.Status == probe.Skip })
 }
 
-// SilentExec reports whether a finding is from access method exec. If exec returns nothing, the API server's
-// connection, the kubelet or the runtime may be at fault.
+// SilentExec reports whether a finding comes from exec into a running container. If exec stays silent, the fault may be
+// the API server's connection, the kubelet or the runtime.
 func SilentExec(r diagnose.Finding) bool { return r.Way == "exec" }
 
-// Since says how long the kubelet has been silent, "" if its lease has not expired.
+// Since returns " for " and the time since the last lease renewal, "" if the lease has not expired.
 func Since(f diagnose.Findings) string {
 	for _, r := range f.Failed(facts.CheckNodeLease) {
 		if age, ok := r.Facts.Num(facts.Age); ok {
@@ -52,7 +52,8 @@ func Since(f diagnose.Findings) string {
 	return ""
 }
 
-// Witnesses returns the neighbours' results: those without any answer from this node, and those with one.
+// Witnesses splits the neighbours' findings about this node: silent are those of neighbours that got no answer at all,
+// heard are the answers.
 func Witnesses(f diagnose.Findings) (silent, heard []diagnose.Finding) {
 	all := FromOutside(f, AnyPort)
 	heard = slices.Concat(all.Open, all.Refused)
@@ -60,11 +61,11 @@ func Witnesses(f diagnose.Findings) (silent, heard []diagnose.Finding) {
 		heard
 }
 
-// kubeletSays are the kubelet's answers on its own ports, on the node.
-type kubeletSays struct{ Ok, Refused, Silent, Ill []diagnose.Finding }
+// kubeletPorts sorts what the kubelet answered on its own ports, as seen on the node.
+type kubeletPorts struct{ Ok, Refused, Silent, Ill []diagnose.Finding }
 
-func KubeletHere(f diagnose.Findings) kubeletSays {
-	var k kubeletSays
+func KubeletHere(f diagnose.Findings) kubeletPorts {
+	var k kubeletPorts
 	for _, r := range f.Of(kubelet.KubeletHealth.ID) {
 		_, answered := r.Facts.Num(probe.FactCode)
 		switch {
@@ -83,10 +84,10 @@ func KubeletHere(f diagnose.Findings) kubeletSays {
 	return k
 }
 
-func (k kubeletSays) Answered() bool { return len(k.Ok)+len(k.Refused)+len(k.Silent)+len(k.Ill) > 0 }
+func (k kubeletPorts) Answered() bool { return len(k.Ok)+len(k.Refused)+len(k.Silent)+len(k.Ill) > 0 }
 
-// kind returns the answers of one kind, "any" for all. "dead" are the refusals of a kubelet that does not run.
-func (k kubeletSays) kind(word string) []diagnose.Finding {
+// kind returns the answers of one kind, "any" for all. "dead" is the refusals, if every port refuses.
+func (k kubeletPorts) kind(word string) []diagnose.Finding {
 	dead := k.Refused
 	if !k.dead() {
 		dead = nil
@@ -95,8 +96,8 @@ func (k kubeletSays) kind(word string) []diagnose.Finding {
 		"any": slices.Concat(k.Ok, k.Refused, k.Silent, k.Ill)}[word]
 }
 
-// dead reports whether the kubelet does not run, because each port refuses. A single port may be disabled.
-func (k kubeletSays) dead() bool {
+// dead reports whether the kubelet does not run: every port refuses. A single port may be disabled.
+func (k kubeletPorts) dead() bool {
 	return len(k.Refused) > 0 && len(k.Ok)+len(k.Silent)+len(k.Ill) == 0
 }
 
@@ -105,14 +106,14 @@ const (
 	AnyPort     = 0
 )
 
-// Reached are the neighbours' connections to this node.
+// Reached sorts what neighbours got from this node's port.
 type Reached struct{ Open, Refused, Silent []diagnose.Finding }
 
 func FromOutside(f diagnose.Findings, port float64) Reached {
 	var out Reached
 	for _, r := range f.Elsewhere(link.NeighbourReach.ID) {
-		if asked, _ := r.Facts.Num(probe.FactPort); !strings.HasPrefix(r.Target, f.Node+" ") || port != AnyPort &&
-			asked != port {
+		if dialled, _ := r.Facts.Num(probe.FactPort); !strings.HasPrefix(r.Target, f.Node+" ") ||
+			port != AnyPort && dialled != port {
 			continue
 		}
 		switch {
@@ -128,7 +129,7 @@ func FromOutside(f diagnose.Findings, port float64) Reached {
 	return out
 }
 
-// AboutService covers daemon-log's results about some services.
+// AboutService covers the findings of daemon-log about services.
 func AboutService(names ...string) []diagnose.Cover {
 	var out []diagnose.Cover
 	for _, name := range names {
@@ -137,7 +138,8 @@ func AboutService(names ...string) []diagnose.Cover {
 	return out
 }
 
-// EndWeight is the weight of the line with which a service exited. down is true if the service was seen not to answer.
+// EndWeight returns the weight of a service's last log line. If the service is down, a known error from its own journal
+// is a proof. A line that any process can write under that tag is weaker, as is an unknown error.
 func EndWeight(line diagnose.Finding, down bool) int {
 	switch {
 	case !down:
@@ -148,7 +150,7 @@ func EndWeight(line diagnose.Finding, down bool) int {
 	return diagnose.Proof
 }
 
-// ended weighs the lines with which a service exited that was seen not to answer.
+// ended weighs the last log lines of a service that is down.
 func ended(_ diagnose.Findings, lines []diagnose.Finding) []diagnose.Clue {
 	if len(lines) == 0 {
 		return nil
@@ -156,7 +158,7 @@ func ended(_ diagnose.Findings, lines []diagnose.Finding) []diagnose.Clue {
 	return diagnose.Clues(EndWeight(lines[0], true), lines)
 }
 
-// endsUnseen returns the lines with which a service exited, if no check on the node shows the reason.
+// endsUnseen returns the last log lines of a service whose reason for exiting no other check shows.
 func endsUnseen(f diagnose.Findings, service string) []diagnose.Finding {
 	lines := ServiceEnds(f, service)
 	if len(lines) == 0 || ShownElsewhere(f, lines[0]) {
@@ -165,8 +167,7 @@ func endsUnseen(f diagnose.Findings, service string) []diagnose.Finding {
 	return lines
 }
 
-// ShownElsewhere reports whether a check on the node itself shows what the line reports. The cause of that explains
-// more.
+// ShownElsewhere reports whether another check shows the reason in the log line: that check's cause says more.
 func ShownElsewhere(f diagnose.Findings, line diagnose.Finding) bool {
 	seen := map[string][]diagnose.Finding{
 		logs.SaysSwapOn:       f.Failed(host.NodeSwap.ID),

@@ -8,7 +8,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// Unpulled covers the pods with an image that a registry refused for such a reason.
+// Unpulled covers the findings of images whose pull failed for a reason that of accepts: they follow from another
+// cause.
 func Unpulled(f diagnose.Findings, of func(refusal string) bool) []diagnose.Cover {
 	var out []diagnose.Cover
 	for _, r := range WaitingPods(f, facts.StartsImage) {
@@ -19,37 +20,38 @@ func Unpulled(f diagnose.Findings, of func(refusal string) bool) []diagnose.Cove
 	return out
 }
 
-// SameRefusal reports whether calico-node's image is refused for the same reason as other pods' images.
+// SameRefusal reports whether calico-node waits for its image for the same reason as other pods.
 func SameRefusal(pods, calico diagnose.Finding) bool {
 	refusal := pods.Facts.Str(facts.Refusal)
 	return refusal != "" && calico.Facts.Str(facts.Refusal) == refusal && (facts.RefusedByWay(refusal) ||
 		slices.Contains(diagnose.ListOf(pods, facts.Registries), facts.RegistryOf(calico.Facts.Str(facts.Image))))
 }
 
-// Corroborated reports whether no single tenant can have caused what events report about the pods.
+// Corroborated reports whether the finding about pods cannot come from a single tenant. A tenant controls its own pods'
+// events, so one alone could fake it.
 func Corroborated(r diagnose.Finding) bool {
 	many, _ := r.Facts[facts.Corroborated].(bool)
 	return many
 }
 
-// RegistryArg is the name of a registry, with its port if it is not the default.
+// RegistryArg returns a registry's host, with its port if it has one, as an argument of a fix.
 func RegistryArg(s string) diagnose.Arg {
 	if s == "docker.io" {
-		s = "registry-1.docker.io" // from which Docker Hub's images are pulled
+		s = "registry-1.docker.io" // docker.io's images are served there
 	}
 	return diagnose.CheckedArg(s, diagnose.IsWord(s) && !strings.Contains(s, "/"), "REGISTRY")
 }
 
-// RefusedWords are the Refused words as part of a sentence.
+// RefusedWords has a clause for each facts.Refused word.
 var RefusedWords = map[string]string{
-	facts.RefusedUnresolved: "the name is not resolved", facts.RefusedUnreachable: "it is not reached",
-	facts.RefusedProxy: "the runtime's proxy is not reached, or refuses", facts.RefusedUntrusted: "its certificate is not trusted",
-	facts.RefusedPlain: "it speaks HTTP and is asked by HTTPS", facts.RefusedLimited: "it has answered too many requests",
-	facts.RefusedUnauthorized: "it refuses the login, or wants one", facts.RefusedFailing: "it has an error of its own",
+	facts.RefusedUnresolved: "the name does not resolve", facts.RefusedUnreachable: "it is unreachable",
+	facts.RefusedProxy: "the runtime's proxy is unreachable, or refuses", facts.RefusedUntrusted: "its certificate is not trusted",
+	facts.RefusedPlain: "it speaks HTTP, but the runtime uses HTTPS", facts.RefusedLimited: "its rate limit is reached",
+	facts.RefusedUnauthorized: "it rejects the login, or requires one", facts.RefusedFailing: "it has an internal error",
 	facts.RefusedAbsent: "it has no such image",
 }
 
-// PullFix names the fix for one of the Refused words, "" if no file has one. Then the cause's first fix applies.
+// PullFix names the fix for a facts.Refused word, "" if there is none: the cause's first fix then applies.
 func PullFix(refusal string) string {
 	name := "pull-" + refusal
 	if _, known := Shared().Fixes[name]; !known {
