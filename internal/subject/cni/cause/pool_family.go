@@ -12,23 +12,23 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// ipamFamilyMissing is a plugin that wants an address of a family without a pool.
+// ipamFamilyMissing matches a plugin that requests addresses of a family without a pool.
 func ipamFamilyMissing(f diagnose.Findings) []diagnose.Case {
-	told := diagnose.Keep(evidence.WaitingPods(f, facts.StartsAddresses),
+	quoted := diagnose.Keep(evidence.WaitingPods(f, facts.StartsAddresses),
 		func(r diagnose.Finding) bool { return lacksFamily(f, r) })
-	if len(told) == 0 {
+	if len(quoted) == 0 {
 		return requestedWithoutPool(f)
 	}
-	r := told[0]
-	family, n := diagnose.FamilyOf(r), diagnose.Num(told, facts.Pods)
+	r := quoted[0]
+	family, n := diagnose.FamilyOf(r), diagnose.Num(quoted, facts.Pods)
 	lacking := diagnose.FamilyName(family)
 	file, weight := "/etc/cni/net.d/10-calico.conflist", diagnose.Strong
 	c := diagnose.Case{About: lacking, Family: family, Covers: evidence.PodsUnconnected}
-	if asks := asksFamily(f, lacking); len(asks) > 0 {
-		weight, file = diagnose.Proof, asks[0].Facts.Str(probe.FactFile)
-		c.For = diagnose.Shows(asks)
+	if of := requestsFamily(f, lacking); len(of) > 0 {
+		weight, file = diagnose.Proof, of[0].Facts.Str(probe.FactFile)
+		c.For = diagnose.Shows(of)
 	}
-	c.For = append(diagnose.Clues(weight, told), c.For...)
+	c.For = append(diagnose.Clues(weight, quoted), c.For...)
 	c.Args = map[string]diagnose.Arg{"lacking": diagnose.OwnArg(lacking), "file": diagnose.FileArg(file)}
 	requests := fmt.Sprintf("the CNI configuration (%s) requests an %s address for each", file, lacking)
 	if weight < diagnose.Proof {
@@ -42,7 +42,7 @@ func ipamFamilyMissing(f diagnose.Findings) []diagnose.Case {
 	return []diagnose.Case{c}
 }
 
-// requestedWithoutPool is the case in which no pod has met it yet.
+// requestedWithoutPool is the case in which no pod has failed yet: the configuration alone shows the fault.
 func requestedWithoutPool(f diagnose.Findings) []diagnose.Case {
 	bad := diagnose.Keep(f.Failed(cni.CNIConfig.ID), diagnose.Because(cni.CNIFamily))
 	i := slices.IndexFunc([]int{4, 6}, func(family int) bool {
@@ -61,26 +61,26 @@ func requestedWithoutPool(f diagnose.Findings) []diagnose.Case {
 	}}
 }
 
-// lacksFamily reports whether pods get no address because one family has no pool for the node while the other has: by
-// the API, and unless the CNI configuration does not request that family.
+// lacksFamily reports whether pods get no address because the node has a pool for one family only. The API shows the
+// pools. If the CNI configuration was read, it must request the missing family.
 func lacksFamily(f diagnose.Findings, r diagnose.Finding) bool {
 	if r.Facts.Str(facts.Short) != facts.ShortNoPool || len(diagnose.ListOf(r, facts.OtherPools)) == 0 {
 		return false
 	}
 	known := diagnose.Keep(f.Of(cni.CNIConfig.ID),
 		func(c diagnose.Finding) bool { return len(diagnose.ListOf(c, cni.FactAssigns)) > 0 })
-	return len(known) == 0 || len(asksFamily(f, diagnose.FamilyName(diagnose.FamilyOf(r)))) > 0
+	return len(known) == 0 || len(requestsFamily(f, diagnose.FamilyName(diagnose.FamilyOf(r)))) > 0
 }
 
-// asksFamily are the answers about a CNI configuration that requests addresses of a family.
-func asksFamily(f diagnose.Findings, family string) []diagnose.Finding {
+// requestsFamily returns the findings of cni-config whose configuration requests addresses of a family.
+func requestsFamily(f diagnose.Findings, family string) []diagnose.Finding {
 	return diagnose.Keep(f.Of(cni.CNIConfig.ID), func(r diagnose.Finding) bool {
 		return slices.Contains(diagnose.ListOf(r, cni.FactAssigns), family)
 	})
 }
 
-// hasRoom reports whether IPAM has an address for a pod by the API's own numbers: what a message says of an earlier
-// try does not hold any more, or is about something else.
+// hasRoom reports whether IPAM has a free address according to the API. The pod's message is then stale, or about
+// something else.
 func hasRoom(f diagnose.Findings, r diagnose.Finding) bool {
 	short, known := r.Facts[facts.Short]
 	return known && short == "" || len(diagnose.ListOf(r, facts.OtherPools)) > 0 && !lacksFamily(f, r)

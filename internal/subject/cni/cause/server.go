@@ -16,7 +16,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// cniKubeconfigWrong is a kubeconfig of the CNI plugin that leads to no API server, or to one that it cannot trust.
+// cniKubeconfigWrong matches a kubeconfig of the CNI plugin that names a dead API server, or one that it cannot trust.
+// The node must reach an API server elsewhere, or the fault is not in the file.
 func cniKubeconfigWrong(f diagnose.Findings) []diagnose.Case {
 	failed, reached := f.Failed(cni.CNIServer.ID), diagnose.Good(f, datastore.DatastoreLatency.ID)
 	if len(failed) == 0 || len(reached) == 0 {
@@ -36,7 +37,7 @@ func cniKubeconfigWrong(f diagnose.Findings) []diagnose.Case {
 		weight, context = diagnose.Proof, diagnose.Hint
 	}
 	return []diagnose.Case{{
-		Says: "no new pod gets a network on {node}: " + kubeconfigSays(r, reached[0]),
+		Says: "no new pod gets a network on {node}: " + kubeconfigFault(r, reached[0]),
 		For:  slices.Concat(diagnose.Clues(weight, failed), diagnose.Clues(context, reached[:1]), diagnose.Shows(waiting)),
 		// a wrong clock makes certificates invalid
 		Against: diagnose.Suggests(f.Failed(host.NodeClock.ID)),
@@ -54,20 +55,20 @@ func sameServer(r, latency diagnose.Finding) bool {
 	return net.JoinHostPort(at.Hostname(), cmp.Or(at.Port(), "443")) == latency.Facts.Str(probe.FactAddress)
 }
 
-// kubeconfigSays is what is wrong with the kubeconfig of the CNI plugin, where another API server was reached.
-func kubeconfigSays(r, reached diagnose.Finding) string {
+// kubeconfigFault describes what is wrong with the CNI plugin's kubeconfig; reached is an API server that works.
+func kubeconfigFault(r, reached diagnose.Finding) string {
 	file, server := r.Facts.Str(probe.FactFile), r.Facts.Str(cni.FactServer)
 	switch diagnose.ReasonOf(r) {
 	case cni.ReasonAuthority:
-		return fmt.Sprintf("the CNI plugin does not trust %s by the authority in %s: %s", server, file, r.Saw)
+		return fmt.Sprintf("the CNI plugin does not trust %s with the CA in %s: %s", server, file, r.Saw)
 	case cni.ReasonName:
 		return fmt.Sprintf("the CNI plugin does not trust %s in %s: either the file has a wrong name, or the API server's "+
 			"certificate lacks this name: %s", server, file, r.Saw)
 	case cni.ReasonInvalid:
-		return fmt.Sprintf("the CNI plugin does not trust %s in %s: its certificate is not valid: %s", server, file, r.Saw)
+		return fmt.Sprintf("the CNI plugin does not trust %s in %s: its certificate is invalid: %s", server, file, r.Saw)
 	case cni.ReasonNotTLS:
-		return fmt.Sprintf("%s names %s as API server, which does not answer in TLS: %s", file, server, r.Saw)
+		return fmt.Sprintf("%s names %s as API server, which does not speak TLS: %s", file, server, r.Saw)
 	}
-	return fmt.Sprintf("%s names %s as API server, and the node gets no connection there (%s); the cluster's API server "+
-		"is %s, and it answers", file, server, r.Saw, reached.Facts.Str(probe.FactAddress))
+	return fmt.Sprintf("%s names %s as API server, which the node cannot reach (%s); the cluster's API server "+
+		"%s answers", file, server, r.Saw, reached.Facts.Str(probe.FactAddress))
 }
