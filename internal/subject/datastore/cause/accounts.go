@@ -12,12 +12,12 @@ import (
 	"github.com/calico-probe/calico-probe/probe/logs"
 )
 
-// accountGone is a token of an account that is not there any more.
+// accountGone matches a token whose ServiceAccount was deleted or recreated.
 func accountGone(f diagnose.Findings) []diagnose.Case {
 	return slices.Concat(cniAccountGone(f), nodeAccountGone(f))
 }
 
-// cniAccountGone is the case of the CNI plugin's account: it is not there, or its ID is not that of the token.
+// cniAccountGone is the case of the CNI plugin's account: it is missing, or its ID differs from the token's.
 func cniAccountGone(f diagnose.Findings) []diagnose.Case {
 	of := f.With(facts.CheckAccounts, facts.AccountOf, facts.AccountCNI)
 	if len(of) == 0 {
@@ -28,15 +28,15 @@ func cniAccountGone(f diagnose.Findings) []diagnose.Case {
 	tokens := diagnose.Keep(f.Of(cni.CNIToken.ID),
 		func(r diagnose.Finding) bool { return r.Facts.Str(cni.FactSubject) != "" })
 	if len(tokens) > 0 && tokens[0].Facts.Str(cni.FactSubject) != subject {
-		return nil // another account's
+		return nil // the token is of another account
 	}
 	c := diagnose.Case{About: name, For: diagnose.Proves(of), Covers: append(diagnose.Covers(facts.CheckAccounts),
 		evidence.PodsUnconnected...)}
 	if diagnose.ReasonOf(of[0]) == facts.AccountGone {
-		if len(tokens) == 0 { // so it is by Calico's version alone that it has this account
+		if len(tokens) == 0 { // without a token, only Calico's version shows which account the plugin uses
 			c.For = append(diagnose.Suggests(of), diagnose.Hints(evidence.WaitingPods(f, facts.StartsCNI))...)
 		}
-		c.Says = fmt.Sprintf("no new pod gets a network on {node}: the ServiceAccount %s is gone, of which the CNI plugin has its token", name)
+		c.Says = fmt.Sprintf("no new pod gets a network on {node}: the ServiceAccount %s of the CNI plugin's token is missing", name)
 		c.For = append(c.For, diagnose.Shows(tokens)...)
 		return []diagnose.Case{c}
 	}
@@ -47,7 +47,7 @@ func cniAccountGone(f diagnose.Findings) []diagnose.Case {
 	if uid == "" || had == "" || uid == had {
 		return nil
 	}
-	c.Says = fmt.Sprintf("no new pod gets a network on {node}: the CNI plugin's token is of an older ServiceAccount %s, which was deleted and made again", name)
+	c.Says = fmt.Sprintf("no new pod gets a network on {node}: the CNI plugin's token is of an older ServiceAccount %s, which was deleted and recreated", name)
 	c.For = append(diagnose.Proves(tokens), diagnose.Shows(of)...)
 	return []diagnose.Case{c}
 }
@@ -62,12 +62,12 @@ func nodeAccountGone(f diagnose.Findings) []diagnose.Case {
 	name := of[0].Facts.Str(facts.Account)
 	c := diagnose.Case{About: name, For: diagnose.Proves(of), Covers: append(diagnose.Covers(facts.CheckAccounts),
 		evidence.CalicoDown...),
-		Says: fmt.Sprintf("the API server refuses calico-node on {node}: its ServiceAccount %s is gone", name)}
+		Says: fmt.Sprintf("the API server rejects calico-node on {node}: its ServiceAccount %s is missing", name)}
 	if diagnose.ReasonOf(of[0]) == facts.AccountRemade {
 		refused := diagnose.Keep(f.Of(logs.CalicoLog.ID), func(r diagnose.Finding) bool {
 			return diagnose.IsBad(r.Status) && r.Facts.Str(logs.FactSignature) == logs.SaysUnauthorized
 		})
-		c.Says = fmt.Sprintf("the API server refuses calico-node's token on {node}: its ServiceAccount %s was made anew after the pod began (%s)",
+		c.Says = fmt.Sprintf("the API server rejects calico-node's token on {node}: its ServiceAccount %s was recreated after the pod started (%s)",
 			name, strings.TrimSuffix(of[0].Saw, "."))
 		c.For = append(diagnose.Hints(of), diagnose.Suggests(refused)...)
 		if len(refused) > 0 {

@@ -14,7 +14,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// apiEndpointDead is an address behind the Service kubernetes at which nobody answers.
+// apiEndpointDead matches an endpoint of the Service kubernetes that does not answer, while another one does. It
+// returns at most two cases.
 func apiEndpointDead(f diagnose.Findings) []diagnose.Case {
 	var out []diagnose.Case
 	direct := evidence.ToServers(f.Of(datastore.DatastoreLatency.ID))
@@ -35,16 +36,16 @@ func apiEndpointDead(f diagnose.Findings) []diagnose.Case {
 			return r.Target == dead.Target && diagnose.IsAnswered(r.Status)
 		})
 		if len(diagnose.Keep(same, func(r diagnose.Finding) bool { return r.Status != probe.Fail })) > 0 {
-			continue // it answers others: what lies between is at fault
+			continue // it answers other nodes: the path is at fault
 		}
 		slice, weight := dead.Facts.Str(datastore.FactSlice), diagnose.Strong
 		c := diagnose.Case{
 			About: at, Family: diagnose.FamilyOf(dead),
-			Says: fmt.Sprintf("the Service kubernetes leads to %s, where no API server answers (EndpointSlice default/kubernetes); others do", at),
+			Says: fmt.Sprintf("the Service kubernetes has a dead endpoint, %s (EndpointSlice default/kubernetes); others answer", at),
 			Args: map[string]diagnose.Arg{"server": diagnose.AddressArg(host)},
 		}
 		if slice != "" {
-			c.Says = fmt.Sprintf("EndpointSlice %s, which no API server made, leads the Service kubernetes to %s, where no API server answers; others do",
+			c.Says = fmt.Sprintf("EndpointSlice %s, which no API server created, adds the dead endpoint %s to the Service kubernetes; others answer",
 				slice, at)
 			_, name, _ := strings.Cut(slice, "/")
 			c.FixName, c.Args["slice"] = "foreign-slice", diagnose.CheckedArg(name, diagnose.IsName(name), "SLICE")

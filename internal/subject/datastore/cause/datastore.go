@@ -13,7 +13,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// apiCutOff is a node that does not reach an API server that is well.
+// apiCutOff matches a node that cannot reach a healthy API server.
 func apiCutOff(f diagnose.Findings) []diagnose.Case {
 	direct, good := evidence.ToServers(f.Of(datastore.DatastoreLatency.ID)), 0
 	var failed []diagnose.Finding
@@ -34,20 +34,20 @@ func apiCutOff(f diagnose.Findings) []diagnose.Case {
 		host = addr.Addr().String()
 	}
 	c := diagnose.Case{
-		Says: fmt.Sprintf("this node does not reach the API server: %s", failed[0].Saw),
+		Says: fmt.Sprintf("this node cannot reach the API server: %s", failed[0].Saw),
 		Args: map[string]diagnose.Arg{"server": diagnose.AddressArg(host)},
 		For:  diagnose.Suggests(failed), Covers: evidence.WithoutDatastore,
 	}
 	c.For = append(c.For, diagnose.Shows(evidence.ToService(f.Failed(datastore.DatastoreLatency.ID)))...)
 	answering := f.Elsewhere(datastore.DatastoreLatency.ID)
 	for _, r := range f.All {
-		if r.Way == "api" && diagnose.IsAnswered(r.Status) { // it has just been asked
+		if r.Way == "api" && diagnose.IsAnswered(r.Status) { // the API server answered this run
 			answering = append(answering, r)
 			break
 		}
 	}
 	if len(answering) > 0 && answering[0].Status != probe.Fail || len(answering) > 1 {
-		c.Says += ", while it answers others"
+		c.Says += ", although it answers others"
 		c.For = append(c.For, diagnose.Clue{Finding: answering[len(answering)-1], Weight: diagnose.Hint})
 	}
 	if late := evidence.Starved(f); len(late) > 0 { // the client itself is slow
@@ -56,11 +56,11 @@ func apiCutOff(f diagnose.Findings) []diagnose.Case {
 	return []diagnose.Case{c}
 }
 
-// slowAnswer is from when an answer of the API server or etcd is slow, in ms: what a
-// start of calico-node makes twenty of would take twenty seconds.
+// slowAnswer is the answer time, in ms, from which the API server or etcd counts as slow: calico-node's start makes
+// twenty calls, so it would take twenty seconds.
 const slowAnswer = 1000
 
-// apiSlow is a server that is near and slow.
+// apiSlow matches a server that answers slowly although its TCP handshake is at least ten times faster.
 func apiSlow(f diagnose.Findings) []diagnose.Case {
 	var slow []diagnose.Finding
 	for _, r := range f.Of(datastore.DatastoreLatency.ID) {
@@ -72,7 +72,7 @@ func apiSlow(f diagnose.Findings) []diagnose.Case {
 	if len(slow) == 0 {
 		return nil
 	}
-	c := diagnose.Case{Says: "the API server is near and slow: " + slow[0].Saw, For: diagnose.Suggests(slow),
+	c := diagnose.Case{Says: "the API server is slow, although the network to it is fast: " + slow[0].Saw, For: diagnose.Suggests(slow),
 		Covers: diagnose.Covers(start.StartupBudget.ID, facts.CheckCalicoPod, facts.CheckCalicoBudget)}
 	if load := evidence.Loads(f.Bad(host.NodeLoad.ID)); len(load) > 0 {
 		c.Against = diagnose.Hints(load)

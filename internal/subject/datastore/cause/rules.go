@@ -1,5 +1,8 @@
-// Package cause has the causes of the datastore: the way to the API server or etcd, Typha, accounts and tokens: what
-// each looks like in the findings of a run, and its fix. The client alone links it.
+// Package cause explains faults of the datastore: the path to the API server or etcd, Typha, accounts and tokens.
+//
+// In: the findings of a run (diagnose.Findings). Out: diagnose.Case values with a sentence, evidence and a fix.
+// Rules is the entry point: one Markdown file per cause, with a match in Go where the file's data does not suffice.
+// The package runs no checks. Only the client links it, never the probe.
 package cause
 
 import (
@@ -14,18 +17,18 @@ import (
 //go:embed *.md checks
 var files embed.FS
 
-// Rules returns the causes of this subject: a Markdown file each, and a match in Go where data does not suffice.
+// Rules returns the causes of this subject, parsed once.
 var Rules = sync.OnceValue(func() []*diagnose.Rule {
 	return causefile.Must(files, evidence.Shared().With(own), matches)
 })
 
-// Checks returns the words of this subject's checks, by ID.
+// Checks returns the help texts of this subject's checks, by ID.
 var Checks = sync.OnceValue(func() map[string]causefile.CheckWords { return causefile.MustChecks(files) })
 
-// own is what several causes of this subject name in their files.
+// own holds what several Markdown files of this subject share.
 var own = causefile.Shared{}
 
-// matches are those in Go, by the ID of their cause.
+// matches holds the matches written in Go, by cause ID.
 var matches = map[string]causefile.Match{
 	"account-gone":      accountGone,
 	"api-cut-off":       apiCutOff,
