@@ -11,8 +11,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// hanging is one finding whose Saw says since when an init container hangs and what its process does now, for the
-// sentences of several causes. It is no evidence.
+// hanging returns one finding whose Saw states how long an init container has been hanging and what its process does
+// now. Several causes begin their sentence with it. It is not evidence.
 func hanging(f diagnose.Findings, name ...string) []diagnose.Finding {
 	api := diagnose.Keep(evidence.InitByAPI(f),
 		func(r diagnose.Finding) bool { return r.Facts.Str(facts.Container) == name[0] })
@@ -45,7 +45,8 @@ func hanging(f diagnose.Findings, name ...string) []diagnose.Finding {
 	return []diagnose.Finding{evidence.StateSays(all[0], text)}
 }
 
-// calicoImage is calico-node's own image.
+// calicoImage matches a calico-node pod that waits for its image. If other pods wait for the same reason,
+// registry-refuses explains all of them.
 func calicoImage(f diagnose.Findings) []diagnose.Case {
 	wanting := f.Where(func(r diagnose.Finding) bool {
 		return r.Check == facts.CheckCalicoPod && r.Status == probe.Fail && probe.ImageWanting(r.Facts.Str(facts.APIReason))
@@ -53,14 +54,14 @@ func calicoImage(f diagnose.Findings) []diagnose.Case {
 	if len(wanting) == 0 ||
 		slices.ContainsFunc(evidence.WaitingPods(f, facts.StartsImage),
 			func(r diagnose.Finding) bool { return evidence.SameRefusal(r, wanting[0]) }) {
-		return nil // with others, whose cause is registry-refuses
+		return nil // see registry-refuses
 	}
 	image, why := wanting[0].Facts.Str(facts.Image), ""
 	if refusal := evidence.RefusedWords[wanting[0].Facts.Str(facts.Refusal)]; refusal != "" {
 		why = fmt.Sprintf("registry %s: %s: ", facts.RegistryOf(image), refusal)
 	}
 	c := diagnose.Case{
-		Says: fmt.Sprintf("calico-node does not start on {node}, for its image cannot be had: %s%s", why, wanting[0].Saw),
+		Says: fmt.Sprintf("calico-node does not start on {node} because its image cannot be pulled: %s%s", why, wanting[0].Saw),
 		Args: map[string]diagnose.Arg{"image": diagnose.ImageArg(image),
 			"registry": evidence.RegistryArg(facts.RegistryOf(image))},
 		For: diagnose.Proves(wanting), Against: diagnose.Suggests(f.Failed(facts.CheckNodeLease)),

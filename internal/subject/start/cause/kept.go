@@ -12,13 +12,13 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// What the kubelet's message about a volume surely names.
+// The kubelet's messages about a volume that name the reason with certainty.
 var (
 	volumeOfNode  = regexp.MustCompile(`hostPath type check failed: (\S+) is not `)
 	volumeMissing = regexp.MustCompile(`(configmap|secret) "([^"]+)" not found|references non-existent (?:config|secret) key: (\S+)`)
 )
 
-// calicoPodWaits is a calico-node pod of which nothing has run, for what the kubelet says.
+// calicoPodWaits matches a calico-node pod whose containers have not started, for the reason that the kubelet reports.
 func calicoPodWaits(f diagnose.Findings) []diagnose.Case {
 	for _, r := range f.Bad(facts.CheckCalicoPod) {
 		starts, says := r.Facts.Str(facts.Starts), r.Facts.Str(facts.Message)
@@ -26,9 +26,9 @@ func calicoPodWaits(f diagnose.Findings) []diagnose.Case {
 			continue
 		}
 		what := map[string]string{facts.StartsVolume: "a volume cannot be mounted",
-			facts.StartsSandbox: "the runtime makes no sandbox",
+			facts.StartsSandbox: "the runtime cannot create a sandbox",
 			facts.StartsNetwork: "the runtime has no network"}[starts]
-		c := diagnose.Case{Says: fmt.Sprintf("calico-node's pod does not begin on {node}, for %s: %s", what, says),
+		c := diagnose.Case{Says: fmt.Sprintf("calico-node's pod does not start on {node}: %s: %s", what, says),
 			For: diagnose.Suggests([]diagnose.Finding{r}), Covers: slices.Concat(evidence.NotStarted, evidence.CalicoDown)}
 		if m := volumeOfNode.FindStringSubmatch(says); m != nil {
 			c.FixName, c.Args = "path", map[string]diagnose.Arg{"path": diagnose.FileArg(m[1])}

@@ -10,7 +10,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// calicoOutOfMemory is a memory limit that calico-node does not fit into.
+// calicoOutOfMemory matches a calico-node that exceeds its memory limit.
 func calicoOutOfMemory(f diagnose.Findings) []diagnose.Case {
 	ended, inside := f.With(facts.CheckCalicoBudget, facts.APIReason, "OOMKilled"), evidence.KilledForMemory(f)
 	ended = slices.DeleteFunc(ended, func(r diagnose.Finding) bool { return r.Facts[facts.Over] == true })
@@ -24,18 +24,18 @@ func calicoOutOfMemory(f diagnose.Findings) []diagnose.Case {
 	}
 	short, pressure := evidence.ShortOfMemory(f)
 	c := diagnose.Case{
-		Says: "calico-node on {node} was killed for memory: " + killed[0].Saw, For: diagnose.Suggests(killed),
-		// Then it may have been the whole node's want.
+		Says: "calico-node on {node} was OOM-killed: " + killed[0].Saw, For: diagnose.Suggests(killed),
+		// Then the whole node may have run out of memory.
 		Against: diagnose.Suggests(slices.Concat(pressure, short)),
 		Covers:  append(diagnose.Covers(host.NodeMemory.ID), evidence.CalicoDown...),
 		Args:    map[string]diagnose.Arg{"memory": diagnose.NumberArg(1024)},
 	}
 	if len(ended) > 0 {
-		c.Says = fmt.Sprintf("calico-node was killed for want of memory %v after its start (OOMKilled)",
+		c.Says = fmt.Sprintf("calico-node was OOM-killed %v after its start",
 			diagnose.Seconds(diagnose.Num(ended, facts.Lived)))
 	}
-	// The counter is of the container's whole life, and of any killer: it is proof of a container that is not well now,
-	// on a node that has memory.
+	// The counter covers the container's whole life and any reason for a kill. So it is proof only if the container is
+	// unhealthy now and the node has memory.
 	limited := func(r diagnose.Finding) bool { return r.Facts[host.FactLimited] == true }
 	if slices.ContainsFunc(inside, limited) && len(f.Bad(facts.CheckCalicoPod)) > 0 && len(short)+len(pressure) == 0 {
 		c.For[0].Weight = diagnose.Proof
@@ -49,8 +49,7 @@ func calicoOutOfMemory(f diagnose.Findings) []diagnose.Case {
 	return []diagnose.Case{c}
 }
 
-// memoryLimit is that of calico-node's container in bytes, 0 without one; false when
-// it is not known.
+// memoryLimit returns the memory limit of calico-node's container in bytes (0 = none), and whether it is known.
 func memoryLimit(f diagnose.Findings) (float64, bool) {
 	for _, r := range f.Of(facts.CheckCalicoPod) {
 		if n, ok := r.Facts.Num(facts.Memory); ok {

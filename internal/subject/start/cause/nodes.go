@@ -12,7 +12,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// addressUnanswered is a node that lives, and nobody answers for its address.
+// addressUnanswered matches a live node whose registered address does not answer ARP or NDP. It returns one case for
+// each family.
 func addressUnanswered(f diagnose.Findings) []diagnose.Case {
 	var out []diagnose.Case
 	for _, mute := range f.Elsewhere(link.NeighbourReach.ID) {
@@ -23,7 +24,7 @@ func addressUnanswered(f diagnose.Findings) []diagnose.Case {
 		}
 		if slices.ContainsFunc(evidence.AllElsewhere(f),
 			func(r diagnose.Finding) bool { return diagnose.FamilyOf(r) == diagnose.FamilyOf(mute) }) {
-			continue // the address of a network that joins no nodes
+			continue // an address of a network that does not connect the nodes
 		}
 		lives := diagnose.Keep(f.Elsewhere(link.NeighbourReach.ID), func(r diagnose.Finding) bool {
 			return diagnose.NodeOf(r) == f.Node && r.Status == probe.OK && r.Node == mute.Node &&
@@ -39,9 +40,9 @@ func addressUnanswered(f diagnose.Findings) []diagnose.Case {
 			For:  append(diagnose.Suggests([]diagnose.Finding{mute}), diagnose.Hints(append(lives, renewed...))...)}
 		what := "its lease is renewed"
 		if len(lives) > 0 {
-			what = strings.TrimPrefix(lives[0].Target, f.Node+" ") + " of it answers"
+			what = strings.TrimPrefix(lives[0].Target, f.Node+" ") + " answers"
 		}
-		c.Says = fmt.Sprintf("no machine answers for {node}'s registered address %s, but {node} is alive (%s): it lost that address, or has another one now", address, what)
+		c.Says = fmt.Sprintf("{node}'s registered address %s does not answer ARP or NDP, but {node} is alive (%s): it lost that address or now has another", address, what)
 		c.Covers = append(slices.Clone(evidence.KubeletGone), diagnose.Covers(probe.CheckPlaced)...)
 		if has := f.With(link.IPAutodetect.ID, probe.FactReason, "gone"); len(has) > 0 {
 			c.For = append(c.For, diagnose.Hints(has)...)

@@ -1,5 +1,8 @@
-// Package cause has the causes of the start of calico-node: what each looks like in the findings of a run, and its
-// fix. The client alone links it.
+// Package cause explains why calico-node does not start.
+//
+// In: the findings of a run (diagnose.Findings). Out: diagnose.Case values with a sentence, evidence and a fix.
+// Rules is the entry point: one Markdown file per cause, with a match in Go where the file's data does not suffice.
+// The package runs no checks. Only the client links it, never the probe.
 package cause
 
 import (
@@ -14,22 +17,22 @@ import (
 //go:embed *.md checks
 var files embed.FS
 
-// Rules returns the causes of this subject: a Markdown file each, and a match in Go where data does not suffice.
+// Rules returns the causes of this subject, parsed once.
 var Rules = sync.OnceValue(func() []*diagnose.Rule {
 	return causefile.Must(files, evidence.Shared().With(own), matches)
 })
 
-// Checks returns the words of this subject's checks, by ID.
+// Checks returns the help texts of this subject's checks, by ID.
 var Checks = sync.OnceValue(func() map[string]causefile.CheckWords { return causefile.MustChecks(files) })
 
-// own is what several causes of this subject name in their files.
+// own holds what several Markdown files of this subject share.
 var own = causefile.Shared{
 	Selections: map[string]causefile.SelectionFunc{"hanging": hanging},
 	Weights:    map[string]causefile.WeightFunc{"logged": logged, "ended": ended},
 	Covers:     map[string]causefile.CoverFunc{"logged-down": loggedDown},
 }
 
-// matches are those in Go, by the ID of their cause.
+// matches holds the matches written in Go, by cause ID.
 var matches = map[string]causefile.Match{
 	"address-unanswered":    addressUnanswered,
 	"calico-image":          calicoImage,

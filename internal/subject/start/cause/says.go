@@ -10,8 +10,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/logs"
 )
 
-// lineWeight is how much a line weighs that says a fault outright. It is proof where the API knows of a run that ended
-// too, and no more than a hint where the API says that calico-node has run ever since it began.
+// lineWeight returns the weight of a log line that names a fault. It is proof if the API also shows that a run exited,
+// and only a hint if the API shows that calico-node has been running ever since its first start.
 func lineWeight(f diagnose.Findings) int {
 	switch {
 	case slices.ContainsFunc(f.Bad(facts.CheckCalicoPod), restarts):
@@ -22,17 +22,17 @@ func lineWeight(f diagnose.Findings) int {
 	return diagnose.Hint
 }
 
-// logged weighs the last lines of runs that name a known fault.
+// logged weighs last log lines that name a known fault.
 func logged(f diagnose.Findings, lines []diagnose.Finding) []diagnose.Clue {
 	return diagnose.Clues(lineWeight(f), lines)
 }
 
-// ended weighs a last line that names none: it may be a symptom.
+// ended weighs a last log line without a known fault: it may be a symptom, so it is never proof.
 func ended(f diagnose.Findings, lines []diagnose.Finding) []diagnose.Clue {
 	return diagnose.Clues(min(lineWeight(f), diagnose.Strong), lines)
 }
 
-// loggedDown is what follows from such a line, where calico-node may be down because of it.
+// loggedDown covers what follows from such a line if calico-node may be down because of it.
 func loggedDown(f diagnose.Findings, _ ...string) []diagnose.Cover {
 	if lineWeight(f) == diagnose.Hint {
 		return nil
@@ -40,12 +40,12 @@ func loggedDown(f diagnose.Findings, _ ...string) []diagnose.Cover {
 	return slices.Concat(diagnose.Covers(logs.CalicoLog.ID), evidence.CalicoDown, evidence.NotStarted)
 }
 
-// startsOver reports whether runit may have begun Felix again in a container that goes on: nothing of it is ready.
+// startsOver reports whether runit may have restarted Felix in a container that keeps running: nothing in it is ready.
 func startsOver(f diagnose.Findings) bool {
 	return len(f.Bad(facts.CheckCalicoPod)) > 0 && len(f.Bad(felix.FelixReady.ID)) > 0
 }
 
-// restarts reports whether what the API says of calico-node's pod is of a container that ended.
+// restarts reports whether the API shows that a container of calico-node's pod exited.
 func restarts(pod diagnose.Finding) bool {
 	again, _ := pod.Facts.Num(facts.Restarts)
 	return again > 0 || pod.Facts.Str(facts.APIReason) != "" || pod.Facts[facts.ExitCode] != nil

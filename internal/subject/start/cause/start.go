@@ -16,13 +16,13 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// estimated is what startup-budget reckons a start to take.
+// estimate is the duration of a start that startup-budget computes, with its parts.
 type estimate struct {
 	diagnose.Finding
 	startup, budget, far, calls, work, stretch float64
 }
 
-// way is what the distance alone makes a start last.
+// way returns the seconds that the round trips to the datastore alone take.
 func (e estimate) way() float64 { return e.far / 1000 * e.calls }
 
 func estimateOf(f diagnose.Findings) (estimate, bool) {
@@ -41,7 +41,7 @@ func estimateOf(f diagnose.Findings) (estimate, bool) {
 	return estimate{}, false
 }
 
-// budgetOf is how long a start may take, in seconds, 0 when that is not known.
+// budgetOf returns how long a start may take, in seconds; 0 if that is unknown.
 func budgetOf(f diagnose.Findings) float64 {
 	for _, check := range []string{facts.CheckCalicoBudget, start.StartupBudget.ID} {
 		for _, r := range f.Of(check) {
@@ -53,11 +53,11 @@ func budgetOf(f diagnose.Findings) float64 {
 	return 0
 }
 
-// timeFor is the setting that leaves a start of so many seconds half as much again,
-// of the probe that sets the budget: a startup probe holds the liveness probe back.
+// timeFor returns the setting that allows a start of so many seconds plus half of that. It changes the probe that sets
+// the budget: a startup probe delays the liveness probe.
 func timeFor(f diagnose.Findings, startup float64) map[string]diagnose.Arg {
-	const most = 3600 // a node says how long its start takes, and the setting is for all nodes
-	whole := min(most, max(60, int(min(startup, most)*1.5/10+1)*10))
+	const limit = 3600 // the duration is one node's report, and the setting applies to all nodes
+	whole := min(limit, max(60, int(min(startup, limit)*1.5/10+1)*10))
 	if len(f.With(facts.CheckCalicoBudget, facts.BudgetProbe, "startup")) == 0 {
 		return map[string]diagnose.Arg{"moretime": diagnose.OwnArg(fmt.Sprintf(`"livenessProbe":{"initialDelaySeconds":%d}`, whole))}
 	}
@@ -68,23 +68,23 @@ func timeFor(f diagnose.Findings, startup float64) map[string]diagnose.Arg {
 	return map[string]diagnose.Arg{"moretime": diagnose.OwnArg(fmt.Sprintf(`"startupProbe":{"failureThreshold":%d}`, whole/period+1))}
 }
 
-// eachCPU is a load for each CPU.
+// eachCPU returns the load for each CPU.
 func eachCPU(r diagnose.Finding) float64 {
 	load, _ := r.Facts.Num(host.FactLoad)
 	cpus, _ := r.Facts.Num(host.FactCPUs)
 	return load / max(1, cpus)
 }
 
-// loadMuch is the load for each CPU from which node-load warns; the nodes of the
-// incident stood at more than ten, their peers below one.
+// loadMuch is the load for each CPU from which node-load warns. In incident 002 the broken nodes had more than ten,
+// their peers less than one.
 const loadMuch = 4
 
-// startUnderLoad is incident 002.
+// startUnderLoad matches a start that the node's load makes too slow (incident 002).
 func startUnderLoad(f diagnose.Findings) []diagnose.Case {
 	load, short := evidence.Loads(f.Bad(host.NodeLoad.ID)), evidence.CutShort(f)
 	if late := evidence.Starved(f); len(late) > 0 && len(short) > 0 && !f.Answered(host.NodeLoad.ID) {
 		return []diagnose.Case{{
-			Says: fmt.Sprintf("calico-node's start outlasts the %v its probe allows, and the probe of this run got no time on {node} either: %d of its checks had no answer within their limits", diagnose.Seconds(budgetOf(f)), len(late)),
+			Says: fmt.Sprintf("calico-node's start outlasts the %v its liveness or startup probe allows, and this run's probe got no CPU time on {node} either: %d of its checks timed out", diagnose.Seconds(budgetOf(f)), len(late)),
 			Args: timeFor(f, 4*budgetOf(f)), For: append(diagnose.Suggests(late[:1]), diagnose.Hints(short)...),
 			Covers: evidence.CalicoDown,
 		}}
@@ -98,9 +98,9 @@ func startUnderLoad(f diagnose.Findings) []diagnose.Case {
 		weight = diagnose.Strong
 	}
 	c.For = append(diagnose.Clues(weight, load), diagnose.Hints(short)...)
-	killed := "it was killed for that"
+	killed := "the kubelet killed it"
 	if diagnose.Num(short, facts.Restarts) > 1 {
-		killed = "it is killed again and again"
+		killed = "the kubelet keeps killing it"
 	}
 	c.Says = fmt.Sprintf("load %.0f on %.0f CPUs makes calico-node's start outlast the %v its probe allows, so %s",
 		diagnose.Num(load, host.FactLoad), diagnose.Num(load, host.FactCPUs), diagnose.Seconds(budgetOf(f)), killed)
@@ -118,7 +118,7 @@ func startUnderLoad(f diagnose.Findings) []diagnose.Case {
 		}
 	}
 	if len(calm) > 0 {
-		c.Says += fmt.Sprintf("; %s stands at %.1f", calm[0].Node, diagnose.Num(calm, host.FactLoad))
+		c.Says += fmt.Sprintf("; the load of %s is %.1f", calm[0].Node, diagnose.Num(calm, host.FactLoad))
 		c.For = append(c.For, diagnose.Hints(calm)...)
 	}
 	if foreign := f.With(felix.FelixLive.ID, probe.FactReason, "foreign-address"); len(foreign) > 0 {
@@ -126,13 +126,13 @@ func startUnderLoad(f diagnose.Findings) []diagnose.Case {
 		c.Against = append(c.Against, diagnose.Hints(foreign)...)
 	}
 	if n := len(refusedAt(f)); n > 0 {
-		c.Says += fmt.Sprintf("; the BGP sessions that %d peers have refused with it follow from that", n)
+		c.Says += fmt.Sprintf("; the refused BGP sessions of %d peers follow from that", n)
 	}
 	return []diagnose.Case{c}
 }
 
-// refusedAt are the nodes whose BGP sessions with this one are refused: nobody
-// listens here while calico-node is not up.
+// refusedAt returns the nodes whose BGP sessions with this one are refused: port 179 is closed while calico-node is
+// down.
 func refusedAt(f diagnose.Findings) []string {
 	var out []string
 	for _, r := range f.Elsewhere(bgp.BGPSession.ID) {
@@ -143,19 +143,19 @@ func refusedAt(f diagnose.Findings) []string {
 	return out
 }
 
-// startFarDatastore is incident 004b.
+// startFarDatastore matches a start that the distance to the datastore makes too slow (incident 004b).
 func startFarDatastore(f diagnose.Findings) []diagnose.Case {
 	e, ok := estimateOf(f)
 	if !ok || e.way() < e.budget/2 || e.Status == probe.OK {
 		return nil
 	}
 	short := evidence.CutShort(f)
-	which := "a"
-	if len(short) == 0 { // it was near, or luckier, the last time
+	which := "each"
+	if len(short) == 0 { // the last start was faster
 		which = "the next"
 	}
 	c := diagnose.Case{
-		Says: fmt.Sprintf("%s start of calico-node makes %.0f calls to the datastore, %v there and back, %v in all, and its probe allows %v; %v would do",
+		Says: fmt.Sprintf("%s start of calico-node makes %.0f calls to the datastore with a round trip of %v, %v in all, but its probe allows %v; %v would suffice",
 			which, e.calls, diagnose.Milliseconds(e.far), diagnose.Seconds(e.startup), diagnose.Seconds(e.budget),
 			diagnose.Seconds(e.startup*1.5)),
 		Args: timeFor(f, e.startup), For: diagnose.Hints([]diagnose.Finding{e.Finding}), Covers: evidence.CalicoDown,
@@ -183,20 +183,20 @@ func startFarDatastore(f diagnose.Findings) []diagnose.Case {
 	return []diagnose.Case{c}
 }
 
-// startOutlastsBudget is what the API alone can tell of incidents 002 and 004b.
+// startOutlastsBudget is the most that the API alone shows of incidents 002 and 004b: the probe killed calico-node.
 func startOutlastsBudget(f diagnose.Findings) []diagnose.Case {
 	short := f.Failed(facts.CheckCalicoBudget)
 	if len(short) == 0 {
 		return nil
 	}
 	c := diagnose.Case{
-		Says: fmt.Sprintf("calico-node's start outlasts the %v its %s probe allows: it was killed after %v, as the node is overloaded, or its datastore far away, or its health port somewhere else",
+		Says: fmt.Sprintf("calico-node's start outlasts the %v its %s probe allows: it was killed after %v, because the node is overloaded, the datastore is far away, or the health port is elsewhere",
 			diagnose.Seconds(budgetOf(f)), short[0].Facts.Str(facts.BudgetProbe),
 			diagnose.Seconds(diagnose.Num(short, facts.Lived))),
 		Args: timeFor(f, 4*budgetOf(f)), For: diagnose.Suggests(short), Covers: evidence.CalicoDown,
 	}
 	if e, ok := estimateOf(f); ok && e.Status == probe.OK {
-		c.Says = fmt.Sprintf("calico-node was killed after %v, when its probe's %v were over, though a start takes about %v on this node as it is now", diagnose.Seconds(diagnose.Num(short, facts.Lived)), diagnose.Seconds(budgetOf(f)), diagnose.Seconds(e.startup))
+		c.Says = fmt.Sprintf("calico-node was killed after %v, when its probe's budget of %v ended, although a start takes about %v on this node now", diagnose.Seconds(diagnose.Num(short, facts.Lived)), diagnose.Seconds(budgetOf(f)), diagnose.Seconds(e.startup))
 		c.Against = append(c.Against, diagnose.Clue{Finding: e.Finding, Weight: diagnose.Hint})
 	}
 	return []diagnose.Case{c}
