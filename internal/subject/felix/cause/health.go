@@ -11,8 +11,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// healthPort are the bad answers of Felix's health port where it is open at another address ("elsewhere"), or where it
-// refuses and is open at none ("closed").
+// healthPort returns the failed findings about Felix's health port: those with the port open at another address
+// ("elsewhere"), or those with a refused connection and the port open nowhere ("closed").
 func healthPort(f diagnose.Findings, where ...string) []diagnose.Finding {
 	if where[0] == "elsewhere" {
 		return diagnose.Keep(f.Bad(felix.FelixLive.ID), opensElsewhere)
@@ -22,17 +22,17 @@ func healthPort(f diagnose.Findings, where ...string) []diagnose.Finding {
 	})
 }
 
-// opensElsewhere reports whether Felix's port is open at an address other than the one that the check used: a port
-// that opened in between is none.
+// opensElsewhere reports whether Felix's port is open at an address other than the one that the check used. The same
+// address only means that the port opened after the check.
 func opensElsewhere(r diagnose.Finding) bool {
 	return slices.ContainsFunc(diagnose.ListOf(r, probe.FactListening),
 		func(at string) bool { return at != r.Facts.Str(probe.FactAddress) })
 }
 
-// factComponent is the name of a component of Felix: one of those that the check calls bad.
+// factComponent is the name of one Felix component that the check reports as bad.
 const factComponent probe.Fact = "component"
 
-// components are the answers of a check, once for each component of Felix that they call bad.
+// components returns the findings of a check, once for each Felix component that they report as bad.
 func components(f diagnose.Findings, of ...string) []diagnose.Finding {
 	var out []diagnose.Finding
 	for _, r := range f.Of(of[0]) {

@@ -1,5 +1,8 @@
-// Package cause has the causes of Felix: its health, and what calico-node logs while it runs: what each looks like in
-// the findings of a run, and its fix. The client alone links it.
+// Package cause explains faults of Felix: its health, and the errors that calico-node logs while it runs.
+//
+// In: the findings of a run (diagnose.Findings). Out: diagnose.Case values with a sentence, evidence and a fix.
+// Rules is the entry point: one Markdown file per cause.
+// The package runs no checks. Only the client links it, never the probe.
 package cause
 
 import (
@@ -14,13 +17,13 @@ import (
 //go:embed *.md checks
 var files embed.FS
 
-// Rules returns the causes of this subject: a Markdown file each.
+// Rules returns the causes of this subject, parsed once.
 var Rules = sync.OnceValue(func() []*diagnose.Rule { return causefile.Must(files, evidence.Shared().With(own), nil) })
 
-// Checks returns the words of this subject's checks, by ID.
+// Checks returns the help texts of this subject's checks, by ID.
 var Checks = sync.OnceValue(func() map[string]causefile.CheckWords { return causefile.MustChecks(files) })
 
-// own is what several causes of this subject name in their files.
+// own holds the selections that several Markdown files of this subject share.
 var own = causefile.Shared{Selections: map[string]causefile.SelectionFunc{
 	"components":  components,
 	"health-port": healthPort,
