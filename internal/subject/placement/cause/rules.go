@@ -1,5 +1,8 @@
-// Package cause has the causes of what keeps the probe off a healthy node: what each looks like in the findings of a
-// run, and its fix. The client alone links it.
+// Package cause explains what keeps the probe off a healthy node.
+//
+// In: the findings of a run (diagnose.Findings). Out: diagnose.Case values with a sentence, evidence and a fix.
+// Rules is the entry point: one Markdown file per cause.
+// The package runs no checks and places no probe. Only the client links it, never the probe.
 package cause
 
 import (
@@ -16,17 +19,17 @@ import (
 //go:embed *.md
 var files embed.FS
 
-// Rules returns the causes of this subject: a Markdown file each.
+// Rules returns the causes of this subject, parsed once.
 var Rules = sync.OnceValue(func() []*diagnose.Rule { return causefile.Must(files, evidence.Shared().With(own), nil) })
 
-// own is what several causes of this subject name in their files.
+// own holds what several Markdown files of this subject share.
 var own = causefile.Shared{
 	Weights: map[string]causefile.WeightFunc{"kept-off": keptOff},
 	Args:    map[string]causefile.Args{"grantee": {Names: []string{"whom"}, Of: grantee}},
 }
 
-// keptOff weighs why no access method led onto the node. While the API itself sees something wrong with the node, that
-// is likelier what people look for.
+// keptOff weighs the reason why no access method reached the node. If the API shows a fault of the node itself, users
+// more likely look for that, so the reason is only a hint.
 func keptOff(f diagnose.Findings, refused []diagnose.Finding) []diagnose.Clue {
 	if slices.ContainsFunc(f.All, func(r diagnose.Finding) bool { return r.Node == f.Node && diagnose.IsBad(r.Status) }) {
 		return diagnose.Hints(refused)
@@ -34,7 +37,7 @@ func keptOff(f diagnose.Findings, refused []diagnose.Finding) []diagnose.Clue {
 	return diagnose.Proves(refused)
 }
 
-// grantee is the flag that grants rights to a user of the API.
+// grantee returns the flag that grants rights to a user of the API.
 func grantee(_ diagnose.Findings, user ...string) map[string]diagnose.Arg {
 	who := user[0]
 	return map[string]diagnose.Arg{
