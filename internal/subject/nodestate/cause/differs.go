@@ -12,14 +12,15 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// nodeDiffers is what an engineer would ask at last: what is different here?
+// nodeDiffers compares the node with a healthy one when no proven cause explains the fault: an engineer's last
+// question.
 func nodeDiffers(f diagnose.Findings) []diagnose.Case {
-	named, concerned := telling(f)
+	named, concerned := relevant(f)
 	if len(named) == 0 {
 		return nil
 	}
 	weight := diagnose.Hint
-	if named[0].Rank == diff.Breaks && deeds(named) <= diff.MostTelling {
+	if named[0].Rank == diff.Breaks && changes(named) <= diff.MostTelling {
 		weight = diagnose.Strong
 	}
 	var texts []string
@@ -36,13 +37,13 @@ func nodeDiffers(f diagnose.Findings) []diagnose.Case {
 		}
 		c.For = append(c.For, diagnose.Clue{Finding: evidence.StateSays(d.Result, d.Text(f.Node)), Weight: w})
 	}
-	c.Says = fmt.Sprintf("what fails on {node} works on %s, and the two are set differently: %s", named[0].Other, strings.Join(texts, "; "))
+	c.Says = fmt.Sprintf("what fails on {node} works on %s, and their settings differ: %s", named[0].Other, strings.Join(texts, "; "))
 	c.Fix = putBack(named)
 	return []diagnose.Case{c}
 }
 
-// deeds is how many things somebody did: a list of rules, routes or policies is one.
-func deeds(all []diff.Difference) int {
+// changes counts the changes that the differences stand for: a list of rules, routes or policies counts as one.
+func changes(all []diff.Difference) int {
 	seen := map[string]bool{}
 	for _, d := range all {
 		switch d.Area {
@@ -56,9 +57,9 @@ func deeds(all []diff.Difference) int {
 	return len(seen)
 }
 
-// telling are the differences that can touch what is bad on the node and works on a baseline node, the likeliest
-// first: those that break such things by themselves, where there are any. With them comes what they would explain.
-func telling(f diagnose.Findings) (named []diff.Difference, concerned []diagnose.Cover) {
+// relevant returns the differences that can affect what fails on the node and works on a baseline node. If some can
+// break it on their own, it returns only those. concerned is what they would explain.
+func relevant(f diagnose.Findings) (named []diff.Difference, concerned []diagnose.Cover) {
 	works := diff.WorksThere(f)
 	for _, d := range diff.Differences(f) {
 		if d.Touches(works) && d.Rank < diff.Hardly && (len(named) == 0 || d.Rank == named[0].Rank) {
@@ -75,39 +76,39 @@ func telling(f diagnose.Findings) (named []diff.Difference, concerned []diagnose
 	return named, concerned
 }
 
-// areaFixes are the commands that show an area on a node, and what puts it back, by area.
+// areaFixes holds, by area, the command that shows it on a node, the command that restores it, and its condition.
 var areaFixes = map[string]struct{ look, back, when string }{
 	nodestate.AreaSysctls: {"ssh {one} 'sudo sysctl -a 2>/dev/null | grep -e proxy_arp -e rp_filter -e forward -e arp_ -e disable -e ttl; grep -rn . /etc/sysctl.conf /etc/sysctl.d'",
-		"kubectl -n {namespace} delete pod {pod}", "a setting of pods' interfaces (cali*) was changed, and what changed it is gone: Felix sets it anew when it starts; other settings go back with sysctl -w"},
+		"kubectl -n {namespace} delete pod {pod}", "a setting of pods' interfaces (cali*) was changed, and whatever changed it is removed: Felix sets it again when it starts; restore other settings with sysctl -w"},
 	nodestate.AreaRoutes:     {"ssh {one} 'ip route show table all; ip -6 route show table all' | grep -v -e bird -e 'proto kernel'", "ssh {node} sudo ip route del ROUTE  # as the first command shows it", "nothing on {node} needs that route"},
-	nodestate.AreaNeighbours: {"ssh {one} ip neigh show nud permanent", "ssh {node} sudo ip neigh del ADDRESS dev DEVICE  # as the first command shows it", "nobody meant that entry"},
+	nodestate.AreaNeighbours: {"ssh {one} ip neigh show nud permanent", "ssh {node} sudo ip neigh del ADDRESS dev DEVICE  # as the first command shows it", "that entry is unintended"},
 	nodestate.AreaRules:      {"ssh {one} 'ip rule; ip -6 rule'", "ssh {node} sudo ip rule del pref NUMBER  # as the first command shows it", "nothing on {node} needs that rule"},
-	nodestate.AreaIPsec:      {"ssh {one} 'sudo ip xfrm policy; sudo ip xfrm state | grep -e src -e mode'", "ssh {node} sudo ip xfrm policy delete SELECTOR dir DIRECTION  # as the first command shows it", "no VPN on {node} needs that policy; else narrow it in the VPN's configuration"},
+	nodestate.AreaIPsec:      {"ssh {one} 'sudo ip xfrm policy; sudo ip xfrm state | grep -e src -e mode'", "ssh {node} sudo ip xfrm policy delete SELECTOR dir DIRECTION  # as the first command shows it", "no VPN on {node} needs that policy; otherwise narrow it in the VPN's configuration"},
 	nodestate.AreaFirewall: {"ssh {one} 'sudo nft list ruleset; sudo iptables-save -t raw; sudo iptables-save -t filter' | grep -v -e cali -e KUBE | head -100",
-		"ssh {node} sudo nft delete rule FAMILY TABLE CHAIN handle NUMBER  # nft -a list ruleset shows it", "that rule is not meant, and what writes it was changed first"},
-	nodestate.AreaQueues: {"ssh {one} 'tc -s qdisc; ip -d link | grep -B1 -A1 xdp'", "ssh {node} sudo tc qdisc del dev DEVICE root  # an XDP program: sudo ip link set dev DEVICE xdp off", "nothing on {node} needs it, and what put it there was ended first"},
+		"ssh {node} sudo nft delete rule FAMILY TABLE CHAIN handle NUMBER  # nft -a list ruleset shows it", "that rule is unintended, and you first changed what writes it"},
+	nodestate.AreaQueues: {"ssh {one} 'tc -s qdisc; ip -d link | grep -B1 -A1 xdp'", "ssh {node} sudo tc qdisc del dev DEVICE root  # an XDP program: sudo ip link set dev DEVICE xdp off", "nothing on {node} needs it, and you first stopped what created it"},
 	nodestate.AreaKubelet: {"ssh {one} 'sudo cat /var/lib/kubelet/config.yaml; ps -o args= -C kubelet'",
-		"ssh {node} sudo systemctl restart {kubelet}", "its configuration on {node} is put right; pods that run keep what they were started with"},
-	nodestate.AreaRuntime: {"ssh {one} sudo crictl info", "ssh {node} sudo systemctl restart {containerd}", "its configuration on {node} is put right"},
+		"ssh {node} sudo systemctl restart {kubelet}", "its configuration on {node} is corrected; running pods keep their old settings"},
+	nodestate.AreaRuntime: {"ssh {one} sudo crictl info", "ssh {node} sudo systemctl restart {containerd}", "its configuration on {node} is corrected"},
 	nodestate.AreaContainerd: {"ssh {one} 'sudo grep -v -i -e auth -e password /etc/containerd/config.toml'",
-		"ssh {node} sudo systemctl restart {containerd}", "its configuration on {node} is put right"},
+		"ssh {node} sudo systemctl restart {containerd}", "its configuration on {node} is corrected"},
 	nodestate.AreaProxy:  {"kubectl -n kube-system get cm kube-proxy -o yaml; kubectl -n kube-system get pods -o wide | grep kube-proxy", "", ""},
 	nodestate.AreaLimits: {"ssh {one} 'for p in kubelet containerd; do pgrep -o -x $p | while read n; do grep -e files -e processes /proc/$n/limits; done; systemctl cat $p | grep -i limit; done'", "", ""},
 	nodestate.AreaPaths: {"ssh {one} 'ls -ld /run/xtables.lock /var/run/calico /var/lib/calico; ls -l /opt/cni/bin /etc/cni/net.d; findmnt -T /opt/cni/bin'",
-		"ssh {node} sudo rmdir /run/xtables.lock", "it is an empty folder on {node}: what starts next makes it a file"},
+		"ssh {node} sudo rmdir /run/xtables.lock", "it is an empty directory on {node}: the next program that starts creates the file"},
 	nodestate.AreaProcesses: {"ssh {one} 'systemctl list-units --type=service --state=running'", "", ""},
 	nodestate.AreaCalico: {"kubectl -n {namespace} set env ds/{daemonset} -c calico-node --list",
-		"kubectl -n {namespace} rollout restart ds/{daemonset}", "the DaemonSet has what is meant, and the pod on {node} is older than that"},
+		"kubectl -n {namespace} rollout restart ds/{daemonset}", "the DaemonSet has the intended setting, and the pod on {node} is older"},
 	nodestate.AreaResolver:   {"ssh {one} cat /etc/resolv.conf", "", ""},
 	nodestate.AreaInterfaces: {"ssh {one} ip -d link", "", ""},
 	nodestate.AreaSystem:     {"ssh {one} 'uname -r; cat /proc/cmdline; grep -rn . /etc/modprobe.d'", "", ""},
 }
 
-// putBack is how to look at the areas that differ, on both nodes, and how to put each back.
+// putBack returns a fix that shows the differing areas on both nodes and how to restore each.
 func putBack(named []diff.Difference) *probe.Fix {
 	fix := probe.Fix{
-		Says:   "Look at both nodes, find out which of them is as it was meant, and put the other one back.",
-		Radius: "reading changes nothing; what is put back touches {node} alone",
+		Says:   "Compare both nodes, find out which one has the intended setting, and correct the other.",
+		Radius: "the check commands only read; a restored setting touches {node} only",
 	}
 	var areas []string
 	for _, d := range named {
@@ -122,7 +123,7 @@ func putBack(named []diff.Difference) *probe.Fix {
 			}
 		}
 		if d.Area == nodestate.AreaCalico {
-			fix.Radius += "; a restart of calico-node's DaemonSet goes over every node"
+			fix.Radius += "; a restart of calico-node's DaemonSet restarts it on every node"
 		}
 		if known.back != "" {
 			fix.OnlyIf = append(fix.OnlyIf, probe.Conditional{If: known.when, Manifest: []string{known.back}})

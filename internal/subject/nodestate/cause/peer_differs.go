@@ -13,7 +13,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// peerDiffers is node-differs seen from the other end of the path.
+// peerDiffers is node-differs from the other end of the path. It returns one case for each other node to which packets
+// are lost and that has a setting of its own that loses packets.
 func peerDiffers(f diagnose.Findings) []diagnose.Case {
 	found := diff.Differences(f)
 	var out []diagnose.Case
@@ -28,8 +29,8 @@ func peerDiffers(f diagnose.Findings) []diagnose.Case {
 	return out
 }
 
-// theirOwn are the differences that only the other node has and that lose packets without anything else, but for the
-// firewall's rules that peer-firewall names.
+// theirOwn returns the differences that only the other node has and that can lose packets on their own. Firewall rules
+// that drop or reject are left out: they belong to peer-firewall.
 func theirOwn(all []diff.Difference, node string) []diff.Difference {
 	var out []diff.Difference
 	for _, d := range all {
@@ -46,10 +47,10 @@ func theirOwn(all []diff.Difference, node string) []diff.Difference {
 	return out
 }
 
-// setThere is the case of the settings of one other node.
+// setThere builds the case for the settings of one other node.
 func setThere(f diagnose.Findings, node string, theirs []diff.Difference, lost []diagnose.Finding) diagnose.Case {
 	weight := diagnose.Hint
-	if deeds(theirs) <= diff.MostTelling {
+	if changes(theirs) <= diff.MostTelling {
 		weight = diagnose.Strong
 	}
 	var texts []string
@@ -62,7 +63,7 @@ func setThere(f diagnose.Findings, node string, theirs []diff.Difference, lost [
 		texts = append(texts, fmt.Sprintf("and %d more", more))
 	}
 	c := diagnose.Case{About: node, Peer: node,
-		Says: fmt.Sprintf("what {node} sends to %s or its pods is lost, and %s has what {node} does not have: %s", node, node,
+		Says: fmt.Sprintf("packets from {node} to %s or its pods are lost, and %s has settings that {node} lacks: %s", node, node,
 			strings.Join(texts, "; ")),
 		For:  append(diagnose.Clues(weight, lost), diagnose.Shows(shows)...),
 		Args: map[string]diagnose.Arg{"other": diagnose.NodeArg(node)}}
@@ -74,12 +75,12 @@ func setThere(f diagnose.Findings, node string, theirs []diff.Difference, lost [
 	return c
 }
 
-// putBackThere is how to look at what differs, and how to put it back on the other node.
+// putBackThere is putBack for the other node.
 func putBackThere(theirs []diff.Difference) *probe.Fix {
 	fix := putBack(theirs)
 	swap := strings.NewReplacer("{node}", "{other}", "{other}", "{node}")
-	fix.Says = "Find out what made the setting on {other}, and take it back there if it is not meant."
-	fix.Radius = "reading changes nothing; what is put back touches {other} alone"
+	fix.Says = "Find out what created the setting on {other}, and remove it there if it is unintended."
+	fix.Radius = "the check commands only read; a restored setting touches {other} only"
 	for i := range fix.OnlyIf {
 		fix.OnlyIf[i].If = swap.Replace(fix.OnlyIf[i].If)
 		for j, command := range fix.OnlyIf[i].Manifest {

@@ -1,5 +1,9 @@
-// Package cause has the causes of settings in which a node differs from a healthy one: what each looks like in the
-// findings of a run, and its fix. The client alone links it.
+// Package cause explains faults by settings in which a node differs from a healthy one.
+//
+// In: the findings of a run with node-state of both nodes. Out: diagnose.Case values with a sentence, evidence and a
+// fix. Rules is the entry point: one Markdown file per cause, with a match in Go where the file's data does not
+// suffice. The package runs no checks, and internal/subject/nodestate/diff compares the nodes. Only the client links
+// it.
 package cause
 
 import (
@@ -14,18 +18,18 @@ import (
 //go:embed *.md checks
 var files embed.FS
 
-// Rules returns the causes of this subject: a Markdown file each, and a match in Go where data does not suffice.
+// Rules returns the causes of this subject, parsed once.
 var Rules = sync.OnceValue(func() []*diagnose.Rule {
 	return causefile.Must(files, evidence.Shared().With(own), matches)
 })
 
-// Checks returns the words of this subject's checks, by ID.
+// Checks returns the help texts of this subject's checks, by ID.
 var Checks = sync.OnceValue(func() map[string]causefile.CheckWords { return causefile.MustChecks(files) })
 
-// own is what several causes of this subject name in their files.
+// own holds what several Markdown files of this subject share.
 var own = causefile.Shared{}
 
-// matches are those in Go, by the ID of their cause.
+// matches holds the matches written in Go, by cause ID.
 var matches = map[string]causefile.Match{
 	"node-differs": nodeDiffers,
 	"peer-differs": peerDiffers,
