@@ -13,9 +13,9 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// setMethod is the fix of every wrong address.
+// setMethod is the fix of every wrong address, the same as set-method in fixes.md.
 var setMethod = probe.Fix{
-	Says: "Tell Calico how to find the right address: {method}{since}.",
+	Says: "Configure how Calico finds the right address: {method}{since}.",
 	Manifest: []string{
 		"kubectl get nodes -o custom-columns='NODE:.metadata.name,INTERNAL:.status.addresses[?(@.type==\"InternalIP\")].address,IPV4:.metadata.annotations.projectcalico\\.org/IPv4Address,IPV6:.metadata.annotations.projectcalico\\.org/IPv6Address'",
 		"kubectl -n {namespace} set env daemonset/{daemonset} {variable}={method}",
@@ -25,14 +25,14 @@ var setMethod = probe.Fix{
 		`kubectl patch installation default --type=merge -p '{"spec":{"calicoNetwork":{"{field}":{{setting}}}}}'`,
 		"kubectl -n {namespace} rollout status daemonset/{daemonset}",
 	},
-	Radius: "every node: calico-node restarts on one after the other and each looks for its address anew, so see first that {method} picks the InternalIP everywhere (ip-autodetect says it for a node); sessions of a node drop for seconds while it restarts, pods keep running",
+	Radius: "every node: calico-node restarts on one node after the other, and each detects its address again. First check that {method} picks the InternalIP everywhere (ip-autodetect shows it for each node). A node's sessions drop for seconds while it restarts; pods keep running",
 }
 
 // MethodToSet replaces, in commands, a method that only a node reports. The shell stops unless METHOD is set.
 const MethodToSet = `"${METHOD:?first set it}"`
 
-// MethodFor returns the autodetection method that picks the InternalIP, as arguments of setMethod. Of the methods
-// tried on the node it prefers the one that needs no change when nodes are added.
+// MethodFor returns the setting that picks the InternalIP. Of the methods that the probe tried on the node it prefers
+// those that stay valid when nodes are added.
 func MethodFor(family int, internal string, auto diagnose.Finding) map[string]diagnose.Arg {
 	args := map[string]diagnose.Arg{"variable": diagnose.OwnArg("IP_AUTODETECTION_METHOD"),
 		"field": diagnose.OwnArg("nodeAddressAutodetectionV4")}
@@ -52,12 +52,12 @@ func MethodFor(family int, internal string, auto diagnose.Finding) map[string]di
 		}
 	}
 	args["since"] = diagnose.OwnArg("")
-	if best == "" { // the check did not run on the node
+	if best == "" { // no probe ran on the node
 		best = "kubernetes-internal-ip"
 		args["since"] = diagnose.OwnArg(" (from Calico v3.22; before, can-reach= with the address of another node)")
 	}
 	name, _, _ := strings.Cut(best, "=")
-	// Only this node reports the method that it tried, but the setting applies to all nodes.
+	// A method that one node reports is untrusted, because the setting applies to all nodes.
 	args["method"] = diagnose.NodesWord(best, MethodToSet)
 	if name == "kubernetes-internal-ip" {
 		args["method"] = diagnose.OwnArg(best)
@@ -80,8 +80,8 @@ func MethodFor(family int, internal string, auto diagnose.Finding) map[string]di
 	return args
 }
 
-// settable reports whether a method is one that this program tries on a node, with a value that is safe to quote in a
-// shell and in JSON.
+// settable reports whether a method is one that this program tries on a node, without characters in its value that a
+// shell or JSON would interpret.
 func settable(method string) bool {
 	name, value, _ := strings.Cut(method, "=")
 	switch name {
@@ -98,8 +98,8 @@ func settable(method string) bool {
 	return false
 }
 
-// AllElsewhere returns registrations with another address than the InternalIP, as on the other nodes, if that network
-// does not work: no session over it is up, and another node answers at its InternalIP.
+// AllElsewhere returns registrations that differ from the InternalIP on all nodes alike, if that network does not
+// work: no session is up over it, and another node answers at its InternalIP.
 func AllElsewhere(f diagnose.Findings) []diagnose.Finding {
 	return diagnose.Keep(f.Of(facts.CheckIPRegistered), func(r diagnose.Finding) bool {
 		registered, internal := r.Facts.Str(facts.Registered), r.Facts.Str(facts.Internal)
@@ -108,8 +108,8 @@ func AllElsewhere(f diagnose.Findings) []diagnose.Finding {
 	})
 }
 
-// Alive returns the pings that reached nodes at another address than that of their session, if each session of the
-// family is down.
+// Alive returns answered pings of nodes at another address than that of their session, if every session of the family
+// is down.
 func Alive(f diagnose.Findings, family int) []diagnose.Finding {
 	var out []diagnose.Finding
 	for _, s := range f.Of(bgp.BGPSession.ID) {
@@ -129,7 +129,7 @@ func Alive(f diagnose.Findings, family int) []diagnose.Finding {
 	return out
 }
 
-// WrongAddresses returns the registrations of a family, of this node and of others, that send sessions to the wrong
+// WrongAddresses returns the registrations of a family, of this node and of others, that send sessions to a wrong
 // address.
 func WrongAddresses(f diagnose.Findings, family int) []diagnose.Finding {
 	return diagnose.Keep(append(AllElsewhere(f), f.Bad(facts.CheckIPRegistered)...), func(r diagnose.Finding) bool {
@@ -143,26 +143,26 @@ func Addressless(r diagnose.Finding) bool {
 	return slices.Contains([]string{"incomplete", "failed"}, r.Facts.Str(link.FactNeighbour))
 }
 
-// DetectedTwice adds that Calico's detection picks the address here too, as it did on the other node. That happens on
-// machines with identical first NICs, such as VirtualBox creates.
+// DetectedTwice adds that Calico's detection picks the same address here as on the other node: typical of machines
+// whose first NIC has the same address, such as VirtualBox VMs.
 func DetectedTwice(f diagnose.Findings, c *diagnose.Case, peer, address string) {
 	picks := f.With(link.IPAutodetect.ID, link.FactPicked, address)
 	there := f.At(peer).With(facts.CheckIPRegistered, facts.Registered, address)
-	if len(picks) == 0 || len(there) == 0 || there[0].Facts.Str(facts.Internal) == address { // perhaps the other's own
+	if len(picks) == 0 || len(there) == 0 || there[0].Facts.Str(facts.Internal) == address { // it may belong to the other node
 		return
 	}
 	internal, _, _ := strings.Cut(diagnose.TextsOf(picks[0], link.FactAlternatives)["kubernetes-internal-ip"], " ")
 	if internal == "" || internal == address {
 		return
 	}
-	c.Says += fmt.Sprintf("; that is no InternalIP: calico-node finds it on both by %s", picks[0].Facts.Str(link.FactMethod))
+	c.Says += fmt.Sprintf("; that is not an InternalIP: calico-node detects it on both with %s", picks[0].Facts.Str(link.FactMethod))
 	c.For = append(c.For, diagnose.Suggests(picks[:1])...)
 	c.Fix = &setMethod
 	maps.Copy(c.Args, MethodFor(c.Family, internal, picks[0]))
 	c.Covers = slices.Concat(c.Covers, CalicoDown, diagnose.Covers(facts.CheckIPRegistered))
 }
 
-// OldNode reports whether a silent Node is registered with the address that is this node's InternalIP.
+// OldNode reports whether a Node without a live kubelet is registered with this node's InternalIP.
 func OldNode(f diagnose.Findings, peer, address string) bool {
 	return slices.ContainsFunc(f.With(facts.CheckIPRegistered, probe.FactReason, facts.ReasonTaken),
 		func(r diagnose.Finding) bool {

@@ -19,30 +19,30 @@ import (
 	"github.com/calico-probe/calico-probe/probe/logs"
 )
 
-// BirdOf returns the results of a check for the BIRD of one family.
+// BirdOf returns the findings of a check about the BIRD of one family.
 func BirdOf(f diagnose.Findings, check string, family int) []diagnose.Finding {
 	return diagnose.Keep(f.Of(check), func(r diagnose.Finding) bool { return diagnose.FamilyOf(r) == family })
 }
 
-// calicoIll returns the signs, beside its log, that calico-node is down: its health endpoints and its pod's status.
+// calicoIll returns the signs, other than its log, that calico-node is down: its health, and its pod's state in the
+// API.
 func calicoIll(f diagnose.Findings) []diagnose.Finding {
 	return slices.Concat(f.Failed(felix.FelixReady.ID), f.Failed(felix.FelixLive.ID), f.Failed(facts.CheckCalicoPod))
 }
 
-// QuotedLine returns the log line of a result, without the source file at its beginning.
+// QuotedLine returns the log line of a finding, without the source file that it begins with.
 func QuotedLine(r diagnose.Finding) string { return r.Facts.Str(logs.FactLine) }
 
-// Written weighs lines that calico-node logs. They suggest a cause, and count for more if calico-node is also seen to
-// be down.
+// Written weighs lines that calico-node logs: strong, and with a second sign that calico-node is down, certain.
 func Written(f diagnose.Findings, lines []diagnose.Finding) []diagnose.Clue {
 	return append(diagnose.Suggests(lines), diagnose.Hints(calicoIll(f)[:min(1, len(calicoIll(f)))])...)
 }
 
-// FelixIll covers the results that follow from a health port that does not answer: the kubelet kills calico-node, and
-// with it BIRD.
+// FelixIll covers what follows when Felix's health port does not answer the kubelet: it kills calico-node, including
+// BIRD.
 var FelixIll = slices.Concat(diagnose.Covers(felix.FelixLive.ID, felix.FelixReady.ID), CalicoDown)
 
-// OfLiveness returns the findings of felix-live with a reason, or those of felix-ready if felix-live has none.
+// OfLiveness returns the findings of felix-live with one reason. If that check did not run, felix-ready has the same.
 func OfLiveness(f diagnose.Findings, reason string) []diagnose.Finding {
 	if fs := f.With(felix.FelixLive.ID, probe.FactReason, reason); len(fs) > 0 {
 		return fs
@@ -50,7 +50,7 @@ func OfLiveness(f diagnose.Findings, reason string) []diagnose.Finding {
 	return f.With(felix.FelixReady.ID, probe.FactReason, reason)
 }
 
-// SilentAtHome returns one answer of each daemon on the node that accepts no connection on the loopback.
+// SilentAtHome returns one finding for each daemon of the node that accepts no connection on its loopback.
 func SilentAtHome(f diagnose.Findings) []diagnose.Finding {
 	var silent []diagnose.Finding
 	for _, id := range []string{felix.FelixLive.ID, kubelet.KubeletHealth.ID, service.KubeProxyHealth.ID} {
@@ -64,8 +64,8 @@ func SilentAtHome(f diagnose.Findings) []diagnose.Finding {
 	return silent
 }
 
-// kubeletAnswers returns one answer of the kubelet over the network, if it gave no bad one. Results about its files
-// prove nothing about the loopback or the load.
+// kubeletAnswers returns one good answer of the kubelet over the network, if all of its answers are good. Findings from
+// its files are left out: they show nothing about the loopback or the load.
 func kubeletAnswers(f diagnose.Findings) []diagnose.Finding {
 	if !f.Fine(kubelet.KubeletHealth.ID) {
 		return nil
@@ -77,22 +77,22 @@ func kubeletAnswers(f diagnose.Findings) []diagnose.Finding {
 	return all[:min(len(all), 1)]
 }
 
-// lastError returns the last error that calico-node's own container logged. If runit keeps restarting Felix, the
-// container goes on running and its log does not end.
+// lastError returns the last error that calico-node's own container logged. While runit keeps restarting Felix the
+// container stays up, so no run in its log ends.
 func lastError(f diagnose.Findings) []diagnose.Finding {
 	return diagnose.Keep(f.Of(logs.CalicoLog.ID), func(r diagnose.Finding) bool {
 		return r.Facts.Str(probe.FactOfContainer) == "calico-node" && r.Facts.Str(logs.FactLine) != ""
 	})
 }
 
-// NotStarted covers the results that follow from a calico-node that has not started.
+// NotStarted covers what fails while calico-node has not started.
 var NotStarted = diagnose.Covers(facts.CheckCalicoPod, facts.CheckControllers, facts.CheckNodeReady,
 	facts.CheckNodeTaints,
 	start.InitStall.ID, cni.IPAMFiles.ID, cni.CNIConfig.ID, cni.CNINodename.ID, cni.CNIToken.ID,
 	felix.FelixLive.ID, felix.FelixReady.ID, bgp.BirdSocket.ID, bgp.BirdConfig.ID, bgp.BGPSession.ID,
 	bgp.BGPPort.ID, bgp.BGPExpected.ID, start.StartupBudget.ID, logs.CalicoLog.ID, facts.CheckPodsStart)
 
-// InitByAPI returns calico-node's pod if the API reports it in an init container.
+// InitByAPI returns the finding of an init container that the API reports as running.
 func InitByAPI(f diagnose.Findings) []diagnose.Finding {
 	return f.Where(func(r diagnose.Finding) bool {
 		return r.Check == facts.CheckCalicoPod && diagnose.IsBad(r.Status) &&
@@ -103,8 +103,8 @@ func InitByAPI(f diagnose.Findings) []diagnose.Finding {
 // networkUnavailable is the name of the Node's condition, and of the result about it.
 const networkUnavailable = "NetworkUnavailable"
 
-// CalicoDown covers the results that follow, on its own node, from a calico-node that is down. Of bgp-port it covers
-// the node's own port, and not those of the peers.
+// CalicoDown covers what fails on a node whose calico-node is down. Of bgp-port it covers the node's own port, not
+// those of its peers.
 var CalicoDown = append(append([]diagnose.Cover{{Check: bgp.BGPPort.ID, About: "port "},
 	{Check: facts.CheckNodeReady, About: networkUnavailable}}, PodsUnconnected...), diagnose.Covers(
 	facts.CheckCalicoPod, facts.CheckControllers, facts.CheckCalicoBudget, start.StartupBudget.ID, felix.FelixLive.ID,
@@ -113,7 +113,7 @@ var CalicoDown = append(append([]diagnose.Cover{{Check: bgp.BGPPort.ID, About: "
 	pod.PodPing.ID, pod.PodTCP.ID, pod.PodMTU.ID, logs.CalicoLog.ID,
 )...)
 
-// CutShort returns the findings that calico-node is killed before its start is complete.
+// CutShort returns the findings that show a start of calico-node that does not finish.
 func CutShort(f diagnose.Findings) []diagnose.Finding {
 	out := f.Failed(facts.CheckCalicoBudget)
 	for _, r := range f.With(start.StartupBudget.ID, start.FactOver, false) {
@@ -133,14 +133,15 @@ func Loads(fs []diagnose.Finding) []diagnose.Finding {
 	})
 }
 
-// OfDisks reports whether a load is of tasks that wait for disks, and leaves a start its CPU time.
+// OfDisks reports whether a load consists of tasks that wait for disks: CPU pressure is low, so a start gets its CPU
+// time.
 func OfDisks(r diagnose.Finding) bool {
 	p, ok := r.Facts.Num(host.FactCPUPressure)
 	return ok && p < 50
 }
 
-// StartsPods returns the probes for which the kubelet started a new pod during this run. The kubelet gets pods from
-// the API server, so it reaches that.
+// StartsPods returns the probes that the kubelet started in a new pod for this run. It learns of pods from the API
+// server, so it reads from there.
 func StartsPods(f diagnose.Findings) []diagnose.Finding {
 	return diagnose.Keep(diagnose.Good(f, probe.CheckPlaced), func(r diagnose.Finding) bool { return r.Way == "pod" })
 }

@@ -18,42 +18,43 @@ func hasSignature(r diagnose.Finding, signatures []string) bool {
 	return slices.Contains(signatures, r.Facts.Str(logs.FactSignature))
 }
 
-// LogLines returns the last lines of runs of calico-node, or of its init containers, that exited recently. Lines of a
-// run that continues prove nothing: calico-node also logs text of tenants, such as a pod's annotations.
+// LogLines returns the last lines of runs of calico-node or of its init containers that exited recently. Lines of a run
+// that continues prove nothing: calico-node also logs tenants' input, such as a pod's annotations.
 func LogLines(f diagnose.Findings, signatures ...string) []diagnose.Finding {
 	return diagnose.Keep(f.With(logs.CalicoLog.ID, logs.FactEnded, true), func(r diagnose.Finding) bool {
 		return diagnose.IsBad(r.Status) && (len(signatures) == 0 || hasSignature(r, signatures))
 	})
 }
 
-// Writes returns the errors that a running calico-node logs and that still occur.
+// Writes returns the errors that a running calico-node logs and that have not stopped.
 func Writes(f diagnose.Findings, signatures ...string) []diagnose.Finding {
 	return diagnose.Keep(f.Bad(logs.CalicoErrors.ID), func(r diagnose.Finding) bool { return hasSignature(r, signatures) })
 }
 
-// ServiceEnds returns the lines with which a service of the node exited recently.
+// ServiceEnds returns the last log lines of a service of the node that exited recently.
 func ServiceEnds(f diagnose.Findings, service string, signatures ...string) []diagnose.Finding {
 	return diagnose.Keep(f.With(logs.DaemonLog.ID, logs.FactEnded, true), func(r diagnose.Finding) bool {
 		return diagnose.IsBad(r.Status) && r.Target == service && (len(signatures) == 0 || hasSignature(r, signatures))
 	})
 }
 
-// ServiceWrites returns the lines of a service that still runs.
+// ServiceWrites returns the log lines of a service that keeps running.
 func ServiceWrites(f diagnose.Findings, service string, signatures ...string) []diagnose.Finding {
 	return diagnose.Keep(f.With(logs.DaemonLog.ID, logs.FactEnded, false), func(r diagnose.Finding) bool {
 		return diagnose.IsBad(r.Status) && r.Target == service && hasSignature(r, signatures)
 	})
 }
 
-// kubeEnds returns the lines with which a component of Kubernetes, Typha or calico-kube-controllers exited recently.
+// kubeEnds returns the last log lines of a component of Kubernetes, Typha or calico-kube-controllers that exited
+// recently.
 func kubeEnds(f diagnose.Findings, component string) []diagnose.Finding {
 	return diagnose.Keep(f.With(logs.KubeLog.ID, probe.FactOfContainer, component), func(r diagnose.Finding) bool {
 		return diagnose.IsBad(r.Status) && r.Facts[logs.FactEnded] == true
 	})
 }
 
-// kubeSays returns the lines of a running component of Kubernetes that it has logged for a while and still logs. A
-// kube-proxy that cannot finish its start need not have logged them for long.
+// kubeSays returns the lines that a running component of Kubernetes has logged for a while and recently. A kube-proxy
+// that does not finish its startup need not have logged them for long.
 func kubeSays(f diagnose.Findings, component string, signatures ...string) []diagnose.Finding {
 	starts := component == "kube-proxy" &&
 		len(f.With(service.KubeProxyHealth.ID, probe.FactReason, service.ReasonNotUp)) > 0
@@ -63,7 +64,7 @@ func kubeSays(f diagnose.Findings, component string, signatures ...string) []dia
 	})
 }
 
-// KernelSays returns the kernel's messages of the last ten minutes with one of these signatures.
+// KernelSays returns the kernel's log lines of the last ten minutes.
 func KernelSays(f diagnose.Findings, signatures ...string) []diagnose.Finding {
 	return diagnose.Keep(f.Bad(host.KernelLog.ID), func(r diagnose.Finding) bool {
 		ago, known := r.Facts.Num(host.FactAgo)

@@ -10,8 +10,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// Starved returns checks that timed out before they began to run. It returns none if they are few: then the thing that
-// they check may hang, and not the node.
+// Starved returns the checks that timed out before they began to answer, which happens if the probe itself gets no CPU
+// time. With fewer than eight such checks it returns none: then their targets may hang.
 func Starved(f diagnose.Findings) []diagnose.Finding {
 	const many = 8
 	var out []diagnose.Finding
@@ -26,18 +26,18 @@ func Starved(f diagnose.Findings) []diagnose.Finding {
 	return out
 }
 
-// InWords returns the findings with a text that matches a pattern.
+// InWords returns the findings whose Saw matches a pattern.
 func InWords(of []diagnose.Finding, words *regexp.Regexp) []diagnose.Finding {
 	return diagnose.Keep(of, func(r diagnose.Finding) bool { return words.MatchString(r.Saw) })
 }
 
-// ShortOfMemory returns the signs of a node short of memory: the node's own count, and the kubelet's condition.
+// ShortOfMemory returns the findings of short memory, by the node's own numbers and by the kubelet's MemoryPressure.
 func ShortOfMemory(f diagnose.Findings) (short, pressure []diagnose.Finding) {
 	return diagnose.Keep(f.Bad(host.NodeMemory.ID), diagnose.About("")),
 		diagnose.Keep(f.Failed(facts.CheckNodeReady), diagnose.About("MemoryPressure"))
 }
 
-// KilledForMemory returns the signs that a process of calico-node was OOM-killed.
+// KilledForMemory returns the signs that the kernel OOM-killed a process of calico-node.
 func KilledForMemory(f diagnose.Findings) []diagnose.Finding {
 	killed := slices.Concat(f.With(facts.CheckCalicoPod, facts.LastEnd, "OOMKilled"),
 		diagnose.Keep(f.Bad(host.NodeMemory.ID), diagnose.About(host.TargetCalicoMemory)))

@@ -72,14 +72,14 @@ func sameService(f diagnose.Findings, r diagnose.Finding) []diagnose.Finding {
 	})
 }
 
-// The kinds of places that others cannot reach, as targets of the node's own neighbour-reach result.
+// The places of a node that others cannot reach, as targets of its own neighbour-reach findings.
 const (
 	closedKubelet = "kubelet"
 	closedPods    = "pods"
 	closedPorts   = "node-ports"
 )
 
-// Closed sorts the results of Unreached by kind of place.
+// Closed sorts the findings of Unreached by the kind of place.
 func Closed(unreached []diagnose.Finding) map[string][]diagnose.Finding {
 	out := map[string][]diagnose.Finding{}
 	for _, r := range unreached {
@@ -95,13 +95,13 @@ func Closed(unreached []diagnose.Finding) map[string][]diagnose.Finding {
 	return out
 }
 
-// Closes maps a check to the kind of place that its failure closes to others. A cause of that failure explains both.
+// Closes maps a failing check to the place that is closed to other nodes for the same reason: one cause explains both.
 var Closes = map[string]diagnose.Cover{
 	service.ServiceNodePort.ID: closed(closedPorts), service.ServiceClusterIP.ID: closed(closedPorts),
 	pod.PodPing.ID: closed(closedPods), pod.PodTCP.ID: closed(closedPods), kubelet.KubeletHealth.ID: closed(closedKubelet),
 }
 
-// closed covers the other nodes' summary about a kind of place.
+// closed covers what other nodes report of a kind of place.
 func closed(kind string) diagnose.Cover {
 	return diagnose.Cover{Check: link.NeighbourReach.ID, About: kind}
 }
@@ -124,7 +124,7 @@ func Grade(f diagnose.Findings, kind string, unreached []diagnose.Finding, sameR
 	return probe.Warn
 }
 
-// Places lists what other nodes cannot reach of this one, each with the nodes and the reason.
+// Places lists what other nodes cannot reach on this one, each with the other node and the reason.
 func Places(f diagnose.Findings, unreached []diagnose.Finding) string {
 	var out []string
 	for _, r := range unreached {

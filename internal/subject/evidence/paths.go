@@ -18,10 +18,10 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// NoWay is the reason for packets that cannot leave because no route covers them.
+// NoWay is the reason of packets without a route.
 const NoWay = "net-unreachable"
 
-// DiedAs returns the results of packet-drops about this node with one of these kinds of places. It omits those that a
+// DiedAs returns the findings of packet-drops about this node with a place of one of these kinds, except those that a
 // route of table local explains.
 func DiedAs(f diagnose.Findings, kinds ...string) []diagnose.Finding {
 	return diagnose.Keep(f.Of(firewall.PacketDrops.ID), func(r diagnose.Finding) bool {
@@ -29,16 +29,15 @@ func DiedAs(f diagnose.Findings, kinds ...string) []diagnose.Finding {
 	})
 }
 
-// AtReversePath reports whether Calico's own reverse path check dropped the packets. That rule is correct: it drops
-// packets if the kernel would not route their source back through the same interface.
+// AtReversePath reports whether Calico's own reverse path check dropped the packets. That rule works as intended: it
+// drops packets whose source the kernel would reach through another interface than they arrived on.
 func AtReversePath(r diagnose.Finding) bool {
 	return r.Facts.Str(firewall.FactPlaceKind) == firewall.PlaceCalico &&
 		strings.HasSuffix(r.Facts.Str(firewall.FactRuleChain), "PREROUTING")
 }
 
-// SourceTaken reports whether packets were dropped because of a known route or routing rule that captures the address
-// of the sending pod. The kernel then finds the source elsewhere, so it or Calico's reverse path check drops the
-// packet.
+// SourceTaken reports whether packets were dropped because a known route or routing rule covers the pod that sent
+// them. The kernel then expects their source elsewhere: it drops them, or Calico's reverse path check does.
 func SourceTaken(f diagnose.Findings, r diagnose.Finding) bool {
 	kind := r.Facts.Str(firewall.FactPlaceKind)
 	if !AtReversePath(r) && kind != firewall.PlaceRoute && kind != firewall.PlaceRPFilter {
@@ -51,7 +50,7 @@ func SourceTaken(f diagnose.Findings, r diagnose.Finding) bool {
 		})
 }
 
-// Takes reports whether a route of table local captures the address of the pod that sent a packet.
+// Takes reports whether a route of table local covers the pod that a packet came from.
 func Takes(special, r diagnose.Finding) bool {
 	return r.From != "" && special.Facts.Str(route.FactRouteType) == "local" &&
 		slices.ContainsFunc(diagnose.ListOf(special, route.FactMeant), func(target string) bool {
@@ -59,15 +58,15 @@ func Takes(special, r diagnose.Finding) bool {
 		})
 }
 
-const MostNamed = 4 // how many differences the cause's sentence lists
+const MostNamed = 4 // differences that a cause's sentence lists
 
-// StateSays returns a result of node-state with the relevant part as its text.
+// StateSays returns a finding of node-state that shows only the relevant part.
 func StateSays(r diagnose.Finding, text string) diagnose.Finding {
 	r.Saw = text
 	return r
 }
 
-// PathChecks are the checks that need packets to pass between nodes or their pods.
+// PathChecks are the checks that send packets between nodes or their pods.
 var PathChecks = []string{
 	bgp.BGPSession.ID, bgp.BGPPort.ID, route.RouteBlocks.ID, route.RouteCanReach.ID, link.NodePing.ID,
 	link.NodeNeighbours.ID,
@@ -76,9 +75,9 @@ var PathChecks = []string{
 	firewall.PacketDrops.ID,
 }
 
-// PathFollows covers the bad results that follow from a broken path in one family. If a peer is named, it covers those
-// about that peer, and about services that may be behind it. It omits refused connections, since they reached their
-// target, and targets on the node itself, which need no path.
+// PathFollows covers the failures that a broken path causes: in one family (0 = both), and if a peer is given, of that
+// peer and of Services that may be behind it. A refused connection reached its target, and targets on the node itself
+// need no path: both are left out.
 func PathFollows(f diagnose.Findings, family int, peer string) []diagnose.Cover {
 	var out []diagnose.Cover
 	for _, check := range PathChecks {
@@ -99,8 +98,7 @@ func PathFollows(f diagnose.Findings, family int, peer string) []diagnose.Cover 
 	return append(append(out, unseenFromOutside(f, peer)...), unready(f)...)
 }
 
-// unseenFromOutside covers what other nodes, or one of them, cannot reach on this node: a broken path is broken in
-// both directions.
+// unseenFromOutside covers what other nodes, or one of them, cannot reach on this node: a broken path breaks both ways.
 func unseenFromOutside(f diagnose.Findings, peer string) []diagnose.Cover {
 	var out []diagnose.Cover
 	for _, r := range f.Bad(link.NeighbourReach.ID) {
@@ -112,14 +110,14 @@ func unseenFromOutside(f diagnose.Findings, peer string) []diagnose.Cover {
 	return out
 }
 
-// FollowsFrom reports whether a fault of another node may explain a bad answer of a node, as far as both can see.
+// FollowsFrom reports whether a fault of another node (peer) may explain a failure of this node.
 func FollowsFrom(peer, node string, r probe.Result) bool {
 	f := diagnose.Findings{Node: node, All: []diagnose.Finding{{Node: node, Result: r}}}
 	return len(PathFollows(f, 0, peer)) > 0
 }
 
-// unready covers calico-node's pod if it runs but is not ready, as happens without sessions. A pod that waits or
-// crashes has another reason.
+// unready covers a calico-node pod that runs but is not ready, as without BGP sessions. A pod that waits or crashes has
+// another reason.
 func unready(f diagnose.Findings) []diagnose.Cover {
 	var out []diagnose.Cover
 	for _, r := range f.Bad(facts.CheckCalicoPod) {
@@ -130,7 +128,7 @@ func unready(f diagnose.Findings) []diagnose.Cover {
 	return out
 }
 
-// lostOverPods returns the bad results about pods on other nodes, and about endpoints of services.
+// lostOverPods returns the failures towards pods on other nodes and towards endpoints of Services.
 func lostOverPods(f diagnose.Findings) []diagnose.Finding {
 	var out []diagnose.Finding
 	for _, check := range []string{pod.PodPing.ID, pod.PodTCP.ID, pod.PodMTU.ID, service.ServiceClusterIP.ID,
@@ -143,7 +141,7 @@ func lostOverPods(f diagnose.Findings) []diagnose.Finding {
 	return out
 }
 
-// OverPods covers the results of lostOverPods.
+// OverPods covers the findings of lostOverPods.
 func OverPods(f diagnose.Findings) []diagnose.Cover {
 	var out []diagnose.Cover
 	for _, r := range lostOverPods(f) {
@@ -152,7 +150,7 @@ func OverPods(f diagnose.Findings) []diagnose.Cover {
 	return out
 }
 
-// Checks that use the network, by the kind of packets that they send.
+// The checks that use the network, by the sender of the packets.
 var (
 	PodPaths     = []string{pod.PodPing.ID, pod.PodTCP.ID}
 	ServicePaths = []string{service.ServiceClusterIP.ID, service.ServiceNodePort.ID, dns.DNSCluster.ID}
@@ -161,7 +159,7 @@ var (
 	AllPaths     = slices.Concat(PodPaths, ServicePaths, NodePaths, ApiPaths)
 )
 
-// BadPaths returns the bad results of some checks, in one family or both.
+// BadPaths returns the failures of some checks, in one family or (0) both.
 func BadPaths(f diagnose.Findings, family int, of []string) []diagnose.Finding {
 	var out []diagnose.Finding
 	for _, check := range of {
@@ -172,7 +170,7 @@ func BadPaths(f diagnose.Findings, family int, of []string) []diagnose.Finding {
 	return out
 }
 
-// pathLists are the lists of checks that a selection may name.
+// pathLists holds the lists of checks that a selection can use by name.
 var pathLists = map[string][]string{
 	"pod-paths": PodPaths, "service-paths": ServicePaths, "all-paths": AllPaths, "path-checks": PathChecks,
 }
@@ -190,11 +188,11 @@ func checksOf(names []string) []string {
 	return out
 }
 
-// Refusing matches a firewall rule in node-state's form that drops or rejects: family, table, chain, the rule.
+// Refusing matches a firewall rule that drops or rejects, in node-state's format: family, table, chain, the rule.
 var Refusing = regexp.MustCompile(`^(?:legacy )?(\S+) (\S+) (\S+): (.*\b(?:drop|reject))$`)
 
-// LostTowards returns the bad results about packets from this node to another node and its pods. It uses only checks
-// that a problem of a server cannot fail.
+// LostTowards returns the failures of packets from this node to another node and its pods, by checks that fail only for
+// lost packets.
 func LostTowards(f diagnose.Findings, node string) []diagnose.Finding {
 	var out []diagnose.Finding
 	for _, check := range []string{pod.PodTCP.ID, pod.PodPing.ID, pod.PodMTU.ID, link.NodePing.ID,
@@ -206,7 +204,7 @@ func LostTowards(f diagnose.Findings, node string) []diagnose.Finding {
 	return out
 }
 
-// Pinged sorts the pinged nodes into those that never answered and the others.
+// Pinged sorts the pinged nodes into silent ones and live ones; seen has the findings of each.
 func Pinged(f diagnose.Findings) (silent, lives []string, seen map[string][]diagnose.Finding) {
 	seen = map[string][]diagnose.Finding{}
 	var order []string
@@ -231,7 +229,7 @@ func Pinged(f diagnose.Findings) (silent, lives []string, seen map[string][]diag
 	return silent, lives, seen
 }
 
-// firsts returns the first finding about each of some nodes.
+// firsts returns the first finding about each of these nodes.
 func firsts(nodes []string, about map[string][]diagnose.Finding) []diagnose.Finding {
 	var out []diagnose.Finding
 	for _, node := range nodes {
@@ -243,8 +241,7 @@ func firsts(nodes []string, about map[string][]diagnose.Finding) []diagnose.Find
 // Arrived reports whether any packet of a ping came back.
 func Arrived(r diagnose.Finding) bool { n, _ := r.Facts.Num(probe.FactReceived); return n > 0 }
 
-// PodsOn returns the pings from this node to pods of another one in a family: those without an answer, and those with
-// one.
+// PodsOn returns the pings from this node to another node's pods in one family: the lost ones and the answered ones.
 func PodsOn(f diagnose.Findings, node string, family int) (lost, answer []diagnose.Finding) {
 	for _, r := range f.Of(pod.PodPing.ID) {
 		switch {

@@ -10,7 +10,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// NotReadyNetwork returns the results in which the runtime itself reports that its network is not ready.
+// NotReadyNetwork returns the findings in which the runtime reports NetworkReady as false.
 func NotReadyNetwork(f diagnose.Findings) []diagnose.Finding {
 	return f.Where(func(r diagnose.Finding) bool {
 		return (r.Check == runtime.ContainerdHealth.ID || r.Check == runtime.CRIHealth.ID) &&
@@ -18,12 +18,12 @@ func NotReadyNetwork(f diagnose.Findings) []diagnose.Finding {
 	})
 }
 
-// PodsUnconnected covers the pods for which the CNI plugin fails, or its configuration is missing.
+// PodsUnconnected covers pods for which the CNI plugin fails or has no configuration.
 var PodsUnconnected = []diagnose.Cover{{Check: facts.CheckPodsStart, About: facts.StartsCNI},
 	{Check: facts.CheckPodsStart, About: facts.StartsNetwork}, {Check: facts.CheckPodsEnd, About: facts.EndsNotCNI}}
 
-// WaitingPods returns the bad groups of pods that wait for one of these, the largest first. It adds the probe's own
-// pod if the kubelet reports why that waits. A runtime that does not answer is left to cause runtime-stuck.
+// WaitingPods returns the groups of pods that wait for one of these, the largest first. The probe's own pod counts if
+// the kubelet reports why it waits, except that the runtime does not answer: that is runtime-stuck.
 func WaitingPods(f diagnose.Findings, starts ...string) []diagnose.Finding {
 	var out []diagnose.Finding
 	for _, word := range starts {
@@ -37,9 +37,8 @@ func WaitingPods(f diagnose.Findings, starts ...string) []diagnose.Finding {
 	return out
 }
 
-// Said weighs what events report about pods. Anyone with the right to create events in a namespace can forge them, so
-// the pods of one tenant prove nothing. The probe's own pod does, and so do pods of several namespaces or of the
-// cluster itself.
+// Said weighs events of pods. Any user who may create events in a namespace can forge them, so the pods of one tenant
+// are no proof. The probe's own pod is, as are pods of several namespaces or of the cluster itself.
 func Said(pods []diagnose.Finding) []diagnose.Clue {
 	sure := slices.ContainsFunc(pods, func(r diagnose.Finding) bool {
 		return Corroborated(r) || r.Check == probe.CheckPlaced || r.Check == facts.CheckCalicoPod
@@ -50,7 +49,7 @@ func Said(pods []diagnose.Finding) []diagnose.Clue {
 	return diagnose.Suggests(pods)
 }
 
-// QuotedPods returns one case: what most pods wait for, in the kubelet's words.
+// QuotedPods builds one case from the reason for which most pods wait, quoting the kubelet.
 func QuotedPods(groups []diagnose.Finding, what string) []diagnose.Case {
 	if len(groups) == 0 {
 		return nil
@@ -58,7 +57,7 @@ func QuotedPods(groups []diagnose.Finding, what string) []diagnose.Case {
 	n, counted := groups[0].Facts.Num(facts.Pods)
 	who := diagnose.CountOf(n, "new pod")
 	if !counted {
-		who = "new pods, the probe's for one"
+		who = "new pods, including the probe's"
 	}
 	return []diagnose.Case{{
 		Says: fmt.Sprintf("%s on {node} for %s: %s", what, who, groups[0].Facts.Str(facts.Message)),
@@ -66,7 +65,7 @@ func QuotedPods(groups []diagnose.Finding, what string) []diagnose.Case {
 	}}
 }
 
-// KubeletSaid returns the results in which the kubelet itself reports why its node is not ready.
+// KubeletSaid returns the findings in which the kubelet reports one of these reasons for a node that is not ready.
 func KubeletSaid(f diagnose.Findings, wanted ...string) []diagnose.Finding {
 	return f.Where(func(r diagnose.Finding) bool {
 		return r.Check == facts.CheckNodeReady && slices.ContainsFunc(diagnose.ListOf(r, facts.Unready),
@@ -74,8 +73,8 @@ func KubeletSaid(f diagnose.Findings, wanted ...string) []diagnose.Finding {
 	})
 }
 
-// Obstructed returns the pods, including calico-node's, with one of these obstacles in the way of their sandbox or
-// containers, and the obstacle's place.
+// Obstructed returns the pods, including calico-node's, whose sandbox or containers do not start because of one of
+// these obstacles, and the obstacle's place.
 func Obstructed(f diagnose.Findings, obstacles ...string) (pods []diagnose.Finding, at string) {
 	of := func(r diagnose.Finding) bool { return slices.Contains(obstacles, r.Facts.Str(facts.Obstacle)) }
 	pods = slices.Concat(diagnose.Keep(WaitingPods(f, facts.StartsSandbox, facts.StartsContainer, facts.StartsCNI), of),
@@ -86,7 +85,7 @@ func Obstructed(f diagnose.Findings, obstacles ...string) (pods []diagnose.Findi
 	return pods, at
 }
 
-// KeptDown covers the results that follow if such pods do not start: for calico-node, everything that needs its start.
+// KeptDown covers what follows when such pods do not start: for calico-node, everything that it provides.
 func KeptDown(pods []diagnose.Finding) []diagnose.Cover {
 	out := diagnose.Covers(probe.CheckPlaced)
 	if slices.ContainsFunc(pods, func(r diagnose.Finding) bool { return r.Check == facts.CheckCalicoPod }) {

@@ -16,14 +16,14 @@ import (
 	"github.com/calico-probe/calico-probe/probe/logs"
 )
 
-// WithoutDatastore covers the results of a node that cannot reach the API server.
+// WithoutDatastore covers what fails on a node that cannot reach the API server.
 var WithoutDatastore = append(diagnose.Covers(
 	logs.CalicoLog.ID, datastore.DatastoreLatency.ID, service.ServiceClusterIP.ID, dns.DNSCluster.ID, start.InitStall.ID,
 	felix.FelixReady.ID,
 	facts.CheckNodeLease, facts.CheckNodeReady, facts.CheckNodeTaints,
 ), CalicoDown...)
 
-// ToService and ToServers split findings by role: connections to a Service, and connections to its servers directly.
+// ToService returns the findings of connections to a Service's address, ToServers those to its servers directly.
 func ToService(fs []diagnose.Finding) []diagnose.Finding { return InRole(fs, probe.RoleService) }
 
 func ToServers(fs []diagnose.Finding) []diagnose.Finding { return InRole(fs, probe.RoleEndpoint) }
@@ -32,10 +32,10 @@ func InRole(fs []diagnose.Finding, role string) []diagnose.Finding {
 	return diagnose.Keep(fs, func(r diagnose.Finding) bool { return r.Facts.Str(probe.FactRole) == role })
 }
 
-// NamesFail covers the results of a node on which names do not resolve.
+// NamesFail covers what fails on a node that cannot resolve names.
 var NamesFail = diagnose.Covers(dns.DNSCluster.ID, dns.DNSExternal.ID)
 
-// NotItsOwn covers results from or about pods, unless the node itself has the same bad result for that target.
+// NotItsOwn covers the findings from or about pods whose target does not fail for the node itself.
 func NotItsOwn(f diagnose.Findings, seen []diagnose.Finding) []diagnose.Cover {
 	var out []diagnose.Cover
 	for _, r := range seen {
@@ -51,19 +51,19 @@ func NotItsOwn(f diagnose.Findings, seen []diagnose.Finding) []diagnose.Cover {
 
 // HasPort reports whether a fact's list contains a port.
 func HasPort(r diagnose.Finding, fact probe.Fact, port float64) bool {
-	ports, _ := r.Facts[fact].([]any) // after a trip through JSON
+	ports, _ := r.Facts[fact].([]any) // as decoded from JSON
 	return slices.Contains(ports, any(port))
 }
 
-// Serviceless covers the results of a node on which Services do not work.
+// Serviceless covers what fails on a node where Services do not work.
 var Serviceless = diagnose.Covers(
 	service.ServiceClusterIP.ID, service.ServiceNodePort.ID, dns.DNSCluster.ID, dns.DNSExternal.ID,
 	datastore.DatastoreLatency.ID,
 	service.KubeProxyHealth.ID, start.InitStall.ID,
 )
 
-// podBeside returns a pod that answers this node: preferably on the node of a server that does not, and on a port that
-// it declares.
+// podBeside returns a pod that answers this node, preferably on the node of a server that does not, and on a declared
+// port.
 func podBeside(f diagnose.Findings, dead []diagnose.Finding) []diagnose.Finding {
 	all := diagnose.Keep(f.Of(pod.PodTCP.ID), func(r diagnose.Finding) bool {
 		return diagnose.IsAnswered(r.Status) && r.Facts.Str(probe.FactRole) != pod.RoleOwnNode

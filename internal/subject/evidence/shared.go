@@ -18,11 +18,11 @@ var fixesText string
 //go:embed advice.md
 var adviceText string
 
-// Shared returns what the cause files of all subjects may name: selections, weights, covers, words and fixes.
+// Shared returns what Markdown files of all subjects can use by name: selections, weights, covers, words and fixes.
 var Shared = sync.OnceValue(func() causefile.Shared {
 	fixes, err := causefile.Fixes(fixesText)
 	if err != nil {
-		panic(err) // the files are embedded, and a test parses them
+		panic(err) // embedded: a test parses it
 	}
 	advice, err := causefile.Advice(adviceText)
 	if err != nil {
@@ -37,7 +37,7 @@ var Shared = sync.OnceValue(func() causefile.Shared {
 
 type findings = []diagnose.Finding
 
-// selections are the findings that several causes look for, by name and arguments.
+// selections holds the findings that several causes look for, by name; they may take arguments.
 var selections = map[string]causefile.SelectionFunc{
 	"starved":           func(f diagnose.Findings, _ ...string) findings { return Starved(f) },
 	"kubelet-says":      KubeletSaid,
@@ -83,13 +83,13 @@ var selections = map[string]causefile.SelectionFunc{
 	},
 }
 
-// least is how many arguments a selection needs.
+// least has the minimum number of arguments of each selection that needs any.
 var least = map[string]int{
 	"service-ends": 1, "service-writes": 1, "kube-ends": 1, "kube-writes": 1, "ends-unseen": 1, "kubelet-here": 1,
 	"neighbours": 1, "from-outside": 2, "not-placed": 1, "bird": 1, "felix-reason": 1, "lost-towards": 1, "bad-paths": 1,
 }
 
-// fine returns the answers of some checks, if each was answered and all answers are good.
+// fine returns the findings of some checks if each has an answer and all answers are good.
 func fine(f diagnose.Findings, checks ...string) findings {
 	var out findings
 	for _, check := range checks {
@@ -101,18 +101,19 @@ func fine(f diagnose.Findings, checks ...string) findings {
 	return out
 }
 
-// ofFirst makes a selection of a function with a service or component as its first argument.
+// ofFirst adapts a function whose first argument is a service or a component.
 func ofFirst(of func(diagnose.Findings, string, ...string) findings) func(diagnose.Findings, ...string) findings {
 	return func(f diagnose.Findings, args ...string) findings { return of(f, args[0], args[1:]...) }
 }
 
-// neighbours returns the neighbours without any answer from this node ("silent"), or those with one ("heard").
+// neighbours returns the findings of neighbours that got no answer at all from this node ("silent"), or of those that
+// got one ("heard").
 func neighbours(f diagnose.Findings, of ...string) findings {
 	silent, heard := Witnesses(f)
 	return map[string]findings{"silent": silent, "heard": heard}[of[0]]
 }
 
-// fromOutside returns the neighbours' connections to a port of this node: "open", "refused" or "silent".
+// fromOutside returns what neighbours got from a port of this node: "open", "refused" or "silent".
 func fromOutside(f diagnose.Findings, of ...string) findings {
 	port, err := strconv.ParseFloat(of[1], 64)
 	if err != nil {
@@ -122,7 +123,7 @@ func fromOutside(f diagnose.Findings, of ...string) findings {
 	return map[string]findings{"open": got.Open, "refused": got.Refused, "silent": got.Silent}[of[0]]
 }
 
-// familyOf reads an address family from the arguments, 0 for both.
+// familyOf parses the first argument as an address family; 0 means both.
 func familyOf(args []string) int {
 	if len(args) == 0 {
 		return 0
@@ -134,7 +135,7 @@ func familyOf(args []string) int {
 	return n
 }
 
-// weights are the weights that depend on what was found.
+// weights holds the weights that depend on the other findings.
 var weights = map[string]causefile.WeightFunc{
 	"said":    func(_ diagnose.Findings, of findings) []diagnose.Clue { return Said(of) },
 	"written": Written,
@@ -143,7 +144,7 @@ var weights = map[string]causefile.WeightFunc{
 	"ended":  ended,
 }
 
-// covers are the results that follow from several causes.
+// covers holds the checks that fail because of a cause, by the name of the set.
 var covers = map[string]causefile.CoverFunc{
 	"not-started":       causefile.Always(NotStarted),
 	"calico-down":       causefile.Always(CalicoDown),
@@ -179,9 +180,9 @@ var covers = map[string]causefile.CoverFunc{
 	},
 }
 
-// args are values of a fix that several causes share.
+// args holds the values of a fix that several causes share.
 var args = map[string]causefile.Args{
-	// method-for FAMILY INTERNALIP TARGET: the target of ip-autodetect may be missing, if the check did not run.
+	// method-for FAMILY INTERNALIP TARGET: the target of ip-autodetect may be missing, if no probe ran on the node.
 	"method-for": {
 		Names: []string{"variable", "field", "since", "method", "setting"},
 		Of: func(f diagnose.Findings, of ...string) map[string]diagnose.Arg {
