@@ -148,7 +148,7 @@ func Addressless(r diagnose.Finding) bool {
 func DetectedTwice(f diagnose.Findings, c *diagnose.Case, peer, address string) {
 	picks := f.With(link.IPAutodetect.ID, link.FactPicked, address)
 	there := f.At(peer).With(facts.CheckIPRegistered, facts.Registered, address)
-	if len(picks) == 0 || len(there) == 0 || there[0].Facts.Str(facts.Internal) == address { // it may belong to the other node
+	if len(picks) == 0 || len(there) == 0 || there[0].Facts.Str(facts.Internal) == address { // the other may own it
 		return
 	}
 	internal, _, _ := strings.Cut(diagnose.TextsOf(picks[0], link.FactAlternatives)["kubernetes-internal-ip"], " ")

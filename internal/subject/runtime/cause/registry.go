@@ -31,7 +31,7 @@ func registryRefuses(f diagnose.Findings) []diagnose.Case {
 		c.Says = fmt.Sprintf("{node} cannot pull images from %s: %s: %s; %s", strings.Join(registries, ", "), evidence.RefusedWords[refusal],
 			r.Facts.Str(facts.Message), concerned(r))
 		c.For = diagnose.Suggests([]diagnose.Finding{r})
-		if evidence.Corroborated(r) && len(diagnose.ListOf(r, facts.Images)) > 1 { // with a single image its name may be wrong
+		if evidence.Corroborated(r) && len(diagnose.ListOf(r, facts.Images)) > 1 { // a single name may be wrong
 			c.For = evidence.Said([]diagnose.Finding{r})
 		}
 		own := diagnose.Keep(f.Bad(facts.CheckCalicoPod),
