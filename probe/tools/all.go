@@ -1,21 +1,22 @@
-// Package tools has the words of what a user types in a session, one file a tool: name, help, and the arguments. The
-// client checks these before anything is sent, and so links nothing of what runs on the node, which package do has:
+// Package tools defines the commands that a user types in a session, one file per tool: name, help and arguments.
+// The client checks the arguments before it sends anything. The code that runs on the node is in package do, so the
+// client does not link it:
 //
 //	typed words → Check (client) → probe.Call → Parse, run (probe, package do) → text and a Result
 //
-// Like the checks, tools change nothing on the node, and never print what is secret there.
+// All lists the tools. Like checks, tools change nothing on the node and print no secrets; sh is the exception.
 //
 //	var Uptime = &probe.Tool{
 //		Name: "uptime", Short: "how long the node has been up", Doc: "...",
 //		Check: check(ParseUptime),
 //	}
 //
-// To add one: its file here, a line in All, its file and a line in package do, a line in docs/shell.md.
+// To add a tool, write its file here and one in package do, and add a line to All of both and to docs/shell.md.
 package tools
 
 import "github.com/calico-probe/calico-probe/probe"
 
-// All is every tool, in the order help lists them. None has what runs it: see package do.
+// All returns every tool, in the order of help. These values have no function to run: see package do.
 func All() []*probe.Tool {
 	return []*probe.Tool{
 		Ping,

@@ -10,20 +10,20 @@ import (
 	"time"
 )
 
-// check is what a parser says of arguments, without what it makes of them.
+// check turns a parser into a Tool.Check, which only reports the error.
 func check[A any](parse func([]string) (A, error)) func([]string) error {
 	return func(args []string) error { _, err := parse(args); return err }
 }
 
-// options are a tool's, none of which is printed by package flag.
+// options returns the flag set of a tool. Package flag prints nothing: the session reports errors.
 func options(tool string) *flag.FlagSet {
 	f := flag.NewFlagSet(tool, flag.ContinueOnError)
 	f.SetOutput(io.Discard)
 	return f
 }
 
-// words takes the options out of the arguments, wherever they stand, and leaves the
-// rest. Its error is one line for the user.
+// words parses the options anywhere among the arguments, and returns the other words. Its error is one line for the
+// user.
 func words(f *flag.FlagSet, args []string) ([]string, error) {
 	var out []string
 	args = separated(f, args)
@@ -44,8 +44,7 @@ func words(f *flag.FlagSet, args []string) ([]string, error) {
 	return out, nil
 }
 
-// separated splits short options that are written together, as every command of a shell takes them:
-// -c1 is -c 1, and -ft is -f -t.
+// separated splits short options that are written together, as shells accept them: -c1 is -c 1, and -ft is -f -t.
 func separated(f *flag.FlagSet, args []string) []string {
 	var out []string
 	for i, arg := range args {
@@ -61,7 +60,7 @@ func separated(f *flag.FlagSet, args []string) []string {
 		for rest != "" {
 			option := f.Lookup(rest[:1])
 			if option == nil {
-				split = []string{arg} // the parser says that there is no such option
+				split = []string{arg} // the parser reports the unknown option
 				break
 			}
 			split, rest = append(split, "-"+rest[:1]), rest[1:]
@@ -75,7 +74,7 @@ func separated(f *flag.FlagSet, args []string) []string {
 	return out
 }
 
-// seconds adds an option that is a time: 200ms, or a bare number of seconds.
+// seconds adds a duration option: 200ms, or a plain number of seconds.
 func seconds(f *flag.FlagSet, into *time.Duration, name string, value time.Duration) {
 	*into = value
 	f.Func(name, "", func(text string) error {
@@ -92,7 +91,7 @@ func seconds(f *flag.FlagSet, into *time.Duration, name string, value time.Durat
 	})
 }
 
-// within refuses a value of an option that is out of bounds.
+// within rejects an option value that is out of range.
 func within[T int | time.Duration](option string, value, least, most T) error {
 	if value < least || value > most {
 		return fmt.Errorf("%s takes %v to %v, not %v", option, least, most, value)

@@ -8,13 +8,12 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// BIRD asks the routing daemon. Every conversation is restricted, so that BIRD itself
-// refuses to be changed.
+// BIRD queries the routing daemon. Every session is restricted, so BIRD itself refuses changes.
 var BIRD = &probe.Tool{
 	Name: "bird", Usage: "[-6] show WHAT...", Short: "ask BIRD (read-only)",
-	Doc: `Sends a command to BIRD's control socket, after "restrict": BIRD itself then refuses
-to be changed, and only what begins with "show" is sent at all. -6 asks the BIRD
-for IPv6. The answer is printed as it comes, up to 200000 lines.
+	Doc: `Sends a command to BIRD's control socket, after "restrict". From then on BIRD refuses every
+change, and only commands that begin with "show" are sent. -6 selects the BIRD for IPv6.
+The answer is printed as it arrives, up to 200000 lines.
 
   bird show protocols
   bird show protocols all Mesh_10_0_0_2
@@ -23,7 +22,7 @@ for IPv6. The answer is printed as it comes, up to 200000 lines.
   bird show route protocol Mesh_10_0_0_2 all
   bird -6 show status
 
-Fails when BIRD does not take the command, or what it is about is not there.`,
+Fails when BIRD rejects the command, or what it names does not exist.`,
 	Check: check(ParseBIRD),
 }
 
@@ -49,8 +48,8 @@ func ParseBIRD(args []string) (*BIRDArgs, error) {
 	return a, nil
 }
 
-// quoted puts patterns of names into quotation marks, as BIRD takes them and the prompt has
-// taken away. Only protocols are found by pattern; elsewhere a star is BIRD's operator.
+// quoted puts name patterns into quotation marks, which BIRD requires and the prompt has removed. Only protocols are
+// found by pattern; elsewhere a star is a BIRD operator.
 func quoted(words []string) []string {
 	out := slices.Clone(words)
 	for i, w := range out {

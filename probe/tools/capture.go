@@ -19,44 +19,44 @@ var Capture = &probe.Tool{
 	Name:  "capture",
 	Usage: "[--own] [-i INTERFACE] [-p PROTOCOL] [--seconds N] [--packets N] HOST | HOST:PORT | :PORT",
 	Short: "packets of a host and port, or our own: headers only",
-	Doc: `Prints a line for each packet from or to a host, at every interface that it passes: its
-headers, and nothing of what is in it. Also such in VXLAN and IP in IP, those that an ICMP
-error quotes, and ARP and neighbour discovery for the host.
+	Doc: `Prints a line with the headers of each packet from or to a host, at every interface that it
+passes. It never prints the payload. It also finds such packets inside VXLAN and IP in IP,
+those that an ICMP error quotes, and ARP and neighbour discovery for the host.
 
-  --own          sends packets itself, and shows only these: five pings, or with a PORT one
-                 TCP connection (what begins and ends it), through every NAT. Ends when they
-                 are answered, or will not be
+  --own          sends packets, and shows only these, through every NAT: five pings, or with
+                 a PORT one TCP connection (its opening and closing packets). Ends when they
+                 are answered or time out
   -i INTERFACE   only there
   -p PROTOCOL    only tcp, udp, sctp or icmp
   --seconds N    10 by default, 300 at most
-  --packets N    1000 by default, 20000 at most; then it ends
+  --packets N    stops after N packets: 1000 by default, 20000 at most
   --mark MARK    only the packets that --own --mark MARK sends on another node
-  HOST           an address, a node's name (its InternalIP), or a name that the node's own
-                 /etc/hosts and name servers know; IPv6 with a port in brackets:
-                 [fd00::1]:443
+  HOST           an address, a node's name (its InternalIP), or a name that the node
+                 resolves with its own /etc/hosts and name servers; IPv6 with a port in
+                 brackets: [fd00::1]:443
 
   capture 10.244.7.9
   capture -i eth0 -p tcp worker-4:179
   capture --own 10.244.7.9
   capture --own --mark c0ffee 10.244.7.9:80
 
-Out is a packet that leaves, as the interface gets it: behind the firewall. In is one that
-comes, before the firewall: one that came in and went out nowhere was dropped on this node,
-or was for it. B and M are broadcast and multicast, P is for another machine, though
-interfaces are not made promiscuous. The kernel joins packets of one connection, so that
+Out marks a packet that leaves, as the interface gets it: after the firewall. In marks one
+that arrives, before the firewall. A packet that came in and never left was dropped on this
+node, or was addressed to it. B and M are broadcast and multicast. P is for another machine,
+although interfaces are not made promiscuous. The kernel joins packets of one connection, so
 they may be longer than the MTU.
 
-'calico-probe capture' writes the same to a file for tcpdump and Wireshark, of two nodes at
-once, and with --payload all of each packet.`,
+'calico-probe capture' writes the same to a file for tcpdump and Wireshark, from two nodes
+at once, and with --payload the whole of each packet.`,
 	Check: func(args []string) error {
 		c, err := ParseCapture(args)
 		switch {
 		case err != nil:
 			return err
-		case c.Frames: // its packets could have their payload, which the probe's pod would not say
+		case c.Frames: // its packets could contain their payload, and the probe's pod does not announce that
 			return errors.New("capture has no option --frames here: 'calico-probe capture' writes a file")
 		case c.Payload:
-			return errors.New("here only headers are shown: 'calico-probe capture --payload' writes a file with all of it")
+			return errors.New("the shell shows only headers: 'calico-probe capture --payload' writes whole packets to a file")
 		}
 		return nil
 	},
@@ -67,9 +67,9 @@ type CaptureArgs struct {
 	capture.Options
 	Limit time.Duration
 	Own   bool
-	Host  string     // as it was typed, "" = none
+	Host  string     // as typed, "" = none
 	Addr  netip.Addr // of Host, when that is an address
-	// Frames tells that the packets are for a capture.Reader instead of people. Only the client itself says so.
+	// Frames selects the format for a capture.Reader instead of text. Only the client sets it.
 	Frames bool
 }
 
@@ -90,7 +90,7 @@ func ParseCapture(args []string) (*CaptureArgs, error) {
 		err = within("--seconds", c.Limit, time.Second, 5*time.Minute)
 	}
 	if err == nil {
-		err = within("--packets", c.Packets, 1, capture.MostPackets)
+		err = within("--packets", c.Packets, 1, capture.MaxPackets)
 	}
 	if err != nil {
 		return c, err
@@ -119,7 +119,7 @@ func ParseCapture(args []string) (*CaptureArgs, error) {
 	return c, nil
 }
 
-// FactDropped is how many packets are missing in a capture, as the kernel had no room for them.
+// FactDropped is how many packets a capture lacks because the kernel had no room for them.
 const FactDropped probe.Fact = "dropped_packets"
 
 // parseHost reads HOST, HOST:PORT or :PORT.

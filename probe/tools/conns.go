@@ -11,27 +11,27 @@ import (
 
 // Conns lists TCP sockets.
 var Conns = &probe.Tool{
-	Name: "conns", Usage: "[-e] [PORT | ADDRESS]", Short: "who listens on TCP, and who is connected",
-	Doc: `Lists the TCP sockets that listen in the node's own network, and the process of each. Those
-of pods are not among them, nor is UDP.
+	Name: "conns", Usage: "[-e] [PORT | ADDRESS]", Short: "listening TCP sockets, or connections",
+	Doc: `Lists the listening TCP sockets of the node's own network namespace, each with its process.
+Sockets in pods are not included, nor is UDP.
 
   -e        connections instead: established, opening, closing
   PORT      of either end
-  ADDRESS   of either end; a socket that listens everywhere has every address, one of
-            0.0.0.0 those of IPv4
+  ADDRESS   of either end. A socket that listens on all addresses matches every address; one
+            on 0.0.0.0 matches every IPv4 address
 
   conns
   conns 179
   conns -e 10.0.0.12
 
-Fails when there is none.`,
+Fails when no socket matches.`,
 	Check: check(ParseConns),
 }
 
 // ConnsArgs are the arguments of conns.
 type ConnsArgs struct {
-	Connected bool       // connections, and not sockets that listen
-	With      string     // the port or the address that was typed, "" = all
+	Connected bool       // list connections instead of listening sockets
+	With      string     // the port or address as typed, "" = all
 	Port      uint16     // of either end, if there is no Addr
 	Addr      netip.Addr // of either end
 }

@@ -17,21 +17,22 @@ import (
 var Dial = &probe.Tool{
 	Name: "dial", Usage: "[-u] [--tls] [--sni NAME] [--http PATH] [-t TIMEOUT] HOST:PORT | unix:PATH",
 	Short: "open a connection: TCP, TLS, HTTP, UNIX",
-	Doc: `Opens a connection, says how long that took and from which address, and hangs up.
+	Doc: `Opens a connection, prints how long that took and the source address, and closes it.
 
-  HOST:PORT    an address, a node's name (its InternalIP), or a name that the node's own
-               /etc/hosts and name servers know; IPv6 in brackets: [fd00::1]:443
+  HOST:PORT    an address, a node's name (its InternalIP), or a name that the node resolves
+               with its own /etc/hosts and name servers; IPv6 in brackets: [fd00::1]:443
   unix:PATH    a socket of the node
-  --tls        shakes hands, and shows the server's certificate: whose, by whom, for which
-               names, and whether it is valid now. Nothing that is secret is sent, and the
-               issuer is not judged
-  --sni NAME   the name to ask for, instead of HOST; means --tls
-  --http PATH  one GET without any credentials: status, headers, first lines; with --tls by
-               HTTPS. Not by a UNIX socket, where it could read what is secret; and of a
-               cloud's metadata (169.254.169.254 and any link-local address, by NAT64 too),
-               which is the node's credentials, only the status, and which headers
-  -u           UDP: an empty packet. What answers is there, an ICMP refusal is one, and
-               silence says nothing
+  --tls        does a TLS handshake and prints the server's certificate: subject, issuer,
+               names, and whether it is valid now. It sends no credentials and does not
+               verify the issuer
+  --sni NAME   the server name to send, instead of HOST; implies --tls
+  --http PATH  sends one GET without credentials and prints status, headers and first lines;
+               HTTPS with --tls. Not for UNIX sockets, where a GET could read secrets. A
+               cloud's metadata service (169.254.169.254 and any link-local address, also
+               through NAT64) returns the node's credentials, so only the status and the
+               names of the headers are printed
+  -u           UDP: sends an empty packet. Any reply proves that the host is up, and so does
+               an ICMP refusal. Silence proves nothing
   -t TIMEOUT   3s by default
 
   dial 10.0.0.12:179
@@ -39,7 +40,7 @@ var Dial = &probe.Tool{
   dial --http /liveness 127.0.0.1:9099
   dial unix:/run/containerd/containerd.sock
 
-Fails when nothing accepts the connection, or the answer is an error (HTTP 400 and above, a
+Fails when the connection is not accepted, or the answer is an error (HTTP 400 and above, a
 certificate that is not valid now).`,
 	Check: check(ParseDial),
 }
@@ -51,7 +52,7 @@ type DialArgs struct {
 	Addr     netip.Addr // of Host, when that is an address
 	Socket   string     // a path, "" = the network
 	UDP, TLS bool
-	SNI      string // "" = Host
+	SNI      string // the path of --http, "" = no request
 	Page     string // the path of --http, "" = none is fetched
 	Wait     time.Duration
 }
@@ -83,7 +84,7 @@ func ParseDial(args []string) (*DialArgs, error) {
 				name)
 		}
 		if d.Page != "" || d.TLS || d.UDP {
-			return d, errors.New("a UNIX socket is dialled as it is: without --http, --tls and -u")
+			return d, errors.New("a UNIX socket takes no --http, --tls or -u")
 		}
 		d.Socket = path.Clean(name)
 		return d, nil
@@ -105,7 +106,7 @@ func ParseDial(args []string) (*DialArgs, error) {
 		strings.ContainsFunc(d.Page, func(r rune) bool { return r <= ' ' || r == 0x7f })):
 		return d, fmt.Errorf("--http takes a path: --http /liveness, not %q", d.Page)
 	case d.UDP && (d.TLS || d.Page != ""):
-		return d, errors.New("-u goes without --tls and --http")
+		return d, errors.New("-u excludes --tls and --http")
 	}
 	return d, nil
 }

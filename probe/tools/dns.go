@@ -12,38 +12,37 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// DNS asks name servers.
+// DNS queries name servers.
 var DNS = &probe.Tool{
 	Name: "dns", Usage: "[--tcp] [--search] [--of NAMESPACE] [-t TIMEOUT] NAME [TYPE] [@SERVER] | -x ADDRESS", Short: "look a name up",
-	Doc: `Asks a name server and prints what it answers: the code, the flags, the records with
-their time to live, and how long it took. An answer that is cut short by UDP is
-asked for again by TCP.
+	Doc: `Queries a name server and prints its answer: code, flags, records with their TTL, and how
+long it took. A truncated UDP answer is repeated over TCP.
 
-  NAME         as it stands, whether it ends with a dot or not
+  NAME         used as typed, with or without a trailing dot
   TYPE         A and AAAA by default: MX, NS, SOA, SRV, TXT, CNAME, PTR, ...
-  @SERVER      the address of a server, with its port if that is not 53; without it those
-               in the node's own /etc/resolv.conf, in turn, until one answers
-  -x ADDRESS   the name of an address
-  --search     try NAME in the domains of the node's search list too, in the order in
-               which a program would
+  @SERVER      a server's address, with its port if that is not 53. By default the servers
+               of the node's own /etc/resolv.conf, one after another, until one answers
+  -x ADDRESS   reverse lookup: the name of an address
+  --search     also try NAME in the domains of the node's search list, in the order that a
+               program would use
   --of NAMESPACE
-               try NAME as a pod of that namespace does: with fewer than five dots first
-               in the pod's search list (NAMESPACE.svc.cluster.local, ...)
-  --tcp        by TCP at once
-  -t TIMEOUT   for each try, 2s by default; by UDP there are two
+               resolve NAME as a pod of that namespace does: with fewer than five dots,
+               first in the pod's search list (NAMESPACE.svc.cluster.local, ...)
+  --tcp        use TCP from the start
+  -t TIMEOUT   for each try, 2s by default; UDP gets two tries
 
   dns kubernetes.default.svc.cluster.local @10.96.0.10
   dns example.com MX
   dns -x 10.244.7.9 @10.96.0.10
 
 Fails when the name does not exist (NXDOMAIN), has no such record, the server cannot
-find out (SERVFAIL) or no server answers.`,
+resolve it (SERVFAIL) or no server answers.`,
 	Check: check(ParseDNS),
 }
 
 // DNSArgs are the arguments of dns.
 type DNSArgs struct {
-	Name        string         // as it was typed
+	Name        string         // as typed
 	Reverse     string         // an address to look up instead, "" = none
 	Type        string         // in capitals, "" = A and AAAA
 	Server      netip.AddrPort // invalid = the node's own
@@ -52,8 +51,8 @@ type DNSArgs struct {
 	Wait        time.Duration
 }
 
-// types are the types of records that can be asked for (IANA's registry of DNS parameters). AXFR and IXFR are whole
-// zones.
+// types are the record types that can be queried (IANA's registry of DNS parameters). AXFR and IXFR are missing because
+// they return whole zones.
 var types = strings.Fields(`
 	A AAAA AFSDB AMTRELAY ANY APL ATMA AVC CAA CDNSKEY CDS CERT CNAME CSYNC DHCID DLV DNAME DNSKEY DS EID EUI48
 	EUI64 GID GPOS HINFO HIP HTTPS IPSECKEY ISDN KEY KX L32 L64 LOC LP MAILA MAILB MB MD MF MG MINFO MR MX NAPTR
@@ -98,7 +97,7 @@ func ParseDNS(args []string) (*DNSArgs, error) {
 		return l, errors.New("dns takes a name, and a type if it is not A and AAAA: dns example.com MX @10.96.0.10")
 	}
 	if !isDomainName(rest[0]) || strings.ContainsFunc(rest[0], func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return l, fmt.Errorf("%q is no name that can be looked up", rest[0])
+		return l, fmt.Errorf("%q is not a valid DNS name", rest[0])
 	}
 	if a, err := netip.ParseAddr(rest[0]); err == nil {
 		return l, fmt.Errorf("%s is an address: 'dns -x %s' looks its name up", a, a)
@@ -106,13 +105,13 @@ func ParseDNS(args []string) (*DNSArgs, error) {
 	l.Name = rest[0]
 	if len(rest) == 2 {
 		if l.Type = strings.ToUpper(rest[1]); !slices.Contains(types, l.Type) {
-			return l, fmt.Errorf("dns asks for no type %q", rest[1])
+			return l, fmt.Errorf("dns has no type %q", rest[1])
 		}
 	}
 	return l, nil
 }
 
-// parseServer reads an address, with a port or without.
+// parseServer reads an address with an optional port.
 func parseServer(text string) (netip.AddrPort, error) {
 	if at, err := netip.ParseAddrPort(text); err == nil && at.Port() != 0 {
 		return at, nil

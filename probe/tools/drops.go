@@ -13,31 +13,32 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// Drops finds where packets die.
+// Drops finds where packets are lost.
 var Drops = &probe.Tool{
 	Name: "drops", Usage: "[-n SECONDS] | [--trace] HOST | POD | HOST:PORT",
 	Short: "where packets die: the rule, queue, route or counter",
-	Doc: `With a target it sends some 40 pings to it, or opens as many TCP connections where a PORT
-is named, in bursts with pauses between, and names the counter that grew by as many
-as were lost, and not in the pauses: a rule of nftables or of either iptables, with
-the policy of Calico's it belongs to; connection tracking, a queue (tc), IPsec, a socket
-that listens, an interface. What the kernel itself says of such packets stands there too:
-a route that drops, a neighbour that does not answer. 'in POD drops ...' sends out of
-the pod, and counts in it and on the node.
-Without a target nothing is sent: it shows what is dropped meanwhile, of all packets.
+	Doc: `With a target, it sends about 40 pings, or opens as many TCP connections if you give a
+PORT, in bursts with pauses between them. It reports the counter that grew by the number of
+lost packets, and did not grow in the pauses: a rule of nftables or of either iptables with
+its Calico policy, connection tracking, a queue (tc), IPsec, a listening socket, or an
+interface. It also reports what the kernel itself says about such packets: a route that
+drops them, a neighbour that does not answer. 'in POD drops ...' sends from the pod, and
+reads counters in the pod and on the node.
+Without a target it sends nothing, and shows all drops in that time, of any packet.
 
   -n SECONDS   how long to watch, 5 by default
-  HOST         an address, a node's name, or another that the node can look up
-  POD          NAMESPACE/NAME of a pod, of this node or one that 'run' asks
+  HOST         an address, a node's name, or another name that the node can resolve
+  POD          NAMESPACE/NAME of a pod on this node, or on another node that 'run' checks
   HOST:PORT    TCP; IPv6 in brackets: [fd00::1]:443
-  --trace      loads three small programs into the kernel (eBPF) and has it say itself where
-               each of our packets left, came in, and was dropped, and why, in every network
-               namespace of the node; the rule by its counter. They see every packet that
-               an interface takes or sends or that is dropped, compare it with ours there,
-               note nothing of others, change nothing, and go when the command ends, however
-               it does. By pod there is a pod of its own for it, with the capabilities BPF
-               and PERFMON. Takes Linux 5.17 or later with BTF. Not seen are the NIC and the
-               network between nodes, nor what the kernel does not call a drop
+  --trace      loads three small eBPF programs into the kernel. They report where each of
+               our packets left, came in or was dropped, and why, in every network
+               namespace of the node; the rule comes from its counter. They see every
+               packet that an interface receives or sends, and every dropped packet, and
+               compare it with ours in the kernel. They record no other packet, change
+               nothing, and are removed when the command ends for any reason. With the
+               access method pod this runs in its own pod, with the capabilities BPF and
+               PERFMON. Needs Linux 5.17 or later with BTF. It does not see the NIC, the
+               network between nodes, or packets that the kernel does not count as dropped
 
   drops
   drops -n 30
@@ -46,16 +47,16 @@ Without a target nothing is sent: it shows what is dropped meanwhile, of all pac
   drops default/web-7c9d:8080
   drops --trace 10.244.7.9
 
-Fails when packets are lost. No rule is made, and without --trace no program is loaded; a
-rule without a counter is not seen, and what is lost beyond the node is only said to be so.`,
+Fails when packets are lost. It creates no rule, and without --trace loads no program. It
+cannot see a rule without a counter, and cannot name the place of a loss beyond the node.`,
 	Check: check(ParseDrops),
 }
 
 // DropsArgs are the arguments of drops.
 type DropsArgs struct {
 	Watch time.Duration
-	Host  string     // a name, "" = there is an address, or nothing is sent
-	Addr  netip.Addr // invalid = nothing is sent, or a name that is not looked up yet
+	Host  string     // a name, "" = an address was given, or nothing is sent
+	Addr  netip.Addr // invalid = nothing is sent, or a name that is not resolved yet
 	Port  uint16
 	Trace bool
 }
@@ -73,9 +74,9 @@ func ParseDrops(args []string) (*DropsArgs, error) {
 	case len(rest) > 1:
 		return d, errors.New("drops takes one target: drops 10.244.7.9")
 	case len(rest) == 1 && d.Watch != 0:
-		return d, errors.New("-n goes without a target: bursts take as long as they take")
+		return d, errors.New("-n works only without a target: bursts have a fixed length")
 	case len(rest) == 0 && d.Trace:
-		return d, errors.New("--trace takes a target, to which it sends: drops --trace 10.244.7.9")
+		return d, errors.New("--trace takes a target to send to: drops --trace 10.244.7.9")
 	case len(rest) == 0:
 		d.Watch = cmp.Or(d.Watch, 5*time.Second)
 		return d, within("-n", d.Watch, time.Second, 10*time.Minute)
@@ -84,7 +85,7 @@ func ParseDrops(args []string) (*DropsArgs, error) {
 	return d, err
 }
 
-// aim takes the target apart.
+// aim parses the target.
 func (d *DropsArgs) aim(text string) error {
 	host := text
 	if before, port, err := net.SplitHostPort(text); err == nil {
@@ -96,7 +97,7 @@ func (d *DropsArgs) aim(text string) error {
 	}
 	addr, err := netip.ParseAddr(host)
 	if d.Addr = addr.Unmap(); err == nil && d.Addr.Is6() && d.Addr.IsLinkLocalUnicast() {
-		return fmt.Errorf("drops takes no link-local address, of which each interface has its own: %s", addr)
+		return fmt.Errorf("drops takes no link-local address, because each interface has its own: %s", addr)
 	} else if err == nil {
 		return nil
 	}
@@ -109,7 +110,7 @@ func (d *DropsArgs) aim(text string) error {
 	return nil
 }
 
-// Traces tells whether a call loads programs into the kernel, for which a probe has to have the right.
+// Traces reports whether a call loads programs into the kernel, for which a probe needs more rights.
 func Traces(c probe.Call) bool {
 	if c.Tool != Drops.Name {
 		return false
@@ -118,10 +119,10 @@ func Traces(c probe.Call) bool {
 	return err == nil && d.Trace
 }
 
-// TraceCapabilities are those that a probe needs for such a call, without CAP_.
+// TraceCapabilities returns the capabilities that a probe needs for such a call, without CAP_.
 func TraceCapabilities(c probe.Call) []string {
-	// BPF and PERFMON to load; beside them NET_RAW for echoes, NET_ADMIN for the rules' counters, SYS_PTRACE to name
-	// other namespaces by who is there.
+	// BPF and PERFMON load the programs, NET_RAW sends pings, NET_ADMIN reads the rules' counters, and SYS_PTRACE
+	// names other network namespaces by their processes.
 	needs := []string{"BPF", "NET_ADMIN", "NET_RAW", "PERFMON", "SYS_PTRACE"}
 	if c.From != nil {
 		needs = append(needs, "SYS_ADMIN") // to enter a pod's

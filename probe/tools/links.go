@@ -13,10 +13,9 @@ import (
 // Links lists the network interfaces.
 var Links = &probe.Tool{
 	Name: "links", Usage: "[NAME]", Short: "interfaces: state, MTU, addresses, errors",
-	Doc: `Lists the network interfaces with what the kernel counts of them since it made them:
-bytes in and out, errors and drops (in/out). With a NAME only those whose name
-begins with it. State is what the driver says; "no-carrier" = the other end is
-missing or down.
+	Doc: `Lists the network interfaces with the kernel's counters since each was created: bytes in and
+out, errors and drops (in/out). With a NAME, only those that begin with it. State is what
+the driver reports; "no-carrier" = the other end is missing or down.
 
   links
   links cali`,
@@ -27,8 +26,8 @@ missing or down.
 var Neigh = &probe.Tool{
 	Name: "neigh", Usage: "[ADDRESS | dev NAME | STATE]", Short: "neighbour table (ARP and NDP): who has which MAC",
 	Doc: `Lists the kernel's ARP and NDP table: address, device, MAC and state. reachable = confirmed
-lately; stale = not lately, asked again when needed; failed or incomplete = asked, and no
-answer came; permanent = written by hand or by Felix.
+recently; stale = not confirmed recently, checked when next used; failed or incomplete = no
+answer to a request; permanent = added by hand or by Felix.
 
   neigh
   neigh failed
@@ -36,14 +35,14 @@ answer came; permanent = written by hand or by Felix.
 	Check: check(ParseNeigh),
 }
 
-// ParseLinks reads the argument of links: how the names of interfaces begin, "" = all.
+// ParseLinks reads the argument of links, the beginning of interface names; "" = all.
 func ParseLinks(args []string) (begins string, err error) {
 	if len(args) > 1 {
 		return "", errors.New("links takes the beginning of one name: links cali")
 	}
 	begins = strings.Join(args, "")
 	if strings.HasPrefix(begins, "-") {
-		return "", errors.New("links has no options; 'help links' says what it takes")
+		return "", errors.New("links has no options: 'help links' lists its argument")
 	}
 	return begins, nil
 }

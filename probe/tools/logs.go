@@ -14,22 +14,21 @@ var Logs = &probe.Tool{
 	Name: "logs", Usage: "[-f] [-n LINES] [--since TIME] [-t] [-p | --previous] [POD/]CONTAINER",
 	Short: "a container's log, through its runtime",
 	Doc: `Finds the container through the container runtime and prints the end of its log file, as
-the container wrote it: works while the API server is away, and for containers that have
-ended. The name is a container's, a pod's, POD/CONTAINER, NAMESPACE/POD/CONTAINER or the
-beginning of an ID; where several fit, they are listed.
+the container wrote it. Works without the API server, and for containers that have exited.
+The name is a container, a pod, POD/CONTAINER, NAMESPACE/POD/CONTAINER or the beginning of
+an ID. If several match, it lists them.
 
   -n LINES      50 by default, 100000 at most
-  --since TIME  only lines of the last 5m, 2h ...; all of them, or the last of -n
-  -f            go on with what is written from now on, until it is stopped (Ctrl-C) or the
-                container ends
+  --since TIME  only lines of the last 5m, 2h, ...; all of them, unless -n limits them
+  -f            follow the log until you stop it (Ctrl-C) or the container exits
   -t            with the time of each line
-  --previous    of the attempt before (-p)
+  --previous    of the previous container (-p)
 
   logs calico-node
   logs -f -n 10 kube-system/coredns-5ddf468bdc-lwdfv/coredns
   logs --previous calico-node
 
-Files that the kubelet has compressed are named and not read.`,
+It names files that the kubelet has compressed, and does not read them.`,
 	Check:   check(ParseLogs),
 	Endless: func(args []string) bool { l, err := ParseLogs(args); return err == nil && l.Follow },
 }
@@ -39,10 +38,10 @@ type LogsArgs struct {
 	Name                  string
 	Lines                 int
 	Follow, Times, Before bool
-	Since                 time.Duration // 0 = of all times
+	Since                 time.Duration // 0 = unlimited
 }
 
-// maxLines is how many lines of a log are shown at most.
+// maxLines is the maximum number of log lines.
 const maxLines = 100_000
 
 // ParseLogs reads the arguments of logs.
@@ -70,7 +69,7 @@ func ParseLogs(args []string) (*LogsArgs, error) {
 	case len(rest) != 1 || rest[0] == "":
 		return l, errors.New("logs takes one container: logs calico-node; 'ps' lists them")
 	case l.Follow && l.Before:
-		return l, errors.New("the attempt before has ended: -f and --previous do not go together")
+		return l, errors.New("-f and --previous exclude each other: the previous container has exited")
 	}
 	l.Name = rest[0]
 	return l, nil

@@ -2,11 +2,12 @@ package tools
 
 import "strings"
 
-// isName reports whether text can be the name of a host.
+// isName reports whether text can be a host name.
 func isName(text string) bool { return isDomainName(text) && !strings.ContainsAny(text, " /:@") }
 
-// isDomainName reports whether DNS can carry a name (RFC 1035, 2.3.4 and 5.1): labels of 1 to 63 bytes, in which \. and
-// \046 are one byte. It is no longer than its library takes, which counts a byte for each label, but none for the root.
+// isDomainName reports whether text is a valid DNS name (RFC 1035, 2.3.4 and 5.1): labels of 1 to 63 bytes, in which
+// \. and \046 are one byte. Its limit is that of the DNS library, which counts one byte for each label, but none for
+// the root.
 func isDomainName(text string) bool {
 	const maxLabel, maxName = 63, 256
 	label, name := 0, 0
@@ -24,13 +25,13 @@ func isDomainName(text string) bool {
 		}
 		label, name = 0, name+1+label
 	}
-	if label > 0 { // without a dot at its end
+	if label > 0 { // no trailing dot
 		name += 1 + label
 	}
 	return name > 0 && label <= maxLabel && name <= maxName
 }
 
-// escaped is how many bytes of a name's text stand for its first byte.
+// escaped returns how many bytes of text encode the first byte of a name.
 func escaped(text string) int {
 	switch {
 	case text[0] != '\\':

@@ -14,16 +14,16 @@ import (
 var Ping = &probe.Tool{
 	Name: "ping", Usage: "[-c COUNT] [-i INTERVAL] [-s SIZE] [-W WAIT] ADDRESS | NAME",
 	Short: "ping an address or a name, IPv4 or IPv6",
-	Doc: `Sends one packet after the other and prints a line for each: the time to its answer, or
-who sent it back and why. A summary follows at the end, also after Ctrl-C.
+	Doc: `Sends one packet after another and prints a line for each: the round-trip time, or which
+host sent an error and why. A summary follows at the end, also after Ctrl-C.
 
-  -c COUNT     packets, 5 by default; 0 = until it is stopped
+  -c COUNT     packets, 5 by default; 0 = until you stop it
   -i INTERVAL  between two packets, 200ms by default, 10ms at least
-  -s SIZE      bytes of the whole IP packet, headers too (ping(8) counts without these 28,
-               IPv6 48), which nobody may fragment: finds what fits through
-  -W WAIT      for the answer to each packet, 1s by default
-  NAME         of a node: its InternalIP, as the API has it; any other is looked up in the
-               node's own /etc/hosts and by its name servers
+  -s SIZE      bytes of the whole IP packet with headers (ping(8) leaves out these 28 bytes,
+               48 for IPv6). No router may fragment it: use it to find the path MTU
+  -W WAIT      for each reply, 1s by default
+  NAME         a node's name (its InternalIP from the API), or any other name that the
+               node resolves with its own /etc/hosts and name servers
 
   ping 10.244.7.9
   ping worker-4
@@ -31,15 +31,15 @@ who sent it back and why. A summary follows at the end, also after Ctrl-C.
   ping -c 0 -i 1s fd00:10:244::9
   ping -s 1450 10.244.7.9
 
-Fails when nothing came back.`,
+Fails when no reply arrives.`,
 	Check:   check(ParsePing),
 	Endless: func(args []string) bool { p, err := ParsePing(args); return err == nil && p.Count == 0 },
 }
 
 // PingArgs are the arguments of ping.
 type PingArgs struct {
-	Host        string     // a name that is to be looked up, "" = there is an address
-	Addr        netip.Addr // invalid until the name is looked up
+	Host        string     // a name to resolve, "" = an address was given
+	Addr        netip.Addr // invalid until the name is resolved
 	Count       int        // 0 = until it is stopped
 	Size        int        // of the whole packet, 0 = the usual one
 	Every, Wait time.Duration
@@ -82,8 +82,8 @@ func ParsePing(args []string) (*PingArgs, error) {
 	return p, nil
 }
 
-// Fits refuses a size in which there is no room for the headers, and the eight bytes by which an
-// answer is known. Of a name the family is not known yet: then that of IPv4 counts.
+// Fits rejects a size that is too small for the headers and the eight bytes that identify a reply. The family of a
+// name is not known yet, so the minimum of IPv4 applies.
 func (p PingArgs) Fits() error {
 	least := 36
 	if p.Addr.Is6() {

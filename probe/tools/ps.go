@@ -10,21 +10,21 @@ import (
 // PS lists what the container runtime has.
 var PS = &probe.Tool{
 	Name: "ps", Usage: "[-a] [pods | images] [WORD]", Short: "containers, pods and images of the node, by its runtime",
-	Doc: `Asks the container runtime on its socket, as the kubelet does: works while the API server
-is away. Lists the containers that run or wait, and those that ended with an error; a
-WORD leaves those whose pod, name, image or ID has it in it.
+	Doc: `Queries the container runtime on its socket, as the kubelet does. Works without the API
+server. Lists containers that run or wait, and those that exited with an error. A WORD
+selects those that contain it in their pod, name, image or ID.
 
-  -a       also those that ended well, and earlier attempts
+  -a       also those that exited with code 0, and earlier attempts
   pods     the pods' sandboxes, with their addresses
-  images   the images that are here, and how big they are
+  images   the images on the node, and their size
 
   ps
   ps calico
   ps -a pods
   ps images coredns
 
-RESTARTS is which attempt of the container it is, from 0. "exited ?" = how it ended the
-runtime did not tell in time.`,
+RESTARTS is the attempt of the container, from 0. "exited ?" = the runtime did not report
+the exit code in time.`,
 	Check: check(ParsePS),
 }
 

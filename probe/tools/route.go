@@ -11,20 +11,20 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// Route asks the kernel for its routes.
+// Route queries the kernel's routes.
 var Route = &probe.Tool{
-	Name: "route", Usage: "[show] [default | PREFIX | ADDRESS] [dev NAME] [proto NAME] [table N] | get ADDRESS [from ADDRESS] [iif NAME]", Short: "the kernel's routes, and the one it takes",
-	Doc: `'route get' asks the kernel what it would do with a packet: by which device, through
-whom, from which address, and which route says so. 'route show' lists the routes, of
-the main table by default, IPv4 and then IPv6.
+	Name: "route", Usage: "[show] [default | PREFIX | ADDRESS] [dev NAME] [proto NAME] [table N] | get ADDRESS [from ADDRESS] [iif NAME]", Short: "the kernel's routes, or the route of one packet",
+	Doc: `'route get' queries the kernel for the path of a packet: device, next hop, source address,
+and the route that it matches. 'route show' lists routes, by default those of the main
+table, IPv4 first and then IPv6.
 
   default      the default routes
-  PREFIX       what lies within it, and the route that is it
-  ADDRESS      every route that has it in it
-  dev NAME     by this device
-  proto NAME   made by bird, felix, kernel, boot, static, ra, dhcp or a number
+  PREFIX       this prefix, and every route inside it
+  ADDRESS      every route that contains this address
+  dev NAME     through this device
+  proto NAME   created by bird, felix, kernel, boot, static, ra, dhcp or a number
   table N      of another table: main, local, default, all or a number
-  from, iif    as if the packet came from that address, by that device
+  from, iif    as if the packet came from that address, through that device
 
   route get 10.244.7.9
   route get 10.244.7.9 from 10.244.1.4 iif cali0123456789a
@@ -32,13 +32,14 @@ the main table by default, IPv4 and then IPv6.
   route show dev vxlan.calico
   route default
 
-'get' fails when there is no route, or one that forbids (blackhole, unreachable, prohibit).`,
+'get' fails when no route matches, or the route rejects the packet (blackhole, unreachable,
+prohibit).`,
 	Check: check(ParseRoute),
 }
 
 // RouteArgs are the arguments of route.
 type RouteArgs struct {
-	Get  *RouteGet // nil = routes are shown
+	Get  *RouteGet // nil = show routes
 	Show RouteShow
 }
 
@@ -58,7 +59,7 @@ type RouteShow struct {
 	Table   string       // one of tables, "all" or a number
 }
 
-// The kernel's names for who makes routes, and for tables.
+// The kernel's names of route protocols and tables.
 var (
 	protocols = strings.Fields(`
 		unspec redirect kernel boot static gated ra mrt zebra bird dnrouted xorp ntk dhcp mrouted keepalived
@@ -85,7 +86,7 @@ func parseShow(args []string) (RouteShow, error) {
 		word := args[0]
 		if args = args[1:]; word == "dev" || word == "proto" || word == "table" {
 			if len(args) == 0 {
-				return s, fmt.Errorf("route: %s of what? 'help route' shows examples", word)
+				return s, fmt.Errorf("route: %s needs a value: 'help route' shows examples", word)
 			}
 			if err := s.only(word, args[0]); err != nil {
 				return s, err
@@ -109,7 +110,7 @@ func parseShow(args []string) (RouteShow, error) {
 	return s, nil
 }
 
-// only narrows what is shown.
+// only narrows the list.
 func (s *RouteShow) only(word, value string) error {
 	n, err := strconv.ParseUint(value, 10, 31)
 	switch word {
@@ -117,12 +118,12 @@ func (s *RouteShow) only(word, value string) error {
 		s.Device = value
 	case "proto":
 		if s.Proto = value; !slices.Contains(protocols, value) && (err != nil || n > 255) {
-			return fmt.Errorf("route knows no protocol %q; bird, felix, kernel, boot, static, ra, dhcp or a number",
+			return fmt.Errorf("route has no protocol %q: use bird, felix, kernel, boot, static, ra, dhcp or a number",
 				value)
 		}
 	case "table":
 		if s.Table = value; !slices.Contains(tables, value) && value != "all" && (err != nil || n == 0) {
-			return fmt.Errorf("route knows no table %q; main, local, default, all or a number", value)
+			return fmt.Errorf("route has no table %q: use main, local, default, all or a number", value)
 		}
 	}
 	return nil
@@ -155,7 +156,7 @@ func parseGet(args []string) (RouteGet, error) {
 		}
 	}
 	if g.In != "" && !g.From.IsValid() {
-		return g, errors.New("iif goes with from: 'route get ADDRESS from ADDRESS iif NAME'")
+		return g, errors.New("iif needs from: 'route get ADDRESS from ADDRESS iif NAME'")
 	}
 	return g, nil
 }

@@ -8,24 +8,24 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// Sh is the one tool that changes nothing by itself and lets its user change
-// everything: a shell on the node.
+// Sh starts a shell on the node. It is the only tool with which a user can change the node.
 var Sh = &probe.Tool{
 	Name: "sh", Usage: "[--toolbox] [-c COMMAND | -- PROGRAM ARGUMENT...]", Short: "a shell on the node, as root",
-	Doc: `Starts root's shell of the node, in the node's own files, and gives it the terminal: what
-is typed there is not read-only. Ctrl-D or exit comes back, and ends what still runs in
-the background there. Where it hangs, Enter ~ . leaves it, as with ssh, and Enter ~ ~ is one
-~ in it. --toolbox takes the shell of the toolbox image instead, which has tools that the
-node may lack; so does sh on a node that has no shell.
+	Doc: `Starts root's shell in the node's own file system, on your terminal. What you type there is
+not read-only. Ctrl-D or exit comes back, and kills the shell's background processes. If it
+hangs, Enter ~ . leaves it, as with ssh; Enter ~ ~ sends one ~. --toolbox starts the shell
+of the toolbox image instead, which has tools that the node may lack. On a node without a
+shell, sh does that automatically.
 
-By pod and ephemeral, and in the toolbox, what you mount or unmount there is so for this
-shell only, whose mount namespace is its own. 'nsenter -t 1 -m umount -l /mnt/dead' does
-it to the node, with the node's program; by ssh and local so does the shell itself.
+With the access methods pod and ephemeral, and in the toolbox, the shell has its own mount
+namespace: what you mount or unmount there affects this shell only. To change the node, run
+'nsenter -t 1 -m umount -l /mnt/dead', which uses the node's program. With ssh and local,
+the shell itself changes the node.
 
-With a command it is run and that is all; so it can stand in a script. It is ok when the
-command's exit code is 0, and otherwise fails and says the code. What it writes is shown
-without what would steer the terminal: for a full-screen program, take sh alone. Behind |
-every byte arrives as it is.
+With a command, sh runs it and returns, so you can use it in a script. It is ok when the
+command exits 0. Otherwise it fails and prints the exit code. Its output is shown without
+control sequences: for a full-screen program, use sh alone. Behind |, every byte arrives
+unchanged.
 
   sh
   sh -c 'journalctl -u kubelet | tail -50'
@@ -37,21 +37,21 @@ every byte arrives as it is.
 // FactExit is the exit code of a shell or a command.
 const FactExit probe.Fact = "exit_code"
 
-// Why there is no shell of the node's: another one can still be had.
+// Why the node's own shell is not available. Another shell may still be.
 const (
 	ReasonNoShell = "no-shell" // the node has none
-	ReasonNoRoot  = "no-root"  // its root directory cannot be seen, or not be made the shell's
+	ReasonNoRoot  = "no-root"  // its root directory is not visible, or cannot become the shell's root
 )
 
-// ShArgs say which shell is wanted.
+// ShArgs select the shell.
 type ShArgs struct {
-	Own     bool     // that of the image this probe came in
-	Quiet   bool     // say nothing first
+	Own     bool     // the shell of the probe's own image
+	Quiet   bool     // print no introduction
 	Term    string   // the kind of terminal
-	Command []string // arguments after the shell's own name; none = it reads the terminal
+	Command []string // arguments after the shell's own name; none = an interactive shell
 }
 
-// terminals are what a kind of terminal is called, in terminfo's files.
+// terminals matches the name of a terminal type in terminfo.
 var terminals = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._+-]{0,63}$`)
 
 // ParseSh reads what the user types, and --term TERM and --quiet, which the client adds.

@@ -1,12 +1,15 @@
-// Package do does on the node what package tools reads: one file a tool, and in All the list of both.
+// Package do runs the tools of package tools on the node, one file per tool. Its entry point is All, which joins each
+// tool with its function.
 //
-// A tool's function is given the job and the arguments, writes text to the job as it goes, honours its context, and
-// ends with a result:
+// A tool's function receives the job and the arguments, writes text to the job as it runs, honours its context, and
+// returns a result:
 //
 //	func uptime(ctx context.Context, j *probe.Job, a *tools.UptimeArgs) probe.Result {
 //		j.Say("up for %v", up)
 //		return probe.Found(probe.OK, "up for %v", up)
 //	}
+//
+// It parses no arguments and prints no help: that is package tools, which the client links too.
 package do
 
 import (
@@ -16,7 +19,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/tools"
 )
 
-// All is every tool with what runs it, in the order of tools.All.
+// All returns every tool with the function that runs it, in the order of tools.All.
 func All() []*probe.Tool {
 	return []*probe.Tool{
 		by(tools.Ping, tools.ParsePing, ping),

@@ -12,21 +12,20 @@ import (
 	"github.com/calico-probe/calico-probe/probe/tools"
 )
 
-// How long an answer may take, and how many lines it may have: 100,000 routes take
-// seconds on the node, and as many lines, but the way to the user may be slow.
+// The maximum time and length of an answer: 100,000 routes take seconds on the node and as many lines, but the
+// connection to the user may be slow.
 const (
-	birdLimit  = time.Minute
-	mostOfBird = 200_000
+	birdLimit = time.Minute
+	maxBIRD   = 200_000
 )
 
-// asking is one question to BIRD.
+// asking is one query to BIRD.
 type asking struct {
 	tools.BIRDArgs
 	limit time.Duration
 }
 
-// askBIRD asks the routing daemon. Every conversation is restricted, so that BIRD itself
-// refuses to be changed.
+// askBIRD queries the routing daemon. Every session is restricted, so BIRD itself refuses changes.
 func askBIRD(ctx context.Context, j *probe.Job, a *tools.BIRDArgs) probe.Result {
 	return asking{*a, birdLimit}.run(ctx, j)
 }
@@ -52,7 +51,7 @@ func (a asking) run(ctx context.Context, j *probe.Job) probe.Result {
 		if l.Code == 0 && l.Text == "" { // the end of the answer
 			return nil
 		}
-		if lines == mostOfBird {
+		if lines == maxBIRD {
 			return errEnough
 		}
 		lines++
@@ -64,8 +63,8 @@ func (a asking) run(ctx context.Context, j *probe.Job) probe.Result {
 	switch {
 	case errors.Is(err, errEnough):
 		j.Say("(more than %d lines, the rest is not shown: ask for less, like 'bird show route for ADDRESS')",
-			mostOfBird)
-		return probe.Found(probe.OK, "more than %d lines", mostOfBird)
+			maxBIRD)
+		return probe.Found(probe.OK, "more than %d lines", maxBIRD)
 	case errors.As(err, &refused):
 		return probe.Found(probe.Fail, "BIRD answers: %s", refused.Line.Text)
 	case ctx.Err() != nil:
@@ -82,7 +81,7 @@ func (a asking) run(ctx context.Context, j *probe.Job) probe.Result {
 	return probe.Found(probe.OK, "%s", several(lines, "line"))
 }
 
-// silent judges a BIRD that did not answer.
+// silent explains why a BIRD did not answer.
 func (a asking) silent(ctx context.Context, err error) probe.Result {
 	reason := probe.Reason(err)
 	var r probe.Result

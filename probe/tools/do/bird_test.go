@@ -48,11 +48,11 @@ func TestBird(t *testing.T) {
 func TestBirdOfMany(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "recording")
-	text := "0001 BIRD 2.0.12 ready.\n> restrict\n0016 Access restricted\n> show route\n1007-Table master4:\n" + strings.Repeat(" 10.244.0.0/26 unicast [Mesh] * (100)\n", mostOfBird+1000) + "0000 \n"
+	text := "0001 BIRD 2.0.12 ready.\n> restrict\n0016 Access restricted\n> show route\n1007-Table master4:\n" + strings.Repeat(" 10.244.0.0/26 unicast [Mesh] * (100)\n", maxBIRD+1000) + "0000 \n"
 	must.Do(t, os.WriteFile(file, []byte(text), 0o600))
 	r, out := use(t.Context(), t, birdRoot(t, file), "bird", "show", "route")
 	wants(t, r, probe.OK, "more than 200000 lines")
-	if n := strings.Count(out, "\n"); n != mostOfBird+1 ||
+	if n := strings.Count(out, "\n"); n != maxBIRD+1 ||
 		!strings.Contains(out[len(out)-200:], "the rest is not shown") {
 		t.Errorf("%d lines, at the end %q", n, out[len(out)-200:])
 	}

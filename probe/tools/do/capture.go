@@ -21,7 +21,7 @@ func capturePackets(ctx context.Context, j *probe.Job, a *tools.CaptureArgs) pro
 	return capturing(*a).run(ctx, j)
 }
 
-// findHosts finds the addresses of the host; false = there are none, and the result says why.
+// findHosts finds the addresses of the host; false = it has none, and the result has the reason.
 func (c *capturing) findHosts(ctx context.Context, j *probe.Job) (probe.Result, bool) {
 	switch {
 	case c.Host == "":
@@ -30,7 +30,7 @@ func (c *capturing) findHosts(ctx context.Context, j *probe.Job) (probe.Result, 
 		c.Hosts = []netip.Addr{c.Addr}
 	default:
 		addrs, by, r := resolve(ctx, j, c.Host)
-		if len(addrs) == 0 { // what is marked is known without
+		if len(addrs) == 0 { // marked packets are recognised without an address
 			return r, c.Mark != 0 && !c.Own
 		}
 		texts := make([]string, len(addrs))
@@ -43,7 +43,7 @@ func (c *capturing) findHosts(ctx context.Context, j *probe.Job) (probe.Result, 
 	if c.Own {
 		c.Hosts = c.Hosts[:1]
 		c.Addr = c.Hosts[0]
-		// A neighbour that does not answer is why nothing leaves.
+		// A neighbour that does not answer explains why no packet leaves.
 		if way, _, err := kernel.RouteOf(kernel.Packet{To: c.Addr}); err == nil && len(way.Hops) == 1 &&
 			way.Hops[0].Gateway.IsValid() {
 			c.Hosts = append(c.Hosts, way.Hops[0].Gateway)
@@ -52,14 +52,14 @@ func (c *capturing) findHosts(ctx context.Context, j *probe.Job) (probe.Result, 
 	return probe.Result{}, true
 }
 
-// say is for people.
+// say writes a line for the user, unless the output is for a capture.Reader.
 func (c *capturing) say(j *probe.Job, format string, args ...any) {
 	if !c.Frames {
 		j.Say(format, args...)
 	}
 }
 
-// settling is how long packets may take that are under way when everything is answered.
+// settling is how long packets may still be in transit after everything is answered.
 const settling = 300 * time.Millisecond
 
 func (c capturing) run(ctx context.Context, j *probe.Job) probe.Result {
@@ -93,13 +93,13 @@ func (c capturing) run(ctx context.Context, j *probe.Job) probe.Result {
 		return probe.Failed(err)
 	}
 	r := c.outcome(seen, answer)
-	if r.Status == probe.OK { // else who asked says it
+	if r.Status == probe.OK { // otherwise the caller reports it
 		c.say(j, "%s", r.Saw)
 	}
 	return r
 }
 
-// shower is what shows packets: in words, or for a capture.Reader.
+// shower returns the function that shows packets: as text, or for a capture.Reader.
 func (c capturing) shower(j *probe.Job, socket *capture.Capture) (func(capture.Packet) error, error) {
 	if c.Frames {
 		w, err := capture.NewWriter(j.Out, socket.VXLAN())
@@ -114,7 +114,8 @@ func (c capturing) shower(j *probe.Job, socket *capture.Capture) (func(capture.P
 	}, nil
 }
 
-// read shows packets until ctx ends or there are enough. They are read while they are shown: the kernel does not wait.
+// read shows packets until ctx ends or the limit is reached. It reads them while it shows earlier ones, because the
+// kernel does not wait.
 func (c capturing) read(ctx context.Context, socket *capture.Capture, show func(capture.Packet) error) (*tally, error) {
 	var failed, uncounted error
 	var dropped int
@@ -138,7 +139,7 @@ func (c capturing) read(ctx context.Context, socket *capture.Capture, show func(
 	for p := range packets {
 		seen.add(p)
 		if err := show(p); err != nil {
-			return nil, err // the session is gone
+			return nil, err // the session is closed
 		}
 	}
 	seen.dropped = dropped

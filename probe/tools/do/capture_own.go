@@ -15,10 +15,10 @@ import (
 	"github.com/calico-probe/calico-probe/probe/tools"
 )
 
-// connecting is how long a connection may take: the first segment is sent a second time after one second.
+// connecting is how long a connection may take. The first segment is sent again after one second.
 const connecting = 3 * time.Second
 
-// send sends what has the mark. The result is what came of it, "" where it was stopped.
+// send sends the marked packets and returns the outcome, or "" if it was stopped.
 func (c capturing) send(ctx context.Context) probe.Result {
 	if c.Port != 0 {
 		return c.connect(ctx)
@@ -63,15 +63,15 @@ func (c capturing) connect(ctx context.Context) probe.Result {
 	return probe.Failed(err)
 }
 
-// tally is how many packets were seen where.
+// tally counts the packets seen at each place.
 type tally struct {
 	all, discovery int
 	places         []place
-	dropped        int    // that the kernel had no room for
-	ended          string // before its time, and why
+	dropped        int    // the kernel had no room for them
+	ended          string // why it ended early
 }
 
-// place is an interface in the order in which they were seen: a way through the node.
+// place is an interface. Places are ordered by when packets were first seen there: a path through the node.
 type place struct {
 	name    string
 	in, out int
@@ -93,7 +93,7 @@ func (t *tally) add(p capture.Packet) {
 	}
 }
 
-// String says where they were seen, "" = none was.
+// String lists where packets were seen, "" = nowhere.
 func (t *tally) String() string {
 	const most = 8
 	var out []string
@@ -114,7 +114,7 @@ func (t *tally) String() string {
 	return strings.Join(out, ", ")
 }
 
-// aside says what else there is to know: what is missing, what is not counted, why it ended.
+// aside adds what is missing, what is not counted, and why the capture ended.
 func (t *tally) aside() string {
 	var out string
 	if t.discovery > 0 {
@@ -129,7 +129,7 @@ func (t *tally) aside() string {
 	return out
 }
 
-// outcome is how it went. That nothing was seen is not said where the kernel had no room for packets.
+// outcome is the result. If the kernel had no room for packets, it does not claim that none were seen.
 func (c capturing) outcome(t *tally, answer probe.Result) probe.Result {
 	where, ours := t.String(), t.all-t.discovery
 	on := "on any interface"
@@ -161,7 +161,7 @@ func (c capturing) outcome(t *tally, answer probe.Result) probe.Result {
 	return r.With(tools.FactDropped, t.dropped)
 }
 
-// what is captured, in words.
+// what describes the captured packets.
 func (c capturing) what() string {
 	text := c.Host
 	switch {

@@ -12,10 +12,10 @@ import (
 	"github.com/calico-probe/calico-probe/probe/tools"
 )
 
-// ownersLimit bounds looking for the processes of sockets among all there are.
+// ownersLimit bounds the search for the processes of sockets.
 const ownersLimit = 5 * time.Second
 
-// listedSocket reports whether a socket is one of those that were asked for.
+// listedSocket reports whether the arguments select a socket.
 func listedSocket(c *tools.ConnsArgs, s kernel.Socket) bool {
 	switch {
 	case c.With == "":
@@ -26,7 +26,7 @@ func listedSocket(c *tools.ConnsArgs, s kernel.Socket) bool {
 	return s.Near.Port() == c.Port || s.Far.Port() == c.Port
 }
 
-// socketHas tells whether an address is one of a socket's.
+// socketHas reports whether a socket has an address.
 func socketHas(s kernel.Socket, a netip.Addr, listens bool) bool {
 	everywhere := listens && s.Near.Addr().IsUnspecified() && (s.Near.Addr().Is6() || a.Is4())
 	return s.Near.Addr() == a || s.Far.Addr() == a || everywhere
@@ -45,7 +45,7 @@ func listConns(ctx context.Context, j *probe.Job, c *tools.ConnsArgs) probe.Resu
 	}
 	err := kernel.TCP(states, 0, 0, func(s kernel.Socket) {
 		if listedSocket(c, s) {
-			if n++; n <= mostRows {
+			if n++; n <= maxRows {
 				all = append(all, s)
 			}
 		}
@@ -75,8 +75,8 @@ func listConns(ctx context.Context, j *probe.Job, c *tools.ConnsArgs) probe.Resu
 		t.row(s.State, s.Near.String(), far, process)
 	}
 	t.end()
-	if n > mostRows {
-		j.Say("(%d more are not shown: name a port or an address)", n-mostRows)
+	if n > maxRows {
+		j.Say("(%d more are not shown: name a port or an address)", n-maxRows)
 	}
 	if !whole {
 		j.Say("(? = not found before the time for looking through the processes, %v, was over)", ownersLimit)

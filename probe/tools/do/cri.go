@@ -15,16 +15,16 @@ import (
 	"github.com/calico-probe/calico-probe/probe/reach"
 )
 
-// runtimeLimit bounds one question to the container runtime.
+// runtimeLimit bounds one query to the container runtime.
 const runtimeLimit = 5 * time.Second
 
-// runtime is the node's container runtime, asked as the kubelet asks it.
+// runtime is the node's container runtime, queried as the kubelet does.
 type runtime struct {
 	conn   *grpc.ClientConn
 	socket string
 }
 
-// container is one of the node's.
+// container is a container of the node.
 type container struct {
 	id, sandbox, namespace, pod, name, image string
 	state                                    cri.ContainerState
@@ -34,7 +34,7 @@ type container struct {
 
 func (c container) String() string { return c.namespace + "/" + c.pod + "/" + c.name }
 
-// ask gives a question its time, and its error the runtime's name.
+// ask applies the time limit, and adds the runtime's name to an error.
 func ask[In, Out any](ctx context.Context, f func(context.Context, *In, ...grpc.CallOption) (*Out, error),
 	in *In) (*Out, error) {
 	one, cancel := context.WithTimeout(ctx, runtimeLimit)
@@ -42,13 +42,12 @@ func ask[In, Out any](ctx context.Context, f func(context.Context, *In, ...grpc.
 	return f(one, in)
 }
 
-// silent judges an error of asking the runtime.
+// silent explains a failed query to the runtime.
 func (r runtime) silent(ctx context.Context, err error) probe.Result {
 	return reach.RuntimeSilent(ctx, err, r.socket, runtimeLimit)
 }
 
-// containers lists all there are, also those that have ended, by pod and name, the
-// newest of each first.
+// containers lists all containers, including exited ones, by pod and name, the newest of each first.
 func (r runtime) containers(ctx context.Context) ([]container, error) {
 	a, err := ask(ctx, cri.NewRuntimeServiceClient(r.conn).ListContainers, &cri.ListContainersRequest{})
 	if err != nil {
@@ -56,7 +55,7 @@ func (r runtime) containers(ctx context.Context) ([]container, error) {
 	}
 	var out []container
 	for _, c := range a.Containers {
-		labels := c.GetLabels() // which the kubelet writes
+		labels := c.GetLabels() // set by the kubelet
 		out = append(out, container{
 			id: c.Id, sandbox: c.PodSandboxId, namespace: labels["io.kubernetes.pod.namespace"],
 			pod:   labels["io.kubernetes.pod.name"],
@@ -71,14 +70,14 @@ func (r runtime) containers(ctx context.Context) ([]container, error) {
 	return out, nil
 }
 
-// status is what the runtime says of one container.
+// status returns the runtime's status of one container.
 func (r runtime) status(ctx context.Context, id string) (*cri.ContainerStatus, error) {
 	a, err := ask(ctx, cri.NewRuntimeServiceClient(r.conn).ContainerStatus,
 		&cri.ContainerStatusRequest{ContainerId: id})
 	return a.GetStatus(), err
 }
 
-// ended is how a container ended: "exited 1 (Error) 3m ago".
+// ended describes how a container ended: "exited 1 (Error) 3m ago".
 func ended(s *cri.ContainerStatus, now time.Time) string {
 	out := fmt.Sprintf("exited %d", s.GetExitCode())
 	if why := s.GetReason(); why != "" && why != "Completed" {
@@ -90,7 +89,7 @@ func ended(s *cri.ContainerStatus, now time.Time) string {
 	return out
 }
 
-// stateName is the runtime's word for a state, shorter.
+// stateName shortens the runtime's name of a state.
 func stateName(s cri.ContainerState) string {
 	return strings.ToLower(strings.TrimPrefix(s.String(), "CONTAINER_"))
 }

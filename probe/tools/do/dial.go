@@ -62,7 +62,7 @@ func (d dialling) unix(ctx context.Context, j *probe.Job) probe.Result {
 	return probe.Found(probe.Unknown, "%s: %v", d.Socket, err).With(probe.FactReason, reason)
 }
 
-// network dials the addresses of a host in turn, until one takes the connection.
+// network connects to the addresses of a host in turn, until one accepts.
 func (d dialling) network(ctx context.Context, j *probe.Job) probe.Result {
 	addrs := []netip.Addr{d.Addr}
 	if !d.Addr.IsValid() {
@@ -117,25 +117,25 @@ func (d dialling) stream(ctx context.Context, j *probe.Job, to netip.AddrPort) p
 		return r
 	}
 	got := d.get(ctx, j, to)
-	if got.Status == probe.OK && r.Status != probe.OK { // an answer does not make the certificate good
+	if got.Status == probe.OK && r.Status != probe.OK { // an answer does not make the certificate valid
 		return r
 	}
 	return got
 }
 
-// shake does a TLS handshake in which this side has no certificate to show.
+// shake does a TLS handshake without a client certificate.
 func (d dialling) shake(ctx context.Context, j *probe.Job, conn net.Conn, to netip.AddrPort) probe.Result {
 	one, cancel := context.WithTimeout(ctx, d.Wait)
 	defer cancel()
 	name := cmp.Or(d.SNI, d.Host)
-	secure := tls.Client(conn, &tls.Config{InsecureSkipVerify: true, ServerName: name}) // what is shown is looked at below
+	secure := tls.Client(conn, &tls.Config{InsecureSkipVerify: true, ServerName: name}) // its dates are checked below
 	began := time.Now()
 	if err := secure.HandshakeContext(one); err != nil {
 		state := secure.ConnectionState()
 		if len(state.PeerCertificates) == 0 {
 			return noShake(ctx, to, err, d.Wait)
 		}
-		j.Say("the handshake did not end: %v", err) // a server that wants a certificate, by TLS 1.2
+		j.Say("the handshake did not end: %v", err) // a server that requires a certificate, with TLS 1.2
 	}
 	state := secure.ConnectionState()
 	j.Say("%s, %s, in %s", tls.VersionName(state.Version), tls.CipherSuiteName(state.CipherSuite),
@@ -196,7 +196,7 @@ func describe(j *probe.Job, i int, c *x509.Certificate, now time.Time) {
 		state)
 }
 
-// invalid says why a certificate is not valid at a time, "" when it is.
+// invalid explains why a certificate is not valid at a time, "" if it is.
 func invalid(c *x509.Certificate, now time.Time) string {
 	switch {
 	case now.Before(c.NotBefore):
@@ -207,7 +207,7 @@ func invalid(c *x509.Certificate, now time.Time) string {
 	return ""
 }
 
-// datagram sends an empty packet and waits for whatever comes back.
+// datagram sends an empty packet and waits for a reply.
 func (d dialling) datagram(ctx context.Context, j *probe.Job, to netip.AddrPort) probe.Result {
 	one, cancel := context.WithTimeout(ctx, d.Wait)
 	defer cancel()

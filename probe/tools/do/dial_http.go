@@ -21,16 +21,16 @@ import (
 
 // How much of a page is shown.
 const (
-	mostLines = 40
-	mostWidth = 300
-	mostPage  = 64 << 10
+	maxLines = 40
+	maxWidth = 300
+	maxPage  = 64 << 10
 )
 
-// get asks for one page.
+// get requests one page.
 func (d dialling) get(ctx context.Context, j *probe.Job, to netip.AddrPort) probe.Result {
 	one, cancel := context.WithTimeout(ctx, d.Wait)
 	defer cancel()
-	scheme, way := "http", httpget.Way{Most: mostPage}
+	scheme, way := "http", httpget.Way{Most: maxPage}
 	if d.TLS {
 		scheme = "https"
 	}
@@ -61,10 +61,9 @@ func (d dialling) get(ctx context.Context, j *probe.Job, to netip.AddrPort) prob
 	return probe.Found(status, "%s answers %d %s to GET %s", to, page.Code, http.StatusText(page.Code), d.Page)
 }
 
-// metadata are the addresses at which clouds tell a machine its credentials, and the token
-// by which it joins its cluster, to every program on it: link-local ones (AWS, Azure, GCP,
-// OpenStack and most others), AWS by IPv6, GCP by IPv6, Alibaba Cloud, Azure's wire server,
-// Scaleway by IPv6.
+// metadata are the addresses at which clouds give any program on a machine its credentials, and the token for joining
+// its cluster: link-local ones (AWS, Azure, GCP, OpenStack and most others), AWS by IPv6, GCP by IPv6, Alibaba Cloud,
+// Azure's wire server, Scaleway by IPv6.
 var metadata = []netip.Prefix{
 	netip.MustParsePrefix("169.254.0.0/16"), netip.MustParsePrefix("fe80::/10"),
 	netip.MustParsePrefix("fd00:ec2::/32"), netip.MustParsePrefix("fd20:ce::254/128"),
@@ -72,26 +71,25 @@ var metadata = []netip.Prefix{
 	netip.MustParsePrefix("fd00:42::42/128"),
 }
 
-// tellsSecrets tells whether what an address answers is shown to nobody.
+// tellsSecrets reports whether the answers of an address must not be shown.
 func tellsSecrets(a netip.Addr) bool {
 	a = a.Unmap().WithZone("")
-	return slices.ContainsFunc(append(carried(a), a), func(a netip.Addr) bool {
+	return slices.ContainsFunc(append(embedded(a), a), func(a netip.Addr) bool {
 		return slices.ContainsFunc(metadata, func(p netip.Prefix) bool { return p.Contains(a) })
 	})
 }
 
-// carried are the IPv4 addresses to which a packet for an IPv6 address may go on: by NAT64
-// with the well-known prefix or the one for local use (RFC 6052, RFC 8215), by a NAT64 with
-// a prefix of its own, which has any of the lengths of RFC 6052, by 6to4 (RFC 3056), and
-// in the form that once stood for IPv4 (RFC 4291, 2.5.5.1). Of a prefix of its own only the
-// form is known, so a few addresses are taken for one that have nothing to do with NAT64.
-func carried(a netip.Addr) []netip.Addr {
+// embedded returns the IPv4 addresses to which a packet for an IPv6 address may be forwarded: through NAT64 with the
+// well-known prefix or the one for local use (RFC 6052, RFC 8215), through a NAT64 with its own prefix, of any length
+// in RFC 6052, through 6to4 (RFC 3056), and in the deprecated IPv4-compatible form (RFC 4291, 2.5.5.1). An own prefix
+// is recognised only by its form, so a few unrelated addresses match too.
+func embedded(a netip.Addr) []netip.Addr {
 	if !a.Is6() {
 		return nil
 	}
 	b := a.As16()
 	var out []netip.Addr
-	// byte 8 is nobody's
+	// byte 8 is reserved
 	for _, at := range [][4]int{{4, 5, 6, 7}, {5, 6, 7, 9}, {6, 7, 9, 10}, {7, 9, 10, 11}, {9, 10, 11, 12},
 		{12, 13, 14, 15}} {
 		out = append(out, netip.AddrFrom4([4]byte{b[at[0]], b[at[1]], b[at[2]], b[at[3]]}))
@@ -102,7 +100,7 @@ func carried(a netip.Addr) []netip.Addr {
 	return out
 }
 
-// printPage prints what a server answered, as far as it may be shown.
+// printPage prints what may be shown of a server's answer.
 func printPage(j *probe.Job, of netip.Addr, page httpget.Page) {
 	if !tellsSecrets(of) {
 		printHeader(j, page.Header)
@@ -113,7 +111,7 @@ func printPage(j *probe.Job, of netip.Addr, page httpget.Page) {
 	j.Say("(%s may be a cloud's metadata, which has the node's credentials: what the headers say and %s of body are not shown)", of, several(len(page.Body), "byte"))
 }
 
-// printBody prints the first lines of a page, when it is text.
+// printBody prints the first lines of a text page.
 func printBody(j *probe.Job, body []byte) {
 	if len(body) == 0 {
 		return
@@ -124,34 +122,34 @@ func printBody(j *probe.Job, body []byte) {
 		return
 	}
 	lines := bufio.NewScanner(bytes.NewReader(body))
-	lines.Buffer(nil, mostPage+1)
+	lines.Buffer(nil, maxPage+1)
 	for n := 0; lines.Scan(); n++ {
-		if n == mostLines {
+		if n == maxLines {
 			j.Say("(more is not shown)")
 			return
 		}
 		text := lines.Text()
-		if len(text) > mostWidth {
-			text = strings.ToValidUTF8(text[:mostWidth], "") + "…"
+		if len(text) > maxWidth {
+			text = strings.ToValidUTF8(text[:maxWidth], "") + "…"
 		}
 		j.Say("%s", text)
 	}
 }
 
-// secretHeaders are those whose values are shown to nobody.
+// secretHeaders are the headers whose values must not be shown.
 var secretHeaders = []string{"Set-Cookie", "Authorization", "Proxy-Authorization", "X-Auth-Token", "X-Api-Key"}
 
-// printHeader prints a header, in order.
+// printHeader prints the sorted headers.
 func printHeader(j *probe.Job, h http.Header) {
-	const mostHeaders = 40
+	const maxHeaders = 40
 	keys := slices.Sorted(maps.Keys(h))
-	for _, k := range keys[:min(len(keys), mostHeaders)] {
+	for _, k := range keys[:min(len(keys), maxHeaders)] {
 		v := strings.Join(h[k], ", ")
 		if slices.Contains(secretHeaders, k) {
 			v = "(not shown)"
 		}
-		if len(v) > mostWidth {
-			v = strings.ToValidUTF8(v[:mostWidth], "") + "…"
+		if len(v) > maxWidth {
+			v = strings.ToValidUTF8(v[:maxWidth], "") + "…"
 		}
 		j.Say("%s: %s", k, v)
 	}

@@ -18,18 +18,18 @@ import (
 	"github.com/calico-probe/calico-probe/probe/tools"
 )
 
-// portDNS is where name servers answer.
+// portDNS is the port of name servers.
 const portDNS = 53
 
-// lookup is what is asked for.
+// lookup is the query.
 type lookup struct {
 	tools.DNSArgs
-	name     string // with its dot
+	name     string // with its trailing dot
 	types    []uint16
 	typedDot bool
 }
 
-// lookUp asks name servers.
+// lookUp queries name servers.
 func lookUp(ctx context.Context, j *probe.Job, a *tools.DNSArgs) probe.Result {
 	l := lookup{DNSArgs: *a, name: dns.Fqdn(a.Name), types: []uint16{dns.TypeA, dns.TypeAAAA},
 		typedDot: strings.HasSuffix(a.Name, ".")}
@@ -46,7 +46,7 @@ func lookUp(ctx context.Context, j *probe.Job, a *tools.DNSArgs) probe.Result {
 	return l.run(ctx, j)
 }
 
-// run asks for one name after the other, and for each type.
+// run queries one name after another, and each type.
 func (l lookup) run(ctx context.Context, j *probe.Job) probe.Result {
 	names, servers := []string{l.name}, []netip.AddrPort{l.Server}
 	if !l.Server.IsValid() || l.Search {
@@ -75,7 +75,7 @@ func (l lookup) run(ctx context.Context, j *probe.Job) probe.Result {
 		last = nil
 		silent := false
 		for _, record := range l.types {
-			if !silent { // who says nothing says nothing about the next type either
+			if !silent { // a silent server will not answer the next type either
 				last = append(last, l.ask(ctx, j, name, record, servers))
 				silent = last[len(last)-1].err != nil
 			}
@@ -87,18 +87,18 @@ func (l lookup) run(ctx context.Context, j *probe.Job) probe.Result {
 	return conclude(ctx, last)
 }
 
-// replied is what became of one question.
+// replied is the outcome of one query.
 type replied struct {
 	name, record string
 	server       netip.AddrPort
 	rcode        int
-	records      int // that were asked for
+	records      int // of the requested type
 	first        string
 	took         time.Duration
-	err          error // nobody answered
+	err          error // no server answered
 }
 
-// ask asks one server after the other until one answers, and prints it.
+// ask queries one server after another until one answers, and prints the answer.
 func (l lookup) ask(ctx context.Context, j *probe.Job, name string, record uint16, servers []netip.AddrPort) replied {
 	r := replied{name: name, record: dns.TypeToString[record]}
 	for _, r.server = range servers {
@@ -121,8 +121,8 @@ func (l lookup) ask(ctx context.Context, j *probe.Job, name string, record uint1
 	return r
 }
 
-// exchange asks once, by UDP twice, which may lose a packet without meaning anything; by
-// TCP where the answer is cut short.
+// exchange sends a query: twice over UDP, because a single lost packet means nothing, and over TCP if the answer is
+// truncated.
 func exchange(ctx context.Context, server netip.AddrPort, name string, record uint16, tcp bool,
 	wait time.Duration) (msg *dns.Msg, network string, took time.Duration, err error) {
 	network, tries := "UDP", 2
@@ -150,7 +150,7 @@ func exchange(ctx context.Context, server netip.AddrPort, name string, record ui
 	return msg, network, took, nil
 }
 
-// whyNot puts into words why a server did not answer.
+// whyNot explains why a server did not answer.
 func whyNot(err error, took time.Duration) string {
 	switch probe.Reason(err) {
 	case "timeout":
@@ -179,12 +179,12 @@ func flagsOf(m *dns.Msg) string {
 	return strings.Join(out, " ")
 }
 
-// mostRecords bounds what is printed of one answer.
-const mostRecords = 200
+// maxRecords bounds the printed records of one answer.
+const maxRecords = 200
 
-// printRecords prints the records of an answer, and counts those that were asked for.
+// printRecords prints the records of an answer, and counts those of the requested type.
 func printRecords(j *probe.Job, m *dns.Msg, record uint16) (asked int, first string) {
-	left := mostRecords
+	left := maxRecords
 	for _, part := range []struct {
 		what string
 		rrs  []dns.RR
@@ -209,14 +209,14 @@ func printRecords(j *probe.Job, m *dns.Msg, record uint16) (asked int, first str
 	return asked, first
 }
 
-// rcodeSaid puts the usual failures of DNS into words, as a tail of the sentence.
+// rcodeSaid explains the usual DNS failures, as the end of a sentence.
 var rcodeSaid = map[int]string{
 	dns.RcodeNameError:     ": there is no such name",
 	dns.RcodeServerFailure: ": its upstream (the API server, or the servers it forwards to) failed",
 	dns.RcodeRefused:       ": it answers, but is not configured to serve that name to this client",
 }
 
-// conclude judges the answers about the last name that was asked.
+// conclude judges the answers about the last queried name.
 func conclude(ctx context.Context, all []replied) probe.Result {
 	for _, r := range all {
 		if r.records > 0 {
@@ -235,7 +235,7 @@ func conclude(ctx context.Context, all []replied) probe.Result {
 	for i, r := range all {
 		types[i] = r.record
 	}
-	for _, r := range all { // that a server said something is more than that another did not
+	for _, r := range all { // an answer outranks another server's silence
 		if r.err == nil && r.rcode != dns.RcodeSuccess {
 			return probe.Found(probe.Fail, "%s answers %s to %s%s", r.server, rcodeName(r.rcode), r.name,
 				rcodeSaid[r.rcode]).With(probe.FactReason, strings.ToLower(rcodeName(r.rcode)))
@@ -250,11 +250,11 @@ func conclude(ctx context.Context, all []replied) probe.Result {
 		strings.Join(types, " or "))
 }
 
-// noReply judges a question that nobody answered.
+// noReply is the result of an unanswered query.
 func noReply(r replied) probe.Result {
 	reason := probe.Reason(r.err)
 	status := probe.Fail
-	if reason == "error" && !errors.As(r.err, new(*net.OpError)) { // what came is no DNS
+	if reason == "error" && !errors.As(r.err, new(*net.OpError)) { // the reply was not DNS
 		status = probe.Unknown
 	}
 	return probe.Found(status, "%s does not answer about %s: %s", r.server, r.name, whyNot(r.err, r.took)).

@@ -19,7 +19,7 @@ import (
 // dropping are the arguments of drops.
 type dropping tools.DropsArgs
 
-// findDrops finds where packets die.
+// findDrops finds where packets are lost.
 func findDrops(ctx context.Context, j *probe.Job, a *tools.DropsArgs) probe.Result {
 	d := dropping(*a)
 	from, count, done := spaces(j.Host)
@@ -53,7 +53,7 @@ func findDrops(ctx context.Context, j *probe.Job, a *tools.DropsArgs) probe.Resu
 	return worst
 }
 
-// oneOfEach is the first address of each family.
+// oneOfEach returns the first address of each family.
 func oneOfEach(addrs []netip.Addr) []netip.Addr {
 	var out []netip.Addr
 	for _, a := range addrs {
@@ -64,7 +64,7 @@ func oneOfEach(addrs []netip.Addr) []netip.Addr {
 	return out
 }
 
-// one asks about one address.
+// one tests one address.
 func (d dropping) one(ctx context.Context, j *probe.Job, from drops.Space, count []drops.Space,
 	to netip.Addr) probe.Result {
 	if d.Trace {
@@ -73,14 +73,14 @@ func (d dropping) one(ctx context.Context, j *probe.Job, from drops.Space, count
 	return d.search(ctx, j, from, count, to)
 }
 
-// thePod is what a pod's namespace is called in which this program was started.
+// thePod is the name of the pod's namespace in which this program was started.
 const thePod = "the pod"
 
-// spaces are where this program sends from, and where it counts: where it stands in a pod, on the node too.
+// spaces returns where this program sends from, and where it counts: inside a pod, also on the node.
 func spaces(h *probe.Host) (from drops.Space, count []drops.Space, done func()) {
 	own := drops.Space{Name: drops.Node, Host: h}
 	outside, err := netns.OfProcess(h, os.Getppid())
-	if err != nil { // it may stand in a pod, or not
+	if err != nil { // it may run in a pod, or not
 		own.Name = "this network namespace"
 	}
 	if outside == nil {
@@ -90,7 +90,7 @@ func spaces(h *probe.Host) (from drops.Space, count []drops.Space, done func()) 
 	return own, []drops.Space{{Name: drops.Node, Host: h, View: outside}, own}, outside.Close
 }
 
-// search looks for the place where packets to one address die.
+// search finds the place where packets to one address are lost.
 func (d dropping) search(ctx context.Context, j *probe.Job, from drops.Space, count []drops.Space,
 	to netip.Addr) probe.Result {
 	q := drops.Question{From: from, To: to, Shape: drops.Shape{Port: d.Port}, Count: count, Fine: fineBeside(to)}
@@ -99,11 +99,11 @@ func (d dropping) search(ctx context.Context, j *probe.Job, from drops.Space, co
 		q.Pod = way.Source
 	}
 	view, err := netns.Entry{Host: j.Host}.View(probe.Target{Addr: to})
-	if err == nil && way.Type != kernel.Local { // else it is where this program is
+	if err == nil && way.Type != kernel.Local { // otherwise the address belongs to this namespace
 		defer view.Close()
 		q.Count = append(slices.Clone(q.Count), drops.Space{Name: "the pod " + to.String(), Host: j.Host, View: view})
 	}
-	// So that a neighbour that does not answer is known as one before packets are counted.
+	// Find out whether the neighbour answers before packets are counted.
 	if _, err := drops.Look(ctx, from, []netip.AddrPort{netip.AddrPortFrom(to, 0)}); err != nil {
 		return unread(err)
 	}
@@ -127,7 +127,7 @@ func (d dropping) search(ctx context.Context, j *probe.Job, from drops.Space, co
 	return probe.Found(probe.Fail, "%s: %s", to, lines[0])
 }
 
-// fineBeside is an address that answers wherever another does not: the machine's own.
+// fineBeside returns an address that answers even if another does not: the machine's own.
 func fineBeside(to netip.Addr) netip.Addr {
 	if to.Is4() {
 		return netip.AddrFrom4([4]byte{127, 0, 0, 1})
@@ -135,7 +135,7 @@ func fineBeside(to netip.Addr) netip.Addr {
 	return netip.IPv6Loopback()
 }
 
-// observe shows what grows while it waits.
+// observe shows which counters grow while it waits.
 func (d dropping) observe(ctx context.Context, j *probe.Job, count []drops.Space) probe.Result {
 	before, err := drops.Count(count)
 	if err != nil {
@@ -146,7 +146,7 @@ func (d dropping) observe(ctx context.Context, j *probe.Job, count []drops.Space
 	case <-ctx.Done():
 	case <-time.After(d.Watch):
 	}
-	after, _ := drops.Count(count) // what cannot be read was said
+	after, _ := drops.Count(count) // read errors were reported already
 	lost := after.Deaths(before)
 	sayDeaths(j, lost)
 	took := short(time.Since(began))
@@ -160,20 +160,20 @@ func (d dropping) observe(ctx context.Context, j *probe.Job, count []drops.Space
 	return probe.Found(probe.OK, "%s of lost packets grew within %s", several(len(lost), "counter"), took)
 }
 
-// mostDeaths bounds what is printed.
-const mostDeaths = 200
+// maxDeaths bounds the output.
+const maxDeaths = 200
 
-// sayDeaths prints places where packets died, by counters or by a trace: what tells the most first.
+// sayDeaths prints the places where packets were lost, from counters or a trace, the most specific first.
 func sayDeaths(j *probe.Job, all []drops.Death) {
 	if len(all) == 0 {
 		return
 	}
 	t := newTable(j, "PACKETS", "IN", "WHERE", "BY")
-	for _, d := range all[:min(len(all), mostDeaths)] {
+	for _, d := range all[:min(len(all), maxDeaths)] {
 		t.row(strconv.Itoa(d.Count), d.Where, d.Place, d.Reason)
 	}
 	t.end()
-	if len(all) > mostDeaths {
-		j.Say("(%d more are not shown)", len(all)-mostDeaths)
+	if len(all) > maxDeaths {
+		j.Say("(%d more are not shown)", len(all)-maxDeaths)
 	}
 }

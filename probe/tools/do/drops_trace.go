@@ -19,38 +19,39 @@ import (
 	"github.com/calico-probe/calico-probe/probe/skbdrop"
 )
 
-// tracing is what 'drops --trace' asks: where our own packets to an address go, and die.
+// tracing is a run of 'drops --trace': it follows our own packets to an address.
 type tracing struct {
 	to   netip.Addr
-	port uint16 // of TCP, 0 = echoes are sent
-	// in is where rules are counted: the node first, as far as it can be entered.
+	port uint16 // of TCP, 0 = pings
+	// in are the namespaces where rules are counted: the node first, if it can be entered.
 	in []drops.Space
 }
 
 const (
 	tracedEchoes   = 17
-	tracedConnects = 4 // each has a port of its own, which the filter has to know
-	// held is how long the kernel keeps packets for a neighbour that does not answer: three questions, a second apart.
+	tracedConnects = 4 // each has its own port, which the filter must contain
+	// held is how long the kernel queues packets for a neighbour that does not answer: three requests, a second
+	// apart.
 	held = 3500 * time.Millisecond
-	// vxlanPort is IANA's, and that of Calico where nobody has configured another one.
+	// vxlanPort is IANA's, and Calico's default.
 	vxlanPort = 4789
 )
 
-// delivery is what has become of what was sent, as its sender sees it.
+// delivery is the fate of the packets, from the sender's view.
 type delivery struct {
 	sent, answered int
-	silent         int    // nothing at all came back, and it may still be under way
+	silent         int    // no reply at all, so it may still be in transit
 	what, failed   string // "echoes", "lost"
-	said           string // why the last was not answered, as far as the sender is told
+	said           string // why the last was not answered, if the sender was notified
 }
 
 func (d delivery) lost() int { return d.sent - d.answered }
 
-// run sends packets while the kernel says where it has them.
+// run sends packets while the kernel reports where they are.
 func (q tracing) run(ctx context.Context, j *probe.Job) probe.Result {
 	filter := skbdrop.Filter{Addrs: []netip.Addr{q.to}, Protocol: skbdrop.TCP, VXLAN: q.vxlan()}
 	if way, _, err := kernel.RouteOf(kernel.Packet{To: q.to}); err == nil && way.Source.IsValid() {
-		filter.Addrs = append(filter.Addrs, way.Source) // where the target's address is translated
+		filter.Addrs = append(filter.Addrs, way.Source) // if the target's address is translated
 	}
 	id := uint16(1 + rand.IntN(1<<16-1))
 	if q.port == 0 {
@@ -64,7 +65,7 @@ func (q tracing) run(ctx context.Context, j *probe.Job) probe.Result {
 	if err != nil {
 		return untraced(err)
 	}
-	defer t.Close() // also where this ends in a panic, which the session outlives
+	defer t.Close() // also after a panic, which the session survives
 	sent, err := q.send(ctx, j, t, id)
 	if sent.silent > 0 {
 		j.Say("nothing came back of %d: waiting %s for what the kernel may still hold", sent.silent, short(held))
@@ -95,7 +96,7 @@ func (q tracing) run(ctx context.Context, j *probe.Job) probe.Result {
 	return r
 }
 
-// untraced says why drops cannot be seen, and what can be done without.
+// untraced explains why drops cannot be traced, and what works without a trace.
 func untraced(err error) probe.Result {
 	const without = "'drops' without --trace counts what is lost"
 	u, is := errors.AsType[*skbdrop.UnavailableError](err)
@@ -108,14 +109,14 @@ func untraced(err error) probe.Result {
 	return probe.Found(probe.Unknown, "%v; %s", u, without).With(probe.FactReason, string(u.Why))
 }
 
-// vxlan is the port of the node's VXLAN, where it has one of its own.
+// vxlan returns the port of the node's VXLAN, if it differs from the default.
 func (q tracing) vxlan() uint16 {
 	var links []kernel.Link
 	read := func(*probe.Host) (err error) {
 		links, err = kernel.Links()
 		return err
 	}
-	if err := q.in[0].Do(read); err != nil { // the usual one is looked into
+	if err := q.in[0].Do(read); err != nil { // the default port is used then
 		return vxlanPort
 	}
 	for _, l := range links {
@@ -145,7 +146,7 @@ func (q tracing) send(ctx context.Context, j *probe.Job, t *skbdrop.Trace, id ui
 	return d, nil
 }
 
-// connect opens connections, each from a port that the trace looks for.
+// connect opens connections, each from a port that the trace watches.
 func (q tracing) connect(ctx context.Context, j *probe.Job, t *skbdrop.Trace) (delivery, error) {
 	d := delivery{what: "connections", failed: "not opened"}
 	dialer := net.Dialer{Timeout: 700 * time.Millisecond, Control: t.Control}
@@ -169,7 +170,7 @@ func (q tracing) connect(ctx context.Context, j *probe.Job, t *skbdrop.Trace) (d
 	return d, nil
 }
 
-// report prints the paths, and says where what was lost has ended.
+// report prints the paths, and where lost packets ended.
 func (q tracing) report(j *probe.Job, v *view, sent delivery) probe.Result {
 	for _, g := range skbdrop.Groups(v.paths) {
 		v.show(j, g)
@@ -193,7 +194,7 @@ func (q tracing) report(j *probe.Job, v *view, sent delivery) probe.Result {
 	return probe.Found(probe.Fail, "%s: the %s %s", lost, g.Way.Noun(), v.end(g))
 }
 
-// answered tells of an echo whose reply has arrived: where it seems to have been dropped that was a copy of it.
+// answered reports whether the reply to a ping arrived. If the ping seems to have been dropped too, that was a copy.
 func (v *view) answered(p skbdrop.Path) bool {
 	e := p.Steps[0]
 	return p.Way == skbdrop.Sent && e.Protocol != skbdrop.TCP && slices.ContainsFunc(v.paths, func(a skbdrop.Path) bool {
@@ -201,13 +202,13 @@ func (v *view) answered(p skbdrop.Path) bool {
 	})
 }
 
-// lost are the packets whose end explains that not all were answered.
+// lost returns the packets whose end explains that not all were answered.
 func (v *view) lost() (skbdrop.Group, bool) {
 	return ending(skbdrop.Groups(slices.DeleteFunc(slices.Clone(v.paths), v.answered)))
 }
 
-// ending are the packets whose end explains a loss: those that were dropped, else answers that were last seen
-// somewhere, else what was sent.
+// ending returns the packets whose end explains a loss: dropped ones first, then replies that were last seen
+// somewhere, then requests.
 func ending(groups []skbdrop.Group) (skbdrop.Group, bool) {
 	for _, fits := range []func(skbdrop.Group) bool{
 		func(g skbdrop.Group) bool { return g.Way != skbdrop.Rejected && g.End().Kind == skbdrop.Dropped },
@@ -221,7 +222,7 @@ func ending(groups []skbdrop.Group) (skbdrop.Group, bool) {
 	return skbdrop.Group{}, false
 }
 
-// show prints the way of some packets, a line for each network namespace: "the node: came in by cali12 → routed →
+// show prints the path of some packets, a line for each network namespace: "the node: came in by cali12 → routed →
 // dropped in FORWARD at cali12: NETFILTER_DROP, nft_do_chain".
 func (v *view) show(j *probe.Job, g skbdrop.Group) {
 	j.Say("%dx %s", g.Count, g.Way)

@@ -13,22 +13,22 @@ import (
 	"github.com/calico-probe/calico-probe/probe/skbdrop"
 )
 
-// view puts places in the kernel into words.
+// view describes places in the kernel in words.
 type view struct {
-	own, node uint32            // the namespace that was sent from, and the node's
-	home      string            // what the node's is called
-	names     map[uint32]string // of others
+	own, node uint32            // the sender's namespace, and the node's
+	home      string            // the name of the node's namespace
+	names     map[uint32]string // names of other namespaces
 	processes func() procfs.Procs
 	paths     []skbdrop.Path
-	grew      []drops.Death // counters that grew meanwhile
+	grew      []drops.Death // counters that grew in the meantime
 }
 
-// newView is that of this process, and calls the node's namespace as those do who count there. A process that was
+// newView returns the view of this process. It names the node's namespace as the counters do. A process that was
 // started inside a pod has its parent on the node.
 func newView(h *probe.Host, home string) *view {
 	v := &view{home: home, names: map[uint32]string{}}
 	fs, err := procfs.NewFS(h.Proc)
-	if err != nil { // then namespaces are numbers
+	if err != nil { // then namespaces have only numbers
 		return v
 	}
 	if own, err := fs.Self(); err == nil {
@@ -38,11 +38,11 @@ func newView(h *probe.Host, home string) *view {
 		v.node = namespace(parent)
 	}
 	v.node = cmp.Or(v.node, v.own)
-	v.processes = func() procfs.Procs { all, _ := fs.AllProcs(); return all } // none: as above
+	v.processes = func() procfs.Procs { all, _ := fs.AllProcs(); return all } // on an error: as above
 	return v
 }
 
-// namespace is the number of a process's network namespace, 0 where it cannot be seen.
+// namespace returns the number of a process's network namespace, 0 if it is not visible.
 func namespace(p procfs.Proc) uint32 {
 	all, err := p.Namespaces()
 	if err != nil {
@@ -51,7 +51,7 @@ func namespace(p procfs.Proc) uint32 {
 	return all["net"].Inode
 }
 
-// where names a network namespace: others than the node's and the pod's by a process that is in it.
+// where names a network namespace. It names namespaces other than the node's and the pod's by a process in them.
 func (v *view) where(n uint32) string {
 	switch n {
 	case 0:
@@ -82,7 +82,7 @@ func (v *view) holder(n uint32) string {
 	return fmt.Sprintf("namespace %d", n)
 }
 
-// step is what happens to a packet in one place.
+// step describes what happens to a packet in one place.
 func step(e skbdrop.Event) string {
 	at, wrapped := probe.OneLine(e.Interface), ""
 	if e.Wrapped {
@@ -108,7 +108,7 @@ func step(e skbdrop.Event) string {
 	return out
 }
 
-// end says where a packet has ended, and what that means.
+// end describes where a packet ended, and what that means.
 func (v *view) end(g skbdrop.Group) string {
 	e := g.End()
 	last := step(e) + " in " + v.where(e.Namespace)
@@ -130,9 +130,9 @@ func (v *view) end(g skbdrop.Group) string {
 		"XDP, a packet that waits)"
 }
 
-// rule is the one rule in the namespace and at the hook of a drop whose counter grew by as many as were dropped there,
-// in words; "" where none did, or several, or it is where rules are not counted. One that grew by more has counted
-// packets of others, and ours need not be among them.
+// rule describes the one rule in the namespace and at the hook of a drop whose counter grew by the number of packets
+// dropped there. It returns "" if no rule matches, or several, or rules are not counted there. A rule that grew by
+// more also counted other packets, and may not have counted ours.
 func (v *view) rule(e skbdrop.Event) string {
 	hook := e.Hook()
 	if e.Kind != skbdrop.Dropped || hook == "" {
@@ -162,7 +162,7 @@ func (v *view) rule(e skbdrop.Event) string {
 	return exactly[0].Place
 }
 
-// reasons are what the kernel's names mean (include/net/dropreason-core.h).
+// reasons explains the kernel's names (include/net/dropreason-core.h).
 var reasons = map[string]string{
 	"NO_SOCKET":           "nothing listens at that port",
 	"NETFILTER_DROP":      "a rule of the firewall, but no counter says which",
@@ -209,7 +209,7 @@ var reasons = map[string]string{
 	"SECURITY_HOOK":       "a security module",
 }
 
-// functions are what it means that one of these drops without a reason of its own.
+// functions explains what it means when one of these functions drops without a reason of its own.
 var functions = map[string]string{
 	"ip_error":           "a route of type blackhole or prohibit",
 	"dst_discard":        "a route of type blackhole",
@@ -221,7 +221,7 @@ var functions = map[string]string{
 	"vxlan_xmit":         reasons["NO_TX_TARGET"],
 }
 
-// means is what a drop means, "" where the kernel's words have to do.
+// means explains a drop, "" if only the kernel's words are available.
 func means(e skbdrop.Event) string {
 	if says := reasons[e.Reason]; says != "" {
 		return says

@@ -12,10 +12,10 @@ import (
 	"github.com/calico-probe/calico-probe/probe/tools"
 )
 
-// mostRows bounds what links and neigh print.
-const mostRows = 5_000
+// maxRows bounds the output of links and neigh.
+const maxRows = 5_000
 
-// listLinks lists the interfaces whose names begin so.
+// listLinks lists the interfaces whose names begin with a prefix.
 func listLinks(_ context.Context, j *probe.Job, begins string) probe.Result {
 	all, err := kernel.Links()
 	if err != nil {
@@ -28,7 +28,7 @@ func listLinks(_ context.Context, j *probe.Job, begins string) probe.Result {
 		if !strings.HasPrefix(l.Name, begins) {
 			continue
 		}
-		if n++; n > mostRows {
+		if n++; n > maxRows {
 			continue
 		}
 		addrs := make([]string, len(l.Addrs))
@@ -42,29 +42,29 @@ func listLinks(_ context.Context, j *probe.Job, begins string) probe.Result {
 		return probe.Found(probe.Fail, "there is no interface %s", begins).With(probe.FactReason, "missing")
 	}
 	t.end()
-	if n > mostRows {
-		j.Say("(%d more are not shown: name the beginning)", n-mostRows)
+	if n > maxRows {
+		j.Say("(%d more are not shown: name the beginning)", n-maxRows)
 	}
 	return probe.Found(probe.OK, "%s", several(n, "interface"))
 }
 
-// stateOf is the state of an interface in a word.
+// stateOf returns the state of an interface in one word.
 func stateOf(l kernel.Link) string {
 	switch {
 	case !l.Up:
 		return "down"
 	case !l.Carrier:
 		return "no-carrier"
-	case l.State == "unknown": // the loopback, tunnels: they do not tell
+	case l.State == "unknown": // loopback and tunnels do not report it
 		return "up"
 	}
 	return l.State
 }
 
-// both is a counter of each direction.
+// both formats a counter of both directions.
 func both(in, out uint64) string { return fmt.Sprintf("%d/%d", in, out) }
 
-// bytesOf is a number of bytes as short as a column should be.
+// bytesOf formats a number of bytes for a narrow column.
 func bytesOf(n uint64) string {
 	units := []string{"B", "K", "M", "G", "T", "P", "E"}
 	f := float64(n)
@@ -78,8 +78,8 @@ func bytesOf(n uint64) string {
 	return fmt.Sprintf("%.1f%s", f, units[i])
 }
 
-// listedNeighbour reports whether a neighbour is one of those that were asked for. Those of multicast and of the
-// loopback (noarp) are listed by address or state only.
+// listedNeighbour reports whether the arguments select a neighbour. Multicast and loopback entries (noarp) are listed
+// only by address or state.
 func listedNeighbour(a *tools.NeighArgs, n kernel.Neighbour) bool {
 	switch {
 	case a.Addr.IsValid():
@@ -110,7 +110,7 @@ func listNeighbours(_ context.Context, j *probe.Job, a *tools.NeighArgs) probe.R
 		if e.State == "failed" || e.State == "incomplete" {
 			bad++
 		}
-		if n++; n > mostRows {
+		if n++; n > maxRows {
 			continue
 		}
 		t.row(e.Addr.String(), e.Device, e.MAC, e.State, map[bool]string{true: "router"}[e.Router])
@@ -119,8 +119,8 @@ func listNeighbours(_ context.Context, j *probe.Job, a *tools.NeighArgs) probe.R
 		return probe.Found(probe.Fail, "there is no such neighbour").With(probe.FactReason, "missing")
 	}
 	t.end()
-	if n > mostRows {
-		j.Say("(%d more are not shown: name a device or a state)", n-mostRows)
+	if n > maxRows {
+		j.Say("(%d more are not shown: name a device or a state)", n-maxRows)
 	}
 	if bad > 0 {
 		return probe.Found(probe.OK, "%s, of which %d do not answer", several(n, "neighbour"), bad)

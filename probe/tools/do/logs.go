@@ -49,7 +49,7 @@ func readLog(ctx context.Context, j *probe.Job, a *tools.LogsArgs) probe.Result 
 			break
 		}
 		t := newTable(j, "CONTAINER", "STATE", "ID")
-		for _, attempts := range found[:min(len(found), mostRows)] {
+		for _, attempts := range found[:min(len(found), maxRows)] {
 			t.row(attempts[0].String(), stateName(attempts[0].state), fmt.Sprintf("%.12s", attempts[0].id))
 		}
 		t.end()
@@ -70,7 +70,7 @@ func readLog(ctx context.Context, j *probe.Job, a *tools.LogsArgs) probe.Result 
 	return l.read(ctx, j, c, s, func(ctx context.Context) (*cri.ContainerStatus, error) { return r.status(ctx, c.id) })
 }
 
-// named are the containers that a name fits, each with its attempts, the newest first.
+// named returns the containers that match a name, each with its attempts, the newest first.
 func named(list []container, name string) [][]container {
 	fits := []func(container) bool{
 		func(c container) bool { return c.name == name || c.pod+"/"+c.name == name || c.String() == name },
@@ -116,7 +116,7 @@ func (l reading) read(ctx context.Context, j *probe.Job, c container, s *cri.Con
 	return l.show(ctx, j, f, c, s, again)
 }
 
-// show prints the end of a log file that is open, and follows it.
+// show prints the end of an open log file, and follows it.
 func (l reading) show(ctx context.Context, j *probe.Job, f *followed, c container, s *cri.ContainerStatus,
 	again func(context.Context) (*cri.ContainerStatus, error)) probe.Result {
 	out, flush := buffered(j)
@@ -125,7 +125,7 @@ func (l reading) show(ctx context.Context, j *probe.Job, f *followed, c containe
 		return unread(fmt.Errorf("reading %s: %w", f.name, err))
 	}
 	follow := l.Follow && s.GetState() == cri.ContainerState_CONTAINER_RUNNING
-	if !follow { // then it will not be ended any more
+	if !follow { // then no more parts will follow
 		f.join.rest(func(line logLine) { lines = append(lines, line) })
 		lines = lines[max(len(lines)-l.Lines, 0):]
 	}
@@ -136,7 +136,7 @@ func (l reading) show(ctx context.Context, j *probe.Job, f *followed, c containe
 			nothing += " since its log was put aside"
 		}
 	} else if len(lines) < l.Lines {
-		j.Say("(no more than the last %d MiB are looked at)", mostTail>>20)
+		j.Say("(no more than the last %d MiB are looked at)", maxTail>>20)
 		nothing = "has written a line that is longer"
 	}
 	if l.Since > 0 {
@@ -175,7 +175,7 @@ func (l reading) show(ctx context.Context, j *probe.Job, f *followed, c containe
 	return probe.Found(probe.OK, "%s", what)
 }
 
-// print writes one line as it is shown.
+// print writes one line for the user.
 func (l reading) print(out *probe.Job, line logLine) {
 	text := colours.ReplaceAllString(line.text, "")
 	if l.Times {
@@ -184,10 +184,10 @@ func (l reading) print(out *probe.Job, line logLine) {
 	out.Say("%s", text)
 }
 
-// colours are what a program writes to a terminal to paint it (ECMA-48).
+// colours matches the colour codes of a terminal (ECMA-48).
 var colours = regexp.MustCompile("\x1b\\[[0-9;?]*[ -/]*[@-~]")
 
-// keepOn prints what is written from now on. Why says what went wrong.
+// keepOn prints what is written from now on. why is the error, if any.
 func (l reading) keepOn(ctx context.Context, out *probe.Job, flush func() error, f *followed, s *cri.ContainerStatus,
 	again func(context.Context) (*cri.ContainerStatus, error)) (n int, _ *cri.ContainerStatus, why string) {
 	tick := time.NewTicker(logEvery)
@@ -214,7 +214,7 @@ func (l reading) keepOn(ctx context.Context, out *probe.Job, flush func() error,
 		if time.Since(asked) > stateEvery {
 			now, err := again(ctx)
 			switch {
-			case status.Code(err) == codes.NotFound: // removed: what is in the file is all there is
+			case status.Code(err) == codes.NotFound: // removed: the file is complete
 				over = true
 			case err == nil: // a runtime that does not answer now has not stopped the log
 				s, over = now, now.GetState() == cri.ContainerState_CONTAINER_EXITED

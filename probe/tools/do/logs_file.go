@@ -16,15 +16,15 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// What is held of a log at once, of one line, and how often it is looked for more.
+// How much of a log and of one line is held in memory, and how often the file is polled.
 const (
-	mostTail   = 4 << 20
-	mostOfLine = 64 << 10
+	maxTail    = 4 << 20
+	maxLine    = 64 << 10
 	logEvery   = 250 * time.Millisecond
 	stateEvery = 2 * time.Second
 )
 
-// open opens the log file, and nothing else to which its name may lead.
+// open opens the log file, and rejects anything else that its name may lead to.
 func (f *followed) open() error {
 	file, err := f.host.Open(f.name)
 	if err != nil {
@@ -41,9 +41,9 @@ func (f *followed) open() error {
 	return nil
 }
 
-// ofLogs tells whether a path without links is a container's log: a file below
-// the folder of all pods' logs, in which that name lies by pod and container, or that of
-// docker's to which it is a link. A pod that may write to /var/log can make other links of it.
+// ofLogs reports whether a path without links is a container's log: a file below the folder of all pods' logs, at
+// that name by pod and container, or docker's log to which it links. A pod that may write to /var/log can create
+// other links.
 func (f *followed) ofLogs(at string) bool {
 	pods, err := f.host.Find(path.Dir(path.Dir(path.Dir(f.name))))
 	if err != nil {
@@ -63,8 +63,8 @@ type followed struct {
 	join     joiner
 }
 
-// more reads what has been added to the file, or begins with the one that has taken its
-// place; false when there is nothing.
+// more reads what was added to the file, or starts the file that has replaced it. It returns false if nothing was
+// added.
 func (f *followed) more(each func(logLine)) (bool, error) {
 	buf := make([]byte, 64<<10)
 	n, err := f.file.ReadAt(buf, f.at)
@@ -85,7 +85,7 @@ func (f *followed) more(each func(logLine)) (bool, error) {
 		}
 	}
 	there, err := f.host.Stat(f.name)
-	if errors.Is(err, fs.ErrNotExist) { // between the old one and the new, or gone with the pod
+	if errors.Is(err, fs.ErrNotExist) { // between the old file and the new, or removed with the pod
 		return false, nil
 	}
 	if err != nil {
@@ -95,25 +95,25 @@ func (f *followed) more(each func(logLine)) (bool, error) {
 	switch {
 	case err != nil:
 		return false, err
-	case os.SameFile(there, mine) && there.Size() < f.at: // emptied in place
+	case os.SameFile(there, mine) && there.Size() < f.at: // truncated in place
 		f.at, f.join = 0, joiner{}
 		return true, nil
 	case os.SameFile(there, mine):
 		return false, nil
 	}
-	// What was written between the last look and the change is in the old one still.
+	// What was written between the last read and the rotation is still in the old file.
 	if now, err := f.file.Stat(); err == nil && now.Size() > f.at+int64(n) {
 		return true, nil
 	}
 	err = f.open()
-	if errors.Is(err, fs.ErrNotExist) { // put aside once more
+	if errors.Is(err, fs.ErrNotExist) { // rotated once more
 		return false, nil
 	}
 	return err == nil, err
 }
 
-// tail gives the last lines of a log, and whether they go back to its beginning; reading
-// on begins behind them. It looks at as much of the end as it needs, up to mostTail.
+// tail returns the last lines of a log, and whether they reach its beginning. Reading continues after them. It reads
+// as much of the end as it needs, up to maxTail.
 func (f *followed) tail(want int) (lines []logLine, whole bool, err error) {
 	info, err := f.file.Stat()
 	if err != nil {
@@ -121,7 +121,7 @@ func (f *followed) tail(want int) (lines []logLine, whole bool, err error) {
 	}
 	size := info.Size()
 	for look := int64(128 << 10); ; look *= 8 {
-		look = min(look, mostTail)
+		look = min(look, maxTail)
 		from := max(size-look, 0)
 		buf := make([]byte, size-from)
 		n, err := f.file.ReadAt(buf, from)
@@ -133,13 +133,13 @@ func (f *followed) tail(want int) (lines []logLine, whole bool, err error) {
 		f.at, f.join = from+int64(used), joiner{}
 		buf = buf[:used]
 		whole = from == 0
-		if !whole { // it begins in the middle of a line, perhaps of several pieces
+		if !whole { // it begins inside a line, perhaps of several parts
 			buf = buf[bytes.IndexByte(buf, '\n')+1:]
 		}
 		lines = lines[:0]
 		for raw := range bytes.Lines(buf) {
 			f.join.take(raw, func(l logLine) {
-				if lines = append(lines, l); len(lines) > 2*want+1 { // what is before will not be shown
+				if lines = append(lines, l); len(lines) > 2*want+1 { // earlier lines will not be shown
 					lines = slices.Clone(lines[len(lines)-want-1:])
 				}
 			})
@@ -150,15 +150,14 @@ func (f *followed) tail(want int) (lines []logLine, whole bool, err error) {
 		if len(lines) >= want {
 			return lines[len(lines)-want:], false, nil
 		}
-		if whole || look == mostTail {
+		if whole || look == maxTail {
 			return lines, whole, nil
 		}
 	}
 }
 
-// earlier gives the last lines of the file before, which the kubelet has put aside as
-// 0.log.20261121-164500, and docker as ...-json.log.1, and whether there is one. Of those
-// that are compressed it says so.
+// earlier returns the last lines of the previous file, and whether there is one. The kubelet rotates to
+// 0.log.20261121-164500, docker to ...-json.log.1. It only names compressed files.
 func earlier(j *probe.Job, file string, want int) (lines []logLine, there bool) {
 	all, err := j.Host.ReadDir(path.Dir(file))
 	if err != nil {
@@ -182,7 +181,7 @@ func earlier(j *probe.Job, file string, want int) (lines []logLine, there bool) 
 		return nil, true
 	}
 	old, err := j.Host.Open(newest)
-	if err != nil { // compressed this very moment, or no file
+	if err != nil { // just compressed, or not a file
 		return nil, true
 	}
 	defer old.Close()
@@ -196,8 +195,7 @@ func earlier(j *probe.Job, file string, want int) (lines []logLine, there bool) 
 	return lines, true
 }
 
-// writtenAt is when a file was written; a link in its place, which no runtime makes, is an
-// error.
+// writtenAt returns when a file was written. A link in its place is an error, because no runtime creates one.
 func writtenAt(h *probe.Host, name string) (time.Time, error) {
 	f, err := h.Find(name)
 	if err != nil {
@@ -217,13 +215,13 @@ func writtenAt(h *probe.Host, name string) (time.Time, error) {
 // logLine is one line as a container wrote it.
 type logLine struct{ at, text string }
 
-// joiner puts together what the runtime has cut: each stream has pieces of its own.
+// joiner joins the parts into which the runtime splits a line, separately for each stream.
 type joiner struct {
 	stdout, stderr []byte
-	at             string // time of the last piece
+	at             string // time of the last part
 }
 
-// take reads one raw line and gives the whole line it ends, if it does.
+// take reads one raw line and passes on the whole line that it completes, if any.
 func (p *joiner) take(raw []byte, each func(logLine)) {
 	raw = bytes.TrimRight(raw, "\r\n")
 	at, stream, text, partial := parseLog(raw)
@@ -231,7 +229,7 @@ func (p *joiner) take(raw []byte, each func(logLine)) {
 	if stream == "stderr" {
 		kept = &p.stderr
 	}
-	*kept = append(*kept, text[:min(len(text), mostOfLine-min(len(*kept), mostOfLine))]...)
+	*kept = append(*kept, text[:min(len(text), maxLine-min(len(*kept), maxLine))]...)
 	if !partial {
 		each(logLine{at, strings.ToValidUTF8(string(*kept), "?")})
 		*kept = nil
@@ -240,8 +238,7 @@ func (p *joiner) take(raw []byte, each func(logLine)) {
 	}
 }
 
-// rest gives the pieces that no more follow: what a container wrote last before it ended in
-// the middle of a line.
+// rest passes on incomplete lines: the last output of a container that exited in the middle of a line.
 func (p *joiner) rest(each func(logLine)) {
 	for _, kept := range []*[]byte{&p.stdout, &p.stderr} {
 		if len(*kept) > 0 {
@@ -251,9 +248,8 @@ func (p *joiner) rest(each func(logLine)) {
 	}
 }
 
-// parseLog reads a line of a log file: of the kubelet's interface ("TIME stdout F text",
-// P for a piece of a line), or of docker ({"log":"text\n","stream":"stdout","time":"..."},
-// a piece has no new line). What is neither is text as it is.
+// parseLog reads a line of a log file: the CRI format ("TIME stdout F text", P for part of a line), or docker's
+// ({"log":"text\n","stream":"stdout","time":"..."}, a part has no newline). Other text is returned as it is.
 func parseLog(raw []byte) (at, stream string, text []byte, partial bool) {
 	if len(raw) > 0 && raw[0] == '{' {
 		var one struct {

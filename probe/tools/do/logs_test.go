@@ -59,12 +59,12 @@ func FuzzJoin(f *testing.F) {
 		var j joiner
 		for line := range bytes.Lines(raw) {
 			j.take(line, func(l logLine) {
-				if len(l.text) > 3*mostOfLine || strings.Contains(l.text, "\n") && !bytes.Contains(line, []byte(`\n`)) {
+				if len(l.text) > 3*maxLine || strings.Contains(l.text, "\n") && !bytes.Contains(line, []byte(`\n`)) {
 					t.Errorf("%q gives %q", raw, l.text)
 				}
 			})
 		}
-		if len(j.stdout) > mostOfLine || len(j.stderr) > mostOfLine {
+		if len(j.stdout) > maxLine || len(j.stderr) > maxLine {
 			t.Errorf("%d and %d bytes are kept", len(j.stdout), len(j.stderr))
 		}
 	})

@@ -13,7 +13,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/tools"
 )
 
-// findAddr gives the ping its address; false = it has none, and the result says why.
+// findAddr sets the address to ping; false = there is none, and the result has the reason.
 func findAddr(ctx context.Context, j *probe.Job, p *tools.PingArgs) (probe.Result, bool) {
 	if p.Host == "" {
 		return probe.Result{}, true
@@ -30,12 +30,12 @@ func findAddr(ctx context.Context, j *probe.Job, p *tools.PingArgs) (probe.Resul
 	return r, true
 }
 
-// pinged is what has become of the packets so far.
+// pinged counts the packets so far.
 type pinged struct {
 	sent, received int
 	min, max, sum  time.Duration
-	why            string // the last one did not come back
-	unsent         int    // could not leave, and the kernel does not say why
+	why            string // why the last one did not come back
+	unsent         int    // could not be sent, without a reason from the kernel
 }
 
 // ping sends echo requests.
@@ -59,7 +59,7 @@ func ping(ctx context.Context, j *probe.Job, p *tools.PingArgs) probe.Result {
 		if err != nil {
 			return unread(fmt.Errorf("pinging %s: %w", p.Addr, err))
 		}
-		if got.Cut && got.Received == 0 { // its time was not over: neither lost nor answered
+		if got.Cut && got.Received == 0 { // interrupted: neither lost nor answered
 			break
 		}
 		j.Say("%4d  %s", n, all.add(got, p.Wait))
@@ -72,7 +72,7 @@ func ping(ctx context.Context, j *probe.Job, p *tools.PingArgs) probe.Result {
 	return r
 }
 
-// add counts one packet and puts what became of it into words.
+// add counts one packet and describes its outcome.
 func (a *pinged) add(s icmp.Stats, wait time.Duration) string {
 	a.sent++
 	switch {
@@ -100,7 +100,7 @@ func (a *pinged) add(s icmp.Stats, wait time.Duration) string {
 	return a.why
 }
 
-// summary is the line at the end.
+// summary is the last line.
 func (a *pinged) summary(p *tools.PingArgs) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s sent, %d came back, %s lost", p.Addr, several(a.sent, "packet"), a.received,
@@ -111,7 +111,7 @@ func (a *pinged) summary(p *tools.PingArgs) string {
 	return b.String()
 }
 
-// percent is a part in percent, of which none and all are said only when it is so.
+// percent formats a part in percent. It returns 0 % and 100 % only if that is exact.
 func percent(part, whole int) string {
 	switch p := 100 * float64(part) / float64(whole); {
 	case part > 0 && p < 0.1:

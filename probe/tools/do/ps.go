@@ -16,9 +16,9 @@ import (
 	"github.com/calico-probe/calico-probe/probe/tools"
 )
 
-// How many containers or pods are asked about one by one, and how long at most.
+// How many containers or pods are queried one by one, and for how long.
 const (
-	mostStates  = 500
+	maxStates   = 500
 	statesLimit = 20 * time.Second
 )
 
@@ -63,10 +63,10 @@ func listContainers(ctx context.Context, j *probe.Job, r runtime, all bool, word
 		state := stateName(c.state)
 		if c.state == cri.ContainerState_CONTAINER_EXITED {
 			state += " ?"
-			if asked++; asked <= mostStates && limited.Err() == nil {
+			if asked++; asked <= maxStates && limited.Err() == nil {
 				s, err := r.status(limited, c.id)
 				switch {
-				case err != nil: // gone since, or not told
+				case err != nil: // removed since, or not reported
 				case s.GetExitCode() == 0 && !all:
 					n.hidden++
 					continue
@@ -114,8 +114,8 @@ func listPods(ctx context.Context, j *probe.Job, r runtime, all bool, word strin
 		}
 		n.shown++
 		addrs := ""
-		if asked++; ready && asked <= mostStates && limited.Err() == nil {
-			// else it has just gone
+		if asked++; ready && asked <= maxStates && limited.Err() == nil {
+			// otherwise it was just removed
 			if one, err := ask(limited, client.PodSandboxStatus, &cri.PodSandboxStatusRequest{PodSandboxId: s.Id}); err == nil {
 				addrs = addressesOf(one.GetStatus())
 			}
@@ -127,7 +127,7 @@ func listPods(ctx context.Context, j *probe.Job, r runtime, all bool, word strin
 	return finish(ctx, j, t, n, "pod", word)
 }
 
-// addressesOf are those of a pod; one in the node's own network has none to tell.
+// addressesOf returns the addresses of a pod. A pod in the host network reports none.
 func addressesOf(s *cri.PodSandboxStatus) string {
 	if s.GetLinux().GetNamespaces().GetOptions().GetNetwork() == cri.NamespaceMode_NODE {
 		return "(the node's)"
@@ -162,7 +162,7 @@ func imageName(i *cri.Image) string {
 	return strings.Join(i.GetRepoTags(), ",")
 }
 
-// shortImage leaves of a digest what is enough to know it by.
+// shortImage shortens a digest to a recognisable length.
 func shortImage(name string) string {
 	if before, digest, ok := strings.Cut(name, "@sha256:"); ok {
 		return fmt.Sprintf("%s@%.12s", before, digest)
@@ -173,19 +173,19 @@ func shortImage(name string) string {
 	return name
 }
 
-// fits tells whether a word is in any of the texts.
+// fits reports whether a word is in any of the texts.
 func fits(word string, texts ...string) bool {
 	return slices.ContainsFunc(texts, func(t string) bool { return strings.Contains(t, word) })
 }
 
-// counts are what a list came to.
+// counts summarises a list.
 type counts struct {
 	shown  int
-	bad    int // of these, ended with an error
-	hidden int // fit, and are shown with -a only
+	bad    int // of these, exited with an error
+	hidden int // match, but are shown only with -a
 }
 
-// finish prints a list and says what it came to.
+// finish prints a list and its summary.
 func finish(ctx context.Context, j *probe.Job, t table, n counts, what, word string) probe.Result {
 	if ctx.Err() != nil && n.shown == 0 {
 		return probe.Found(probe.Unknown, "stopped while the runtime was asked")

@@ -14,11 +14,11 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// resolveLimit bounds looking a name up, in all domains of the search list.
+// resolveLimit bounds the resolution of one name, in all domains of the search list.
 const resolveLimit = 10 * time.Second
 
-// resolve gives the addresses of a name: those that the client knows, as of a node; else as
-// the node's own programs would find them, in /etc/hosts or by its name servers and search list.
+// resolve returns the addresses of a name: those that the client sent, for example of a node. Otherwise it resolves
+// the name as programs on the node do, with /etc/hosts, name servers and search list.
 func resolve(ctx context.Context, j *probe.Job, host string) (addrs []netip.Addr, by string, r probe.Result) {
 	if addrs := j.Hosts[host]; len(addrs) > 0 && strings.Contains(host, "/") {
 		return addrs, "the API (the pod's address)", r
@@ -41,12 +41,12 @@ func resolve(ctx context.Context, j *probe.Job, host string) (addrs []netip.Addr
 	return conf.find(ctx, host, 2*time.Second)
 }
 
-// find asks the servers for the addresses of a name, in each domain of the search list.
+// find queries the servers for the addresses of a name, in each domain of the search list.
 func (c resolver) find(ctx context.Context, host string, wait time.Duration) (addrs []netip.Addr, by string,
 	r probe.Result) {
 	limited, cancel := context.WithTimeout(ctx, resolveLimit)
 	defer cancel()
-	var last []replied // about the name that was asked for last
+	var last []replied // about the name that was queried last
 	for _, name := range c.candidates(dns.Fqdn(host), strings.HasSuffix(host, ".")) {
 		last = nil
 		servers := c.servers
@@ -54,8 +54,8 @@ func (c resolver) find(ctx context.Context, host string, wait time.Duration) (ad
 			more, reply := inTurn(limited, servers, name, record, wait)
 			if last = append(last, reply); len(more) > 0 {
 				addrs = append(addrs, more...)
-				// It knows the name: where it says nothing of AAAA, as some middleboxes do,
-				// others are not waited for.
+				// This server has the name. If it does not answer AAAA, as with some middleboxes, do not wait for the
+				// others.
 				servers, by = []netip.AddrPort{reply.server}, reply.server.String()
 			}
 		}
@@ -72,8 +72,8 @@ func (c resolver) find(ctx context.Context, host string, wait time.Duration) (ad
 	return nil, "", conclude(ctx, last)
 }
 
-// inTurn asks one server after the other until one knows whether there is such a name. One
-// that cannot find out or does not want to is passed over, as libc does.
+// inTurn queries one server after another until one has a definite answer about the name. Like libc it skips servers
+// that fail or refuse.
 func inTurn(ctx context.Context, servers []netip.AddrPort, name string, record uint16,
 	wait time.Duration) (addrs []netip.Addr, r replied) {
 	for i, server := range servers {
@@ -82,7 +82,7 @@ func inTurn(ctx context.Context, servers []netip.AddrPort, name string, record u
 		if err == nil {
 			one.rcode = msg.Rcode
 		}
-		if i == 0 || err == nil { // that one said something is more than that another did not
+		if i == 0 || err == nil { // an answer outranks another server's silence
 			r = one
 		}
 		if err == nil && (msg.Rcode == dns.RcodeSuccess || msg.Rcode == dns.RcodeNameError) {
@@ -95,7 +95,7 @@ func inTurn(ctx context.Context, servers []netip.AddrPort, name string, record u
 	return nil, r
 }
 
-// inHosts reads the addresses of a name out of a hosts file.
+// inHosts returns the addresses of a name in a hosts file.
 func inHosts(text []byte, host string) []netip.Addr {
 	var out []netip.Addr
 	for line := range strings.Lines(string(text)) {
@@ -112,7 +112,7 @@ func inHosts(text []byte, host string) []netip.Addr {
 	return out
 }
 
-// addressesIn are those in an answer.
+// addressesIn returns the addresses in an answer.
 func addressesIn(m *dns.Msg) []netip.Addr {
 	var out []netip.Addr
 	for _, rr := range m.Answer {

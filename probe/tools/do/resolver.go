@@ -13,18 +13,17 @@ import (
 	"github.com/calico-probe/calico-probe/probe/reach"
 )
 
-// resolver is what the node's own resolv.conf says.
+// resolver is the node's resolv.conf.
 type resolver struct {
 	servers []netip.AddrPort
 	search  []string
 	ndots   int
 }
 
-// resolvConf is where the servers of the node are named.
+// resolvConf configures the node's name servers.
 const resolvConf = "/etc/resolv.conf"
 
-// readResolver reads the node's resolv.conf. Without one glibc asks the machine itself
-// (resolv.conf(5)).
+// readResolver reads the node's resolv.conf. Without one, glibc queries the machine itself (resolv.conf(5)).
 func readResolver(h *probe.Host) (resolver, error) {
 	text, err := h.ReadFile(resolvConf)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -35,12 +34,12 @@ func readResolver(h *probe.Host) (resolver, error) {
 
 func parseResolver(text []byte) resolver {
 	c, err := dns.ClientConfigFromReader(bytes.NewReader(text))
-	if err != nil { // that of reading from memory
+	if err != nil { // of reading from memory
 		return resolver{}
 	}
 	r := resolver{ndots: c.Ndots}
-	const mostServers, mostDomains = 3, 32 // as many as glibc, and as Kubernetes heeds
-	for _, s := range c.Servers[:min(len(c.Servers), mostServers)] {
+	const maxServers, maxDomains = 3, 32 // the limits of glibc and of Kubernetes
+	for _, s := range c.Servers[:min(len(c.Servers), maxServers)] {
 		if a, err := netip.ParseAddr(s); err == nil {
 			r.servers = append(r.servers, netip.AddrPortFrom(a, portDNS))
 		}
@@ -48,7 +47,7 @@ func parseResolver(text []byte) resolver {
 	if len(c.Servers) == 0 {
 		r.servers = []netip.AddrPort{netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), portDNS)}
 	}
-	for _, d := range c.Search[:min(len(c.Search), mostDomains)] {
+	for _, d := range c.Search[:min(len(c.Search), maxDomains)] {
 		if _, ok := dns.IsDomainName(d); ok && d != "." {
 			r.search = append(r.search, dns.Fqdn(d))
 		}
@@ -56,7 +55,7 @@ func parseResolver(text []byte) resolver {
 	return r
 }
 
-// candidates are the names a program's resolver asks for one that is typed, in order.
+// candidates returns the names that a program's resolver tries for a typed name, in order.
 func (r resolver) candidates(name string, dotted bool) []string {
 	if dotted {
 		return []string{name}
@@ -73,8 +72,8 @@ func (r resolver) candidates(name string, dotted bool) []string {
 	return append(out, name)
 }
 
-// inPod are the names that a program in a pod asks for, in order. One of the cluster's domain is asked as it
-// stands at once: what its search list makes of it before is not worth reading.
+// inPod returns the names that a program in a pod tries, in order. A name of the cluster's domain is tried as it is
+// at once: the results of the search list before that are not useful.
 func inPod(h *probe.Host, l lookup) []string {
 	const ndots = 5 // as the kubelet sets it
 	search, domain := reach.PodSearch(h, l.Namespace)

@@ -16,8 +16,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/tools"
 )
 
-// mostRoutes bounds what is printed: a full table of a route reflector's has 100,000.
-const mostRoutes = 20_000
+// maxRoutes bounds the output: the table of a route reflector can have 100,000 routes.
+const maxRoutes = 20_000
 
 // getting are the arguments of 'route get'.
 type getting tools.RouteGet
@@ -29,7 +29,7 @@ type showing struct {
 	table int // 0 = all
 }
 
-// showRoutes asks the kernel for its routes, or for the one that it takes.
+// showRoutes lists the kernel's routes, or the route of one packet.
 func showRoutes(ctx context.Context, j *probe.Job, a *tools.RouteArgs) probe.Result {
 	if a.Get != nil {
 		return getting(*a.Get).run(j)
@@ -41,16 +41,16 @@ func showRoutes(ctx context.Context, j *probe.Job, a *tools.RouteArgs) probe.Res
 	return s.run(ctx, j)
 }
 
-// numberOf is that of a name or of a number, and 0 of any other word.
+// numberOf returns the number of a name, or a number itself, and 0 for any other word.
 func numberOf(names map[string]int, text string) int {
 	if n, is := names[text]; is {
 		return n
 	}
-	n, _ := strconv.Atoi(text) // else it is 'all'
+	n, _ := strconv.Atoi(text) // otherwise it is 'all'
 	return n
 }
 
-// shown tells whether a route is one of those asked for.
+// shown reports whether the arguments select a route.
 func (s showing) shown(r kernel.Route) bool {
 	switch {
 	case s.table != 0 && r.Table != s.table,
@@ -72,7 +72,7 @@ func (s showing) shown(r kernel.Route) bool {
 	return false
 }
 
-// families are those whose routes may be shown.
+// families returns the families whose routes may be shown.
 func (s showing) families() []int {
 	for _, a := range []netip.Addr{s.Having, s.Within.Addr()} {
 		switch {
@@ -88,12 +88,12 @@ func (s showing) families() []int {
 func (s showing) run(ctx context.Context, j *probe.Job) probe.Result {
 	n := 0
 	for _, family := range s.families() {
-		// All of them before the first is printed: while a slow line is written to, the
-		// kernel's table changes, and its list would have to be asked for again.
-		found, err := kernel.Routes(family, s.table, mostRoutes+1-n,
+		// Read all of them before printing the first. The kernel's table changes while a slow connection is written
+		// to, and the list would have to be read again.
+		found, err := kernel.Routes(family, s.table, maxRoutes+1-n,
 			func(r kernel.Route) bool { return s.shown(r) && ctx.Err() == nil })
 		many, flush := buffered(j)
-		for _, r := range found[:min(len(found), mostRoutes-n)] {
+		for _, r := range found[:min(len(found), maxRoutes-n)] {
 			many.Say("%s", r)
 		}
 		_ = flush() // a session that is gone ends the tool
@@ -103,9 +103,9 @@ func (s showing) run(ctx context.Context, j *probe.Job) probe.Result {
 			return probe.Found(probe.Unknown, "stopped after %s", several(n, "route"))
 		case err != nil:
 			return unread(err)
-		case n > mostRoutes:
-			j.Say("(more than %d, the rest is not shown: name a prefix, dev or proto)", mostRoutes)
-			return probe.Found(probe.OK, "more than %d routes", mostRoutes)
+		case n > maxRoutes:
+			j.Say("(more than %d, the rest is not shown: name a prefix, dev or proto)", maxRoutes)
+			return probe.Found(probe.OK, "more than %d routes", maxRoutes)
 		}
 	}
 	if n == 0 {
@@ -114,7 +114,7 @@ func (s showing) run(ctx context.Context, j *probe.Job) probe.Result {
 	return probe.Found(probe.OK, "%s", several(n, "route"))
 }
 
-// run asks the kernel for the way of one packet.
+// run queries the kernel for the route of one packet.
 func (g getting) run(j *probe.Job) probe.Result {
 	way, matched, err := kernel.RouteOf(kernel.Packet{To: g.To, From: g.From, In: g.In})
 	switch {
@@ -132,7 +132,7 @@ func (g getting) run(j *probe.Job) probe.Result {
 		kernel.ProtocolName(matched.Proto))
 }
 
-// refusals say what the kernel means by an error instead of a route to an address.
+// refusals explains the kernel's errors for a route lookup.
 var refusals = map[syscall.Errno]string{
 	syscall.ENETUNREACH:  "the kernel has no route to %s",
 	syscall.EHOSTUNREACH: "an unreachable route rejects packets to %s, or forwarding from that device is off",
@@ -141,7 +141,7 @@ var refusals = map[syscall.Errno]string{
 		"or is its own",
 }
 
-// refused judges what the kernel answers instead of a route.
+// refused is the result when the kernel returns an error instead of a route.
 func (g getting) refused(err error) probe.Result {
 	if g.From.IsValid() && g.In == "" && !isOwn(g.From) {
 		return probe.Found(probe.Fail,
@@ -160,16 +160,16 @@ func (g getting) refused(err error) probe.Result {
 	return unread(err)
 }
 
-// isOwn tells whether an address is one of this network namespace.
+// isOwn reports whether an address belongs to this network namespace.
 func isOwn(a netip.Addr) bool {
 	links, err := kernel.Links()
 	if err != nil {
-		return true // then the kernel's word stands
+		return true // then trust the kernel's answer
 	}
 	return slices.ContainsFunc(links, func(l kernel.Link) bool { return l.Has(a.Unmap()) })
 }
 
-// whereTo is the first hop of a route in words.
+// whereTo describes the first hop of a route.
 func whereTo(r kernel.Route) string {
 	if r.Type == kernel.Local {
 		return "nowhere: it is an address of this node"

@@ -22,22 +22,21 @@ import (
 	"github.com/calico-probe/calico-probe/probe/tools"
 )
 
-// How long what runs in a shell may take to go when it is told that its terminal is
-// gone, before it is killed; and how long after its end something may still hold its
-// output without a word.
+// How long a shell's processes may take to exit after a hangup before they are killed. And how long after the shell's
+// exit other processes may hold its output open without writing.
 const (
 	hangUp = 400 * time.Millisecond
 	lull   = 500 * time.Millisecond
 )
 
-// running is a shell that was started.
+// running is a started shell.
 type running struct {
 	cmd   *exec.Cmd
-	out   *os.File // what it writes; on a terminal also what it is typed
+	out   *os.File // its output; on a terminal also the echo of its input
 	tty   bool
-	ended chan struct{} // it has exited
+	ended chan struct{} // closed when it has exited
 	over  atomic.Bool   // the same, without waiting
-	// of what passes its input and output on: without that the shell is of no use
+	// of the goroutines that forward input and output: without them the shell is of no use
 	crashed chan error
 }
 
@@ -74,7 +73,7 @@ func (s shell) run(ctx context.Context, j *probe.Job) probe.Result {
 	return r.attend(ctx, j)
 }
 
-// place is the root directory of the shell wanted and what to call it.
+// place returns the root directory of the requested shell and its name for the user.
 func (s shell) place(h *probe.Host) (root, where string, refused *probe.Result) {
 	node := cmp.Or(h.Node, "this machine")
 	switch {
@@ -84,7 +83,7 @@ func (s shell) place(h *probe.Host) (root, where string, refused *probe.Result) 
 		return "/", "in the toolbox on " + node, nil
 	case h.Only == nil:
 		return h.Root, "on " + node, nil
-	case h.Root == "/": // carried into a container that has shown it has a shell
+	case h.Root == "/": // uploaded into a container that has shown it has a shell
 		return "/", "in a container on " + node + ", not on the node itself", nil
 	}
 	r := probe.Found(probe.Skip, "the root directory of %s is not visible by this way", node).
@@ -99,8 +98,8 @@ func user() string {
 	return fmt.Sprintf("user %d, not root,", os.Getuid())
 }
 
-// shellIn is root's shell by the passwd file below a root directory, if it can be run,
-// or one of those there usually are; "" where there is none.
+// shellIn returns root's shell from the passwd file below a root directory if it is executable, otherwise one of the
+// usual shells; "" if there is none.
 func shellIn(root string) string {
 	h := probe.Host{Root: root}
 	all := []string{"/bin/bash", "/bin/sh", "/usr/bin/bash", "/usr/bin/sh", "/run/current-system/sw/bin/bash"}
@@ -125,8 +124,7 @@ func shellIn(root string) string {
 	return ""
 }
 
-// start starts a shell in a session of its own. Nothing of this program's environment
-// goes with it, nor does its history stay behind.
+// start starts a shell in its own session. The shell inherits no environment of this program, and writes no history.
 func (s shell) start(j *probe.Job, root, program string, tty bool) (*running, error) {
 	cmd := exec.Command(program, s.Command...)
 	home := "/"
@@ -162,7 +160,7 @@ func (s shell) start(j *probe.Job, root, program string, tty bool) (*running, er
 	}
 	cmd.Stdout, cmd.Stderr = theirs, theirs
 	err = cmd.Start()
-	_ = theirs.Close() // were it open here, its end would never be seen
+	_ = theirs.Close() // if it stayed open here, the end of output would never be detected
 	if err != nil {
 		_ = r.out.Close()
 		return nil, err
@@ -170,8 +168,8 @@ func (s shell) start(j *probe.Job, root, program string, tty bool) (*running, er
 	return r, nil
 }
 
-// attend carries what is typed and what is written until the shell has ended, or ctx;
-// nothing of its session is left then.
+// attend forwards input and output until the shell has exited, or ctx ends. After that, no process of its session is
+// left.
 func (r *running) attend(ctx context.Context, j *probe.Job) probe.Result {
 	written, stop := make(chan struct{}), make(chan struct{})
 	defer close(stop)
@@ -184,13 +182,13 @@ func (r *running) attend(ctx context.Context, j *probe.Job) probe.Result {
 	case <-ctx.Done():
 	}
 	r.end()
-	select { // else it may be a zombie still when its result is there
+	select { // otherwise it may still be a zombie when its result arrives
 	case <-r.ended:
-	case <-time.After(hangUp): // not even a kill ends it
+	case <-time.After(hangUp): // not even SIGKILL ends it
 	}
 	_ = r.out.SetReadDeadline(time.Now().Add(lull))
 	select {
-	case <-written: // all of it, however slow the line
+	case <-written: // all of it, however slow the connection
 	case <-ctx.Done():
 		select {
 		case <-written:
@@ -215,14 +213,14 @@ func (r *running) attend(ctx context.Context, j *probe.Job) probe.Result {
 		"the shell was ended, with what ran in it: its probe was told to end, or its time is over")
 }
 
-// detach starts what waits for the shell and what passes its input and output on. It closes written when all output
-// is passed on.
+// detach starts the goroutines that wait for the shell and forward its input and output. It closes written after all
+// output is forwarded.
 func (r *running) detach(j *probe.Job, written chan<- struct{}, stop <-chan struct{}) {
 	crashed := func(err error) { r.crashed <- err }
 	probe.Detach(func() error {
 		defer close(r.ended)
 		defer r.over.Store(true)
-		_ = r.cmd.Wait() // how it went is in ProcessState
+		_ = r.cmd.Wait() // the outcome is in ProcessState
 		return nil
 	}, crashed)
 	probe.Detach(func() error {
@@ -236,19 +234,19 @@ func (r *running) detach(j *probe.Job, written chan<- struct{}, stop <-chan stru
 		return
 	}
 	probe.Detach(func() error { r.resize(j.Sizes, stop); return nil }, crashed)
-	probe.Detach(func() error { // ends with the call at the latest, which ends In
+	probe.Detach(func() error { // ends at the latest with the call, which closes In
 		_, _ = io.Copy(r.out, typing{j.In, func() { j.Sizes.Take(r.setSize) }}) // fails once the shell has exited
 		return nil
 	}, crashed)
 }
 
-// outcome is how it went by itself.
+// outcome is the result of a shell that exited on its own.
 func (r *running) outcome() probe.Result {
 	code := r.cmd.ProcessState.ExitCode()
 	if status, ok := r.cmd.ProcessState.Sys().(syscall.WaitStatus); ok && status.Signaled() {
-		code = 128 + int(status.Signal()) // as shells say it
+		code = 128 + int(status.Signal()) // as shells report it
 	}
-	if len(r.cmd.Args) == 1 { // what was typed last is nobody's verdict
+	if len(r.cmd.Args) == 1 { // interactive: the exit code is that of the last typed command
 		return probe.Found(probe.OK, "the shell ended with exit code %d", code).With(tools.FactExit, code)
 	}
 	if code != 0 {
@@ -257,8 +255,7 @@ func (r *running) outcome() probe.Result {
 	return probe.Found(probe.OK, "the command ended with exit code 0").With(tools.FactExit, 0)
 }
 
-// write passes on what is written, until nobody holds the other end, or after the
-// shell's end nothing comes any more.
+// write forwards output until the other end is closed, or until output stops after the shell's exit.
 func (r *running) write(to io.Writer) {
 	b := make([]byte, 32<<10)
 	for {
@@ -267,7 +264,7 @@ func (r *running) write(to io.Writer) {
 		}
 		n, err := r.out.Read(b)
 		if n > 0 {
-			_, _ = to.Write(b[:n]) // never fails: an event that cannot be sent is the session's affair
+			_, _ = to.Write(b[:n]) // never fails: the session handles events that cannot be sent
 		}
 		if err != nil {
 			return
@@ -275,7 +272,7 @@ func (r *running) write(to io.Writer) {
 	}
 }
 
-// typing is what is typed; before any of it is handed on, first is done.
+// typing is the user's input. It calls first before it passes on any of it.
 type typing struct {
 	io.Reader
 	first func()
@@ -287,7 +284,7 @@ func (t typing) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// setSize gives the terminal a size; one that is gone has none.
+// setSize sets the size of the terminal. It ignores errors of a closed one.
 func (r *running) setSize(s probe.Size) { _ = setSize(r.out, s) }
 
 func (r *running) resize(sizes *probe.Sizes, stop <-chan struct{}) {
@@ -301,8 +298,7 @@ func (r *running) resize(sizes *probe.Sizes, stop <-chan struct{}) {
 	}
 }
 
-// end ends every process of the shell's session: as a terminal that is gone does, and
-// then for good.
+// end ends every process of the shell's session: first with a hangup, then with SIGKILL.
 func (r *running) end() {
 	session := r.cmd.Process.Pid
 	if len(signal(session, syscall.SIGHUP, syscall.SIGCONT)) == 0 {
@@ -318,7 +314,7 @@ func (r *running) end() {
 	}
 }
 
-// signal sends signals to every process of a session that has not ended, and lists them.
+// signal sends signals to every process of a session that has not exited, and returns their PIDs.
 func signal(session int, signals ...syscall.Signal) []int {
 	fs, err := procfs.NewFS("/proc")
 	if err != nil {
@@ -336,15 +332,14 @@ func signal(session int, signals ...syscall.Signal) []int {
 		}
 		found = append(found, p.PID)
 		for _, s := range signals {
-			_ = syscall.Kill(p.PID, s) // it may just have ended
+			_ = syscall.Kill(p.PID, s) // it may have just exited
 		}
 	}
 	return found
 }
 
-// openTerminal makes a terminal: this end, and the one the shell is given. It is one of
-// the node's own, so that its name means the same in there; where those cannot be had,
-// this probe's.
+// openTerminal creates a terminal and returns this end and the shell's. It uses the node's devpts, so that the
+// terminal's name is valid there, or else this probe's.
 func openTerminal(root string, size probe.Size) (ours, theirs *os.File, err error) {
 	fd := -1
 	err = errors.ErrUnsupported
@@ -365,7 +360,7 @@ func openTerminal(root string, size probe.Size) (ours, theirs *os.File, err erro
 		ours.Close()
 		return nil, nil, fmt.Errorf("unlocking a terminal: %w", err)
 	}
-	// By its number and not by its name, which leads elsewhere from here.
+	// By number, because its name leads elsewhere from here.
 	peer, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.TIOCGPTPEER,
 		unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC)
 	if errno != 0 {

@@ -12,7 +12,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// table prints rows in columns as wide as they have to be. It holds them all.
+// table prints rows in columns of the necessary width. It buffers all rows.
 type table struct{ w *tabwriter.Writer }
 
 func newTable(j *probe.Job, heads ...string) table {
@@ -21,8 +21,8 @@ func newTable(j *probe.Job, heads ...string) table {
 	return t
 }
 
-// row adds one, in which nothing steers the terminal; an empty cell is a dash, so that
-// columns stay columns for awk too.
+// row adds a row without terminal control characters. An empty cell becomes a dash, so that awk sees the same
+// columns.
 func (t table) row(cells ...string) {
 	for i, c := range cells {
 		if c = probe.Plain(strings.Join(strings.Fields(c), " ")); c == "" {
@@ -31,21 +31,21 @@ func (t table) row(cells ...string) {
 		if i > 0 {
 			c = "\t" + c
 		}
-		_, _ = io.WriteString(t.w, c) // kept until the end
+		_, _ = io.WriteString(t.w, c) // buffered until the end
 	}
 	_, _ = io.WriteString(t.w, "\n")
 }
 
 func (t table) end() { _ = t.w.Flush() } // a session that is gone ends the tool
 
-// buffered is a job whose lines are kept until they are flushed, for those that say many.
+// buffered returns a job that buffers its lines until flush, for tools that print many.
 func buffered(j *probe.Job) (_ *probe.Job, flush func() error) {
 	out, own := bufio.NewWriter(j.Out), *j
 	own.Out = out
 	return &own, out.Flush
 }
 
-// several is a number of things, in words: "1 packet", "3 packets".
+// several formats a number of things: "1 packet", "3 packets".
 func several(n int, what string) string {
 	if n == 1 {
 		return "1 " + what
@@ -53,7 +53,7 @@ func several(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// unread is the result of something of the node's that could not be asked.
+// unread is the result for something on the node that could not be queried.
 func unread(err error) probe.Result {
 	if errors.Is(err, probe.ErrNotVisible) || errors.Is(err, errors.ErrUnsupported) {
 		return probe.Found(probe.Skip, "%v", err)
@@ -61,7 +61,7 @@ func unread(err error) probe.Result {
 	return probe.Failed(err).With(probe.FactReason, probe.Reason(err))
 }
 
-// short is a time as long as one has to know it.
+// short rounds a duration for display.
 func short(d time.Duration) string {
 	switch {
 	case d >= 10*time.Second:
