@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// How long a word is that may be a key: of 24 bytes in base64, or of 16 in hexadecimal. Padding says
-// "base64" by itself, so with it a key of 15 bytes is recognised.
+// The minimum length of a word that may be a key: 24 bytes in base64, 16 in hexadecimal. Padding identifies base64,
+// so a padded key of 15 bytes is enough.
 const (
-	keyLeast    = 32
-	paddedLeast = 20
+	minKey    = 32
+	minPadded = 20
 )
 
 // withoutBareKeys removes long words that look like a key by their letters alone.
@@ -24,10 +24,10 @@ func withoutBareKeys(line string) string {
 		case end == at:
 			b.WriteByte(line[at])
 			end++
-		case end-at >= keyLeast && isMixed(line[at:end], 38), pad > 0 && end-at >= paddedLeast && isMixed(line[at:end], 30):
+		case end-at >= minKey && isMixed(line[at:end], 38), pad > 0 && end-at >= minPadded && isMixed(line[at:end], 30):
 			b.WriteString(leftOut)
 			end += pad
-		case end-at >= keyLeast:
+		case end-at >= minKey:
 			writeWithoutIDs(&b, line, at, end)
 		default:
 			b.WriteString(line[at:end])
@@ -37,15 +37,15 @@ func withoutBareKeys(line string) string {
 	return b.String()
 }
 
-// inKey reports whether a byte occurs in base64, of either alphabet.
+// inKey reports whether a byte occurs in either base64 alphabet.
 func inKey(c byte) bool { return isDigit(c) || isLetter(c) || strings.IndexByte("+/_-", c) >= 0 }
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
 func isLetter(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' }
 
-// padding is the number of signs that fill a word of base64 up to a multiple of four. The one before
-// a quoted value belongs to a name.
+// padding returns the number of padding characters that extend a base64 word to a multiple of four. A "=" before a
+// quoted value belongs to a name instead.
 func padding(line string, at, end int) int {
 	pad := 0
 	for end > at && pad < 3 && end+pad < len(line) && line[end+pad] == '=' {
@@ -65,8 +65,8 @@ func padding(line string, at, end int) int {
 	return pad
 }
 
-// writeWithoutIDs writes a long word without the parts of it that are letters and digits alone, such as
-// a key in hexadecimal, but for the IDs of containers and the digests of images.
+// writeWithoutIDs writes a long word without its purely alphanumeric parts, such as a key in hexadecimal. It keeps
+// container IDs and image digests.
 func writeWithoutIDs(b *strings.Builder, line string, at, end int) {
 	start := at
 	for _, part := range longID.FindAllStringIndex(line[at:end], -1) {
@@ -84,14 +84,13 @@ func writeWithoutIDs(b *strings.Builder, line string, at, end int) {
 var (
 	longID      = regexp.MustCompile(`[A-Za-z0-9]{32,}`)
 	containerID = regexp.MustCompile(`^[0-9a-f]{64}$`)
-	// beforeID is what stands before the ID of a container or a sandbox, or the digest of an image.
+	// beforeID matches what precedes a container ID, a sandbox ID or an image digest.
 	beforeID = regexp.MustCompile(`(?i)(?:sha256:|/|(?:containerd|docker|crio|libpod)-|network\.|` +
 		`(?:container|sandbox|\b(?:pod|exec|infra|image|layer|task|shim|digest|id))[\w -]{0,16}\\*["']?[:=]?\s?\\*["']?)$`)
 )
 
-// isMixed reports whether a word has letters in both cases, and changes so often between small letters,
-// capitals, digits and signs as no name or path does: of a hundred letters of a random key, 64 follow
-// one of another kind.
+// isMixed reports whether a word has both cases and switches between small letters, capitals, digits and signs more
+// often than a name or path does. In a random key, 64 of 100 letters follow one of another kind.
 func isMixed(word string, least int) bool {
 	var of [4]int
 	changes, last := 0, -1

@@ -11,11 +11,11 @@ import (
 	"time"
 )
 
-// stopping is how long a tool that was stopped may take to say what it knows.
+// stopping is how long a stopped tool may take to report its partial result.
 const stopping = 2 * time.Second
 
-// call runs one tool: a start event, what it writes, and an end event with how it
-// went. One that panics or blocks in the kernel costs its own answer and nothing else.
+// call runs one tool: a start event, the tool's output, and an end event with the outcome. A tool that panics or
+// blocks in the kernel loses only its own answer.
 func (r *Runner) call(ctx context.Context, c Call, by *current, emit func(Event)) {
 	began := time.Now()
 	emit(Event{Type: EventStart,
@@ -52,7 +52,7 @@ func (r *Runner) call(ctx context.Context, c Call, by *current, emit func(Event)
 	mu.Lock()
 	open = false
 	mu.Unlock()
-	if ctx.Err() != nil && !stopped(ctx) { // evicted, perhaps: what came so far is not the answer
+	if ctx.Err() != nil && !stopped(ctx) { // evicted, perhaps: the output so far is not the answer
 		outcome = Found(Unknown, "the probe was told to end before %s finished", c.Tool)
 	}
 	outcome.Check, outcome.Elapsed = c.Tool, time.Since(began)
@@ -63,7 +63,7 @@ func (r *Runner) call(ctx context.Context, c Call, by *current, emit func(Event)
 		End: &End{Counts: Counts{}, Elapsed: outcome.Elapsed, Outcome: &outcome, Stopped: stopped(ctx)}})
 }
 
-// use runs a tool where it is to run.
+// use runs a tool on the node, or in the pod that the call names.
 func (r *Runner) use(ctx context.Context, c Call, by *current, say func(Event)) Result {
 	i := slices.IndexFunc(r.Tools, func(t *Tool) bool { return t.Name == c.Tool })
 	if i < 0 {
@@ -108,13 +108,13 @@ func (r *Runner) use(ctx context.Context, c Call, by *current, say func(Event)) 
 	return outcome
 }
 
-// Say writes one line of a tool's output, in which nothing steers the terminal.
+// Say writes one line of a tool's output, without terminal control characters.
 func (j *Job) Say(format string, args ...any) {
 	line := strings.ReplaceAll(Plain(fmt.Sprintf(format, args...)), "\n", " ")
-	_, _ = io.WriteString(j.Out, line+"\n") // a session that is gone ends the tool
+	_, _ = io.WriteString(j.Out, line+"\n") // a closed session ends the tool
 }
 
-// toolNames lists what this probe has.
+// toolNames lists the tools of this probe.
 func (r *Runner) toolNames() []string {
 	var out []string
 	for _, t := range r.Tools {

@@ -1,24 +1,23 @@
 package probe
 
-// Cause is what explains bad results of a run, concluded by the client from
-// everything that was seen. It names no more than was observed: how sure it is
-// stands in Confidence, and in Missing what would have made it surer.
+// Cause explains bad results of a run. The client concludes it from all results. It claims no more than was observed:
+// Confidence is how sure it is, and Missing lists what would have raised that.
 type Cause struct {
-	ID         string     `json:"cause"`               // of the rule, for ever the same
-	About      string     `json:"about,omitempty"`     // a peer, a device, where a rule can hold more than once
-	Title      string     `json:"title,omitempty"`     // the fault in a few words; older versions have none
-	Says       string     `json:"says"`                // one sentence, with this night's particulars
+	ID         string     `json:"cause"`               // of the rule; never changes
+	About      string     `json:"about,omitempty"`     // a peer or device, if one rule can match several
+	Title      string     `json:"title,omitempty"`     // the fault in a few words; empty in older versions
+	Says       string     `json:"says"`                // one sentence, with the details of this run
 	Confidence Confidence `json:"confidence"`          // high, medium or low
 	For        []Clue     `json:"for"`                 // the evidence
-	Against    []Clue     `json:"against,omitempty"`   // what speaks against it
-	RuledOut   []string   `json:"ruled_out,omitempty"` // checks one would suspect next, and that are fine
-	Missing    []string   `json:"missing,omitempty"`   // what would have made it surer and is missing: a check, and why
+	Against    []Clue     `json:"against,omitempty"`   // evidence against it
+	RuledOut   []string   `json:"ruled_out,omitempty"` // checks that one would suspect next, and that passed
+	Missing    []string   `json:"missing,omitempty"`   // what is missing for more confidence: a check, and why
 	Explains   []Follows  `json:"explains,omitempty"`  // bad results and other causes that follow from it
 	Fault      bool       `json:"fault,omitempty"`     // it breaks traffic now, even if no check failed
-	Advice     string     `json:"advice,omitempty"`    // what to look at before anything is changed, and what not to do
+	Advice     string     `json:"advice,omitempty"`    // what to check before a change, and what not to do
 	Fix        Fix        `json:"fix"`
-	Runbooks   []string   `json:"runbooks,omitempty"` // for the symptoms that this cause makes
-	Source     string     `json:"source,omitempty"`   // the folder of an operator's cause, "" for those of this program
+	Runbooks   []string   `json:"runbooks,omitempty"` // for the symptoms of this cause
+	Source     string     `json:"source,omitempty"`   // the folder of an operator's cause, "" for built-in ones
 }
 
 // Confidence is how sure a cause is.
@@ -26,8 +25,8 @@ type Confidence string
 
 // The closed list of confidences.
 const (
-	High   Confidence = "high"   // proven: nothing else makes this evidence
-	Medium Confidence = "medium" // it fits, and so might something else, or proof is missing
+	High   Confidence = "high"   // proven: only this cause produces this evidence
+	Medium Confidence = "medium" // it fits, but another cause may fit too, or proof is missing
 	Low    Confidence = "low"    // worth a look
 )
 
@@ -38,47 +37,46 @@ func Confidences() []Confidence { return []Confidence{High, Medium, Low} }
 type Clue struct {
 	Check  string `json:"check"`
 	Target string `json:"target,omitempty"`
-	Node   string `json:"node,omitempty"` // where it was asked, when that is another node than the one in question
+	Node   string `json:"node,omitempty"` // the node where it was observed, if that is another node
 	Status Status `json:"status"`
 	Saw    string `json:"saw"`
 }
 
-// Follows is what a cause explains away: so many bad results of a check, or
-// another cause.
+// Follows is what a cause explains: a number of bad results of one check, or another cause.
 type Follows struct {
 	Check string `json:"check,omitempty"`
 	Count int    `json:"count,omitempty"` // of its results
 	Cause string `json:"cause,omitempty"`
 }
 
-// Fix is what to do about a cause. Nothing of it is ever run by us.
+// Fix is how to repair a cause. calico-probe never runs any of it.
 type Fix struct {
 	Says string `json:"says"` // one sentence
-	// commands, where Calico was installed by a manifest, and where it makes no difference
+	// commands where Calico was installed from a manifest, and where the installation makes no difference
 	Manifest []string `json:"manifest,omitempty"`
 	Operator []string `json:"operator,omitempty"` // commands, where the Tigera operator manages Calico, if they differ
-	Install  string   `json:"install,omitempty"`  // which of both this cluster is: manifest, operator, "" when not known
+	Install  string   `json:"install,omitempty"`  // how Calico was installed: manifest, operator, "" when unknown
 	Radius   string   `json:"radius"`             // what it touches, and for how long
-	// OnlyIf are commands that are right under a condition alone, or take something away for
-	// good. They are none of the above, which somebody copies at once.
+	// OnlyIf are commands that are right only under a condition, or that delete something for good. They are separate
+	// because readers copy the commands above at once.
 	OnlyIf []Conditional `json:"only_if,omitempty"`
 }
 
-// Conditional is what else can be done, once one has looked and knows that it is right.
+// Conditional is another fix, for when you have verified its condition.
 type Conditional struct {
-	If       string   `json:"if"` // what has to be so
+	If       string   `json:"if"` // the condition
 	Manifest []string `json:"manifest"`
 	Operator []string `json:"operator,omitempty"` // where the Tigera operator manages Calico, if they differ
 }
 
-// Block are commands that belong together, and are copied at once.
+// Block is a group of commands that are copied together.
 type Block struct {
-	If       string // what has to be so, "" for the fix itself
+	If       string // the condition, "" for the fix itself
 	Commands []string
 }
 
-// Blocks are the commands for the install there is, the fix first; where that is not known
-// those for either, each under its condition.
+// Blocks returns the commands for this installation, the fix first. If the installation is unknown, it returns those
+// for both, each under its condition.
 func (f Fix) Blocks() []Block {
 	var out []Block
 	block := func(condition string, commands []string) {

@@ -14,10 +14,10 @@ import (
 	"github.com/calico-probe/calico-probe/internal/suggest"
 )
 
-// Vantage is where a check stands when it asks.
+// Vantage is where a check runs.
 type Vantage string
 
-// The places a check can ask from.
+// The places where a check can run.
 const (
 	FromNode Vantage = "node" // on the node itself, in its network namespace
 	FromPod  Vantage = "pod"  // inside the network namespace of a workload pod on the node
@@ -26,32 +26,30 @@ const (
 	FromClient Vantage = "client" // by the client itself, about the access method
 )
 
-// Profile is how much of a suite is asked. Each contains the one before it.
+// Profile is how many checks of a suite run. Each profile contains the one before it.
 type Profile string
 
 // The profiles.
 const (
-	Quick    Profile = "quick"    // what answers within a second or two and needs the least of the node
-	Standard Profile = "standard" // what a run asks by default
-	Deep     Profile = "deep"     // also what takes longer, or a second probe on another node
+	Quick    Profile = "quick"    // answers within a second or two, with the fewest rights on the node
+	Standard Profile = "standard" // what a run checks by default
+	Deep     Profile = "deep"     // also slow checks, and those with a second probe on another node
 )
 
 // Profiles lists the profiles, the smallest first.
 func Profiles() []Profile { return []Profile{Quick, Standard, Deep} }
 
-// AccessPods is the access of a check that looks out of a pod's network namespace:
-// to enter it takes SYS_ADMIN, to find it SYS_PTRACE.
+// AccessPods is the access of a check that runs in a pod's network namespace. Entering it needs SYS_ADMIN, finding it
+// SYS_PTRACE.
 const AccessPods = "pods' network namespaces"
 
-// capabilities are what access of some kinds takes beyond being root
-// (capabilities(7)).
+// capabilities are the capabilities that some kinds of access need in addition to root (capabilities(7)).
 var capabilities = map[string][]string{
 	"NET_RAW": {"NET_RAW"}, "NET_ADMIN": {"NET_ADMIN"}, "SYS_PTRACE": {"SYS_PTRACE"}, "SYS_ADMIN": {"SYS_ADMIN"},
 	AccessPods: {"SYS_ADMIN", "SYS_PTRACE"},
 }
 
-// Capabilities are the Linux capabilities, without CAP_, that these checks take
-// beyond being root, in order.
+// Capabilities returns the sorted Linux capabilities, without CAP_, that these checks need in addition to root.
 func Capabilities(suite []*Check) []string {
 	var out []string
 	for _, c := range suite {
@@ -63,28 +61,28 @@ func Capabilities(suite []*Check) []string {
 	return slices.Compact(out)
 }
 
-// DefaultLimit bounds a check that names no limit of its own.
+// DefaultLimit bounds a check that sets no limit of its own.
 const DefaultLimit = 5 * time.Second
 
-// A Check is one question. It is a value: the function asks, the Runner owns
-// deadline, order, panics and timing.
+// A Check is one question. It is a value: its function answers, and the Runner handles deadline, order, panics and
+// timing.
 type Check struct {
-	ID   string  // for ever the same: flag value, JSON key, doc anchor; "felix-live"
-	From Vantage // where it is asked
-	// asked from the node, and again out of the network namespaces of two workload pods, where there are two
+	ID   string  // never changes: flag value, JSON key, doc anchor; "felix-live"
+	From Vantage // where it runs
+	// runs on the node, and again in the network namespaces of up to two workload pods
 	Inside bool
 	In     Profile       // the smallest profile that has it; "" = Quick
-	Tags   []string      // its families: "bgp", "runtime", ...; none if it takes a probe on another node
+	Tags   []string      // its families: "bgp", "runtime", ...; none if it needs a probe on another node
 	Limit  time.Duration // 0 = DefaultLimit
-	Needs  []string      // IDs; without a usable answer of these it is skipped, of one FromPod its part inside pods
-	Access []string      // what it must be able to touch on the node, for the person who approves privileges
+	Needs  []string      // IDs; without their usable answer it is skipped (FromPod: its part in pods)
+	Access []string      // what it must access on the node, for the person who approves privileges
 	Run    func(context.Context, *Pass)
 }
 
-// Answers are checks with what answers them.
+// Answers are checks with the functions that answer them.
 type Answers []*Check
 
-// To adds a check with what answers it.
+// To adds a check with the function that answers it.
 func (a *Answers) To(c *Check, run func(context.Context, *Pass)) *Check {
 	out := *c
 	out.Run = run
@@ -92,10 +90,10 @@ func (a *Answers) To(c *Check, run func(context.Context, *Pass)) *Check {
 	return &out
 }
 
-// Is reports whether two values are the same check: Answers has a second value of each.
+// Is reports whether two values are the same check: Answers holds a second value of each.
 func (c *Check) Is(other *Check) bool { return c.ID == other.ID }
 
-// Deadline is how long the check may take.
+// Deadline returns how long the check may take.
 func (c *Check) Deadline() time.Duration {
 	if c.Limit > 0 {
 		return c.Limit
@@ -103,22 +101,22 @@ func (c *Check) Deadline() time.Duration {
 	return DefaultLimit
 }
 
-// OnNode tells whether a probe on the node asks it.
+// OnNode reports whether a probe on the node runs the check.
 func (c *Check) OnNode() bool { return c.From == FromNode || c.From == FromPod }
 
-// EntersPods tells whether the check is asked inside pods' network namespaces.
+// EntersPods reports whether the check runs inside pods' network namespaces.
 func (c *Check) EntersPods() bool { return c.Inside || c.From == FromPod }
 
-// Pass is what a running check may touch.
+// Pass is what a running check may use.
 type Pass struct {
 	Host    *Host
 	Targets []Target
 	Gaps    map[string]string // of the plan
 	Now     time.Time         // of the plan: the API server's clock
-	From    string            // of the plan: the pod it is asked from, "" = the node
+	From    string            // of the plan: the pod that it runs in, "" = the node
 	Brief   bool              // of the plan
-	// Report takes any number of results, as soon as each is known. It is safe
-	// for concurrent use and after the deadline, when results are dropped.
+	// Report accepts any number of results, each as soon as it is known. It is safe for concurrent use. After the
+	// deadline it drops results.
 	Report func(Result)
 }
 
@@ -133,15 +131,15 @@ func (p *Pass) Of(kinds ...string) []Target {
 	return out
 }
 
-// Once lifts a function that gives one result about the node itself.
+// Once wraps a function that returns one result about the node itself.
 func Once(f func(context.Context, *Host) Result) func(context.Context, *Pass) {
 	return func(ctx context.Context, p *Pass) { p.Report(f(ctx, p.Host)) }
 }
 
 var idForm = regexp.MustCompile(`^[a-z][a-z0-9]*(-[a-z0-9]+)+$`)
 
-// Validate reports everything wrong with a suite: bad or repeated IDs, missing
-// texts, needs that are cyclic or not in the suite.
+// Validate reports everything wrong with a suite: invalid or repeated IDs, missing texts, and needs that are cyclic
+// or not in the suite.
 func Validate(suite []*Check) error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
@@ -178,7 +176,7 @@ func Validate(suite []*Check) error {
 	return errors.Join(errs...)
 }
 
-// cyclic reports whether what a check needs leads back to one of those above it.
+// cyclic reports whether the needs of a check lead back to one of those above it.
 func cyclic(id string, byID map[string]*Check, above []string) bool {
 	if slices.Contains(above, id) {
 		return true
@@ -187,7 +185,7 @@ func cyclic(id string, byID map[string]*Check, above []string) bool {
 	return c != nil && slices.ContainsFunc(c.Needs, func(need string) bool { return cyclic(need, byID, above) })
 }
 
-// Selectors are the words that checks of a suite can be chosen by: their IDs, then tags.
+// Selectors returns the words that select checks of a suite: their IDs, then tags.
 func Selectors(suite []*Check) []string {
 	var out, tags []string
 	for _, c := range suite {
@@ -198,10 +196,9 @@ func Selectors(suite []*Check) []string {
 	return append(out, slices.Compact(tags)...)
 }
 
-// Select returns the checks of suite, in its order, that match one of the
-// wanted patterns (none = all) and none of the unwanted ones. A pattern is an
-// ID, how an ID begins ("node-"), a glob over IDs ("*-health") or a tag. A pattern that matches nothing is an
-// error that names the nearest ID.
+// Select returns the checks of suite, in its order, that match a wanted pattern (none = all) and no unwanted one. A
+// pattern is an ID, the beginning of an ID ("node-"), a glob over IDs ("*-health") or a tag. A pattern without a
+// match is an error that names the nearest ID.
 func Select(suite []*Check, want, without []string) ([]*Check, error) {
 	for _, p := range slices.Concat(want, without) {
 		if !slices.ContainsFunc(suite, func(c *Check) bool { return c.matches(p) }) {
@@ -218,7 +215,7 @@ func Select(suite []*Check, want, without []string) ([]*Check, error) {
 	return out, nil
 }
 
-// Within returns the checks of a suite that belong to a profile, in its order.
+// Within returns the checks of a suite that belong to a profile, in suite order.
 func Within(suite []*Check, p Profile) []*Check {
 	upTo := slices.Index(Profiles(), p)
 	var out []*Check

@@ -1,13 +1,15 @@
-// Package probe holds the words every part of calico-probe shares - Check,
-// Result, Target, Plan, Event - and the loop that answers a Plan with Events.
+// Package probe defines the types that every part of calico-probe shares, and the loop that answers a Plan.
 //
-// A Check asks one question. What it saw goes out as Results, each a status,
-// one sentence and typed facts. The package has words of Kubernetes and Calico -
-// a Target is a pod, a Service or a BGP peer - and asks neither: the checks
-// themselves live in internal/subject (asked on the node) and cluster (asked of the
-// Kubernetes API), and both run through the same Runner, so that a live run, a
-// saved file and a test are the same stream.
+//	Plan (check IDs, Targets) → Runner.Run → start event, one event per Result, end event
+//	                                       → one JSON line each (Encoder) → client (Decoder, Intake)
 //
-// Two laws hold everywhere: a fail needs an observation, and what could not be
-// asked is unknown. Unknown never counts as ok.
+// Runner.Run answers one Plan. Runner.Serve wraps it in a session, which also runs Tools that a user types.
+// A Check asks one question and reports Results: a status, one sentence and typed facts.
+//
+// The package has no checks of its own and contacts neither Kubernetes nor Calico, although its Targets are
+// pods, Services and BGP peers. Checks on the node live in internal/subject, those of the Kubernetes API in its
+// api packages. Both run through the same Runner, so a live run, a saved file and a test are the same stream.
+//
+// Two rules hold everywhere. A fail needs an observation. What could not be checked is unknown, and unknown
+// never counts as ok.
 package probe

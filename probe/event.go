@@ -12,18 +12,18 @@ import (
 	"time"
 )
 
-// EventType is what an event line says.
+// EventType is the kind of an event line.
 type EventType string
 
-// The closed list of event types. Readers skip types they do not know.
+// The closed list of event types. Readers skip unknown types.
 const (
 	EventStart  EventType = "start"  // a plan begins
 	EventResult EventType = "result" // one result
-	EventLog    EventType = "log"    // something about the probe itself, in words
+	EventLog    EventType = "log"    // a message about the probe itself
 	EventBeat   EventType = "beat"   // still alive
 	EventEnd    EventType = "end"    // the plan or the call is answered; without it a stream is incomplete
-	EventOut    EventType = "out"    // a piece of what a tool writes, newlines and all
-	EventResume EventType = "resume" // what follows was said before, from this number on
+	EventOut    EventType = "out"    // a piece of a tool's output, newlines included
+	EventResume EventType = "resume" // what follows was sent before, from this number on
 
 	// EventComparison is one line, in Text, of the comparison with the baseline nodes.
 	EventComparison EventType = "contrast"
@@ -31,23 +31,23 @@ const (
 	EventCause EventType = "cause"
 	// EventVerdict closes a saved run: written by the client, once, last.
 	EventVerdict EventType = "verdict"
-	// EventTyped is a command of a session, in Text, written by the client.
+	// EventTyped is a command of a session, in Text. The client writes it.
 	EventTyped EventType = "typed"
-	// EventDone is what that command came to, in Text, "" when all went well.
+	// EventDone is the outcome of that command, in Text; "" on success.
 	EventDone EventType = "done"
-	// EventAsked says that the client now asks a node anew, the checks in Start; with
-	// WayNeighbour also its neighbours about it. What was answered to that before is old.
+	// EventAsked announces that the client checks a node again, with the checks in Start; with WayNeighbour it also
+	// queries other nodes about it. Earlier answers to these checks are stale.
 	EventAsked EventType = "asked"
-	// EventSession begins the transcript of a session; Start tells of the client.
+	// EventSession begins the transcript of a session. Start describes the client.
 	EventSession EventType = "session"
-	// EventRun begins a run: Start tells of the client, of the cluster it asks, and when.
+	// EventRun begins a run. Start describes the client, its cluster, and the time.
 	EventRun EventType = "run"
-	// EventGroup is nodes of a fleet with the same cause, written by the client before the last verdict, which is
-	// that of the fleet and has no node.
+	// EventGroup is a group of nodes of a fleet with the same cause. The client writes it before the last verdict,
+	// which is that of the fleet and has no node.
 	EventGroup EventType = "group"
 )
 
-// EventTypes lists every type of an event.
+// EventTypes lists every event type.
 func EventTypes() []EventType {
 	return []EventType{
 		EventStart, EventResult, EventLog, EventBeat, EventEnd, EventOut, EventResume, EventComparison,
@@ -55,38 +55,38 @@ func EventTypes() []EventType {
 	}
 }
 
-// MaxLine is the most bytes an event takes on the wire, newline included: small
-// enough to be atomic on a pipe and never split by a container log. Causes and the
-// verdict are written by the client, never travel that way, and may be longer.
+// MaxLine is the maximum size of an event on the wire in bytes, newline included. It is small enough to be atomic on
+// a pipe and never split by a container log. Causes and the verdict may be longer: the client writes them, so they
+// never travel that way.
 const MaxLine = 4096
 
-// Event is one line of the stream. Seq counts from 0 without gaps over the life
-// of one probe, so a reader of two copies can drop what it has seen.
+// Event is one line of the stream. Seq counts from 0 without gaps over the life of one probe, so a reader of two
+// copies can drop duplicates.
 type Event struct {
 	Seq    int64     `json:"seq"`
 	Type   EventType `json:"type"`
 	Start  *Start    `json:"start,omitempty"`
 	Result *Result   `json:"result,omitempty"`
 	Text   string    `json:"text,omitempty"` // of a log, contrast, typed, done or out event
-	Data   []byte    `json:"data,omitempty"` // of an out event whose bytes are no text, or are sealed
+	Data   []byte    `json:"data,omitempty"` // of an out event whose bytes are not text, or are sealed
 	Sealed bool      `json:"sealed,omitempty"`
 	End    *End      `json:"end,omitempty"`
-	// Cause is one of those that explain what was seen, the likeliest first.
+	// Cause is one of those that explain the results, the most likely first.
 	Cause *Cause `json:"cause,omitempty"`
-	// Verdict is what the client concluded.
+	// Verdict is the client's conclusion.
 	Verdict *Verdict `json:"verdict,omitempty"`
-	// Group is what several nodes of a fleet have in common, the largest first.
+	// Group is what several nodes of a fleet have in common, the largest group first.
 	Group *Group `json:"group,omitempty"`
-	// Node and Way are stamped by a reader that merges several streams.
+	// Node and Way are set by a reader that merges several streams.
 	Node string `json:"node,omitempty"`
 	Way  string `json:"way,omitempty"`
-	// At is when the client had it, in the transcript of a session; For the node in
-	// question, where another one says something about it.
+	// At is when the client received the event, in the transcript of a session. For is the node in question, if
+	// another node reports about it.
 	At  time.Time `json:"at,omitzero"`
 	For string    `json:"for,omitempty"`
 }
 
-// Start describes who answers and from where.
+// Start describes the program that answers, and where it runs.
 type Start struct {
 	V       int       `json:"v"`       // wire version
 	Version string    `json:"version"` // of the program
@@ -95,25 +95,25 @@ type Start struct {
 	Way     string    `json:"way,omitempty"`
 	Time    time.Time `json:"time"` // the answering machine's clock
 	Checks  []string  `json:"checks"`
-	Access  []string  `json:"access,omitempty"` // what the probe really holds
+	Access  []string  `json:"access,omitempty"` // the access that the probe really has
 	Tool    string    `json:"tool,omitempty"`   // of a call, which has no checks
-	Tools   []string  `json:"tools,omitempty"`  // what this probe has; of a plan without checks
-	ID      int64     `json:"id,omitempty"`     // of the request that is answered
-	// FollowUp is true where the checks were asked only because of what was found before.
+	Tools   []string  `json:"tools,omitempty"`  // tools of this probe; of a plan without checks
+	ID      int64     `json:"id,omitempty"`     // of the request
+	// FollowUp is true where earlier findings caused these checks to run.
 	FollowUp bool `json:"follow_up,omitempty"`
-	// Cluster is the one that is asked, where a client says this of itself; none by way of local.
+	// Cluster is the one that the client queries; set only in a client's own events, empty with access method local.
 	Cluster *Cluster `json:"cluster,omitempty"`
-	// Attributes are what may set a node of a fleet apart from others, each NAME=VALUE.
+	// Attributes are what may distinguish a node of a fleet from others, each NAME=VALUE.
 	Attributes []string `json:"attributes,omitempty"`
 }
 
-// Cluster is the one whose API a client asks.
+// Cluster is the one whose API a client queries.
 type Cluster struct {
-	Context string `json:"context,omitempty"` // of the kubeconfig; none within the cluster
+	Context string `json:"context,omitempty"` // of the kubeconfig; empty inside the cluster
 	Server  string `json:"server"`            // scheme, host and port: a path or credentials may be secret
 }
 
-// String is as people name it: prod-eu (https://10.0.0.1:6443).
+// String is the name people use: prod-eu (https://10.0.0.1:6443).
 func (c Cluster) String() string {
 	if c.Context == "" {
 		return c.Server
@@ -126,7 +126,7 @@ type End struct {
 	Results int           `json:"results"`
 	Counts  Counts        `json:"counts"`
 	Elapsed time.Duration `json:"elapsed_ns"`
-	Outcome *Result       `json:"outcome,omitempty"` // of a call: how it went
+	Outcome *Result       `json:"outcome,omitempty"` // of a call: its result
 	Stopped bool          `json:"stopped,omitempty"` // the client stopped it
 }
 
@@ -135,47 +135,47 @@ type Verdict struct {
 	// healthy, warnings, incomplete or fault; of preflight ready, incomplete or not ready
 	Word    string        `json:"verdict"`
 	Exit    int           `json:"exit"`
-	Strict  bool          `json:"strict,omitempty"` // warnings were to have an exit code of their own
+	Strict  bool          `json:"strict,omitempty"` // warnings had an exit code of their own
 	Counts  Counts        `json:"counts"`
 	Elapsed time.Duration `json:"elapsed_ns"`
-	// Unexplained are the checks with bad answers that no cause explains.
+	// Unexplained are the failed checks that no cause explains.
 	Unexplained []string `json:"unexplained,omitempty"`
-	// Outside is why no other node tested this one, "" where one did, and beside what is worse than a warning.
+	// Outside is why no other node tested this one. It is empty if one did, and when the verdict is worse than
+	// warnings.
 	Outside string `json:"outside,omitempty"`
 }
 
-// Encoder writes events, each as one whole line in one Write. It is safe for
-// concurrent use. After the first write error it stays silent; Err tells.
+// Encoder writes events, each as one whole line in one Write. It is safe for concurrent use. After the first write
+// error it writes nothing more; Err returns the error.
 type Encoder struct {
-	turn chan struct{} // holds one while something is written, which may take for ever
+	turn chan struct{} // holds one during a write, which may block forever
 	w    io.Writer
 	seq  int64
 	err  error
 
-	kept [][]byte // the last lines written, where they are kept at all
-	room int      // bytes they may still take
-	keep int      // bytes they may take, 0 = none are kept
+	kept [][]byte // the last lines written, if Keep was called
+	room int      // bytes that they may still use
+	keep int      // bytes that they may use, 0 = none are kept
 }
 
 // NewEncoder returns an Encoder whose first event has number 0.
 func NewEncoder(w io.Writer) *Encoder { return &Encoder{turn: make(chan struct{}, 1), w: w} }
 
-// Err is the first error that writing met.
+// Err returns the first write error.
 func (e *Encoder) Err() error { e.lock(); defer e.unlock(); return e.err }
 
 func (e *Encoder) lock()   { e.turn <- struct{}{} }
 func (e *Encoder) unlock() { <-e.turn }
 
-// Encode numbers ev and writes it in one line of at most MaxLine bytes: of a piece of a tool's
-// output it makes several events, anything else it shortens. An event that cannot be written
-// costs that event alone; a log event says so in its place.
+// Encode numbers ev and writes it in one line of at most MaxLine bytes. It splits a piece of a tool's output into
+// several events, and shortens any other event. If an event cannot be written, a log event replaces it.
 func (e *Encoder) Encode(ev Event) {
 	e.lock()
 	defer e.unlock()
 	e.put(ev)
 }
 
-// put is called by the one who holds the turn.
+// put must be called by the goroutine that holds the turn.
 func (e *Encoder) put(ev Event) {
 	if e.err != nil {
 		return
@@ -199,8 +199,8 @@ func (e *Encoder) put(ev Event) {
 	_, e.err = e.w.Write(line)
 }
 
-// Keep makes the Encoder remember the last lines it wrote, of so many bytes in all,
-// for a reader whose connection was lost.
+// Keep makes the Encoder keep the last lines that it wrote, up to this many bytes in total, for a reader that lost
+// its connection.
 func (e *Encoder) Keep(bytes int) {
 	e.lock()
 	defer e.unlock()
@@ -214,13 +214,13 @@ func (e *Encoder) remember(line []byte) {
 	e.kept, e.room = append(e.kept, line), e.room-len(line)
 	for e.room < 0 {
 		e.room += len(e.kept[0])
-		e.kept[0] = nil // else it stays in memory for as long as its neighbours
+		e.kept[0] = nil // otherwise it stays in memory as long as the rest of the array
 		e.kept = e.kept[1:]
 	}
 }
 
-// Resume writes again what it wrote from event number seq on, as far back as it
-// remembers: first a resume event with the number of the one that follows.
+// Resume writes again what it wrote from event number seq on, as far as it still has it: first a resume event with
+// the number of the next one.
 func (e *Encoder) Resume(seq int64) {
 	e.lock()
 	defer e.unlock()
@@ -236,26 +236,24 @@ func (e *Encoder) Resume(seq int64) {
 	}
 }
 
-// Decoder reads a stream of events. Lines that are no events are handed to
-// Noise and do not end the stream.
+// Decoder reads a stream of events. It passes other lines to Noise, and continues.
 type Decoder struct {
 	Noise func(line string)
 	Size  int // of the line of the last event, in bytes
 	in    *bufio.Reader
 }
 
-// longest is the longest line of a saved file that a Decoder looks at: causes, groups of some thousand nodes and the
-// verdict never travel over the wire.
+// longest is the longest line of a saved file that a Decoder reads. Causes, groups of a few thousand nodes and the
+// verdict never travel over the wire, so MaxLine does not bound them.
 const longest = 1 << 20
 
-// NewDecoder reads events that were saved.
+// NewDecoder reads saved events.
 func NewDecoder(r io.Reader) *Decoder { return &Decoder{in: bufio.NewReaderSize(r, longest)} }
 
-// NewLiveDecoder reads events as a probe sends them: a longer line than MaxLine is not from one.
+// NewLiveDecoder reads events as a probe sends them: a line longer than MaxLine is not from a probe.
 func NewLiveDecoder(r io.Reader) *Decoder { return &Decoder{in: bufio.NewReaderSize(r, MaxLine)} }
 
-// Next returns the next event. At the end of the stream the error is io.EOF;
-// any other error is one of reading.
+// Next returns the next event. At the end of the stream the error is io.EOF; any other error is a read error.
 func (d *Decoder) Next() (Event, error) {
 	for {
 		line, err := d.in.ReadSlice('\n')
@@ -269,7 +267,7 @@ func (d *Decoder) Next() (Event, error) {
 			var ev Event
 			if json.Unmarshal(line, &ev) == nil && ev.valid() {
 				d.Size = len(line)
-				return ev, nil // a last line without newline is whole if it parses
+				return ev, nil // a last line without newline is complete if it parses
 			}
 			d.noise(string(bytes.TrimRight(line, "\r\n")))
 		}
@@ -288,7 +286,7 @@ func (d *Decoder) noise(line string) {
 	}
 }
 
-// valid tells an event that can be used from a line that merely is JSON.
+// valid reports whether a line is a usable event, and not merely JSON.
 func (ev *Event) valid() bool {
 	switch ev.Type {
 	case EventStart, EventAsked, EventSession, EventRun:
@@ -307,8 +305,8 @@ func (ev *Event) valid() bool {
 	return ev.Type != ""
 }
 
-// named tells whether a text can be the ID of a check: what is shown as it is must not
-// steer a terminal.
+// named reports whether a text can be the ID of a check. IDs are shown unescaped, so they must not control a
+// terminal.
 func named(id string) bool {
 	return id != "" && !strings.ContainsFunc(id, func(r rune) bool { return r <= ' ' || r > '~' })
 }

@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// What one event may carry at most. What a probe of ours says is below all of it.
+// The limits of one event. Everything that a genuine probe sends is below them.
 const (
 	maxID     = 64  // bytes of a check's ID
 	maxName   = 320 // bytes of a name; the longest, NAMESPACE/POD, has 317
@@ -17,14 +17,14 @@ const (
 	maxSaw    = 400 // bytes of the sentence
 	maxLines  = 16  // lines of evidence
 	maxWidth  = 160 // bytes of one line of evidence
-	maxList   = 256 // entries of a list: checks, tools, what a probe holds
+	maxList   = 256 // entries of a list: checks, tools, access
 	maxText   = MaxLine / 2
 
 	maxElapsed = 365 * 24 * time.Hour // sums of it fit a Duration
 )
 
-// Bounded is an event of which no field is longer than an event needs. A result that lost
-// something by that says so. What a tool writes stays whole.
+// Bounded returns the event with every field within its limit. A result that was shortened is marked as cut. A tool's
+// output stays whole.
 func (ev Event) Bounded() Event {
 	ev.Type = EventType(clipTo(string(ev.Type), maxID))
 	ev.Node, ev.Way, ev.For = clipTo(ev.Node, maxName), clipTo(ev.Way, maxName), clipTo(ev.For, maxName)
@@ -55,7 +55,7 @@ func (ev Event) Bounded() Event {
 
 func between(d time.Duration) time.Duration { return min(max(d, 0), maxElapsed) }
 
-// encodable is a time that has a form in JSON, which one of the year 10000 has not.
+// encodable returns a time that JSON can represent, which the year 10000 is not.
 func encodable(t time.Time) time.Time {
 	if t = t.UTC(); t.Year() < 1 || t.Year() > 9999 {
 		return time.Time{}
@@ -63,7 +63,7 @@ func encodable(t time.Time) time.Time {
 	return t
 }
 
-// clone is a copy whose texts can be changed.
+// clone returns a copy with texts that can be changed.
 func (s *Start) clone() Start {
 	own := *s
 	if own.Cluster != nil {
@@ -73,7 +73,7 @@ func (s *Start) clone() Start {
 	return own
 }
 
-// texts are all its texts; each is one line.
+// texts returns all its texts; each is one line.
 func (s *Start) texts() []*string {
 	out := []*string{&s.Version, &s.Run, &s.Node, &s.Way, &s.Tool}
 	if s.Cluster != nil {
@@ -82,7 +82,7 @@ func (s *Start) texts() []*string {
 	return out
 }
 
-// lists are all its lists, the one that can be done without first.
+// lists returns all its lists, the most dispensable first.
 func (s *Start) lists() []*[]string {
 	return []*[]string{&s.Checks, &s.Attributes, &s.Access, &s.Tools}
 }
@@ -103,7 +103,7 @@ func (s *Start) bounded() Start {
 	return own
 }
 
-// capped is a result with the limits of one.
+// capped returns a result within the limits of one result.
 func (r Result) capped() Result {
 	for _, field := range []struct {
 		text *string
@@ -129,9 +129,9 @@ func (r Result) capped() Result {
 	return r
 }
 
-// fit marshals an event to a line of at most MaxLine bytes, newline included: of causes and
-// the verdict, which never travel, to one of any length. Evidence goes first, then facts and
-// lists, then the longest text, half by half. The error is that no shortening helps.
+// fit marshals an event to a line of at most MaxLine bytes, newline included. Causes and the verdict never travel, so
+// their length is not limited. It removes evidence first, then facts and lists, then half of the longest text,
+// repeatedly. It returns an error if no shortening helps.
 func fit(ev Event) ([]byte, error) {
 	ev = ev.Bounded()
 	for {
@@ -148,9 +148,9 @@ func fit(ev Event) ([]byte, error) {
 	}
 }
 
-// shorten takes something away from an event that is Bounded, and so shares nothing with
-// others that it changes; false = there is nothing left that it may take. Of what a tool writes
-// it takes nothing: that can be said in two events.
+// shorten removes something from an event that is Bounded, and so shares no memory with others that it changes. It
+// returns false if nothing is left to remove. It never shortens a tool's output, because that can be split into two
+// events.
 func (ev *Event) shorten() bool {
 	texts := []*string{&ev.Node, &ev.Way, &ev.For}
 	if ev.Type != EventOut {
@@ -195,8 +195,8 @@ func (ev *Event) shorten() bool {
 	return true
 }
 
-// halves are two events with half of a piece of output each; false where it is none, or is
-// sealed, of which only the whole can be opened.
+// halves returns two events with half of a piece of output each. It returns false for other events, and for sealed
+// output, which can only be opened whole.
 func halves(ev Event) (first, second Event, ok bool) {
 	if ev.Type != EventOut || ev.Sealed || len(ev.Text) < 2 && len(ev.Data) < 2 {
 		return ev, ev, false
@@ -211,7 +211,7 @@ func halves(ev Event) (first, second Event, ok bool) {
 	return first, second, first.Text+string(first.Data) != "" && second.Text+string(second.Data) != ""
 }
 
-// halve shortens s until nothing is left.
+// halve shortens s by half.
 func halve(s string) string {
 	if len(s) < 16 {
 		return ""
@@ -226,7 +226,7 @@ func clipTo(s string, n int) string {
 	return clip(s, n)
 }
 
-// mark is in place of what was cut.
+// mark replaces what was cut.
 const mark = "…"
 
 // clip shortens s to at most n bytes without splitting a rune.

@@ -80,7 +80,7 @@ func FuzzMasked(f *testing.F) {
 		if most := (len(text) + len(token) + 1) * len(leftOut); len(got) > most {
 			t.Errorf("%d bytes of %d", len(got), len(text))
 		}
-		if n := utf8.RuneCountInString(Quoted(text)); n > 2*quoteMost {
+		if n := utf8.RuneCountInString(Quoted(text)); n > 2*maxQuote {
 			t.Errorf("%d letters quoted", n)
 		}
 	})

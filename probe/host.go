@@ -16,12 +16,12 @@ import (
 	"time"
 )
 
-// ErrNotVisible says that a path of the node is not visible to this probe: its
-// access method does not show it. A check turns it into skip, never fail.
+// ErrNotVisible reports that the probe's access method does not show a path of the node. A check turns it into skip,
+// never fail.
 var ErrNotVisible = errors.New("not visible to the probe")
 
-// What is read of a node at most. What checks read is far smaller; a pod that may
-// write to a folder of the node can make a file of any size, and any number of them.
+// Limits of what is read from a node. Checks read far less. A pod that may write to a folder of the node can create
+// any number of files of any size.
 const (
 	maxFile    = 1 << 20
 	maxEntries = 100_000
@@ -29,23 +29,22 @@ const (
 
 // Host is the node as a probe may see it.
 //
-// A pod may be allowed to write to some of the node's folders, and puts what it wants
-// there: a link that leads elsewhere, a named pipe that nobody writes to, a device. All
-// methods look a path up inside the node's root, whatever links say and however quickly
-// they change, and open regular files, folders and sockets only.
+// A pod may be allowed to write to some folders of the node, and can put anything there: a link that leads
+// elsewhere, a named pipe without a writer, a device. All methods resolve a path inside the node's root, whatever
+// its links point to and however fast they change. They open only regular files, folders and sockets.
 type Host struct {
 	Node string   // the node's Kubernetes name, "" when unknown
-	Root string   // where the node's root directory is seen: "/", "/host", "/nodeproc/1/root"
+	Root string   // where the node's root directory is visible: "/", "/host", "/nodeproc/1/root"
 	Proc string   // a proc file system: "/proc"
 	Only []string // paths of the node visible below Root; nil = all of it
 
-	Far   Elsewhere     // has the files in place of Root, which then shows nothing; nil = they are below Root
+	Far   Elsewhere     // has the files in place of Root, which then is unused; nil = they are below Root
 	Ahead time.Duration // by how much the node's clock is ahead of this machine's
 
-	places atomic.Pointer[map[string]string] // Calico's folders that are elsewhere, by their usual names
+	places atomic.Pointer[map[string]string] // Calico's folders in unusual places, by their usual names
 }
 
-// Calico's folders on a node, unless calico-node's volumes say otherwise: its sockets, and what it keeps.
+// Calico's folders on a node, unless calico-node's volumes differ: its sockets, and its state.
 const (
 	PlaceRun = "/run/calico"
 	PlaceLib = "/var/lib/calico"
@@ -60,7 +59,7 @@ func (h *Host) Place(usual string) string {
 	return usual
 }
 
-// learn takes from a plan where Calico's folders are.
+// learn reads the places of Calico's folders from a plan.
 func (h *Host) learn(targets []Target) {
 	for _, t := range targets {
 		if t.Kind == KindCalico {
@@ -71,13 +70,13 @@ func (h *Host) learn(targets []Target) {
 }
 
 // Elsewhere has files of a node that no file system of this machine shows. Its errors wrap fs.ErrNotExist or
-// ErrNotVisible where they mean that.
+// ErrNotVisible in those cases.
 type Elsewhere interface {
 	Open(name string) (File, error)        // opens a regular file to be read
 	ReadDir(name string) ([]string, error) // lists the names in a folder
 }
 
-// File is a file of the node that is open to be read.
+// File is an open file of the node, for reading.
 type File interface {
 	io.ReaderAt
 	io.Closer
@@ -85,17 +84,16 @@ type File interface {
 	Stat() (fs.FileInfo, error)
 }
 
-// At returns the same node, whose files are elsewhere.
+// At returns the same node with its files elsewhere.
 func (h *Host) At(far Elsewhere) *Host {
 	return &Host{Node: h.Node, Root: h.Root, Proc: h.Proc, Only: h.Only, Far: far, Ahead: h.Ahead}
 }
 
-// Now is the time by the node's clock.
+// Now is the time on the node's clock.
 func (h *Host) Now() time.Time { return time.Now().Add(h.Ahead) }
 
-// visible is the clean form of a path of the node, such as
-// "run/containerd/containerd.sock". An access method that shows some paths
-// only shows those below /run, and not the link /var/run to it.
+// visible returns the clean form of a path of the node, such as "run/containerd/containerd.sock". An access method
+// that shows only some paths shows those below /run, but not the link /var/run to it.
 func (h *Host) visible(name string) (string, error) {
 	name = path.Clean("/" + name)
 	if strings.HasPrefix(name, "/var/run/") {
@@ -116,9 +114,8 @@ func (h *Host) sees(name string) bool {
 	return false
 }
 
-// Find looks a path up and gives a handle of what is there, whatever it is, which tells
-// about it and cannot be read. The handle's name is the path on the node that it has
-// after all links.
+// Find looks a path up and returns a handle of whatever is there. The handle can be inspected and not read. Its name
+// is the path on the node after all links.
 func (h *Host) Find(name string) (*os.File, error) {
 	clean, err := h.visible(name)
 	if err != nil {
@@ -131,7 +128,7 @@ func (h *Host) Find(name string) (*os.File, error) {
 	return f, nil
 }
 
-// Stat tells about what is at a path, at the end of all links; of files elsewhere about regular ones alone.
+// Stat describes what is at a path, at the end of all links. Of files elsewhere it describes only regular ones.
 func (h *Host) Stat(name string) (fs.FileInfo, error) {
 	var f interface {
 		Stat() (fs.FileInfo, error)
@@ -150,8 +147,7 @@ func (h *Host) Stat(name string) (fs.FileInfo, error) {
 	return f.Stat()
 }
 
-// Open opens a regular file to be read. Its name is the path on the node that it has
-// after all links.
+// Open opens a regular file for reading. Its name is the path on the node after all links.
 func (h *Host) Open(name string) (*os.File, error) {
 	return h.open(name, fs.FileMode.IsRegular, "a file")
 }
@@ -168,8 +164,7 @@ func (h *Host) File(name string) (File, error) {
 	return f, nil
 }
 
-// open opens what is wanted and nothing else: to open a device can do something to it,
-// and to open a named pipe waits for somebody who writes.
+// open opens only the wanted kind: opening a device can have effects, and opening a named pipe waits for a writer.
 func (h *Host) open(name string, wanted func(fs.FileMode) bool, what string) (*os.File, error) {
 	found, err := h.Find(name)
 	if err != nil {
@@ -207,8 +202,8 @@ func kindOf(m fs.FileMode) string {
 	return "of an unknown kind"
 }
 
-// ReadFile reads a small file. One of more than 1 MiB is an error: a part of a
-// configuration says something else than the whole.
+// ReadFile reads a small file. A file of more than 1 MiB is an error, because part of a configuration can mean
+// something else than the whole.
 func (h *Host) ReadFile(name string) ([]byte, error) {
 	f, err := h.Open(name)
 	if err != nil {
@@ -230,7 +225,7 @@ func ReadWhole(f io.Reader, name string, most int64) ([]byte, error) {
 	return b, nil
 }
 
-// ReadDir lists the names in a folder, in order.
+// ReadDir lists the sorted names in a folder.
 func (h *Host) ReadDir(name string) ([]string, error) {
 	if h.Far != nil {
 		return h.Far.ReadDir(path.Clean("/" + name))
@@ -251,7 +246,7 @@ func (h *Host) ReadDir(name string) ([]string, error) {
 	return names, nil
 }
 
-// Readlink is the text of the link that a path names.
+// Readlink returns the target of the link at a path.
 func (h *Host) Readlink(name string) (string, error) {
 	clean, err := h.visible(name)
 	if err != nil {
@@ -269,8 +264,7 @@ func (h *Host) Readlink(name string) (string, error) {
 	return text, nil
 }
 
-// Dial connects to a UNIX socket. What the error says of the place is the path on the
-// node.
+// Dial connects to a UNIX socket. Errors name the path on the node.
 func (h *Host) Dial(ctx context.Context, name string) (net.Conn, error) {
 	f, err := h.Find(name)
 	if err != nil {

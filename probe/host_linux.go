@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// find gives a handle (O_PATH) of what name leads to inside the root. To get it nothing
-// is opened that could notice. A link at the end is followed, or is what is found.
+// find returns a handle (O_PATH) of what name leads to inside the root. O_PATH opens nothing that could have an
+// effect. A link at the end is followed, or is itself the result.
 func (h *Host) find(name string, follow bool) (*os.File, error) {
 	root, err := steady(func() (int,
 		error) {
@@ -34,9 +34,8 @@ func (h *Host) find(name string, follow bool) (*os.File, error) {
 	return os.NewFile(uintptr(fd), found), nil
 }
 
-// lookUp lets the kernel walk the path, where it can (openat2, Linux 5.6). Some container
-// runtimes forbid that (EPERM, ENOSYS), and beside somebody who moves folders around it
-// gives up (EAGAIN, EXDEV).
+// lookUp lets the kernel resolve the path (openat2, Linux 5.6). Some container runtimes forbid that (EPERM, ENOSYS).
+// While another process moves folders around, the kernel gives up (EAGAIN, EXDEV).
 func lookUp(root int, name string, follow bool) (int, error) {
 	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS}
 	if !follow {
@@ -53,15 +52,15 @@ func lookUp(root int, name string, follow bool) (int, error) {
 	return fd, nil
 }
 
-// mostLinks is how many links the kernel follows on one path.
-const mostLinks = 40
+// maxLinks is how many links the kernel follows on one path.
+const maxLinks = 40
 
-// mostDeep is how many folders below each other are held open on one path: the node's links
-// must not take all file numbers that this process may have.
-const mostDeep = 256
+// maxDepth is how many nested folders are held open on one path, so that the node's links cannot exhaust this
+// process's file descriptors.
+const maxDepth = 256
 
-// walk does the same step by step. Each folder is opened in the one before, so ".." goes
-// back to a folder that was reached from the root, wherever it has been moved since.
+// walk does the same step by step. It opens each folder inside the one before. So ".." returns to a folder that was
+// reached from the root, even if it has been moved since.
 func walk(root int, name string, follow bool) (int, error) {
 	reached := []int{root}
 	leave := func(from int) {
@@ -82,7 +81,7 @@ func walk(root int, name string, follow bool) (int, error) {
 			leave(max(len(reached)-1, 1))
 			continue
 		}
-		if len(reached) > mostDeep {
+		if len(reached) > maxDepth {
 			return -1, unix.ENAMETOOLONG
 		}
 		fd, err := steady(func() (int, error) {
@@ -100,7 +99,7 @@ func walk(root int, name string, follow bool) (int, error) {
 			continue
 		}
 		text, err := readlink(fd, "")
-		if links++; err == nil && links > mostLinks {
+		if links++; err == nil && links > maxLinks {
 			err = unix.ELOOP
 		}
 		if err != nil {
@@ -115,7 +114,7 @@ func walk(root int, name string, follow bool) (int, error) {
 	return unix.FcntlInt(uintptr(reached[len(reached)-1]), unix.F_DUPFD_CLOEXEC, 0)
 }
 
-// steady asks the kernel again when a signal came between.
+// steady repeats a call that a signal interrupted.
 func steady(open func() (int, error)) (fd int, err error) {
 	for {
 		if fd, err = open(); !errors.Is(err, unix.EINTR) {
@@ -133,7 +132,7 @@ func readlink(dir int, name string) (string, error) {
 	return string(buf[:n]), nil
 }
 
-// realPath is where a handle lies, seen from the root.
+// realPath returns the path of a handle, seen from the root.
 func realPath(root, fd int) (string, error) {
 	top, err := readlink(unix.AT_FDCWD, procPath(root))
 	if err != nil {
@@ -148,18 +147,17 @@ func realPath(root, fd int) (string, error) {
 
 func procPath(fd int) string { return fmt.Sprintf("/proc/self/fd/%d", fd) }
 
-// pathOf is a path by which this process reaches what a handle is of, and nothing else.
+// pathOf returns a path by which this process reaches exactly the file of a handle.
 func pathOf(f *os.File) string { return procPath(int(f.Fd())) }
 
 func textOf(link *os.File) (string, error) { return readlink(int(link.Fd()), "") }
 
-// errKernels says that a file is no file of a disk.
+// errKernels reports that a file is not stored on a disk.
 var errKernels = errors.New("it is not stored, the kernel makes it as it is read")
 
-// reopen makes of a handle a file to be read. Files of these file systems of the kernel's
-// are none: to read some of them waits for something to happen, and takes it away from
-// another reader of it too (/proc/kmsg, trace_pipe). What checks want of /proc they read
-// in Host.Proc.
+// reopen opens a handle's file for reading. It rejects files of the kernel's own file systems. Reading some of them
+// blocks until something happens, and takes the data away from another reader (/proc/kmsg, trace_pipe). Checks read
+// /proc through Host.Proc.
 func reopen(found *os.File) (*os.File, error) {
 	var st unix.Statfs_t
 	if err := unix.Fstatfs(int(found.Fd()), &st); err != nil {

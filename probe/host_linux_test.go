@@ -177,12 +177,12 @@ func TestDeepWalk(t *testing.T) {
 	root := must.Get(unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0))(t)
 	defer unix.Close(root)
 	for name, want := range map[string]error{
-		strings.Repeat("d/", mostDeep):          nil,
+		strings.Repeat("d/", maxDepth):          nil,
 		strings.Repeat("d/../", 1000) + "d":     nil,
 		"link/" + strings.Repeat("d/", 50):      nil,
-		strings.Repeat("d/", mostDeep+1):        unix.ENAMETOOLONG,
+		strings.Repeat("d/", maxDepth+1):        unix.ENAMETOOLONG,
 		"link/" + strings.Repeat("d/", 100):     unix.ENAMETOOLONG,
-		strings.Repeat("d/", mostDeep) + "../d": nil,
+		strings.Repeat("d/", maxDepth) + "../d": nil,
 	} {
 		fd, err := walk(root, name, true)
 		if !errors.Is(err, want) {

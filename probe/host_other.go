@@ -10,8 +10,8 @@ import (
 	securejoin "github.com/cyphar/filepath-securejoin"
 )
 
-// find opens what name leads to inside the root. No node has this system: it is here for
-// the client's own machine, on which nobody lays links for it.
+// find opens what name leads to inside the root. No node runs this system. It serves only the client's own machine,
+// where no attacker places links.
 func (h *Host) find(name string, follow bool) (*os.File, error) {
 	full, err := securejoin.SecureJoin(h.Root, name)
 	if err != nil {

@@ -1,7 +1,7 @@
 package probe
 
-// IDs of the checks on the node that other checks refer to, in Needs for example. They are here so that no check
-// refers to the variable of another one: each may live in a package of its own.
+// IDs of checks on the node that other checks refer to, for example in Needs. They are here so that no check refers
+// to the variable of another one: each may live in its own package.
 const (
 	CheckBirdSocket    = "bird-socket"
 	CheckCalicoErrors  = "calico-errors"

@@ -10,12 +10,11 @@ import (
 	"time"
 )
 
-// insidePods is how many pods a check is asked from: what one alone does not reach may be
-// that pod's own trouble, or its owner's rules.
+// insidePods is how many pods a check runs in. A failure in one alone may be that pod's own problem, or a rule of its
+// owner.
 const insidePods = 2
 
-// inside asks a check out of the network namespaces of workload pods on this node: the first
-// two that can be entered, where there are two.
+// inside runs a check in the network namespaces of workload pods on this node: the first two that it can enter.
 func (r *Runner) inside(ctx context.Context, c *Check, plan Plan, report func(Result)) {
 	pods := apart((&Pass{Targets: plan.Targets}).Of(KindLocal))
 	if gap := plan.Gaps[KindLocal]; gap != "" {
@@ -27,7 +26,7 @@ func (r *Runner) inside(ctx context.Context, c *Check, plan Plan, report func(Re
 		pods, why = nil, "this probe cannot enter pods"
 	}
 	plan.Checks = []string{c.ID}
-	// What only the node can answer is most of a big cluster's plan.
+	// Targets that only the node can answer are most of a big cluster's plan.
 	plan.Targets = slices.DeleteFunc(slices.Clone(plan.Targets), func(t Target) bool {
 		return slices.Contains([]string{KindBlock, KindSession, KindTunnel}, t.Kind)
 	})
@@ -53,7 +52,7 @@ func (r *Runner) inside(ctx context.Context, c *Check, plan Plan, report func(Re
 					entered++
 				case !hidden(err):
 					status, why = Unknown, fmt.Sprintf("not asked from inside a pod: %v", err)
-				case status == Skip: // else another pod made it unknown, and why says how
+				case status == Skip: // else another pod made it unknown, and reports why
 					why = fmt.Sprintf("not asked from inside a pod: %v", err)
 				}
 				mu.Unlock()
@@ -63,7 +62,7 @@ func (r *Runner) inside(ctx context.Context, c *Check, plan Plan, report func(Re
 			}
 		})
 	}
-	defer context.AfterFunc(ctx, said.settle)() // one pod that hangs does not hold up what the other one saw
+	defer context.AfterFunc(ctx, said.settle)() // a pod that hangs does not delay the results of the other
 	both.Wait()
 	said.settle()
 	if entered == 0 {
@@ -71,16 +70,15 @@ func (r *Runner) inside(ctx context.Context, c *Check, plan Plan, report func(Re
 	}
 }
 
-// hidden tells whether a pod cannot be seen or entered by the way that was taken, so that it
-// was not asked.
+// hidden reports whether the access method cannot show or enter a pod, so that the check did not run there.
 func hidden(err error) bool {
 	return errors.Is(err, ErrNotVisible) || errors.Is(err, errors.ErrUnsupported)
 }
 
-// from asks out of one pod.
+// from runs a check in one pod.
 func (r *Runner) from(ctx context.Context, pod Target, plan Plan, report func(Result)) error {
 	plan.From = pod.Name
-	if at, ok := ctx.Deadline(); ok { // what is inside says itself that it timed out, its own grace included
+	if at, ok := ctx.Deadline(); ok { // the inner probe reports its timeout itself, its own grace included
 		plan.Limit = max(time.Until(at)-2*grace, time.Until(at)/2)
 	}
 	return r.Enter(ctx, pod, Request{Type: RequestPlan, Plan: &plan}, func(ev Event) {
@@ -92,8 +90,9 @@ func (r *Runner) from(ctx context.Context, pod Target, plan Plan, report func(Re
 	})
 }
 
-// apart are the pods, each once, and the second of another IP pool than the first, or else of another namespace, where
-// there is one: two of one pool show nothing of another, and two of one owner are hardly two witnesses.
+// apart returns each pod once, with the second from another IP pool than the first, or else from another namespace,
+// if there is one. Two pods of one pool show nothing about another pool, and two pods of one owner may share one
+// misconfiguration.
 func apart(targets []Target) []Target {
 	var pods []Target
 	for _, t := range targets { // one for each address
@@ -114,8 +113,8 @@ func apart(targets []Target) []Target {
 	return pods
 }
 
-// pair is what two pods say. A fail waits for the other one: what that reaches is not broken
-// for all pods, and the fail is a warning.
+// pair joins the results of two pods. A fail waits for the other pod: if that reaches the target, the path is not
+// broken for all pods, and the fail becomes a warning.
 type pair struct {
 	mu      sync.Mutex
 	report  func(Result)
@@ -140,7 +139,7 @@ func (p *pair) add(r Result) {
 	p.report(r)
 }
 
-// settle reports what has waited.
+// settle reports the results that waited.
 func (p *pair) settle() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

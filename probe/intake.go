@@ -8,58 +8,54 @@ import (
 	"strings"
 )
 
-// Intake is the one place through which passes what a probe answers to one request, before
-// anything of it is shown, kept or concluded from. A node may be in the hands of somebody who
-// wants to mislead those who ask it, or to exhaust their memory. Intake lets through what was
-// asked for and is a node's to say, with its texts cleaned and bounded; it says itself what
-// the client knows better: the version of the format, the run, the node, the way, the checks,
-// the counts. What else comes is dropped and counted, and makes the answer incomplete.
+// Intake is the single gate for a probe's answer to one request, before anything of it is shown, kept or used for
+// conclusions. An attacker who controls a node may want to mislead its users or exhaust their memory. Intake passes
+// only what was requested and what a node can know, with texts cleaned and bounded. It sets itself what the client
+// knows better: format version, run, node, access method, checks and counts. It drops and counts everything else,
+// which makes the answer incomplete.
 type Intake struct {
 	asked   Request
-	pods    []string          // from which it may have been asked
-	states  map[string]string // of nodes that are not ready, as the API has it
-	checks  map[string]int    // that were asked, with how many answers there are
+	pods    []string          // where the checks may have run
+	states  map[string]string // of nodes that are not ready, from the API
+	checks  map[string]int    // the requested checks, with the number of answers
 	started bool
-	newer   int // the version of the format it speaks, where that is not known here
+	newer   int // the format version of the probe, if it is newer than ours
 	counts  Counts
-	events  int // let through so far, output left out
-	held    int // bytes these take
+	events  int // passed so far, without output
+	held    int // bytes of these
 	dropped int
-	names   []string // of some of what was dropped
-	often   int      // answers to what was asked that were dropped, as there were too many of them
+	names   []string // names of some dropped items
+	often   int      // answers to requested checks that were dropped because there were too many
 }
 
-// What may be let through for one request. A node of a BGP mesh of 2,000 answers some 6,000
-// times to all checks, in less than 8 MiB of memory. Reports are made of it, in several forms
-// at once, so that a node that uses all of it costs the client some ten times as much.
-// What a tool writes is not counted: it is shown and not kept.
+// The limits for one request. A node of a BGP mesh of 2,000 sends about 6,000 answers to all checks, in less than 8
+// MiB of memory. Reports are made from it, in several forms at once, so a node that uses the whole limit costs the
+// client about ten times as much. A tool's output is not counted, because it is shown and not kept.
 const (
 	MaxEvents = 20_000
 	MaxHeld   = 8 << 20
 )
 
-// A check answers a few times about each of its targets, or about some hundred things that
-// the node has. What exceeds that would cost more than memory: rules compare answers with
-// each other.
+// A check sends a few answers about each of its targets, or about several hundred objects of the node. More would
+// cost not only memory: rules compare answers with each other.
 const (
-	mostOfCheck  = 1000
-	mostOfTarget = 4
+	maxPerCheck  = 1000
+	maxPerTarget = 4
 )
 
-// ErrTooMuch says that a probe exceeds that. Nothing more is read from it.
+// ErrTooMuch reports that a probe exceeds these limits. The client stops reading from it.
 var ErrTooMuch = errors.New("it says too much")
 
-// Why an answer is incomplete although it came to its end: values of FactReason.
+// Why an answer is incomplete although it ended: values of FactReason.
 const (
-	ReasonTooMuch  = "too-much"  // it exceeded what may be let through
+	ReasonTooMuch  = "too-much"  // it exceeded the limits
 	ReasonUnasked  = "not-asked" // something was dropped
-	reasonUnspoken = "no-answer" // a check that was asked has no answer
-	ReasonNewer    = "newer"     // it speaks a later version of the format
-	ReasonCrashed  = "crashed"   // this client failed at it: a rule, or the run itself, crashed
+	reasonUnspoken = "no-answer" // a requested check has no answer
+	ReasonNewer    = "newer"     // the probe uses a later version of the format
+	ReasonCrashed  = "crashed"   // the client itself failed: a rule, or the run, crashed
 )
 
-// NewIntake is for the answer to a plan or a call; of a request that is neither only logs are
-// let through.
+// NewIntake returns the gate for the answer to a plan or a call. For any other request it passes only logs.
 func NewIntake(asked Request) *Intake {
 	i := &Intake{asked: asked, states: map[string]string{}, checks: map[string]int{}, counts: Counts{}}
 	if asked.Plan != nil {
@@ -78,9 +74,9 @@ func NewIntake(asked Request) *Intake {
 	return i
 }
 
-// Take is what is let through for an event. At the end that is also what is missing of the
-// answer: of a plan a result of the check probe-answered, of a call a log. stopped tells that
-// the client has stopped the request. The error is ErrTooMuch, with what was exceeded.
+// Take returns what passes of an event. At the end that includes what the answer lacks: for a plan a result of the
+// check probe-answered, for a call a log. stopped reports that the client stopped the request. The error is
+// ErrTooMuch, with the limit that was exceeded.
 func (i *Intake) Take(ev Event, stopped bool) ([]Event, error) {
 	own := Event{Seq: ev.Seq, Type: ev.Type}
 	ok := false
@@ -131,7 +127,7 @@ func (i *Intake) Take(ev Event, stopped bool) ([]Event, error) {
 	return []Event{own}, nil
 }
 
-// start is the first event of an answer. What an event of a later format means is not known here.
+// start returns the first event of an answer. An event of a later format cannot be interpreted.
 func (i *Intake) start(s Start) (*Start, bool) {
 	if i.started || i.asked.Plan == nil && i.asked.Call == nil {
 		return nil, false
@@ -150,7 +146,7 @@ func (i *Intake) start(s Start) (*Start, bool) {
 	return &s, true
 }
 
-// asks tells whether a result answers what was asked, from where it was asked.
+// asks reports whether a result answers a requested check, from the place where it was requested.
 func (i *Intake) asks(r Result) bool {
 	p := i.asked.Plan
 	if p == nil || !i.started {
@@ -161,11 +157,11 @@ func (i *Intake) asks(r Result) bool {
 	return asked && from
 }
 
-// most is how many answers to one check are let through.
-func (i *Intake) most() int { return mostOfCheck + mostOfTarget*len(i.asked.Plan.Targets) }
+// most returns how many answers to one check pass.
+func (i *Intake) most() int { return maxPerCheck + maxPerTarget*len(i.asked.Plan.Targets) }
 
-// known is a result with what the API says of the node it is about, in place of what the probe
-// says that it says: on a node's word no other one may seem to be gone.
+// known returns a result with the state of its node from the API, in place of the probe's claim. Otherwise a node
+// could report another one as gone.
 func (i *Intake) known(r Result) *Result {
 	if _, says := r.Facts[FactNodeState]; !says {
 		return &r
@@ -178,7 +174,7 @@ func (i *Intake) known(r Result) *Result {
 	return &r
 }
 
-// drop counts an event, and remembers what some of them were.
+// drop counts a dropped event, and keeps the names of some.
 func (i *Intake) drop(ev Event) {
 	const some = 3
 	name := string(ev.Type)
@@ -215,7 +211,7 @@ func (i *Intake) end(own Event, e End, stopped bool) []Event {
 	return []Event{{Seq: own.Seq, Type: EventResult, Result: &r}, own}
 }
 
-// lacks says why an answer that came to its end is incomplete, "" where it is not.
+// lacks returns why an answer that ended is incomplete, "" if it is complete.
 func (i *Intake) lacks(stopped bool) (reason, saw string) {
 	var open []string
 	if p := i.asked.Plan; p != nil && !stopped {
@@ -245,9 +241,9 @@ func (i *Intake) lacks(stopped bool) (reason, saw string) {
 	return "", ""
 }
 
-// Held is about how many bytes an event takes in memory.
+// Held estimates how many bytes an event uses in memory.
 func (ev Event) Held() int {
-	const event = 512 // with what stands beside it in the structures of a run
+	const event = 512 // with its share of a run's structures
 	n := event + len(ev.Text) + len(ev.Data)
 	if s := ev.Start; s != nil {
 		for _, text := range s.texts() {
@@ -274,7 +270,7 @@ func (r *Result) held() int {
 	return n
 }
 
-// heldValue is what a value of a fact takes.
+// heldValue estimates the size of a fact's value.
 func heldValue(v any) int {
 	const value = 48 // of an interface, with what it points to
 	n := value

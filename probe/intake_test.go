@@ -218,7 +218,7 @@ func TestIntakeHasABudget(t *testing.T) {
 	i := NewIntake(asking)
 	taken(t, i, Event{Type: EventStart, Start: &Start{V: 1}})
 	n := len(taken(t, i, slices.Repeat([]Event{gives("felix-live", OK)}, 2*MaxEvents)...))
-	if most := mostOfCheck + mostOfTarget*len(asking.Plan.Targets); n != most {
+	if most := maxPerCheck + maxPerTarget*len(asking.Plan.Targets); n != most {
 		t.Errorf("%d answers of one check, %d are let through", n, most)
 	}
 	often := NewIntake(asking)

@@ -8,15 +8,14 @@ import (
 
 var colour = regexp.MustCompile(`\x1b\[[0-9;]*[A-Za-z]`)
 
-// Masked is a text that others wrote as one line without passwords, tokens and keys. It removes rather
-// too much.
+// Masked returns foreign text as one line without passwords, tokens and keys. In doubt it removes too much.
 func Masked(text string) string {
 	masked, _ := WithoutSecrets(text, true)
 	return masked
 }
 
-// WithoutSecrets is a text that others wrote as one line without secrets, and whether it had one. With
-// bare, what only looks like a key is one: not in texts that consist of digests and IDs.
+// WithoutSecrets returns foreign text as one line without secrets, and whether it had one. With bare, words that
+// merely look like a key are removed too. Do not use that for texts that consist of digests and IDs.
 func WithoutSecrets(text string, bare bool) (masked string, had bool) {
 	line := oneLine(text)
 	masked = withoutSecrets(line)
@@ -26,25 +25,25 @@ func WithoutSecrets(text string, bare bool) (masked string, had bool) {
 	return Plain(masked), masked != line
 }
 
-// oneLine is a text as one line, which begins and ends with no blank.
+// oneLine returns a text as one line, without blanks at either end.
 func oneLine(text string) string { return plainText(strings.Join(strings.Fields(text), " ")) }
 
-// quoteHead and quoteMost bound what is read and shown of a text that others wrote: bytes, characters.
+// quoteHead and maxQuote bound how much foreign text is read (bytes) and shown (characters).
 const (
 	quoteHead = 64 << 10
-	quoteMost = 300
+	maxQuote  = 300
 )
 
-// refused is where an answer of admission says why: what follows names each field, the worst first.
+// refused matches where an admission error gives its reason: each field follows, the worst first.
 var refused = regexp.MustCompile(` is forbidden: | denied the request: `)
 
-// Quoted is a text that others wrote as it may be shown: one masked line, without its middle where it
-// is long, since a message begins with what was tried and ends with the reason. A refusal by the API
-// server's admission begins with the reason.
+// Quoted returns foreign text as it may be shown: one masked line. Long text loses its middle, because a message
+// begins with the attempted action and ends with the reason. An admission error of the API server begins with the
+// reason.
 func Quoted(text string) string {
 	masked := Masked(text[:min(len(text), quoteHead)])
 	line := []rune(masked)
-	if len(line) <= quoteMost {
+	if len(line) <= maxQuote {
 		return masked
 	}
 	begins := func(text []rune, most int) string {
@@ -54,12 +53,12 @@ func Quoted(text string) string {
 		return string(text)
 	}
 	if at := refused.FindStringIndex(masked); at != nil {
-		return begins([]rune(masked[:at[0]]), quoteMost/3) + begins([]rune(masked[at[0]:]), quoteMost*2/3)
+		return begins([]rune(masked[:at[0]]), maxQuote/3) + begins([]rune(masked[at[0]:]), maxQuote*2/3)
 	}
-	return begins(line, quoteMost/3) + " " + string(line[len(line)-quoteMost*2/3:])
+	return begins(line, maxQuote/3) + " " + string(line[len(line)-maxQuote*2/3:])
 }
 
-// plainText is a text without colours and whatever else is not printed, which could part a name.
+// plainText returns a text without colours and other non-printing characters, which could split a name.
 func plainText(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) || unicode.Is(unicode.Cf, r) {

@@ -11,10 +11,9 @@ import (
 	"syscall"
 )
 
-// Reason puts the error of a network or socket operation into one word that
-// results carry as a fact: "refused", "timeout", "reset", "closed",
-// "host-unreachable", "net-unreachable", "no-address", "missing", "denied" or
-// "error". It looks at error values, never at texts.
+// Reason reduces the error of a network or socket operation to one word that results have as a fact: "refused",
+// "timeout", "reset", "closed", "host-unreachable", "net-unreachable", "no-address", "missing", "denied" or "error".
+// It inspects error values, never texts.
 func Reason(err error) string {
 	var ne net.Error
 	switch {
@@ -41,8 +40,7 @@ func Reason(err error) string {
 	return "error"
 }
 
-// SomebodyAnswered tells whether a reason says that packets did come back: a refusal is
-// a sign of life.
+// SomebodyAnswered reports whether a reason proves that packets came back: a refusal does.
 func SomebodyAnswered(reason string) bool {
 	return slices.Contains([]string{"refused", "reset", "closed", "rejected"}, reason)
 }

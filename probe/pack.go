@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// Bounds of a plan in a program's arguments: Linux takes 128 KiB in one, and etcd 1.5 MiB of a pod.
+// Limits of a plan in a program's arguments: Linux allows 128 KiB in one, and etcd 1.5 MiB for a pod.
 const (
 	longestArg = 96 << 10
 	maxPacked  = 1 << 20
@@ -30,7 +30,7 @@ func (p Plan) Pack() ([]string, error) {
 		return []string{text}, nil
 	}
 	var packed bytes.Buffer
-	z, _ := gzip.NewWriterLevel(&packed, gzip.BestSpeed) // a level there is
+	z, _ := gzip.NewWriterLevel(&packed, gzip.BestSpeed) // this level is valid
 	if _, err := z.Write(b); err != nil {
 		return nil, fmt.Errorf("packing a plan: %w", err)
 	}
@@ -49,7 +49,7 @@ func (p Plan) Pack() ([]string, error) {
 	return out, nil
 }
 
-// UnpackPlan reads a plan that Pack has written.
+// UnpackPlan reads a plan that Pack wrote.
 func UnpackPlan(args []string) (Plan, error) {
 	text, plan := strings.Join(args, ""), Plan{}
 	b := []byte(text)

@@ -9,14 +9,13 @@ import (
 	"unicode/utf8"
 )
 
-// Plain makes foreign text fit for a terminal: nothing that could move the cursor, recolour
-// what is on the screen, name a window or turn the order of letters round. Of what cannot be
-// seen new lines and tabs stay; who prints lines or columns makes of them what fits there.
-// Letters that show nothing would pass for spaces at which no line is broken.
+// Plain makes foreign text safe for a terminal. It removes everything that could move the cursor, change colours, set
+// a window title or reverse the order of letters. New lines and tabs stay; callers that print lines or columns
+// replace them. It also removes invisible letters, which would pass for spaces that do not break a line.
 func Plain(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
-		case r == '\r': // of a line that ends as those of HTTP do
+		case r == '\r': // a line end as in HTTP
 			return -1
 		case unicode.Is(unicode.Zs, r):
 			return ' '
@@ -27,18 +26,18 @@ func Plain(s string) string {
 	}, s)
 }
 
-// blank are the letters and marks that show nothing: those that Unicode calls ignorable, variation selectors, and the
-// empty Braille pattern.
+// blank are the invisible letters and marks: those that Unicode calls ignorable, variation selectors, and the empty
+// Braille pattern.
 var blank = []*unicode.RangeTable{unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector,
 	{R16: []unicode.Range16{{Lo: 0x2800, Hi: 0x2800, Stride: 1}, {Lo: 0x17b4, Hi: 0x17b5, Stride: 1}}}}
 
-// Line is the same on one line.
+// Line does the same on one line.
 func Line(s string) string { return strings.ReplaceAll(Plain(s), "\n", " ") }
 
-// OneLine is the same without the line breaks and the runs of spaces that libraries put into errors.
+// OneLine does the same without line breaks and the runs of spaces that libraries put into errors.
 func OneLine(s string) string { return Plain(strings.Join(strings.Fields(s), " ")) }
 
-// Age is how long something has lasted, as kubectl writes it in one unit: 45s, 12m, 3h, 5d.
+// Age formats a duration as kubectl does, in one unit: 45s, 12m, 3h, 5d.
 func Age(d time.Duration) string {
 	switch day := 24 * time.Hour; {
 	case d < 0:
@@ -62,8 +61,8 @@ func lines(all []string) []string {
 	return out
 }
 
-// Cleaned is an event whose texts are fit for a terminal, each on one line, also once they are
-// decoded: jq -r prints what JSON had escaped. What a tool writes (out) stays as it is.
+// Cleaned returns an event with texts that are safe for a terminal, each on one line. They stay safe when decoded: jq
+// -r prints what JSON had escaped. A tool's output (out) is unchanged.
 func (ev Event) Cleaned() Event {
 	ev.Node, ev.Way, ev.For = Line(ev.Node), Line(ev.Way), Line(ev.For)
 	if ev.Type == EventLog {
@@ -95,7 +94,7 @@ func (r Result) cleaned() Result {
 	if r.Facts != nil {
 		facts := make(Facts, len(r.Facts))
 		for key, v := range r.Facts {
-			value, whole := cleanedValue(v, mostLevels)
+			value, whole := cleanedValue(v, maxLevels)
 			facts[Fact(Line(string(key)))], r.Cut = value, r.Cut || !whole
 		}
 		r.Facts = facts
@@ -103,12 +102,12 @@ func (r Result) cleaned() Result {
 	return r
 }
 
-// mostLevels is how deep the lists and maps of a fact may lie in each other. Those of our checks have two levels; each
-// takes two columns more of an indented report, of every line inside it.
-const mostLevels = 6
+// maxLevels is how deep the lists and maps of a fact may be nested. Those of our checks have two levels. Each level
+// indents every line inside it by two more columns in a report.
+const maxLevels = 6
 
-// cleanedValue is a value of a fact, as it comes over the wire and as checks make it, of so many levels; whole reports
-// whether it has no more.
+// cleanedValue returns the value of a fact, as it arrives over the wire or as checks create it, with at most this
+// many levels. whole reports whether nothing was cut off.
 func cleanedValue(v any, levels int) (out any, whole bool) {
 	whole = true
 	below := func(one any) any {
@@ -143,7 +142,7 @@ func cleanedValue(v any, levels int) (out any, whole bool) {
 	return v, true
 }
 
-// Cut shortens a text to so many bytes, dots at its end and no half letter before them.
+// Cut shortens a text to this many bytes, with dots at its end and no partial letter before them.
 func Cut(s string, most int) string {
 	if len(s) <= most {
 		return s

@@ -5,22 +5,21 @@ import (
 	"time"
 )
 
-// Version is the version of the wire format: it rises when the meaning of an
-// existing field changes. New fields and event types do not raise it.
+// Version is the version of the wire format. It rises when the meaning of an existing field changes. New fields and
+// event types do not raise it.
 const Version = 1
 
-// AttrNode is on targets on a node that is not Ready: NodeNotReady or NodeSilent.
+// AttrNode is set on targets on a node that is not Ready: NodeNotReady or NodeSilent.
 const AttrNode = "node"
 
-// What the API says of such a node.
+// The state of such a node in the API.
 const (
-	NodeNotReady = "NotReady"                         // by its kubelet's own word
-	NodeSilent   = "NotReady (its kubelet is silent)" // its lease has run out
+	NodeNotReady = "NotReady"                         // reported by its kubelet
+	NodeSilent   = "NotReady (its kubelet is silent)" // its lease has expired
 )
 
-// Attributes of a KindCalico target: calico-node's environment as it stands
-// ("autodetect", "none", an address; "first-found", "can-reach=...") and the
-// Kubernetes Node's InternalIPs, separated by commas.
+// Attributes of a KindCalico target: calico-node's environment as it is configured ("autodetect", "none", an address;
+// "first-found", "can-reach=...") and the Kubernetes Node's InternalIPs, separated by commas.
 const (
 	AttrIP       = "ip"
 	AttrIP6      = "ip6"
@@ -30,71 +29,69 @@ const (
 	AttrPodCIDRs = "pod_cidrs" // the Kubernetes Node's, separated by commas
 	AttrLogs     = "logs"      // folder of the logs of calico-node's pod, or a KindLogs target's: NAMESPACE_POD_UID
 	AttrAccount  = "account"   // of calico-node: NAMESPACE:NAME
-	// the node's folders that calico-node has as /var/run/calico and /var/lib/calico, where they have other names
+	// the node's folders that calico-node mounts at /var/run/calico and /var/lib/calico, if they differ from these
 	AttrRunFolder = "run_folder"
 	AttrLibFolder = "lib_folder"
-	AttrBudget    = "budget_s" // seconds from a start to the first good answer that its probe allows
+	AttrBudget    = "budget_s" // seconds from a start to the first success that its liveness or readiness probe allows
 )
 
-// AttrOwn is "true" on a KindBlock or KindTunnel target that belongs to the node
-// itself.
+// AttrOwn is "true" on a KindBlock or KindTunnel target of the node itself.
 const AttrOwn = "own"
 
-// AttrPolicy is on targets whose packets a network policy may forbid: its name.
-// AttrUnread is there instead where the policies could not be read: why.
+// AttrPolicy is set on targets that a network policy may block: its name. If policies could not be read, AttrUnread
+// has the reason instead.
 const (
 	AttrPolicy = "policy"
 	AttrUnread = "unread"
 )
 
-// AttrDenies is beside AttrPolicy where that policy surely denies every packet in a direction, from
-// any sender and of any protocol: DeniesIngress, DeniesEgress, or both with a comma.
+// AttrDenies is set beside AttrPolicy if that policy certainly denies every packet in a direction, from any sender
+// and of any protocol: DeniesIngress, DeniesEgress, or both with a comma.
 const (
 	AttrDenies    = "denies"
 	DeniesIngress = "ingress"
 	DeniesEgress  = "egress"
 )
 
-// AttrOwnNetwork is on a pod whose owner may have shaped its network: what lets them, such as NET_ADMIN.
+// AttrOwnNetwork is set on a pod whose owner can change its network: the right to do so, such as NET_ADMIN.
 const AttrOwnNetwork = "own_network"
 
-// AttrEmpty is on the service of a KindDNS target that has no ready endpoint: a sentence that says so, and
-// what the API knows of the pods that should be there.
+// AttrEmpty is set on the service of a KindDNS target without a ready endpoint: a sentence with that and the API's
+// state of the expected pods.
 const AttrEmpty = "empty"
 
-// AttrEmptyFor is beside AttrEmpty: in one word why that is, "" where it is not known.
+// AttrEmptyFor is set beside AttrEmpty: the reason in one word, "" when unknown.
 const AttrEmptyFor = "empty_for"
 
-// AttrServersOn is beside AttrEmpty: the node that all servers of the service run on, which are not ready; "" =
-// they run on several, or there are none.
+// AttrServersOn is set beside AttrEmpty: the node that runs all servers of the service, none of which is ready. "" =
+// they run on several nodes, or do not exist.
 const AttrServersOn = "servers_on"
 
-// AttrSlice is on an endpoint of a KindDatastore target that is in an EndpointSlice which no API server
-// made: NAMESPACE/NAME.
+// AttrSlice is set on an endpoint of a KindDatastore target from an EndpointSlice that no API server created:
+// NAMESPACE/NAME.
 const AttrSlice = "slice"
 
-// AttrEndpoints is on a KindService target: its ready endpoints, as ADDRESS:PORT with commas between. It is absent
-// where there are more than MaxEndpoints.
+// AttrEndpoints is set on a KindService target: its ready endpoints, as ADDRESS:PORT separated by commas. It is
+// absent if there are more than MaxEndpoints.
 const (
 	AttrEndpoints = "endpoints"
-	MaxEndpoints  = 64 // some 1.5 kB of a plan
+	MaxEndpoints  = 64 // about 1.5 kB of a plan
 )
 
-// AttrPool is the range of the IP pool that has the address of a KindLocal pod.
+// AttrPool is the range of the IP pool that contains the address of a KindLocal pod.
 const AttrPool = "pool"
 
-// AttrUID is Kubernetes' name for a KindLocal pod, which its processes' cgroups
-// bear too.
+// AttrUID is the Kubernetes UID of a KindLocal pod, which is also in the names of its processes' cgroups.
 const AttrUID = "uid"
 
-// Attributes of a KindPool target. Its modes are Always, CrossSubnet or Never, also
-// when it is disabled: then it gives out no more addresses, and those it gave stay.
+// Attributes of a KindPool target. Its modes are Always, CrossSubnet or Never, also while it is disabled. A disabled
+// pool assigns no more addresses, and those that it assigned stay.
 const (
 	AttrIPIP     = "ipip"
 	AttrVXLAN    = "vxlan"
 	AttrDisabled = "disabled"  // "true" or absent
-	AttrNoExport = "no_export" // "true" where BGP is not to hand out its blocks
-	// who makes the routes to other nodes' blocks of a pool without VXLAN, absent where that is not known
+	AttrNoExport = "no_export" // "true" if BGP must not advertise its blocks
+	// the component that creates the routes to other nodes' blocks of a pool without VXLAN, absent when unknown
 	AttrMakers = "makers"
 
 	MakersFelix = "felix"
@@ -106,31 +103,31 @@ const (
 // Attributes of a KindTunnel target.
 const (
 	AttrDevice = "device" // tunl0, vxlan.calico, vxlan-v6.calico, wireguard.cali or wg-v6.cali
-	AttrOuter  = "outer"  // the address Calico registered for the node: where the tunnel ends
+	AttrOuter  = "outer"  // the address that Calico registered for the node: the tunnel's outer address
 	AttrMAC    = "mac"    // of the VXLAN device
-	AttrKey    = "key"    // WireGuard's public one
+	AttrKey    = "key"    // WireGuard's public key
 )
 
-// NameConfigured is the name of a KindDatastore target where calico-node is told to look for the API server,
-// by other means than the service; AttrSetBy says what tells it.
+// NameConfigured is the name of a KindDatastore target at which calico-node is configured to find the API server, by
+// other means than the service. AttrSetBy is where that is configured.
 const (
 	NameConfigured = "configured"
 	AttrSetBy      = "set_by"
 )
 
-// AttrReference is "true" on a KindOutside target of a third node: what a probe cannot reach there either, the network
-// between nodes does not allow.
+// AttrReference is "true" on a KindOutside target of a third node. If the probe cannot reach that node either, the
+// network between nodes blocks the path.
 const AttrReference = "reference"
 
 // AttrScheme is http or https on a KindDatastore target that is etcd.
 const AttrScheme = "scheme"
 
-// Attributes of a KindEncap target. The client gives one probe the role of the
-// listener and, once that is heard to listen, the other that of the sender.
+// Attributes of a KindEncap target. The client assigns one probe the role of the listener. Once that probe listens,
+// the client assigns the other the role of the sender.
 const (
 	AttrRole  = "role"  // RoleListen or RoleSend
-	AttrToken = "token" // what is sent, 32 bits, hexadecimal
-	AttrUsed  = "used"  // "true" when the cluster sends its packets this way
+	AttrToken = "token" // the token to send, 32 bits, hexadecimal
+	AttrUsed  = "used"  // "true" if the cluster uses this encapsulation
 
 	RoleListen = "listen"
 	RoleSend   = "send"
@@ -138,15 +135,15 @@ const (
 
 // Attributes of a KindSession target.
 const (
-	AttrScope = "scope" // mesh, global or node: as Calico calls its peers; bgp on a KindOutside one
+	AttrScope = "scope" // mesh, global or node, which are Calico's words for its peers; bgp on a KindOutside target
 	AttrAS    = "as"    // the peer's AS number
 
 	AttrFilters  = "filters"  // names of the BGPFilters of its BGPPeer, with commas
-	AttrPassword = "password" // "true" when the session has one, and nothing else of it is sent
+	AttrPassword = "password" // "true" if the session has a password; the password itself is never sent
 )
 
-// FelixSettings are the attributes a KindFelix target carries beside its own,
-// where they are set: under the names that FelixConfiguration has for them.
+// FelixSettings returns the attributes of a KindFelix target that are set by FelixConfiguration, under the names that
+// it has for them.
 func FelixSettings() []string {
 	return []string{
 		"bpfEnabled", "defaultEndpointToHostAction", "iptablesBackend", "ipipMTU", "mtuIfacePattern", "nftablesMode",
@@ -156,30 +153,30 @@ func FelixSettings() []string {
 	}
 }
 
-// AttrEnabled is "true" or "false" on a KindFelix target of which it is known whether
-// its health endpoint is turned on.
+// AttrEnabled is "true" or "false" on a KindFelix target: whether its health endpoint is enabled. It is absent when
+// unknown.
 const AttrEnabled = "enabled"
 
-// AttrByLabels is on a KindFelix target where a policy admits pods by their labels: it is that policy. A pod whose
-// packets come with the address of its node is none of those.
+// AttrByLabels is set on a KindFelix target if a policy allows pods by their labels: the name of that policy. It does
+// not match a pod whose packets arrive with the address of its node.
 const AttrByLabels = "by_labels"
 
-// AttrProbed is on a KindFelix target when calico-node's own probe asks another host
-// than the one Felix is configured to answer at.
+// AttrProbed is set on a KindFelix target if calico-node's own liveness or readiness probe uses another host than the
+// one where Felix is configured to listen.
 const AttrProbed = "probed"
 
-// The kinds of target a plan names.
+// The kinds of targets in a plan.
 const (
 	KindNode  = "node"  // another node's InternalIP
 	KindPeer  = "peer"  // another node's Calico address, where it is not one of its InternalIPs
-	KindPod   = "pod"   // a workload pod on another node; Port is one it declares for TCP, 0 when it declares none
+	KindPod   = "pod"   // a workload pod on another node; Port is a declared TCP port, 0 if it declares none
 	KindLocal = "local" // the same, on the node itself
-	KindFelix = "felix" // where this node's Felix is configured to answer: Host and Port, where they are set
+	KindFelix = "felix" // where this node's Felix is configured to listen: Host and Port, if they are set
 
-	KindSelf = "self" // an address Calico registered for this node itself
+	KindSelf = "self" // an address that Calico registered for this node itself
 	// Name is Calico's networking backend on this node: bird, vxlan or none; Port is where BGP listens
 	KindBackend = "backend"
-	// where Calico's datastore answers: the API server's service and each endpoint, etcd's endpoints; Addr or
+	// where Calico's datastore listens: the API server's service and each endpoint, or etcd's endpoints; Addr or
 	// Host, and Port
 	KindDatastore = "datastore"
 	// a block of pod addresses, or one borrowed address: Name is its prefix, Addr the address of the node it
@@ -187,19 +184,19 @@ const (
 	KindBlock    = "block"
 	KindPool     = "pool"     // one of Calico's IP pools: Name is its prefix
 	KindTunnel   = "tunnel"   // the address a node has inside a tunnel
-	KindTypha    = "typha"    // where Typha answers: Addr and Port
-	KindSession  = "session"  // a BGP session this node should have, by the API: Addr and Port
+	KindTypha    = "typha"    // where Typha listens: Addr and Port
+	KindSession  = "session"  // a BGP session that this node should have, from the API: Addr and Port
 	KindService  = "service"  // a TCP service with ready endpoints, at its cluster IP: Addr and Port
-	KindNodePort = "nodeport" // the same service at a node's own port: Name is the service, Node the node
-	KindDNS      = "dns"      // where the cluster's DNS answers: its service and each endpoint, Addr and Port
-	KindCalico   = "calico"   // Name is the version of Calico on this node, Attrs how it is to find its address
-	// a way packets between this node and another may take: Name is VXLAN, IPIP, WireGuard or BGP, Port that of
-	// UDP (TCP for BGP), 0 for IPIP
+	KindNodePort = "nodeport" // the same service on a node's own port: Name is the service, Node the node
+	KindDNS      = "dns"      // the cluster's DNS: its service and each endpoint, Addr and Port
+	KindCalico   = "calico"   // Name is the version of Calico on this node, Attrs how it detects its address
+	// a possible path of packets between this node and another: Name is VXLAN, IPIP, WireGuard or BGP, Port is the
+	// UDP port (TCP for BGP), 0 for IPIP
 	KindEncap = "encap"
-	// the node in question as its neighbours ask about it: Addr, and Port of TCP, 0 for a ping; AttrScope is set
-	// where BGP listens; with a Name that is not the Node, a workload pod of it
+	// the node in question as a target for its baseline nodes: Addr, and a TCP Port, 0 for a ping. AttrScope is set
+	// where BGP listens. If Name is not the Node, it is a workload pod of the node
 	KindOutside = "outside"
-	// a component of Kubernetes' with a log on this node: Name is kube-proxy or coredns, Host its pod, AttrLogs the
+	// a component of Kubernetes with a log on this node: Name is kube-proxy or coredns, Host its pod, AttrLogs the
 	// folder
 	KindLogs    = "logs"
 	KindRuntime = "runtime" // Name is the container runtime the kubelet reports: containerd://2.4.2
@@ -208,23 +205,23 @@ const (
 // WayNeighbour is the access method of answers about a node that come from baseline nodes.
 const WayNeighbour = "neighbour"
 
-// GapEtcd is the gap of what Calico keeps in an etcd of its own, which is not read: a
-// check that wants it skips.
+// GapEtcd is the gap of data that Calico keeps in its own etcd, which calico-probe does not read. A check that needs
+// it is skipped.
 const GapEtcd = "kept in Calico's own etcd"
 
-// GapNotCalicos is the gap of what a node has none of because no calico-node belongs on it, as where a
-// migration to Calico has not come to it yet: a check that wants it skips.
+// GapNotCalicos is the gap of data that a node lacks because no calico-node belongs on it, for example during a
+// migration to Calico. A check that needs it is skipped.
 const GapNotCalicos = "no calico-node belongs on this node"
 
-// Target is one thing outside the check that it asks about.
+// Target is one object that a check is about, such as a peer or a pod.
 type Target struct {
 	Kind string     `json:"kind"`
 	Name string     `json:"name"`           // node name, namespace/pod
-	Node string     `json:"node,omitempty"` // the node it lives on
+	Node string     `json:"node,omitempty"` // the node that it is on
 	Addr netip.Addr `json:"addr,omitzero"`
-	Host string     `json:"host,omitempty"` // a name to be resolved on the node
+	Host string     `json:"host,omitempty"` // a name that the node resolves
 	Port int        `json:"port,omitempty"`
-	// Attrs are settings that belong to the target; each kind names its own.
+	// Attrs are settings of the target; each kind defines its own.
 	Attrs map[string]string `json:"attrs,omitempty"`
 }
 
@@ -236,21 +233,21 @@ func (t Target) String() string {
 	return t.Name
 }
 
-// Plan says what one probe is to ask. It travels as one JSON line.
+// Plan lists what one probe must check. It travels as one JSON line.
 type Plan struct {
-	Run     string   `json:"run"`            // run ID, to tell runs apart in logs and labels
-	Node    string   `json:"node,omitempty"` // the node as Kubernetes calls it
-	Way     string   `json:"way,omitempty"`  // how the probe got there
-	From    string   `json:"from,omitempty"` // the pod in whose network namespace the probe stands, "" = the node's own
+	Run     string   `json:"run"`            // run ID, which distinguishes runs in logs and labels
+	Node    string   `json:"node,omitempty"` // the node's name in Kubernetes
+	Way     string   `json:"way,omitempty"`  // the access method
+	From    string   `json:"from,omitempty"` // the pod in whose network namespace the probe runs, "" = the node's own
 	Checks  []string `json:"checks"`         // IDs, in order
 	Targets []Target `json:"targets,omitempty"`
-	// Gaps are the kinds of target that could not be listed, and why: a check
-	// without targets of such a kind answers unknown.
+	// Gaps are the kinds of targets that could not be listed, and why. A check without targets of such a kind is
+	// unknown.
 	Gaps map[string]string `json:"gaps,omitempty"`
-	// Now is the API server's clock when the plan was made, zero when not known.
+	// Now is the API server's clock when the plan was created, zero when unknown.
 	Now time.Time `json:"now,omitzero"`
-	// Brief asks for a moment's look: fewer packets a ping, and no second reading where two are compared.
+	// Brief shortens the run: fewer packets per ping, and no second reading where a check compares two.
 	Brief bool `json:"brief,omitempty"`
-	// Limit, when set, replaces every check's own deadline.
+	// Limit, if set, replaces every check's own deadline.
 	Limit time.Duration `json:"limit_ns,omitempty"`
 }

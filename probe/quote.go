@@ -2,11 +2,11 @@ package probe
 
 import "strings"
 
-// plainLetters mean only themselves to a shell, wherever in a word they stand.
+// plainLetters need no quotes in a shell, anywhere in a word.
 const plainLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:=@,+%"
 
-// Quote makes one word of a shell's of any text, in quotes where it needs them: zsh looks for
-// a program where a word begins with =. Behind ssh a second shell reads it.
+// Quote turns any text into one word of a shell, with quotes if necessary. They also prevent zsh from expanding a
+// word that begins with "=". Behind ssh, a second shell parses the result.
 func Quote(text string) string {
 	if text != "" && text[0] != '=' && strings.Trim(text, plainLetters) == "" {
 		return text
@@ -14,8 +14,8 @@ func Quote(text string) string {
 	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
 
-// UserFlag is the flag of 'calico-probe manifests' that grants rights to a user of the API, with a space before it; ""
-// where there is no name to grant to.
+// UserFlag returns the flag of 'calico-probe manifests' that grants rights to a user of the API, with a leading
+// space. It returns "" without a user name.
 func UserFlag(user string) string {
 	account, is := strings.CutPrefix(user, "system:serviceaccount:")
 	switch {

@@ -14,54 +14,51 @@ type Status string
 
 // The closed list of statuses.
 const (
-	OK      Status = "ok"      // asked, and the answer is good
-	Info    Status = "info"    // asked, worth knowing, nothing to do
-	Warn    Status = "warn"    // asked, will hurt or already hurts a little
-	Fail    Status = "fail"    // asked, and the observation is bad
-	Skip    Status = "skip"    // not asked: something it needs is missing, and Saw says what
-	Unknown Status = "unknown" // could not be asked, or no answer came: never good, never bad
+	OK      Status = "ok"      // checked, and good
+	Info    Status = "info"    // checked, worth knowing, nothing to do
+	Warn    Status = "warn"    // checked, will cause or already causes minor problems
+	Fail    Status = "fail"    // checked, and bad
+	Skip    Status = "skip"    // not checked: a prerequisite is missing, and Saw names it
+	Unknown Status = "unknown" // could not be checked, or no answer came: never good, never bad
 )
 
 // Statuses lists every status, worst first: the order of summaries.
 func Statuses() []Status { return []Status{Fail, Unknown, Warn, Skip, Info, OK} }
 
-// A Fact is the name of one typed value a result carries, in snake_case. The
-// keys a check uses are constants beside it.
+// A Fact is the name of one typed value of a result, in snake_case. The keys of a check are constants beside it.
 type Fact string
 
-// FactReason is one machine-readable word for why a result is what it is; rules
-// read it. Reason gives it for errors of the network.
+// FactReason is one machine-readable word for the reason of a result. Rules read it. Reason returns it for network
+// errors.
 const FactReason Fact = "reason"
 
-// FactNode is the node on which what was asked about lives, and FactNodeState what the API says
-// of it when it is not Ready: NodeNotReady or NodeSilent.
+// FactNode is the node of the target. FactNodeState is its state in the API if it is not Ready: NodeNotReady or
+// NodeSilent.
 const (
 	FactNode      Fact = "node"
 	FactNodeState Fact = "node_state"
 )
 
-// FactPolicy names the network policy that may forbid what was asked.
+// FactPolicy names the network policy that may block the target.
 const FactPolicy Fact = "policy"
 
-// FactDenied is the direction in which that policy surely denies every packet: ingress or egress.
+// FactDenied is the direction in which that policy certainly denies every packet: ingress or egress.
 const FactDenied Fact = "denied"
 
-// FactNamespace is where a pod was to go that could not be made.
+// FactNamespace is the namespace of a pod that could not be created.
 const FactNamespace Fact = "namespace"
 
-// FactImageID is what a node made of the name of the probe's image: its digest, where the
-// kubelet says it.
+// FactImageID is the digest to which the node resolved the probe's image, if the kubelet reports it.
 const FactImageID Fact = "image_id"
 
-// IDs of the results the client itself adds to those of a probe; rules read them.
+// IDs of the results that the client itself adds to those of a probe. Rules read them.
 const (
 	CheckPlaced   = "probe-placed"   // could a probe be put on the node?
-	CheckAnswered = "probe-answered" // did its answer arrive whole?
+	CheckAnswered = "probe-answered" // did its answer arrive complete?
 )
 
-// Facts are the typed values behind a sentence: strings, booleans, numbers,
-// and lists or maps of these. After a trip over the wire every number is a
-// float64, so read them through the getters.
+// Facts are the typed values behind a sentence: strings, booleans, numbers, and lists or maps of these. After
+// transfer every number is a float64, so read them through the getters.
 type Facts map[Fact]any
 
 // Str returns the string under key, or "".
@@ -84,28 +81,27 @@ func (f Facts) Num(key Fact) (float64, bool) {
 
 // Result is one answer of one check about one target.
 type Result struct {
-	Check  string `json:"check"`            // the check's ID, stamped by the Runner
-	Target string `json:"target,omitempty"` // what was asked about: a peer, socket, pod; empty = the node itself
-	// the workload pod out of whose network namespace it was asked; empty = the node's own
+	Check  string `json:"check"`            // the check's ID, set by the Runner
+	Target string `json:"target,omitempty"` // what was checked: a peer, socket, pod; empty = the node itself
+	// the workload pod in whose network namespace it was checked; empty = the node's own
 	From    string        `json:"from,omitempty"`
 	Status  Status        `json:"status"`
 	Saw     string        `json:"saw"`             // one sentence: what was observed, no advice
 	Facts   Facts         `json:"facts,omitempty"` // what programs and rules read
-	Lines   []string      `json:"lines,omitempty"` // evidence as it was read
-	Cut     bool          `json:"cut,omitempty"`   // evidence or facts were shortened to keep the line under MaxLine
+	Lines   []string      `json:"lines,omitempty"` // raw evidence
+	Cut     bool          `json:"cut,omitempty"`   // evidence or facts were shortened to keep the line within MaxLine
 	Elapsed time.Duration `json:"elapsed_ns"`      // nanoseconds from the check's start to this result
 }
 
-// Found makes a result from an observation. The sentence is formatted as by
-// fmt.Sprintf.
+// Found creates a result from an observation. The sentence is formatted as by fmt.Sprintf.
 func Found(s Status, format string, args ...any) Result {
 	return Result{Status: s, Saw: fmt.Sprintf(format, args...)}
 }
 
-// Failed makes the Unknown result of a question that could not be asked.
+// Failed creates the Unknown result of a check that could not run.
 func Failed(err error) Result { return Result{Status: Unknown, Saw: err.Error()} }
 
-// On names the target and returns the result.
+// On sets the target and returns the result.
 func (r Result) On(target string) Result { r.Target = target; return r }
 
 // With adds a fact and returns the result.
@@ -117,10 +113,10 @@ func (r Result) With(key Fact, value any) Result {
 	return r
 }
 
-// Under takes a fail back to a warning where a policy may be what forbids the
-// packets of the target asked (DeniesIngress), or of the pod asked from (DeniesEgress), and names it.
-// Where policies could not be read, it is not known; where one surely denies every packet, nothing
-// else was to be found out.
+// Under adjusts a result to the network policies of t: those for packets to the target (DeniesIngress), or from the pod
+// that sends (DeniesEgress). A fail becomes a warning if a policy may block them, or if the pod's owner may have changed
+// its network. It becomes unknown if the policies could not be read. An unknown result is skipped if a policy certainly
+// denies every packet.
 func (r Result) Under(t Target, direction string) Result {
 	name, unread := t.Attrs[AttrPolicy], t.Attrs[AttrUnread]
 	denied := slices.Contains(strings.Split(t.Attrs[AttrDenies], ","), direction)
@@ -154,7 +150,7 @@ func (r Result) Because(lines ...string) Result {
 	return r
 }
 
-// Counts is how many results have which status.
+// Counts is the number of results by status.
 type Counts map[Status]int
 
 // Total is the number of results counted.

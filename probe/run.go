@@ -9,27 +9,26 @@ import (
 	"time"
 )
 
-// grace is how long a check may still report after its deadline: enough to say
-// "timed out" with what it knows, too short to matter.
+// grace is how long a check may still report after its deadline: enough to report "timed out" with partial data, too
+// short to matter.
 const grace = 250 * time.Millisecond
 
-// Runner answers plans from a suite of checks.
+// Runner answers plans with a suite of checks.
 type Runner struct {
 	Suite   []*Check
 	Host    *Host
 	Version string
-	Access  []string // what this probe holds, for the start event
-	Tools   []*Tool  // what a user may ask for by hand
-	// Enter answers a plan or a call inside the network namespace of a workload pod on
-	// this node, a KindLocal target. nil = this probe cannot.
+	Access  []string // the access of this probe, for the start event
+	Tools   []*Tool  // tools that a user may run
+	// Enter answers a plan or a call inside the network namespace of a workload pod on this node, a KindLocal target.
+	// nil = this probe cannot.
 	Enter func(ctx context.Context, pod Target, request Request, emit func(Event)) error
 }
 
-// Run answers one plan: a start event, results as they become known, an end
-// event. Checks run side by side; one that panics, overruns its deadline or
-// blocks in the kernel costs one unknown result and nothing else. A check the
-// suite does not have is unknown with that reason, so probes and clients of
-// different versions work together and nothing passes for answered.
+// Run answers one plan: a start event, results as they become known, an end event. Checks run concurrently. One that
+// panics, exceeds its deadline or blocks in the kernel costs one unknown result and nothing else. A check that the
+// suite does not have is unknown with that reason. So probes and clients of different versions work together, and
+// every requested check has a result.
 func (r *Runner) Run(ctx context.Context, plan Plan, emit func(Event)) {
 	began := time.Now()
 	r.Host.learn(plan.Targets)
@@ -37,7 +36,7 @@ func (r *Runner) Run(ctx context.Context, plan Plan, emit func(Event)) {
 		V: Version, Version: r.Version, Run: plan.Run, Node: plan.Node, Way: plan.Way,
 		Time: began.UTC(), Checks: plan.Checks, Access: r.Access,
 	}
-	if len(plan.Checks) == 0 { // the client is only asking who is there
+	if len(plan.Checks) == 0 { // the client only wants the start event
 		start.Tools = r.toolNames()
 	}
 	emit(Event{Type: EventStart, Start: &start})
@@ -69,7 +68,7 @@ func (r *Runner) Run(ctx context.Context, plan Plan, emit func(Event)) {
 		End: &End{Results: b.counts.Total(), Counts: b.counts, Elapsed: time.Since(began), Stopped: stopped(ctx)}})
 }
 
-// collector collects what has been answered so far in one plan.
+// collector collects the answers of one plan so far.
 type collector struct {
 	mu     sync.Mutex
 	emit   func(Event)
@@ -77,10 +76,10 @@ type collector struct {
 	states map[string]*checkState // the checks of the plan, by ID
 }
 
-// checkState is how far one check of a plan is.
+// checkState is the progress of one check of a plan.
 type checkState struct {
 	check  *Check
-	usable bool          // has an answer other checks may build on
+	usable bool          // other checks may build on its answer
 	done   chan struct{} // closed when the check has ended
 }
 
@@ -97,16 +96,16 @@ func (b *collector) add(res Result) {
 	b.emit(Event{Type: EventResult, Result: &res})
 }
 
-// stopped tells whether the client did not want the answer any more.
+// stopped reports whether the client cancelled the request.
 func stopped(ctx context.Context) bool { return errors.Is(context.Cause(ctx), ErrStopped) }
 
-// missing waits for what c needs and returns the ID of the first need without an answer
-// that c could build on, "" where c lacks nothing. What is asked only inside pods is needed only there.
+// missing waits for the needs of c and returns the ID of the first one without a usable answer, "" if c lacks
+// nothing. A need that runs only inside pods matters only there.
 func (b *collector) missing(ctx context.Context, c *Check, inside bool) string {
 	for _, id := range c.Needs {
 		need := b.states[id]
 		if need == nil || need.check.From == FromPod && !inside {
-			continue // the user left it out: then c stands on its own
+			continue // the user excluded it, so c runs without it
 		}
 		select {
 		case <-need.done:
@@ -123,7 +122,7 @@ func (b *collector) missing(ctx context.Context, c *Check, inside bool) string {
 	return ""
 }
 
-// without is the result of a check whose need is not met.
+// without returns the result of a check whose need is not met.
 func without(ctx context.Context, need, what string) Result {
 	if ctx.Err() != nil {
 		return Found(Unknown, "%s: no time was left to wait for %s", what, need)
@@ -167,7 +166,7 @@ func (r *Runner) one(ctx context.Context, c *Check, plan Plan, all *collector) {
 	out.close()
 }
 
-// askBoth asks a check from the node and, where it is asked there too, from inside pods.
+// askBoth runs a check on the node and, if the check enters pods, inside pods.
 func (r *Runner) askBoth(ctx context.Context, c *Check, plan Plan, all *collector, report func(Result)) {
 	var both Workers
 	if c.EntersPods() && plan.From == "" {
@@ -188,11 +187,11 @@ func (r *Runner) askBoth(ctx context.Context, c *Check, plan Plan, all *collecto
 	}
 }
 
-// reporter takes the results of one check until it is closed: a check that overruns its deadline may go on
-// reporting, and nothing reads it any more.
+// reporter accepts the results of one check until it is closed. A check that exceeds its deadline may continue to
+// report, and those results are dropped.
 type reporter struct {
 	check   *Check
-	from    string // the pod it is asked from, "" = the node
+	from    string // the pod that it runs in, "" = the node
 	all     *collector
 	began   time.Time
 	stopped func() bool
@@ -208,7 +207,7 @@ func (o *reporter) report(res Result) {
 	if o.closed {
 		return
 	}
-	if o.reported++; o.stopped() { // what is said now may only be because of that
+	if o.reported++; o.stopped() { // after a stop, a result may be an effect of the stop
 		o.closed, res = true, Found(Unknown, "stopped before it was answered")
 	}
 	res.Check, res.Elapsed = o.check.ID, time.Since(o.began)
@@ -218,7 +217,7 @@ func (o *reporter) report(res Result) {
 	o.all.add(res)
 }
 
-// close ends the reporting, with a result of its own where the check gave none.
+// close ends the reporting, with a result of its own if the check reported none.
 func (o *reporter) close() {
 	o.mu.Lock()
 	silent := o.reported == 0

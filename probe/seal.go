@@ -8,21 +8,20 @@ import (
 	"unicode/utf8"
 )
 
-// A Seal keeps what a tool writes from everybody but the client that asked for it. The
-// stdout of a probe in a pod is its container's log: the kubelet keeps that, log shippers
-// forward it, and anybody who may read logs could read what root had on the screen.
+// A Seal hides a tool's output from everyone except the client that called the tool. The stdout of a probe in a pod
+// is its container's log. The kubelet keeps that log, log shippers forward it, and without a seal every reader of
+// logs could see what root had on the screen.
 type Seal struct{ box cipher.AEAD }
 
-// Sealed gives a call a key of its own, which is never used again, and returns what opens
-// the answer.
+// Sealed sets a fresh key on a call, which is used only once, and returns the Seal that opens the answer.
 func (c *Call) Sealed() *Seal {
 	c.Key = make([]byte, 32)
 	_, _ = rand.Read(c.Key) // never fails (crypto/rand)
-	s, _ := c.seal()        // never fails: so many bytes are a key
+	s, _ := c.seal()        // never fails: the key has the right length
 	return s
 }
 
-// seal is what to seal the answer with, nil where the client has given no key.
+// seal returns the Seal for the answer, nil if the client sent no key.
 func (c *Call) seal() (*Seal, error) {
 	if len(c.Key) == 0 {
 		return nil, nil
@@ -31,7 +30,7 @@ func (c *Call) seal() (*Seal, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Each piece brings its nonce along: it can be opened whatever became of those before.
+	// Each piece contains its nonce, so it can be opened even if earlier pieces were lost.
 	box, err := cipher.NewGCMWithRandomNonce(block)
 	if err != nil {
 		return nil, err
@@ -48,8 +47,8 @@ func (s *Seal) close(ev Event) Event {
 	return Event{Type: EventOut, Data: s.box.Seal(nil, nil, b, nil), Sealed: true}
 }
 
-// Open makes of a sealed piece of output what it was. Any other event is left as it is:
-// a probe of an older version seals nothing.
+// Open decrypts a sealed piece of output. It leaves any other event unchanged: a probe of an older version seals
+// nothing.
 func (s *Seal) Open(ev Event) (Event, error) {
 	if ev.Type != EventOut || !ev.Sealed {
 		return ev, nil

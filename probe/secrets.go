@@ -7,18 +7,18 @@ import (
 	"strings"
 )
 
-// leftOut stands where a secret stood.
+// leftOut replaces a secret.
 const leftOut = "(left out)"
 
-// A secretForm is one form in which secrets occur in text that others wrote.
+// A secretForm is one form of secrets in foreign text.
 type secretForm struct {
 	id   string
 	near []string // a text with such a secret contains one of these, in lower case; nil = unknown
 	hide func(line string) string
 }
 
-// secretForms is the one table of secrets, in the order in which they are removed: the probe removes
-// all of them from what it quotes, a bundle all of them but bare keys from every text.
+// secretForms lists the forms of secrets in the order in which they are removed. The probe removes all of them from
+// what it quotes. A bundle removes all but bare keys from every text.
 var secretForms = []secretForm{
 	{"private-key", []string{"private key"}, replaces(`-----BEGIN [A-Z ]*PRIVATE KEY-----.*`, leftOut)},
 	// A quote is part of a password unless the next character shows that a quoted text ends there.
@@ -44,7 +44,7 @@ func replaces(form, with string) func(string) string {
 	return func(line string) string { return find.ReplaceAllString(line, with) }
 }
 
-// withoutSecrets is a line without the secrets of a known form.
+// withoutSecrets returns a line without secrets of the known forms.
 func withoutSecrets(line string) string {
 	lower := strings.ToLower(line)
 	for _, f := range secretForms {
@@ -55,8 +55,8 @@ func withoutSecrets(line string) string {
 	return line
 }
 
-// Origin is a URL as it may leave a node: scheme, host and port. Some clusters have a password or a
-// token in the rest. It is "" for a text that names no host.
+// Origin returns what may leave a node of a URL: scheme, host and port. Some clusters have a password or a token in
+// the rest. It returns "" for a text without a host.
 func Origin(address string) string {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" {
@@ -67,7 +67,7 @@ func Origin(address string) string {
 
 var (
 	urlQuery = regexp.MustCompile(`(://[^\s"'\\?#<>]*)([?#])([^\s"'\\<>]*[^\s"'\\<>:;,.)\]}])`)
-	// plainQuery is a query of Kubernetes' own clients, without a word in it that somebody chose.
+	// plainQuery matches a query of Kubernetes' own clients without any user-defined value.
 	plainQuery = regexp.MustCompile(`^(?:(?:limit|resourceVersion|timeout|timeoutSeconds|watch|allowWatchBookmarks)=` +
 		`(?:\d+(?:ms|s|m|h)?|true|false)(?:&|$))+$`)
 )
@@ -89,26 +89,26 @@ func withoutBearers(line string) string {
 	return bearer.ReplaceAllStringFunc(line, func(found string) string {
 		m := bearer.FindStringSubmatch(found)
 		if word := strings.ToLower(m[2]); strings.HasPrefix(word, "token") || strings.HasPrefix(word, "auth") {
-			return found // "bearer token" is judged by what follows it
+			return found // "bearer token": the value after it decides
 		}
 		return m[1] + leftOut
 	})
 }
 
-// dsn is a user and a password before a host, without a scheme: user:password@tcp(db:3306)/orders.
+// dsn matches a user and a password before a host, without a scheme: user:password@tcp(db:3306)/orders.
 var dsn = regexp.MustCompile(`((?:^|[\s"'=(,\[<])[\w.+-]*:)[^\s"']+@(sha\d+:)?`)
 
 func withoutDSNs(line string) string {
 	return dsn.ReplaceAllStringFunc(line, func(found string) string {
 		m := dsn.FindStringSubmatch(found)
 		if m[2] != "" || strings.HasPrefix(found[len(m[1]):], "//") {
-			return found // an image by its digest, or a URL
+			return found // an image with its digest, or a URL
 		}
 		return m[1] + leftOut + "@"
 	})
 }
 
-// The names of secrets. Words after longNames may go on ("token_ttl"), those of shortNames end there.
+// Names of secrets. A word of longNames may continue ("token_ttl"), a word of shortNames may not.
 const (
 	longNames = `password|passwd|passphrase|passcode|secret|token|credential|cookie|key[_-]?data|` +
 		`(?:api|access|account|private|client|shared|signing|encryption)[_-]?key`
@@ -116,25 +116,25 @@ const (
 )
 
 var (
-	// namedHead is a name and what separates it from its value: a variable of Kubernetes and a nested object have the
-	// value in a field of its own. YAML may have a tag, and the value in the next line.
+	// namedHead matches a name and its separator from the value. Variables of Kubernetes and nested objects have the
+	// value in a separate field. YAML may have a tag, and the value on the next line.
 	namedHead = regexp.MustCompile(`(?i)([\w./-]*(?:(?:` + longNames + `)[\w-]*|(?:` + shortNames + `)\b))` +
 		`((?:\\*["']?\s*[,:=]?\s*\\*["']?(?:value|plain|plaintext|text|data)\\*["']?\s*[:=]\s*|` +
 		`\\*["']?\s*(?:[:=]+>?|->)\s*)\\*(?:!!(?:str|binary|int|float)\s+)?(?:[|>][+-]?\s+)?|\s+)`)
-	// valueFirst is a variable with its value before its name, in JSON or YAML.
+	// valueFirst matches a variable with its value before its name, in JSON or YAML.
 	valueFirst = regexp.MustCompile(`(?i)(\bvalue\\*["']?\s*[:=]\s*)(\\"(?:[^"\\]|\\\\.|\\[^"\\])*\\"|"(?:[^"\\]|\\.)*"|'[^']*'|(?:[^\s,"'{}\[\]]|,[^\s"'])+)` +
 		`(\s*,?\s*\\*["']?name\\*["']?\s*[:=]\s*\\*["']?)([\w.-]+)`)
-	// nextName is the name of another secret, where the value of the one before it is empty.
+	// nextName matches the name of another secret, where the value of the one before it is empty.
 	nextName  = regexp.MustCompile(`(?i)^[\w.-]*(?:(?:` + longNames + `)[\w-]*|` + shortNames + `)[:=](?:\s|$)`)
 	ownName   = regexp.MustCompile(`(?i)(?:` + longNames + `)|(?:` + shortNames + `)$`)
 	longName  = regexp.MustCompile(`(?i)` + longNames)
 	otherName = regexp.MustCompile(`(?i)(?:by|com|sur|tres|under|over)pass$|syncookie`)
 )
 
-// NamesSecret reports whether a field, variable or key of that name has a secret as its value.
+// NamesSecret reports whether the value of a field, variable or key with that name is a secret.
 func NamesSecret(name string) bool { return ownName.MatchString(name) && !otherName.MatchString(name) }
 
-// withoutValuesFirst removes the values of variables that have their name behind the value.
+// withoutValuesFirst removes the values of variables whose name follows the value.
 func withoutValuesFirst(line string) string {
 	return valueFirst.ReplaceAllStringFunc(line, func(found string) string {
 		m := valueFirst.FindStringSubmatch(found)
@@ -145,11 +145,11 @@ func withoutValuesFirst(line string) string {
 	})
 }
 
-// judgedMost bounds how much of a value decides whether it is a secret: a value without an end would
-// be read again after each name in it.
-const judgedMost = 300
+// maxJudged bounds how much of a value is examined to decide whether it is a secret. Without it, a value without an
+// end would be read again after each name in it.
+const maxJudged = 300
 
-// withoutNamed removes what follows the name of a secret. Each name is judged by itself: what follows
+// withoutNamed removes what follows the name of a secret. It examines each name separately, because the text after
 // the first may be the name of the next.
 func withoutNamed(line string) string {
 	var b strings.Builder
@@ -164,7 +164,7 @@ func withoutNamed(line string) string {
 			before = line[at[2]-1]
 		}
 		name, between, value := line[at[2]:at[3]], line[at[4]:at[5]], line[at[5]:]
-		head := value[:min(len(value), judgedMost)]
+		head := value[:min(len(value), maxJudged)]
 		end := at[3]
 		if head != "" && !strings.HasPrefix(head, leftOut) && !nextName.MatchString(head) && !isResource(name+between+head) &&
 			!isPath(name, between, before) && isSecret(name, between, head[:endOfValue(head)]) {
@@ -177,7 +177,7 @@ func withoutNamed(line string) string {
 	}
 }
 
-// endOfValue is where a value ends: with its quotes or brackets, or before the next blank.
+// endOfValue returns where a value ends: after its quotes or brackets, or before the next blank.
 func endOfValue(text string) int {
 	after := func(start int, end string) int {
 		if i := strings.Index(text[start:], end); i >= 0 {
@@ -207,7 +207,7 @@ func endOfValue(text string) int {
 	return len(text)
 }
 
-// endOfBrackets is where an array or object ends: with the bracket that closes it, outside of quotes.
+// endOfBrackets returns where an array or object ends: after the closing bracket, outside of quotes.
 func endOfBrackets(text string) int {
 	depth, quoted := 0, byte(0)
 	for i := 0; i < len(text); i++ {
@@ -230,24 +230,25 @@ func endOfBrackets(text string) int {
 	return len(text)
 }
 
-// goList is how Go prints the values of a header.
+// goList matches the values of a header as Go prints them.
 var goList = regexp.MustCompile(`^\[\]\w*\{`)
 
-// isResource reports whether a text begins with the name of a Secret as Kubernetes logs it: that is no secret.
+// isResource reports whether a text begins with the name of a Secret as Kubernetes logs it, which is not
+// confidential.
 var isResource = regexp.MustCompile(`^secrets? "[a-z0-9.-]+" (?:not found|is forbidden)`).MatchString
 
-// isPath reports whether a name is a file or the path of a URL, and what follows is about it: "open /run/token: no such
-// file". A key of JSON may have a slash in it.
+// isPath reports whether a name is a file or the path of a URL, and the text after it describes it: "open /run/token:
+// no such file". A JSON key may contain a slash.
 func isPath(name, between string, before byte) bool {
 	quoted := before == '"' || before == '\''
 	return strings.Contains(name, "/") && (name[0] == '/' || !quoted) &&
 		strings.HasPrefix(strings.TrimLeft(between, `\"' `), ":")
 }
 
-// isSwitch reports whether a value turns something on or off: automountServiceAccountToken: false.
+// isSwitch reports whether a value is a boolean: automountServiceAccountToken: false.
 var isSwitch = regexp.MustCompile(`^\\*["']?(?:true|false)\\*["']?[,;}\]]*$`).MatchString
 
-// isSecret reports whether a value belongs to the name before it, or is the next word of a sentence.
+// isSecret reports whether a value belongs to the name before it. Otherwise it is the next word of a sentence.
 func isSecret(name, between, value string) bool {
 	lower := strings.ToLower(name)
 	if otherName.MatchString(name) || isSwitch(value) {
@@ -256,9 +257,9 @@ func isSecret(name, between, value string) bool {
 	if strings.ContainsAny(between, ":=>") {
 		switch {
 		case strings.HasSuffix(lower, "signature"):
-			return strings.Contains(between, "=") && len(value) >= signatureLeast // "invalid signature: crypto/rsa: ..."
+			return strings.Contains(between, "=") && len(value) >= minSignature // "invalid signature: crypto/rsa: ..."
 		case strings.HasSuffix(lower, "sig"):
-			return len(value) >= signatureLeast // "killed, sig=11"
+			return len(value) >= minSignature // "killed, sig=11"
 		}
 		return true
 	}
@@ -269,5 +270,5 @@ func isSecret(name, between, value string) bool {
 	return variable || strings.ToUpper(name) == name || strings.ContainsAny(value, "0123456789!$%^&*+=\"'")
 }
 
-// signatureLeast is the shortest text that is taken for a signature, in bytes; the shortest in use have 16 bytes.
-const signatureLeast = 10
+// minSignature is the minimum length of a signature in bytes. The shortest in use have 16 bytes.
+const minSignature = 10

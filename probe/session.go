@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// RequestType is what a line from the client asks.
+// RequestType is the kind of a line from the client.
 type RequestType string
 
 // The closed list of requests.
@@ -18,17 +18,17 @@ const (
 	RequestPlan   RequestType = "plan"   // answer this plan
 	RequestCall   RequestType = "call"   // run this tool
 	RequestStop   RequestType = "stop"   // end the plan or the call with this ID now
-	RequestTyped  RequestType = "typed"  // this was typed for the call with this ID, or its terminal has a new size
-	RequestResume RequestType = "resume" // write the events again from number Seq on
+	RequestTyped  RequestType = "typed"  // typed input for the call with this ID, or a new size of its terminal
+	RequestResume RequestType = "resume" // send the events again from number Seq on
 	RequestBeat   RequestType = "beat"   // the client is still there
-	RequestEnd    RequestType = "end"    // end once what runs is answered
+	RequestEnd    RequestType = "end"    // exit once the running request is answered
 )
 
 // Request is one line from the client to the probe.
 type Request struct {
 	Type RequestType `json:"type"`
-	// ID is that of a plan or a call, and rises. One that is sent twice, because the client does not
-	// know whether it arrived, is answered once. 0 = always new.
+	// ID identifies a plan or a call, and increases. If the client is not sure that a request arrived, it sends the
+	// request again with the same ID, and the probe answers it once. 0 = always new.
 	ID    int64  `json:"id,omitempty"`
 	Plan  *Plan  `json:"plan,omitempty"`
 	Call  *Call  `json:"call,omitempty"`
@@ -40,17 +40,17 @@ type Request struct {
 // Session timing. Both sides send beats, so that each notices a dead connection.
 const (
 	BeatEvery = 5 * time.Second
-	Silence   = 30 * time.Second // without a request from the client for so long, the probe ends
+	Silence   = 30 * time.Second // without a request from the client for this long, the probe exits
 	maxPlan   = 16 << 20         // bytes of one request line: a mesh of 5,000 nodes is 4 MB
 )
 
-// remembered is how many bytes of its events a session can write again.
+// remembered is how many bytes of its events a session can send again.
 const remembered = 4 << 20
 
-// ErrStopped is why a plan or a call ended that the client stopped.
+// ErrStopped is the reason why a plan or a call ended that the client stopped.
 var ErrStopped = errors.New("stopped")
 
-// current is the plan or the call that is being answered.
+// current is the running plan or call.
 type current struct {
 	id    int64
 	stop  context.CancelCauseFunc
@@ -59,7 +59,7 @@ type current struct {
 	sizes *Sizes
 }
 
-// waiting is a plan or a call that waits for the one before it.
+// waiting is a plan or a call in the queue.
 type waiting struct {
 	Request
 	stopped bool // before it began
@@ -69,22 +69,21 @@ type waiting struct {
 type session struct {
 	*Runner
 	enc    *Encoder
-	own    chan Event // events that answer no request
-	repeat chan int64 // a number of an event from which on all are written again
+	own    chan Event // events that belong to no request
+	repeat chan int64 // event numbers from which to send again
 	queue  []waiting
 	last   int64    // highest ID of a request so far
-	now    *current // nil = nothing is being answered
+	now    *current // nil = nothing is running
 	heard  bool     // the client has sent a request
-	ending bool     // what is being answered and what waits is still answered, and nothing else
+	ending bool     // finish the running request and the queue, and accept nothing else
 }
 
-// maxOwn is how many events may wait that answer no request.
+// maxOwn is the maximum number of queued events that belong to no request.
 const maxOwn = 16
 
-// Serve reads requests from in and answers them on out until the client ends
-// the session, in is closed, the client is silent for 30 seconds, or ctx ends.
-// A plan that runs when the client is lost is still answered to its end, for those who
-// read the container's log; a call is stopped. The error is that of writing, or nil.
+// Serve reads requests from in and answers them on out until the client ends the session, in is closed, the client is
+// silent for 30 seconds, or ctx ends. If the client is lost, a running plan continues to its end, for readers of the
+// container's log. A call is stopped. The error is a write error, or nil.
 func (r *Runner) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	s := &session{Runner: r, enc: NewEncoder(out), own: make(chan Event, maxOwn), repeat: make(chan int64, 1)}
 	s.enc.Keep(remembered)
@@ -92,7 +91,7 @@ func (r *Runner) Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	written := Async(func() error {
-		defer cancel() // without beats the client gives the session up
+		defer cancel() // without beats the client abandons the session
 		s.writeOwn(quit)
 		return nil
 	})
@@ -134,14 +133,14 @@ func (s *session) serve(ctx context.Context, requests <-chan Request) {
 			}
 			silence.Stop()
 			requests = nil
-			if !s.ending { // else the client had said that it would close
+			if !s.ending { // else the client had announced the end
 				s.clientLost()
 			}
 		case <-ended:
 			s.now = nil
 		case <-beat.C:
-			// No beat is written before the client is there: what is written before it has attached would
-			// be missing in its copy. One that waits already is enough.
+			// No beat is written before the client has attached: its copy would lack what is written earlier. One
+			// queued beat is enough.
 			if s.heard && len(s.own) == 0 {
 				s.say(Event{Type: EventBeat})
 			}
@@ -158,8 +157,8 @@ func (s *session) serve(ctx context.Context, requests <-chan Request) {
 	}
 }
 
-// clientLost ends the session after the plans that run or wait: their answer may be read from the
-// container's log. Calls are for the client alone, so they are stopped or not begun.
+// clientLost ends the session after the running and queued plans, because their answer may be read from the
+// container's log. Calls only serve the client, so it stops or drops them.
 func (s *session) clientLost() {
 	s.ending = true
 	s.queue = slices.DeleteFunc(s.queue, func(w waiting) bool { return w.Call != nil })
@@ -172,7 +171,7 @@ func (s *session) log(text string) { s.say(Event{Type: EventLog, Text: text}) }
 
 func (s *session) crashed(err error) { s.log("the probe " + err.Error()) }
 
-// say has an event written that answers no request, or drops it where too many wait.
+// say queues an event that belongs to no request, or drops it if the queue is full.
 func (s *session) say(ev Event) {
 	select {
 	case s.own <- ev:
@@ -180,9 +179,9 @@ func (s *session) say(ev Event) {
 	}
 }
 
-// writeOwn writes the events that answer no request, and repeats events, until quit. Writing may block
-// for long, because the client's user reads a pager perhaps; requests and beats of the client are read
-// meanwhile.
+// writeOwn writes the events that belong to no request, and repeats events, until quit. A write may block for long,
+// for example while the user reads a pager. It runs on its own goroutine, so that requests and beats of the client
+// are still read.
 func (s *session) writeOwn(quit <-chan struct{}) {
 	for {
 		select {
@@ -199,7 +198,7 @@ func (s *session) writeOwn(quit <-chan struct{}) {
 	}
 }
 
-// handle acts on a request at once, or puts a plan or a call into the queue.
+// handle acts on a request at once, or queues a plan or a call.
 func (s *session) handle(req Request) {
 	forNow := s.now != nil && s.now.id == req.ID
 	switch {
@@ -216,7 +215,7 @@ func (s *session) handle(req Request) {
 			s.queue[i].stopped = s.queue[i].stopped || s.queue[i].ID == req.ID
 		}
 	case req.Type == RequestTyped && forNow && s.now.typed != nil:
-		if req.Size != (Size{}) { // first: the user typed on a terminal of this size
+		if req.Size != (Size{}) { // first, because the user typed on a terminal of this size
 			s.now.sizes.Put(req.Size)
 		}
 		if len(req.Typed) > 0 && !s.now.typed.put(req.Typed) {
@@ -231,7 +230,7 @@ func (s *session) handle(req Request) {
 	}
 }
 
-// begin starts to answer the next plan or call when none is being answered.
+// begin starts the next plan or call if nothing is running.
 func (s *session) begin(ctx context.Context) {
 	if s.now != nil || len(s.queue) == 0 {
 		return
@@ -278,7 +277,7 @@ func readRequests(in io.Reader, out chan<- Request, quit <-chan struct{}, log fu
 	lines := bufio.NewScanner(in)
 	lines.Buffer(make([]byte, 0, MaxLine), maxPlan)
 	for lines.Scan() {
-		if len(lines.Bytes()) == 0 { // sent to end the half line of a connection that was lost
+		if len(lines.Bytes()) == 0 { // sent to complete the half line of a lost connection
 			continue
 		}
 		var req Request

@@ -7,16 +7,16 @@ import (
 	"slices"
 )
 
-// maxSummary is the most bytes a Summary takes: what the kubelet keeps of a container's termination message.
+// maxSummary is the maximum size of a Summary: the kubelet keeps 4096 bytes of a container's termination message.
 const maxSummary = 4096
 
-// Summary is what the answer to a plan came to: the worst status of each check. It is small enough for a container's
-// termination message, so that the answers of many nodes arrive with one watch of their pods.
+// Summary is the answer to a plan in short: the worst status of each check. It fits into a container's termination
+// message, so one watch of the pods delivers the answers of many nodes.
 type Summary struct {
 	V      int               `json:"v"`      // wire version
 	Run    string            `json:"run"`    // of the plan
 	Checks map[string]Status `json:"checks"` // by ID
-	Log    int               `json:"log"`    // how many log events there were, which only the whole answer has
+	Log    int               `json:"log"`    // number of log events, which only the full answer contains
 }
 
 // Summarize adds an event of the answer.
@@ -32,8 +32,8 @@ func (s *Summary) Summarize(ev Event) {
 	}
 }
 
-// ReadSummary reads what a probe says its answer to a plan came to. The error says why that tells nothing: somebody
-// else on the node may have written it.
+// ReadSummary reads a probe's summary of its answer to a plan. It returns an error if the text does not fit the plan:
+// another process on the node may have written it.
 func ReadSummary(text string, plan Plan) (Summary, error) {
 	var s Summary
 	if len(text) > maxSummary {
@@ -61,7 +61,8 @@ func ReadSummary(text string, plan Plan) (Summary, error) {
 	return s, nil
 }
 
-// Well tells whether nothing in the answer needs to be read: every check is ok, worth knowing at most, or skipped.
+// Well reports whether the full answer is not needed: every check is ok, info or skipped, and the
+// probe logged nothing.
 func (s Summary) Well() bool {
 	for _, status := range s.Checks {
 		if status != OK && status != Info && status != Skip {
@@ -71,7 +72,7 @@ func (s Summary) Well() bool {
 	return s.Log == 0
 }
 
-// Events are those of an answer of which only the summary is known.
+// Events returns the events of an answer of which only the summary is known.
 func (s Summary) Events(plan Plan) []Event {
 	counts := Counts{}
 	out := []Event{{Type: EventStart, Start: &Start{V: s.V, Run: plan.Run, Node: plan.Node, Way: plan.Way,

@@ -10,62 +10,62 @@ import (
 	"unicode/utf8"
 )
 
-// A Tool is one thing a user asks for by hand in a session: it takes arguments, writes
-// text as it goes, and says at the end how it went. Like a check it is a value.
+// A Tool is a command that a user types in a session. It takes arguments, writes text as it runs, and returns a
+// result. Like a check it is a value.
 type Tool struct {
-	Name  string // the word typed: "ping", "route"
+	Name  string // the word to type: "ping", "route"
 	Usage string // its arguments in one line: "[-c COUNT] ADDRESS"
 	Short string // what it does, in a few words
-	Doc   string // what 'help NAME' prints beyond that: options, examples, what it touches
+	Doc   string // what 'help NAME' prints in addition: options, examples, what it touches
 	// Check reports the user's mistake in the arguments, in one line. It touches nothing: the client calls it before
-	// anything is sent.
+	// it sends anything.
 	Check func(args []string) error
-	// Parse returns what runs with these arguments, or the mistake. The client has none, see By.
+	// Parse returns the function for these arguments, or the mistake. It is nil in the client, see By.
 	Parse func(args []string) (ToolFunc, error)
-	// Reads tells that it takes what is typed while it runs.
+	// Reads reports whether it reads what the user types while it runs.
 	Reads bool
-	// Endless tells that with these arguments, which Check takes, it goes on until it is
-	// stopped; nil = it always ends by itself.
+	// Endless reports whether it runs until it is stopped, with these valid arguments; nil = it always ends on its
+	// own.
 	Endless func(args []string) bool
 }
 
-// By is the tool with what runs it on the node.
+// By returns the tool with the function that runs it on the node.
 func (t *Tool) By(parse func(args []string) (ToolFunc, error)) *Tool {
 	out := *t
 	out.Parse = parse
 	return &out
 }
 
-// ToolFunc does what a tool's arguments say. The result's status is how it went: ok,
-// fail when what was asked is bad (nothing answers), skip and unknown as with a check.
+// ToolFunc runs a tool with its arguments. The result's status is the outcome: ok, fail if the target is bad (for
+// example, it does not answer), skip and unknown as with a check.
 type ToolFunc func(ctx context.Context, j *Job) Result
 
-// Job is what a running tool may touch.
+// Job is what a running tool may use.
 type Job struct {
 	Host *Host
-	Out  io.Writer // what the user is to see, in whatever pieces
-	In   io.Reader // what is typed meanwhile; ends with the session
-	// Size is that of the user's terminal at first; Sizes tells of each change.
+	Out  io.Writer // output for the user, in pieces of any size
+	In   io.Reader // what the user types meanwhile; ends with the session
+	// Size is that of the user's terminal at the start; Sizes reports each change.
 	Size  Size
 	Sizes *Sizes
-	// Hosts are the addresses of names that the client knows.
+	// Hosts are the addresses of names that the client resolved.
 	Hosts map[string][]netip.Addr
 }
 
-// Sizes is the size that a terminal has now, which changes while a tool runs. What is typed
-// after a change is read after it: a tool that takes the size before it hands on what it
-// has read of In never hands on a key too early. New Sizes are made by NewSizes.
+// Sizes is the current size of a terminal, which changes while a tool runs. Input after a change is read after the
+// change: a tool that takes the size before it forwards what it has read of In never forwards a key too early.
+// NewSizes creates Sizes.
 type Sizes struct {
-	Changed chan struct{} // holds one when there may be a size to take
+	Changed chan struct{} // holds one if there may be a size to take
 	mu      sync.Mutex
 	now     Size
 	fresh   bool
 }
 
-// NewSizes are those of a terminal that has not changed.
+// NewSizes returns those of a terminal that has not changed.
 func NewSizes() *Sizes { return &Sizes{Changed: make(chan struct{}, 1)} }
 
-// Put notes a change.
+// Put records a change.
 func (s *Sizes) Put(now Size) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -76,7 +76,7 @@ func (s *Sizes) Put(now Size) {
 	}
 }
 
-// Take gives the size to set, where it has changed, and returns when set has.
+// Take passes a changed size to set, and returns after set has returned.
 func (s *Sizes) Take(set func(Size)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -86,42 +86,42 @@ func (s *Sizes) Take(set func(Size)) {
 	s.fresh = false
 }
 
-// Size is that of a terminal, in characters; zero = there is none.
+// Size is that of a terminal, in characters; zero = no terminal.
 type Size struct {
 	Rows uint16 `json:"rows"`
 	Cols uint16 `json:"cols"`
 }
 
-// Call asks for a tool.
+// Call runs a tool.
 type Call struct {
 	Tool string   `json:"tool"`
 	Args []string `json:"args,omitempty"`
 	Size Size     `json:"size,omitzero"` // of the user's terminal, if any
-	// From is the workload pod on the node, a KindLocal target, in whose network
-	// namespace it is to run; nil = the node's own.
+	// From is the workload pod on the node, a KindLocal target, in whose network namespace the tool runs; nil = the
+	// node's own.
 	From *Target `json:"from,omitempty"`
-	// Key is what its output is sealed with, see Seal.
+	// Key seals its output, see Seal.
 	Key []byte `json:"key,omitempty"`
-	// Hosts are the addresses of those arguments that the client knows as names, such as
-	// the names of nodes: the node may have no DNS that does.
+	// Hosts are the addresses of arguments that the client can resolve, such as the names of nodes. The node may have
+	// no DNS that resolves them.
 	Hosts map[string][]netip.Addr `json:"hosts,omitempty"`
 }
 
-// spoken makes events of what a tool writes.
+// spoken turns a tool's output into events.
 type spoken struct {
 	emit   func(Event)
-	atOnce bool // somebody types to it, and waits to see it
+	atOnce bool // a user types into it, and waits for the echo
 
 	mu    sync.Mutex
 	kept  []byte
-	timer *time.Timer // nil = nothing waits to be said
+	timer *time.Timer // nil = no output is waiting
 }
 
 const (
-	// piece is how many bytes of a tool's output one event carries: a control character
-	// takes six in JSON, and a line never exceeds MaxLine.
+	// piece is how many bytes of a tool's output one event holds. A control character takes six bytes in JSON, and a
+	// line never exceeds MaxLine.
 	piece = 640
-	// collecting is how long what is written waits for more: a table comes cell by cell.
+	// collecting is how long output waits for more: a table is written cell by cell.
 	collecting = 50 * time.Millisecond
 )
 
@@ -158,7 +158,7 @@ func (s *spoken) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// end says what is left.
+// end sends the rest.
 func (s *spoken) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -176,8 +176,7 @@ func (s *spoken) say(b []byte) {
 	}
 }
 
-// whole is how much of a text there is without a character at its end of which more may
-// come. What is no text is whole as it is.
+// whole returns how much of a text has no incomplete character at its end. Output that is not text counts as a whole.
 func whole(b []byte) int {
 	for n := len(b) - 1; n >= 0 && n > len(b)-utf8.UTFMax; n-- {
 		if utf8.RuneStart(b[n]) {
@@ -190,7 +189,7 @@ func whole(b []byte) int {
 	return len(b)
 }
 
-// inbox hands on what is typed to a tool that may not read yet, or ever.
+// inbox forwards typed input to a tool that may not read yet, or ever.
 type inbox struct {
 	mu     sync.Mutex
 	more   *sync.Cond
@@ -198,8 +197,8 @@ type inbox struct {
 	closed bool
 }
 
-// mostTyped bounds what waits for a tool that does not read.
-const mostTyped = 1 << 20
+// maxTyped bounds the input that waits for a tool that does not read.
+const maxTyped = 1 << 20
 
 func newInbox() *inbox {
 	i := &inbox{}
@@ -207,11 +206,11 @@ func newInbox() *inbox {
 	return i
 }
 
-// put adds bytes; false when there is no more room for them.
+// put adds bytes; it returns false if there is no room for them.
 func (i *inbox) put(b []byte) bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if len(i.kept)+len(b) > mostTyped {
+	if len(i.kept)+len(b) > maxTyped {
 		return false
 	}
 	i.kept = append(i.kept, b...)

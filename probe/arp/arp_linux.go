@@ -1,4 +1,5 @@
-// Package arp asks a link who has an address, and hears every answer, where the kernel keeps one.
+// Package arp finds duplicate addresses: Who broadcasts ARP requests on a link and returns every answer for an
+// address. The kernel's own table keeps only one.
 package arp
 
 import (
@@ -77,14 +78,14 @@ func hear(file *os.File, until time.Time, addrs []netip.Addr, into map[netip.Add
 			return fmt.Errorf("hearing answers: %w", err)
 		}
 		a, mac, ok := answer(b[:n])
-		if ok && slices.Contains(addrs, a) && !slices.Contains(into[a], mac) && len(into[a]) < mostAnswers {
+		if ok && slices.Contains(addrs, a) && !slices.Contains(into[a], mac) && len(into[a]) < maxAnswers {
 			into[a] = append(into[a], mac)
 		}
 	}
 }
 
-// mostAnswers bounds what is kept of one address: each machine on the link can answer.
-const mostAnswers = 8
+// maxAnswers bounds what is kept of one address: each machine on the link can answer.
+const maxAnswers = 8
 
 // answer is who answers for which address; false where the packet is no answer.
 func answer(b []byte) (netip.Addr, string, bool) {

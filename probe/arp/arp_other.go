@@ -1,6 +1,7 @@
 //go:build !linux
 
-// Package arp asks a link who has an address, and hears every answer, where the kernel keeps one.
+// Package arp finds duplicate addresses: Who broadcasts ARP requests on a link and returns every answer for an
+// address. The kernel's own table keeps only one.
 package arp
 
 import (

@@ -1,9 +1,8 @@
-// Package bird asks a BIRD routing daemon over its control socket. Every
-// conversation begins with "restrict", after which BIRD itself refuses to be
-// changed. It reads what BIRD 1.6, Calico's fork of it and BIRD 2 print.
+// Package bird queries a BIRD routing daemon over its control socket. It parses the output of BIRD 1.6, of Calico's
+// fork of it, and of BIRD 2. Every session begins with "restrict", after which BIRD itself refuses changes.
 //
 //	conn, err := bird.Talk(ctx, socket) // waits for the greeting and sends "restrict"
-//	protocols, err := conn.Protocols()  // what "show protocols all" says
+//	protocols, err := conn.Protocols()  // parses "show protocols all"
 //
 // Source of the protocol: nest/cli.c and doc/reply_codes in BIRD.
 package bird

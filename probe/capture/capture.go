@@ -1,6 +1,6 @@
-// Package capture sees packets of a node as they leave and come in, by a packet socket: those of a host and a port, or
-// those of a flow that the probe sends itself. What is not asked for the kernel throws away before anything is read
-// (filter.go), and of what is read only headers are kept (layers.go), unless more is asked for.
+// Package capture reads packets of a node from a packet socket: those of a host and a port, or those of a flow that
+// the probe sends itself. The kernel drops all other packets before this process reads them (filter.go). Of the rest
+// only headers are kept (layers.go), unless the payload is requested.
 //
 //	c, err := capture.Open(capture.Options{Hosts: []netip.Addr{a}, Port: 80, Packets: 1000})
 //	defer c.Close()
@@ -9,10 +9,10 @@
 //		...
 //	}
 //
-// The socket changes nothing: interfaces are not made promiscuous. A packet that leaves is seen behind the firewall and
-// the queues of its interface, one that comes in is seen before the firewall, on each interface that it passes.
+// The socket changes nothing: interfaces are not made promiscuous. An outgoing packet is seen after the firewall and
+// the queues of its interface. An incoming packet is seen before the firewall, on each interface that it passes.
 //
-// A Writer sends packets to the client, whose Reader checks what comes: a node may be in anybody's hands.
+// A Writer sends packets to the client. The client's Reader validates them, because an attacker may control the node.
 package capture
 
 import (
@@ -23,10 +23,10 @@ import (
 
 // Bounds of one capture.
 const (
-	MostPackets = 20_000
-	mostHosts   = 8
-	mostPorts   = 4        // of VXLAN
-	mostBytes   = 16 << 20 // of packets with their payload
+	MaxPackets = 20_000
+	maxHosts   = 8
+	maxPorts   = 4        // of VXLAN
+	maxBytes   = 16 << 20 // of packets with their payload
 
 	// headersLen is what the kernel hands over of a packet whose payload is not wanted: longer than the headers of TCP
 	// in IPv6 in VXLAN in IPv6, with options.
@@ -35,7 +35,7 @@ const (
 )
 
 // ErrFull is why a Capture gives no more packets before its time is over.
-var ErrFull = fmt.Errorf("%d MiB of packets, which is the most", mostBytes>>20)
+var ErrFull = fmt.Errorf("%d MiB of packets, which is the most", maxBytes>>20)
 
 // Options say what is captured.
 type Options struct {

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/net/bpf"
 )
 
-// mostNested is through how many headers of IP the filter looks: an ICMP error in a tunnel has three.
-const mostNested = 3
+// maxNested is through how many headers of IP the filter looks: an ICMP error in a tunnel has three.
+const maxNested = 3
 
 // scratchIP is where the filter keeps where the header of IP begins that it looks at.
 const scratchIP = 0
@@ -30,7 +30,7 @@ type program struct {
 func (o Options) filter(vxlan []uint16) ([]bpf.Instruction, error) {
 	p := &program{Options: o, ports: vxlan, jumps: map[int]string{}, labels: map[string]int{}}
 	p.add(bpf.LoadConstant{Dst: bpf.RegX}, bpf.StoreScratch{Src: bpf.RegX, N: scratchIP})
-	for n := range mostNested {
+	for n := range maxNested {
 		p.network(n)
 	}
 	p.label("arp")
@@ -113,7 +113,7 @@ func (p *program) network(n int) {
 		if f.ip == ipv6 {
 			p.discovery()
 		}
-		if n < mostNested-1 {
+		if n < maxNested-1 {
 			p.nested(f, n+1)
 		}
 		p.jump("no")

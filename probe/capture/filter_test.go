@@ -63,7 +63,7 @@ func TestFilter(t *testing.T) {
 func TestFilterFits(t *testing.T) {
 	t.Parallel()
 	o := Options{Port: 443, Protocol: "tcp", Payload: true}
-	for i := range mostHosts {
+	for i := range maxHosts {
 		o.Hosts = append(o.Hosts, netip.AddrFrom16([16]byte{0xfd, 15: byte(i)}))
 	}
 	code := must.Get(o.filter([]uint16{1, 2, 3, 4}))(t)

@@ -47,8 +47,8 @@ type flow struct {
 	starts []uint32 // the first sequence number of a connection with it
 }
 
-// mostKnown bounds what a flow remembers: somebody may see the mark and send packets with it.
-const mostKnown = 16
+// maxKnown bounds what a flow remembers: somebody may see the mark and send packets with it.
+const maxKnown = 16
 
 // has tells whether a packet belongs to the flow. It is to be given packets in the order in which they came.
 func (f *flow) has(layers []layer) bool {
@@ -76,7 +76,7 @@ func (f *flow) hasEcho(l layer, quoted bool) bool {
 		if binary.BigEndian.Uint64(l.b[8:]) != uint64(f.mark) {
 			return false
 		}
-		if !slices.Contains(f.echoes, id) && len(f.echoes) < mostKnown {
+		if !slices.Contains(f.echoes, id) && len(f.echoes) < maxKnown {
 			f.echoes = append(f.echoes, id)
 		}
 		return true
@@ -107,7 +107,7 @@ func (f *flow) hasSegment(l layer, quoted bool) bool {
 	if flags&(flagSYN|flagACK) != flagSYN || f.segmentOf(l) != f.mark.segment() {
 		return false
 	}
-	if len(f.starts) < mostKnown {
+	if len(f.starts) < maxKnown {
 		f.starts = append(f.starts, number)
 	}
 	return true

@@ -79,7 +79,7 @@ func TestFlow(t *testing.T) {
 		s := tcp(1000, 1000*i, 0, "S", mark.segment())
 		f.has(dissect(s.protocol, s.b, nil))
 	}
-	if len(f.starts) > mostKnown {
+	if len(f.starts) > maxKnown {
 		t.Errorf("%d connections are remembered", len(f.starts))
 	}
 }

@@ -60,8 +60,8 @@ func (l layer) rest() []byte { return l.b[min(l.head, len(l.b)):] }
 // has tells whether the first bytes of it are there.
 func (l layer) has(n int) bool { return len(l.b) >= n }
 
-// mostLayers is more than any packet of a cluster has: one in VXLAN that an ICMP error quotes has ten.
-const mostLayers = 16
+// maxLayers is more than any packet of a cluster has: one in VXLAN that an ICMP error quotes has ten.
+const maxLayers = 16
 
 // dissection walks through the headers of a packet.
 type dissection struct {
@@ -78,7 +78,7 @@ func dissect(protocol uint16, b []byte, vxlan []uint16) []layer {
 
 // add notes a header, and tells whether its least bytes are there.
 func (d *dissection) add(k kind, b []byte, least, head int) bool {
-	if len(b) == 0 || len(d.layers) == mostLayers {
+	if len(b) == 0 || len(d.layers) == maxLayers {
 		return false
 	}
 	d.layers = append(d.layers, layer{k, b, max(least, head)})

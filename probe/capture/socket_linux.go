@@ -37,8 +37,8 @@ const buffered = 4 << 20
 
 // Open begins to capture. The error wraps probe.ErrNotVisible where this process has no right to.
 func Open(o Options) (*Capture, error) {
-	if len(o.Hosts) > mostHosts {
-		o.Hosts = o.Hosts[:mostHosts]
+	if len(o.Hosts) > maxHosts {
+		o.Hosts = o.Hosts[:maxHosts]
 	}
 	c := &Capture{opts: o, vxlan: vxlanPorts(), names: map[int]string{}, buf: make([]byte, o.snapLength()),
 		aside: make([]byte, 256)}
@@ -103,7 +103,7 @@ func vxlanPorts() []uint16 {
 	out := []uint16{defaultVXLAN}
 	links, _ := kernel.Links() // without them the usual port is looked at
 	for _, l := range links {
-		if l.VXLAN != nil && !slices.Contains(out, uint16(l.VXLAN.Port)) && len(out) < mostPorts {
+		if l.VXLAN != nil && !slices.Contains(out, uint16(l.VXLAN.Port)) && len(out) < maxPorts {
 			out = append(out, uint16(l.VXLAN.Port))
 		}
 	}
@@ -143,7 +143,7 @@ func (c *Capture) Next(ctx context.Context) (Packet, error) {
 		if p.Data = slices.Clone(p.Data); !c.opts.Payload {
 			p.Data = headers(p.Protocol, p.Data, c.vxlan)
 		}
-		if c.read += len(p.Data); c.read > mostBytes {
+		if c.read += len(p.Data); c.read > maxBytes {
 			return Packet{}, ErrFull
 		}
 		return p, nil

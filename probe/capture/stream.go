@@ -54,7 +54,7 @@ const (
 	longestPacket  = 1 << 18 // on the wire: the kernel joins packets to some 64 KiB, or 185 KiB
 	longestAddress = 8
 	longestName    = 15 // of an interface (IFNAMSIZ)
-	mostInterfaces = 2048
+	maxInterfaces  = 2048
 )
 
 // Reader makes packets again of what a Writer wrote, and believes none of it: what is longer, more or other than what
@@ -99,7 +99,7 @@ func (r *Reader) take(line []byte) error {
 		return errors.New("what came is no capture")
 	}
 	switch {
-	case f.Start != nil && !r.begun && len(f.Start.VXLAN) <= mostPorts:
+	case f.Start != nil && !r.begun && len(f.Start.VXLAN) <= maxPorts:
 		r.begun, r.vxlan = true, f.Start.VXLAN
 		if r.Begun != nil {
 			r.Begun()
@@ -133,8 +133,8 @@ func (r *Reader) checked(p packet) (Packet, error) {
 	if r.names == nil {
 		r.names = map[string]bool{}
 	}
-	if r.names[p.Interface] = true; len(r.names) > mostInterfaces {
-		return Packet{}, fmt.Errorf("packets of more than %d interfaces", mostInterfaces)
+	if r.names[p.Interface] = true; len(r.names) > maxInterfaces {
+		return Packet{}, fmt.Errorf("packets of more than %d interfaces", maxInterfaces)
 	}
 	if !r.Payload {
 		p.Data = headers(p.Protocol, p.Data, r.vxlan)

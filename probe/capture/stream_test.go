@@ -66,7 +66,7 @@ func TestHostileStreams(t *testing.T) {
 	good := one(func(*packet) {})
 	many := func() string {
 		var b strings.Builder
-		for i := range mostInterfaces + 1 {
+		for i := range maxInterfaces + 1 {
 			b.WriteString(one(func(p *packet) { p.Interface = fmt.Sprint("eth", i) }))
 		}
 		return b.String()
@@ -93,7 +93,7 @@ func TestHostileStreams(t *testing.T) {
 		count := 0
 		r := &Reader{Packets: 3, Payload: true, Packet: func(Packet) error { count++; return nil }}
 		if says == "2048 interfaces" {
-			r.Packets = MostPackets
+			r.Packets = MaxPackets
 		}
 		_, err := r.Write([]byte(text))
 		if err == nil {

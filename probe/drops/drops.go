@@ -1,14 +1,14 @@
-// Package drops finds where packets die, by what the kernel counts while our own are lost.
+// Package drops finds where packets are lost, from the kernel's counters while our own packets are lost.
 //
-// Packets are sent in bursts of known, odd sizes to a target that does not answer; between the bursts go as many to
-// one that does, or none. A counter is the place where they die when it grew by as many as were lost each time, and
-// did not grow in between (match has the arithmetic). Counters that name a rule tell more than those that count for
-// a whole protocol, so of several that grew the most telling is the place and the others stand beside it.
+// Search sends bursts of known, odd sizes to a target that does not answer. Between the bursts it sends as many
+// packets to a target that answers, or none. Packets are lost at the counter that grew by their number in each burst,
+// and not in between (match has the arithmetic). Counters of a rule are more specific than those of a whole protocol.
+// If several grew, the most specific is the place, and the others are listed with it.
 //
 //	deaths, err := drops.Search(ctx, drops.Question{From: here, To: addr, Fine: other, Count: places})
 //
-// What is not counted may be known all the same: the kernel says what it would do with such a packet (no route, a
-// source it does not expect), and whether a neighbour or a link is there.
+// A loss without a counter may still be found. The kernel reports how it would handle such a packet (no route, an
+// unexpected source), and the state of neighbours and links.
 package drops
 
 import (

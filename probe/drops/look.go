@@ -19,8 +19,8 @@ type Looked struct {
 	Sent int
 }
 
-// mostConnects bounds the connections of a look, each of which may take a third of a second.
-const mostConnects = 6
+// maxConnects bounds the connections of a look, each of which may take a third of a second.
+const maxConnects = 6
 
 // Look sends a few packets to each target: pings, and where they come back a TCP connection to its port, where it has
 // one. What comes back is not lost, be it a refusal.
@@ -55,7 +55,7 @@ func Look(ctx context.Context, from Space, targets []netip.AddrPort) (Looked, er
 	}
 	connects := 0
 	for i, t := range targets {
-		if _, lost := out.Lost[i]; lost || t.Port() == 0 || connects >= mostConnects || ctx.Err() != nil {
+		if _, lost := out.Lost[i]; lost || t.Port() == 0 || connects >= maxConnects || ctx.Err() != nil {
 			continue
 		}
 		connects++

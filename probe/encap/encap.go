@@ -1,7 +1,6 @@
-// Package encap proves that packets of a tunnel pass from one node to another: a
-// token sent to the tunnel's port or protocol by one probe is waited for by
-// another. It looks at two places, the interfaces and behind the firewall, so that
-// "lost on the way" and "dropped by the node itself" are told apart.
+// Package encap proves that packets of a tunnel pass from one node to another. One probe sends a token to the
+// tunnel's port or protocol (Send), and another waits for it (Listen). The listener looks at two places, on the
+// interfaces and after the firewall. This distinguishes "lost on the way" from "dropped by the node itself".
 package encap
 
 import (

@@ -1,4 +1,5 @@
-// Package felix asks Felix, Calico's agent on the node, for its health.
+// Package felix queries the health endpoint of Felix, Calico's agent on the node, and parses its table of components.
+// It does not judge the answer.
 //
 //	answer, err := felix.Get(ctx, netip.MustParseAddrPort("127.0.0.1:9099"), "/liveness")
 //	if !answer.FromFelix() { ... } // another program holds the port

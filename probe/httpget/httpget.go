@@ -1,5 +1,5 @@
-// Package httpget asks a server near the node for one page: whether and what it
-// answers is the question, not who it is.
+// Package httpget requests one page from a server near the node. Get returns whether and what the server answers. It
+// does not verify the server's identity.
 package httpget
 
 import (

@@ -17,13 +17,13 @@ import (
 // How long a read takes at least, and how late its end may come before it is read again: a machine
 // that had no time for this process has filled its socket meanwhile.
 const (
-	leastRead = time.Millisecond
-	heldUp    = 5 * time.Millisecond
+	minRead = time.Millisecond
+	heldUp  = 5 * time.Millisecond
 )
 
 // read takes packets until a time, the end of ctx or done (nil: never), and at least what is there.
 func (p *pinger) read(ctx context.Context, until time.Time, done func() bool) {
-	until = later(until, time.Now().Add(leastRead))
+	until = later(until, time.Now().Add(minRead))
 	buf := make([]byte, 1500)
 	_ = p.conn.SetReadDeadline(until) // fails for a closed socket only, as reading does
 	for ctx.Err() == nil && (done == nil || !done()) {
@@ -36,7 +36,7 @@ func (p *pinger) read(ctx context.Context, until time.Time, done func() bool) {
 		case errors.Is(err, os.ErrDeadlineExceeded) && time.Since(until) < heldUp:
 			return
 		case errors.Is(err, os.ErrDeadlineExceeded):
-			until = time.Now().Add(leastRead)
+			until = time.Now().Add(minRead)
 			_ = p.conn.SetReadDeadline(until)
 		} // else an ICMP error of one packet, reported by the kernel
 	}
@@ -67,13 +67,13 @@ func (p *pinger) take(packet []byte, from net.Addr, at time.Time) {
 	case *icmp.DstUnreach:
 		const fragNeeded = 4
 		tooBig := p.v4 && msg.Code == fragNeeded
-		told := 0
+		mtu := 0
 		if tooBig { // RFC 1191: in what RFC 792 left unused
-			told = int(binary.BigEndian.Uint16(packet[6:]))
+			mtu = int(binary.BigEndian.Uint16(packet[6:]))
 		}
 		text, _ := Unreachable(msg.Code, p.v4)
 		p.bounced(body.Data, fmt.Sprintf("destination unreachable from %s, code %d (%s)", from, msg.Code, text),
-			tooBig, told)
+			tooBig, mtu)
 	case *icmp.TimeExceeded:
 		why := "the packet went in circles"
 		if msg.Code == 1 { // of putting fragments together (RFC 792, RFC 4443)
@@ -132,7 +132,7 @@ func (p *pinger) echo(seq int, at time.Time) {
 
 // bounced reads which of our packets an error message quotes: an IP header, then
 // at least the eight bytes of the echo request's own.
-func (p *pinger) bounced(quote []byte, words string, tooBig bool, told int) {
+func (p *pinger) bounced(quote []byte, words string, tooBig bool, mtu int) {
 	header := ipv6.HeaderLen
 	if p.v4 {
 		if len(quote) == 0 {
@@ -152,6 +152,6 @@ func (p *pinger) bounced(quote []byte, words string, tooBig bool, told int) {
 	s := &p.stats[seq/p.packets]
 	s.Bounced = words
 	if tooBig {
-		s.TooBig, s.Told = true, told
+		s.TooBig, s.Told = true, mtu
 	}
 }

@@ -1,13 +1,12 @@
-// Package journal reads the newest entries of a file of systemd's journal, without systemd's
-// libraries. A file holds objects that name each other by their offsets; the entries are listed in
-// arrays, each twice as long as the one before it, so that the last entries are found at once.
+// Package journal reads the newest entries of a systemd journal file, without systemd's libraries. In a file, objects
+// refer to each other by their offsets. Entries are listed in arrays, each twice as long as the one before it, so the
+// last entries are found quickly.
 //
 //	entries, err := journal.Tail(ctx, f, size, journal.Want{Units: []string{"kubelet.service"}, Since: then})
 //
-// A file may be cut short, be written meanwhile, or be made to deceive: every offset is checked, what
-// is read and kept is bounded, and an object that is none is passed over. Seals and hashes are not
-// verified. Read are uncompressed objects and those by zstd and LZ4, in the regular form and in the
-// compact one of systemd 252 and later.
+// A file may be truncated, written to at the same time, or malicious. So every offset is checked, the amount of data
+// is bounded, and invalid objects are skipped. Seals and hashes are not verified. It reads uncompressed, zstd and LZ4
+// objects, in the regular format and in the compact format of systemd 252 and later.
 //
 // Format: systemd.io/JOURNAL_FILE_FORMAT.
 package journal

@@ -53,13 +53,13 @@ func nftDiversions() ([]PacketRule, error) {
 		r.Family, r.Table, r.Chain, r.TableFamily, r.Handle = number, at.Table, at.Chain, at.Family, at.Handle
 		r.Wall = wallOfTable(at.Family, at.Table)
 		out = append(out, r)
-		full = len(out) >= mostRefusals
+		full = len(out) >= maxRefusals
 	})
 	if err != nil {
 		return nil, fmt.Errorf("listing the rules of nftables: %w", err)
 	}
 	if full {
-		err = fmt.Errorf("nftables has more than %d rules that send packets elsewhere", mostRefusals)
+		err = fmt.Errorf("nftables has more than %d rules that send packets elsewhere", maxRefusals)
 	}
 	return out, err
 }

@@ -1,13 +1,12 @@
-// Package kernel reads the tables that Linux keeps of the network namespace that this program
-// is in: routes, interfaces, neighbours, sockets. Each table has one reader here, which checks,
-// tools and probes in pods share; what an entry means is for them to say. It asks by netlink,
-// changes nothing, and on other systems answers errors.ErrUnsupported.
+// Package kernel reads Linux's tables of the current network namespace: routes, interfaces, neighbours, sockets,
+// firewall rules. Each table has one reader, which checks, tools and probes in pods share. The package does not judge
+// entries: its callers do. It uses netlink, changes nothing, and on other systems returns errors.ErrUnsupported.
 //
 //	way, matched, err := kernel.RouteOf(kernel.Packet{To: addr})
 //	links, err := kernel.Links()
 //
-// A table that changes while it is listed is listed again, a few times: on a busy node pods come and
-// go, and half a table must not be taken for a fault. If it changed each time that is an error.
+// A table that changes while it is read is read again, a few times. Pods come and go on a busy node, and half a table
+// must not look like a fault. If it changes each time, that is an error.
 package kernel
 
 import (

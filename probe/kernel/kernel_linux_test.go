@@ -23,7 +23,7 @@ func TestManyListeners(t *testing.T) {
 	if got, err := listenerTallies(2); len(got) != 2 || !errors.Is(err, probe.ErrNotVisible) {
 		t.Errorf("%d, %v", len(got), err)
 	}
-	if got, err := listenerTallies(mostListeners); len(got) < 3 || err != nil {
+	if got, err := listenerTallies(maxListeners); len(got) < 3 || err != nil {
 		t.Errorf("%d, %v", len(got), err)
 	}
 }

@@ -36,7 +36,7 @@ func Owners(ctx context.Context, h *probe.Host, sockets []Socket,
 			continue
 		}
 		dir := filepath.Join(h.Proc, p.Name())
-		open, err := namesIn(filepath.Join(dir, "fd"), mostFiles)
+		open, err := namesIn(filepath.Join(dir, "fd"), maxFiles)
 		if err != nil { // it has ended, or may not be looked at
 			continue
 		}
@@ -56,8 +56,8 @@ func Owners(ctx context.Context, h *probe.Host, sockets []Socket,
 	return out, true
 }
 
-// mostFiles bounds how many open files of a process are looked at: it may have a million.
-const mostFiles = 4096
+// maxFiles bounds how many open files of a process are looked at: it may have a million.
+const maxFiles = 4096
 
 // namesIn are the names of the first so many files of a folder.
 func namesIn(folder string, most int) ([]string, error) {

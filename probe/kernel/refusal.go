@@ -37,14 +37,14 @@ type Refusal struct {
 	Packets uint64
 }
 
-// mostRefusals bounds the rules that are kept, and mostRules those that are read: a node decides how many it has.
+// maxRefusals bounds the rules that are kept, and maxRules those that are read: a node decides how many it has.
 const (
-	mostRefusals = 20_000
-	mostRules    = 300_000
+	maxRefusals = 20_000
+	maxRules    = 300_000
 )
 
 // errManyRules says that there are more.
-var errManyRules = fmt.Errorf("more than %d rules, too many to read: %w", mostRules, probe.ErrNotVisible)
+var errManyRules = fmt.Errorf("more than %d rules, too many to read: %w", maxRules, probe.ErrNotVisible)
 
 // wallOfTable is which firewall a table of nftables belongs to: iptables-nft keeps its own there.
 func wallOfTable(family, table string) string {
@@ -112,7 +112,7 @@ func legacyRefusals(l legacyLayout, family, table string, info legacyInfo, entri
 		if does == "nfqueue" {
 			does = "queue"
 		}
-		if does != "drop" && does != "reject" && does != "queue" || len(out) >= mostRefusals {
+		if does != "drop" && does != "reject" && does != "queue" || len(out) >= maxRefusals {
 			return
 		}
 		one := Refusal{Wall: WallLegacy, Family: family, Table: table, Chain: chain, Handle: uint64(at), At: at, Does: does,

@@ -60,14 +60,14 @@ func nftList(kind, answer int, each func(family nftables.TableFamily, attrs []nf
 	req.AddRawData(make([]byte, nl.SizeofNfgenmsg))
 	n := 0
 	err := req.ExecuteIter(unix.NETLINK_NETFILTER, uint16(unix.NFNL_SUBSYS_NFTABLES<<8|answer), func(m []byte) bool {
-		if n++; n > mostRules || len(m) < nl.SizeofNfgenmsg {
+		if n++; n > maxRules || len(m) < nl.SizeofNfgenmsg {
 			return false
 		}
 		each(nftables.TableFamily(m[0]), nftAttrs(m[nl.SizeofNfgenmsg:]))
 		return true
 	})
 	switch {
-	case n > mostRules:
+	case n > maxRules:
 		return errManyRules
 	case err != nil:
 		return firewallError(err)
@@ -122,7 +122,7 @@ func nftPolicies() (out []Refusal, hooks map[string]string, _ error) {
 		if one.Hook != "" {
 			hooks[one.key()] = one.Hook
 		}
-		if one.Wall = wallOfTable(one.Family, one.Table); drops && len(out) < mostRefusals {
+		if one.Wall = wallOfTable(one.Family, one.Table); drops && len(out) < maxRefusals {
 			out = append(out, one)
 		}
 	})
@@ -185,14 +185,14 @@ func nftRead(family nftables.TableFamily, attrs []nftAttr) (one Refusal, r nftab
 func nftDropping() ([]Refusal, error) {
 	var out []Refusal
 	purposes := heads{}
-	var last Refusal   // the rule before
-	var asked []string // by the rules of its chain
+	var last Refusal      // the rule before
+	var policies []string // by the rules of its chain
 	err := nftList(unix.NFT_MSG_GETRULE, unix.NFT_MSG_NEWRULE, func(family nftables.TableFamily, attrs []nftAttr) {
 		one, r, raw := nftRead(family, attrs)
 		if one.Family == last.Family && one.Table == last.Table && one.Chain == last.Chain {
 			one.At = last.At + 1
 		} else {
-			asked = nil
+			policies = nil
 		}
 		last = one
 		does, endpoint := nftDoes(raw), ofEndpoint.MatchString(one.Chain)
@@ -202,10 +202,10 @@ func nftDropping() ([]Refusal, error) {
 		r.Exprs = nftExprs(byte(family), raw)
 		one.Comments = purposes.of(one.key(), nftComments(&r))
 		if endpoint {
-			asked = askedBy(asked, one, r.Exprs)
-			one.Asked = slices.Clone(asked)
+			policies = addPolicy(policies, one, r.Exprs)
+			one.Asked = slices.Clone(policies)
 		}
-		if does == "" || len(out) >= mostRefusals {
+		if does == "" || len(out) >= maxRefusals {
 			return
 		}
 		one.Wall, one.Does = wallOfTable(one.Family, one.Table), does
@@ -239,20 +239,20 @@ func (h heads) name(r *Refusal) {
 // ofEndpoint is a chain of Felix' for a pod's or a host's interface, which leads from policy to policy.
 var ofEndpoint = regexp.MustCompile(`cali-(?:tw|fw|th|fh|thfw|fhfw)-`)
 
-// mostAsked bounds the policies that are kept of one tier.
-const mostAsked = 16
+// maxPolicies bounds the policies that are kept of one tier.
+const maxPolicies = 16
 
-// askedBy adds the policy's chain that a rule leads to, and begins anew with each tier.
-func askedBy(asked []string, rule Refusal, exprs []expr.Any) []string {
+// addPolicy adds the policy's chain that a rule leads to, and begins anew with each tier.
+func addPolicy(policies []string, rule Refusal, exprs []expr.Any) []string {
 	if slices.ContainsFunc(rule.Comments, func(c string) bool { return strings.Contains(c, "Start of tier") }) {
 		return nil
 	}
 	for _, e := range exprs {
-		if to, is := e.(*expr.Verdict); is && policyChain.MatchString(to.Chain) && len(asked) < mostAsked {
-			asked = append(asked, to.Chain)
+		if to, is := e.(*expr.Verdict); is && policyChain.MatchString(to.Chain) && len(policies) < maxPolicies {
+			policies = append(policies, to.Chain)
 		}
 	}
-	return asked
+	return policies
 }
 
 // policyChain is a chain of Felix' for a policy.
@@ -263,13 +263,13 @@ var ctStates = []string{"invalid", "established", "related", "new", "untracked"}
 
 // ctState says which states of connections a rule asks for, "" where it asks for none in the way that nft writes it.
 func ctState(exprs []expr.Any) string {
-	asked := false
+	isState := false
 	for _, e := range exprs {
 		switch e := e.(type) {
 		case *expr.Ct:
-			asked = e.Key == expr.CtKeySTATE
+			isState = e.Key == expr.CtKeySTATE
 		case *expr.Bitwise:
-			if !asked || len(e.Mask) != 4 {
+			if !isState || len(e.Mask) != 4 {
 				continue
 			}
 			var names []string

@@ -24,13 +24,13 @@ type Wall struct {
 
 // What is listed of a firewall at most: chains, rules of one of them.
 const (
-	mostWalls     = 200
-	mostWallRules = 64
+	maxWalls     = 200
+	maxWallRules = 64
 )
 
 // add takes a rule, as far as there is room.
 func (w *Wall) add(rule string) {
-	if len(w.Rules) >= mostWallRules {
+	if len(w.Rules) >= maxWallRules {
 		w.More++
 		return
 	}
@@ -119,7 +119,7 @@ func legacyWalls(l legacyLayout, family, table string, info legacyInfo, entries 
 		out[i].unreturned()
 	}
 	out = slices.DeleteFunc(out, func(w Wall) bool { return !wanted(w.Table, w.Name) })
-	return out[:min(len(out), mostWalls)], err
+	return out[:min(len(out), maxWalls)], err
 }
 
 // hookAt is the number of the hook that one of these belongs to, -1 = none.

@@ -39,7 +39,7 @@ func Walls(h *probe.Host, wanted func(table, chain string) bool) ([]Wall, error)
 			return to != "" && !wanted(out[i].Table, to)
 		})
 	}
-	return out[:min(len(out), mostWalls)], nil
+	return out[:min(len(out), maxWalls)], nil
 }
 
 func nftWalls(wanted func(table, chain string) bool) ([]Wall, error) {
@@ -54,7 +54,7 @@ func nftWalls(wanted func(table, chain string) bool) ([]Wall, error) {
 		}
 		var out []Wall
 		for _, n := range chains {
-			if !wanted(n.Table.Name, n.Name) || len(out) >= mostWalls {
+			if !wanted(n.Table.Name, n.Name) || len(out) >= maxWalls {
 				continue
 			}
 			one := wallOf(n)

@@ -30,8 +30,8 @@ const (
 	TallyListener  = "listener"  // of a TCP socket that listens
 )
 
-// mostListeners bounds the sockets that are read: a pod may open as many as it likes, without any privilege.
-const mostListeners = 20_000
+// maxListeners bounds the sockets that are read: a pod may open as many as it likes, without any privilege.
+const maxListeners = 20_000
 
 // Tallies reads all of them. The error names the tables that could not be read, beside those that could; a table
 // that this kernel does not have is none.
@@ -61,7 +61,7 @@ func Tallies(h *probe.Host) ([]Tally, error) {
 		out = append(out, read...)
 	}
 	for _, read := range []func() ([]Tally, error){linkTallies, queueTallies,
-		func() ([]Tally, error) { return listenerTallies(mostListeners) }} {
+		func() ([]Tally, error) { return listenerTallies(maxListeners) }} {
 		more, err := read()
 		if err != nil {
 			errs = append(errs, err)

@@ -41,8 +41,8 @@ func Untracked(h *probe.Host) ([]PacketRule, error) {
 // beforeTracking is the priority of the kernel's connection tracking: what comes later cannot keep packets from it.
 const beforeTracking = -200
 
-// mostChains bounds the chains whose rules are read.
-const mostChains = 200
+// maxChains bounds the chains whose rules are read.
+const maxChains = 200
 
 func listUntracked() ([]PacketRule, error) {
 	var c nftables.Conn
@@ -61,7 +61,7 @@ func listUntracked() ([]PacketRule, error) {
 		read := 0
 		for _, n := range chains {
 			if !early[n.Table.Name] || n.Table.Name == "calico" || n.Table.Name == "kube-proxy" ||
-				strings.HasPrefix(n.Name, "cali-") || read >= mostChains {
+				strings.HasPrefix(n.Name, "cali-") || read >= maxChains {
 				continue
 			}
 			read++

@@ -1,5 +1,5 @@
-// Package lazy compiles regular expressions at their first use. The client and the probe have hundreds, most runs use a
-// few, and compiling all of them was a quarter of the time of a start.
+// Package lazy compiles regular expressions at their first use. The client and the probe have hundreds, and most runs
+// use only a few. Compiling all of them took a quarter of the startup time.
 package lazy
 
 import (

@@ -211,8 +211,8 @@ func moduleLoaded(h *probe.Host, module string) bool {
 	return false
 }
 
-// quotedMost is how much of a line is quoted.
-const quotedMost = 600
+// maxQuoted is how much of a line is quoted.
+const maxQuoted = 600
 
 // withoutInput is a line without what was written to a command, which is long and says nothing.
 func withoutInput(text string) string {
@@ -220,5 +220,5 @@ func withoutInput(text string) string {
 		_, after, _ := strings.Cut(rest, `" `)
 		text = before + " " + after
 	}
-	return text[:min(len(text), quotedMost)]
+	return text[:min(len(text), maxQuoted)]
 }

@@ -1,9 +1,9 @@
-// Package must ends a test at the first error of what it needs.
+// Package must fails a test at the first error of its setup.
 package must
 
 import "testing"
 
-// Do ends a test at an error.
+// Do fails a test on an error.
 func Do(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
@@ -11,7 +11,8 @@ func Do(t testing.TB, err error) {
 	}
 }
 
-// Get is the value of a call that also returns an error, which ends a test: must.Get(os.ReadFile(name))(t).
+// Get returns the value of a call that also returns an error, and fails the test on the error:
+// must.Get(os.ReadFile(name))(t).
 func Get[T any](value T, err error) func(testing.TB) T {
 	return func(t testing.TB) T {
 		t.Helper()

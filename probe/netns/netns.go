@@ -1,7 +1,7 @@
-// Package netns asks out of the network namespaces of pods. Switching a thread of
-// a running Go program is a trap: what dials on another goroutine dials on another
-// thread, in another namespace. So the program is started again from a thread that
-// has entered, and all of the child is inside.
+// Package netns runs checks and tools in the network namespaces of pods. Switching a thread of a running Go program
+// is a trap: a goroutine started from there dials on another thread, in another namespace. So Entry.Run starts the
+// program again from a thread that has entered the namespace, and all of the child is inside. A View is the light
+// form for code that stays on one goroutine.
 package netns
 
 import "github.com/calico-probe/calico-probe/probe"

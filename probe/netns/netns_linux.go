@@ -225,7 +225,7 @@ func (e Entry) session(ctx context.Context, ns netns.NsHandle, request probe.Req
 	done := make(chan struct{})
 	over := sync.OnceFunc(func() { close(done) })
 	defer over()
-	told := probe.Async(func() error { tell(feed, request, done); return nil })
+	sent := probe.Async(func() error { tell(feed, request, done); return nil })
 	ended := false
 	events := probe.NewDecoder(out)
 	for {
@@ -238,7 +238,7 @@ func (e Entry) session(ctx context.Context, ns netns.NsHandle, request probe.Req
 	}
 	err = cmd.Wait()
 	over()
-	crash := <-told // the child exits early without its request or its beats
+	crash := <-sent // the child exits early without its request or its beats
 	first, _, _ := strings.Cut(said.String(), "\n")
 	switch {
 	case ended:

@@ -64,8 +64,8 @@ func (v *View) Do(f func(h *probe.Host) error) error {
 // Close gives the namespace back.
 func (v *View) Close() { v.ns.Close() }
 
-// mostNamespaces bounds those that are looked into for an address.
-const mostNamespaces = 1_000
+// maxNamespaces bounds those that are looked into for an address.
+const maxNamespaces = 1_000
 
 // holding opens the one network namespace that has an address.
 func (e Entry) holding(addr netip.Addr) (netns.NsHandle, error) {
@@ -83,7 +83,7 @@ func (e Entry) holding(addr netip.Addr) (netns.NsHandle, error) {
 	for _, p := range all {
 		path := filepath.Join(e.Host.Proc, strconv.Itoa(p.PID), "ns/net")
 		name, err := os.Readlink(path)
-		if err != nil || seen[name] || len(seen) >= mostNamespaces { // it has just ended, or is not to be looked into
+		if err != nil || seen[name] || len(seen) >= maxNamespaces { // it has just ended, or is not to be looked into
 			continue
 		}
 		seen[name] = true

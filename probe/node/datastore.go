@@ -124,13 +124,13 @@ var aboutCertificates = []tls.AlertError{40, 42, 43, 44, 45, 46, 48, 49, 116}
 // AlertOf is the alert with which a server ended a conversation, nil when it did
 // not; wish tells whether it may be one for want of a certificate.
 func AlertOf(err error) (wish bool, alert error) {
-	var told *net.OpError
-	if !errors.As(err, &told) || told.Op != "remote error" {
+	var op *net.OpError
+	if !errors.As(err, &op) || op.Op != "remote error" {
 		return false, nil
 	}
 	// The type of the error is crypto/tls's own; its text is that of the exported one.
 	return slices.ContainsFunc(aboutCertificates,
-		func(a tls.AlertError) bool { return a.Error() == told.Err.Error() }), told.Err
+		func(a tls.AlertError) bool { return a.Error() == op.Err.Error() }), op.Err
 }
 
 // Travel makes one connection and one request. Any answer will do, also that the
@@ -138,7 +138,7 @@ func AlertOf(err error) (wish bool, alert error) {
 func Travel(ctx context.Context, url string, own tls.Certificate) (Trip, error) {
 	var t Trip
 	var began, sent time.Time
-	asked := false
+	requested := false
 	trace := &httptrace.ClientTrace{
 		ConnectStart:      func(string, string) { began = time.Now() },
 		ConnectDone:       func(string, string, error) { t.Connect = time.Since(began) },
@@ -154,12 +154,12 @@ func Travel(ctx context.Context, url string, own tls.Certificate) (Trip, error) 
 	}
 	page, err := httpget.Get(httptrace.WithClientTrace(ctx, trace), url,
 		httpget.Way{Certificate: func() tls.Certificate {
-			asked = true
+			requested = true
 			return own
 		}})
 	wish, alert := AlertOf(err)
 	switch {
-	case wish && asked:
+	case wish && requested:
 		t.Refused, t.Answer = alert, t.Handshake // up to TLS 1.2 the alert is part of that
 		if !sent.IsZero() {
 			t.Answer = time.Since(sent)

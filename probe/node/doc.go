@@ -1,3 +1,4 @@
-// Package node is how a check reads the node it is on: its files below a probe.Host, its processes and sockets, how
-// its kubelet, Calico and BIRD are set. It needs no Kubernetes and no kernel interface.
+// Package node reads the node that a check runs on: its files below a probe.Host, its processes and sockets, and the
+// configuration of its kubelet, Calico and BIRD. It returns data and judges nothing, apart from the results of failed
+// reads. It needs no Kubernetes API and no kernel interface: package kernel has those.
 package node

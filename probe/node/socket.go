@@ -52,8 +52,8 @@ func Connected(port uint16) (map[netip.Addr]bool, error) {
 	return out, err
 }
 
-// mostHolders bounds whose processes are looked for.
-const mostHolders = 8
+// maxHolders bounds whose processes are looked for.
+const maxHolders = 8
 
 // Holder is the process that has one of some sockets, "" where none is seen: the kernel's own have none.
 func Holder(ctx context.Context, h *probe.Host, sockets []kernel.Socket) string {
@@ -62,7 +62,7 @@ func Holder(ctx context.Context, h *probe.Host, sockets []kernel.Socket) string 
 	}
 	one, _, cancel := Part(ctx, 2)
 	defer cancel()
-	names, _ := kernel.Owners(one, h, sockets[:min(len(sockets), mostHolders)])
+	names, _ := kernel.Owners(one, h, sockets[:min(len(sockets), maxHolders)])
 	for _, s := range sockets {
 		if name := names[s.Inode]; name != "" {
 			return probe.Quoted(name)
@@ -179,19 +179,19 @@ func ContainerdSockets(p *probe.Pass) []string {
 	if strings.Contains(Named(p, probe.KindRuntime), "-k3s") { // docker's may be beside it
 		usual = slices.Insert(usual, 0, socketK3s)
 	}
-	told := toldSocket(p.Host)
-	if told == "" || !IsContainerd(kind, told) {
+	configured := configuredSocket(p.Host)
+	if configured == "" || !IsContainerd(kind, configured) {
 		return usual
 	}
-	return slices.Insert(usual, 0, told)
+	return slices.Insert(usual, 0, configured)
 }
 
 // CRISockets are where the kubelet's runtime is looked for: where the kubelet is
-// told to, and the usual places.
+// configured to, and the usual places.
 func CRISockets(p *probe.Pass) []string {
 	var out []string
-	if told := toldSocket(p.Host); told != "" {
-		out = append(out, told)
+	if configured := configuredSocket(p.Host); configured != "" {
+		out = append(out, configured)
 	}
 	kind, known := RuntimeOf(p)
 	if kind == "cri-o" || !known {
@@ -206,9 +206,9 @@ func CRISockets(p *probe.Pass) []string {
 	return slices.DeleteFunc(out, func(name string) bool { return name == socketDockers }) // has no CRI
 }
 
-// toldSocket is where the kubelet's own settings say its runtime is. Settings that
+// configuredSocket is where the kubelet's own settings say its runtime is. Settings that
 // cannot be understood are for the checks of the kubelet.
-func toldSocket(h *probe.Host) string {
+func configuredSocket(h *probe.Host) string {
 	k, _ := ReadKubelet(h)
 	return k.runtimeSocket()
 }
@@ -227,11 +227,11 @@ func RuntimeOf(p *probe.Pass) (string, bool) {
 }
 
 // BehindDocker tells, where the plan does not say, whether the kubelet here seems to
-// use docker: by what it is told, or by the socket between the two.
+// use docker: by what it is configured, or by the socket between the two.
 func BehindDocker(h *probe.Host) bool {
 	shims := []string{"/run/cri-dockerd.sock", "/run/dockershim.sock"}
-	if told := toldSocket(h); told != "" {
-		return slices.ContainsFunc(shims, func(s string) bool { return path.Base(s) == path.Base(told) })
+	if configured := configuredSocket(h); configured != "" {
+		return slices.ContainsFunc(shims, func(s string) bool { return path.Base(s) == path.Base(configured) })
 	}
 	_, err := FindSocket(h, shims)
 	return err == nil

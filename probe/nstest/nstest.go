@@ -1,6 +1,6 @@
 //go:build e2e
 
-// Package nstest runs tests in namespaces of their own, as root.
+// Package nstest runs tests in their own namespaces, as root.
 package nstest
 
 import (

@@ -1,7 +1,7 @@
-// Package podlog reads the files in which a node keeps what its containers wrote: those of the
-// container runtime interface, one line "TIME STREAM TAGS TEXT" each, and those of Docker, one
-// JSON object each. The kubelet keeps them below /var/log/pods, in a folder
-// NAMESPACE_POD_UID/CONTAINER with a file N.log for the run after the container's Nth restart.
+// Package podlog parses the log files of containers on a node. CRI logs have one line "TIME STREAM TAGS TEXT" each,
+// Docker logs one JSON object each. The kubelet keeps them below /var/log/pods, in a folder
+// NAMESPACE_POD_UID/CONTAINER, with a file N.log for the run after the container's Nth restart. Tail is the entry
+// point.
 //
 //	lines, err := podlog.Tail(f, 64<<10)
 //

@@ -1,3 +1,4 @@
-// Package reach is how a check reaches something from the node: connects, pings, looks up routes, and tells what came
-// back. It needs the kernel's interfaces.
+// Package reach tests how the node reaches something else: it connects, pings, looks up routes and queries DNS, and
+// returns results in the words of the checks. It needs the kernel's interfaces. It does not choose targets: the checks
+// do that.
 package reach

@@ -31,7 +31,7 @@ func Ping(ctx context.Context, p *probe.Pass, targets []probe.Target, kind, nobo
 		if err == nil && !p.Brief {
 			measure(ctx, stats)
 		}
-		unheard := kind == probe.KindNode && nobodyAnswers(stats, targets)
+		unheard := kind == probe.KindNode && allSilent(stats, targets)
 		live := make([]bool, len(targets))
 		if kind == probe.KindNode && err == nil {
 			node.Each(silentOf(stats), func(i int) { live[i] = takesTCP(ctx, targets[i].Addr) })
@@ -61,8 +61,8 @@ func Ping(ctx context.Context, p *probe.Pass, targets []probe.Target, kind, nobo
 var measuring = icmp.Pace{Packets: 50, Every: 20 * time.Millisecond}
 
 const (
-	mostMeasured = 4
-	lossy        = 10
+	maxMeasured = 4
+	lossy       = 10
 )
 
 // measure sends more packets to addresses from which some came back and some did not, and adds what comes of it.
@@ -70,7 +70,7 @@ func measure(ctx context.Context, stats []icmp.Stats) {
 	var addrs []netip.Addr
 	var of []int
 	for i, s := range stats {
-		if 0 < s.Received && s.Received < s.Sent && s.Refused == 0 && !s.Cut && len(of) < mostMeasured {
+		if 0 < s.Received && s.Received < s.Sent && s.Refused == 0 && !s.Cut && len(of) < maxMeasured {
 			addrs, of = append(addrs, s.Addr), append(of, i)
 		}
 	}
@@ -121,9 +121,9 @@ func takesTCP(ctx context.Context, addr netip.Addr) bool {
 	return conn != nil || c.Said.text == "" && c.Reason() == "refused"
 }
 
-// nobodyAnswers tells whether two nodes or more were asked and all are silent: then
+// allSilent tells whether two nodes or more were asked and all are silent: then
 // it may be pings that are forbidden, as in some clouds.
-func nobodyAnswers(stats []icmp.Stats, targets []probe.Target) bool {
+func allSilent(stats []icmp.Stats, targets []probe.Target) bool {
 	nodes := map[string]bool{}
 	for i, s := range stats {
 		nodes[targets[i].Node] = true

@@ -1,13 +1,13 @@
-// Package skbdrop sees where in the kernel packets of one question die, in every network namespace of the machine. It
-// loads three small programs (bpf/skbdrop.c) onto tracepoints of the kernel, which compare each packet with a Filter
-// and note those that it names: what has left by an interface, came in by one, or was dropped, and by which function.
+// Package skbdrop finds where the kernel drops packets, in every network namespace of the machine. It loads three
+// small programs (bpf/skbdrop.c) onto tracepoints of the kernel. They compare each packet with a Filter and record
+// matching ones: those that left or entered an interface, or were dropped, and by which function.
 //
 //	t, err := skbdrop.Open(skbdrop.Filter{Addrs: []netip.Addr{source, target}, Protocol: skbdrop.ICMP, Numbers: []uint16{id}})
 //	... send packets ...
 //	events, gaps, err := t.End()
 //
-// Nothing is pinned: what was loaded belongs to this process, and the kernel removes it when the process ends,
-// however it does.
+// Nothing is pinned: the programs belong to this process, and the kernel removes them when the process exits for any
+// reason.
 package skbdrop
 
 import (

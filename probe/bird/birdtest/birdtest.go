@@ -1,5 +1,5 @@
-// Package birdtest answers on a UNIX socket as a recorded BIRD did. The
-// recordings are made from real ones by the tests of package bird.
+// Package birdtest is a fake BIRD for tests. Serve answers on a UNIX socket from a recording of a real BIRD. The
+// tests of package bird create the recordings.
 package birdtest
 
 import (
