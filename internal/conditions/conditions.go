@@ -1,5 +1,11 @@
-// Package conditions makes what a run over nodes found a condition of each Node, for what acts on conditions: a
-// scheduler's controller, an alert, a person at 'kubectl describe node'. It decides which are written, and writes none.
+// Package conditions turns the results of a run over nodes into a condition of each Node. Readers are controllers,
+// alerts and people at 'kubectl describe node'.
+//
+//	report of a node -> Of -> Condition
+//	Conditions of a round + what earlier rounds left -> Plan -> Round: which nodes change, and which are held back
+//
+// Plan is the entry point of a round. The package only decides: package cluster reads conditions, and the verb
+// 'conditions' writes them.
 package conditions
 
 import (
@@ -15,7 +21,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// Type is the condition's.
+// Type is the type of the condition.
 const Type = facts.ConditionHealthy
 
 // The values of a condition's status.
@@ -25,21 +31,22 @@ const (
 	Unknown = "Unknown"
 )
 
-// Condition is what a node is said to be.
+// Condition is the state of a node as its condition reports it.
 type Condition struct {
 	Status    string    // True, False or Unknown
 	Reason    string    // the cause in one word: SwapOn
-	Message   string    // what the cause says of this node, and in which run that was found
-	Heartbeat time.Time // when it was last written
-	Since     time.Time // when its status was last another one
+	Message   string    // the cause's sentence for this node, and the run that found it
+	Heartbeat time.Time // the time of the last write
+	Since     time.Time // the time of the last change of status
 }
 
-// longestMessage bounds a message, in bytes: it is in every list of nodes.
-const longestMessage = 400
+// maxMessage bounds a message in bytes, because every list of nodes has it.
+const maxMessage = 400
 
-// Of is the condition of a node of a run: True while nothing is broken, Unknown where too little could be asked.
+// Of returns the condition of a node in a run: True if nothing is broken, False for a fault, and Unknown if too few
+// checks could run.
 func Of(n report.FleetNode, run string) Condition {
-	c, says := Condition{Status: Unknown, Reason: "NotKnown"}, "too little could be asked"
+	c, says := Condition{Status: Unknown, Reason: "NotKnown"}, "too few checks could run"
 	switch n.Word {
 	case report.WordHealthy, report.WordWarnings:
 		c.Status, c.Reason, says = True, "NothingBroken", "nothing is broken"
@@ -50,11 +57,11 @@ func Of(n report.FleetNode, run string) Condition {
 		first := n.Causes[0]
 		c.Reason, says = inOneWord(first.ID), fmt.Sprintf("%s (%s)", first.Says, first.Confidence)
 	}
-	c.Message = probe.Cut(probe.OneLine(says), longestMessage) + ": run " + probe.OneLine(run)
+	c.Message = probe.Cut(probe.OneLine(says), maxMessage) + ": run " + probe.OneLine(run)
 	return c
 }
 
-// inOneWord writes an ID as conditions have their reasons: swap-on is SwapOn.
+// inOneWord converts an ID to the form of a condition's reason: swap-on becomes SwapOn.
 func inOneWord(id string) string {
 	var b strings.Builder
 	for part := range strings.SplitSeq(id, "-") {
@@ -63,7 +70,7 @@ func inOneWord(id string) string {
 	return cmp.Or(b.String(), "NotKnown")
 }
 
-// same reports whether two conditions say the same, whichever run found it.
+// same reports whether two conditions are equal, apart from the run that found them.
 func (c Condition) same(other Condition) bool {
 	said := func(c Condition) string { return c.Message[:max(0, strings.LastIndex(c.Message, ": run "))] }
 	return c.Status == other.Status && c.Reason == other.Reason && said(c) == said(other)

@@ -28,7 +28,7 @@ func TestOf(t *testing.T) {
 	} {
 		got := Of(c.node, "r1")
 		if got.Status != c.status || got.Reason != c.reason || !strings.HasSuffix(got.Message, ": run r1") ||
-			len(got.Message) > longestMessage+20 || strings.ContainsAny(got.Message, "\n\x1b") {
+			len(got.Message) > maxMessage+20 || strings.ContainsAny(got.Message, "\n\x1b") {
 			t.Errorf("%s: %+v", what, got)
 		}
 	}

@@ -1,13 +1,17 @@
-// Package page writes what was found as one page of HTML that needs nothing but itself: style and script are inside,
-// a browser is told to load nothing, and without script all of it can be read but for the single nodes and paths of
-// thousands.
+// Package page writes a report as one self-contained page of HTML.
 //
-// It knows words, not what they are about: report, mesh, runbook and alerts make a Page of what they have. All that a
-// node said is text: it is cleaned, escaped as html/template does it, and reaches the script as JSON, of which the
-// script makes text again.
+//	packages report, mesh, runbook, alerts -> Page: titles, texts, tables, topologies -> Write -> HTML
 //
-// The escaping is DataDog's copy of html/template, whose templates call no methods. Where one may, the linker can leave
-// no method out of the program, which makes it a third larger. TestHostile holds the copy to the original.
+// Style and script are inline, and a policy forbids the browser to load anything. Without script the page is
+// readable, except for single nodes and paths of large clusters.
+//
+// Write is the entry point. The package does not judge: callers choose the words and the order. Texts of nodes are
+// untrusted: they are cleaned, escaped like in html/template, and passed to the script as JSON, which inserts them as
+// text only.
+//
+// The escaping is DataDog's copy of html/template, whose templates cannot call methods. If templates could, the
+// linker would have to keep every method, and the program would be a third larger. TestHostile compares the copy with
+// the original.
 package page
 
 import (

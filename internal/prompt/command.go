@@ -8,38 +8,38 @@ import (
 	"slices"
 )
 
-// Command is a word that can be typed, and what it does.
+// Command is a command of the prompt.
 type Command struct {
 	Name  string
-	Usage string // its arguments in one line
+	Usage string // its arguments, in one line
 	Short string // what it does, in a few words
-	Doc   string // what help NAME prints beyond that
-	// Check refuses arguments before anything is run; nil = takes none.
+	Doc   string // what else 'help NAME' prints
+	// Check validates the arguments before any command runs; nil = no arguments allowed.
 	Check func(args []string) error
 	Run   func(ctx context.Context, c *Call) error
-	// Complete lists what the next word may be, whatever of it is typed already; before
-	// are the arguments in front of it. What follows a tab describes a word: it is listed
-	// with it, and not typed.
+	// Complete lists the possible next words, regardless of what is typed of it. before has the
+	// arguments in front of it. Text after a tab describes a word: it is listed, but not
+	// typed.
 	Complete func(ctx context.Context, before []string) []string
-	// Terminal says that it takes the user's terminal for itself.
+	// Terminal: it takes over the user's terminal.
 	Terminal bool
-	// Raw says that its lines are shown as they are, also those wider than the terminal.
+	// Raw: its lines are shown unchanged, even if they are wider than the terminal.
 	Raw bool
-	// Plain tells that with these arguments it does not, and can be piped and stand in a
-	// script; nil = never.
+	// Plain reports whether it leaves the terminal alone with these arguments, so that pipes and
+	// scripts may use it; nil = never.
 	Plain func(args []string) bool
 }
 
-// takesTerminal tells whether a command takes the user's terminal for itself.
+// takesTerminal reports whether a command takes over the user's terminal.
 func (c *Command) takesTerminal(args []string) bool {
 	return c.Terminal && (c.Plain == nil || !c.Plain(args))
 }
 
-// Call is one command being run.
+// Call is one run of a command.
 type Call struct {
 	Args []string
 	Out  io.Writer
-	// Terminal tells that Out is the user's terminal.
+	// Terminal: Out is the user's terminal.
 	Terminal bool
 }
 
@@ -49,13 +49,13 @@ type UsageError struct{ error }
 // Usagef makes a UsageError, formatted as by fmt.Errorf.
 func Usagef(format string, args ...any) error { return UsageError{fmt.Errorf(format, args...)} }
 
-// Unwrap is what was wrong.
+// Unwrap returns the underlying error.
 func (e UsageError) Unwrap() error { return e.error }
 
 // ErrExit ends the session, as a command's error.
 var ErrExit = errors.New("exit")
 
-// habits are what fingers know from other prompts.
+// habits are commands that people type from habit at other prompts.
 var habits = map[string]string{"quit": "exit", "q": "exit", "?": "help"}
 
 func (s *Shell) names() []string {
@@ -66,7 +66,7 @@ func (s *Shell) names() []string {
 	return out
 }
 
-// named is the command of a name, nil when there is none.
+// named returns the command with a name, or nil.
 func (s *Shell) named(name string) *Command {
 	if own := habits[name]; own != "" {
 		name = own

@@ -8,10 +8,10 @@ import (
 	"text/tabwriter"
 )
 
-// Help is the command that says what the others do.
+// Help is the command that describes the others.
 func (s *Shell) Help() *Command {
 	return &Command{
-		Name: "help", Usage: "[COMMAND]", Short: "what can be typed here",
+		Name: "help", Usage: "[COMMAND]", Short: "list the commands, or describe one",
 		Check: func(args []string) error {
 			switch {
 			case len(args) > 1:
@@ -48,8 +48,8 @@ func (s *Shell) overview(w io.Writer) error {
 		return err
 	}
 	_, err := fmt.Fprintln(w, `
-help COMMAND says what it takes; ; separates commands; "| less" pipes one to a command of your own machine
-Tab completes, Ctrl-C ends what runs or drops what is typed, Ctrl-D leaves`)
+help COMMAND describes a command; ; separates commands; "| less" pipes the output to a local command
+Tab completes, Ctrl-C stops the running command or clears the line, Ctrl-D exits`)
 	return err
 }
 

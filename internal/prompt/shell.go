@@ -1,6 +1,11 @@
-// Package prompt is a prompt for commands: it reads lines from a terminal or a script,
-// completes them, runs one command after the other, pipes what they write, and gives
-// the terminal back as it was. Of nodes and clusters it knows nothing.
+// Package prompt is an interactive prompt for commands.
+//
+//	terminal -> Editor: editing, history, Tab -> Parse: lines, quotes, pipes -> Command.Run -> Out, or a local pipe
+//	script   -> Parse, and Check of every command before the first one runs -> the same
+//
+// Shell is the entry point: Interact for a terminal, Script for a script. It restores the terminal
+// however a command ends. It has no commands except help, and knows nothing about nodes and
+// clusters: package session defines the commands.
 package prompt
 
 import (
@@ -19,22 +24,22 @@ type Shell struct {
 	Out      io.Writer
 	ErrOut   io.Writer
 	Terminal bool          // Out is a terminal
-	Editor   *Editor       // reads what is typed; nil = only scripts are run
-	Prompt   func() string // what stands before what is typed
-	Idle     time.Duration // ends a session at whose prompt nothing is typed for so long
-	Read     func(string)  // is given each line that was typed, before it is parsed; may be nil
-	Typed    func(Line)    // is given each command before it runs; may be nil
-	// Failed says what a command came to, on a terminal; never called with nil. A line
-	// that could not be read has no words.
+	Editor   *Editor       // reads the typed lines; nil = only scripts run
+	Prompt   func() string // returns the prompt before the input
+	Idle     time.Duration // ends a session after this time without input
+	Read     func(string)  // receives each typed line before it is parsed; may be nil
+	Typed    func(Line)    // receives each command before it runs; may be nil
+	// Failed prints the error of a command on a terminal; never called with nil. An invalid
+	// line has no words.
 	Failed func(Line, error)
 	// Interrupts makes Ctrl-C call pressed, until back is called.
 	Interrupts func(pressed func()) (back func())
 
 	mu          sync.Mutex
-	interrupted func() // what Ctrl-C does now; nil = nothing: it came too late
+	interrupted func() // what Ctrl-C does now; nil = nothing, because it came too late
 }
 
-// interrupt is a Ctrl-C.
+// interrupt handles a Ctrl-C.
 func (s *Shell) interrupt() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -43,7 +48,7 @@ func (s *Shell) interrupt() {
 	}
 }
 
-// onInterrupt makes f what Ctrl-C does until the result is called; then it does nothing.
+// onInterrupt makes Ctrl-C call f until the result is called; then Ctrl-C does nothing.
 func (s *Shell) onInterrupt(f func()) (over func()) {
 	set := func(f func()) {
 		s.mu.Lock()
@@ -54,7 +59,7 @@ func (s *Shell) onInterrupt(f func()) (over func()) {
 	return func() { set(nil) }
 }
 
-// Find is the command of a line; its error is a UsageError.
+// Find returns the command of a line; its error is a UsageError.
 func (s *Shell) Find(l Line) (*Command, error) {
 	c := s.named(l.Words[0])
 	if c == nil {
@@ -67,7 +72,7 @@ func (s *Shell) Find(l Line) (*Command, error) {
 	case c.Check == nil && len(l.Words) > 1:
 		return nil, Usagef("%s takes no arguments", c.Name)
 	case c.takesTerminal(l.Words[1:]) && l.Pipe != "":
-		return nil, Usagef("%s takes the terminal for itself: it cannot be piped", c.Name)
+		return nil, Usagef("%s takes over the terminal, so it cannot be piped", c.Name)
 	case c.Check != nil:
 		if err := c.Check(l.Words[1:]); err != nil {
 			return nil, UsageError{err}
@@ -76,8 +81,8 @@ func (s *Shell) Find(l Line) (*Command, error) {
 	return c, nil
 }
 
-// Script runs commands without a prompt. None is run when one of them is a mistake. Each
-// error is given to each; the last of them ends it only if it is ErrExit or ctx is over.
+// Script runs commands without a prompt. If one of them is invalid, it runs none. It passes every
+// error to each, and only stops at ErrExit or when ctx ends.
 func (s *Shell) Script(ctx context.Context, text string, each func(Line, error)) error {
 	lines, err := s.checked(text)
 	if err != nil {
@@ -95,7 +100,7 @@ func (s *Shell) Script(ctx context.Context, text string, each func(Line, error))
 	return context.Cause(ctx)
 }
 
-// Check tells what Script would refuse to run.
+// Check returns the errors for which Script would not run.
 func (s *Shell) Check(text string) error {
 	_, err := s.checked(text)
 	return err
@@ -109,7 +114,7 @@ func (s *Shell) checked(text string) ([]Line, error) {
 	for i, l := range lines {
 		c, err := s.Find(l)
 		if err == nil && c.takesTerminal(l.Words[1:]) {
-			err = fmt.Errorf("%s takes a terminal: it cannot be used in a script", c.Name)
+			err = fmt.Errorf("%s needs a terminal: it cannot be used in a script", c.Name)
 		}
 		if err != nil {
 			return nil, UsageError{inLine(text, at[i], fmt.Errorf("%s: %w", l.Text, err))}
@@ -118,7 +123,7 @@ func (s *Shell) checked(text string) ([]Line, error) {
 	return lines, nil
 }
 
-// run runs one command, with its output piped where that is wanted. What is piped to
+// run runs one command, and pipes its output if requested. The local command of the pipe
 // ends with the session.
 func (s *Shell) run(ctx, session context.Context, l Line) error {
 	c, err := s.Find(l)
@@ -144,8 +149,8 @@ func (s *Shell) run(ctx, session context.Context, l Line) error {
 	return err
 }
 
-// Interact reads commands from the terminal until it is closed, exit is typed, ctx ends,
-// or nothing is typed for too long (ErrIdle). All that time Ctrl-C is its own.
+// Interact reads commands from the terminal until it is closed, the user types exit, ctx ends,
+// or there is no input for too long (ErrIdle). Meanwhile it handles Ctrl-C.
 func (s *Shell) Interact(ctx context.Context) error {
 	defer s.Interrupts(s.interrupt)()
 	for {
@@ -190,8 +195,8 @@ func (s *Shell) Interact(ctx context.Context) error {
 	}
 }
 
-// attended runs one command under the user's eyes: Ctrl-C stops it, and the next says that
-// the user does not wait for that.
+// attended runs one command interactively: Ctrl-C stops it, and a second Ctrl-C stops waiting
+// for it.
 func (s *Shell) attended(ctx context.Context, l Line) (stopped bool, err error) {
 	abandoned := make(chan struct{})
 	one, cancel := context.WithCancel(context.WithValue(ctx, abandonedKey{}, (<-chan struct{})(abandoned)))
@@ -210,14 +215,14 @@ func (s *Shell) attended(ctx context.Context, l Line) (stopped bool, err error) 
 	})
 	err = s.run(one, ctx, l)
 	over()
-	s.Editor.Restore() // whatever the command, or what it was piped to, has made of it
+	s.Editor.Restore() // the command or its pipe may have changed the terminal's mode
 	return pressed > 0, err
 }
 
 type abandonedKey struct{}
 
-// Abandoned is closed when the user, who has stopped a command, does not wait for it to
-// stop; nil where nobody can say so.
+// Abandoned returns a channel that is closed when the user does not wait for a stopped command;
+// nil without a user.
 func Abandoned(ctx context.Context) <-chan struct{} {
 	c, _ := ctx.Value(abandonedKey{}).(<-chan struct{})
 	return c

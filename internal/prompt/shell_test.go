@@ -186,7 +186,7 @@ func TestMistakes(t *testing.T) {
 		"bird x":      "takes no arguments",
 		"help pin":    `did you mean "ping"?`,
 		"help a b":    "one command",
-		"ping; sh":    "sh takes a terminal",
+		"ping; sh":    "sh needs a terminal",
 		"ping 'x":     "quote",
 		"ping; nosuc": "unknown command",
 	} {

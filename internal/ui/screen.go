@@ -14,32 +14,31 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// Screen cleans what is written to a terminal. It lets through what can be read and the
-// colours it was given; anything else that could steer a terminal is shown as a
-// question mark, no matter who said it. Where nodes and API objects are quoted they are cleaned too, before
-// they are coloured: here a new line and a colour are as good as any other.
+// Screen cleans the output to a terminal. It passes printable text and its own list of colours. It
+// shows any other control character as a question mark, whatever the source. Quotes of nodes
+// and API objects must be cleaned earlier, before they are coloured: Screen cannot distinguish
+// their newlines and colours from ours.
 //
-// A colour must be one Write: of one in two pieces the first is not known to be a colour yet,
-// and is shown as a question mark.
+// A colour must be a single Write: Screen does not recognize a colour in two pieces.
 //
-// What is meant to steer the terminal is written to the writer behind it, prompt.Bare: a
-// shell that has the terminal to itself, the output of one command in a pipe or a file, the
-// line that is being typed, and a text that takes the place of the one before.
+// Output that must control the terminal bypasses Screen through prompt.Bare: an interactive
+// shell, a command's output into a pipe or a file, the line editor, and a status text that
+// replaces the previous one.
 type Screen struct {
 	mu      sync.Mutex
 	to      io.Writer
 	colours []string
-	rest    []byte // the first bytes of a letter that was written in two pieces
+	rest    []byte // the first bytes of a character that was written in two pieces
 }
 
-// ErrReaderGone is the error of writing where nobody reads any more, as after '| head'. It is
-// no failure: the reader has seen enough.
-var ErrReaderGone = errors.New("the reader is gone")
+// ErrReaderGone is the error of a write after the reader closed the pipe, as '| head' does. It
+// is not a failure: the reader has seen enough.
+var ErrReaderGone = errors.New("the reader closed the pipe")
 
-// NewScreen returns a Screen that writes to a writer and lets these colours through.
+// NewScreen returns a Screen that writes to a writer and passes these colours.
 func NewScreen(to io.Writer, colours []string) *Screen { return &Screen{to: to, colours: colours} }
 
-// Unwrap is the writer behind it.
+// Unwrap returns the writer behind it.
 func (s *Screen) Unwrap() io.Writer { return s.to }
 
 func (s *Screen) Write(b []byte) (int, error) {
@@ -68,7 +67,7 @@ func (s *Screen) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// shown is a text as a terminal may have it.
+// shown returns a text with only what a terminal may show.
 func shown(text string, colours []string) string {
 	var out strings.Builder
 	for {

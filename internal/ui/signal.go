@@ -11,16 +11,16 @@ import (
 	"time"
 )
 
-// Interrupts lets a verb take Ctrl-C for itself for a while, and do a last thing where the
-// program ends without it.
+// Interrupts lets a verb handle Ctrl-C for a while, and run a last function if a signal ends the
+// program.
 type Interrupts struct {
 	mu    sync.Mutex
 	taker func()
 	last  func()
-	says  string // what a signal that ends the program says; "" = that what was created is removed
+	says  string // the message of a signal that ends the program; "" = that created objects are removed
 }
 
-// Stopping is what a signal says from now on, where nothing was created, until it is given back.
+// Stopping sets the message of a signal, for a verb that has not created anything, until the result is called.
 func (i *Interrupts) Stopping(says string) (back func()) {
 	set := func(says string) (before string) {
 		i.mu.Lock()
@@ -32,26 +32,26 @@ func (i *Interrupts) Stopping(says string) (back func()) {
 	return func() { set(before) }
 }
 
-// sayStopping says what a signal comes to.
+// sayStopping prints the message of a signal.
 func (i *Interrupts) sayStopping(to io.Writer) {
 	i.mu.Lock()
 	says := i.says
 	i.mu.Unlock()
 	if says == "" {
-		Say(to, "stopping: removing what was created (once more to stop at once)")
+		Say(to, "stopping: removing what was created (repeat to exit immediately)")
 		return
 	}
 	_, _ = io.WriteString(to, "\n") // the question is still on the line
 	Say(to, "%s", says)
 }
 
-// Take makes f what Ctrl-C does until back is called; then it does what it did before.
+// Take makes Ctrl-C call f until back is called; back restores the previous handler.
 func (i *Interrupts) Take(f func()) (back func()) {
 	before := i.set(f)
 	return func() { i.set(before) }
 }
 
-// TakeFree makes f what Ctrl-C does, unless somebody has taken it: in a script nobody has.
+// TakeFree makes Ctrl-C call f, unless there is a handler already. In a script there is none.
 func (i *Interrupts) TakeFree(f func()) (back func()) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -69,8 +69,8 @@ func (i *Interrupts) set(f func()) (before func()) {
 	return before
 }
 
-// AtEnd makes f what is done before a signal ends the program, until what was done before
-// it takes its place again.
+// AtEnd makes f run before a signal ends the program, until the result restores the previous
+// function.
 func (i *Interrupts) AtEnd(f func()) (back func()) {
 	set := func(f func()) (before func()) {
 		i.mu.Lock()
@@ -82,7 +82,7 @@ func (i *Interrupts) AtEnd(f func()) (back func()) {
 	return func() { set(before) }
 }
 
-// End does what is to be done before the program ends.
+// End runs the function of AtEnd.
 func (i *Interrupts) End() {
 	i.mu.Lock()
 	last := i.last
@@ -92,7 +92,7 @@ func (i *Interrupts) End() {
 	}
 }
 
-// taken tells whether somebody takes Ctrl-C, who is told of it.
+// taken calls the handler of Ctrl-C, and reports whether there is one.
 func (i *Interrupts) taken() bool {
 	i.mu.Lock()
 	taker := i.taker
@@ -100,7 +100,7 @@ func (i *Interrupts) taken() bool {
 	if taker == nil {
 		return false
 	}
-	taker() // which may give it back
+	taker() // the handler may restore the previous one
 	return true
 }
 
@@ -109,8 +109,8 @@ func (i *Interrupts) taken() bool {
 const sameStop = time.Second
 
 // UntilSignal returns a context that ends with the first Ctrl-C, SIGTERM or
-// SIGHUP, so that the verb cleans up and returns; the second one ends the
-// program at once. The second value is 128 + the first signal's number, or 0.
+// SIGHUP, so that the verb cleans up and returns. A second signal ends the
+// program immediately. The second value is 128 + the first signal's number, or 0.
 func UntilSignal(ctx context.Context, errOut io.Writer, i *Interrupts) (context.Context, func() int, func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var first atomic.Int64
@@ -133,12 +133,12 @@ func UntilSignal(ctx context.Context, errOut io.Writer, i *Interrupts) (context.
 				}
 				code := 128 + int64(s.(syscall.Signal))
 				if !first.CompareAndSwap(0, code) {
-					Say(errOut, "stopped before everything was removed; what is left ends by itself within a minute; 'calico-probe clean' lists it, and 'calico-probe clean --run ID' removes it at once")
+					Say(errOut, "stopped before everything was removed; the rest stops automatically within a minute; 'calico-probe clean' lists it, and 'calico-probe clean --run ID' removes it now")
 					i.End()
 					os.Exit(int(code))
 				}
 				began = time.Now()
-				i.End() // first, so that what is said is read
+				i.End() // first, so that the message is readable
 				i.sayStopping(errOut)
 				cancel()
 			}

@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// DropTyped forgets what was typed on a terminal and not read yet.
+// DropTyped discards unread input of a terminal.
 func DropTyped(in any) {
 	const reading = 1 // FREAD of <sys/fcntl.h>
 	if f, ok := in.(*os.File); ok {

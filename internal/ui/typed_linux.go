@@ -6,9 +6,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// DropTyped forgets what was typed on a terminal and not read yet.
+// DropTyped discards unread input of a terminal.
 func DropTyped(in any) {
 	if f, ok := in.(*os.File); ok {
-		_ = unix.IoctlSetInt(int(f.Fd()), unix.TCFLSH, unix.TCIFLUSH) // no terminal: nothing is typed there
+		_ = unix.IoctlSetInt(int(f.Fd()), unix.TCFLSH, unix.TCIFLUSH) // no terminal has no typed input
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// DropTyped forgets what was typed on a console and not read yet.
+// DropTyped discards unread input of a console.
 func DropTyped(in any) {
 	if f, ok := in.(*os.File); ok {
 		_ = windows.FlushConsoleInputBuffer(windows.Handle(f.Fd())) // no console: nothing is typed there

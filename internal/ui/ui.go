@@ -1,14 +1,14 @@
-// Package ui is how the program meets a person: what it says on stderr, what a terminal is
-// allowed to show, Ctrl-C, and the errors that a verb ends with. It knows nothing of nodes,
-// checks or clusters, and every package of the client may import it.
+// Package ui is the program's side of the terminal: messages on stderr (Say), the text that a
+// terminal may show (Screen), Ctrl-C (Interrupts), and the errors that a verb exits with. It has
+// no notion of nodes, checks or clusters, so every package of the client may import it.
 //
-// Results go to stdout, everything else to stderr. A message has no capital at its start
-// and no full stop at its end. An error is one line: what was tried, and what to do.
-// Progress is for terminals; what the user must know afterwards is said on any stream.
+// Results go to stdout, everything else to stderr. A message starts in lower case and ends without a
+// full stop. An error is one line: what failed, and what to do.
+// Progress is for terminals only; what the user must know afterwards goes to any stream.
 //
 //	ui.Say(stderr, "%s: putting a probe on %s", method, node)
 //	return ui.BadUsage("no node is named: use --node NODE") // exit code 2
-//	return ui.Exit(report.ExitFault)                        // everything is said already
+//	return ui.Exit(report.ExitFault)                        // everything is printed already
 package ui
 
 import (
@@ -29,7 +29,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// Exit carries an exit code out of a verb that has already said everything.
+// Exit is the exit code of a verb that has already printed everything.
 type Exit int
 
 func (e Exit) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
@@ -44,7 +44,7 @@ func BadUsage(format string, args ...any) error {
 	return UsageError{fmt.Errorf(format, args...).Error()}
 }
 
-// DeclinedError is the answer of a person who does not want what was asked: it is no failure of the tool.
+// DeclinedError means that the user declined: it is not a failure of the tool.
 type DeclinedError string
 
 func (e DeclinedError) Error() string { return string(e) }
@@ -52,7 +52,7 @@ func (e DeclinedError) Error() string { return string(e) }
 // Sentence marks the text as written for the user.
 func (e DeclinedError) Sentence() {}
 
-// Say prints one line. There is nobody to tell when stderr is gone.
+// Say prints one line. It ignores errors, because there is no other place to report them.
 func Say(w io.Writer, format string, args ...any) {
 	line := "calico-probe: " + Advised(probe.OneLine(fmt.Sprintf(format, args...)))
 	if on := watching.Load(); on != nil && IsTerminal(w) {
@@ -65,18 +65,18 @@ func Say(w io.Writer, format string, args ...any) {
 	_, _ = fmt.Fprintln(w, line)
 }
 
-// rawTerminal tells that the terminal is in raw mode, in which a new line is no new line.
+// rawTerminal: the terminal is in raw mode, in which \n does not return to the first column.
 var rawTerminal atomic.Bool
 
-// SetRaw says whether the terminal is in raw mode from now on.
+// SetRaw records whether the terminal is in raw mode.
 func SetRaw(raw bool) { rawTerminal.Store(raw) }
 
-// AsPlugin tells that kubectl runs this program, by the name under which it is on the PATH.
+// AsPlugin reports whether kubectl runs this program, by the program's name on the PATH.
 var AsPlugin = strings.HasPrefix(filepath.Base(os.Args[0]), "kubectl-")
 
-// Advised rewrites the commands that a help text or a message advises for somebody who runs
-// this program as kubectl's plugin: it may be on the PATH under kubectl's name for it only.
-// Reports are data and are the same under both names.
+// Advised rewrites the commands in help and messages for users of the kubectl plugin: the PATH
+// may have the program only under the plugin's name. Reports are data, and the same under both
+// names.
 func Advised(text string) string {
 	if !AsPlugin {
 		return text
@@ -88,7 +88,7 @@ func Advised(text string) string {
 	).Replace(text)
 }
 
-// IsTerminal tells whether a reader or a writer is a terminal, or leads to one.
+// IsTerminal reports whether a reader or a writer is a terminal, or leads to one.
 func IsTerminal(w any) bool {
 	if to, ok := w.(io.Writer); ok {
 		w = prompt.Bare(to)
@@ -97,7 +97,7 @@ func IsTerminal(w any) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// When says when to colour: it is the value of a flag.
+// When is the value of --color.
 type When string
 
 // Colour is what the user chose; the zero value is auto.
@@ -105,10 +105,10 @@ var Colour When
 
 func (c *When) String() string { return string(cmp.Or(*c, "auto")) }
 
-// Type is the name of the flag's value in help.
+// Type returns the name of the flag's value in help.
 func (c *When) Type() string { return "when" }
 
-// Set takes one of the three words.
+// Set parses one of the three words.
 func (c *When) Set(typed string) error {
 	if !slices.Contains([]string{"auto", "always", "never"}, typed) {
 		return errors.New("it takes auto, always or never")
@@ -128,7 +128,7 @@ func Colourful(w io.Writer) bool {
 	return IsTerminal(w) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 }
 
-// Width is the width of the terminal that w leads to, 0 = none.
+// Width returns the width of the terminal behind w; 0 = no terminal.
 func Width(w io.Writer) int {
 	f, ok := prompt.Bare(w).(*os.File)
 	if !ok {
@@ -141,7 +141,7 @@ func Width(w io.Writer) int {
 	return width
 }
 
-// Cut shortens a line to a width in characters, 0 = any.
+// Cut shortens a line to a width in characters; 0 = no limit.
 func Cut(line string, width int) string {
 	if width <= 1 || utf8.RuneCountInString(line) <= width {
 		return line

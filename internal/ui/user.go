@@ -7,7 +7,7 @@ import (
 	"runtime"
 )
 
-// Whoami is who runs this program, user@host, for the labels of what is created.
+// Whoami returns who runs this program, user@host, for the labels of created objects.
 func Whoami() string {
 	name := os.Getenv("USER")
 	if u, err := user.Current(); err == nil {
@@ -19,11 +19,11 @@ func Whoami() string {
 	return name
 }
 
-// StateDir is where the user keeps the state of this program (XDG base directories), else
-// what the system names for what may be lost.
+// StateDir returns the user's folder for the state of this program: that of the XDG base directories,
+// or on Windows and macOS the system's cache folder.
 func StateDir() (string, error) {
 	dir := os.Getenv("XDG_STATE_HOME")
-	if filepath.IsAbs(dir) { // any other is to be ignored
+	if filepath.IsAbs(dir) { // the specification says to ignore relative paths
 		return filepath.Join(dir, "calico-probe"), nil
 	}
 	var err error

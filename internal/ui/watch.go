@@ -17,9 +17,9 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// A Watch shows a person what happens while answers arrive: the bad ones, how many checks, nodes or access methods have
-// answered, and what the run waits for. It stays below everything else on a terminal until Close erases it, which makes
-// room for the report. Lines of Say appear above it and stay. All methods of a nil Watch do nothing.
+// A Watch shows the progress of a run on a terminal: bad answers, how many checks, nodes or access methods have
+// answered, and what the run waits for. It stays below all other output until Close erases it, to make room for the
+// report. Lines of Say appear above it and stay. All methods of a nil Watch do nothing.
 type Watch struct {
 	mu      sync.Mutex
 	to      io.Writer

@@ -7,9 +7,9 @@ import (
 	"github.com/calico-probe/calico-probe/internal/prompt"
 )
 
-// Page writes a text of several lines, broken at spaces where w leads to a terminal that is
-// narrower. What goes on is indented as the text of its line, which may stand behind a name. A line
-// that begins with a space is a command, to be copied, and stays whole.
+// Page writes a text of several lines. If w leads to a narrower terminal, it breaks lines at spaces and
+// indents the rest like the text of the line, which may follow a name. A line that begins with a
+// space is a command to copy, and stays whole.
 func Page(w io.Writer, text string) error {
 	_, err := io.WriteString(w, paged(text, Width(w)))
 	return err

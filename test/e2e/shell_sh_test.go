@@ -263,7 +263,7 @@ func TestShCommand(t *testing.T) {
 		"sh -c 'seq 3 | tail -1; tty'":       {exit: 3, stdout: "3\nnot a tty\n", stderr: "exit code 1"},
 		"sh -c 'seq 100000' | tail -1":       {exit: 0, stdout: "100000\n"},
 		"sh -c 'exit 7'; sh -- echo goes on": {exit: 3, stdout: "goes on\n", stderr: "exit code 7"},
-		"sh":                                 {exit: 2, stderr: "takes a terminal"},
+		"sh":                                 {exit: 2, stderr: "needs a terminal"},
 		"sh | cat":                           {exit: 2, stderr: "cannot be piped"},
 		"sh uptime":                          {exit: 2, stderr: "sh does not take"},
 	} {
