@@ -352,7 +352,7 @@ func TestOwnWords(t *testing.T) {
 	}
 	got := strings.Join(s.ofDocument(doc), "\n")
 	want := "verdict: none\ncauses, the likeliest first: node-swap (high), pod-tcp (high), node-swap (high)\n" +
-		"checks that are not good: node-swap (fail), pod-tcp (fail)"
+		"checks with bad results: node-swap (fail), pod-tcp (fail)"
 	if got != want {
 		t.Errorf("%s\nwant\n%s", got, want)
 	}

@@ -35,7 +35,7 @@ func (s *Server) checkRun(in runArguments) error {
 		return err
 	}
 	if !s.world.Probes && in.Via != viaAPI && in.Via != "" {
-		return refuse("no probe may be put on a node: calico-probe mcp was started without --allow-probes; via=api works")
+		return refuse("probes are not allowed: calico-probe mcp was started without --allow-probes; use via=api")
 	}
 	return nil
 }
@@ -50,12 +50,12 @@ func (s *Server) checkRunbook(in runbookArguments) error {
 	case in.Name == "":
 		return nil
 	case s.usable(in.Name) < 0:
-		return refuse("there is no runbook %q that can be used: call runbook without a name for the list",
+		return refuse("there is no usable runbook %q: call runbook without a name for the list",
 			probe.Cut(probe.Line(in.Name), 60))
 	case in.Node == "":
 		return nil
 	case !s.world.Probes || s.world.Follow == nil:
-		return refuse("no runbook may be carried out: calico-probe mcp was started without --allow-probes")
+		return refuse("runbooks are not allowed to run: calico-probe mcp was started without --allow-probes")
 	}
 	return checkNodes(in.Node)
 }
@@ -66,7 +66,7 @@ func (s *Server) confirmRun(in runArguments) string {
 	if in.Via == viaAPI || !s.world.Probes {
 		return ""
 	}
-	return fmt.Sprintf("Put a read-only probe pod on node %s, and where something is wrong there on a few healthy nodes to "+
+	return fmt.Sprintf("Place a read-only probe pod on node %s, and if something is wrong there, on a few healthy nodes to "+
 		"compare? Each ends automatically.", in.Node)
 }
 
@@ -82,7 +82,7 @@ func confirmMesh(in nodesArguments) string {
 	if in.Selector != "" {
 		where += fmt.Sprintf(" with the labels %q", probe.Cut(probe.Line(in.Selector), 200))
 	}
-	return "Put a read-only probe pod on " + where + "? Each ends automatically."
+	return "Place a read-only probe pod on " + where + "? Each ends automatically."
 }
 
 // scopeLimit bounds how long the nodes of a question may take to count.
@@ -106,7 +106,7 @@ func confirmRunbook(in runbookArguments) string {
 	if in.Name == "" || in.Node == "" {
 		return ""
 	}
-	return fmt.Sprintf("Carry out runbook %s on node %s, with read-only probe pods and without actions? "+
+	return fmt.Sprintf("Run runbook %s on node %s, with read-only probe pods and without actions? "+
 		"It notifies the webhooks that it names.", in.Name, in.Node)
 }
 

@@ -54,7 +54,7 @@ func (s *Server) HTTP(ctx context.Context, l net.Listener, keeper *gate.Keeper, 
 	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), stoppedLimit)
 	defer cancel()
 	if err := server.Shutdown(closing); err != nil {
-		return errors.Join(server.Close(), fmt.Errorf("stopping to serve: %w", err))
+		return errors.Join(server.Close(), fmt.Errorf("stopping the server: %w", err))
 	}
 	return nil
 }
@@ -86,9 +86,9 @@ func (f Front) guard(next http.Handler) http.Handler {
 		}
 		switch origin := r.Header.Get("Origin"); {
 		case !slices.Contains(f.Hosts, host):
-			refuseHTTP(w, "this server is not reached as "+host+": --allow-host names what it is")
+			refuseHTTP(w, "host "+host+" is not allowed: see --allow-host")
 		case origin != "" && !slices.Contains(f.Origins, origin):
-			refuseHTTP(w, "no page of "+origin+" may ask: --allow-origin names those that may")
+			refuseHTTP(w, "origin "+origin+" is not allowed: see --allow-origin")
 		default:
 			r.Header.Set(fromHeader, r.RemoteAddr)
 			next.ServeHTTP(w, r)

@@ -66,7 +66,7 @@ func TestHTTPAsks(t *testing.T) {
 				t.Errorf("mesh: %s", text)
 			}
 			if r, text := called(t, client, "run", map[string]any{"node": "worker-3", "via": viaAPI}); r.IsError {
-				t.Errorf("what creates nothing: %s", text)
+				t.Errorf("calls that create nothing: %s", text)
 			}
 		})
 	}

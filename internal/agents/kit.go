@@ -17,13 +17,13 @@ import (
 type (
 	nodesArguments struct {
 		Nodes    []string `json:"nodes,omitempty" jsonschema:"names of nodes; leave out for all"`
-		Selector string   `json:"selector,omitempty" jsonschema:"labels of nodes, as kubectl's -l"`
+		Selector string   `json:"selector,omitempty" jsonschema:"labels of nodes, in the syntax of kubectl's -l"`
 	}
 	runArguments struct {
 		Node    string   `json:"node" jsonschema:"name of the node"`
 		Profile string   `json:"profile,omitempty" jsonschema:"quick, standard (default) or deep"`
 		Via     string   `json:"via,omitempty" jsonschema:"access method: auto (default), or api to create nothing"`
-		Checks  []string `json:"checks,omitempty" jsonschema:"only these checks: IDs or families, as bgp"`
+		Checks  []string `json:"checks,omitempty" jsonschema:"only these checks: IDs or families, such as bgp"`
 	}
 	resultArguments struct {
 		ID    string `json:"id,omitempty" jsonschema:"id that an earlier answer began with; leave out to list them"`
@@ -38,7 +38,7 @@ type (
 	}
 	runbookArguments struct {
 		Name string `json:"name,omitempty" jsonschema:"name of a runbook; leave out to list them"`
-		Node string `json:"node,omitempty" jsonschema:"carry it out on this node; leave out to read it"`
+		Node string `json:"node,omitempty" jsonschema:"run it on this node; leave out to read it"`
 	}
 )
 
@@ -53,25 +53,25 @@ func (s *Server) addTools() error {
 			text:  "Judges all nodes (or some) by what the Kubernetes API says, grouped by cause. Creates nothing. Begin here."}))
 	}
 	if w.Run != nil {
-		text := "Examines one node and names the cause, its evidence and the fix, which is never run. "
+		text := "Examines one node and names the cause, its evidence and the fix. It never runs the fix. "
 		if probes {
-			text += "Puts a read-only probe pod on the node for some seconds, and on healthy ones to compare; via=api creates nothing."
+			text += "Places a read-only probe pod on the node for some seconds, and on healthy nodes to compare; via=api creates nothing."
 		} else {
-			text += "Only by the API (via=api): no probe may be put on a node here."
+			text += "Only through the API (via=api): probes are not allowed here."
 		}
 		add(offer(s, tool[runArguments]{name: "run", title: "Examine one node", text: text, creates: probes, asks: true,
 			do: s.run, check: s.checkRun, confirm: s.confirmRun}))
 	}
 	if w.Mesh != nil && probes {
-		add(offer(s, tool[nodesArguments]{name: "mesh", title: "Try the paths between nodes", creates: true, asks: true,
-			do: s.mesh, text: "Puts a probe pod on every node (or some), which try the paths to each other, and says what those " +
-				"that fail have in common.",
+		add(offer(s, tool[nodesArguments]{name: "mesh", title: "Test the paths between nodes", creates: true, asks: true,
+			do: s.mesh, text: "Places a probe pod on every node (or some), tests the paths between them, and reports what the failing " +
+				"paths have in common.",
 			check: checkNodesOf, confirm: confirmMesh, scope: s.scopeMesh}))
 	}
 	if len(w.Runbooks) > 0 {
-		text := "Lists the runbooks, or shows one: what to ask, in which order, and what to make of it."
+		text := "Lists the runbooks, or shows one: what to check, in which order, and what to conclude."
 		if probes && w.Follow != nil {
-			text += " With a node it is carried out there, without its actions and commands; webhooks that it names are told."
+			text += " With a node it runs there, without its actions and commands; it notifies its webhooks."
 		}
 		add(offer(s, tool[runbookArguments]{name: "runbook", title: "Written procedures", text: text, creates: probes,
 			asks: true, do: s.runbook, check: s.checkRunbook, confirm: confirmRunbook}))
@@ -79,9 +79,9 @@ func (s *Server) addTools() error {
 	add(offer(s, tool[resultArguments]{name: "result", title: "Look at an earlier answer", do: s.resultOf,
 		text: "Shows an earlier or saved report again, or all answers of one check with their evidence."}))
 	add(offer(s, tool[explainArguments]{name: "explain", title: "Explain a cause or a check", do: s.explain,
-		text: "Says how a cause comes about, how it is told from others and mended, or what a check's answers mean."}))
+		text: "Explains a cause, how to distinguish and fix it, or what the answers of a check mean."}))
 	add(offer(s, tool[diffArguments]{name: "diff", title: "Compare two runs", do: s.diff,
-		text: "Says what is worse or better in run b than in run a: two nodes, or one node before and after."}))
+		text: "Shows what is worse or better in run b than in run a: two nodes, or one node before and after."}))
 	for _, err := range errs {
 		if err != nil {
 			return err
@@ -95,7 +95,7 @@ func (s *Server) triage(ctx context.Context, in nodesArguments) (answer, error) 
 	if err != nil {
 		return answer{}, err
 	}
-	own := []string{fmt.Sprintf("verdict: %s, by the API alone, of %d nodes", verdictWord(f.Verdict), len(f.Nodes))}
+	own := []string{fmt.Sprintf("verdict: %s, by the API only, for %d nodes", verdictWord(f.Verdict), len(f.Nodes))}
 	for _, word := range slices.Backward(report.Verdicts()) {
 		if n := f.Verdicts[word]; n > 0 {
 			own = append(own, fmt.Sprintf("%d nodes: %s", n, word))
@@ -107,7 +107,7 @@ func (s *Server) triage(ctx context.Context, in nodesArguments) (answer, error) 
 	}
 	own = append(own, listed("causes", causes)...)
 	if len(f.Groups) == 0 {
-		own = append(own, "The API shows nothing wrong. A fault that only the node shows takes the tool run.")
+		own = append(own, "The API shows no fault. Some faults are visible only on the node: use the tool run.")
 	}
 	return answer{own: own, quoted: f.Brief(), keep: &kept{kind: kindFleet, doc: f}, short: defanged(f.Shortened())}, nil
 }
@@ -143,7 +143,7 @@ func (s *Server) ofDocument(d report.Document) []string {
 		}
 	}
 	out = append(out, listed("causes, the likeliest first", causes)...)
-	return append(out, listed("checks that are not good", bad)...)
+	return append(out, listed("checks with bad results", bad)...)
 }
 
 // known is a cause or a check with its confidence or status, where it is one of calico-probe's: a saved run may name
@@ -230,7 +230,7 @@ func (s *Server) runbook(ctx context.Context, in runbookArguments) (answer, erro
 func (s *Server) explain(_ context.Context, in explainArguments) (answer, error) {
 	id := strings.TrimSpace(in.ID)
 	if !ownName.MatchString(id) || s.world.Explain == nil {
-		return answer{}, refuse("explain takes the ID of a cause or a check, as an answer names it")
+		return answer{}, refuse("explain takes the ID of a cause or a check from an answer")
 	}
 	text, err := s.world.Explain(id)
 	if err != nil {
@@ -286,7 +286,7 @@ func (s *Server) resultOf(_ context.Context, in resultArguments) (answer, error)
 		}
 		return evidence(k.id, in.Check, all)
 	}
-	return answer{}, refuse("of %s there is the resource %s alone", k.kind, uri(k.id))
+	return answer{}, refuse("a %s is only available as the resource %s", k.kind, uri(k.id))
 }
 
 func (s *Server) listResults() answer {
@@ -321,7 +321,7 @@ func evidence(id, check string, all []report.Located) (answer, error) {
 		}
 	}
 	if len(a.quoted) == 0 {
-		return answer{}, refuse("%s has no answer of a check %q", id, probe.Cut(probe.Line(check), 60))
+		return answer{}, refuse("%s has no answer to a check %q", id, probe.Cut(probe.Line(check), 60))
 	}
 	return a, nil
 }

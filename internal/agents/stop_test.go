@@ -98,11 +98,11 @@ func TestPanic(t *testing.T) {
 	w.Explain = func(string) (string, error) { panic(hostile) }
 	c, log := connected(t, w, nil)
 	got, text := called(t, c, "explain", map[string]any{"id": "node-swap"})
-	if !got.IsError || !strings.Contains(text, "a fault of this program: crashed: ") {
+	if !got.IsError || !strings.Contains(text, "a bug in this program: crashed: ") {
 		t.Errorf("%s", text)
 	}
 	harmless(t, "a crash", text)
-	if !strings.Contains(log.String(), "a call met a fault of this program") {
+	if !strings.Contains(log.String(), "a call hit a bug in this program") {
 		t.Errorf("the log: %s", log)
 	}
 	if got, text = called(t, c, "result", map[string]any{}); got.IsError {

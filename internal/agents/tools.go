@@ -92,9 +92,9 @@ func offer[In any](s *Server, t tool[In]) error {
 	) (out *mcp.CallToolResult, short any, err error) {
 		err = probe.Recovered(func() error { out, short, err = one(ctx, req, in); return err })
 		if crash, is := errors.AsType[*probe.Crash](err); is { // one call is no reason to lose the others
-			s.log.Error("a call met a fault of this program", "tool", t.name, "fault", crash.Text, "stack", crash.Stack)
+			s.log.Error("a call hit a bug in this program", "tool", t.name, "fault", crash.Text, "stack", crash.Stack)
 			s.audit(req, t.name, in, "", crash, 0)
-			return failed(fmt.Errorf("a fault of this program: %w", crash)), nil, nil
+			return failed(fmt.Errorf("a bug in this program: %w", crash)), nil, nil
 		}
 		return out, short, err
 	}
@@ -147,7 +147,7 @@ func (s *Server) result(a answer, id string) *mcp.CallToolResult {
 	rest := ""
 	own := a.own
 	if id != "" {
-		rest = fmt.Sprintf("The whole of it is the resource %s; the tool result with id %s has the evidence of one check.", uri(id), id)
+		rest = fmt.Sprintf("The whole report is the resource %s; the tool result with id %s has the evidence of one check.", uri(id), id)
 		own = append([]string{"id: " + id}, own...)
 	}
 	out := &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: says(own, a.quoted, rest)}}}
@@ -190,8 +190,8 @@ func (s *Server) confirmed(req *mcp.CallToolRequest, tool, text string, scope fu
 	}
 	if p := req.Session.InitializeParams(); p == nil || p.Capabilities == nil || p.Capabilities.Elicitation == nil {
 		if s.byHTTP {
-			return nil, false, refuse("by HTTP a probe is placed only after the client asked its user, and this one cannot: " +
-				"that takes elicitation, and the protocol of 2026-07-28 or later; what creates nothing works, as via=api")
+			return nil, false, refuse("over HTTP, a probe needs the consent of the client's user, and this client cannot ask: " +
+				"that needs elicitation, and protocol version 2026-07-28 or later; calls that create nothing work, such as via=api")
 		}
 		return nil, false, nil
 	}
@@ -205,7 +205,7 @@ func (s *Server) confirmed(req *mcp.CallToolRequest, tool, text string, scope fu
 	if said, ok := req.Params.InputResponses[id].(*mcp.ElicitResult); ok {
 		switch {
 		case said.Action != "accept":
-			return nil, false, refuse("the person was asked and did not agree")
+			return nil, false, refuse("the user declined")
 		case hmac.Equal([]byte(req.Params.RequestState), []byte(state)):
 			return nil, true, nil
 		}

@@ -1,7 +1,11 @@
-// Package alerts takes what Alertmanager sends and has a node looked at for it: once for
-// each node and procedure, so many at a time, and none that was accepted is lost when
-// the program ends. How a node is found and asked, and an event written on it, are functions that it is given;
-// of Kubernetes it knows nothing.
+// Package alerts receives Alertmanager's notifications and starts a procedure on the node of each alert.
+//
+//	webhook -> Alert -> Routes: which procedure -> Cluster.Node: which node -> Job in the store
+//	Job -> Cluster.Look on a worker -> Report in the store -> event on the node, page, metrics
+//
+// New is the entry point. There is one job for each node and procedure, and a limited number runs at a
+// time. Accepted jobs survive a restart. The package does not know Kubernetes: a Cluster finds nodes,
+// examines them and writes events.
 package alerts
 
 import (

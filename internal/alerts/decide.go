@@ -63,7 +63,7 @@ func (s *Server) place(ctx context.Context, list []Alert) []assigned {
 					return nil
 				})
 				if crash != nil { // sent again, it would crash again
-					s.log.Error("an alert met a fault of this program", "fault", crash.Error())
+					s.log.Error("an alert hit a bug in this program", "fault", crash.Error())
 					p.err = unmapped("its node was not found: the search " + crash.Error())
 				}
 			})
@@ -169,9 +169,9 @@ func (s *Server) decide(all []assigned, beyond int, now time.Time) *decision {
 		case s.stopping:
 			refuse(errStopping)
 		case waiting >= s.limits.Queue && !nodes.tooMany(a.node):
-			refuse(fmt.Errorf("the queue is full: %d jobs wait", waiting))
+			refuse(fmt.Errorf("the queue is full: %d jobs are waiting", waiting))
 		case waits[a.procedure] >= share(s.limits.Queue) && !nodes.tooMany(a.node):
-			refuse(fmt.Errorf("the queue is full for %s: %d jobs wait", a.procedure, waits[a.procedure]))
+			refuse(fmt.Errorf("the queue is full for %s: %d jobs are waiting", a.procedure, waits[a.procedure]))
 		default:
 			waiting++
 			waits[a.procedure]++
@@ -362,7 +362,7 @@ func (s *Server) accept(t *decision) error {
 	}
 	if n := t.counts[outcomeUnmapped]; n > 0 {
 		last := t.unmapped[len(t.unmapped)-1]
-		s.log.Warn("nothing is done about alerts: the page lists them", "alerts", n, "last", probe.Plain(probe.Cut(last.Alert.Name, 200)), "why", probe.Plain(last.Reason))
+		s.log.Warn("alerts start nothing: the page lists them", "alerts", n, "last", probe.Plain(probe.Cut(last.Alert.Name, 200)), "why", probe.Plain(last.Reason))
 	}
 	s.rouse()
 	return t.refused

@@ -88,7 +88,7 @@ func (s *Server) Serve(ctx context.Context, l, health net.Listener) error {
 		return fmt.Errorf("serving: %w", errors.Join(err, server.Close()))
 	}
 	if err := server.Shutdown(closing); err != nil {
-		return fmt.Errorf("stopping to serve: %w", errors.Join(err, server.Close()))
+		return fmt.Errorf("stopping the server: %w", errors.Join(err, server.Close()))
 	}
 	return nil
 }
@@ -132,7 +132,7 @@ func await(ctx context.Context, turns chan struct{}) error {
 	case <-time.After(turnLimit):
 		return errors.New("too many requests at once")
 	case <-ctx.Done():
-		return errors.New("the sender has gone")
+		return errors.New("the sender closed the connection")
 	}
 }
 
@@ -156,7 +156,7 @@ func refuse(w http.ResponseWriter, code int, why error) {
 // healthy tells whether jobs are seen to: where they are not, a start helps.
 func (s *Server) healthy(w http.ResponseWriter, _ *http.Request) {
 	if since := time.Since(time.Unix(s.beat.Load(), 0)); since > silent {
-		http.Error(w, fmt.Sprintf("nothing has moved for %v", since.Round(time.Second)), http.StatusServiceUnavailable)
+		http.Error(w, fmt.Sprintf("no progress for %v", since.Round(time.Second)), http.StatusServiceUnavailable)
 		return
 	}
 	s.mu.Lock()
@@ -168,7 +168,7 @@ func (s *Server) healthy(w http.ResponseWriter, _ *http.Request) {
 	}
 	s.mu.Unlock()
 	if late > 0 {
-		http.Error(w, fmt.Sprintf("jobs that should have ended go on: %d", late), http.StatusServiceUnavailable)
+		http.Error(w, fmt.Sprintf("jobs running past their limit: %d", late), http.StatusServiceUnavailable)
 		return
 	}
 	_, _ = io.WriteString(w, "ok\n")
@@ -187,7 +187,7 @@ func (s *Server) ready(w http.ResponseWriter, _ *http.Request) {
 	}
 	if no {
 		// Anybody may ask, so the answer does not name the file.
-		http.Error(w, "not ready: the store cannot be written, or the program stops", http.StatusServiceUnavailable)
+		http.Error(w, "not ready: the store is not writable, or the server is stopping", http.StatusServiceUnavailable)
 		return
 	}
 	_, _ = io.WriteString(w, "ok\n")
@@ -201,7 +201,7 @@ func (s *Server) post(w http.ResponseWriter, r *http.Request) {
 			w.WriteHeader(code)
 			return
 		}
-		s.log.Warn("a notification is not accepted, or not all of it", "code", code, "why", probe.Plain(probe.Cut(why.Error(), 500)))
+		s.log.Warn("a notification was rejected, at least in part", "code", code, "why", probe.Plain(probe.Cut(why.Error(), 500)))
 		if code == http.StatusServiceUnavailable {
 			w.Header().Set("Retry-After", "10")
 		}
@@ -224,7 +224,7 @@ func (s *Server) post(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if err != nil { // a line that stalls is no fault of the notification
-		answer(http.StatusServiceUnavailable, errors.New("the notification did not arrive whole"))
+		answer(http.StatusServiceUnavailable, errors.New("the notification is incomplete"))
 		return
 	}
 	n, err := parse(b)
@@ -233,7 +233,7 @@ func (s *Server) post(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if n.truncated > 0 {
-		s.log.Warn("Alertmanager left alerts out of a notification: take max_alerts out of its receiver", "alerts", n.truncated)
+		s.log.Warn("Alertmanager left alerts out of a notification: remove max_alerts from its receiver", "alerts", n.truncated)
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), placeLimit)
 	defer cancel()
@@ -252,7 +252,7 @@ func (s *Server) file(w http.ResponseWriter, id, suffix string) {
 	b, err := s.store.read(id, suffix)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		http.Error(w, "there is no such report, or it is not done", http.StatusNotFound)
+		http.Error(w, "there is no such report, or its job is not finished", http.StatusNotFound)
 	case err != nil:
 		s.log.Error(err.Error())
 		http.Error(w, "the report cannot be read now", http.StatusInternalServerError)

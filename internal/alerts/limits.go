@@ -64,7 +64,7 @@ func (d *duration) UnmarshalJSON(b []byte) error {
 	err := json.Unmarshal(b, &text)
 	v, bad := time.ParseDuration(text)
 	if err != nil || bad != nil {
-		return fmt.Errorf("%s is no duration: write 90s or 5m", b)
+		return fmt.Errorf("%s is not a duration such as 90s or 5m", b)
 	}
 	*d = duration(v)
 	return nil

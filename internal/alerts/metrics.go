@@ -40,12 +40,12 @@ func newMetrics(s *Server) *metrics {
 	}
 	m := &metrics{
 		registry:     prometheus.NewRegistry(),
-		alerts:       prometheus.NewCounterVec(counter("alerts_total", "Alerts received, by what was made of them; one sent again counts again."), []string{"outcome"}),
-		truncated:    prometheus.NewCounter(counter("alerts_truncated_total", "Alerts that Alertmanager left out of notifications (max_alerts): they were never seen.")),
-		gathered:     prometheus.NewCounter(counter("jobs_gathered_total", "Jobs that waited and became part of one look at many nodes (spec.limits.many).")),
+		alerts:       prometheus.NewCounterVec(counter("alerts_total", "Alerts received, by outcome; a repeated alert counts again."), []string{"outcome"}),
+		truncated:    prometheus.NewCounter(counter("alerts_truncated_total", "Alerts that Alertmanager left out of notifications (max_alerts): never received.")),
+		gathered:     prometheus.NewCounter(counter("jobs_gathered_total", "Waiting jobs that became part of one run over many nodes (spec.limits.many).")),
 		requests:     prometheus.NewCounterVec(counter("webhook_requests_total", "Notifications posted with valid credentials, by status code."), []string{"code"}),
-		unauthorized: prometheus.NewCounter(counter("unauthorized_requests_total", "Requests refused for want of valid credentials.")),
-		crowded:      prometheus.NewCounter(counter("connections_closed_total", "Connections closed for newer ones: idle ones, or such as had shown no credentials.")),
+		unauthorized: prometheus.NewCounter(counter("unauthorized_requests_total", "Requests rejected because of missing or invalid credentials.")),
+		crowded:      prometheus.NewCounter(counter("connections_closed_total", "Connections closed in favor of newer ones: idle or unauthenticated ones.")),
 		runs:         prometheus.NewCounterVec(counter("runs_total", "Jobs done, by runbook (or run-PROFILE) and verdict."), []string{"runbook", "verdict"}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Namespace: ns, Name: "run_duration_seconds", Help: "How long jobs took.",
@@ -54,7 +54,7 @@ func newMetrics(s *Server) *metrics {
 		last: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Namespace: ns, Name: "last_run_timestamp_seconds", Help: "When the last job with this verdict was done.",
 		}, []string{"verdict"}),
-		nodeEvents:  prometheus.NewCounterVec(counter("node_events_total", "Events for nodes, by outcome: written, suppressed (the node got too many of late) or failed."), []string{"outcome"}),
+		nodeEvents:  prometheus.NewCounterVec(counter("node_events_total", "Events for nodes, by outcome: written, suppressed (too many recent events on the node) or failed."), []string{"outcome"}),
 		storeErrors: prometheus.NewCounter(counter("store_errors_total", "Times the store could not be written.")),
 	}
 	for _, o := range outcomes() {
@@ -74,9 +74,9 @@ func newMetrics(s *Server) *metrics {
 	info.Set(1)
 	m.registry.MustRegister(m.alerts, m.truncated, m.gathered, m.requests, m.unauthorized, m.crowded, m.runs,
 		m.duration, m.last, m.nodeEvents, m.storeErrors, info,
-		gauge("jobs_queued", "Jobs that wait.", func() float64 { return float64(s.inState(Queued)) }),
-		gauge("jobs_queued_limit", "Jobs that may wait (spec.limits.queue).", func() float64 { return float64(s.limits.Queue) }),
-		gauge("jobs_running", "Jobs that run.", func() float64 { return float64(s.inState(Running)) }),
+		gauge("jobs_queued", "Jobs waiting.", func() float64 { return float64(s.inState(Queued)) }),
+		gauge("jobs_queued_limit", "Maximum of waiting jobs (spec.limits.queue).", func() float64 { return float64(s.limits.Queue) }),
+		gauge("jobs_running", "Jobs running.", func() float64 { return float64(s.inState(Running)) }),
 		gauge("jobs_running_limit", "Jobs that may run at once (spec.limits.workers).", func() float64 { return float64(s.limits.Workers) }),
 		gauge("rate_limited", "1 while jobs wait since as many as allowed were begun within the hour (spec.limits.runsPerHour).", func() float64 {
 			if !s.heldUp(time.Now()).IsZero() {

@@ -54,7 +54,7 @@ func TestLimits(t *testing.T) {
 	for text, want := range map[string]string{
 		"workers: 0": "workers, queue and runsPerHour must be 1", "queue: x": "cannot unmarshal string", "cooldown: -1s": "must not be negative", "peers: -1": "must not be negative",
 		"jobTimeout: 1s": "jobTimeout must be 10s", "runTimeout: 1ms": "runTimeout must be 1s",
-		"cooldown: 15": `15 is no duration`, "worker: 1": `unknown field "worker"`,
+		"cooldown: 15": `15 is not a duration`, "worker: 1": `unknown field "worker"`,
 	} {
 		if _, err := ParseRoutes([]byte(head+text+"}}"), nil, nil); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", text, err, want)
