@@ -17,14 +17,14 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-const analyzeExample = `  # what was saved at night, looked at in the morning
+const analyzeExample = `  # in the morning, analyze a run saved at night
   calico-probe run --node worker-3 -o ndjson > night.ndjson
   calico-probe analyze night.ndjson
 
-  # two nodes of one night, each with the other to compare with
+  # two nodes of one night, compared with each other
   calico-probe analyze worker-3.json worker-4.json -o wide
 
-  # the session of an incident: the last answers of each node, and who did what when
+  # the session of an incident: the last answers of each node, and a timeline of the commands
   calico-probe analyze incident.ndjson
   calico-probe analyze incident.ndjson --node worker-3 -o json
   calico-probe analyze --typed incident.ndjson`
@@ -35,15 +35,15 @@ func (a *app) analyze() *cobra.Command {
 	var typed bool
 	cmd := &cobra.Command{
 		Use: "analyze FILE...|-", Short: "Name the causes in saved runs, without a cluster", Example: analyzeExample,
-		Long: `Reads what 'run -o ndjson', 'run -o json', or 'save' and --transcript of the shell have
-written, - for stdin, and gives the report again. Of a transcript that is the last
-answer to each check, for each node that was visited. Causes are concluded anew by the
-rules of this version; where the saved ones were others, that is said. Of several files
-or nodes each is a report, compared with the others; --node leaves that of one.
+		Long: `Reads saved runs and prints their reports again. It accepts files written by
+'run -o ndjson', by 'run -o json', and by the shell's 'save' and --transcript; - is stdin.
+From a transcript it uses the last answer to each check, for each visited node. It applies
+the rules of this version, and reports where its causes differ from the saved ones. Several
+files or nodes give one report each, compared with the others; --node prints only one.
 
-Exits as the saved run would have, with the worst code of several: a fault, then
-incomplete, then warnings. A run that was cut is incomplete. What is no saved run is
-wrong usage, exit code 2.`,
+The exit code is that of the saved run, or the worst of several: a fault, then incomplete,
+then warnings. A truncated run is incomplete. A file that is not a saved run is wrong usage,
+exit code 2.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return ui.BadUsage("analyze takes the files of saved runs, or - for stdin")
@@ -53,7 +53,7 @@ wrong usage, exit code 2.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case typed && cmd.Flags().Changed("output"):
-				return ui.BadUsage("--typed is a list for people, and has no -o; the transcript itself is NDJSON")
+				return ui.BadUsage("--typed prints a list for people and does not support -o; the transcript itself is NDJSON")
 			case typed:
 				return a.listTyped(args, node)
 			}
@@ -68,14 +68,14 @@ wrong usage, exit code 2.`,
 			return out.Close(a.analyzeFiles(args, node, out, theirs))
 		},
 	}
-	cmd.Flags().BoolVar(&typed, "typed", false, "of the transcript of a session: list its commands instead, with time, node and what each came to")
-	nodeFlag(cmd.Flags(), &node, "of several nodes, show only this one; it is still compared with the others")
+	cmd.Flags().BoolVar(&typed, "typed", false, "list the commands of a session's transcript instead, with time, node and outcome")
+	nodeFlag(cmd.Flags(), &node, "show only this node; it is still compared with the others")
 	causesFlag(cmd, &causes)
 	out.Flag(cmd, report.Formats())
 	return cmd
 }
 
-// savedRun is a run and the file it is from.
+// savedRun is a run and the file that has it.
 type savedRun struct {
 	report.Run
 	file string
@@ -98,18 +98,18 @@ func (a *app) analyzeFiles(names []string, node string, out *output.Set, theirs 
 		}
 	}
 	compared := runs
-	if last.Fleet != nil { // whose nodes are compared by their groups
+	if last.Fleet != nil { // its groups already compare its nodes
 		compared = nil
 	}
 	single, several := out.SeveralReports()
 	switch {
 	case len(shown) == 0:
-		return ui.BadUsage("nothing was saved of %s, only of %s", node, nodesOf(runs))
+		return ui.BadUsage("no saved run of %s, only of %s", node, nodesOf(runs))
 	case len(shown) == 1 || several:
 	case !slices.ContainsFunc(shown, func(run savedRun) bool { return run.Node != shown[0].Node }):
-		return ui.BadUsage("-o %s is the form of one run, and this is %d: analyze one file at a time, or use table or wide", single.Name, len(shown))
+		return ui.BadUsage("-o %s holds one run, but there are %d: analyze one file at a time, or use table or wide", single.Name, len(shown))
 	default:
-		return ui.BadUsage("-o %s is the form of one run, and this is %d: choose one of %s with --node, or use table or wide", single.Name, len(shown), nodesOf(runs))
+		return ui.BadUsage("-o %s holds one run, but there are %d: choose one of %s with --node, or use table or wide", single.Name, len(shown), nodesOf(runs))
 	}
 	worst := report.ExitHealthy
 	for i, run := range shown {
@@ -128,7 +128,7 @@ func (a *app) analyzeFiles(names []string, node string, out *output.Set, theirs 
 	return nil
 }
 
-// loadRuns are the runs of several files, and the last file as it was saved.
+// loadRuns returns the runs of several files, and the last file as it was saved.
 func (a *app) loadRuns(names []string) ([]savedRun, report.Saved, error) {
 	var out []savedRun
 	var saved report.Saved
@@ -139,7 +139,7 @@ func (a *app) loadRuns(names []string) ([]savedRun, report.Saved, error) {
 		case err != nil:
 			return nil, saved, err
 		case len(saved.Runs) == 0:
-			return nil, saved, ui.BadUsage("%s is the transcript of a session in which no check was asked: 'calico-probe analyze --typed %s' lists what was done", source(name), asFile(name))
+			return nil, saved, ui.BadUsage("%s is the transcript of a session that ran no check: 'calico-probe analyze --typed %s' lists its commands", source(name), asFile(name))
 		}
 		for _, run := range saved.Runs {
 			out = append(out, savedRun{run, name})
@@ -148,8 +148,8 @@ func (a *app) loadRuns(names []string) ([]savedRun, report.Saved, error) {
 	return out, saved, nil
 }
 
-// analyzeRun shows one run, with the other nodes of all for its baseline nodes, and says where other
-// causes follow from it now than did then.
+// analyzeRun shows one run, with the other nodes of all as its baseline nodes. It reports where this
+// version names other causes than the saved run did.
 func (a *app) analyzeRun(run savedRun, all []report.Run, out *output.Set, theirs []*diagnose.Rule) (ui.Exit, error) {
 	sink, err := out.Sink()
 	if err != nil {
@@ -187,13 +187,13 @@ func nodesOf(runs []report.Run) string {
 	return strings.Join(out, ", ")
 }
 
-// listTyped lists what was done in the sessions that were recorded, or on one node only.
+// listTyped lists the commands of recorded sessions, or only those on one node.
 func (a *app) listTyped(names []string, node string) error {
 	var all []report.Deed
 	for _, name := range names {
 		saved, err := a.load(name)
 		if err == nil && saved.Deeds == nil {
-			err = ui.BadUsage("%s is a saved run: only the transcript of a session knows what was typed", source(name))
+			err = ui.BadUsage("%s is a saved run: only the transcript of a session has the commands", source(name))
 		}
 		if err != nil {
 			return err
@@ -205,7 +205,7 @@ func (a *app) listTyped(names []string, node string) error {
 	return report.WriteDeeds(a.Out, all)
 }
 
-// load reads what was saved from a file, or from stdin.
+// load reads a saved run or transcript from a file, or from stdin.
 func (a *app) load(name string) (report.Saved, error) {
 	from := a.In
 	if name != "-" {
@@ -230,7 +230,7 @@ func source(name string) string {
 	return name
 }
 
-// asFile is the name as an argument that is not taken for an option; - is stdin.
+// asFile quotes the name for a shell, so that no program takes it for an option; - is stdin.
 func asFile(name string) string {
 	if len(name) > 1 && name[0] == '-' {
 		name = "./" + name
@@ -238,8 +238,8 @@ func asFile(name string) string {
 	return probe.Quote(name)
 }
 
-// answersOf are what another run's node answered about itself, unless it is the node in
-// question too.
+// answersOf returns what the node of another run reported about itself, unless it is the node
+// besides.
 func answersOf(run report.Run, besides string) []diagnose.Finding {
 	f := diagnose.Findings{Node: run.Node}
 	for _, ev := range run.Events {

@@ -68,12 +68,12 @@ func TestAnalyze(t *testing.T) {
 		{"-", 2, []string{"stdin is neither"}},
 		{"", 2, []string{"takes the files"}},
 		{healthy + " -o xml", 2, []string{"unknown output format"}},
-		{healthy + " " + faulty + " -o ndjson", 2, []string{"-o ndjson is the form of one run"}},
-		{healthy + " " + faulty + " -o json", 2, []string{"-o json is the form of one run", "choose one of node-a, node-b with --node"}},
-		{healthy + " " + healthy + " -o json", 2, []string{"-o json is the form of one run", "one file at a time"}},
+		{healthy + " " + faulty + " -o ndjson", 2, []string{"-o ndjson holds one run"}},
+		{healthy + " " + faulty + " -o json", 2, []string{"-o json holds one run", "choose one of node-a, node-b with --node"}},
+		{healthy + " " + healthy + " -o json", 2, []string{"-o json holds one run", "one file at a time"}},
 		{healthy + " " + faulty + " --node node-a", 0, []string{"healthy on node-a: no fault found; 2 ok"}},
 		{healthy + " " + faulty + " --node node-b", 3, []string{"fault on node-b"}},
-		{healthy + " --node node-x", 2, []string{"nothing was saved of node-x, only of node-a"}},
+		{healthy + " --node node-x", 2, []string{"no saved run of node-x, only of node-a"}},
 	} {
 		exit, out, errs := call(t, append([]string{"analyze"}, strings.Fields(c.args)...)...)
 		for _, text := range c.texts {

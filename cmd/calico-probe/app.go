@@ -21,7 +21,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// app is what every verb is given.
+// app holds what every verb needs: the streams, kubectl's flags and the signal handling.
 type app struct {
 	genericiooptions.IOStreams
 	flags      *genericclioptions.ConfigFlags
@@ -29,7 +29,7 @@ type app struct {
 	many       consent
 	verbose    bool
 
-	calicoNamespace namespaceFlag // the only one in which calico-node is looked for; "" = where it usually is
+	calicoNamespace namespaceFlag // the only namespace searched for calico-node; "" = the usual ones
 }
 
 // namespaceFlag is a flag that takes the name of a namespace.
@@ -41,34 +41,34 @@ func (n *namespaceFlag) Type() string { return "string" }
 
 func (n *namespaceFlag) Set(name string) error {
 	if bad := validation.IsDNS1123Label(name); len(bad) > 0 {
-		return errors.New("it is no name of a namespace: " + bad[0])
+		return errors.New("invalid namespace: " + bad[0])
 	}
 	*n = namespaceFlag(name)
 	return nil
 }
 
-// inNamespace checks the name that -n gives.
+// inNamespace validates the namespace of -n.
 func (a *app) inNamespace() error {
 	if n := *a.flags.Namespace; n != "" {
 		if bad := validation.IsDNS1123Label(n); len(bad) > 0 {
-			return ui.BadUsage("-n %q is no name of a namespace: %s", n, bad[0])
+			return ui.BadUsage("-n %q: invalid namespace: %s", n, bad[0])
 		}
 	}
 	return nil
 }
 
-// connecting adds the flags that say which cluster is read, and where Calico is in it.
+// connecting adds the flags that choose the cluster, and Calico's namespace in it.
 func (a *app) connecting(cmd *cobra.Command) {
 	f := cmd.Flags()
 	a.flags.AddFlags(f)
-	f.Var(&a.calicoNamespace, "calico-namespace", "the only namespace whose calico-node is believed (default: kube-system and calico-system)")
+	f.Var(&a.calicoNamespace, "calico-namespace", "trust calico-node only in this namespace (default: kube-system and calico-system)")
 	completions(cmd, map[string]completer{
 		"context": a.contexts, "namespace": a.namespaceNames, "calico-namespace": a.namespaceNames,
 	})
 }
 
-// restConfig is how to reach the cluster. Without any configuration client-go
-// would try localhost:8080, which is no cluster of the user.
+// restConfig returns how to reach the cluster. Without any configuration client-go
+// would try localhost:8080, which is not the user's cluster.
 func (a *app) restConfig() (*rest.Config, error) {
 	raw, err := a.flags.ToRawKubeConfigLoader().RawConfig()
 	if err != nil {
@@ -77,7 +77,7 @@ func (a *app) restConfig() (*rest.Config, error) {
 	if _, inCluster := rest.InClusterConfig(); len(raw.Clusters) == 0 && *a.flags.APIServer == "" && inCluster != nil {
 		where := "no kubeconfig was found in $HOME/.kube/config"
 		if files := os.Getenv(clientcmd.RecommendedConfigPathEnvVar); files != "" {
-			where = fmt.Sprintf("$KUBECONFIG (%s) names no file that has one", files)
+			where = fmt.Sprintf("no file of $KUBECONFIG (%s) configures one", files)
 		}
 		return nil, fmt.Errorf("no cluster is configured: %s; set KUBECONFIG or use --kubeconfig", where)
 	}
@@ -93,9 +93,9 @@ func (a *app) restConfig() (*rest.Config, error) {
 	return config, nil
 }
 
-// chosen is the cluster that the flags and the kubeconfig lead to. Of its address only what
-// is no secret: some have a token in the path. A flag may lead elsewhere than the context,
-// whose name says nothing of that cluster then.
+// chosen returns the cluster that the flags and the kubeconfig select. It leaves out the path of
+// the address, because some paths hold a token. It leaves out the context where --cluster or
+// --server overrides it, because the context's name then describes another cluster.
 func (a *app) chosen() (*probe.Cluster, error) {
 	config, err := a.restConfig()
 	if err != nil {
@@ -116,7 +116,7 @@ func (a *app) chosen() (*probe.Cluster, error) {
 	return at, nil
 }
 
-// client is what the verbs that examine nodes share, as the flags say.
+// client returns what all verbs that examine nodes share, configured by the flags.
 func (a *app) client() (*examine.Client, error) {
 	if err := a.inNamespace(); err != nil {
 		return nil, err
@@ -129,7 +129,7 @@ func (a *app) client() (*examine.Client, error) {
 		}),
 	}
 	client := examine.NewClient(config, a.ErrOut)
-	if !ui.IsTerminal(a.Out) && !a.verbose { // as '| less': progress would be written over the page
+	if !ui.IsTerminal(a.Out) && !a.verbose { // such as '| less': progress would overwrite the page
 		client = client.Quiet()
 	}
 	return client, nil

@@ -20,16 +20,16 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-const bundleExample = `  # what would be in it, and what is left out of each object? nothing is created, nothing is written
+const bundleExample = `  # list the contents and the redactions, without creating or writing anything
   calico-probe bundle --node worker-3 --dry-run
 
   # one node with its baseline nodes, for support
   calico-probe bundle --node worker-3 --file worker-3.tar.gz
 
-  # runs that were saved at night, with the objects as they are now
+  # runs saved at night, with the current objects
   calico-probe bundle night.ndjson
 
-  # without a cluster: the runs and their reports alone
+  # without a cluster: only the runs and their reports
   calico-probe bundle --offline night.ndjson`
 
 // bundleOptions are the flags of the verb.
@@ -45,14 +45,14 @@ func (a *app) bundle() *cobra.Command {
 	o := &bundleOptions{runFlags: &runFlags{app: a, Options: examine.Options{FailOn: examine.FailOnFail}}}
 	cmd := &cobra.Command{
 		Use: "bundle [FILE...]", Short: "Put a run, its report and the API objects behind it into one archive for support", Example: bundleExample,
-		Long: `Runs what 'run' runs, or takes runs that were saved, and writes one archive: the runs as
-'analyze' reads them, their reports, and the API objects that causes rest on, where
-troubleshoot.sh's support bundles have theirs. No Secret is read; of each object only
-listed fields are kept, and redactions.txt in the archive names what was left out.
-Names, labels and addresses stay. What may not be read is listed as not collected.
+		Long: `Runs the same checks as 'run', or takes saved runs, and writes one archive. It has the runs
+for 'analyze', their reports, and the API objects behind the causes, at the paths that
+troubleshoot.sh's support bundles use. It reads no Secret and keeps only listed fields of each
+object; redactions.txt in the archive lists what it left out. Names, labels and addresses
+stay. Objects that you may not read are listed as not collected.
 
-The file is for you alone (mode 0600), is never written over another, and is there whole
-or not at all. Exits 0 once it is written, whatever the run came to.`,
+Only you can read the file (mode 0600). It is written atomically and never replaces another.
+Exits 0 once the file is written, whatever the verdict.`,
 		RunE: func(cmd *cobra.Command, files []string) error {
 			if err := o.check(cmd, files); err != nil {
 				return err
@@ -64,8 +64,8 @@ or not at all. Exits 0 once it is written, whatever the run came to.`,
 	o.several.choosing(f)
 	o.several.everywhere(f)
 	f.StringVarP(&o.file, "file", "f", "", "the archive to write (default calico-probe-bundle-RUN.tar.gz here)")
-	f.BoolVar(&o.dryRun, "dry-run", false, "write nothing: list files, objects and what is left out of each; nodes are asked by the API alone")
-	f.BoolVar(&o.offline, "offline", false, "ask no cluster: only the saved runs that are named")
+	f.BoolVar(&o.dryRun, "dry-run", false, "write nothing: list the files, the objects and what is redacted in each; no probe is placed")
+	f.BoolVar(&o.offline, "offline", false, "contact no cluster: use only the given saved runs")
 	o.others(cmd)
 	o.asking(cmd)
 	a.connecting(cmd)
@@ -73,23 +73,23 @@ or not at all. Exits 0 once it is written, whatever the run came to.`,
 	return cmd
 }
 
-// check refuses flags that cannot be right, before anything is asked.
+// check rejects invalid flags before anything is contacted.
 func (o *bundleOptions) check(cmd *cobra.Command, files []string) error {
-	asked := len(o.several.named) > 0 || o.several.asked()
+	asked := len(o.several.named) > 0 || o.several.isFleet()
 	switch {
 	case len(files) > 0 && asked:
-		return ui.BadUsage("saved runs say themselves which nodes they are of: leave out --node, -l and --all-nodes, or the files")
+		return ui.BadUsage("saved runs already name their nodes: leave out --node, -l and --all-nodes, or the files")
 	case o.offline && len(files) == 0:
 		return ui.BadUsage("--offline takes the files of saved runs")
 	case len(files) == 0 && !asked:
 		return ui.BadUsage("no node is named: use --node NODE ('kubectl get nodes' lists them), or name the files of saved runs")
 	case o.file == "-":
-		return ui.BadUsage("--file names a file: an archive is not written to stdout")
+		return ui.BadUsage("--file takes a file name: the archive is never written to stdout")
 	}
 	if err := o.noContradiction(cmd); err != nil {
 		return err
 	}
-	if len(o.several.named) == 1 && !o.several.asked() {
+	if len(o.several.named) == 1 && !o.several.isFleet() {
 		o.Node = o.several.named[0]
 	}
 	if o.dryRun && !injector.AccessOf(o.Via).Here() {
@@ -103,7 +103,7 @@ func (o *bundleOptions) check(cmd *cobra.Command, files []string) error {
 	return o.Validate()
 }
 
-// write makes the bundle and its file.
+// write makes the bundle and writes its file.
 func (o *bundleOptions) write(ctx context.Context, files []string) error {
 	var to *bundle.Target
 	if !o.dryRun {
@@ -137,7 +137,7 @@ func (o *bundleOptions) write(ctx context.Context, files []string) error {
 	return b.About(o.Out)
 }
 
-// gather is everything that goes into the bundle.
+// gather collects everything that goes into the bundle.
 func (o *bundleOptions) gather(ctx context.Context, files []string) (bundle.Given, error) {
 	given := bundle.Given{ID: injector.NewRunID(), At: time.Now(),
 		Own: append(cluster.Namespaces(string(o.calicoNamespace)), cluster.Namespaces("")...)}
@@ -148,7 +148,7 @@ func (o *bundleOptions) gather(ctx context.Context, files []string) (bundle.Give
 			case err != nil:
 				return given, err
 			case len(saved.Runs) == 0:
-				return given, ui.BadUsage("%s is the transcript of a session in which no check was asked", source(name))
+				return given, ui.BadUsage("%s is the transcript of a session that ran no check", source(name))
 			}
 			given.Runs = append(given.Runs, saved)
 		}
@@ -160,13 +160,13 @@ func (o *bundleOptions) gather(ctx context.Context, files []string) (bundle.Give
 		given.ID, given.Runs = id, []report.Saved{saved}
 	}
 	if o.offline || injector.AccessOf(o.Via).Here() {
-		given.Gaps = append(given.Gaps, "the API was not asked for objects")
+		given.Gaps = append(given.Gaps, "objects were not requested from the API")
 		return given, nil
 	}
 	return given, o.objects(ctx, &given)
 }
 
-// ask is a new run, as it would be saved. One that its limit has cut is one too.
+// ask does a new run and returns it as it would be saved. A run that timed out counts too.
 func (o *bundleOptions) ask(ctx context.Context) (report.Saved, string, error) {
 	client, err := o.client()
 	if err != nil {
@@ -179,12 +179,12 @@ func (o *bundleOptions) ask(ctx context.Context) (report.Saved, string, error) {
 	}
 	limited, cancel := o.Deadline(ctx)
 	defer cancel()
-	id, err := o.anew(limited, client, sink)
+	id, err := o.runNodes(limited, client, sink)
 	over, late := errors.AsType[examine.TimeoutError](context.Cause(limited))
 	switch {
 	case err == nil, errors.As(err, new(ui.Exit)):
 	case late && ctx.Err() == nil && text.Len() > 0:
-		client.Note("%v: the bundle has what was answered until then", over)
+		client.Note("%v: the bundle has the answers until then", over)
 	default:
 		return report.Saved{}, "", err
 	}
@@ -195,9 +195,9 @@ func (o *bundleOptions) ask(ctx context.Context) (report.Saved, string, error) {
 	return saved, id, nil
 }
 
-// anew is a new run of one node or of several, and its ID.
-func (o *bundleOptions) anew(ctx context.Context, client *examine.Client, sink report.Sink) (string, error) {
-	if !o.several.asked() {
+// runNodes does a new run over one node or several, and returns its ID.
+func (o *bundleOptions) runNodes(ctx context.Context, client *examine.Client, sink report.Sink) (string, error) {
+	if !o.several.isFleet() {
 		if err := client.Resolve(ctx, &o.Options); err != nil {
 			return "", err
 		}
@@ -219,7 +219,7 @@ func (o *bundleOptions) anew(ctx context.Context, client *examine.Client, sink r
 	return run.ID, run.Do(ctx)
 }
 
-// objects adds what the API has of the nodes of the runs.
+// objects adds the API objects of the nodes in the runs.
 func (o *bundleOptions) objects(ctx context.Context, given *bundle.Given) error {
 	client, err := o.client()
 	if err != nil {
@@ -230,7 +230,7 @@ func (o *bundleOptions) objects(ctx context.Context, given *bundle.Given) error 
 		return err
 	}
 	if other := bundle.Elsewhere(given.Runs, at.Server); other != "" {
-		return ui.BadUsage("a saved run is of the cluster %s, and this is %s: name it with --context, or leave its objects out with --offline",
+		return ui.BadUsage("a saved run is from cluster %s, but this is %s: choose that one with --context, or leave out its objects with --offline",
 			probe.Line(other), at.Server)
 	}
 	reader, err := client.Reader()

@@ -46,7 +46,7 @@ func TestBundle(t *testing.T) {
 	// Of what was saved, with and without a cluster, and of another one.
 	exit, out, errs = call(t, "bundle", "--offline", saved, "--file", "offline.tar.gz")
 	inside := unpack(t, "offline.tar.gz")["run.ndjson"]
-	if exit != 0 || errs != "" || !strings.Contains(out, "the API was not asked for objects") || inside == "" {
+	if exit != 0 || errs != "" || !strings.Contains(out, "objects were not requested from the API") || inside == "" {
 		t.Errorf("exit %d, %s%s", exit, out, errs)
 	}
 	exit, out, errs = call(t, "bundle", saved, "--kubeconfig", kubeconfig, "--dry-run")
@@ -54,7 +54,7 @@ func TestBundle(t *testing.T) {
 		t.Errorf("exit %d, %s%s", exit, out, errs)
 	}
 	exit, _, errs = call(t, "bundle", saved, "--kubeconfig", fleetAPI(t, ""), "--file", "other.tar.gz")
-	if exit != 2 || !strings.Contains(errs, "a saved run is of the cluster") {
+	if exit != 2 || !strings.Contains(errs, "a saved run is from cluster") {
 		t.Errorf("exit %d, %s", exit, errs)
 	}
 	exit, out, errs = call(t, "bundle", "--all-nodes", "--via", "api", "--kubeconfig", kubeconfig, "--file",
@@ -127,9 +127,9 @@ func TestBundleRefuses(t *testing.T) {
 	for args, says := range map[string]string{
 		"bundle": "no node is named", "bundle --offline": "--offline takes the files",
 		"bundle --node a " + saved:                   "leave out --node",
-		"bundle --node a --file -":                   "--file names a file",
+		"bundle --node a --file -":                   "--file takes a file name",
 		"bundle --offline nowhere.ndjson":            "nowhere.ndjson",
-		"bundle --offline bundle.go":                 "is neither what",
+		"bundle --offline bundle.go":                 "is no file of",
 		"bundle --node a --file /nowhere/x.tar.gz":   "cannot be written into /nowhere: no such file",
 		"bundle --node a --via exce":                 "did you mean exec?",
 		"bundle --node a --file root.go":             "is there already",

@@ -19,20 +19,20 @@ import (
 	"github.com/calico-probe/calico-probe/probe/tools"
 )
 
-const captureExample = `  # how far do our own pings come on the node? and a TCP connection?
+const captureExample = `  # how far do our own pings get on the node? and a TCP connection?
   calico-probe capture --node worker-3 --own 10.244.7.9
   calico-probe capture --node worker-3 --own 10.244.7.9:80
 
-  # do they come to the other node? both ends, in one file
+  # do they arrive at the other node? both ends, in one file
   calico-probe capture --node worker-3 --peer worker-7 --own 10.244.7.9 -w both.pcapng
 
   # BGP with one peer, for 30 seconds, in Wireshark
   calico-probe capture --node worker-3 --seconds 30 10.0.0.7:179 -w - | wireshark -k -i -`
 
-// captureSpare is what a capture may take beside its own time: to put probes on nodes, and to remove them.
+// captureSpare is how long a capture may take beside its own time: to place probes and to remove them.
 const captureSpare = 90 * time.Second
 
-// captureFlags are what of the verb's flags becomes the tool's arguments.
+// captureFlags are the flags that become the tool's arguments.
 type captureFlags struct {
 	session.CaptureOptions
 	own, payload     bool
@@ -46,14 +46,14 @@ func (a *app) capture() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "capture --node NODE [HOST | HOST:PORT | :PORT]", Short: "Capture packets on a node, or on two at once",
 		Example: captureExample,
-		Long: `Shows packets of a host and a port at every interface of the node, or those that it sends itself
-(--own), as lines or as a file for tcpdump and Wireshark. Only headers leave the node, unless
---payload asks for more. With --peer the same is captured on another node too: of --own, what
-left the one and did not come to the other was lost between them. Interfaces are named NODE
-INTERFACE; each node's times are its own, and the file says how their clocks differ.
+		Long: `Shows the packets of a host and a port at every interface of the node, or only the packets that
+the probe sends itself (--own). It prints lines, or a file for tcpdump and Wireshark. Only headers
+leave the node, unless you set --payload. With --peer it captures the same on another node too.
+With --own, a packet that left one node and did not arrive at the other was lost between them.
+Interfaces are named NODE INTERFACE. Each node uses its own clock; the file has the difference.
 
-HOST is an address, the name of a node, or a name that the node itself can look up. What is sent
-by --own is known behind every NAT, and a HOST is not: there it has another address.
+HOST is an address, the name of a node, or a name that the node can resolve. Packets of --own are
+recognized behind every NAT. Packets of a HOST are not: NAT changes its address.
 
 ` + exitCodes(),
 		Args: func(_ *cobra.Command, args []string) error {
@@ -67,7 +67,7 @@ by --own is known behind every NAT, and a HOST is not: there it has another addr
 	f := cmd.Flags()
 	o.FailOn, o.Profile = examine.FailOnFail, string(probe.Quick)
 	nodeFlag(f, &o.Node, "the node to capture on, and to send from with --own")
-	nodeFlagNamed(f, "peer", &c.Peer, "another node, to capture the same on at the same time")
+	nodeFlagNamed(f, "peer", &c.Peer, "another node on which to capture the same at the same time")
 	f.StringVar(&c.Pod, "pod", "", "capture in the network of this pod of the node, NAMESPACE/NAME")
 	f.BoolVar(&c.own, "own", false, "send five pings to HOST, or open one TCP connection to its PORT, "+
 		"and capture only these")
@@ -75,21 +75,21 @@ by --own is known behind every NAT, and a HOST is not: there it has another addr
 	f.StringVarP(&c.protocol, "protocol", "p", "", "only this protocol: tcp, udp, sctp or icmp")
 	f.IntVar(&c.seconds, "seconds", 10, "for how long, at most 300")
 	f.IntVar(&c.packets, "packets", 1000, "how many packets of each node, at most 20000")
-	f.BoolVar(&c.payload, "payload", false, "all of each packet and not only its headers: what is said, "+
-		"secrets with it")
+	f.BoolVar(&c.payload, "payload", false, "capture whole packets and not only headers: this includes "+
+		"secrets in the traffic")
 	out.Flag(cmd, []report.Format{{Name: "lines", For: "for people: a line for each packet"},
 		{Name: "pcapng", For: "for tcpdump and Wireshark", Bytes: true}})
-	f.StringVarP(&c.file, "write", "w", "", "the same as -o pcapng=FILE; - is stdout")
+	f.StringVarP(&c.file, "write", "w", "", "same as -o pcapng=FILE; - is stdout")
 	o.reaching(cmd)
 	f.Lookup("timeout").DefValue, o.Timeout = "0", 0
-	f.Lookup("timeout").Usage = "limit of the whole run; 0 = --seconds and 90s more"
+	f.Lookup("timeout").Usage = "limit of the whole run; 0 = --seconds plus 90s"
 	a.connecting(cmd)
 	completions(cmd, map[string]completer{"node": o.nodeNames, "peer": o.nodeNames, "via": viaMethods,
 		"protocol": oneOf(capture.Protocols())})
 	return cmd
 }
 
-// capture is one capture, as the flags say.
+// capture does one capture, as the flags configure it.
 func (o *runFlags) capture(cmd *cobra.Command, c *captureFlags, what string, out *output.Set) error {
 	c.Args = c.arguments(what)
 	wanted, err := tools.ParseCapture(c.Args)
@@ -101,15 +101,15 @@ func (o *runFlags) capture(cmd *cobra.Command, c *captureFlags, what string, out
 	}
 	switch {
 	case !injector.AccessOf(o.Via).Asks(injector.TheNode):
-		return ui.BadUsage("--via %s puts no probe on the node, and a capture is made by one", o.Via)
+		return ui.BadUsage("--via %s places no probe, and a capture needs one", o.Via)
 	case c.Peer != "" && injector.AccessOf(o.Via).Here():
-		return ui.BadUsage("--via local reaches no other node: leave out --peer")
+		return ui.BadUsage("--via local cannot reach another node: leave out --peer")
 	case c.Peer != "" && c.Peer == o.Node:
-		return ui.BadUsage("--peer %s is the node itself: name another one", c.Peer)
+		return ui.BadUsage("--peer %s is the node of --node: name another one", c.Peer)
 	case o.Timeout <= wanted.Limit:
-		return ui.BadUsage("--timeout %v leaves no time beside --seconds %d", o.Timeout, c.seconds)
+		return ui.BadUsage("--timeout %v is too short for --seconds %d", o.Timeout, c.seconds)
 	case c.Pod != "" && c.Peer != "" && !c.own:
-		return ui.BadUsage("--pod is of --node alone: with --peer, take --own too")
+		return ui.BadUsage("--pod works only for --node: with --peer, add --own too")
 	}
 	if err := o.noContradiction(cmd); err != nil {
 		return err
@@ -138,7 +138,7 @@ func (o *runFlags) capture(cmd *cobra.Command, c *captureFlags, what string, out
 	return out.Close(session.Capture(ctx, client, c.CaptureOptions, out.Begin, to))
 }
 
-// pcapngTo is what -w FILE is for -o.
+// pcapngTo returns the value of -o that -w FILE stands for.
 func pcapngTo(file string) string {
 	if file == "-" {
 		return "pcapng"
@@ -146,7 +146,7 @@ func pcapngTo(file string) string {
 	return "pcapng=" + file
 }
 
-// arguments are those of the tool.
+// arguments returns the tool's arguments.
 func (c *captureFlags) arguments(what string) []string {
 	out := []string{"--seconds", strconv.Itoa(c.seconds), "--packets", strconv.Itoa(c.packets)}
 	if c.own {
@@ -164,14 +164,14 @@ func (c *captureFlags) arguments(what string) []string {
 	return append(out, what)
 }
 
-// captureOutput writes a capture to where the flags say.
+// captureOutput writes a capture to the outputs of the flags.
 type captureOutput struct {
 	out    *output.Set
 	filter string
 	files  map[*output.Place]*session.Pcapng
 }
 
-// Packet writes one.
+// Packet writes one packet.
 func (c *captureOutput) Packet(p session.Captured) error {
 	return c.out.Each(func(to *output.Place) error {
 		if to.Name == "pcapng" {
@@ -182,7 +182,7 @@ func (c *captureOutput) Packet(p session.Captured) error {
 	})
 }
 
-// End writes what a node lacks.
+// End writes what the capture on a node lacks.
 func (c *captureOutput) End(node string, dropped int) error {
 	return c.out.Each(func(to *output.Place) error {
 		if to.Name == "pcapng" {

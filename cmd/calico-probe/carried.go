@@ -5,22 +5,22 @@ import (
 	"sync"
 )
 
-// carried holds the packed probes, where 'make build' has put them there.
+// carried holds the packed probes, if 'make build' put them there.
 //
 //go:embed carried
 var carried embed.FS
 
-// readProbes are those that were asked for, by architecture: each is some MB, and every reading a copy.
+// readProbes caches the probes by architecture: each is some MB, and each read makes a copy.
 var readProbes sync.Map
 
-// embeddedProbe is the packed probe for nodes of an architecture; nil where this client
-// has none. It is not to be changed.
+// embeddedProbe returns the packed probe for nodes of an architecture; nil if this client
+// has none. Callers must not modify it.
 func embeddedProbe(arch string) []byte {
 	if b, ok := readProbes.Load(arch); ok {
 		return b.([]byte)
 	}
 	b, err := carried.ReadFile("carried/" + arch + ".gz")
-	if err != nil { // built without it
+	if err != nil { // built without this probe
 		return nil
 	}
 	kept, _ := readProbes.LoadOrStore(arch, b)

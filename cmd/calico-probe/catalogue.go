@@ -35,16 +35,16 @@ func checkList() listing[explain.Check] {
 }
 
 func (a *app) causes() *cobra.Command {
-	return listVerb(a, "causes", "List the causes that a run can name", causeList())
+	return listVerb(a, "causes", "List the causes that a run can report", causeList())
 }
 
-// causeInfo is a cause as 'causes -o json' shows it.
+// causeInfo is a cause in 'causes -o json'.
 type causeInfo struct {
 	ID       string    `json:"id"`
 	Title    string    `json:"title"`
 	Doc      string    `json:"doc"`
 	Advice   string    `json:"advice,omitempty"`
-	Fix      probe.Fix `json:"fix"` // a run fills in the names in braces
+	Fix      probe.Fix `json:"fix"` // a run replaces the names in braces
 	Runbooks []string  `json:"runbooks,omitempty"`
 	Explains []string  `json:"explains,omitempty"`
 }
@@ -70,7 +70,7 @@ func causeList() listing[causeInfo] {
 // explainedIDs are the IDs that explain takes.
 func explainedIDs() []string { return append(examine.CheckIDs(examine.Suite()), cause.All().IDs()...) }
 
-// noArguments takes no arguments but nodes, of a verb that has --node: NODE is the same as --node NODE.
+// noArguments accepts no arguments except nodes, for verbs with --node: NODE is the same as --node NODE.
 func noArguments(cmd *cobra.Command, args []string) error {
 	node := cmd.Flags().Lookup("node")
 	if node == nil && len(args) > 0 {
@@ -78,7 +78,7 @@ func noArguments(cmd *cobra.Command, args []string) error {
 	}
 	for _, typed := range args {
 		if slices.Contains(selectors(), typed) && cmd.Flags().Lookup("checks") != nil {
-			return ui.BadUsage("%q names checks: '%s NODE --checks %s'", typed, cmd.CommandPath(), typed)
+			return ui.BadUsage("%q names checks: use '%s NODE --checks %s'", typed, cmd.CommandPath(), typed)
 		}
 		if err := node.Value.Set(typed); err != nil {
 			return ui.BadUsage("%q: %w", typed, err)

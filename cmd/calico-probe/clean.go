@@ -19,7 +19,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// cleanLimit bounds what is asked of the API before, and after, somebody is asked.
+// cleanLimit bounds the requests to the API before and after the question.
 const cleanLimit = time.Minute
 
 // cleanOptions are the flags of clean.
@@ -32,15 +32,15 @@ type cleanOptions struct {
 func (a *app) clean() *cobra.Command {
 	o := &cleanOptions{app: a}
 	cmd := &cobra.Command{
-		Use: "clean", Short: "Remove what killed clients have left on the cluster", Args: noArguments,
-		Long: `Lists every probe pod and clean-up job on the cluster, with its run and whose it says
-it is, and removes those that have ended, or whose time is over by the API server's
-clock. What may be in use is left alone: --run removes what belongs to one run, --all
-everybody's, after a question. Only what has both our labels and our name is removed.
+		Use: "clean", Short: "Remove what killed clients left on the cluster", Args: noArguments,
+		Long: `Lists every probe pod and clean-up job on the cluster, with its run and its stated owner. It
+removes those that have ended or, by the API server's clock, expired. It leaves alone what may
+be in use. --run removes what belongs to one run; --all removes everything, and asks first.
+It removes only objects that have both our labels and our name.
 
-What a killed client leaves also goes by itself: its pod within a minute, an ephemeral
-container's process within half of one. One that runs for longer is named, and the exit
-code is 1: only a new calico-node pod ends it.`,
+Probes of a killed client also stop automatically: a pod within a minute, the process of an
+ephemeral container within 30 seconds. 'clean' lists ephemeral containers that run longer and
+exits 1: only a new calico-node pod stops them.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.complete(); err != nil {
 				return err
@@ -49,40 +49,40 @@ code is 1: only a new calico-node pod ends it.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.run, "run", "", "what belongs to the run with this ID, and nothing else, also where it may be in use")
-	f.BoolVar(&o.all, "all", false, "also what a run may be using, of any user: lists it and asks first")
-	f.BoolVar(&o.yes, "yes", false, "with --all: do not ask")
+	f.StringVar(&o.run, "run", "", "remove only what belongs to the run with this ID, even if it may be in use")
+	f.BoolVar(&o.all, "all", false, "also remove what any user's run may be using: lists it and asks first")
+	f.BoolVar(&o.yes, "yes", false, "with --all: do not ask for confirmation")
 	a.connecting(cmd)
 	completions(cmd, map[string]completer{"run": o.runs})
 	return cmd
 }
 
-// runID is what newRunID makes.
+// runID matches the IDs of injector.NewRunID.
 var runID = regexp.MustCompile("^[0-9a-f]{8}$")
 
-// complete checks the flags against each other before anything is asked.
+// complete checks the flags against each other before the first request.
 func (o *cleanOptions) complete() error {
 	if err := o.inNamespace(); err != nil {
 		return err
 	}
 	switch {
 	case o.run != "" && o.all:
-		return ui.BadUsage("--run and --all: leave out one of them")
+		return ui.BadUsage("--run and --all exclude each other: leave out one of them")
 	case o.run != "" && !runID.MatchString(o.run):
-		return ui.BadUsage("--run %q is no ID of a run (eight of 0-9 and a-f, in lower case): 'calico-probe clean' lists them", o.run)
+		return ui.BadUsage("--run %q: invalid run ID (eight lower-case hex digits): 'calico-probe clean' lists them", o.run)
 	case o.yes && !o.all:
-		return ui.BadUsage("--yes answers what --all asks: leave it out, or add --all")
+		return ui.BadUsage("--yes only applies to --all: leave it out, or add --all")
 	case o.all && !o.yes && !o.atTerminal():
-		return ui.BadUsage("--all also removes what others are using, and there is no terminal to ask on: " +
+		return ui.BadUsage("--all also removes what others are using, and stdin is no terminal on which to confirm: " +
 			"add --yes, or name one run with --run ID")
 	}
 	return nil
 }
 
-// atTerminal tells whether there is a person to ask.
+// atTerminal reports whether a person can answer a question.
 func (a *app) atTerminal() bool { return ui.IsTerminal(a.In) && ui.IsTerminal(a.ErrOut) }
 
-// clean removes what the flags say, after a question with --all.
+// clean removes what the flags select. With --all it asks first.
 func (o *cleanOptions) clean(ctx context.Context) error {
 	client, found, err := o.leftovers(ctx)
 	if client == nil {
@@ -91,7 +91,7 @@ func (o *cleanOptions) clean(ctx context.Context) error {
 	errs := []error{err}
 	if o.run == "" && !o.all && !client.Dated() && slices.ContainsFunc(found,
 		func(l injector.Leftover) bool { return l.InUse && !l.Fixed }) {
-		errs = append(errs, errors.New("the API server's answers have no Date, so whose time is over is not known: "+
+		errs = append(errs, errors.New("the API server's responses have no Date header, so expired objects cannot be recognized: "+
 			"'calico-probe clean --run ID' removes what belongs to a run"))
 	}
 	var remove []injector.Leftover
@@ -117,7 +117,7 @@ func (o *cleanOptions) clean(ctx context.Context) error {
 	if o.all && !o.yes && len(remove) > 0 {
 		if yes, err := o.agreed(ctx, remove); !yes {
 			if unlisted := errors.Join(errs...); unlisted != nil && errors.As(err, new(ui.Exit)) {
-				return unlisted // which is not said yet
+				return unlisted // not printed yet
 			}
 			return errors.Join(append(errs, err)...)
 		}
@@ -133,18 +133,18 @@ func (o *cleanOptions) clean(ctx context.Context) error {
 	if o.run != "" {
 		nothing = "nothing of run " + o.run
 		if n := *o.flags.Namespace; n != "" {
-			nothing += " in namespace " + n + "; -n limits what is looked at"
+			nothing += " in namespace " + n + "; -n limits the search to it"
 		}
 	}
 	_, err = fmt.Fprintln(o.Out, nothing)
 	return err
 }
 
-// lasting tells of an ephemeral container that has run for longer than a probe outlives its
-// client. Whether that client lives cannot be known: nothing of it is on the cluster.
+// lasting reports whether an ephemeral container has run for longer than a probe outlives its
+// client. Whether that client still runs is unknown: the cluster has no trace of it.
 func lasting(l injector.Leftover) bool { return l.Fixed && l.Ran > probe.Silence }
 
-// stillRunning says what such a container is, and the one thing that ends it.
+// stillRunning describes such a container, and the only way to stop it.
 func stillRunning(l injector.Leftover) string {
 	image := "image " + l.Image
 	if l.Privileged {
@@ -155,8 +155,8 @@ func stillRunning(l injector.Leftover) string {
 		duration.HumanDuration(l.Ran), image, l, l.Run, l.Namespace, l.Pod, l.Node)
 }
 
-// leftovers are those of the run that is named, or of all. Without a client nothing could
-// be asked; else the error is about what could not be listed.
+// leftovers returns what the named run left, or all runs. A nil client means that no request was
+// possible; otherwise the error is about what could not be listed.
 func (o *cleanOptions) leftovers(ctx context.Context) (*injector.Client, []injector.Leftover, error) {
 	ctx, cancel := context.WithTimeout(ctx, cleanLimit)
 	defer cancel()
@@ -175,7 +175,7 @@ func (o *cleanOptions) leftovers(ctx context.Context) (*injector.Client, []injec
 	return client, found, err
 }
 
-// remove removes what was listed, and says so of each.
+// remove removes the listed objects, and prints a line for each.
 func (o *cleanOptions) remove(ctx context.Context, client *injector.Client, all []injector.Leftover) error {
 	ctx, cancel := context.WithTimeout(ctx, cleanLimit)
 	defer cancel()
@@ -190,8 +190,8 @@ func (o *cleanOptions) remove(ctx context.Context, client *injector.Client, all 
 	return errors.Join(errs...)
 }
 
-// agreed lists what would be removed and has a person say yes to it. What was typed before
-// it was asked for is no answer.
+// agreed lists what would be removed and asks a person to confirm. It ignores what was typed
+// before the question.
 func (o *cleanOptions) agreed(ctx context.Context, all []injector.Leftover) (bool, error) {
 	used := 0
 	for _, l := range all {
@@ -213,10 +213,10 @@ func (o *cleanOptions) agreed(ctx context.Context, all []injector.Leftover) (boo
 	return false, errors.Join(err, ui.Exit(report.ExitTool))
 }
 
-// completeLimit is how long somebody who has typed Tab waits for the API.
+// completeLimit is how long a completion may wait for the API.
 const completeLimit = 5 * time.Second
 
-// runs completes the ID of a run with those that have left something.
+// runs completes the ID of a run with those that left something.
 func (o *cleanOptions) runs(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 	ctx, cancel := context.WithTimeout(cmd.Context(), completeLimit)
 	defer cancel()

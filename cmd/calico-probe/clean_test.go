@@ -21,12 +21,12 @@ import (
 func TestCleanFlags(t *testing.T) {
 	t.Parallel()
 	for args, says := range map[string]string{
-		"clean --all":                        "there is no terminal to ask on: add --yes, or name one run with --run ID",
+		"clean --all":                        "stdin is no terminal on which to confirm: add --yes, or name one run with --run ID",
 		"clean --run 7f3a09c1 --all":         "--run and --all",
 		"clean --run 7f3a09c1 --all --yes":   "--run and --all",
-		"clean --run 7f3a09c":                "eight of 0-9 and a-f, in lower case",
-		"clean --run calico-probe.io/run!=x": "eight of 0-9 and a-f, in lower case",
-		"clean --yes":                        "--yes answers what --all asks",
+		"clean --run 7f3a09c":                "eight lower-case hex digits",
+		"clean --run calico-probe.io/run!=x": "eight lower-case hex digits",
+		"clean --yes":                        "--yes only applies to --all",
 		"clean all":                          "all",
 	} {
 		streams, _, out, errs := genericiooptions.NewTestIOStreams()
@@ -145,7 +145,7 @@ func TestCleanNothing(t *testing.T) {
 	for args, want := range map[string]string{
 		"":                          "nothing to remove\n",
 		"--run c3e9f15e":            "nothing of run c3e9f15e\n",
-		"--run c3e9f15e -n default": "nothing of run c3e9f15e in namespace default; -n limits what is looked at\n",
+		"--run c3e9f15e -n default": "nothing of run c3e9f15e in namespace default; -n limits the search to it\n",
 	} {
 		if code, out, errs := cleaned(t, kubeconfig, strings.Fields(args)...); code != 0 || out != want || errs != "" {
 			t.Errorf("%s: exit %d, %s%s", args, code, out, errs)

@@ -17,17 +17,17 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// completer gives what may stand where something is typed.
+// completer returns the possible values of an argument or flag.
 type completer = func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective)
 
-// completions gives flags of a command what a shell completes them with.
+// completions registers the shell completions of a command's flags.
 func completions(cmd *cobra.Command, of map[string]completer) {
 	for flag, f := range of {
 		_, had := cmd.GetFlagCompletionFunc(flag)
-		if had || cmd.Flags().Lookup(flag) == nil { // it has values of its own, or is another verb's
+		if had || cmd.Flags().Lookup(flag) == nil { // the verb registered its own values, or lacks the flag
 			continue
 		}
-		// What is left cannot fail; if it did, every test of the command would meet it.
+		// No other error is possible; if one were, every test of the command would panic.
 		if err := cmd.RegisterFlagCompletionFunc(flag, f); err != nil {
 			panic(err)
 		}
@@ -46,8 +46,8 @@ func foldersOnly(*cobra.Command, []string, string) ([]string, cobra.ShellCompDir
 	return nil, cobra.ShellCompDirectiveFilterDirs
 }
 
-// several completes the last item of a list that commas separate, with a value that is
-// not in it yet. Another comma may follow, so no space does.
+// several completes the last item of a comma-separated list with a value that the list lacks.
+// It adds no space, because another comma may follow.
 func several(values func() []string) completer {
 	return func(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
 		head := typed[:strings.LastIndex(typed, ",")+1]
@@ -62,7 +62,7 @@ func several(values func() []string) completer {
 	}
 }
 
-// viaMethods completes --via: one word, or after a comma what may stand in a list.
+// viaMethods completes --via: a single word, or after a comma the methods that a list may have.
 func viaMethods(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 	if strings.Contains(typed, ",") {
 		return several(injector.FallbackNames)(cmd, args, typed)
@@ -70,10 +70,10 @@ func viaMethods(cmd *cobra.Command, args []string, typed string) ([]string, cobr
 	return examine.ViaWords(), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 }
 
-// completionLimit is how long a completion may take: somebody waits at a prompt.
+// completionLimit is how long a completion may take: a person waits at a prompt.
 const completionLimit = 3 * time.Second
 
-// nodeNames and namespaceNames complete the names of the cluster's.
+// nodeNames and namespaceNames complete the cluster's nodes and namespaces.
 func (a *app) nodeNames(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 	return a.listed(func(ctx context.Context, kube corev1.CoreV1Interface,
 		cached metav1.ListOptions) (names []string, _ error) {
@@ -96,7 +96,7 @@ func (a *app) namespaceNames(*cobra.Command, []string, string) ([]string, cobra.
 	})
 }
 
-// listed completes what a list has; where it cannot be had there is nothing to offer.
+// listed completes the items of a list; if the list fails, it offers nothing.
 func (a *app) listed(
 	list func(context.Context, corev1.CoreV1Interface, metav1.ListOptions) ([]string, error),
 ) ([]string, cobra.ShellCompDirective) {
@@ -126,7 +126,7 @@ func (a *app) contexts(*cobra.Command, []string, string) ([]string, cobra.ShellC
 	return slices.Sorted(maps.Keys(config.Contexts)), cobra.ShellCompDirectiveNoFileComp
 }
 
-// savedNodes completes FILE:NODE by the nodes of the file, and else leaves files to the shell.
+// savedNodes completes FILE:NODE with the nodes of the file, and otherwise leaves files to the shell.
 func (a *app) savedNodes(_ *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 	file, _, node := strings.Cut(typed, ":")
 	switch {
@@ -151,10 +151,10 @@ func (a *app) savedNodes(_ *cobra.Command, args []string, typed string) ([]strin
 // selectors are what --checks takes: IDs and tags.
 func selectors() []string { return probe.Selectors(examine.Suite()) }
 
-// withoutPackage takes the place of the function in cobra's script that needs the package
-// bash-completion. Bash splits words at = and : too, which are one here.
+// withoutPackage replaces the function in cobra's script that needs the package
+// bash-completion. Bash also splits words at = and :, which this function does not.
 const withoutPackage = `
-# Where the package bash-completion is not loaded.
+# Used if the package bash-completion is not loaded.
 __calico-probe_init_completion()
 {
     local line=${COMP_LINE:0:COMP_POINT}
@@ -166,10 +166,10 @@ __calico-probe_init_completion()
 }
 `
 
-// bashAlone has the script for bash work where the package bash-completion is missing, too.
+// bashAlone makes the script for bash work without the package bash-completion.
 func bashAlone(root *cobra.Command) {
 	bash, _, err := root.Find([]string{"completion", "bash"})
-	if err != nil { // cobra has just added it
+	if err != nil { // cobra has just added the command
 		panic(err)
 	}
 	_, rest, _ := strings.Cut(bash.Long, "To load completions in your current shell session:")

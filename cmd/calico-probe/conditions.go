@@ -30,13 +30,13 @@ const conditionsExample = `  # once, as a Job or CronJob does; 'calico-probe man
   # every five minutes, until it is stopped
   calico-probe conditions --every 5m
 
-  # what would be written?
+  # dry run
   calico-probe conditions --dry-run
 
-  # take them from all nodes again
+  # remove them from all nodes
   calico-probe conditions --remove`
 
-// conditionFlags are those of the verb.
+// conditionFlags are the flags of the verb.
 type conditionFlags struct {
 	*runFlags
 	several severalNodes
@@ -47,54 +47,53 @@ type conditionFlags struct {
 	dryRun  bool
 }
 
-// Of a loop: how often at most, and how often a condition is written that says the same.
+// With --every: the shortest interval, and how often an unchanged condition is written again.
 const (
 	leastEvery    = 30 * time.Second
 	conditionBeat = 30 * time.Minute
 )
 
-// mostUnwritten is after how many conditions that cannot be written no more are tried: the right to it may be missing.
-const mostUnwritten = 10
+// maxUnwritten is the number of failed writes after which a round stops writing: the right may be missing.
+const maxUnwritten = 10
 
 func (a *app) conditions() *cobra.Command {
 	o := &conditionFlags{runFlags: &runFlags{app: a, Options: examine.Options{
 		Via: injector.MethodAPI, Profile: string(probe.Standard), FailOn: examine.FailOnFail,
 	}}}
 	cmd := &cobra.Command{
-		Use: "conditions", Short: "Write what is found of each node as its condition " + conditions.Type, Example: conditionsExample,
-		Long: `Judges nodes as 'run --all-nodes' does, by the API alone unless --via says more, and writes
-the condition ` + conditions.Type + ` of each Node: True while nothing is broken, False with the cause
-where something is, Unknown where too little could be asked. It writes only what changed; a
-condition that says the same is written again after 30 minutes, so that a reader can
-recognize an old one.
+		Use: "conditions", Short: "Write each node's verdict as its condition " + conditions.Type, Example: conditionsExample,
+		Long: `Judges nodes as 'run --all-nodes' does, by the API only unless you set --via. It writes the
+condition ` + conditions.Type + ` of each Node: True while nothing is broken, False with the cause
+of a fault, Unknown if too few checks could run. It writes only changes. It also writes an
+unchanged condition again after 30 minutes, so that readers can recognize a stale one.
 
-Others act on conditions. A node turns False or Unknown only if two rounds, at least 30
-seconds apart, find the same; until then an annotation keeps the first. It turns True at
-once. No node turns False or Unknown while more than --at-most of all nodes would be:
-exit code 5, and a line that names them. If the API answers a list of the whole cluster
-with an error, nothing is written: exit code 1. Otherwise it exits 0 once the conditions
-are written, whatever they say, and 1 if one of them cannot be written.`,
+Controllers act on conditions. A node turns False or Unknown only if two rounds, at least 30
+seconds apart, find the same; until then an annotation keeps the first result. It turns True
+at once. No node turns False or Unknown while more than --at-most of all nodes would be: it
+names those nodes and exits 5. If a list of the whole cluster fails, it writes nothing and
+exits 1. Otherwise it exits 0 once the conditions are written, whatever their status, and 1
+if it cannot write one of them.`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.write(cmd.Context()) },
 	}
 	f := cmd.Flags()
 	o.several.choosing(f)
-	f.DurationVar(&o.every, "every", 0, "go on, and judge all again so often (30s or more); 0 = once")
-	f.StringVar(&o.most, "at-most", "10%", "how many nodes of the cluster may be False or Unknown: a number, or a share of all nodes (at least 3, and all nodes only with 100%)")
-	f.BoolVar(&o.dryRun, "dry-run", false, "write nothing; say what would be")
-	f.BoolVar(&o.remove, "remove", false, "take the condition from the nodes")
+	f.DurationVar(&o.every, "every", 0, "judge all nodes again at this interval (30s or more); 0 = once")
+	f.StringVar(&o.most, "at-most", "10%", "how many nodes of the cluster may be False or Unknown: a number or a percentage (at least 3 nodes, and all nodes only with 100%)")
+	f.BoolVar(&o.dryRun, "dry-run", false, "write nothing; print what would be written")
+	f.BoolVar(&o.remove, "remove", false, "remove the condition from the nodes")
 	o.beat = conditionBeat
 	o.asking(cmd)
 	via := f.Lookup("via")
 	via.DefValue, o.Via = injector.MethodAPI, injector.MethodAPI
-	via.Usage = "by what nodes are judged: api, or pod for a probe on each (more than 20 nodes take --yes or a yes)"
+	via.Usage = "how to judge nodes: api, or pod for a probe on each (asks first above 20 nodes, unless --yes is set)"
 	f.Lookup("timeout").Usage = "limit of each round"
 	a.connecting(cmd)
 	o.completions(cmd)
 	return cmd
 }
 
-// write is all rounds.
+// write does all rounds.
 func (o *conditionFlags) write(ctx context.Context) error {
 	if err := o.check(); err != nil {
 		return err
@@ -113,7 +112,7 @@ func (o *conditionFlags) write(ctx context.Context) error {
 		if o.every == 0 || !begun && refuses(err) {
 			return err
 		}
-		if err != nil && !errors.As(err, new(ui.Exit)) { // the next one may do better
+		if err != nil && !errors.As(err, new(ui.Exit)) { // the next round may succeed
 			client.Note("this round failed: %s", cluster.Explain(err))
 		}
 		next := time.NewTimer(o.every)
@@ -127,7 +126,7 @@ func (o *conditionFlags) write(ctx context.Context) error {
 }
 
 // refuses reports whether an error is about what the user typed or declined. It ends a loop in its first round only:
-// later, the cluster has changed and not what was typed, such as by its 21st node.
+// later it means that the cluster changed, for example by its 21st node.
 func refuses(err error) bool {
 	return errors.As(err, new(ui.UsageError)) || errors.As(err, new(ui.DeclinedError))
 }
@@ -137,9 +136,9 @@ func (o *conditionFlags) check() error {
 	case o.every != 0 && o.every < leastEvery:
 		return ui.BadUsage("--every takes %v or more", leastEvery)
 	case injector.AccessOf(o.Via).AsRoot:
-		return ui.BadUsage("--via kubelet is for people, and conditions are written by a program: use api or pod")
+		return ui.BadUsage("--via kubelet is only for interactive use: use api or pod")
 	case o.every != 0 && (o.remove || o.dryRun):
-		return ui.BadUsage("--every goes on; --remove and --dry-run are done once: leave one of them out")
+		return ui.BadUsage("--every excludes --remove and --dry-run, which run once")
 	}
 	if _, err := atMost(o.most, 100); err != nil {
 		return err
@@ -147,12 +146,13 @@ func (o *conditionFlags) check() error {
 	return o.Validate()
 }
 
-// atMost reads a number, or a share of so many nodes: three at least, and of several never all, but for all of them.
+// atMost parses a number, or a percentage of the nodes. A percentage below 100 means at least three nodes, so that
+// small clusters are not blocked, but never all of several nodes.
 func atMost(text string, nodes int) (int, error) {
 	share, isShare := strings.CutSuffix(text, "%")
 	n, err := strconv.Atoi(share)
 	if err != nil || n < 0 || isShare && n > 100 {
-		return 0, ui.BadUsage("--at-most takes a number, or a share as 10%%, and not %q", text)
+		return 0, ui.BadUsage("--at-most takes a number or a percentage such as 10%%, not %q", text)
 	}
 	if isShare && n < 100 {
 		return min(max(nodes*n/100, 3), max(nodes-1, 1)), nil
@@ -163,7 +163,7 @@ func atMost(text string, nodes int) (int, error) {
 	return n, nil
 }
 
-// round judges the nodes and writes what is new.
+// round judges the nodes once and writes the changes.
 func (o *conditionFlags) round(ctx context.Context, client *examine.Client) error {
 	reader, err := client.Reader()
 	if err != nil {
@@ -180,8 +180,8 @@ func (o *conditionFlags) round(ctx context.Context, client *examine.Client) erro
 	if err != nil {
 		return err
 	}
-	// After judging, which may take minutes: what counts is how many nodes are False or Unknown now. And of all nodes,
-	// also where only some are judged: the limit is the cluster's.
+	// Read after judging, which may take minutes: the limit is about the nodes that are False or Unknown now. It counts
+	// all nodes even if only some are judged, because the limit is for the cluster.
 	had, err := reader.Conditions(ctx, conditions.Type, conditions.PendingKey, "")
 	if err != nil {
 		return err
@@ -206,17 +206,17 @@ func (o *conditionFlags) round(ctx context.Context, client *examine.Client) erro
 	reached, held := conditions.Reached(before), plan.Held
 	switch {
 	case len(held) > 0:
-		ui.Say(o.ErrOut, "%d nodes are False or Unknown and %d more would be, above %s: not written of %s; look at "+
+		ui.Say(o.ErrOut, "%d nodes are False or Unknown and %d more would be, above %s: not written for %s; see "+
 			"'calico-probe run --all-nodes'", reached, len(held), limit, probe.Line(shortList(held)))
 		return ui.Exit(report.ExitIncomplete)
 	case plan.Above:
 		ui.Say(o.ErrOut, "%d nodes are False or Unknown and %d more would be, above %s: if the next round finds the same, "+
-			"it writes none of these; look at 'calico-probe run --all-nodes'", reached, plan.Turning, limit)
+			"it writes none of these; see 'calico-probe run --all-nodes'", reached, plan.Turning, limit)
 	}
 	return nil
 }
 
-// waits says what becomes of a pending condition.
+// waits returns the suffix that explains a pending condition.
 func waits(plan conditions.Round) string {
 	if plan.Above {
 		return " (pending, more than --at-most)"
@@ -224,12 +224,12 @@ func waits(plan conditions.Round) string {
 	return " (pending until the next round)"
 }
 
-// show prints the condition of a node that is not written, or is not True.
+// show prints the condition of a node.
 func (o *conditionFlags) show(node string, c conditions.Condition, suffix string) {
 	fmt.Fprintf(o.Out, "%s %s %s: %s%s\n", probe.Line(node), c.Status, c.Reason, probe.Line(c.Message), suffix)
 }
 
-// standings are what earlier rounds left on the nodes.
+// standings converts what earlier rounds left on the nodes.
 func standings(had map[string]cluster.NodeCondition) map[string]conditions.Standing {
 	out := map[string]conditions.Standing{}
 	for node, c := range had {
@@ -240,7 +240,7 @@ func standings(had map[string]cluster.NodeCondition) map[string]conditions.Stand
 	return out
 }
 
-// shortList names some.
+// shortList joins names, at most listedNodes of them.
 func shortList(names []string) string {
 	if n := len(names) - listedNodes; n > 0 {
 		return strings.Join(names[:listedNodes], ", ") + fmt.Sprintf(" and %d more", n)
@@ -248,7 +248,7 @@ func shortList(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// judge is what a run over the nodes found of each.
+// judge does a run over the nodes and returns what it found on each.
 func (o *conditionFlags) judge(ctx context.Context, client *examine.Client) (found map[string]conditions.Condition,
 	id string, err error) {
 	run, err := fleet.New(client, fleet.Options{Options: o.Options, Nodes: o.several.named, Select: o.several.selector,
@@ -268,8 +268,8 @@ func (o *conditionFlags) judge(ctx context.Context, client *examine.Client) (fou
 	return found, run.ID, nil
 }
 
-// writeAll writes changes, one after the other, because the API server limits the rate, and returns how many conditions
-// it wrote. If one node cannot be written, the others are.
+// writeAll writes changes one by one, because the API server limits the rate, and returns how many conditions it
+// wrote. If one node fails, it still writes the others.
 func (o *conditionFlags) writeAll(ctx context.Context, writer *injector.Client, plan conditions.Round) (
 	written int, err error) {
 	var failed []error
@@ -286,13 +286,13 @@ func (o *conditionFlags) writeAll(ctx context.Context, writer *injector.Client, 
 		case err == nil && c.Write:
 			written++
 		case err != nil:
-			if failed = append(failed, err); ctx.Err() != nil || len(failed) == mostUnwritten {
+			if failed = append(failed, err); ctx.Err() != nil || len(failed) == maxUnwritten {
 				return written, failed[0] // probably the same for all nodes
 			}
 		}
 	}
 	if n := len(failed) - 1; n > 0 {
-		return written, fmt.Errorf("%w; nor those of %d more nodes", failed[0], n)
+		return written, fmt.Errorf("%w; %d more nodes failed too", failed[0], n)
 	}
 	return written, errors.Join(failed...)
 }
@@ -313,7 +313,7 @@ func (o *conditionFlags) writeOne(ctx context.Context, writer *injector.Client, 
 	return writer.WriteCondition(ctx, node, write, conditions.PendingKey, c.Pending.String())
 }
 
-// takeAway removes the condition and the annotation from the nodes that have one of them.
+// takeAway removes the condition and the annotation from every node that has one of them.
 func (o *conditionFlags) takeAway(ctx context.Context, reader *cluster.Client, writer *injector.Client) error {
 	had, err := reader.Conditions(ctx, conditions.Type, conditions.PendingKey, o.several.selector)
 	if err != nil {
@@ -334,7 +334,7 @@ func (o *conditionFlags) takeAway(ctx context.Context, reader *cluster.Client, w
 	return nil
 }
 
-// done says what was done, or would be.
+// done returns the participle of a message, with "would be" in a dry run.
 func (o *conditionFlags) done(what string) string {
 	if o.dryRun {
 		return "would be " + what

@@ -14,10 +14,10 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// consent is what the user agreed to before probes are placed on many nodes.
+// consent is how the user agrees to probes on many nodes.
 type consent struct {
 	yes    bool // --yes
-	agreed int  // the largest number of nodes that a person said yes to; a loop asks once
+	agreed int  // the largest number of nodes that a person confirmed; a loop asks once
 }
 
 // consenting adds the flag that answers the question in advance.
@@ -45,7 +45,7 @@ func (a *app) agreement(ask asker) func(context.Context, int) error {
 		case ask == nil:
 			return ui.BadUsage("this would place probes on %d nodes of %s: start it with --yes to allow that", nodes, at)
 		case !a.atTerminal():
-			return ui.BadUsage("this would place probes on %d nodes of %s, and there is no terminal to ask on: add --yes",
+			return ui.BadUsage("this would place probes on %d nodes of %s, and stdin is no terminal on which to confirm: add --yes",
 				nodes, at)
 		}
 		text, err := ask(ctx, fmt.Sprintf("place a probe, which can read the whole node, on %d nodes of %s? Type yes: ",
@@ -62,7 +62,7 @@ func (a *app) agreement(ask asker) func(context.Context, int) error {
 }
 
 // typed asks a question on the terminal and returns the line that a person types. It ignores what was typed before.
-// stopped is what a signal says meanwhile.
+// If a signal arrives meanwhile, it prints stopped.
 func (a *app) typed(ctx context.Context, question, stopped string) (string, error) {
 	ui.DropTyped(a.In)
 	if _, err := io.WriteString(a.ErrOut, question); err != nil {
@@ -70,8 +70,8 @@ func (a *app) typed(ctx context.Context, question, stopped string) (string, erro
 	}
 	const longest = 256 // bytes of an answer
 	text := ""
-	typed := probe.Async(func() error { // exits with the program: a read of a terminal cannot be canceled
-		text, _ = bufio.NewReader(io.LimitReader(a.In, longest)).ReadString('\n') // Ctrl-D is no yes
+	typed := probe.Async(func() error { // ends with the program: a read from a terminal cannot be canceled
+		text, _ = bufio.NewReader(io.LimitReader(a.In, longest)).ReadString('\n') // Ctrl-D is not a yes
 		return nil
 	})
 	endLine := func() { _, _ = io.WriteString(a.ErrOut, "\n") } // the next message begins its own line
@@ -88,7 +88,7 @@ func (a *app) typed(ctx context.Context, question, stopped string) (string, erro
 	}
 }
 
-// unattended returns the client of a program that nobody watches: it places probes on few nodes only.
+// unattended returns the client of a program without a user: it places probes on few nodes only.
 func (a *app) unattended() (*examine.Client, error) {
 	client, err := a.client()
 	if err == nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/calico-probe/calico-probe/injector"
 )
 
-// debugProfile is the value of the flag --debug-profile.
+// debugProfile is the value of --debug-profile.
 type debugProfile struct{ profile **injector.DebugProfile }
 
 func (d debugProfile) String() string {

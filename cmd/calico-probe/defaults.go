@@ -22,14 +22,13 @@ import (
 // envDefaults names another file of defaults.
 const envDefaults = "CALICO_PROBE_DEFAULTS"
 
-// defaultFlags are the flags that the file of defaults may set: those that are the same for each run of one person.
-// What a run tests, and what it writes, is chosen on the command line; so is --via kubelet, which takes rights over
-// every pod of the node.
+// defaultFlags are the flags that the file of defaults may set: those that one person uses for every run. What a run
+// tests and writes is for the command line only. So is --via kubelet, which needs rights over every pod of the node.
 var defaultFlags = []string{"calico-namespace", "causes", "color", "image", "image-pull-secret", "namespace", "profile",
 	"reason", "ssh", "ssh-config", "via"}
 
-// defaultsFile is where the defaults are: beside kubectl's own configuration. "" without a home: the current folder may
-// be anyone's.
+// defaultsFile returns the path of the defaults, beside kubectl's own configuration. It is "" without a home folder:
+// other users may own the current folder.
 func defaultsFile() string {
 	home := homedir.HomeDir()
 	if named := os.Getenv(envDefaults); named != "" || !filepath.IsAbs(home) {
@@ -38,7 +37,7 @@ func defaultsFile() string {
 	return filepath.Join(home, ".kube", "calico-probe.yaml")
 }
 
-// defaults sets the flags of a verb that the file of defaults names and the command line does not.
+// defaults sets the flags of a verb that are in the file of defaults and not on the command line.
 func defaults(cmd *cobra.Command) error {
 	name := defaultsFile()
 	if name == "" {

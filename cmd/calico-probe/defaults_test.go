@@ -36,7 +36,7 @@ func TestDefaults(t *testing.T) {
 		"imag: x\n":                      {"run node-a", `"imag" cannot have a default, did you mean image?`},
 		"node: x\n":                      {"run node-a", `"node" cannot have a default`},
 		"- a list\n":                     {"run node-a", file + ": "},
-		"calico-namespace: NO.NAME\n":    {"run node-a", "calico-namespace: it is no name of a namespace"},
+		"calico-namespace: NO.NAME\n":    {"run node-a", "calico-namespace: invalid namespace"},
 		"color: purple\n":                {"run node-a", "color: "},
 		"image: x\nimage: y\nvia: ssh\n": {"run node-a", `"image" already set`},
 	} {

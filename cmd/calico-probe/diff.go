@@ -13,10 +13,10 @@ import (
 	"github.com/calico-probe/calico-probe/internal/ui"
 )
 
-const diffExample = `  # what has changed since the node was well
+const diffExample = `  # what changed since the node was healthy
   calico-probe diff good.ndjson bad.ndjson
 
-  # two nodes of the session of an incident
+  # two nodes in the session of an incident
   calico-probe diff incident.ndjson:worker-4 incident.ndjson:worker-3
 
   # a broken node and a good one, now
@@ -27,17 +27,17 @@ const diffExample = `  # what has changed since the node was well
 func (a *app) diff() *cobra.Command {
 	out := &output.Set{}
 	cmd := &cobra.Command{
-		Use: "diff FILE[:NODE] FILE[:NODE]", Short: "Say how two saved runs differ", Example: diffExample,
-		Long: `Compares two saved runs A and B ('run -o ndjson' or -o json; - for stdin). FILE:NODE is one
-node of a file that has several, as transcripts do. In a session, 'diff NODE' compares
-nodes as they are now.
+		Use: "diff FILE[:NODE] FILE[:NODE]", Short: "Show how two saved runs differ", Example: diffExample,
+		Long: `Compares two saved runs A and B (from 'run -o ndjson' or -o json; - is stdin). FILE:NODE is
+one node of a file with several, such as a transcript. In a session, 'diff NODE' compares
+the current state of two nodes.
 
-Shows what B has worse or better than A, what only one of them answers, and which facts
-changed. Answers about the same target are compared with each other; what is left, those
-about the same kind of target, by the worst of them.
+Shows where B is worse or better than A, what only one of them answers, and which facts
+changed. It compares answers about the same target with each other. For the rest it compares
+the worst answers about the same kind of target.
 
-Exits with 3 when B is worse somewhere; with 5 when it is not, but is incomplete or does
-not answer all that A does; else with 0.`,
+Exits 3 if any result of B is worse. Exits 5 if none is, but B is incomplete or lacks
+answers that A has. Otherwise exits 0.`,
 		ValidArgsFunction: a.savedNodes,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 2 {
@@ -64,7 +64,7 @@ not answer all that A does; else with 0.`,
 	return cmd
 }
 
-// compare reads both runs, shows what differs, and says by its error whether B is worse.
+// compare reads both runs and shows the differences. Its error has the exit code.
 func (a *app) compare(out *output.Set, sides [2]side) error {
 	var runs [2]report.Run
 	for i, s := range sides {
@@ -92,19 +92,19 @@ func (a *app) loadOne(s side) (report.Run, error) {
 		func(run report.Run) bool { return node != "" && run.Node != node })
 	switch {
 	case len(saved.Runs) == 0:
-		return report.Run{}, ui.BadUsage("%s is the transcript of a session in which no check was asked", source(file))
+		return report.Run{}, ui.BadUsage("%s is the transcript of a session that ran no check", source(file))
 	case len(runs) == 0:
-		return report.Run{}, ui.BadUsage("%s has nothing of %s, only of %s", source(file), node, nodesOf(saved.Runs))
+		return report.Run{}, ui.BadUsage("%s has no run of %s, only of %s", source(file), node, nodesOf(saved.Runs))
 	case len(runs) > 1:
-		return report.Run{}, ui.BadUsage("%s has answers of %s: name one, as %s:%s", source(file), nodesOf(runs), file, runs[0].Node)
+		return report.Run{}, ui.BadUsage("%s has several nodes (%s): name one, as in %s:%s", source(file), nodesOf(runs), file, runs[0].Node)
 	}
 	return runs[0], nil
 }
 
-// side is one of the runs that are compared; node is "" where the file has one only.
+// side is one of the two compared runs; node is "" if the file has only one.
 type side struct{ typed, file, node string }
 
-// savedAs takes FILE or FILE:NODE apart. The file may be a pipe; a folder is none.
+// savedAs splits FILE:NODE. The file may be a pipe, but not a folder.
 func savedAs(name string) (side, error) {
 	isFile := func(name string) bool {
 		info, err := os.Stat(name)
@@ -114,7 +114,7 @@ func savedAs(name string) (side, error) {
 		return side{name, name[:i], name[i+1:]}, nil
 	}
 	if !isFile(name) {
-		return side{}, ui.BadUsage("%q is no file: diff compares saved runs, as 'calico-probe run --node NODE -o ndjson=FILE' writes them", name)
+		return side{}, ui.BadUsage("%q is no file: diff compares saved runs; write one with 'calico-probe run --node NODE -o ndjson=FILE'", name)
 	}
 	return side{typed: name, file: name}, nil
 }

@@ -23,8 +23,8 @@ func causesFlag(cmd *cobra.Command, dir *string) {
 	completions(cmd, map[string]completer{"causes": foldersOnly})
 }
 
-// loadCauses returns the causes of an operator's folder, "" for none. What is wrong with its files is wrong usage, a
-// line each.
+// loadCauses returns the causes of an operator's folder; "" is none. Errors in its files are wrong usage, one line
+// each.
 func loadCauses(dir string) ([]*diagnose.Rule, error) {
 	rules, err := examine.Theirs(dir)
 	if err != nil {
@@ -43,7 +43,7 @@ func (a *app) explain() *cobra.Command {
 	var file, node, causes string
 	cmd := &cobra.Command{
 		Use: "explain CHECK|CAUSE", Example: explainExample,
-		Short: "Say why a check matters and what its answers mean, or how a cause comes about and what to do",
+		Short: "Explain a check and its answers, or a cause and its fix",
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return explainedIDs(), cobra.ShellCompDirectiveNoFileComp
 		},
@@ -64,19 +64,19 @@ func (a *app) explain() *cobra.Command {
 			case file != "":
 				return a.explainRun(suite, id, file, node)
 			case node != "":
-				return ui.BadUsage("--node chooses a node of --run FILE: name that file too")
+				return ui.BadUsage("--node chooses a node of --run FILE: add --run")
 			}
 			return explainID(a.Out, suite, id)
 		},
 	}
-	cmd.Flags().StringVar(&file, "run", "", "a saved run, - for stdin: show why the cause is named in it, or why not")
-	nodeFlag(cmd.Flags(), &node, "of several nodes in --run, the one to explain")
+	cmd.Flags().StringVar(&file, "run", "", "a saved run (- is stdin): show why it names the cause, or why not")
+	nodeFlag(cmd.Flags(), &node, "the node to explain, if --run has several")
 	causesFlag(cmd, &causes)
 	return cmd
 }
 
-// explainID says what there is to know about a check or a cause, or about all checks
-// that begin so or have that tag.
+// explainID prints the explanation of a check or a cause, or of all checks with that
+// prefix or tag.
 func explainID(out io.Writer, suite diagnose.Suite, id string) error {
 	var b strings.Builder
 	if rule := suite.Rule(id); rule != nil {

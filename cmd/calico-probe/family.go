@@ -5,8 +5,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// families tells the family of a check, as --checks takes it: the first of those it belongs to,
-// the program's own name for what the client answers, "" for a check that this version does not know.
+// families returns a function that maps a check to its family, which is a value of --checks: the check's first
+// tag, or "calico-probe" for results of the client. A check that this version does not have maps to "".
 func families() func(check string) string {
 	of := map[string]string{}
 	for _, c := range examine.Suite() {

@@ -21,45 +21,45 @@ type severalNodes struct {
 	named    []string
 	selector string
 	all      bool
-	resume   string // a file with a run that was cut
+	resume   string // a file with an unfinished run
 }
 
-// choosing adds the flags that say which nodes, with --node that may stand several times.
+// choosing adds the flags that select nodes; --node may be repeated.
 func (s *severalNodes) choosing(f *pflag.FlagSet) {
-	f.Var((*nodesValue)(&s.named), "node", "the node to test: its name, as node/NAME too, or its address; several, "+
+	f.Var((*nodesValue)(&s.named), "node", "the node to test: its name (or node/NAME) or its address; several, "+
 		"separated by commas, are tested together")
-	f.StringVarP(&s.selector, "selector", "l", "", "test all nodes with these labels, as kubectl's -l")
+	f.StringVarP(&s.selector, "selector", "l", "", "test all nodes with these labels (same syntax as kubectl's -l)")
 }
 
-// flags adds those and more.
+// flags adds those, --resume and --all-nodes.
 func (s *severalNodes) flags(f *pflag.FlagSet) {
 	s.choosing(f)
-	f.StringVar(&s.resume, "resume", "", "of several nodes: a file that -o ndjson wrote of a run that was cut; "+
-		"nodes that are judged there are not asked again")
+	f.StringVar(&s.resume, "resume", "", "resume an unfinished run over several nodes from its -o ndjson file; "+
+		"nodes with a verdict in it are not checked again")
 	s.everywhere(f)
 }
 
 // everywhere adds the flag for all nodes.
 func (s *severalNodes) everywhere(f *pflag.FlagSet) {
-	f.BoolVarP(&s.all, "all-nodes", "A", false, "test all nodes of the cluster; with --via api by what the API says of them alone")
+	f.BoolVarP(&s.all, "all-nodes", "A", false, "test all nodes of the cluster; with --via api by the API only")
 }
 
-// resumed is the run that is gone on with, nil where a new one begins.
+// resumed returns the run to resume; nil starts a new one.
 func (s *severalNodes) resumed(a *app) (*report.Saved, error) {
 	if s.resume == "" {
 		return nil, nil
 	}
 	saved, err := a.load(s.resume)
 	if err == nil && saved.Fleet == nil {
-		err = ui.BadUsage("--resume %s: it is not what 'run -o ndjson' saved of several nodes", s.resume)
+		err = ui.BadUsage("--resume %s: not a file that 'run -o ndjson' wrote for several nodes", s.resume)
 	}
 	return &saved, err
 }
 
-// asked tells whether several nodes are asked for.
-func (s *severalNodes) asked() bool { return len(s.named) > 1 || s.selector != "" || s.all }
+// isFleet reports whether the flags select several nodes.
+func (s *severalNodes) isFleet() bool { return len(s.named) > 1 || s.selector != "" || s.all }
 
-// nodesValue is a --node that may stand several times.
+// nodesValue is a --node that may be repeated.
 type nodesValue []string
 
 func (n *nodesValue) String() string { return "" }
@@ -75,21 +75,21 @@ func (n *nodesValue) Set(typed string) error {
 	return nil
 }
 
-// examineFleet is one run over several nodes, as the flags say.
+// examineFleet does one run over several nodes, as the flags configure it.
 func (o *runFlags) examineFleet(cmd *cobra.Command, several *severalNodes, out *output.Set) error {
 	if err := o.noContradiction(cmd); err != nil {
 		return err
 	}
 	for _, flag := range []string{"peers", "no-follow-up", "ssh", "ssh-config"} {
 		if cmd.Flags().Changed(flag) {
-			return ui.BadUsage("--%s is of a run over one node: leave it out, or name one node with --node", flag)
+			return ui.BadUsage("--%s only works for a run over one node: leave it out, or name one node with --node", flag)
 		}
 	}
 	client, err := o.client()
 	if err != nil {
 		return err
 	}
-	// One node as well as several are validated by the same rules.
+	// The same rules apply to one node and to several.
 	if err := o.Validate(); err != nil {
 		return err
 	}
@@ -129,13 +129,13 @@ func (o *runFlags) examineFleet(cmd *cobra.Command, several *severalNodes, out *
 	return out.Close(unfinishedFleet(out, run, err))
 }
 
-// unfinishedFleet makes the files of a run that reached no verdict say so, as unfinished does of one node.
+// unfinishedFleet writes into the files of a run without a verdict that it is unfinished. For one node, see unfinished.
 func unfinishedFleet(out *output.Set, run *fleet.Run, came error) error {
 	if came == nil || errors.As(came, new(ui.Exit)) || errors.Is(came, output.ErrAllBroken) {
 		return came
 	}
 	run.Sink = out.FilesSink()
-	_ = run.Unfinished(whyUnfinished(came)) // a file that breaks says so
+	_ = run.Unfinished(whyUnfinished(came)) // a file that fails reports it itself
 	return came
 }
 

@@ -232,9 +232,9 @@ func TestFleetUsage(t *testing.T) {
 		"--via api --all-nodes --checks nothing-so":                "nothing-so",
 		"--via api --all-nodes -o jsonpath={.groupz}":              "groupz",
 		"--via api --all-nodes --profile quick --skip api":         "leave no check",
-		"--via api --all-nodes --checks node-ready --profile deep": "names the checks itself",
-		"--all-nodes --peers 0":                                    "of a run over one node",
-		"--all-nodes --ssh root@{ip}":                              "of a run over one node",
+		"--via api --all-nodes --checks node-ready --profile deep": "both select checks",
+		"--all-nodes --peers 0":                                    "only works for a run over one node",
+		"--all-nodes --ssh root@{ip}":                              "only works for a run over one node",
 		"--node worker-a --resume ../../docs/example.ndjson":       "over several nodes",
 	} {
 		exit, out, errs := call(t, append([]string{"run", "--kubeconfig", kubeconfig}, strings.Fields(line)...)...)

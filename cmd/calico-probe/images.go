@@ -6,10 +6,10 @@ import "github.com/calico-probe/calico-probe/probe"
 // flag -X. Without them, as in a development build, an image is named by its tag alone.
 var probeDigest, toolboxDigest string
 
-// probeImage is the image of a probe unless the user names another one.
+// probeImage returns the default image of a probe.
 func probeImage() string { return pinned(probe.Image, probeDigest) }
 
-// toolboxImage is the image with a shell and tools unless the user names another one.
+// toolboxImage returns the default image with a shell and tools.
 func toolboxImage() string { return pinned(probe.Toolbox, toolboxDigest) }
 
 func pinned(image, digest string) string {
@@ -19,5 +19,5 @@ func pinned(image, digest string) string {
 	return image + "@" + digest
 }
 
-// isOurs tells whether an image is one of this release's.
+// isOurs reports whether an image belongs to this release.
 func isOurs(image string) bool { return image == probeImage() || image == toolboxImage() }

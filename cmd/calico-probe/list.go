@@ -14,10 +14,10 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// listFormats are what -o takes in every verb that lists something, as 'kubectl get' does.
+// listFormats are the values of -o for every verb that lists something, as in 'kubectl get'.
 var listFormats = []string{"table", "wide", "name", "json", "yaml"}
 
-// listing is what a verb prints that lists things.
+// listing is what a list verb prints.
 type listing[T any] struct {
 	kind    string // -o name writes KIND/NAME, one a line
 	columns []column[T]
@@ -31,12 +31,12 @@ type column[T any] struct {
 	wide bool // only -o wide shows it
 }
 
-// listVerb makes the verb of a listing: words given as arguments narrow it down.
+// listVerb makes the verb of a listing. Its arguments are words that filter the rows.
 func listVerb[T any](a *app, name, short string, l listing[T]) *cobra.Command {
 	var format string
 	cmd := &cobra.Command{
 		Use: name + " [WORD...]", Short: short,
-		Long: short + ". With words, only those whose columns contain all of them.",
+		Long: short + ". If you add words, list only rows that contain all of them.",
 		RunE: func(_ *cobra.Command, words []string) error {
 			if !slices.Contains(listFormats, format) {
 				return ui.BadUsage("unknown output format %q: use one of %s", format, strings.Join(listFormats, ", "))
@@ -57,7 +57,7 @@ func listVerb[T any](a *app, name, short string, l listing[T]) *cobra.Command {
 	return cmd
 }
 
-// matching are the items that have every word in a column of the plain table.
+// matching returns the items that have every word in a column of the plain table.
 func (l listing[T]) matching(words []string) ([]T, error) {
 	items, err := l.items()
 	if err != nil {

@@ -1,6 +1,6 @@
 // Command calico-probe finds out why a Kubernetes node running Calico is
-// broken: it asks the API, puts a small probe on the node by whichever way still
-// works, and reports what the probe saw there.
+// broken. It checks the node through the API, places a small probe on it by the
+// first access method that works, and reports the causes and their fixes.
 //
 // It also runs as a kubectl plugin under the name kubectl-calico_probe.
 package main

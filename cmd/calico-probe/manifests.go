@@ -18,20 +18,20 @@ import (
 const manifestsExample = `  # the rights of every access method, for a group of people
   calico-probe manifests --group on-call | kubectl apply -f -
 
-  # only what reads the API and makes probe pods, for one person
+  # only the rights to read the API and create probe pods, for one person
   calico-probe manifests --ways pod --user jane
 
-  # 'serve' too, which takes alerts; you make the secrets with its tokens and its certificate
+  # also 'serve', which receives alerts; you create the secrets with its tokens and its certificate
   calico-probe manifests --serve | kubectl apply -f -
   kubectl -n calico-probe create secret generic calico-probe-serve --from-literal=token=$(openssl rand -hex 24)
   kubectl -n calico-probe create secret tls calico-probe-serve-tls --cert=tls.crt --key=tls.key`
 
-// namespaceNote heads manifests that have the namespace.
-const namespaceNote = `# This creates namespace %s, or gives it the labels that admit privileged pods; 'kubectl delete -f'
-# of it deletes the namespace with everything inside. --create-namespace=false leaves it out.
+// namespaceNote precedes manifests that have the namespace.
+const namespaceNote = `# This creates namespace %s, or adds the labels that admit privileged pods to it. 'kubectl delete -f'
+# with this file deletes the namespace and everything in it. --create-namespace=false leaves it out.
 `
 
-// The notes on 'serve': which secrets its pod waits for, and who may connect.
+// The notes on 'serve': the secrets that its pod needs, and who may connect.
 const (
 	tokenNote = `# The pod of 'serve' starts when there is a secret with its tokens:
 # kubectl -n %s create secret generic calico-probe-serve --from-literal=token=$(openssl rand -hex 24)
@@ -43,7 +43,7 @@ const (
 	admitNote = "# Pods of the namespace%s may connect to it%s; --admit names others instead.\n"
 )
 
-// manifestFlags are what the verb was given.
+// manifestFlags are the flags of the verb.
 type manifestFlags struct {
 	install.Options
 	ways, users, groups, accounts []string
@@ -54,14 +54,14 @@ type manifestFlags struct {
 func (a *app) manifests() *cobra.Command {
 	m := &manifestFlags{}
 	cmd := &cobra.Command{
-		Use: "manifests", Short: "Print the manifests of the namespace and of the rights that each access method takes",
+		Use: "manifests", Short: "Print the manifests of the namespace and of the rights that each access method needs",
 		Args: noArguments, Example: manifestsExample,
 		Long: `Prints a namespace that admits probes and, for each access method, roles with the least
-rights it takes; with --user, --group or --service-account also their bindings. It changes
-nothing: an administrator reads the manifests and applies them. A run finds the namespace
-` + install.Namespace + ` by itself; one of another name has to be named by -n, here and in each run.
-With --ways conditions and --service-account it prints an admission policy too, which holds
-the account to the one condition and annotation that it is for (Kubernetes 1.30 or later).`,
+rights that it needs. With --user, --group or --service-account it also prints their bindings.
+It changes nothing: an administrator reviews and applies the manifests. A run finds the namespace
+` + install.Namespace + ` automatically. Set another name with -n, here and in each run.
+With --ways conditions and --service-account it also prints an admission policy, which limits
+the account to its one condition and annotation (Kubernetes 1.30 or later).`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := m.check(cmd); err != nil {
 				return err
@@ -80,35 +80,35 @@ the account to the one condition and annotation that it is for (Kubernetes 1.30 
 
 func (m *manifestFlags) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringSliceVar(&m.ways, "ways", install.People(), "what the rights are for: "+strings.Join(install.Names(), ", ")+"; those of api are always included")
+	f.StringSliceVar(&m.ways, "ways", install.People(), "print rights for: "+strings.Join(install.Names(), ", ")+"; those of api are always included")
 	f.StringVarP(&m.Namespace, "namespace", "n", install.Namespace, "namespace of the probe pods")
-	f.BoolVar(&m.create, "create-namespace", true, "create that namespace, and have it admit privileged pods; never default, kube-* or calico-node's")
-	f.StringVar(&m.CalicoNamespace, "calico-namespace", install.CalicoNamespace, "namespace of calico-node, for the rights of ephemeral and exec; Calico's operator uses calico-system")
+	f.BoolVar(&m.create, "create-namespace", true, "create that namespace with labels that admit privileged pods; never default, kube-* or calico-node's")
+	f.StringVar(&m.CalicoNamespace, "calico-namespace", install.CalicoNamespace, "namespace of calico-node, for the rights of ephemeral and exec; the Calico operator uses calico-system")
 	f.StringArrayVar(&m.users, "user", nil, "bind the roles to this user; repeat it for more")
 	f.StringArrayVar(&m.groups, "group", nil, "bind the roles to this group; repeat it for more")
 	f.StringArrayVar(&m.accounts, "service-account", nil, "bind the roles to this service account, NAMESPACE:NAME; repeat it for more")
-	f.BoolVar(&m.serve, "serve", false, "add what 'calico-probe serve' takes: its account, Deployment, Service, NetworkPolicy and volume")
+	f.BoolVar(&m.serve, "serve", false, "add what 'calico-probe serve' needs: its account, Deployment, Service, NetworkPolicy and volume")
 	f.StringVar(&m.from.Image, "client-image", probe.ClientImage, "image of the client, for --serve")
 	f.StringVar(&m.from.ProbeImage, "image", envOr("CALICO_PROBE_IMAGE", probeImage()), "image of the probes, for --serve (environment: CALICO_PROBE_IMAGE)")
-	f.StringSliceVar(&m.from.Admit, "admit", []string{install.AlertsFrom}, "for --serve: namespaces (of Alertmanager, of Prometheus, of an ingress controller) and networks (CIDRs) that may connect, beside its own namespace")
+	f.StringSliceVar(&m.from.Admit, "admit", []string{install.AlertsFrom}, "for --serve: namespaces (of Alertmanager, Prometheus, an ingress controller) and networks (CIDRs) that may connect, in addition to its own namespace")
 	completions(cmd, map[string]completer{"ways": several(install.Names)})
 }
 
-// check refuses flags that cannot be right, and reads those that name somebody.
+// check rejects invalid flags, and parses those that name users, groups and accounts.
 func (m *manifestFlags) check(cmd *cobra.Command) (err error) {
 	for _, name := range []string{"client-image", "image", "admit"} {
 		if cmd.Flags().Changed(name) && !m.serve {
-			return ui.BadUsage("--%s is for --serve: add --serve, or leave it out", name)
+			return ui.BadUsage("--%s needs --serve: add --serve, or leave out --%[1]s", name)
 		}
 	}
 	for _, name := range []string{m.Namespace, m.CalicoNamespace} {
 		if bad := validation.IsDNS1123Label(name); len(bad) > 0 {
-			return ui.BadUsage("%q is no name of a namespace: %s", name, bad[0])
+			return ui.BadUsage("%q: invalid namespace: %s", name, bad[0])
 		}
 	}
 	for _, name := range m.from.Admit {
 		if _, err := netip.ParsePrefix(name); err != nil && len(validation.IsDNS1123Label(name)) > 0 {
-			return ui.BadUsage("--admit takes namespaces and networks as 10.0.0.0/8, and %q is neither", name)
+			return ui.BadUsage("--admit takes namespaces and networks such as 10.0.0.0/8, and %q is neither", name)
 		}
 	}
 	if m.Uses, err = install.Named(m.ways...); err != nil {
@@ -130,7 +130,7 @@ func (m *manifestFlags) check(cmd *cobra.Command) (err error) {
 	return nil
 }
 
-// print writes the objects as YAML, below notes for the administrator who applies it.
+// print writes the objects as YAML, after notes for the administrator who applies them.
 func (m *manifestFlags) print() ([]byte, error) {
 	objects, notes := install.Objects(m.Options), ""
 	if m.Makes() {
@@ -147,7 +147,7 @@ func (m *manifestFlags) print() ([]byte, error) {
 	return slices.Concat([]byte(notes), b), err
 }
 
-// serveNotes are for the administrator who applies what 'serve' takes.
+// serveNotes returns the notes for the administrator who installs 'serve'.
 func serveNotes(namespace string, admit []string) string {
 	namespaces, networks, plural := []string{namespace}, "", ""
 	for _, name := range admit {

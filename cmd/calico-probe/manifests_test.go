@@ -24,7 +24,7 @@ func TestManifestsForServe(t *testing.T) {
 			}
 			var out, errs bytes.Buffer
 			code := Run(t.Context(), genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out, ErrOut: &errs}, args)
-			if code != want || strings.Contains(errs.String(), "--"+flag+" is for --serve") == serve {
+			if code != want || strings.Contains(errs.String(), "--"+flag+" needs --serve") == serve {
 				t.Errorf("%v: exit %d, want %d: %s", args, code, want, errs.String())
 			}
 		}

@@ -32,20 +32,20 @@ type mcpOptions struct {
 	offline bool
 	listen  string
 	access  gate.Access
-	plain   bool // tokens are taken without TLS
+	plain   bool // accept tokens without TLS
 	front   agents.Front
 }
 
-const mcpExample = `  # what an agent starts: it judges nodes by the API, and creates nothing
+const mcpExample = `  # for an agent to start: judges nodes through the API, and creates nothing
   calico-probe mcp
 
-  # it may put probes on nodes too
+  # also let it place probes on nodes
   calico-probe mcp --allow-probes
 
-  # saved runs alone, without a cluster
+  # only saved runs, without a cluster
   calico-probe mcp --offline good.ndjson night.ndjson
 
-  # over HTTP, for agents that run elsewhere
+  # over HTTP, for agents on other machines
   calico-probe mcp --listen 127.0.0.1:8090 --token-file token`
 
 func (a *app) mcp() *cobra.Command {
@@ -53,28 +53,28 @@ func (a *app) mcp() *cobra.Command {
 		FailOn: examine.FailOnFail, Profile: string(probe.Standard), Timeout: 2 * time.Minute, Baselines: 2,
 	}}}
 	cmd := &cobra.Command{
-		Use: "mcp [FILE...]", Short: "Offer an agent a few tools, by the Model Context Protocol", Example: mcpExample,
-		Long: `Answers an agent (a program that speaks MCP) on stdin and stdout, or by HTTP at ` + agents.Path + `.
+		Use: "mcp [FILE...]", Short: "Serve tools for an agent over the Model Context Protocol", Example: mcpExample,
+		Long: `Serves an agent (a program that speaks MCP) on stdin and stdout, or over HTTP at ` + agents.Path + `.
 Its tools judge nodes, examine one, explain causes and checks, compare runs and show
-runbooks. There is no tool that repairs, runs a command or opens a shell, and without
---allow-probes nothing is created; with it, a client that can is to ask its user first.
-FILEs are saved runs (-o ndjson or json) that it can be asked about.
+runbooks. No tool repairs anything, runs a command or opens a shell. Nothing is created
+without --allow-probes; with it, clients that can ask their user first must do so.
+FILEs are saved runs (-o ndjson or json) that the tools can use.
 
-What nodes, pods and API objects say is marked as data in every answer. Each call is a
-line on stderr.`,
+Every answer marks the content of nodes, pods and API objects as data. It logs each call
+to stderr.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return o.serve(cmd.Context(), args) },
 	}
 	f := cmd.Flags()
-	f.BoolVar(&o.probes, "allow-probes", false, "let the agent put read-only probes on nodes, by the access methods of --via")
-	f.BoolVar(&o.offline, "offline", false, "ask no cluster: only the saved runs that are named")
-	f.StringVar(&o.listen, "listen", "", "serve by HTTP at this address, HOST:PORT, instead of stdin and stdout")
-	f.StringVar(&o.access.TokenFile, "token-file", "", "with --listen: file with the bearer tokens that are accepted, one a line")
-	f.StringVar(&o.access.Cert, "tls-cert", "", "with --listen: certificate to serve with")
-	f.StringVar(&o.access.Key, "tls-key", "", "its key")
-	f.BoolVar(&o.plain, "insecure-http", false, "with --listen: take tokens without TLS on an address that others reach")
+	f.BoolVar(&o.probes, "allow-probes", false, "let the agent place read-only probes on nodes, by the access methods of --via")
+	f.BoolVar(&o.offline, "offline", false, "contact no cluster: use only the given saved runs")
+	f.StringVar(&o.listen, "listen", "", "serve HTTP at this address, HOST:PORT, instead of stdin and stdout")
+	f.StringVar(&o.access.TokenFile, "token-file", "", "with --listen: file with the accepted bearer tokens, one per line")
+	f.StringVar(&o.access.Cert, "tls-cert", "", "with --listen: the server's certificate")
+	f.StringVar(&o.access.Key, "tls-key", "", "with --listen: the key of --tls-cert")
+	f.BoolVar(&o.plain, "insecure-http", false, "with --listen: accept tokens without TLS on a non-loopback address")
 	f.StringSliceVar(&o.front.Hosts, "allow-host", []string{"localhost", "127.0.0.1", "::1", "[::1]"},
-		"with --listen: names by which it is reached; a request for any other is refused")
-	f.StringSliceVar(&o.front.Origins, "allow-origin", nil, "with --listen: web pages that may ask, as https://HOST; no other may")
+		"with --listen: allowed Host names; requests for any other are rejected")
+	f.StringSliceVar(&o.front.Origins, "allow-origin", nil, "with --listen: web pages that may send requests, as https://HOST; no other may")
 	folders(cmd, &o.dirs)
 	o.asking(cmd)
 	f.Lookup("via").Usage = viaTried + examine.ViaUsage(injector.MethodKubelet)
@@ -86,7 +86,7 @@ line on stderr.`,
 	return cmd
 }
 
-// serve answers until the client goes or the program is stopped.
+// serve answers until the client disconnects or the program is stopped.
 func (o *mcpOptions) serve(ctx context.Context, files []string) error {
 	if err := o.check(files); err != nil {
 		return err
@@ -118,23 +118,23 @@ func (o *mcpOptions) serve(ctx context.Context, files []string) error {
 	return server.HTTP(ctx, l, keeper, o.front)
 }
 
-// check refuses flags that cannot be right.
+// check rejects invalid flags.
 func (o *mcpOptions) check(files []string) error {
 	switch {
 	case o.offline && o.probes:
-		return ui.BadUsage("--offline asks no node: leave out --allow-probes, or --offline")
+		return ui.BadUsage("--offline contacts no node: leave out --allow-probes, or --offline")
 	case injector.AccessOf(o.Via).AsRoot:
-		return ui.BadUsage("--via kubelet is for people, and an agent is none: use another access method")
+		return ui.BadUsage("--via kubelet is only for people, not for agents: use another access method")
 	case o.offline && len(files) == 0:
 		return ui.BadUsage("--offline takes the files of saved runs")
 	case o.listen == "" && (o.access != gate.Access{} || o.plain || len(o.front.Origins) > 0):
-		return ui.BadUsage("--token-file, --tls-cert, --tls-key, --insecure-http and --allow-origin go with --listen")
+		return ui.BadUsage("--token-file, --tls-cert, --tls-key, --insecure-http and --allow-origin need --listen")
 	case o.listen == "":
 	case o.access.TokenFile == "":
 		return ui.BadUsage("no authentication is configured: name a file of tokens with --token-file")
 	case o.access.Cert == "" && !o.plain && !isLoopback(o.listen):
-		return ui.BadUsage("tokens would be sent to %s without TLS, for anybody on the way to read: "+
-			"name --tls-cert and --tls-key, --listen on 127.0.0.1, or say --insecure-http", o.listen)
+		return ui.BadUsage("tokens would be sent to %s without TLS, readable on the network: "+
+			"set --tls-cert and --tls-key, --listen on 127.0.0.1, or add --insecure-http", o.listen)
 	default:
 		if _, _, err := listened("--listen", o.listen); err != nil {
 			return err
@@ -143,7 +143,7 @@ func (o *mcpOptions) check(files []string) error {
 	return o.Validate()
 }
 
-// keep offers saved runs.
+// keep loads the saved runs into the server.
 func (o *mcpOptions) keep(server *agents.Server, files []string) error {
 	runs, _, err := o.loadRuns(files)
 	if err != nil {
@@ -165,7 +165,7 @@ func (o *mcpOptions) keep(server *agents.Server, files []string) error {
 	return nil
 }
 
-// mcpSchemas are the schemas of what tools give, by their names.
+// mcpSchemas returns the schemas of the tools' results by tool.
 func mcpSchemas() (map[string][]byte, error) {
 	out := map[string][]byte{}
 	for tool, name := range map[string]string{"run": "report", "triage": "fleet"} {
@@ -178,14 +178,14 @@ func mcpSchemas() (map[string][]byte, error) {
 	return out, nil
 }
 
-// explained is what explain prints of a check or a cause.
+// explained returns what explain prints for a check or a cause.
 func explained(id string) (string, error) {
 	var b strings.Builder
 	err := explainID(&b, cause.All(), id)
 	return b.String(), err
 }
 
-// readable are the runbooks that are right.
+// readable returns the valid runbooks.
 func readable(dirs []string) ([]runbook.Item, error) {
 	items, err := library(dirs)
 	if err != nil {

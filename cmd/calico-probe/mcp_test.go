@@ -102,8 +102,8 @@ func TestMCPRefuses(t *testing.T) {
 	t.Parallel()
 	for args, want := range map[string]string{
 		"--offline":                         "takes the files of saved runs",
-		"--offline --allow-probes x":        "asks no node",
-		"--token-file x":                    "go with --listen",
+		"--offline --allow-probes x":        "contacts no node",
+		"--token-file x":                    "need --listen",
 		"--listen 127.0.0.1:0":              "no authentication is configured",
 		"--listen :0 --token-file x":        "without TLS",
 		"--listen here --token-file x":      "without TLS",
@@ -142,7 +142,7 @@ func TestMCPFollowsFleet(t *testing.T) {
 		t.Errorf("%v: %+v", err, r)
 	}
 	if _, err := o.follow(t.Context(), filepath.Join(dir, "all.yaml"), "worker-b"); err == nil ||
-		!strings.Contains(err.Error(), "no name of a runbook") {
+		!strings.Contains(err.Error(), "unknown runbook") {
 		t.Errorf("a file is read for an agent: %v", err)
 	}
 }

@@ -21,10 +21,10 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// agent is who runs a runbook for an agent.
+// agent is the name in the journal of a runbook that an agent runs.
 const agent = "calico-probe mcp"
 
-// world is what an agent's tools can do, as the flags say.
+// world returns what an agent's tools can do, as the flags configure it.
 func (o *mcpOptions) world() (agents.World, error) {
 	schemas, err := mcpSchemas()
 	if err != nil {
@@ -50,7 +50,7 @@ func (o *mcpOptions) world() (agents.World, error) {
 	return w, nil
 }
 
-// scope names the nodes that a tool is about: how many of which cluster.
+// scope returns the number of nodes that a tool would cover, and their cluster.
 func (o *mcpOptions) scope(ctx context.Context, nodes []string, selector string) (string, error) {
 	n := len(nodes)
 	if n == 0 {
@@ -71,7 +71,7 @@ func (o *mcpOptions) scope(ctx context.Context, nodes []string, selector string)
 	return fmt.Sprintf("%d nodes of %s", n, at), nil
 }
 
-// sentence is an error in the words that the program would print.
+// sentence returns an error in the words that the program would print.
 func sentence(err error) error {
 	if err == nil || errors.As(err, new(ui.Exit)) {
 		return nil
@@ -79,7 +79,7 @@ func sentence(err error) error {
 	return errors.New(cluster.Explain(err))
 }
 
-// concluded is the error of a run but for its exit code, which its report has.
+// concluded drops the exit code from the error of a run, because the report has it.
 func concluded(err error) error {
 	if errors.As(err, new(ui.Exit)) {
 		return nil
@@ -87,7 +87,7 @@ func concluded(err error) error {
 	return err
 }
 
-// over is a fleet of the nodes that a tool was asked about, by an access method.
+// over returns a run over the nodes of a tool's call, by an access method.
 func (o *mcpOptions) over(via string, nodes []string, selector string) (*fleet.Run, examine.Options, error) {
 	opts := o.Options
 	opts.Via = via
@@ -116,7 +116,7 @@ func (o *mcpOptions) runNode(ctx context.Context, node string, how agents.How) (
 	}
 	if how.Via != "" {
 		if !o.allows(how.Via) {
-			return report.Run{}, report.Document{}, fmt.Errorf("calico-probe mcp was started with --via %s: %q is not among these", opts.Via, how.Via)
+			return report.Run{}, report.Document{}, fmt.Errorf("calico-probe mcp was started with --via %s, which does not include %q", opts.Via, how.Via)
 		}
 		opts.Via = how.Via
 	}
@@ -131,8 +131,8 @@ func (o *mcpOptions) runNode(ctx context.Context, node string, how agents.How) (
 	return run, docs[0], nil
 }
 
-// allows tells whether an agent may choose access methods: those that the flag has, and the one that creates nothing.
-// In auto are neither the machine that this runs on nor the kubelet's way, which is for people.
+// allows reports whether an agent may choose access methods: those of the flag, and api, which creates nothing.
+// auto includes neither local nor kubelet, which are for people.
 func (o *mcpOptions) allows(via string) bool {
 	switch access := injector.AccessOf(via); {
 	case access.AsRoot:
@@ -152,7 +152,7 @@ func (o *mcpOptions) allows(via string) bool {
 	return true
 }
 
-// heldBack is a step of a runbook without an access method that the user who started the server did not allow.
+// heldBack removes an access method from a runbook's step if the user who started the server did not allow it.
 func (o *mcpOptions) heldBack(r runbook.Run) runbook.Run {
 	if !o.allows(cmp.Or(r.Via, o.Via)) {
 		r.Via = ""
@@ -162,7 +162,7 @@ func (o *mcpOptions) heldBack(r runbook.Run) runbook.Run {
 
 func (o *mcpOptions) meshOf(ctx context.Context, nodes []string, selector string) (*mesh.Report, error) {
 	opts := o.Options
-	opts.Checks, opts.Skip, opts.Profile = nil, nil, string(probe.Standard) // what a mesh asks is its own
+	opts.Checks, opts.Skip, opts.Profile = nil, nil, string(probe.Standard) // a mesh has its own checks
 	run, err := fleet.NewMesh(o.client, fleet.MeshOptions{RackLabels: fleet.RackLabels(),
 		Options: fleet.Options{Options: opts, Nodes: nodes, Select: selector}})
 	if err != nil {
@@ -177,10 +177,10 @@ func (o *mcpOptions) meshOf(ctx context.Context, nodes []string, selector string
 	return nil, sentence(err)
 }
 
-// follow carries out a runbook for an agent: there is nobody to ask, no command is started and nothing is changed.
+// follow runs a runbook for an agent, without questions: it starts no command and changes nothing.
 func (o *mcpOptions) follow(ctx context.Context, name, node string) (*runbook.Record, error) {
-	if isFile(name) { // an agent chooses among the runbooks that it was given, not among this machine's files
-		return nil, ui.BadUsage("%q is no name of a runbook", name)
+	if isFile(name) { // an agent may choose a listed runbook, not a file of this machine
+		return nil, ui.BadUsage("unknown runbook %q", name)
 	}
 	it, err := findRunbook(name, o.dirs)
 	if err != nil {

@@ -18,13 +18,13 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-const meshExample = `  # which nodes do not reach which others, and what that has in common
+const meshExample = `  # which nodes cannot reach which others, and what the failing paths have in common
   calico-probe mesh
 
   # also with full-size packets
   calico-probe mesh --profile deep
 
-  # go on trying, on a full screen, the worst paths first
+  # keep testing, on the full screen, the worst paths first
   calico-probe mesh --watch -l topology.kubernetes.io/zone=eu-1a
 
   # between the nodes of two zones
@@ -38,16 +38,16 @@ func (a *app) mesh() *cobra.Command {
 	var racks []string
 	watch := &watchFlags{}
 	cmd := &cobra.Command{
-		Use: "mesh", Short: "Try the paths between nodes, and say what those that fail have in common", Example: meshExample,
-		Long: `Puts a probe on each node, which pings other nodes and a pod on each of them, opens TCP
-connections to both, and tells its BGP sessions. Below 60 nodes every pair is tried in both
-directions; above, each node tries three others of its zone and two of other zones, and then
-more is tried around what fails. Names the node, the rack, the zone, the two zones or the
-pair that the failing paths have in common.
+		Use: "mesh", Short: "Test the paths between nodes, and show what the failing ones have in common", Example: meshExample,
+		Long: `Places a probe on each node. The probe pings other nodes and a pod on each of them, opens TCP
+connections to both, and reports its BGP sessions. Below 60 nodes it tests every pair in both
+directions. Above, each node tests three others of its zone and two of other zones; a second
+round tests more paths around the failing ones. The report names the node, the rack, the zone,
+the two zones or the pair that the failing paths have in common.
 
-With --watch the nodes ping each other and each other's pods again and again, by probes that
-stay on at most 48 nodes; q, Ctrl-C or --for ends it. The exit code is by the last round: 3 if
-a path failed in it, 5 if a node was not heard.
+With --watch, probes stay on at most 48 nodes and keep pinging each other and each other's
+pods until q, Ctrl-C or --for. The exit code is that of the last round: 3 if a path failed,
+5 if a node did not report.
 
 ` + exitCodes(),
 		Args: noArguments,
@@ -65,13 +65,13 @@ a path failed in it, 5 if a node was not heard.
 	}
 	f := cmd.Flags()
 	several.choosing(f)
-	out.Flag(cmd, []report.Format{{Name: "table", For: "for people: what was found, and zone by zone how many paths fail"},
-		{Name: "json", For: "one document, with every path"}, {Name: "yaml", For: "the same"},
+	out.Flag(cmd, []report.Format{{Name: "table", For: "for people: the result, and the number of failing paths by zone"},
+		{Name: "json", For: "one document, with every path"}, {Name: "yaml", For: "the same as json"},
 		{Name: "html", For: "one page, from a map of the zones down to a pair"}})
-	f.StringVar(&o.Profile, "profile", string(probe.Standard), "how much to try: standard, or deep, which sends full-size packets too")
-	f.StringSliceVar(&racks, "rack-label", fleet.RackLabels(), "the label of nodes that says in which rack they are; of several the first that a node has")
+	f.StringVar(&o.Profile, "profile", string(probe.Standard), "how much to test: standard, or deep, which also sends full-size packets")
+	f.StringSliceVar(&racks, "rack-label", fleet.RackLabels(), "the node label that names the rack; with several labels, the first one that a node has")
 	watch.flags(f)
-	f.StringVar(&o.Reason, "reason", "", "why this is run; written on what is created, for auditors")
+	f.StringVar(&o.Reason, "reason", "", "why you run this; recorded on created objects, for auditors")
 	o.imaging(cmd)
 	o.consenting(f)
 	f.DurationVar(&o.Timeout, "timeout", meshLimit, "limit of the whole run")
@@ -80,10 +80,10 @@ a path failed in it, 5 if a node was not heard.
 	return cmd
 }
 
-// meshProfiles are those that a mesh has.
+// meshProfiles are the profiles of a mesh.
 func meshProfiles() []string { return []string{string(probe.Standard), string(probe.Deep)} }
 
-// mesh is one run, as the flags say.
+// mesh does one run, as the flags configure it.
 func (o *runFlags) mesh(cmd *cobra.Command, opts fleet.MeshOptions, out *output.Set) error {
 	client, err := o.client()
 	if err != nil {
@@ -109,7 +109,7 @@ func (o *runFlags) mesh(cmd *cobra.Command, opts fleet.MeshOptions, out *output.
 		err = over
 	}
 	each := out.Each
-	if found == nil { // the old content of its files is gone, and nothing would pass for good news
+	if found == nil { // the files are already truncated, and an empty file would look healthy
 		found, each = run.Unfinished(whyUnfinished(err)), out.EachFile
 	}
 	written := each(func(to *output.Place) error {

@@ -22,7 +22,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// watchFlags are those of mesh --watch.
+// watchFlags are the flags of mesh --watch.
 type watchFlags struct {
 	on    bool
 	every time.Duration
@@ -30,13 +30,13 @@ type watchFlags struct {
 }
 
 func (w *watchFlags) flags(f *pflag.FlagSet) {
-	f.BoolVar(&w.on, "watch", false, "go on trying: a probe stays on each node, and a table of all paths is kept up to date, the worst first; "+
-		"without a terminal, a line for each change")
-	f.DurationVar(&w.every, "interval", 5*time.Second, "with --watch: how often, a second or more")
-	f.DurationVar(&w.whole, "for", time.Hour, "with --watch: end after so long")
+	f.BoolVar(&w.on, "watch", false, "keep testing: a probe stays on each node, and a table shows all paths, the worst first; "+
+		"without a terminal, print a line for each change")
+	f.DurationVar(&w.every, "interval", 5*time.Second, "with --watch: interval between rounds, 1s or more")
+	f.DurationVar(&w.whole, "for", time.Hour, "with --watch: exit after this time")
 }
 
-// validate refuses flags that do not go together.
+// validate rejects flags that exclude each other.
 func (w *watchFlags) validate(f *pflag.FlagSet) error {
 	own, others := []string{"interval", "for"}, []string{"output", "timeout", "profile", "rack-label"}
 	switch {
@@ -47,21 +47,21 @@ func (w *watchFlags) validate(f *pflag.FlagSet) error {
 	}
 	for _, name := range own {
 		if !w.on && f.Changed(name) {
-			return ui.BadUsage("--%s is of --watch: use both, or neither", name)
+			return ui.BadUsage("--%s needs --watch: use both, or neither", name)
 		}
 	}
 	for _, name := range others {
 		if w.on && f.Changed(name) {
-			return ui.BadUsage("--watch has no --%s: leave it out, or --watch", name)
+			return ui.BadUsage("--watch does not support --%s: leave out one of them", name)
 		}
 	}
 	return nil
 }
 
-// placingLimit is how long everything around a watch may take.
+// placingLimit is how long placing and removing the probes of a watch may take.
 const placingLimit = 2 * time.Minute
 
-// watchMesh tries paths until its time is over, or its user leaves it.
+// watchMesh tests paths until its time is over or the user quits.
 func (o *runFlags) watchMesh(cmd *cobra.Command, opts fleet.MeshOptions, w *watchFlags) error {
 	client, err := o.client()
 	if err != nil {
@@ -105,7 +105,7 @@ func (o *runFlags) watchMesh(cmd *cobra.Command, opts fleet.MeshOptions, w *watc
 	return o.ended(board, time.Since(began))
 }
 
-// redirected is a writer whose messages go elsewhere for a while.
+// redirected is a writer that can send its messages elsewhere for a while.
 type redirected struct {
 	mu   sync.Mutex
 	to   io.Writer
@@ -122,7 +122,7 @@ func (r *redirected) Write(b []byte) (int, error) {
 	return to.Write(b)
 }
 
-// Unwrap is the writer behind it: a terminal stays one.
+// Unwrap returns the writer behind it, so that a terminal is recognized.
 func (r *redirected) Unwrap() io.Writer { return r.to }
 
 func (r *redirected) send(away io.Writer) {
@@ -131,7 +131,7 @@ func (r *redirected) send(away io.Writer) {
 	r.away = away
 }
 
-// onScreen shows a watch on the full screen, until the user leaves it or the context ends.
+// onScreen shows a watch on the full screen, until the user quits or the context ends.
 func (o *runFlags) onScreen(ctx context.Context, cancel func(), watch func(context.Context, func(mesh.Heard)),
 	s *live.Screen, messages *redirected,
 ) error {
@@ -147,14 +147,14 @@ func (o *runFlags) onScreen(ctx context.Context, cancel func(), watch func(conte
 	return errors.Join(err, <-ended)
 }
 
-// inLines writes a line for each change of a path, and one a minute.
+// inLines writes a line for each change of a path, and a summary every minute.
 func (o *runFlags) inLines(ctx context.Context, cancel func(), watch *fleet.Watch, board *mesh.Board,
 	title string,
 ) error {
 	var back func()
 	back = o.interrupts.Take(sync.OnceFunc(func() {
-		ui.Say(o.ErrOut, "ending: removing the probes (once more to stop at once)")
-		time.AfterFunc(time.Second, func() { back() }) // timeout(1) sends the same one twice; it is set by then
+		ui.Say(o.ErrOut, "stopping: removing the probes (repeat to exit immediately)")
+		time.AfterFunc(time.Second, func() { back() }) // timeout(1) sends the signal twice; back is set by then
 		cancel()
 	}))
 	defer back()
@@ -168,13 +168,13 @@ func (o *runFlags) inLines(ctx context.Context, cancel func(), watch *fleet.Watc
 	return lines.broken
 }
 
-// changes writes what changes on a board.
+// changes writes the changes of a board.
 type changes struct {
 	to     io.Writer
 	board  *mesh.Board
-	summed time.Time // when the last sum was written
-	first  bool      // a sum was written
-	broken error     // of writing
+	summed time.Time // when the last summary was written
+	first  bool      // a summary was written
+	broken error     // error of the writer
 }
 
 func (c *changes) say(at time.Time, format string, args ...any) {
@@ -183,7 +183,7 @@ func (c *changes) say(at time.Time, format string, args ...any) {
 	}
 }
 
-// hear writes what has changed by what a node says.
+// hear writes the changes that a node's report makes.
 func (c *changes) hear(h mesh.Heard) {
 	before := c.board.Lost(h.Node)
 	all := c.board.Hear(h)
@@ -207,10 +207,10 @@ func (c *changes) hear(h mesh.Heard) {
 	}
 }
 
-// mostLeft is how many paths that fail at the end of a watch have a line.
-const mostLeft = 10
+// maxFailing is how many failing paths have a line at the end of a watch.
+const maxFailing = 10
 
-// ended says how the paths were at the end, in the exit code too.
+// ended prints the state of the paths at the end, and returns the exit code.
 func (o *runFlags) ended(board *mesh.Board, took time.Duration) error {
 	sum := board.Sum()
 	_, err := fmt.Fprintf(o.Out, "after %v, in round %d: %v\n", took.Round(time.Second), sum.Round, sum)
@@ -218,7 +218,7 @@ func (o *runFlags) ended(board *mesh.Board, took time.Duration) error {
 		if r.State != mesh.Fails || err != nil {
 			break
 		}
-		if i == mostLeft {
+		if i == maxFailing {
 			_, err = fmt.Fprintf(o.Out, "  and %d more\n", sum.Fail-i)
 			break
 		}

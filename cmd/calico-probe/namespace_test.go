@@ -22,7 +22,7 @@ func TestCalicoNamespaceFlag(t *testing.T) {
 			streams := genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out, ErrOut: &errs}
 			code := Run(t.Context(), streams, append(strings.Fields(verb), "--calico-namespace", name))
 			said := errs.String()
-			if code != report.ExitUsage || !strings.Contains(said, "it is no name of a namespace") ||
+			if code != report.ExitUsage || !strings.Contains(said, "invalid namespace") ||
 				strings.Count(said, "\n") != 1 {
 				t.Errorf("%s with %q: exit %d, %s", verb, name, code, said)
 			}
@@ -45,7 +45,7 @@ func TestNamedNamespace(t *testing.T) {
 		streams := genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out, ErrOut: &errs}
 		code := Run(t.Context(), streams, append(strings.Fields(verb), "-n", "Bad_NS"))
 		said := errs.String()
-		if code != report.ExitUsage || !strings.Contains(said, `-n "Bad_NS" is no name of a namespace`) || strings.Count(said, "\n") != 1 {
+		if code != report.ExitUsage || !strings.Contains(said, `-n "Bad_NS": invalid namespace`) || strings.Count(said, "\n") != 1 {
 			t.Errorf("%s: exit %d, %s", verb, code, said)
 		}
 	}

@@ -15,10 +15,10 @@ import (
 	"github.com/calico-probe/calico-probe/internal/ui"
 )
 
-// nodeFlag adds --node, which takes one name, also as 'kubectl get nodes -o name' prints it.
+// nodeFlag adds --node, which takes one name, also in the form of 'kubectl get nodes -o name'.
 func nodeFlag(f *pflag.FlagSet, name *string, usage string) { nodeFlagNamed(f, "node", name, usage) }
 
-// nodeFlagNamed adds another flag that does.
+// nodeFlagNamed adds such a flag with another name.
 func nodeFlagNamed(f *pflag.FlagSet, flag string, name *string, usage string) {
 	f.Var(&nodeValue{name: name}, flag, usage)
 }
@@ -29,7 +29,7 @@ type nodeValue struct {
 }
 
 func (n *nodeValue) String() string {
-	if n.name == nil { // as pflag makes one, to tell the default
+	if n.name == nil { // pflag calls it on the zero value, to find the default
 		return ""
 	}
 	return *n.name
@@ -39,15 +39,15 @@ func (n *nodeValue) Type() string { return "string" }
 
 func (n *nodeValue) Set(typed string) error {
 	if n.set {
-		return errors.New("a run takes one node: run it once for each, or have 'calico-probe serve' do so")
+		return errors.New("a run takes one node: run it once for each, or use 'calico-probe serve'")
 	}
 	*n.name, n.set = nodeName(typed), true
 	return nil
 }
 
-// nodeName is the name in what kubectl prints of a node, node/NAME.
+// nodeName returns the name in kubectl's node/NAME.
 func nodeName(typed string) string {
-	for _, kind := range []string{"node/", "nodes/", "no/"} { // as kubectl names them
+	for _, kind := range []string{"node/", "nodes/", "no/"} { // kubectl's names of the kind
 		if name, ok := strings.CutPrefix(typed, kind); ok {
 			return name
 		}
@@ -55,14 +55,14 @@ func nodeName(typed string) string {
 	return typed
 }
 
-// listedNodes is how many nodes a message lists, and listLimit how long it waits for them.
+// listedNodes is how many nodes a message lists, and listLimit how long it waits for the list.
 const (
 	listedNodes = 10
 	listLimit   = 3 * time.Second
 )
 
-// noNode is the error of a run without --node on a terminal: it lists the nodes there are. It is
-// plain where they cannot be listed.
+// noNode returns the error of a run without --node on a terminal, which lists the cluster's nodes.
+// If it cannot list them, it returns the plain error.
 func noNode(ctx context.Context, client *examine.Client, plain error) error {
 	ctx, cancel := context.WithTimeout(ctx, listLimit)
 	defer cancel()

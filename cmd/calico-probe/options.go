@@ -10,20 +10,20 @@ import (
 
 const nameOptions = "options"
 
-// options lists the flags of kubectl, which every verb that reads a cluster takes.
+// options lists kubectl's flags, which every verb that reads a cluster has.
 func (a *app) options() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: nameOptions, Short: "List the flags of kubectl that choose a cluster and a user", Args: noArguments,
-		Long: `Lists the flags that choose the cluster and the user, as kubectl has them. Every verb that
-reads a cluster takes them, such as run, mesh, shell, capture and serve.`,
+		Long: `Lists kubectl's flags for the cluster and the user. Every verb that reads a cluster has
+them, such as run, mesh, shell, capture and serve.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	a.flags.AddFlags(cmd.Flags())
 	return cmd
 }
 
-// shortHelp has the help of each verb leave the flags of kubectl to the verb options, but for
-// those that are typed every day. They are completed all the same.
+// shortHelp hides kubectl's flags from each verb's help, except those that people type every day.
+// The verb options lists them, and completion still offers them.
 func (a *app) shortHelp(root *cobra.Command) {
 	usage := root.UsageFunc()
 	root.SetUsageFunc(func(cmd *cobra.Command) error {
@@ -38,7 +38,7 @@ func (a *app) shortHelp(root *cobra.Command) {
 	})
 }
 
-// hideKubectls hides the flags of kubectl, or shows them again; it tells whether the verb has any.
+// hideKubectls hides kubectl's flags or shows them again, and reports whether the verb has any.
 func (a *app) hideKubectls(cmd *cobra.Command, hidden bool) (has bool) {
 	kubectls := pflag.NewFlagSet("", pflag.ContinueOnError)
 	a.flags.AddFlags(kubectls)

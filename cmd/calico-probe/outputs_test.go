@@ -194,7 +194,7 @@ func TestWhatIsReadIsNotWritten(t *testing.T) {
 			must.Do(t, os.WriteFile(args[2], []byte(aRunbook), 0o600))
 		}
 		exit, out, errs := call(t, args...)
-		if exit != 2 || out != "" || !strings.Contains(errs, "is what is read") {
+		if exit != 2 || out != "" || !strings.Contains(errs, "is the input") {
 			t.Errorf("%v: exit %d %s%s", args, exit, out, errs)
 		}
 	}

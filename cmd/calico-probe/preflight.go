@@ -24,14 +24,14 @@ func (a *app) preflight() *cobra.Command {
 	}}, &output.Set{Family: families()}
 	var methods []string
 	cmd := &cobra.Command{
-		Use: "preflight [--node NODE]", Short: "Say which access methods to a node would work", Args: noArguments,
-		Long: `Asks for each access method whether you have the rights it takes, whether policy and quota
-admit what it creates (by a dry run: nothing is created), whether the image is on the
-node, and what else can be told without going there. With --via every method named has to
-work; without it one is enough. --via ssh, or --ssh, logs in and leaves again.
+		Use: "preflight [--node NODE]", Short: "Check which access methods to a node would work", Args: noArguments,
+		Long: `Checks for each access method whether you have the rights that it needs, and whether policy
+and quota admit what it creates (a dry run: nothing is created). It also checks whether the
+image is on the node, and whatever else it can without a probe. With --via every listed method
+must work; without it, one is enough. --via ssh or --ssh logs in and out again.
 
-Exit codes: 0 ready, 3 not ready, 5 where something could not be told, 2 wrong usage, 1 the
-API cannot be reached.`,
+Exit codes: 0 ready, 3 not ready, 5 some check had no answer, 2 wrong usage, 1 the API cannot
+be reached.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			client, err := a.client()
 			if err != nil {
@@ -57,14 +57,14 @@ API cannot be reached.`,
 		},
 	}
 	f := cmd.Flags()
-	nodeFlag(f, &o.Node, "the node to go to (default: the first that is ready)")
+	nodeFlag(f, &o.Node, "the node to check (default: the first ready node)")
 	f.StringSliceVar(&methods, "via", nil,
-		"access methods that all have to work: auto (one of them is enough), or a list of "+strings.Join(install.Names(), ", "))
+		"access methods that must all work: auto (one of them is enough), or a list of "+strings.Join(install.Names(), ", "))
 	out.Flag(cmd, report.Formats())
 	o.imaging(cmd)
-	f.StringVar(&o.SSH, "ssh", "", "where ssh would go: [USER@]HOST, with {node} and {ip} of the node in it (default its InternalIP)")
-	f.StringVar(&o.SSHConfig, "ssh-config", "", "configuration for ssh instead of your own (ssh -F)")
-	f.BoolVar(&o.Privileged, "privileged", false, "as if the probe pod were given every capability")
+	f.StringVar(&o.SSH, "ssh", "", "destination of ssh: [USER@]HOST, where {node} and {ip} stand for the node's name and address (default: its InternalIP)")
+	f.StringVar(&o.SSHConfig, "ssh-config", "", "ssh configuration file instead of your own (ssh -F)")
+	f.BoolVar(&o.Privileged, "privileged", false, "check for a probe pod with every capability")
 	a.connecting(cmd)
 	words := func() []string { return append([]string{examine.ViaAuto}, install.Names()...) }
 	completions(cmd, map[string]completer{"via": several(words)})

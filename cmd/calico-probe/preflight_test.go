@@ -78,8 +78,8 @@ func TestManifests(t *testing.T) {
 		"manifests --ways api --user cn=a,ou=b":  {report.ExitHealthy, "name: cn=a,ou=b"}, // one user
 		"manifests --ways neighbour -n there":    {report.ExitHealthy, "namespace: there"},
 		"manifests --calico-namespace elsewhere": {report.ExitHealthy, "namespace: elsewhere"},
-		"manifests -n Ops":                       {report.ExitUsage, `"Ops" is no name of a namespace`},
-		"manifests --calico-namespace a/b":       {report.ExitUsage, `"a/b" is no name of a namespace`},
+		"manifests -n Ops":                       {report.ExitUsage, `"Ops": invalid namespace`},
+		"manifests --calico-namespace a/b":       {report.ExitUsage, `"a/b": invalid namespace`},
 		"preflight --via local":                  {report.ExitUsage, `unknown access method "local"; --via takes auto, or a list of api, pod`},
 		"preflight --via pod,pod":                {report.ExitUsage, "--via names pod twice"},
 		"preflight --via pods":                   {report.ExitUsage, "did you mean pod?"},

@@ -36,8 +36,8 @@ func (a *app) man() *cobra.Command {
 	}
 }
 
-// built is when the sources of this program were committed, nil where the build did not
-// know; SOURCE_DATE_EPOCH is used then, as packagers have it.
+// built returns the commit time of this program's sources, or nil if the build has none.
+// The manual pages then use SOURCE_DATE_EPOCH, as packagers expect.
 func built() *time.Time {
 	at, err := time.Parse(time.RFC3339, setting("vcs.time"))
 	if err != nil {
@@ -46,14 +46,14 @@ func built() *time.Time {
 	return &at
 }
 
-// documented is the tree of commands without what depends on the machine it is described on.
+// documented returns the command tree without what depends on this machine.
 func (a *app) documented(root *cobra.Command) *cobra.Command {
-	delete(root.Annotations, cobra.CommandDisplayNameAnnotation) // kubectl's plugin has the same verbs
+	delete(root.Annotations, cobra.CommandDisplayNameAnnotation) // the kubectl plugin has the same verbs
 	same := map[string]string{"cache-dir": "$HOME/.kube/cache", "image": probe.Image, "toolbox-image": probe.Toolbox}
 	var each func(cmd *cobra.Command)
 	each = func(cmd *cobra.Command) {
 		cmd.DisableAutoGenTag = true
-		a.hideKubectls(cmd, true) // the page of options has them
+		a.hideKubectls(cmd, true) // the page of the verb options has them
 		cmd.Flags().VisitAll(func(f *pflag.Flag) {
 			if text, ok := same[f.Name]; ok {
 				f.DefValue = text
@@ -67,14 +67,14 @@ func (a *app) documented(root *cobra.Command) *cobra.Command {
 	return root
 }
 
-// written heads each page, so that a copy says of which version it is.
+// written begins each page, so that a copy shows its version.
 const written = "<!-- Written by 'calico-probe docs' of calico-probe " + probe.Release + ". -->\n"
 
 // cliReference describes the exit codes, and every verb with its flags.
 func (a *app) cliReference(root *cobra.Command) (string, error) {
 	var b strings.Builder
-	b.WriteString(written + "\n# calico-probe on the command line\n\nWhat `calico-probe VERB --help` says.\n" +
-		"Verbs that read a cluster take [kubectl's flags](#calico-probe-options) too.\n\n" +
+	b.WriteString(written + "\n# calico-probe on the command line\n\nThe output of `calico-probe VERB --help`.\n" +
+		"Verbs that read a cluster also have [kubectl's flags](#calico-probe-options).\n\n" +
 		"## Exit codes\n\n| code | means |\n|---|---|\n")
 	for _, c := range report.ExitCodes() {
 		fmt.Fprintf(&b, "| %d | %s |\n", c.Code, explain.Prose(c.Means))

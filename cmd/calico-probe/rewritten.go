@@ -12,17 +12,17 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// rewritten is what a person reads on, with a text that takes the place of the one before
-// it, as long as nothing else was written to it in between. It ends in a new line, so that
-// what others write to the same terminal begins on one of its own.
+// rewritten is a terminal with a status text. A new status text replaces the previous one, unless
+// something else was written in between. The text ends with a newline, so that output of others
+// on the same terminal begins on its own line.
 type rewritten struct {
 	to   io.Writer
 	mu   sync.Mutex
-	rows int // of the text, where it is the last that was written
+	rows int // rows of the status text; 0 = something else was written last
 }
 
-// mostRows keeps such a text from filling a small terminal.
-const mostRows = 3
+// maxRows keeps a status text from filling a small terminal.
+const maxRows = 3
 
 func (r *rewritten) Unwrap() io.Writer { return r.to }
 
@@ -33,7 +33,7 @@ func (r *rewritten) Write(p []byte) (int, error) {
 	return r.to.Write(p)
 }
 
-// say says a text, on a terminal that can in the place of the one before.
+// say prints a status text. On a capable terminal it replaces the previous one.
 func (r *rewritten) say(text string) {
 	width := ui.Width(r.to)
 	if width == 0 || os.Getenv("TERM") == "dumb" {
@@ -49,13 +49,13 @@ func (r *rewritten) put(text string, width int) {
 	if r.rows > 0 {
 		_, _ = fmt.Fprintf(prompt.Bare(r.to), "\x1b[%dA\r\x1b[J", r.rows)
 	}
-	line := ui.Cut(text, mostRows*width)
+	line := ui.Cut(text, maxRows*width)
 	_, _ = fmt.Fprintln(r.to, line)
 	r.rows = (utf8.RuneCountInString(line) + width - 1) / width
 }
 
-// leave lets the text stand: what comes next may be on stdout, which is the same terminal
-// and not seen here.
+// leave keeps the status text on the screen: the next output may go to stdout, which is the same
+// terminal but does not pass through here.
 func (r *rewritten) leave() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -24,8 +24,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// quietKlog drops client-go's own messages: what matters of them comes back as errors. klog's setting is one variable
-// without a lock.
+// quietKlog drops client-go's own messages, because the important ones also return as errors. It runs once, because
+// klog's setting is a variable without a lock.
 var quietKlog = sync.OnceFunc(func() { klog.SetLogger(logr.Discard()) })
 
 // Run is the whole program: arguments in, exit code out.
@@ -40,7 +40,7 @@ func Run(ctx context.Context, streams genericiooptions.IOStreams, args []string)
 	root := a.command()
 	root.SetArgs(args)
 	err := probe.Recovered(func() error { return traced(ctx, root, args) })
-	if crash, is := errors.AsType[*probe.Crash](err); is { // to be reported with
+	if crash, is := errors.AsType[*probe.Crash](err); is { // the stack is for the bug report
 		ui.Say(streams.ErrOut, "%s", crash.Stack)
 	}
 	var done ui.Exit
@@ -65,8 +65,8 @@ func Run(ctx context.Context, streams genericiooptions.IOStreams, args []string)
 	return report.ExitTool
 }
 
-// traced runs a verb, and sends its spans where there is somebody to take them. That some could not be sent is said,
-// and changes nothing.
+// traced runs a verb, and exports its spans if a collector is configured. It only reports spans that it could not
+// send: the exit code stays the same.
 func traced(ctx context.Context, root *cobra.Command, args []string) error {
 	stop, err := trace.Start(ctx, probe.Release)
 	if err != nil {
@@ -80,7 +80,7 @@ func traced(ctx context.Context, root *cobra.Command, args []string) error {
 	err = root.ExecuteContext(ctx)
 	end()
 	if lost := stop(); lost != nil {
-		ui.Say(root.ErrOrStderr(), "not all spans could be sent: %v", lost)
+		ui.Say(root.ErrOrStderr(), "some spans could not be sent: %v", lost)
 	}
 	return err
 }
@@ -93,8 +93,8 @@ func (a *app) command() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "calico-probe",
 		Short: "Find out why a Kubernetes node running Calico is broken",
-		Long: `calico-probe asks the Kubernetes API about a node, puts a small read-only probe
-on it, tests the node directly from there and reports what was seen.`,
+		Long: `calico-probe checks a node through the Kubernetes API, places a small read-only probe
+on it, tests the node from there, and reports the causes of faults with their fixes.`,
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: name},
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -105,11 +105,11 @@ on it, tests the node directly from there and reports what was seen.`,
 					return defaults(cmd)
 				}
 			}
-			return nil // such as version, help and completion, which a broken file must not stop
+			return nil // such as version, help and completion, which must work even if the file is broken
 		},
 	}
-	root.PersistentFlags().BoolVarP(&a.verbose, "verbose", "v", false, "write each step to stderr with the time since the start, also where it is no terminal")
-	root.PersistentFlags().Var(&ui.Colour, "color", "when to colour: auto, always or never")
+	root.PersistentFlags().BoolVarP(&a.verbose, "verbose", "v", false, "log each step to stderr with the time since the start, even if stderr is no terminal")
+	root.PersistentFlags().Var(&ui.Colour, "color", "when to use colour: auto, always or never")
 	a.bare(root)
 	root.SetIn(a.In)
 	root.SetOut(a.Out)
@@ -138,7 +138,7 @@ on it, tests the node directly from there and reports what was seen.`,
 	return root
 }
 
-// aTopic refuses help for what is none of the verbs.
+// aTopic rejects help for an unknown verb.
 func aTopic(cmd *cobra.Command, args []string) error {
 	of, rest, err := cmd.Root().Find(args)
 	if err != nil || len(rest) == 0 {
@@ -147,7 +147,7 @@ func aTopic(cmd *cobra.Command, args []string) error {
 	return aVerb(of, rest)
 }
 
-// aVerb refuses what is none of a command's verbs.
+// aVerb rejects an unknown verb of a command.
 func aVerb(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -159,12 +159,12 @@ func aVerb(cmd *cobra.Command, args []string) error {
 		}
 	}
 	if like := habits[args[0]]; like != "" && !cmd.HasParent() {
-		return ui.BadUsage("unknown command %q: '%s %s' does that", args[0], cmd.CommandPath(), like)
+		return ui.BadUsage("unknown command %q: use '%s %s'", args[0], cmd.CommandPath(), like)
 	}
 	return ui.BadUsage("unknown command %q%s; see '%s --help'", args[0], suggest.DidYouMean(args[0], names), cmd.CommandPath())
 }
 
-// habits are verbs of kindred tools, and what does the same here.
+// habits maps verbs of similar tools to their equivalent here.
 var habits = map[string]string{
 	"check": "run NODE", "connectivity": "mesh", "debug": "shell --node NODE", "describe": "run NODE",
 	"diagnose": "run NODE", "diags": "bundle --node NODE", "doctor": "run NODE", "exec": "shell --node NODE",
@@ -172,15 +172,15 @@ var habits = map[string]string{
 	"top": "mesh --watch",
 }
 
-// ofRun reports whether the command run has a flag of this name or letter.
+// ofRun reports whether the verb run has a flag of this name or letter.
 func ofRun(root *cobra.Command, name string) bool {
 	run, _, err := root.Find([]string{"run"})
 	return err == nil && (run.Flags().Lookup(name) != nil || len(name) == 1 && run.Flags().ShorthandLookup(name) != nil)
 }
 
-// wrongFlag says what is wrong with a flag, and what was probably meant.
+// wrongFlag explains an error about a flag, and suggests the likely intention.
 func wrongFlag(cmd *cobra.Command, err error) error {
-	if verb := cmd.Flags().Args(); cmd.HasAvailableSubCommands() && len(verb) > 0 { // whose flags it would be is not known
+	if verb := cmd.Flags().Args(); cmd.HasAvailableSubCommands() && len(verb) > 0 { // an unknown verb
 		return aVerb(cmd, verb)
 	}
 	var unknown *pflag.NotExistError
@@ -188,7 +188,7 @@ func wrongFlag(cmd *cobra.Command, err error) error {
 	switch {
 	case errors.As(err, &unknown) && !cmd.HasParent() && ofRun(cmd, unknown.GetSpecifiedName()):
 		err = fmt.Errorf("%w: it is a flag of '%s run'", err, cmd.CommandPath())
-	case errors.As(err, &unknown) && len(unknown.GetSpecifiedName()) > 1: // a letter is near to anything
+	case errors.As(err, &unknown) && len(unknown.GetSpecifiedName()) > 1: // a letter is near to every name
 		var names []string
 		cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
 		if near := suggest.Nearest(unknown.GetSpecifiedName(), names); near != "" {

@@ -29,46 +29,46 @@ type runFlags struct {
 const runExample = `  # everything about one node
   calico-probe run worker-3
 
-  # the few questions that are answered at once, with the fewest privileges
+  # only the quick checks, with the fewest privileges
   calico-probe run worker-3 --profile quick
 
-  # only what the API knows: nothing is created
+  # only the API: nothing is created
   calico-probe run worker-3 --via api
 
-  # how healthy nodes reach it: nothing is put on the node itself
+  # from healthy nodes: nothing is placed on the node itself
   calico-probe run worker-3 --via neighbour
 
-  # is it this node or everywhere? all nodes, by cause
+  # only this node, or everywhere? all nodes, grouped by cause
   calico-probe run --all-nodes
 
-  # the same by what the API says alone: nothing is created
+  # the same by the API only: nothing is created
   calico-probe run --all-nodes --via api
 
   # two families of checks, for a pipeline
   calico-probe run worker-3 --checks bgp,felix -o json
 
-  # what is bad on the screen, and files for CI and for the ticket
+  # bad results on the screen, and files for CI and for the ticket
   calico-probe run worker-3 -o junit=probe.xml -o markdown=ticket.md
 
-  # one field, as kubectl has it
+  # one field, with kubectl's syntax
   calico-probe run worker-3 -o jsonpath='{.causes[0].fix.manifest}'`
 
 func (a *app) run() *cobra.Command {
 	o, several, out := &runFlags{app: a}, &severalNodes{}, &output.Set{Family: families()}
 	cmd := &cobra.Command{
-		Use: "run NODE...", Short: "Test one node, or judge many, and report what was seen", Example: runExample,
+		Use: "run NODE...", Short: "Test one node or many, and name the causes of faults", Example: runExample,
 		Long: `Checks the node through the API, places a probe on it by the first access method that works,
-and names the causes with their proof and their fix, which is never run. Of several nodes
-(--all-nodes, -l, or --node more than once) those with the same cause are put together.
+and names the causes with their proof and their fix. It never runs a fix. A run over several
+nodes (--all-nodes, -l, or --node more than once) groups nodes with the same cause.
 
 ` + exitCodes(),
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if several.asked() {
+			if several.isFleet() {
 				return o.examineFleet(cmd, several, out)
 			}
 			if several.resume != "" {
-				return ui.BadUsage("--resume goes on with a run over several nodes: name the same ones again, with " +
+				return ui.BadUsage("--resume continues a run over several nodes: select the same nodes again, with " +
 					"--all-nodes, -l or --node more than once")
 			}
 			if len(several.named) == 1 {
@@ -81,7 +81,7 @@ and names the causes with their proof and their fix, which is never run. Of seve
 	several.flags(f)
 	out.Flag(cmd, report.Formats())
 	causesFlag(cmd, &o.causesDir)
-	f.StringVar(&o.FailOn, "fail-on", examine.FailOnFail, "what makes the exit code non-zero: fail, or warn for warnings too")
+	f.StringVar(&o.FailOn, "fail-on", examine.FailOnFail, "results that make the exit code non-zero: fail, or warn for warnings too")
 	o.others(cmd)
 	o.asking(cmd)
 	a.connecting(cmd)
@@ -89,16 +89,16 @@ and names the causes with their proof and their fix, which is never run. Of seve
 	return cmd
 }
 
-// others are the flags of what else is asked where something is wrong.
+// others adds the flags of the extra checks that a run does when something is wrong.
 func (o *runFlags) others(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.IntVar(&o.Baselines, "peers", 2, "number of healthy nodes to compare with when something is wrong. "+
-		"In every run with --profile standard a pod on one of them tests this node from outside; 0 = no other node is used")
+		"With --profile standard, a pod on one of them also tests this node from outside in every run; 0 = use no other node")
 	f.BoolVar(&o.NoFollowUp, "no-follow-up", false,
-		"do not ask on where not everything is explained yet: what the likeliest causes want to know beyond --profile")
+		"skip follow-up checks: those beyond --profile that would confirm or exclude the likeliest causes")
 }
 
-// examine is one run, as the flags say.
+// examine does one run, as the flags configure it.
 func (o *runFlags) examine(cmd *cobra.Command, out *output.Set) error {
 	if err := o.noContradiction(cmd); err != nil {
 		return err
@@ -140,7 +140,7 @@ func (o *runFlags) examine(cmd *cobra.Command, out *output.Set) error {
 	defer watch.Close()
 	run.Sink = report.SinkFunc(func(ev probe.Event) error {
 		watch.Event(ev, o.Node)
-		if ev.Type == probe.EventVerdict { // the report takes its place
+		if ev.Type == probe.EventVerdict { // the report replaces the progress
 			watch.Close()
 		}
 		return sink.Event(ev)
@@ -148,8 +148,8 @@ func (o *runFlags) examine(cmd *cobra.Command, out *output.Set) error {
 	return out.Close(unfinished(out, run.Collector, run.Do(ctx)))
 }
 
-// watching returns what shows on a terminal how many of a unit have answered, until the report is written. It shows
-// nothing where the report itself is written as answers come, or where stdout is no terminal.
+// watching returns a function that shows on a terminal how many of a unit have answered, until the report is written.
+// It shows nothing if the report itself is written as answers come, or if stdout is no terminal.
 func (a *app) watching(out *output.Set, unit string) func(pending []string) *ui.Watch {
 	return func(pending []string) *ui.Watch {
 		if !ui.IsTerminal(a.Out) || a.verbose || out.Lives() {
@@ -159,8 +159,8 @@ func (a *app) watching(out *output.Set, unit string) func(pending []string) *ui.
 	}
 }
 
-// unfinished makes the files of a run that reached no verdict say so: their old content is gone,
-// and an empty file would pass for good news. It returns the run's own error.
+// unfinished writes into the files of a run without a verdict that it is unfinished: their old content is
+// gone, and an empty file would look healthy. It returns the run's own error.
 func unfinished(out *output.Set, c *examine.Collector, came error) error {
 	if came == nil || errors.As(came, new(ui.Exit)) || errors.Is(came, output.ErrAllBroken) {
 		return came
@@ -169,12 +169,12 @@ func unfinished(out *output.Set, c *examine.Collector, came error) error {
 	r := probe.Found(probe.Unknown, "the run did not come to its end: %s", whyUnfinished(came))
 	r.Check = probe.CheckAnswered
 	if c.Add("", probe.Event{Type: probe.EventResult, Result: &r}) == nil {
-		_ = c.Conclude() // its exit code is not that of the run, and a file that breaks says so
+		_ = c.Conclude() // its exit code is not that of the run, and a file that fails reports it itself
 	}
 	return came
 }
 
-// whyUnfinished is why a run came to no verdict.
+// whyUnfinished returns why a run has no verdict.
 func whyUnfinished(came error) string {
 	if errors.Is(came, context.Canceled) {
 		return "it was stopped"
@@ -182,7 +182,7 @@ func whyUnfinished(came error) string {
 	return cluster.Explain(came)
 }
 
-// exitCodes lists what the program exits with, for help.
+// exitCodes lists the program's exit codes, for help.
 func exitCodes() string {
 	var b strings.Builder
 	b.WriteString("Exit codes:")
@@ -192,61 +192,61 @@ func exitCodes() string {
 	return b.String()
 }
 
-// asking adds the flags that say what a node is asked, and how.
+// asking adds the flags that select the checks and the access to a node.
 func (o *runFlags) asking(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&o.Profile, "profile", string(probe.Standard), "how much to ask: quick, standard or deep; --checks asks any")
+	f.StringVar(&o.Profile, "profile", string(probe.Standard), "how much to check: quick, standard or deep; --checks selects from all")
 	f.StringSliceVar(&o.Checks, "checks", nil, "only these checks: IDs, prefixes, globs or tags, separated by commas")
-	f.StringSliceVar(&o.Skip, "skip", nil, "leave out these checks; same patterns as --checks")
+	f.StringSliceVar(&o.Skip, "skip", nil, "skip these checks; same patterns as --checks")
 	o.reaching(cmd)
 	o.limiting(cmd)
 	o.consenting(f)
 }
 
-// reaching adds the flags that say how a node is asked.
+// reaching adds the flags that configure the access to a node.
 func (o *runFlags) reaching(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&o.SSH, "ssh", "", "where ssh goes: [USER@]HOST, with {node} and {ip} of the node in it (default its InternalIP)")
-	f.StringVar(&o.SSHConfig, "ssh-config", "", "configuration for ssh instead of your own (ssh -F)")
-	f.StringVar(&o.Reason, "reason", "", "why this is run; written on what is created, for auditors")
+	f.StringVar(&o.SSH, "ssh", "", "destination of ssh: [USER@]HOST, where {node} and {ip} stand for the node's name and address (default: its InternalIP)")
+	f.StringVar(&o.SSHConfig, "ssh-config", "", "ssh configuration file instead of your own (ssh -F)")
+	f.StringVar(&o.Reason, "reason", "", "why you run this; recorded on created objects, for auditors")
 	o.placing(cmd)
 	f.DurationVar(&o.Timeout, "timeout", 2*time.Minute, "limit of the whole run")
 	f.DurationVar(&o.StartTimeout, "start-timeout", 0, "how long to wait for a pod or an ephemeral container to start, "+
-		"and for the first word by exec and ssh (default 40s and 15s; less when nothing at all happens, "+
-		"the node's lease has run out or its runtime is down)")
+		"and for the first output of exec and ssh (default 40s and 15s; less if there is no progress at all, "+
+		"the node's lease expired or its runtime is down)")
 }
 
 // limiting adds the flag that limits each check.
 func (o *runFlags) limiting(cmd *cobra.Command) {
-	cmd.Flags().DurationVar(&o.CheckTimeout, "check-timeout", 0, "limit of each check instead of its own")
+	cmd.Flags().DurationVar(&o.CheckTimeout, "check-timeout", 0, "limit of each check, instead of the check's own")
 }
 
-// viaTried is how the help of --via begins.
-const viaTried = "access methods that may be tried, in this order: "
+// viaTried begins the help of --via.
+const viaTried = "access methods to try, in this order: "
 
-// placing adds those of them that work in a pod too. A verb may refuse some access methods.
+// placing adds those flags of reaching that also work in a pod. A verb may exclude some access methods.
 func (o *runFlags) placing(cmd *cobra.Command, refused ...string) {
 	f := cmd.Flags()
 	f.StringVar(&o.Via, "via", examine.ViaAuto, viaTried+examine.ViaUsage(refused...))
 	o.imaging(cmd)
-	f.BoolVar(&o.Privileged, "privileged", false, "give the probe pod every capability instead of the few it needs")
+	f.BoolVar(&o.Privileged, "privileged", false, "give the probe pod every capability instead of the few that it needs")
 }
 
 // imaging adds the flags that name the probe's image.
 func (o *runFlags) imaging(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&o.Image, "image", envOr(envImage, probeImage()), "probe image (environment: CALICO_PROBE_IMAGE)")
-	f.StringVar(&o.PullSecret, "image-pull-secret", "", "secret in the probe's namespace to pull the image with")
+	f.StringVar(&o.PullSecret, "image-pull-secret", "", "image pull secret in the probe's namespace")
 }
 
-// noContradiction refuses flags that contradict each other.
+// noContradiction rejects flags that contradict each other.
 func (o *runFlags) noContradiction(cmd *cobra.Command) error {
 	if len(o.Checks) > 0 && cmd.Flags().Changed("profile") {
-		return ui.BadUsage("--checks names the checks itself: leave out --profile, or --checks")
+		return ui.BadUsage("--checks and --profile both select checks: leave out one of them")
 	}
 	for _, flag := range []string{"kubeconfig", "context", "cluster", "server", "as", "calico-namespace"} {
 		if injector.AccessOf(o.Via).Here() && cmd.Flags().Changed(flag) {
-			return ui.BadUsage("--via local asks no API: leave out --%s, or use another access method", flag)
+			return ui.BadUsage("--via local does not use the API: leave out --%s, or use another access method", flag)
 		}
 	}
 	return nil

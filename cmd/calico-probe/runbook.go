@@ -25,7 +25,7 @@ import (
 
 func (a *app) runbook() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "runbook run|list|show|lint|record|skill", Short: "Run a written procedure: what to ask, what to make of it, whom to tell",
+		Use: "runbook run|list|show|lint|record|skill", Short: "Run a written procedure: what to check, what to conclude, whom to notify",
 		Args: aVerb,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -34,7 +34,7 @@ func (a *app) runbook() *cobra.Command {
 	return cmd
 }
 
-// knownToRunbooks is what runbooks may name.
+// knownToRunbooks returns the causes, checks, methods and profiles that runbooks may name.
 func knownToRunbooks() runbook.Known {
 	all := examine.Suite()
 	return runbook.Known{
@@ -45,21 +45,21 @@ func knownToRunbooks() runbook.Known {
 			return examine.CheckIDs(picked), err
 		},
 		Together: together,
-		// A runbook may run where nobody is.
+		// A runbook may run unattended, and the kubelet's method is for people only.
 		Methods:  slices.DeleteFunc(examine.ViaWords(), func(via string) bool { return injector.AccessOf(via).AsRoot }),
 		Profiles: examine.ProfileNames(),
 	}
 }
 
-// folders adds the flag that names where runbooks are.
+// folders adds the flag for folders with runbooks.
 func folders(cmd *cobra.Command, dirs *[]string) {
-	cmd.Flags().StringArrayVar(dirs, "runbooks", nil, "folder with runbooks of your own (*.yaml), beside the built-in ones or in their place; may be repeated")
+	cmd.Flags().StringArrayVar(dirs, "runbooks", nil, "folder with your own runbooks (*.yaml), which add to the built-in ones or replace those of the same name; may be repeated")
 	if err := cmd.MarkFlagDirname("runbooks"); err != nil { // the flag exists
 		panic(err)
 	}
 }
 
-// library is every runbook that can be named.
+// library returns the built-in runbooks and those in folders.
 func library(dirs []string) ([]runbook.Item, error) {
 	items, err := runbook.Library(knownToRunbooks(), dirs...)
 	if err != nil {
@@ -68,12 +68,12 @@ func library(dirs []string) ([]runbook.Item, error) {
 	return items, nil
 }
 
-// isFile tells the path of a runbook from a name.
+// isFile reports whether an argument is the path of a runbook, not a name.
 func isFile(name string) bool {
 	return strings.ContainsAny(name, `/\`) || strings.HasSuffix(name, ".yaml") || strings.HasSuffix(name, ".yml")
 }
 
-// findRunbook gives the runbook of a name or a file; what is wrong with it is wrong usage.
+// findRunbook returns the runbook of a name or a file. Errors in the runbook are wrong usage.
 func findRunbook(name string, dirs []string) (runbook.Item, error) {
 	if isFile(name) {
 		it := runbook.ReadFile(name, knownToRunbooks())
@@ -88,7 +88,7 @@ func findRunbook(name string, dirs []string) (runbook.Item, error) {
 	}
 	i := slices.IndexFunc(items, func(it runbook.Item) bool { return it.Name == name })
 	if i < 0 {
-		return runbook.Item{}, ui.BadUsage("there is no runbook %q%s; 'calico-probe runbook list' lists them, and a file is named with its path", name, runbook.Nearest(name, namesOf(items)))
+		return runbook.Item{}, ui.BadUsage("there is no runbook %q%s; 'calico-probe runbook list' lists them, and for a file give its path", name, runbook.Nearest(name, namesOf(items)))
 	}
 	if items[i].Err != nil {
 		return items[i], ui.BadUsage("%w", items[i].Err)
@@ -104,7 +104,7 @@ func namesOf(items []runbook.Item) []string {
 	return out
 }
 
-// completeRunbook completes the name of a runbook; files are the shell's to complete.
+// completeRunbook completes the name of a runbook, and leaves files to the shell.
 func completeRunbook(dirs *[]string) func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 	return func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		items, err := library(*dirs)
@@ -130,7 +130,7 @@ func (a *app) runbookList() *cobra.Command {
 			{head: "ALERTS", text: func(it runbook.Item) string { return strings.Join(it.Alerts, ",") }, wide: true},
 			{head: "TITLE", text: func(it runbook.Item) string {
 				if it.Err != nil {
-					return "cannot be run: see 'calico-probe runbook lint'"
+					return "invalid: see 'calico-probe runbook lint'"
 				}
 				return it.Title
 			}},
@@ -140,7 +140,7 @@ func (a *app) runbookList() *cobra.Command {
 	return cmd
 }
 
-// sourceOf is where a runbook comes from.
+// sourceOf returns where a runbook comes from.
 func sourceOf(it runbook.Item) string {
 	switch {
 	case it.BuiltIn:
@@ -154,7 +154,7 @@ func sourceOf(it runbook.Item) string {
 func (a *app) runbookShow() *cobra.Command {
 	var dirs []string
 	cmd := &cobra.Command{
-		Use: "show NAME|FILE", Short: "Print a runbook as it is written, to read or to begin one's own with",
+		Use: "show NAME|FILE", Short: "Print the source of a runbook, to read it or to start your own",
 		Args: oneRunbook, ValidArgsFunction: completeRunbook(&dirs),
 		RunE: func(_ *cobra.Command, args []string) error {
 			it, err := findRunbook(args[0], dirs)
@@ -174,7 +174,7 @@ func (a *app) runbookSkill() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "skill NAME|FILE", Short: "Print a runbook as a skill, for an agent that has the tools of 'calico-probe mcp'",
 		Long: `Prints a runbook as a SKILL.md: which tools of 'calico-probe mcp' an agent calls, in which
-order, and what is to be said beside each cause. 'calico-probe docs DIR' writes those of the
+order, and what it must report with each cause. 'calico-probe docs DIR' writes those of the
 built-in runbooks.`,
 		Args: oneRunbook, ValidArgsFunction: completeRunbook(&dirs),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -198,16 +198,16 @@ func oneRunbook(_ *cobra.Command, args []string) error {
 
 func (a *app) runbookLint() *cobra.Command {
 	return &cobra.Command{
-		Use: "lint FILE|FOLDER...", Short: "Say what is wrong with runbooks before they are needed",
-		Long: `Reads runbooks without running them and prints what is wrong with each, a line each:
-FILE:LINE: WHAT. It finds unknown fields, steps that do several things or are never
-reached, expressions that cannot be evaluated, words that a status or a verdict never is,
-and names of checks, causes, steps and parameters that do not exist. A runbook with any of
-these cannot be run; lint exits with 2 then.
+		Use: "lint FILE|FOLDER...", Short: "Check runbooks for errors before you need them",
+		Long: `Reads runbooks without running them and prints each error on a line: FILE:LINE: WHAT. It
+finds unknown fields, steps that do several things or are unreachable, and expressions that
+cannot be evaluated. It also finds comparisons with an impossible status or verdict, and names
+of checks, causes, steps and parameters that do not exist. A runbook with an error cannot run,
+and lint exits 2.
 
-What can be run and is odd all the same is FILE:LINE: warning: WHAT, which leaves the exit
-code 0: causes[0], which need not be there, an answer of a check that no step asks, a
-wait that is longer than the whole runbook may take.`,
+A warning (FILE:LINE: warning: WHAT) is about a valid but suspicious runbook, and leaves the
+exit code 0. Examples are causes[0], which may not exist, the answer of a check that no step
+runs, and a wait longer than the limit of the whole runbook.`,
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return []string{"yaml", "yml"}, cobra.ShellCompDirectiveFilterFileExt
 		},
@@ -239,9 +239,9 @@ wait that is longer than the whole runbook may take.`,
 				case it.Err != nil:
 					wrong = true
 				case len(findings) > 0:
-					ui.Say(a.ErrOut, "%s: it can be run; warnings: %d", name, len(findings))
+					ui.Say(a.ErrOut, "%s: valid; warnings: %d", name, len(findings))
 				default:
-					ui.Say(a.ErrOut, "%s: nothing is wrong", name)
+					ui.Say(a.ErrOut, "%s: valid", name)
 				}
 			}
 			if wrong {
@@ -252,11 +252,11 @@ wait that is longer than the whole runbook may take.`,
 	}
 }
 
-// filesToLint are the files that are named, and the runbooks in the folders that are.
+// filesToLint returns the named files, and the runbooks in the named folders.
 func filesToLint(args []string) ([]string, error) {
 	var out []string
 	for _, name := range args {
-		if info, err := os.Stat(name); err != nil || !info.IsDir() { // reading it tells what is wrong
+		if info, err := os.Stat(name); err != nil || !info.IsDir() { // reading it later returns the error
 			out = append(out, name)
 			continue
 		}
@@ -264,7 +264,7 @@ func filesToLint(args []string) ([]string, error) {
 		for _, form := range []string{"*.yaml", "*.yml"} {
 			found, err := fs.Glob(os.DirFS(name), form)
 			if err != nil {
-				return nil, ui.BadUsage("reading runbooks of %s: %w", name, err)
+				return nil, ui.BadUsage("reading the runbooks in %s: %w", name, err)
 			}
 			for _, f := range found {
 				out = append(out, filepath.Join(name, f))
@@ -280,10 +280,10 @@ func filesToLint(args []string) ([]string, error) {
 func (a *app) runbookRecord() *cobra.Command {
 	out := &output.Set{}
 	cmd := &cobra.Command{
-		Use: "record JOURNAL", Short: "Tell what a runbook saw, decided and did, from its journal",
+		Use: "record JOURNAL", Short: "Show what a runbook saw, decided and did, from its journal",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return ui.BadUsage("record takes the journal of a runbook; 'calico-probe runbook run' says where it is")
+				return ui.BadUsage("record takes the journal of a runbook; 'calico-probe runbook run' prints its path")
 			}
 			return nil
 		},
@@ -299,7 +299,7 @@ func (a *app) runbookRecord() *cobra.Command {
 	return cmd
 }
 
-// fromJournal writes what a journal holds.
+// fromJournal writes the record that a journal holds.
 func fromJournal(out *output.Set, journal string) error {
 	j, err := runbook.OpenJournal(journal, false)
 	if err != nil {
@@ -307,7 +307,7 @@ func fromJournal(out *output.Set, journal string) error {
 	}
 	rb, err := runbook.Load(j.Begun.File, []byte(j.Begun.Source), knownToRunbooks())
 	if err != nil {
-		return ui.BadUsage("%s was written with another version: %w", journal, err)
+		return ui.BadUsage("%s is from another version: %w", journal, err)
 	}
 	r, err := runbook.Replay(rb, j)
 	if err != nil {
@@ -330,18 +330,18 @@ func fromJournal(out *output.Set, journal string) error {
 	return writeEnd(out, r)
 }
 
-// recordFormats are the forms in which a record can be had.
+// recordFormats are the output formats of a record.
 func recordFormats() []report.Format {
 	return []report.Format{
 		{Name: "text", For: "for people, every step as it happens", Lives: true},
 		{Name: "markdown", For: "to paste into a ticket"},
 		{Name: "html", For: "one page, every step"},
 		{Name: "json", For: "the whole record as one document"},
-		{Name: "ndjson", For: "every step as it happens, one a line, and what it came to", Lives: true},
+		{Name: "ndjson", For: "every step as it happens, one per line, and the outcome", Lives: true},
 	}
 }
 
-// writeHead, writeStep and writeEnd write a record to an output as it comes.
+// writeHead, writeStep and writeEnd write a record to an output step by step.
 func writeHead(to *output.Place, r *runbook.Record) error {
 	if to.Name != "text" {
 		return nil
@@ -361,8 +361,8 @@ func writeStep(to *output.Place, e runbook.Entry) error {
 	return nil
 }
 
-// writeEnd writes the end of a record; of one that has none, what is a document as far as
-// it goes.
+// writeEnd writes the outcome of a record. It also writes formats that are one document, even if
+// the record has no outcome.
 func writeEnd(out *output.Set, r *runbook.Record) error {
 	return out.Each(func(to *output.Place) error {
 		switch {

@@ -14,7 +14,7 @@ import (
 	"github.com/calico-probe/calico-probe/internal/ui"
 )
 
-// manyNodes are the options that a runbook's look at many nodes stands for.
+// manyNodes returns the options of a fleet step.
 func manyNodes(one examine.Options, f runbook.Fleet) fleet.Options {
 	one.Node, one.Via, one.FailOn = "", injector.MethodAPI, examine.FailOnFail
 	if f.Via != "" {
@@ -23,16 +23,16 @@ func manyNodes(one examine.Options, f runbook.Fleet) fleet.Options {
 	return fleet.Options{Options: one, Nodes: f.Names, Select: f.Selector, All: len(f.Names) == 0 && f.Selector == ""}
 }
 
-// together are the checks that a runbook's look at many nodes asks.
+// together returns the checks that a fleet step runs.
 func together(f runbook.Fleet) ([]string, error) {
 	return manyNodes(examine.Options{Checks: f.Checks, Skip: f.Skip, Profile: f.Profile}, f).Picked()
 }
 
-// lookAt asks many nodes.
+// lookAt does a fleet step: a run over many nodes.
 func (o *runbookOptions) lookAt(ctx context.Context, f runbook.Fleet) (report.Fleet, error) {
 	var out report.Fleet
 	if injector.AccessOf(o.Via).Here() {
-		return out, errors.New("--via local asks no API, which knows the other nodes")
+		return out, errors.New("--via local does not use the API, so it cannot find the other nodes")
 	}
 	opts := manyNodes(o.once(runbook.Run{Checks: f.Checks, Skip: f.Skip, Profile: f.Profile}), f)
 	err := fleetRun(ctx, o.speaking(), opts, report.CollectFleet(&out))
@@ -44,7 +44,7 @@ func (o *runbookOptions) lookAt(ctx context.Context, f runbook.Fleet) (report.Fl
 	return out, err
 }
 
-// agree asks before the steps of a runbook placed probes on more than a few nodes, all steps together.
+// agree asks for consent before a runbook places probes on many nodes, counted over all its steps.
 func (o *runbookOptions) agree(ctx context.Context, r runbook.Run, nodes []string) error {
 	if !o.once(r).Places() {
 		return nil
@@ -66,7 +66,7 @@ func (o *runbookOptions) agree(ctx context.Context, r runbook.Run, nodes []strin
 	return err
 }
 
-// fleetRun is one run over many nodes, up to its verdict.
+// fleetRun does one run over many nodes, up to its verdict.
 func fleetRun(ctx context.Context, client *examine.Client, opts fleet.Options, sink report.Sink) error {
 	run, err := fleet.New(client, opts)
 	if err != nil {

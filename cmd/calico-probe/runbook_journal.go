@@ -18,19 +18,19 @@ import (
 	"github.com/calico-probe/calico-probe/internal/ui"
 )
 
-// Journals that nobody resumed are removed.
+// Old journals are removed, so that they do not pile up.
 const (
 	journalsAge  = 30 * 24 * time.Hour
 	journalsKept = 100
 )
 
-// keptOut are flags that a journal does not keep: what is secret, and what is of one call.
+// keptOut are flags that a journal does not keep: secrets, and flags that only concern one call.
 var keptOut = []string{"token", "password", "username", "resume", "journal", "node", "param", "output", "runbooks",
 	"yes"}
 
-// isKept tells whether a journal keeps a flag. Of the addresses of a server or of a proxy
-// whatever is more than scheme, host and port may be secret: a name and a password, a token in
-// the path.
+// isKept reports whether a journal keeps a flag. Addresses of a server or a proxy are kept only if
+// they consist of scheme, host and port. The rest may be secret: a user name and password, or a
+// token in the path.
 func isKept(name, value string) bool {
 	if slices.Contains([]string{"server", "proxy-url"}, name) {
 		_, at, ok := strings.Cut(value, "://")
@@ -42,7 +42,7 @@ func isKept(name, value string) bool {
 	return !slices.Contains(keptOut, name)
 }
 
-// secretFlags are the flags that were given and that who goes on has to give again.
+// secretFlags returns the secret flags of this call, which a user must repeat to resume.
 func (o *runbookOptions) secretFlags() string {
 	var out strings.Builder
 	for _, f := range []struct {
@@ -57,7 +57,7 @@ func (o *runbookOptions) secretFlags() string {
 	return out.String()
 }
 
-// flagsToKeep are the flags that were typed, for who goes on.
+// flagsToKeep returns the flags of this call that a resumed runbook uses again.
 func flagsToKeep(cmd *cobra.Command) map[string][]string {
 	out := map[string][]string{}
 	cmd.Flags().Visit(func(f *pflag.Flag) {
@@ -70,7 +70,7 @@ func flagsToKeep(cmd *cobra.Command) map[string][]string {
 		}
 		if slices.Contains([]string{"kubeconfig", "ssh-config", "certificate-authority", "client-certificate",
 			"client-key", "cache-dir"}, f.Name) {
-			if abs, err := filepath.Abs(values[0]); err == nil { // who goes on may be in another folder
+			if abs, err := filepath.Abs(values[0]); err == nil { // a user may resume from another folder
 				values[0] = abs
 			}
 		}
@@ -79,8 +79,8 @@ func flagsToKeep(cmd *cobra.Command) map[string][]string {
 	return out
 }
 
-// setAgain sets a flag as it was, unless it was typed now; answers and actions that are
-// typed come to those there were.
+// setAgain sets a flag to its value in the journal, unless it is set now. New answers and actions
+// are added to the old ones.
 func setAgain(cmd *cobra.Command, name string, values []string) error {
 	f := cmd.Flags().Lookup(name)
 	switch {
@@ -111,8 +111,8 @@ func setAgain(cmd *cobra.Command, name string, values []string) error {
 	return f.Value.Set(values[0])
 }
 
-// apiOf tells which API a configuration leads to, and nothing that is secret: a path, which may
-// be or hold a token and tells clusters behind one host apart, by its sum.
+// apiOf identifies the API of a configuration without secrets. A path distinguishes clusters behind
+// one host, but may hold a token, so apiOf only returns its checksum.
 func apiOf(config *rest.Config) (string, error) {
 	at, _, err := rest.DefaultServerUrlFor(config)
 	if err != nil {
@@ -126,8 +126,8 @@ func apiOf(config *rest.Config) (string, error) {
 	return name, nil
 }
 
-// createJournal begins the journal where it was asked for, else among the user's state.
-// Without a place for it there the runbook goes on, and cannot be resumed.
+// createJournal creates the journal at --journal, or in the user's folder for state. If that folder
+// is not writable, the runbook still runs, but cannot be resumed.
 func (o *runbookOptions) createJournal(b runbook.Begun) (*runbook.Journal, error) {
 	if o.journal != "" {
 		j, err := runbook.CreateJournal(o.journal, b)
@@ -148,6 +148,6 @@ func (o *runbookOptions) createJournal(b runbook.Begun) (*runbook.Journal, error
 			return j, nil
 		}
 	}
-	ui.Say(o.ErrOut, "no journal is kept, so that this runbook cannot be resumed: %v; --journal FILE keeps one elsewhere", err)
+	ui.Say(o.ErrOut, "no journal is kept, so you cannot resume this runbook: %v; use --journal FILE to keep one elsewhere", err)
 	return runbook.NewJournal(b), nil
 }

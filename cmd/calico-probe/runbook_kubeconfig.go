@@ -17,11 +17,11 @@ import (
 	"github.com/calico-probe/calico-probe/internal/ui"
 )
 
-// kubeconfig leads a runbook's commands to the cluster that was chosen here, as the user who was
-// chosen: what it gives writes a file for one of them. Or it says why there is none.
+// kubeconfig points a runbook's commands to the cluster and the user of this call. It returns a
+// function that writes a kubeconfig for one command, or the reason why that is impossible.
 func (o *runbookOptions) kubeconfig() (lead func() (name string, remove func(), err error), not string) {
 	if injector.AccessOf(o.Via).Here() {
-		return nil, "by --via local no cluster is chosen that kubectl could change"
+		return nil, "--via local selects no cluster for kubectl"
 	}
 	config, err := o.restConfig()
 	if err != nil {
@@ -36,21 +36,21 @@ func (o *runbookOptions) kubeconfig() (lead func() (name string, remove func(), 
 		if err != nil {
 			return "", nil, err
 		}
-		gone := func() { _ = os.Remove(name) } // it lies in a folder of the user's own
+		gone := func() { _ = os.Remove(name) } // the folder belongs to the user
 		back := o.interrupts.AtEnd(gone)
 		return name, func() { gone(); back() }, nil
 	}, ""
 }
 
-// kubeconfigFiles is what such files are called. One that is left is that of a client which
-// was killed while a command ran; after a day it is nobody's.
+// kubeconfigFiles is the name pattern of these files. A client that is killed while a command
+// runs leaves one behind; files older than a day are removed.
 const (
 	kubeconfigFiles = "kubeconfig-*"
 	kubeconfigsAge  = 24 * time.Hour
 )
 
-// writePrivate writes a kubeconfig where only the user can look: a folder that goes at the
-// end of the user's sessions, else where journals are.
+// writePrivate writes a kubeconfig that only the user can read: into $XDG_RUNTIME_DIR, which is
+// removed when the user logs out, or else into the folder of the journals.
 func writePrivate(whole []byte) (name string, err error) {
 	state, err := ui.StateDir()
 	dirs := []string{state}
@@ -80,10 +80,10 @@ func writePrivate(whole []byte) (name string, err error) {
 		}
 		_ = os.Remove(f.Name())
 	}
-	return "", fmt.Errorf("there is no place for its kubeconfig: %w; set XDG_RUNTIME_DIR to a folder of yours", err)
+	return "", fmt.Errorf("cannot write its kubeconfig: %w; set XDG_RUNTIME_DIR to a folder of yours", err)
 }
 
-// kubeconfigOf is a kubeconfig with nothing but what a client uses.
+// kubeconfigOf returns a minimal kubeconfig for one client.
 func kubeconfigOf(c *rest.Config) api.Config {
 	const name = "calico-probe"
 	cluster := &api.Cluster{

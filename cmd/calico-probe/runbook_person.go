@@ -13,8 +13,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// stopwatch calls over when what is left has gone by while it ran. The time of a person
-// who thinks about a question, or mends what was asked for, is not the runbook's.
+// stopwatch calls over after it has run for the time left. It is stopped while a person answers a
+// question, or repairs something first: that time does not count for the runbook.
 type stopwatch struct {
 	left  time.Duration
 	over  func()
@@ -33,7 +33,7 @@ func (s *stopwatch) stop() {
 	}
 }
 
-// lineRead is a line of the terminal.
+// lineRead is a line of the terminal, or the error of reading it.
 type lineRead struct {
 	text string
 	err  error
@@ -47,8 +47,8 @@ func (l lineRead) noPerson() error {
 	return runbook.ErrNoPerson
 }
 
-// readLine reads a line that a person types, until the context ends. What was typed before
-// it was asked for is no answer.
+// readLine reads a line that a person types, until the context ends. It ignores what was typed
+// before the question.
 func (o *runbookOptions) readLine(ctx context.Context, prompt string) (string, error) {
 	o.clock.stop()
 	defer o.clock.run()
@@ -64,7 +64,7 @@ func (o *runbookOptions) readLine(ctx context.Context, prompt string) (string, e
 	if o.lines == nil {
 		o.lines = make(chan lineRead)
 		in := bufio.NewReader(o.In)
-		probe.Detach(func() error { // ends with the program: a read of a terminal cannot be given up
+		probe.Detach(func() error { // ends with the program: a read from a terminal cannot be canceled
 			defer close(o.lines)
 			if crash := probe.Recovered(func() error { readLines(in, o.lines); return nil }); crash != nil {
 				o.lines <- lineRead{err: fmt.Errorf("reading the terminal: %w", crash)}
@@ -101,7 +101,7 @@ func (o *runbookOptions) askPerson(ctx context.Context, q runbook.Question) (str
 		return "", runbook.ErrNoPerson
 	}
 	if q.Wrong != "" {
-		ui.Say(o.ErrOut, "%q is no answer here", q.Wrong)
+		ui.Say(o.ErrOut, "%q is not a valid answer", q.Wrong)
 	}
 	var hints []string
 	if len(q.Options) > 0 {
@@ -117,7 +117,7 @@ func (o *runbookOptions) askPerson(ctx context.Context, q runbook.Question) (str
 	return o.readLine(ctx, prompt+" ")
 }
 
-// confirm shows what an action would do, and has the name of its step typed.
+// confirm shows what an action would do, and returns true if the user types the name of its step.
 func (o *runbookOptions) confirm(ctx context.Context, p runbook.Proposal) (bool, error) {
 	if !o.atTerminal() {
 		return false, runbook.ErrNoPerson
@@ -126,7 +126,7 @@ func (o *runbookOptions) confirm(ctx context.Context, p runbook.Proposal) (bool,
 	for _, k := range p.Kept {
 		fmt.Fprintf(w, "\nkept from before it: %s\n", probe.OneLine(k.Label()))
 		if k.Failed != "" {
-			fmt.Fprintf(w, "  NOT had: %s\n", probe.OneLine(k.Failed))
+			fmt.Fprintf(w, "  NOT saved: %s\n", probe.OneLine(k.Failed))
 		}
 		for _, line := range k.Lines {
 			fmt.Fprintf(w, "  %s\n", probe.Line(line)) // with its columns and indents
@@ -137,16 +137,16 @@ func (o *runbookOptions) confirm(ctx context.Context, p runbook.Proposal) (bool,
 		fmt.Fprintf(w, "    %s\n", probe.OneLine(line))
 	}
 	if p.Seen != "" {
-		fmt.Fprintf(w, "  CAUTION: %s: look again first, with a new run\n", probe.OneLine(p.Seen))
+		fmt.Fprintf(w, "  CAUTION: %s: check again with a new run first\n", probe.OneLine(p.Seen))
 	}
 	if p.Before != "" {
-		fmt.Fprintf(w, "  CAUTION: it is not known whether it was done before: %s; look first\n", probe.OneLine(p.Before))
+		fmt.Fprintf(w, "  CAUTION: it may have been done already: %s; check first\n", probe.OneLine(p.Before))
 	}
 	prompt := fmt.Sprintf("to do it, type %s: ", p.Step)
 	text, err := o.readLine(ctx, prompt)
 	// mistyped, or "yes"
 	if err == nil && text != p.Step && text != "" && !strings.HasPrefix("no", strings.ToLower(text)) {
-		text, err = o.readLine(ctx, fmt.Sprintf("%q is not its name, and Enter leaves it; %s", text, prompt))
+		text, err = o.readLine(ctx, fmt.Sprintf("%q is not its name (Enter skips it); %s", text, prompt))
 	}
 	return text == p.Step, err
 }

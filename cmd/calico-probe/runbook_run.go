@@ -27,7 +27,7 @@ import (
 type runbookOptions struct {
 	*runFlags
 	client          *examine.Client
-	quiet           bool // what its runs do is told by Waits alone
+	quiet           bool // Waits alone reports the progress of its runs
 	out             output.Set
 	dirs            []string
 	params, answers []string
@@ -35,20 +35,20 @@ type runbookOptions struct {
 	resume, journal string
 	runTimeout      time.Duration
 	placed          map[string]bool // nodes that its steps placed probes on
-	lines           chan lineRead   // what is typed, once something was asked
+	lines           chan lineRead   // what the user types, once there was a question
 	clock           stopwatch       // of the whole runbook
 }
 
-const runbookExample = `  # what the alert KubeNodeNotReady asks for, by hand
+const runbookExample = `  # the runbook of the alert KubeNodeNotReady, by hand
   calico-probe runbook run node-not-ready --node worker-3
 
-  # a record for the ticket beside what is on the screen
+  # also write a record for the ticket
   calico-probe runbook run node-not-ready --node worker-3 -o markdown=ticket.md
 
-  # one's own, without anybody to ask
+  # your own runbook, unattended
   calico-probe runbook run ./ours.yaml --node worker-3 --answer fixed=done < /dev/null
 
-  # go on after a lost terminal: the first line on stderr said how
+  # resume after a lost terminal: the first line on stderr has the command
   calico-probe runbook run --resume FILE`
 
 func (a *app) runbookRun() *cobra.Command {
@@ -56,26 +56,25 @@ func (a *app) runbookRun() *cobra.Command {
 		FailOn: examine.FailOnFail}}}
 	cmd := &cobra.Command{
 		Use: "run NAME|FILE --node NODE", Short: "Run a runbook on a node", Example: runbookExample,
-		Long: `Runs a runbook, step by step, and says what was seen and decided on the way. Every step
-is written into a journal, so that 'runbook run --resume FILE' goes on where a terminal or
-a client was lost, and 'runbook record FILE' tells later what happened. Without --journal
-it is put into the user's folder for state; those older than 30 days, and all but the
-latest 100, are removed there.
+		Long: `Runs a runbook step by step, and prints what each step saw and decided. It writes every step
+into a journal: 'runbook run --resume FILE' continues after a lost terminal or client, and
+'runbook record FILE' shows later what happened. Without --journal, the journal is in the
+user's folder for state. There, calico-probe keeps the latest 100 journals of the last 30 days.
 
-An action of a runbook, which may change something, is only shown unless --allow-actions
-names its step; then its dry run and what it destroys are shown first, and its name has to
-be typed on the terminal. The commands of checks and of notifies are started unasked, as
-you, and those of an allowed action's dryRun and keep before anybody has confirmed it: read
-a runbook that is not yours before you run it.
+An action of a runbook may change something. It is only shown, unless --allow-actions names
+its step. Then you see its dry run and what it destroys, and confirm by typing its name on the
+terminal. The commands of checks and notifies run as you, without a question. So do the dryRun
+and keep commands of an allowed action, before you confirm it. Read a runbook by another author
+before you run it.
 
-Exits with what the runbook concludes: 0 healthy, 3 a fault, 5 incomplete. A runbook
-without a conclusion ends as its last run did; one that an assert or a wait has stopped
-with 3 where the last run saw a fault, else with 5.`,
+Exits with the conclusion of the runbook: 0 healthy, 3 a fault, 5 incomplete. A runbook
+without a conclusion exits like its last run. If an assert or a wait stops the runbook, it
+exits 3 if the last run saw a fault, otherwise 5.`,
 		ValidArgsFunction: completeRunbook(&o.dirs),
 		Args: func(_ *cobra.Command, args []string) error {
 			switch {
 			case o.resume != "" && len(args) > 0:
-				return ui.BadUsage("--resume goes on with the runbook of its journal: leave out %q", args[0])
+				return ui.BadUsage("--resume continues the runbook of its journal: leave out %q", args[0])
 			case o.resume == "" && len(args) != 1:
 				return ui.BadUsage("name one runbook, or its file; 'calico-probe runbook list' lists them")
 			}
@@ -94,19 +93,19 @@ with 3 where the last run saw a fault, else with 5.`,
 
 func (o *runbookOptions) addFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	nodeFlag(f, &o.Node, "the node it is about")
+	nodeFlag(f, &o.Node, "the node to run the runbook on")
 	o.out.Flag(cmd, recordFormats())
 	f.StringArrayVar(&o.params, "param", nil, "NAME=VALUE of a parameter of the runbook; may be repeated")
-	f.StringArrayVar(&o.answers, "answer", nil, "STEP=TEXT, the answer to a question of the runbook, where nobody is to be asked; may be repeated")
-	f.StringSliceVar(&o.actions, "allow-actions", nil, "steps that may change something, by their names, separated by commas; each is shown as a dry run and confirmed on the terminal")
+	f.StringArrayVar(&o.answers, "answer", nil, "STEP=TEXT, the answer to a question of the runbook in advance; may be repeated")
+	f.StringSliceVar(&o.actions, "allow-actions", nil, "names of steps that may change something, separated by commas; you see the dry run of each and confirm it on the terminal")
 	folders(cmd, &o.dirs)
-	f.StringVar(&o.journal, "journal", "", "new file to keep the journal in (default a file in the user's folder for state)")
-	f.StringVar(&o.resume, "resume", "", "go on with the runbook of this journal: node, parameters and flags are as they were")
+	f.StringVar(&o.journal, "journal", "", "new file for the journal (default: a file in the user's folder for state)")
+	f.StringVar(&o.resume, "resume", "", "continue the runbook of this journal, with the same node, parameters and flags")
 	f.IntVar(&o.Baselines, "peers", 2, "number of healthy nodes that each run compares with, see 'run --help'; 0 = none")
 	o.reaching(cmd)
 	o.limiting(cmd)
 	o.consenting(f)
-	f.Lookup("yes").Usage += "; it confirms no action"
+	f.Lookup("yes").Usage += "; does not confirm actions"
 	f.Lookup("timeout").DefValue, o.Timeout = runbook.Limit.String(), runbook.Limit
 	f.Lookup("timeout").Usage = "limit of the whole runbook"
 	f.DurationVar(&o.runTimeout, "run-timeout", 2*time.Minute, "limit of each run on a node")
@@ -149,7 +148,7 @@ func (o *runbookOptions) begin(cmd *cobra.Command, name string) error {
 	if err != nil {
 		return err
 	}
-	if err := o.hasNode(cmd.Context()); err != nil { // a journal of it could never be gone on with
+	if err := o.hasNode(cmd.Context()); err != nil { // its journal could never be resumed
 		return err
 	}
 	begun := runbook.Begun{
@@ -164,10 +163,10 @@ func (o *runbookOptions) begin(cmd *cobra.Command, name string) error {
 	return o.walk(cmd.Context(), it.Runbook, j, answers)
 }
 
-// goOn goes on where a journal ends.
+// goOn resumes the runbook of a journal.
 func (o *runbookOptions) goOn(cmd *cobra.Command) (err error) {
 	if o.journal != "" {
-		return ui.BadUsage("--resume goes on in its own journal: leave out --journal")
+		return ui.BadUsage("--resume continues its own journal: leave out --journal")
 	}
 	for _, flag := range []string{"node", "param"} {
 		if cmd.Flags().Changed(flag) {
@@ -202,7 +201,7 @@ func (o *runbookOptions) goOn(cmd *cobra.Command) (err error) {
 	case err != nil:
 		return err
 	case server != j.Begun.Server:
-		return ui.BadUsage("%s is about a node of %s, and this is %s: choose the cluster with --context or --kubeconfig", o.resume, cmp.Or(j.Begun.Server, "no cluster"), cmp.Or(server, "no cluster"))
+		return ui.BadUsage("%s is about a node of %s, but this is %s: choose the cluster with --context or --kubeconfig", o.resume, cmp.Or(j.Begun.Server, "no cluster"), cmp.Or(server, "no cluster"))
 	}
 	if err := j.Resume(ui.Whoami()); err != nil {
 		return err
@@ -210,8 +209,8 @@ func (o *runbookOptions) goOn(cmd *cobra.Command) (err error) {
 	return o.walk(cmd.Context(), rb, j, answers)
 }
 
-// given reads what was given to the runbook, beside the parameters it had before, and
-// holds it to what that takes.
+// given parses the parameters and answers of the command line, adds the parameters that a resumed
+// runbook had, and validates them against the runbook.
 func (o *runbookOptions) given(rb *runbook.Runbook, had map[string]string) (params,
 	answers map[string]string, err error) {
 	if params, err = pairs("param", "NAME=VALUE", o.params); err != nil {
@@ -232,15 +231,15 @@ func pairs(flag, form string, typed []string) (map[string]string, error) {
 	for _, t := range typed {
 		name, value, ok := strings.Cut(t, "=")
 		if _, twice := out[name]; !ok || name == "" || twice {
-			return nil, ui.BadUsage("--%s takes %s, each once, and not %q", flag, form, t)
+			return nil, ui.BadUsage("--%s takes %s, each once, not %q", flag, form, t)
 		}
 		out[name] = value
 	}
 	return out, nil
 }
 
-// ready holds the flags to each other and to the file that is read, and tells which API
-// will be asked, "" for none.
+// ready validates the flags against each other and against the input file. It returns the API
+// that the runbook will use; "" is none.
 func (o *runbookOptions) ready(read string) (server string, err error) {
 	if err := o.out.Open(o.Out, output.Inputs(o.In, read)...); err != nil {
 		return "", err
@@ -252,11 +251,11 @@ func (o *runbookOptions) ready(read string) (server string, err error) {
 	if err := one.Complete(); err != nil {
 		return "", err
 	}
-	o.Node = one.Node // by --via local it is this host
+	o.Node = one.Node // with --via local it is this host
 	if o.client, err = o.app.client(); err != nil {
 		return "", err
 	}
-	o.client.Consent = o.agreement(o.readLine) // one reader of the terminal, and a person's time is not the runbook's
+	o.client.Consent = o.agreement(o.readLine) // only readLine reads the terminal, and it stops the runbook's clock
 	if injector.AccessOf(o.Via).Here() {
 		return "", one.ThisNode()
 	}
@@ -267,8 +266,8 @@ func (o *runbookOptions) ready(read string) (server string, err error) {
 	return apiOf(config)
 }
 
-// hasNode wants the cluster to have the node, and the user the right to know. An API
-// that does not answer may do so later: the runbook says so, and can be gone on with.
+// hasNode returns an error if the cluster lacks the node, or if the user may not read it. It
+// ignores an unreachable API: the runbook reports that, and can be resumed later.
 func (o *runbookOptions) hasNode(ctx context.Context) error {
 	if injector.AccessOf(o.Via).Here() {
 		return nil
@@ -283,7 +282,7 @@ func (o *runbookOptions) hasNode(ctx context.Context) error {
 	return nil
 }
 
-// once is one run of the runbook, as if it had been typed.
+// once returns the options of one run of the runbook, as if a user had typed them.
 func (o *runbookOptions) once(r runbook.Run) examine.Options {
 	one := o.Options
 	one.Checks, one.Skip, one.Profile, one.Via = r.Checks, r.Skip, cmp.Or(r.Profile,
@@ -292,13 +291,13 @@ func (o *runbookOptions) once(r runbook.Run) examine.Options {
 	return one
 }
 
-// walk does the runbook and says what it came to.
+// walk runs the runbook and writes its record and outcome.
 func (o *runbookOptions) walk(ctx context.Context, rb *runbook.Runbook, j *runbook.Journal,
 	answers map[string]string) error {
-	defer func() { _ = j.Close() }() // every line of it is written, or was complained about
+	defer func() { _ = j.Close() }() // every line is written already, or its error was reported
 	again := "calico-probe runbook run --resume " + runbook.Quoted([]string{j.Name()}) + o.secretFlags()
 	if j.Name() != "" {
-		ui.Say(o.ErrOut, "if this terminal is lost: %s", again)
+		ui.Say(o.ErrOut, "to resume if this terminal is lost: %s", again)
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -316,7 +315,7 @@ func (o *runbookOptions) walk(ctx context.Context, rb *runbook.Runbook, j *runbo
 			},
 			Progress: func(text string) { o.speaking().Progress("%s", text) },
 			Say:      func(text string) { ui.Say(o.ErrOut, "%s", text) },
-			Waits: func(text string) { // its runs are told of by it alone
+			Waits: func(text string) { // it alone reports the progress of its runs
 				if o.quiet = text != ""; !o.quiet {
 					person.leave()
 					return
@@ -338,7 +337,7 @@ func (o *runbookOptions) walk(ctx context.Context, rb *runbook.Runbook, j *runbo
 		err = unheard
 	}
 	if !j.Ended && j.Name() != "" {
-		ui.Say(o.ErrOut, "to go on: %s", again)
+		ui.Say(o.ErrOut, "to resume: %s", again)
 	}
 	switch {
 	case err != nil:
@@ -351,8 +350,8 @@ func (o *runbookOptions) walk(ctx context.Context, rb *runbook.Runbook, j *runbo
 	return o.out.Close(err)
 }
 
-// speaking is the client whose messages a person reads; a runbook's own progress replaces
-// that of its runs.
+// speaking returns the client that prints messages for a person. While the runbook prints its own
+// progress, that client is quiet.
 func (o *runbookOptions) speaking() *examine.Client {
 	if o.quiet {
 		return o.client.Quiet()
@@ -360,7 +359,7 @@ func (o *runbookOptions) speaking() *examine.Client {
 	return o.client
 }
 
-// runOn asks a node.
+// runOn does a run on a node.
 func (o *runbookOptions) runOn(ctx context.Context, node string, r runbook.Run) (report.Run, error) {
 	one := o.once(r)
 	one.Node = node
@@ -373,7 +372,7 @@ func (o *runbookOptions) runOn(ctx context.Context, node string, r runbook.Run) 
 	return run, err
 }
 
-// nodes are those that a selector picks, or so many that are ready, but for one.
+// nodes returns the nodes of a selector, or a number of ready ones, without the node besides.
 func (o *runbookOptions) nodes(ctx context.Context, n runbook.Nodes, besides string) ([]string, error) {
 	client, err := o.client.Reader()
 	if err != nil {
@@ -391,7 +390,7 @@ func (o *runbookOptions) nodes(ctx context.Context, n runbook.Nodes, besides str
 		return nil, errors.New(cluster.Explain(err))
 	}
 	var out []string
-	for _, s := range slices.Backward(all) { // the best last
+	for _, s := range slices.Backward(all) { // the healthiest are last
 		if s.Node != besides && s.Status == probe.OK && len(out) < n.Others {
 			out = append(out, s.Node)
 		}

@@ -41,11 +41,11 @@ func TestRunbookUsage(t *testing.T) {
 		"leave out \"node-not-ready\"":          {"run", "node-not-ready", "--resume", "x"},
 		"leave out --node":                      {"run", "--resume", "x", "--node", "a"},
 		"opening the journal":                   {"run", "--resume", filepath.Join(dir, "nothing")},
-		"is no journal of a runbook":            {"record", broken},
+		"is not the journal of a runbook":       {"record", broken},
 		"unknown access method \"pigeon\"":      {"run", "node-not-ready", "--node", "a", "--via", "pigeon"},
 		"unknown output format \"table\"":       {"run", "node-not-ready", "--node", "a", "-o", "table"},
 		"--timeout and --run-timeout must be":   {"run", "node-not-ready", "--node", "a", "--run-timeout", "0s"},
-		"apiVersion is to be":                   {"run", broken, "--node", "a"},
+		"apiVersion must be":                    {"run", broken, "--node", "a"},
 		"reading runbooks":                      {"list", "--runbooks", filepath.Join(dir, "nothing")},
 		"unknown command \"rnu\"":               {"rnu"},
 		"lint takes the files":                  {"lint"},
@@ -72,16 +72,16 @@ func TestRunbookList(t *testing.T) {
 		}
 	}
 	if exit, out, errs := typedBook(t, "lint", filepath.Join(dir, "mine.yaml")); exit != 0 || out != "" ||
-		!strings.Contains(errs, "nothing is wrong") {
+		!strings.Contains(errs, ": valid") {
 		t.Errorf("lint of a good one: %d %s%s", exit, out, errs)
 	}
 	if exit, out, errs := typedBook(t, "lint", filepath.Join(dir, "broken.yml"),
 		filepath.Join(dir, "mine.yaml")); exit != 2 || !strings.HasPrefix(out, filepath.Join(dir, "broken.yml")+":1: ") ||
-		!strings.Contains(errs, "mine.yaml: nothing is wrong") {
+		!strings.Contains(errs, "mine.yaml: valid") {
 		t.Errorf("lint of a broken one: %d %s%s", exit, out, errs)
 	}
 	if exit, out, errs := typedBook(t, "lint", dir); exit != 2 || !strings.Contains(out, "broken.yml:1: ") ||
-		!strings.Contains(errs, "mine.yaml: nothing is wrong") {
+		!strings.Contains(errs, "mine.yaml: valid") {
 		t.Errorf("lint of a folder: %d %s%s", exit, out, errs)
 	}
 	odd := filepath.Join(dir, "odd.yaml")

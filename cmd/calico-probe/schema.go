@@ -9,16 +9,22 @@ import (
 	"github.com/calico-probe/calico-probe/internal/ui"
 )
 
-// schema prints what others can check our output, or their runbooks, with.
+// schema prints the JSON Schemas, with which others can validate our output or their runbooks.
 func (a *app) schema() *cobra.Command {
 	return &cobra.Command{
-		Use: "schema " + strings.Join(schema.Names(), "|"), Short: "Print the JSON Schema of what is written or read",
-		Long: `Prints a JSON Schema (draft 2020-12): event is a line of -o ndjson and of the transcript
-of a session; report is -o json of run, analyze and preflight, fleet that of a run over
-several nodes, diff that of diff, record that of 'runbook run' and 'runbook record'; runbook
-is a runbook's file. What is written only grows: readers skip fields and types of events they do not
-know. The values of status, verdict, exit and confidence are closed lists as long as v
-is the same; IDs of checks and causes are none.`,
+		Use: "schema " + strings.Join(schema.Names(), "|"), Short: "Print the JSON Schema of an output or of runbooks",
+		Long: `Prints a JSON Schema (draft 2020-12):
+
+event    a line of -o ndjson, and of the transcript of a session
+report   -o json of run, analyze and preflight
+fleet    -o json of a run over several nodes
+diff     -o json of diff
+record   -o json of 'runbook run' and 'runbook record'
+runbook  the file of a runbook
+
+Outputs only grow: readers must skip unknown fields and event types. The values of status,
+verdict, exit and confidence are closed lists while v stays the same. IDs of checks and
+causes are not.`,
 		ValidArgs: schema.Names(),
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {

@@ -30,26 +30,26 @@ import (
 
 // serveOptions are the flags of the serve verb.
 type serveOptions struct {
-	*runFlags   // how a node is asked, the same for every alert
+	*runFlags   // how a node is checked, the same for every alert
 	client      *examine.Client
 	listen      string
-	health      string // address to say whether it lives
-	insecure    bool   // tokens are taken without TLS
+	health      string // address of the health checks
+	insecure    bool   // accept tokens without TLS
 	store       string
 	config      string
 	checkConfig bool
 	logFormat   string
-	external    string   // where people reach this
+	external    string   // the public URL
 	dirs        []string // of runbooks
 	books       map[string]runbook.Item
 	access      gate.Access
 	asks        *probe.Cluster
 }
 
-const serveExample = `  # in a cluster: what 'calico-probe manifests --serve' sets up runs about this
+const serveExample = `  # in a cluster: roughly what 'calico-probe manifests --serve' sets up
   calico-probe serve --token-file /etc/calico-probe/token --tls-cert tls.crt --tls-key tls.key --store /var/lib/calico-probe
 
-  # is the configuration file right?
+  # validate the configuration file
   calico-probe serve --config serve.yaml --check-config`
 
 func (a *app) serve() *cobra.Command {
@@ -58,11 +58,11 @@ func (a *app) serve() *cobra.Command {
 	}
 	o := &serveOptions{runFlags: &runFlags{app: a, Options: opts}}
 	cmd := &cobra.Command{
-		Use: "serve", Short: "Take alerts from Alertmanager and look at the nodes they are about", Example: serveExample, Args: noArguments,
-		Long: `serve takes Alertmanager's webhook at ` + alerts.PathAlerts + ` and, for each alert, carries out a
-runbook or a plain run on the node it is about: once for each node and procedure,
-however often the alert is sent. What came of it is an event on the node, a report on
-its page, and a metric. It repairs nothing. See docs/alerts.md.`,
+		Use: "serve", Short: "Receive alerts from Alertmanager and examine their nodes", Example: serveExample, Args: noArguments,
+		Long: `serve receives Alertmanager's webhook at ` + alerts.PathAlerts + `. For each alert it executes a
+runbook or a plain run on the alert's node: once for each node and procedure, even if the
+alert is sent repeatedly. The result is an event on the node, a report on serve's page, and
+a metric. It repairs nothing. See docs/alerts.md.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.check(); err != nil {
 				return err
@@ -72,7 +72,7 @@ its page, and a metric. It repairs nothing. See docs/alerts.md.`,
 				return err
 			}
 			if o.checkConfig {
-				_, err := fmt.Fprintf(a.Out, "%s: %d routes, all right\n", o.config, len(routes.Spec.Routes))
+				_, err := fmt.Fprintf(a.Out, "%s: valid, %d routes\n", o.config, len(routes.Spec.Routes))
 				return err
 			}
 			collectEarly()
@@ -81,29 +81,29 @@ its page, and a metric. It repairs nothing. See docs/alerts.md.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.listen, "listen", ":8080", "address to listen on")
-	f.StringVar(&o.health, "health-listen", ":8081", "address where /healthz and /readyz answer everybody, by plain HTTP; nothing else does there")
-	f.StringVar(&o.store, "store", "", "folder for jobs and reports; what is queued outlives the program there")
-	f.StringVar(&o.external, "external-url", "", "where people reach this, http(s)://HOST[/PATH]; events on nodes then say where the report is")
-	f.StringVar(&o.config, "config", "", "file with the routes, from alerts to runbooks, and the limits (default: the alerts that runbooks say they answer, and the limits of docs/alerts.md)")
+	f.StringVar(&o.health, "health-listen", ":8081", "address of /healthz and /readyz, over plain HTTP without authentication; it serves nothing else")
+	f.StringVar(&o.store, "store", "", "folder for jobs and reports; queued jobs survive a restart there")
+	f.StringVar(&o.external, "external-url", "", "public URL of this server, http(s)://HOST[/PATH]; events on nodes then link to the report")
+	f.StringVar(&o.config, "config", "", "file with the routes from alerts to runbooks, and the limits (default: the alerts that runbooks declare, and the limits of docs/alerts.md)")
 	folders(cmd, &o.dirs)
-	f.BoolVar(&o.checkConfig, "check-config", false, "only tell whether --config is right")
-	f.StringVar(&o.access.TokenFile, "token-file", "", "file with the bearer tokens that are accepted, one a line; read anew when it changes")
-	f.StringVar(&o.access.ReadTokenFile, "read-token-file", "", "file with bearer tokens that read reports and metrics, and start nothing; it may come later")
-	f.StringVar(&o.access.ClientCA, "client-ca", "", "accept only clients with a certificate of this CA; beside --token-file both are asked for")
-	f.StringVar(&o.access.Cert, "tls-cert", "", "certificate to serve with; read anew when it changes")
-	f.StringVar(&o.access.Key, "tls-key", "", "its key")
-	f.BoolVar(&o.insecure, "insecure-http", false, "take tokens without TLS on an address that others reach: anybody on the way can read them, and use them")
-	f.StringVar(&o.logFormat, "log-format", "text", "what is written to stderr: text or json")
+	f.BoolVar(&o.checkConfig, "check-config", false, "validate --config and exit")
+	f.StringVar(&o.access.TokenFile, "token-file", "", "file with the accepted bearer tokens, one per line; reloaded when it changes")
+	f.StringVar(&o.access.ReadTokenFile, "read-token-file", "", "file with bearer tokens that may only read reports and metrics; it may be created later")
+	f.StringVar(&o.access.ClientCA, "client-ca", "", "accept only clients with a certificate of this CA; with --token-file, clients need both")
+	f.StringVar(&o.access.Cert, "tls-cert", "", "the server's certificate; reloaded when it changes")
+	f.StringVar(&o.access.Key, "tls-key", "", "the key of --tls-cert")
+	f.BoolVar(&o.insecure, "insecure-http", false, "accept tokens without TLS on a non-loopback address: they can be read on the network, and used")
+	f.StringVar(&o.logFormat, "log-format", "text", "format of the log on stderr: text or json")
 	o.placing(cmd, injector.PersonNames()...)
 	a.connecting(cmd)
 	return cmd
 }
 
-// check refuses flags that cannot be right.
+// check rejects invalid flags.
 func (o *serveOptions) check() error {
 	switch {
 	case o.checkConfig && o.config == "":
-		return ui.BadUsage("--check-config takes a configuration file: name it with --config")
+		return ui.BadUsage("--check-config needs a configuration file: set --config")
 	case o.external != "" && !reachedAt(o.external):
 		return badExternalURL()
 	case o.logFormat != "text" && o.logFormat != "json":
@@ -111,7 +111,7 @@ func (o *serveOptions) check() error {
 	case o.checkConfig:
 		return nil
 	case o.store == "":
-		return ui.BadUsage("name a folder for jobs and reports with --store: what is accepted must outlive this program")
+		return ui.BadUsage("no folder for jobs and reports: set --store, because accepted alerts must survive a restart")
 	}
 	for method := range strings.SplitSeq(o.Via, ",") {
 		if !worksInPod(method) {
@@ -127,26 +127,26 @@ func (o *serveOptions) check() error {
 	return o.Validate()
 }
 
-// checkAccess refuses what would let everybody in, and half of a pair of flags.
+// checkAccess rejects flags that would allow access without authentication, and incomplete pairs of flags.
 func (o *serveOptions) checkAccess() error {
 	a := o.access
 	switch {
 	case a.TokenFile == "" && a.ReadTokenFile != "":
-		return ui.BadUsage("--read-token-file names who may only read: name with --token-file who may post alerts, too")
+		return ui.BadUsage("--read-token-file only allows reading: set --token-file too, for clients that post alerts")
 	case a.TokenFile == "" && a.ClientCA == "":
 		return ui.BadUsage("no authentication is configured: set --token-file, or --client-ca with --tls-cert and --tls-key")
 	case (a.Cert == "") != (a.Key == ""):
-		return ui.BadUsage("--tls-cert and --tls-key belong together: name both, or none")
+		return ui.BadUsage("--tls-cert and --tls-key belong together: set both, or neither")
 	case a.ClientCA != "" && a.Cert == "":
-		return ui.BadUsage("--client-ca takes TLS: name --tls-cert and --tls-key too")
+		return ui.BadUsage("--client-ca needs TLS: set --tls-cert and --tls-key too")
 	case a.Cert == "" && !o.insecure && !isLoopback(o.listen):
-		return ui.BadUsage("tokens would be sent to %s without TLS, for anybody on the way to read: "+
-			"name --tls-cert and --tls-key, --listen on 127.0.0.1, or say --insecure-http", o.listen)
+		return ui.BadUsage("tokens would be sent to %s without TLS, readable on the network: "+
+			"set --tls-cert and --tls-key, --listen on 127.0.0.1, or add --insecure-http", o.listen)
 	}
 	return nil
 }
 
-// checkListeners refuses addresses that cannot be listened on, or not both at once.
+// checkListeners rejects addresses that are invalid or the same.
 func (o *serveOptions) checkListeners() error {
 	host, port, err := listened("--listen", o.listen)
 	if err != nil {
@@ -167,7 +167,7 @@ func (o *serveOptions) checkListeners() error {
 	return nil
 }
 
-// listened takes the address of a listener apart.
+// listened splits the address of a listener.
 func listened(flag, at string) (host string, port int, err error) {
 	host, name, err := net.SplitHostPort(at)
 	if err == nil && name != "" {
@@ -179,15 +179,15 @@ func listened(flag, at string) (host string, port int, err error) {
 	return host, port, nil
 }
 
-// isLoopback tells whether only this machine reaches an address to listen on.
+// isLoopback reports whether only this machine can reach a listening address.
 func isLoopback(listen string) bool {
 	host, _, err := net.SplitHostPort(listen)
 	at, bad := netip.ParseAddr(host)
 	return err == nil && (host == "localhost" || bad == nil && at.Unmap().IsLoopback())
 }
 
-// routes are those of the file, or where it has none those of the runbooks that say which alerts
-// they answer; and the limits.
+// routes returns the routes of the file, or else those that runbooks declare. It also sets the
+// limits.
 func (o *serveOptions) routes() (alerts.Routes, error) {
 	log := o.logger()
 	var err error
@@ -229,9 +229,9 @@ func (o *serveOptions) logger() *slog.Logger {
 	return slog.New(slog.NewTextHandler(o.ErrOut, nil))
 }
 
-// trustPublicCAs has those of the world, as of a day, trusted where the system has none, as
-// the image of 'serve' has not: a runbook may tell somebody by HTTPS. Other verbs trust what
-// their machine does. It may be called once.
+// trustPublicCAs trusts the embedded public CAs if the system has no CAs. The image of 'serve' has
+// none, and a runbook may notify over HTTPS. Other verbs trust what their machine trusts. It must
+// be called at most once, because x509 panics the second time.
 func trustPublicCAs() error {
 	pool := x509.NewCertPool()
 	for root := range bundle.Roots() {
@@ -239,7 +239,7 @@ func trustPublicCAs() error {
 		switch {
 		case err != nil:
 			return fmt.Errorf("reading the public CAs: %w", err)
-		case root.Constraint != nil: // distrusted after some day
+		case root.Constraint != nil: // distrusted after some date
 			pool.AddCertWithConstraint(cert, root.Constraint)
 		default:
 			pool.AddCert(cert)
@@ -301,7 +301,7 @@ func (o *serveOptions) takeAlerts(ctx context.Context, routes alerts.Routes) err
 	return server.Serve(ctx, listener, health)
 }
 
-// look carries out what is to be done about an alert.
+// look does the work for an alert: a runbook, a run over many nodes, or a plain run.
 func (o *serveOptions) look(ctx context.Context, log *slog.Logger, job alerts.Job,
 	folder string) (alerts.Report, error) {
 	client := o.client.Writing(logged{log.With("job", job.ID)})
@@ -315,13 +315,13 @@ func (o *serveOptions) look(ctx context.Context, log *slog.Logger, job alerts.Jo
 		return o.lookAtMany(ctx, client, run, job)
 	}
 	if job.Procedure.Runbook != "" {
-		run.Profile = string(probe.Standard) // of runs that name none
+		run.Profile = string(probe.Standard) // for runs that name none
 		return o.follow(ctx, log, client, run, job, folder)
 	}
 	return plainRun(ctx, client, run)
 }
 
-// firstOf is what a run came to, in a line.
+// firstOf summarizes a run in a line.
 func firstOf(run report.Run) string {
 	if len(run.Causes) > 0 {
 		c := run.Causes[0]
@@ -352,29 +352,29 @@ func firstOf(run report.Run) string {
 	return ""
 }
 
-// The reasons of the events on nodes, which alerting on events goes by.
+// The reasons of the events on nodes. Alerts on events match them, so they must not change.
 const (
 	reasonFault      = "CalicoProbeFault"
 	reasonHealthy    = "CalicoProbeHealthy"
 	reasonIncomplete = "CalicoProbeIncomplete"
 )
 
-// longestURL leaves room for the rest of an event, which has 1 KiB.
-const longestURL = 200
+// maxURL leaves room for the rest of an event's message, which has at most 1 KiB.
+const maxURL = 200
 
-// reachedAt tells whether a report's path can be put behind it.
+// reachedAt reports whether a report's path can be appended to it.
 func reachedAt(text string) bool {
 	u, err := url.Parse(text)
-	return err == nil && len(text) <= longestURL && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" &&
+	return err == nil && len(text) <= maxURL && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" &&
 		u.User == nil && u.RawQuery == "" && u.Fragment == ""
 }
 
 func badExternalURL() error {
-	return ui.BadUsage("--external-url takes http(s)://HOST[/PATH] of at most %d letters", longestURL)
+	return ui.BadUsage("--external-url takes http(s)://HOST[/PATH] of at most %d characters", maxURL)
 }
 
-// toldOf is what a node is told of a job: the reason, and what it came to. The report
-// stands behind the cause, which may be cut; external is where it is reached, if that is known.
+// toldOf returns the reason and the message of a job's event on a node. The report comes after
+// the cause, which may be cut; external is the server's public URL, if known.
 func toldOf(job alerts.Job, external string) (reason, note string) {
 	reason = map[string]string{alerts.Fault: reasonFault, alerts.Incomplete: reasonIncomplete}[job.Verdict]
 	says := probe.Cut(job.Says, 600)
@@ -391,7 +391,7 @@ func toldOf(job alerts.Job, external string) (reason, note string) {
 	return cmp.Or(reason, reasonHealthy), fmt.Sprintf("%s: %s (alert %s; report: %s)", job.Verdict, says, probe.Cut(probe.OneLine(job.Alerts[0].Name), 100), at)
 }
 
-// logged writes what a run says to the log.
+// logged writes a run's messages to the log.
 type logged struct{ log *slog.Logger }
 
 func (l logged) Write(b []byte) (int, error) {

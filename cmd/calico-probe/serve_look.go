@@ -26,13 +26,13 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// servant is who runs a runbook for an alert.
+// servant is the name in the journal of a runbook that an alert starts.
 const servant = "calico-probe serve"
 
-// startable are the runbooks that an alert can start, by name: those that are right and
-// take nothing that an alert does not give. The others are told to odd. One of the
-// folders that is wrong, or wants to answer alerts and cannot, is an error: its alerts
-// would lead nowhere, or to what it replaces.
+// startable returns the runbooks that an alert can start, by name: valid ones that need no input
+// beyond the alert's. It passes the others to odd. A runbook of a folder that is invalid, or that
+// declares alerts and cannot run for them, is an error: its alerts would start nothing, or the
+// runbook that it replaces.
 func startable(dirs []string, odd func(name, why string)) (map[string]runbook.Item, error) {
 	items, err := library(dirs)
 	if err != nil {
@@ -59,8 +59,8 @@ func startable(dirs []string, odd func(name, why string)) (map[string]runbook.It
 	return out, nil
 }
 
-// unattended says what of the steps cannot be done where there is nobody to ask, and no
-// node but by way of the cluster.
+// unattended returns an error for a step that needs a person, or an access method that does not
+// work in a pod.
 func unattended(steps []runbook.Step) error {
 	for _, s := range steps {
 		runs := []*runbook.Run{s.Run}
@@ -69,11 +69,11 @@ func unattended(steps []runbook.Step) error {
 		}
 		for _, r := range runs {
 			if r != nil && !worksInPod(r.Via) {
-				return fmt.Errorf("it asks by way of %s, which is nothing for a pod", r.Via)
+				return fmt.Errorf("it uses the access method %s, which does not work in a pod", r.Via)
 			}
 		}
 		if s.Ask != nil && s.Ask.Default == nil {
-			return fmt.Errorf("its question %s has no default, and there is nobody to ask", s.Name)
+			return fmt.Errorf("its question %s has no default, and no person can answer", s.Name)
 		}
 		for _, b := range s.Choose {
 			if err := unattended(b.Steps); err != nil {
@@ -84,10 +84,10 @@ func unattended(steps []runbook.Step) error {
 	return nil
 }
 
-// routesOf are the routes that the runbooks say themselves, one's own before the built-in.
+// routesOf returns the routes that the runbooks declare, the user's before the built-in ones.
 func routesOf(books map[string]runbook.Item) (alerts.Routes, error) {
 	var own, builtIn []alerts.Answer
-	by := map[string]string{} // one's own, by what they answer
+	by := map[string]string{} // the user's runbooks, by the alert that they answer
 	for _, name := range slices.Sorted(maps.Keys(books)) {
 		for _, match := range books[name].Alerts {
 			alert, matchers, err := runbook.Alert(match)
@@ -100,7 +100,7 @@ func routesOf(books map[string]runbook.Item) (alerts.Routes, error) {
 				continue
 			}
 			if by[match] != "" {
-				return alerts.Routes{}, ui.BadUsage("the runbooks %s and %s both answer the alert %s: say which with --config", by[match], name, probe.OneLine(match))
+				return alerts.Routes{}, ui.BadUsage("the runbooks %s and %s both answer the alert %s: choose one with --config", by[match], name, probe.OneLine(match))
 			}
 			by[match] = name
 			own = append(own, answer)
@@ -113,16 +113,16 @@ func routesOf(books map[string]runbook.Item) (alerts.Routes, error) {
 	return routes, nil
 }
 
-// follow runs a runbook for an alert, or goes on with it where the program was killed.
-// There is nobody to ask, no command is started and nothing is changed.
+// follow runs a runbook for an alert, or resumes it if the program was killed. It asks no
+// questions, starts no command and changes nothing.
 func (o *serveOptions) follow(ctx context.Context, log *slog.Logger, client *examine.Client, run examine.Options,
 	job alerts.Job, folder string) (alerts.Report, error) {
 	rb, j, err := o.journalOf(log, job, folder)
 	if err != nil {
 		return alerts.Report{}, err
 	}
-	defer func() { _ = j.Close() }() // every line of it is written, or was complained about
-	if j.Ended {                     // the program was killed before its report was there
+	defer func() { _ = j.Close() }() // every line is written already, or its error was reported
+	if j.Ended {                     // the program was killed before it wrote the report
 		r, err := runbook.Replay(rb, j)
 		if err != nil {
 			return alerts.Report{}, err
@@ -137,7 +137,7 @@ func (o *serveOptions) follow(ctx context.Context, log *slog.Logger, client *exa
 	return reported(r)
 }
 
-// world is what a runbook may do for an alert.
+// world returns what a runbook may do for an alert.
 func (o *serveOptions) world(log *slog.Logger, client *examine.Client, run examine.Options) runbook.World {
 	by := &runbookOptions{runFlags: &runFlags{app: o.app, Options: run}, client: client, runTimeout: o.Timeout}
 	return runbook.World{
@@ -150,7 +150,7 @@ func (o *serveOptions) world(log *slog.Logger, client *examine.Client, run exami
 			return by.agree(ctx, r, nodes)
 		},
 		Fleet: func(ctx context.Context, f runbook.Fleet) (report.Fleet, error) {
-			if o.Via != examine.ViaAuto { // the administrator holds it back
+			if o.Via != examine.ViaAuto { // the administrator restricts the methods
 				f.Via = ""
 			}
 			return by.lookAt(ctx, f)
@@ -164,19 +164,19 @@ func (o *serveOptions) world(log *slog.Logger, client *examine.Client, run exami
 	}
 }
 
-// viaInPod is what auto stands for in a pod, which has no keys for ssh.
+// viaInPod returns the methods of auto in a pod, which has no keys for ssh.
 func viaInPod() string {
 	return strings.Join(slices.DeleteFunc(injector.FallbackNames(), func(m string) bool { return !worksInPod(m) }), ",")
 }
 
-// viaOfServe says what --via takes here.
+// viaOfServe describes the values of --via here.
 func viaOfServe() string { return examine.ViaUsage(injector.PersonNames()...) }
 
-// worksInPod tells whether an access method can be used in a pod.
+// worksInPod reports whether an access method works in a pod.
 func worksInPod(method string) bool { return !slices.Contains(injector.PersonNames(), method) }
 
-// viaOf is by which access methods a runbook's step runs that asks for some: not where the
-// administrator holds it back by serve's own, and never by ssh.
+// viaOf returns the access methods of a runbook's step. serve's own --via takes precedence, and
+// auto never includes ssh.
 func (o *serveOptions) viaOf(step string) string {
 	switch {
 	case o.Via != examine.ViaAuto:
@@ -187,7 +187,7 @@ func (o *serveOptions) viaOf(step string) string {
 	return step
 }
 
-// reported is the report of a runbook that has come to its end.
+// reported returns the report of a finished runbook.
 func reported(r *runbook.Record) (alerts.Report, error) {
 	var whole, text bounded
 	if err := runbook.WriteMarkdown(&text, r); err != nil {
@@ -203,9 +203,9 @@ func reported(r *runbook.Record) (alerts.Report, error) {
 	}, nil
 }
 
-// journalOf opens the journal of a job, or begins one. One that another version has
-// written is begun anew, and so is what is no journal: the program was killed in its
-// first line. Where it has ended it is only read.
+// journalOf opens the journal of a job, or creates one. It replaces a journal of another version,
+// and an invalid one: the program was killed while it wrote the first line. A finished journal is
+// only read.
 func (o *serveOptions) journalOf(log *slog.Logger, job alerts.Job,
 	folder string) (*runbook.Runbook, *runbook.Journal, error) {
 	name := filepath.Join(folder, "journal")
@@ -215,7 +215,7 @@ func (o *serveOptions) journalOf(log *slog.Logger, job alerts.Job,
 		return o.beginJournal(job, name)
 	case errors.Is(err, runbook.ErrNoJournal), err == nil && j.Begun.Version != probe.Release:
 		if err := os.Remove(name); err != nil {
-			return nil, nil, fmt.Errorf("beginning the journal anew: %w", err)
+			return nil, nil, fmt.Errorf("replacing the journal: %w", err)
 		}
 		return o.beginJournal(job, name)
 	case err == nil && !j.Ended:
@@ -229,7 +229,7 @@ func (o *serveOptions) journalOf(log *slog.Logger, job alerts.Job,
 		return nil, nil, errors.Join(err, j.Close())
 	}
 	if !j.Ended {
-		if err := j.Resume(servant); err != nil { // the runbook goes on all the same, as where that happens later
+		if err := j.Resume(servant); err != nil { // the runbook continues, as it does if a later line cannot be written
 			log.Warn(probe.OneLine(err.Error()), "job", job.ID)
 		}
 	}
@@ -238,8 +238,8 @@ func (o *serveOptions) journalOf(log *slog.Logger, job alerts.Job,
 
 func (o *serveOptions) beginJournal(job alerts.Job, name string) (*runbook.Runbook, *runbook.Journal, error) {
 	rb := o.books[job.Procedure.Runbook].Runbook
-	if rb == nil { // of a job from before the runbooks were changed
-		return nil, nil, fmt.Errorf("there is no runbook %s any more", job.Procedure.Runbook)
+	if rb == nil { // the job is older than a change of the runbooks
+		return nil, nil, fmt.Errorf("runbook %s no longer exists", job.Procedure.Runbook)
 	}
 	params, _, err := rb.Given(nil, nil, nil)
 	if err != nil {
@@ -252,8 +252,8 @@ func (o *serveOptions) beginJournal(job alerts.Job, name string) (*runbook.Runbo
 	return rb, j, err
 }
 
-// conclusion is what a runbook came to, in a line: what it concludes, with the cause it saw
-// last of the node where it is a fault.
+// conclusion summarizes a runbook in a line: its conclusion, and for a fault the last cause on
+// the node.
 func conclusion(r *runbook.Record) string {
 	says := probe.OneLine(r.Outcome.Says)
 	if r.Outcome.Verdict != alerts.Fault {
@@ -277,7 +277,7 @@ func conclusion(r *runbook.Record) string {
 	return says
 }
 
-// plainRun carries out a run as 'calico-probe run' does.
+// plainRun does a run as 'calico-probe run' does.
 func plainRun(ctx context.Context, client *examine.Client, run examine.Options) (alerts.Report, error) {
 	var whole, text bounded
 	var forms []report.Sink
@@ -296,13 +296,13 @@ func plainRun(ctx context.Context, client *examine.Client, run examine.Options) 
 		return alerts.Report{}, errors.New(cluster.Explain(err))
 	}
 	if seen.Verdict == nil {
-		return alerts.Report{}, errors.New("the run came to no verdict")
+		return alerts.Report{}, errors.New("the run reached no verdict")
 	}
 	return alerts.Report{Verdict: seen.Verdict.Word, Says: firstOf(seen), JSON: whole.kept.Bytes(),
 		Markdown: text.kept.Bytes()}, nil
 }
 
-// storedPage is the page of a report as reported and plainRun make them.
+// storedPage returns the page of a report from reported or plainRun.
 func storedPage(b []byte) (page.Page, error) {
 	p, err := report.ReadPage(b)
 	if err != nil {
@@ -311,7 +311,8 @@ func storedPage(b []byte) (page.Page, error) {
 	return p, nil
 }
 
-// bounded keeps in memory only as much of a report as shows that it is more than is stored.
+// bounded keeps at most alerts.MaxJSON+1 bytes of a report in memory: the last byte shows that
+// the report is too large to store.
 type bounded struct{ kept bytes.Buffer }
 
 func (b *bounded) Write(p []byte) (int, error) {

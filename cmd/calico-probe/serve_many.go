@@ -16,8 +16,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// lookAtMany looks at all nodes once, for alerts about many: what the API says of each, and probes on a few of each
-// zone of those that the alerts name.
+// lookAtMany judges all nodes once, for alerts about many nodes: all by the API, and by probes a few in each zone of
+// the nodes that the alerts name.
 func (o *serveOptions) lookAtMany(ctx context.Context, client *examine.Client, run examine.Options,
 	job alerts.Job) (alerts.Report, error) {
 	run.Node, run.Via = "", manyVia(run.Via)
@@ -37,8 +37,8 @@ func (o *serveOptions) lookAtMany(ctx context.Context, client *examine.Client, r
 		forms = append(forms, sink)
 	}
 	err := fleetRun(ctx, client, opts, forms)
-	if refused, is := errors.AsType[*injector.PlacementError](err); is { // the API says enough to go on
-		client.Note("no probe is put on any node: %v", refused)
+	if refused, is := errors.AsType[*injector.PlacementError](err); is { // the API alone is enough to continue
+		client.Note("no probe was placed on any node: %v", refused)
 		opts.Via = injector.MethodAPI
 		err = fleetRun(ctx, client, opts, forms)
 	}
@@ -46,13 +46,13 @@ func (o *serveOptions) lookAtMany(ctx context.Context, client *examine.Client, r
 		return alerts.Report{}, errors.New(cluster.Explain(err))
 	}
 	if came.Verdict == nil {
-		return alerts.Report{}, errors.New("the run came to no verdict")
+		return alerts.Report{}, errors.New("the run reached no verdict")
 	}
 	return alerts.Report{Verdict: came.Word, Says: manySay(came), JSON: whole.kept.Bytes(),
 		Markdown: text.kept.Bytes()}, nil
 }
 
-// sinks are shown each event, one after the other.
+// sinks passes each event to all its sinks in turn.
 type sinks []report.Sink
 
 func (all sinks) Event(ev probe.Event) error {
@@ -64,7 +64,7 @@ func (all sinks) Event(ev probe.Event) error {
 	return nil
 }
 
-// manyVia is how many nodes are asked where one is by these access methods: by a pod on each where that is among them.
+// manyVia returns the access method for many nodes, given those for one: pod if they include it, otherwise api.
 func manyVia(via string) string {
 	if slices.Contains(strings.Split(via, ","), injector.MethodPod) {
 		return injector.MethodPod
@@ -72,10 +72,10 @@ func manyVia(via string) string {
 	return injector.MethodAPI
 }
 
-// manySay is what a look at many nodes came to, in a line.
+// manySay summarizes a run over many nodes in a line.
 func manySay(came report.Fleet) string {
 	if len(came.Groups) == 0 {
-		return fmt.Sprintf("nothing is wrong with any of %d nodes", len(came.Nodes))
+		return fmt.Sprintf("all %d nodes are healthy", len(came.Nodes))
 	}
 	var says []string
 	for _, g := range came.Groups[:min(len(came.Groups), 3)] {
@@ -96,16 +96,16 @@ func manySay(came report.Fleet) string {
 	return strings.Join(says, "; ")
 }
 
-// maxTold bounds the nodes that are told of a look at many.
-const maxTold = 100
+// maxEvents bounds the nodes that get an event about a run over many nodes.
+const maxEvents = 100
 
-// tellEach tells the node of a job, or each that its alerts name, by an event of its own; false = none was told, as
-// each got too many of late, or none is named.
+// tellEach writes an event on the node of a job, or on each node that its alerts name. It returns false if it wrote
+// none, because every node had too many events recently or the alerts name no node.
 func tellEach(job alerts.Job, tell func(id, node string) (bool, error)) (told bool, err error) {
 	if !job.Procedure.Many {
 		return tell(job.ID, job.Node)
 	}
-	for i, node := range job.Nodes[:min(len(job.Nodes), maxTold)] {
+	for i, node := range job.Nodes[:min(len(job.Nodes), maxEvents)] {
 		one, failed := tell(fmt.Sprintf("%s.%d", job.ID, i), node)
 		told = told || one
 		if failed != nil && err == nil {

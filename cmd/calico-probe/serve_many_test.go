@@ -65,7 +65,7 @@ func TestServeTellsEach(t *testing.T) {
 		}
 		return true, nil
 	})
-	if !told || err == nil || len(ids) != maxTold {
+	if !told || err == nil || len(ids) != maxEvents {
 		t.Errorf("%v, %v: %d events", told, err, len(ids))
 	}
 }

@@ -5,13 +5,13 @@ import (
 	"runtime/debug"
 )
 
-// serveHeap is from where on serve collects garbage rather than take more memory, in bytes: what nodes may send it at
-// once takes 64 MiB, and the program's own pages, some 70 MiB, come beside it. On a busy machine the collector comes
-// late, and let it grow to twice as much. Where nearly all is in use it takes half of the CPU at most, and lets it
-// grow.
+// serveHeap is the soft memory limit of serve in bytes: near it, Go collects garbage instead of growing. Nodes may
+// send 64 MiB at once. The program's own pages, some 70 MiB, are not included. Without a limit, the collector ran
+// late on a busy machine, and the heap grew to twice that. If nearly all of it is in use, the collector takes at most
+// half of the CPU, and lets the heap grow.
 const serveHeap = 96 << 20
 
-// collectEarly holds serve to serveHeap, unless somebody has set GOMEMLIMIT, as its manifest does.
+// collectEarly sets serveHeap as the limit, unless GOMEMLIMIT is set, as in the manifest of serve.
 func collectEarly() {
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(serveHeap)

@@ -9,30 +9,30 @@ import (
 	"golang.org/x/sync/singleflight"
 )
 
-// nodeNames remembers the nodes for a moment: a burst of alerts asks for each.
+// nodeNames caches the list of nodes briefly: a burst of alerts looks up each node.
 type nodeNames struct {
 	read    func(context.Context) (map[string]string, error)
 	reading singleflight.Group
 	mu      sync.Mutex
 	have    map[string]string
-	failed  error // why there is no list as of then
+	failed  error // why the last list failed
 	asOf    time.Time
 }
 
-// How long the list is believed; and how long that a node is not in it, since one that
-// has just joined is there a second later, or that the API does not answer.
+// How long the list is valid. An absent node or a failed list is cached for missingFor only: a
+// node that has just joined is in the list a second later.
 const (
 	namesFor   = 10 * time.Second
 	missingFor = time.Second
 )
 
-// of is the name of the node that has this name or address; "" = there is none.
+// of returns the name of the node with this name or address; "" = no such node.
 func (n *nodeNames) of(ctx context.Context, nameOrAddress string) (string, error) {
 	nameOrAddress = nodeName(nameOrAddress)
 	if name, known, err := n.known(nameOrAddress); known {
 		return name, err
 	}
-	// A request that comes meanwhile waits for the same answer, each as long as it has time.
+	// Concurrent requests wait for the same answer, each until its own context ends.
 	read := n.reading.DoChan("", func() (any, error) {
 		have, err := n.read(context.WithoutCancel(ctx))
 		if err != nil {

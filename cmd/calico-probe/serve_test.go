@@ -41,7 +41,7 @@ func TestServeRefuses(t *testing.T) {
 	const head = "apiVersion: calico-probe.io/v1alpha1\nkind: AlertRoutes\nspec: {routes: [{match: ['alertname=~\".+\"'], "
 	right := put("right.yaml", head+"runbook: node-not-ready}]}")
 	for args, want := range map[string]string{
-		"--token-file x":                     "name a folder for jobs and reports with --store",
+		"--token-file x":                     "no folder for jobs and reports: set --store",
 		"--store " + dir:                     "no authentication is configured: set --token-file, or --client-ca",
 		"--store " + dir + " --token-file x": "tokens would be sent to :8080 without TLS",
 		"--store " + dir + " --token-file x --listen 10.0.0.1:80":                                         "tokens would be sent to 10.0.0.1:80 without TLS",
@@ -55,8 +55,8 @@ func TestServeRefuses(t *testing.T) {
 		"--store " + dir + " --token-file x --listen 127.0.0.2:1 --health-listen 127.0.0.3:1 --via other": `unknown access method "other"`,
 		"--store " + dir + " --token-file x --tls-cert x":                                                 "--tls-cert and --tls-key belong together",
 		"--store " + dir + " --token-file x --insecure-http --tls-key x":                                  "--tls-cert and --tls-key belong together",
-		"--store " + dir + " --client-ca x":                                                               "--client-ca takes TLS: name --tls-cert and --tls-key too",
-		"--store " + dir + " --read-token-file x --client-ca x --tls-cert x --tls-key x":                  "name with --token-file who may post",
+		"--store " + dir + " --client-ca x":                                                               "--client-ca needs TLS: set --tls-cert and --tls-key too",
+		"--store " + dir + " --read-token-file x --client-ca x --tls-cert x --tls-key x":                  "set --token-file too",
 		"--store " + dir + " --token-file x --listen 127.0.0.1:1 --via ssh":                               "--via ssh does not work in a pod",
 		"--store " + dir + " --token-file x --listen [::1]:1 --via other":                                 `unknown access method "other"`,
 		"--store " + dir + " --token-file x --listen 127.0.0.2:1 --via other":                             `unknown access method "other"`,
@@ -69,7 +69,7 @@ func TestServeRefuses(t *testing.T) {
 		"--store " + dir + " --token-file x --insecure-http --config none":                                "open none: no such file",
 		"--ssh host":     "unknown flag: --ssh",
 		"--workers 4":    "unknown flag: --workers",
-		"--check-config": "name it with --config",
+		"--check-config": "set --config",
 		"argument":       "takes no arguments",
 		"--check-config --config " + put("runbook.yaml", head+"runbook: other}]}"): `there is no runbook "other"; there are `,
 		"--check-config --config " + put("profile.yaml", head+"profile: other}]}"): `there is no profile "other"; there are quick`,
@@ -113,8 +113,8 @@ func TestServeRunbooks(t *testing.T) {
 		"wants one and answers":    {map[string]string{"ours": answers + "  params: [{name: peer}]\n" + note}, "", "", "no alert can start the runbook ours: "},
 		"broken":                   {map[string]string{"node-not-ready": "  nothing: 1\n"}, "", "", "no alert can start the runbook node-not-ready: "},
 		"two of ours":              {map[string]string{"a": answers + note, "b": answers + note}, "", "", "the runbooks a and b both answer the alert KubeNodeNotReady"},
-		"by ssh":                   {map[string]string{"ours": answers + "  steps: [{run: {via: ssh}}]\n"}, "", "", "it asks by way of ssh, which is nothing for a pod"},
-		"of this machine, later":   {map[string]string{"ours": answers + "  steps: [{run: {}}, {choose: [{name: x, when: 'true', steps: [{wait: {until: 'true', within: 1m, run: {via: local}}}]}]}]\n"}, "", "", "it asks by way of local"},
+		"by ssh":                   {map[string]string{"ours": answers + "  steps: [{run: {via: ssh}}]\n"}, "", "", "it uses the access method ssh, which does not work in a pod"},
+		"of this machine, later":   {map[string]string{"ours": answers + "  steps: [{run: {}}, {choose: [{name: x, when: 'true', steps: [{wait: {until: 'true', within: 1m, run: {via: local}}}]}]}]\n"}, "", "", "it uses the access method local"},
 		"a question and no answer": {map[string]string{"ours": answers + "  steps: [{name: q, ask: {question: 'is it?'}}]\n"}, "", "", "its question q has no default"},
 	} {
 		dir := t.TempDir()
@@ -239,9 +239,9 @@ func TestServeJournal(t *testing.T) {
 	}
 	must.Do(t, held.Close())
 	put(bytes.Replace(first, []byte(`"version":"`), []byte(`"version":"other `), 1))
-	follow("of another version, its runbook gone", "there is no runbook ours any more")
+	follow("of another version, its runbook gone", "runbook ours no longer exists")
 	put([]byte("{"))
-	follow("cut in its first line, its runbook gone", "there is no runbook ours any more")
+	follow("cut in its first line, its runbook gone", "runbook ours no longer exists")
 }
 
 // TestServeStartsNoCommand follows a runbook for an alert that has a check, a notify and an action by commands. None of
@@ -287,7 +287,7 @@ func TestServeTells(t *testing.T) {
 			t.Errorf("%s: %s, %d bytes: %s", verdict, got, len(note), note)
 		}
 	}
-	long := "https://" + strings.Repeat("a", longestURL-len("https:///")) + "/"
+	long := "https://" + strings.Repeat("a", maxURL-len("https:///")) + "/"
 	if _, note := toldOf(job, long); !reachedAt(long) || len(note) > 1024 ||
 		!strings.HasSuffix(note, "report: "+long+"reports/20261121-1)") {
 		t.Errorf("%d bytes: %s", len(note), note)

@@ -11,11 +11,11 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// lookups are the commands that ask nobody.
+// lookups are the commands that contact neither the API nor a node.
 func lookups() []*prompt.Command {
 	return []*prompt.Command{
 		{
-			Name: "explain", Usage: "CHECK|CAUSE", Short: "what a check's answers mean, or how a cause comes about and what to do", Check: explainable,
+			Name: "explain", Usage: "CHECK|CAUSE", Short: "explain a check and its answers, or a cause and its fix", Check: explainable,
 			Run: func(_ context.Context, call *prompt.Call) error {
 				return explainID(call.Out, cause.All(), call.Args[0])
 			},
@@ -24,7 +24,7 @@ func lookups() []*prompt.Command {
 		{Name: "checks", Short: "list every check", Run: func(_ context.Context, call *prompt.Call) error {
 			return writeList(checkList(), call.Out)
 		}},
-		{Name: "causes", Short: "list every cause that can be named", Run: func(_ context.Context, call *prompt.Call) error {
+		{Name: "causes", Short: "list every cause", Run: func(_ context.Context, call *prompt.Call) error {
 			return writeList(causeList(), call.Out)
 		}},
 	}

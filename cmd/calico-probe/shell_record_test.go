@@ -47,17 +47,17 @@ func TestAnalyzeTranscript(t *testing.T) {
 		{"analyze " + one, 0, "healthy on node-a: no fault found; 1 ok"},
 		{"analyze " + one + " -o json", 0, `"check": "node-swap"`},
 		{"analyze " + two, 0, "healthy on node-b: no fault found; 1 ok"},
-		{"analyze " + two + " -o json", 2, "is the form of one run, and this is 2"},
-		{"analyze " + none, 2, "in which no check was asked: 'calico-probe analyze --typed " + probe.Quote(none) + "' lists"},
+		{"analyze " + two + " -o json", 2, "holds one run, but there are 2"},
+		{"analyze " + none, 2, "that ran no check: 'calico-probe analyze --typed " + probe.Quote(none) + "' lists"},
 		{"analyze --typed " + two, 0, "node-b  run node-swap "},
-		{"analyze --typed " + run, 2, "only the transcript of a session knows"},
+		{"analyze --typed " + run, 2, "only the transcript of a session has the commands"},
 		{"diff " + run + " " + one, 0, "1 better"},
 		{"analyze " + two + " -o json --node node-b", 0, `"node": "node-b"`},
-		{"analyze --typed -o json " + two, 2, "has no -o"},
-		{"diff " + run + " " + two, 2, "has answers of node-a, node-b: name one, as " + two + ":node-a"},
+		{"analyze --typed -o json " + two, 2, "does not support -o"},
+		{"diff " + run + " " + two, 2, "has several nodes (node-a, node-b): name one, as in " + two + ":node-a"},
 		{"diff " + run + " " + two + ":node-b", 0, "1 better"},
-		{"diff " + run + " " + two + ":node-x", 2, "has nothing of node-x, only of node-a, node-b"},
-		{"diff " + run + " " + none, 2, "no check was asked"},
+		{"diff " + run + " " + two + ":node-x", 2, "has no run of node-x, only of node-a, node-b"},
+		{"diff " + run + " " + none, 2, "a session that ran no check"},
 	} {
 		exit, out, errs := call(t, strings.Fields(c.args)...)
 		if exit != c.exit || !strings.Contains(out+errs, c.text) {
@@ -70,7 +70,7 @@ func TestAnalyzeTranscript(t *testing.T) {
 	}
 	must.Do(t, os.WriteFile(filepath.Join(folder, "diary"), []byte("dear diary\n"), 0o600))
 	if exit, _, errs := call(t, "shell", "--node", "node-a", "--transcript", filepath.Join(folder, "diary"), "-c",
-		"why"); exit != 2 || !strings.Contains(errs, "no transcript of a session") {
+		"why"); exit != 2 || !strings.Contains(errs, "is not a transcript of a session") {
 		t.Errorf("exit %d %s", exit, errs)
 	}
 }

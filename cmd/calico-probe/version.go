@@ -35,10 +35,10 @@ func (a *app) version() *cobra.Command {
 	return cmd
 }
 
-// bare is the program without a verb: its help, or its version. cobra has the flag --version too, but takes what it
-// prints as a template that may call methods, for which the linker keeps those of the whole program.
+// bare adds the program without a verb: its help, or its version. It does not use cobra's --version, because that
+// prints a template. Templates may call any method, so the linker would keep the methods of the whole program.
 func (a *app) bare(root *cobra.Command) {
-	version := root.Flags().Bool("version", false, "the same as the command version")
+	version := root.Flags().Bool("version", false, "same as the verb version")
 	root.Args = func(cmd *cobra.Command, args []string) error {
 		if *version {
 			return nil
@@ -54,13 +54,13 @@ func (a *app) bare(root *cobra.Command) {
 	}
 }
 
-// identity is what 'version -o json' says of this program.
+// identity is the output of 'version -o json'.
 type identity struct {
 	Version  string `json:"version"`
 	Revision string `json:"revision"`
 	Platform string `json:"platform"`
 	Wire     int    `json:"wireFormat"`
-	// The images that are used unless a flag names others; those of a release have a digest.
+	// The default images; those of a release have a digest.
 	Image   string `json:"probeImage"`
 	Toolbox string `json:"toolboxImage"`
 }
@@ -77,7 +77,7 @@ func versions() string {
 	return fmt.Sprintf("calico-probe %s (%s, %s, wire format %d)\nprobe image %s\ntoolbox image %s\n", b.Version, b.Revision, b.Platform, b.Wire, b.Image, b.Toolbox)
 }
 
-// revision is the commit this program was built from, where the build knew it.
+// revision returns the commit of this build, if the build recorded it.
 func revision() string {
 	rev := setting("vcs.revision")
 	if rev == "" {
@@ -90,7 +90,7 @@ func revision() string {
 	return rev
 }
 
-// setting is what the build knew under a key, "" where it did not.
+// setting returns a setting that the build recorded, or "".
 func setting(key string) string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

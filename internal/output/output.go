@@ -1,19 +1,21 @@
-// Package output writes what a verb found to stdout and to files, as its -o flags say.
+// Package output writes the results of a verb to stdout and to the files of its -o flags.
 //
 //	var out output.Set
 //	out.Flag(cmd, report.Formats())             // -o, its help and its completion
-//	if err := out.Open(stdout); err != nil {    // wrong usage, before anything is asked
+//	if err := out.Open(stdout); err != nil {    // wrong usage, before the first request
 //		return err
 //	}
 //	sink, err := out.Sink()                     // takes the events of one run
 //	...
 //	return out.Close(err)                       // closes the files; err is the verb's own
 //
-// A verb with formats of its own lists them without a Sink, and writes to each Place as its
-// Name says; one Write with everything makes a document.
+// Set is the entry point. A verb with its own formats lists them without a Sink, and writes to each Place
+// in the format of its Name. A document must be a single Write.
 //
-// A file holds only what was asked in this run: it is emptied when the run begins. It is
-// written in place, and so keeps its mode, its owner and its links.
+// A file only holds results of this run, because it is truncated when the run begins. It is
+// written in place, so that it keeps its mode, its owner and its links.
+//
+// The package does not format reports: the sinks of package report do.
 package output
 
 import (
@@ -36,44 +38,43 @@ import (
 	"github.com/calico-probe/calico-probe/internal/ui"
 )
 
-// Set is what the -o flags of one verb name: FORMAT for stdout, FORMAT=FILE for a file, or
-// FORMAT=EXPR. Something always goes to stdout: the first format of the list, unless another
-// is named.
+// Set holds the outputs of one verb's -o flags: FORMAT for stdout, FORMAT=FILE for a file, or
+// FORMAT=EXPR. There is always an output on stdout: by default, the first format of the list.
 type Set struct {
-	Family func(check string) string // by which a wide table groups checks, nil = it does not
-	Fleet  bool                      // what is written is of several nodes
+	Family func(check string) string // groups the checks of a wide table; nil = no groups
+	Fleet  bool                      // the run is over several nodes
 
 	formats []report.Format
 	typed   []string
 	to      []*Place
-	ctx     context.Context // once it has ended a reader that does not read is not waited for
+	ctx     context.Context // when it ends, stop waiting for a reader that does not read
 	begun   bool
 }
 
-// Place is one place something is written to.
+// Place is one output: stdout or a file.
 type Place struct {
 	report.Format
 	colour bool
-	width  int // of the terminal, 0 = it is none
+	width  int // of the terminal; 0 = no terminal
 	expr   string
 	file   string // "" = stdout
-	made   bool   // by us: there was none
+	made   bool   // created by this run
 	w      io.Writer
 	over   func() <-chan struct{}
 	takes  report.Sink       // the events of a run
-	docs   []report.Document // of a format that joins them
+	docs   []report.Document // of a format that joins several reports into one
 	err    error             // the first
 }
 
-// Flag adds -o to a verb. The first of the formats is what stdout gets by default.
+// Flag adds -o to a verb. The first format is the default on stdout.
 func (o *Set) Flag(cmd *cobra.Command, formats []report.Format) {
 	o.formats = formats
 	cmd.Flags().StringArrayVarP(&o.typed, "output", "o", nil, "output format, by default "+formats[0].Name+": "+
-		strings.Join(report.Spelled(formats), ", ")+"; FORMAT=FILE writes a file beside what is on stdout; may be repeated")
+		strings.Join(report.Spelled(formats), ", ")+"; FORMAT=FILE also writes a file; may be repeated")
 	complete := func(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
 		if name, _, ok := strings.Cut(typed, "="); ok {
 			if f, err := report.Find(formats, name); err == nil && f.Expr == "" {
-				return nil, cobra.ShellCompDirectiveDefault // the shell knows its files
+				return nil, cobra.ShellCompDirectiveDefault // the shell completes files
 			}
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
@@ -88,8 +89,8 @@ func (o *Set) Flag(cmd *cobra.Command, formats []report.Format) {
 	}
 }
 
-// Open opens the files, and refuses what cannot work before anything is asked: a file that
-// is also an input, or that two outputs would write. No file loses anything yet.
+// Open opens the files, and rejects what cannot work before the first request: a file that is
+// also an input, or that two outputs would write. It does not truncate files yet.
 func (o *Set) Open(stdout io.Writer, inputs ...fs.FileInfo) (err error) {
 	if err := o.parse(stdout); err != nil {
 		return err
@@ -102,7 +103,7 @@ func (o *Set) Open(stdout io.Writer, inputs ...fs.FileInfo) (err error) {
 	}()
 	for i, out := range o.to {
 		out.over = func() <-chan struct{} { return o.ctx.Done() }
-		if out.Sink != nil { // an expression that cannot be read is found by making it
+		if out.Sink != nil { // making the sink finds an invalid expression
 			if _, err := out.Sink(io.Discard, report.Options{Expr: out.expr}); err != nil {
 				return ui.BadUsage("%w", err)
 			}
@@ -117,7 +118,7 @@ func (o *Set) Open(stdout io.Writer, inputs ...fs.FileInfo) (err error) {
 			continue
 		}
 		if slices.ContainsFunc(inputs, func(in fs.FileInfo) bool { return os.SameFile(in, info) }) {
-			return ui.BadUsage("%s is what is read, and -o %s would write to it: name another file", cmp.Or(out.file, "stdout"), out.Name)
+			return ui.BadUsage("%s is the input, and -o %s would overwrite it: name another file", cmp.Or(out.file, "stdout"), out.Name)
 		}
 		same := func(other *Place) bool { at := infoOf(other.w); return at != nil && os.SameFile(at, info) }
 		if j := slices.IndexFunc(o.to[:i], same); j >= 0 {
@@ -127,7 +128,7 @@ func (o *Set) Open(stdout io.Writer, inputs ...fs.FileInfo) (err error) {
 	return nil
 }
 
-// parse reads what was typed.
+// parse parses the values of the flags.
 func (o *Set) parse(stdout io.Writer) error {
 	o.to = nil
 	var onStdout *Place
@@ -166,13 +167,13 @@ func (o *Set) parse(stdout io.Writer) error {
 	}
 	if ui.IsTerminal(stdout) {
 		name := onStdout.Name
-		return ui.BadUsage("-o %s is not for a terminal: write it to a file, -o %s=FILE, or give it to a program by |", name, name)
+		return ui.BadUsage("-o %s is not for a terminal: write it to a file with -o %s=FILE, or pipe it to a program", name, name)
 	}
 	onStdout.w = asItIs{prompt.Bare(stdout)}
 	return nil
 }
 
-// asItIs writes past what cleans text.
+// asItIs bypasses the screen that cleans text, for binary formats.
 type asItIs struct{ io.Writer }
 
 func (w asItIs) Write(b []byte) (int, error) {
@@ -183,20 +184,20 @@ func (w asItIs) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// Unwrap is the writer itself.
+// Unwrap returns the writer itself.
 func (w asItIs) Unwrap() io.Writer { return w.Writer }
 
-// Named adds what another flag of the verb names, as -o takes it.
+// Named adds the output of another flag, in the syntax of -o.
 func (o *Set) Named(format string) { o.typed = append(o.typed, format) }
 
-// openFile opens a file, and changes nothing of one that is there. A pipe has to have a
+// openFile opens a file, without a change to an existing one. A pipe must have a
 // reader already.
 func (out *Place) openFile() error {
 	how := os.O_WRONLY
 	info, err := os.Stat(out.file)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		_, err = os.Lstat(out.file) // a link that leads nowhere yet stays
+		_, err = os.Lstat(out.file) // a dangling link stays
 		out.made = err != nil
 		how |= os.O_CREATE
 	case err != nil:
@@ -215,8 +216,8 @@ func (out *Place) openFile() error {
 	return nil
 }
 
-// infoOf tells files and pipes from one another, by whatever names; nil of what takes
-// anything from anybody, as terminals and /dev/null do.
+// infoOf identifies a file or a pipe, whatever its name. It returns nil for terminals and devices such
+// as /dev/null, which several outputs may share.
 func infoOf(x any) fs.FileInfo {
 	if w, ok := x.(io.Writer); ok {
 		x = prompt.Bare(w)
@@ -232,8 +233,8 @@ func infoOf(x any) fs.FileInfo {
 	return info
 }
 
-// Inputs are the files that a verb reads, - for stdin. The verb itself reports one that
-// cannot be read.
+// Inputs returns the files that a verb reads; - is stdin. It skips unreadable ones, which the verb itself
+// reports.
 func Inputs(stdin io.Reader, names ...string) []fs.FileInfo {
 	var out []fs.FileInfo
 	for _, name := range names {
@@ -251,7 +252,7 @@ func Inputs(stdin io.Reader, names ...string) []fs.FileInfo {
 	return out
 }
 
-// Width is that of the terminal it leads to, 0 = none.
+// Width returns the width of the terminal behind it; 0 = no terminal.
 func (out *Place) Width() int { return out.width }
 
 // Lives reports whether stdout shows answers as they arrive.
@@ -259,14 +260,14 @@ func (o *Set) Lives() bool {
 	return slices.ContainsFunc(o.to, func(out *Place) bool { return out.file == "" && out.Format.Lives })
 }
 
-// Until bounds the waiting for a reader that does not read, such as a pager left open: once
-// ctx has ended, a write is given slack and no more.
+// Until bounds the wait for a reader that does not read, such as a pager left open: after the end
+// of ctx, a write may take at most slack.
 func (o *Set) Until(ctx context.Context) { o.ctx = ctx }
 
-// slack is for a reader that is only slow, and for what is written after a limit.
+// slack is for slow readers, and for reports that are written after a timeout.
 const slack = 2 * time.Second
 
-// Begin empties the files: they hold nothing of an earlier run from here on.
+// Begin truncates the files, so that they hold nothing of an earlier run.
 func (o *Set) Begin() {
 	if o.begun {
 		return

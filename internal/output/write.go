@@ -15,13 +15,13 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// Write takes what a format makes of a run. After an error this output is silent, and the
-// others go on.
+// Write writes the output of a format. After an error, this output stays silent while the
+// others continue.
 func (out *Place) Write(b []byte) (int, error) {
 	if out.err != nil {
 		return 0, out.err
 	}
-	text := bytes.Clone(b) // which may be written when nobody waits any more
+	text := bytes.Clone(b) // it may be written after the caller stopped waiting
 	wrote := probe.Async(func() error {
 		_, err := out.w.Write(text)
 		return err
@@ -33,7 +33,7 @@ func (out *Place) Write(b []byte) (int, error) {
 		select {
 		case err = <-wrote:
 		case <-time.After(slack):
-			err = errors.New("nobody reads it")
+			err = errors.New("its reader does not read")
 		}
 	}
 	if err != nil {
@@ -44,7 +44,7 @@ func (out *Place) Write(b []byte) (int, error) {
 }
 
 func (out *Place) fail(err error) {
-	if pe, ok := errors.AsType[*fs.PathError](err); ok && !errors.Is(err, ui.ErrReaderGone) { // the name is said already
+	if pe, ok := errors.AsType[*fs.PathError](err); ok && !errors.Is(err, ui.ErrReaderGone) { // the message has the name
 		err = pe.Err
 	}
 	if out.err == nil {
@@ -52,10 +52,10 @@ func (out *Place) fail(err error) {
 	}
 }
 
-// ErrAllBroken ends a run whose every output is broken; Close says how they broke.
-var ErrAllBroken = errors.New("nothing takes the report any more")
+// ErrAllBroken ends a run if every output failed; Close returns their errors.
+var ErrAllBroken = errors.New("every output failed")
 
-// Each writes to every output that still takes something. Its error is that none does.
+// Each writes to every working output. It returns an error if every output has failed.
 func (o *Set) Each(write func(*Place) error) error {
 	o.Begin()
 	heard := false
@@ -73,8 +73,8 @@ func (o *Set) Each(write func(*Place) error) error {
 	return nil
 }
 
-// Sink begins, and returns the sink that writes the events of one run to all outputs. The
-// sink's error is ErrAllBroken.
+// Sink truncates the files, and returns the sink that writes the events of one run to all outputs. The
+// only error of the sink is ErrAllBroken.
 func (o *Set) Sink() (report.Sink, error) {
 	for _, out := range o.to {
 		if out.Joined != nil {
@@ -97,7 +97,7 @@ func (o *Set) Sink() (report.Sink, error) {
 	}), nil
 }
 
-// EachFile writes to every file that still takes something. Its error is that no output does.
+// EachFile writes to every working file. It returns an error if every output has failed.
 func (o *Set) EachFile(write func(*Place) error) error {
 	return o.Each(func(out *Place) error {
 		if out.file == "" {
@@ -107,16 +107,16 @@ func (o *Set) EachFile(write func(*Place) error) error {
 	})
 }
 
-// FilesSink writes more of the same run, to the files only.
+// FilesSink returns a sink that writes more of the same run, only to the files.
 func (o *Set) FilesSink() report.Sink {
 	return report.SinkFunc(func(ev probe.Event) error {
 		return o.EachFile(func(out *Place) error { return out.takes.Event(ev) })
 	})
 }
 
-// Close closes the files and returns the verb's error. A broken output makes it exit code 1,
-// whatever was found: somebody may read only that file. A reader of stdout that is gone breaks
-// nothing; where nothing else was written the error is ui.ErrReaderGone.
+// Close closes the files and returns the verb's error. A failed output means exit code 1 whatever
+// the verdict, because a user may read only that file. A closed stdout is no failure; if there was
+// no other output, the error is ui.ErrReaderGone.
 func (o *Set) Close(came error) error {
 	for _, out := range o.to {
 		if len(out.docs) > 0 && out.err == nil {
@@ -144,7 +144,7 @@ func (o *Set) Close(came error) error {
 	}
 }
 
-// shut closes the files. One that was made here for something that never began goes again.
+// shut closes the files, and removes those that it created for a run that never began.
 func (o *Set) shut() {
 	for _, out := range o.to {
 		f, ok := out.w.(*os.File)
@@ -162,8 +162,8 @@ func (o *Set) shut() {
 	}
 }
 
-// SeveralReports tells whether several reports can stand below one another, and else the
-// format that is the form of one.
+// SeveralReports reports whether every output can hold several reports. Otherwise it returns the
+// format that holds only one.
 func (o *Set) SeveralReports() (report.Format, bool) {
 	for _, out := range o.to {
 		if !out.Many && out.Joined == nil {
@@ -173,7 +173,7 @@ func (o *Set) SeveralReports() (report.Format, bool) {
 	return report.Format{}, true
 }
 
-// Between parts a report from the next one, where people read them.
+// Between separates two reports in formats for people.
 func (o *Set) Between() {
 	for _, out := range o.to {
 		if out.Name != "name" && out.Joined == nil {

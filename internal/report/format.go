@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// A Format is a form in which a run can be had.
+// A Format is an output format of a run.
 type Format struct {
 	Name string
-	For  string // who wants it, in a few words
+	For  string // its purpose, in a few words
 	// Expr is what an expression that has to follow the name and '=' looks like. A format
 	// without one can be written to a file, FORMAT=FILE.
 	Expr  string
@@ -37,21 +37,21 @@ type Options struct {
 func Formats() []Format {
 	return []Format{
 		{Name: "table", For: "for people: the cause, its proof and its fix, on one screen", Many: true, Sink: newScreen(false)},
-		{Name: "wide", For: "the same with all causes and every answer, by family of checks, what is bad first", Many: true,
+		{Name: "wide", For: "like table, with all causes and every answer, by family of checks, bad results first", Many: true,
 			Sink: newScreen(true)},
 		{Name: "markdown", For: "to paste into a ticket or a chat", Many: true, Sink: whole(writeMarkdown, writeFleetMarkdown)},
-		{Name: "name", For: "cause/ID and check/ID of what is not good, one a line", Many: true, Sink: whole(writeNames, writeFleetNames)},
+		{Name: "name", For: "cause/ID and check/ID of bad results, one per line", Many: true, Sink: whole(writeNames, writeFleetNames)},
 		{Name: "json", For: "the whole report as one document", Sink: tree(writeJSON)},
-		{Name: "yaml", For: "the same", Sink: tree(WriteYAML)},
-		{Name: "ndjson", For: "every event as it comes, one a line; what is best saved", Lives: true, Sink: newStream},
+		{Name: "yaml", For: "the same as json", Sink: tree(WriteYAML)},
+		{Name: "ndjson", For: "every event as it comes, one per line; the best format to save", Lives: true, Sink: newStream},
 		{Name: "junit", For: "for CI: a case for each check and target", Sink: whole(writeJUnit, nil), Joined: writeJUnits},
 		{Name: "html", For: "one page to send or to keep: the verdict first, evidence folded; it loads nothing", Sink: whole(writeHTML, writeFleetHTML)},
-		{Name: "jsonpath", For: "fields of the report, as kubectl has it", Expr: "'{.verdict}'", Sink: newJSONPath},
-		{Name: "go-template", For: "the same by a Go template", Expr: "'{{.verdict}}'", Sink: newTemplate},
+		{Name: "jsonpath", For: "fields of the report, with kubectl's syntax", Expr: "'{.verdict}'", Sink: newJSONPath},
+		{Name: "go-template", For: "fields of the report, with a Go template", Expr: "'{{.verdict}}'", Sink: newTemplate},
 	}
 }
 
-// Find gives the format of a name out of a list.
+// Find returns the format of a list with this name.
 func Find(formats []Format, name string) (Format, error) {
 	i := slices.IndexFunc(formats, func(f Format) bool { return f.Name == name })
 	if i < 0 {
@@ -60,7 +60,7 @@ func Find(formats []Format, name string) (Format, error) {
 	return formats[i], nil
 }
 
-// Spelled lists formats as they are typed: those that take an expression end with '='.
+// Spelled lists formats as users type them: those that take an expression end with '='.
 func Spelled(formats []Format) []string {
 	var out []string
 	for _, f := range formats {

@@ -30,7 +30,7 @@ type Run struct {
 const longestRun = 256 << 20
 
 // errNoRun says that a file is no saved run.
-var errNoRun = errors.New("is neither what 'run -o ndjson' writes, nor what 'run -o json' or 'shell --transcript' does")
+var errNoRun = errors.New("is no file of 'run -o ndjson', 'run -o json' or 'shell --transcript'")
 
 // Saved is what a file holds: a run, or of the transcript of a session the latest
 // answers of each node, each as a run, and what was done.
@@ -95,7 +95,7 @@ func loadRun(b []byte) (Run, error) {
 	err := json.NewDecoder(bytes.NewReader(b)).Decode(&first)
 	switch {
 	case errors.Is(err, io.ErrUnexpectedEOF) && bytes.Contains(b[:min(len(b), 100)], []byte(`"kind": "Report"`)):
-		return Run{}, errors.New("is a JSON report that was cut; of what was cut only -o ndjson can be read")
+		return Run{}, errors.New("is a truncated JSON report; only -o ndjson can be read if truncated")
 	case err == nil && first.Kind == KindReport && first.V <= probe.Version:
 		return loadDocument(b)
 	case err == nil && first.Kind == KindReport:

@@ -84,7 +84,7 @@ func TestLoadWhatIsNotWhole(t *testing.T) {
 		"nothing": {"", errNoRun.Error()}, "words": {"hello\n", errNoRun.Error()},
 		"other JSON": {`{"kind":"List"}`, errNoRun.Error()},
 		"a list":     {`[1]`, errNoRun.Error()}, "an empty report": {`{"kind":"Report","v":1}`, errNoRun.Error()},
-		"a cut report":     {document[:len(document)-20], "was cut"},
+		"a cut report":     {document[:len(document)-20], "is a truncated JSON report"},
 		"a newer report":   {strings.Replace(document, `"v": 1`, `"v": 2`, 1), "newer calico-probe"},
 		"a newer stream":   {strings.Replace(stream, `"v":1`, `"v":2`, 1), "newer calico-probe"},
 		"a report's fault": {strings.Replace(document, `"causes": [`, `"causes": 7, "x": [`, 1), "is no JSON report"},

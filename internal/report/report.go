@@ -1,7 +1,13 @@
-// Package report turns the events of a run into what the user asked for: a table as
-// results arrive, one document with the verdict, or the stream itself. A sink sees
-// the same events a saved file holds, in the same order, and keeps no knowledge
-// of where they came from.
+// Package report turns the events of a run into reports: the screen for people, a document with the
+// verdict, or the stream itself.
+//
+//	events of a run (live, or from Load) -> Sink of a Format -> table, JSON, Markdown, JUnit, HTML, ...
+//	two runs -> Diff -> Difference -> WriteDiff
+//	a transcript -> Latest: the last answer to each check -> a run
+//
+// Formats is the entry point: it lists every format with its sink. A sink sees the same events, in
+// the same order, whether they are live or from a file. The package finds no causes (package
+// diagnose does) and opens no files (package output does).
 package report
 
 import (
@@ -20,7 +26,7 @@ const (
 	ExitUsage      = 2
 	ExitFault      = 3
 	ExitWarnings   = 4 // only with --fail-on=warn
-	ExitIncomplete = 5 // no verdict: something could not be asked
+	ExitIncomplete = 5 // no verdict: some checks have no answer
 	ExitPipe       = 141
 )
 
@@ -30,7 +36,7 @@ type ExitCode struct {
 	Means string
 }
 
-// ExitCodes lists them all. Help, manual pages and the README have them from here.
+// ExitCodes lists them all. Help, manual pages and the README use this list.
 func ExitCodes() []ExitCode {
 	return []ExitCode{
 		{ExitHealthy, "healthy, or warnings only"},

@@ -27,8 +27,8 @@ type Transcript struct {
 
 // Why a file is not written into.
 var (
-	errNoTranscript = errors.New("is there and is no transcript of a session: name a new file")
-	errRecording    = errors.New("is the transcript of another session, which goes on: name another file")
+	errNoTranscript = errors.New("exists and is not a transcript of a session: name a new file")
+	errRecording    = errors.New("is the transcript of another session that is still running: name another file")
 )
 
 // Record begins a transcript in a file that is new or empty, or goes on with one that is

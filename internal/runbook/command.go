@@ -66,7 +66,7 @@ func (w *walk) start(ctx context.Context, limit time.Duration, words []string, s
 	r := ran{started: cmd.Process != nil, exit: -1, out: out.String(), all: all.String()}
 	switch {
 	case limited.Err() != nil:
-		r.failed = fmt.Sprintf("gave no answer within %v", limit)
+		r.failed = fmt.Sprintf("timed out after %v", limit)
 	case err == nil, errors.As(err, new(*exec.ExitError)):
 		if r.exit = cmd.ProcessState.ExitCode(); r.exit < 0 {
 			r.failed = "was ended: " + cmd.ProcessState.String()

@@ -56,7 +56,7 @@ type World struct {
 }
 
 // ErrNoPerson says that there is no person to ask.
-var ErrNoPerson = errors.New("there is no terminal to ask on")
+var ErrNoPerson = errors.New("there is no terminal for a question")
 
 // Mistake is an error of what was given: the runbook does not go on with it.
 type Mistake struct{ Err error }

@@ -308,7 +308,7 @@ func TestCheck(t *testing.T) {
 		"not known":      {`command: [sh, -c, "echo dunno >&2; exit 2"]`, "unknown", "dunno", false},
 		"no word":        {`command: [sh, -c, "exit 3"]`, "unknown", "exit code 3, and no word", false},
 		"no program":     {`command: [/no/such/program]`, "unknown", "could not be started", false},
-		"too slow":       {`command: [sh, -c, "sleep 20 & wait"], limit: 50ms`, "unknown", "gave no answer within 50ms", false},
+		"too slow":       {`command: [sh, -c, "sleep 20 & wait"], limit: 50ms`, "unknown", "timed out after 50ms", false},
 		"hostile":        {`command: [printf, "a\\033[2Jb\\n"]`, "ok", "a?[2Jb", false},
 		"much":           {`command: [sh, -c, "yes | head -c 1000000"]`, "ok", "y", false},
 		"not allowed":    {`command: [touch, /nowhere/at/all]`, "unknown", "commands are not allowed here", true},

@@ -62,9 +62,9 @@ const longestJournal = 32 << 20
 
 // Why a journal is not gone on with.
 var (
-	ErrNoJournal = errors.New("is no journal of a runbook")
-	ErrInUse     = errors.New("is the journal of a runbook that goes on somewhere else")
-	ErrEnded     = errors.New("is the journal of a runbook that has come to its end: 'calico-probe runbook record' tells what it came to")
+	ErrNoJournal = errors.New("is not the journal of a runbook")
+	ErrInUse     = errors.New("is the journal of a runbook that is running elsewhere")
+	ErrEnded     = errors.New("is the journal of a finished runbook: 'calico-probe runbook record' shows its outcome")
 )
 
 // Journal is the log of the effects of one runbook: what began, and what it came to. A
@@ -133,7 +133,7 @@ func OpenJournal(name string, goOn bool) (*Journal, error) {
 	case !free:
 		err = ErrInUse
 	case j.Begun.Version != probe.Release:
-		err = fmt.Errorf("was begun by calico-probe %s, and this is %s: go on with that one, or begin anew", j.Begun.Version, probe.Release)
+		err = fmt.Errorf("is from calico-probe %s, and this is %s: resume with that version, or start again", j.Begun.Version, probe.Release)
 	case !whole: // its last line was cut
 		_, err = f.WriteString("\n")
 	}
@@ -290,7 +290,7 @@ func (j *Journal) known(lines map[string]line, key string, out any) (at time.Tim
 		return time.Time{}, false, nil
 	}
 	if err := json.Unmarshal(l.Out, out); err != nil {
-		return l.At, true, fmt.Errorf("the journal does not fit its runbook at %s: %w", key, err)
+		return l.At, true, fmt.Errorf("the journal does not match its runbook at %s: %w", key, err)
 	}
 	return l.At, true, nil
 }

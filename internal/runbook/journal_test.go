@@ -238,11 +238,11 @@ func TestNoJournal(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	for text, want := range map[string]string{
-		"":                    "is no journal of a runbook",
-		"hello\n":             "is no journal of a runbook",
-		`{"kind":"X"}` + "\n": "is no journal of a runbook",
+		"":                    "is not the journal of a runbook",
+		"hello\n":             "is not the journal of a runbook",
+		`{"kind":"X"}` + "\n": "is not the journal of a runbook",
 		`{"kind":"RunbookJournal","v":99,"version":"9.9"}` + "\n":  "newer calico-probe (9.9)",
-		`{"kind":"RunbookJournal","v":1,"version":"0.0.1"}` + "\n": "was begun by calico-probe 0.0.1",
+		`{"kind":"RunbookJournal","v":1,"version":"0.0.1"}` + "\n": "is from calico-probe 0.0.1",
 	} {
 		name := filepath.Join(dir, "j")
 		must.Do(t, os.WriteFile(name, []byte(text), 0o600))

@@ -87,17 +87,17 @@ func (l *linter) line(path string) int {
 func (l *linter) lint(rb *Runbook) {
 	l.rb = rb
 	if rb.APIVersion != APIVersion {
-		l.find("apiVersion", "apiVersion is to be %s, not %q", APIVersion, rb.APIVersion)
+		l.find("apiVersion", "apiVersion must be %s, not %q", APIVersion, rb.APIVersion)
 	}
 	if rb.Kind != Kind {
-		l.find("kind", "kind is to be %s, not %q", Kind, rb.Kind)
+		l.find("kind", "kind must be %s, not %q", Kind, rb.Kind)
 	}
 	l.isKebab("metadata.name", rb.Metadata.Name)
 	l.want("spec.title", rb.Spec.Title)
 	for i, a := range rb.Spec.Alerts {
 		at := fmt.Sprintf("spec.alerts[%d]", i)
 		if slices.Contains(rb.Spec.Alerts[:i], a) {
-			l.find(at, "the alert %q stands twice", a)
+			l.find(at, "duplicate alert %q", a)
 		}
 		if _, _, err := Alert(a); err != nil {
 			l.find(at, "%v", err)
@@ -110,7 +110,7 @@ func (l *linter) lint(rb *Runbook) {
 		case !paramName.MatchString(p.Name):
 			l.find(at+".name", "%q is no name of a parameter: lower-case letters, digits, - and _", p.Name)
 		case slices.Contains(params, p.Name):
-			l.find(at+".name", "the parameter %s stands twice", p.Name)
+			l.find(at+".name", "duplicate parameter %s", p.Name)
 		case slices.ContainsFunc(params, func(other string) bool { return inEnvironment(other) == inEnvironment(p.Name) }):
 			l.find(at+".name", "the parameter %s is %s to commands, as another one is", p.Name, inEnvironment(p.Name))
 		}
@@ -132,7 +132,7 @@ func (l *linter) steps(at string, steps []Step, in *scope) (ends bool) {
 	for i := range steps {
 		here := fmt.Sprintf("%s[%d]", at, i)
 		if ends {
-			l.find(here, "is never reached: the runbook has ended before it")
+			l.find(here, "is unreachable: the runbook ends before it")
 			return true
 		}
 		ends = l.step(here, &steps[i], in)
@@ -153,7 +153,7 @@ func (l *linter) step(at string, s *Step, in *scope) (ends bool) {
 	if s.Name != "" {
 		l.isKebab(at+".name", s.Name)
 		if slices.Contains(l.names, s.Name) {
-			l.find(at+".name", "the name %s stands twice", s.Name)
+			l.find(at+".name", "duplicate name %s", s.Name)
 		}
 		l.names = append(l.names, s.Name)
 	}
@@ -222,7 +222,7 @@ func (l *linter) choose(at string, branches []Branch, in *scope) (ends bool) {
 		here := fmt.Sprintf("%s[%d]", at, i)
 		l.isKebab(here+".name", b.Name)
 		if slices.Contains(l.branches, b.Name) {
-			l.find(here+".name", "the branch %s stands twice", b.Name)
+			l.find(here+".name", "duplicate branch %s", b.Name)
 		}
 		l.branches = append(l.branches, b.Name)
 		last := i == len(branches)-1
@@ -349,7 +349,7 @@ func (l *linter) wait(at string, s *Step, in *scope) {
 	case w.Run != nil:
 		l.run(at+".run", w.Run, in)
 	case !in.ran:
-		l.find(at, "nothing was asked before that the wait could ask again: give it a run")
+		l.find(at, "no earlier step has a run that the wait could repeat: give it a run")
 	}
 	if time.Duration(w.Within) > Limit {
 		l.warnAt(l.line(at+".within"), "it is longer than the %v of a runbook that is run without --timeout", Limit)

@@ -1,8 +1,12 @@
-// Package runbook runs written procedures: what to ask of which node, what to make of
-// the answers, whom to tell. A runbook is data (YAML); its conditions are expressions
-// in CEL over what was seen. It never repairs anything that was not allowed by name and
-// confirmed. How a node is asked, a person questioned or a command started is given to
-// it as functions.
+// Package runbook runs written procedures: what to check on which node, what to conclude from
+// the answers, whom to notify. A runbook is data (YAML). Its conditions are CEL expressions
+// over the answers.
+//
+//	YAML -> Load, with lint -> Runbook -> Engine.Do, which calls World -> Record, and a Journal to resume from
+//
+// Load and Engine are the entry points. The package reaches no node and no terminal itself: World has
+// functions that run checks, ask a person and start commands. It changes nothing, unless the user
+// allows an action by name and confirms it.
 package runbook
 
 import (

@@ -44,7 +44,7 @@ func (s *nodeSession) ask(ctx context.Context, request probe.Request, each func(
 		}
 	}()
 	silent := time.AfterFunc(patience, func() {
-		s.client.Progress("no word from the probe on %s for %v: still waiting, Ctrl-C ends the command", s.opts.Node, patience)
+		s.client.Progress("no response from the probe on %s for %v: still waiting, Ctrl-C stops the command", s.opts.Node, patience)
 	})
 	defer silent.Stop()
 	var err error

@@ -15,13 +15,13 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// ready has a probe on the node, a new one where the last is lost.
+// ready makes sure that the node has a probe, and places a new one if the last is lost.
 func (s *nodeSession) ready(ctx context.Context) error {
 	lost := s.lost || s.session != nil
 	if s.lost || s.session != nil && s.session.Gone() != nil {
 		_, snap, err := s.Snapshot(ctx)
 		if err != nil {
-			return fmt.Errorf("the probe on %s has gone, and where to put another is not known: %w", s.opts.Node, err)
+			return fmt.Errorf("the probe on %s is gone, and the place of a new one is unknown: %w", s.opts.Node, err)
 		}
 		// It has an ID of its own: what the last one was in may still be ending.
 		run, err := examine.New(s.client, s.asking(nil), s.sink)
@@ -37,19 +37,19 @@ func (s *nodeSession) ready(ctx context.Context) error {
 		s.lost = lost // the next command puts one there
 		return context.Cause(ctx)
 	case s.session == nil:
-		return notAsked("there is no probe on %s: 'node %s' says why, and tries again", s.opts.Node, s.opts.Node)
+		return notAsked("there is no probe on %s: 'node %s' tries again, and shows why", s.opts.Node, s.opts.Node)
 	}
 	return nil
 }
 
-// call runs a tool on the node. The result is how it went; what it writes is given to
-// each, piece by piece.
+// call runs a tool on the node and returns its result. It passes the output to each, piece
+// by piece.
 func (s *nodeSession) call(ctx context.Context, c probe.Call, each func(probe.Event)) (probe.Result, error) {
 	if err := s.ready(ctx); err != nil {
 		return probe.Result{}, err
 	}
 	if !slices.Contains(s.tools, c.Tool) {
-		return probe.Result{}, notAsked("the probe on %s has no %s: it is of another version", s.opts.Node, c.Tool)
+		return probe.Result{}, notAsked("the probe on %s does not have %s: its version differs", s.opts.Node, c.Tool)
 	}
 	c.Hosts = s.hostsIn(ctx, c.Args)
 	var outcome *probe.Result
@@ -74,15 +74,15 @@ func (s *nodeSession) call(ctx context.Context, c probe.Call, each func(probe.Ev
 	case err != nil:
 		return probe.Result{}, notAsked("%v", err)
 	case outcome == nil:
-		return probe.Result{}, notAsked("the probe on %s did not say how it went", s.opts.Node)
+		return probe.Result{}, notAsked("the probe on %s returned no result", s.opts.Node)
 	case closed != nil:
-		closed = notAsked("what %s wrote is not whole: %v", c.Tool, closed)
+		closed = notAsked("the output of %s is incomplete: %v", c.Tool, closed)
 	}
 	return *outcome, closed
 }
 
-// hostsIn are the InternalIPs of the nodes that arguments name, as NODE or NODE:PORT, and the addresses of pods,
-// NAMESPACE/NAME or with a port: those that run asks, and those of this node.
+// hostsIn returns the InternalIPs of nodes in arguments (NODE or NODE:PORT), and the addresses of pods
+// (NAMESPACE/NAME, with or without a port). It resolves the pods that a run targets, and those of this node.
 func (s *nodeSession) hostsIn(ctx context.Context, args []string) map[string][]netip.Addr {
 	if s.snap == nil {
 		return nil
@@ -105,7 +105,7 @@ func (s *nodeSession) hostsIn(ctx context.Context, args []string) map[string][]n
 	return out
 }
 
-// podAddrs are the addresses of a pod, none where it is not known.
+// podAddrs returns the addresses of a pod, if known.
 func (s *nodeSession) podAddrs(ctx context.Context, name string) []netip.Addr {
 	var out []netip.Addr
 	targets, _ := cluster.Targets(s.snap) // what could not be listed is not asked about
@@ -131,13 +131,13 @@ func (s *nodeSession) podAddrs(ctx context.Context, name string) []netip.Addr {
 	return out
 }
 
-// notAsked is a tool's answer that could not be had.
+// notAsked returns the error of a tool that could not run.
 func notAsked(format string, args ...any) error {
 	return outcomeError{exit: ui.Exit(report.ExitIncomplete), saw: fmt.Sprintf(format, args...)}
 }
 
-// ofCall tells whether an event can be part of the answer to a call, which is no place to
-// answer a plan.
+// ofCall reports whether an event may be part of the answer to a call. Results of checks may
+// not: they answer plans.
 func ofCall(ev probe.Event) bool {
 	switch ev.Type {
 	case probe.EventStart:

@@ -13,11 +13,11 @@ import (
 	"github.com/calico-probe/calico-probe/probe/tools"
 )
 
-// Commands are what can be typed in a session.
+// Commands returns the commands of a session.
 func (c *Session) Commands() []*prompt.Command {
 	all := []*prompt.Command{
 		{
-			Name: "run", Usage: "[CHECK...]", Short: "ask everything, or these checks", Check: checksNamed, Run: c.runChecks,
+			Name: "run", Usage: "[CHECK...]", Short: "run all checks, or these", Check: checksNamed, Run: c.runChecks,
 			Complete: func(context.Context, []string) []string { return examine.CheckIDs(examine.Suite()) },
 		},
 	}
@@ -32,7 +32,7 @@ func (c *Session) Commands() []*prompt.Command {
 	all = append(all, c.watchCommand(), c.whyCommand(), c.peersCommand(), c.diffCommand(), c.saveCommand())
 	all = append(all, c.opts.Lookups...)
 	all = append(all,
-		&prompt.Command{Name: "node", Usage: "NODE", Short: "go to another node, and the probe here stays; or try again on this one, which has none", Check: one("a node"), Run: func(ctx context.Context, call *prompt.Call) error {
+		&prompt.Command{Name: "node", Usage: "NODE", Short: "go to another node and keep the probe here; or retry on this node, if it has no probe", Check: one("a node"), Run: func(ctx context.Context, call *prompt.Call) error {
 			return c.visit(ctx, call.Args[0])
 		}},
 		&prompt.Command{Name: "exit", Short: "leave, and remove what was created", Run: func(context.Context, *prompt.Call) error { return prompt.ErrExit }},
@@ -48,7 +48,7 @@ func (c *Session) Commands() []*prompt.Command {
 	return all
 }
 
-// one refuses any but one argument.
+// one accepts exactly one argument.
 func one(what string) func([]string) error {
 	return func(args []string) error {
 		if len(args) != 1 {
@@ -63,7 +63,7 @@ func checksNamed(args []string) error {
 	return err
 }
 
-// byComma are names that are apart by blanks or, as --checks takes them, by commas.
+// byComma splits names at spaces, and at commas as --checks does.
 func byComma(args []string) []string {
 	var out []string
 	for _, arg := range args {
@@ -72,8 +72,8 @@ func byComma(args []string) []string {
 	return out
 }
 
-// runChecks asks everything there is to ask about the node, like the verb run, or some
-// checks only, of which each answer is a row.
+// runChecks runs all checks of the node, like the verb run, or only some, and prints a row for
+// each of their answers.
 func (c *Session) runChecks(ctx context.Context, call *prompt.Call) error {
 	s := c.at
 	if len(call.Args) == 0 {

@@ -11,19 +11,19 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-const diffWithDoc = `Asks this node and NODE at the same time what was asked of this one so far, or
-everything where nothing was, and shows what this one has worse or better than NODE.
-NODE has a probe then that stays, as with 'node NODE'.`
+const diffWithDoc = `Runs the same checks on this node and NODE at the same time: those that this node has
+run so far, or else all. Shows where this node is worse or better than NODE.
+The probe on NODE stays, as with 'node NODE'.`
 
 func (c *Session) diffCommand() *prompt.Command {
 	return &prompt.Command{
-		Name: "diff", Usage: "[with] NODE", Short: "how this node and another one differ", Doc: diffWithDoc,
+		Name: "diff", Usage: "[with] NODE", Short: "show how this node differs from another one", Doc: diffWithDoc,
 		Check: func(args []string) error { _, err := otherOf(args); return err },
 		Run:   c.diffWith,
 	}
 }
 
-// otherOf is the node that the arguments of diff name.
+// otherOf returns the node in the arguments of diff.
 func otherOf(args []string) (string, error) {
 	if len(args) == 2 && args[0] == "with" {
 		args = args[1:]
@@ -34,7 +34,7 @@ func otherOf(args []string) (string, error) {
 	return args[0], nil
 }
 
-// diffWith compares the node with another one, both asked now.
+// diffWith compares the current state of the node with that of another one.
 func (c *Session) diffWith(ctx context.Context, call *prompt.Call) error {
 	here := c.at
 	typed, err := otherOf(call.Args)
@@ -65,7 +65,7 @@ func (c *Session) diffWith(ctx context.Context, call *prompt.Call) error {
 		both.Go(func() { runs[i], errs[i] = c.askNow(ctx, s, asked) })
 	}
 	both.Wait()
-	if ctx.Err() != nil { // half an answer is compared with nothing
+	if ctx.Err() != nil { // a partial answer is not compared
 		return context.Cause(ctx)
 	}
 	if err := errors.Join(errs[:]...); err != nil {
@@ -78,11 +78,11 @@ func (c *Session) diffWith(ctx context.Context, call *prompt.Call) error {
 	return examine.DiffError(d)
 }
 
-// askNow has a node answer some checks, or all, and gives that as a run of its own.
+// askNow runs some checks on a node, or all, and returns the answers as a separate run.
 func (c *Session) askNow(ctx context.Context, s *nodeSession, want []string) (report.Run, error) {
 	kept := &examine.Recorder{}
 	opts := s.asking(want)
-	opts.Baselines, opts.NoFollowUp = 0, true // what is compared is to be asked alike
+	opts.Baselines, opts.NoFollowUp = 0, true // both nodes must run the same checks
 	run, err := examine.New(s.client, opts, nil)
 	if err != nil {
 		return report.Run{}, err

@@ -17,8 +17,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/tools"
 )
 
-// insideTools are those that make sense in a pod's network: what they say is about a
-// network namespace, and the rest is about the node.
+// insideTools are the tools that work in a pod's network, because they are about a
+// network namespace. All others are about the node.
 func insideTools() []*probe.Tool {
 	return []*probe.Tool{tools.Ping, tools.Dial, tools.DNS, tools.Route, tools.Links, tools.Neigh, tools.Drops,
 		tools.Capture}
@@ -44,17 +44,17 @@ func insideNames() []string {
 func (c *Session) in() *prompt.Command {
 	return &prompt.Command{
 		Name: "in", Usage: "POD COMMAND...", Short: "run ping, dial, dns, route, drops, capture, ... in a pod's network",
-		Doc: `Runs a command inside the network namespace of a pod that runs on the node: what goes out
-goes out as the pod's own packets do, through its policies. No program of the pod is run,
-and nothing is put into it. POD is NAMESPACE/NAME, or NAME where only one has it.
+		Doc: `Runs a command inside the network namespace of a pod on the node: its packets leave like
+the pod's own, through the pod's policies. It runs no program of the pod and puts nothing
+into it. POD is NAMESPACE/NAME, or NAME if it is unique.
 
   in default/web-7c9d ping 10.244.7.9
   in web-7c9d dial 10.96.0.10:53
   in web-7c9d dns kubernetes.default
 
-dns asks the cluster's DNS unless a @SERVER is named, and tries NAME in the search list that
-the kubelet gives to the pod, unless NAME ends with a dot; a dnsConfig of the pod's own is not
-heeded. Names that are dialled are looked up as the node does.`,
+dns queries the cluster's DNS unless you add a @SERVER. It tries NAME in the search list that
+the kubelet sets for the pod, unless NAME ends with a dot. It ignores the pod's own dnsConfig.
+dial resolves names as the node does.`,
 		Check: checkInside,
 		Run:   c.runInside,
 		Complete: func(ctx context.Context, before []string) []string {
@@ -86,7 +86,7 @@ func (c *Session) runInside(ctx context.Context, call *prompt.Call) error {
 		return err
 	}
 	if client == nil {
-		return errors.New("which pods run here is not known: no API was asked")
+		return errors.New("the pods on this node are unknown: no API is in use")
 	}
 	pods, err := client.Running(ctx, c.at.opts.Node)
 	if err != nil {
@@ -131,7 +131,7 @@ func podNamed(pods []corev1.Pod, name, node string) (probe.Target, error) {
 	p := &fit[0]
 	full := p.Namespace + "/" + p.Name
 	if p.Spec.HostNetwork {
-		return probe.Target{}, prompt.Usagef("%s is in the node's own network: ask without 'in'", full)
+		return probe.Target{}, prompt.Usagef("%s is in the node's own network: leave out 'in'", full)
 	}
 	for _, ip := range p.Status.PodIPs {
 		if a, err := netip.ParseAddr(ip.IP); err == nil {
@@ -139,7 +139,7 @@ func podNamed(pods []corev1.Pod, name, node string) (probe.Target, error) {
 				Attrs: map[string]string{probe.AttrUID: string(p.UID)}}, nil
 		}
 	}
-	return probe.Target{}, fmt.Errorf("%s has no address yet: 'run cni-' looks for why", full)
+	return probe.Target{}, fmt.Errorf("%s has no address yet: 'run cni-' looks for the reason", full)
 }
 
 // serverFor is the cluster's DNS, for a look-up in a pod that names no server.

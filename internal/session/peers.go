@@ -18,12 +18,12 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-const peersDoc = `Lists the other nodes, the worst first: whether the API calls each ready, its address,
-the addresses Calico registered for it, and the BGP session with it as this node's BIRD
-had it when bgp-session was asked last; where it was not, it is asked now.`
+const peersDoc = `Lists the other nodes, the worst first: whether the API reports each as ready, its address,
+the addresses that Calico registered for it, and this node's BGP session with it. The session
+is from the last run of bgp-session; if there is none, it runs now.`
 
 func (c *Session) peersCommand() *prompt.Command {
-	return &prompt.Command{Name: "peers", Short: "the other nodes, and the BGP session with each", Doc: peersDoc, Run: c.peersOf}
+	return &prompt.Command{Name: "peers", Short: "list the other nodes, and the BGP session with each", Doc: peersDoc, Run: c.peersOf}
 }
 
 // peerRow is a node as peers shows it.
@@ -39,7 +39,7 @@ func (c *Session) peersOf(ctx context.Context, call *prompt.Call) error {
 		return err
 	}
 	if snap == nil {
-		return errors.New("peers are asked of the API, which --via local does not ask")
+		return errors.New("peers needs the API, which --via local does not use")
 	}
 	id := bgp.BGPSession.ID
 	if answers, _ := s.answers.Of(id); len(answers) == 0 {
@@ -70,7 +70,7 @@ func (c *Session) peersOf(ctx context.Context, call *prompt.Call) error {
 			}
 		}
 	}
-	_, err = fmt.Fprintf(call.Out, "BGP as %s had it %v ago; 'run %s' asks again\n", s.opts.Node, time.Since(at).Round(time.Second), id)
+	_, err = fmt.Fprintf(call.Out, "BGP as seen on %s %v ago; 'run %s' checks again\n", s.opts.Node, time.Since(at).Round(time.Second), id)
 	return err
 }
 

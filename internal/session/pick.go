@@ -15,16 +15,16 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// offered is how many nodes are listed to choose from: what fits on a screen.
+// offered is how many nodes the list offers: as many as fit on a screen.
 const offered = 20
 
-// pick has the user choose a node, "" = none.
+// pick lets the user choose a node; "" = none.
 func (c *Session) pick(ctx context.Context, e *prompt.Editor) (string, error) {
 	client, err := c.client.Reader()
 	if err != nil {
 		return "", err
 	}
-	c.client.Progress("asking the API how the nodes are")
+	c.client.Progress("reading the state of the nodes from the API")
 	nodes, gaps, err := suiteapi.Standings(ctx, client)
 	switch {
 	case err != nil:
@@ -105,6 +105,6 @@ func show(w io.Writer, all, some []suiteapi.Standing) {
 		fmt.Fprintln(w, ui.Cut(strings.TrimRight(line, " \n"), width))
 	}
 	if more := len(some) - offered; more > 0 {
-		fmt.Fprintf(w, "and %d more: a part of a name lists those it fits\n", more)
+		fmt.Fprintf(w, "and %d more: type a part of a name to list the matching ones\n", more)
 	}
 }

@@ -46,9 +46,9 @@ func TestWatchArguments(t *testing.T) {
 		{"no-such-check", 0, "", "no-such-check"},
 		{"bird configure", 0, "", "show"},
 		{"logs calico-node", 2 * time.Second, "logs", ""},
-		{"logs -f calico-node", 0, "", "goes on by itself"},
+		{"logs -f calico-node", 0, "", "already runs until you stop it"},
 		{"drops --trace 10.0.0.1", 0, "", "type it each time, without watch"},
-		{"ping -c 0 10.0.0.1", 0, "", "goes on by itself"},
+		{"ping -c 0 10.0.0.1", 0, "", "already runs until you stop it"},
 	} {
 		w, err := watchingOf(strings.Fields(c.args))
 		switch {
@@ -189,7 +189,7 @@ func TestWhyOfLittle(t *testing.T) {
 		return run(t.Context(), &prompt.Call{Args: args, Out: &out})
 	}
 	if err := do(c.why); codeOf(err) != report.ExitIncomplete || !strings.Contains(out.String(),
-		"nothing was asked") || c.bad.cameTo(5) != "incomplete (exit code 5)" {
+		"no check has run on") || c.bad.cameTo(5) != "incomplete (exit code 5)" {
 		t.Errorf("%v %s", err, out.String())
 	}
 	if err := do(c.runChecks, "node-swap"); err != nil {
@@ -202,7 +202,7 @@ func TestWhyOfLittle(t *testing.T) {
 	if err := do(c.runChecks, "node-swap", "node-load"); codeOf(err) != report.ExitIncomplete || c.bad.cameTo(5) != "incomplete: unknown node-load (exit code 5)" {
 		t.Errorf("%v %q %s", err, c.bad.cameTo(5), out.String())
 	}
-	if err := do(c.why); codeOf(err) != report.ExitIncomplete || !strings.Contains(out.String(), "answered so far: 1 of ") || !strings.Contains(out.String(), "1 more were asked, and not answered") {
+	if err := do(c.why); codeOf(err) != report.ExitIncomplete || !strings.Contains(out.String(), "answered so far: 1 of ") || !strings.Contains(out.String(), "1 more ran without an answer") {
 		t.Errorf("%v %s", err, out.String())
 	}
 	var errs strings.Builder
@@ -267,7 +267,7 @@ func TestSaveWhole(t *testing.T) {
 		over bool
 		says string
 	}{{link, true, "is not saved: no space left"}, {filepath.Join(folder, "new"), false,
-		"is not saved: no space left"}, {name, false, "is there already"}, {os.DevNull, true, "is no file"}, {folder,
+		"is not saved: no space left"}, {name, false, "exists already"}, {os.DevNull, true, "is no file"}, {folder,
 		false, "is a folder"}, {folder, true, "is a folder"}} {
 		if err := writeSaved(try.name, try.over, full); err == nil || !strings.Contains(err.Error(), try.says) {
 			t.Errorf("%s: %v", try.name, err)

@@ -78,7 +78,7 @@ func (c *Session) write(ev probe.Event) {
 		return
 	}
 	if err := c.log.Add(ev); err != nil {
-		c.unwritten.Do(func() { ui.Say(c.stderr, "the transcript is not written any more, the session goes on: %v", err) })
+		c.unwritten.Do(func() { ui.Say(c.stderr, "the transcript stopped, but the session continues: %v", err) })
 	}
 }
 
@@ -158,8 +158,8 @@ func round(run *examine.Run, snap *cluster.Snapshot, at *probe.Cluster) probe.Ev
 }
 
 const saveDoc = `Writes the latest answers about this node, with the causes and the verdict, for
-'calico-probe analyze' and 'calico-probe diff': as JSON where the name ends in .json,
-else as NDJSON. A file that is there is only overwritten with -f. Only you may read it.
+'calico-probe analyze' and 'calico-probe diff': as JSON if the name ends in .json,
+otherwise as NDJSON. It only overwrites a file with -f. Only you may read the file.
 ~ is not expanded.`
 
 // saving parses the arguments of save.
@@ -169,7 +169,7 @@ func saving(args []string) (name string, over bool, err error) {
 		return "", false, errors.New("save takes the name of a file, and -f to overwrite it")
 	}
 	if strings.HasPrefix(rest[0], "~") {
-		return "", false, errors.New("save does not know ~: name the file in full, or from where you are")
+		return "", false, errors.New("save does not expand ~: use an absolute or a relative path")
 	}
 	return rest[0], len(rest) < len(args), nil
 }
@@ -188,7 +188,7 @@ func (c *Session) save(_ context.Context, call *prompt.Call) error {
 		return prompt.Usagef("%w", err)
 	}
 	if len(c.at.answers.Asked()) == 0 {
-		return fmt.Errorf("nothing was asked of %s so far: 'run' asks, then there is something to save", c.at.opts.Node)
+		return fmt.Errorf("no check has run on %s so far: use 'run' first", c.at.opts.Node)
 	}
 	if err := writeSaved(name, over, c.at.concluded); err != nil {
 		return err
@@ -220,7 +220,7 @@ func writeSaved(name string, over bool, concluded func(report.Sink) (ui.Exit, er
 		f, err = os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*") // for its owner alone
 	}
 	if errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("%s is there already: 'save -f %s' overwrites it", name, probe.Quote(name))
+		return fmt.Errorf("%s exists already: 'save -f %s' overwrites it", name, probe.Quote(name))
 	}
 	if err != nil {
 		return err

@@ -1,9 +1,13 @@
-// Package session lets a person test nodes by hand: by a prompt, or a script of commands,
-// through a probe that stays on each node visited until the session ends.
+// Package session examines nodes interactively, from a prompt or a script of commands. It places a
+// probe on each visited node, which stays until the session ends.
+//
+//	a typed line -> package prompt -> a command here -> the node's probe -> answers
+//	answers -> the terminal, the transcript, and report.Latest, from which why, diff and save conclude
 //
 // A Session has the commands (one file each: watch.go, why.go, sh.go, ...) and the nodes; a
-// nodeSession is one node with its probe, which the runs typed there ask.
-// The prompt itself, with its lines, completion and pipes, is package prompt.
+// nodeSession is one node with its probe, which all runs on that node use.
+// Session.Run is the entry point. The package does not parse lines, complete words or run
+// pipes: package prompt does.
 //
 //	s := session.New(client, opts, session.Terminal{In: stdin, Out: stdout, ErrOut: stderr, Interrupts: interrupts})
 //	err := s.Run(ctx)
@@ -28,17 +32,17 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// Options say what a session begins with.
+// Options configure a session.
 type Options struct {
-	Run          examine.Options // of the runs typed in it; Node is the first node, "" = the user chooses
-	Idle         time.Duration   // ends it when nothing was typed for so long, 0 = never
-	Commands     string          // to run instead of a prompt
+	Run          examine.Options // of its runs; Node is the first node, "" = the user chooses
+	Idle         time.Duration   // ends it after this time without input; 0 = never
+	Commands     string          // commands to run instead of a prompt
 	Scripted     bool            // Commands are given, if only as ""
 	Transcript   string          // the file to record it in, "" = none
-	ToolboxImage string          // whose shell 'sh' takes on a node that has none
-	// Profile decides the rights of the probes and shells that the session places, nil = as few as they need
+	ToolboxImage string          // image with the shell for 'sh' on a node without one
+	// Profile sets the rights of the session's probes and shells; nil = as few as they need
 	DebugProfile *injector.DebugProfile
-	// Lookups are commands that ask nobody, such as explain.
+	// Lookups are commands that contact neither the API nor a node, such as explain.
 	Lookups []*prompt.Command
 }
 
@@ -58,7 +62,7 @@ type Session struct {
 	interrupts     *ui.Interrupts
 
 	nodes []*nodeSession
-	at    *nodeSession // the node that is asked
+	at    *nodeSession // the current node
 
 	log       *report.Transcript // nil = none is written
 	unwritten sync.Once          // tells that it cannot be
@@ -72,13 +76,13 @@ type Session struct {
 	resized chan struct{} // what resizes returns, nil = no shell had the terminal yet
 }
 
-// New returns a Session; nothing is asked before Run.
+// New returns a Session; it sends no request before Run.
 func New(client *examine.Client, opts Options, t Terminal) *Session {
 	return &Session{opts: opts, client: client, stdin: t.In, stdout: t.Out, stderr: t.ErrOut, interrupts: t.Interrupts}
 }
 
-// Run is the whole session. Mistakes in options and script are found before anything is put
-// anywhere.
+// Run is the whole session. It rejects invalid options and scripts before it places
+// anything.
 func (c *Session) Run(ctx context.Context) error {
 	ctx, cancel := c.opts.Run.Deadline(ctx)
 	defer cancel()
@@ -101,7 +105,7 @@ func (c *Session) Run(ctx context.Context) error {
 	all := recovered(c.Commands())
 	s.Commands = c.completed(slices.Insert(all, len(all)-1, s.Help()))
 	if !interactive {
-		if err := s.Check(script); err != nil { // before anything is put anywhere
+		if err := s.Check(script); err != nil { // before it places anything
 			return usage(fmt.Errorf("%w; nothing was run", err))
 		}
 		if lines, _ := prompt.Parse(script); len(lines) == 0 {
@@ -123,7 +127,7 @@ func (c *Session) Run(ctx context.Context) error {
 	return c.runScript(ctx, s, script)
 }
 
-// validate refuses options that cannot be right.
+// validate rejects invalid options.
 func (c *Session) validate() error {
 	run := c.opts.Run
 	if err := examine.CheckImage("toolbox-image", c.opts.ToolboxImage); err != nil {
@@ -136,21 +140,21 @@ func (c *Session) validate() error {
 	case c.opts.Idle < 0:
 		return ui.BadUsage("--idle must not be negative; 0 = never")
 	case !injector.AccessOf(run.Via).Asks(injector.TheNode):
-		return ui.BadUsage("--via %s puts no probe on the node, and a session is one: 'calico-probe run --via %s' asks without it", run.Via, run.Via)
+		return ui.BadUsage("--via %s places no probe, and a session needs one: use 'calico-probe run --via %s'", run.Via, run.Via)
 	case run.Node == "" && (!ui.IsTerminal(c.stdin) || injector.AccessOf(run.Via).Here()):
 		return ui.BadUsage("no node is named: use --node NODE ('kubectl get nodes' lists them)")
 	}
 	return nil
 }
 
-// chooseMethods limits --via to what a debug profile is for.
+// chooseMethods limits --via to the methods that a debug profile supports.
 func (c *Session) chooseMethods() error {
 	run := &c.opts.Run
 	if c.opts.DebugProfile == nil {
 		return nil
 	}
 	if run.Privileged {
-		return ui.BadUsage("--debug-profile %s decides the rights: leave out --privileged", c.opts.DebugProfile.Name)
+		return ui.BadUsage("--debug-profile %s sets the rights: leave out --privileged", c.opts.DebugProfile.Name)
 	}
 	if run.Via == examine.ViaAuto {
 		run.Via = injector.MethodPod + "," + injector.MethodEphemeral
@@ -163,7 +167,7 @@ func (c *Session) chooseMethods() error {
 	return nil
 }
 
-// script is the commands to run: those of -c, else what stdin holds where it is no terminal.
+// script returns the commands to run: those of -c, or else those on stdin if it is no terminal.
 func (c *Session) script() (string, error) {
 	if ui.IsTerminal(c.stdin) || c.opts.Scripted {
 		return c.opts.Commands, nil
@@ -175,13 +179,13 @@ func (c *Session) script() (string, error) {
 	return string(b), nil
 }
 
-// begin goes to the first node; false = the user has chosen none.
+// begin goes to the first node; false = the user chose none.
 func (c *Session) begin(ctx context.Context, e *prompt.Editor, interactive bool) (chosen bool, err error) {
 	node := c.opts.Run.Node
 	if node == "" {
 		if node, err = c.pick(ctx, e); err != nil || node == "" {
 			if err = c.ended(err); err == nil && !interactive {
-				ui.Say(c.stderr, "no node was chosen: nothing was asked")
+				ui.Say(c.stderr, "no node was chosen, so nothing was checked")
 				return false, ui.Exit(report.ExitIncomplete)
 			}
 			return false, err
@@ -196,7 +200,7 @@ func (c *Session) interact(ctx context.Context, s *prompt.Shell) error {
 	ui.Say(c.stderr, `type "help" for the commands; Tab completes, Ctrl-D leaves`)
 	if end, _ := ctx.Deadline(); time.Until(end) > warning {
 		defer time.AfterFunc(time.Until(end)-warning, func() {
-			c.client.Note("the time of the session is over in %v (--timeout %v)", warning, c.opts.Run.Timeout)
+			c.client.Note("the session ends in %v (--timeout %v)", warning, c.opts.Run.Timeout)
 		}).Stop()
 	}
 	return c.ended(s.Interact(ctx))
@@ -221,11 +225,11 @@ func (c *Session) runScript(ctx context.Context, s *prompt.Shell, script string)
 	return nil
 }
 
-// openTerminal makes the terminal one that lines are read from; the result gives it back.
+// openTerminal prepares the terminal for the line editor; the result restores it.
 func (c *Session) openTerminal(s *prompt.Shell) func() {
 	s.Editor = prompt.NewEditor(c.stderr, s.Terminal)
 	back := c.interrupts.AtEnd(s.Editor.Restore)
-	// What is said meanwhile must not get into what is typed.
+	// Messages must not be mixed into the line that the user types.
 	c.stderr = ui.NewScreen(s.Editor.Beside(prompt.Bare(c.stderr)), report.Colours())
 	c.client = c.client.Writing(c.stderr)
 	return func() {
@@ -234,23 +238,23 @@ func (c *Session) openTerminal(s *prompt.Shell) func() {
 	}
 }
 
-// ended is what the end of a prompt comes to.
+// ended turns the end of a prompt into the session's error.
 func (c *Session) ended(err error) error {
 	switch {
 	case errors.Is(err, prompt.ErrIdle):
-		ui.Say(c.stderr, "nothing was typed for %v (--idle): leaving", c.opts.Idle)
+		ui.Say(c.stderr, "no input for %v (--idle): leaving", c.opts.Idle)
 		return nil
 	case errors.As(err, new(examine.TimeoutError)):
-		ui.Say(c.stderr, "the time of the session is over (--timeout %v): leaving", c.opts.Run.Timeout)
+		ui.Say(c.stderr, "the session timed out (--timeout %v): leaving", c.opts.Run.Timeout)
 		return nil
 	}
 	return err
 }
 
-// warning is how long before its time is over a session says so.
+// warning is how long before its timeout a session announces it.
 const warning = 5 * time.Minute
 
-// prompt is the node that is asked, and whether it can be.
+// prompt returns the prompt: the current node, and whether it has a probe.
 func (c *Session) prompt() string {
 	if c.at.session == nil && !c.at.lost {
 		return c.at.opts.Node + " (no probe)> "
@@ -258,8 +262,8 @@ func (c *Session) prompt() string {
 	return c.at.opts.Node + "> "
 }
 
-// remember has the prompt know what was typed in other sessions, and those what is typed
-// here. Without a place to keep that it is said, and done without.
+// remember shares the history with other sessions. If it cannot be stored, it prints a note and
+// continues without.
 func (c *Session) remember(s *prompt.Shell) {
 	dir, err := ui.StateDir()
 	var history *prompt.History
@@ -283,7 +287,7 @@ func (c *Session) remember(s *prompt.Shell) {
 	}
 }
 
-// recovered makes a panic cost one command, not the session and its probes.
+// recovered limits a panic to one command, so that the session and its probes survive.
 func recovered(all []*prompt.Command) []*prompt.Command {
 	for _, command := range all {
 		run := command.Run

@@ -58,7 +58,7 @@ func (c *Session) sh(ctx context.Context, call *prompt.Call) error {
 	reason := outcome.Facts.Str(probe.FactReason)
 	if err == nil && !toolbox && outcome.Status == probe.Skip &&
 		(reason == tools.ReasonNoShell || reason == tools.ReasonNoRoot) {
-		ui.Say(c.stderr, "%s; taking the toolbox instead", outcome.Saw)
+		ui.Say(c.stderr, "%s; using the toolbox instead", outcome.Saw)
 		outcome, err = c.shOf(ctx, call, append([]string{"--toolbox"}, call.Args...), true)
 	}
 	if err != nil {
@@ -73,7 +73,7 @@ func (c *Session) shOf(ctx context.Context, call *prompt.Call, args []string, to
 	out, shown := prompt.Bare(c.stdout).(*os.File)
 	alone := call.Terminal && typed && shown && ui.IsTerminal(in)
 	if !alone && !oneCommand(args) { // before anything is put anywhere
-		return probe.Result{}, prompt.Usagef("a shell takes a terminal; without one, give it a command: sh -c COMMAND")
+		return probe.Result{}, prompt.Usagef("a shell needs a terminal; without one, give it a command: sh -c COMMAND")
 	}
 	s, leave, err := c.shellNode(ctx, toolbox)
 	if err != nil {

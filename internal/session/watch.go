@@ -20,12 +20,12 @@ import (
 	"github.com/calico-probe/calico-probe/probe/tools"
 )
 
-const watchDoc = `Asks again and again, every two seconds or as -n says, until Ctrl-C. Shows the first
-answers, then what appears, goes, has another status or says something else; times,
-ages and counters that move by themselves are no change. After a minute without one a
-line says that it is still watching. Of a tool two things are compared: how it went, and
-the lines that begin with the same word. A transcript gets the first answers, those that changed, and
-the last. A time that Ctrl-C cuts short does not count.
+const watchDoc = `Repeats checks or a tool every two seconds, or at the interval of -n, until Ctrl-C. Shows the
+first answers, then those that appear, disappear, or change their status or text. It ignores
+times, ages and counters that change on their own. After a minute without a change, a line shows
+that it is still watching. For a tool it compares the result, and the lines that begin with the
+same word. A transcript gets the first answers, the changes, and the last answers. A round that
+Ctrl-C interrupts does not count.
 
   watch bgp-session
   watch -n 10 felix
@@ -54,18 +54,18 @@ func watchingOf(args []string) (watching, error) {
 			seconds, err = strconv.ParseFloat(args[1], 64)
 		}
 		if err != nil || !(seconds >= leastEvery.Seconds() && seconds <= mostEvery.Seconds()) {
-			return w, fmt.Errorf("-n takes the seconds between two times, from %g to %g", leastEvery.Seconds(), mostEvery.Seconds())
+			return w, fmt.Errorf("-n takes the seconds between two rounds, from %g to %g", leastEvery.Seconds(), mostEvery.Seconds())
 		}
 		w.every, args = time.Duration(seconds*float64(time.Second)), args[2:]
 	}
 	if len(args) == 0 {
-		return w, errors.New("watch takes checks, or a command of a tool")
+		return w, errors.New("watch takes checks, or the command of a tool")
 	}
 	if i := slices.IndexFunc(tools.All(), func(t *probe.Tool) bool { return t.Name == args[0] && !t.Reads }); i >= 0 {
 		w.tool, w.args = tools.All()[i], args[1:]
 		err := w.tool.Check(w.args)
 		if err == nil && w.tool.Endless != nil && w.tool.Endless(w.args) {
-			err = fmt.Errorf("'%s' goes on by itself until it is stopped: type it without watch", strings.Join(args, " "))
+			err = fmt.Errorf("'%s' already runs until you stop it: type it without watch", strings.Join(args, " "))
 		}
 		if err == nil && tools.Traces(probe.Call{Tool: w.tool.Name, Args: w.args}) {
 			err = errors.New("drops --trace loads programs into the kernel: type it each time, without watch")
@@ -78,7 +78,7 @@ func watchingOf(args []string) (watching, error) {
 
 func (c *Session) watchCommand() *prompt.Command {
 	return &prompt.Command{
-		Name: "watch", Usage: "[-n SECONDS] CHECK...", Short: "ask again and again, and show what changes", Doc: watchDoc, Run: c.watch,
+		Name: "watch", Usage: "[-n SECONDS] CHECK...", Short: "repeat checks, and show what changes", Doc: watchDoc, Run: c.watch,
 		Check:    func(args []string) error { _, err := watchingOf(args); return err },
 		Complete: func(context.Context, []string) []string { return examine.CheckIDs(examine.Suite()) },
 	}
@@ -107,7 +107,7 @@ func (c *Session) watch(ctx context.Context, call *prompt.Call) error {
 		began, before := time.Now(), s.placed
 		gone := s.session == nil || s.session.Gone() != nil
 		if injector.AccessOf(s.method).Stays && pace.deaths > mostDeaths && gone {
-			return fmt.Errorf("the probe on %s ends again and again, and by ephemeral each one stays listed in its pod: no other is put there; 'watch' begins anew", s.opts.Node)
+			return fmt.Errorf("the probe on %s keeps exiting; ephemeral containers stay listed in their pod, so no other is placed; 'watch' starts again", s.opts.Node)
 		}
 		now := &turn{}
 		answers, lost, err := c.once(ctx, s, what, now)

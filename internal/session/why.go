@@ -14,13 +14,13 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-const whyDoc = `Concludes from the latest answer to each check that was asked in this session, the
-baseline nodes' included, and says how many those are and how old. A node is called healthy
-when all was answered that 'run' asks; what is merely not bad so far is incomplete (exit
+const whyDoc = `Names the causes from the latest answer to each check of this session, including those of
+baseline nodes, and shows how many answers there are and how old. A node is healthy only if
+all checks of 'run' have answers; otherwise a node without bad answers is incomplete (exit
 code 5).`
 
 func (c *Session) whyCommand() *prompt.Command {
-	return &prompt.Command{Name: "why", Short: "the causes, of all that was answered so far", Doc: whyDoc, Run: c.why}
+	return &prompt.Command{Name: "why", Short: "name the causes from all answers so far", Doc: whyDoc, Run: c.why}
 }
 
 // concluded shows the latest answers about a node and what follows from them; the exit
@@ -57,7 +57,7 @@ func (c *Session) why(_ context.Context, call *prompt.Call) error {
 			ev.Result.Status == probe.Unknown
 	})
 	if len(asked) == 0 && !known {
-		if _, err := fmt.Fprintf(call.Out, "nothing was asked of %s so far: 'run' asks everything, 'run CHECK...' some of it\n", s.opts.Node); err != nil {
+		if _, err := fmt.Fprintf(call.Out, "no check has run on %s so far: 'run' runs all, 'run CHECK...' some\n", s.opts.Node); err != nil {
 			return err
 		}
 		return ui.Exit(report.ExitIncomplete)
@@ -115,10 +115,10 @@ func (s *nodeSession) soFar() (missing bool, text string, err error) {
 		text += fmt.Sprintf(", the oldest answer %v ago", age.Round(time.Second))
 	}
 	if vain > 0 {
-		text += fmt.Sprintf("; %d more were asked, and not answered", vain)
+		text += fmt.Sprintf("; %d more ran without an answer", vain)
 	}
 	if open > 0 {
-		text += "; 'run' asks the rest"
+		text += "; 'run' runs the rest"
 	}
 	return open+vain > 0, text, nil
 }

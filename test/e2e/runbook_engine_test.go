@@ -85,7 +85,7 @@ func TestRunbookEngine(t *testing.T) {
   - conclude: {verdict: healthy, says: "${steps.both.verdicts.nowhere}, ${answers.go}"}
 `)
 	if a := call(t, "runbook", "lint", file); a.exit != 0 || a.stdout != "" ||
-		!strings.HasSuffix(a.stderr, "nothing is wrong\n") {
+		!strings.HasSuffix(a.stderr, ": valid\n") {
 		t.Fatalf("lint: %+v", a)
 	}
 	for who, c := range map[string]struct {
@@ -134,7 +134,7 @@ func TestRunbookEngine(t *testing.T) {
 	labelled(t, "node-b", "runbook-e2e")
 	a := call(t, "runbook", "run", "--resume", journal)
 	if a.exit != 5 || !strings.Contains(strings.Join(strings.Fields(a.stdout), " "), "give --answer go=TEXT") ||
-		!strings.Contains(a.stderr, "to go on: "+resume) {
+		!strings.Contains(a.stderr, "to resume: "+resume) {
 		t.Fatalf("nobody was there to answer: %+v", a)
 	}
 	if a := call(t, "runbook", "run", "--resume", journal, "--answer", "go=perhaps"); a.exit != 2 ||
@@ -171,7 +171,7 @@ func TestRunbookEngine(t *testing.T) {
 		t.Errorf("the ticket: %s %v", b, err)
 	}
 	if a := call(t, "runbook", "run", "--resume", journal); a.exit != 2 ||
-		!strings.Contains(a.stderr, "has come to its end") {
+		!strings.Contains(a.stderr, "is the journal of a finished runbook") {
 		t.Errorf("gone on with after its end: %+v", a)
 	}
 }

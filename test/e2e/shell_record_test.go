@@ -71,7 +71,7 @@ for i in $(seq 60); do "$probe" run --node `+node+` --peers 0 >/dev/null 2>&1 &&
 	}
 	at := 0
 	for _, want := range []string{
-		"nothing was asked of node-b so far", "nothing bad so far: ", "answered so far: 1 of ", "; 'run' asks the rest",
+		"no check has run on node-b so far", "nothing bad so far: ", "answered so far: 1 of ", "; 'run' runs the rest",
 		"fault on ", "[bird-dead", "fix ", "fault on ", "answered so far: all ", " results of node-b are in " + saved,
 		"healthy on ", "healthy on ", "answered so far: all ",
 	} {
@@ -81,7 +81,7 @@ for i in $(seq 60); do "$probe" run --node `+node+` --peers 0 >/dev/null 2>&1 &&
 		}
 		at += i + len(want)
 	}
-	if !strings.Contains(a.stderr, saved+" is there already") {
+	if !strings.Contains(a.stderr, saved+" exists already") {
 		t.Errorf("it was saved twice: %s", a.stderr)
 	}
 	for _, name := range []string{saved, incident, incident + ".then"} {

@@ -96,7 +96,8 @@ func TestOlderProbe(t *testing.T) {
 		t.Errorf("a session: exit %d\n%s%s", known.exit, known.stdout, known.stderr)
 	}
 	unknown := shell("run packet-drops; drops")
-	if unknown.exit != reports.ExitIncomplete || !strings.Contains(unknown.folded()+unknown.stderr, "of another version") {
+	if unknown.exit != reports.ExitIncomplete ||
+		!strings.Contains(unknown.folded()+unknown.stderr, "its version differs") {
 		t.Errorf("a session, of what it does not know: exit %d\n%s%s", unknown.exit, unknown.stdout, unknown.stderr)
 	}
 	nothingLeft(t)
