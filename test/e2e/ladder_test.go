@@ -103,7 +103,7 @@ func TestLadderPastTheImage(t *testing.T) {
 	if a.exit == 5 {
 		t.Errorf("exit %d\n%s", a.exit, a.stderr)
 	}
-	d.want(t, "probe-placed", probe.Info, "pod: image nowhere.invalid/probe:none cannot be had")
+	d.want(t, "probe-placed", probe.Info, "pod: this node cannot get image nowhere.invalid/probe:none")
 	d.want(t, "probe-placed", probe.Skip, "ephemeral: not tried: it needs the same image")
 	d.want(t, "probe-placed", probe.OK, "exec: ")
 	nothingLeft(t)

@@ -68,7 +68,7 @@ func TestPlugin(t *testing.T) {
 		{"run --via e", []string{"ephemeral"}, "node-a"},
 		{"preflight --via pod,|", []string{"pod,exec"}, "pod,pod"},
 		{"explain |", []string{"bgp-session", "address-second-nic"}, "node-a"},
-		{"prefl", []string{"preflight\tSay which access methods to a node would work"}, "run"},
+		{"prefl", []string{"preflight\tCheck which access methods to a node would work"}, "run"},
 	} {
 		words := strings.Fields(strings.ReplaceAll(c.typed, "|", "''"))
 		for i := range words {

@@ -220,7 +220,7 @@ func TestRunbookAction(t *testing.T) {
 	p.enter("bob")
 	p.wants("to do it, type mend:")
 	p.press("C-c")
-	p.wants("to go on:")
+	p.wants("to resume:")
 	if made("bob") {
 		t.Error("it was done although it was interrupted")
 	}
@@ -273,7 +273,7 @@ func TestRunbookKilledInAction(t *testing.T) {
 
 	p.client("runbook run --resume " + journal)
 	p.wants("to do it, type mend:")
-	if shown := words(p.shows()); !strings.Contains(shown, "CAUTION: it is not known whether it was done before: it began at") {
+	if shown := words(p.shows()); !strings.Contains(shown, "CAUTION: it may have been done already: it began at") {
 		t.Errorf("who goes on is not told:\n%s", shown)
 	}
 	p.enter("no")

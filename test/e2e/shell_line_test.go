@@ -371,7 +371,7 @@ func TestShellNoWay(t *testing.T) {
 	slow(t)
 	s := opened(t, "", "ping -c 1 10.88.0.12; run node-ready", "--node", "node-a", "--via", "pod", "--image", "nowhere.invalid/probe:0")
 	s.ends(t, 5)
-	if len(s.lines("there is no probe on node-a: 'node node-a' says why, and tries again")) != 1 || len(s.lines("nowhere.invalid/probe:0 cannot be had")) == 0 {
+	if len(s.lines("there is no probe on node-a: 'node node-a' tries again, and shows why")) != 1 || len(s.lines("cannot get image nowhere.invalid/probe:0")) == 0 {
 		t.Errorf("said: %s", s.errs.String())
 	}
 	if !strings.Contains(s.out.String(), "node-ready") {

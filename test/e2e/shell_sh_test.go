@@ -291,7 +291,7 @@ func TestShToolbox(t *testing.T) {
 	}
 	p := newScreen(t)
 	p.enters("node-b", "--via", "pod")
-	p.wants("there is no shell on node-b; taking the toolbox instead")
+	p.wants("there is no shell on node-b; using the toolbox instead")
 	p.wants("in the toolbox on node-b, whose files are below /host")
 	p.enter("echo $(hostname) $(stty size) $(cat /host/etc/hostname /etc/passwd | wc -l) $(command -v tcpdump)")
 	p.wants("node-b 30 110 ")
@@ -407,7 +407,7 @@ func TestShLost(t *testing.T) {
 	p.left(0)
 
 	p.enters("node-a", "--via", "pod", "--idle", "3s")
-	p.wants("nothing was typed for 3s")
+	p.wants("no input for 3s")
 	p.left(0)
 
 	p.enters("node-a", "--via", "pod")

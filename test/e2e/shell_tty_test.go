@@ -160,7 +160,7 @@ func TestShellIdles(t *testing.T) {
 	s.client("shell --node node-a --idle 3s")
 	s.wantsLast("node-a>")
 	s.enter("ping -i 1s 127.0.0.1") // longer than that: it is not idle
-	s.wants("nothing was typed for 3s")
+	s.wants("no input for 3s")
 	if answered := strings.Count(s.shows(), "answered in"); answered != 5 {
 		t.Errorf("the command was cut after %d lines", answered)
 	}
