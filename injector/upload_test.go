@@ -211,7 +211,7 @@ func TestUploadInVain(t *testing.T) {
 		}, facts.ReasonShell, "no folder has"},
 		"nonsense": {standIn, func(ctx context.Context, script string, in io.Reader, out, errs io.Writer) error {
 			return here("sh")(ctx, "echo() { printf '%s huh\\n' ${1%% *}; }; "+script, in, out, errs)
-		}, facts.ReasonShell, "makes no sense"},
+		}, facts.ReasonShell, "unexpected reply"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

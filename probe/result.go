@@ -114,9 +114,9 @@ func (r Result) With(key Fact, value any) Result {
 }
 
 // Under adjusts a result to the network policies of t: those for packets to the target (DeniesIngress), or from the pod
-// that sends (DeniesEgress). A fail becomes a warning if a policy may block them, or if the pod's owner may have changed
-// its network. It becomes unknown if the policies could not be read. An unknown result is skipped if a policy certainly
-// denies every packet.
+// that sends (DeniesEgress). A fail becomes a warning if a policy may block them, or if the pod's owner may have
+// changed its network. It becomes unknown if the policies could not be read. An unknown result is skipped if a policy
+// certainly denies every packet.
 func (r Result) Under(t Target, direction string) Result {
 	name, unread := t.Attrs[AttrPolicy], t.Attrs[AttrUnread]
 	denied := slices.Contains(strings.Split(t.Attrs[AttrDenies], ","), direction)

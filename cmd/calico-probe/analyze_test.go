@@ -65,7 +65,7 @@ func TestAnalyze(t *testing.T) {
 		{cut, 5, []string{"the saved run is not whole: it ends before its verdict", "incomplete on node-c: no verdict: 1 answer missing; 1 unknown"}},
 		{cut + " " + faulty + " " + healthy, 3, []string{"healthy on node-a", "fault on node-b", "incomplete on node-c"}},
 		{"/nonexistent", 2, []string{"no such file"}},
-		{"-", 2, []string{"stdin is neither"}},
+		{"-", 2, []string{"stdin is no file of"}},
 		{"", 2, []string{"takes the files"}},
 		{healthy + " -o xml", 2, []string{"unknown output format"}},
 		{healthy + " " + faulty + " -o ndjson", 2, []string{"-o ndjson holds one run"}},

@@ -29,7 +29,7 @@ func TestConditionsWritten(t *testing.T) {
 		"one named":   {"--node node-001", "", report.ExitHealthy, "", bad, "nodes judged: 1, conditions written: 1"},
 		"both":        {"--at-most 100%", "", report.ExitHealthy, bad, bad, "nodes judged: 2, conditions written: 2"},
 		"one refused": {"--at-most 2", "node-000", report.ExitTool, "", bad, "the condition of node node-000"},
-		"too many":    {"--at-most 1", "", report.ExitIncomplete, "", "", "not written of node-000, node-001"},
+		"too many":    {"--at-most 1", "", report.ExitIncomplete, "", "", "not written for node-000, node-001"},
 		"dry run": {"--dry-run --at-most 2", "", report.ExitHealthy, "", "",
 			"conditions would be written: 0, pending until the next round: 2"},
 	} {

@@ -19,7 +19,7 @@ func TestDebugProfileMistakes(t *testing.T) {
 		"--debug-profile general --via ssh":      "--via ssh creates neither: use --via pod,ephemeral",
 		"--debug-profile general --via pod,exec": "--via exec creates neither",
 		"--debug-profile general --via api":      "--via api creates neither",
-		"--debug-profile netadmin --privileged":  "--debug-profile netadmin decides the rights: leave out --privileged",
+		"--debug-profile netadmin --privileged":  "--debug-profile netadmin sets the rights: leave out --privileged",
 	} {
 		exit, out, errs := call(t, append(strings.Fields("shell --node a --kubeconfig /nonexistent -c help"),
 			strings.Fields(args)...)...)

@@ -196,7 +196,7 @@ func TestRunbookFleet(t *testing.T) {
 	}
 	args[len(args)-1] = filepath.Join(dir, "k")
 	exit, _, errs = call(t, append(args, write("none", "{selector: no=such}"))...)
-	if exit != report.ExitUsage || !strings.Contains(errs, "no node of 2 has the labels") {
+	if exit != report.ExitUsage || !strings.Contains(errs, "no node of 2 matches") {
 		t.Errorf("exit %d, %s", exit, errs)
 	}
 	exit, out, _ = call(t, "runbook", "lint", write("bad", "{checks: [pods-start]}"))
@@ -223,7 +223,7 @@ func TestFleetUsage(t *testing.T) {
 	t.Parallel()
 	kubeconfig := fleetAPI(t, "")
 	for line, want := range map[string]string{
-		"--via ssh --all-nodes":                                    "asks one node",
+		"--via ssh --all-nodes":                                    "works for one node only",
 		"--via api --node worker-a --node x":                       `no node "x"`,
 		"--via api --all-nodes --node worker-a":                    "use one of them",
 		"--via api -l a=b --all-nodes":                             "use one of them",

@@ -88,7 +88,7 @@ func TestRunbookList(t *testing.T) {
 	text := "apiVersion: calico-probe.io/v1alpha1\nkind: Runbook\nmetadata: {name: odd}\nspec:\n  title: t\n  steps:\n  - run: {checks: [bgp-session]}\n  - {note: x, when: status(\"node-swap\") == \"fail\"}\n"
 	must.Do(t, os.WriteFile(odd, []byte(text), 0o600))
 	if exit, out, errs := typedBook(t, "lint", odd); exit != 0 || !strings.HasPrefix(out, odd+":8: warning: ") ||
-		strings.Count(out, "\n") != 1 || !strings.Contains(errs, "it can be run; warnings: 1") {
+		strings.Count(out, "\n") != 1 || !strings.Contains(errs, "valid; warnings: 1") {
 		t.Errorf("lint of an odd one: %d %s%s", exit, out, errs)
 	}
 	if _, list, _ := typedBook(t, "list"); slices.ContainsFunc(strings.Split(list, "\n"),

@@ -28,7 +28,7 @@ type Policies struct {
 	List   []Policy                  // in order of evaluation
 	Unread error                     // why the list is incomplete
 	Tiers  map[string]map[string]any // the spec of each
-	Other  error                     // why nothing is surely denied: kinds of policies that are not evaluated or could not be read
+	Other  error                     // why no denial is certain: kinds of policies not evaluated or not read
 	// what selectors may match beside pods, and the labels of namespaces, nil if unknown
 	Sets       []Set
 	SetsUnread error

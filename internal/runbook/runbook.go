@@ -1,12 +1,7 @@
-// Package runbook runs written procedures: what to check on which node, what to conclude from
-// the answers, whom to notify. A runbook is data (YAML). Its conditions are CEL expressions
-// over the answers.
-//
-//	YAML -> Load, with lint -> Runbook -> Engine.Do, which calls World -> Record, and a Journal to resume from
-//
-// Load and Engine are the entry points. The package reaches no node and no terminal itself: World has
-// functions that run checks, ask a person and start commands. It changes nothing, unless the user
-// allows an action by name and confirms it.
+// Package runbook runs written procedures (YAML, with conditions in CEL): what to check on which node, what to conclude
+// from the answers, whom to notify. Load reads and lints one, Engine.Do runs it and returns a Record. The package
+// reaches no node and no terminal itself: World has functions that run checks, ask a person and start commands. It
+// changes nothing, unless the user allows an action by name and confirms it.
 package runbook
 
 import (

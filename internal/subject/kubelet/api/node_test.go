@@ -69,7 +69,7 @@ func TestNodeLease(t *testing.T) {
 		"over":   {lease(5 * time.Minute), nil, probe.Fail, "5m"},
 		"future": {lease(-3 * time.Second), nil, probe.OK, "0s"},
 		"none":   {nil, gone, probe.Fail, "no lease"},
-		"denied": {nil, denied, probe.Unknown, "refuses"},
+		"denied": {nil, denied, probe.Unknown, "denies access"},
 		"right":  {nil, right, probe.Unknown, "no right to get leases"},
 		"empty":  {&coordinationv1.Lease{}, nil, probe.Unknown, "no renew time"},
 	} {

@@ -32,7 +32,7 @@ func TestKubeconfigWrong(t *testing.T) {
 		}
 		return of(cni.CNIServer.ID, "", r)
 	}
-	const cut = "gets no connection"
+	const cut = "cannot reach"
 	type seen = []probe.Result
 	for name, c := range map[string]struct {
 		seen seen
@@ -43,9 +43,9 @@ func TestKubeconfigWrong(t *testing.T) {
 		"used":                  {seen{server("refused", true), reached}, probe.High, cut},
 		"pods wait":             {seen{server("refused", false), reached, waiting}, probe.High, cut},
 		"other authority":       {seen{server(cni.ReasonAuthority, true), reached}, probe.High, "does not trust"},
-		"not TLS":               {seen{server(cni.ReasonNotTLS, true), reached}, probe.High, "not answer in TLS"},
+		"not TLS":               {seen{server(cni.ReasonNotTLS, true), reached}, probe.High, "does not speak TLS"},
 		"other name":            {seen{server(cni.ReasonName, true), reached}, probe.Medium, "certificate lacks"},
-		"invalid":               {seen{server(cni.ReasonInvalid, true), reached}, probe.Medium, "is not valid"},
+		"invalid":               {seen{server(cni.ReasonInvalid, true), reached}, probe.Medium, "is invalid"},
 		"expired":               {seen{server(cni.ReasonExpired, true), reached}, "", ""},
 		"no such name":          {seen{server(cni.ReasonNoName, true), reached}, "", ""},
 		"no resolver":           {seen{server(cni.ReasonNoResolver, true), reached}, "", ""},

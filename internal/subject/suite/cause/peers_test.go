@@ -20,7 +20,7 @@ func TestPeerOffLink(t *testing.T) {
 		says string
 	}{
 		"no answer to a ping": {lost, "b does not answer from a"},
-		"none to ARP":         {lost.With(probe.FactReason, "host-unreachable"), "no answer to ARP or NDP"},
+		"none to ARP":         {lost.With(probe.FactReason, "host-unreachable"), "does not answer ARP or NDP"},
 	} {
 		d := diagnose.Explain(found(c.ping), All())
 		if causesOf(found(c.ping)) != "peer-down b medium, node-cut-off low" || !strings.Contains(d.Causes[0].Says, c.says) {
@@ -39,7 +39,7 @@ func TestKubeletPortRefused(t *testing.T) {
 	lease := of(facts.CheckNodeLease, "", probe.Found(probe.OK, "renewed 2s ago"))
 	for says, want := range map[string]string{
 		"error dialing backend: dial tcp 10.0.0.1:10250: connect: connection refused": "port refuses the API server",
-		"error dialing backend: dial tcp 10.0.0.1:10250: i/o timeout":                 "cannot talk to them",
+		"error dialing backend: dial tcp 10.0.0.1:10250: i/o timeout":                 "cannot reach them",
 	} {
 		d := diagnose.Explain(found(attach(says), lease), All())
 		if len(d.Causes) != 1 || d.Causes[0].ID != "kubelet-port-blocked" || !strings.Contains(d.Causes[0].Says, want) {
