@@ -202,7 +202,8 @@ func TestWhyOfLittle(t *testing.T) {
 	if err := do(c.runChecks, "node-swap", "node-load"); codeOf(err) != report.ExitIncomplete || c.bad.cameTo(5) != "incomplete: unknown node-load (exit code 5)" {
 		t.Errorf("%v %q %s", err, c.bad.cameTo(5), out.String())
 	}
-	if err := do(c.why); codeOf(err) != report.ExitIncomplete || !strings.Contains(out.String(), "answered so far: 1 of ") ||
+	if err := do(c.why); codeOf(err) != report.ExitIncomplete ||
+		!strings.Contains(out.String(), "answered so far: 1 of ") ||
 		!strings.Contains(out.String(), "1 more ran without an answer") {
 		t.Errorf("%v %s", err, out.String())
 	}

@@ -58,7 +58,7 @@ func TestMistakes(t *testing.T) {
 		"route get 10.0.0.1 iif lo": "iif needs from",
 		"route show proto":          "proto needs a value", "route proto nobody": "no protocol",
 		"route table nobody": "no table",
-		"route nonsense": "not \"nonsense\"", "route 10.0.0.0/8 10.0.0.0/8": "not",
+		"route nonsense":     "not \"nonsense\"", "route 10.0.0.0/8 10.0.0.0/8": "not",
 		"links -a": "no options", "links a b": "one name", "conns x": "one port or address",
 		"conns 1 2": "one port or address", "neigh dev": "takes an address, dev NAME",
 		"neigh a b": "takes an address",
