@@ -28,7 +28,7 @@ var setMethod = probe.Fix{
 	Radius: "every node: calico-node restarts on one node after the other, and each detects its address again. First check that {method} picks the InternalIP everywhere (ip-autodetect shows it for each node). A node's sessions drop for seconds while it restarts; pods keep running",
 }
 
-// MethodToSet replaces, in commands, a method that a node alone reports: the shell stops unless METHOD is set.
+// MethodToSet replaces, in commands, a method that only a node reports. The shell stops unless METHOD is set.
 const MethodToSet = `"${METHOD:?first set it}"`
 
 // MethodFor returns the setting that picks the InternalIP. Of the methods that the probe tried on the node it prefers

@@ -100,7 +100,7 @@ func InitByAPI(f diagnose.Findings) []diagnose.Finding {
 	})
 }
 
-// networkUnavailable is the name of the condition, and of the result about it.
+// networkUnavailable is the name of the Node's condition, and of the result about it.
 const networkUnavailable = "NetworkUnavailable"
 
 // CalicoDown covers what fails on a node whose calico-node is down. Of bgp-port it covers the node's own port, not

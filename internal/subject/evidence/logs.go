@@ -10,7 +10,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/logs"
 )
 
-// kernelFresh is how old the kernel's line may be to be about what is bad now, in seconds.
+// kernelFresh is the age in seconds up to which a kernel message explains a present fault.
 const kernelFresh = 600
 
 // hasSignature reports whether a line has one of these signatures.

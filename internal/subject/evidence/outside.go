@@ -13,10 +13,10 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// ReasonUnseen is the reason of a neighbour-reach result of a node that no other node tested.
+// ReasonUnseen is the reason of a neighbour-reach result for a node that no other node tested.
 const ReasonUnseen = "unseen"
 
-// Unseen returns why no other node tested this one, "" where one did or none was to.
+// Unseen returns why no other node tested this one, "" if one did or no test was planned.
 func Unseen(f diagnose.Findings) string {
 	for _, r := range f.With(link.NeighbourReach.ID, probe.FactReason, ReasonUnseen) {
 		return r.Saw
@@ -25,9 +25,9 @@ func Unseen(f diagnose.Findings) string {
 }
 
 // Unreached returns the results of other nodes that cannot reach this one: its kubelet, a pod on it, or a NodePort at
-// its address. Left out is what such a node cannot reach elsewhere either, and what it has no route for.
+// its address. It omits what such a node cannot reach elsewhere either, and what it has no route for.
 func Unreached(f diagnose.Findings) []diagnose.Finding {
-	f = f.Indexed() // others can give many results
+	f = f.Indexed() // other nodes can send many results
 	var out []diagnose.Finding
 	for _, r := range f.Elsewhere(link.NeighbourReach.ID) {
 		port, _ := r.Facts.Num(probe.FactPort)
@@ -44,26 +44,26 @@ func Unreached(f diagnose.Findings) []diagnose.Finding {
 	return out
 }
 
-// failsToReach reports whether another node failed to reach this one, for a reason that is not its own.
+// failsToReach reports whether another node failed to reach this one, for a reason outside that node.
 func failsToReach(f diagnose.Findings, r diagnose.Finding) bool {
 	return r.Status == probe.Fail && diagnose.NodeOf(r) == f.Node && diagnose.ReasonOf(r) != NoWay
 }
 
-// reachedBy reports whether another node reaches the same. Then one of the two is wrong, or lies.
+// reachedBy reports whether another node reaches the same target. Then one of the two is at fault, or lies.
 func reachedBy(f diagnose.Findings, r diagnose.Finding) bool {
 	return slices.ContainsFunc(f.Elsewhere(r.Check), func(o diagnose.Finding) bool {
 		return o.Node != r.Node && o.Target == r.Target && o.Status == probe.OK
 	})
 }
 
-// third returns the results of the same node about the kubelet of a third node that have a status.
+// third returns the same node's results about the kubelet of a third node that have a status.
 func third(f diagnose.Findings, r diagnose.Finding, status probe.Status) []diagnose.Finding {
 	return diagnose.Keep(f.At(r.Node).Of(r.Check), func(o diagnose.Finding) bool {
 		return o.Facts[link.FactReference] == true && o.Status == status && diagnose.FamilyOf(o) == diagnose.FamilyOf(r)
 	})
 }
 
-// sameService returns the good results of the same node about the same NodePort service at other nodes.
+// sameService returns the same node's good results about the same NodePort at other nodes.
 func sameService(f diagnose.Findings, r diagnose.Finding) []diagnose.Finding {
 	service, _, _ := strings.Cut(r.Target, " ")
 	return diagnose.Keep(f.At(r.Node).Of(r.Check), func(o diagnose.Finding) bool {
@@ -106,9 +106,10 @@ func closed(kind string) diagnose.Cover {
 	return diagnose.Cover{Check: link.NeighbourReach.ID, About: kind}
 }
 
-// Grade returns how bad it is that other nodes cannot reach one kind of place. One witness makes nothing certain, and
-// the program behind a NodePort may be a tenant's. A network may close kubelets to other nodes: that is a warning, and
-// only where a node of the same role is open or, with no such node to compare with, the witness has the same role.
+// Grade returns how bad it is that other nodes cannot reach one kind of place. One witness proves nothing, and the
+// program behind a NodePort may be a tenant's. A network may block kubelets for other nodes on purpose. So that is
+// only a warning, and only if a node of the same role is open. If no node can be compared, the witness must have the
+// same role.
 func Grade(f diagnose.Findings, kind string, unreached []diagnose.Finding, sameRole bool) probe.Status {
 	f = f.Indexed()
 	switch {

@@ -139,7 +139,7 @@ func familyOf(args []string) int {
 var weights = map[string]causefile.WeightFunc{
 	"said":    func(_ diagnose.Findings, of findings) []diagnose.Clue { return Said(of) },
 	"written": Written,
-	// beside hints at a pod that answers beside servers that do not.
+	// beside hints at a pod that answers next to servers that do not.
 	"beside": func(f diagnose.Findings, dead findings) []diagnose.Clue { return diagnose.Hints(podBeside(f, dead)) },
 	"ended":  ended,
 }
