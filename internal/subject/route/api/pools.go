@@ -122,7 +122,8 @@ func ipPools(s *cluster.Snapshot, report func(probe.Result)) {
 		if apicheck.Failed(unseen) && (r.Status == probe.OK || r.Status == probe.Info) {
 			r = apicheck.Unread(unseen)
 		}
-		report(r.On(name).With(facts.Pools, []string{name + " (" + cidr.String() + ")"}))
+		family := map[bool]int{true: 4, false: 6}[cidr.Addr().Is4()]
+		report(r.On(name).With(facts.Pools, []string{name + " (" + cidr.String() + ")"}).With(probe.FactFamily, family))
 	}
 	if !found {
 		report(probe.Found(probe.Skip, "no enabled IP pool of Calico's is known"))
