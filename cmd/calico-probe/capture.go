@@ -138,7 +138,7 @@ func (o *runFlags) capture(cmd *cobra.Command, c *captureFlags, what string, out
 	return out.Close(session.Capture(ctx, client, c.CaptureOptions, out.Begin, to))
 }
 
-// pcapngTo returns the value of -o that -w FILE stands for.
+// pcapngTo returns the -o value that -w FILE means.
 func pcapngTo(file string) string {
 	if file == "-" {
 		return "pcapng"

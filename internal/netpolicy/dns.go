@@ -81,7 +81,7 @@ func (p Policies) WithoutDNS(from End, servers []Destination) (out WithoutDNS) {
 	return WithoutDNS{By: nowhere, How: dnsNowhere}
 }
 
-// theInternet stands for the world outside the cluster, by an address of TEST-NET-2 (RFC 5737).
+// theInternet represents the world outside the cluster, by an address of TEST-NET-2 (RFC 5737).
 var theInternet = End{Addrs: []netip.Addr{netip.AddrFrom4([4]byte{198, 51, 100, 1})}}
 
 // forDNS reports whether a rule is only for the port of a DNS.
@@ -108,6 +108,6 @@ func (p Policies) Closed(servers []Destination, protocol string) (by string) {
 	return by
 }
 
-// HTTPSPort stands for the traffic of a node to others. It is no failsafe port unless an administrator configured it
+// HTTPSPort represents the traffic of a node to others. It is no failsafe port unless an administrator configured it
 // so.
 const HTTPSPort = 443

@@ -17,7 +17,7 @@ import (
 //go:embed builtin/*.yaml
 var builtin embed.FS
 
-// symptomSteps are the steps of every built-in runbook whose file lists none. SYMPTOM stands for its name.
+// symptomSteps are the steps of every built-in runbook whose file lists none. The name of the file replaces SYMPTOM.
 //
 //go:embed builtin/symptom/steps.yaml
 var symptomSteps string

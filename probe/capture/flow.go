@@ -47,7 +47,7 @@ type flow struct {
 	starts []uint32 // the first sequence number of a connection with it
 }
 
-// maxKnown bounds what a flow remembers: somebody may see the mark and send packets with it.
+// maxKnown bounds what a flow remembers: a machine on the path may copy the mark into packets of its own.
 const maxKnown = 16
 
 // has tells whether a packet belongs to the flow. It is to be given packets in the order in which they came.

@@ -242,7 +242,7 @@ var ofEndpoint = regexp.MustCompile(`cali-(?:tw|fw|th|fh|thfw|fhfw)-`)
 // maxPolicies bounds the policies that are kept of one tier.
 const maxPolicies = 16
 
-// addPolicy adds the policy's chain that a rule leads to, and begins anew with each tier.
+// addPolicy adds the policy's chain that a rule leads to, and starts again at each tier.
 func addPolicy(policies []string, rule Refusal, exprs []expr.Any) []string {
 	if slices.ContainsFunc(rule.Comments, func(c string) bool { return strings.Contains(c, "Start of tier") }) {
 		return nil

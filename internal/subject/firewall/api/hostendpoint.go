@@ -30,7 +30,7 @@ func hostPorts() []hostPort {
 		{number: 179, whose: "BGP's"}, {number: 22, whose: "ssh's"}}
 }
 
-// atHome stands for connections of the node to itself over the loopback, to which a HostEndpoint of all interfaces
+// atHome represents connections of the node to itself over the loopback, to which a HostEndpoint of all interfaces
 // applies too. The kubelet probes Felix that way, and fetches the output of exec and attach from the container
 // runtime.
 func atHome(s *cluster.Snapshot) hostPort {
