@@ -11,11 +11,13 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/remotecommand"
@@ -75,14 +77,34 @@ func (p *placement) attach(ctx context.Context, in io.Reader, out io.Writer) err
 		SubResource("attach").
 		VersionedParams(&corev1.PodAttachOptions{Container: p.container, Stdin: true, Stdout: true, Stderr: true},
 			scheme.ParameterCodec)
-	stderr := &lastOutput{}
-	if err := p.client.stream(ctx, req.URL(), in, out, stderr); err != nil {
+	stderr, stdin := &lastOutput{}, &firstRead{Reader: in}
+	err := p.client.stream(ctx, req.URL(), stdin, out, stderr)
+	if brokeOff(err) && !stdin.began.Load() { // nothing is lost, and most connections are back at once
+		err = p.client.stream(ctx, req.URL(), stdin, out, stderr)
+	}
+	if err != nil {
 		return fmt.Errorf("attached to the probe: %w%s", err, saying(stderr.String()))
 	}
 	if said := stderr.String(); said != "" {
 		return fmt.Errorf("the probe ended%s", saying(said))
 	}
 	return nil
+}
+
+// firstRead notes when the first reading begins: from then on some of what is read may be lost with the connection.
+type firstRead struct {
+	io.Reader
+	began atomic.Bool
+}
+
+func (f *firstRead) Read(b []byte) (int, error) {
+	f.began.Store(true)
+	return f.Reader.Read(b)
+}
+
+// brokeOff reports whether a connection ended without a refusal or a timeout.
+func brokeOff(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || utilnet.IsConnectionReset(err)
 }
 
 // stream connects stdin, stdout and stderr of an attach or exec until either side ends, or until more than a budget
