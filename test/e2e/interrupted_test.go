@@ -13,7 +13,6 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -31,7 +30,7 @@ import (
 type interruption struct {
 	name    string
 	session bool // of a session whose probe answers until it is ended, else of a run
-	flags   []string
+	timeout int  // --timeout in seconds if it is to be ended while its probe answers, 0 = the default
 	at      func(t *testing.T, r *interruptedRun)
 	exit    int // what the client exits with, 0 = anything but 0
 }
@@ -52,9 +51,9 @@ func interruptions(k kubernetes.Interface) []interruption {
 	return []interruption{
 		{name: "killed", at: signal(syscall.SIGKILL)},
 		{name: "Ctrl-C", at: signal(syscall.SIGINT), exit: 130},
-		{name: "cut", at: func(_ *testing.T, r *interruptedRun) { r.relay.away(true) }, flags: []string{"--timeout", "6s"}},
-		{name: "timed out", session: true, at: func(*testing.T, *interruptedRun) {}, flags: []string{"--timeout", "8s"}},
-		{name: "evicted", session: true, at: evictProbe(k), flags: []string{"--timeout", "15s"}},
+		{name: "cut", at: func(_ *testing.T, r *interruptedRun) { r.relay.away(true) }, timeout: 30},
+		{name: "timed out", session: true, at: func(*testing.T, *interruptedRun) {}, timeout: 30},
+		{name: "evicted", session: true, at: evictProbe(k), timeout: 60},
 	}
 }
 
@@ -131,7 +130,14 @@ func toInterrupt(t *testing.T, round int, kind interruption, ssh []string) *inte
 	if kind.session {
 		args = []string{"shell", "-c", "ping -c 0 -i 100ms 10.88.0.1"}
 	}
-	args = slices.Concat(args, []string{"--node", node, "--reason", r.reason}, kind.flags)
+	args = append(args, "--node", node, "--reason", r.reason)
+	switch timeout := kind.timeout; {
+	case timeout == 0:
+	case whileAnswering(round):
+		args = append(args, "--timeout", fmt.Sprintf("%ds", timeout))
+	default: // before its probe answers, as likely as not
+		args = append(args, "--timeout", "6s")
+	}
 	switch {
 	case kind.name == "evicted": // which only a pod can be
 	case round%5 == 1 && kind.name != "cut": // its connection is not the API server's
@@ -148,6 +154,10 @@ func toInterrupt(t *testing.T, round int, kind interruption, ssh []string) *inte
 	return r
 }
 
+// whileAnswering reports whether the runs of a round are ended once their probes answer, which a loaded
+// machine may take half a minute for. Those of the other rounds are ended at a random moment.
+func whileAnswering(round int) bool { return round%2 == 0 }
+
 // interrupt starts the run and ends it: in every other round as soon as its probe answers,
 // in the rest at a random moment. A run that was ended while its probe answered must not
 // end as a good one does.
@@ -163,14 +173,14 @@ func (r *interruptedRun) interrupt(t *testing.T, round int, kind interruption) {
 		return
 	}
 	end := sync.OnceFunc(func() { kind.at(t, r) })
-	if round%2 == 1 {
+	if !whileAnswering(round) {
 		random := time.AfterFunc(time.Duration(rand.IntN(2500))*time.Millisecond, end)
 		defer random.Stop()
 	} else {
-		defer time.AfterFunc(20*time.Second, end).Stop() // else one that never gets a probe would not end
+		defer time.AfterFunc(time.Minute, end).Stop() // else one that never gets a probe would not end
 	}
 	said := r.follow(out, func() {
-		if round%2 == 0 {
+		if whileAnswering(round) {
 			end()
 		}
 	})
