@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/url"
 	"regexp"
 	"slices"
 	"strings"
@@ -19,12 +18,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/remotecommand"
-	"k8s.io/client-go/transport"
-	"k8s.io/client-go/transport/spdy"
-	"k8s.io/streaming/pkg/httpstream"
 
+	"github.com/calico-probe/calico-probe/injector/streams"
 	"github.com/calico-probe/calico-probe/probe"
 )
 
@@ -77,10 +72,13 @@ func (p *placement) attach(ctx context.Context, in io.Reader, out io.Writer) err
 		SubResource("attach").
 		VersionedParams(&corev1.PodAttachOptions{Container: p.container, Stdin: true, Stdout: true, Stderr: true},
 			scheme.ParameterCodec)
-	stderr, stdin := &lastOutput{}, &firstRead{Reader: in}
-	err := p.client.stream(ctx, req.URL(), stdin, out, stderr)
-	if brokeOff(err) && !stdin.began.Load() { // nothing is lost, and most connections are back at once
-		err = p.client.stream(ctx, req.URL(), stdin, out, stderr)
+	stderr := &lastOutput{}
+	var began atomic.Bool // reading stdin: from then on some of it may be lost with the connection
+	stdin := readerFunc(func(b []byte) (int, error) { began.Store(true); return in.Read(b) })
+	err := streams.Connect(ctx, p.client.config, req.URL(), stdin, out, stderr)
+	if broke := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || utilnet.IsConnectionReset(err); broke &&
+		!began.Load() { // most connections are back at once
+		err = streams.Connect(ctx, p.client.config, req.URL(), stdin, out, stderr)
 	}
 	if err != nil {
 		return fmt.Errorf("attached to the probe: %w%s", err, saying(stderr.String()))
@@ -91,55 +89,9 @@ func (p *placement) attach(ctx context.Context, in io.Reader, out io.Writer) err
 	return nil
 }
 
-// firstRead notes when the first reading begins: from then on some of what is read may be lost with the connection.
-type firstRead struct {
-	io.Reader
-	began atomic.Bool
-}
+type readerFunc func([]byte) (int, error)
 
-func (f *firstRead) Read(b []byte) (int, error) {
-	f.began.Store(true)
-	return f.Reader.Read(b)
-}
-
-// brokeOff reports whether a connection ended without a refusal or a timeout.
-func brokeOff(err error) bool {
-	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || utilnet.IsConnectionReset(err)
-}
-
-// stream connects stdin, stdout and stderr of an attach or exec until either side ends, or until more than a budget
-// arrives besides stdout. It uses WebSocket, and SPDY with servers and proxies that do not support WebSocket, as
-// kubectl does.
-func (c *Client) stream(ctx context.Context, at *url.URL, in io.Reader, out, errs io.Writer) error {
-	ctx, end := context.WithCancelCause(ctx)
-	defer end(nil)
-	b := &budget{end: end}
-	counted := rest.CopyConfig(c.config)
-	counted.WrapTransport = transport.Wrappers(b.webSocket, c.config.WrapTransport) // first: next to the connection
-	ws, err := remotecommand.NewWebSocketExecutor(counted, "GET", at.String())
-	if err != nil {
-		return fmt.Errorf("opening the connection: %w", err)
-	}
-	by, upgrade, err := spdy.RoundTripperFor(c.config)
-	if err != nil {
-		return fmt.Errorf("opening the connection: %w", err)
-	}
-	older, err := remotecommand.NewSPDYExecutorForTransports(briefly{by}, countedSPDY{upgrade, b}, "POST", at)
-	if err != nil {
-		return fmt.Errorf("opening the connection: %w", err)
-	}
-	exec, err := remotecommand.NewFallbackExecutor(ws, older, func(err error) bool {
-		return httpstream.IsUpgradeFailure(err) || httpstream.IsHTTPSProxyError(err)
-	})
-	if err != nil {
-		return fmt.Errorf("opening the connection: %w", err)
-	}
-	err = exec.StreamWithContext(ctx, remotecommand.StreamOptions{Stdin: in, Stdout: b.output(out), Stderr: errs})
-	if why := context.Cause(ctx); errors.Is(why, errBeside) {
-		return why
-	}
-	return err
-}
+func (f readerFunc) Read(b []byte) (int, error) { return f(b) }
 
 // openLog opens the container's log from its beginning and follows it.
 func (p *placement) openLog(ctx context.Context) (io.ReadCloser, error) {

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	utilexec "k8s.io/client-go/util/exec"
 
+	"github.com/calico-probe/calico-probe/injector/streams"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
@@ -226,7 +227,7 @@ func (c *Client) shellIn(t execTarget) remoteShell {
 		}
 		req := c.kube.CoreV1().RESTClient().Post().Resource("pods").Namespace(t.pod.Namespace).Name(t.pod.Name).
 			SubResource("exec").VersionedParams(exec, scheme.ParameterCodec)
-		return c.stream(ctx, req.URL(), in, out, errs)
+		return streams.Connect(ctx, c.config, req.URL(), in, out, errs)
 	}
 }
 

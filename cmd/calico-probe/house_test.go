@@ -24,7 +24,7 @@ var wholeHalls = map[string]int{
 	"internal/runbook": 5500,
 	"internal/report":  5450,
 	"internal/session": 4050,
-	"injector":         5200,
+	"injector":         5000,
 	"probe":            4500,
 	"probe/kernel":     4000,
 	"probe/tools/do":   3950,

@@ -1,4 +1,4 @@
-package injector
+package streams
 
 import (
 	"crypto/tls"
@@ -29,7 +29,7 @@ const (
 
 // overWebSocket is a server whose kubelet sends pieces of 32 KiB on streams: it is asked
 // for the stream of each, until it says 0 and the command has ended well.
-func overWebSocket(t *testing.T, next func(sent int64) byte) (*Client, *atomic.Int64) {
+func overWebSocket(t *testing.T, next func(sent int64) byte) (*rest.Config, *atomic.Int64) {
 	t.Helper()
 	sent := &atomic.Int64{}
 	up := gorilla.Upgrader{Subprotocols: []string{"v5.channel.k8s.io"}}
@@ -61,17 +61,17 @@ func overWebSocket(t *testing.T, next func(sent int64) byte) (*Client, *atomic.I
 		}
 	}))
 	t.Cleanup(srv.Close)
-	c := must.Get(NewClient(&rest.Config{Host: srv.URL, TLSClientConfig: rest.TLSClientConfig{Insecure: true}}))(t)
+	c := &rest.Config{Host: srv.URL, TLSClientConfig: rest.TLSClientConfig{Insecure: true}}
 	return c, sent
 }
 
 // attachTo opens a line with a server, whose stdin stays open.
-func attachTo(t *testing.T, c *Client, out, errs io.Writer) error {
+func attachTo(t *testing.T, c *rest.Config, out, errs io.Writer) error {
 	t.Helper()
-	at := must.Get(url.Parse(c.config.Host + "/api/v1/namespaces/n/pods/p/attach"))(t)
+	at := must.Get(url.Parse(c.Host + "/api/v1/namespaces/n/pods/p/attach"))(t)
 	in, feed := io.Pipe()
 	defer feed.Close()
-	return c.stream(t.Context(), at, in, out, errs)
+	return Connect(t.Context(), c, at, in, out, errs)
 }
 
 // TestBesideOutput wants a kubelet that sends without end on another stream than stdout to
@@ -114,11 +114,11 @@ func TestBesideOutput(t *testing.T) {
 func TestConnectionIsVerified(t *testing.T) {
 	t.Parallel()
 	c, sent := overWebSocket(t, func(int64) byte { return 0 })
-	c.config.Insecure = false // the CA of that server is not one of this machine's
+	c.Insecure = false // the CA of that server is not one of this machine's
 	if err := attachTo(t, c, io.Discard, io.Discard); !errors.As(err, new(*tls.CertificateVerificationError)) {
 		t.Errorf("%v and %d bytes, want an error about the certificate", err, sent.Load())
 	}
-	c.config.Insecure = true
+	c.Insecure = true
 	if err := attachTo(t, c, io.Discard, io.Discard); err != nil {
 		t.Errorf("unverified, as the kubeconfig says: %v", err)
 	}
@@ -167,7 +167,7 @@ func TestBesideOutputOfSPDY(t *testing.T) {
 				<-conn.CloseChan()
 			}))
 			defer srv.Close()
-			c := must.Get(NewClient(&rest.Config{Host: srv.URL}))(t)
+			c := &rest.Config{Host: srv.URL}
 			if err := attachTo(t, c, io.Discard, io.Discard); !errors.Is(err, errBeside) {
 				t.Errorf("%v, want %v", err, errBeside)
 			}
@@ -175,7 +175,7 @@ func TestBesideOutputOfSPDY(t *testing.T) {
 	}
 }
 
-// TestRefusedUpgrade wants what a server answers instead of silenceNew a line, as far as it says
+// TestRefusedUpgrade wants what a server answers instead of in a line, as far as it says
 // something, and the rest not waited for.
 func TestRefusedUpgrade(t *testing.T) {
 	t.Parallel()
@@ -189,11 +189,7 @@ func TestRefusedUpgrade(t *testing.T) {
 	}))
 	defer srv.Close()
 	defer srv.CloseClientConnections()
-	c, err := NewClient(&rest.Config{Host: srv.URL})
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = attachTo(t, c, io.Discard, io.Discard)
+	err := attachTo(t, &rest.Config{Host: srv.URL}, io.Discard, io.Discard)
 	if err == nil || !strings.Contains(err.Error(), "unable to upgrade connection") || len(err.Error()) > 2*maxAnswer {
 		t.Errorf("%.300v", err)
 	}
