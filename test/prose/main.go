@@ -4,7 +4,7 @@
 //	tracked files -> texts (comments, messages, names, docs), on the lines they have -> vale -> counts by kind and rule
 //
 // vale reads only comments in Go, so go/ast takes the texts out. With -list KIND/RULE it prints the places. With
-// -write it writes counts.json, after a change that lowers a count. It leaves out tests and recorded data.
+// -write it writes counts.json, after a change that lowers a count. With -draw it prints random sentences. It leaves out tests and recorded data.
 package main
 
 import (
@@ -32,8 +32,19 @@ func main() {
 	vale := flag.String("vale", "vale", "the program that judges")
 	list := flag.String("list", "", "print the places of one KIND/RULE")
 	write := flag.Bool("write", false, "write counts.json")
+	number := flag.Int("draw", 0, "print so many random sentences of each kind, for a reader to judge, and stop")
+	seed := flag.Uint64("seed", 1, "decides which sentences -draw prints")
 	flag.Parse()
-	if err := run(*vale, *list, *write); err != nil {
+	var err error
+	if *number > 0 {
+		var texts []text
+		if texts, err = extractAll(); err == nil {
+			draw(texts, *number, *seed)
+		}
+	} else {
+		err = run(*vale, *list, *write)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "prose:", err)
 		os.Exit(1)
 	}

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// drawn are the kinds of text of which sentences are drawn for a reader.
+var drawn = []string{"help", "causes", "checks", "docs", "comments", "messages"}
+
+// draw prints n random sentences of each kind, with their places. The same seed draws the same sentences.
+func draw(texts []text, n int, seed uint64) {
+	random := rand.New(rand.NewPCG(seed, seed))
+	all := map[string][]string{}
+	for _, t := range texts {
+		kind := t.kind
+		switch {
+		case kind == "messages" && strings.HasPrefix(t.path, "cmd/calico-probe/"):
+			kind = "help"
+		case kind == "causes" && strings.Contains(t.path, "/checks/"):
+			kind = "checks"
+		}
+		all[kind] = append(all[kind], sentences(t)...)
+	}
+	for _, kind := range drawn {
+		of := all[kind]
+		random.Shuffle(len(of), func(i, j int) { of[i], of[j] = of[j], of[i] })
+		fmt.Printf("\n## %s, %d of %d\n", kind, min(n, len(of)), len(of))
+		for i, s := range of[:min(n, len(of))] {
+			fmt.Printf("%d. %s\n", i+1, s)
+		}
+	}
+}
+
+// ends matches the end of a sentence, or of a paragraph.
+var ends = regexp.MustCompile(`[.:!?]\s+|\n\s*\n`)
+
+// sentences are those of a text of four words or more, each with its place. Blocks of code and tables are left out.
+func sentences(t text) []string {
+	var out []string
+	block, last, fenced := "", 0, false
+	flush := func(from int) {
+		for _, s := range ends.Split(block, -1) {
+			if s = strings.Join(strings.Fields(s), " "); len(strings.Fields(s)) > 3 {
+				out = append(out, fmt.Sprintf("%s  (%s:%d)", s, t.path, from))
+			}
+		}
+		block = ""
+	}
+	from := 0
+	for _, n := range slices.Sorted(maps.Keys(t.lines)) {
+		line := t.lines[n]
+		if strings.HasPrefix(line, "```") {
+			fenced = !fenced
+		}
+		if n != last+1 || t.kind == "messages" {
+			flush(from)
+		}
+		if block == "" {
+			from = n
+		}
+		last = n
+		if fenced || strings.HasPrefix(line, "```") || strings.HasPrefix(line, "|") || strings.HasPrefix(line, "    ") {
+			block += "\n\n"
+			continue
+		}
+		if strings.HasPrefix(line, "- ") || strings.HasPrefix(line, "#") {
+			block += "\n\n"
+		}
+		block += line + "\n"
+	}
+	flush(from)
+	return out
+}
