@@ -53,7 +53,7 @@ func (r *Runner) call(ctx context.Context, c Call, by *current, emit func(Event)
 	open = false
 	mu.Unlock()
 	if ctx.Err() != nil && !stopped(ctx) { // evicted, perhaps: the output so far is not the answer
-		outcome = Found(Unknown, "the probe was told to end before %s finished", c.Tool)
+		outcome = Found(Unknown, "the probe was stopped before %s finished", c.Tool)
 	}
 	outcome.Check, outcome.Elapsed = c.Tool, time.Since(began)
 	if !slices.Contains(Statuses(), outcome.Status) {
@@ -71,7 +71,7 @@ func (r *Runner) use(ctx context.Context, c Call, by *current, say func(Event)) 
 	}
 	run, err := r.Tools[i].Parse(c.Args)
 	if err != nil {
-		return Found(Unknown, "this probe (%s) does not take these arguments: %v", r.Version, err)
+		return Found(Unknown, "this probe (%s) rejects these arguments: %v", r.Version, err)
 	}
 	switch seal, err := c.seal(); {
 	case err != nil:
@@ -90,7 +90,7 @@ func (r *Runner) use(ctx context.Context, c Call, by *current, say func(Event)) 
 	}
 	inside := c
 	inside.From, inside.Key = nil, nil // it is sealed here
-	outcome := Found(Unknown, "nothing came back from inside %s", c.From.Name)
+	outcome := Found(Unknown, "no answer from inside %s", c.From.Name)
 	err = r.Enter(ctx, *c.From, Request{Type: RequestCall, Call: &inside}, func(ev Event) {
 		switch {
 		case ev.Type == EventOut:

@@ -18,10 +18,10 @@ const insidePods = 2
 func (r *Runner) inside(ctx context.Context, c *Check, plan Plan, report func(Result)) {
 	pods := apart((&Pass{Targets: plan.Targets}).Of(KindLocal))
 	if gap := plan.Gaps[KindLocal]; gap != "" {
-		report(Found(Unknown, "which pods run on this node is not known: %s", gap))
+		report(Found(Unknown, "the pods on this node are unknown: %s", gap))
 		return
 	}
-	why, status := "no ready workload pod with its own address is on this node to ask from", Skip
+	why, status := "no ready workload pod with its own address on this node", Skip
 	if r.Enter == nil {
 		pods, why = nil, "this probe cannot enter pods"
 	}
@@ -51,9 +51,9 @@ func (r *Runner) inside(ctx context.Context, c *Check, plan Plan, report func(Re
 				case err == nil:
 					entered++
 				case !hidden(err):
-					status, why = Unknown, fmt.Sprintf("not asked from inside a pod: %v", err)
+					status, why = Unknown, fmt.Sprintf("not run inside a pod: %v", err)
 				case status == Skip: // else another pod made it unknown, and reports why
-					why = fmt.Sprintf("not asked from inside a pod: %v", err)
+					why = fmt.Sprintf("not run inside a pod: %v", err)
 				}
 				mu.Unlock()
 				if err == nil {

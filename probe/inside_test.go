@@ -65,12 +65,12 @@ func TestTwoPods(t *testing.T) {
 			pods: []Target{pod("a/1"), pod("b/1")},
 			refused: map[string]refusal{"a/1": {0, errors.New("it broke")},
 				"b/1": {50 * time.Millisecond, ErrNotVisible}},
-			want: []string{"unknown : not asked from inside a pod: it broke"},
+			want: []string{"unknown : not run inside a pod: it broke"},
 		},
 		"none is seen": {
 			pods:    []Target{pod("a/1"), pod("b/1")},
 			refused: map[string]refusal{"a/1": {0, ErrNotVisible}, "b/1": {0, ErrNotVisible}},
-			want:    []string{"skip : not asked from inside a pod: " + ErrNotVisible.Error()},
+			want:    []string{"skip : not run inside a pod: " + ErrNotVisible.Error()},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -44,7 +44,7 @@ const (
 )
 
 // ErrTooMuch reports that a probe exceeds these limits. The client stops reading from it.
-var ErrTooMuch = errors.New("it says too much")
+var ErrTooMuch = errors.New("its answer is too large")
 
 // Why an answer is incomplete although it ended: values of FactReason.
 const (
@@ -223,20 +223,20 @@ func (i *Intake) lacks(stopped bool) (reason, saw string) {
 	}
 	switch {
 	case i.newer > 0:
-		return ReasonNewer, fmt.Sprintf("the probe speaks wire format %d, and this client reads up to %d: "+
+		return ReasonNewer, fmt.Sprintf("the probe uses wire format %d, and this client supports up to %d: "+
 			"use a client of the probe's version", i.newer, Version)
 	case i.dropped > 0:
-		saw = fmt.Sprintf("%d events of the probe were dropped, as nobody asked for them or they are not a node's "+
-			"to say: %s", i.dropped, strings.Join(i.names, ", "))
+		saw = fmt.Sprintf("%d events of the probe were dropped: not requested, or not a node's "+
+			"to report: %s", i.dropped, strings.Join(i.names, ", "))
 		if len(open) > 0 {
-			saw += "; without an answer: " + strings.Join(open, ", ")
+			saw += "; unanswered: " + strings.Join(open, ", ")
 		}
 		return ReasonUnasked, clipTo(saw, maxSaw)
 	case i.often > 0:
 		return ReasonTooMuch, fmt.Sprintf("%d answers of the probe were dropped: "+
 			"more than %d answers to one check are too many", i.often, i.most())
 	case len(open) > 0:
-		return reasonUnspoken, clipTo("the probe ended its answer without one to: "+strings.Join(open, ", "), maxSaw)
+		return reasonUnspoken, clipTo("the probe did not answer: "+strings.Join(open, ", "), maxSaw)
 	}
 	return "", ""
 }

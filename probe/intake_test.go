@@ -92,7 +92,7 @@ func TestIntakeKnowsWhatWasAsked(t *testing.T) {
 			{Type: EventEnd, End: &End{Outcome: &Result{Check: "rm", Status: "odd", Saw: "done"}}}},
 			[]string{"start", "out x", "end 0 map[]"}},
 		"a plan's answer to a call": {calling, []Event{begin, gives("felix-live", Fail), end},
-			[]string{"start", "log 1 events of the probe were dropped, as nobody asked for them or they are not a node's to say: felix-live", "end 0 map[]"}},
+			[]string{"start", "log 1 events of the probe were dropped: not requested, or not a node's to report: felix-live", "end 0 map[]"}},
 		"of nothing": {Request{},
 			[]Event{begin, {Type: EventLog, Text: "hi"}, {Type: EventOut, Text: "x"}, gives("felix-live", OK)},
 			[]string{"log hi"}},

@@ -39,7 +39,7 @@ func (p Plan) Pack() ([]string, error) {
 	}
 	text = base64.StdEncoding.EncodeToString(packed.Bytes())
 	if len(text) > maxPacked {
-		return nil, fmt.Errorf("what the probe is to be asked takes %d KiB, and a pod holds %d", len(text)>>10, maxPacked>>10)
+		return nil, fmt.Errorf("the plan takes %d KiB, and a pod holds %d", len(text)>>10, maxPacked>>10)
 	}
 	var out []string
 	for len(text) > 0 {
@@ -62,7 +62,7 @@ func UnpackPlan(args []string) (Plan, error) {
 			return plan, fmt.Errorf("unpacking a plan: %w", err)
 		}
 		if len(b) > maxPlan {
-			return plan, errors.New("a plan is not that large")
+			return plan, errors.New("the plan is too large")
 		}
 	}
 	if err := json.Unmarshal(b, &plan); err != nil {

@@ -127,12 +127,12 @@ func without(ctx context.Context, need, what string) Result {
 	if ctx.Err() != nil {
 		return Found(Unknown, "%s: no time was left to wait for %s", what, need)
 	}
-	return Found(Skip, "%s: %s gave no good answer", what, need)
+	return Found(Skip, "%s: %s did not pass", what, need)
 }
 
 func (r *Runner) one(ctx context.Context, c *Check, plan Plan, all *collector) {
 	if id := all.missing(ctx, c, c.From == FromPod); id != "" {
-		r := without(ctx, id, "not asked")
+		r := without(ctx, id, "not run")
 		r.Check = c.ID
 		all.add(r)
 		return
@@ -172,7 +172,7 @@ func (r *Runner) askBoth(ctx context.Context, c *Check, plan Plan, all *collecto
 	if c.EntersPods() && plan.From == "" {
 		both.Go(func() {
 			if id := all.missing(ctx, c, true); id != "" {
-				report(without(ctx, id, "not asked from inside a pod"))
+				report(without(ctx, id, "not run inside a pod"))
 				return
 			}
 			r.inside(ctx, c, plan, report)

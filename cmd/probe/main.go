@@ -122,9 +122,9 @@ func main() {
 	}
 }
 
-const usage = `The part of calico-probe that looks at a node directly. It changes nothing.
+const usage = `The part of calico-probe that runs on a node. It changes nothing.
 
-  probe run [--checks LIST] [--text]   ask everything about this machine once
+  probe run [--checks LIST] [--text]   run all checks on this machine once
   probe run --plugin                   the same in one line, for node-problem-detector
   probe session                        answer plans and calls from stdin (for calico-probe)
   probe version                        print the version
@@ -167,8 +167,8 @@ func flags(verb string, out io.Writer) options {
 	}
 	return options{
 		f,
-		f.String("root", "/", "where the node's root directory is seen"),
-		f.String("only", "", "paths of the node that are visible below it, separated by commas (empty: all)"),
+		f.String("root", "/", "where the node's root directory is mounted"),
+		f.String("only", "", "comma-separated paths of the node that are visible below it (empty: all)"),
 		f.String("proc", "/proc", "a proc file system"),
 		f.String("node", "", "the node's name in Kubernetes"),
 	}
@@ -202,10 +202,10 @@ func (o options) runner() *probe.Runner {
 // session answers plans and calls until its client is gone or its life is over.
 func session(ctx context.Context, args []string, in io.Reader, out io.Writer) error {
 	o := flags("session", out)
-	o.String("way", "", "how this probe got here; shown in the list of processes")
-	life := o.Duration("life", 10*time.Minute, "end after this time in any case")
-	notAfter := o.String("not-after", "", "do not begin later than this (RFC 3339), by this machine's clock")
-	unlink := o.Bool("unlink", false, "first remove the file this program was started from, and its folder")
+	o.String("way", "", "the access method; shown in the process list")
+	life := o.Duration("life", 10*time.Minute, "exit after this time")
+	notAfter := o.String("not-after", "", "do not start later than this (RFC 3339), by this machine's clock")
+	unlink := o.Bool("unlink", false, "first remove this program's own file and its folder")
 	if err := o.parse(args); err != nil {
 		return err
 	}
@@ -223,7 +223,7 @@ func session(ctx context.Context, args []string, in io.Reader, out io.Writer) er
 			return usageError{fmt.Errorf("--not-after: %w", err)}
 		}
 		if now := time.Now(); now.After(at) {
-			return fmt.Errorf("too late: this probe was not to begin after %s, and this machine's clock says %s", *notAfter, now.UTC().Format(time.RFC3339))
+			return fmt.Errorf("too late: this probe must not start after %s, and this machine's clock shows %s", *notAfter, now.UTC().Format(time.RFC3339))
 		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, *life)
@@ -231,7 +231,7 @@ func session(ctx context.Context, args []string, in io.Reader, out io.Writer) er
 	in, out, done := guarded(in, out, *life, func() {
 		cancel()
 		time.Sleep(parting)
-		fmt.Fprintln(os.Stderr, "probe: error: nobody takes its output, ending")
+		fmt.Fprintln(os.Stderr, "probe: error: its output is not read, exiting")
 		os.Exit(1)
 	})
 	defer done()
@@ -259,7 +259,7 @@ func removeSelf() error {
 		return fmt.Errorf("looking for this program's own file: %w", err)
 	}
 	if !strings.HasPrefix(filepath.Base(filepath.Dir(file)), carriedIn) {
-		return usageError{fmt.Errorf("--unlink: %s is not in a folder %s*, where the client puts a probe that is to go again", file, carriedIn)}
+		return usageError{fmt.Errorf("--unlink: %s is not in a folder %s*, where the client puts temporary probes", file, carriedIn)}
 	}
 	if err := os.Remove(file); err != nil {
 		return fmt.Errorf("removing this program's own file: %w", err)
@@ -308,13 +308,13 @@ func (l listener) Read(b []byte) (int, error) {
 // run answers a plan once, or asks what can be asked without a plan's targets.
 func run(ctx context.Context, args []string, out io.Writer) error {
 	o := flags("run", out)
-	want := o.String("checks", "", "only these checks: IDs, how they begin, globs or tags, separated by commas (empty: all)")
+	want := o.String("checks", "", "only these checks: IDs, prefixes, globs or tags, separated by commas (empty: all)")
 	var given []string
-	o.Func("plan", "answer this plan instead, JSON as a session takes it, or packed (gzip, base64); of several the pieces",
+	o.Func("plan", "answer this plan instead, as JSON or packed (gzip, base64); repeat the flag for each piece",
 		func(piece string) error { given = append(given, piece); return nil })
-	summary := o.String("summary", "", "a file to write what the answer came to into, once it is complete")
-	text := o.Bool("text", false, "write for people instead of JSON")
-	asPlugin := o.Bool("plugin", false, "write one line, and end with 0, 1 or 2, as custom plugins of node-problem-detector do")
+	summary := o.String("summary", "", "write a summary of the complete answer to this file")
+	text := o.Bool("text", false, "write text instead of JSON")
+	asPlugin := o.Bool("plugin", false, "write one line and exit with 0, 1 or 2, as a custom plugin of node-problem-detector")
 	if err := o.parse(args); err != nil {
 		return err
 	}

@@ -51,16 +51,16 @@ func (p *plugin) hear(ev probe.Event) {
 
 // end writes the line. The error is an exit where the node is not healthy, or that is not known.
 func (p *plugin) end(out io.Writer) error {
-	code, line := pluginOK, fmt.Sprintf("%d answers are ok, %d are warnings", p.well, p.warned)
+	code, line := pluginOK, fmt.Sprintf("%d ok, %d warnings", p.well, p.warned)
 	switch {
 	case len(p.broken) > 0:
 		code, line = pluginFault, strings.Join(p.broken, "; ")
 	case !p.ended:
 		code, line = pluginUnknown, "the run was cut off"
 	case len(p.unknown) > 0:
-		code, line = pluginUnknown, "not known: "+strings.Join(p.unknown, "; ")
+		code, line = pluginUnknown, "unknown: "+strings.Join(p.unknown, "; ")
 	case p.well == 0:
-		code, line = pluginUnknown, "nothing could be asked here"
+		code, line = pluginUnknown, "no check could run here"
 	}
 	if _, err := fmt.Fprintln(out, line); err != nil {
 		return exit(pluginUnknown)

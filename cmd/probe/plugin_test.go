@@ -27,7 +27,7 @@ func TestPlugin(t *testing.T) {
 		line   string
 	}{
 		"well": {[]probe.Event{fine, result(probe.Warn, "b", "odd"), end},
-			pluginOK, "1 answers are ok, 1 are warnings"},
+			pluginOK, "1 ok, 1 warnings"},
 		"broken": {[]probe.Event{fine, result(probe.Fail, "b", "a\nb\x1b[31m"), result(probe.Fail, "c", "d"), end},
 			pluginFault, "b: a b"},
 		"unknown": {[]probe.Event{fine, result(probe.Unknown, "b", "silence"), end},

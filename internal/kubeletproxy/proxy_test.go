@@ -181,7 +181,7 @@ func TestKubeletsJournal(t *testing.T) {
 	}
 	k := askedAt(t, said)
 	got := k.ask(t, logs.DaemonLog)
-	r := checktest.Want(t, got, logs.ServiceKubelet, probe.Fail, "it ended with: run.go:72]", "swap on is not supported")
+	r := checktest.Want(t, got, logs.ServiceKubelet, probe.Fail, "it exited with: run.go:72]", "swap on is not supported")
 	if r.Facts.Str(logs.FactSignature) != logs.SaysSwapOn || r.Facts[logs.FactByTag] != nil ||
 		r.Facts[logs.FactEnded] != true {
 		t.Errorf("%+v", r.Facts)

@@ -24,7 +24,7 @@ const packetLen = 28
 func Who(ctx context.Context, link *net.Interface, addrs []netip.Addr) (map[netip.Addr][]string, error) {
 	deadline, ok := ctx.Deadline()
 	if !ok {
-		return nil, errors.New("asking a link takes a deadline")
+		return nil, errors.New("an ARP query needs a deadline")
 	}
 	const kind = unix.ETH_P_ARP
 	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_DGRAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, kind<<8&0xff00|kind>>8)
@@ -42,7 +42,7 @@ func Who(ctx context.Context, link *net.Interface, addrs []netip.Addr) (map[neti
 	for i := range 2 {
 		for _, a := range addrs {
 			if err := unix.Sendto(fd, request(link.HardwareAddr, a), 0, to); err != nil {
-				return nil, fmt.Errorf("asking who has %v: %w", a, err)
+				return nil, fmt.Errorf("sending an ARP request for %v: %w", a, err)
 			}
 		}
 		until := deadline
@@ -66,7 +66,7 @@ func request(mac net.HardwareAddr, a netip.Addr) []byte {
 // hear adds the answers that come until then.
 func hear(file *os.File, until time.Time, addrs []netip.Addr, into map[netip.Addr][]string) error {
 	if err := file.SetReadDeadline(until); err != nil {
-		return fmt.Errorf("bounding the wait for answers: %w", err)
+		return fmt.Errorf("setting a read deadline: %w", err)
 	}
 	b := make([]byte, 128)
 	for {
@@ -75,7 +75,7 @@ func hear(file *os.File, until time.Time, addrs []netip.Addr, into map[netip.Add
 			return nil
 		}
 		if err != nil {
-			return fmt.Errorf("hearing answers: %w", err)
+			return fmt.Errorf("reading ARP replies: %w", err)
 		}
 		a, mac, ok := answer(b[:n])
 		if ok && slices.Contains(addrs, a) && !slices.Contains(into[a], mac) && len(into[a]) < maxAnswers {

@@ -14,5 +14,5 @@ import (
 
 // Who is for nodes, which run Linux.
 func Who(context.Context, *net.Interface, []netip.Addr) (map[netip.Addr][]string, error) {
-	return nil, fmt.Errorf("asking a link: %w", errors.ErrUnsupported)
+	return nil, fmt.Errorf("sending ARP requests: %w", errors.ErrUnsupported)
 }

@@ -52,7 +52,7 @@ func (c Choice) String() string {
 var errNoAddress = errors.New("finds no address")
 
 // ErrMethod says that there is no such method: calico-node ends with it.
-var ErrMethod = errors.New("is no autodetection method")
+var ErrMethod = errors.New("is not an autodetection method")
 
 // First is the method that calico-node uses by default.
 const First = "first-found"
@@ -145,7 +145,7 @@ func patterns(list []string) (*regexp.Regexp, error) {
 // interface.
 func (n Node) reaching(destination string, family int) (Choice, error) {
 	if n.Reach == nil {
-		return Choice{}, fmt.Errorf("can-reach=%s %w: the kernel was not asked", destination, errNoAddress)
+		return Choice{}, fmt.Errorf("can-reach=%s %w: the kernel was not queried", destination, errNoAddress)
 	}
 	a, err := n.Reach(destination, family)
 	if err != nil {

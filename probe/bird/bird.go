@@ -92,14 +92,14 @@ func (c *Conn) begin() error {
 		return fmt.Errorf("waiting for the greeting: %w", err)
 	}
 	if last.Code != codeWelcome {
-		return fmt.Errorf("%w: it greets with %04d %s", ErrNotBIRD, last.Code, last.Text)
+		return fmt.Errorf("%w: its greeting is %04d %s", ErrNotBIRD, last.Code, last.Text)
 	}
 	answer, err := c.Ask("restrict")
 	if err != nil {
 		return err
 	}
 	if answer[len(answer)-1].Code != codeRestricted {
-		return fmt.Errorf("%w: 'restrict' is answered %q", ErrNotBIRD, answer[len(answer)-1].Text)
+		return fmt.Errorf("%w: it answered %q to 'restrict'", ErrNotBIRD, answer[len(answer)-1].Text)
 	}
 	return nil
 }
@@ -133,7 +133,7 @@ func (c *Conn) Ask(command string) ([]Line, error) {
 // the rest is not read, and the conversation is of no more use.
 func (c *Conn) Each(command string, each func(Line) error) error {
 	if _, err := c.conn.Write([]byte(command + "\n")); err != nil {
-		return fmt.Errorf("asking %q: %w", command, c.because(err))
+		return fmt.Errorf("querying %q: %w", command, c.because(err))
 	}
 	var refused error
 	err := c.reply(func(l Line) error {
@@ -147,7 +147,7 @@ func (c *Conn) Each(command string, each func(Line) error) error {
 		err = refused
 	}
 	if err != nil {
-		return fmt.Errorf("asking %q: %w", command, err)
+		return fmt.Errorf("querying %q: %w", command, err)
 	}
 	return nil
 }

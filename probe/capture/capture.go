@@ -35,7 +35,7 @@ const (
 )
 
 // ErrFull is why a Capture gives no more packets before its time is over.
-var ErrFull = fmt.Errorf("%d MiB of packets, which is the most", maxBytes>>20)
+var ErrFull = fmt.Errorf("the limit of %d MiB of packets", maxBytes>>20)
 
 // Options say what is captured.
 type Options struct {

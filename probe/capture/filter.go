@@ -315,7 +315,7 @@ func (p *program) linked() ([]bpf.Instruction, error) {
 	for at, to := range p.jumps {
 		there, set := p.labels[to]
 		if !set || there <= at {
-			return nil, fmt.Errorf("the packet filter jumps from %d to %q, which is not behind it", at, to)
+			return nil, fmt.Errorf("the packet filter jumps from %d to %q, which does not follow it", at, to)
 		}
 		p.code[at] = bpf.Jump{Skip: uint32(there - at - 1)}
 	}

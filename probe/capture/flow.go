@@ -23,7 +23,7 @@ func (m Mark) String() string { return strconv.FormatUint(uint64(m), 16) }
 func ParseMark(text string) (Mark, error) {
 	n, err := strconv.ParseUint(text, 16, 64)
 	if err != nil || n == 0 {
-		return 0, errors.New("a mark is a number in hexadecimal")
+		return 0, errors.New("a mark is a hexadecimal number")
 	}
 	return Mark(n), nil
 }

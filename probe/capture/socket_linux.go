@@ -49,7 +49,7 @@ func Open(o Options) (*Capture, error) {
 	if o.Interface != "" {
 		i, err := net.InterfaceByName(o.Interface)
 		if err != nil {
-			return nil, fmt.Errorf("there is no interface %s here", o.Interface)
+			return nil, fmt.Errorf("no interface %s here", o.Interface)
 		}
 		index = i.Index
 	}
@@ -59,13 +59,13 @@ func Open(o Options) (*Capture, error) {
 	}
 	program, err := bpf.Assemble(code)
 	if err != nil {
-		return nil, fmt.Errorf("making a packet filter: %w", err)
+		return nil, fmt.Errorf("building a packet filter: %w", err)
 	}
 	// Packets without the header of their link: interfaces have different ones. Of no protocol at first: nothing comes
 	// before it is filtered.
 	c.conn, err = socket.Socket(unix.AF_PACKET, unix.SOCK_DGRAM, 0, "packet", nil)
 	if errors.Is(err, os.ErrPermission) {
-		return nil, fmt.Errorf("capturing packets takes the capability NET_RAW: %w", probe.ErrNotVisible)
+		return nil, fmt.Errorf("capturing packets requires the capability NET_RAW: %w", probe.ErrNotVisible)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("opening a packet socket: %w", err)
@@ -204,7 +204,7 @@ func (c *Capture) name(index int) string {
 func (c *Capture) Dropped() (int, error) {
 	s, err := c.conn.GetsockoptTpacketStats(unix.SOL_PACKET, unix.PACKET_STATISTICS)
 	if err != nil {
-		return 0, fmt.Errorf("asking how many packets were dropped: %w", err)
+		return 0, fmt.Errorf("reading the number of dropped packets: %w", err)
 	}
 	return int(s.Drops), nil
 }

@@ -96,7 +96,7 @@ func (r *Reader) Write(b []byte) (int, error) {
 func (r *Reader) take(line []byte) error {
 	var f frame
 	if err := json.Unmarshal(line, &f); err != nil {
-		return errors.New("what came is no capture")
+		return errors.New("the data is not a capture")
 	}
 	switch {
 	case f.Start != nil && !r.begun && len(f.Start.VXLAN) <= maxPorts:
@@ -111,7 +111,7 @@ func (r *Reader) take(line []byte) error {
 		}
 		return r.Packet(p)
 	case f.Start != nil, f.Packet != nil:
-		return errors.New("what came is no capture")
+		return errors.New("the data is not a capture")
 	}
 	return nil
 }
@@ -119,16 +119,16 @@ func (r *Reader) take(line []byte) error {
 // checked is a packet, if it can be one and is wanted.
 func (r *Reader) checked(p packet) (Packet, error) {
 	if r.count++; r.count > r.Packets {
-		return Packet{}, fmt.Errorf("more than the %d packets that were asked for", r.Packets)
+		return Packet{}, fmt.Errorf("more than the %d requested packets", r.Packets)
 	}
 	odd := func(c rune) bool { return c <= ' ' || c > '~' }
 	switch {
 	case p.Interface == "" || len(p.Interface) > longestName || strings.ContainsFunc(p.Interface, odd):
-		return Packet{}, errors.New("a packet of an interface that cannot be")
+		return Packet{}, errors.New("a packet with an invalid interface name")
 	case p.Time < 0, p.Direction > 7, len(p.From) > longestAddress:
-		return Packet{}, errors.New("a packet that cannot be")
+		return Packet{}, errors.New("an invalid packet")
 	case len(p.Data) > wholeLen, p.Length < len(p.Data), p.Length > longestPacket:
-		return Packet{}, errors.New("a packet of a length that cannot be")
+		return Packet{}, errors.New("a packet with an invalid length")
 	}
 	if r.names == nil {
 		r.names = map[string]bool{}
@@ -147,9 +147,9 @@ func (r *Reader) checked(p packet) (Packet, error) {
 func (r *Reader) End() error {
 	switch {
 	case r.failed == nil && !r.begun:
-		r.failed = errors.New("no capture came")
+		r.failed = errors.New("no capture arrived")
 	case r.failed == nil && len(r.line) > 0:
-		r.failed = errors.New("the capture broke off within a packet")
+		r.failed = errors.New("the capture ended in the middle of a packet")
 	}
 	return r.failed
 }

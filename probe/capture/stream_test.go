@@ -73,21 +73,21 @@ func TestHostileStreams(t *testing.T) {
 	}
 	for says, text := range map[string]string{
 		"no capture":        "total 12\n",
-		"what came is no":   good,
-		"is no capture":     begin + begin,
+		"the data is not":   good,
+		"is not a capture":  begin + begin,
 		"a line of more":    strings.Repeat("x", longestLine+1),
 		"more than the 3":   begin + strings.Repeat(good, 4),
 		"broke off":         begin + good[:20],
-		"no capture came":   "",
+		"no capture arrived":   "",
 		"an interface that": begin + one(func(p *packet) { p.Interface = "eth0\x1b[2J" }),
 		"interface that":    begin + one(func(p *packet) { p.Interface = strings.Repeat("e", 16) }),
 		"interface":         begin + one(func(p *packet) { p.Interface = "" }),
 		"packet that":       begin + one(func(p *packet) { p.Time = -1 }),
 		"a packet that":     begin + one(func(p *packet) { p.From = make([]byte, 9) }),
 		"that cannot be":    begin + one(func(p *packet) { p.Direction = 8 }),
-		"a length that":     begin + one(func(p *packet) { p.Length = 19 }),
+		"invalid length":    begin + one(func(p *packet) { p.Length = 19 }),
 		"length that":       begin + one(func(p *packet) { p.Length = 1 << 30 }),
-		"of a length":       begin + one(func(p *packet) { p.Data, p.Length = make([]byte, wholeLen+1), wholeLen+1 }),
+		"an invalid length": begin + one(func(p *packet) { p.Data, p.Length = make([]byte, wholeLen+1), wholeLen+1 }),
 		"2048 interfaces":   begin + many(),
 	} {
 		count := 0

@@ -57,7 +57,7 @@ const (
 	kindTTL         = "ttl"
 	kindChecksum    = "checksum"
 	KindNeighbour   = "neighbour"
-	kindListen      = "listen" // the queue of a socket that listens
+	kindListen      = "listen" // the queue of a listening socket
 	kindSocket      = "socket"
 	kindPassword    = "tcp-md5" // TCP-MD5 or TCP-AO, which BGP's passwords are
 	kindIPsec       = "ipsec"
@@ -77,9 +77,9 @@ func (d Death) Line() string {
 	}
 	switch {
 	case d.By == byKernel && d.Count == 0:
-		return fmt.Sprintf("%s (the kernel says so)", text)
+		return fmt.Sprintf("%s (reported by the kernel)", text)
 	case d.By == byKernel:
-		return fmt.Sprintf("%s (the kernel says so of %d packets)", text, d.Count)
+		return fmt.Sprintf("%s (reported by the kernel for %d packets)", text, d.Count)
 	case d.By == byTrace:
 		return fmt.Sprintf("%s (%s, traced %d times)", text, d.Reason, d.Count)
 	}

@@ -76,10 +76,10 @@ var refusals = []struct {
 	kind  string
 	says  string
 }{
-	{syscall.ENETUNREACH, KindRoute, "there is no route to %s"},
+	{syscall.ENETUNREACH, KindRoute, "no route to %s"},
 	{syscall.EHOSTUNREACH, KindRoute, "an unreachable route rejects packets to %s"},
 	{syscall.EACCES, KindRoute, "a prohibit route rejects packets to %s"},
-	{syscall.EXDEV, KindRPFilter, "the source of packets to %s is not expected on the interface they come in by (rp_filter)"},
+	{syscall.EXDEV, KindRPFilter, "the source of packets to %s is not expected on their incoming interface (rp_filter)"},
 }
 
 func refusedBy(in Space, p kernel.Packet, err error) []Death {
@@ -93,7 +93,7 @@ func refusedBy(in Space, p kernel.Packet, err error) []Death {
 		})
 		if off {
 			return []Death{{Where: in.Name, Kind: kindForwarding, By: byKernel, Reason: name,
-				Place: fmt.Sprintf("what comes in by %s is not forwarded (%s is 0)", p.In, strings.ReplaceAll(name, "/", "."))}}
+				Place: fmt.Sprintf("packets that arrive on %s are not forwarded (%s is 0)", p.In, strings.ReplaceAll(name, "/", "."))}}
 		}
 	}
 	var invalid *kernel.Invalid
@@ -121,17 +121,17 @@ func atLink(in Space, device string, next netip.Addr) []Death {
 		if !link.Up || !link.Carrier {
 			state := "has no carrier: its other end is down or gone"
 			if !link.Up {
-				state = "is switched off"
+				state = "is down"
 			}
 			out = append(out, Death{Where: in.Name, Kind: KindLink, By: byKernel, Reason: link.State,
-				Place: fmt.Sprintf("interface %s, by which they leave, %s", device, state)})
+				Place: fmt.Sprintf("outgoing interface %s %s", device, state)})
 		}
 		neighbours, _, err := kernel.NeighboursOn(link, family(next))
 		for _, n := range neighbours {
 			if n.Addr == next && (n.State == "failed" || n.State == "incomplete") {
 				protocol := map[int]string{4: "ARP", 6: "NDP"}[family(next)]
 				out = append(out, Death{Where: in.Name, Kind: KindNeighbour, By: byKernel, Reason: n.State,
-					Place: fmt.Sprintf("nobody on %s answers %s for %s, the next hop", device, protocol, next)})
+					Place: fmt.Sprintf("the next hop %s does not answer %s on %s", next, protocol, device)})
 			}
 		}
 		return err
@@ -153,9 +153,9 @@ func kernelSays(q Question, route routed, sent Sent) []Death {
 	case "denied":
 		d.Kind, d.Place = KindFirewall, "a firewall rejects them as they leave"
 	case "too-big":
-		d.Kind, d.Place = kindMTU, fmt.Sprintf("%s are larger than the MTU of the interface they would leave by", q.Shape)
+		d.Kind, d.Place = kindMTU, fmt.Sprintf("%s are larger than the MTU of the outgoing interface", q.Shape)
 	case "net-unreachable", "blackhole", "no-address":
-		d.Kind, d.Place = KindRoute, "the kernel has no way for them ("+sent.Refused+")"
+		d.Kind, d.Place = KindRoute, "the kernel has no route for them ("+sent.Refused+")"
 	default:
 		return route.deaths
 	}

@@ -81,19 +81,19 @@ func (f Found) Lines(shape Shape) []string {
 	case len(f.Deaths) > 0:
 		out := []string{lost + ": " + f.Deaths[0].Line()}
 		for _, d := range f.Deaths[1:] {
-			out = append(out, "beside it: "+d.Line())
+			out = append(out, "also: "+d.Line())
 		}
 		return out
 	case f.Few:
-		return []string{lost + "; less than half of a burst is too little to tell by counters where" + f.instead()}
+		return []string{lost + "; less than half of a burst is too little to find the place by counters" + f.instead()}
 	case f.Beyond():
-		lost += fmt.Sprintf("; %s, by which they leave the node, sent as many meanwhile, and nothing here counts them, or "+
-			"answers to them, as dropped: they are lost beyond this node", f.Device)
+		lost += fmt.Sprintf("; %s sent as many packets meanwhile, and nothing here counts them or their answers as dropped: "+
+			"they are lost beyond this node", f.Device)
 	case f.Left:
-		lost += fmt.Sprintf("; no counter that could be read here says where; %s, by which they would leave the node, sent as many "+
-			"meanwhile, so they are lost beyond it, or here where nothing counts them", f.Device)
+		lost += fmt.Sprintf("; no readable counter here shows where; %s sent as many packets meanwhile, so they are lost beyond "+
+			"this node, or here without a counter", f.Device)
 	default:
-		lost += "; no counter of this node says where"
+		lost += "; no counter of this node shows where"
 	}
 	if f.Uncounted > 0 {
 		lost += fmt.Sprintf("; %d rules that drop have no counter", f.Uncounted)
@@ -112,5 +112,5 @@ func (f Found) instead() string {
 	if f.Answer == "" {
 		return ""
 	}
-	return "; instead came: " + f.Answer
+	return "; received instead: " + f.Answer
 }

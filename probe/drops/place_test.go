@@ -34,10 +34,10 @@ func TestLostBeyond(t *testing.T) {
 		says  string
 	}{
 		"beyond":             {Found{Left: true}, beyond},
-		"uncounted rules":    {Found{Left: true, Uncounted: 2}, "or here where nothing counts them; 2 rules that drop have no counter"},
-		"not all read":       {Found{Left: true, Unread: errors.New("denied")}, "no counter that could be read here says where"},
-		"few":                {Found{Left: true, Few: true}, "less than half of a burst is too little to tell"},
-		"they did not leave": {Found{}, "no counter of this node says where"},
+		"uncounted rules":    {Found{Left: true, Uncounted: 2}, "or here without a counter; 2 rules that drop have no counter"},
+		"not all read":       {Found{Left: true, Unread: errors.New("denied")}, "no readable counter here shows where"},
+		"few":                {Found{Left: true, Few: true}, "less than half of a burst is too little to find the place"},
+		"they did not leave": {Found{}, "no counter of this node shows where"},
 	} {
 		c.found.Packets, c.found.Lost, c.found.Device = 40, 40, "eth0"
 		line := c.found.Lines(Shape{})[0]

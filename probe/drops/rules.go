@@ -49,9 +49,9 @@ func calicoChain(r kernel.Refusal) (string, bool) {
 
 // What the beginning of a chain's name says, behind "cali-" (felix/rules/rule_defs.go, v3.32): the longer one first.
 var calicoChains = []struct{ begins, is string }{
-	{"thfw-", "what is forwarded to the host endpoint %s"}, {"fhfw-", "what is forwarded from the host endpoint %s"},
+	{"thfw-", "forwarded traffic to the host endpoint %s"}, {"fhfw-", "forwarded traffic from the host endpoint %s"},
 	{"tw-", "ingress of the pod at %s"}, {"fw-", "egress of the pod at %s"},
-	{"th-", "what leaves by the host endpoint %s"}, {"fh-", "what comes in by the host endpoint %s"},
+	{"th-", "egress of the host endpoint %s"}, {"fh-", "ingress of the host endpoint %s"},
 	{"pri-", "profile %s, ingress"}, {"pro-", "profile %s, egress"},
 	{"pi-", "policy %s, ingress"}, {"po-", "policy %s, egress"},
 	{"gi-", "a group of policies (%s), ingress"}, {"go-", "a group of policies (%s), egress"},
@@ -80,17 +80,17 @@ func calicoSays(chain string, r kernel.Refusal, place string) (policy, says stri
 		return policy, fmt.Sprintf("Calico's %s drops them: %s", policy, place)
 	case tier != "":
 		if len(r.Asked) > 0 {
-			about += ", for which there is " + strings.Join(r.Asked, ", ")
+			about += ", after " + strings.Join(r.Asked, ", ")
 		}
-		return "tier " + tier, fmt.Sprintf("no policy of Calico's tier %s accepts them (%s): %s", tier, about, place)
+		return "tier " + tier, fmt.Sprintf("no policy in Calico's tier %s accepts them (%s): %s", tier, about, place)
 	case strings.Contains(comment, "if no profiles matched"):
-		return "no profile", fmt.Sprintf("no policy or profile of Calico's accepts them (%s): %s", about, place)
+		return "no profile", fmt.Sprintf("no Calico policy or profile accepts them (%s): %s", about, place)
 	case strings.Contains(r.Text, "ct state invalid") || strings.Contains(r.Text, "match conntrack"):
-		return "", fmt.Sprintf("Calico drops what belongs to no connection (invalid; %s): %s", about, place)
+		return "", fmt.Sprintf("Calico drops packets of no connection (invalid; %s): %s", about, place)
 	case comment != "":
-		return "", fmt.Sprintf("a rule of Calico's drops them (%q): %s", comment, place)
+		return "", fmt.Sprintf("a Calico rule drops them (%q): %s", comment, place)
 	}
-	return "", fmt.Sprintf("a rule of Calico's drops them: %s", place)
+	return "", fmt.Sprintf("a Calico rule drops them: %s", place)
 }
 
 // tierAtEnd is the tier at whose end a rule stands, "" for others: "End of tier default. Drop if no policies passed

@@ -197,7 +197,7 @@ func (p Path) filter(header int, token uint32) []bpf.Instruction {
 func attach(fd int, filter []bpf.Instruction) error {
 	raw, err := bpf.Assemble(filter)
 	if err != nil {
-		return fmt.Errorf("making a packet filter: %w", err)
+		return fmt.Errorf("building a packet filter: %w", err)
 	}
 	program := make([]unix.SockFilter, len(raw))
 	for i, r := range raw {

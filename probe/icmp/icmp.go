@@ -66,7 +66,7 @@ type Stats struct {
 }
 
 // errNoSocket says that this process may not open an ICMP socket.
-var errNoSocket = errors.New("no right to open an ICMP socket")
+var errNoSocket = errors.New("no permission to open an ICMP socket")
 
 // Ping sends echo requests to each address, all of one family, at a pace, and
 // collects the replies until Wait after the last one or the end of ctx. The
@@ -162,7 +162,7 @@ func (p *pinger) whole(size int) error {
 	case p.payload < 8:
 		return fmt.Errorf("no room for a ping in %d bytes", size)
 	case !p.raw: // the kernel keeps what routers say from it
-		return fmt.Errorf("%w that hears routers", errNoSocket)
+		return fmt.Errorf("%w that receives router errors", errNoSocket)
 	}
 	return err
 }

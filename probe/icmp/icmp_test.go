@@ -81,7 +81,7 @@ func TestStopped(t *testing.T) {
 func TestTimeExceeded(t *testing.T) {
 	quote := make([]byte, ipv4.HeaderLen+8)
 	quote[0] = 0x45
-	for code, want := range map[int]string{0: "the packet went in circles", 1: "fragments did not arrive"} {
+	for code, want := range map[int]string{0: "the packet was in a routing loop", 1: "fragments did not arrive"} {
 		packet := must.Get((&icmp.Message{Type: ipv4.ICMPTypeTimeExceeded, Code: code,
 			Body: &icmp.TimeExceeded{Data: quote}}).Marshal(nil))(t)
 		p := &pinger{v4: true, packets: 1, stats: make([]Stats, 1), sentAt: make([]time.Time, 1), seen: make([]bool, 1)}

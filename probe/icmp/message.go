@@ -75,7 +75,7 @@ func (p *pinger) take(packet []byte, from net.Addr, at time.Time) {
 		p.bounced(body.Data, fmt.Sprintf("destination unreachable from %s, code %d (%s)", from, msg.Code, text),
 			tooBig, mtu)
 	case *icmp.TimeExceeded:
-		why := "the packet went in circles"
+		why := "the packet was in a routing loop"
 		if msg.Code == 1 { // of putting fragments together (RFC 792, RFC 4443)
 			why = "some of the packet's fragments did not arrive there"
 		}
@@ -94,7 +94,7 @@ type meaning struct {
 // RFC 792 and 1812, RFC 4443.
 var (
 	unreachable4 = map[int]meaning{0: {"network unreachable", false}, 1: {"host unreachable", false},
-		3: {"port unreachable", true}, 4: {"too big, and not to be fragmented", false},
+		3: {"port unreachable", true}, 4: {"too big, and must not be fragmented", false},
 		9: {"network prohibited", true}, 10: {"host prohibited", true}, 13: {"administratively prohibited", true}}
 	unreachable6 = map[int]meaning{0: {"no route", false}, 1: {"administratively prohibited", true},
 		3: {"address unreachable", false}, 4: {"port unreachable", true},

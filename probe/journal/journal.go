@@ -71,7 +71,7 @@ const (
 )
 
 // notRead stands for a line in a form that is not read.
-const notRead = "(a long line, compressed in a way that is not read here)"
+const notRead = "(a long line, in an unsupported compression)"
 
 // errCut says that the wanted time was not reached: there are too many entries since.
 var errCut = fmt.Errorf("the journal has more than %d entries since then: older ones were not read", maxEntries)
@@ -107,7 +107,7 @@ func Tail(ctx context.Context, r io.ReaderAt, size int64, want Want) ([]Entry, e
 	}
 	flags := binary.LittleEndian.Uint32(head[12:])
 	if flags&^uint32(formKnown) != 0 {
-		return nil, fmt.Errorf("the journal file is of a newer form (flags %#x): not read", flags)
+		return nil, fmt.Errorf("the journal file has a newer format (flags %#x): not read", flags)
 	}
 	f := &file{ReaderAt: r, size: uint64(max(0, size)), compact: flags&formCompact != 0,
 		entries: binary.LittleEndian.Uint64(head[152:]), arrays: binary.LittleEndian.Uint64(head[176:]),
@@ -131,7 +131,7 @@ func header(r io.ReaderAt) ([]byte, error) {
 		return nil, fmt.Errorf("reading a journal file's header: %w", err)
 	}
 	if !bytes.HasPrefix(head, []byte("LPKSHHRH")) {
-		return nil, errors.New("it is no journal file")
+		return nil, errors.New("not a journal file")
 	}
 	return head, nil
 }

@@ -37,7 +37,7 @@ func SentTo(f Flow) (netip.AddrPort, error) {
 			return sent, nil
 		}
 	}
-	return netip.AddrPort{}, errors.New("the kernel does not tell where the connection goes")
+	return netip.AddrPort{}, errors.New("the kernel does not report where the connection goes")
 }
 
 // tupleOf asks for a connection by what its sender calls it.

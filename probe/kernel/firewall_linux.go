@@ -55,7 +55,7 @@ func generation() ([]byte, error) {
 	req.AddRawData(make([]byte, nl.SizeofNfgenmsg))
 	answers, err := req.Execute(unix.NETLINK_NETFILTER, 0)
 	if err != nil {
-		return nil, fmt.Errorf("asking for the generation of nftables' rules: %w", firewallError(err))
+		return nil, fmt.Errorf("reading the generation of the nftables rules: %w", firewallError(err))
 	}
 	for _, m := range answers {
 		attrs, err := nl.ParseRouteAttr(m[min(len(m), nl.SizeofNfgenmsg):])
@@ -68,7 +68,7 @@ func generation() ([]byte, error) {
 			}
 		}
 	}
-	return nil, errors.New("the kernel does not tell the generation of nftables' rules")
+	return nil, errors.New("the kernel reports no generation of the nftables rules")
 }
 
 // nftFamilies are the families of tables that see packets of IPv4 or IPv6.
@@ -164,7 +164,7 @@ func listSet(family int, table, name string) ([]Span, error) {
 	var c nftables.Conn
 	set, err := c.GetSetByName(&nftables.Table{Name: table, Family: f}, name)
 	if err != nil {
-		return nil, fmt.Errorf("asking for the set %s: %w", name, firewallError(err))
+		return nil, fmt.Errorf("looking up the set %s: %w", name, firewallError(err))
 	}
 	elements, err := c.GetSetElements(set)
 	if err != nil {
@@ -282,7 +282,7 @@ func legacyTable(af, level int, table string) (legacyInfo, []byte, error) {
 	var info legacyInfo
 	fd, err := unix.Socket(af, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.IPPROTO_RAW)
 	if err != nil {
-		return info, nil, fmt.Errorf("asking for legacy iptables: %w", firewallError(err))
+		return info, nil, fmt.Errorf("reading legacy iptables: %w", firewallError(err))
 	}
 	defer unix.Close(fd)
 	for range 3 { // its size may change between the two questions

@@ -40,7 +40,7 @@ var (
 	legacy6 = legacyLayout{136, 168}
 )
 
-var errLegacy = errors.New("the table of legacy iptables cannot be understood")
+var errLegacy = errors.New("the table of legacy iptables cannot be parsed")
 
 // legacyParse lists the chains among the entries of a table. A chain of somebody's
 // own begins after an entry with the target ERROR that bears its name.

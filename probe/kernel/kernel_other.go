@@ -12,7 +12,7 @@ import (
 )
 
 // errNotLinux is every answer elsewhere.
-var errNotLinux = fmt.Errorf("asking the kernel: %w", errors.ErrUnsupported)
+var errNotLinux = fmt.Errorf("querying the kernel: %w", errors.ErrUnsupported)
 
 // RouteOf needs Linux.
 func RouteOf(Packet) (Route, *Route, error) { return Route{}, nil, errNotLinux }

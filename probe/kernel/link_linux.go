@@ -46,7 +46,7 @@ func Links() ([]Link, error) {
 func LinkNamed(name string) (Link, error) {
 	l, err := netlink.LinkByName(name)
 	if err != nil {
-		return Link{}, fmt.Errorf("asking for interface %s: %w", name, err)
+		return Link{}, fmt.Errorf("looking up interface %s: %w", name, err)
 	}
 	on, err := addresses(l)
 	if err != nil {

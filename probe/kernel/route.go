@@ -76,10 +76,10 @@ func ProtocolName(n int) string {
 }
 
 // ErrNoInterface says that the interface of a Packet is not there.
-var ErrNoInterface = errors.New("there is no such interface")
+var ErrNoInterface = errors.New("no such interface")
 
 // errChanged says that a table changed each time it was listed, so that entries may be missing.
-var errChanged = errors.New("it changed while it was listed, so that some may be missing: ask again")
+var errChanged = errors.New("it changed while it was listed, so some may be missing: run it again")
 
 // String is the route in one line, as 'ip route' would put it.
 func (r Route) String() string {

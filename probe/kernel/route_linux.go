@@ -27,11 +27,11 @@ func RouteOf(p Packet) (way Route, matched *Route, err error) {
 	case errors.As(err, new(netlink.LinkNotFoundError)):
 		return way, nil, ErrNoInterface
 	case errors.Is(err, unix.EINVAL):
-		return way, nil, fmt.Errorf("asking for the route to %s: %w", to, invalid(p))
+		return way, nil, fmt.Errorf("looking up the route to %s: %w", to, invalid(p))
 	case err != nil:
-		return way, nil, fmt.Errorf("asking for the route to %s: %w", to, err)
+		return way, nil, fmt.Errorf("looking up the route to %s: %w", to, err)
 	case len(found) == 0:
-		return way, nil, fmt.Errorf("asking for the route to %s: the kernel answers nothing", to)
+		return way, nil, fmt.Errorf("looking up the route to %s: the kernel returned nothing", to)
 	}
 	names := devices{}
 	way = names.route(found[0], to.Is4())

@@ -10,7 +10,7 @@ import (
 func Rules(family int) ([]Rule, error) {
 	list, err := undisturbed(func() ([]netlink.Rule, error) { return netlink.RuleList(addressFamily(family)) })
 	if err != nil {
-		return nil, fmt.Errorf("listing rules of routing: %w", err)
+		return nil, fmt.Errorf("listing routing rules: %w", err)
 	}
 	var out []Rule
 	for _, r := range list {

@@ -46,7 +46,7 @@ func TCP(states States, near, far uint16, each func(Socket)) error {
 			return true
 		})
 		if err != nil {
-			return fmt.Errorf("asking for TCP sockets: %w", err)
+			return fmt.Errorf("listing TCP sockets: %w", err)
 		}
 	}
 	return nil

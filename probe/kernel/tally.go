@@ -27,7 +27,7 @@ const (
 	TallyXFRM      = "xfrm"      // /proc/net/xfrm_stat: IPsec
 	TallyLink      = "link"      // of an interface
 	TallyQueue     = "queue"     // of a queueing discipline or the hook of a filter (tc)
-	TallyListener  = "listener"  // of a TCP socket that listens
+	TallyListener  = "listener"  // of a TCP listening socket
 )
 
 // maxListeners bounds the sockets that are read: a pod may open as many as it likes, without any privilege.
@@ -72,7 +72,7 @@ func Tallies(h *probe.Host) ([]Tally, error) {
 }
 
 // errTally is a table of counters of another form than is known.
-var errTally = errors.New("its form is not known")
+var errTally = errors.New("its format is unknown")
 
 // byPairs reads lines of names, each followed by a line of numbers, which begin with the same word: "Ip:".
 func byPairs(table, text string) ([]Tally, error) {

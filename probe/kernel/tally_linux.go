@@ -72,14 +72,14 @@ func queueTallies() ([]Tally, error) {
 	return out, nil
 }
 
-// What the kernel tells of a socket that listens (linux/inet_diag.h, linux/sock_diag.h).
+// What the kernel tells of a listening socket (linux/inet_diag.h, linux/sock_diag.h).
 const (
 	diagMessage   = 72 // bytes of struct inet_diag_msg
 	diagMemory    = 7  // INET_DIAG_SKMEMINFO
 	memoryDropped = 8  // SK_MEMINFO_DROPS
 )
 
-// listenerTallies reads how many connections each socket that listens has dropped, of so many.
+// listenerTallies reads how many connections each listening socket has dropped, of so many.
 func listenerTallies(most int) ([]Tally, error) {
 	var out []Tally
 	for _, family := range []uint8{unix.AF_INET, unix.AF_INET6} {
@@ -110,11 +110,11 @@ func listenerTallies(most int) ([]Tally, error) {
 			return len(out) < most
 		})
 		if err != nil {
-			return out, fmt.Errorf("the counters of sockets that listen: %w", err)
+			return out, fmt.Errorf("the counters of listening sockets: %w", err)
 		}
 	}
 	if len(out) == most {
-		return out, fmt.Errorf("the counters of sockets that listen: there are %d or more, too many to read: %w", most,
+		return out, fmt.Errorf("the counters of listening sockets: %d or more, too many to read: %w", most,
 			probe.ErrNotVisible)
 	}
 	return out, nil

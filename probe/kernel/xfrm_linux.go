@@ -18,11 +18,11 @@ import (
 func xfrmError(err error) error {
 	switch {
 	case errors.Is(err, fs.ErrPermission):
-		return fmt.Errorf("IPsec's policies, without the capability NET_ADMIN: %w", probe.ErrNotVisible)
+		return fmt.Errorf("IPsec policies, without the capability NET_ADMIN: %w", probe.ErrNotVisible)
 	case errors.Is(err, unix.EPROTONOSUPPORT):
 		return nil // this kernel has no IPsec
 	}
-	return fmt.Errorf("listing IPsec's policies: %w", err)
+	return fmt.Errorf("listing IPsec policies: %w", err)
 }
 
 // XFRMPolicies lists the policies of IPsec that hold for all packets: not those of sockets, of marked packets or

@@ -58,7 +58,7 @@ func calicoErrors(_ context.Context, p *probe.Pass) {
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, errElsewhere):
-		p.Report(probe.Found(probe.Skip, "no log of calico-node is below %s", logPods))
+		p.Report(probe.Found(probe.Skip, "no log of calico-node below %s", logPods))
 		return
 	case err != nil:
 		p.Report(node.Unseen(err))
@@ -74,7 +74,7 @@ func calicoErrors(_ context.Context, p *probe.Pass) {
 		p.Report(r.On(e.on()))
 	}
 	if len(found) == 0 {
-		p.Report(probe.Found(probe.OK, "none among the last %d lines", len(lines)))
+		p.Report(probe.Found(probe.OK, "no known error in the last %d lines", len(lines)))
 	}
 }
 
@@ -166,7 +166,7 @@ func (e *standingError) on() string {
 func (e *standingError) since(began, now time.Time) probe.Result {
 	r := e.result(now)
 	if e.line.Time.Before(began) {
-		r.Status, r.Saw = probe.Info, "history: the run before this one has "+r.Saw
+		r.Status, r.Saw = probe.Info, "history: in the previous run, "+r.Saw
 		r = r.With(probe.FactHistory, true)
 	}
 	return r
@@ -175,7 +175,7 @@ func (e *standingError) since(began, now time.Time) probe.Result {
 func (e *standingError) result(now time.Time) probe.Result {
 	said := quoted(podlog.Line{Time: e.line.Time, Text: withoutInput(e.line.Text)})
 	line := said.Text
-	r := probe.Found(probe.Warn, "written %d times, last: %s", e.times, said.Aged(now)).With(FactSignature, e.of.ID).
+	r := probe.Found(probe.Warn, "logged %d times, last: %s", e.times, said.Aged(now)).With(FactSignature, e.of.ID).
 		With(FactLine, line).With(probe.FactTimes, e.times).With(probe.FactOfContainer, "calico-node")
 	if e.module != "" {
 		r = r.With(factModule, e.module)

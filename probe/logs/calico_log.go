@@ -50,7 +50,7 @@ var runOfName = lazy.New(`^(\d{1,9})\.log$`)
 var LogPlaces = []string{"/var/log/", "/var/lib/docker/containers/"}
 
 // errElsewhere is a log that is a link to what is no log.
-var errElsewhere = errors.New("is a link to what is no log: not read")
+var errElsewhere = errors.New("is a link to something other than a log: not read")
 
 func calicoLog(_ context.Context, p *probe.Pass) {
 	calico := p.Of(probe.KindCalico)
@@ -65,7 +65,7 @@ func calicoLog(_ context.Context, p *probe.Pass) {
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		p.Report(probe.Found(probe.Skip, "no log of calico-node is below %s", logPods))
+		p.Report(probe.Found(probe.Skip, "no log of calico-node below %s", logPods))
 		return
 	case err != nil:
 		p.Report(node.Unseen(err))
@@ -122,7 +122,7 @@ func containerLog(h *probe.Host, folder, account string, now time.Time) probe.Re
 	}
 	runs := runsOf(names)
 	if len(runs) == 0 {
-		return probe.Found(probe.Skip, "the container has written nothing yet")
+		return probe.Found(probe.Skip, "the container has logged nothing yet")
 	}
 	last := runs[len(runs)-1]
 	present, err := readRun(h, folder, account, last)
@@ -143,7 +143,7 @@ func containerLog(h *probe.Host, folder, account string, now time.Time) probe.Re
 			return node.Unseen(err)
 		case before.end != nil && now.Sub(before.end.Time) < logBefore:
 			r := before.result(probe.Warn, "run %d ended with: %s", runs[len(runs)-2], now)
-			r.Saw += "; another has just begun"
+			r.Saw += "; a new run has just started"
 			return r
 		}
 	}
@@ -151,13 +151,13 @@ func containerLog(h *probe.Host, folder, account string, now time.Time) probe.Re
 	case worst == nil:
 		return probe.Found(probe.OK, "no error among the last %d lines", present.lines).With(factRun, last)
 	case worst.signature != nil && worst.said().Current(now.Add(-logFresh)):
-		return present.result(probe.Warn, "run %d writes: %s", last, now)
+		return present.result(probe.Warn, "run %d logs: %s", last, now)
 	}
 	if !present.worst.said().Current(now.Add(-logFresh)) {
-		return present.result(probe.Info, "run %d goes on, or ended well; history: its last error was %s", last, now).
+		return present.result(probe.Info, "run %d continues, or ended well; history: its last error was %s", last, now).
 			With(probe.FactHistory, true)
 	}
-	return present.result(probe.Info, "run %d goes on, or ended well; its last error: %s", last, now)
+	return present.result(probe.Info, "run %d continues, or ended well; its last error: %s", last, now)
 }
 
 // runsOf are the numbers of the runs that have logs of these names, in order.

@@ -47,7 +47,7 @@ func TestContainerLog(t *testing.T) {
 			"3 WARNING startup/utils.go 47: Terminating")}, probe.Fail, saysNoResource, "could not find"},
 		"Felix ended and was started anew": {[]string{log("30 FATAL felix/daemon.go 1: Kernel's RPF check is set to 'loose'",
 			"2 INFO felix/daemon.go 2: Felix starting up")}, probe.Warn, saysLooseRPF, "loose"},
-		"the run before, a moment ago":    {[]string{log("90 FATAL " + refused), log("2 INFO install.go 134: Running")}, probe.Warn, SaysForbidden, "another has just begun"},
+		"the run before, a moment ago":    {[]string{log("90 FATAL " + refused), log("2 INFO install.go 134: Running")}, probe.Warn, SaysForbidden, "a new run has just started"},
 		"the run before, and nothing yet": {[]string{log("90 FATAL " + refused), ""}, probe.Warn, SaysForbidden, "run 0 ended"},
 		"the run before, long ago":        {[]string{log("9000 FATAL " + refused), log("20 INFO install.go 134: Running")}, probe.OK, "", "no error"},
 		"mended since": {[]string{log("900 FATAL " + refused), log("800 INFO a", "1 INFO b")},

@@ -88,7 +88,7 @@ func serviceLogAt(ctx context.Context, p *probe.Pass, now time.Time) {
 		return
 	case lines == nil:
 		p.Report(probe.Found(probe.Skip,
-			"this node has no journal of systemd's of the last %s (/var/log/journal, /run/log/journal) and no log of these services below /var/log: not read",
+			"no systemd journal of the last %s (/var/log/journal, /run/log/journal) and no log of these services below /var/log on this node",
 			probe.Age(ServiceSince)))
 		return
 	}
@@ -102,7 +102,7 @@ func serviceLogAt(ctx context.Context, p *probe.Pass, now time.Time) {
 			}
 			p.Report(r)
 		case s.name == ServiceKubelet:
-			p.Report(probe.Found(probe.Info, "it wrote nothing in the last %s, by %s", probe.Age(ServiceSince), where).
+			p.Report(probe.Found(probe.Info, "it logged nothing in the last %s, according to %s", probe.Age(ServiceSince), where).
 				On(s.name))
 		}
 	}

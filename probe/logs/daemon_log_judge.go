@@ -187,13 +187,13 @@ func (s serviceState) result(now time.Time) probe.Result {
 		return s.quote(probe.Fail, s.ended(), *s.end, now)
 	case s.end != nil && now.Sub(s.began) < serviceYoung && now.Sub(s.end.Time) < serviceEnded:
 		r := s.quote(probe.Warn, s.ended(), *s.end, now)
-		r.Saw += "; another run has just begun"
+		r.Saw += "; a new run has just started"
 		return r
 	case s.stopped != nil:
-		return probe.Found(probe.Info, "it was stopped on purpose, %s ago, and has not been started since",
+		return probe.Found(probe.Info, "stopped on purpose %s ago, and not started since",
 			probe.Age(max(0, now.Sub(*s.stopped)))).With(factStopped, true)
 	case !running:
-		return probe.Found(probe.Info, "only systemd wrote about it in the last %s", probe.Age(ServiceSince))
+		return probe.Found(probe.Info, "only systemd logged about it in the last %s", probe.Age(ServiceSince))
 	}
 	var worst *serviceLine
 	for i, it := range s.run {
@@ -207,20 +207,20 @@ func (s serviceState) result(now time.Time) probe.Result {
 	}
 	switch {
 	case worst == nil:
-		return probe.Found(probe.OK, "it runs, and none of its %d lines is an error", s.lines)
+		return probe.Found(probe.OK, "running, no error in its %d lines", s.lines)
 	case s.current(*worst, now):
 		s.end = nil
 		status := probe.Warn
 		if worst.mild() {
 			status = probe.Info
 		}
-		return s.quote(status, "it runs, and writes: ", *worst, now)
+		return s.quote(status, "running, and logs: ", *worst, now)
 	}
 	s.end = nil
 	if now.Sub(worst.Time) < serviceFresh {
-		return s.quote(probe.Info, "it runs; its last error: ", *worst, now)
+		return s.quote(probe.Info, "running; its last error: ", *worst, now)
 	}
-	return s.quote(probe.Info, "it runs; history: its last error was ", *worst, now).With(probe.FactHistory, true)
+	return s.quote(probe.Info, "running; history: its last error was ", *worst, now).With(probe.FactHistory, true)
 }
 
 // current tells whether a line that is recognised stands for what is wrong now.
@@ -231,9 +231,9 @@ func (s serviceState) current(it serviceLine, now time.Time) bool {
 
 func (s serviceState) ended() string {
 	if s.ends > 1 {
-		return "it ended again and again, the last time with: "
+		return "it exited repeatedly, the last time with: "
 	}
-	return "it ended with: "
+	return "it exited with: "
 }
 
 // quote is a result that quotes a line.

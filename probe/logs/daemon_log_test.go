@@ -54,7 +54,7 @@ func TestServiceLines(t *testing.T) {
 		says      string
 	}{
 		"a flag": {[]string{"9 7 I server.go:532] started", "8 7 E " + kubeletFlag, "8 1 - " + checktest.Exited},
-			probe.Fail, saysBadFlag, "it ended with: run.go:72] \"command failed\""},
+			probe.Fail, saysBadFlag, "it exited with: run.go:72] \"command failed\""},
 		"the CPU manager's state": {[]string{"9 7 E " + kubeletNoAPI, "9 7 E " + kubeletYoung,
 			"8 7 E " + kubeletKept, "8 1 - " + checktest.Exited},
 			probe.Fail, SaysState, "start cpu manager error"},
@@ -95,7 +95,7 @@ func TestServiceLines(t *testing.T) {
 		"killed for memory": {[]string{"9 7 I x.go:1] a", "8 1 - kubelet.service: A process of this unit has been killed by the OOM killer.", "8 1 - kubelet.service: Main process exited, code=killed, status=9/KILL"},
 			probe.Fail, saysKilled, "OOM killer"},
 		"begun anew": {[]string{"9 7 E " + kubeletFlag, "9 1 - " + checktest.Exited, "1 8 I server.go:532] started"},
-			probe.Warn, saysBadFlag, "another run has just begun"},
+			probe.Warn, saysBadFlag, "a new run has just started"},
 		"started anew by somebody": {[]string{"90 7 E " + kubeletNoAPI, "60 8 I server.go:532] started", "1 8 I x.go:1] a"},
 			probe.OK, "", "it runs"},
 		"mended since": {[]string{"300 7 E " + kubeletFlag, "300 1 - " + checktest.Exited,
@@ -230,7 +230,7 @@ func TestServiceLogFiles(t *testing.T) {
 	}{
 		"old syslog": {"syslog", "Nov 22 12:00:00 a kubelet[7]: " + klog(kubeletFlag) +
 			"\nNov 22 12:00:01 a systemd[1]: " + checktest.Exited + "\nNov 22 12:00:03 a cron[1]: x\n",
-			probe.Fail, "it ended with: run.go:72] \"command failed\" err=\"failed to parse kubelet flag: unknown flag: --no-such-flag\", "},
+			probe.Fail, "it exited with: run.go:72] \"command failed\" err=\"failed to parse kubelet flag: unknown flag: --no-such-flag\", "},
 		"new syslog": {"messages", rfc(time.Now()) + " a kubelet[7]: " + klog(checktest.KubeletSwap) + "\n", probe.Fail,
 			"swap on"},
 		"its own": {"kubelet.log", klog(checktest.KubeletSwap) + "\n", probe.Fail, "swap on"},

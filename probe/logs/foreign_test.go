@@ -76,7 +76,7 @@ func TestKubeLogFiles(t *testing.T) {
 			got = append(got, *ev.Result)
 		}
 	})
-	checktest.Want(t, got, "coredns coredns-x", probe.Warn, "another run has just begun")
+	checktest.Want(t, got, "coredns coredns-x", probe.Warn, "a new run has just started")
 	checktest.Want(t, got, kubeProxyFile, probe.Fail, "nf_conntrack_max")
 	for _, r := range got {
 		if strings.Contains(r.Saw, "abcdefgh") {

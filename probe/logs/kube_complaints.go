@@ -81,12 +81,12 @@ func heard(component string, lines []podlog.Line, now time.Time) (probe.Result, 
 
 func (l heardLine) result(now time.Time) probe.Result {
 	said, lasts := quoted(l.Line), max(0, now.Sub(l.first))
-	r := probe.Found(probe.Info, "it goes on, and says: %s", said.Aged(now))
+	r := probe.Found(probe.Info, "running, and logs: %s", said.Aged(now))
 	switch {
 	case l.once:
 		r.Status, lasts = probe.Warn, 0
 	case lasts >= complaintLasts:
-		r = probe.Found(probe.Warn, "it goes on, and has said for %s: %s", probe.Age(lasts), said.Aged(now))
+		r = probe.Found(probe.Warn, "running, and has logged for %s: %s", probe.Age(lasts), said.Aged(now))
 		if l.of.ID == SaysUpstream { // as it should be where the cluster is cut off
 			r.Status = probe.Info
 		}

@@ -63,7 +63,7 @@ func kubeLogAt(ctx context.Context, p *probe.Pass, now time.Time) {
 		say(r, kubeProxy, on)
 	}
 	if !found {
-		p.Report(node.Gap(p, probe.KindLogs, "neither kube-proxy nor CoreDNS nor calico-kube-controllers nor Typha has a log on this node"))
+		p.Report(node.Gap(p, probe.KindLogs, "no log of kube-proxy, CoreDNS, calico-kube-controllers or Typha on this node"))
 	}
 }
 
@@ -117,7 +117,7 @@ func runBefore(component string, lines []podlog.Line, now time.Time, present pro
 		return present
 	}
 	of.Status = probe.Warn
-	of.Saw += "; another run has just begun"
+	of.Saw += "; a new run has just started"
 	return of
 }
 
@@ -129,7 +129,7 @@ func podsLog(h *probe.Host, folder, component string, now time.Time) (probe.Resu
 	}
 	runs := runsOf(names)
 	if len(runs) == 0 {
-		return probe.Found(probe.Skip, "the container has written nothing yet"), nil
+		return probe.Found(probe.Skip, "the container has logged nothing yet"), nil
 	}
 	last := len(runs) - 1
 	lines, whole, err := lastOfLog(h, path.Join(folder, runFile(runs[last])))

@@ -63,7 +63,7 @@ func (e Entry) find(pod probe.Target) (netns.NsHandle, error) {
 		ns, err := netns.GetFromPath(filepath.Join(e.Host.Proc, strconv.Itoa(p.PID), "ns/net"))
 		switch {
 		case errors.Is(err, os.ErrPermission):
-			return none, fmt.Errorf("finding pod %s's network namespace takes the capability SYS_PTRACE, and no AppArmor profile against it: %w", pod.Name, probe.ErrNotVisible)
+			return none, fmt.Errorf("finding pod %s's network namespace requires the capability SYS_PTRACE, and no AppArmor profile that denies it: %w", pod.Name, probe.ErrNotVisible)
 		case err != nil: // it has just ended
 			continue
 		}
@@ -88,7 +88,7 @@ func (e Entry) find(pod probe.Target) (netns.NsHandle, error) {
 	case e.Host.Only != nil:
 		return none, fmt.Errorf("the node's processes: %w", probe.ErrNotVisible)
 	}
-	return none, fmt.Errorf("no process of pod %s is to be seen on this node", pod.Name)
+	return none, fmt.Errorf("no process of pod %s is visible on this node", pod.Name)
 }
 
 // belongs tells whether a process is in the cgroup of a pod. The systemd driver
@@ -112,15 +112,15 @@ func ours(ns netns.NsHandle) error {
 		return errForeign
 	}
 	if err != nil {
-		return fmt.Errorf("asking whose a pod's network namespace is: %w", err)
+		return fmt.Errorf("looking up the owner of a pod's network namespace: %w", err)
 	}
 	defer unix.Close(fd)
 	var owner, own unix.Stat_t
 	if err := unix.Fstat(fd, &owner); err != nil {
-		return fmt.Errorf("asking whose a pod's network namespace is: %w", err)
+		return fmt.Errorf("looking up the owner of a pod's network namespace: %w", err)
 	}
 	if err := unix.Stat("/proc/self/ns/user", &own); err != nil {
-		return fmt.Errorf("asking for the probe's own user namespace: %w", err)
+		return fmt.Errorf("looking up the probe's own user namespace: %w", err)
 	}
 	if owner.Dev != own.Dev || owner.Ino != own.Ino {
 		return errForeign
@@ -130,7 +130,7 @@ func ours(ns netns.NsHandle) error {
 
 // errForeign is a network namespace that somebody in a pod may have made.
 const errForeign = unfit("the pod's network namespace belongs to another user namespace (hostUsers: false?): " +
-	"a process in the pod decides what is seen there")
+	"a process in the pod controls what it shows")
 
 // has is nil when an address is on an interface of a namespace.
 func has(ns netns.NsHandle, want netip.Addr) error {
@@ -143,7 +143,7 @@ func has(ns netns.NsHandle, want netip.Addr) error {
 			return fmt.Errorf("the pod's network namespace has no address %s", want)
 		}
 		if slices.ContainsFunc(links, func(l kernel.Link) bool { return strings.HasSuffix(l.Name, "_kata") }) {
-			return unfit("the pod is a virtual machine (Kata), and answers would go on into it")
+			return unfit("the pod is a virtual machine (Kata), so answers would go to its guest")
 		}
 		return nil
 	})
@@ -170,11 +170,11 @@ func unproxied(ns netns.NsHandle) error {
 		var found error
 		err := kernel.TCP(kernel.Listening, 0, 0, func(s kernel.Socket) {
 			if port := s.Near.Port(); slices.Contains(proxies, port) {
-				found = unfit(fmt.Sprintf("a service mesh's proxy takes the pod's connections (port %d)", port))
+				found = unfit(fmt.Sprintf("a service mesh proxy handles the pod's connections (port %d)", port))
 			}
 		})
 		if err != nil { // a kernel that lists no sockets: what answers there may be a proxy
-			return unfit("whether a service mesh's proxy takes the pod's connections cannot be seen: " + err.Error())
+			return unfit("unknown whether a service mesh proxy handles the pod's connections: " + err.Error())
 		}
 		return found
 	})
@@ -192,7 +192,7 @@ func within(ns netns.NsHandle, f func() error) error {
 		}
 		switch err := netns.Set(ns); {
 		case errors.Is(err, os.ErrPermission):
-			return fmt.Errorf("entering pods takes the capability SYS_ADMIN: %w", probe.ErrNotVisible)
+			return fmt.Errorf("entering pods requires the capability SYS_ADMIN: %w", probe.ErrNotVisible)
 		case err != nil:
 			return fmt.Errorf("entering a pod's network namespace: %w", err)
 		}
@@ -244,13 +244,13 @@ func (e Entry) session(ctx context.Context, ns netns.NsHandle, request probe.Req
 	case ended:
 		return nil
 	case crash != nil:
-		return fmt.Errorf("asking the probe in the pod: %w", crash)
+		return fmt.Errorf("querying the probe in the pod: %w", crash)
 	case err != nil && first != "":
-		return fmt.Errorf("the probe in the pod ended early: %w: %s", err, first)
+		return fmt.Errorf("the probe in the pod exited early: %w: %s", err, first)
 	case err != nil:
-		return fmt.Errorf("the probe in the pod ended early: %w", err)
+		return fmt.Errorf("the probe in the pod exited early: %w", err)
 	}
-	return errors.New("the probe in the pod ended without finishing its answer")
+	return errors.New("the probe in the pod exited before its answer was complete")
 }
 
 // tell is a whole session with one request. The client beats until done, also while

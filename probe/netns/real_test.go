@@ -271,7 +271,7 @@ func TestWrongPods(t *testing.T) {
 	meshed, pid := process(t, "d/mesh", mesh, "kubepods-pod"+mesh, "10.244.0.7/32")
 	l := listenAs(t, pid, "0.0.0.0:15001")
 	wants(t, asked(t, dials, runner(), meshed), "", probe.Skip,
-		"a service mesh's proxy takes the pod's connections (port 15001)")
+		"a service mesh proxy handles the pod's connections (port 15001)")
 	wants(t, asked(t, dials, runner(), meshed, whole), "d/nested", probe.OK, "connected")
 	l.Close()
 	wants(t, asked(t, dials, runner(), meshed), "d/mesh", probe.OK, "connected")
@@ -320,7 +320,7 @@ func TestChildren(t *testing.T) {
 
 	broken := runner()
 	broken.Enter = entry.Entry{Host: broken.Host, Args: []string{"-test.run=^$", "--"}}.Run // this program, and no session
-	wants(t, asked(t, dials, broken, good), "", probe.Unknown, "without finishing its answer")
+	wants(t, asked(t, dials, broken, good), "", probe.Unknown, "exited before its answer was complete")
 }
 
 // TestPrivileges takes from a probe each of the capabilities it needs to enter.

@@ -216,7 +216,7 @@ func FelixSetting(p *probe.Pass, name string) string {
 // The error says why that is not known.
 func (e Encapsulation) Use(p *probe.Pass) (mode string, err error) {
 	if len(p.Targets) == 0 {
-		return "", errors.New("the API was not asked")
+		return "", errors.New("the API was not queried")
 	}
 	if e.setting != "" {
 		if on, err := strconv.ParseBool(FelixSetting(p, e.setting)); err == nil && on {
@@ -224,15 +224,15 @@ func (e Encapsulation) Use(p *probe.Pass) (mode string, err error) {
 		}
 		err := Unlisted(p, probe.KindFelix)
 		if err == nil && len(p.Of(probe.KindFelix)) == 0 {
-			err = errors.New("nothing is known of Felix")
+			err = errors.New("Felix's settings are unknown")
 		}
 		if err != nil {
-			return "", fmt.Errorf("whether WireGuard is on is not known: %w", err)
+			return "", fmt.Errorf("unknown whether WireGuard is enabled: %w", err)
 		}
 		return "", nil
 	}
 	if err := Unlisted(p, probe.KindPool); err != nil {
-		return "", fmt.Errorf("which tunnels Calico's pools use is not known: %w", err)
+		return "", fmt.Errorf("the tunnels of Calico's pools are unknown: %w", err)
 	}
 	for _, pool := range p.Of(probe.KindPool) {
 		cidr, err := netip.ParsePrefix(pool.Name)

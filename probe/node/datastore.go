@@ -113,7 +113,7 @@ func etcdCertificate(h *probe.Host) tls.Certificate {
 }
 
 // ErrNoCertificate is a server's wish for a certificate where none was shown.
-var ErrNoCertificate = errors.New("no certificate was shown")
+var ErrNoCertificate = errors.New("no certificate was presented")
 
 // aboutCertificates are the alerts of TLS (RFC 8446, 6.2) with which a server may
 // end a handshake in which it has asked for a certificate: those of the certificate

@@ -35,7 +35,7 @@ func LockHeld(h *probe.Host, file string) (held bool, holder int, err error) {
 		return false, 0, nil
 	}
 	if !errors.Is(err, unix.EWOULDBLOCK) {
-		return false, 0, fmt.Errorf("asking for the lock: %w", err)
+		return false, 0, fmt.Errorf("testing the lock: %w", err)
 	}
 	var st unix.Stat_t
 	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
@@ -108,7 +108,7 @@ func listenerOnNode(h *probe.Host, conn net.Conn) error {
 	}
 	raw, err := unixConn.SyscallConn()
 	if err != nil {
-		return fmt.Errorf("asking who listens: %w", err)
+		return fmt.Errorf("looking up the listening process: %w", err)
 	}
 	var who *unix.Ucred
 	var failed error
@@ -117,7 +117,7 @@ func listenerOnNode(h *probe.Host, conn net.Conn) error {
 			failed = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
 	})
 	if err = errors.Join(err, failed); err != nil {
-		return fmt.Errorf("asking who listens: %w", err)
+		return fmt.Errorf("looking up the listening process: %w", err)
 	}
 	if h.Proc == "/proc" && who.Pid > 0 {
 		if same, seen := nodesNetwork(h, int(who.Pid)); same {

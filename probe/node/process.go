@@ -57,7 +57,7 @@ func SeesProcesses(h *probe.Host) bool {
 }
 
 // NoProcesses is the result of a check that needs them.
-var NoProcesses = probe.Found(probe.Skip, "the node's processes are not visible by this access method")
+var NoProcesses = probe.Found(probe.Skip, "the node's processes are not visible with this access method")
 
 // Running is one of the node's processes.
 type Running struct {
@@ -220,7 +220,7 @@ func NodesDaemon(h *probe.Host, name string) (pid int, args []string, _ error) {
 	if len(found) == 1 {
 		return found[0].PID, found[0].Args, nil
 	}
-	return 0, nil, fmt.Errorf("%d processes may be the node's %s, such as %d and %d: so it is not clear which one it is",
+	return 0, nil, fmt.Errorf("%d processes may be the node's %s, such as %d and %d: cannot determine which one it is",
 		len(found), name, found[0].PID, found[1].PID)
 }
 

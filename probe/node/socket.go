@@ -245,7 +245,7 @@ func NoSocketHere(err error, kind string, known bool) probe.Result {
 	case known:
 		return probe.Found(probe.Fail, "%v, though the kubelet uses %s", err, kind).With(probe.FactReason, "missing")
 	}
-	return probe.Found(probe.Unknown, "%v, and which runtime this node uses is not known", err).
+	return probe.Found(probe.Unknown, "%v, and this node's runtime is unknown", err).
 		With(probe.FactReason, "missing")
 }
 

@@ -47,19 +47,19 @@ func CutShort(ctx context.Context, err error) (probe.Result, bool) {
 		return probe.Result{}, false
 	}
 	if errors.Is(err, context.Canceled) {
-		return probe.Found(probe.Unknown, "interrupted before an answer came"), true
+		return probe.Found(probe.Unknown, "interrupted before an answer arrived"), true
 	}
-	return probe.Found(probe.Unknown, "interrupted before an answer came: %v", err), true
+	return probe.Found(probe.Unknown, "interrupted before an answer arrived: %v", err), true
 }
 
 // Gap is the result of a check that has nobody to ask: unknown when the plan
 // says that they could not be listed, skip otherwise.
 func Gap(p *probe.Pass, kind, nobody string) probe.Result {
 	if err := Unlisted(p, kind); err != nil {
-		return Unseen(fmt.Errorf("the targets are not known: %w", err))
+		return Unseen(fmt.Errorf("the targets are unknown: %w", err))
 	}
 	if len(p.Targets) == 0 {
-		return probe.Found(probe.Skip, "not known: the API was not asked")
+		return probe.Found(probe.Skip, "unknown: the API was not queried")
 	}
 	return probe.Found(probe.Skip, "%s", nobody)
 }

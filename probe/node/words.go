@@ -78,7 +78,7 @@ var Refusals = map[string]string{
 	"net-unreachable":  "the sender has no route to it (net-unreachable)",
 	"host-unreachable": "an unreachable route, or no answer to ARP or NDP on the link (host-unreachable)",
 	"no-address":       "the sender has no address to send from (no-address)",
-	"too-big":          "larger than the MTU of the interface it would leave by",
+	"too-big":          "larger than the MTU of the outgoing interface",
 	"error":            "the kernel refuses",
 }
 

@@ -43,7 +43,7 @@ func PathMTU(ctx context.Context, to netip.Addr) probe.Result {
 		}
 	}
 	if s.Vanishes > s.Promised && !s.Done() {
-		return probe.Found(probe.Unknown, "stopped before packets of %d bytes could be asked", s.Promised)
+		return probe.Found(probe.Unknown, "stopped before packets of %d bytes were sent", s.Promised)
 	}
 	if s.Vanishes <= s.Promised && !s.Refused { // or did it fall silent, or lose some by chance?
 		small, err := icmp.Whole(ctx, to, node.SmallPacket, wait)
@@ -52,7 +52,7 @@ func PathMTU(ctx context.Context, to netip.Addr) probe.Result {
 		}
 		if again, err := icmp.Whole(ctx, to, s.Vanishes, wait); err == nil && again.Received > 0 {
 			return probe.Found(probe.Unknown,
-				"packets are lost whatever their size, so the path MTU cannot be measured")
+				"packets of every size are lost, so the path MTU cannot be measured")
 		}
 	}
 	r := s.Result()

@@ -48,7 +48,7 @@ func Ping(ctx context.Context, p *probe.Pass, targets []probe.Target, kind, nobo
 			}
 			if live[i] && r.Status != probe.Unknown {
 				r.Status = probe.Warn
-				r.Saw += fmt.Sprintf("; TCP %d answers there: ping is switched off or blocked, the machine is not away", node.PortKubelet)
+				r.Saw += fmt.Sprintf("; TCP %d answers there: ping is disabled or blocked, and the machine is up", node.PortKubelet)
 				r = r.With(probe.FactLives, true)
 			}
 			p.Report(node.About(r, t).On(t.String()).With(probe.FactFamily, f).With(probe.FactNode, t.Node))
@@ -148,7 +148,7 @@ func Pinged(s icmp.Stats, pace icmp.Pace) probe.Result {
 		return probe.Found(probe.Unknown, "stopped after %d of %d packets, %d came back", s.Sent, pace.Packets,
 			s.Received)
 	case s.Refused == s.Sent && s.Refusal == "error":
-		return probe.Found(probe.Unknown, "no packet could leave, and the kernel does not say why")
+		return probe.Found(probe.Unknown, "no packet could leave, and the kernel does not report why")
 	case s.Received == 0:
 		r = probe.Found(probe.Fail, "none of %d packets came back%s", s.Sent, why)
 	default:

@@ -42,7 +42,7 @@ func DialBGP(ctx context.Context, up map[netip.Addr]bool, from netip.Addr, to ne
 		"timeout":          fmt.Sprintf("got no answer within %v: packets are dropped on the way", limit),
 		"reset":            "reset",
 		"net-unreachable":  "failed: this node has no route to it",
-		"host-unreachable": "failed: no host has that address, or a firewall says so",
+		"host-unreachable": "failed: no host has that address, or a firewall reports so",
 		"no-address":       "failed: that address is on no interface of this node",
 		"denied":           "failed: this node's own firewall rejects it",
 	}

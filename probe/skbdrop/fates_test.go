@@ -63,7 +63,7 @@ var fates = []fate{
 		reason: "IP_INNOROUTES", function: "ip_error", at: "cali12"},
 	{name: "no-route-ipv6", does: "no route, of IPv6", from: "pod", to: "fd99::9",
 		reason: "IP_INNOROUTES", function: "ip6_pkt_drop|ip6_pkt_discard", at: "cali12"},
-	{name: "blackhole", does: "a route of type blackhole", setup: "ip route add blackhole 192.0.2.2/32",
+	{name: "blackhole", does: "a blackhole route", setup: "ip route add blackhole 192.0.2.2/32",
 		from: "pod", to: "192.0.2.2", reason: "NOT_SPECIFIED", function: "ip_error|dst_discard", at: "cali12"},
 	{name: "prohibit", does: "a route of type prohibit", setup: "ip route add prohibit 192.0.2.2/32",
 		from: "pod", to: "192.0.2.2", reason: "NOT_SPECIFIED", function: "ip_error", at: "cali12"},

@@ -135,9 +135,9 @@ type UnavailableError struct {
 
 var unavailable = map[Why]string{
 	NoBTF: "this kernel has no BTF (CONFIG_DEBUG_INFO_BTF, /sys/kernel/btf/vmlinux), without which the places of its " +
-		"fields are not known",
-	NoReasons: "this kernel does not say why it drops a packet: Linux does since 5.17",
-	NoRight:   "the capabilities BPF and PERFMON are needed to load a program into the kernel",
+		"fields are unknown",
+	NoReasons: "this kernel does not report why it drops a packet: Linux does since 5.17",
+	NoRight:   "loading a program into the kernel requires the capabilities BPF and PERFMON",
 	Lockdown:  "the kernel is locked down (confidentiality): no program may read its memory",
 }
 
@@ -158,7 +158,7 @@ func (f Filter) valid() error {
 	case len(f.Numbers) > maxNumbers:
 		return fmt.Errorf("a filter has %d numbers at most, not %d", maxNumbers, len(f.Numbers))
 	case f.Protocol != ICMP && f.Protocol != TCP:
-		return fmt.Errorf("a filter is of ICMP or TCP, not of protocol %d", f.Protocol)
+		return fmt.Errorf("a filter supports ICMP and TCP, not protocol %d", f.Protocol)
 	}
 	return nil
 }

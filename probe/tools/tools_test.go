@@ -76,7 +76,7 @@ func TestMistakes(t *testing.T) {
 		"capture a/b": "neither an address nor a name", "capture -p gre a": "-p takes tcp, udp, sctp, icmp",
 		"capture -p icmp a:1": "ICMP has no ports", "capture --seconds 301 a": "--seconds takes 1s to 5m0s",
 		"capture --packets 0 a": "--packets takes 1 to 20000", "capture --own :80": "takes a HOST to send to",
-		"capture --own -p tcp a": "leave out -p", "capture --mark x a": "a number in hexadecimal",
+		"capture --own -p tcp a": "leave out -p", "capture --mark x a": "a hexadecimal number",
 		"capture --frames a": "no option --frames", "capture --frames --payload a": "no option --frames",
 		"capture -i a/b c": "the name of an interface", "capture --payload a": "'calico-probe capture --payload'",
 	} {

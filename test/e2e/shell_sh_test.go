@@ -21,7 +21,7 @@ func (p *screen) enters(node string, args ...string) {
 	p.client("shell --node " + node + " " + strings.Join(args, " "))
 	p.wantsLast(node + ">")
 	p.enter("sh")
-	p.wants("what you type is not read-only; exit or Ctrl-D comes back, Enter ~ . where it hangs")
+	p.wants("your commands are not read-only; exit or Ctrl-D returns, Enter ~ . leaves a hung shell")
 }
 
 // unmade tells what full-screen programs have left of their own in the terminal.

@@ -88,7 +88,7 @@ func TestDial(t *testing.T) {
 		"--tls --http /good " + good:             {probe.OK, "200", []string{"TLS 1.3", "HTTP/1.1 200 OK"}},
 		"--tls --http /good " + old:              {probe.Fail, "expired", []string{"HTTP/1.1 200 OK"}},
 		"-u " + closedPort(t):                    {probe.Fail, "refused by ICMP", nil},
-		"-u -t 400ms " + silentDatagrams(t):      {probe.Unknown, "neither yes nor no", nil},
+		"-u -t 400ms " + silentDatagrams(t):      {probe.Unknown, "proves nothing over UDP", nil},
 		"--tls -t 400ms " + silentListener(t):    {probe.Fail, "no TLS handshake within", nil},
 		"--http / -t 400ms " + silentListener(t): {probe.Fail, "does not answer GET / within", nil},
 	} {

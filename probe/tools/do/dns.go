@@ -52,12 +52,12 @@ func (l lookup) run(ctx context.Context, j *probe.Job) probe.Result {
 	if !l.Server.IsValid() || l.Search {
 		conf, err := readResolver(j.Host)
 		if err != nil {
-			return unread(fmt.Errorf("which servers the node asks is not known: %w; name one: @10.96.0.10", err))
+			return unread(fmt.Errorf("the node's name servers are unknown: %w; specify one: @10.96.0.10", err))
 		}
 		if !l.Server.IsValid() {
 			servers = conf.servers
 			if len(servers) == 0 {
-				return probe.Found(probe.Fail, "%s names no server that can be asked", resolvConf)
+				return probe.Found(probe.Fail, "%s names no usable server", resolvConf)
 			}
 		}
 		if l.Search {
@@ -145,7 +145,7 @@ func exchange(ctx context.Context, server netip.AddrPort, name string, record ui
 		return nil, network, took, err
 	case msg.Truncated && !tcp:
 		msg, _, took, err = exchange(ctx, server, name, record, true, wait)
-		return msg, "TCP (by UDP its answer is cut short)", took, err
+		return msg, "TCP (truncated over UDP)", took, err
 	}
 	return msg, network, took, nil
 }
@@ -211,7 +211,7 @@ func printRecords(j *probe.Job, m *dns.Msg, record uint16) (asked int, first str
 
 // rcodeSaid explains the usual DNS failures, as the end of a sentence.
 var rcodeSaid = map[int]string{
-	dns.RcodeNameError:     ": there is no such name",
+	dns.RcodeNameError:     ": no such name",
 	dns.RcodeServerFailure: ": its upstream (the API server, or the servers it forwards to) failed",
 	dns.RcodeRefused:       ": it answers, but is not configured to serve that name to this client",
 }
@@ -229,7 +229,7 @@ func conclude(ctx context.Context, all []replied) probe.Result {
 		}
 	}
 	if ctx.Err() != nil {
-		return probe.Found(probe.Unknown, "stopped before an answer came")
+		return probe.Found(probe.Unknown, "stopped before an answer arrived")
 	}
 	types := make([]string, len(all))
 	for i, r := range all {
@@ -246,7 +246,7 @@ func conclude(ctx context.Context, all []replied) probe.Result {
 			return noReply(r)
 		}
 	}
-	return probe.Found(probe.Fail, "%s knows %s, and no %s record of it", all[0].server, all[0].name,
+	return probe.Found(probe.Fail, "%s knows %s, but has no %s record for it", all[0].server, all[0].name,
 		strings.Join(types, " or "))
 }
 

@@ -83,13 +83,13 @@ func TestDNS(t *testing.T) {
 	}{
 		"web.example.test": {probe.OK, "web.example.test. A is 127.0.0.1",
 			[]string{"NOERROR", "CNAME  real.example.test.", "30  A  127.0.0.1", "AAAA"}},
-		"web.example.test AAAA": {probe.Fail, "no AAAA record of it", []string{"NOERROR"}},
-		"web.example.test aaaa": {probe.Fail, "no AAAA record of it", nil},
+		"web.example.test AAAA": {probe.Fail, "no AAAA record for it", []string{"NOERROR"}},
+		"web.example.test aaaa": {probe.Fail, "no AAAA record for it", nil},
 		"none.example.test":     {probe.Fail, "NXDOMAIN", []string{"NXDOMAIN"}},
 		"broken.example.test":   {probe.Fail, "SERVFAIL", nil},
 		"-x 127.0.0.1":          {probe.OK, "PTR is web.example.test.", nil},
 		"large.example.test TXT": {probe.OK, "and 299 more",
-			[]string{"by TCP (by UDP its answer is cut short)", "(100 records not shown)"}},
+			[]string{"by TCP (truncated over UDP)", "(100 records not shown)"}},
 		"nasty.example.test TXT": {probe.OK, `\027[2J`, nil},
 		"web --search A": {probe.OK, "web.example.test. A is 127.0.0.1",
 			[]string{"web.none.test.", "NXDOMAIN"}},
@@ -138,7 +138,7 @@ func TestFind(t *testing.T) {
 		"nobody can find out":     {"web", []netip.AddrPort{fails, silent}, "answers SERVFAIL to web."},
 		"nobody answers":          {"web.", []netip.AddrPort{silent}, "does not answer about web."},
 		"silent about AAAA":       {"half.example.test.", []netip.AddrPort{knows, silent, silent}, "127.0.0.1"},
-		"it is there without any": {"web.example.test.aaaa.", []netip.AddrPort{knows}, "no A or AAAA record of it"},
+		"it is there without any": {"web.example.test.aaaa.", []netip.AddrPort{knows}, "no A or AAAA record for it"},
 	} {
 		addrs, by, r := resolver{servers: c.servers, search: []string{"example.test."}, ndots: 1}.find(t.Context(),
 			c.host, 100*time.Millisecond)

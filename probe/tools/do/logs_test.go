@@ -120,14 +120,14 @@ func TestTail(t *testing.T) {
 	}
 	must.Do(t, os.Rename(old, old+".gz"))
 	if _, out := reads(t, root, "-n", "19500"); !strings.HasPrefix(out,
-		"(what is older is compressed, in 0.log.20261121-164500.gz)\nline 1000\n") {
+		"(older lines are compressed, in 0.log.20261121-164500.gz)\nline 1000\n") {
 		t.Errorf("%.80q", out)
 	}
 	for name, text := range map[string]string{"nothing": "",
 		"colours": cut("stdout", "F", "\x1b[31mred\x1b[0m\x1b]0;x\a")} {
 		r, out := reads(t, files(t, map[string]string{logFile: text}))
 		if r.Status != probe.OK || strings.Contains(out, "\x1b") || name == "nothing" &&
-			!strings.Contains(out, "has written nothing") {
+			!strings.Contains(out, "has logged nothing") {
 			t.Errorf("%s: %q, %+v", name, out, r)
 		}
 	}
@@ -155,7 +155,7 @@ func TestSince(t *testing.T) {
 	if _, out := reads(t, root, "--since=5m", "-n", "2"); !strings.HasPrefix(out, "line 118\nline 119\n") {
 		t.Errorf("%q", out)
 	}
-	if r, _ := reads(t, root, "--since", "30"); !strings.Contains(r.Saw, "has written nothing in the last 30s") {
+	if r, _ := reads(t, root, "--since", "30"); !strings.Contains(r.Saw, "has logged nothing in the last 30s") {
 		t.Errorf("%+v", r)
 	}
 }
@@ -167,12 +167,12 @@ func TestTailOfNothing(t *testing.T) {
 		of   map[string]string
 		want string
 	}{
-		"never":     {map[string]string{logFile: ""}, "ns/pod/c has written nothing, which exited"},
-		"put aside": {map[string]string{logFile: "", aside: ""}, "has written nothing since its log was put aside, "},
+		"never":     {map[string]string{logFile: ""}, "ns/pod/c has logged nothing, which exited"},
+		"put aside": {map[string]string{logFile: "", aside: ""}, "has logged nothing since its log was rotated, "},
 		"compressed": {map[string]string{logFile: "", aside + ".gz": "x"},
-			"has written nothing since its log was put aside, "},
+			"has logged nothing since its log was rotated, "},
 		"of one line": {map[string]string{logFile: strings.Repeat(cut("stdout", "P", strings.Repeat("x", 16<<10)),
-			300) + cut("stdout", "F", "")}, "has written a line that is longer, "},
+			300) + cut("stdout", "F", "")}, "has logged a longer line, "},
 		"cut at last": {map[string]string{logFile: cut("stdout", "F", "one") + cut("stderr", "P", "panic: it en")},
 			"2 lines of ns/pod/c, "},
 	} {
@@ -211,7 +211,7 @@ func TestLinks(t *testing.T) {
 		return reads(t, root)
 	}
 	r, out := replaced(func(root, name string) { link(root, "/etc/shadow", name) })
-	wants(t, r, probe.Unknown, "leads to /etc/shadow, which is no log of this container: not read")
+	wants(t, r, probe.Unknown, "leads to /etc/shadow, which is not a log of this container: not read")
 	if strings.Contains(out, secret) {
 		t.Error(out)
 	}
@@ -231,7 +231,7 @@ func TestTailOfLong(t *testing.T) {
 	t.Parallel()
 	long := cut("stdout", "F", strings.Repeat("x", 30<<10))
 	_, out := reads(t, files(t, map[string]string{logFile: strings.Repeat(long, 200)}), "-n", "180")
-	if !strings.HasPrefix(out, "(no more than the last 4 MiB are looked at)") || strings.Count(out, "\n") < 130 {
+	if !strings.HasPrefix(out, "(only the last 4 MiB are read)") || strings.Count(out, "\n") < 130 {
 		t.Errorf("%.80q, %d lines", out, strings.Count(out, "\n"))
 	}
 }

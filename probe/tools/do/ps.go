@@ -188,7 +188,7 @@ type counts struct {
 // finish prints a list and its summary.
 func finish(ctx context.Context, j *probe.Job, t table, n counts, what, word string) probe.Result {
 	if ctx.Err() != nil && n.shown == 0 {
-		return probe.Found(probe.Unknown, "stopped while the runtime was asked")
+		return probe.Found(probe.Unknown, "stopped while querying the runtime")
 	}
 	switch {
 	case n.shown == 0 && n.hidden > 0:
@@ -210,10 +210,10 @@ func finish(ctx context.Context, j *probe.Job, t table, n counts, what, word str
 	}
 	t.end()
 	if ctx.Err() != nil {
-		return probe.Found(probe.Unknown, "stopped while the runtime was asked")
+		return probe.Found(probe.Unknown, "stopped while querying the runtime")
 	}
 	if n.bad > 0 {
-		return probe.Found(probe.OK, "%s, of which %d ended with an error", several(n.shown, what), n.bad)
+		return probe.Found(probe.OK, "%s, of which %d exited with an error", several(n.shown, what), n.bad)
 	}
 	return probe.Found(probe.OK, "%s", several(n.shown, what))
 }

@@ -102,20 +102,20 @@ func TestRealCapture(t *testing.T) {
 		{"it arrives", "", "10.9.1.2", "seen: eth0 in 5 out 5", "near in 5 out 5, far in 5 out 5", "eth0 in 5 out 5",
 			probe.OK, probe.OK},
 		{"through a tunnel", "", "10.244.9.2", "seen: vxlan.calico in 5 out 5, eth0 in 5 out 5",
-			"none of the marked", // its port is not the usual one, and only its ends know that
+			"no marked packet", // its port is not the usual one, and only its ends know that
 			"eth0 in 5 out 5, vxlan.calico in 5 out 5", probe.OK, probe.OK},
 		{"a port where nobody listens", "", "10.9.1.2:81", "10.9.1.2:81 refuses the connection; seen: eth0 in 1 out 1",
 			"near in 1 out 1, far in 1 out 1", "eth0 in 1 out 1", probe.Fail, probe.OK},
 		{"through NATs", "", "10.96.0.1:80", "seen: eth0 in 1 out 1", "near in 1 out 1, far in 1 out 1", "eth0 in 1 out 1",
 			probe.Fail, probe.OK},
 		{"its end is the router", "ip daddr 10.9.1.2 drop", "10.9.1.2",
-			"0 of 5 pings to 10.9.1.2 came back; seen: eth0 out 5", "near in 5", "none of the marked packets was seen", probe.Fail, probe.Fail},
+			"0 of 5 pings to 10.9.1.2 came back; seen: eth0 out 5", "near in 5", "no marked packet was seen", probe.Fail, probe.Fail},
 		{"the router says so", "ip daddr 10.9.1.2 reject with icmp type admin-prohibited", "10.9.1.2",
-			"administratively prohibited); seen: eth0 in 5 out 5", "near in 5 out 5", "none of the marked", probe.Fail,
+			"administratively prohibited); seen: eth0 in 5 out 5", "near in 5 out 5", "no marked packet", probe.Fail,
 			probe.Fail},
-		{"it never leaves", "", "10.9.1.77", "a firewall rule", "none of the marked", "none of the marked", probe.Fail,
+		{"it never leaves", "", "10.9.1.77", "a firewall rule", "no marked packet", "no marked packet", probe.Fail,
 			probe.Fail},
-		{"nobody is there", "", "10.9.0.200", "packets of ARP", "none of the marked", "none of the marked", probe.Fail,
+		{"nobody is there", "", "10.9.0.200", "packets of ARP", "no marked packet", "no marked packet", probe.Fail,
 			probe.Fail},
 	} {
 		if c.rule != "" {
@@ -224,7 +224,7 @@ func TestRealCaptureFlood(t *testing.T) {
 	}
 	r, out := use(t.Context(), t, "/", "capture", "--packets", "500", "--seconds", "60", "-p", "udp", "127.0.0.1:9")
 	if n := strings.Count(out, "\n"); r.Status != probe.OK || n != 501 ||
-		!strings.Contains(r.Saw, "as many as were wanted") {
+		!strings.Contains(r.Saw, "the limit of --packets") {
 		t.Errorf("%d lines: %v", n, r.Saw)
 	}
 	r, _ = use(t.Context(), t, "/", "capture", "--packets", "20000", "--seconds", "60", "127.0.0.1")

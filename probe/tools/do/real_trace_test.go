@@ -58,7 +58,7 @@ func TestRealTrace(t *testing.T) {
 		t.Error(said)
 	}
 	r, _ = traced(t, "10.65.0.2:7")
-	wants(t, r, probe.Fail, "4 of 4 connections were not opened", "dropped in INPUT at eth0 in namespace ", "NETFILTER_DROP", "a rule of the firewall")
+	wants(t, r, probe.Fail, "4 of 4 connections were not opened", "dropped in INPUT at eth0 in namespace ", "NETFILTER_DROP", "a firewall rule")
 	r, _ = traced(t, "10.65.0.2:9")
 	wants(t, r, probe.Fail, "dropped in OUTPUT at cali12 in the pod", "by nftables, table inet t, chain c, rule 1")
 	r, _ = traced(t, "10.65.0.2:8")

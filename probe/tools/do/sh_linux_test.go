@@ -100,7 +100,7 @@ func (s *sitting) result(t *testing.T) probe.Result {
 func TestShell(t *testing.T) {
 	t.Parallel()
 	s := sit(t, "--term", "xterm-256color")
-	s.until(t, "what you type is not read-only")
+	s.until(t, "your commands are not read-only")
 	s.keyed(t, "echo $((6*7)) $TERM; tty; stty size\r")
 	s.until(t, "42 xterm-256color")
 	s.until(t, "/dev/pts/")
@@ -143,7 +143,7 @@ func TestShellStopped(t *testing.T) {
 		t.Fatalf("this test sees no processes where there are some: %v", signal(session))
 	}
 	s.stop()
-	if r := s.result(t); r.Status != probe.Unknown || !strings.Contains(r.Saw, "was ended") {
+	if r := s.result(t); r.Status != probe.Unknown || !strings.Contains(r.Saw, "were killed") {
 		t.Errorf("%+v", r)
 	}
 	if still := signal(session); len(still) > 0 {
