@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Line is a packet as tcpdump -n has it: the outer addresses first, and for each tunnel those within.
+// Line formats a packet like tcpdump -n: outer addresses first, then for each tunnel the inner ones.
 func Line(p Packet, vxlanPorts []uint16) string {
 	l := liner{layers: dissect(p.Protocol, p.Data, vxlanPorts), left: p.Length}
 	said := l.words()
@@ -17,14 +17,14 @@ func Line(p Packet, vxlanPorts []uint16) string {
 	return fmt.Sprintf("%s %s %s %s", p.Time.Format("15:04:05.000000"), p.Interface, p.Direction, said)
 }
 
-// liner puts the headers of a packet into words.
+// liner formats the headers of a packet.
 type liner struct {
 	layers []layer
 	left   int // bytes from the current header to the end of the packet on the wire
 	out    strings.Builder
 	from   netip.Addr
 	to     netip.Addr
-	pair   bool // addresses were named, and no ports yet
+	pair   bool // addresses were printed, but no ports yet
 }
 
 func (l *liner) words() string {
@@ -46,12 +46,12 @@ func (l *liner) words() string {
 	return strings.TrimSuffix(l.out.String(), ": ")
 }
 
-// say adds words and what separates them from those that follow.
+// say adds text and the separator before it.
 func (l *liner) say(format string, args ...any) {
 	fmt.Fprintf(&l.out, format+": ", args...)
 }
 
-// ends names the addresses, with ports if there are any.
+// ends adds the addresses, with ports if known.
 func (l *liner) ends(from, to uint16) {
 	l.pair = false
 	name := func(a netip.Addr, port uint16) string {
@@ -63,7 +63,7 @@ func (l *liner) ends(from, to uint16) {
 	l.say("%s > %s", name(l.from, from), name(l.to, to))
 }
 
-// protocolOf names what an IP header says comes next, where its own header is not there or not known.
+// protocolOf names the protocol of an IP header if the next header is missing or unknown.
 func (l *liner) protocolOf(last layer) string {
 	switch {
 	case last.kind == ipv4 && last.has(20):
@@ -79,7 +79,7 @@ func (l *liner) protocolOf(last layer) string {
 	return fmt.Sprintf("length %d", l.left)
 }
 
-// header adds one; false = it is not all there.
+// header adds one header. It returns false if the header is incomplete.
 func (l *liner) header(h layer) bool {
 	least := map[kind]int{ipv4: 20, ipv6: 40, extension: 2, tcp: 20, udp: 8, sctp: 12, icmpv4: 8, icmpv6: 8, arp: 28,
 		vxlan: 8, ethernet: 14}[h.kind]
@@ -130,7 +130,7 @@ func (l *liner) ports(h layer) {
 	}
 }
 
-// segment is what a header of TCP says; left is how long it is with what it sends.
+// segment formats a TCP header. left is its length plus the payload.
 func segment(h layer, left int) string {
 	var flags []byte
 	for i, letter := range []byte("FSRP.UEW") {
@@ -146,11 +146,11 @@ func segment(h layer, left int) string {
 	return text + fmt.Sprintf(", win %d, length %d", binary.BigEndian.Uint16(h.b[14:]), length)
 }
 
-// unreachable are the codes of ICMP's destination unreachable that say why a packet ended (RFC 792, RFC 1812).
+// unreachable names the codes of ICMP destination unreachable (RFC 792, RFC 1812).
 var unreachable = map[uint8]string{0: "net", 1: "host", 2: "protocol", 3: "port", 4: "too big",
 	9: "net prohibited", 10: "host prohibited", 13: "admin prohibited"}
 
-// unreachable6 are those of IPv6 (RFC 4443).
+// unreachable6 names those of IPv6 (RFC 4443).
 var unreachable6 = map[uint8]string{0: "no route", 1: "admin prohibited", 3: "address", 4: "port", 5: "source policy",
 	6: "reject route"}
 
