@@ -12,14 +12,15 @@ import (
 	"github.com/calico-probe/calico-probe/probe/kernel"
 )
 
-// routed is the way that packets take by the kernel's own word.
+// routed is the path of the packets as the kernel reports it.
 type routed struct {
 	device string
 	next   netip.Addr
 	deaths []Death
 }
 
-// routeOf asks where packets are sent from, and where it is a pod the node too, which forwards them.
+// routeOf looks up the route where packets are sent from. If that is a pod, it also looks it up on the node, which
+// forwards them.
 func routeOf(q Question) routed {
 	var out routed
 	asked := []struct {
@@ -56,12 +57,12 @@ func routeOf(q Question) routed {
 		}
 	}
 	if q.From.Name != Node && len(asked) == 1 {
-		out.device = "" // the pod's own, which is not where they leave the node
+		out.device = "" // the pod's own device, which is not where they leave the node
 	}
 	return out
 }
 
-// lookUp asks a namespace for a route.
+// lookUp looks up a route in a namespace.
 func lookUp(in Space, p kernel.Packet) (way kernel.Route, matched *kernel.Route, err error) {
 	err = in.Do(func(*probe.Host) error {
 		way, matched, err = kernel.RouteOf(p)
@@ -70,7 +71,7 @@ func lookUp(in Space, p kernel.Packet) (way kernel.Route, matched *kernel.Route,
 	return way, matched, err
 }
 
-// refusals are what the kernel means by an error instead of a route.
+// refusals are the meanings of the errors that the kernel returns instead of a route.
 var refusals = []struct {
 	errno syscall.Errno
 	kind  string
@@ -86,7 +87,7 @@ func refusedBy(in Space, p kernel.Packet, err error) []Death {
 	if errors.Is(err, syscall.EHOSTUNREACH) && p.In != "" {
 		name := fmt.Sprintf("net/ipv%d/conf/%s/forwarding", family(p.To), p.In)
 		off := false
-		_ = in.Do(func(h *probe.Host) error { // what cannot be asked says nothing
+		_ = in.Do(func(h *probe.Host) error { // an unreadable setting proves nothing
 			on, err := kernel.Sysctl(h, name)
 			off = err == nil && on == 0
 			return err
@@ -110,10 +111,10 @@ func refusedBy(in Space, p kernel.Packet, err error) []Death {
 	return nil
 }
 
-// atLink is what the interface that they leave by, and who is next, make of them.
+// atLink returns the problems of the outgoing interface and of the next hop.
 func atLink(in Space, device string, next netip.Addr) []Death {
 	var out []Death
-	_ = in.Do(func(*probe.Host) error { // what cannot be asked says nothing
+	_ = in.Do(func(*probe.Host) error { // an unreadable link proves nothing
 		link, err := kernel.LinkNamed(device)
 		if err != nil {
 			return err
@@ -146,7 +147,7 @@ func family(a netip.Addr) int {
 	return 6
 }
 
-// kernelSays is what the kernel itself says of packets: as it refused to send them, and of their way.
+// kernelSays returns the kernel's own evidence: errors while sending, and problems on the path.
 func kernelSays(q Question, route routed, sent Sent) []Death {
 	d := Death{Where: q.From.Name, By: byKernel, Count: sent.Lost, Reason: sent.Refused}
 	switch sent.Refused {
@@ -159,7 +160,7 @@ func kernelSays(q Question, route routed, sent Sent) []Death {
 	default:
 		return route.deaths
 	}
-	// Which route it is. One that prohibits is refused with a word that a firewall has too, and comes first.
+	// Find out which route it is. A prohibit route returns the same error as a firewall, so this comes first.
 	says := func(d Death) bool { return d.Kind == KindRoute }
 	if d.Kind == KindRoute && len(route.deaths) > 0 || slices.ContainsFunc(route.deaths, says) {
 		return route.deaths

@@ -9,21 +9,21 @@ import (
 	"github.com/calico-probe/calico-probe/probe/icmp"
 )
 
-// Looked is what became of the first packets to some targets.
+// Looked is the fate of the first packets to some targets.
 type Looked struct {
-	// Lost is what did not come back, by its index among the targets.
+	// Lost is the fate of packets without an answer, by the index of their target.
 	Lost map[int]Shape
-	// Fine are targets that answer pings, by family, the first of each.
+	// Fine has, for each family, the first target that answers pings.
 	Fine map[int]netip.Addr
-	// Sent is how many targets were asked.
+	// Sent is the number of targets that packets were sent to.
 	Sent int
 }
 
-// maxConnects bounds the connections of a look, each of which may take a third of a second.
+// maxConnects bounds the connections of a look, because each may take a third of a second.
 const maxConnects = 6
 
-// Look sends a few packets to each target: pings, and where they come back a TCP connection to its port, where it has
-// one. What comes back is not lost, be it a refusal.
+// Look sends a few packets to each target: pings, and if they come back a TCP connection to its port, if it has one.
+// Any reply counts as not lost, even a refusal.
 func Look(ctx context.Context, from Space, targets []netip.AddrPort) (Looked, error) {
 	out := Looked{Lost: map[int]Shape{}, Fine: map[int]netip.Addr{}}
 	for _, f := range []int{4, 6} {
@@ -45,7 +45,7 @@ func Look(ctx context.Context, from Space, targets []netip.AddrPort) (Looked, er
 		out.Sent += len(stats)
 		for at, s := range stats {
 			switch {
-			case s.Cut && s.Received == 0: // its time was not over
+			case s.Cut && s.Received == 0: // interrupted before its time was over
 			case s.Received == 0:
 				out.Lost[index[at]] = Shape{}
 			case !out.Fine[f].IsValid():
@@ -70,7 +70,7 @@ func Look(ctx context.Context, from Space, targets []netip.AddrPort) (Looked, er
 	return out, nil
 }
 
-// Lines says what was found: the place in the first line, what counts along behind it.
+// Lines describes the result: the place in the first line, then the other counters that grew.
 func (f Found) Lines(shape Shape) []string {
 	lost := fmt.Sprintf("%d of %d %s are lost", f.Lost, f.Packets, shape)
 	switch {
@@ -101,13 +101,13 @@ func (f Found) Lines(shape Shape) []string {
 	return []string{lost + f.instead()}
 }
 
-// Beyond tells that they are lost beyond the node: as many left it, all could be read, no counter says that they died
-// here, and no rule that drops is without one.
+// Beyond reports that the packets are lost beyond the node. As many packets left the node, everything could be read, no
+// counter here shows a loss, and every drop rule has a counter.
 func (f Found) Beyond() bool {
 	return f.Lost > 0 && len(f.Deaths) == 0 && f.Left && !f.Few && f.Uncounted == 0 && f.Unread == nil
 }
 
-// instead is what came in place of answers.
+// instead describes replies that were not answers.
 func (f Found) instead() string {
 	if f.Answer == "" {
 		return ""

@@ -6,11 +6,11 @@ import (
 	"github.com/calico-probe/calico-probe/probe/kernel"
 )
 
-// meaning is what a counter counts.
+// meaning describes what a counter counts.
 type meaning struct{ kind, says string }
 
-// meanings are the counters whose packets are lost, by table and name. Those that count what goes well, or what is
-// lost and sent again by itself, are not here; so of a counter that is not here nothing is said.
+// meanings are the counters of lost packets, by table and name. Counters of success are missing, and so are counters of
+// losses that the sender repairs automatically. A counter that is missing here is ignored.
 var meanings = map[string]map[string]meaning{
 	kernel.TallySNMP: {
 		"IpInHdrErrors":     {kindTTL, "the TTL ran out here, or the IP header is bad"},
@@ -88,10 +88,10 @@ var meanings = map[string]map[string]meaning{
 	kernel.TallyListener: {"drops": {kindListen, "the queue of the TCP socket listening on %s is full: its program does not accept"}},
 }
 
-// meaningOf is what a counter counts; false where that is not lost, or not known.
+// meaningOf returns the meaning of a counter. It returns false for a counter that is unknown or does not count losses.
 func meaningOf(k Key) (meaning, bool) {
 	if k.Table == kernel.TallyXFRM {
-		// All of /proc/net/xfrm_stat counts what IPsec drops, but for what waits for a key (xfrm_proc.rst).
+		// All of /proc/net/xfrm_stat counts packets that IPsec drops, except those that wait for a key (xfrm_proc.rst).
 		if k.Name == "XfrmAcquireError" {
 			return meaning{}, false
 		}
