@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// OffloadsChecksums tells whether an interface leaves the checksums of what it sends to be filled in further on, by
-// another interface or by the hardware. Any process may ask.
+// OffloadsChecksums reports whether an interface leaves the checksums of its packets to another interface or to the
+// hardware. It needs no privilege.
 func OffloadsChecksums(name string) (bool, error) {
 	var request struct { // struct ifreq
 		name [unix.IFNAMSIZ]byte

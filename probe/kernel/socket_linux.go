@@ -10,8 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tcpStates are the states of a TCP connection (RFC 9293), as the kernel counts
-// them.
+// tcpStates are the states of a TCP connection (RFC 9293) by the kernel's number.
 var tcpStates = map[uint8]string{
 	netlink.TCP_ESTABLISHED: "established", netlink.TCP_SYN_SENT: "syn-sent", netlink.TCP_SYN_RECV: "syn-received",
 	netlink.TCP_FIN_WAIT1: "fin-wait-1", netlink.TCP_FIN_WAIT2: "fin-wait-2", netlink.TCP_CLOSE: "closed",
@@ -19,9 +18,8 @@ var tcpStates = map[uint8]string{
 	netlink.TCP_CLOSING: "closing",
 }
 
-// TCP gives each TCP socket that has one of the states and, where they are not 0, the ports at
-// this end and at the other. The kernel chooses and they come one by one: a busy node has
-// hundreds of thousands (linux/inet_diag.h).
+// TCP calls each with every TCP socket in one of the states and with the given local and remote port, 0 = any. The
+// kernel filters and returns them one by one, because a busy node has hundreds of thousands (linux/inet_diag.h).
 func TCP(states States, near, far uint16, each func(Socket)) error {
 	for _, family := range []uint8{unix.AF_INET, unix.AF_INET6} {
 		asked := make([]byte, 56) // struct inet_diag_req_v2
