@@ -1,12 +1,10 @@
-// Package logs has the signatures by which the lines of components are recognised: one table for each component, with
-// the source of each line. A check reads lines and judges their time, this package says which fault a line shows,
-// and causes select results by the same constants. It has the checks that read logs, too.
+// Package logs recognises known faults in the logs of a node's components. It has one table of signatures for each
+// component, with the source of each line, and the checks that read logs:
 //
-//	s := logs.OfCalico("startup/startup.go 96: Calico node 'b' is already using the IPv4 address 10.0.0.1.", "")
-//	// s.ID == "address-taken"
+//	log lines → a check judges their time → a signature names the fault → causes select results by the same constants
 //
-// A pattern begins with what the component itself writes: a line may quote what a tenant wrote. To recognise a
-// line takes no file and no clock.
+// A pattern begins with what the component itself writes, because a line may quote text from a tenant. Recognising a
+// line needs no file and no clock.
 package logs
 
 import (
@@ -16,55 +14,55 @@ import (
 	"github.com/calico-probe/calico-probe/probe/lazy"
 )
 
-// Checks are those that read logs, in the order in which they are shown.
+// Checks are the checks that read logs, in the order of the output.
 func Checks() []*probe.Check {
 	return []*probe.Check{CalicoLog, CalicoErrors, KubeLog, DaemonLog}
 }
 
-// A signature is a line that shows a known fault.
+// A signature identifies a line that shows a known fault.
 type signature struct {
 	ID     string         // the value of the fact signature
 	Source string         // where such a line was seen, or the source that writes it
-	By     []*lazy.Regexp // who writes it
+	By     []*lazy.Regexp // the components that write it
 	Match  *lazy.Regexp   // the text after that
 }
 
 // Signatures of the lines that calico-log recognises.
 const (
 	SaysForbidden      = "forbidden"       // the account lacks a right
-	SaysUnauthorized   = "unauthorized"    // its token is refused
-	saysNoResource     = "no-resource"     // the API server does not know the resource: a CRD is missing
-	saysBadAddress     = "bad-address"     // the address in its environment is none
-	SaysBadSetting     = "bad-setting"     // a setting has a value that it does not take
-	saysAddressTaken   = "address-taken"   // another node is registered with its address
+	SaysUnauthorized   = "unauthorized"    // its token is rejected
+	saysNoResource     = "no-resource"     // the API server does not have the resource: a CRD is missing
+	saysBadAddress     = "bad-address"     // the address in its environment is invalid
+	SaysBadSetting     = "bad-setting"     // a setting has an invalid value
+	saysAddressTaken   = "address-taken"   // another node has registered its address
 	saysNoAddress      = "no-address"      // the autodetection method finds no address
 	saysLocked         = "locked"          // the datastore is marked not ready
-	SaysCertificate    = "certificate"     // a certificate has run out, or is of another authority
-	SaysNoAPI          = "no-api"          // the datastore is not reached
-	saysNoTypha        = "no-typha"        // typha is not reached
+	SaysCertificate    = "certificate"     // a certificate has expired, or is from another authority
+	SaysNoAPI          = "no-api"          // the datastore is unreachable
+	saysNoTypha        = "no-typha"        // Typha is unreachable
 	SaysDiskFull       = "disk-full"       // no space left
 	SaysReadOnly       = "read-only"       // a file system is read-only
-	saysLooseRPF       = "loose-rpf"       // Felix before v3.12 ends where rp_filter is 2
-	saysXtablesLock    = "xtables-lock"    // another program holds the lock of iptables
+	saysLooseRPF       = "loose-rpf"       // Felix before v3.12 exits if rp_filter is 2
+	saysXtablesLock    = "xtables-lock"    // another program holds the iptables lock
 	saysKernelFeature  = "kernel-feature"  // a kernel module or an ipset type is missing
 	saysBIRDConfig     = "bird-config"     // BIRD rejects its configuration
-	saysNoPools        = "no-pools"        // no IP pool fits this node
+	saysNoPools        = "no-pools"        // no IP pool applies to this node
 	saysNoRoom         = "no-room"         // no more processes, threads or open files
-	saysOutOfMemory    = "out-of-memory"   // the process got no memory
+	saysOutOfMemory    = "out-of-memory"   // the process could not allocate memory
 	saysBPFMount       = "bpf-mount"       // the BPF file system cannot be mounted
-	saysPermission     = "permission"      // the kernel refuses it: a security policy, or a missing capability
+	saysPermission     = "permission"      // the kernel denies it: a security policy, or a missing capability
 	saysExecFormat     = "exec-format"     // the program is for another architecture
-	saysNodeNotFound   = "node-not-found"  // Kubernetes has no node of the name that Calico uses
+	saysNodeNotFound   = "node-not-found"  // Kubernetes has no node with the name that Calico uses
 	saysIPAMMigrations = "ipam-migrations" // upgrade-ipam cannot migrate
 	saysNoLocalhost    = "no-localhost"    // the name localhost has no address
 )
 
-// forbidden names the account and what it may not do.
+// forbidden captures the account, and the action that is denied.
 var forbidden = lazy.New(`is forbidden: User "system:serviceaccount:([\w.-]+:[\w.-]+)" cannot (\w+) resource "([\w./-]+)"`)
 
-// The parts of Calico that write a line, by the name of the process and the source file; older
-// versions leave the process out. Watchers and managers are not among them: what they write may
-// hold text of a tenant's, such as a pod's annotation.
+// The parts of Calico that write a line, by the name of the process and the source file. Older versions omit the
+// process. Watchers and managers are excluded, because their lines may contain text from a tenant, such as a pod's
+// annotation.
 var (
 	byStart   = lazy.New(`^(?:(?:startup|complete-startup|init|init-best-effort|node)/\S+|(?:startup|startup_linux|utils|autodetection_methods|calico-init_linux)\.go) \d+: `)
 	byInstall = lazy.New(`^(?:cni-installer/\S+|(?:install|token_watch)\.go) \d+: `)
@@ -72,14 +70,14 @@ var (
 	byFelix   = lazy.New(`^(?:felix/|node-services/)?(?:daemon|startsyncerclient|config_params|int_dataplane|driver|maps|connecttime)\.go \d+: `)
 	byTables  = lazy.New(`^(?:felix/)?(?:table|ipsets?|feature_detect\w*)\.go \d+: `)
 	byHealth  = lazy.New(`^(?:felix/)?health(?:_aggregator)?\.go \d+: `)
-	byNobody  = lazy.New(`^`) // programs without a logger: the pattern begins where the line does
+	byNobody  = lazy.New(`^`) // programs without a logger: the pattern begins at the start of the line
 
 	byTunnel = lazy.New(`^(?:(?:tunnel-ip-allocator|node-services|node)/)?(?:allocateip|main|nodeservices)\.go \d+: `)
 
 	anyStart = []*lazy.Regexp{byStart, byInstall, byIPAM, byFelix}
 )
 
-// signatures are asked in order; the first that fits is it.
+// signatures are tried in order; the first match wins.
 var signatures = []*signature{
 	{SaysForbidden, "seen: calico-node without its ClusterRoleBinding (v3.32.1)", anyStart, forbidden},
 	{saysLocked, "libcalico-go, clientv3 and the CNI plugin", anyStart, lazy.New(`Calico is currently not ready to process requests`)},
@@ -128,8 +126,8 @@ var signatures = []*signature{
 		lazy.New(`^Hit error connecting to datastore|dial tcp [^ ]+: (i/o timeout|connect: )|context deadline exceeded|TLS handshake timeout|no such host`)},
 }
 
-// calicoFaults recognises a line, by who wrote it and what. A refusal of another account than
-// calico-node's own ("" = not known) is none.
+// calicoFaults recognises a line by its writer and its text. It ignores a denied right of another account than
+// calico-node's ("" = unknown).
 func calicoFaults(text, account string) *signature {
 	if m := forbidden.FindStringSubmatch(text); m != nil && account != "" && m[1] != account {
 		return nil

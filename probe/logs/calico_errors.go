@@ -17,18 +17,18 @@ import (
 	"github.com/calico-probe/calico-probe/probe/podlog"
 )
 
-// CalicoErrors reads what calico-node writes again and again while it runs.
+// CalicoErrors reads the errors that calico-node logs repeatedly while it runs.
 var CalicoErrors = &probe.Check{
 	ID: probe.CheckCalicoErrors, From: probe.FromNode,
 	In: probe.Standard, Tags: []string{probe.TagFelix, probe.TagDatastore}, Access: []string{"var/log/pods", "proc"},
 	Run: calicoErrors,
 }
 
-// Facts of calico-errors, beside those of calico-log.
+// Facts of calico-errors, besides those of calico-log.
 const (
-	factModule probe.Fact = "module"  // the kernel module that is missing, by the component's words
-	factRemote probe.Fact = "remote"  // true: the other end refuses the certificate, not this one
-	factNoFile probe.Fact = "no_file" // true: this end's own certificate, key or authority cannot be read
+	factModule probe.Fact = "module"  // the missing kernel module, in the component's words
+	factRemote probe.Fact = "remote"  // true: the other end rejects the certificate
+	factNoFile probe.Fact = "no_file" // true: this end cannot read its own certificate, key or CA
 	factAtLine probe.Fact = "at_line" // the line of the file that BIRD rejects
 )
 
@@ -78,8 +78,8 @@ func calicoErrors(_ context.Context, p *probe.Pass) {
 	}
 }
 
-// latestLines are the last lines of a container's present run, and before them those of the run before
-// where the present one has just begun, and when that was, zero where it has written nothing yet.
+// latestLines returns the last lines of a container's present run, and when that run began, zero if it has logged
+// nothing yet. If it began recently, the lines of the previous run come first.
 func latestLines(h *probe.Host, folder string, now time.Time) (lines []podlog.Line, began time.Time, err error) {
 	names, err := h.ReadDir(folder)
 	if err != nil {
@@ -101,23 +101,23 @@ func latestLines(h *probe.Host, folder string, now time.Time) (lines []podlog.Li
 		return lines, began, nil
 	}
 	before, _, err := lastOfLog(h, path.Join(folder, runFile(runs[last-1])))
-	if err != nil { // the kubelet has cleaned up
-		return lines, began, nil //nolint:nilerr // what there is
+	if err != nil { // the kubelet has deleted it
+		return lines, began, nil //nolint:nilerr // return the lines that exist
 	}
 	return slices.Concat(before, lines), began, nil
 }
 
-// standingError is a fault that is written of again and again.
+// standingError is a fault that is logged repeatedly.
 type standingError struct {
 	of     *repeated
 	line   podlog.Line
 	first  time.Time
 	times  int
-	by     map[string]int // the same by component
+	by     map[string]int // times by component
 	module string
 }
 
-// standingErrors are those among some lines that are not over, in the order of the table.
+// standingErrors returns the errors in some lines that are not over, in the order of the table.
 func standingErrors(lines []podlog.Line, table []*repeated, now time.Time) []*standingError {
 	var out []*standingError
 	by := map[*repeated]*standingError{}
@@ -162,7 +162,7 @@ func (e *standingError) on() string {
 	return e.of.ID
 }
 
-// since is the result in a run that began then: a fault that only the run before wrote of is history.
+// since returns the result in a run that began then. A fault that only the previous run logged is history.
 func (e *standingError) since(began, now time.Time) probe.Result {
 	r := e.result(now)
 	if e.line.Time.Before(began) {
@@ -182,7 +182,7 @@ func (e *standingError) result(now time.Time) probe.Result {
 	}
 	if program, says, _ := strings.Cut(e.line.Text, ": "); e.of.ID == saysBIRDConfig {
 		at := inBIRDFile.FindStringSubmatch(says)
-		number, _ := strconv.Atoi(at[2]) // its pattern has digits alone
+		number, _ := strconv.Atoi(at[2]) // its pattern matches only digits
 		family := 4
 		if program == "bird6" {
 			family = 6
@@ -196,7 +196,7 @@ func (e *standingError) result(now time.Time) probe.Result {
 	return r
 }
 
-// moduleLoaded tells whether the kernel has a module loaded by now.
+// moduleLoaded reports whether the kernel has loaded a module in the meantime.
 func moduleLoaded(h *probe.Host, module string) bool {
 	text, err := kernel.ReadProc(h, "modules")
 	if err != nil {
@@ -211,10 +211,10 @@ func moduleLoaded(h *probe.Host, module string) bool {
 	return false
 }
 
-// maxQuoted is how much of a line is quoted.
+// maxQuoted bounds how much of a line is quoted.
 const maxQuoted = 600
 
-// withoutInput is a line without what was written to a command, which is long and says nothing.
+// withoutInput removes the input of a command from a line: it is long and explains nothing.
 func withoutInput(text string) string {
 	if before, rest, ok := strings.Cut(text, ` input="`); ok {
 		_, after, _ := strings.Cut(rest, `" `)

@@ -7,21 +7,21 @@ import (
 	"github.com/calico-probe/calico-probe/probe/lazy"
 )
 
-// Signatures of lines of kube-proxy and coreDNS.
+// Signatures of lines of kube-proxy and CoreDNS.
 const (
 	saysConntrack = "conntrack" // kube-proxy may not set nf_conntrack_max
-	saysLoop      = "loop"      // coreDNS forwards to itself
-	saysMode      = "mode"      // the kernel, or the image, lacks what kube-proxy's mode takes
-	saysCorefile  = "corefile"  // coreDNS does not take its configuration
+	saysLoop      = "loop"      // CoreDNS forwards to itself
+	saysMode      = "mode"      // the kernel, or the image, does not support kube-proxy's mode
+	saysCorefile  = "corefile"  // CoreDNS rejects its configuration
 )
 
-// Signatures of lines of a run that goes on, besides those of one that ended.
+// Signatures of lines of a running component, besides those of one that exited.
 const (
-	SaysUpstream = "upstream" // the DNS server to which coreDNS forwards does not answer
-	saysSync     = "sync"     // kube-proxy's rules are not taken by the kernel
+	SaysUpstream = "upstream" // the DNS server to which CoreDNS forwards does not answer
+	saysSync     = "sync"     // the kernel rejects kube-proxy's rules
 )
 
-// Components whose logs kube-log reads.
+// The components whose logs kube-log reads.
 const (
 	kubeProxy   = "kube-proxy"
 	coreDNS     = "coredns"
@@ -29,17 +29,17 @@ const (
 	typha       = "calico-typha"
 )
 
-// complaint is how a component that goes on says that it does not get what it needs.
+// complaint describes how a running component logs that a dependency fails.
 type complaint struct {
 	Line       *lazy.Regexp // the text is what it captures
-	Signatures []*signature // one of them has to fit
-	Once       bool         // it is said once, at the start
+	Signatures []*signature // one of them must match
+	Once       bool         // it is logged once, at the start
 }
 
-// reflectorLine is client-go's, in the form of klog: Failed to watch, with what it failed for.
+// reflectorLine matches client-go's line, in the format of klog: Failed to watch, with the reason.
 const reflectorLine = `(reflector\.go:\d+\] .*(?:Failed to (?:watch|list)|failed to list) .*)$`
 
-// apiRefusals are what a client of the API server says that does not reach it, or is refused.
+// apiRefusals match a client's errors about an API server that is unreachable or denies access.
 var apiRefusals = []*signature{
 	{ID: SaysForbidden, Source: "API server", Match: lazy.New(`is forbidden: `)},
 	{ID: SaysUnauthorized, Source: "API server",
@@ -49,7 +49,7 @@ var apiRefusals = []*signature{
 		Match: lazy.New(`dial tcp [^ ]+: (?:i/o timeout|connect: )|dial tcp: lookup |TLS handshake timeout|no such host`)},
 }
 
-// complaints are those of each component that goes on.
+// complaints are the complaints of each running component.
 var complaints = map[string][]complaint{
 	kubeProxy: {
 		{Line: lazy.New(`^[EW]\d{4} [\d:.]+ +\d+ ` + reflectorLine), Signatures: apiRefusals},
@@ -62,20 +62,20 @@ var complaints = map[string][]complaint{
 	coreDNS: {
 		{Line: lazy.New(`^\[(?:ERROR|WARNING|INFO)\] (plugin/kubernetes: .*` + strings.TrimPrefix(reflectorLine, "(")),
 			Signatures: apiRefusals},
-		// The name that was asked for is a client's, and has no blank in it.
+		// The client chooses the queried name, which contains no blank.
 		{Line: lazy.New(`^\[ERROR\] (plugin/errors: 2 \S+ [A-Z\d]+: (?:read udp \S+->\S+: i/o timeout|dial (?:udp|tcp) \S+: .*))$`),
 			Signatures: []*signature{{ID: SaysUpstream, Source: "coredns/coredns#4211; plugin/errors, plugin/forward",
 				Match: lazy.New(`: (?:read|dial) `)}}},
 	},
 }
 
-// ending is how a component writes the line that it ends with, and what may stand in it.
+// ending describes the format of the line with which a component exits, and the known reasons in it.
 type ending struct {
 	Ends       *lazy.Regexp // the text is what it captures
 	Signatures []*signature
 }
 
-// anyEnding are any program's reasons, for the text of a line that ended it.
+// anyEnding are reasons of any program, in the text of its last line.
 var anyEnding = slices.Concat([]*signature{
 	{ID: saysPortTaken, Source: "errno EADDRINUSE", Match: lazy.New(`address already in use`)},
 }, apiRefusals, []*signature{
@@ -83,10 +83,10 @@ var anyEnding = slices.Concat([]*signature{
 	{ID: saysExecFormat, Source: "errno ENOEXEC", Match: lazy.New(`exec format error`)},
 })
 
-// calicosLastLine is how Calico's own programs write the line that they end with, as calico-log has them.
+// calicosLastLine matches the last line of Calico's own programs, as in calico-log.
 var calicosLastLine = lazy.New(`^\d{4}-\d\d-\d\d [\d:.]+ \[(?:FATAL|PANIC)\](?:\[\d+\])? (.*)$`)
 
-// endings are those of each component.
+// endings are the endings of each component.
 var endings = map[string]ending{
 	kubeProxy: { // klog: E1122 21:19:11.123456       1 server.go:560] "Error running ProxyServer" err="..."
 		lazy.New(`^[EF]\d{4} [\d:.]+ +\d+ (\S+:\d+\] (?:"Error running ProxyServer"|"command failed"|failed complete|unable to create proxier).*)$`),

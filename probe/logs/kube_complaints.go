@@ -9,32 +9,32 @@ import (
 	"github.com/calico-probe/calico-probe/probe/podlog"
 )
 
-// Facts of kube-log about a run that goes on.
-const FactOfServer probe.Fact = "of_server" // ADDRESS:PORT that does not answer it, or that it is refused by
+// Facts of kube-log about a running component.
+const FactOfServer probe.Fact = "of_server" // ADDRESS:PORT that does not answer it, or denies access
 
 const (
-	// complaintFresh is how old the last of its lines may be. A reflector tries again after 30 s, with jitter a
-	// minute, and a connection takes 30 s to time out (client-go, tools/cache; net/http).
+	// complaintFresh is the maximum age of its last line. A reflector retries after 30 s, with jitter a minute, and a
+	// connection takes 30 s to time out (client-go, tools/cache; net/http).
 	complaintFresh = 2 * time.Minute
-	// complaintLasts is how long it has to go on to be no restart of what it asks.
+	// complaintLasts is how long it must last not to be a restart of the other side.
 	complaintLasts = 45 * time.Second
 )
 
-// peerOf is who does not answer, or refuses, as the line has it.
+// peerOf captures the other side in a line, which does not answer or denies access.
 var peerOf = lazy.New(`dial (?:tcp|udp) ([\[\]0-9a-f.:]+:\d+): |read udp \S+->([\[\]0-9a-f.:]+:\d+): |Get \\?"?https?://([\w.:\[\]-]+)/`)
 
-// found is what kube-proxy says at its start where the Node that it looks for is there.
+// found matches kube-proxy's line at its start after it has found its Node.
 var found = lazy.New(`Successfully retrieved (?:node IP|NodeIPs)`)
 
-// heardLine is a grievance as it was last heard.
+// heardLine is a complaint at its last occurrence.
 type heardLine struct {
 	podlog.Line
 	of    *signature
 	once  bool
-	first time.Time // since when it has been said without a break
+	first time.Time // the start of its uninterrupted repetition
 }
 
-// grievanceOf recognises a line.
+// grievanceOf recognises a complaint.
 func grievanceOf(component string, l podlog.Line) (heardLine, bool) {
 	for _, c := range complaints[component] {
 		m := c.Line.FindStringSubmatch(l.Text)
@@ -50,8 +50,8 @@ func grievanceOf(component string, l podlog.Line) (heardLine, bool) {
 	return heardLine{}, false
 }
 
-// heard judges what a run that goes on says again and again: the grievance that was last heard. Nobody says that
-// one is past, so only what is fresh counts.
+// heard judges what a run logs repeatedly: its last complaint. No line reports the end of a complaint, so only a recent
+// one counts.
 func heard(component string, lines []podlog.Line, now time.Time) (probe.Result, bool) {
 	var last *heardLine
 	before := map[string]heardLine{}
@@ -87,7 +87,7 @@ func (l heardLine) result(now time.Time) probe.Result {
 		r.Status, lasts = probe.Warn, 0
 	case lasts >= complaintLasts:
 		r = probe.Found(probe.Warn, "running, and has logged for %s: %s", probe.Age(lasts), said.Aged(now))
-		if l.of.ID == SaysUpstream { // as it should be where the cluster is cut off
+		if l.of.ID == SaysUpstream { // as expected in a cluster without internet access
 			r.Status = probe.Info
 		}
 	}
@@ -102,11 +102,11 @@ func (l heardLine) result(now time.Time) probe.Result {
 	return r
 }
 
-// klogTime is the time of a line of klog's, which has neither year nor zone.
+// klogTime captures the time of a klog line, which lacks year and zone.
 var klogTime = lazy.New(`^[IWEF](\d{4} \d\d:\d\d:\d\d\.\d+) `)
 
-// timed gives the lines of a file that has no times of its own those of klog, such that the last is of the moment
-// when the file was last written.
+// timed sets the times of lines without their own to those of klog, so that the last one is at the file's modification
+// time.
 func timed(lines []podlog.Line, written time.Time) []podlog.Line {
 	at := make([]time.Time, len(lines))
 	var last time.Time

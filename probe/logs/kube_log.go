@@ -17,14 +17,14 @@ import (
 	"github.com/calico-probe/calico-probe/probe/podlog"
 )
 
-// KubeLog reads what kube-proxy and coreDNS on this node wrote before they ended, and what they complain of.
+// KubeLog reads what kube-proxy and CoreDNS on this node logged before they exited, and what they complain about.
 var KubeLog = &probe.Check{
 	ID: probe.CheckKubeLog, From: probe.FromNode,
 	In: probe.Standard, Tags: []string{probe.TagService, probe.TagDNS}, Run: kubeLog,
 	Access: []string{"var/log", "run/log/journal", "uid 0"},
 }
 
-// Where kube-proxy logs that runs outside a pod.
+// The log places of a kube-proxy that runs outside a pod.
 const (
 	kubeProxyFile = "/var/log/kube-proxy.log"
 	kubeProxyUnit = "kube-proxy.service"
@@ -36,7 +36,7 @@ func kubeLogAt(ctx context.Context, p *probe.Pass, now time.Time) {
 	found := false
 	say := func(r probe.Result, of, on string) {
 		found = true
-		// Its Node was made after it gave up waiting.
+		// Its Node was created after it gave up waiting.
 		line := r.Facts.Str(FactLine)
 		if r.Facts.Str(FactSignature) == saysNodeNotFound && r.Facts[FactEnded] == false && p.Host.Node != "" &&
 			strings.Contains(strings.ReplaceAll(line, `\"`, `"`), strconv.Quote(p.Host.Node)) {
@@ -67,10 +67,10 @@ func kubeLogAt(ctx context.Context, p *probe.Pass, now time.Time) {
 	}
 }
 
-// hostProxyLog judges what a kube-proxy wrote that is a program of the host: into its file, or the journal; false where
-// it wrote nothing lately.
+// hostProxyLog judges a kube-proxy that runs as a program of the host, by its log file or the journal. It returns false
+// if that has logged nothing recently.
 func hostProxyLog(ctx context.Context, h *probe.Host, now time.Time) (probe.Result, string, bool) {
-	// A file that nobody writes any more says nothing of now.
+	// A file that is no longer written proves nothing about now.
 	if info, err := h.Stat(kubeProxyFile); err == nil && now.Sub(info.ModTime()) < logBefore {
 		if lines, _, err := lastOfLog(h, kubeProxyFile); err == nil {
 			return presentRun(kubeProxy, timed(lines, info.ModTime()), now), kubeProxyFile, true
@@ -78,7 +78,7 @@ func hostProxyLog(ctx context.Context, h *probe.Host, now time.Time) (probe.Resu
 	}
 	entries, err := JournalEntries(ctx, h, journal.Want{Units: []string{kubeProxyUnit}, Since: now.Add(-ServiceSince),
 		Most: serviceLines})
-	var runs [][]podlog.Line // by the process that wrote them
+	var runs [][]podlog.Line // by the process that logged them
 	pid := ""
 	for _, e := range entries {
 		if e.About {
@@ -96,7 +96,7 @@ func hostProxyLog(ctx context.Context, h *probe.Host, now time.Time) (probe.Resu
 	return lastRuns(kubeProxy, runs, now), kubeProxyUnit, true
 }
 
-// lastRuns judges the last of some runs, or the one before where that has just begun.
+// lastRuns judges the last of several runs, or the one before if the last began recently.
 func lastRuns(component string, runs [][]podlog.Line, now time.Time) probe.Result {
 	last := len(runs) - 1
 	r := presentRun(component, runs[last], now)
@@ -106,11 +106,12 @@ func lastRuns(component string, runs [][]podlog.Line, now time.Time) probe.Resul
 	return r
 }
 
-// youngRun is how long a run may have lasted that says nothing of the next end: what does not take its settings ends
+// youngRun is how long a run may have lasted without proving that it works: a program that rejects its settings exits
 // within seconds.
 const youngRun = 20 * time.Second
 
-// runBefore is how the run before one that has just begun ended, or else what is known of the present one.
+// runBefore returns how the previous run ended if the present one began recently, and otherwise the result of the
+// present one.
 func runBefore(component string, lines []podlog.Line, now time.Time, present probe.Result) probe.Result {
 	of := ended(component, lines, now)
 	if of.Status != probe.Fail {
@@ -142,7 +143,7 @@ func podsLog(h *probe.Host, folder, component string, now time.Time) (probe.Resu
 		return r.With(factRun, runs[last]), nil
 	}
 	before, _, err := lastOfLog(h, path.Join(folder, runFile(runs[last-1])))
-	if err != nil { // the kubelet has cleaned up
+	if err != nil { // the kubelet has deleted it
 		return r.With(factRun, runs[last]), nil
 	}
 	if of := runBefore(component, before, now, r); of.Facts[FactEnded] == true {
@@ -151,7 +152,7 @@ func podsLog(h *probe.Host, folder, component string, now time.Time) (probe.Resu
 	return r.With(factRun, runs[last]), nil
 }
 
-// presentRun judges the present run: how it ended, or what it complains of while it goes on.
+// presentRun judges the present run: how it ended, or what it complains about while it runs.
 func presentRun(component string, lines []podlog.Line, now time.Time) probe.Result {
 	r := ended(component, lines, now)
 	if r.Status == probe.OK {
@@ -162,8 +163,7 @@ func presentRun(component string, lines []podlog.Line, now time.Time) probe.Resu
 	return r
 }
 
-// ended finds the line with which a run of a component ended: one after which no other line came but such
-// as itself.
+// ended finds the line with which a run of a component ended: only similar lines may follow it.
 func ended(component string, lines []podlog.Line, now time.Time) probe.Result {
 	how := endings[component]
 	var end *podlog.Line
@@ -175,7 +175,7 @@ func ended(component string, lines []podlog.Line, now time.Time) probe.Result {
 		if m := how.Ends.FindStringSubmatch(lines[i].Text); m != nil && end == nil {
 			end = &podlog.Line{Time: lines[i].Time, Text: m[1]}
 		} else if m == nil && goesOn.MatchString(lines[i].Text) {
-			end = nil // of another run in the same file, or it was not the end
+			end = nil // of another run in the same file, or not the end
 		}
 	}
 	if end == nil || !end.Time.IsZero() && now.Sub(end.Time) > logBefore {
@@ -194,11 +194,11 @@ func ended(component string, lines []podlog.Line, now time.Time) probe.Result {
 	return r
 }
 
-// anew is how kube-proxy ends when its configuration was changed, to be started with the new one (options.go).
+// anew matches how kube-proxy exits after a change of its configuration, to restart with the new one (options.go).
 var anew = lazy.New(`content of the proxy server's configuration file was updated`)
 
-// goesOn is a line as kube-proxy and coreDNS write them while they run: a usage text is none.
+// goesOn matches a line of kube-proxy or CoreDNS while they run. A usage text does not match.
 var goesOn = lazy.New(`^[IWEF]\d{4} [\d:.]+ +\d+ |^\d{4}-\d\d-\d\d [\d:.]+ \[(?:DEBUG|INFO|WARNING|ERROR)\]|^\[(?:INFO|WARNING|ERROR)\] |^CoreDNS-`)
 
-// runFile is the name of a run's log.
+// runFile returns the name of a run's log.
 func runFile(number int) string { return strconv.Itoa(number) + ".log" }

@@ -2,56 +2,56 @@ package logs
 
 import "github.com/calico-probe/calico-probe/probe/lazy"
 
-// A serviceFault is a line of a node's service that shows a known fault.
+// A serviceFault identifies a line of a node's service that shows a known fault.
 type serviceFault struct {
 	ID     string       // the value of the fact signature
 	Source string       // where such a line was seen, or the source that writes it
 	Match  *lazy.Regexp // the text without level and time
 
-	Passing bool // the service goes on after it: no reason for its end where it names another itself
-	Mild    bool // a healthy one writes it now and then: of weight beside what else is seen
-	Often   bool // it is written at least each serviceAgain for as long as it is so
+	Passing bool // the service continues after it: not the reason for its exit if the service names another
+	Mild    bool // a healthy service logs it occasionally: it only counts beside other evidence
+	Often   bool // while the fault lasts, it is logged at least every serviceAgain
 }
 
 // Signatures of the lines that daemon-log recognises, besides those of calico-log.
 const (
-	SaysSwapOn        = "swap-on"         // the kubelet is not to run with swap
+	SaysSwapOn        = "swap-on"         // the kubelet is configured not to run with swap
 	saysCgroupDriver  = "cgroup-driver"   // kubelet and runtime use different cgroup drivers
-	saysCgroupVersion = "cgroup-version"  // the kubelet is not to run with cgroup v1
-	saysBadFlag       = "bad-flag"        // an argument that the program does not know
-	SaysNoKubeconfig  = "no-kubeconfig"   // neither a kubeconfig nor one to get one with
-	SaysNoRuntime     = "no-runtime"      // the container runtime is not reached
-	saysPortTaken     = "port-taken"      // its address, socket or lock belongs to another program
+	saysCgroupVersion = "cgroup-version"  // the kubelet is configured not to run with cgroup v1
+	saysBadFlag       = "bad-flag"        // the program does not have that argument
+	SaysNoKubeconfig  = "no-kubeconfig"   // no kubeconfig, and no bootstrap kubeconfig
+	SaysNoRuntime     = "no-runtime"      // the container runtime is unreachable
+	saysPortTaken     = "port-taken"      // another program has its address, socket or lock
 	saysTooManyFiles  = "too-many-files"  // no file handles or inotify instances are left
 	saysPlugin        = "plugin"          // a plugin that the kubelet needs was not loaded
 	saysStorage       = "storage"         // the snapshotter or storage driver does not work
 	saysNoCNI         = "no-cni"          // no usable CNI configuration
-	SaysRuntimeDown   = "runtime-down"    // the kubelet gets no answer from its runtime
+	SaysRuntimeDown   = "runtime-down"    // the runtime does not answer the kubelet
 	saysPLEG          = "pleg"            // the kubelet's list of containers is too old
 	SaysAuthority     = "authority"       // the kubelet does not accept the API server's certificate
-	saysStore         = "store"           // the runtime's store of images lacks a part of one
+	saysStore         = "store"           // the runtime's image store lacks a part of an image
 	saysOCI           = "oci"             // runc, or the shim that starts it, does not run
 	saysUnmount       = "unmount"         // a pod's volume is in use and cannot be unmounted
-	saysEviction      = "eviction"        // pods are evicted, or are to be, for lack of disk or memory
-	saysKilled        = "oom-killed"      // by the kernel, for lack of memory
-	saysNotAllowed    = "not-admitted"    // the API server does not let the node register
-	SaysRenamed       = "other-node"      // its credentials are of another node's name than it uses
-	SaysDeadConn      = "dead-connection" // it keeps a connection to the API server that is dead
+	saysEviction      = "eviction"        // pods are or will be evicted, because disk or memory is low
+	saysKilled        = "oom-killed"      // OOM-killed by the kernel
+	saysNotAllowed    = "not-admitted"    // the API server rejects the node's registration
+	SaysRenamed       = "other-node"      // its credentials are for another node name than it uses
+	SaysDeadConn      = "dead-connection" // it keeps using a dead connection to the API server
 	SaysState         = "manager-state"   // the saved state of its CPU or memory manager does not fit its settings
-	saysCgroups       = "cgroups"         // it cannot make or find the cgroups that it needs
+	saysCgroups       = "cgroups"         // it cannot create or find the cgroups that it needs
 )
 
-// Who writes a line of the kubelet's: its start, and its own calls to the API server. What is written
-// about pods may quote what a tenant wrote.
+// The parts of the kubelet that write a line: its start, and its own calls to the API server. Lines about pods may
+// quote text from a tenant.
 const (
 	kubeletStart = `^(?:run|server|bootstrap|certificate_manager|container_manager_linux|transport)\.go:\d+\] .*`
 	kubeletCalls = `^(?:kubelet_node_status|reflector|controller|certificate_manager|bootstrap|run|server)\.go:\d+\] .*`
 )
 
-// killedOOM is the line of systemd about a service of which the kernel killed a process.
+// killedOOM matches systemd's line about a service with an OOM-killed process.
 var killedOOM = lazy.New(`^[\w@.-]+\.service: A process of this unit has been killed by the OOM killer`)
 
-// services are asked in order, the surest first; the first that fits is it.
+// services are tried in order, the most certain first; the first match wins.
 var services = []*serviceFault{
 	{ID: saysKilled, Source: "systemd, unit", Match: killedOOM},
 	{ID: SaysSwapOn, Source: "kubelet, container_manager_linux.go", Match: lazy.New(kubeletStart + `(?i:running with swap on is not supported)`)},
@@ -120,7 +120,7 @@ var services = []*serviceFault{
 		Match: lazy.New(`^eviction_manager\.go:\d+\] "Eviction manager: (?:attempting to reclaim|must evict pod|unexpected error when attempting to reduce)`)},
 }
 
-// Rank is how sure a signature is of being the reason: the smaller the surer.
+// Rank is the certainty that a signature is the reason: lower is more certain.
 func (s *serviceFault) Rank() int {
 	for i, other := range services {
 		if other == s {
