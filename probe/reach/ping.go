@@ -56,8 +56,8 @@ func Ping(ctx context.Context, p *probe.Pass, targets []probe.Target, kind, nobo
 	})
 }
 
-// Where a few packets do not tell how many of a path are lost, more do: so many of them, to so many addresses of a
-// family. A path that loses lossy percent fails: TCP crawls at a tenth of that already.
+// If a few packets do not show how lossy a path is, more do: this many, to at most maxMeasured addresses of a family. A
+// path that loses lossy percent fails: TCP is very slow at a tenth of that already.
 var measuring = icmp.Pace{Packets: 50, Every: 20 * time.Millisecond}
 
 const (
@@ -65,7 +65,7 @@ const (
 	lossy       = 10
 )
 
-// measure sends more packets to addresses from which some came back and some did not, and adds what comes of it.
+// measure sends more packets to addresses with partial loss, and adds the results.
 func measure(ctx context.Context, stats []icmp.Stats) {
 	var addrs []netip.Addr
 	var of []int
@@ -79,7 +79,7 @@ func measure(ctx context.Context, stats []icmp.Stats) {
 	}
 	more, err := icmp.Ping(ctx, addrs, measuring)
 	if err != nil {
-		return // what the first few say holds
+		return // keep the result of the first packets
 	}
 	for at, i := range of {
 		if m := more[at]; !m.Cut && m.Refused == 0 {
@@ -88,7 +88,7 @@ func measure(ctx context.Context, stats []icmp.Stats) {
 	}
 }
 
-// together is what came back of two bursts to one address.
+// together merges the results of two bursts to one address.
 func together(a, b icmp.Stats) icmp.Stats {
 	if b.Received == 0 {
 		a.Sent += b.Sent
@@ -100,7 +100,7 @@ func together(a, b icmp.Stats) icmp.Stats {
 	return a
 }
 
-// silentOf are the indices of those of which not a word came.
+// silentOf returns the indices of addresses without any reply.
 func silentOf(stats []icmp.Stats) (out []int) {
 	for i, s := range stats {
 		if s.Received == 0 && s.Refused == 0 && s.Bounced == "" && !s.Cut {
@@ -110,7 +110,7 @@ func silentOf(stats []icmp.Stats) (out []int) {
 	return out
 }
 
-// takesTCP tells whether a machine answers at its kubelet's port, be it by a refusal.
+// takesTCP reports whether a machine answers on its kubelet's port, even with a refusal.
 func takesTCP(ctx context.Context, addr netip.Addr) bool {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
@@ -121,8 +121,8 @@ func takesTCP(ctx context.Context, addr netip.Addr) bool {
 	return conn != nil || c.Said.text == "" && c.Reason() == "refused"
 }
 
-// allSilent tells whether two nodes or more were asked and all are silent: then
-// it may be pings that are forbidden, as in some clouds.
+// allSilent reports whether two or more nodes were pinged and all are silent. Then pings may be blocked, as in some
+// clouds.
 func allSilent(stats []icmp.Stats, targets []probe.Target) bool {
 	nodes := map[string]bool{}
 	for i, s := range stats {

@@ -10,9 +10,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// DialBGP connects to a peer's BGP port and hangs up. Never beside a session: BIRD
-// takes a second connection for a restart of its peer and drops the first one; up is
-// whom this node speaks with already.
+// DialBGP connects to a peer's BGP port and closes the connection. It never does so beside a session: BIRD treats a
+// second connection as a restart of its peer, and drops the first. up are the peers with a session.
 func DialBGP(ctx context.Context, up map[netip.Addr]bool, from netip.Addr, to netip.AddrPort) probe.Result {
 	if up[to.Addr()] {
 		return probe.Found(probe.OK, "the BGP session is up").With(probe.FactSessionUp, true)
@@ -46,7 +45,7 @@ func DialBGP(ctx context.Context, up map[netip.Addr]bool, from netip.Addr, to ne
 		"no-address":       "failed: that address is on no interface of this node",
 		"denied":           "failed: this node's own firewall rejects it",
 	}
-	if said.text != "" { // who sent it tells more than what became of the connection
+	if said.text != "" { // the sender of the ICMP error explains more than the error of the connection
 		words[reason] = "failed: " + said.text
 	}
 	if words[reason] == "" {
