@@ -17,8 +17,8 @@ const (
 	maxPacked  = 1 << 20
 )
 
-// Pack makes a plan arguments of a program: JSON as long as that is one argument, which an auditor can read in a pod,
-// else the same compressed (gzip) in base64, in several.
+// Pack returns a plan as arguments of a program. It uses JSON, which an auditor can read in a pod, if that fits one
+// argument. Otherwise it returns several arguments with the JSON compressed (gzip) in base64.
 func (p Plan) Pack() ([]string, error) {
 	b, err := json.Marshal(p)
 	if err != nil {

@@ -61,8 +61,7 @@ func ReadSummary(text string, plan Plan) (Summary, error) {
 	return s, nil
 }
 
-// Well reports whether the full answer is not needed: every check is ok, info or skipped, and the
-// probe logged nothing.
+// Well reports whether the full answer is not needed: every check is ok, info or skipped, and the probe logged nothing.
 func (s Summary) Well() bool {
 	for _, status := range s.Checks {
 		if status != OK && status != Info && status != Skip {
@@ -72,7 +71,7 @@ func (s Summary) Well() bool {
 	return s.Log == 0
 }
 
-// Events returns the events of an answer of which only the summary is known.
+// Events returns the events of an answer of which only the summary was read.
 func (s Summary) Events(plan Plan) []Event {
 	counts := Counts{}
 	out := []Event{{Type: EventStart, Start: &Start{V: s.V, Run: plan.Run, Node: plan.Node, Way: plan.Way,

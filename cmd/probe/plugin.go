@@ -15,13 +15,13 @@ const (
 	pluginUnknown = 2
 )
 
-// exit is an end with another code than an error's. What is to be said has been said.
+// exit is an error with its own exit code. Its message was already written.
 type exit int
 
 func (e exit) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
 
-// A plugin tells a whole run in one line, what is broken first: of a message node-problem-detector takes 80 bytes,
-// where its configuration does not say otherwise.
+// A plugin reduces a whole run to one line that begins with the failed checks. By default node-problem-detector keeps
+// 80 bytes of a plugin's message.
 type plugin struct {
 	broken, unknown []string // as "CHECK: WHAT IT SAW"
 	well, warned    int
@@ -49,7 +49,7 @@ func (p *plugin) hear(ev probe.Event) {
 	}
 }
 
-// end writes the line. The error is an exit where the node is not healthy, or that is not known.
+// end writes the line. The error is an exit if the node is not healthy, or its health is unknown.
 func (p *plugin) end(out io.Writer) error {
 	code, line := pluginOK, fmt.Sprintf("%d ok, %d warnings", p.well, p.warned)
 	switch {

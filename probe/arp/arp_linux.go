@@ -20,7 +20,7 @@ import (
 const packetLen = 28
 
 // Who broadcasts a request for each address on a link, twice, and returns the MACs that answer for it until the context
-// ends. The requests name no sender (RFC 5227, section 2.1.1), so that no table changes by them. It takes NET_RAW.
+// ends. The requests name no sender (RFC 5227, section 2.1.1), so no ARP table changes. It needs NET_RAW.
 func Who(ctx context.Context, link *net.Interface, addrs []netip.Addr) (map[netip.Addr][]string, error) {
 	deadline, ok := ctx.Deadline()
 	if !ok {
@@ -56,14 +56,14 @@ func Who(ctx context.Context, link *net.Interface, addrs []netip.Addr) (map[neti
 	return out, nil
 }
 
-// request asks who has an address.
+// request returns an ARP request for an address.
 func request(mac net.HardwareAddr, a netip.Addr) []byte {
 	b := []byte{0, 1, 8, 0, 6, 4, 0, 1} // Ethernet, IPv4, their lengths, a request
 	b = append(append(b, mac...), 0, 0, 0, 0)
 	return append(append(b, 0, 0, 0, 0, 0, 0), a.AsSlice()...)
 }
 
-// hear adds the answers that come until then.
+// hear adds the answers that arrive until the given time.
 func hear(file *os.File, until time.Time, addrs []netip.Addr, into map[netip.Addr][]string) error {
 	if err := file.SetReadDeadline(until); err != nil {
 		return fmt.Errorf("setting a read deadline: %w", err)
@@ -84,10 +84,10 @@ func hear(file *os.File, until time.Time, addrs []netip.Addr, into map[netip.Add
 	}
 }
 
-// maxAnswers bounds what is kept of one address: each machine on the link can answer.
+// maxAnswers bounds the answers kept for one address, because every machine on the link can answer.
 const maxAnswers = 8
 
-// answer is who answers for which address; false where the packet is no answer.
+// answer returns the address and MAC of an ARP reply. It returns false for any other packet.
 func answer(b []byte) (netip.Addr, string, bool) {
 	const reply = 2
 	if len(b) < packetLen || binary.BigEndian.Uint16(b[6:]) != reply || b[4] != 6 || b[5] != 4 {
