@@ -155,7 +155,7 @@ func (e *standingError) on() string {
 	switch {
 	case e.module != "":
 		return e.of.ID + " " + e.module
-	case e.of.ID == saysBIRDConfig:
+	case e.of.ID == faultBIRDConfig:
 		program, _, _ := strings.Cut(e.line.Text, ":")
 		return e.of.ID + " " + program
 	}
@@ -180,7 +180,7 @@ func (e *standingError) result(now time.Time) probe.Result {
 	if e.module != "" {
 		r = r.With(factModule, e.module)
 	}
-	if program, says, _ := strings.Cut(e.line.Text, ": "); e.of.ID == saysBIRDConfig {
+	if program, says, _ := strings.Cut(e.line.Text, ": "); e.of.ID == faultBIRDConfig {
 		at := inBIRDFile.FindStringSubmatch(says)
 		number, _ := strconv.Atoi(at[2]) // its pattern matches only digits
 		family := 4
@@ -189,7 +189,7 @@ func (e *standingError) result(now time.Time) probe.Result {
 		}
 		r = r.With(probe.FactFile, at[1]).With(factAtLine, number).With(probe.FactFamily, family)
 	}
-	if e.of.ID == saysTyphaCertificate {
+	if e.of.ID == faultTyphaCertificate {
 		r = r.With(factRemote, remoteAlert.MatchString(e.line.Text)).
 			With(factNoFile, noTyphaFile.MatchString(e.line.Text))
 	}

@@ -57,7 +57,7 @@ func TestErrorsOfRuns(t *testing.T) {
 			probe.Target{Kind: probe.KindCalico, Name: "calico-node",
 				Attrs: map[string]string{probe.AttrLogs: "kube-system_calico-node-x_uid"}})
 		at := slices.IndexFunc(got, func(r probe.Result) bool {
-			return r.Facts.Str(FactSignature) == saysTyphaCertificate
+			return r.Facts.Str(FactSignature) == faultTyphaCertificate
 		})
 		if at < 0 || got[at].Status != c.status || (got[at].Facts[probe.FactHistory] == true) != c.history ||
 			strings.HasPrefix(got[at].Saw, "history: ") != c.history {
@@ -87,21 +87,21 @@ func TestStandingErrors(t *testing.T) {
 		lines []string
 		want  string // the signatures, with their modules
 	}{
-		"Typha's is of another CA": {[]string{"60 " + dial + "tls: failed to verify certificate: x509: certificate signed by unknown authority"}, saysTyphaCertificate},
-		"Typha's has another name": {[]string{"60 " + dial + "peer certificate does not have required CN"}, saysTyphaCertificate},
-		"Typha refuses ours":       {[]string{"60 ERROR confd/sync_client.go 432: Failed to read from server error=remote error: tls: bad certificate"}, saysTyphaCertificate},
-		"no key":                   {[]string{"60 ERROR felix/sync_client.go 310: Failed to load certificate and key error=open /node-certs/tls.crt: no such file or directory"}, saysTyphaCertificate},
+		"Typha's is of another CA": {[]string{"60 " + dial + "tls: failed to verify certificate: x509: certificate signed by unknown authority"}, faultTyphaCertificate},
+		"Typha's has another name": {[]string{"60 " + dial + "peer certificate does not have required CN"}, faultTyphaCertificate},
+		"Typha refuses ours":       {[]string{"60 ERROR confd/sync_client.go 432: Failed to read from server error=remote error: tls: bad certificate"}, faultTyphaCertificate},
+		"no key":                   {[]string{"60 ERROR felix/sync_client.go 310: Failed to load certificate and key error=open /node-certs/tls.crt: no such file or directory"}, faultTyphaCertificate},
 		"near: greeted since":      {[]string{"60 " + dial + "x509: certificate has expired or is not yet valid", "9 " + hello}, ""},
 		"near: not reached":        {[]string{"60 " + dial + "dial tcp 10.88.0.12:5473: connect: connection refused"}, ""},
 		"near: long ago":           {[]string{"6000 " + dial + "x509: certificate has expired"}, ""},
-		"an old Typha":             {[]string{"60 ERROR felix/sync_client.go 505: We require SyncerType bgp but Typha server doesn't support it."}, saysTyphaOld},
+		"an old Typha":             {[]string{"60 ERROR felix/sync_client.go 505: We require SyncerType bgp but Typha server doesn't support it."}, faultTyphaOld},
 		"Typha refuses a client": {[]string{`60 INFO typha/sync_server.go 889: Failed to read from client client=10.88.0.11:40000 connID=0x1 error=tls: failed to verify certificate: x509: certificate signed by unknown authority`,
-			`50 INFO typha/sync_server.go 889: Failed to read from client client=10.88.0.11:40001 connID=0x2 error=remote error: tls: bad certificate`}, saysTyphaRefuses},
+			`50 INFO typha/sync_server.go 889: Failed to read from client client=10.88.0.11:40001 connID=0x2 error=remote error: tls: bad certificate`}, faultTyphaRefuses},
 		"near: a client that went away": {[]string{"60 INFO typha/sync_server.go 889: Failed to read from client error=read tcp 10.88.0.12:5473: connection reset by peer",
 			"50 INFO typha/sync_server.go 889: Failed to read from client error=read tcp 10.88.0.12:5473: connection reset by peer"}, ""},
-		"slow clients": {[]string{"60 WARNING typha/sync_server.go 1182: Client fell behind. Disconnecting.", "50 WARNING typha/sync_server.go 1182: Client fell behind. Disconnecting.", "40 WARNING typha/sync_server.go 1182: Client fell behind. Disconnecting."}, saysTyphaSheds},
+		"slow clients": {[]string{"60 WARNING typha/sync_server.go 1182: Client fell behind. Disconnecting.", "50 WARNING typha/sync_server.go 1182: Client fell behind. Disconnecting.", "40 WARNING typha/sync_server.go 1182: Client fell behind. Disconnecting."}, faultTyphaSheds},
 		"dropped again and again": {[]string{"300 " + dropped, "200 " + dropped, "100 " + dropped, "9 " + dropped},
-			saysTyphaDrops},
+			faultTyphaDrops},
 		"near: each, once": {[]string{"300 " + dropped,
 			"200 " + strings.Replace(dropped, "felix", "confd", 1),
 			"100 " + dropped, "9 " + strings.Replace(dropped, "felix", "node-services", 1)}, ""},
@@ -109,27 +109,27 @@ func TestStandingErrors(t *testing.T) {
 		"near: over many hours": {[]string{"9000 " + dropped, "8000 " + dropped, "7000 " + dropped,
 			"9 " + dropped}, ""},
 		"near: Typha was started anew": {[]string{"60 ERROR felix/sync_client.go 432: Failed to read from server error=EOF"}, ""},
-		"xt_set": {[]string{"60 " + restore + missing, "50 " + restore + missing}, saysKernelLacks +
+		"xt_set": {[]string{"60 " + restore + missing, "50 " + restore + missing}, faultKernelLacks +
 			" xt_set"},
-		"a table": {[]string{"60 " + restore + legacy, "50 " + restore + legacy}, saysKernelLacks +
+		"a table": {[]string{"60 " + restore + legacy, "50 " + restore + legacy}, faultKernelLacks +
 			" iptable_raw"},
 		"near: once":                    {[]string{"60 " + restore + missing}, ""},
 		"near: another reason":          {[]string{"60 " + restore + `"Another app is currently holding the xtables lock"`, "50 " + restore + `"line 3 failed"`}, ""},
 		"near: in what was written":     {[]string{"60 " + restore + `"line 3 failed" input="# Extension set revision 0 not supported, missing kernel module?" table="raw"`, "50 " + restore + `"line 3 failed" input="Extension set revision 0 not supported, missing kernel module?" table="raw"`}, ""},
-		"a type of sets":                {[]string{"60 " + ipset, "50 " + ipset}, saysKernelLacks + " ip_set_hash_net"},
-		"VXLAN":                         {[]string{"60 " + tunnel, "50 " + tunnel}, saysKernelLacks + " vxlan"},
+		"a type of sets":                {[]string{"60 " + ipset, "50 " + ipset}, faultKernelLacks + " ip_set_hash_net"},
+		"VXLAN":                         {[]string{"60 " + tunnel, "50 " + tunnel}, faultKernelLacks + " vxlan"},
 		"near: a tunnel in the way":     {[]string{"60 WARNING felix/route_mgr.go 519: Failed to configure tunnel device, retrying... error=file exists tunnelDevice=\"vxlan.calico\"", "50 WARNING felix/route_mgr.go 519: Failed to configure tunnel device, retrying... error=file exists tunnelDevice=\"vxlan.calico\""}, ""},
-		"rules of nft's own":            {[]string{"60 " + tables, "50 " + tables}, saysTables},
+		"rules of nft's own":            {[]string{"60 " + tables, "50 " + tables}, faultTables},
 		"near: they were there once":    {[]string{"60 " + tables}, ""},
-		"WireGuard":                     {[]string{"6000 INFO felix/wireguard.go 681: Wireguard is not supported"}, saysKernelLacks + " wireguard"},
-		"the token":                     {[]string{"60 " + token, "50 " + token}, saysCNIToken},
+		"WireGuard":                     {[]string{"6000 INFO felix/wireguard.go 681: Wireguard is not supported"}, faultKernelLacks + " wireguard"},
+		"the token":                     {[]string{"60 " + token, "50 " + token}, faultCNIToken},
 		"near: a token since":           {[]string{"60 " + token, "50 " + token, "40 INFO node-services/token_watch.go 513: Wrote updated CNI kubeconfig file."}, ""},
-		"no address":                    {[]string{"60 " + address}, SaysTunnelAddress},
+		"no address":                    {[]string{"60 " + address}, FaultTunnelAddress},
 		"near: the API was away":        {[]string{"60 FATAL tunnel-ip-allocator/main.go 205: Tunnel IP allocator failed error=failed to fetch node resource 'a': dial tcp: i/o timeout"}, ""},
-		"eBPF is off":                   {[]string{"6000 ERROR felix/daemon.go 376: BPF dataplane mode enabled but not supported by the kernel.  Disabling BPF mode. error=kernel is too old (have: 4.19.0 but want at least: 5.10.0)"}, saysBPFOff},
+		"eBPF is off":                   {[]string{"6000 ERROR felix/daemon.go 376: BPF dataplane mode enabled but not supported by the kernel.  Disabling BPF mode. error=kernel is too old (have: 4.19.0 but want at least: 5.10.0)"}, faultBPFOff},
 		"near: eBPF is off, begun anew": {[]string{"6000 ERROR felix/daemon.go 376: BPF dataplane mode enabled but not supported by the kernel.", "5000 INFO felix/daemon.go 150: Felix starting up"}, ""},
-		"no maps":                       {[]string{"60 PANIC felix/int_dataplane.go 953: error creating bpf maps error=operation not permitted"}, saysBPFFailed},
-		"the verifier":                  {[]string{"60 ERROR felix/bpf_ep_mgr.go 4257: Failed to load BPF policy program error=permission denied"}, saysBPFVerifier},
+		"no maps":                       {[]string{"60 PANIC felix/int_dataplane.go 953: error creating bpf maps error=operation not permitted"}, faultBPFFailed},
+		"the verifier":                  {[]string{"60 ERROR felix/bpf_ep_mgr.go 4257: Failed to load BPF policy program error=permission denied"}, faultBPFVerifier},
 		"near: a program is split":      {[]string{"60 ERROR felix/bpf_ep_mgr.go 4257: Failed to load BPF policy program error=numerical result out of range"}, ""},
 		"near: a tenant's":              {[]string{`60 ERROR felix/watchercache.go 5: Bad annotation value="daemon.go 1: BPF dataplane mode enabled but not supported by the kernel"`}, ""},
 	} {

@@ -87,7 +87,7 @@ func (l heardLine) result(now time.Time) probe.Result {
 		r.Status, lasts = probe.Warn, 0
 	case lasts >= complaintLasts:
 		r = probe.Found(probe.Warn, "running, and has logged for %s: %s", probe.Age(lasts), said.Aged(now))
-		if l.of.ID == SaysUpstream { // as expected in a cluster without internet access
+		if l.of.ID == FaultUpstream { // as expected in a cluster without internet access
 			r.Status = probe.Info
 		}
 	}

@@ -38,7 +38,7 @@ func kubeLogAt(ctx context.Context, p *probe.Pass, now time.Time) {
 		found = true
 		// Its Node was created after it gave up waiting.
 		line := r.Facts.Str(FactLine)
-		if r.Facts.Str(FactSignature) == saysNodeNotFound && r.Facts[FactEnded] == false && p.Host.Node != "" &&
+		if r.Facts.Str(FactSignature) == faultNodeNotFound && r.Facts[FactEnded] == false && p.Host.Node != "" &&
 			strings.Contains(strings.ReplaceAll(line, `\"`, `"`), strconv.Quote(p.Host.Node)) {
 			r.Status = probe.Info
 		}

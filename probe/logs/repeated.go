@@ -20,18 +20,18 @@ type repeated struct {
 
 // Signatures of the lines that calico-errors recognises.
 const (
-	saysKernelLacks      = "kernel"            // a module or feature of the kernel is missing
-	saysBPFOff           = "bpf-off"           // Felix runs without eBPF, which is configured
-	saysBPFFailed        = "bpf-failed"        // Felix exits because the kernel rejects its maps or programs
-	saysBPFVerifier      = "bpf-verifier"      // the kernel rejects a program
-	saysTyphaCertificate = "typha-certificate" // Felix or confd and Typha reject each other's certificate
-	saysTyphaOld         = "typha-old"         // Typha is too old for calico-node
-	saysTyphaDrops       = "typha-drops"       // Typha closes connections repeatedly
-	saysTyphaRefuses     = "typha-refuses"     // Typha itself: it and its clients reject each other's certificates
-	saysTyphaSheds       = "typha-sheds"       // Typha itself: it closes connections of slow clients
-	saysCNIToken         = "cni-token"         // no new token for the CNI plugin
-	SaysTunnelAddress    = "tunnel-address"    // IPAM has no address for the node's tunnel
-	saysTables           = "tables"            // foreign rules in the tables that iptables cannot read
+	faultKernelLacks      = "kernel"            // a module or feature of the kernel is missing
+	faultBPFOff           = "bpf-off"           // Felix runs without eBPF, which is configured
+	faultBPFFailed        = "bpf-failed"        // Felix exits because the kernel rejects its maps or programs
+	faultBPFVerifier      = "bpf-verifier"      // the kernel rejects a program
+	faultTyphaCertificate = "typha-certificate" // Felix or confd and Typha reject each other's certificate
+	faultTyphaOld         = "typha-old"         // Typha is too old for calico-node
+	faultTyphaDrops       = "typha-drops"       // Typha closes connections repeatedly
+	faultTyphaRefuses     = "typha-refuses"     // Typha itself: it and its clients reject each other's certificates
+	faultTyphaSheds       = "typha-sheds"       // Typha itself: it closes connections of slow clients
+	faultCNIToken         = "cni-token"         // no new token for the CNI plugin
+	FaultTunnelAddress    = "tunnel-address"    // IPAM has no address for the node's tunnel
+	faultTables           = "tables"            // foreign rules in the tables that iptables cannot read
 )
 
 // ofAny matches the component and a source file at the start of a line. Versions before v3.32 do not name the
@@ -67,7 +67,7 @@ const refusedCertificate = `x509: |tls: (?:bad|unknown|expired|revoked|unsupport
 // sysdep/unix/main.c). A BIRD that cannot start logs it every second, because runit restarts it.
 func birdRejects(program string) *repeated {
 	by := []*lazy.Regexp{lazy.New(`^` + program + `: `)}
-	return &repeated{signature: signature{saysBIRDConfig, "bird, sysdep/unix/main.c; seen: krt_tunnel of Calico's templates before v3.29", by,
+	return &repeated{signature: signature{faultBIRDConfig, "bird, sysdep/unix/main.c; seen: krt_tunnel of Calico's templates before v3.29", by,
 		inBIRDFile}, Least: 1, Over: lazy.New(`^` + program + `: (?:Started|Reconfigured)$`)}
 }
 
@@ -77,46 +77,46 @@ var inBIRDFile = lazy.New(`^(\S+\.(?:cfg|conf)):(\d+):\d+ \S`)
 // calicoRepeats are tried in order; the first match wins.
 var calicoRepeats = []*repeated{
 	birdRejects("bird"), birdRejects("bird6"),
-	{signature: signature{saysTyphaCertificate, "typha, sync_client.go and tlsutils.go; crypto/tls", ofAny("sync_client"),
+	{signature: signature{faultTyphaCertificate, "typha, sync_client.go and tlsutils.go; crypto/tls", ofAny("sync_client"),
 		lazy.New(`^(?:Failed to connect to typha endpoint|Failed to (?:send hello to server|read from server|write))[^=]*.*(?:` + refusedCertificate + `)`)},
 		level: levelWarning, Over: greetTypha, Least: 1},
-	{signature: signature{saysTyphaCertificate, "typha, sync_client.go", ofAny("sync_client"),
+	{signature: signature{faultTyphaCertificate, "typha, sync_client.go", ofAny("sync_client"),
 		lazy.New(`^Failed to (?:load certificate and key|read CA data|add CA data to pool)`)},
 		level: levelError, Over: greetTypha, Least: 1},
-	{signature: signature{saysTyphaOld, "typha, sync_client.go", ofAny("sync_client"),
+	{signature: signature{faultTyphaOld, "typha, sync_client.go", ofAny("sync_client"),
 		lazy.New(`^(?:Server responded without support for node resource updates|We require SyncerType \S+ but Typha server doesn't support it)`)},
 		level: levelWarning, Least: 1},
-	{signature: signature{saysTyphaDrops, "typha, sync_client.go and sync_server.go", ofAny("sync_client"),
+	{signature: signature{faultTyphaDrops, "typha, sync_client.go and sync_server.go", ofAny("sync_client"),
 		lazy.New(`^Failed to read from server.*error=(?:EOF|unexpected EOF|read tcp .*(?:connection reset by peer|i/o timeout))`)},
 		level: levelError, Least: 4, Spread: 2 * time.Minute}, // a restart of Typha makes each of several log it once
-	{signature: signature{saysCNIToken, "node, token_watch.go", ofAny("token_watch"),
+	{signature: signature{faultCNIToken, "node, token_watch.go", ofAny("token_watch"),
 		lazy.New(`^Unable to create token for CNI kubeconfig.*(?:not found|is forbidden|Unauthorized|is invalid)`)},
 		level: levelError, Least: 2, Over: lazy.New(`^(?:[a-z][\w-]*/)?token_watch\.go \d+: (?:Wrote updated CNI kubeconfig|Update of CNI kubeconfig)`)},
-	{signature: signature{SaysTunnelAddress, "node, allocateip.go; libcalico-go, ipam.go", ofAny("allocateip|main|nodeservices"), noTunnelAddress},
+	{signature: signature{FaultTunnelAddress, "node, allocateip.go; libcalico-go, ipam.go", ofAny("allocateip|main|nodeservices"), noTunnelAddress},
 		level: levelError, Least: 1, Over: lazy.New(`^(?:[a-z][\w-]*/)?allocateip\.go \d+: (?:Assigned tunnel address to node|Current address is still valid)`)},
-	{signature: signature{saysBPFOff, "felix, daemon.go and bpf.go", ofAny("daemon"),
+	{signature: signature{faultBPFOff, "felix, daemon.go and bpf.go", ofAny("daemon"),
 		lazy.New(`^BPF dataplane mode enabled but not supported by the kernel`)}, level: levelError, Least: 1, Lasts: true, Over: felixStarts},
-	{signature: signature{saysBPFFailed, "felix, int_dataplane.go and bpf_ep_mgr.go", ofAny("int_dataplane|bpf_ep_mgr"),
+	{signature: signature{faultBPFFailed, "felix, int_dataplane.go and bpf_ep_mgr.go", ofAny("int_dataplane|bpf_ep_mgr"),
 		lazy.New(`^(?:error creating bpf maps|Failed to create BPF endpoint manager|BPFConnTimeLBEnabled but failed to attach|Failed to configure BPF devices|Cannot load interface state map)`)},
 		level: levelFatal, Least: 1},
-	{signature: signature{saysBPFMount, "felix, maps.go and connecttime.go; node, calico-init_linux.go", ofAny("maps|connecttime|calico-init_linux"),
+	{signature: signature{faultBPFMount, "felix, maps.go and connecttime.go; node, calico-init_linux.go", ofAny("maps|connecttime|calico-init_linux"),
 		lazy.New(`^Failed to mount (?:bpffs|BPF filesystem|cgroup2 filesystem)`)}, level: levelError, Least: 1},
-	{signature: signature{saysBPFVerifier, "felix, bpf_ep_mgr.go; a program that is refused and split is none", ofAny("bpf_ep_mgr"),
+	{signature: signature{faultBPFVerifier, "felix, bpf_ep_mgr.go; a program that is refused and split is none", ofAny("bpf_ep_mgr"),
 		lazy.New(`^Failed to load BPF policy program.*error=(?:permission denied|operation not permitted|invalid argument|cannot allocate memory|argument list too long|function not implemented)`)}, level: levelError, Least: 1},
-	{signature: signature{saysTables, "felix, table.go; seen: rules of nft's own in ip nat (v3.32.1)", ofAny("table"),
+	{signature: signature{faultTables, "felix, table.go; seen: rules of nft's own in ip nat (v3.32.1)", ofAny("table"),
 		lazy.New(`^iptables-save failed because there are incompatible nft rules in the table`)},
 		level: levelError, Least: 2},
-	{signature: signature{saysKernelLacks, "felix, table.go; iptables, libxtables", ofAny("table"),
+	{signature: signature{faultKernelLacks, "felix, table.go; iptables, libxtables", ofAny("table"),
 		lazy.New(`^Failed to execute ip\(6\)tables-restore command`)}, level: levelWarning, Least: 2, module: lacksModule},
-	{signature: signature{saysKernelLacks, "felix, ipsets.go; ipset, libipset", ofAny("ipsets"),
+	{signature: signature{faultKernelLacks, "felix, ipsets.go; ipset, libipset", ofAny("ipsets"),
 		lazy.New(`^(?:Failed to complete ipset restore|Failed to get the list of Calico ipsets|Failed to read ipset)`)},
 		level: levelWarning, Least: 2, module: lacksModule},
-	{signature: signature{saysKernelLacks, "felix, nftables", ofAny("table|ipsets|maps"),
+	{signature: signature{faultKernelLacks, "felix, nftables", ofAny("table|ipsets|maps"),
 		lazy.New(`^(?:nftables command failed|Failed to run nft transaction)`)}, level: levelWarning, Least: 2, module: lacksModule},
-	{signature: signature{saysKernelLacks, "felix, route_mgr.go, ipip_mgr.go and vxlan_mgr.go; netlink, RTM_NEWLINK", ofAny("route_mgr|ipip_mgr|vxlan_mgr"),
+	{signature: signature{faultKernelLacks, "felix, route_mgr.go, ipip_mgr.go and vxlan_mgr.go; netlink, RTM_NEWLINK", ofAny("route_mgr|ipip_mgr|vxlan_mgr"),
 		lazy.New(`^(?:Failed to configure (?:tunnel|VXLAN tunnel|IPIP tunnel) device|Failed configure IPIP tunnel device)`)},
 		level: levelWarning, Least: 2, module: lacksTunnel},
-	{signature: signature{saysKernelLacks, "felix, wireguard.go", ofAny("wireguard"),
+	{signature: signature{faultKernelLacks, "felix, wireguard.go", ofAny("wireguard"),
 		lazy.New(`^Wireguard is not supported`)},
 		level: levelInfo, Least: 1, Lasts: true, module: func(string) string { return "wireguard" },
 		Over: lazy.New(`^(?:felix/)?(?:wireguard\.go \d+: Created wireguard device|daemon\.go \d+: Felix starting up)`)},
@@ -124,9 +124,9 @@ var calicoRepeats = []*repeated{
 
 // typhaRepeats are faults in Typha's own log. The lines name its clients.
 var typhaRepeats = []*repeated{
-	{signature: signature{saysTyphaRefuses, "typha, sync_server.go and tlsutils.go; crypto/tls", ofAny("sync_server"),
+	{signature: signature{faultTyphaRefuses, "typha, sync_server.go and tlsutils.go; crypto/tls", ofAny("sync_server"),
 		lazy.New(`^Failed to read from client.*(?:` + refusedCertificate + `)`)}, level: levelInfo, Least: 2},
-	{signature: signature{saysTyphaSheds, "typha, sync_server.go", ofAny("sync_server"),
+	{signature: signature{faultTyphaSheds, "typha, sync_server.go", ofAny("sync_server"),
 		lazy.New(`^(?:Client fell behind\. Disconnecting|Too long since last pong from client, disconnecting)`)},
 		level: levelInfo, Least: 3},
 }

@@ -21,7 +21,7 @@ func ipamExhausted(f diagnose.Findings) []diagnose.Case {
 		func(r diagnose.Finding) bool { return lacksFamily(f, r) })
 	computed := diagnose.Keep(evidence.WaitingPods(f, facts.StartsUnsaid),
 		func(r diagnose.Finding) bool { return r.Facts.Str(facts.Short) != "" })
-	own := append(evidence.LogLines(f, logs.SaysTunnelAddress), evidence.Writes(f, logs.SaysTunnelAddress)...)
+	own := append(evidence.LogLines(f, logs.FaultTunnelAddress), evidence.Writes(f, logs.FaultTunnelAddress)...)
 	switch {
 	case len(own) > 0:
 		return []diagnose.Case{tunnelUnaddressed(f, own, quoted)}
