@@ -53,7 +53,7 @@ func (l *Latest) Add(ev probe.Event) {
 		return
 	}
 	switch ev.Type {
-	case probe.EventAsked:
+	case probe.EventRecheck:
 		l.begin(ev)
 	case probe.EventStart:
 		if ev.Start.Tool == "" {

@@ -29,7 +29,7 @@ func told(lines ...string) []probe.Event {
 		ev := probe.Event{Node: "node-a", Way: at(1)}
 		switch w[0] {
 		case "asked":
-			ev.Type, ev.Start = probe.EventAsked, &probe.Start{Checks: w[2:]}
+			ev.Type, ev.Start = probe.EventRecheck, &probe.Start{Checks: w[2:]}
 		case "start":
 			ev.Type, ev.Start = probe.EventStart, &probe.Start{V: probe.Version}
 		case "end", "stop":
