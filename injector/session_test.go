@@ -352,7 +352,7 @@ func TestOnlyWhatAProbeMaySay(t *testing.T) {
 		{
 			Type: probe.EventResult, Result: &probe.Result{
 				Check: probe.CheckAnswered, Status: probe.Unknown, Saw: dropped,
-				Facts: probe.Facts{probe.FactReason: probe.ReasonUnasked},
+				Facts: probe.Facts{probe.FactReason: probe.ReasonUnrequested},
 			},
 		},
 		{Type: probe.EventEnd, End: &probe.End{Results: 1, Counts: probe.Counts{probe.OK: 1}}},

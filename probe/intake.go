@@ -48,11 +48,11 @@ var ErrTooMuch = errors.New("its answer is too large")
 
 // Why an answer is incomplete although it ended: values of FactReason.
 const (
-	ReasonTooMuch  = "too-much"  // it exceeded the limits
-	ReasonUnasked  = "not-asked" // something was dropped
-	reasonUnspoken = "no-answer" // a requested check has no answer
-	ReasonNewer    = "newer"     // the probe uses a later version of the format
-	ReasonCrashed  = "crashed"   // the client itself failed: a rule, or the run, crashed
+	ReasonTooMuch     = "too-much"  // it exceeded the limits
+	ReasonUnrequested = "not-asked" // something was dropped
+	reasonUnspoken    = "no-answer" // a requested check has no answer
+	ReasonNewer       = "newer"     // the probe uses a later version of the format
+	ReasonCrashed     = "crashed"   // the client itself failed: a rule, or the run, crashed
 )
 
 // NewIntake returns the gate for the answer to a plan or a call. For any other request it passes only logs.
@@ -231,7 +231,7 @@ func (i *Intake) lacks(stopped bool) (reason, saw string) {
 		if len(open) > 0 {
 			saw += "; unanswered: " + strings.Join(open, ", ")
 		}
-		return ReasonUnasked, clipTo(saw, maxSaw)
+		return ReasonUnrequested, clipTo(saw, maxSaw)
 	case i.often > 0:
 		return ReasonTooMuch, fmt.Sprintf("%d answers of the probe were dropped: "+
 			"more than %d answers to one check are too many", i.often, i.most())

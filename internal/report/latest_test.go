@@ -219,7 +219,7 @@ func TestNotBelieved(t *testing.T) {
 		}
 		return tally.Verdict(false).Word
 	}
-	for _, reason := range []string{probe.ReasonUnasked, probe.ReasonTooMuch, probe.ReasonNewer} {
+	for _, reason := range []string{probe.ReasonUnrequested, probe.ReasonTooMuch, probe.ReasonNewer} {
 		bad := []string{"asked pod a", "start pod", "pod a ok", "pod probe-answered unknown " + reason, "end pod"}
 		if got := word(bad...); got != WordIncomplete {
 			t.Error(reason, got)
