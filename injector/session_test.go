@@ -258,7 +258,7 @@ func TestNoRightToAttach(t *testing.T) {
 		`unable to upgrade connection: pods "p" is forbidden: User "jane" cannot create resource "pods/attach" in API group "" in the namespace "ns"`: facts.ReasonRBAC,
 		`pods "p" is forbidden: User "jane" cannot create resource "pods/attach" in API group "" in the namespace "ns"`:                               facts.ReasonRBAC,
 		"unable to upgrade connection: error dialing backend: dial tcp 10.0.0.7:10250: connect: connection refused":                                   facts.ReasonAttach,
-		"unable to upgrade connection: Authorization error (user=kube-apiserver-kubelet-client, verb=create, resource=nodes, subresource=proxy)":      facts.ReasonUnasked,
+		"unable to upgrade connection: Authorization error (user=kube-apiserver-kubelet-client, verb=create, resource=nodes, subresource=proxy)":      facts.ReasonNoAuthorizer,
 	} {
 		s := &Session{}
 		s.start(t.Context(), func(context.Context, io.Reader, io.Writer) error {

@@ -267,24 +267,24 @@ type Reason string
 
 // All reasons.
 const (
-	ReasonRBAC      Reason = "rbac"      // the API refuses: rights are missing
-	ReasonAdmission Reason = "admission" // PodSecurity, a webhook or an SCC rejects or changes the pod
-	ReasonQuota     Reason = "quota"     // a ResourceQuota or LimitRange rejects the pod
-	ReasonNamespace Reason = "namespace" // the namespace is missing or being deleted
-	ReasonImage     Reason = "image"     // the image cannot be pulled, or is not the probe's
-	ReasonKubelet   Reason = "kubelet"   // the kubelet does not start the pod
-	ReasonRejected  Reason = "rejected"  // the kubelet rejects the pod and reports why
-	ReasonRuntime   Reason = "runtime"   // the container runtime does not start the container
-	ReasonNoCRI     Reason = "no-cri"    // the runtime answers, but its CRI part is not loaded
-	ReasonNoCalico  Reason = "no-calico" // there is no calico-node pod to join
-	ReasonSupport   Reason = "support"   // this cluster does not support the access method
-	ReasonAttach    Reason = "attach"    // the probe runs, but no connection to it opens
-	ReasonSilent    Reason = "silent"    // no answer through API server, kubelet and runtime; unknown which one hangs
-	ReasonAPI       Reason = "api"       // the API server fails or is unreachable
-	ReasonUnasked   Reason = "unasked"   // the kubelet answers, but cannot reach the API server for authorization
-	ReasonShell     Reason = "shell"     // no program there that can receive the probe and run it
-	ReasonLogin     Reason = "login"     // ssh rejects the login, or does not have the node's host key
-	ReasonReach     Reason = "reach"     // ssh cannot reach the node from here
-	ReasonMachine   Reason = "machine"   // another machine answered, or its identity is unproven
-	ReasonNoNode    Reason = "no-node"   // the machine that answered is not a node of the cluster
+	ReasonRBAC         Reason = "rbac"      // the API refuses: rights are missing
+	ReasonAdmission    Reason = "admission" // PodSecurity, a webhook or an SCC rejects or changes the pod
+	ReasonQuota        Reason = "quota"     // a ResourceQuota or LimitRange rejects the pod
+	ReasonNamespace    Reason = "namespace" // the namespace is missing or being deleted
+	ReasonImage        Reason = "image"     // the image cannot be pulled, or is not the probe's
+	ReasonKubelet      Reason = "kubelet"   // the kubelet does not start the pod
+	ReasonRejected     Reason = "rejected"  // the kubelet rejects the pod and reports why
+	ReasonRuntime      Reason = "runtime"   // the container runtime does not start the container
+	ReasonNoCRI        Reason = "no-cri"    // the runtime answers, but its CRI part is not loaded
+	ReasonNoCalico     Reason = "no-calico" // there is no calico-node pod to join
+	ReasonSupport      Reason = "support"   // this cluster does not support the access method
+	ReasonAttach       Reason = "attach"    // the probe runs, but no connection to it opens
+	ReasonSilent       Reason = "silent"    // no answer through API server, kubelet and runtime; unknown which one hangs
+	ReasonAPI          Reason = "api"       // the API server fails or is unreachable
+	ReasonNoAuthorizer Reason = "unasked"   // the kubelet answers, but cannot reach the API server for authorization
+	ReasonShell        Reason = "shell"     // no program there that can receive the probe and run it
+	ReasonLogin        Reason = "login"     // ssh rejects the login, or does not have the node's host key
+	ReasonReach        Reason = "reach"     // ssh cannot reach the node from here
+	ReasonMachine      Reason = "machine"   // another machine answered, or its identity is unproven
+	ReasonNoNode       Reason = "no-node"   // the machine that answered is not a node of the cluster
 )
