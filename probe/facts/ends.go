@@ -16,10 +16,10 @@ const (
 
 // Words of the fact EndsNot.
 const (
-	EndsNotCNI     = "cni"     // the CNI plugin does not remove the pod's network
-	EndsNotRuntime = "runtime" // the runtime does not stop a container or the sandbox
-	EndsNotClean   = "clean"   // no process of it is left, but the kubelet still cleans up its volumes or cgroup
-	EndsNotUnsaid  = "unsaid"  // its containers still run, and the kubelet does not report why
+	EndsNotCNI        = "cni"     // the CNI plugin does not remove the pod's network
+	EndsNotRuntime    = "runtime" // the runtime does not stop a container or the sandbox
+	EndsNotClean      = "clean"   // no process of it is left, but the kubelet still cleans up its volumes or cgroup
+	EndsNotUnreported = "unsaid"  // its containers still run, and the kubelet does not report why
 )
 
 // Values of the fact EndLacks.

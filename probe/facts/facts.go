@@ -203,17 +203,17 @@ const (
 
 // Values of the fact Starts: why pods of a node do not start, according to the kubelet.
 const (
-	StartsAddresses = "addresses" // IPAM has no address
-	StartsCNI       = "cni"       // the CNI plugin fails in another way
-	StartsNetwork   = "network"   // the runtime has no network configuration
-	StartsSandbox   = "sandbox"   // the runtime creates no sandbox, for another reason than the network
-	StartsImage     = "image"     // registries are unreachable from the node
-	StartsVolume    = "volume"    // a volume cannot be mounted
-	StartsContainer = "container" // the runtime creates no container
-	StartsUnsaid    = "unsaid"    // the kubelet reports nothing
-	StartsRefused   = "refused"   // the kubelet's admission rejects them
-	StartsOwn       = "own"       // the pod's own fault: no such image, no such ConfigMap, its program exits
-	StartsPulling   = "pulling"   // an image is being pulled
+	StartsAddresses  = "addresses" // IPAM has no address
+	StartsCNI        = "cni"       // the CNI plugin fails in another way
+	StartsNetwork    = "network"   // the runtime has no network configuration
+	StartsSandbox    = "sandbox"   // the runtime creates no sandbox, for another reason than the network
+	StartsImage      = "image"     // registries are unreachable from the node
+	StartsVolume     = "volume"    // a volume cannot be mounted
+	StartsContainer  = "container" // the runtime creates no container
+	StartsUnreported = "unsaid"    // the kubelet reports nothing
+	StartsRefused    = "refused"   // the kubelet's admission rejects them
+	StartsOwn        = "own"       // the pod's own fault: no such image, no such ConfigMap, its program exits
+	StartsPulling    = "pulling"   // an image is being pulled
 )
 
 // Values of the fact Short: why IPAM has no address for a new pod.
@@ -227,12 +227,12 @@ const (
 
 // Values of the fact Skips: why the DaemonSet of calico-node has no pod on the node.
 const (
-	SkipsSelector = "selector" // its nodeSelector does not match the node
-	SkipsAffinity = "affinity" // its required node affinity does not match the node
-	SkipsTaint    = "taint"    // it does not tolerate a taint of the node
-	SkipsNoSet    = "no-set"   // the DaemonSet of calico-node does not exist
-	SkipsRefused  = "refused"  // it selects the node, but the API server rejects the pod
-	SkipsUnsaid   = "unsaid"   // it selects the node, but there is no pod
+	SkipsSelector    = "selector" // its nodeSelector does not match the node
+	SkipsAffinity    = "affinity" // its required node affinity does not match the node
+	SkipsTaint       = "taint"    // it does not tolerate a taint of the node
+	SkipsNoSet       = "no-set"   // the DaemonSet of calico-node does not exist
+	SkipsRefused     = "refused"  // it selects the node, but the API server rejects the pod
+	SkipsUnexplained = "unsaid"   // it selects the node, but there is no pod
 )
 
 // Values of probe.FactReason in results of ip-registered and calico-pod.
