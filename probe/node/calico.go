@@ -73,9 +73,9 @@ func WorthKeeping(c kernel.Chain) bool {
 		c.Name == "KUBE-SERVICES" || strings.HasPrefix(c.Name, "KUBE-SVC-")
 }
 
-// MostText bounds the size of a part of an area in bytes. Each part must fit a line of the stream with the rest of its
+// MaxText bounds the size of a part of an area in bytes. Each part must fit a line of the stream with the rest of its
 // result.
-const MostText = 160 // of a name, and of a value
+const MaxText = 160 // of a name, and of a value
 
 // ForeignChain reports whether a chain belongs to none of Calico, kube-proxy, the kubelet and the CNI plugins.
 // kube-router's chains have the same prefix as kube-proxy's.
