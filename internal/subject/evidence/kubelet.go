@@ -120,7 +120,7 @@ func FromOutside(f diagnose.Findings, port float64) Reached {
 		case r.Status == probe.OK:
 			out.Open = append(out.Open, r)
 		case r.Status != probe.Fail:
-		case probe.SomebodyAnswered(diagnose.ReasonOf(r)):
+		case probe.IsReply(diagnose.ReasonOf(r)):
 			out.Refused = append(out.Refused, r)
 		default:
 			out.Silent = append(out.Silent, r)
