@@ -33,8 +33,8 @@ type Way struct {
 	Certificate func() tls.Certificate                  // called when a server requests one; an empty one is not presented
 }
 
-// ErrNotTaken is in the error of a request whose connection was not accepted. A timeout was then one of connecting.
-var ErrNotTaken = errors.New("no connection")
+// ErrNotAccepted is in the error of a request whose connection was not accepted. A timeout was then one of connecting.
+var ErrNotAccepted = errors.New("no connection")
 
 // Get requests url on a new connection. It uses no proxy, follows no redirect and does not verify certificates.
 func Get(ctx context.Context, url string, way Way) (Page, error) {
@@ -72,7 +72,7 @@ func Get(ctx context.Context, url string, way Way) (Page, error) {
 	}
 	resp, err := client.Do(req)
 	if err != nil && !taken.Load() {
-		return Page{}, fmt.Errorf("%w: asking %s: %w", ErrNotTaken, url, err)
+		return Page{}, fmt.Errorf("%w: asking %s: %w", ErrNotAccepted, url, err)
 	}
 	if err != nil {
 		return Page{}, fmt.Errorf("asking %s: %w", url, err)

@@ -51,7 +51,7 @@ func NoAnswer(err error, who string, limit time.Duration) probe.Result {
 		r = probe.Found(probe.Fail, "connection to %s refused: nothing listens there", who)
 	case "timeout":
 		r = probe.Found(probe.Fail, "no answer from %s within %v", who, limit)
-		if errors.Is(err, httpget.ErrNotTaken) {
+		if errors.Is(err, httpget.ErrNotAccepted) {
 			r = r.With(probe.FactTaken, false)
 		}
 	case "reset", "closed":
