@@ -53,9 +53,9 @@ func Dialable(ctx context.Context, h *probe.Host, name string) (probe.Result, bo
 	return Unanswering(err, "the socket", limit), false
 }
 
-// AskEach makes the calls concurrently, each with two fifths of the check's time. It reports every result under the
+// CallEach makes the calls concurrently, each with two fifths of the check's time. It reports every result under the
 // prefix and the call's name.
-func AskEach(ctx context.Context, p *probe.Pass, socket, prefix string, questions []node.Question) {
+func CallEach(ctx context.Context, p *probe.Pass, socket, prefix string, questions []node.Question) {
 	node.Each(questions, func(q node.Question) {
 		one, limit, cancel := node.Part(ctx, 2)
 		defer cancel()
