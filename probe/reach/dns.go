@@ -64,8 +64,8 @@ type DNSAnswer struct {
 	Waited time.Duration // the wait for it
 }
 
-// AskDNS queries one server once, or twice over UDP, where a single lost packet means nothing.
-func AskDNS(ctx context.Context, network, server, name string, record uint16) DNSAnswer {
+// QueryDNS queries one server once, or twice over UDP, where a single lost packet means nothing.
+func QueryDNS(ctx context.Context, network, server, name string, record uint16) DNSAnswer {
 	a := DNSAnswer{Server: server}
 	question := new(dns.Msg).SetQuestion(name, record)
 	began := time.Now()
@@ -112,10 +112,10 @@ func (a DNSAnswer) Addresses() []string {
 	return out
 }
 
-// AskAddress queries one server for the address of a name, of either family.
-func AskAddress(ctx context.Context, network, addr, name string) probe.Result {
+// QueryAddress queries one server for the address of a name, of either family.
+func QueryAddress(ctx context.Context, network, addr, name string) probe.Result {
 	for _, record := range []uint16{dns.TypeA, dns.TypeAAAA} {
-		a := AskDNS(ctx, network, addr, name, record)
+		a := QueryDNS(ctx, network, addr, name, record)
 		if a.Msg != nil && a.Msg.Rcode == dns.RcodeSuccess && len(a.Addresses()) == 0 && record == dns.TypeA {
 			continue // a cluster with IPv6 only
 		}
