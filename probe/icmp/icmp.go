@@ -57,9 +57,9 @@ type Stats struct {
 	Bounced string
 	// Cut reports that the context ended before the time for answers had passed.
 	Cut bool
-	// TooBig reports that a router returned a packet as too big. Told is the MTU in that error, 0 if it has none.
-	TooBig bool
-	Told   int
+	// TooBig reports that a router returned a packet as too big. ReportedMTU is the MTU in that error, 0 if it has none.
+	TooBig      bool
+	ReportedMTU int
 
 	sum time.Duration
 }

@@ -152,6 +152,6 @@ func (p *pinger) bounced(quote []byte, words string, tooBig bool, mtu int) {
 	s := &p.stats[seq/p.packets]
 	s.Bounced = words
 	if tooBig {
-		s.TooBig, s.Told = true, mtu
+		s.TooBig, s.ReportedMTU = true, mtu
 	}
 }

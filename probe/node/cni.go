@@ -16,7 +16,7 @@ import (
 type CNIPlace struct {
 	Config   string
 	Plugins  []string
-	Told     bool // the runtime itself reports that it reads there
+	Reported bool // the runtime itself reports that it reads there
 	Loopback bool // it also runs the plugin loopback for every pod
 	Calicos  bool // Calico assigns the addresses of the node's pods, so their network is Calico's
 }

@@ -9,9 +9,9 @@ import (
 
 // Facts of pod-mtu, all in bytes of a whole IP packet.
 const (
-	FactTold     probe.Fact = "told"      // the MTU that a router reported
-	FactDevice   probe.Fact = "device"    // the outgoing interface
-	FactSmallest probe.Fact = "vanishing" // the smallest packet that did not come back
+	FactReportedMTU probe.Fact = "told"      // the MTU that a router reported
+	FactDevice      probe.Fact = "device"    // the outgoing interface
+	FactSmallest    probe.Fact = "vanishing" // the smallest packet that did not come back
 )
 
 // SmallPacket passes on every path: it is less than half of what IPv4 hosts must accept.
@@ -19,12 +19,12 @@ const SmallPacket = 256
 
 // Sizes are the results for a path so far.
 type Sizes struct {
-	Promised int    // by the outgoing interface
-	Device   string // the outgoing interface
-	Passes   int    // the largest that came back
-	Vanishes int    // the smallest that did not, Promised+1 if all did
-	Refused  bool   // a router returned that one
-	Told     int    // the MTU that this router reported, 0 = it reported none
+	Promised    int    // by the outgoing interface
+	Device      string // the outgoing interface
+	Passes      int    // the largest that came back
+	Vanishes    int    // the smallest that did not, Promised+1 if all did
+	Refused     bool   // a router returned that one
+	ReportedMTU int    // the MTU that this router reported, 0 = it reported none
 }
 
 // Next returns the size to try.
@@ -32,15 +32,15 @@ func (s Sizes) Next() int {
 	switch {
 	case s.Vanishes > s.Promised:
 		return s.Promised
-	case s.Told > s.Passes && s.Told < s.Vanishes:
-		return s.Told
+	case s.ReportedMTU > s.Passes && s.ReportedMTU < s.Vanishes:
+		return s.ReportedMTU
 	}
 	return (s.Passes + s.Vanishes) / 2
 }
 
 // Done reports whether no size is left between the passing and the lost ones, or the router was right.
 func (s Sizes) Done() bool {
-	return s.Passes+1 >= s.Vanishes || s.Refused && s.Passes == s.Told
+	return s.Passes+1 >= s.Vanishes || s.Refused && s.Passes == s.ReportedMTU
 }
 
 func (s Sizes) Result() probe.Result {
@@ -48,9 +48,9 @@ func (s Sizes) Result() probe.Result {
 	switch {
 	case s.Vanishes > s.Promised:
 		r = probe.Found(probe.OK, "packets of %d bytes pass, the full MTU of %s", s.Promised, s.Device)
-	case s.Refused && s.Told == s.Passes:
+	case s.Refused && s.ReportedMTU == s.Passes:
 		r = probe.Found(probe.Info, "a router on the way reports a path MTU of %d, and such packets pass; the sender's %s has %d",
-			s.Told, s.Device, s.Promised)
+			s.ReportedMTU, s.Device, s.Promised)
 	case s.Refused:
 		r = probe.Found(probe.Info,
 			"a router on the way rejects packets larger than %d bytes without reporting the right size; the sender's %s has %d",
@@ -59,8 +59,8 @@ func (s Sizes) Result() probe.Result {
 		r = probe.Found(probe.Fail, "packets of %d bytes pass, those of %d are lost without an ICMP error; the sender's %s has %d",
 			s.Passes, s.Vanishes, s.Device, s.Promised).With(probe.FactReason, "timeout")
 	}
-	if s.Told > 0 {
-		r = r.With(FactTold, s.Told)
+	if s.ReportedMTU > 0 {
+		r = r.With(FactReportedMTU, s.ReportedMTU)
 	}
 	if s.Vanishes <= s.Promised {
 		r = r.With(FactSmallest, s.Vanishes)

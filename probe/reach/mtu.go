@@ -34,7 +34,7 @@ func PathMTU(ctx context.Context, to netip.Addr) probe.Result {
 			s.Passes = size
 		case got.Cut:
 		case got.TooBig:
-			s.Vanishes, s.Refused, s.Told = size, true, got.Told
+			s.Vanishes, s.Refused, s.ReportedMTU = size, true, got.ReportedMTU
 		case got.Refused > 0:
 			return probe.Found(probe.Unknown, "packets of %d bytes could not leave: %s", size, node.Refusals[got.Refusal]).
 				With(probe.FactReason, got.Refusal)

@@ -91,8 +91,8 @@ func (a *pinged) add(s icmp.Stats, wait time.Duration) string {
 		a.why = "could not leave: " + node.Refusal(s.Refusal)
 	case s.Bounced != "":
 		a.why = s.Bounced
-		if s.TooBig && s.Told > 0 {
-			a.why += fmt.Sprintf(": %d bytes would fit", s.Told)
+		if s.TooBig && s.ReportedMTU > 0 {
+			a.why += fmt.Sprintf(": %d bytes would fit", s.ReportedMTU)
 		}
 	default:
 		a.why = "no answer within " + short(wait)
