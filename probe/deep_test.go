@@ -17,7 +17,7 @@ func TestDeepFacts(t *testing.T) {
 	for levels, want := range map[int]string{
 		1: nested(1), 4: nested(4), 5: `[[[[[{"a":"…"}]]]]]`, 1900: `[[[[[["…"]]]]]]`,
 	} {
-		i := NewIntake(asking)
+		i := NewIntake(planRequest)
 		var got string
 		line := `{"type":"result","result":{"check":"felix-live","target":"","status":"ok","facts":{"a":%s}}}` + "\n"
 		d := NewDecoder(strings.NewReader(`{"type":"start","start":{"v":1}}` + "\n" + fmt.Sprintf(line, nested(levels))))

@@ -24,7 +24,7 @@ func FuzzIntake(f *testing.F) {
 	f.Add([]byte(`{"type":"start","start":{"v":1}}` + "\n" + `{"type":"result","result":{"check":"felix-live","status":"ok",` +
 		`"facts":{"a":` + strings.Repeat("[", 1950) + strings.Repeat("]", 1950) + `}}}` + "\n"))
 	f.Fuzz(func(t *testing.T, in []byte) {
-		i, d := NewIntake(asking), NewDecoder(bytes.NewReader(in))
+		i, d := NewIntake(planRequest), NewDecoder(bytes.NewReader(in))
 		for {
 			ev, err := d.Next()
 			if err != nil {
@@ -56,9 +56,9 @@ func wantFit(t *testing.T, ev Event) {
 	if r == nil {
 		return
 	}
-	asked := slices.Contains(asking.Plan.Checks, r.Check) || r.Check == CheckAnswered
-	if !asked || !slices.Contains(Statuses(), r.Status) {
-		t.Errorf("nobody asked for %s", was)
+	requested := slices.Contains(planRequest.Plan.Checks, r.Check) || r.Check == CheckAnswered
+	if !requested || !slices.Contains(Statuses(), r.Status) {
+		t.Errorf("%s was not requested", was)
 	}
 }
 
