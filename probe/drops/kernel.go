@@ -100,7 +100,7 @@ func refusedBy(in Space, p kernel.Packet, err error) []Death {
 	var invalid *kernel.Invalid
 	if errors.As(err, &invalid) {
 		return []Death{{Where: in.Name, Kind: KindRoute, By: byKernel, Reason: string(invalid.Means),
-			Place: fmt.Sprintf("packets to %s: %s", p.To, invalid.Says())}}
+			Place: fmt.Sprintf("packets to %s: %s", p.To, invalid.Explain())}}
 	}
 	for _, r := range refusals {
 		if errors.Is(err, r.errno) {

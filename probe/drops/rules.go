@@ -79,8 +79,8 @@ func calicoSays(chain string, r kernel.Refusal, place string) (policy, says stri
 	case policy != "":
 		return policy, fmt.Sprintf("Calico's %s drops them: %s", policy, place)
 	case tier != "":
-		if len(r.Asked) > 0 {
-			about += ", after " + strings.Join(r.Asked, ", ")
+		if len(r.Policies) > 0 {
+			about += ", after " + strings.Join(r.Policies, ", ")
 		}
 		return "tier " + tier, fmt.Sprintf("no policy in Calico's tier %s accepts them (%s): %s", tier, about, place)
 	case strings.Contains(comment, "if no profiles matched"):

@@ -63,16 +63,16 @@ func tracked(message []byte) (f Flow, sent netip.AddrPort, ok bool) {
 	if len(message) < nl.SizeofNfgenmsg {
 		return f, sent, false
 	}
-	var asked, answers Flow
+	var sender, answers Flow
 	for _, a := range nftAttrs(message[nl.SizeofNfgenmsg:]) {
 		switch int(a.kind) {
 		case nl.CTA_TUPLE_ORIG:
-			asked = flowIn(a.data)
+			sender = flowIn(a.data)
 		case nl.CTA_TUPLE_REPLY:
 			answers = flowIn(a.data)
 		}
 	}
-	return asked, answers.From, asked.To.IsValid() && answers.From.IsValid()
+	return sender, answers.From, sender.To.IsValid() && answers.From.IsValid()
 }
 
 // flowIn parses one direction of a connection.
@@ -116,7 +116,7 @@ func WatchConnections() (*NewConnections, error) {
 		return nil, fmt.Errorf("watching new connections: %w", firewallError(err))
 	}
 	// On a busy node the kernel drops events that do not fit the queue. The result is unknown then.
-	pause := unix.NsecToTimeval(int64(heardWithin))
+	pause := unix.NsecToTimeval(int64(eventWait))
 	if err := s.SetReceiveTimeout(&pause); err != nil {
 		s.Close()
 		return nil, fmt.Errorf("watching new connections: %w", err)
@@ -124,8 +124,8 @@ func WatchConnections() (*NewConnections, error) {
 	return &NewConnections{s}, nil
 }
 
-// heardWithin is how long the event of a new connection may take. The kernel sends it before the packet.
-const heardWithin = 100 * time.Millisecond
+// eventWait is how long the event of a new connection may take. The kernel sends it before the packet.
+const eventWait = 100 * time.Millisecond
 
 // Close ends the watch.
 func (n *NewConnections) Close() { n.socket.Close() }

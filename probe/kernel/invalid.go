@@ -25,13 +25,13 @@ const (
 )
 
 // Error implements error.
-func (e *Invalid) Error() string { return e.Says() }
+func (e *Invalid) Error() string { return e.Explain() }
 
 // Unwrap returns the kernel's errno.
 func (e *Invalid) Unwrap() error { return syscall.EINVAL }
 
-// Says describes the reason, with the table entry.
-func (e *Invalid) Says() string {
+// Explain returns the reason, with the table entry.
+func (e *Invalid) Explain() string {
 	switch e.Means {
 	case MeansBlackhole:
 		return fmt.Sprintf("route %q discards it", e.By)

@@ -30,11 +30,11 @@ type Refusal struct {
 	Comments     []string // its comments, without Felix's hashes
 	// For is Felix's comment at the head of the chain that names its purpose: "NetworkPolicy default/deny ingress".
 	For string
-	// Asked are the Calico policies that packets passed since their tier began, in the same form. For a rule at the end of
+	// Policies are the Calico policies that packets passed since their tier began, in the same form. For a rule at the end of
 	// a tier, none of these accepted. It is empty for legacy iptables.
-	Asked   []string
-	Counted bool // it has a counter
-	Packets uint64
+	Policies []string
+	Counted  bool // it has a counter
+	Packets  uint64
 }
 
 // maxRefusals bounds the rules that are kept, and maxRules those that are read, because a node can have any number.
@@ -63,8 +63,8 @@ var felixHash = regexp.MustCompile(`^cali:[\w-]{16}(; *|;?$)`)
 // policyAtHead matches Felix's comment at the head of a policy's or profile's chain, escaped as iptables requires.
 var policyAtHead = regexp.MustCompile(`^(?:[A-Za-z]*Policy|Profile) \S+ (?:ingress|egress)$`)
 
-// said splits the comments of a rule: those to keep, and the purpose of the chain.
-func said(comments []string) (own []string, purpose string) {
+// splitComments splits the comments of a rule: those to keep, and the purpose of the chain.
+func splitComments(comments []string) (own []string, purpose string) {
 	for _, c := range comments {
 		for part := range strings.SplitSeq(felixHash.ReplaceAllString(c, ""), "; ") {
 			switch part = probe.Line(strings.TrimSuffix(part, ";")); {
@@ -84,7 +84,7 @@ type heads map[string]string
 
 // of records the purpose of a chain from the comments of a rule, and returns the other comments.
 func (h heads) of(chain string, comments []string) (own []string) {
-	own, purpose := said(comments)
+	own, purpose := splitComments(comments)
 	if purpose != "" && h[chain] == "" {
 		h[chain] = purpose
 	}

@@ -203,7 +203,7 @@ func nftDropping() ([]Refusal, error) {
 		one.Comments = purposes.of(one.key(), nftComments(&r))
 		if endpoint {
 			policies = addPolicy(policies, one, r.Exprs)
-			one.Asked = slices.Clone(policies)
+			one.Policies = slices.Clone(policies)
 		}
 		if does == "" || len(out) >= maxRefusals {
 			return
@@ -230,9 +230,9 @@ func nftDropping() ([]Refusal, error) {
 // name sets the purpose of the chain of a rule, and of the chains that led to it.
 func (h heads) name(r *Refusal) {
 	r.For = h[r.key()]
-	for j, chain := range r.Asked {
+	for j, chain := range r.Policies {
 		policy := Refusal{Family: r.Family, Table: r.Table, Chain: chain}
-		r.Asked[j] = cmp.Or(h[policy.key()], chain)
+		r.Policies[j] = cmp.Or(h[policy.key()], chain)
 	}
 }
 

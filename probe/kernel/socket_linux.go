@@ -22,13 +22,13 @@ var tcpStates = map[uint8]string{
 // kernel filters and returns them one by one, because a busy node has hundreds of thousands (linux/inet_diag.h).
 func TCP(states States, near, far uint16, each func(Socket)) error {
 	for _, family := range []uint8{unix.AF_INET, unix.AF_INET6} {
-		asked := make([]byte, 56) // struct inet_diag_req_v2
-		asked[0], asked[1] = family, unix.IPPROTO_TCP
-		binary.NativeEndian.PutUint32(asked[4:], uint32(states))
-		binary.BigEndian.PutUint16(asked[8:], near)
-		binary.BigEndian.PutUint16(asked[10:], far)
+		request := make([]byte, 56) // struct inet_diag_req_v2
+		request[0], request[1] = family, unix.IPPROTO_TCP
+		binary.NativeEndian.PutUint32(request[4:], uint32(states))
+		binary.BigEndian.PutUint16(request[8:], near)
+		binary.BigEndian.PutUint16(request[10:], far)
 		req := nl.NewNetlinkRequest(nl.SOCK_DIAG_BY_FAMILY, unix.NLM_F_DUMP)
-		req.AddRawData(asked)
+		req.AddRawData(request)
 		err := req.ExecuteIter(unix.NETLINK_INET_DIAG, nl.SOCK_DIAG_BY_FAMILY, func(m []byte) bool {
 			if len(m) < 72 { // struct inet_diag_msg
 				return true

@@ -83,11 +83,11 @@ const (
 func listenerTallies(most int) ([]Tally, error) {
 	var out []Tally
 	for _, family := range []uint8{unix.AF_INET, unix.AF_INET6} {
-		asked := make([]byte, 56) // struct inet_diag_req_v2
-		asked[0], asked[1], asked[2] = family, unix.IPPROTO_TCP, 1<<(diagMemory-1)
-		binary.NativeEndian.PutUint32(asked[4:], uint32(Listening))
+		request := make([]byte, 56) // struct inet_diag_req_v2
+		request[0], request[1], request[2] = family, unix.IPPROTO_TCP, 1<<(diagMemory-1)
+		binary.NativeEndian.PutUint32(request[4:], uint32(Listening))
 		req := nl.NewNetlinkRequest(nl.SOCK_DIAG_BY_FAMILY, unix.NLM_F_DUMP)
-		req.AddRawData(asked)
+		req.AddRawData(request)
 		err := req.ExecuteIter(unix.NETLINK_INET_DIAG, nl.SOCK_DIAG_BY_FAMILY, func(m []byte) bool {
 			if len(m) < diagMessage {
 				return true

@@ -78,7 +78,7 @@ func TestSaid(t *testing.T) {
 		"cali:DJOOjxg8I_PhkB_z; GlobalNetworkPolicy all egress; of=this; cali:x": "of=this|cali:x / GlobalNetworkPolicy all egress",
 		"Policy is not\x1b[2J an egress":                                         "Policy is not?[2J an egress / ",
 	} {
-		own, purpose := said(strings.Split(comments, "|"))
+		own, purpose := splitComments(strings.Split(comments, "|"))
 		if got := strings.Join(own, "|") + " / " + purpose; got != want {
 			t.Errorf("%q: %q, want %q", comments, got, want)
 		}

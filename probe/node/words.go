@@ -142,7 +142,7 @@ var DocumentationAddrs = map[int]netip.Addr{4: netip.MustParseAddr("198.51.100.1
 func Unroutable(err error) probe.Result {
 	var invalid *kernel.Invalid
 	if errors.As(err, &invalid) {
-		return probe.Found(probe.Fail, "%s", invalid.Says()).With(probe.FactReason, cmp.Or(string(invalid.Means), "invalid"))
+		return probe.Found(probe.Fail, "%s", invalid.Explain()).With(probe.FactReason, cmp.Or(string(invalid.Means), "invalid"))
 	}
 	for errno, saw := range map[syscall.Errno]string{
 		syscall.ENETUNREACH:  "the kernel has no route to it",

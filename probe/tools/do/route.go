@@ -149,7 +149,7 @@ func (g getting) refused(err error) probe.Result {
 	}
 	var invalid *kernel.Invalid
 	if errors.As(err, &invalid) {
-		return probe.Found(probe.Fail, "%s: %s", g.To, invalid.Says()).
+		return probe.Found(probe.Fail, "%s: %s", g.To, invalid.Explain()).
 			With(probe.FactReason, cmp.Or(string(invalid.Means), "invalid"))
 	}
 	for errno, saw := range refusals {
