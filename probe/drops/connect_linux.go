@@ -39,7 +39,7 @@ func connects(ctx context.Context, to netip.AddrPort, number int, limit time.Dur
 		case errors.Is(err, unix.EINPROGRESS):
 			waiting = append(waiting, unix.PollFd{Fd: int32(fd), Events: unix.POLLOUT})
 		default:
-			out.hear(fd, err, true)
+			out.count(fd, err, true)
 		}
 		time.Sleep(every)
 	}
@@ -50,7 +50,7 @@ func connects(ctx context.Context, to netip.AddrPort, number int, limit time.Dur
 		// Drop the sockets that are done: poll would report them again at once, each time.
 		waiting = slices.DeleteFunc(waiting, func(p unix.PollFd) bool {
 			if p.Revents != 0 {
-				out.hear(int(p.Fd), socketError(int(p.Fd)), false)
+				out.count(int(p.Fd), socketError(int(p.Fd)), false)
 			}
 			return p.Revents != 0
 		})
@@ -86,13 +86,13 @@ func socketError(fd int) error {
 	return unix.Errno(n)
 }
 
-// hear counts one connection that ended with err, at once or later. A reset is an answer. An ICMP error is not: it
+// count counts one connection that ended with err, at once or later. A reset is an answer. An ICMP error is not: it
 // comes from a firewall that rejects, or a router without a route.
-func (s *Sent) hear(fd int, err error, atOnce bool) {
-	said := bounced(fd)
+func (s *Sent) count(fd int, err error, atOnce bool) {
+	icmpError := bounced(fd)
 	switch {
-	case said != "":
-		s.Answer = said
+	case icmpError != "":
+		s.Answer = icmpError
 	case err == nil:
 		s.Lost--
 	case errors.Is(err, unix.ECONNREFUSED):

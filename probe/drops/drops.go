@@ -86,8 +86,8 @@ func (d Death) Line() string {
 	return fmt.Sprintf("%s (%s grew by %d)", text, d.Reason, d.Count)
 }
 
-// telling is how specific each kind is, the most specific first.
-var telling = []string{KindPolicy, KindCalico, KindRule, KindChainPolicy, kindListen, kindQueue, kindPassword,
+// bySpecificity is how specific each kind is, the most specific first.
+var bySpecificity = []string{KindPolicy, KindCalico, KindRule, KindChainPolicy, kindListen, kindQueue, kindPassword,
 	kindIPsec, KindConntrack, KindRPFilter, KindLink, kindForwarding, KindRoute, KindNeighbour, kindMTU, kindChecksum,
 	kindTTL, KindMAC, kindSocket, KindFirewall, KindInterface, KindOther}
 
@@ -95,7 +95,7 @@ var telling = []string{KindPolicy, KindCalico, KindRule, KindChainPolicy, kindLi
 func rank(all []Death) []Death {
 	by := []string{byTrace, byKernel, byCounter}
 	slices.SortStableFunc(all, func(a, b Death) int {
-		return cmp.Or(cmp.Compare(slices.Index(telling, a.Kind), slices.Index(telling, b.Kind)),
+		return cmp.Or(cmp.Compare(slices.Index(bySpecificity, a.Kind), slices.Index(bySpecificity, b.Kind)),
 			cmp.Compare(slices.Index(by, a.By), slices.Index(by, b.By)))
 	})
 	return all

@@ -23,19 +23,19 @@ type routed struct {
 // forwards them.
 func routeOf(q Question) routed {
 	var out routed
-	asked := []struct {
+	lookups := []struct {
 		in     Space
 		packet kernel.Packet
 	}{{q.From, kernel.Packet{To: q.To}}}
 	if i := slices.IndexFunc(q.Count, func(s Space) bool { return s.Name == Node }); q.Pod.IsValid() && i >= 0 {
 		if way, _, err := lookUp(q.Count[i], kernel.Packet{To: q.Pod}); err == nil && len(way.Hops) > 0 {
-			asked = append(asked, struct {
+			lookups = append(lookups, struct {
 				in     Space
 				packet kernel.Packet
 			}{q.Count[i], kernel.Packet{To: q.To, From: q.Pod, In: way.Hops[0].Device}})
 		}
 	}
-	for _, a := range asked {
+	for _, a := range lookups {
 		way, matched, err := lookUp(a.in, a.packet)
 		out.device, out.next = "", q.To
 		switch {
@@ -56,7 +56,7 @@ func routeOf(q Question) routed {
 			out.deaths = append(out.deaths, atLink(a.in, out.device, out.next)...)
 		}
 	}
-	if q.From.Name != Node && len(asked) == 1 {
+	if q.From.Name != Node && len(lookups) == 1 {
 		out.device = "" // the pod's own device, which is not where they leave the node
 	}
 	return out
@@ -147,8 +147,8 @@ func family(a netip.Addr) int {
 	return 6
 }
 
-// kernelSays returns the kernel's own evidence: errors while sending, and problems on the path.
-func kernelSays(q Question, route routed, sent Sent) []Death {
+// kernelEvidence returns the kernel's own evidence: errors while sending, and problems on the path.
+func kernelEvidence(q Question, route routed, sent Sent) []Death {
 	d := Death{Where: q.From.Name, By: byKernel, Count: sent.Lost, Reason: sent.Refused}
 	switch sent.Refused {
 	case "denied":

@@ -66,11 +66,11 @@ func TestProhibited(t *testing.T) {
 	t.Parallel()
 	sent := Sent{Packets: 17, Lost: 17, Refused: "denied"}
 	route := routed{deaths: []Death{{Kind: KindRoute, Place: "a prohibit route rejects packets"}}}
-	if got := kernelSays(Question{}, route, sent); len(got) != 1 || got[0].Kind != KindRoute {
+	if got := kernelEvidence(Question{}, route, sent); len(got) != 1 || got[0].Kind != KindRoute {
 		t.Errorf("%+v", got)
 	}
 	link := routed{deaths: []Death{{Kind: KindLink}}}
-	if got := kernelSays(Question{}, link, sent); len(got) != 2 || got[1].Kind != KindFirewall || got[1].Count != 17 {
+	if got := kernelEvidence(Question{}, link, sent); len(got) != 2 || got[1].Kind != KindFirewall || got[1].Count != 17 {
 		t.Errorf("%+v", got)
 	}
 }

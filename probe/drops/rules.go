@@ -24,7 +24,7 @@ func ofRule(where string, r kernel.Refusal, count int, onNode bool) Death {
 	d.Place = fmt.Sprintf("%s, table %s %s, chain %s, %s: %s", r.Wall, r.Family, r.Table, r.Chain, rule, text)
 	if chain, is := calicoChain(r); is && onNode {
 		d.Kind = KindCalico
-		d.Policy, d.Place = calicoSays(chain, r, d.Place)
+		d.Policy, d.Place = describeCalico(chain, r, d.Place)
 		if d.Policy != "" {
 			d.Kind = KindPolicy
 		}
@@ -57,9 +57,9 @@ var calicoChains = []struct{ begins, is string }{
 	{"gi-", "a group of policies (%s), ingress"}, {"go-", "a group of policies (%s), egress"},
 }
 
-// calicoSays returns the policy of a Calico rule, "" for none, and a description of the place. A rule in a policy's
+// describeCalico returns the policy of a Calico rule, "" for none, and a description of the place. A rule in a policy's
 // chain drops because of that policy. A rule at the end of an endpoint's chain drops because no policy accepted.
-func calicoSays(chain string, r kernel.Refusal, place string) (policy, says string) {
+func describeCalico(chain string, r kernel.Refusal, place string) (policy, says string) {
 	comment := strings.Join(r.Comments, "; ")
 	about := ""
 	for _, c := range calicoChains {

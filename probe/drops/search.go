@@ -76,7 +76,7 @@ func Search(ctx context.Context, q Question) (Found, error) {
 	for _, k := range match(windows) {
 		out.Deaths = append(out.Deaths, before.death(k, total[k]))
 	}
-	out.Deaths = rank(append(out.Deaths, kernelSays(q, routeOf(q), last)...))
+	out.Deaths = rank(append(out.Deaths, kernelEvidence(q, routeOf(q), last)...))
 	out.Uncounted = before.Uncounted()
 	return out, nil
 }
