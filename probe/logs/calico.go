@@ -64,13 +64,13 @@ var forbidden = lazy.New(`is forbidden: User "system:serviceaccount:([\w.-]+:[\w
 // process. Watchers and managers are excluded, because their lines may contain text from a tenant, such as a pod's
 // annotation.
 var (
-	byStart   = lazy.New(`^(?:(?:startup|complete-startup|init|init-best-effort|node)/\S+|(?:startup|startup_linux|utils|autodetection_methods|calico-init_linux)\.go) \d+: `)
-	byInstall = lazy.New(`^(?:cni-installer/\S+|(?:install|token_watch)\.go) \d+: `)
-	byIPAM    = lazy.New(`^(?:ipam/\S+|ipam_plugin\.go) \d+: `)
-	byFelix   = lazy.New(`^(?:felix/|node-services/)?(?:daemon|startsyncerclient|config_params|int_dataplane|driver|maps|connecttime)\.go \d+: `)
-	byTables  = lazy.New(`^(?:felix/)?(?:table|ipsets?|feature_detect\w*)\.go \d+: `)
-	byHealth  = lazy.New(`^(?:felix/)?health(?:_aggregator)?\.go \d+: `)
-	byNobody  = lazy.New(`^`) // programs without a logger: the pattern begins at the start of the line
+	byStart    = lazy.New(`^(?:(?:startup|complete-startup|init|init-best-effort|node)/\S+|(?:startup|startup_linux|utils|autodetection_methods|calico-init_linux)\.go) \d+: `)
+	byInstall  = lazy.New(`^(?:cni-installer/\S+|(?:install|token_watch)\.go) \d+: `)
+	byIPAM     = lazy.New(`^(?:ipam/\S+|ipam_plugin\.go) \d+: `)
+	byFelix    = lazy.New(`^(?:felix/|node-services/)?(?:daemon|startsyncerclient|config_params|int_dataplane|driver|maps|connecttime)\.go \d+: `)
+	byTables   = lazy.New(`^(?:felix/)?(?:table|ipsets?|feature_detect\w*)\.go \d+: `)
+	byHealth   = lazy.New(`^(?:felix/)?health(?:_aggregator)?\.go \d+: `)
+	byNoLogger = lazy.New(`^`) // programs without a logger: the pattern begins at the start of the line
 
 	byTunnel = lazy.New(`^(?:(?:tunnel-ip-allocator|node-services|node)/)?(?:allocateip|main|nodeservices)\.go \d+: `)
 
@@ -97,7 +97,7 @@ var signatures = []*signature{
 		lazy.New(`^(?:Failed to connect to Typha|Failed to find Typha|Typha discovery enabled but discovery failed)`)},
 	{faultNoRoom, "errno EAGAIN of fork and clone, EMFILE", slices.Concat(anyStart, []*lazy.Regexp{byTables, byHealth}),
 		lazy.New(`(?:fork/exec \S+|clone|pthread_create\S*|fork): [Rr]esource temporarily unavailable|failed to create new OS thread|too many open files`)},
-	{faultNoRoom, "Go's runtime and the shell", []*lazy.Regexp{byNobody},
+	{faultNoRoom, "Go's runtime and the shell", []*lazy.Regexp{byNoLogger},
 		lazy.New(`^(?:runtime: failed to create new OS thread|runtime/cgo: pthread_create failed|\S*sh: (?:\d+: )?[Cc]annot fork|\S*sh: fork: )`)},
 	{faultLooseRPF, "Felix before v3.12", []*lazy.Regexp{byFelix}, lazy.New(`RPF check is set to 'loose'`)},
 	{faultXtablesLock, "projectcalico/calico#2648; iptables", []*lazy.Regexp{byTables},
@@ -107,14 +107,14 @@ var signatures = []*signature{
 	{FaultDiskFull, "errno ENOSPC", anyStart, lazy.New(`no space left on device|disk quota exceeded`)},
 	{FaultReadOnly, "errno EROFS", anyStart, lazy.New(`read-only file system`)},
 	{faultOutOfMemory, "errno ENOMEM", anyStart, lazy.New(`cannot allocate memory`)},
-	{faultOutOfMemory, "Go's runtime", []*lazy.Regexp{byNobody},
+	{faultOutOfMemory, "Go's runtime", []*lazy.Regexp{byNoLogger},
 		lazy.New(`^(?:runtime: out of memory|fatal error: runtime: (?:out of memory|cannot allocate memory))`)},
-	{faultExecFormat, "errno ENOEXEC", []*lazy.Regexp{byNobody}, lazy.New(`^(?:exec |standard_init_linux\.go:\d+: ).*exec format error`)},
+	{faultExecFormat, "errno ENOEXEC", []*lazy.Regexp{byNoLogger}, lazy.New(`^(?:exec |standard_init_linux\.go:\d+: ).*exec format error`)},
 	{faultBPFMount, "node, mountns and bpf", []*lazy.Regexp{byStart, byFelix}, lazy.New(`^Failed to mount (?:BPF|bpffs)`)},
 	{faultKernelFeature, "projectcalico/calico#3706, #6286; ipset, modprobe", []*lazy.Regexp{byTables, byFelix},
 		lazy.New(`modprobe: (FATAL|ERROR)|ipset v[\d.]+: .*(?:not supported|Kernel error|cannot be created)|Kernel support .* missing|iptables: No chain/target/match by that name`)},
 	{FaultTunnelAddress, "node, allocateip.go and main.go", []*lazy.Regexp{byTunnel}, noTunnelAddress},
-	{faultBIRDConfig, "BIRD's parser", []*lazy.Regexp{byNobody}, lazy.New(`^bird6?: .*(syntax error|Unable to open configuration file)`)},
+	{faultBIRDConfig, "BIRD's parser", []*lazy.Regexp{byNoLogger}, lazy.New(`^bird6?: .*(syntax error|Unable to open configuration file)`)},
 	{faultNoPools, "libcalico-go, ipam", []*lazy.Regexp{byStart, byIPAM}, lazy.New(`no configured Calico pools|unable to find an IP pool`)},
 	{faultNodeNotFound, "node, startup.go; projectcalico/calico#2322", anyStart, lazy.New(`nodes "[^"]+" not found`)},
 	{FaultBadSetting, "node, startup.go and autodetection", []*lazy.Regexp{byStart},

@@ -40,7 +40,7 @@ func calicoErrors(_ context.Context, p *probe.Pass) {
 			continue
 		}
 		if lines, began, err := latestLines(p.Host, path.Join(logPods, folder, typha), now); err == nil {
-			for _, e := range standingErrors(lines, typhaRepeats, now) {
+			for _, e := range repeatedErrors(lines, typhaRepeats, now) {
 				p.Report(e.since(began, now).On(e.on()).With(probe.FactOfContainer, typha))
 			}
 		}
@@ -64,7 +64,7 @@ func calicoErrors(_ context.Context, p *probe.Pass) {
 		p.Report(node.Unseen(err))
 		return
 	}
-	found := standingErrors(lines, calicoRepeats, now)
+	found := repeatedErrors(lines, calicoRepeats, now)
 	for _, e := range found {
 		r := e.since(began, now)
 		if e.module != "" && moduleLoaded(p.Host, e.module) {
@@ -107,8 +107,8 @@ func latestLines(h *probe.Host, folder string, now time.Time) (lines []podlog.Li
 	return slices.Concat(before, lines), began, nil
 }
 
-// standingError is a fault that is logged repeatedly.
-type standingError struct {
+// repeatedError is a fault that is logged repeatedly.
+type repeatedError struct {
 	of     *repeated
 	line   podlog.Line
 	first  time.Time
@@ -117,10 +117,10 @@ type standingError struct {
 	module string
 }
 
-// standingErrors returns the errors in some lines that are not over, in the order of the table.
-func standingErrors(lines []podlog.Line, table []*repeated, now time.Time) []*standingError {
-	var out []*standingError
-	by := map[*repeated]*standingError{}
+// repeatedErrors returns the errors in some lines that are not over, in the order of the table.
+func repeatedErrors(lines []podlog.Line, table []*repeated, now time.Time) []*repeatedError {
+	var out []*repeatedError
+	by := map[*repeated]*repeatedError{}
 	for _, l := range lines {
 		level, _, text := levelOf(l.Text)
 		for _, s := range table {
@@ -133,7 +133,7 @@ func standingErrors(lines []podlog.Line, table []*repeated, now time.Time) []*st
 			}
 			e := by[s]
 			if e == nil {
-				e = &standingError{of: s, first: l.Time, by: map[string]int{}}
+				e = &repeatedError{of: s, first: l.Time, by: map[string]int{}}
 				by[s] = e
 			}
 			component, _, _ := strings.Cut(text, "/")
@@ -151,7 +151,7 @@ func standingErrors(lines []podlog.Line, table []*repeated, now time.Time) []*st
 	return out
 }
 
-func (e *standingError) on() string {
+func (e *repeatedError) on() string {
 	switch {
 	case e.module != "":
 		return e.of.ID + " " + e.module
@@ -163,7 +163,7 @@ func (e *standingError) on() string {
 }
 
 // since returns the result in a run that began then. A fault that only the previous run logged is history.
-func (e *standingError) since(began, now time.Time) probe.Result {
+func (e *repeatedError) since(began, now time.Time) probe.Result {
 	r := e.result(now)
 	if e.line.Time.Before(began) {
 		r.Status, r.Saw = probe.Info, "history: in the previous run, "+r.Saw
@@ -172,10 +172,10 @@ func (e *standingError) since(began, now time.Time) probe.Result {
 	return r
 }
 
-func (e *standingError) result(now time.Time) probe.Result {
-	said := quoted(podlog.Line{Time: e.line.Time, Text: withoutInput(e.line.Text)})
-	line := said.Text
-	r := probe.Found(probe.Warn, "logged %d times, last: %s", e.times, said.Aged(now)).With(FactSignature, e.of.ID).
+func (e *repeatedError) result(now time.Time) probe.Result {
+	quote := quoted(podlog.Line{Time: e.line.Time, Text: withoutInput(e.line.Text)})
+	line := quote.Text
+	r := probe.Found(probe.Warn, "logged %d times, last: %s", e.times, quote.Aged(now)).With(FactSignature, e.of.ID).
 		With(FactLine, line).With(probe.FactTimes, e.times).With(probe.FactOfContainer, "calico-node")
 	if e.module != "" {
 		r = r.With(factModule, e.module)

@@ -136,7 +136,7 @@ func TestStandingErrors(t *testing.T) {
 		now := time.Now()
 		var got []string
 		lines := podlog.Parse(logged(t, now, c.lines...))
-		for _, e := range standingErrors(lines, slices.Concat(calicoRepeats, typhaRepeats), now) {
+		for _, e := range repeatedErrors(lines, slices.Concat(calicoRepeats, typhaRepeats), now) {
 			got = append(got, e.on())
 		}
 		if strings.Join(got, ",") != c.want {
@@ -166,7 +166,7 @@ func TestBIRDRejects(t *testing.T) {
 		for _, text := range c.lines {
 			lines = append(lines, podlog.Line{Time: now.Add(-time.Minute), Text: text})
 		}
-		found := standingErrors(lines, calicoRepeats, now)
+		found := repeatedErrors(lines, calicoRepeats, now)
 		if len(found) != min(1, len(c.on)) {
 			t.Errorf("%s: %d of them", name, len(found))
 			continue
@@ -175,7 +175,7 @@ func TestBIRDRejects(t *testing.T) {
 			t.Errorf("%s: on %q, want %q", name, found[0].on(), c.on)
 		}
 	}
-	found := standingErrors([]podlog.Line{{Time: time.Now(), Text: refuses}}, calicoRepeats, time.Now())
+	found := repeatedErrors([]podlog.Line{{Time: time.Now(), Text: refuses}}, calicoRepeats, time.Now())
 	facts := found[0].result(time.Now()).Facts
 	if facts[probe.FactFile] != "/etc/calico/confd/config/bird_ipam.cfg" || facts[factAtLine] != 22 || facts[probe.FactFamily] != 4 {
 		t.Errorf("facts: %v", facts)

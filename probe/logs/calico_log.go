@@ -151,10 +151,10 @@ func containerLog(h *probe.Host, folder, account string, now time.Time) probe.Re
 	switch worst := present.worst; {
 	case worst == nil:
 		return probe.Found(probe.OK, "no error among the last %d lines", present.lines).With(factRun, last)
-	case worst.signature != nil && worst.said().Current(now.Add(-logFresh)):
+	case worst.signature != nil && worst.quote().Current(now.Add(-logFresh)):
 		return present.result(probe.Warn, "run %d logs: %s", last, now)
 	}
-	if !present.worst.said().Current(now.Add(-logFresh)) {
+	if !present.worst.quote().Current(now.Add(-logFresh)) {
 		return present.result(probe.Info, "run %d continues, or ended well; history: its last error was %s", last, now).
 			With(probe.FactHistory, true)
 	}
@@ -288,8 +288,8 @@ func (r runLog) young(now time.Time) bool {
 	return !r.tail && (r.lines == 0 || now.Sub(r.first) < time.Minute)
 }
 
-// said returns the line as it may be quoted.
-func (l *logLine) said() probe.Statement { return quoted(l.Line) }
+// quote returns the line as it may be quoted.
+func (l *logLine) quote() probe.Statement { return quoted(l.Line) }
 
 // quoted returns a line of a log as a statement.
 func quoted(l podlog.Line) probe.Statement {
@@ -298,8 +298,8 @@ func quoted(l podlog.Line) probe.Statement {
 
 func (r runLog) result(status probe.Status, format string, number int, now time.Time) probe.Result {
 	it := cmp.Or(r.end, r.worst)
-	said := it.said()
-	out := probe.Found(status, format, number, said.Aged(now)).With(FactLine, said.Text).With(factRun, number).
+	quote := it.quote()
+	out := probe.Found(status, format, number, quote.Aged(now)).With(FactLine, quote.Text).With(factRun, number).
 		With(FactEnded, r.end != nil)
 	if it.signature != nil {
 		out = out.With(FactSignature, it.signature.ID)

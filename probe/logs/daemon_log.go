@@ -128,11 +128,11 @@ func JournalEntries(ctx context.Context, h *probe.Host, want journal.Want) ([]jo
 	var bad error
 	seen := 0
 	if far, ok := h.Far.(farJournal); ok {
-		entries, unasked := far.Journal(ctx, want)
-		if unasked == nil {
+		entries, failed := far.Journal(ctx, want)
+		if failed == nil {
 			return entries, nil
 		}
-		bad = unasked
+		bad = failed
 	}
 	for _, place := range journalPlaces {
 		names, err := journalsIn(h, place)

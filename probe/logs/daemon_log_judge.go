@@ -238,9 +238,9 @@ func (s serviceState) ended() string {
 
 // quote returns a result that quotes a line.
 func (s serviceState) quote(status probe.Status, says string, it serviceLine, now time.Time) probe.Result {
-	said := probe.Statement{Text: probe.Quoted(it.Text), At: it.Time}
-	out := probe.Found(status, "%s%s", says, said.Aged(now)).
-		With(FactLine, said.Text).With(FactEnded, s.end != nil)
+	quote := probe.Statement{Text: probe.Quoted(it.Text), At: it.Time}
+	out := probe.Found(status, "%s%s", says, quote.Aged(now)).
+		With(FactLine, quote.Text).With(FactEnded, s.end != nil)
 	if s.end != nil {
 		out = out.With(factEnds, s.ends)
 	}

@@ -26,16 +26,16 @@ var peerOf = lazy.New(`dial (?:tcp|udp) ([\[\]0-9a-f.:]+:\d+): |read udp \S+->([
 // found matches kube-proxy's line at its start after it has found its Node.
 var found = lazy.New(`Successfully retrieved (?:node IP|NodeIPs)`)
 
-// heardLine is a complaint at its last occurrence.
-type heardLine struct {
+// complaintLine is a complaint at its last occurrence.
+type complaintLine struct {
 	podlog.Line
 	of    *signature
 	once  bool
 	first time.Time // the start of its uninterrupted repetition
 }
 
-// grievanceOf recognises a complaint.
-func grievanceOf(component string, l podlog.Line) (heardLine, bool) {
+// complaintOf recognises a complaint.
+func complaintOf(component string, l podlog.Line) (complaintLine, bool) {
 	for _, c := range complaints[component] {
 		m := c.Line.FindStringSubmatch(l.Text)
 		if m == nil {
@@ -43,25 +43,25 @@ func grievanceOf(component string, l podlog.Line) (heardLine, bool) {
 		}
 		for _, s := range c.Signatures {
 			if s.Match.MatchString(m[1]) {
-				return heardLine{podlog.Line{Time: l.Time, Text: m[1]}, s, c.Once, l.Time}, true
+				return complaintLine{podlog.Line{Time: l.Time, Text: m[1]}, s, c.Once, l.Time}, true
 			}
 		}
 	}
-	return heardLine{}, false
+	return complaintLine{}, false
 }
 
-// heard judges what a run logs repeatedly: its last complaint. No line reports the end of a complaint, so only a recent
+// judgeComplaints judges what a run logs repeatedly: its last complaint. No line reports the end of a complaint, so only a recent
 // one counts.
-func heard(component string, lines []podlog.Line, now time.Time) (probe.Result, bool) {
-	var last *heardLine
-	before := map[string]heardLine{}
+func judgeComplaints(component string, lines []podlog.Line, now time.Time) (probe.Result, bool) {
+	var last *complaintLine
+	before := map[string]complaintLine{}
 	for _, l := range lines {
 		if found.MatchString(l.Text) {
 			last = nil
 			clear(before)
 			continue
 		}
-		it, ok := grievanceOf(component, l)
+		it, ok := complaintOf(component, l)
 		if !ok {
 			continue
 		}
@@ -79,19 +79,19 @@ func heard(component string, lines []podlog.Line, now time.Time) (probe.Result, 
 	return last.result(now), true
 }
 
-func (l heardLine) result(now time.Time) probe.Result {
-	said, lasts := quoted(l.Line), max(0, now.Sub(l.first))
-	r := probe.Found(probe.Info, "running, and logs: %s", said.Aged(now))
+func (l complaintLine) result(now time.Time) probe.Result {
+	quote, lasts := quoted(l.Line), max(0, now.Sub(l.first))
+	r := probe.Found(probe.Info, "running, and logs: %s", quote.Aged(now))
 	switch {
 	case l.once:
 		r.Status, lasts = probe.Warn, 0
 	case lasts >= complaintLasts:
-		r = probe.Found(probe.Warn, "running, and has logged for %s: %s", probe.Age(lasts), said.Aged(now))
+		r = probe.Found(probe.Warn, "running, and has logged for %s: %s", probe.Age(lasts), quote.Aged(now))
 		if l.of.ID == FaultUpstream { // as expected in a cluster without internet access
 			r.Status = probe.Info
 		}
 	}
-	r = r.With(FactLine, said.Text).With(FactEnded, false).With(FactSignature, l.of.ID).
+	r = r.With(FactLine, quote.Text).With(FactEnded, false).With(FactSignature, l.of.ID).
 		With(probe.FactLasts, int(lasts.Seconds()))
 	if m := peerOf.FindStringSubmatch(l.Text); m != nil {
 		r = r.With(FactOfServer, strings.Join(m[1:], ""))

@@ -156,7 +156,7 @@ func podsLog(h *probe.Host, folder, component string, now time.Time) (probe.Resu
 func presentRun(component string, lines []podlog.Line, now time.Time) probe.Result {
 	r := ended(component, lines, now)
 	if r.Status == probe.OK {
-		if complains, ok := heard(component, lines, now); ok {
+		if complains, ok := judgeComplaints(component, lines, now); ok {
 			return complains
 		}
 	}
@@ -168,7 +168,7 @@ func ended(component string, lines []podlog.Line, now time.Time) probe.Result {
 	how := endings[component]
 	var end *podlog.Line
 	for i := range lines {
-		if anew.MatchString(lines[i].Text) {
+		if restartsAfterUpdate.MatchString(lines[i].Text) {
 			end = nil
 			continue
 		}
@@ -181,8 +181,8 @@ func ended(component string, lines []podlog.Line, now time.Time) probe.Result {
 	if end == nil || !end.Time.IsZero() && now.Sub(end.Time) > logBefore {
 		return probe.Found(probe.OK, "no run ended with an error among the last %d lines", len(lines))
 	}
-	said := quoted(*end)
-	r := probe.Found(probe.Fail, "the run ended with: %s", said.Aged(now)).With(FactLine, said.Text).With(FactEnded, true)
+	quote := quoted(*end)
+	r := probe.Found(probe.Fail, "the run ended with: %s", quote.Aged(now)).With(FactLine, quote.Text).With(FactEnded, true)
 	for _, list := range [][]*signature{how.Signatures, anyEnding} {
 		for _, s := range list {
 			if !s.Match.MatchString(end.Text) {
@@ -194,8 +194,8 @@ func ended(component string, lines []podlog.Line, now time.Time) probe.Result {
 	return r
 }
 
-// anew matches how kube-proxy exits after a change of its configuration, to restart with the new one (options.go).
-var anew = lazy.New(`content of the proxy server's configuration file was updated`)
+// restartsAfterUpdate matches how kube-proxy exits after a change of its configuration, to restart with the new one (options.go).
+var restartsAfterUpdate = lazy.New(`content of the proxy server's configuration file was updated`)
 
 // goesOn matches a line of kube-proxy or CoreDNS while they run. A usage text does not match.
 var goesOn = lazy.New(`^[IWEF]\d{4} [\d:.]+ +\d+ |^\d{4}-\d\d-\d\d [\d:.]+ \[(?:DEBUG|INFO|WARNING|ERROR)\]|^\[(?:INFO|WARNING|ERROR)\] |^CoreDNS-`)
