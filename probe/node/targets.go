@@ -53,14 +53,14 @@ func CutShort(ctx context.Context, err error) (probe.Result, bool) {
 
 // Gap is the result of a check without targets: unknown if the plan reports that they could not be listed, skip
 // otherwise.
-func Gap(p *probe.Pass, kind, nobody string) probe.Result {
+func Gap(p *probe.Pass, kind, none string) probe.Result {
 	if err := Unlisted(p, kind); err != nil {
 		return Unseen(fmt.Errorf("the targets are unknown: %w", err))
 	}
 	if len(p.Targets) == 0 {
 		return probe.Found(probe.Skip, "unknown: the API was not queried")
 	}
-	return probe.Found(probe.Skip, "%s", nobody)
+	return probe.Found(probe.Skip, "%s", none)
 }
 
 // Unlisted returns why the plan lacks the targets of a kind, nil if it has them.

@@ -119,12 +119,12 @@ func QueryAddress(ctx context.Context, network, addr, name string) probe.Result 
 		if a.Msg != nil && a.Msg.Rcode == dns.RcodeSuccess && len(a.Addresses()) == 0 && record == dns.TypeA {
 			continue // a cluster with IPv6 only
 		}
-		return addressSays(ctx, a)
+		return judgeAddress(ctx, a)
 	}
 	return probe.Result{}
 }
 
-func addressSays(ctx context.Context, a DNSAnswer) probe.Result {
+func judgeAddress(ctx context.Context, a DNSAnswer) probe.Result {
 	if a.Msg == nil {
 		return a.Failure(ctx)
 	}

@@ -76,16 +76,16 @@ func (q *errorQueue) last() icmpAnswer {
 			return found
 		}
 		for _, m := range messages {
-			if said, ok := icmpSaid(m); ok {
-				found = said
+			if answer, ok := parseICMPError(m); ok {
+				found = answer
 			}
 		}
 	}
 }
 
-// icmpSaid parses a struct sock_extended_err and the address after it (linux/errqueue.h): errno, origin, type, code,
+// parseICMPError parses a struct sock_extended_err and the address after it (linux/errqueue.h): errno, origin, type, code,
 // pad, info, data, offender.
-func icmpSaid(m unix.SocketControlMessage) (icmpAnswer, bool) {
+func parseICMPError(m unix.SocketControlMessage) (icmpAnswer, bool) {
 	const head = 16
 	b := m.Data
 	if len(b) < head+8 {

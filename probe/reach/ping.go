@@ -11,9 +11,9 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-func Ping(ctx context.Context, p *probe.Pass, targets []probe.Target, kind, nobody string) {
+func Ping(ctx context.Context, p *probe.Pass, targets []probe.Target, kind, none string) {
 	if len(targets) == 0 {
-		p.Report(node.Gap(p, kind, nobody))
+		p.Report(node.Gap(p, kind, none))
 		return
 	}
 	pace := icmp.Usual
@@ -31,7 +31,7 @@ func Ping(ctx context.Context, p *probe.Pass, targets []probe.Target, kind, nobo
 		if err == nil && !p.Brief {
 			measure(ctx, stats)
 		}
-		unheard := kind == probe.KindNode && allSilent(stats, targets)
+		unanswered := kind == probe.KindNode && allSilent(stats, targets)
 		live := make([]bool, len(targets))
 		if kind == probe.KindNode && err == nil {
 			node.Each(silentOf(stats), func(i int) { live[i] = takesTCP(ctx, targets[i].Addr) })
@@ -42,7 +42,7 @@ func Ping(ctx context.Context, p *probe.Pass, targets []probe.Target, kind, nobo
 				continue
 			}
 			r := Pinged(stats[i], pace)
-			if unheard && r.Status == probe.Fail {
+			if unanswered && r.Status == probe.Fail {
 				r.Status = probe.Warn
 				r.Saw += "; no other node answers either: the network may block ping"
 			}
@@ -118,7 +118,7 @@ func takesTCP(ctx context.Context, addr netip.Addr) bool {
 	if conn != nil {
 		_ = conn.Close()
 	}
-	return conn != nil || c.Said.text == "" && c.Reason() == "refused"
+	return conn != nil || c.ICMP.text == "" && c.Reason() == "refused"
 }
 
 // allSilent reports whether two or more nodes were pinged and all are silent. Then pings may be blocked, as in some

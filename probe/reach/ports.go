@@ -18,9 +18,9 @@ func DialBGP(ctx context.Context, up map[netip.Addr]bool, from netip.Addr, to ne
 	}
 	one, limit, cancel := node.Part(ctx, 3)
 	defer cancel()
-	var heard errorQueue
-	defer heard.close()
-	d := net.Dialer{Control: heard.open}
+	var icmpErrors errorQueue
+	defer icmpErrors.close()
+	d := net.Dialer{Control: icmpErrors.open}
 	source := "this node"
 	if from.IsValid() {
 		d.LocalAddr = net.TCPAddrFromAddrPort(netip.AddrPortFrom(from, 0))
@@ -34,8 +34,8 @@ func DialBGP(ctx context.Context, up map[netip.Addr]bool, from netip.Addr, to ne
 	if r, cut := node.CutShort(ctx, err); cut {
 		return r
 	}
-	said := heard.last()
-	reason := Connection{Err: err, Said: said}.Reason()
+	refusal := icmpErrors.last()
+	reason := Connection{Err: err, ICMP: refusal}.Reason()
 	words := map[string]string{
 		"refused":          "refused: the host answers, but nothing listens there or a firewall rejects it",
 		"timeout":          fmt.Sprintf("got no answer within %v: packets are dropped on the way", limit),
@@ -45,8 +45,8 @@ func DialBGP(ctx context.Context, up map[netip.Addr]bool, from netip.Addr, to ne
 		"no-address":       "failed: that address is on no interface of this node",
 		"denied":           "failed: this node's own firewall rejects it",
 	}
-	if said.text != "" { // the sender of the ICMP error explains more than the error of the connection
-		words[reason] = "failed: " + said.text
+	if refusal.text != "" { // the sender of the ICMP error explains more than the error of the connection
+		words[reason] = "failed: " + refusal.text
 	}
 	if words[reason] == "" {
 		return probe.Failed(err)

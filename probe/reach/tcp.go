@@ -20,7 +20,7 @@ type Connection struct {
 	Took  time.Duration
 	Limit time.Duration  // the time limit
 	Err   error          // nil = it was accepted
-	Said  icmpAnswer     // who refused it, if not the target
+	ICMP  icmpAnswer     // who refused it, if not the target
 	Near  netip.AddrPort // the local end, invalid if the kernel no longer has it
 }
 
@@ -56,14 +56,14 @@ func Dial(ctx context.Context, to netip.AddrPort, limit time.Duration) (net.Conn
 // Open opens a TCP connection before ctx ends. limit is that time limit for messages.
 func Open(ctx context.Context, to netip.AddrPort, limit time.Duration) (net.Conn, Connection) {
 	c := Connection{To: to, Limit: limit}
-	var heard errorQueue
-	defer heard.close()
-	d := net.Dialer{Control: heard.open}
+	var icmpErrors errorQueue
+	defer icmpErrors.close()
+	d := net.Dialer{Control: icmpErrors.open}
 	began := time.Now()
 	conn, err := d.DialContext(ctx, "tcp", to.String())
 	c.Took, c.Err = time.Since(began), err
 	if err != nil {
-		c.Said, c.Near = heard.last(), heard.near()
+		c.ICMP, c.Near = icmpErrors.last(), icmpErrors.near()
 		return nil, c
 	}
 	c.Near, _ = netip.ParseAddrPort(conn.LocalAddr().String())
@@ -74,7 +74,7 @@ func Open(ctx context.Context, to netip.AddrPort, limit time.Duration) (net.Conn
 // "blackhole" for a blackhole route.
 func (c Connection) Reason() string {
 	switch {
-	case c.Said.firewall:
+	case c.ICMP.firewall:
 		return "rejected"
 	case errors.Is(c.Err, syscall.EINVAL):
 		return "blackhole"
@@ -94,9 +94,9 @@ func (c Connection) Result(ctx context.Context) probe.Result {
 	reason := c.Reason()
 	var r probe.Result
 	switch {
-	case c.Said.text != "":
-		r = probe.Found(probe.Fail, "connection to %s failed: %s", c.To, c.Said.text).With(probe.FactICMPFrom,
-			c.Said.from.String())
+	case c.ICMP.text != "":
+		r = probe.Found(probe.Fail, "connection to %s failed: %s", c.To, c.ICMP.text).With(probe.FactICMPFrom,
+			c.ICMP.from.String())
 	case reason == "refused":
 		r = probe.Found(probe.Fail, "connection to %s refused", c.To).With(probe.FactTook, node.Milliseconds(c.Took))
 	case reason == "timeout":
