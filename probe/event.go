@@ -243,12 +243,12 @@ type Decoder struct {
 	in    *bufio.Reader
 }
 
-// longest is the longest line of a saved file that a Decoder reads. Causes, groups of a few thousand nodes and the
+// maxSavedLine is the maxSavedLine line of a saved file that a Decoder reads. Causes, groups of a few thousand nodes and the
 // verdict never travel over the wire, so MaxLine does not bound them.
-const longest = 1 << 20
+const maxSavedLine = 1 << 20
 
 // NewDecoder reads saved events.
-func NewDecoder(r io.Reader) *Decoder { return &Decoder{in: bufio.NewReaderSize(r, longest)} }
+func NewDecoder(r io.Reader) *Decoder { return &Decoder{in: bufio.NewReaderSize(r, maxSavedLine)} }
 
 // NewLiveDecoder reads events as a probe sends them: a line longer than MaxLine is not from a probe.
 func NewLiveDecoder(r io.Reader) *Decoder { return &Decoder{in: bufio.NewReaderSize(r, MaxLine)} }

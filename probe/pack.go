@@ -13,8 +13,8 @@ import (
 
 // Limits of a plan in a program's arguments: Linux allows 128 KiB in one, and etcd 1.5 MiB for a pod.
 const (
-	longestArg = 96 << 10
-	maxPacked  = 1 << 20
+	maxArg    = 96 << 10
+	maxPacked = 1 << 20
 )
 
 // Pack returns a plan as arguments of a program. It uses JSON, which an auditor can read in a pod, if that fits one
@@ -26,7 +26,7 @@ func (p Plan) Pack() ([]string, error) {
 	}
 	// The kubelet replaces $(NAME) in arguments.
 	text := strings.ReplaceAll(string(b), "$", `\u0024`)
-	if len(text) <= longestArg {
+	if len(text) <= maxArg {
 		return []string{text}, nil
 	}
 	var packed bytes.Buffer
@@ -43,7 +43,7 @@ func (p Plan) Pack() ([]string, error) {
 	}
 	var out []string
 	for len(text) > 0 {
-		piece := text[:min(len(text), longestArg)]
+		piece := text[:min(len(text), maxArg)]
 		out, text = append(out, piece), text[len(piece):]
 	}
 	return out, nil

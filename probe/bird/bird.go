@@ -58,7 +58,7 @@ type Conn struct {
 // session ends, and a call that waits for BIRD returns the error of ctx. Talk owns the connection from now on, even if
 // it fails.
 func Talk(ctx context.Context, conn net.Conn) (*Conn, error) {
-	c := &Conn{conn: conn, in: bufio.NewReaderSize(conn, longest), ended: ctx.Err}
+	c := &Conn{conn: conn, in: bufio.NewReaderSize(conn, maxReplyLine), ended: ctx.Err}
 	// The socket has no deadline: otherwise it would be random whether a call fails with the deadline or with ctx.
 	c.forget = context.AfterFunc(ctx, func() { conn.Close() })
 	if err := c.begin(); err != nil {
@@ -156,8 +156,8 @@ func (e *RefusedError) Error() string {
 	return fmt.Sprintf("BIRD answers %04d %s", e.Line.Code, e.Line.Text)
 }
 
-// longest bounds one line of a reply. The longest real ones, with BGP communities, have a few thousand bytes.
-const longest = 64 << 10
+// maxReplyLine bounds one line of a reply. The maxReplyLine real ones, with BGP communities, have a few thousand bytes.
+const maxReplyLine = 64 << 10
 
 // reply reads lines up to the one with a space after its code.
 func (c *Conn) reply(each func(Line) error) error {
@@ -165,7 +165,7 @@ func (c *Conn) reply(each func(Line) error) error {
 	for {
 		raw, err := c.in.ReadSlice('\n')
 		if errors.Is(err, bufio.ErrBufferFull) {
-			return fmt.Errorf("%w: a line of more than %d bytes", ErrNotBIRD, longest)
+			return fmt.Errorf("%w: a line of more than %d bytes", ErrNotBIRD, maxReplyLine)
 		}
 		if err != nil {
 			return c.because(err)

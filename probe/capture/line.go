@@ -10,11 +10,11 @@ import (
 // Line formats a packet like tcpdump -n: outer addresses first, then for each tunnel the inner ones.
 func Line(p Packet, vxlanPorts []uint16) string {
 	l := liner{layers: dissect(p.Protocol, p.Data, vxlanPorts), left: p.Length}
-	said := l.words()
-	if said == "" {
-		said = fmt.Sprintf("protocol 0x%04x, length %d", p.Protocol, p.Length)
+	text := l.words()
+	if text == "" {
+		text = fmt.Sprintf("protocol 0x%04x, length %d", p.Protocol, p.Length)
 	}
-	return fmt.Sprintf("%s %s %s %s", p.Time.Format("15:04:05.000000"), p.Interface, p.Direction, said)
+	return fmt.Sprintf("%s %s %s %s", p.Time.Format("15:04:05.000000"), p.Interface, p.Direction, text)
 }
 
 // liner formats the headers of a packet.
@@ -34,20 +34,20 @@ func (l *liner) words() string {
 			l.left = max(l.left-before.head, 0)
 		}
 		if !l.header(layer) {
-			l.say("header cut")
+			l.add("header cut")
 			break
 		}
 	}
 	if l.pair {
 		l.ends(0, 0)
 		last := l.layers[len(l.layers)-1]
-		l.say(l.protocolOf(last))
+		l.add(l.protocolOf(last))
 	}
 	return strings.TrimSuffix(l.out.String(), ": ")
 }
 
-// say adds text and the separator before it.
-func (l *liner) say(format string, args ...any) {
+// add adds text and the separator before it.
+func (l *liner) add(format string, args ...any) {
 	fmt.Fprintf(&l.out, format+": ", args...)
 }
 
@@ -60,7 +60,7 @@ func (l *liner) ends(from, to uint16) {
 		}
 		return fmt.Sprintf("%s.%d", a, port)
 	}
-	l.say("%s > %s", name(l.from, from), name(l.to, to))
+	l.add("%s > %s", name(l.from, from), name(l.to, to))
 }
 
 // protocolOf names the protocol of an IP header if the next header is missing or unknown.
@@ -95,7 +95,7 @@ func (l *liner) header(h layer) bool {
 		l.ends(0, 0)
 		l.message(h)
 	case vxlan:
-		l.say("VXLAN %d", binary.BigEndian.Uint32(h.b[4:])>>8)
+		l.add("VXLAN %d", binary.BigEndian.Uint32(h.b[4:])>>8)
 	case arp:
 		l.arp(h.b)
 	}
@@ -120,13 +120,13 @@ func (l *liner) ports(h layer) {
 	l.ends(binary.BigEndian.Uint16(h.b), binary.BigEndian.Uint16(h.b[2:]))
 	switch {
 	case h.kind == tcp && h.has(20):
-		l.say("%s", segment(h, l.left))
+		l.add("%s", segment(h, l.left))
 	case h.kind == tcp:
-		l.say("TCP, seq %d", binary.BigEndian.Uint32(h.b[4:]))
+		l.add("TCP, seq %d", binary.BigEndian.Uint32(h.b[4:]))
 	case h.kind == udp:
-		l.say("UDP, length %d", max(l.left-8, 0))
+		l.add("UDP, length %d", max(l.left-8, 0))
 	default:
-		l.say("SCTP, length %d", l.left)
+		l.add("SCTP, length %d", l.left)
 	}
 }
 
@@ -157,8 +157,8 @@ var unreachable6 = map[uint8]string{0: "no route", 1: "admin prohibited", 3: "ad
 func (l *liner) message(h layer) {
 	typ, code := h.b[0], h.b[1]
 	name := func(codes map[uint8]string) string {
-		if said := codes[code]; said != "" {
-			return said
+		if text := codes[code]; text != "" {
+			return text
 		}
 		return fmt.Sprint("code ", code)
 	}
@@ -184,17 +184,17 @@ func (l *liner) message(h layer) {
 	case v6 && typ == neighbourAdvertisement && h.has(24):
 		text = fmt.Sprintf("neighbour advertisement, it is %s", netip.AddrFrom16([16]byte(h.b[8:])))
 	}
-	l.say("ICMP%s %s, length %d", map[bool]string{true: "6"}[v6], text, l.left)
+	l.add("ICMP%s %s, length %d", map[bool]string{true: "6"}[v6], text, l.left)
 }
 
 func (l *liner) arp(b []byte) {
 	from, to := netip.AddrFrom4([4]byte(b[14:])), netip.AddrFrom4([4]byte(b[24:]))
 	switch binary.BigEndian.Uint16(b[6:]) {
 	case 1:
-		l.say("ARP, who has %s, tell %s", to, from)
+		l.add("ARP, who has %s, tell %s", to, from)
 	case 2:
-		l.say("ARP, %s is at %x:%x:%x:%x:%x:%x", from, b[8], b[9], b[10], b[11], b[12], b[13])
+		l.add("ARP, %s is at %x:%x:%x:%x:%x:%x", from, b[8], b[9], b[10], b[11], b[12], b[13])
 	default:
-		l.say("ARP, operation %d", binary.BigEndian.Uint16(b[6:]))
+		l.add("ARP, operation %d", binary.BigEndian.Uint16(b[6:]))
 	}
 }

@@ -50,11 +50,11 @@ func (w *Writer) Packet(p Packet) error {
 
 // The limits of a Reader.
 const (
-	longestLine    = wholeLen*4/3 + 1024
-	longestPacket  = 1 << 18 // on the wire: the kernel joins packets to some 64 KiB, or 185 KiB
-	longestAddress = 8
-	longestName    = 15 // of an interface (IFNAMSIZ)
-	maxInterfaces  = 2048
+	maxLineLen    = wholeLen*4/3 + 1024
+	maxPacketLen  = 1 << 18 // on the wire: the kernel joins packets to some 64 KiB, or 185 KiB
+	maxAddressLen = 8
+	maxNameLen    = 15 // of an interface (IFNAMSIZ)
+	maxInterfaces = 2048
 )
 
 // Reader turns the output of a Writer into packets again, and trusts none of it. A packet that is too long, too many or
@@ -78,8 +78,8 @@ type Reader struct {
 func (r *Reader) Write(b []byte) (int, error) {
 	for rest := b; r.failed == nil; {
 		line, more, whole := bytes.Cut(rest, []byte("\n"))
-		if r.line = append(r.line, line...); len(r.line) > longestLine {
-			r.failed = fmt.Errorf("a line of more than %d bytes", longestLine)
+		if r.line = append(r.line, line...); len(r.line) > maxLineLen {
+			r.failed = fmt.Errorf("a line of more than %d bytes", maxLineLen)
 		}
 		if !whole || r.failed != nil {
 			break
@@ -123,11 +123,11 @@ func (r *Reader) checked(p packet) (Packet, error) {
 	}
 	odd := func(c rune) bool { return c <= ' ' || c > '~' }
 	switch {
-	case p.Interface == "" || len(p.Interface) > longestName || strings.ContainsFunc(p.Interface, odd):
+	case p.Interface == "" || len(p.Interface) > maxNameLen || strings.ContainsFunc(p.Interface, odd):
 		return Packet{}, errors.New("a packet with an invalid interface name")
-	case p.Time < 0, p.Direction > 7, len(p.From) > longestAddress:
+	case p.Time < 0, p.Direction > 7, len(p.From) > maxAddressLen:
 		return Packet{}, errors.New("an invalid packet")
-	case len(p.Data) > wholeLen, p.Length < len(p.Data), p.Length > longestPacket:
+	case len(p.Data) > wholeLen, p.Length < len(p.Data), p.Length > maxPacketLen:
 		return Packet{}, errors.New("a packet with an invalid length")
 	}
 	if r.names == nil {

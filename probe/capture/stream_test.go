@@ -75,7 +75,7 @@ func TestHostileStreams(t *testing.T) {
 		"no capture":         "total 12\n",
 		"the data is not":    good,
 		"is not a capture":   begin + begin,
-		"a line of more":     strings.Repeat("x", longestLine+1),
+		"a line of more":     strings.Repeat("x", maxLineLen+1),
 		"more than the 3":    begin + strings.Repeat(good, 4),
 		"broke off":          begin + good[:20],
 		"no capture arrived": "",
@@ -126,7 +126,7 @@ func FuzzReader(f *testing.F) {
 			return nil
 		}}
 		_, _ = r.Write(b)
-		if count > 5 || len(r.line) > longestLine+len(b) {
+		if count > 5 || len(r.line) > maxLineLen+len(b) {
 			t.Errorf("%d packets, a line of %d", count, len(r.line))
 		}
 	})
