@@ -29,13 +29,13 @@ func (r *Runner) call(ctx context.Context, c Call, by *current, emit func(Event)
 			emit(ev)
 		}
 	}
-	var said Result
-	ended := Async(func() error { said = r.use(ctx, c, by, say); return nil })
+	var result Result
+	ended := Async(func() error { result = r.use(ctx, c, by, say); return nil })
 	ending := func(crash error) Result {
 		if crash != nil {
 			return Found(Unknown, "%s %v", c.Tool, crash)
 		}
-		return said
+		return result
 	}
 	var outcome Result
 	select {
@@ -81,7 +81,7 @@ func (r *Runner) use(ctx context.Context, c Call, by *current, say func(Event)) 
 		say = func(ev Event) { plain(seal.close(ev)) }
 	}
 	if c.From == nil {
-		out := &spoken{emit: say, atOnce: r.Tools[i].Reads}
+		out := &toolOutput{emit: say, atOnce: r.Tools[i].Reads}
 		defer out.end()
 		return run(ctx, &Job{Host: r.Host, Out: out, In: by.typed, Size: c.Size, Sizes: by.sizes, Hosts: c.Hosts})
 	}

@@ -30,7 +30,7 @@ func (r *Runner) inside(ctx context.Context, c *Check, plan Plan, report func(Re
 	plan.Targets = slices.DeleteFunc(slices.Clone(plan.Targets), func(t Target) bool {
 		return slices.Contains([]string{KindBlock, KindSession, KindTunnel}, t.Kind)
 	})
-	said := pair{report: report}
+	joined := pair{report: report}
 	var mu sync.Mutex
 	entered := 0
 	var both Workers
@@ -45,7 +45,7 @@ func (r *Runner) inside(ctx context.Context, c *Check, plan Plan, report func(Re
 				pod := pods[0]
 				pods = pods[1:]
 				mu.Unlock()
-				err := r.from(ctx, pod, plan, said.add)
+				err := r.from(ctx, pod, plan, joined.add)
 				mu.Lock()
 				switch {
 				case err == nil:
@@ -62,9 +62,9 @@ func (r *Runner) inside(ctx context.Context, c *Check, plan Plan, report func(Re
 			}
 		})
 	}
-	defer context.AfterFunc(ctx, said.settle)() // a pod that hangs does not delay the results of the other
+	defer context.AfterFunc(ctx, joined.settle)() // a pod that hangs does not delay the results of the other
 	both.Wait()
-	said.settle()
+	joined.settle()
 	if entered == 0 {
 		report(Result{Status: status, Saw: why})
 	}

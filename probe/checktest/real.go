@@ -64,8 +64,8 @@ func DaemonOf(t *testing.T, binary string, args ...string) *exec.Cmd {
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill() // the test may have killed it
 		_ = cmd.Wait()
-		if said, err := os.ReadFile(log.Name()); err == nil && t.Failed() {
-			t.Logf("%s said:\n%s", binary, said)
+		if output, err := os.ReadFile(log.Name()); err == nil && t.Failed() {
+			t.Logf("%s said:\n%s", binary, output)
 		}
 	})
 	return cmd

@@ -55,8 +55,8 @@ const EventSandbox = "FailedCreatePodSandBox"
 // SandboxFailed parses the message of such an event, of the probe's own pod or any other.
 func SandboxFailed(text string) Sandbox {
 	text = strings.TrimPrefix(text, "(combined from similar events): ")
-	said := sandboxWords.FindString(text)
-	s := Sandbox{Starts: StartsSandbox, Message: text[len(said):]}
+	prefix := sandboxWords.FindString(text)
+	s := Sandbox{Starts: StartsSandbox, Message: text[len(prefix):]}
 	if m := pluginOf.FindStringSubmatch(s.Message); m != nil {
 		s.Plugin = cmp.Or(m[1], m[2])
 	}
@@ -67,7 +67,7 @@ func SandboxFailed(text string) Sandbox {
 	case s.Plugin != "" || networkOf.MatchString(s.Message):
 		s.Starts = StartsCNI
 	}
-	s.Obstacle, s.At = obstacleOf(s.Starts, s.Message, !strings.Contains(said, "rpc error"))
+	s.Obstacle, s.At = obstacleOf(s.Starts, s.Message, !strings.Contains(prefix, "rpc error"))
 	return s
 }
 

@@ -109,8 +109,8 @@ func Unreachable(code int, v4 bool) (text string, firewall bool) {
 	if v4 {
 		words = unreachable4
 	}
-	if said := words[code]; said.text != "" {
-		return said.text, said.firewall
+	if known := words[code]; known.text != "" {
+		return known.text, known.firewall
 	}
 	return fmt.Sprintf("destination unreachable, code %d", code), false
 }

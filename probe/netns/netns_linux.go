@@ -195,7 +195,7 @@ func within(ns netns.NsHandle, f func() error) error {
 
 // session starts the child, sends it the request, and forwards its events.
 func (e Entry) session(ctx context.Context, ns netns.NsHandle, request probe.Request, emit func(probe.Event)) error {
-	var said bytes.Buffer
+	var stderr bytes.Buffer
 	args := e.Args
 	if end, ok := ctx.Deadline(); ok { // the parent's deadline, not its own default
 		args = slices.Concat(args, []string{"--life", max(time.Until(end), time.Millisecond).String()})
@@ -203,7 +203,7 @@ func (e Entry) session(ctx context.Context, ns netns.NsHandle, request probe.Req
 	cmd := exec.CommandContext(ctx, "/proc/self/exe", args...)
 	cmd.WaitDelay = time.Second
 	cmd.Cancel = func() error { return cmd.Process.Signal(unix.SIGTERM) } // it reports its partial results
-	cmd.Stderr = &said
+	cmd.Stderr = &stderr
 	feed, err := cmd.StdinPipe()
 	if err != nil {
 		return fmt.Errorf("starting a probe in a pod: %w", err)
@@ -218,7 +218,7 @@ func (e Entry) session(ctx context.Context, ns netns.NsHandle, request probe.Req
 	done := make(chan struct{})
 	over := sync.OnceFunc(func() { close(done) })
 	defer over()
-	sent := probe.Async(func() error { tell(feed, request, done); return nil })
+	sent := probe.Async(func() error { sendRequest(feed, request, done); return nil })
 	ended := false
 	events := probe.NewDecoder(out)
 	for {
@@ -232,7 +232,7 @@ func (e Entry) session(ctx context.Context, ns netns.NsHandle, request probe.Req
 	err = cmd.Wait()
 	over()
 	crash := <-sent // the child exits early without its request or its beats
-	first, _, _ := strings.Cut(said.String(), "\n")
+	first, _, _ := strings.Cut(stderr.String(), "\n")
 	switch {
 	case ended:
 		return nil
@@ -246,9 +246,9 @@ func (e Entry) session(ctx context.Context, ns netns.NsHandle, request probe.Req
 	return errors.New("the probe in the pod exited before its answer was complete")
 }
 
-// tell runs a whole session with one request. It beats until done, even if nothing reads the answer, for example while
+// sendRequest runs a whole session with one request. It beats until done, even if nothing reads the answer, for example while
 // the user is in a pager.
-func tell(feed io.WriteCloser, request probe.Request, done <-chan struct{}) {
+func sendRequest(feed io.WriteCloser, request probe.Request, done <-chan struct{}) {
 	defer feed.Close()
 	enc := json.NewEncoder(feed)
 	for _, r := range []probe.Request{request, {Type: probe.RequestEnd}} {

@@ -78,18 +78,18 @@ func answer(c net.Conn, greeting string, answers map[string]string) {
 
 // split parses a recording: the greeting, then each command after "> " with the lines of its reply.
 func split(text string) (greeting string, answers map[string]string) {
-	said := map[string]*strings.Builder{"": {}}
+	replies := map[string]*strings.Builder{"": {}}
 	command := ""
 	for line := range strings.Lines(text) {
 		if c, ok := strings.CutPrefix(line, "> "); ok {
 			command = strings.TrimSpace(c)
-			said[command] = &strings.Builder{}
+			replies[command] = &strings.Builder{}
 			continue
 		}
-		said[command].WriteString(line)
+		replies[command].WriteString(line)
 	}
 	answers = map[string]string{}
-	for command, lines := range said {
+	for command, lines := range replies {
 		answers[command] = lines.String()
 	}
 	return answers[""], answers
