@@ -19,21 +19,21 @@ const (
 	maxBIRD   = 200_000
 )
 
-// asking is one query to BIRD.
-type asking struct {
+// birdQuery is one query to BIRD.
+type birdQuery struct {
 	tools.BIRDArgs
 	limit time.Duration
 }
 
 // askBIRD queries the routing daemon. Every session is restricted, so BIRD itself refuses changes.
 func askBIRD(ctx context.Context, j *probe.Job, a *tools.BIRDArgs) probe.Result {
-	return asking{*a, birdLimit}.run(ctx, j)
+	return birdQuery{*a, birdLimit}.run(ctx, j)
 }
 
 // errEnough ends an answer that is too long.
 var errEnough = errors.New("enough")
 
-func (a asking) run(ctx context.Context, j *probe.Job) probe.Result {
+func (a birdQuery) run(ctx context.Context, j *probe.Job) probe.Result {
 	limited, cancel := context.WithTimeout(ctx, a.limit)
 	defer cancel()
 	a.Socket = strings.Replace(a.Socket, probe.PlaceRun, j.Host.Place(probe.PlaceRun), 1)
@@ -82,7 +82,7 @@ func (a asking) run(ctx context.Context, j *probe.Job) probe.Result {
 }
 
 // silent explains why a BIRD did not answer.
-func (a asking) silent(ctx context.Context, err error) probe.Result {
+func (a birdQuery) silent(ctx context.Context, err error) probe.Result {
 	reason := probe.Reason(err)
 	var r probe.Result
 	switch {

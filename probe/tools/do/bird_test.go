@@ -100,13 +100,13 @@ func TestBirdHung(t *testing.T) {
 	t.Parallel()
 	h := &probe.Host{Root: hung(t, "")}
 	for range 20 {
-		r := asking{tools.BIRDArgs{Socket: "/run/calico/bird.ctl", Command: "show status"},
+		r := birdQuery{tools.BIRDArgs{Socket: "/run/calico/bird.ctl", Command: "show status"},
 			10 * time.Millisecond}.run(t.Context(),
 			&probe.Job{Host: h, Out: io.Discard})
 		wants(t, r, probe.Fail, "BIRD does not answer within 10ms")
 	}
 	cut := &probe.Host{Root: hung(t, "0001 BIRD 2.0.12 ready.\n0016 Access restricted\n1007-Table master4:\n")}
-	r := asking{tools.BIRDArgs{Socket: "/run/calico/bird.ctl", Command: "show route"}, time.Second}.run(t.Context(),
+	r := birdQuery{tools.BIRDArgs{Socket: "/run/calico/bird.ctl", Command: "show route"}, time.Second}.run(t.Context(),
 		&probe.Job{Host: cut, Out: io.Discard})
 	wants(t, r, probe.Unknown, "did not end within 1s: 1 line came")
 	ctx, cancel := context.WithCancel(t.Context())

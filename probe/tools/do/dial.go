@@ -44,7 +44,7 @@ func (d dialling) unix(ctx context.Context, j *probe.Job) probe.Result {
 		j.Say("connected to %s in %s", d.Socket, short(took))
 		return probe.Found(probe.OK, "%s accepts connections", d.Socket)
 	}
-	said := map[string]string{
+	failures := map[string]string{
 		"refused": "the socket exists but nothing listens: the daemon is dead or restarting",
 		"missing": "no such socket",
 		"timeout": "the socket is there and its queue is full: no connection was accepted within " + short(d.Wait),
@@ -53,8 +53,8 @@ func (d dialling) unix(ctx context.Context, j *probe.Job) probe.Result {
 	switch {
 	case ctx.Err() != nil:
 		return probe.Found(probe.Unknown, "stopped before %s answered", d.Socket)
-	case said[reason] != "":
-		return probe.Found(probe.Fail, "%s: %s", d.Socket, said[reason]).With(probe.FactReason, reason)
+	case failures[reason] != "":
+		return probe.Found(probe.Fail, "%s: %s", d.Socket, failures[reason]).With(probe.FactReason, reason)
 	}
 	if op, ok := errors.AsType[*net.OpError](err); ok {
 		err = op.Err

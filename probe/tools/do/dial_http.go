@@ -71,8 +71,8 @@ var metadata = []netip.Prefix{
 	netip.MustParsePrefix("fd00:42::42/128"),
 }
 
-// tellsSecrets reports whether the answers of an address must not be shown.
-func tellsSecrets(a netip.Addr) bool {
+// mayReturnSecrets reports whether the answers of an address must not be shown.
+func mayReturnSecrets(a netip.Addr) bool {
 	a = a.Unmap().WithZone("")
 	return slices.ContainsFunc(append(embedded(a), a), func(a netip.Addr) bool {
 		return slices.ContainsFunc(metadata, func(p netip.Prefix) bool { return p.Contains(a) })
@@ -102,7 +102,7 @@ func embedded(a netip.Addr) []netip.Addr {
 
 // printPage prints what may be shown of a server's answer.
 func printPage(j *probe.Job, of netip.Addr, page httpget.Page) {
-	if !tellsSecrets(of) {
+	if !mayReturnSecrets(of) {
 		printHeader(j, page.Header)
 		printBody(j, page.Body)
 		return

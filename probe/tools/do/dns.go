@@ -183,7 +183,7 @@ func flagsOf(m *dns.Msg) string {
 const maxRecords = 200
 
 // printRecords prints the records of an answer, and counts those of the requested type.
-func printRecords(j *probe.Job, m *dns.Msg, record uint16) (asked int, first string) {
+func printRecords(j *probe.Job, m *dns.Msg, record uint16) (matching int, first string) {
 	left := maxRecords
 	for _, part := range []struct {
 		what string
@@ -193,7 +193,7 @@ func printRecords(j *probe.Job, m *dns.Msg, record uint16) (asked int, first str
 			h := rr.Header()
 			data := strings.TrimPrefix(rr.String(), h.String())
 			if part.what == "" && (h.Rrtype == record || record == dns.TypeANY) {
-				if asked++; asked == 1 {
+				if matching++; matching == 1 {
 					first = data
 				}
 			}
@@ -206,11 +206,11 @@ func printRecords(j *probe.Job, m *dns.Msg, record uint16) (asked int, first str
 	if left < 0 {
 		j.Say("  (%s not shown)", several(-left, "record"))
 	}
-	return asked, first
+	return matching, first
 }
 
-// rcodeSaid explains the usual DNS failures, as the end of a sentence.
-var rcodeSaid = map[int]string{
+// rcodeText explains the usual DNS failures, as the end of a sentence.
+var rcodeText = map[int]string{
 	dns.RcodeNameError:     ": no such name",
 	dns.RcodeServerFailure: ": its upstream (the API server, or the servers it forwards to) failed",
 	dns.RcodeRefused:       ": it answers, but is not configured to serve that name to this client",
@@ -238,7 +238,7 @@ func conclude(ctx context.Context, all []replied) probe.Result {
 	for _, r := range all { // an answer outranks another server's silence
 		if r.err == nil && r.rcode != dns.RcodeSuccess {
 			return probe.Found(probe.Fail, "%s answers %s to %s%s", r.server, rcodeName(r.rcode), r.name,
-				rcodeSaid[r.rcode]).With(probe.FactReason, strings.ToLower(rcodeName(r.rcode)))
+				rcodeText[r.rcode]).With(probe.FactReason, strings.ToLower(rcodeName(r.rcode)))
 		}
 	}
 	for _, r := range all {

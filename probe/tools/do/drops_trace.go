@@ -42,7 +42,7 @@ type delivery struct {
 	sent, answered int
 	silent         int    // no reply at all, so it may still be in transit
 	what, failed   string // "echoes", "lost"
-	said           string // why the last was not answered, if the sender was notified
+	reason         string // why the last was not answered, if the sender was notified
 }
 
 func (d delivery) lost() int { return d.sent - d.answered }
@@ -138,9 +138,9 @@ func (q tracing) send(ctx context.Context, j *probe.Job, t *skbdrop.Trace, id ui
 		return d, fmt.Errorf("pinging %s: %w", q.to, err)
 	}
 	s := stats[0]
-	d.sent, d.answered, d.silent, d.said = s.Sent, s.Received, s.Sent-s.Received-s.Refused, s.Bounced
+	d.sent, d.answered, d.silent, d.reason = s.Sent, s.Received, s.Sent-s.Received-s.Refused, s.Bounced
 	if s.Refusal != "" && s.Refusal != "error" {
-		d.said = "they could not leave: " + node.Refusal(s.Refusal)
+		d.reason = "they could not leave: " + node.Refusal(s.Refusal)
 	}
 	j.Say("%d echoes sent to %s, %d came back", d.sent, q.to, d.answered)
 	return d, nil
@@ -162,7 +162,7 @@ func (q tracing) connect(ctx context.Context, j *probe.Job, t *skbdrop.Trace) (d
 			continue
 		}
 		reason := probe.Reason(err)
-		if d.said = node.Refusal(reason); reason == "timeout" {
+		if d.reason = node.Refusal(reason); reason == "timeout" {
 			d.silent++
 		}
 	}
@@ -186,8 +186,8 @@ func (q tracing) report(j *probe.Job, v *view, sent delivery) probe.Result {
 	lost := fmt.Sprintf("%s: %d of %d %s were %s", target, sent.lost(), sent.sent, sent.what, sent.failed)
 	g, seen := v.lost()
 	switch {
-	case !seen && sent.said != "":
-		return probe.Found(probe.Fail, "%s, and no packet was created: %s", lost, sent.said)
+	case !seen && sent.reason != "":
+		return probe.Found(probe.Fail, "%s, and no packet was created: %s", lost, sent.reason)
 	case !seen:
 		return probe.Found(probe.Fail, "%s, and the kernel reported no packet of them", lost)
 	}

@@ -192,7 +192,7 @@ func (l reading) keepOn(ctx context.Context, out *probe.Job, flush func() error,
 	again func(context.Context) (*cri.ContainerStatus, error)) (n int, _ *cri.ContainerStatus, why string) {
 	tick := time.NewTicker(logEvery)
 	defer tick.Stop()
-	asked := time.Now()
+	checked := time.Now()
 	over := false
 	for {
 		more, err := f.more(func(line logLine) { n++; l.print(out, line) })
@@ -211,7 +211,7 @@ func (l reading) keepOn(ctx context.Context, out *probe.Job, flush func() error,
 		case more:
 			continue
 		}
-		if time.Since(asked) > stateEvery {
+		if time.Since(checked) > stateEvery {
 			now, err := again(ctx)
 			switch {
 			case status.Code(err) == codes.NotFound: // removed: the file is complete
@@ -219,7 +219,7 @@ func (l reading) keepOn(ctx context.Context, out *probe.Job, flush func() error,
 			case err == nil: // a runtime that does not answer now has not stopped the log
 				s, over = now, now.GetState() == cri.ContainerState_CONTAINER_EXITED
 			}
-			asked = time.Now()
+			checked = time.Now()
 		}
 		select {
 		case <-ctx.Done():
