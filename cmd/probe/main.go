@@ -237,12 +237,12 @@ func session(ctx context.Context, args []string, in io.Reader, out io.Writer) er
 func guarded(in io.Reader, out io.Writer, life time.Duration, abandon func()) (io.Reader, io.Writer, func()) {
 	over := time.AfterFunc(life+blocked, abandon)
 	silence := time.AfterFunc(probe.Silence+blocked, abandon)
-	heard := func() { silence.Reset(probe.Silence + blocked) }
-	return listener{in, heard}, teller{out, heard}, func() { over.Stop(); silence.Stop() }
+	alive := func() { silence.Reset(probe.Silence + blocked) }
+	return readWatcher{in, alive}, writeWatcher{out, alive}, func() { over.Stop(); silence.Stop() }
 }
 
-// carriedIn is the prefix of the folder that the client creates for this program.
-const carriedIn = "calico-probe-"
+// uploadPrefix is the prefix of the folder that the client creates for this program.
+const uploadPrefix = "calico-probe-"
 
 // removeSelf removes this program from the node at once, so nothing is left however it exits. The kernel keeps the file
 // for as long as it runs, also to start it again inside pods.
@@ -251,8 +251,8 @@ func removeSelf() error {
 	if err != nil {
 		return fmt.Errorf("looking for this program's own file: %w", err)
 	}
-	if !strings.HasPrefix(filepath.Base(filepath.Dir(file)), carriedIn) {
-		return usageError{fmt.Errorf("--unlink: %s is not in a folder %s*, where the client puts temporary probes", file, carriedIn)}
+	if !strings.HasPrefix(filepath.Base(filepath.Dir(file)), uploadPrefix) {
+		return usageError{fmt.Errorf("--unlink: %s is not in a folder %s*, where the client puts temporary probes", file, uploadPrefix)}
 	}
 	if err := os.Remove(file); err != nil {
 		return fmt.Errorf("removing this program's own file: %w", err)
@@ -269,30 +269,30 @@ const blocked = 2 * time.Second
 // parting is how long the processes of a tool may take to exit once its output cannot be written.
 const parting = time.Second
 
-// teller reports each successful write.
-type teller struct {
+// writeWatcher reports each successful write.
+type writeWatcher struct {
 	io.Writer
-	taken func()
+	wrote func()
 }
 
-func (t teller) Write(b []byte) (int, error) {
+func (t writeWatcher) Write(b []byte) (int, error) {
 	n, err := t.Writer.Write(b)
 	if err == nil {
-		t.taken()
+		t.wrote()
 	}
 	return n, err
 }
 
-// listener reports each read that returned data.
-type listener struct {
+// readWatcher reports each read that returned data.
+type readWatcher struct {
 	io.Reader
-	heard func()
+	alive func()
 }
 
-func (l listener) Read(b []byte) (int, error) {
+func (l readWatcher) Read(b []byte) (int, error) {
 	n, err := l.Reader.Read(b)
 	if n > 0 {
-		l.heard()
+		l.alive()
 	}
 	return n, err
 }
@@ -336,7 +336,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	}
 	if *asPlugin {
 		var p plugin
-		o.runner().Run(ctx, plan, p.hear)
+		o.runner().Run(ctx, plan, p.add)
 		return p.end(out)
 	}
 	o.runner().Run(ctx, plan, emit)

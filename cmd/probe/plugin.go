@@ -28,7 +28,7 @@ type plugin struct {
 	ended           bool
 }
 
-func (p *plugin) hear(ev probe.Event) {
+func (p *plugin) add(ev probe.Event) {
 	if ev.Type == probe.EventEnd {
 		p.ended = true
 	}

@@ -40,7 +40,7 @@ func TestPlugin(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var p plugin
 			for _, ev := range c.events {
-				p.hear(ev)
+				p.add(ev)
 			}
 			var out bytes.Buffer
 			holdPlugin(t, p.end(&out), out.String(), c.code, c.line)
