@@ -61,7 +61,7 @@ func Capabilities(suite []*Check) []string {
 	return slices.Compact(out)
 }
 
-// DefaultLimit bounds a check that sets no limit of its own.
+// DefaultLimit bounds a check without its own limit.
 const DefaultLimit = 5 * time.Second
 
 // A Check is one question. It is a value: its function answers, and the Runner handles deadline, order, panics and

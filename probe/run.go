@@ -217,7 +217,7 @@ func (o *reporter) report(res Result) {
 	o.all.add(res)
 }
 
-// close ends the reporting, with a result of its own if the check reported none.
+// close ends the reporting, with its own result if the check reported none.
 func (o *reporter) close() {
 	o.mu.Lock()
 	silent := o.reported == 0

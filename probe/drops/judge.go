@@ -58,7 +58,7 @@ func match(windows []window) []Key {
 			out = append(out, k)
 		}
 	}
-	slices.SortFunc(out, func(a, b Key) int { // that of one thing tells more than that of all
+	slices.SortFunc(out, func(a, b Key) int { // a counter of one object is more specific than one of all
 		return cmp.Or(cmp.Compare(b.Of, a.Of), cmp.Compare(a.Where, b.Where), cmp.Compare(a.Name, b.Name))
 	})
 	return out

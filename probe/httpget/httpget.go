@@ -40,7 +40,7 @@ var ErrNotAccepted = errors.New("no connection")
 func Get(ctx context.Context, url string, way Way) (Page, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
-		return Page{}, fmt.Errorf("asking %s: %w", url, err)
+		return Page{}, fmt.Errorf("requesting %s: %w", url, err)
 	}
 	if way.Host != "" {
 		req.Host = way.Host
@@ -72,10 +72,10 @@ func Get(ctx context.Context, url string, way Way) (Page, error) {
 	}
 	resp, err := client.Do(req)
 	if err != nil && !taken.Load() {
-		return Page{}, fmt.Errorf("%w: asking %s: %w", ErrNotAccepted, url, err)
+		return Page{}, fmt.Errorf("%w: requesting %s: %w", ErrNotAccepted, url, err)
 	}
 	if err != nil {
-		return Page{}, fmt.Errorf("asking %s: %w", url, err)
+		return Page{}, fmt.Errorf("requesting %s: %w", url, err)
 	}
 	defer resp.Body.Close()
 	most := way.Most

@@ -1,7 +1,7 @@
 // Package icmp pings many addresses at once. Ping uses one socket for each family, sends several packets to each
 // address, and matches replies by number.
 //
-//	stats, err := icmp.Ping(ctx, []netip.Addr{a, b}, icmp.Usual) // err: nothing could be asked at all
+//	stats, err := icmp.Ping(ctx, []netip.Addr{a, b}, icmp.Usual) // err: no packet could be sent
 //	if stats[0].Received == 0 && stats[0].Bounced != "" { ... } // a router answered in its place
 package icmp
 

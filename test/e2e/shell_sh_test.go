@@ -291,7 +291,7 @@ func TestShToolbox(t *testing.T) {
 	}
 	p := newScreen(t)
 	p.enters("node-b", "--via", "pod")
-	p.wants("there is no shell on node-b; using the toolbox instead")
+	p.wants("no shell on node-b; using the toolbox instead")
 	p.wants("in the toolbox on node-b, whose files are below /host")
 	p.enter("echo $(hostname) $(stty size) $(cat /host/etc/hostname /etc/passwd | wc -l) $(command -v tcpdump)")
 	p.wants("node-b 30 110 ")

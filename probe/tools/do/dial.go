@@ -47,7 +47,7 @@ func (d dialling) unix(ctx context.Context, j *probe.Job) probe.Result {
 	failures := map[string]string{
 		"refused": "the socket exists but nothing listens: the daemon is dead or restarting",
 		"missing": "no such socket",
-		"timeout": "the socket is there and its queue is full: no connection was accepted within " + short(d.Wait),
+		"timeout": "the socket exists but its queue is full: no connection was accepted within " + short(d.Wait),
 	}
 	reason := probe.Reason(err)
 	switch {

@@ -40,7 +40,7 @@ const (
 // delivery is the fate of the packets, from the sender's view.
 type delivery struct {
 	sent, answered int
-	silent         int    // no reply at all, so it may still be in transit
+	silent         int    // no reply, so it may still be in transit
 	what, failed   string // "echoes", "lost"
 	reason         string // why the last was not answered, if the sender was notified
 }

@@ -209,7 +209,7 @@ var reasons = map[string]string{
 	"SECURITY_HOOK":       "a security module",
 }
 
-// functions explains what it means when one of these functions drops without a reason of its own.
+// functions explains what it means when one of these functions drops without its own reason.
 var functions = map[string]string{
 	"ip_error":           "a blackhole or prohibit route",
 	"dst_discard":        "a blackhole route",

@@ -54,7 +54,7 @@ func (s shell) run(ctx context.Context, j *probe.Job) probe.Result {
 	}
 	program := shellIn(root)
 	if program == "" {
-		return probe.Found(probe.Skip, "there is no shell %s", where).With(probe.FactReason, tools.ReasonNoShell)
+		return probe.Found(probe.Skip, "no shell %s", where).With(probe.FactReason, tools.ReasonNoShell)
 	}
 	r, err := s.start(j, root, program, tty)
 	switch {
