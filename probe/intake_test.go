@@ -21,7 +21,7 @@ var planRequest = Request{Type: RequestPlan, ID: 7, Plan: &Plan{
 
 var calling = Request{Type: RequestCall, ID: 8, Call: &Call{Tool: "ping"}}
 
-// taken is what an intake lets through of events, shown in short.
+// taken returns a short form of the events that pass an intake.
 func taken(t *testing.T, i *Intake, events ...Event) []string {
 	t.Helper()
 	var out []string
@@ -45,8 +45,8 @@ func gives(check string, s Status) Event {
 	return Event{Type: EventResult, Result: &Result{Check: check, Status: s}}
 }
 
-// TestIntakeKnowsWhatWasAsked wants of an answer what was asked for and nothing else, and the
-// answer to be called incomplete where something else came or something did not.
+// TestIntakeKnowsWhatWasAsked checks that only requested results pass, and that an answer with others, or without one
+// of them, is incomplete.
 func TestIntakeKnowsWhatWasAsked(t *testing.T) {
 	t.Parallel()
 	begin, end := Event{Type: EventStart, Start: &Start{V: 1}},
@@ -107,7 +107,7 @@ func TestIntakeKnowsWhatWasAsked(t *testing.T) {
 		false); let[0].End.Outcome.Check != "ping" || let[0].End.Outcome.Status != Unknown {
 		t.Errorf("%+v", let[0].End.Outcome)
 	}
-	for _, stopped := range []bool{true, false} { // only the client knows whether it stopped something
+	for _, stopped := range []bool{true, false} { // only the client can tell that it stopped something
 		i := NewIntake(planRequest)
 		taken(t, i, begin)
 		let, _ := i.Take(Event{Type: EventEnd, End: &End{Stopped: true}}, stopped)
@@ -117,9 +117,8 @@ func TestIntakeKnowsWhatWasAsked(t *testing.T) {
 	}
 }
 
-// TestIntakeCleansAndBounds fills every field of an event with what steers a terminal, and
-// wants of what is let through nothing that does, nor anything long, nor anything that the
-// client knows better.
+// TestIntakeCleansAndBounds fills every field of an event with text that controls a terminal. Nothing that passes may
+// do so, be too long, or contradict the client.
 func TestIntakeCleansAndBounds(t *testing.T) {
 	t.Parallel()
 	bad := strings.Repeat("\x1b[2J\u202e\u009b\n", 1000)
@@ -151,7 +150,7 @@ func TestIntakeCleansAndBounds(t *testing.T) {
 	}
 }
 
-// wholesome looks into every text there is.
+// wholesome examines every text.
 func wholesome(t *testing.T, path string, v reflect.Value) {
 	t.Helper()
 	switch v.Kind() {
@@ -187,8 +186,8 @@ func wholesome(t *testing.T, path string, v reflect.Value) {
 	}
 }
 
-// TestIntakeHasABudget wants a node that goes on and on to be given up: by the number of what
-// it says and by the memory that takes; what a tool writes has none, as it is not kept.
+// TestIntakeHasABudget checks that the client stops reading from a probe that exceeds the limits of events or memory. A
+// tool's output has no limit, because it is not kept.
 func TestIntakeHasABudget(t *testing.T) {
 	t.Parallel()
 	big := gives("felix-live", OK)
@@ -241,8 +240,7 @@ func TestIntakeHasABudget(t *testing.T) {
 	}
 }
 
-// TestIntakeKnowsNodes wants of a node's state what the plan has of it from the API, and nothing
-// that a probe makes up.
+// TestIntakeKnowsNodes checks that a node's state comes from the plan, and never from the probe.
 func TestIntakeKnowsNodes(t *testing.T) {
 	t.Parallel()
 	request := Request{Type: RequestPlan, Plan: &Plan{Node: "a", Checks: []string{"node-ping"}, Targets: []Target{
@@ -262,8 +260,8 @@ func TestIntakeKnowsNodes(t *testing.T) {
 	}
 }
 
-// TestNewerProbe reads a probe of a later version: its events, fields and statuses are passed over, and what it says of
-// checks in its own way leaves them without an answer, so that the run is incomplete.
+// TestNewerProbe reads a probe of a later version. Its unknown events, fields and statuses are ignored. A check that it
+// answers differently has no answer, so the run is incomplete.
 func TestNewerProbe(t *testing.T) {
 	t.Parallel()
 	d := NewLiveDecoder(strings.NewReader(`{"seq":0,"type":"start","later":1,"start":{"v":1,"version":"9.0.0","later":{"a":[1]}}}

@@ -159,8 +159,7 @@ func TestProfiles(t *testing.T) {
 	}
 }
 
-// TestInside asks a check from the node and again out of a pod, which here is a
-// second runner.
+// TestInside runs a check on the node and again in a pod, which here is a second runner.
 func TestInside(t *testing.T) {
 	both := check("both-sides", func(_ context.Context, p *Pass) {
 		p.Report(Found(OK, "%d targets", len(p.Targets)).On("x"))

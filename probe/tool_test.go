@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// heard is what a writer of a tool's came to, and in how many events.
+// heard is the output of a tool's writer, and the number of events.
 func heard(write func(*toolOutput), atOnce bool) (text string, events, data int) {
 	s := &toolOutput{atOnce: atOnce, emit: func(ev Event) {
 		if events++; ev.Data != nil {
@@ -21,7 +21,7 @@ func heard(write func(*toolOutput), atOnce bool) (text string, events, data int)
 	return text, events, data
 }
 
-// TestTextStaysText in whatever pieces it is written.
+// TestTextStaysText checks that text stays text, in whatever pieces it is written.
 func TestTextStaysText(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, testTextStaysText) // in which nothing is late
@@ -51,7 +51,7 @@ func testTextStaysText(t *testing.T) {
 	}
 }
 
-// TestBytesStayBytes that are no text, also the last ones.
+// TestBytesStayBytes checks that non-text bytes arrive unchanged, also the last ones.
 func TestBytesStayBytes(t *testing.T) {
 	t.Parallel()
 	for _, want := range []string{"\xff\xc3", "caf\xe9", "\xc3", strings.Repeat("\x00\xfe\xc3", 1000)} {
@@ -64,7 +64,7 @@ func TestBytesStayBytes(t *testing.T) {
 	}
 }
 
-// TestWhatIsWrittenIsSeen without more being written, and at once where somebody types.
+// TestWhatIsWrittenIsSeen checks that output appears without further output, and at once for an interactive tool.
 func TestWhatIsWrittenIsSeen(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, testWhatIsWrittenIsSeen)

@@ -12,7 +12,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// TestPlugin wants one line and the exit code that node-problem-detector takes for it.
+// TestPlugin checks the line and the exit code for node-problem-detector.
 func TestPlugin(t *testing.T) {
 	result := func(s probe.Status, check, saw string) probe.Event {
 		r := probe.Found(s, "%s", saw)
@@ -48,7 +48,7 @@ func TestPlugin(t *testing.T) {
 	}
 }
 
-// TestPluginRuns asks a proc file system of a machine that does not forward packets.
+// TestPluginRuns runs on the proc file system of a machine that does not forward packets.
 func TestPluginRuns(t *testing.T) {
 	proc := t.TempDir()
 	must.Do(t, os.MkdirAll(filepath.Join(proc, "sys/net/ipv4"), 0o700))

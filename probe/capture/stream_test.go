@@ -13,7 +13,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// TestStream has a Reader read what a Writer wrote, in pieces of any size.
+// TestStream lets a Reader read the output of a Writer, in pieces of any size.
 func TestStream(t *testing.T) {
 	t.Parallel()
 	var sent []Packet
@@ -53,7 +53,7 @@ func TestStream(t *testing.T) {
 	}
 }
 
-// TestHostileStreams are what a node could send to write more, or other, than what was asked for.
+// TestHostileStreams are streams with which a node could write more, or other data, than requested.
 func TestHostileStreams(t *testing.T) {
 	t.Parallel()
 	const begin = `{"start":{"vxlan":[4789]}}` + "\n"
@@ -113,7 +113,7 @@ func TestHostileStreams(t *testing.T) {
 	}
 }
 
-// FuzzReader feeds what a node may send.
+// FuzzReader feeds streams that a node may send.
 func FuzzReader(f *testing.F) {
 	f.Add([]byte(`{"start":{"vxlan":[4789]}}` + "\n" +
 		`{"packet":{"t":1,"i":"eth0","d":4,"p":2048,"h":1,"n":20,"b":"RQAAFA=="}}` + "\n"))

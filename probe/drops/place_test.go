@@ -8,7 +8,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/kernel"
 )
 
-// TestCalicoIsOnTheNode wants a rule of a pod's own network, which a program in the pod may have made and named, never
+// TestCalicoIsOnTheNode checks that a rule in a pod's own network, which the pod may have created and named, is never
 // taken for Calico's.
 func TestCalicoIsOnTheNode(t *testing.T) {
 	t.Parallel()
@@ -24,8 +24,7 @@ func TestCalicoIsOnTheNode(t *testing.T) {
 	}
 }
 
-// TestLostBeyond wants it said that packets are lost beyond the node only where nothing here can have dropped them
-// uncounted.
+// TestLostBeyond checks that a loss beyond the node is claimed only if no uncounted drop here is possible.
 func TestLostBeyond(t *testing.T) {
 	t.Parallel()
 	const beyond = "they are lost beyond this node"
@@ -48,7 +47,7 @@ func TestLostBeyond(t *testing.T) {
 	}
 }
 
-// TestUnreadOnce wants what cannot be read told once, however often it was tried.
+// TestUnreadOnce checks that a read error is reported once, however often it occurred.
 func TestUnreadOnce(t *testing.T) {
 	t.Parallel()
 	denied := errors.New("denied")
@@ -61,7 +60,8 @@ func TestUnreadOnce(t *testing.T) {
 	}
 }
 
-// TestProhibited wants a route that prohibits not told as a firewall too: the kernel has the same word for both.
+// TestProhibited checks that a prohibit route is not also reported as a firewall: the kernel has the same error for
+// both.
 func TestProhibited(t *testing.T) {
 	t.Parallel()
 	sent := Sent{Packets: 17, Lost: 17, Refused: "denied"}

@@ -4,14 +4,14 @@ package drops
 
 import "net/netip"
 
-// nftDrop is a table of nftables with one rule at a hook.
+// nftDrop is an nftables table with one rule at a hook.
 func nftDrop(in, family, hook, rule string) string {
 	return in + "nft add table " + family + " t\n" +
 		in + "nft 'add chain " + family + " t c { type filter hook " + hook + " priority 0 ; }'\n" +
 		in + "nft add rule " + family + " t c " + rule + "\n"
 }
 
-// As Felix v3.32 writes them.
+// Rules as Felix v3.32 writes them.
 const felixNFT = `
 nft -f - <<'END'
 table ip calico {
@@ -41,7 +41,7 @@ iptables-nft -A cali-fw-cali0 -m comment --comment cali:cbcdefghijklmnop -m comm
 iptables-nft -A FORWARD -i cali0 -j cali-fw-cali0
 `
 
-// A pod's own rule that bears a name of Calico's.
+// A pod's own rule with a name like Calico's.
 const forged = `
 ip netns exec pod nft -f - <<'END'
 table ip calico {

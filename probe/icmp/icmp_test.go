@@ -77,7 +77,7 @@ func TestStopped(t *testing.T) {
 	}
 }
 
-// TestTimeExceeded wants a packet that went in circles told apart from one that arrived in part.
+// TestTimeExceeded distinguishes a routing loop from incomplete fragments.
 func TestTimeExceeded(t *testing.T) {
 	quote := make([]byte, ipv4.HeaderLen+8)
 	quote[0] = 0x45
@@ -93,8 +93,8 @@ func TestTimeExceeded(t *testing.T) {
 	}
 }
 
-// TestForeignReplies feeds echo replies and errors that answer packets of others: a raw socket receives these too. Only
-// the reply with this pinger's nonce, and the error that quotes its ID, count.
+// TestForeignReplies feeds replies to other programs' packets, which a raw socket receives too. Only the reply with
+// this pinger's nonce, and the error that quotes its ID, count.
 func TestForeignReplies(t *testing.T) {
 	t.Parallel()
 	const nonce, id = 0x0102030405060708, 77

@@ -15,7 +15,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/podlog"
 )
 
-// logged makes lines "SECONDS LEVEL TEXT" before now into such as Calico writes.
+// logged turns lines "SECONDS LEVEL TEXT" before now into Calico's format.
 func logged(t *testing.T, now time.Time, lines ...string) []byte {
 	t.Helper()
 	var b strings.Builder
@@ -30,8 +30,8 @@ func logged(t *testing.T, now time.Time, lines ...string) []byte {
 	return []byte(b.String())
 }
 
-// TestErrorsOfRuns wants a fault that only the run before wrote of shown as history, and one that the present run wrote
-// of too counted over both.
+// TestErrorsOfRuns checks that a fault that only the previous run logged is history, and that one of the present run
+// too is counted over both.
 func TestErrorsOfRuns(t *testing.T) {
 	t.Parallel()
 	const bad = "WARNING felix/sync_client.go 258: Failed to connect to typha endpoint 10.88.0.12:5473.  Will try another if available... error=x509: certificate has expired"
@@ -66,7 +66,7 @@ func TestErrorsOfRuns(t *testing.T) {
 	}
 }
 
-// TestStandingErrors has lines in the form of v3.32.1's sources, and such as look like them.
+// TestStandingErrors has lines in the format of v3.32.1's sources, and similar ones.
 func TestStandingErrors(t *testing.T) {
 	t.Parallel()
 	const (
@@ -145,7 +145,7 @@ func TestStandingErrors(t *testing.T) {
 	}
 }
 
-// TestBIRDRejects has lines as BIRD itself writes them: they have no time and no level of their own.
+// TestBIRDRejects has lines as BIRD itself writes them, without time and level.
 func TestBIRDRejects(t *testing.T) {
 	t.Parallel()
 	const refuses = "bird: /etc/calico/confd/config/bird_ipam.cfg:22:20 You may set only variables"
@@ -182,7 +182,7 @@ func TestBIRDRejects(t *testing.T) {
 	}
 }
 
-// TestCalicoErrors reads the logs of a pod, and looks whether the module has come since.
+// TestCalicoErrors reads the logs of a pod, and checks whether the module was loaded since.
 func TestCalicoErrors(t *testing.T) {
 	t.Parallel()
 	const pod = "kube-system_calico-node-a_1"

@@ -13,11 +13,11 @@ import (
 	"github.com/calico-probe/calico-probe/probe/podlog"
 )
 
-// The lines are of the forms that calico-node v3.32.1 writes; the reasons are those it was seen to end for.
+// The lines have the formats of calico-node v3.32.1; it was seen to exit for these reasons.
 func TestContainerLog(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 22, 12, 33, 30, 0, time.UTC)
-	// log makes a file of lines "SECONDS LEVEL TEXT" before now, in Calico's and the runtime's form.
+	// log creates a file of lines "SECONDS LEVEL TEXT" before now, in Calico's and the runtime's format.
 	log := func(lines ...string) string {
 		var b strings.Builder
 		for _, l := range lines {
@@ -103,8 +103,8 @@ func TestContainerLog(t *testing.T) {
 	}
 }
 
-// TestCalicoLogFolder wants the log of the pod that the API names and of no other, and says where it
-// could not ask that it could not.
+// TestCalicoLogFolder checks that only the log of the pod that the API names is read, and that a missing API is
+// reported.
 func TestCalicoLogFolder(t *testing.T) {
 	t.Parallel()
 	const fatal = "2026-11-22T12:00:00Z stderr F 2026-11-22 12:00:00.000 [FATAL][1] cni-installer/install.go 1: the reason\n"
@@ -133,7 +133,7 @@ func TestCalicoLogFolder(t *testing.T) {
 		root := t.TempDir()
 		folder := filepath.Join(root, logPods, c.folder, "install-cni")
 		ours := filepath.Join(root, logPods, c.folder, "calico-probe-0011aabb", "0.log")
-		if c.folder != "" { // and the log of a probe of ours in the same pod, which is left out
+		if c.folder != "" { // and the log of a probe in the same pod, which is ignored
 			must.Do(t, os.MkdirAll(filepath.Dir(ours), 0o700))
 			must.Do(t, os.WriteFile(ours, []byte(fatal), 0o600))
 			must.Do(t, os.MkdirAll(folder, 0o700))
@@ -154,7 +154,7 @@ func calicoLogOf(t *testing.T, root string, targets []probe.Target, gaps map[str
 	return got
 }
 
-// TestCalicoLogIsALog wants no file read that a link leads to elsewhere, and few containers looked at.
+// TestCalicoLogIsALog checks that no file behind a link is read, and few containers are examined.
 func TestCalicoLogIsALog(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()

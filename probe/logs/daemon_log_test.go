@@ -14,8 +14,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// What kubelet v1.36.4, containerd 2.4.2 and dockerd 20.10 wrote when they were started so that they
-// end, without the time and process of klog.
+// Lines of kubelet v1.36.4, containerd 2.4.2 and dockerd 20.10 when they exit at start, without klog's time and
+// process.
 const (
 	kubeletFlag    = `run.go:72] "command failed" err="failed to parse kubelet flag: unknown flag: --no-such-flag"`
 	kubeletField   = `run.go:72] "command failed" err="failed to load kubelet config file, path: /var/lib/kubelet/config.yaml, error: failed to load Kubelet config file /var/lib/kubelet/config.yaml, error failed to decode: json: cannot unmarshal string into Go struct field KubeletConfiguration.clusterDNS of type []string"`
@@ -30,7 +30,7 @@ const (
 	dockerdJSON    = `unable to configure the Docker daemon with file /etc/docker/daemon.json: invalid character '}' looking for beginning of value`
 )
 
-// And what their sources write.
+// Lines from their sources.
 const (
 	kubeletExpired = `bootstrap.go:267] "Unhandled Error" err="part of the existing bootstrap client certificate in /etc/kubernetes/kubelet.conf is expired: 2026-01-01 00:00:00 +0000 UTC"`
 	kubeletNoAPI   = `kubelet_node_status.go:107] "Unable to register node with API server" err="Post \"https://10.0.0.1:6443/api/v1/nodes\": dial tcp 10.0.0.1:6443: connect: connection refused" node="a"`
@@ -42,8 +42,8 @@ const (
 	kubeletWSL     = `kubelet.go:1643] "Failed to start ContainerManager" err="system validation failed - wrong number of fields (expected 6, got 7)"`
 )
 
-// TestServiceLines judges the last lines of a service. A line is "SECONDS PROCESS LEVEL TEXT" before now; systemd
-// is process 1, and "-" is no level of klog's.
+// TestServiceLines judges the last lines of a service. A line is "SECONDS PROCESS LEVEL TEXT" before now; systemd is
+// process 1, and "-" is no klog level.
 func TestServiceLines(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
@@ -190,7 +190,7 @@ func TestServiceLines(t *testing.T) {
 	}
 }
 
-// TestServiceLogJournal reads a real journal, and says where there is none.
+// TestServiceLogJournal reads a real journal, and reports a missing one.
 func TestServiceLogJournal(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
@@ -202,7 +202,7 @@ func TestServiceLogJournal(t *testing.T) {
 	must.Do(t, os.MkdirAll(folder, 0o700))
 	text := checktest.RecordedJournal(t, "../journal/testdata", "compact")
 	must.Do(t, os.WriteFile(filepath.Join(folder, "system.journal"), text, 0o600))
-	written := time.Unix(1795348808, 0) // when its last line was
+	written := time.Unix(1795348808, 0) // the time of its last line
 	got := serviceLogOf(t, root, written.Add(10*time.Second))
 	if len(got) != 2 || got[0].Target != ServiceKubelet || got[0].Facts.Str(FactSignature) != FaultBadSetting ||
 		got[0].Status != probe.Fail || got[1].Target != ServiceDocker ||
@@ -218,7 +218,7 @@ func TestServiceLogJournal(t *testing.T) {
 	}
 }
 
-// TestServiceLogFiles reads a syslog of each form and a service's own file.
+// TestServiceLogFiles reads a syslog in each format, and a service's own file.
 func TestServiceLogFiles(t *testing.T) {
 	t.Parallel()
 	rfc := func(at time.Time) string { return at.Format(time.RFC3339Nano) }

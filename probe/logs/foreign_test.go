@@ -13,7 +13,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/podlog"
 )
 
-// TestKubeLog has the lines with which kube-proxy and coreDNS end, and such as look like them.
+// TestKubeLog has the last lines of kube-proxy and CoreDNS, and similar ones.
 func TestKubeLog(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 22, 21, 19, 30, 0, time.UTC)
@@ -54,7 +54,7 @@ func TestKubeLog(t *testing.T) {
 	}
 }
 
-// TestKubeLogFiles reads the last two runs of a pod's container, and the file of a kube-proxy without a pod.
+// TestKubeLogFiles reads the last two runs of a pod's container, and the log file of a kube-proxy without a pod.
 func TestKubeLogFiles(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()

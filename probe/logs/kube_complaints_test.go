@@ -15,7 +15,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/podlog"
 )
 
-// TestKubeComplaints has what kube-proxy and coreDNS say while they go on, and such as is past or a client's.
+// TestKubeComplaints has complaints of running kube-proxy and CoreDNS, and complaints that are over or are a client's.
 func TestKubeComplaints(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 23, 15, 0, 0, 0, time.UTC)
@@ -69,7 +69,7 @@ func TestKubeComplaints(t *testing.T) {
 	}
 }
 
-// TestKubeProxyEndings has the words with which kube-proxy ends, and an end that is none.
+// TestKubeProxyEndings has the last lines of kube-proxy, and one that is not the last.
 func TestKubeProxyEndings(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 23, 15, 0, 0, 0, time.UTC)
@@ -88,8 +88,7 @@ func TestKubeProxyEndings(t *testing.T) {
 	}
 }
 
-// TestKubeProxyUnit reads a kube-proxy that is a service of systemd's: the recorded kubelet's last line, under its
-// name.
+// TestKubeProxyUnit reads a kube-proxy that is a systemd service: the recorded kubelet's last line, under its name.
 func TestKubeProxyUnit(t *testing.T) {
 	t.Parallel()
 	text := checktest.RecordedJournal(t, "../journal/testdata", "regular")
@@ -111,8 +110,8 @@ func TestKubeProxyUnit(t *testing.T) {
 	}
 }
 
-// TestLastRuns wants the end of the run before told where the present one has just begun, as a kube-proxy of systemd's
-// that ends at every start is mostly found.
+// TestLastRuns checks that the end of the previous run is reported if the present one just began. That is the usual
+// state of a kube-proxy under systemd that exits at every start.
 func TestLastRuns(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 23, 23, 14, 0, 0, time.UTC)

@@ -8,7 +8,7 @@ import (
 	"github.com/calico-probe/calico-probe/internal/prompt"
 )
 
-// TestTexts wants each tool told of in few words, and at length with an example.
+// TestTexts checks that each tool has a short text, and a long one with an example.
 func TestTexts(t *testing.T) {
 	t.Parallel()
 	for _, tool := range All() {
@@ -23,7 +23,7 @@ func TestTexts(t *testing.T) {
 				t.Errorf("%s: a line of %d characters: %s", tool.Name, len(line), line)
 			}
 		}
-		// What the examples say must be something the tool takes.
+		// The tool must accept its own examples.
 		for _, m := range regexp.MustCompile(`(?m)^  (`+tool.Name+`( .*)?)$`).FindAllStringSubmatch(tool.Doc, -1) {
 			typed, err := prompt.Parse(m[1])
 			if err != nil || len(typed) != 1 {
@@ -37,7 +37,7 @@ func TestTexts(t *testing.T) {
 	}
 }
 
-// TestMistakes wants mistakes of typing told in one line, before anything is asked.
+// TestMistakes checks that typing mistakes are reported in one line, before anything is sent.
 func TestMistakes(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]string{
@@ -96,7 +96,7 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// TestShortOptions wants options written together taken apart, and nothing else.
+// TestShortOptions checks that joined options are split, and nothing else.
 func TestShortOptions(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]string{
@@ -125,7 +125,7 @@ func TestShortOptions(t *testing.T) {
 	}
 }
 
-// TestEndless wants those told that go on until they are stopped, and no others.
+// TestEndless checks which tools run until they are stopped.
 func TestEndless(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]bool{

@@ -34,7 +34,7 @@ func TestConns(t *testing.T) {
 	if !strings.Contains(out, "established  "+conn.LocalAddr().String()+"  127.0.0.1:"+port) {
 		t.Error(out)
 	}
-	// A socket whose process was not looked for is not said to have none.
+	// A socket whose process was not searched is not reported as having none.
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
 	r, out = use(over, t, "/", "conns", "-e", port)

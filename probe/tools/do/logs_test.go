@@ -78,7 +78,7 @@ func numbered(from, to int) string {
 	return b.String()
 }
 
-// reads reads the log of a container that has ended.
+// reads reads the log of an exited container.
 func reads(t *testing.T, root string, args ...string) (probe.Result, string) {
 	t.Helper()
 	var out bytes.Buffer
@@ -112,7 +112,7 @@ func TestTail(t *testing.T) {
 		"2026-11-21T16:45:10.920123456Z line 19999\n") {
 		t.Errorf("%q", out)
 	}
-	// What was put aside is looked at where it is not compressed.
+	// A rotated log is read unless it is compressed.
 	old := filepath.Join(root, logFile+".20261121-164500")
 	must.Do(t, os.WriteFile(old, []byte(numbered(0, 1000)), 0o600))
 	if _, out := reads(t, root, "-n", "19500"); !strings.HasPrefix(out, "line 500\n") {
@@ -132,11 +132,10 @@ func TestTail(t *testing.T) {
 		}
 	}
 	r, _ = reads(t, t.TempDir())
-	wants(t, r, probe.Fail, "is not there: /"+logFile)
+	wants(t, r, probe.Fail, "does not exist: /"+logFile)
 }
 
-// TestTailOfNothing wants a log in which nothing is found told apart from one that nobody wrote.
-// TestSince wants only what was written within a time, all of it unless a number says otherwise.
+// TestSince checks that only lines of the given time are shown, all of them unless -n limits them.
 func TestSince(t *testing.T) {
 	t.Parallel()
 	var text strings.Builder
@@ -160,6 +159,7 @@ func TestSince(t *testing.T) {
 	}
 }
 
+// TestTailOfNothing distinguishes a log without matching lines from one that was never written.
 func TestTailOfNothing(t *testing.T) {
 	t.Parallel()
 	aside := logFile + ".20261121-164500"
@@ -184,7 +184,7 @@ func TestTailOfNothing(t *testing.T) {
 	}
 }
 
-// TestLinks wants what a pod that may write to /var/log puts in place of a log left alone.
+// TestLinks checks that files of a pod that may write to /var/log are not read in place of a log.
 func TestLinks(t *testing.T) {
 	t.Parallel()
 	const secret = "verysecret"
@@ -226,7 +226,7 @@ func TestLinks(t *testing.T) {
 	wants(t, r, probe.Unknown, "is a folder and not a file: not read")
 }
 
-// TestTailOfLong wants a log of which little is looked at to say so.
+// TestTailOfLong checks that a partial read of a log is reported.
 func TestTailOfLong(t *testing.T) {
 	t.Parallel()
 	long := cut("stdout", "F", strings.Repeat("x", 30<<10))
@@ -289,7 +289,7 @@ func TestFollow(t *testing.T) {
 	must.Do(t, os.Rename(full, full+".20261121-164500"))
 	write(cut("stdout", "F", "first of the new"))
 	sees("not yet ended\nlast of the old\nfirst of the new\n")
-	if err := os.Truncate(full, 0); err != nil { // as some set docker to do
+	if err := os.Truncate(full, 0); err != nil { // as docker is sometimes configured
 		t.Fatal(err)
 	}
 	time.Sleep(2 * logEvery)
