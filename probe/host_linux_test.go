@@ -54,7 +54,7 @@ func TestOnlyFilesAreRead(t *testing.T) {
 		"pipe": "is a named pipe and not a file: not read", "zero": "is a device and not",
 		"tty": "is a device and not", "socket": "is a socket and not",
 		"d": "is a folder and not", "sparse": "is longer than 1048576 bytes: not read",
-		"kmsg": "the kernel makes it", "status": "the kernel makes it", "sys": "the kernel makes it",
+		"kmsg": "the kernel generates it", "status": "the kernel generates it", "sys": "the kernel generates it",
 		"a": "too many levels of symbolic links", "l60": "too many levels of symbolic links",
 		"f/x": "not a directory", "none": "no such file",
 	} {

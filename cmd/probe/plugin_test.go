@@ -31,11 +31,11 @@ func TestPlugin(t *testing.T) {
 		"broken": {[]probe.Event{fine, result(probe.Fail, "b", "a\nb\x1b[31m"), result(probe.Fail, "c", "d"), end},
 			pluginFault, "b: a b"},
 		"unknown": {[]probe.Event{fine, result(probe.Unknown, "b", "silence"), end},
-			pluginUnknown, "not known: b: silence"},
+			pluginUnknown, "unknown: b: silence"},
 		"cut":                   {[]probe.Event{fine}, pluginUnknown, "cut off"},
 		"cut, a fault was seen": {[]probe.Event{result(probe.Fail, "b", "x")}, pluginFault, "b: x"},
 		"nothing": {[]probe.Event{result(probe.Skip, "b", "not here"), end},
-			pluginUnknown, "nothing could be asked"},
+			pluginUnknown, "no check could run"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var p plugin
