@@ -243,8 +243,8 @@ type Decoder struct {
 	in    *bufio.Reader
 }
 
-// maxSavedLine is the maxSavedLine line of a saved file that a Decoder reads. Causes, groups of a few thousand nodes and the
-// verdict never travel over the wire, so MaxLine does not bound them.
+// maxSavedLine is the longest line of a saved file that a Decoder reads. Causes, groups of a few thousand nodes
+// and the verdict never travel over the wire, so MaxLine does not bound them.
 const maxSavedLine = 1 << 20
 
 // NewDecoder reads saved events.

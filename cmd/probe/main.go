@@ -40,24 +40,24 @@
 //	{"seq":6,"type":"resume"}
 //
 // Every event is one line of less than 4096 bytes, written at once. seq counts from 0 without gaps over the life of the
-// process, so a reader of two copies can drop duplicates. An out event is a piece of a tool's output, newlines included:
-// text, or data (base64) if the bytes are not text.
+// process, so a reader of two copies can drop duplicates. An out event is a piece of a tool's output, newlines
+// included: text, or data (base64) if the bytes are not text.
 //
 // If the call has a key (32 bytes, base64, new for each call), every piece is sealed: data is a nonce of 12 bytes, the
-// output in AES-256-GCM, and its tag of 16 bytes. So readers of a container's log cannot read what a tool shows its user.
-// Without a key, and from a probe that does not support keys, output is plain. Results of a plan always are.
+// output in AES-256-GCM, and its tag of 16 bytes. So readers of a container's log cannot read what a tool shows its
+// user. Without a key, and from a probe that does not support keys, output is plain. Results of a plan always are.
 //
-// A stream without an end event is incomplete. The answer to a plan without checks is a start event that lists the tools
-// ("tools"). A probe that lists none is older than the tools and takes no calls. A start event has the ID of the request
-// that it answers. Readers ignore unknown event types and fields. v rises only when the meaning of an existing field
-// changes. Statuses are ok, info, warn, fail, skip and unknown. Durations are in nanoseconds.
+// A stream without an end event is incomplete. The answer to a plan without checks is a start event that lists the
+// tools ("tools"). A probe that lists none is older than the tools and takes no calls. A start event has the ID of the
+// request that it answers. Readers ignore unknown event types and fields. v rises only when the meaning of an existing
+// field changes. Statuses are ok, info, warn, fail, skip and unknown. Durations are in nanoseconds.
 //
 // A client accepts no longer line than that, and at most 20,000 events or 8 MiB of memory in the answer to one request,
 // not counting a tool's output. It drops results of checks that it did not request. An answer with such results, or
 // without a requested check, is incomplete.
 //
-// If a client's connection is lost but the probe's stdin stays open, the client continues over a new connection. It ends
-// the line that it may have left unfinished, requests all events from number seq on with resume, and repeats every
+// If a client's connection is lost but the probe's stdin stays open, the client continues over a new connection. It
+// ends the line that it may have left unfinished, requests all events from number seq on with resume, and repeats every
 // request without an end event. The resume event has no number of its own: its seq is the number of the event that
 // follows. The probe keeps the last 4 MiB of its events. If the requested ones are no longer kept, seq is higher than
 // requested, and older requests may never get an end event.

@@ -156,7 +156,7 @@ func (e *RefusedError) Error() string {
 	return fmt.Sprintf("BIRD answers %04d %s", e.Line.Code, e.Line.Text)
 }
 
-// maxReplyLine bounds one line of a reply. The maxReplyLine real ones, with BGP communities, have a few thousand bytes.
+// maxReplyLine bounds one line of a reply. The longest real ones, with BGP communities, have a few thousand bytes.
 const maxReplyLine = 64 << 10
 
 // reply reads lines up to the one with a space after its code.

@@ -38,14 +38,14 @@ func slack(lost int) int { return lost / 5 }
 // match finds the counters that grew by the lost packets and by little else.
 //
 // Let l be the packets lost in a burst. A counter matches if there is a k of 1 or 2 such that in every burst it grew by
-// k*l, and by at most l/5 more, and by at most l/5 in the pause after it. k is 2 if a packet is counted on its way there
-// and its ICMP error on the way back. In each burst at least half of the packets must be lost.
+// k*l, and by at most l/5 more, and by at most l/5 in the pause after it. k is 2 if a packet is counted on its way
+// there and its ICMP error on the way back. In each burst at least half of the packets must be lost.
 //
 // How often does a counter match by chance? Take a counter that other traffic makes grow at random (Poisson), by m on
 // average in a window. With the smallest bursts it must count 15 to 18, then at most 3, then 21 to 25, at most 4, 11 to
-// 13, and at most 2. The product of these probabilities has its maximum of less than one in 30 billion near m = 10. With
-// k = 2 it is even lower. If only half of the packets are lost, it is one in 10 million. Traffic in bursts of our size
-// and pace is worse: a counter that grows by 0 to 29 at a time, three times a second, matches once in some 100,000
+// 13, and at most 2. The product of these probabilities has its maximum of less than one in 30 billion near m = 10.
+// With k = 2 it is even lower. If only half of the packets are lost, it is one in 10 million. Traffic in bursts of our
+// size and pace is worse: a counter that grows by 0 to 29 at a time, three times a second, matches once in some 100,000
 // searches. TestChance computes all three. Traffic in step with our bursts is excluded differently: in the pauses, as
 // many packets go to a target that answers.
 func match(windows []window) []Key {

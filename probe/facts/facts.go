@@ -53,7 +53,7 @@ const (
 	Addresses         probe.Fact = "addresses"       // endpoints that no pod has, some of them
 	AddressesOfPod    probe.Fact = "family"          // of the addresses that pods do not get: 4 or 6
 	Answered          probe.Fact = "answered"        // whether a connection opened but the answer was not the expected one
-	APIOutside        probe.Fact = "api_outside"     // true: every API server has an address that is no node's and no pod's
+	APIOutside        probe.Fact = "api_outside"     // true: no API server has the address of a node or pod
 	APIReason         probe.Fact = "api_reason"      // the API's own term: KubeletNotReady, CrashLoopBackOff, Init:0/3
 	Budget            probe.Fact = "budget_s"        // seconds from a container's start to its kill without a good answer
 	Blocks            probe.Fact = "blocks"          // blocks of pod addresses that belong to the node
@@ -76,7 +76,7 @@ const (
 	Group             probe.Fact = "group"           // the API group in which Calico keeps its resources
 	HostEndpoint      probe.Fact = "host_endpoint"   // name of a HostEndpoint
 	Reflectors        probe.Fact = "reflectors"      // list of nodes that are route reflectors by their annotation
-	IdlePeers         probe.Fact = "idle_peers"      // list of BGPPeers that create no session on any node, with the reason
+	IdlePeers         probe.Fact = "idle_peers"      // list of BGPPeers without a session on any node, with the reason
 	Image             probe.Fact = "image"           // image of the calico-node container
 	Internal          probe.Fact = "internal_ip"     // the Node's InternalIP of that family
 	Kubelet           probe.Fact = "kubelet"         // its version, which names k3s, RKE2 and k0s
@@ -103,7 +103,7 @@ const (
 	NotLooked         probe.Fact = "not_looked"      // list of the parts of an installation that no check covers
 	Operator          probe.Fact = "operator"        // whether the Tigera operator created the calico-node pod
 	Over              probe.Fact = "over"            // whether the present container has been ready for a while
-	OtherPools        probe.Fact = "other_pools"     // list of the node's pools of the other family, if one family has none
+	OtherPools        probe.Fact = "other_pools"     // list of the node's pools of the other family, if one has none
 	UnfitPools        probe.Fact = "unfit_pools"     // list of the pools that exclude the node's pods, with the reason
 	Owner             probe.Fact = "owner"           // name of the DaemonSet that controls a pod
 	Period            probe.Fact = "period_s"        // seconds between two attempts of the probe that sets the budget
@@ -142,7 +142,7 @@ const (
 	AdvertisedOutside probe.Fact = "told_outside"    // whether BGP may advertise pods to routers that are not nodes
 	Unready           probe.Fact = "unready"         // which part the kubelet reports as not ready: list of Unready words
 	Unprivileged      probe.Fact = "unprivileged"    // true: calico-node is unprivileged and lacks CAP_NET_ADMIN
-	Writer            probe.Fact = "writer"          // the component that wrote a condition of the Node last, by its own name
+	Writer            probe.Fact = "writer"          // who wrote a condition of the Node last, by its own name
 	Zones             probe.Fact = "zones"           // list of the DNS zones that CoreDNS serves from the API
 )
 

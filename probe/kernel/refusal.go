@@ -30,8 +30,8 @@ type Refusal struct {
 	Comments     []string // its comments, without Felix's hashes
 	// For is Felix's comment at the head of the chain that names its purpose: "NetworkPolicy default/deny ingress".
 	For string
-	// Policies are the Calico policies that packets passed since their tier began, in the same form. For a rule at the end of
-	// a tier, none of these accepted. It is empty for legacy iptables.
+	// Policies are the Calico policies that packets passed since their tier began, in the same form. For a rule at the end
+	// of a tier, none of these accepted. It is empty for legacy iptables.
 	Policies []string
 	Counted  bool // it has a counter
 	Packets  uint64

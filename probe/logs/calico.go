@@ -1,7 +1,7 @@
 // Package logs recognises known faults in the logs of a node's components. It has one table of signatures for each
 // component, with the source of each line, and the checks that read logs:
 //
-//	log lines → a check judges their time → a signature names the fault → causes select results by the same constants
+//	log lines → a check judges their time → a signature names the fault → causes select by the same constant
 //
 // A pattern begins with what the component itself writes, because a line may quote text from a tenant. Recognising a
 // line needs no file and no clock.

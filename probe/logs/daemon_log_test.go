@@ -91,7 +91,7 @@ func TestServiceLines(t *testing.T) {
 			probe.Fail, FaultNoKubeconfig, "bootstrap"},
 		"systemd heard first": {[]string{"9 7 I server.go:532] started", "8 1 - " + checktest.Exited,
 			"8 7 E " + checktest.KubeletSwap},
-			probe.Fail, FaultSwapOn, "it ended with"},
+			probe.Fail, FaultSwapOn, "it exited with"},
 		"killed for memory": {[]string{"9 7 I x.go:1] a", "8 1 - kubelet.service: A process of this unit has been killed by the OOM killer.", "8 1 - kubelet.service: Main process exited, code=killed, status=9/KILL"},
 			probe.Fail, faultKilled, "OOM killer"},
 		"begun anew": {[]string{"9 7 E " + kubeletFlag, "9 1 - " + checktest.Exited, "1 8 I server.go:532] started"},
@@ -235,7 +235,7 @@ func TestServiceLogFiles(t *testing.T) {
 			"swap on"},
 		"its own": {"kubelet.log", klog(checktest.KubeletSwap) + "\n", probe.Fail, "swap on"},
 		"long ago": {"messages", rfc(time.Now().Add(-time.Hour)) + " a kubelet[7]: " + klog(checktest.KubeletSwap) + "\n",
-			probe.Info, "wrote nothing"},
+			probe.Info, "logged nothing"},
 		"of another": {"syslog", "Nov 22 12:00:00 a cron[7]: " + klog(checktest.KubeletSwap) + "\n", probe.Skip,
 			"no journal"},
 	} {

@@ -50,8 +50,8 @@ func complaintOf(component string, l podlog.Line) (complaintLine, bool) {
 	return complaintLine{}, false
 }
 
-// judgeComplaints judges what a run logs repeatedly: its last complaint. No line reports the end of a complaint, so only a recent
-// one counts.
+// judgeComplaints judges what a run logs repeatedly: its last complaint. No line reports the end of a complaint, so
+// only a recent one counts.
 func judgeComplaints(component string, lines []podlog.Line, now time.Time) (probe.Result, bool) {
 	var last *complaintLine
 	before := map[string]complaintLine{}

@@ -194,7 +194,8 @@ func ended(component string, lines []podlog.Line, now time.Time) probe.Result {
 	return r
 }
 
-// restartsAfterUpdate matches how kube-proxy exits after a change of its configuration, to restart with the new one (options.go).
+// restartsAfterUpdate matches how kube-proxy exits after a change of its configuration, to restart with the new one
+// (options.go).
 var restartsAfterUpdate = lazy.New(`content of the proxy server's configuration file was updated`)
 
 // goesOn matches a line of kube-proxy or CoreDNS while they run. A usage text does not match.

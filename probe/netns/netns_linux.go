@@ -246,8 +246,8 @@ func (e Entry) session(ctx context.Context, ns netns.NsHandle, request probe.Req
 	return errors.New("the probe in the pod exited before its answer was complete")
 }
 
-// sendRequest runs a whole session with one request. It beats until done, even if nothing reads the answer, for example while
-// the user is in a pager.
+// sendRequest runs a whole session with one request. It beats until done, even if nothing reads the answer, for example
+// while the user is in a pager.
 func sendRequest(feed io.WriteCloser, request probe.Request, done <-chan struct{}) {
 	defer feed.Close()
 	enc := json.NewEncoder(feed)

@@ -135,7 +135,8 @@ func Lookup(to netip.Addr) (Hop, error) {
 	return out, nil
 }
 
-// DocumentationAddrs are documentation addresses (RFC 5737, RFC 3849), which no host has: only a default route leads there.
+// DocumentationAddrs are documentation addresses (RFC 5737, RFC 3849), which no host has: only a default route leads
+// there.
 var DocumentationAddrs = map[int]netip.Addr{4: netip.MustParseAddr("198.51.100.1"), 6: netip.MustParseAddr("2001:db8::1")}
 
 // Unroutable judges the kernel's error for a route lookup.

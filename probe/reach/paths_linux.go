@@ -83,8 +83,8 @@ func (q *errorQueue) last() icmpAnswer {
 	}
 }
 
-// parseICMPError parses a struct sock_extended_err and the address after it (linux/errqueue.h): errno, origin, type, code,
-// pad, info, data, offender.
+// parseICMPError parses a struct sock_extended_err and the address after it (linux/errqueue.h): errno, origin, type,
+// code, pad, info, data, offender.
 func parseICMPError(m unix.SocketControlMessage) (icmpAnswer, bool) {
 	const head = 16
 	b := m.Data
