@@ -90,7 +90,7 @@ func (f Found) Lines(shape Shape) []string {
 		lost += fmt.Sprintf("; %s sent as many packets meanwhile, and nothing here counts them or their answers as dropped: "+
 			"they are lost beyond this node", f.Device)
 	case f.Left:
-		lost += fmt.Sprintf("; no readable counter here shows where; %s sent as many packets meanwhile, so they are lost beyond "+
+		lost += fmt.Sprintf("; no readable counter here shows where; %s sent as many packets meanwhile, so the loss is beyond "+
 			"this node, or here without a counter", f.Device)
 	default:
 		lost += "; no counter of this node shows where"

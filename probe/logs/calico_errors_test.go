@@ -196,7 +196,7 @@ func TestCalicoErrors(t *testing.T) {
 	}{
 		"missing":             {"ip_tables 1 0 - Live 0x0\n", [][]string{{"60 " + line, "50 " + line}}, probe.Warn, `tunnelDevice="vxlan.calico", 50s ago`},
 		"near: loaded by now": {"vxlan 1 0 - Live 0x0\n", [][]string{{"60 " + line, "50 " + line}}, probe.Info, "loaded now"},
-		"in the run before":   {"", [][]string{{"60 " + line, "50 " + line}, {"2 INFO felix/daemon.go 1: Felix starting up"}}, probe.Info, "history: in the previous run, written 2 times"},
+		"in the run before":   {"", [][]string{{"60 " + line, "50 " + line}, {"2 INFO felix/daemon.go 1: Felix starting up"}}, probe.Info, "history: in the previous run, logged 2 times"},
 		"well":                {"", [][]string{{"2 INFO felix/daemon.go 1: Felix starting up"}}, probe.OK, "no known error in the last 1 lines"},
 		"no log":              {"", nil, probe.Skip, "no log"},
 	} {

@@ -77,7 +77,7 @@ func TestServiceLines(t *testing.T) {
 			probe.Warn, faultPLEG, "yet to be successful"},
 		"again and again": {[]string{"30 6 E " + kubeletField, "30 1 - " + checktest.Exited,
 			"9 7 E " + kubeletField, "8 1 - " + checktest.Exited},
-			probe.Fail, FaultBadSetting, "again and again"},
+			probe.Fail, FaultBadSetting, "exited repeatedly"},
 		"cgroup v1": {[]string{"8 7 E " + kubeletCgroup1}, probe.Fail, faultCgroupVersion, "cgroup v1"},
 		"swap": {[]string{"8 7 E " + checktest.KubeletSwap, "8 1 - " + checktest.Exited}, probe.Fail, FaultSwapOn,
 			"swap on"},
@@ -237,7 +237,7 @@ func TestServiceLogFiles(t *testing.T) {
 		"long ago": {"messages", rfc(time.Now().Add(-time.Hour)) + " a kubelet[7]: " + klog(checktest.KubeletSwap) + "\n",
 			probe.Info, "logged nothing"},
 		"of another": {"syslog", "Nov 22 12:00:00 a cron[7]: " + klog(checktest.KubeletSwap) + "\n", probe.Skip,
-			"no journal"},
+			"no systemd journal"},
 	} {
 		root := t.TempDir()
 		must.Do(t, os.MkdirAll(filepath.Join(root, "var/log"), 0o700))
