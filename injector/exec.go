@@ -252,7 +252,7 @@ func execFailed(t execTarget, failed *uploadError) *PlacementError {
 	case strings.Contains(text, "error dialing backend"):
 		return Unattached("the API server does not reach the kubelet's port 10250 on %s: %s", t.pod.Spec.NodeName, text)
 	case strings.Contains(text, kubeletCannotAsk):
-		return refuse(facts.ReasonUnasked, "the kubelet of %s answers, and cannot ask the API server whether this is allowed: %s", t.pod.Spec.NodeName, text)
+		return refuse(facts.ReasonNoAuthorizer, "the kubelet of %s answers, and cannot ask the API server whether this is allowed: %s", t.pod.Spec.NodeName, text)
 	case strings.Contains(text, "unknown service runtime.v1"):
 		return refuse(facts.ReasonNoCRI, "the container runtime answers the kubelet that it lacks the part that the kubelet asks: %s", text)
 	case strings.Contains(text, "rpc error") && strings.Contains(text, "dial unix"):

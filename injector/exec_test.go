@@ -148,7 +148,7 @@ func TestExecRefusals(t *testing.T) {
 		"error dialing backend: dial tcp 10.0.0.7:10250: connect: connection refused":                                                                                                   facts.ReasonAttach,
 		`Internal error occurred: OCI runtime exec failed: exec: "sh": executable file not found in $PATH`:                                                                              facts.ReasonShell,
 		`unable to upgrade connection: container not found ("c")`:                                                                                                                       facts.ReasonShell,
-		"unable to upgrade connection: Authorization error (user=kube-apiserver-kubelet-client, verb=create, resource=nodes, subresource=proxy)":                                        facts.ReasonUnasked,
+		"unable to upgrade connection: Authorization error (user=kube-apiserver-kubelet-client, verb=create, resource=nodes, subresource=proxy)":                                        facts.ReasonNoAuthorizer,
 		"unable to upgrade connection: Unauthorized":                                                                                                                                    facts.ReasonAPI,
 		`unable to upgrade connection: admission webhook "x" denied the request`:                                                                                                        facts.ReasonAdmission,
 		`rpc error: code = Unavailable desc = connection error: desc = "transport: Error while dialing: dial unix /run/containerd/containerd.sock: connect: no such file or directory"`: facts.ReasonRuntime,

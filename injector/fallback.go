@@ -215,7 +215,7 @@ func limitsOf(m Method, others bool, before []attempt, silent bool) limits {
 			l.skip = "it needs the same container runtime, which has started nothing"
 		case a.reason == facts.ReasonAttach:
 			l.skip = "it leads through the kubelet's port 10250 too"
-		case a.reason == facts.ReasonUnasked:
+		case a.reason == facts.ReasonNoAuthorizer:
 			l.skip = "it leads through the same kubelet, which cannot ask the API server whether it is allowed"
 		case a.reason == facts.ReasonImage && methodCalled(m.Name).Stays:
 			l.skip = "it needs the same image"

@@ -161,7 +161,7 @@ func (s *Session) Send(ctx context.Context, r probe.Request) (id int64, err erro
 	case forbidden(text):
 		return r.ID, refuse(facts.ReasonRBAC, "no right to talk to the probe, which runs: %s", text)
 	case strings.Contains(text, kubeletCannotAsk):
-		return r.ID, refuse(facts.ReasonUnasked, "the probe runs, and the kubelet cannot ask the API server whether one may talk to it: %s", text)
+		return r.ID, refuse(facts.ReasonNoAuthorizer, "the probe runs, and the kubelet cannot ask the API server whether one may talk to it: %s", text)
 	}
 	return r.ID, Unattached("the probe runs and cannot be talked to: %v", err)
 }

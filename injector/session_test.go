@@ -258,7 +258,7 @@ func TestNoRightToAttach(t *testing.T) {
 		`unable to upgrade connection: pods "p" is forbidden: User "jane" cannot create resource "pods/attach" in API group "" in the namespace "ns"`: facts.ReasonRBAC,
 		`pods "p" is forbidden: User "jane" cannot create resource "pods/attach" in API group "" in the namespace "ns"`:                               facts.ReasonRBAC,
 		"unable to upgrade connection: error dialing backend: dial tcp 10.0.0.7:10250: connect: connection refused":                                   facts.ReasonAttach,
-		"unable to upgrade connection: Authorization error (user=kube-apiserver-kubelet-client, verb=create, resource=nodes, subresource=proxy)":      facts.ReasonUnasked,
+		"unable to upgrade connection: Authorization error (user=kube-apiserver-kubelet-client, verb=create, resource=nodes, subresource=proxy)":      facts.ReasonNoAuthorizer,
 	} {
 		s := &Session{}
 		s.start(t.Context(), func(context.Context, io.Reader, io.Writer) error {
@@ -343,7 +343,7 @@ func TestOnlyWhatAProbeMaySay(t *testing.T) {
 		got = append(got, string(line))
 	}
 	var want []string
-	dropped := "13 events of the probe were dropped, as nobody asked for them or they are not a node's to say: typed, done, asked"
+	dropped := "13 events of the probe were dropped: not requested, or not a node's to say: typed, done, asked"
 	for _, ev := range []probe.Event{
 		{Type: probe.EventLog, Text: "hello"},
 		{Type: probe.EventStart, Start: &probe.Start{V: probe.Version, ID: 1, Checks: []string{"test-check"}}},
@@ -352,7 +352,7 @@ func TestOnlyWhatAProbeMaySay(t *testing.T) {
 		{
 			Type: probe.EventResult, Result: &probe.Result{
 				Check: probe.CheckAnswered, Status: probe.Unknown, Saw: dropped,
-				Facts: probe.Facts{probe.FactReason: probe.ReasonUnasked},
+				Facts: probe.Facts{probe.FactReason: probe.ReasonUnrequested},
 			},
 		},
 		{Type: probe.EventEnd, End: &probe.End{Results: 1, Counts: probe.Counts{probe.OK: 1}}},

@@ -29,13 +29,13 @@ func (r *Runner) call(ctx context.Context, c Call, by *current, emit func(Event)
 			emit(ev)
 		}
 	}
-	var said Result
-	ended := Async(func() error { said = r.use(ctx, c, by, say); return nil })
+	var result Result
+	ended := Async(func() error { result = r.use(ctx, c, by, say); return nil })
 	ending := func(crash error) Result {
 		if crash != nil {
 			return Found(Unknown, "%s %v", c.Tool, crash)
 		}
-		return said
+		return result
 	}
 	var outcome Result
 	select {
@@ -53,7 +53,7 @@ func (r *Runner) call(ctx context.Context, c Call, by *current, emit func(Event)
 	open = false
 	mu.Unlock()
 	if ctx.Err() != nil && !stopped(ctx) { // evicted, perhaps: the output so far is not the answer
-		outcome = Found(Unknown, "the probe was told to end before %s finished", c.Tool)
+		outcome = Found(Unknown, "the probe was stopped before %s finished", c.Tool)
 	}
 	outcome.Check, outcome.Elapsed = c.Tool, time.Since(began)
 	if !slices.Contains(Statuses(), outcome.Status) {
@@ -71,7 +71,7 @@ func (r *Runner) use(ctx context.Context, c Call, by *current, say func(Event)) 
 	}
 	run, err := r.Tools[i].Parse(c.Args)
 	if err != nil {
-		return Found(Unknown, "this probe (%s) does not take these arguments: %v", r.Version, err)
+		return Found(Unknown, "this probe (%s) rejects these arguments: %v", r.Version, err)
 	}
 	switch seal, err := c.seal(); {
 	case err != nil:
@@ -81,7 +81,7 @@ func (r *Runner) use(ctx context.Context, c Call, by *current, say func(Event)) 
 		say = func(ev Event) { plain(seal.close(ev)) }
 	}
 	if c.From == nil {
-		out := &spoken{emit: say, atOnce: r.Tools[i].Reads}
+		out := &toolOutput{emit: say, atOnce: r.Tools[i].Reads}
 		defer out.end()
 		return run(ctx, &Job{Host: r.Host, Out: out, In: by.typed, Size: c.Size, Sizes: by.sizes, Hosts: c.Hosts})
 	}
@@ -90,7 +90,7 @@ func (r *Runner) use(ctx context.Context, c Call, by *current, say func(Event)) 
 	}
 	inside := c
 	inside.From, inside.Key = nil, nil // it is sealed here
-	outcome := Found(Unknown, "nothing came back from inside %s", c.From.Name)
+	outcome := Found(Unknown, "no answer from inside %s", c.From.Name)
 	err = r.Enter(ctx, *c.From, Request{Type: RequestCall, Call: &inside}, func(ev Event) {
 		switch {
 		case ev.Type == EventOut:

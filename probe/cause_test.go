@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestBlocks wants the commands of the install there is alone, those of either under its
-// condition where that is not known, and no block without commands.
+// TestBlocks checks for the commands of the given installation only, or for both with their conditions if it is
+// unknown, and for no empty block.
 func TestBlocks(t *testing.T) {
 	t.Parallel()
 	m, o := []string{"m"}, []string{"o"}

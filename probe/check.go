@@ -61,7 +61,7 @@ func Capabilities(suite []*Check) []string {
 	return slices.Compact(out)
 }
 
-// DefaultLimit bounds a check that sets no limit of its own.
+// DefaultLimit bounds a check without its own limit.
 const DefaultLimit = 5 * time.Second
 
 // A Check is one question. It is a value: its function answers, and the Runner handles deadline, order, panics and
@@ -159,7 +159,7 @@ func Validate(suite []*Check) error {
 			bad("check %s lacks a function or a vantage", c.ID)
 		}
 		if c.EntersPods() != slices.Contains(c.Access, AccessPods) {
-			bad("check %s is asked inside pods and does not say so in its access, or the other way round", c.ID)
+			bad("check %s runs inside pods and does not list that in its access, or the reverse", c.ID)
 		}
 		if c.In != "" && !slices.Contains(Profiles(), c.In) {
 			bad("check %s is in the unknown profile %q", c.ID, c.In)

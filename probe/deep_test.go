@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestDeepFacts has a node answer with lists in lists, of which each level costs an indented report two columns of
-// every line inside it: those of our depth stay, of deeper ones a mark does, and the result says that it was cut.
+// TestDeepFacts answers with nested lists. In an indented report each level costs two columns of every line inside it.
+// Lists of our depth stay, deeper ones become a mark, and the result is marked as cut.
 func TestDeepFacts(t *testing.T) {
 	t.Parallel()
 	nested := func(levels int) string {
@@ -17,7 +17,7 @@ func TestDeepFacts(t *testing.T) {
 	for levels, want := range map[int]string{
 		1: nested(1), 4: nested(4), 5: `[[[[[{"a":"…"}]]]]]`, 1900: `[[[[[["…"]]]]]]`,
 	} {
-		i := NewIntake(asking)
+		i := NewIntake(planRequest)
 		var got string
 		line := `{"type":"result","result":{"check":"felix-live","target":"","status":"ok","facts":{"a":%s}}}` + "\n"
 		d := NewDecoder(strings.NewReader(`{"type":"start","start":{"v":1}}` + "\n" + fmt.Sprintf(line, nested(levels))))

@@ -35,9 +35,9 @@ const (
 	EventTyped EventType = "typed"
 	// EventDone is the outcome of that command, in Text; "" on success.
 	EventDone EventType = "done"
-	// EventAsked announces that the client checks a node again, with the checks in Start; with WayNeighbour it also
+	// EventRecheck announces that the client checks a node again, with the checks in Start; with WayNeighbour it also
 	// queries other nodes about it. Earlier answers to these checks are stale.
-	EventAsked EventType = "asked"
+	EventRecheck EventType = "asked"
 	// EventSession begins the transcript of a session. Start describes the client.
 	EventSession EventType = "session"
 	// EventRun begins a run. Start describes the client, its cluster, and the time.
@@ -51,7 +51,7 @@ const (
 func EventTypes() []EventType {
 	return []EventType{
 		EventStart, EventResult, EventLog, EventBeat, EventEnd, EventOut, EventResume, EventComparison,
-		EventCause, EventVerdict, EventTyped, EventDone, EventAsked, EventSession, EventRun, EventGroup,
+		EventCause, EventVerdict, EventTyped, EventDone, EventRecheck, EventSession, EventRun, EventGroup,
 	}
 }
 
@@ -243,12 +243,12 @@ type Decoder struct {
 	in    *bufio.Reader
 }
 
-// longest is the longest line of a saved file that a Decoder reads. Causes, groups of a few thousand nodes and the
-// verdict never travel over the wire, so MaxLine does not bound them.
-const longest = 1 << 20
+// maxSavedLine is the longest line of a saved file that a Decoder reads. Causes, groups of a few thousand nodes
+// and the verdict never travel over the wire, so MaxLine does not bound them.
+const maxSavedLine = 1 << 20
 
 // NewDecoder reads saved events.
-func NewDecoder(r io.Reader) *Decoder { return &Decoder{in: bufio.NewReaderSize(r, longest)} }
+func NewDecoder(r io.Reader) *Decoder { return &Decoder{in: bufio.NewReaderSize(r, maxSavedLine)} }
 
 // NewLiveDecoder reads events as a probe sends them: a line longer than MaxLine is not from a probe.
 func NewLiveDecoder(r io.Reader) *Decoder { return &Decoder{in: bufio.NewReaderSize(r, MaxLine)} }
@@ -289,7 +289,7 @@ func (d *Decoder) noise(line string) {
 // valid reports whether a line is a usable event, and not merely JSON.
 func (ev *Event) valid() bool {
 	switch ev.Type {
-	case EventStart, EventAsked, EventSession, EventRun:
+	case EventStart, EventRecheck, EventSession, EventRun:
 		return ev.Start != nil
 	case EventResult:
 		return ev.Result != nil && named(ev.Result.Check) && slices.Contains(Statuses(), ev.Result.Status)

@@ -134,8 +134,8 @@ func FuzzDecoder(f *testing.F) {
 	})
 }
 
-// TestResultsThatCannotBeShown wants a name that would steer a terminal, or a status there
-// is none of, to make a line no event.
+// TestResultsThatCannotBeShown checks that a line is not an event if its name would control a terminal, or its status
+// is unknown.
 func TestResultsThatCannotBeShown(t *testing.T) {
 	t.Parallel()
 	for result, want := range map[string]bool{

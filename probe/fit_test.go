@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// filled visits every field of an event but the client's conclusions, and gives those that
-// want takes a value as bad as its type has. A field that is new is visited too.
+// filled visits every field of an event except the client's conclusions, and returns those that want fills with the
+// worst value of their type. It also visits fields that are added later.
 func filled(v reflect.Value, path, text string, want func(path string) bool) {
 	switch at := v.Interface().(type) {
 	case *Cause, *Verdict, *Group:
@@ -77,7 +77,7 @@ func filled(v reflect.Value, path, text string, want func(path string) bool) {
 	}
 }
 
-// eventOf is an event whose fields that want takes are filled.
+// eventOf returns an event whose fields are filled by want.
 func eventOf(text string, want func(path string) bool) Event {
 	var ev Event
 	filled(reflect.ValueOf(&ev).Elem(), "Event", text, want)
@@ -91,8 +91,8 @@ func paths() []string {
 	return all
 }
 
-// TestHostileEventsFitALine fills every field alone, and all together, with what JSON makes six
-// times longer, with what has no JSON, and with letters of several bytes.
+// TestHostileEventsFitALine fills every field alone, and all together, with text that JSON makes six times longer, with
+// values that JSON cannot represent, and with multi-byte letters.
 func TestHostileEventsFitALine(t *testing.T) {
 	t.Parallel()
 	wants := map[string]func(string) bool{"all": func(string) bool { return true }}
@@ -132,7 +132,7 @@ func TestHostileEventsFitALine(t *testing.T) {
 	}
 }
 
-// TestEncodingChangesNothing wants an event that is shortened to stay whole for its other users.
+// TestEncodingChangesNothing checks that shortening an event for the wire leaves it whole for its other users.
 func TestEncodingChangesNothing(t *testing.T) {
 	t.Parallel()
 	made := func() Event {
@@ -145,7 +145,7 @@ func TestEncodingChangesNothing(t *testing.T) {
 	}
 }
 
-// TestOutputIsSplit wants every byte that a tool writes to arrive, however it is encoded.
+// TestOutputIsSplit checks that every byte of a tool's output arrives, however it is encoded.
 func TestOutputIsSplit(t *testing.T) {
 	t.Parallel()
 	text := strings.Repeat("\x1b[1mé\n", 1500)
@@ -170,7 +170,7 @@ func TestOutputIsSplit(t *testing.T) {
 	}
 }
 
-// TestWhatCannotBeWritten costs one event, and says so in its place.
+// TestWhatCannotBeWritten checks that an unwritable event costs only itself, and that a log event replaces it.
 func TestWhatCannotBeWritten(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
@@ -187,8 +187,8 @@ func TestWhatCannotBeWritten(t *testing.T) {
 	}
 }
 
-// TestLiveLinesAreShort wants nothing of a line that no probe of ours writes, and what comes
-// behind it; a saved file may have longer ones.
+// TestLiveLinesAreShort checks that a line longer than any probe writes is dropped, and the lines after it are read. A
+// saved file may have longer ones.
 func TestLiveLinesAreShort(t *testing.T) {
 	t.Parallel()
 	long := `{"type":"log","text":"` + strings.Repeat("x", MaxLine) + "\"}\n"

@@ -12,8 +12,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// FuzzIntake has a node answer a plan with any bytes. Only what was asked for comes through, cleaned and within its
-// bounds.
+// FuzzIntake answers a plan with any bytes. Only requested results pass, cleaned and within the limits.
 func FuzzIntake(f *testing.F) {
 	f.Add([]byte(`{"type":"start","start":{"v":1}}` + "\n" +
 		`{"type":"result","result":{"check":"felix-live","target":"","status":"fail","facts":{"owned_by":"eth0"}}}` + "\n" +
@@ -24,7 +23,7 @@ func FuzzIntake(f *testing.F) {
 	f.Add([]byte(`{"type":"start","start":{"v":1}}` + "\n" + `{"type":"result","result":{"check":"felix-live","status":"ok",` +
 		`"facts":{"a":` + strings.Repeat("[", 1950) + strings.Repeat("]", 1950) + `}}}` + "\n"))
 	f.Fuzz(func(t *testing.T, in []byte) {
-		i, d := NewIntake(asking), NewDecoder(bytes.NewReader(in))
+		i, d := NewIntake(planRequest), NewDecoder(bytes.NewReader(in))
 		for {
 			ev, err := d.Next()
 			if err != nil {
@@ -41,7 +40,7 @@ func FuzzIntake(f *testing.F) {
 	})
 }
 
-// wantFit wants an event that was let through as it may be kept and shown.
+// wantFit checks that an event that passed may be kept and shown.
 func wantFit(t *testing.T, ev Event) {
 	t.Helper()
 	was := must.Get(json.Marshal(ev))(t)
@@ -56,13 +55,14 @@ func wantFit(t *testing.T, ev Event) {
 	if r == nil {
 		return
 	}
-	asked := slices.Contains(asking.Plan.Checks, r.Check) || r.Check == CheckAnswered
-	if !asked || !slices.Contains(Statuses(), r.Status) {
-		t.Errorf("nobody asked for %s", was)
+	requested := slices.Contains(planRequest.Plan.Checks, r.Check) || r.Check == CheckAnswered
+	if !requested || !slices.Contains(Statuses(), r.Status) {
+		t.Errorf("%s was not requested", was)
 	}
 }
 
-// FuzzMasked has a text of others before a token: the token is left out, and the text is one line without controls.
+// FuzzMasked puts foreign text before a token. The token is removed, and the text is one line without control
+// characters.
 func FuzzMasked(f *testing.F) {
 	const token = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJzeXN0ZW06YWRtaW4ifQ.c2lnbmF0dXJl"
 	f.Add("password=hunter2 token: x")

@@ -153,7 +153,7 @@ func pathOf(f *os.File) string { return procPath(int(f.Fd())) }
 func textOf(link *os.File) (string, error) { return readlink(int(link.Fd()), "") }
 
 // errKernels reports that a file is not stored on a disk.
-var errKernels = errors.New("it is not stored, the kernel makes it as it is read")
+var errKernels = errors.New("it is not stored, the kernel generates it when it is read")
 
 // reopen opens a handle's file for reading. It rejects files of the kernel's own file systems. Reading some of them
 // blocks until something happens, and takes the data away from another reader (/proc/kmsg, trace_pipe). Checks read

@@ -18,19 +18,19 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// soon runs what must not wait for anybody.
+// soon runs a function that must not block.
 func soon(t *testing.T, name string, f func()) {
 	t.Helper()
 	done := make(chan struct{})
 	go func() { defer close(done); f() }()
 	select {
 	case <-done:
-	case <-time.After(30 * time.Second): // of what takes microseconds
+	case <-time.After(30 * time.Second): // for work of microseconds
 		t.Fatalf("%s: still waits", name)
 	}
 }
 
-// TestOnlyFilesAreRead lays in place of a file whatever else a pod can lay there.
+// TestOnlyFilesAreRead replaces a file with everything else that a pod can create.
 func TestOnlyFilesAreRead(t *testing.T) {
 	many := map[string]string{"f": "text", "d/x": "", "zero": "-> /dev/zero", "tty": "-> /dev/ptmx",
 		"kmsg":   "-> /proc/kmsg",
@@ -54,7 +54,7 @@ func TestOnlyFilesAreRead(t *testing.T) {
 		"pipe": "is a named pipe and not a file: not read", "zero": "is a device and not",
 		"tty": "is a device and not", "socket": "is a socket and not",
 		"d": "is a folder and not", "sparse": "is longer than 1048576 bytes: not read",
-		"kmsg": "the kernel makes it", "status": "the kernel makes it", "sys": "the kernel makes it",
+		"kmsg": "the kernel generates it", "status": "the kernel generates it", "sys": "the kernel generates it",
 		"a": "too many levels of symbolic links", "l60": "too many levels of symbolic links",
 		"f/x": "not a directory", "none": "no such file",
 	} {
@@ -78,8 +78,8 @@ func TestOnlyFilesAreRead(t *testing.T) {
 	}
 }
 
-// TestLinkRace reads files while folders on their way are exchanged with links that lead
-// out of the root, and are moved out of it.
+// TestLinkRace reads files while folders on their path are swapped with links that lead out of the root, and are moved
+// out of it.
 func TestLinkRace(t *testing.T) {
 	out := lay(t, map[string]string{"f": "outside", "moved/x": ""})
 	root := lay(t, map[string]string{"d/f": "inside", "secret": "inside", "deep/d/x": "",
@@ -127,8 +127,8 @@ func TestLinkRace(t *testing.T) {
 	}
 }
 
-// TestWithoutOpenat2 runs the tests of this file where the kernel does not know openat2,
-// as before Linux 5.6 and by the seccomp profiles of that time.
+// TestWithoutOpenat2 runs the tests of this file without openat2, as before Linux 5.6 and under the seccomp profiles of
+// that time.
 func TestWithoutOpenat2(t *testing.T) {
 	const child = "WITHOUT_OPENAT2"
 	if os.Getenv(child) == "" {
@@ -145,7 +145,7 @@ func TestWithoutOpenat2(t *testing.T) {
 	}
 }
 
-// TestMain takes openat2 away from the child of TestWithoutOpenat2.
+// TestMain blocks openat2 in the child of TestWithoutOpenat2.
 func TestMain(m *testing.M) {
 	if os.Getenv("WITHOUT_OPENAT2") != "" {
 		filter := []unix.SockFilter{
@@ -155,7 +155,7 @@ func TestMain(m *testing.M) {
 			{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW},
 		}
 		program := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
-		runtime.LockOSThread() // the other threads get both from this one
+		runtime.LockOSThread() // the other threads inherit both
 		err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
 		_, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER,
 			unix.SECCOMP_FILTER_FLAG_TSYNC, uintptr(unsafe.Pointer(&program)))
@@ -168,7 +168,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestDeepWalk has links lead deeper than a process may have files open.
+// TestDeepWalk has links deeper than a process may have files open.
 func TestDeepWalk(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -17,7 +17,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// lay makes folders, files and links below a new folder: "d/", "f", "l -> target".
+// lay creates folders, files and links below a new folder: "d/", "f", "l -> target".
 func lay(t *testing.T, files map[string]string) string {
 	t.Helper()
 	root := t.TempDir()
@@ -95,8 +95,8 @@ func TestWhatTheWayDidNotBringIsNotMissing(t *testing.T) {
 	}
 }
 
-// TestDial wants sockets found where the node has them: behind links inside its root, and
-// with a path that is longer than an address may be.
+// TestDial checks that sockets are found behind links inside the root, and with a path longer than a socket address may
+// be.
 func TestDial(t *testing.T) {
 	long := "run/" + strings.Repeat("x", 200)
 	root := lay(t, map[string]string{long + "/f": "", "l": "-> /" + long + "/s",
@@ -137,8 +137,8 @@ func TestDial(t *testing.T) {
 	}
 }
 
-// TestNodesFilesAreReadByHost wants no other code to open what is on a node: it would
-// follow links out of its root, and wait for named pipes.
+// TestNodesFilesAreReadByHost checks that no other code opens files of a node: it would follow links out of the root,
+// and block on named pipes.
 func TestNodesFilesAreReadByHost(t *testing.T) {
 	opening := map[string][]string{
 		"os": {"Open", "OpenFile", "ReadFile", "ReadDir", "Stat", "Lstat", "Readlink", "DirFS", "OpenRoot",

@@ -18,10 +18,10 @@ const insidePods = 2
 func (r *Runner) inside(ctx context.Context, c *Check, plan Plan, report func(Result)) {
 	pods := apart((&Pass{Targets: plan.Targets}).Of(KindLocal))
 	if gap := plan.Gaps[KindLocal]; gap != "" {
-		report(Found(Unknown, "which pods run on this node is not known: %s", gap))
+		report(Found(Unknown, "the pods on this node are unknown: %s", gap))
 		return
 	}
-	why, status := "no ready workload pod with its own address is on this node to ask from", Skip
+	why, status := "no ready workload pod with its own address on this node", Skip
 	if r.Enter == nil {
 		pods, why = nil, "this probe cannot enter pods"
 	}
@@ -30,7 +30,7 @@ func (r *Runner) inside(ctx context.Context, c *Check, plan Plan, report func(Re
 	plan.Targets = slices.DeleteFunc(slices.Clone(plan.Targets), func(t Target) bool {
 		return slices.Contains([]string{KindBlock, KindSession, KindTunnel}, t.Kind)
 	})
-	said := pair{report: report}
+	joined := pair{report: report}
 	var mu sync.Mutex
 	entered := 0
 	var both Workers
@@ -45,15 +45,15 @@ func (r *Runner) inside(ctx context.Context, c *Check, plan Plan, report func(Re
 				pod := pods[0]
 				pods = pods[1:]
 				mu.Unlock()
-				err := r.from(ctx, pod, plan, said.add)
+				err := r.from(ctx, pod, plan, joined.add)
 				mu.Lock()
 				switch {
 				case err == nil:
 					entered++
 				case !hidden(err):
-					status, why = Unknown, fmt.Sprintf("not asked from inside a pod: %v", err)
+					status, why = Unknown, fmt.Sprintf("not run inside a pod: %v", err)
 				case status == Skip: // else another pod made it unknown, and reports why
-					why = fmt.Sprintf("not asked from inside a pod: %v", err)
+					why = fmt.Sprintf("not run inside a pod: %v", err)
 				}
 				mu.Unlock()
 				if err == nil {
@@ -62,9 +62,9 @@ func (r *Runner) inside(ctx context.Context, c *Check, plan Plan, report func(Re
 			}
 		})
 	}
-	defer context.AfterFunc(ctx, said.settle)() // a pod that hangs does not delay the results of the other
+	defer context.AfterFunc(ctx, joined.settle)() // a pod that hangs does not delay the results of the other
 	both.Wait()
-	said.settle()
+	joined.settle()
 	if entered == 0 {
 		report(Result{Status: status, Saw: why})
 	}

@@ -2,7 +2,7 @@ package probe
 
 import "testing"
 
-// TestApart wants the two pods that are entered first to be of two IP pools, or else of two namespaces.
+// TestApart checks that the first two pods to enter are from two IP pools, or else from two namespaces.
 func TestApart(t *testing.T) {
 	t.Parallel()
 	pod := func(name, pool string) Target {

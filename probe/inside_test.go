@@ -9,22 +9,22 @@ import (
 	"time"
 )
 
-// refusal is why a pod cannot be entered, and after how long that shows.
+// refusal is why a pod cannot be entered, and after which delay.
 type refusal struct {
 	after time.Duration
 	err   error
 }
 
-// TestTwoPods asks out of two pods of different owners where there are two, and calls a fault
-// of all pods only what both see; a pod that hangs holds nothing up.
+// TestTwoPods runs a check in two pods of different owners if there are two. Only a failure in both is a fault of all
+// pods, and a hanging pod delays nothing.
 func TestTwoPods(t *testing.T) {
 	t.Parallel()
 	pod := func(name string) Target { return Target{Kind: KindLocal, Name: name} }
 	for name, c := range map[string]struct {
 		pods []Target
-		says map[string]Status // what each pod sees of the target; one that is not there hangs
+		says map[string]Status // the result in each pod; a missing pod hangs
 		want []string
-		// refused are the pods that cannot be entered, with why, and after how long that shows.
+		// refused are the pods that cannot be entered, with the reason and the delay.
 		refused map[string]refusal
 	}{
 		"both see it": {
@@ -65,12 +65,12 @@ func TestTwoPods(t *testing.T) {
 			pods: []Target{pod("a/1"), pod("b/1")},
 			refused: map[string]refusal{"a/1": {0, errors.New("it broke")},
 				"b/1": {50 * time.Millisecond, ErrNotVisible}},
-			want: []string{"unknown : not asked from inside a pod: it broke"},
+			want: []string{"unknown : not run inside a pod: it broke"},
 		},
 		"none is seen": {
 			pods:    []Target{pod("a/1"), pod("b/1")},
 			refused: map[string]refusal{"a/1": {0, ErrNotVisible}, "b/1": {0, ErrNotVisible}},
-			want:    []string{"skip : not asked from inside a pod: " + ErrNotVisible.Error()},
+			want:    []string{"skip : not run inside a pod: " + ErrNotVisible.Error()},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 // knows better: format version, run, node, access method, checks and counts. It drops and counts everything else,
 // which makes the answer incomplete.
 type Intake struct {
-	asked   Request
+	request Request
 	pods    []string          // where the checks may have run
 	states  map[string]string // of nodes that are not ready, from the API
 	checks  map[string]int    // the requested checks, with the number of answers
@@ -44,25 +44,25 @@ const (
 )
 
 // ErrTooMuch reports that a probe exceeds these limits. The client stops reading from it.
-var ErrTooMuch = errors.New("it says too much")
+var ErrTooMuch = errors.New("its answer is too large")
 
 // Why an answer is incomplete although it ended: values of FactReason.
 const (
-	ReasonTooMuch  = "too-much"  // it exceeded the limits
-	ReasonUnasked  = "not-asked" // something was dropped
-	reasonUnspoken = "no-answer" // a requested check has no answer
-	ReasonNewer    = "newer"     // the probe uses a later version of the format
-	ReasonCrashed  = "crashed"   // the client itself failed: a rule, or the run, crashed
+	ReasonTooMuch     = "too-much"  // it exceeded the limits
+	ReasonUnrequested = "not-asked" // something was dropped
+	reasonNoAnswer    = "no-answer" // a requested check has no answer
+	ReasonNewer       = "newer"     // the probe uses a later version of the format
+	ReasonCrashed     = "crashed"   // the client itself failed: a rule, or the run, crashed
 )
 
 // NewIntake returns the gate for the answer to a plan or a call. For any other request it passes only logs.
-func NewIntake(asked Request) *Intake {
-	i := &Intake{asked: asked, states: map[string]string{}, checks: map[string]int{}, counts: Counts{}}
-	if asked.Plan != nil {
-		for _, id := range asked.Plan.Checks {
+func NewIntake(request Request) *Intake {
+	i := &Intake{request: request, states: map[string]string{}, checks: map[string]int{}, counts: Counts{}}
+	if request.Plan != nil {
+		for _, id := range request.Plan.Checks {
 			i.checks[id] = 0
 		}
-		for _, t := range asked.Plan.Targets {
+		for _, t := range request.Plan.Targets {
 			if t.Kind == KindLocal {
 				i.pods = append(i.pods, t.Name)
 			}
@@ -80,7 +80,7 @@ func NewIntake(asked Request) *Intake {
 func (i *Intake) Take(ev Event, stopped bool) ([]Event, error) {
 	own := Event{Seq: ev.Seq, Type: ev.Type}
 	ok := false
-	if r := ev.Result; ev.Type == EventResult && i.asks(*r) && i.checks[r.Check] >= i.most() {
+	if r := ev.Result; ev.Type == EventResult && i.requested(*r) && i.checks[r.Check] >= i.maxAnswers() {
 		i.often++
 		return nil, nil
 	}
@@ -88,12 +88,12 @@ func (i *Intake) Take(ev Event, stopped bool) ([]Event, error) {
 	case EventStart:
 		own.Start, ok = i.start(*ev.Start)
 	case EventResult:
-		own.Result, ok = i.known(*ev.Result), i.asks(*ev.Result)
+		own.Result, ok = i.known(*ev.Result), i.requested(*ev.Result)
 	case EventLog:
 		own.Text, ok = ev.Text, true
 	case EventOut:
 		own.Text, own.Data, own.Sealed = ev.Text, ev.Data, ev.Sealed
-		ok = i.asked.Call != nil && i.started
+		ok = i.request.Call != nil && i.started
 	case EventEnd:
 		return i.end(own, *ev.End, stopped), nil
 	case EventBeat, EventResume:
@@ -129,7 +129,7 @@ func (i *Intake) Take(ev Event, stopped bool) ([]Event, error) {
 
 // start returns the first event of an answer. An event of a later format cannot be interpreted.
 func (i *Intake) start(s Start) (*Start, bool) {
-	if i.started || i.asked.Plan == nil && i.asked.Call == nil {
+	if i.started || i.request.Plan == nil && i.request.Call == nil {
 		return nil, false
 	}
 	if s.V > Version {
@@ -137,28 +137,28 @@ func (i *Intake) start(s Start) (*Start, bool) {
 		return nil, false
 	}
 	i.started = true
-	s.V, s.ID, s.Cluster = Version, i.asked.ID, nil
-	if p := i.asked.Plan; p != nil {
+	s.V, s.ID, s.Cluster = Version, i.request.ID, nil
+	if p := i.request.Plan; p != nil {
 		s.Run, s.Node, s.Way, s.Tool, s.Checks = p.Run, p.Node, p.Way, "", p.Checks
 		return &s, true
 	}
-	s.Run, s.Node, s.Way, s.Tool, s.Checks, s.Tools = "", "", "", i.asked.Call.Tool, nil, nil
+	s.Run, s.Node, s.Way, s.Tool, s.Checks, s.Tools = "", "", "", i.request.Call.Tool, nil, nil
 	return &s, true
 }
 
-// asks reports whether a result answers a requested check, from the place where it was requested.
-func (i *Intake) asks(r Result) bool {
-	p := i.asked.Plan
+// requested reports whether a result answers a requested check, from the place where it was requested.
+func (i *Intake) requested(r Result) bool {
+	p := i.request.Plan
 	if p == nil || !i.started {
 		return false
 	}
-	_, asked := i.checks[r.Check]
+	_, known := i.checks[r.Check]
 	from := r.From == "" || r.From == p.From || slices.Contains(i.pods, r.From)
-	return asked && from
+	return known && from
 }
 
-// most returns how many answers to one check pass.
-func (i *Intake) most() int { return maxPerCheck + maxPerTarget*len(i.asked.Plan.Targets) }
+// maxAnswers returns how many answers to one check pass.
+func (i *Intake) maxAnswers() int { return maxPerCheck + maxPerTarget*len(i.request.Plan.Targets) }
 
 // known returns a result with the state of its node from the API, in place of the probe's claim. Otherwise a node
 // could report another one as gone.
@@ -190,9 +190,9 @@ func (i *Intake) drop(ev Event) {
 // end closes the answer, whatever came before.
 func (i *Intake) end(own Event, e End, stopped bool) []Event {
 	own.End = &End{Results: i.counts.Total(), Counts: i.counts, Elapsed: e.Elapsed, Stopped: e.Stopped && stopped}
-	if i.asked.Call != nil && e.Outcome != nil {
+	if i.request.Call != nil && e.Outcome != nil {
 		outcome := *e.Outcome
-		outcome.Check, outcome.From = i.asked.Call.Tool, ""
+		outcome.Check, outcome.From = i.request.Call.Tool, ""
 		if !slices.Contains(Statuses(), outcome.Status) {
 			outcome.Status = Unknown
 		}
@@ -203,7 +203,7 @@ func (i *Intake) end(own Event, e End, stopped bool) []Event {
 	switch {
 	case reason == "":
 		return []Event{own}
-	case i.asked.Plan == nil:
+	case i.request.Plan == nil:
 		return []Event{{Seq: own.Seq, Type: EventLog, Text: saw}, own}
 	}
 	r := Found(Unknown, "%s", saw).With(FactReason, reason)
@@ -214,7 +214,7 @@ func (i *Intake) end(own Event, e End, stopped bool) []Event {
 // lacks returns why an answer that ended is incomplete, "" if it is complete.
 func (i *Intake) lacks(stopped bool) (reason, saw string) {
 	var open []string
-	if p := i.asked.Plan; p != nil && !stopped {
+	if p := i.request.Plan; p != nil && !stopped {
 		for _, id := range p.Checks {
 			if i.checks[id] == 0 && !slices.Contains(open, id) {
 				open = append(open, id)
@@ -223,20 +223,20 @@ func (i *Intake) lacks(stopped bool) (reason, saw string) {
 	}
 	switch {
 	case i.newer > 0:
-		return ReasonNewer, fmt.Sprintf("the probe speaks wire format %d, and this client reads up to %d: "+
+		return ReasonNewer, fmt.Sprintf("the probe uses wire format %d, and this client supports up to %d: "+
 			"use a client of the probe's version", i.newer, Version)
 	case i.dropped > 0:
-		saw = fmt.Sprintf("%d events of the probe were dropped, as nobody asked for them or they are not a node's "+
-			"to say: %s", i.dropped, strings.Join(i.names, ", "))
+		saw = fmt.Sprintf("%d events of the probe were dropped: not requested, or not a node's "+
+			"to report: %s", i.dropped, strings.Join(i.names, ", "))
 		if len(open) > 0 {
-			saw += "; without an answer: " + strings.Join(open, ", ")
+			saw += "; unanswered: " + strings.Join(open, ", ")
 		}
-		return ReasonUnasked, clipTo(saw, maxSaw)
+		return ReasonUnrequested, clipTo(saw, maxSaw)
 	case i.often > 0:
 		return ReasonTooMuch, fmt.Sprintf("%d answers of the probe were dropped: "+
-			"more than %d answers to one check are too many", i.often, i.most())
+			"more than %d answers to one check are too many", i.often, i.maxAnswers())
 	case len(open) > 0:
-		return reasonUnspoken, clipTo("the probe ended its answer without one to: "+strings.Join(open, ", "), maxSaw)
+		return reasonNoAnswer, clipTo("the probe did not answer: "+strings.Join(open, ", "), maxSaw)
 	}
 	return "", ""
 }

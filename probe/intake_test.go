@@ -14,14 +14,14 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-var asking = Request{Type: RequestPlan, ID: 7, Plan: &Plan{
+var planRequest = Request{Type: RequestPlan, ID: 7, Plan: &Plan{
 	Run: "r", Node: "node-a", Way: "pod", Checks: []string{"felix-live", "pod-ping"},
 	Targets: []Target{{Kind: KindLocal, Name: "default/web"}, {Kind: KindPod, Name: "default/far"}},
 }}
 
 var calling = Request{Type: RequestCall, ID: 8, Call: &Call{Tool: "ping"}}
 
-// taken is what an intake lets through of events, shown in short.
+// taken returns a short form of the events that pass an intake.
 func taken(t *testing.T, i *Intake, events ...Event) []string {
 	t.Helper()
 	var out []string
@@ -45,8 +45,8 @@ func gives(check string, s Status) Event {
 	return Event{Type: EventResult, Result: &Result{Check: check, Status: s}}
 }
 
-// TestIntakeKnowsWhatWasAsked wants of an answer what was asked for and nothing else, and the
-// answer to be called incomplete where something else came or something did not.
+// TestIntakeKnowsWhatWasAsked checks that only requested results pass, and that an answer with others, or without one
+// of them, is incomplete.
 func TestIntakeKnowsWhatWasAsked(t *testing.T) {
 	t.Parallel()
 	begin, end := Event{Type: EventStart, Start: &Start{V: 1}},
@@ -57,47 +57,47 @@ func TestIntakeKnowsWhatWasAsked(t *testing.T) {
 		return ev
 	}
 	for name, c := range map[string]struct {
-		asked  Request
-		events []Event
-		want   []string
+		request Request
+		events  []Event
+		want    []string
 	}{
-		"good": {asking, []Event{begin, gives("felix-live", OK), from("default/web"), gives("pod-ping", Fail),
+		"good": {planRequest, []Event{begin, gives("felix-live", OK), from("default/web"), gives("pod-ping", Fail),
 			{Type: EventBeat}, {Type: "of-later"}, {Type: EventLog, Text: "hi"}, end},
 			[]string{"start", "result felix-live ok", "result pod-ping ok", "result pod-ping fail", "log hi",
 				"end 3 map[fail:1 ok:2]"}},
-		"not asked": {asking,
+		"not asked": {planRequest,
 			[]Event{begin, gives("felix-live", OK), gives("pod-ping", OK), gives("calico-pod", Fail),
 				gives(CheckPlaced, Fail), gives(CheckAnswered, OK), {Type: EventVerdict, Verdict: &Verdict{}}, end},
 			[]string{"start", "result felix-live ok", "result pod-ping ok", "result probe-answered unknown not-asked",
 				"end 2 map[ok:2]"}},
-		"from a pod that is none of ours": {asking,
+		"from a pod that is none of ours": {planRequest,
 			[]Event{begin, gives("felix-live", OK), gives("pod-ping", OK), from("default/far"), from("kube-system/x"),
 				end},
 			[]string{"start", "result felix-live ok", "result pod-ping ok", "result probe-answered unknown not-asked",
 				"end 2 map[ok:2]"}},
-		"a second start": {asking, []Event{begin, begin, gives("felix-live", OK), gives("pod-ping", OK), end},
+		"a second start": {planRequest, []Event{begin, begin, gives("felix-live", OK), gives("pod-ping", OK), end},
 			[]string{"start", "result felix-live ok", "result pod-ping ok", "result probe-answered unknown not-asked",
 				"end 2 map[ok:2]"}},
-		"output": {asking,
+		"output": {planRequest,
 			[]Event{begin, {Type: EventOut, Text: "x"}, gives("felix-live", OK), gives("pod-ping", OK), end},
 			[]string{"start", "result felix-live ok", "result pod-ping ok", "result probe-answered unknown not-asked",
 				"end 2 map[ok:2]"}},
-		"one unanswered": {asking, []Event{begin, gives("felix-live", OK), end},
+		"one unanswered": {planRequest, []Event{begin, gives("felix-live", OK), end},
 			[]string{"start", "result felix-live ok", "result probe-answered unknown no-answer", "end 1 map[ok:1]"}},
-		"no start": {asking, []Event{gives("felix-live", OK), end},
+		"no start": {planRequest, []Event{gives("felix-live", OK), end},
 			[]string{"result probe-answered unknown not-asked", "end 0 map[]"}},
-		"later format": {asking, []Event{{Type: EventStart, Start: &Start{V: 99}}, gives("felix-live", OK), end},
+		"later format": {planRequest, []Event{{Type: EventStart, Start: &Start{V: 99}}, gives("felix-live", OK), end},
 			[]string{"result probe-answered unknown newer", "end 0 map[]"}},
 		"call": {calling, []Event{begin, {Type: EventOut, Text: "x"},
 			{Type: EventEnd, End: &End{Outcome: &Result{Check: "rm", Status: "odd", Saw: "done"}}}},
 			[]string{"start", "out x", "end 0 map[]"}},
 		"a plan's answer to a call": {calling, []Event{begin, gives("felix-live", Fail), end},
-			[]string{"start", "log 1 events of the probe were dropped, as nobody asked for them or they are not a node's to say: felix-live", "end 0 map[]"}},
+			[]string{"start", "log 1 events of the probe were dropped: not requested, or not a node's to report: felix-live", "end 0 map[]"}},
 		"of nothing": {Request{},
 			[]Event{begin, {Type: EventLog, Text: "hi"}, {Type: EventOut, Text: "x"}, gives("felix-live", OK)},
 			[]string{"log hi"}},
 	} {
-		if got := taken(t, NewIntake(c.asked), c.events...); !slices.Equal(got, c.want) {
+		if got := taken(t, NewIntake(c.request), c.events...); !slices.Equal(got, c.want) {
 			t.Errorf("%s:\ngot  %q\nwant %q", name, got, c.want)
 		}
 	}
@@ -107,8 +107,8 @@ func TestIntakeKnowsWhatWasAsked(t *testing.T) {
 		false); let[0].End.Outcome.Check != "ping" || let[0].End.Outcome.Status != Unknown {
 		t.Errorf("%+v", let[0].End.Outcome)
 	}
-	for _, stopped := range []bool{true, false} { // only the client knows whether it stopped something
-		i := NewIntake(asking)
+	for _, stopped := range []bool{true, false} { // only the client can tell that it stopped something
+		i := NewIntake(planRequest)
 		taken(t, i, begin)
 		let, _ := i.Take(Event{Type: EventEnd, End: &End{Stopped: true}}, stopped)
 		if last := let[len(let)-1]; last.End.Stopped != stopped || (len(let) == 1) != stopped {
@@ -117,21 +117,20 @@ func TestIntakeKnowsWhatWasAsked(t *testing.T) {
 	}
 }
 
-// TestIntakeCleansAndBounds fills every field of an event with what steers a terminal, and
-// wants of what is let through nothing that does, nor anything long, nor anything that the
-// client knows better.
+// TestIntakeCleansAndBounds fills every field of an event with text that controls a terminal. Nothing that passes may
+// do so, be too long, or contradict the client.
 func TestIntakeCleansAndBounds(t *testing.T) {
 	t.Parallel()
 	bad := strings.Repeat("\x1b[2J\u202e\u009b\n", 1000)
-	for _, asked := range []Request{asking, calling} {
-		i := NewIntake(asked)
+	for _, request := range []Request{planRequest, calling} {
+		i := NewIntake(request)
 		for _, kind := range []EventType{EventStart, EventResult, EventLog, EventEnd} {
 			ev := eventOf(bad, func(path string) bool { return !strings.HasSuffix(path, ".Facts") })
 			ev.Type, ev.Start.V, ev.Start.ID = kind, 0, 99
 			ev.Result.Check, ev.Result.Status, ev.Result.From = "felix-live", Warn, ""
 			ev.Result.Facts = Facts{Fact(bad): bad, "list": []any{bad, map[string]any{bad: bad}}}
 			let := must.Get(i.Take(ev, false))(t)
-			if len(let) == 0 && (asked.Plan != nil || kind != EventResult) {
+			if len(let) == 0 && (request.Plan != nil || kind != EventResult) {
 				t.Errorf("%s: nothing is let through", kind)
 			}
 			for _, own := range let {
@@ -141,9 +140,9 @@ func TestIntakeCleansAndBounds(t *testing.T) {
 				}
 				wholesome(t, string(kind), reflect.ValueOf(own))
 				if s := own.Start; s != nil &&
-					(s.V != Version || s.ID != asked.ID || s.Cluster != nil || asked.Plan != nil &&
+					(s.V != Version || s.ID != request.ID || s.Cluster != nil || request.Plan != nil &&
 						(s.Run != "r" || s.Node != "node-a" || s.Way != "pod" ||
-							!slices.Equal(s.Checks, asked.Plan.Checks))) {
+							!slices.Equal(s.Checks, request.Plan.Checks))) {
 					t.Errorf("%+v", s)
 				}
 			}
@@ -151,7 +150,7 @@ func TestIntakeCleansAndBounds(t *testing.T) {
 	}
 }
 
-// wholesome looks into every text there is.
+// wholesome examines every text.
 func wholesome(t *testing.T, path string, v reflect.Value) {
 	t.Helper()
 	switch v.Kind() {
@@ -187,8 +186,8 @@ func wholesome(t *testing.T, path string, v reflect.Value) {
 	}
 }
 
-// TestIntakeHasABudget wants a node that goes on and on to be given up: by the number of what
-// it says and by the memory that takes; what a tool writes has none, as it is not kept.
+// TestIntakeHasABudget checks that the client stops reading from a probe that exceeds the limits of events or memory. A
+// tool's output has no limit, because it is not kept.
 func TestIntakeHasABudget(t *testing.T) {
 	t.Parallel()
 	big := gives("felix-live", OK)
@@ -200,7 +199,7 @@ func TestIntakeHasABudget(t *testing.T) {
 		"logs":  {Event{Type: EventLog, Text: "x"}, 10_000, MaxEvents},
 		"large": {big, 100, 400},
 	} {
-		i := NewIntake(asking)
+		i := NewIntake(planRequest)
 		taken(t, i, Event{Type: EventStart, Start: &Start{V: 1}})
 		n := 0
 		for ; n < 2*MaxEvents; n++ {
@@ -215,13 +214,13 @@ func TestIntakeHasABudget(t *testing.T) {
 			t.Errorf("%s: %d are let through", name, n)
 		}
 	}
-	i := NewIntake(asking)
+	i := NewIntake(planRequest)
 	taken(t, i, Event{Type: EventStart, Start: &Start{V: 1}})
 	n := len(taken(t, i, slices.Repeat([]Event{gives("felix-live", OK)}, 2*MaxEvents)...))
-	if most := maxPerCheck + maxPerTarget*len(asking.Plan.Targets); n != most {
+	if most := maxPerCheck + maxPerTarget*len(planRequest.Plan.Targets); n != most {
 		t.Errorf("%d answers of one check, %d are let through", n, most)
 	}
-	often := NewIntake(asking)
+	often := NewIntake(planRequest)
 	taken(t, often, Event{Type: EventStart, Start: &Start{V: 1}})
 	taken(t, often, slices.Repeat([]Event{gives("felix-live", OK)}, n+7)...)
 	if reason, saw := often.lacks(false); reason != ReasonTooMuch ||
@@ -241,16 +240,15 @@ func TestIntakeHasABudget(t *testing.T) {
 	}
 }
 
-// TestIntakeKnowsNodes wants of a node's state what the plan has of it from the API, and nothing
-// that a probe makes up.
+// TestIntakeKnowsNodes checks that a node's state comes from the plan, and never from the probe.
 func TestIntakeKnowsNodes(t *testing.T) {
 	t.Parallel()
-	asked := Request{Type: RequestPlan, Plan: &Plan{Node: "a", Checks: []string{"node-ping"}, Targets: []Target{
+	request := Request{Type: RequestPlan, Plan: &Plan{Node: "a", Checks: []string{"node-ping"}, Targets: []Target{
 		{Kind: KindNode, Name: "gone", Node: "gone", Attrs: map[string]string{AttrNode: NodeNotReady}},
 		{Kind: KindNode, Name: "well", Node: "well"},
 	}}}
 	for node, want := range map[string]string{"gone": NodeNotReady, "well": "", "": ""} {
-		in := NewIntake(asked)
+		in := NewIntake(request)
 		taken(t, in, Event{Type: EventStart, Start: &Start{V: Version}})
 		ev := gives("node-ping", Fail)
 		ev.Result.Facts = Facts{FactNode: node, FactNodeState: NodeSilent}
@@ -262,8 +260,8 @@ func TestIntakeKnowsNodes(t *testing.T) {
 	}
 }
 
-// TestNewerProbe reads a probe of a later version: its events, fields and statuses are passed over, and what it says of
-// checks in its own way leaves them without an answer, so that the run is incomplete.
+// TestNewerProbe reads a probe of a later version. Its unknown events, fields and statuses are ignored. A check that it
+// answers differently has no answer, so the run is incomplete.
 func TestNewerProbe(t *testing.T) {
 	t.Parallel()
 	d := NewLiveDecoder(strings.NewReader(`{"seq":0,"type":"start","later":1,"start":{"v":1,"version":"9.0.0","later":{"a":[1]}}}
@@ -272,7 +270,7 @@ func TestNewerProbe(t *testing.T) {
 {"seq":3,"type":"result","result":{"check":"pod-ping","status":"critical","saw":"of a later status"}}
 {"seq":4,"type":"end","end":{"results":2,"counts":{"ok":1,"critical":1},"elapsed_ns":1}}
 `))
-	i := NewIntake(asking)
+	i := NewIntake(planRequest)
 	var got []string
 	for {
 		ev, err := d.Next()
@@ -285,7 +283,7 @@ func TestNewerProbe(t *testing.T) {
 		got = append(got, taken(t, i, ev)...)
 	}
 	text := strings.Join(got, "\n")
-	for _, want := range []string{"result felix-live ok", "result probe-answered unknown " + reasonUnspoken} {
+	for _, want := range []string{"result felix-live ok", "result probe-answered unknown " + reasonNoAnswer} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is not in\n%s", want, text)
 		}

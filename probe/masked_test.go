@@ -85,7 +85,7 @@ func TestQuotedIsShort(t *testing.T) {
 	if !strings.HasPrefix(got, "tried a") || !strings.HasSuffix(got, "the reason") || strings.Contains(got, "hunter22") {
 		t.Errorf("a long text: %q", got)
 	}
-	// PodSecurity names what it refuses, the worst first.
+	// PodSecurity names the violations, the worst first.
 	got = probe.Quoted(`pods "calico-node-x7k2p" is forbidden: violates PodSecurity "baseline:latest": host namespaces (hostNetwork=true), ` +
 		`hostPath volumes (volumes "lib-modules", "var-run-calico", ` + strings.Repeat(`"more", `, 40) + `), privileged (container "x")`)
 	if n := utf8.RuneCountInString(got); n > 310 || !strings.HasPrefix(got, `pods "calico-node-x7k2p" is forbidden: violates PodSecurity`) ||

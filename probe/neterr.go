@@ -40,7 +40,7 @@ func Reason(err error) string {
 	return "error"
 }
 
-// SomebodyAnswered reports whether a reason proves that packets came back: a refusal does.
-func SomebodyAnswered(reason string) bool {
+// IsReply reports whether a reason proves that packets came back: a refusal does.
+func IsReply(reason string) bool {
 	return slices.Contains([]string{"refused", "reset", "closed", "rejected"}, reason)
 }

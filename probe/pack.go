@@ -13,12 +13,12 @@ import (
 
 // Limits of a plan in a program's arguments: Linux allows 128 KiB in one, and etcd 1.5 MiB for a pod.
 const (
-	longestArg = 96 << 10
-	maxPacked  = 1 << 20
+	maxArg    = 96 << 10
+	maxPacked = 1 << 20
 )
 
-// Pack makes a plan arguments of a program: JSON as long as that is one argument, which an auditor can read in a pod,
-// else the same compressed (gzip) in base64, in several.
+// Pack returns a plan as arguments of a program. It uses JSON, which an auditor can read in a pod, if that fits one
+// argument. Otherwise it returns several arguments with the JSON compressed (gzip) in base64.
 func (p Plan) Pack() ([]string, error) {
 	b, err := json.Marshal(p)
 	if err != nil {
@@ -26,7 +26,7 @@ func (p Plan) Pack() ([]string, error) {
 	}
 	// The kubelet replaces $(NAME) in arguments.
 	text := strings.ReplaceAll(string(b), "$", `\u0024`)
-	if len(text) <= longestArg {
+	if len(text) <= maxArg {
 		return []string{text}, nil
 	}
 	var packed bytes.Buffer
@@ -39,11 +39,11 @@ func (p Plan) Pack() ([]string, error) {
 	}
 	text = base64.StdEncoding.EncodeToString(packed.Bytes())
 	if len(text) > maxPacked {
-		return nil, fmt.Errorf("what the probe is to be asked takes %d KiB, and a pod holds %d", len(text)>>10, maxPacked>>10)
+		return nil, fmt.Errorf("the plan takes %d KiB, and a pod holds %d", len(text)>>10, maxPacked>>10)
 	}
 	var out []string
 	for len(text) > 0 {
-		piece := text[:min(len(text), longestArg)]
+		piece := text[:min(len(text), maxArg)]
 		out, text = append(out, piece), text[len(piece):]
 	}
 	return out, nil
@@ -62,7 +62,7 @@ func UnpackPlan(args []string) (Plan, error) {
 			return plan, fmt.Errorf("unpacking a plan: %w", err)
 		}
 		if len(b) > maxPlan {
-			return plan, errors.New("a plan is not that large")
+			return plan, errors.New("the plan is too large")
 		}
 	}
 	if err := json.Unmarshal(b, &plan); err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// meshPlan is a plan of a cluster of so many nodes, each with a tunnel and two blocks.
+// meshPlan returns a plan for a cluster of so many nodes, each with a tunnel and two blocks.
 func meshPlan(nodes int) Plan {
 	p := Plan{Run: "0a1b2c3d", Node: "node-1", Checks: []string{"route-blocks"}, Gaps: map[string]string{"x": "$(HOME)"}}
 	for i := range nodes {
@@ -32,7 +32,7 @@ func meshPlan(nodes int) Plan {
 	return p
 }
 
-// TestPack wants a plan to arrive as it was through arguments that the system starts a program with.
+// TestPack checks that a plan arrives unchanged through the arguments of a program.
 func TestPack(t *testing.T) {
 	t.Parallel()
 	for _, nodes := range []int{0, 3, 500, 5000} {
@@ -60,7 +60,7 @@ func TestPack(t *testing.T) {
 	}
 }
 
-// TestUnpackBad refuses what is no plan, and one that takes all memory.
+// TestUnpackBad rejects invalid plans, and one that exhausts memory.
 func TestUnpackBad(t *testing.T) {
 	t.Parallel()
 	var bomb bytes.Buffer

@@ -9,7 +9,7 @@ func TestPlain(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		"a\x1b[2Jb\tc\nd\r\u009b\x7fé": "a?[2Jb\tc\nd??é",
-		"raw \x9b\xff":                 "raw \ufffd\ufffd", // what a terminal may take for control characters of eight bits
+		"raw \x9b\xff":                 "raw \ufffd\ufffd", // a terminal may interpret these as 8-bit control characters
 		"\u202egnp.exe\u2066\u200b":    "?gnp.exe??",
 		"":                             "",
 	} {
@@ -19,7 +19,7 @@ func TestPlain(t *testing.T) {
 	}
 }
 
-// TestSay wants one line of what a tool says, whatever it is about.
+// TestSay checks that one message is always one line.
 func TestSay(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder

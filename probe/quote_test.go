@@ -8,7 +8,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// TestQuote has a real shell say what it makes of a quoted word.
+// TestQuote lets a real shell expand a quoted word.
 func TestQuote(t *testing.T) {
 	t.Parallel()
 	sh, err := exec.LookPath("sh")

@@ -9,9 +9,9 @@ import (
 	"sync"
 )
 
-// A panic in this program costs one answer: one check, one rule, one node of a fleet, one job or one call. Code that
-// works side by side uses Workers, Async or Detach, because a panic on a plain goroutine ends the whole program. The
-// caller that knows which answer is lost uses Recovered.
+// A panic in this program costs one answer: one check, one rule, one node of a fleet, one job or one call. Concurrent
+// code uses Workers, Async or Detach, because a panic on a plain goroutine ends the whole program. The caller that
+// knows which answer is lost uses Recovered.
 
 // Crash is a panic that Recovered caught. Its text may quote foreign data: it is one line, bounded.
 type Crash struct {

@@ -13,7 +13,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// TestRecovered wants a panic as an error: bounded, on one line, with the place that panicked.
+// TestRecovered checks that a panic becomes an error: bounded, on one line, with the place that panicked.
 func TestRecovered(t *testing.T) {
 	t.Parallel()
 	own := errors.New("its own")
@@ -34,7 +34,7 @@ func TestRecovered(t *testing.T) {
 	}
 }
 
-// TestWorkers wants the panic of one of several goroutines to come out where they are waited for, once all have ended.
+// TestWorkers checks that the panic of one of several goroutines reaches the goroutine that waits, once all have ended.
 func TestWorkers(t *testing.T) {
 	t.Parallel()
 	ended := make([]bool, 9)
@@ -66,7 +66,7 @@ func TestWorkers(t *testing.T) {
 	}
 }
 
-// TestDetach wants the crash of a detached function reported. A crash of the report itself ends nothing.
+// TestDetach checks that the crash of a detached function is reported. A crash of the report itself ends nothing.
 func TestDetach(t *testing.T) {
 	t.Parallel()
 	reported := make(chan error, 2)
@@ -95,7 +95,7 @@ func (w *crashingWriter) Write(b []byte) (int, error) {
 	return w.Buffer.Write(b)
 }
 
-// TestSessionCrashes wants a session whose reader or writer crashes to end and to say why.
+// TestSessionCrashes checks that a session whose reader or writer crashes ends and reports why.
 func TestSessionCrashes(t *testing.T) {
 	t.Parallel()
 	r := &Runner{Host: &Host{Root: "/"}}
@@ -117,8 +117,8 @@ func TestSessionCrashes(t *testing.T) {
 	}
 }
 
-// TestProbeCrashes has a check fail on a goroutine of its own, and then the probe itself at a plan: what is missing is
-// said, and the next request is answered.
+// TestProbeCrashes crashes a check on its own goroutine, and then the probe itself on a plan. Missing answers are
+// reported, and the next request is answered.
 func TestProbeCrashes(t *testing.T) {
 	t.Parallel()
 	child := check("child-one", func(context.Context, *Pass) {

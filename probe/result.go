@@ -139,7 +139,7 @@ func (r Result) Under(t Target, direction string) Result {
 		r = r.With(FactPolicy, name)
 	case unread != "":
 		r.Status = Unknown
-		r.Saw += fmt.Sprintf("; whether a policy forbids it is not known: %s", unread)
+		r.Saw += fmt.Sprintf("; unknown whether a policy forbids it: %s", unread)
 	}
 	return r
 }

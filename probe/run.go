@@ -127,12 +127,12 @@ func without(ctx context.Context, need, what string) Result {
 	if ctx.Err() != nil {
 		return Found(Unknown, "%s: no time was left to wait for %s", what, need)
 	}
-	return Found(Skip, "%s: %s gave no good answer", what, need)
+	return Found(Skip, "%s: %s did not pass", what, need)
 }
 
 func (r *Runner) one(ctx context.Context, c *Check, plan Plan, all *collector) {
 	if id := all.missing(ctx, c, c.From == FromPod); id != "" {
-		r := without(ctx, id, "not asked")
+		r := without(ctx, id, "not run")
 		r.Check = c.ID
 		all.add(r)
 		return
@@ -172,7 +172,7 @@ func (r *Runner) askBoth(ctx context.Context, c *Check, plan Plan, all *collecto
 	if c.EntersPods() && plan.From == "" {
 		both.Go(func() {
 			if id := all.missing(ctx, c, true); id != "" {
-				report(without(ctx, id, "not asked from inside a pod"))
+				report(without(ctx, id, "not run inside a pod"))
 				return
 			}
 			r.inside(ctx, c, plan, report)
@@ -217,7 +217,7 @@ func (o *reporter) report(res Result) {
 	o.all.add(res)
 }
 
-// close ends the reporting, with a result of its own if the check reported none.
+// close ends the reporting, with its own result if the check reported none.
 func (o *reporter) close() {
 	o.mu.Lock()
 	silent := o.reported == 0

@@ -159,8 +159,7 @@ func TestProfiles(t *testing.T) {
 	}
 }
 
-// TestInside asks a check from the node and again out of a pod, which here is a
-// second runner.
+// TestInside runs a check on the node and again in a pod, which here is a second runner.
 func TestInside(t *testing.T) {
 	both := check("both-sides", func(_ context.Context, p *Pass) {
 		p.Report(Found(OK, "%d targets", len(p.Targets)).On("x"))
@@ -205,7 +204,7 @@ func TestInside(t *testing.T) {
 	if !slices.Contains(got, "ok both-sides : 2 targets") && !slices.Contains(got, "ok both-sides : 1 targets") {
 		t.Errorf("what only its inside needs holds the node's part up: %q", got)
 	}
-	if !slices.Contains(got, "skip both-sides : not asked from inside a pod: pod-down gave no good answer") {
+	if !slices.Contains(got, "skip both-sides : not run inside a pod: pod-down did not pass") {
 		t.Errorf("a pod that is cut off is asked from: %q", got)
 	}
 	for name, c := range map[string]struct {
@@ -216,9 +215,9 @@ func TestInside(t *testing.T) {
 		"cannot": {&Runner{}, Plan{Targets: pods}, "skip pod-only : this probe cannot enter pods"},
 		"nobody": {&Runner{Enter: enter}, Plan{}, "skip pod-only : no ready workload pod"},
 		"not known": {&Runner{Enter: enter}, Plan{Gaps: map[string]string{KindLocal: "forbidden"}},
-			"unknown pod-only : which pods run on this node is not known: forbidden"},
+			"unknown pod-only : the pods on this node are unknown: forbidden"},
 		"gone": {&Runner{Enter: enter}, Plan{Targets: pods[:1]},
-			"unknown pod-only : not asked from inside a pod: no process"},
+			"unknown pod-only : not run inside a pod: no process"},
 	} {
 		got := ask(c.runner, c.plan)
 		if !slices.ContainsFunc(got, func(line string) bool { return strings.HasPrefix(line, c.want) }) ||

@@ -11,7 +11,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// saying is a runner with one tool, which writes what it is given, and can be entered.
+// saying is a runner with one tool, which prints its arguments, and can be entered.
 func saying(all ...string) *Runner {
 	r := &Runner{Host: &Host{}, Tools: []*Tool{{Name: "say", Reads: true, Parse: func([]string) (ToolFunc, error) {
 		return func(_ context.Context, j *Job) Result {
@@ -31,7 +31,7 @@ func saying(all ...string) *Runner {
 	return r
 }
 
-// answered is what a runner writes to a call, and what its client makes of that.
+// answered returns what a runner writes to a call, and what its client reads.
 func answered(t *testing.T, r *Runner, c Call, open func(Event) (Event, error)) (raw, text string, outcome Result) {
 	t.Helper()
 	line := must.Get(json.Marshal(Request{Type: RequestCall, Call: &c}))(t)
@@ -59,8 +59,8 @@ func answered(t *testing.T, r *Runner, c Call, open func(Event) (Event, error)) 
 	}
 }
 
-// TestSealed wants nothing that a tool writes to be readable on the wire, which is the
-// log of a container, and all of it to its client, also out of a pod.
+// TestSealed checks that no output of a tool is readable on the wire, which is the log of a container, and that its
+// client can read all of it, also from inside a pod.
 func TestSealed(t *testing.T) {
 	t.Parallel()
 	said := []string{"the password is hunter2\n", "\xff\x00hunter2", strings.Repeat("\x01", 5000), "grün"}
@@ -88,7 +88,7 @@ func TestSealed(t *testing.T) {
 	}
 }
 
-// TestSealBroken wants a piece that cannot be opened to be an error, and costs no other.
+// TestSealBroken checks that a piece that cannot be opened is an error, and affects no other.
 func TestSealBroken(t *testing.T) {
 	t.Parallel()
 	var c, other Call

@@ -19,7 +19,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// A maker makes secrets and the text around them, the same ones each time.
+// A maker creates secrets and the text around them, the same ones each time.
 type maker struct{ *rand.Rand }
 
 func (m maker) of(letters string, least, most int) string {
@@ -56,7 +56,7 @@ func (m maker) word() string {
 	return m.of(wordLetters+"!#$%^*()_+.,/-~", 8, 40)
 }
 
-// phrase is a password of several words: it stands in quotes.
+// phrase is a password of several words, in quotes.
 func (m maker) phrase() string {
 	return m.of(lowerDigits, 3, 9) + " " + m.of(lowerDigits, 3, 9) + " " + m.of(lowerDigits, 3, 9)
 }
@@ -234,7 +234,7 @@ func TestSecretsByRate(t *testing.T) {
 	}
 }
 
-// TestBareKeys measures keys that have no name, among words of a log: how many of each may be missed.
+// TestBareKeys measures how many keys without a name are missed among the words of a log.
 func TestBareKeys(t *testing.T) {
 	t.Parallel()
 	const of = 20_000
@@ -268,7 +268,7 @@ func TestBareKeys(t *testing.T) {
 	}
 }
 
-// TestNoSecretIsWhole wants ordinary lines of a node's logs as they are.
+// TestNoSecretIsWhole checks that ordinary lines of a node's logs stay unchanged.
 func TestNoSecretIsWhole(t *testing.T) {
 	t.Parallel()
 	id := strings.Repeat("5f3a9c0e", 8)
@@ -301,7 +301,7 @@ func TestNoSecretIsWhole(t *testing.T) {
 	}
 }
 
-// TestNightsAreWhole wants the texts of every recorded night as they are.
+// TestNightsAreWhole checks that the texts of every recorded night stay unchanged.
 func TestNightsAreWhole(t *testing.T) {
 	t.Parallel()
 	files := nightfile.All()
@@ -325,12 +325,12 @@ func TestNightsAreWhole(t *testing.T) {
 			}
 		}
 	}
-	if whole < 1000 || changed > 3 { // one ends within an ID, where it was cut
+	if whole < 1000 || changed > 3 { // one ends within an ID, where it was truncated
 		t.Errorf("%d of %d texts of recorded nights lost something", changed, whole)
 	}
 }
 
-// TestMaskedIsQuick holds the time for the longest text that is read, of what was slow or repeats most.
+// TestMaskedIsQuick bounds the time for the longest text, with the slowest or most repetitive contents.
 func TestMaskedIsQuick(t *testing.T) {
 	const limit = 3 * time.Second // on a busy machine; one that reads each value to its end takes 20 s on an idle one
 	for _, unit := range []string{"token []{", "token [", `token "`, "token secret ", "token: secret: ", `password "x `,

@@ -147,7 +147,7 @@ func (s *session) serve(ctx context.Context, requests <-chan Request) {
 		case <-silence.C:
 			requests, s.queue = nil, nil
 			s.clientLost()
-			s.log("no request from the client for " + Silence.String() + ", ending")
+			s.log("no request from the client for " + Silence.String() + ", exiting")
 		case <-ctx.Done():
 			if s.now != nil {
 				<-s.now.ended // checks and tools honour ctx, and the runner's grace bounds the rest

@@ -94,7 +94,7 @@ func TestServeEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// talker is a tool that writes what is typed until it is stopped or its input ends.
+// talker is a tool that echoes its input until it is stopped or its input ends.
 func talker(began chan<- string) *Tool {
 	return &Tool{Name: "talk", Reads: true, Parse: func(args []string) (ToolFunc, error) {
 		return func(_ context.Context, j *Job) Result {
@@ -105,8 +105,8 @@ func talker(began chan<- string) *Tool {
 	}}
 }
 
-// TestCallsAreAnsweredOnce wants what is asked twice answered once, what is stopped
-// before it begins stopped, and a line that was left unfinished to cost no other.
+// TestCallsAreAnsweredOnce checks that a repeated request is answered once, that a request can be stopped before it
+// begins, and that an unfinished line affects no other.
 func TestCallsAreAnsweredOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := make(chan string, 10)
@@ -141,7 +141,7 @@ func TestCallsAreAnsweredOnce(t *testing.T) {
 		for name := range began {
 			ran = append(ran, name)
 		}
-		if got := strings.Join(ran, " "); got != "one two" && got != "one" { // two may not even have begun
+		if got := strings.Join(ran, " "); got != "one two" && got != "one" { // two may not have begun
 			t.Errorf("ran: %s", got)
 		}
 		said, stopped := "", 0
@@ -157,7 +157,7 @@ func TestCallsAreAnsweredOnce(t *testing.T) {
 	})
 }
 
-// TestALostClientsCallsEnd wants a call to end with its client, and none to begin after.
+// TestALostClientsCallsEnd checks that a call ends with its client, and none begins after.
 func TestALostClientsCallsEnd(t *testing.T) {
 	for name, silent := range map[string]bool{"stdin ends": false, "silence": true} {
 		t.Run(name, func(t *testing.T) {
@@ -195,8 +195,8 @@ func TestALostClientsCallsEnd(t *testing.T) {
 	}
 }
 
-// TestResume wants what was said to be said again from any event on, as far back as is
-// remembered, and the mark before it to tell where that begins.
+// TestResume checks that events can be sent again from any number on, as far back as they are kept, after an event with
+// the first number.
 func TestResume(t *testing.T) {
 	var out bytes.Buffer
 	e := NewEncoder(&out)
@@ -226,7 +226,7 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// TestAnOutcomeOfOddBytesFits wants no tool's last words to end the stream.
+// TestAnOutcomeOfOddBytesFits checks that no outcome of a tool can end the stream.
 func TestAnOutcomeOfOddBytesFits(t *testing.T) {
 	var out bytes.Buffer
 	e := NewEncoder(&out)
@@ -238,7 +238,7 @@ func TestAnOutcomeOfOddBytesFits(t *testing.T) {
 	}
 }
 
-// stuck is an output nobody takes until it is let go.
+// stuck is an output that blocks until it is released.
 type stuck struct {
 	bytes.Buffer
 	taken chan struct{}
@@ -249,7 +249,7 @@ func (s *stuck) Write(b []byte) (int, error) {
 	return s.Buffer.Write(b)
 }
 
-// writes is a tool that writes in so many pieces, and then runs until it is stopped.
+// writes is a tool that writes a number of pieces, and then runs until it is stopped.
 func writes(pieces int, seen chan<- error) *Tool {
 	return &Tool{Name: "write", Parse: func([]string) (ToolFunc, error) {
 		return func(ctx context.Context, j *Job) Result {
@@ -263,8 +263,8 @@ func writes(pieces int, seen chan<- error) *Tool {
 	}}
 }
 
-// TestNobodyTakesIt wants a session whose client beats to go on for as long as nobody
-// takes what it says, and to hear what it is told meanwhile.
+// TestNobodyTakesIt checks that a session with unread output continues while its client beats, and still receives
+// requests.
 func TestNobodyTakesIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		seen := make(chan error, 1)
@@ -310,10 +310,9 @@ func TestNobodyTakesIt(t *testing.T) {
 	})
 }
 
-// TestTheClientOfASlowWriteIsNotSilent blocks one write for longer than a client may be
-// silent, while the client beats.
+// TestTheClientOfASlowWriteIsNotSilent blocks one write for longer than a client may be silent, while the client beats.
 func TestTheClientOfASlowWriteIsNotSilent(t *testing.T) {
-	for range 20 { // it was a toss of a coin
+	for range 20 { // it was random
 		synctest.Test(t, func(t *testing.T) {
 			r := &Runner{Host: &Host{}}
 			in, feed := io.Pipe()
@@ -338,8 +337,7 @@ func TestTheClientOfASlowWriteIsNotSilent(t *testing.T) {
 	}
 }
 
-// TestTheLastCallLasts wants a call after which there is nothing more to ask to run for
-// as long as it takes: so it is inside pods.
+// TestTheLastCallLasts checks that the last call of a session may run as long as it needs, as it does inside pods.
 func TestTheLastCallLasts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow := &Tool{Name: "slow", Parse: func([]string) (ToolFunc, error) {
@@ -363,8 +361,7 @@ func TestTheLastCallLasts(t *testing.T) {
 	})
 }
 
-// TestPieces wants what a tool writes bit by bit in few events, none of it late, and what
-// a tool writes that is typed to at once.
+// TestPieces checks that output in small pieces arrives in few events and on time, and at once for an interactive tool.
 func TestPieces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const bits, size = 1000, 4

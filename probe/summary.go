@@ -44,13 +44,13 @@ func ReadSummary(text string, plan Plan) (Summary, error) {
 	}
 	switch {
 	case s.V > Version:
-		return s, fmt.Errorf("its summary is of version %d, and this client knows %d", s.V, Version)
+		return s, fmt.Errorf("its summary is of version %d, and this client supports %d", s.V, Version)
 	case s.Run != plan.Run:
 		return s, fmt.Errorf("its summary is not of this run")
 	}
 	for id, status := range s.Checks {
 		if !slices.Contains(plan.Checks, id) || !slices.Contains(Statuses(), status) {
-			return s, fmt.Errorf("its summary has what was not asked")
+			return s, fmt.Errorf("its summary has checks that were not requested")
 		}
 	}
 	for _, id := range plan.Checks {
@@ -61,8 +61,7 @@ func ReadSummary(text string, plan Plan) (Summary, error) {
 	return s, nil
 }
 
-// Well reports whether the full answer is not needed: every check is ok, info or skipped, and the
-// probe logged nothing.
+// Well reports whether the full answer is not needed: every check is ok, info or skipped, and the probe logged nothing.
 func (s Summary) Well() bool {
 	for _, status := range s.Checks {
 		if status != OK && status != Info && status != Skip {
@@ -72,13 +71,13 @@ func (s Summary) Well() bool {
 	return s.Log == 0
 }
 
-// Events returns the events of an answer of which only the summary is known.
+// Events returns the events of an answer of which only the summary was read.
 func (s Summary) Events(plan Plan) []Event {
 	counts := Counts{}
 	out := []Event{{Type: EventStart, Start: &Start{V: s.V, Run: plan.Run, Node: plan.Node, Way: plan.Way,
 		Checks: plan.Checks}}}
 	for _, id := range slices.Sorted(maps.Keys(s.Checks)) {
-		r := Found(s.Checks[id], "by the probe's summary; its answers were not read")
+		r := Found(s.Checks[id], "from the probe's summary; its answers were not read")
 		r.Check = id
 		counts[r.Status]++
 		out = append(out, Event{Type: EventResult, Result: &r})

@@ -107,8 +107,8 @@ type Call struct {
 	Hosts map[string][]netip.Addr `json:"hosts,omitempty"`
 }
 
-// spoken turns a tool's output into events.
-type spoken struct {
+// toolOutput turns a tool's output into events.
+type toolOutput struct {
 	emit   func(Event)
 	atOnce bool // a user types into it, and waits for the echo
 
@@ -125,7 +125,7 @@ const (
 	collecting = 50 * time.Millisecond
 )
 
-func (s *spoken) Write(b []byte) (int, error) {
+func (s *toolOutput) Write(b []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.timer != nil { // it would wait for a reader that does not read
@@ -159,14 +159,14 @@ func (s *spoken) Write(b []byte) (int, error) {
 }
 
 // end sends the rest.
-func (s *spoken) end() {
+func (s *toolOutput) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.say(s.kept)
 	s.kept = nil
 }
 
-func (s *spoken) say(b []byte) {
+func (s *toolOutput) say(b []byte) {
 	switch {
 	case len(b) == 0:
 	case utf8.Valid(b):

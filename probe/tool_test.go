@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// heard is what a writer of a tool's came to, and in how many events.
-func heard(write func(*spoken), atOnce bool) (text string, events, data int) {
-	s := &spoken{atOnce: atOnce, emit: func(ev Event) {
+// heard is the output of a tool's writer, and the number of events.
+func heard(write func(*toolOutput), atOnce bool) (text string, events, data int) {
+	s := &toolOutput{atOnce: atOnce, emit: func(ev Event) {
 		if events++; ev.Data != nil {
 			data++
 		}
@@ -21,7 +21,7 @@ func heard(write func(*spoken), atOnce bool) (text string, events, data int) {
 	return text, events, data
 }
 
-// TestTextStaysText in whatever pieces it is written.
+// TestTextStaysText checks that text stays text, in whatever pieces it is written.
 func TestTextStaysText(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, testTextStaysText) // in which nothing is late
@@ -31,7 +31,7 @@ func testTextStaysText(t *testing.T) {
 	text := strings.Repeat("größer – 日本 🙂\n", 400)
 	for _, atOnce := range []bool{false, true} {
 		for size := 1; size < 5000; size = size*3 + 1 {
-			got, events, data := heard(func(s *spoken) {
+			got, events, data := heard(func(s *toolOutput) {
 				for b := []byte(text); len(b) > 0; {
 					n := min(size, len(b))
 					if wrote, err := s.Write(b[:n]); wrote != n || err != nil {
@@ -51,12 +51,12 @@ func testTextStaysText(t *testing.T) {
 	}
 }
 
-// TestBytesStayBytes that are no text, also the last ones.
+// TestBytesStayBytes checks that non-text bytes arrive unchanged, also the last ones.
 func TestBytesStayBytes(t *testing.T) {
 	t.Parallel()
 	for _, want := range []string{"\xff\xc3", "caf\xe9", "\xc3", strings.Repeat("\x00\xfe\xc3", 1000)} {
 		for _, atOnce := range []bool{false, true} {
-			got, _, data := heard(func(s *spoken) { _, _ = s.Write([]byte(want)) }, atOnce)
+			got, _, data := heard(func(s *toolOutput) { _, _ = s.Write([]byte(want)) }, atOnce)
 			if got != want || data == 0 {
 				t.Errorf("%q: got %q in %d pieces", want, got, data)
 			}
@@ -64,7 +64,7 @@ func TestBytesStayBytes(t *testing.T) {
 	}
 }
 
-// TestWhatIsWrittenIsSeen without more being written, and at once where somebody types.
+// TestWhatIsWrittenIsSeen checks that output appears without further output, and at once for an interactive tool.
 func TestWhatIsWrittenIsSeen(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, testWhatIsWrittenIsSeen)
@@ -72,7 +72,7 @@ func TestWhatIsWrittenIsSeen(t *testing.T) {
 
 func testWhatIsWrittenIsSeen(t *testing.T) {
 	said := make(chan string, 10)
-	s := &spoken{emit: func(ev Event) { said <- ev.Text }}
+	s := &toolOutput{emit: func(ev Event) { said <- ev.Text }}
 	for _, cell := range []string{"NAME", "  ", "KIND", "\n"} {
 		_, _ = s.Write([]byte(cell))
 	}
@@ -90,7 +90,7 @@ func testWhatIsWrittenIsSeen(t *testing.T) {
 	}
 	var line bytes.Buffer
 	enc := NewEncoder(&line)
-	full := &spoken{emit: enc.Encode}
+	full := &toolOutput{emit: enc.Encode}
 	_, _ = full.Write(bytes.Repeat([]byte{0x1b}, piece+1)) // six bytes each
 	if got := strings.Index(line.String(), "\n") + 1; got > MaxLine || enc.Err() != nil {
 		t.Errorf("a line of %d bytes, %v", got, enc.Err())

@@ -23,7 +23,7 @@ func TestAnalyzeTranscript(t *testing.T) {
 			for _, status := range []probe.Status{probe.Fail, probe.OK} {
 				for _, ev := range []probe.Event{
 					{Type: probe.EventTyped, Text: "run node-swap"},
-					{Type: probe.EventAsked, Start: &probe.Start{Checks: []string{"node-swap"}}},
+					{Type: probe.EventRecheck, Start: &probe.Start{Checks: []string{"node-swap"}}},
 					{Type: probe.EventStart, Way: "pod", Start: &probe.Start{V: 1}},
 					{Type: probe.EventResult, Way: "pod", Result: &probe.Result{Check: "node-swap", Status: status, Saw: "looked"}},
 					{Type: probe.EventEnd, Way: "pod", End: &probe.End{}},

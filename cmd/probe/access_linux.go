@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// capabilities are those the checks can make use of (linux/capability.h).
+// capabilities are the capabilities that checks can use (linux/capability.h).
 var capabilities = []struct {
 	bit  uint
 	name string
@@ -16,7 +16,7 @@ var capabilities = []struct {
 	{38, "PERFMON"}, {39, "BPF"},
 }
 
-// held says what this process really holds, not what it was meant to get.
+// held lists the access that this process really has, which may be less than the client requested.
 func held() []string {
 	out := []string{fmt.Sprintf("uid %d", os.Getuid())}
 	status, err := os.ReadFile("/proc/self/status")
@@ -38,7 +38,7 @@ func held() []string {
 			}
 		}
 	}
-	// Without the host's process namespace this program is process 1.
+	// In its own process namespace this program is process 1.
 	if os.Getpid() != 1 {
 		out = append(out, "host processes")
 	}

@@ -2,5 +2,5 @@
 
 package main
 
-// held says what this process really holds; only Linux tells.
+// held lists the access that this process has. Only Linux reports it.
 func held() []string { return nil }

@@ -1,6 +1,5 @@
-// Command probe is the part of calico-probe that travels to a node. It looks at
-// the node directly, changes nothing there, and says what it saw on stdout. It
-// also runs by hand on a node.
+// Command probe is the part of calico-probe that runs on a node. It inspects the node directly, changes nothing there,
+// and writes what it found to stdout. You can also run it by hand on a node.
 //
 //	probe session [--root DIR] [--only PATHS] [--proc DIR] [--node NAME] [--way WAY] [--life DURATION] [--not-after TIME] [--unlink]
 //	probe run [--root DIR] [--proc DIR] [--checks LIST | --plan JSON...] [--summary FILE] [--text | --plugin]
@@ -8,8 +7,8 @@
 //
 // # Wire format, version 1
 //
-// A session reads requests on stdin and writes events on stdout, one JSON object
-// a line; empty lines mean nothing. Requests:
+// A session reads requests on stdin and writes events on stdout, one JSON object per line. Empty lines are ignored.
+// Requests:
 //
 //	{"type":"plan","id":1,"plan":{"run":"7f3a09c1","node":"worker-3","checks":["bgp-session"],"targets":[...]}}
 //	{"type":"call","id":2,"call":{"tool":"ping","args":["worker-4"],"size":{"rows":40,"cols":120},"key":"...","hosts":{"worker-4":["10.0.0.4"]}}}
@@ -19,16 +18,14 @@
 //	{"type":"beat"}
 //	{"type":"end"}
 //
-// A plan is answered by a start event, any number of results, and an end event; a
-// call of a tool by a start event, what the tool writes in out events, and an end
-// event with how it went. Both are answered one after the other, in the order they
-// came. Their id rises; one that is not above all before it has been asked already, by
-// a client whose connection was lost, and is passed over. Without id, or with 0, it is new.
-// stop ends what has that id now, or before it begins: what is known of it still comes,
-// and its end event says "stopped":true. typed is for the call with that id while it
-// runs: bytes for its input (base64), the new size of its terminal, or both; for any
-// other it is dropped. end lets what was asked be answered and then ends the probe.
-// Events:
+// The answer to a plan is a start event, any number of results, and an end event. The answer to a call of a tool is a
+// start event, the tool's output in out events, and an end event with the outcome. The probe handles requests one after
+// another, in the order of arrival. IDs increase. A client that lost its connection repeats its requests, so the probe
+// ignores an ID that is not higher than all before it. A request without an ID, or with 0, is always new.
+//
+// stop ends the request with that ID, also before it has begun. The probe still sends the results that it has, and the
+// end event has "stopped":true. typed is for the running call with that ID: bytes for its input (base64), the new size
+// of its terminal, or both. For any other ID it is dropped. end makes the probe finish its requests and exit. Events:
 //
 //	{"seq":0,"type":"start","start":{"v":1,"version":"0.1.0","run":"7f3a09c1","node":"worker-3","way":"ssh","id":1,"time":"...","checks":[...],"access":[...]}}
 //	{"seq":1,"type":"result","result":{"check":"bgp-session","target":"10.0.0.2","status":"ok","saw":"...","facts":{...},"lines":[...],"elapsed_ns":1200000}}
@@ -42,42 +39,38 @@
 //	{"seq":8,"type":"end","end":{"results":0,"counts":{},"elapsed_ns":90000,"outcome":{"check":"ping","status":"ok","saw":"..."}}}
 //	{"seq":6,"type":"resume"}
 //
-// Every event is one line of less than 4096 bytes, written at once. seq counts
-// from 0 without gaps over the life of the process, so that a reader of two
-// copies can drop what it has seen. An out event is a piece of what a tool writes,
-// newlines and all: text, or data (base64) where the bytes are no text. Where the call
-// has a key (32 bytes, base64), which is new for each call, every piece is sealed: data is
-// a nonce of 12 bytes, what was written in AES-256-GCM, and its tag of 16 bytes. So what a
-// tool shows to its user is not read in a container's log. Where it has none, and by a
-// probe that knows of no keys, output is plain; results of a plan always are. A stream
-// without end is incomplete, whatever it says. A plan without checks is answered with a
-// start event that names the tools there are ("tools"); a probe that names none is older than
-// they are and takes no calls. A start event has the id of what is answered. Readers skip event types and fields they
-// do not know; v rises only when the meaning of an existing field changes. Statuses are
-// ok, info, warn, fail, skip and unknown. Durations are nanoseconds.
+// Every event is one line of less than 4096 bytes, written at once. seq counts from 0 without gaps over the life of the
+// process, so a reader of two copies can drop duplicates. An out event is a piece of a tool's output, newlines
+// included: text, or data (base64) if the bytes are not text.
 //
-// A client reads no longer line than that, nor more than 20,000 events or 8 MiB of memory in
-// answer to one request, what a tool writes left out. It drops results of checks it has not
-// asked for, and calls an answer incomplete in which there were such, or that lacks a check.
+// If the call has a key (32 bytes, base64, new for each call), every piece is sealed: data is a nonce of 12 bytes, the
+// output in AES-256-GCM, and its tag of 16 bytes. So readers of a container's log cannot read what a tool shows its
+// user. Without a key, and from a probe that does not support keys, output is plain. Results of a plan always are.
 //
-// Where a client's connection is lost and the probe's stdin does not end with it, the
-// client goes on over another: it ends the line it may have left unfinished, asks with
-// resume for all events from number seq on, and repeats what it has asked and has no end
-// of. The resume event that answers has no number of its own: its seq is that of the
-// event that follows, which is later than asked for where the probe, which keeps the
-// last 4 MiB of what it said, remembers no more: then of what the client asked before that,
-// and has no end of, the end may never come.
+// A stream without an end event is incomplete. The answer to a plan without checks is a start event that lists the
+// tools ("tools"). A probe that lists none is older than the tools and takes no calls. A start event has the ID of the
+// request that it answers. Readers ignore unknown event types and fields. v rises only when the meaning of an existing
+// field changes. Statuses are ok, info, warn, fail, skip and unknown. Durations are in nanoseconds.
 //
-// The probe ends when stdin ends (a container's client may lose its connection without
-// that), when it is told to, when no request has come
-// for 30 seconds, or after --life. A plan that runs when the client is gone is still
-// answered, a call is stopped. Clients send a beat every 5 seconds.
+// A client accepts no longer line than that, and at most 20,000 events or 8 MiB of memory in the answer to one request,
+// not counting a tool's output. It drops results of checks that it did not request. An answer with such results, or
+// without a requested check, is incomplete.
+//
+// If a client's connection is lost but the probe's stdin stays open, the client continues over a new connection. It
+// ends the line that it may have left unfinished, requests all events from number seq on with resume, and repeats every
+// request without an end event. The resume event has no number of its own: its seq is the number of the event that
+// follows. The probe keeps the last 4 MiB of its events. If the requested ones are no longer kept, seq is higher than
+// requested, and older requests may never get an end event.
+//
+// The probe exits when stdin is closed (a container's client may lose its connection without that), on the request end,
+// after 30 seconds without a request, or after --life. If the client is gone, a running plan is still answered, and a
+// call is stopped. Clients send a beat every 5 seconds.
 //
 // # Exit codes
 //
-// 0: everything asked was answered, whatever the answers. 1: it could not be.
-// 2: wrong arguments. With --plugin those of node-problem-detector's custom plugins: 0: nothing is broken.
-// 1: a check fails. 2: that is not known, or wrong arguments.
+// 0: every request was answered, whatever the results. 1: a request could not be answered. 2: wrong arguments. With
+// --plugin it uses the codes of node-problem-detector's custom plugins: 0: nothing is broken. 1: a check failed.
+// 2: unknown, or wrong arguments.
 package main
 
 import (
@@ -122,9 +115,9 @@ func main() {
 	}
 }
 
-const usage = `The part of calico-probe that looks at a node directly. It changes nothing.
+const usage = `The part of calico-probe that runs on a node. It changes nothing.
 
-  probe run [--checks LIST] [--text]   ask everything about this machine once
+  probe run [--checks LIST] [--text]   run all checks on this machine once
   probe run --plugin                   the same in one line, for node-problem-detector
   probe session                        answer plans and calls from stdin (for calico-probe)
   probe version                        print the version
@@ -167,8 +160,8 @@ func flags(verb string, out io.Writer) options {
 	}
 	return options{
 		f,
-		f.String("root", "/", "where the node's root directory is seen"),
-		f.String("only", "", "paths of the node that are visible below it, separated by commas (empty: all)"),
+		f.String("root", "/", "where the node's root directory is mounted"),
+		f.String("only", "", "comma-separated paths of the node that are visible below it (empty: all)"),
 		f.String("proc", "/proc", "a proc file system"),
 		f.String("node", "", "the node's name in Kubernetes"),
 	}
@@ -202,10 +195,10 @@ func (o options) runner() *probe.Runner {
 // session answers plans and calls until its client is gone or its life is over.
 func session(ctx context.Context, args []string, in io.Reader, out io.Writer) error {
 	o := flags("session", out)
-	o.String("way", "", "how this probe got here; shown in the list of processes")
-	life := o.Duration("life", 10*time.Minute, "end after this time in any case")
-	notAfter := o.String("not-after", "", "do not begin later than this (RFC 3339), by this machine's clock")
-	unlink := o.Bool("unlink", false, "first remove the file this program was started from, and its folder")
+	o.String("way", "", "the access method; shown in the process list")
+	life := o.Duration("life", 10*time.Minute, "exit after this time")
+	notAfter := o.String("not-after", "", "do not start later than this (RFC 3339), by this machine's clock")
+	unlink := o.Bool("unlink", false, "first remove this program's own file and its folder")
 	if err := o.parse(args); err != nil {
 		return err
 	}
@@ -223,7 +216,7 @@ func session(ctx context.Context, args []string, in io.Reader, out io.Writer) er
 			return usageError{fmt.Errorf("--not-after: %w", err)}
 		}
 		if now := time.Now(); now.After(at) {
-			return fmt.Errorf("too late: this probe was not to begin after %s, and this machine's clock says %s", *notAfter, now.UTC().Format(time.RFC3339))
+			return fmt.Errorf("too late: this probe must not start after %s, and this machine's clock shows %s", *notAfter, now.UTC().Format(time.RFC3339))
 		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, *life)
@@ -231,35 +224,35 @@ func session(ctx context.Context, args []string, in io.Reader, out io.Writer) er
 	in, out, done := guarded(in, out, *life, func() {
 		cancel()
 		time.Sleep(parting)
-		fmt.Fprintln(os.Stderr, "probe: error: nobody takes its output, ending")
+		fmt.Fprintln(os.Stderr, "probe: error: its output is not read, exiting")
 		os.Exit(1)
 	})
 	defer done()
 	return o.runner().Serve(ctx, in, out)
 }
 
-// guarded calls abandon when a session does not end although its client is lost or its
-// life is over: a write that blocks, because nobody reads or the runtime is frozen, holds
-// up its end. A client that is heard is there, whether it takes what is said or not.
+// guarded calls abandon if a session does not end although its client is lost or its life is over. A write blocks if
+// the reader is gone or the runtime is frozen, and then the session cannot end. A client that still sends requests is
+// alive, even if it does not read the output.
 func guarded(in io.Reader, out io.Writer, life time.Duration, abandon func()) (io.Reader, io.Writer, func()) {
 	over := time.AfterFunc(life+blocked, abandon)
 	silence := time.AfterFunc(probe.Silence+blocked, abandon)
-	heard := func() { silence.Reset(probe.Silence + blocked) }
-	return listener{in, heard}, teller{out, heard}, func() { over.Stop(); silence.Stop() }
+	alive := func() { silence.Reset(probe.Silence + blocked) }
+	return readWatcher{in, alive}, writeWatcher{out, alive}, func() { over.Stop(); silence.Stop() }
 }
 
-// carriedIn is how the name of a folder begins that the client made for this program.
-const carriedIn = "calico-probe-"
+// uploadPrefix is the prefix of the folder that the client creates for this program.
+const uploadPrefix = "calico-probe-"
 
-// removeSelf leaves nothing of this program on the node, however it will end: the
-// kernel keeps the file for as long as it runs, also to start it again inside pods.
+// removeSelf removes this program from the node at once, so nothing is left however it exits. The kernel keeps the file
+// for as long as it runs, also to start it again inside pods.
 func removeSelf() error {
 	file, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("looking for this program's own file: %w", err)
 	}
-	if !strings.HasPrefix(filepath.Base(filepath.Dir(file)), carriedIn) {
-		return usageError{fmt.Errorf("--unlink: %s is not in a folder %s*, where the client puts a probe that is to go again", file, carriedIn)}
+	if !strings.HasPrefix(filepath.Base(filepath.Dir(file)), uploadPrefix) {
+		return usageError{fmt.Errorf("--unlink: %s is not in a folder %s*, where the client puts temporary probes", file, uploadPrefix)}
 	}
 	if err := os.Remove(file); err != nil {
 		return fmt.Errorf("removing this program's own file: %w", err)
@@ -270,51 +263,50 @@ func removeSelf() error {
 	return nil
 }
 
-// blocked is how long after its end was due a session that cannot write is given.
+// blocked is how long a session that cannot write may still take after it should have ended.
 const blocked = 2 * time.Second
 
-// parting is how long what runs for a tool may take to be ended when nobody takes its
-// output any more.
+// parting is how long the processes of a tool may take to exit once its output cannot be written.
 const parting = time.Second
 
-// teller tells of every write that somebody took.
-type teller struct {
+// writeWatcher reports each successful write.
+type writeWatcher struct {
 	io.Writer
-	taken func()
+	wrote func()
 }
 
-func (t teller) Write(b []byte) (int, error) {
+func (t writeWatcher) Write(b []byte) (int, error) {
 	n, err := t.Writer.Write(b)
 	if err == nil {
-		t.taken()
+		t.wrote()
 	}
 	return n, err
 }
 
-// listener tells of every read that brought something.
-type listener struct {
+// readWatcher reports each read that returned data.
+type readWatcher struct {
 	io.Reader
-	heard func()
+	alive func()
 }
 
-func (l listener) Read(b []byte) (int, error) {
+func (l readWatcher) Read(b []byte) (int, error) {
 	n, err := l.Reader.Read(b)
 	if n > 0 {
-		l.heard()
+		l.alive()
 	}
 	return n, err
 }
 
-// run answers a plan once, or asks what can be asked without a plan's targets.
+// run answers a plan once. Without a plan it runs the checks that need no targets.
 func run(ctx context.Context, args []string, out io.Writer) error {
 	o := flags("run", out)
-	want := o.String("checks", "", "only these checks: IDs, how they begin, globs or tags, separated by commas (empty: all)")
+	want := o.String("checks", "", "only these checks: IDs, prefixes, globs or tags, separated by commas (empty: all)")
 	var given []string
-	o.Func("plan", "answer this plan instead, JSON as a session takes it, or packed (gzip, base64); of several the pieces",
+	o.Func("plan", "answer this plan instead, as JSON or packed (gzip, base64); repeat the flag for each piece",
 		func(piece string) error { given = append(given, piece); return nil })
-	summary := o.String("summary", "", "a file to write what the answer came to into, once it is complete")
-	text := o.Bool("text", false, "write for people instead of JSON")
-	asPlugin := o.Bool("plugin", false, "write one line, and end with 0, 1 or 2, as custom plugins of node-problem-detector do")
+	summary := o.String("summary", "", "write a summary of the complete answer to this file")
+	text := o.Bool("text", false, "write text instead of JSON")
+	asPlugin := o.Bool("plugin", false, "write one line and exit with 0, 1 or 2, as a custom plugin of node-problem-detector")
 	if err := o.parse(args); err != nil {
 		return err
 	}
@@ -344,7 +336,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	}
 	if *asPlugin {
 		var p plugin
-		o.runner().Run(ctx, plan, p.hear)
+		o.runner().Run(ctx, plan, p.add)
 		return p.end(out)
 	}
 	o.runner().Run(ctx, plan, emit)
@@ -358,7 +350,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	return os.WriteFile(*summary, b, 0o600)
 }
 
-// planOf is the plan that is given, or one of the checks that are wanted.
+// planOf returns the given plan, or a plan of the selected checks.
 func planOf(given []string, want string) (probe.Plan, error) {
 	plan := probe.Plan{Way: "hand"}
 	if len(given) > 0 {

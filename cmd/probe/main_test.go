@@ -22,7 +22,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// TestSession holds the conversation of the wire format with the whole suite.
+// TestSession runs a session in the documented wire format with the whole suite.
 func TestSession(t *testing.T) {
 	var out bytes.Buffer
 	in := strings.NewReader(`{"type":"plan","plan":{"run":"1","checks":["node-load","not-known"]}}` + "\n" + `{"type":"end"}` + "\n")
@@ -46,8 +46,7 @@ func TestSession(t *testing.T) {
 	}
 }
 
-// TestLife wants a probe whose client holds the line open and says nothing to
-// end all the same.
+// TestLife checks that a probe exits after its life, even if its client keeps the connection open and silent.
 func TestLife(t *testing.T) {
 	began := time.Now()
 	silent, _ := pipe(t)
@@ -92,8 +91,7 @@ func TestSuite(t *testing.T) {
 	}
 }
 
-// TestWhatTravels keeps out of the probe what would make it big, or able to
-// change a cluster.
+// TestWhatTravels keeps packages out of the probe that would make it large, or able to change a cluster.
 func TestWhatTravels(t *testing.T) {
 	out := must.Get(exec.Command("go", "list", "-deps", ".").Output())(t)
 	for forbidden, why := range map[string]string{
@@ -115,7 +113,7 @@ func TestWhatTravels(t *testing.T) {
 	}
 }
 
-// TestMain lets the tests start this program as one of its own.
+// TestMain lets tests start this program as a probe.
 func TestMain(m *testing.M) {
 	if os.Getenv("AS_PROBE") != "" {
 		main()
@@ -124,7 +122,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestNobodyReads wants a probe whose output nobody takes to end all the same.
+// TestNobodyReads checks that a probe exits even if its output is not read.
 func TestNobodyReads(t *testing.T) {
 	exe := must.Get(os.Executable())(t)
 	cmd := exec.CommandContext(t.Context(), exe, "session", "--life", "500ms")
@@ -144,13 +142,13 @@ func TestNobodyReads(t *testing.T) {
 	}
 }
 
-// unread is an output nobody takes.
+// unread is an output that is never read.
 type unread struct{ context.Context }
 
 func (u unread) Write([]byte) (int, error) { <-u.Done(); return 0, u.Err() }
 
-// TestGuarded wants a session whose output nobody takes to go on for as long as its client
-// beats and its life lasts, and no longer.
+// TestGuarded checks that a session with unread output runs as long as its client beats and its life lasts, and no
+// longer.
 func TestGuarded(t *testing.T) {
 	for name, c := range map[string]struct{ beats, life, ends time.Duration }{
 		"the client is lost": {10 * time.Minute, time.Hour, 10*time.Minute - probe.BeatEvery + probe.Silence + blocked},
@@ -189,7 +187,7 @@ func TestGuarded(t *testing.T) {
 	}
 }
 
-// TestWireFormat wants every request and every event that travels in the description.
+// TestWireFormat checks that the description has every request and every event that travels.
 func TestWireFormat(t *testing.T) {
 	text := must.Get(os.ReadFile("main.go"))(t)
 	for file, own := range map[string]string{"session.go": "Request", "event.go": "Event"} {
@@ -210,7 +208,7 @@ func TestWireFormat(t *testing.T) {
 	}
 }
 
-// TestStartFields wants every field of a start event that a probe writes in the description.
+// TestStartFields checks that the description has every field of a start event that a probe writes.
 func TestStartFields(t *testing.T) {
 	text := must.Get(os.ReadFile("main.go"))(t)
 	for f := range reflect.TypeFor[probe.Start]().Fields() {
@@ -230,14 +228,14 @@ func TestTooLate(t *testing.T) {
 	}
 }
 
-// pipe is a line on which nobody speaks.
+// pipe is a connection without traffic.
 func pipe(t *testing.T) (io.Reader, io.Writer) {
 	r, w := io.Pipe()
 	t.Cleanup(func() { w.Close() })
 	return r, w
 }
 
-// TestUnlinkByHand wants no program removed that the client did not carry.
+// TestUnlinkByHand checks that only a program that the client uploaded is removed.
 func TestUnlinkByHand(t *testing.T) {
 	file, err := os.Executable()
 	if err != nil {

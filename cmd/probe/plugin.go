@@ -15,20 +15,20 @@ const (
 	pluginUnknown = 2
 )
 
-// exit is an end with another code than an error's. What is to be said has been said.
+// exit is an error with its own exit code. Its message was already written.
 type exit int
 
 func (e exit) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
 
-// A plugin tells a whole run in one line, what is broken first: of a message node-problem-detector takes 80 bytes,
-// where its configuration does not say otherwise.
+// A plugin reduces a whole run to one line that begins with the failed checks. By default node-problem-detector keeps
+// 80 bytes of a plugin's message.
 type plugin struct {
 	broken, unknown []string // as "CHECK: WHAT IT SAW"
 	well, warned    int
 	ended           bool
 }
 
-func (p *plugin) hear(ev probe.Event) {
+func (p *plugin) add(ev probe.Event) {
 	if ev.Type == probe.EventEnd {
 		p.ended = true
 	}
@@ -49,18 +49,18 @@ func (p *plugin) hear(ev probe.Event) {
 	}
 }
 
-// end writes the line. The error is an exit where the node is not healthy, or that is not known.
+// end writes the line. The error is an exit if the node is not healthy, or its health is unknown.
 func (p *plugin) end(out io.Writer) error {
-	code, line := pluginOK, fmt.Sprintf("%d answers are ok, %d are warnings", p.well, p.warned)
+	code, line := pluginOK, fmt.Sprintf("%d ok, %d warnings", p.well, p.warned)
 	switch {
 	case len(p.broken) > 0:
 		code, line = pluginFault, strings.Join(p.broken, "; ")
 	case !p.ended:
 		code, line = pluginUnknown, "the run was cut off"
 	case len(p.unknown) > 0:
-		code, line = pluginUnknown, "not known: "+strings.Join(p.unknown, "; ")
+		code, line = pluginUnknown, "unknown: "+strings.Join(p.unknown, "; ")
 	case p.well == 0:
-		code, line = pluginUnknown, "nothing could be asked here"
+		code, line = pluginUnknown, "no check could run here"
 	}
 	if _, err := fmt.Fprintln(out, line); err != nil {
 		return exit(pluginUnknown)

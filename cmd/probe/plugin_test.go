@@ -12,7 +12,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// TestPlugin wants one line and the exit code that node-problem-detector takes for it.
+// TestPlugin checks the line and the exit code for node-problem-detector.
 func TestPlugin(t *testing.T) {
 	result := func(s probe.Status, check, saw string) probe.Event {
 		r := probe.Found(s, "%s", saw)
@@ -27,20 +27,20 @@ func TestPlugin(t *testing.T) {
 		line   string
 	}{
 		"well": {[]probe.Event{fine, result(probe.Warn, "b", "odd"), end},
-			pluginOK, "1 answers are ok, 1 are warnings"},
+			pluginOK, "1 ok, 1 warnings"},
 		"broken": {[]probe.Event{fine, result(probe.Fail, "b", "a\nb\x1b[31m"), result(probe.Fail, "c", "d"), end},
 			pluginFault, "b: a b"},
 		"unknown": {[]probe.Event{fine, result(probe.Unknown, "b", "silence"), end},
-			pluginUnknown, "not known: b: silence"},
+			pluginUnknown, "unknown: b: silence"},
 		"cut":                   {[]probe.Event{fine}, pluginUnknown, "cut off"},
 		"cut, a fault was seen": {[]probe.Event{result(probe.Fail, "b", "x")}, pluginFault, "b: x"},
 		"nothing": {[]probe.Event{result(probe.Skip, "b", "not here"), end},
-			pluginUnknown, "nothing could be asked"},
+			pluginUnknown, "no check could run"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var p plugin
 			for _, ev := range c.events {
-				p.hear(ev)
+				p.add(ev)
 			}
 			var out bytes.Buffer
 			holdPlugin(t, p.end(&out), out.String(), c.code, c.line)
@@ -48,7 +48,7 @@ func TestPlugin(t *testing.T) {
 	}
 }
 
-// TestPluginRuns asks a proc file system of a machine that does not forward packets.
+// TestPluginRuns runs on the proc file system of a machine that does not forward packets.
 func TestPluginRuns(t *testing.T) {
 	proc := t.TempDir()
 	must.Do(t, os.MkdirAll(filepath.Join(proc, "sys/net/ipv4"), 0o700))

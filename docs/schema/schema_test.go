@@ -87,7 +87,7 @@ func made(t *testing.T, name string) *jsonschema.Schema {
 		s.Description += " " + grows
 		property(t, s, "type").Description = "what the line says: one of these, or one that is newer; readers skip types they do not know"
 		carries(s, map[string][]probe.EventType{
-			"start": {probe.EventStart, probe.EventAsked, probe.EventSession, probe.EventRun}, "result": {probe.EventResult},
+			"start": {probe.EventStart, probe.EventRecheck, probe.EventSession, probe.EventRun}, "result": {probe.EventResult},
 			"end": {probe.EventEnd}, "cause": {probe.EventCause}, "verdict": {probe.EventVerdict}, "group": {probe.EventGroup},
 		})
 		verdict(t, def("Verdict"))

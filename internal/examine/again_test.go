@@ -31,7 +31,7 @@ func TestLookAgain(t *testing.T) {
 		"Felix is stuck":        {Options{}, "timeout", ""},
 		"no more is wanted":     {Options{NoFollowUp: true}, "refused", ""},
 		"only certain ones":     {Options{Checks: []string{felix.FelixLive.ID}}, "refused", ""},
-		"the API was not asked": {Options{Node: "nosuch"}, "refused", ""},
+		"the API was not queried": {Options{Node: "nosuch"}, "refused", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -112,7 +112,7 @@ func (wait comparison) heardNothing(kubeletSilent bool) bool {
 				continue
 			}
 			switch {
-			case r.Status == probe.OK, r.Status == probe.Fail && probe.SomebodyAnswered(r.Facts.Str(probe.FactReason)):
+			case r.Status == probe.OK, r.Status == probe.Fail && probe.IsReply(r.Facts.Str(probe.FactReason)):
 				return false
 			case r.Status == probe.Fail:
 				asked = true

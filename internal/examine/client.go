@@ -289,7 +289,7 @@ func bothRefused(refused *injector.PlacementError, first string, err error, othe
 func admitted() []facts.Reason {
 	return []facts.Reason{
 		facts.ReasonImage, facts.ReasonKubelet, facts.ReasonRejected, facts.ReasonRuntime, facts.ReasonAttach,
-		facts.ReasonSilent, facts.ReasonUnasked,
+		facts.ReasonSilent, facts.ReasonNoAuthorizer,
 	}
 }
 

@@ -56,7 +56,7 @@ func silent(seen diagnose.Findings) bool {
 	return slices.ContainsFunc(seen.All, func(r diagnose.Finding) bool {
 		is := func(c *probe.Check) bool { return c.ID == r.Check }
 		return r.Node == seen.Node && r.Status == probe.Fail && slices.ContainsFunc(paths, is) &&
-			!probe.SomebodyAnswered(r.Facts.Str(probe.FactReason))
+			!probe.IsReply(r.Facts.Str(probe.FactReason))
 	})
 }
 

@@ -181,8 +181,8 @@ func TestKubeletsJournal(t *testing.T) {
 	}
 	k := askedAt(t, said)
 	got := k.ask(t, logs.DaemonLog)
-	r := checktest.Want(t, got, logs.ServiceKubelet, probe.Fail, "it ended with: run.go:72]", "swap on is not supported")
-	if r.Facts.Str(logs.FactSignature) != logs.SaysSwapOn || r.Facts[logs.FactByTag] != nil ||
+	r := checktest.Want(t, got, logs.ServiceKubelet, probe.Fail, "it exited with: run.go:72]", "swap on is not supported")
+	if r.Facts.Str(logs.FactSignature) != logs.FaultSwapOn || r.Facts[logs.FactByTag] != nil ||
 		r.Facts[logs.FactEnded] != true {
 		t.Errorf("%+v", r.Facts)
 	}
@@ -197,7 +197,7 @@ func TestKubeletsJournal(t *testing.T) {
 	said.now = time.Unix(1795348808+10, 0)
 	got = k.ask(t, logs.DaemonLog)
 	r = checktest.Want(t, got, logs.ServiceKubelet, probe.Fail)
-	if r.Facts.Str(logs.FactSignature) != logs.SaysBadSetting || r.Facts[logs.FactByTag] != nil {
+	if r.Facts.Str(logs.FactSignature) != logs.FaultBadSetting || r.Facts[logs.FactByTag] != nil {
 		t.Errorf("%+v", r)
 	}
 	if files, lines := k.OffersLogs(t.Context()); files != nil || !errors.Is(lines, probe.ErrNotVisible) {

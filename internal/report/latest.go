@@ -53,7 +53,7 @@ func (l *Latest) Add(ev probe.Event) {
 		return
 	}
 	switch ev.Type {
-	case probe.EventAsked:
+	case probe.EventRecheck:
 		l.begin(ev)
 	case probe.EventStart:
 		if ev.Start.Tool == "" {
@@ -241,7 +241,7 @@ func (l *Latest) Run() Run {
 
 // notBelieved are the reasons for which an answer is incomplete that came to its end, with
 // one to each check: it stays so until another is asked for.
-var notBelieved = []string{probe.ReasonUnasked, probe.ReasonTooMuch, probe.ReasonNewer}
+var notBelieved = []string{probe.ReasonUnrequested, probe.ReasonTooMuch, probe.ReasonNewer}
 
 // Took is how long the answers took that stand now.
 func (l *Latest) Took() time.Duration {

@@ -29,7 +29,7 @@ func told(lines ...string) []probe.Event {
 		ev := probe.Event{Node: "node-a", Way: at(1)}
 		switch w[0] {
 		case "asked":
-			ev.Type, ev.Start = probe.EventAsked, &probe.Start{Checks: w[2:]}
+			ev.Type, ev.Start = probe.EventRecheck, &probe.Start{Checks: w[2:]}
 		case "start":
 			ev.Type, ev.Start = probe.EventStart, &probe.Start{V: probe.Version}
 		case "end", "stop":
@@ -219,7 +219,7 @@ func TestNotBelieved(t *testing.T) {
 		}
 		return tally.Verdict(false).Word
 	}
-	for _, reason := range []string{probe.ReasonUnasked, probe.ReasonTooMuch, probe.ReasonNewer} {
+	for _, reason := range []string{probe.ReasonUnrequested, probe.ReasonTooMuch, probe.ReasonNewer} {
 		bad := []string{"asked pod a", "start pod", "pod a ok", "pod probe-answered unknown " + reason, "end pod"}
 		if got := word(bad...); got != WordIncomplete {
 			t.Error(reason, got)

@@ -94,7 +94,7 @@ func TestTranscript(t *testing.T) {
 func TestTranscriptTellsWhere(t *testing.T) {
 	t.Parallel()
 	asked := func(context string, at int64) probe.Event {
-		return probe.Event{Type: probe.EventAsked, Node: "node-a",
+		return probe.Event{Type: probe.EventRecheck, Node: "node-a",
 			Start: &probe.Start{Time: time.Unix(at, 0).UTC(), Cluster: &probe.Cluster{Context: context,
 				Server: "https://10.0.0.1"}}}
 	}
@@ -261,7 +261,7 @@ func TestTranscriptOfAHostileNode(t *testing.T) {
 	}
 	r := probe.Result{Check: "bgp-session", Status: probe.Fail, From: long, Saw: "down"}
 	add(probe.Event{Type: probe.EventTyped, Text: "run bgp-session"},
-		probe.Event{Type: probe.EventAsked, Start: &probe.Start{V: probe.Version, Checks: []string{"bgp-session"}}},
+		probe.Event{Type: probe.EventRecheck, Start: &probe.Start{V: probe.Version, Checks: []string{"bgp-session"}}},
 		probe.Event{Type: probe.EventStart, Start: &probe.Start{V: 99, Version: long,
 			Access: slices.Repeat([]string{long}, 500)}},
 		probe.Event{Type: probe.EventResult, Result: &r},

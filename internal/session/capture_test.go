@@ -97,9 +97,9 @@ func TestCaptureBelievesNoNode(t *testing.T) {
 	}{
 		"good":         {good, nil, "", 1},
 		"too many":     {good + strings.Repeat(one, 5), nil, "more than the 3", 3},
-		"text":         {"\x1b[2J hello\n", nil, "node-a sends is not taken: what came is no capture", 0},
+		"text":         {"\x1b[2J hello\n", nil, "node-a sends is not taken: the data is not a capture", 0},
 		"half":         {good[:60], nil, "broke off", 0},
-		"nothing":      {"", nil, "no capture came", 0},
+		"nothing":      {"", nil, "no capture arrived", 0},
 		"a full disk":  {good, broken, broken.Error(), 1},
 		"goes on":      {good + "FOREVER", nil, "a line of more than", 1},
 		"no such name": {"", nil, "", 0},

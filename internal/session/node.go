@@ -25,7 +25,7 @@ type nodeSession struct {
 	// rights of the probe in place of needed, nil = none
 	debugProfile *injector.DebugProfile
 
-	reader *cluster.Client // nil = the API was not asked yet, or never is
+	reader *cluster.Client // nil = the API was not queried yet, or never is
 	snap   *cluster.Snapshot
 	ahead  <-chan readAhead // what is being read in the background; nil = nothing is
 

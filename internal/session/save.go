@@ -149,7 +149,7 @@ func (c *Session) asksInto(ctx context.Context, s *nodeSession, run *examine.Run
 
 // round says that a node is asked anew.
 func round(run *examine.Run, snap *cluster.Snapshot, at *probe.Cluster) probe.Event {
-	ev := probe.Event{Type: probe.EventAsked, Start: &probe.Start{V: probe.Version, Version: probe.Release,
+	ev := probe.Event{Type: probe.EventRecheck, Start: &probe.Start{V: probe.Version, Version: probe.Release,
 		Run: run.ID, Time: time.Now().UTC(), Checks: run.Owes(snap), Cluster: at}}
 	if run.Compares(snap) {
 		ev.Way = probe.WayNeighbour

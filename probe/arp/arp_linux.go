@@ -20,11 +20,11 @@ import (
 const packetLen = 28
 
 // Who broadcasts a request for each address on a link, twice, and returns the MACs that answer for it until the context
-// ends. The requests name no sender (RFC 5227, section 2.1.1), so that no table changes by them. It takes NET_RAW.
+// ends. The requests name no sender (RFC 5227, section 2.1.1), so no ARP table changes. It needs NET_RAW.
 func Who(ctx context.Context, link *net.Interface, addrs []netip.Addr) (map[netip.Addr][]string, error) {
 	deadline, ok := ctx.Deadline()
 	if !ok {
-		return nil, errors.New("asking a link takes a deadline")
+		return nil, errors.New("an ARP query needs a deadline")
 	}
 	const kind = unix.ETH_P_ARP
 	fd, err := unix.Socket(unix.AF_PACKET, unix.SOCK_DGRAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, kind<<8&0xff00|kind>>8)
@@ -42,7 +42,7 @@ func Who(ctx context.Context, link *net.Interface, addrs []netip.Addr) (map[neti
 	for i := range 2 {
 		for _, a := range addrs {
 			if err := unix.Sendto(fd, request(link.HardwareAddr, a), 0, to); err != nil {
-				return nil, fmt.Errorf("asking who has %v: %w", a, err)
+				return nil, fmt.Errorf("sending an ARP request for %v: %w", a, err)
 			}
 		}
 		until := deadline
@@ -56,17 +56,17 @@ func Who(ctx context.Context, link *net.Interface, addrs []netip.Addr) (map[neti
 	return out, nil
 }
 
-// request asks who has an address.
+// request returns an ARP request for an address.
 func request(mac net.HardwareAddr, a netip.Addr) []byte {
 	b := []byte{0, 1, 8, 0, 6, 4, 0, 1} // Ethernet, IPv4, their lengths, a request
 	b = append(append(b, mac...), 0, 0, 0, 0)
 	return append(append(b, 0, 0, 0, 0, 0, 0), a.AsSlice()...)
 }
 
-// hear adds the answers that come until then.
+// hear adds the answers that arrive until the given time.
 func hear(file *os.File, until time.Time, addrs []netip.Addr, into map[netip.Addr][]string) error {
 	if err := file.SetReadDeadline(until); err != nil {
-		return fmt.Errorf("bounding the wait for answers: %w", err)
+		return fmt.Errorf("setting a read deadline: %w", err)
 	}
 	b := make([]byte, 128)
 	for {
@@ -75,7 +75,7 @@ func hear(file *os.File, until time.Time, addrs []netip.Addr, into map[netip.Add
 			return nil
 		}
 		if err != nil {
-			return fmt.Errorf("hearing answers: %w", err)
+			return fmt.Errorf("reading ARP replies: %w", err)
 		}
 		a, mac, ok := answer(b[:n])
 		if ok && slices.Contains(addrs, a) && !slices.Contains(into[a], mac) && len(into[a]) < maxAnswers {
@@ -84,10 +84,10 @@ func hear(file *os.File, until time.Time, addrs []netip.Addr, into map[netip.Add
 	}
 }
 
-// maxAnswers bounds what is kept of one address: each machine on the link can answer.
+// maxAnswers bounds the answers kept for one address, because every machine on the link can answer.
 const maxAnswers = 8
 
-// answer is who answers for which address; false where the packet is no answer.
+// answer returns the address and MAC of an ARP reply. It returns false for any other packet.
 func answer(b []byte) (netip.Addr, string, bool) {
 	const reply = 2
 	if len(b) < packetLen || binary.BigEndian.Uint16(b[6:]) != reply || b[4] != 6 || b[5] != 4 {

@@ -12,7 +12,7 @@ import (
 	"net/netip"
 )
 
-// Who is for nodes, which run Linux.
+// Who needs Linux, as every node does.
 func Who(context.Context, *net.Interface, []netip.Addr) (map[netip.Addr][]string, error) {
-	return nil, fmt.Errorf("asking a link: %w", errors.ErrUnsupported)
+	return nil, fmt.Errorf("sending ARP requests: %w", errors.ErrUnsupported)
 }

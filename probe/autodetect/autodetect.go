@@ -1,8 +1,10 @@
-// Package autodetect replays how calico-node picks the node's address: each
-// method, with the rules of the Calico version in use.
+// Package autodetect replays how calico-node picks the node's address, with the rules of the Calico version in use.
+// Node.Detect is its entry point:
 //
-// Source: node/pkg/lifecycle/startup/autodetection in projectcalico/calico, and
-// pkg/startup in projectcalico/node before v3.20.
+//	interfaces and InternalIPs of a Node, a method → Detect → a Choice: interface and address
+//
+// It reads nothing itself. Source: node/pkg/lifecycle/startup/autodetection in projectcalico/calico, and pkg/startup in
+// projectcalico/node before v3.20.
 package autodetect
 
 import (
@@ -15,8 +17,7 @@ import (
 	"strings"
 )
 
-// Interface is one network interface with its addresses in the order the kernel
-// lists them.
+// Interface is one network interface. Its addresses are in the kernel's order.
 type Interface struct {
 	Index int
 	Name  string
@@ -24,19 +25,19 @@ type Interface struct {
 	Addrs []netip.Prefix
 }
 
-// Node is what a detection looks at.
+// Node is the input of a detection.
 type Node struct {
 	Interfaces []Interface
 	Internal   []netip.Addr // the Kubernetes Node's InternalIPs
-	Version    string       // of Calico: "v3.24.1"; one that cannot be read counts as the newest
-	// Reach is the source address of a family that the kernel uses towards a
-	// destination: an address, or a name to be resolved.
+	Version    string       // of Calico: "v3.24.1"; one that cannot be parsed counts as the newest
+	// Reach returns the source address of a family that the kernel uses for a destination. The destination is an address,
+	// or a name to resolve.
 	Reach func(destination string, family int) (netip.Addr, error)
 }
 
-// Choice is what a method picks.
+// Choice is the result of a method.
 type Choice struct {
-	Interface string // "" when the address is on none
+	Interface string // "" if no interface has the address
 	Kind      string
 	Addr      netip.Prefix
 }
@@ -48,19 +49,18 @@ func (c Choice) String() string {
 	return fmt.Sprintf("%s on %s (%s)", c.Addr.Addr(), c.Interface, c.Kind)
 }
 
-// errNoAddress says that a method finds no address.
+// errNoAddress reports that a method finds no address.
 var errNoAddress = errors.New("finds no address")
 
-// ErrMethod says that there is no such method: calico-node ends with it.
-var ErrMethod = errors.New("is no autodetection method")
+// ErrMethod reports an unknown method. calico-node exits on it.
+var ErrMethod = errors.New("is not an autodetection method")
 
-// First is the method that calico-node uses by default.
+// First is calico-node's default method.
 const First = "first-found"
 
-// Detect picks the address of a family, 4 or 6, by a method as it stands in
-// IP_AUTODETECTION_METHOD: "first-found", "can-reach=8.8.8.8",
-// "interface=eth.*", "skip-interface=ens.*", "cidr=10.0.0.0/8" or
-// "kubernetes-internal-ip". Empty means first-found.
+// Detect picks the address of a family, 4 or 6, by a method in the form of IP_AUTODETECTION_METHOD: "first-found",
+// "can-reach=8.8.8.8", "interface=eth.*", "skip-interface=ens.*", "cidr=10.0.0.0/8" or "kubernetes-internal-ip". ""
+// means first-found.
 func (n Node) Detect(method string, family int) (Choice, error) {
 	name, value, _ := strings.Cut(method, "=")
 	switch name {
@@ -98,9 +98,8 @@ func (n Node) Detect(method string, family int) (Choice, error) {
 	return Choice{}, fmt.Errorf("%q %w", method, ErrMethod)
 }
 
-// walk looks at the interfaces in the reverse of the kernel's order, which is mostly from the newest
-// to the oldest, as calico-node does to keep to what it always did, and takes the first address
-// of the first that fits. Neither state nor carrier matters.
+// walk returns the first address of the first interface that matches. Like calico-node it visits interfaces in reverse
+// kernel order, which is mostly newest to oldest. It ignores state and carrier.
 func (n Node) walk(family int, include, exclude []string, within []netip.Prefix) (Choice, error) {
 	in, err := patterns(include)
 	if err != nil {
@@ -128,8 +127,7 @@ func (n Node) walk(family int, include, exclude []string, within []netip.Prefix)
 	return Choice{}, errNoAddress
 }
 
-// patterns joins expressions as calico-node does: any may match, anywhere in the
-// name unless it is anchored.
+// patterns joins expressions like calico-node does: any of them may match, anywhere in the name unless anchored.
 func patterns(list []string) (*regexp.Regexp, error) {
 	if len(list) == 0 {
 		return nil, nil
@@ -141,11 +139,10 @@ func patterns(list []string) (*regexp.Regexp, error) {
 	return re, nil
 }
 
-// reaching is the source address towards a destination, which has to be on an
-// interface.
+// reaching returns the source address for a destination. An interface must have that address.
 func (n Node) reaching(destination string, family int) (Choice, error) {
 	if n.Reach == nil {
-		return Choice{}, fmt.Errorf("can-reach=%s %w: the kernel was not asked", destination, errNoAddress)
+		return Choice{}, fmt.Errorf("can-reach=%s %w: the kernel was not queried", destination, errNoAddress)
 	}
 	a, err := n.Reach(destination, family)
 	if err != nil {
@@ -190,10 +187,10 @@ func familyOf(a netip.Addr) int {
 	return 6
 }
 
-// excluded lists the interfaces first-found leaves out in a version of Calico.
+// excluded lists the interfaces that first-found ignores in a version of Calico.
 func excluded(version string) []string {
 	v := parse(version)
-	// A change came into two lines of versions at once: the one of the day, and the one before.
+	// A change went into two release lines at once: the current one and the one before.
 	from := func(older, newer int) bool {
 		return !v.below(3, 24, newer) || !v.below(3, 23, older) && v.below(3, 24, 0)
 	}
@@ -222,17 +219,16 @@ func excluded(version string) []string {
 	return list
 }
 
-// Since is the first version of Calico that has a method, "" when all do.
+// Since returns the first version of Calico with a method, "" if all have it.
 func Since(method string) string {
 	name, _, _ := strings.Cut(method, "=")
 	return map[string]string{"cidr": "v3.16", "kubernetes-internal-ip": "v3.22", "skip-interface": "v3.0"}[name]
 }
 
-// Redetects tells whether calico-node of a version looks again every minute, and
-// not only when it starts.
+// Redetects reports whether calico-node of a version repeats the detection every minute, and not only when it starts.
 func Redetects(version string) bool { return !parse(version).below(3, 16, 0) }
 
-// Knows tells whether a version has a method.
+// Knows reports whether a version supports a method.
 func Knows(version, method string) bool {
 	since := Since(method)
 	if since == "" {
@@ -248,7 +244,7 @@ func (r release) below(major, minor, patch int) bool {
 	return slices.Compare(r[:], []int{major, minor, patch}) < 0
 }
 
-// parse reads "v3.24.1" and "3.24"; what it cannot read counts as the newest.
+// parse reads "v3.24.1" and "3.24". A version that it cannot parse counts as the newest.
 func parse(version string) release {
 	version, _, _ = strings.Cut(strings.TrimPrefix(version, "v"), "-")
 	r := release{}

@@ -14,8 +14,8 @@ func nic(index int, name, kind string, addrs ...string) Interface {
 	return i
 }
 
-// incident3 is the node of incident 003: a second NIC came later. incident4 is
-// that of 004: 'docker network create' made a bridge.
+// incident3 is the node of incident 003: a second NIC was added later. incident4 is that of 004: 'docker network
+// create' created a bridge.
 var (
 	incident3 = Node{Version: "v3.9.5", Internal: []netip.Addr{netip.MustParseAddr("172.17.73.66")},
 		Interfaces: []Interface{

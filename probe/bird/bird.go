@@ -18,14 +18,14 @@ import (
 	"time"
 )
 
-// Line is one line of a reply without its code: "1002-Mesh_10_0_0_2 BGP ..." has
-// code 1002. A continuation line has the code of the line before it.
+// Line is one line of a reply without its code: "1002-Mesh_10_0_0_2 BGP ..." has code 1002. A continuation line has the
+// code of the line before it.
 type Line struct {
 	Code int
 	Text string
 }
 
-// Reply codes this package knows.
+// The reply codes that this package needs.
 const (
 	codeWelcome    = 1
 	codeUp         = 13 // end of "show status"
@@ -43,24 +43,23 @@ const (
 // maxReply bounds one reply: the details of a mesh of a thousand nodes take 2 MB.
 const maxReply = 16 << 20
 
-// ErrNotBIRD says that the process that listens on the socket does not speak BIRD's
-// protocol.
+// ErrNotBIRD reports that the process on the socket does not speak BIRD's protocol.
 var ErrNotBIRD = errors.New("this is not BIRD")
 
-// Conn is a restricted conversation. It is for one goroutine.
+// Conn is a restricted connection to BIRD. It is for one goroutine.
 type Conn struct {
 	conn   net.Conn
 	in     *bufio.Reader
-	ended  func() error // that of the context in which it was begun
-	forget func() bool  // ends waiting for that
+	ended  func() error // the error of the context that Talk got
+	forget func() bool  // stops waiting for that context
 }
 
-// Talk waits for the greeting on a connection to the control socket and restricts the
-// conversation, which ends with ctx: whatever waits for BIRD then gets the error of ctx.
-// The connection is the conversation's from now on, also where that does not begin.
+// Talk waits for the greeting on a connection to the control socket, and restricts the session. When ctx ends, the
+// session ends, and a call that waits for BIRD returns the error of ctx. Talk owns the connection from now on, even if
+// it fails.
 func Talk(ctx context.Context, conn net.Conn) (*Conn, error) {
-	c := &Conn{conn: conn, in: bufio.NewReaderSize(conn, longest), ended: ctx.Err}
-	// And no deadline of the socket's own: which of the two came first would be luck.
+	c := &Conn{conn: conn, in: bufio.NewReaderSize(conn, maxReplyLine), ended: ctx.Err}
+	// The socket has no deadline: otherwise it would be random whether a call fails with the deadline or with ctx.
 	c.forget = context.AfterFunc(ctx, func() { conn.Close() })
 	if err := c.begin(); err != nil {
 		c.Close()
@@ -69,8 +68,7 @@ func Talk(ctx context.Context, conn net.Conn) (*Conn, error) {
 	return c, nil
 }
 
-// bare leaves the path out of an error, which is that by which this program sees the
-// socket, and not the node's.
+// bare removes the path from an error: it is this program's path to the socket, not the node's.
 func bare(err error) error {
 	if op, ok := errors.AsType[*net.OpError](err); ok {
 		return op.Err
@@ -78,7 +76,7 @@ func bare(err error) error {
 	return err
 }
 
-// because is why the conversation broke off.
+// because returns why the session ended.
 func (c *Conn) because(err error) error {
 	if ended := c.ended(); ended != nil {
 		return ended
@@ -92,26 +90,25 @@ func (c *Conn) begin() error {
 		return fmt.Errorf("waiting for the greeting: %w", err)
 	}
 	if last.Code != codeWelcome {
-		return fmt.Errorf("%w: it greets with %04d %s", ErrNotBIRD, last.Code, last.Text)
+		return fmt.Errorf("%w: its greeting is %04d %s", ErrNotBIRD, last.Code, last.Text)
 	}
 	answer, err := c.Ask("restrict")
 	if err != nil {
 		return err
 	}
 	if answer[len(answer)-1].Code != codeRestricted {
-		return fmt.Errorf("%w: 'restrict' is answered %q", ErrNotBIRD, answer[len(answer)-1].Text)
+		return fmt.Errorf("%w: it answered %q to 'restrict'", ErrNotBIRD, answer[len(answer)-1].Text)
 	}
 	return nil
 }
 
-// Close ends the conversation.
+// Close ends the session.
 func (c *Conn) Close() error {
 	c.forget()
 	return c.conn.Close()
 }
 
-// Ask sends one command and returns its reply. An error code of BIRD's is an
-// error.
+// Ask sends one command and returns its reply. An error code from BIRD is returned as an error.
 func (c *Conn) Ask(command string) ([]Line, error) {
 	var lines []Line
 	size := 0
@@ -128,12 +125,12 @@ func (c *Conn) Ask(command string) ([]Line, error) {
 	return lines, nil
 }
 
-// Each sends one command and gives each line of its reply as it arrives, however many
-// there are. An error code of BIRD's is an error, and so is one that each returns: then
-// the rest is not read, and the conversation is of no more use.
+// Each sends one command and calls each with every line of its reply as it arrives, without a limit. An error code from
+// BIRD is returned as an error. If each returns an error, Each stops reading and returns it, and the Conn is no longer
+// usable.
 func (c *Conn) Each(command string, each func(Line) error) error {
 	if _, err := c.conn.Write([]byte(command + "\n")); err != nil {
-		return fmt.Errorf("asking %q: %w", command, c.because(err))
+		return fmt.Errorf("querying %q: %w", command, c.because(err))
 	}
 	var refused error
 	err := c.reply(func(l Line) error {
@@ -147,29 +144,28 @@ func (c *Conn) Each(command string, each func(Line) error) error {
 		err = refused
 	}
 	if err != nil {
-		return fmt.Errorf("asking %q: %w", command, err)
+		return fmt.Errorf("querying %q: %w", command, err)
 	}
 	return nil
 }
 
-// RefusedError is BIRD's own answer to a command it does not carry out.
+// RefusedError is BIRD's error reply to a command.
 type RefusedError struct{ Line Line }
 
 func (e *RefusedError) Error() string {
 	return fmt.Sprintf("BIRD answers %04d %s", e.Line.Code, e.Line.Text)
 }
 
-// longest bounds one line of a reply; the longest real ones, of BGP communities, have
-// some thousand bytes.
-const longest = 64 << 10
+// maxReplyLine bounds one line of a reply. The longest real ones, with BGP communities, have a few thousand bytes.
+const maxReplyLine = 64 << 10
 
-// reply reads lines up to the one whose code is followed by a space.
+// reply reads lines up to the one with a space after its code.
 func (c *Conn) reply(each func(Line) error) error {
 	code := -1
 	for {
 		raw, err := c.in.ReadSlice('\n')
 		if errors.Is(err, bufio.ErrBufferFull) {
-			return fmt.Errorf("%w: a line of more than %d bytes", ErrNotBIRD, longest)
+			return fmt.Errorf("%w: a line of more than %d bytes", ErrNotBIRD, maxReplyLine)
 		}
 		if err != nil {
 			return c.because(err)
@@ -188,8 +184,8 @@ func (c *Conn) reply(each func(Line) error) error {
 	}
 }
 
-// parseLine reads one line after one of the given code. An asynchronous message
-// (+) is no line of a reply.
+// parseLine parses one line that follows a line with the given code. An asynchronous message (+) is not part of a
+// reply.
 func parseLine(raw string, code int) (line *Line, more bool, err error) {
 	switch {
 	case strings.HasPrefix(raw, "+"):
@@ -204,23 +200,23 @@ func parseLine(raw string, code int) (line *Line, more bool, err error) {
 	return nil, false, fmt.Errorf("%w: a line that begins with %.40q", ErrNotBIRD, raw)
 }
 
-// Status is what "show status" says.
+// Status is the parsed reply to "show status".
 type Status struct {
 	Version    string // "v0.3.3+birdv1.6.8", "2.0.12"
 	RouterID   string
 	ServerTime string // as printed: "2026-11-21 03:52:01"
 	LastReboot string
-	LastLoaded string // when the configuration was read the last time
+	LastLoaded string // when the configuration was last read
 	Daemon     string // "Daemon is up and running"
-	// Restarting is true during graceful-restart recovery: no BGP route enters
-	// the kernel until Waiting protocols have come up or WaitLeft has passed.
+	// Restarting is true during graceful-restart recovery: no BGP route enters the kernel until Waiting protocols are up
+	// or WaitLeft has passed.
 	Restarting bool
-	Waiting    int           // protocols waited for
+	Waiting    int           // number of protocols that BIRD waits for
 	WaitLeft   time.Duration // of WaitWhole
 	WaitWhole  time.Duration
 }
 
-// Status asks for the daemon's state.
+// Status queries the daemon's state.
 func (c *Conn) Status() (Status, error) {
 	lines, err := c.Ask("show status")
 	if err != nil {
@@ -229,7 +225,7 @@ func (c *Conn) Status() (Status, error) {
 	return ParseStatus(lines), nil
 }
 
-// ParseStatus reads a reply to "show status". What is not there stays empty.
+// ParseStatus parses a reply to "show status". Missing values stay empty.
 func ParseStatus(lines []Line) Status {
 	var s Status
 	for _, l := range lines {
@@ -268,8 +264,7 @@ func (s *Status) waiting(text string) {
 	}
 }
 
-// timer reads "221/240", and "221.334/240" as BIRD 2 prints it: seconds left of
-// seconds.
+// timer parses "221/240", or "221.334/240" from BIRD 2: the seconds left, and the whole time.
 func timer(text string) (left, whole time.Duration) {
 	a, b, _ := strings.Cut(text, "/")
 	seconds := func(s string) time.Duration {

@@ -18,7 +18,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// recorded answers as BIRD did and gives its socket.
+// recorded serves BIRD's recorded answers and returns the socket.
 func recorded(t *testing.T, name string) string {
 	socket := birdtest.Socket(t)
 	birdtest.Serve(t, socket, "testdata/"+name)
@@ -99,8 +99,7 @@ func TestCommandIsRefused(t *testing.T) {
 	}
 }
 
-// TestNotBIRD wants other programs on the socket told apart from a BIRD that is
-// in trouble.
+// TestNotBIRD distinguishes other programs on the socket from a BIRD with problems.
 func TestNotBIRD(t *testing.T) {
 	for name, c := range map[string]struct {
 		says string

@@ -7,8 +7,7 @@ import (
 	"regexp"
 )
 
-// Config is what a configuration file says, as far as it matters here. It holds
-// no password.
+// Config has the parts of a configuration file that checks need. It never has a password.
 type Config struct {
 	RouterID  string
 	Protocols int      // of every kind
@@ -20,7 +19,7 @@ var (
 	protocolLine = regexp.MustCompile(`^\s*protocol\s+(\w+)\s*(\w*)`)
 )
 
-// ReadConfig reads a configuration as confd writes it: a statement begins a line.
+// ReadConfig parses a configuration as confd writes it: each statement begins a line.
 func ReadConfig(r io.Reader) (Config, error) {
 	var c Config
 	lines := bufio.NewScanner(r)

@@ -7,8 +7,7 @@ import (
 	"time"
 )
 
-// Protocol is one row of "show protocols all" with its details. What BIRD does
-// not print stays empty.
+// Protocol is one row of "show protocols all" with its details. Values that BIRD does not print stay empty.
 type Protocol struct {
 	Name  string // "Mesh_10_0_0_2", "kernel1"
 	Proto string // "BGP", "Kernel", "Static", ...
@@ -20,30 +19,28 @@ type Protocol struct {
 	NeighborAS string
 	Source     netip.Addr // the address this side uses
 	BGP        string     // Idle, Connect, Active, OpenSent, OpenConfirm, Established, Close, Passive, Down
-	LastError  string     // survives in Idle and Active: the best single diagnostic
-	Imported   int        // routes taken from the peer
+	LastError  string     // kept in Idle and Active: the best single diagnostic
+	Imported   int        // routes accepted from the peer
 	Exported   int        // routes sent to it
-	Received   int        // routes that the peer has sent since the session began, whatever became of them
-	// Hold is how much silence ends the session, HoldLeft what is left of it; zero
-	// where BIRD does not say.
+	Received   int        // routes that the peer sent since the session began, accepted or not
+	// Hold is how long the peer may be silent before the session ends, HoldLeft the rest of that time. Both are zero if
+	// BIRD does not report them.
 	Hold, HoldLeft time.Duration
-	// Recovery is what a graceful restart has to do with it: "pending" holds the
-	// routes back, "waiting" is held back, "" neither.
+	// Recovery is the protocol's part in a graceful restart: "pending" delays the routes, "waiting" is delayed, ""
+	// neither.
 	Recovery string
 
-	Details []string // the lines of details as printed; none where BIRD gave the bare row
+	Details []string // the lines of details as printed; none if BIRD sent only the row
 }
 
-// maxHold is the longest hold time there is, in seconds (RFC 4271: two bytes).
+// maxHold is the longest possible hold time in seconds (RFC 4271: two bytes).
 const maxHold = 65535
 
-// Established tells whether the session is up. As calico-node's own readiness
-// does, it reads the first word of the row.
+// Established reports whether the session is up. Like calico-node's readiness probe, it uses the first word of the row.
 func (p *Protocol) Established() bool { return p.BGP == "Established" }
 
-// Protocols asks for every protocol, as calico-node does, and then with its
-// details. A BIRD too busy for the second, long answer still gives the rows of the
-// first.
+// Protocols queries all protocols the way calico-node does, and then their details. If BIRD is too busy for the second,
+// long answer, it returns the rows of the first.
 func (c *Conn) Protocols() ([]Protocol, error) {
 	rows, err := c.Ask("show protocols")
 	if err != nil {
@@ -56,7 +53,7 @@ func (c *Conn) Protocols() ([]Protocol, error) {
 	return ParseProtocols(detailed), nil
 }
 
-// ParseProtocols reads a reply to "show protocols" or "show protocols all".
+// ParseProtocols parses a reply to "show protocols" or "show protocols all".
 func ParseProtocols(lines []Line) []Protocol {
 	var out []Protocol
 	for _, l := range lines {
@@ -74,7 +71,7 @@ func ParseProtocols(lines []Line) []Protocol {
 	return out
 }
 
-// row splits on blanks: a long name pushes the columns to the right.
+// row splits at blanks, because a long name shifts the columns to the right.
 func row(text string) (Protocol, bool) {
 	f := strings.Fields(text)
 	if len(f) < 4 {
@@ -97,8 +94,8 @@ func row(text string) (Protocol, bool) {
 	return p, true
 }
 
-// addressIn reads the peer's address from a name in Calico's manner:
-// Mesh_10_0_0_2, Global_fd00__2, Node_10_0_0_2_port_179.
+// addressIn parses the peer's address in a name that Calico generated: Mesh_10_0_0_2, Global_fd00__2,
+// Node_10_0_0_2_port_179.
 func addressIn(name string) netip.Addr {
 	_, tail, ok := strings.Cut(name, "_")
 	if !ok {
@@ -169,9 +166,8 @@ func (p *Protocol) detail(text string) {
 	}
 }
 
-// Age is how long ago Since was, by the daemon's own clock as Status has it;
-// false when either cannot be read. BIRD prints a time of day for what changed
-// in the last hours, a date for what is older.
+// Age returns the time since Since, by the daemon's own clock (Status.ServerTime). It returns false if one of them
+// cannot be parsed. BIRD prints a time of day for recent changes, and a date for older ones.
 func Age(since, serverTime string) (time.Duration, bool) {
 	now, err := time.Parse("2006-01-02 15:04:05", serverTime)
 	if err != nil {

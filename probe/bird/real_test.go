@@ -24,8 +24,8 @@ import (
 
 var record = flag.Bool("record", false, "write the recordings in testdata anew")
 
-// The peers of the BIRD under test: one that comes up, one where nobody listens,
-// one that is only waited for, one that cannot be reached.
+// The peers of the BIRD under test: one that comes up, one without a listener, one that only listens, and an
+// unreachable one.
 const peers16 = `
 router id 10.0.0.1;
 listen bgp address 127.0.0.1;
@@ -49,8 +49,7 @@ protocol bgp Mesh_127_0_0_1 from mesh { neighbor 127.0.0.1 as 64512; }
 protocol bgp Mesh_127_0_0_3 from mesh { neighbor 127.0.0.3 as 64512; }
 `
 
-// TestRealBIRDs runs BIRD 1.6 and 2 as each other's peer in a network namespace
-// of their own and reads both.
+// TestRealBIRDs runs BIRD 1.6 and 2 as peers in a network namespace and queries both.
 func TestRealBIRDs(t *testing.T) {
 	old, young := birdtest.Socket(t), birdtest.Socket(t)
 	inNamespace(t, func() {
@@ -113,8 +112,7 @@ func checkYoung(t *testing.T, socket string) {
 	}
 }
 
-// TestFrozen wants a BIRD that accepts and does not answer to cost its deadline
-// and no more.
+// TestFrozen checks that a BIRD that accepts but does not answer costs its deadline, and no more.
 func TestFrozen(t *testing.T) {
 	socket := birdtest.Socket(t)
 	var cmd *exec.Cmd
@@ -143,8 +141,7 @@ func TestFrozen(t *testing.T) {
 	}
 }
 
-// inNamespace runs f on a thread in a new network namespace with its loopback
-// up; processes that f starts stay there.
+// inNamespace runs f on a thread in a new network namespace with its loopback up. Processes that f starts stay there.
 func inNamespace(t *testing.T, f func()) {
 	t.Helper()
 	done := make(chan error)
@@ -175,7 +172,7 @@ func start(t *testing.T, binary, socket, config string, args ...string) *exec.Cm
 	cmd.Stdout, cmd.Stderr = &out, &out
 	must.Do(t, cmd.Start())
 	t.Cleanup(func() {
-		_ = cmd.Process.Kill() // the test may have done so
+		_ = cmd.Process.Kill() // the test may have killed it
 		_ = cmd.Wait()
 		if t.Failed() {
 			t.Logf("%s said:\n%s", binary, &out)
@@ -208,7 +205,7 @@ func protocol(t *testing.T, socket, name string) bird.Protocol {
 func established(t *testing.T, socket, peer string) {
 	t.Helper()
 	eventually(t, func() string {
-		c, err := net.Dial("unix", socket) // it is there a moment before anybody listens
+		c, err := net.Dial("unix", socket) // it exists a moment before BIRD listens
 		if err != nil {
 			return err.Error()
 		}
@@ -234,7 +231,7 @@ func eventually(t *testing.T, ok func() string) {
 	}
 }
 
-// recording writes what a BIRD says, byte by byte, to a file.
+// recording writes BIRD's output to a file, byte by byte.
 func recording(t *testing.T, socket, file string) {
 	t.Helper()
 	c := must.Get(net.Dial("unix", socket))(t)

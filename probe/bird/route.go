@@ -7,16 +7,16 @@ import (
 	"strings"
 )
 
-// Route is one path of BIRD's own table, which the kernel need not have.
+// Route is one path in BIRD's own table. The kernel may not have it.
 type Route struct {
 	Prefix   netip.Prefix
-	Protocol string // who told BIRD: "Mesh_10_0_0_2", "static1", "kernel1"
+	Protocol string // the protocol that BIRD got it from: "Mesh_10_0_0_2", "static1", "kernel1"
 	Best     bool
-	// Unreachable: BIRD knows no way to its next hop, so the kernel gets none either.
+	// Unreachable means that BIRD cannot resolve the next hop, so it exports no usable route to the kernel.
 	Unreachable bool
 }
 
-// Routes asks for the paths BIRD knows to exactly this prefix; none is no error.
+// Routes queries BIRD's paths to exactly this prefix. No path is not an error.
 func (c *Conn) Routes(prefix netip.Prefix) ([]Route, error) {
 	lines, err := c.Ask("show route " + prefix.String())
 	if refused := (*RefusedError)(nil); errors.As(err, &refused) && refused.Line.Code == codeNoRoute {
@@ -28,9 +28,8 @@ func (c *Conn) Routes(prefix netip.Prefix) ([]Route, error) {
 	return ParseRoutes(lines), nil
 }
 
-// ParseRoutes reads a reply to "show route". The second and later paths to a
-// prefix begin with blanks, and so do the next hops of BIRD 2, which name no
-// protocol.
+// ParseRoutes parses a reply to "show route". The second and later paths to a prefix begin with blanks. So do the next
+// hops of BIRD 2, which name no protocol.
 func ParseRoutes(lines []Line) []Route {
 	var out []Route
 	var prefix netip.Prefix

@@ -28,46 +28,46 @@ const (
 	maxPorts   = 4        // of VXLAN
 	maxBytes   = 16 << 20 // of packets with their payload
 
-	// headersLen is what the kernel hands over of a packet whose payload is not wanted: longer than the headers of TCP
-	// in IPv6 in VXLAN in IPv6, with options.
+	// headersLen is how much of a packet the kernel returns if its payload was not requested. It is longer than the
+	// headers of TCP in IPv6 in VXLAN in IPv6, with options.
 	headersLen = 256
 	wholeLen   = 9216 // a jumbo frame
 )
 
-// ErrFull is why a Capture gives no more packets before its time is over.
-var ErrFull = fmt.Errorf("%d MiB of packets, which is the most", maxBytes>>20)
+// ErrFull reports that a Capture stopped early because it reached its size limit.
+var ErrFull = fmt.Errorf("the limit of %d MiB of packets", maxBytes>>20)
 
-// Options say what is captured.
+// Options select the packets to capture.
 type Options struct {
 	Interface string       // "" = all
-	Hosts     []netip.Addr // from or to one of them; none = any
+	Hosts     []netip.Addr // source or destination is one of them; none = any
 	Port      uint16       // of TCP, UDP or SCTP, at either end; 0 = any
 	Protocol  string       // one of Protocols(), "" = any
-	Mark      Mark         // 0 = none: Hosts are then those whose neighbour discovery is captured too
-	Payload   bool         // and not only headers
-	Packets   int          // at most
+	Mark      Mark         // 0 = none; otherwise Hosts only selects whose neighbour discovery is captured too
+	Payload   bool         // keep the payload too, not only headers
+	Packets   int          // the maximum number
 }
 
-// Protocols are what Options.Protocol takes.
+// Protocols returns the valid values of Options.Protocol.
 func Protocols() []string { return []string{"tcp", "udp", "sctp", "icmp"} }
 
-// Packet is one that was seen.
+// Packet is one captured packet.
 type Packet struct {
 	Time      time.Time
 	Interface string
 	Direction Direction
-	Protocol  uint16 // what an Ethernet header calls it: 0x0800 is IPv4
-	Device    uint16 // the kind of interface, as the kernel numbers them (ARPHRD_): 1 is Ethernet
-	From      []byte // the address in the link's header of who sent it, where it has one
+	Protocol  uint16 // the EtherType: 0x0800 is IPv4
+	Device    uint16 // the kernel's number (ARPHRD_) of the interface's kind: 1 is Ethernet
+	From      []byte // the sender's link-layer address, if the link has one
 	Length    int    // from its network header on
-	Data      []byte // its network header and what follows, as far as it is kept
-	Discovery bool   // it asks for a neighbour or tells of one; not said by a Writer
+	Data      []byte // from the network header on, possibly truncated
+	Discovery bool   // it is ARP or neighbour discovery; a Writer does not send this
 }
 
-// Direction is the kernel's own type of a packet (PACKET_HOST and those that follow in linux/if_packet.h).
+// Direction is the kernel's type of a packet (PACKET_HOST and the following in linux/if_packet.h).
 type Direction uint8
 
-// Directions with a meaning of their own here.
+// The directions that this package distinguishes.
 const (
 	In      Direction = 0
 	toAll   Direction = 1
@@ -76,7 +76,7 @@ const (
 	Out     Direction = 4
 )
 
-// String is as tcpdump has it: B and M are broadcast and multicast that came in, P is for another machine.
+// String returns tcpdump's word. B and M are incoming broadcast and multicast, P is for another machine.
 func (d Direction) String() string {
 	switch d {
 	case In:

@@ -9,13 +9,13 @@ import (
 	"golang.org/x/net/bpf"
 )
 
-// maxNested is through how many headers of IP the filter looks: an ICMP error in a tunnel has three.
+// maxNested is the number of nested IP headers that the filter examines. An ICMP error in a tunnel has three.
 const maxNested = 3
 
-// scratchIP is where the filter keeps where the header of IP begins that it looks at.
+// scratchIP is the scratch register with the offset of the current IP header.
 const scratchIP = 0
 
-// program is a filter in the making. It only jumps forward, to labels that are set later.
+// program is a filter under construction. It only jumps forward, to labels that are set later.
 type program struct {
 	Options
 	ports  []uint16 // of VXLAN
@@ -24,9 +24,9 @@ type program struct {
 	labels map[string]int
 }
 
-// filter is what the kernel lets through, as a program for packets that begin with their network header: those that
-// the Options name, whether they are themselves on the line, in a tunnel of VXLAN or IP in IP, or quoted by an ICMP
-// error; and neighbour discovery about the hosts. Of a marked flow it is all that may belong to it.
+// filter returns the filter program for packets that begin with their network header. It accepts packets that match the
+// Options, whether plain, inside VXLAN or IP in IP, or quoted by an ICMP error. It also accepts neighbour discovery for
+// the hosts. For a marked flow it accepts everything that may belong to it.
 func (o Options) filter(vxlan []uint16) ([]bpf.Instruction, error) {
 	p := &program{Options: o, ports: vxlan, jumps: map[int]string{}, labels: map[string]int{}}
 	p.add(bpf.LoadConstant{Dst: bpf.RegX}, bpf.StoreScratch{Src: bpf.RegX, N: scratchIP})
@@ -42,7 +42,7 @@ func (o Options) filter(vxlan []uint16) ([]bpf.Instruction, error) {
 	return p.linked()
 }
 
-// snapLength is how much of a packet the kernel hands over.
+// snapLength returns how much of a packet the kernel copies.
 func (o Options) snapLength() int {
 	if o.Payload {
 		return wholeLen
@@ -59,19 +59,20 @@ func (p *program) jump(to string) {
 	p.add(bpf.Jump{})
 }
 
-// when jumps if what was loaded compares so. A conditional jump does not reach far, and so jumps over one that does.
+// when jumps if the loaded value compares so. A conditional jump does not reach far, so it jumps over an unconditional
+// one.
 func (p *program) when(cond bpf.JumpTest, value uint32, to string) {
 	p.add(bpf.JumpIf{Cond: cond, Val: value, SkipFalse: 1})
 	p.jump(to)
 }
 
-// load is what stands behind the place in X.
+// load loads the value at an offset from X.
 func (p *program) load(offset, size int) { p.add(bpf.LoadIndirect{Off: uint32(offset), Size: size}) }
 
-// atIP has X be where the header of IP begins.
+// atIP sets X to the offset of the IP header.
 func (p *program) atIP() { p.add(bpf.LoadScratch{Dst: bpf.RegX, N: scratchIP}) }
 
-// atTransport has X be where what follows a header of IP begins.
+// atTransport sets X to the offset after an IP header.
 func (p *program) atTransport(k kind) {
 	p.atIP()
 	if k == ipv6 {
@@ -83,7 +84,7 @@ func (p *program) atTransport(k kind) {
 		bpf.ALUOpX{Op: bpf.ALUOpAdd}, bpf.TAX{})
 }
 
-// network looks at the n-th header of IP.
+// network examines the n-th IP header.
 func (p *program) network(n int) {
 	name := func(what string) string { return fmt.Sprint(what, n) }
 	p.label(name("ip"))
@@ -120,17 +121,17 @@ func (p *program) network(n int) {
 	}
 }
 
-// family is one of IP, in one of the headers of a packet.
+// family describes IPv4 or IPv6, in one of the headers of a packet.
 type family struct {
-	name      string // before its labels
+	name      string // the prefix of its labels
 	ip        kind
-	next      int // where its header names the protocol
+	next      int // offset of the protocol number in its header
 	icmp      kind
-	number    uint32 // of its ICMP
-	addresses []int  // where they are in its header
+	number    uint32 // the number of its ICMP
+	addresses []int  // offsets of the addresses in its header
 }
 
-// protocol is the number of a protocol.
+// protocol returns the number of a protocol.
 func (f family) protocol(name string) uint32 {
 	switch name {
 	case "tcp":
@@ -143,7 +144,7 @@ func (f family) protocol(name string) uint32 {
 	return f.number
 }
 
-// hosts jumps to the label "host" where the header is from or to one of them, else to "more".
+// hosts jumps to the label "host" if the header's source or destination is one of the hosts, otherwise to "more".
 func (p *program) hosts(f family) {
 	if len(p.Hosts) == 0 {
 		p.jump(f.name + "host")
@@ -155,7 +156,7 @@ func (p *program) hosts(f family) {
 	p.jump(f.name + "more")
 }
 
-// addresses jumps where one of the hosts of a family stands behind X.
+// addresses jumps if the address at X is one of the hosts.
 func (p *program) addresses(k kind, at int, to string) {
 	for i, host := range p.Hosts {
 		if host.Is6() != (k == ipv6) {
@@ -172,8 +173,8 @@ func (p *program) addresses(k kind, at int, to string) {
 	}
 }
 
-// wanted jumps to yes where protocol and port are those that are wanted, and goes on elsewhere. Fragments without a
-// header of the transport may be of any port.
+// wanted jumps to yes if protocol and port match, and otherwise continues. A fragment without a transport header may
+// have any port.
 func (p *program) wanted(f family) {
 	more := f.name + "more"
 	if p.Port == 0 && p.Protocol == "" {
@@ -181,7 +182,7 @@ func (p *program) wanted(f family) {
 		return
 	}
 	p.load(f.next, 1)
-	if f.ip == ipv6 { // a fragment, whose header says of what
+	if f.ip == ipv6 { // a fragment, whose header has the protocol
 		p.when(bpf.JumpNotEqual, protoFragment, f.name+"whole")
 		if p.Protocol != "" {
 			p.load(40, 1)
@@ -213,12 +214,12 @@ func (p *program) wanted(f family) {
 	}
 }
 
-// fragmentOffset is where in IPv4's header a fragment says that it is not the first.
+// fragmentOffset is the part of the IPv4 header that is non-zero in every fragment but the first.
 const fragmentOffset = 0x1fff
 
-// marked jumps to yes where the packet may belong to a marked flow: an echo, or what begins or ends a connection.
-// For an ICMP error, nested does. Which of them do belong to it, flow tells: a NAT changes addresses and ports, and a
-// filter has no memory.
+// marked jumps to yes if the packet may belong to a marked flow: an echo, or a segment that opens or closes a
+// connection. nested handles ICMP errors. Whether it really belongs to the flow is decided in flow.go, because a NAT
+// changes addresses and ports and a filter has no memory.
 func (p *program) marked(f family) {
 	if f.ip == ipv4 {
 		p.load(6, 2)
@@ -240,10 +241,10 @@ func (p *program) marked(f family) {
 	p.jump("no")
 }
 
-// nested jumps to the header of IP in this one, if there is any: in a tunnel, or in an ICMP error.
+// nested jumps to the IP header inside this one, if there is one: in a tunnel, or in an ICMP error.
 func (p *program) nested(f family, n int) {
 	name := func(what string) string { return f.name + "nested-" + what }
-	inside := func(offset uint32) { // X is where what follows the header begins
+	inside := func(offset uint32) { // X is the offset after the header
 		p.add(bpf.TXA{}, bpf.ALUOpConstant{Op: bpf.ALUOpAdd, Val: offset}, bpf.StoreScratch{Src: bpf.RegA, N: scratchIP})
 		p.jump(fmt.Sprint("ip", n))
 	}
@@ -277,15 +278,15 @@ func (p *program) nested(f family, n int) {
 	}
 	p.jump("no")
 	p.label(name("error"))
-	if p.Mark != 0 { // eight bytes of a segment may be all that is quoted
+	if p.Mark != 0 { // the quote may hold only eight bytes of a segment
 		p.jump("yes")
 		return
 	}
 	inside(8)
 }
 
-// discovery jumps to yes where a message of IPv6's neighbour discovery asks for a host, or tells of it: it is sent to a
-// group.
+// discovery jumps to yes if an IPv6 neighbour discovery message is a request for a host or an advertisement of it.
+// Requests go to a multicast group, so their destination does not match.
 func (p *program) discovery() {
 	if !slices.ContainsFunc(p.Hosts, netip.Addr.Is6) {
 		return
@@ -301,7 +302,7 @@ func (p *program) discovery() {
 	p.label(other)
 }
 
-// arp jumps to yes where a message of ARP, for Ethernet and IPv4, asks for a host or tells of it. X is 0.
+// arp jumps to yes if an ARP message for Ethernet and IPv4 is a request for a host or its reply. X is 0.
 func (p *program) arp() {
 	p.load(0, 4)
 	p.when(bpf.JumpNotEqual, 0x00010800, "no")
@@ -310,12 +311,12 @@ func (p *program) arp() {
 	}
 }
 
-// linked is the program with its labels resolved.
+// linked returns the program with its labels resolved.
 func (p *program) linked() ([]bpf.Instruction, error) {
 	for at, to := range p.jumps {
 		there, set := p.labels[to]
 		if !set || there <= at {
-			return nil, fmt.Errorf("the packet filter jumps from %d to %q, which is not behind it", at, to)
+			return nil, fmt.Errorf("the packet filter jumps from %d to %q, which does not follow it", at, to)
 		}
 		p.code[at] = bpf.Jump{Skip: uint32(there - at - 1)}
 	}

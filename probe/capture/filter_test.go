@@ -10,7 +10,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// TestFilter runs the program as the kernel does.
+// TestFilter runs the program like the kernel does.
 func TestFilter(t *testing.T) {
 	t.Parallel()
 	all := samples(t)
@@ -59,7 +59,7 @@ func TestFilter(t *testing.T) {
 	}
 }
 
-// TestFilterFits wants a program that the kernel takes for as many hosts and ports as there may be.
+// TestFilterFits checks that the kernel accepts the program for the maximum number of hosts and ports.
 func TestFilterFits(t *testing.T) {
 	t.Parallel()
 	o := Options{Port: 443, Protocol: "tcp", Payload: true}
@@ -72,7 +72,7 @@ func TestFilterFits(t *testing.T) {
 	}
 }
 
-// FuzzFilter wants the program to come to an end with one of its two answers, whatever it is given.
+// FuzzFilter checks that the program ends with one of its two answers for every input.
 func FuzzFilter(f *testing.F) {
 	for _, s := range samples(f) {
 		f.Add(s.b)

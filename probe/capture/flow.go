@@ -8,28 +8,27 @@ import (
 	"strconv"
 )
 
-// Mark is by what packets are known that a probe sends to be captured, on this node and on others, whatever a NAT makes
-// of their addresses and ports: an echo has it in its payload, and a connection begins with a segment size that nobody
-// else has.
+// Mark identifies packets that a probe sends in order to capture them, here and on other nodes, through every NAT. An
+// echo has it in its payload. A connection begins with a segment size that no other program uses.
 type Mark uint64
 
-// NewMark is a random one.
+// NewMark returns a random mark.
 func NewMark() Mark { return Mark(rand.Uint64() | 1) }
 
-// String is as ParseMark reads it.
+// String returns the form that ParseMark reads.
 func (m Mark) String() string { return strconv.FormatUint(uint64(m), 16) }
 
 // ParseMark reads a mark.
 func ParseMark(text string) (Mark, error) {
 	n, err := strconv.ParseUint(text, 16, 64)
 	if err != nil || n == 0 {
-		return 0, errors.New("a mark is a number in hexadecimal")
+		return 0, errors.New("a mark is a hexadecimal number")
 	}
 	return Mark(n), nil
 }
 
-// segment is the largest segment that a marked connection says it takes: below that of any path, and so passed on by
-// routers that lower it.
+// segment returns the maximum segment size of a marked connection. It is below that of any path, so routers that lower
+// it do not change it.
 func (m Mark) segment() int { return 601 + int(m%599) }
 
 // Flags of TCP.
@@ -40,17 +39,17 @@ const (
 	flagACK = 0x10
 )
 
-// flow knows the packets with a mark.
+// flow recognises the packets with a mark.
 type flow struct {
 	mark   Mark
-	echoes []uint16 // identifiers that echoes with the mark had, before and behind a NAT
-	starts []uint32 // the first sequence number of a connection with it
+	echoes []uint16 // identifiers of echoes with the mark, before and after a NAT
+	starts []uint32 // the first sequence numbers of connections with it
 }
 
-// maxKnown bounds what a flow remembers: a machine on the path may copy the mark into packets of its own.
+// maxKnown bounds the memory of a flow: a machine on the path may copy the mark into its own packets.
 const maxKnown = 16
 
-// has tells whether a packet belongs to the flow. It is to be given packets in the order in which they came.
+// has reports whether a packet belongs to the flow. The caller must pass packets in the order of arrival.
 func (f *flow) has(layers []layer) bool {
 	for i, l := range layers {
 		quoted := i > 0 && slices.ContainsFunc(layers[:i], func(o layer) bool {
@@ -84,8 +83,8 @@ func (f *flow) hasEcho(l layer, quoted bool) bool {
 	return quoted && slices.Contains(f.echoes, id)
 }
 
-// hasSegment knows a connection by its first segment, and the others by their numbers: nothing is sent but what begins
-// and ends it, so that they are at most two above the first.
+// hasSegment recognises a connection by its first segment, and later segments by their numbers. Only opening and
+// closing segments are sent, so their numbers are at most two above the first.
 func (f *flow) hasSegment(l layer, quoted bool) bool {
 	if !l.has(8) {
 		return false
@@ -113,7 +112,7 @@ func (f *flow) hasSegment(l layer, quoted bool) bool {
 	return true
 }
 
-// segmentOf is the largest segment that a segment's options name, 0 = none.
+// segmentOf returns the maximum segment size in the options of a segment, 0 = none.
 func (*flow) segmentOf(l layer) int {
 	size := 0
 	tcpOptions(l.b[:min(l.head, len(l.b))], func(option uint8, value []byte) {
@@ -124,7 +123,7 @@ func (*flow) segmentOf(l layer) int {
 	return size
 }
 
-// isDiscovery tells whether a packet asks for a neighbour, or tells of one.
+// isDiscovery reports whether a packet is ARP or neighbour discovery.
 func isDiscovery(layers []layer) bool {
 	first, last := layers[0], layers[len(layers)-1]
 	return first.kind == arp || last.kind == icmpv6 && last.has(1) &&

@@ -11,7 +11,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// TestFlow knows what is sent with a mark whatever a NAT made of it, and nothing else.
+// TestFlow recognises packets with a mark through every NAT, and no others.
 func TestFlow(t *testing.T) {
 	t.Parallel()
 	mark := Mark(0x1122334455667788)
@@ -42,7 +42,7 @@ func TestFlow(t *testing.T) {
 		}
 		return made(t, ip4(podA, podB, layers.IPProtocolTCP), segment)
 	}
-	const first = 0xffffffff // and what follows begins anew
+	const first = 0xffffffff // and a new connection begins
 	code := must.Get(Options{Mark: mark}.filter([]uint16{defaultVXLAN}))(t)
 	vm := must.Get(bpf.NewVM(code))(t)
 	f := &flow{mark: mark}
@@ -75,7 +75,7 @@ func TestFlow(t *testing.T) {
 			t.Errorf("%s: %v", c.name, got)
 		}
 	}
-	for i := range uint32(1000) { // somebody who knows the mark
+	for i := range uint32(1000) { // a sender that has copied the mark
 		s := tcp(1000, 1000*i, 0, "S", mark.segment())
 		f.has(dissect(s.protocol, s.b, nil))
 	}

@@ -5,14 +5,14 @@ import (
 	"slices"
 )
 
-// Kinds of network headers, as an Ethernet header calls them.
+// EtherTypes of network headers.
 const (
 	etherIPv4 = 0x0800
 	etherIPv6 = 0x86dd
 	etherARP  = 0x0806
 )
 
-// Protocols, as an IP header numbers them.
+// Protocol numbers of the IP header.
 const (
 	protoHopByHop    = 0
 	protoICMP        = 1
@@ -27,10 +27,10 @@ const (
 	protoSCTP        = 132
 )
 
-// defaultVXLAN is the port that Calico uses unless it is configured otherwise.
+// defaultVXLAN is Calico's default VXLAN port.
 const defaultVXLAN = 4789
 
-// kind is what a layer is.
+// kind is the kind of a layer.
 type kind int
 
 const (
@@ -47,20 +47,20 @@ const (
 	ethernet
 )
 
-// layer is one header of a packet. Of a packet that was cut, or that lies, the header may be longer than what is there.
+// layer is one header of a packet. In a truncated or malformed packet, head may exceed the available bytes.
 type layer struct {
 	kind kind
-	b    []byte // from its beginning to the end of the packet
-	head int    // bytes that belong to the header
+	b    []byte // from its first byte to the end of the packet
+	head int    // length of the header in bytes
 }
 
-// rest is what follows a header.
+// rest returns the bytes after a header.
 func (l layer) rest() []byte { return l.b[min(l.head, len(l.b)):] }
 
-// has tells whether the first bytes of it are there.
+// has reports whether at least n bytes of it exist.
 func (l layer) has(n int) bool { return len(l.b) >= n }
 
-// maxLayers is more than any packet of a cluster has: one in VXLAN that an ICMP error quotes has ten.
+// maxLayers exceeds any packet of a cluster: a VXLAN packet quoted by an ICMP error has ten.
 const maxLayers = 16
 
 // dissection walks through the headers of a packet.
@@ -69,14 +69,14 @@ type dissection struct {
 	layers []layer
 }
 
-// dissect lists the headers of a packet, the outermost first: through IP in IP, VXLAN, and what an ICMP error quotes.
+// dissect lists the headers of a packet, outermost first. It follows IP in IP, VXLAN, and the quote in an ICMP error.
 func dissect(protocol uint16, b []byte, vxlan []uint16) []layer {
 	d := dissection{vxlan: vxlan}
 	d.network(protocol, b)
 	return d.layers
 }
 
-// add notes a header, and tells whether its least bytes are there.
+// add records a header, and reports whether it has its minimum length.
 func (d *dissection) add(k kind, b []byte, least, head int) bool {
 	if len(b) == 0 || len(d.layers) == maxLayers {
 		return false
@@ -103,7 +103,7 @@ func (d *dissection) network(protocol uint16, b []byte) {
 	}
 }
 
-// transport is what an IP header says comes next.
+// transport parses the protocol that an IP header names.
 func (d *dissection) transport(protocol uint8, b []byte) {
 	switch protocol {
 	case protoTCP:
@@ -133,7 +133,7 @@ func (d *dissection) transport(protocol uint8, b []byte) {
 	}
 }
 
-// extension is one header of IPv6 between that of IP and that of the transport.
+// extension parses one IPv6 extension header.
 func (d *dissection) extension(protocol uint8, b []byte) {
 	head := 8
 	if protocol != protoFragment && len(b) > 1 {
@@ -149,15 +149,15 @@ func (d *dissection) extension(protocol uint8, b []byte) {
 	d.transport(b[0], d.layers[len(d.layers)-1].rest())
 }
 
-// icmpv6 is a message of which those of neighbour discovery are headers altogether, but for what a router tells of
-// names.
+// icmpv6 parses an ICMPv6 message. It treats neighbour discovery messages as headers, except for the part of a router
+// advertisement that lists names.
 func (d *dissection) icmpv6(b []byte) {
 	head := 8
 	if len(b) > 0 {
 		switch b[0] {
 		case 134: // router advertisement
 			head = 16
-		case neighbourSolicitation, neighbourAdvertisement: // with one option, a link's address
+		case neighbourSolicitation, neighbourAdvertisement: // with one option, a link-layer address
 			head = 32
 		case 137: // redirect
 			head = 40
@@ -174,7 +174,7 @@ const (
 	neighbourAdvertisement = 136
 )
 
-// errorTypes are those messages of ICMP that quote the packet that they are about.
+// errorTypes returns the types of ICMP messages that quote the packet in question.
 func errorTypes(k kind) []uint8 {
 	if k == icmpv6 {
 		return []uint8{1, 2, 3, 4}
@@ -184,7 +184,7 @@ func errorTypes(k kind) []uint8 {
 
 func isError(k kind, typ uint8) bool { return slices.Contains(errorTypes(k), typ) }
 
-// echoTypes are the request and the reply.
+// echoTypes returns the types of request and reply.
 func echoTypes(k kind) (request, reply uint8) {
 	if k == icmpv6 {
 		return 128, 129
@@ -192,7 +192,7 @@ func echoTypes(k kind) (request, reply uint8) {
 	return 8, 0
 }
 
-// tunnelled is what a packet to the port of VXLAN holds, if it is VXLAN: with a network's number and no other flag.
+// tunnelled parses the inner packet of a packet to the VXLAN port if it is VXLAN: with a VNI and no other flag.
 func (d *dissection) tunnelled(b []byte) {
 	if len(b) < 8 || b[0] != 0x08 || !d.add(vxlan, b, 8, 8) {
 		return
@@ -202,8 +202,8 @@ func (d *dissection) tunnelled(b []byte) {
 	}
 }
 
-// headers is a copy of a packet up to the end of its last header. Names and what is said are behind it. The digests
-// that BGP sessions with a password have in their TCP headers are zero in it: passwords can be guessed from them.
+// headers copies a packet up to the end of its last header. Names and payload follow after that. It zeroes the digests
+// that BGP sessions with a password have in their TCP headers, because passwords can be guessed from them.
 func headers(protocol uint16, b []byte, vxlan []uint16) []byte {
 	layers := dissect(protocol, b, vxlan)
 	if len(layers) == 0 {
@@ -230,19 +230,19 @@ const (
 	optionAuth   = 29 // TCP-AO
 )
 
-// blank makes the digests in a header of TCP zero.
+// blank zeroes the digests in a TCP header.
 func blank(header []byte) {
 	tcpOptions(header, func(option uint8, value []byte) {
 		switch {
 		case option == optionDigest:
 			clear(value)
-		case option == optionAuth && len(value) > 2: // behind the numbers of the keys
+		case option == optionAuth && len(value) > 2: // after the key IDs
 			clear(value[2:])
 		}
 	})
 }
 
-// tcpOptions calls each with every option of a header of TCP; of one that was cut with what is there.
+// tcpOptions calls each with every option of a TCP header, as far as a truncated one has them.
 func tcpOptions(header []byte, each func(option uint8, value []byte)) {
 	for rest := header[min(20, len(header)):]; len(rest) > 0 && rest[0] != optionEnd; {
 		if rest[0] == optionNop {

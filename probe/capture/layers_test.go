@@ -10,7 +10,7 @@ import (
 	"github.com/gopacket/gopacket/layers"
 )
 
-// TestHeadersHaveNothingOfWhatIsSaid wants each packet to end where its last header ends.
+// TestHeadersHaveNothingOfWhatIsSaid checks that each copied packet ends after its last header.
 func TestHeadersHaveNothingOfWhatIsSaid(t *testing.T) {
 	t.Parallel()
 	want := map[string]int{
@@ -27,7 +27,7 @@ func TestHeadersHaveNothingOfWhatIsSaid(t *testing.T) {
 		if again := headers(s.protocol, got, []uint16{defaultVXLAN}); !bytes.Equal(got, again) {
 			t.Errorf("%s: headers of headers are %d bytes", name, len(again))
 		}
-		for n := range s.b { // cut anywhere
+		for n := range s.b { // truncated anywhere
 			if got := headers(s.protocol, s.b[:n], []uint16{defaultVXLAN}); bytes.Contains(got, []byte("hunter2")) {
 				t.Errorf("%s cut to %d bytes has what is said", name, n)
 			}
@@ -38,7 +38,7 @@ func TestHeadersHaveNothingOfWhatIsSaid(t *testing.T) {
 	}
 }
 
-// TestDigestsAreBlank wants nothing by which the password of a BGP session could be guessed.
+// TestDigestsAreBlank checks that nothing is copied from which the password of a BGP session could be guessed.
 func TestDigestsAreBlank(t *testing.T) {
 	t.Parallel()
 	digest := []byte("0123456789abcdef")
@@ -53,7 +53,7 @@ func TestDigestsAreBlank(t *testing.T) {
 	}
 }
 
-// TestOtherPortOfVXLAN is that of a node's own interface.
+// TestOtherPortOfVXLAN uses the VXLAN port of a node's own interface.
 func TestOtherPortOfVXLAN(t *testing.T) {
 	t.Parallel()
 	s := samples(t)["vxlan http"]
@@ -66,7 +66,7 @@ func TestOtherPortOfVXLAN(t *testing.T) {
 	}
 }
 
-// TestLines wants what tcpdump -n would say, near enough.
+// TestLines compares lines with tcpdump -n, approximately.
 func TestLines(t *testing.T) {
 	t.Parallel()
 	all := samples(t)
@@ -85,7 +85,7 @@ func TestLines(t *testing.T) {
 	} {
 		s := all[name]
 		p := Packet{Time: at, Interface: "eth0", Direction: Out, Protocol: s.protocol, Length: len(s.b), Data: s.b}
-		for range 2 { // all of it, and headers alone
+		for range 2 { // the whole packet, and headers only
 			if got := Line(p, []uint16{defaultVXLAN}); got != "03:04:05.000006 eth0 Out "+want {
 				t.Errorf("%s:\n got %s\nwant %s", name, got, want)
 			}
@@ -98,7 +98,7 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// FuzzLayers feeds packets that anybody may send.
+// FuzzLayers feeds packets that any host may send.
 func FuzzLayers(f *testing.F) {
 	for _, s := range samples(f) {
 		f.Add(s.protocol, s.b)

@@ -7,24 +7,24 @@ import (
 	"strings"
 )
 
-// Line is a packet as tcpdump -n has it: the outer addresses first, and for each tunnel those within.
+// Line formats a packet like tcpdump -n: outer addresses first, then for each tunnel the inner ones.
 func Line(p Packet, vxlanPorts []uint16) string {
 	l := liner{layers: dissect(p.Protocol, p.Data, vxlanPorts), left: p.Length}
-	said := l.words()
-	if said == "" {
-		said = fmt.Sprintf("protocol 0x%04x, length %d", p.Protocol, p.Length)
+	text := l.words()
+	if text == "" {
+		text = fmt.Sprintf("protocol 0x%04x, length %d", p.Protocol, p.Length)
 	}
-	return fmt.Sprintf("%s %s %s %s", p.Time.Format("15:04:05.000000"), p.Interface, p.Direction, said)
+	return fmt.Sprintf("%s %s %s %s", p.Time.Format("15:04:05.000000"), p.Interface, p.Direction, text)
 }
 
-// liner puts the headers of a packet into words.
+// liner formats the headers of a packet.
 type liner struct {
 	layers []layer
 	left   int // bytes from the current header to the end of the packet on the wire
 	out    strings.Builder
 	from   netip.Addr
 	to     netip.Addr
-	pair   bool // addresses were named, and no ports yet
+	pair   bool // addresses were printed, but no ports yet
 }
 
 func (l *liner) words() string {
@@ -34,24 +34,24 @@ func (l *liner) words() string {
 			l.left = max(l.left-before.head, 0)
 		}
 		if !l.header(layer) {
-			l.say("header cut")
+			l.add("header cut")
 			break
 		}
 	}
 	if l.pair {
 		l.ends(0, 0)
 		last := l.layers[len(l.layers)-1]
-		l.say(l.protocolOf(last))
+		l.add(l.protocolOf(last))
 	}
 	return strings.TrimSuffix(l.out.String(), ": ")
 }
 
-// say adds words and what separates them from those that follow.
-func (l *liner) say(format string, args ...any) {
+// add adds text and the separator before it.
+func (l *liner) add(format string, args ...any) {
 	fmt.Fprintf(&l.out, format+": ", args...)
 }
 
-// ends names the addresses, with ports if there are any.
+// ends adds the addresses, with ports if known.
 func (l *liner) ends(from, to uint16) {
 	l.pair = false
 	name := func(a netip.Addr, port uint16) string {
@@ -60,10 +60,10 @@ func (l *liner) ends(from, to uint16) {
 		}
 		return fmt.Sprintf("%s.%d", a, port)
 	}
-	l.say("%s > %s", name(l.from, from), name(l.to, to))
+	l.add("%s > %s", name(l.from, from), name(l.to, to))
 }
 
-// protocolOf names what an IP header says comes next, where its own header is not there or not known.
+// protocolOf names the protocol of an IP header if the next header is missing or unknown.
 func (l *liner) protocolOf(last layer) string {
 	switch {
 	case last.kind == ipv4 && last.has(20):
@@ -79,7 +79,7 @@ func (l *liner) protocolOf(last layer) string {
 	return fmt.Sprintf("length %d", l.left)
 }
 
-// header adds one; false = it is not all there.
+// header adds one header. It returns false if the header is incomplete.
 func (l *liner) header(h layer) bool {
 	least := map[kind]int{ipv4: 20, ipv6: 40, extension: 2, tcp: 20, udp: 8, sctp: 12, icmpv4: 8, icmpv6: 8, arp: 28,
 		vxlan: 8, ethernet: 14}[h.kind]
@@ -95,7 +95,7 @@ func (l *liner) header(h layer) bool {
 		l.ends(0, 0)
 		l.message(h)
 	case vxlan:
-		l.say("VXLAN %d", binary.BigEndian.Uint32(h.b[4:])>>8)
+		l.add("VXLAN %d", binary.BigEndian.Uint32(h.b[4:])>>8)
 	case arp:
 		l.arp(h.b)
 	}
@@ -120,17 +120,17 @@ func (l *liner) ports(h layer) {
 	l.ends(binary.BigEndian.Uint16(h.b), binary.BigEndian.Uint16(h.b[2:]))
 	switch {
 	case h.kind == tcp && h.has(20):
-		l.say("%s", segment(h, l.left))
+		l.add("%s", segment(h, l.left))
 	case h.kind == tcp:
-		l.say("TCP, seq %d", binary.BigEndian.Uint32(h.b[4:]))
+		l.add("TCP, seq %d", binary.BigEndian.Uint32(h.b[4:]))
 	case h.kind == udp:
-		l.say("UDP, length %d", max(l.left-8, 0))
+		l.add("UDP, length %d", max(l.left-8, 0))
 	default:
-		l.say("SCTP, length %d", l.left)
+		l.add("SCTP, length %d", l.left)
 	}
 }
 
-// segment is what a header of TCP says; left is how long it is with what it sends.
+// segment formats a TCP header. left is its length plus the payload.
 func segment(h layer, left int) string {
 	var flags []byte
 	for i, letter := range []byte("FSRP.UEW") {
@@ -146,19 +146,19 @@ func segment(h layer, left int) string {
 	return text + fmt.Sprintf(", win %d, length %d", binary.BigEndian.Uint16(h.b[14:]), length)
 }
 
-// unreachable are the codes of ICMP's destination unreachable that say why a packet ended (RFC 792, RFC 1812).
+// unreachable names the codes of ICMP destination unreachable (RFC 792, RFC 1812).
 var unreachable = map[uint8]string{0: "net", 1: "host", 2: "protocol", 3: "port", 4: "too big",
 	9: "net prohibited", 10: "host prohibited", 13: "admin prohibited"}
 
-// unreachable6 are those of IPv6 (RFC 4443).
+// unreachable6 names those of IPv6 (RFC 4443).
 var unreachable6 = map[uint8]string{0: "no route", 1: "admin prohibited", 3: "address", 4: "port", 5: "source policy",
 	6: "reject route"}
 
 func (l *liner) message(h layer) {
 	typ, code := h.b[0], h.b[1]
 	name := func(codes map[uint8]string) string {
-		if said := codes[code]; said != "" {
-			return said
+		if text := codes[code]; text != "" {
+			return text
 		}
 		return fmt.Sprint("code ", code)
 	}
@@ -184,17 +184,17 @@ func (l *liner) message(h layer) {
 	case v6 && typ == neighbourAdvertisement && h.has(24):
 		text = fmt.Sprintf("neighbour advertisement, it is %s", netip.AddrFrom16([16]byte(h.b[8:])))
 	}
-	l.say("ICMP%s %s, length %d", map[bool]string{true: "6"}[v6], text, l.left)
+	l.add("ICMP%s %s, length %d", map[bool]string{true: "6"}[v6], text, l.left)
 }
 
 func (l *liner) arp(b []byte) {
 	from, to := netip.AddrFrom4([4]byte(b[14:])), netip.AddrFrom4([4]byte(b[24:]))
 	switch binary.BigEndian.Uint16(b[6:]) {
 	case 1:
-		l.say("ARP, who has %s, tell %s", to, from)
+		l.add("ARP, who has %s, tell %s", to, from)
 	case 2:
-		l.say("ARP, %s is at %x:%x:%x:%x:%x:%x", from, b[8], b[9], b[10], b[11], b[12], b[13])
+		l.add("ARP, %s is at %x:%x:%x:%x:%x:%x", from, b[8], b[9], b[10], b[11], b[12], b[13])
 	default:
-		l.say("ARP, operation %d", binary.BigEndian.Uint16(b[6:]))
+		l.add("ARP, operation %d", binary.BigEndian.Uint16(b[6:]))
 	}
 }

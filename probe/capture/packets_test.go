@@ -11,7 +11,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// sample is a packet as a socket hands it over.
+// sample is a packet as a socket returns it.
 type sample struct {
 	protocol uint16
 	b        []byte
@@ -132,7 +132,7 @@ func samples(t testing.TB) map[string]sample {
 	}
 }
 
-// extension6 is a header of IPv6 with nothing in it.
+// extension6 is an empty IPv6 extension header.
 func extension6(next layers.IPProtocol) gopacket.Payload {
 	return gopacket.Payload{byte(next), 0, 1, 4, 0, 0, 0, 0}
 }

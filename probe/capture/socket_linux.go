@@ -19,23 +19,23 @@ import (
 	"github.com/calico-probe/calico-probe/probe/kernel"
 )
 
-// Capture is a packet socket that is open.
+// Capture is an open packet socket.
 type Capture struct {
 	opts  Options
 	vxlan []uint16
-	flow  *flow // nil = no mark is looked for
+	flow  *flow // nil = no mark to look for
 	conn  *socket.Conn
 	raw   syscall.RawConn
 	names map[int]string
 	read  int // bytes of packets so far
 	buf   []byte
-	aside []byte // what the kernel says beside a packet
+	aside []byte // ancillary data of a packet
 }
 
-// buffered is how many bytes of packets the kernel may keep until they are read.
+// buffered is how many bytes of packets the kernel may queue until they are read.
 const buffered = 4 << 20
 
-// Open begins to capture. The error wraps probe.ErrNotVisible where this process has no right to.
+// Open starts a capture. The error wraps probe.ErrNotVisible if this process lacks the right.
 func Open(o Options) (*Capture, error) {
 	if len(o.Hosts) > maxHosts {
 		o.Hosts = o.Hosts[:maxHosts]
@@ -49,7 +49,7 @@ func Open(o Options) (*Capture, error) {
 	if o.Interface != "" {
 		i, err := net.InterfaceByName(o.Interface)
 		if err != nil {
-			return nil, fmt.Errorf("there is no interface %s here", o.Interface)
+			return nil, fmt.Errorf("no interface %s here", o.Interface)
 		}
 		index = i.Index
 	}
@@ -59,13 +59,13 @@ func Open(o Options) (*Capture, error) {
 	}
 	program, err := bpf.Assemble(code)
 	if err != nil {
-		return nil, fmt.Errorf("making a packet filter: %w", err)
+		return nil, fmt.Errorf("building a packet filter: %w", err)
 	}
-	// Packets without the header of their link: interfaces have different ones. Of no protocol at first: nothing comes
-	// before it is filtered.
+	// Request packets without their link-layer header, which differs between interfaces. Start with no protocol, so no
+	// packet arrives before the filter is set.
 	c.conn, err = socket.Socket(unix.AF_PACKET, unix.SOCK_DGRAM, 0, "packet", nil)
 	if errors.Is(err, os.ErrPermission) {
-		return nil, fmt.Errorf("capturing packets takes the capability NET_RAW: %w", probe.ErrNotVisible)
+		return nil, fmt.Errorf("capturing packets requires the capability NET_RAW: %w", probe.ErrNotVisible)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("opening a packet socket: %w", err)
@@ -76,7 +76,7 @@ func Open(o Options) (*Capture, error) {
 	return c, nil
 }
 
-// begin sets the socket up, and has packets come last.
+// begin configures the socket, and enables packets as the last step.
 func (c *Capture) begin(program []bpf.RawInstruction, index int) error {
 	err := c.conn.SetBPF(program)
 	if err == nil {
@@ -86,7 +86,7 @@ func (c *Capture) begin(program []bpf.RawInstruction, index int) error {
 		err = c.conn.SetsockoptInt(unix.SOL_SOCKET, unix.SO_TIMESTAMPNS, 1)
 	}
 	if err == nil {
-		err = c.conn.SetReadBuffer(buffered) // as much of it as there is a right to
+		err = c.conn.SetReadBuffer(buffered) // as much as the rights of this process allow
 	}
 	if err == nil {
 		c.raw, err = c.conn.SyscallConn()
@@ -98,10 +98,10 @@ func (c *Capture) begin(program []bpf.RawInstruction, index int) error {
 	return c.conn.Bind(&unix.SockaddrLinklayer{Protocol: all<<8 | all>>8, Ifindex: index})
 }
 
-// vxlanPorts are those of the node's own interfaces of that kind, and Calico's.
+// vxlanPorts returns the ports of the node's VXLAN interfaces, and Calico's default.
 func vxlanPorts() []uint16 {
 	out := []uint16{defaultVXLAN}
-	links, _ := kernel.Links() // without them the usual port is looked at
+	links, _ := kernel.Links() // without them only the default port is used
 	for _, l := range links {
 		if l.VXLAN != nil && !slices.Contains(out, uint16(l.VXLAN.Port)) && len(out) < maxPorts {
 			out = append(out, uint16(l.VXLAN.Port))
@@ -110,10 +110,10 @@ func vxlanPorts() []uint16 {
 	return out
 }
 
-// VXLAN are the ports to which packets are taken for VXLAN.
+// VXLAN returns the ports whose packets are treated as VXLAN.
 func (c *Capture) VXLAN() []uint16 { return c.vxlan }
 
-// Next waits for a packet. The error is that of ctx once it has ended.
+// Next waits for a packet. It returns the error of ctx once ctx ends.
 func (c *Capture) Next(ctx context.Context) (Packet, error) {
 	if err := c.conn.SetReadDeadline(time.Time{}); err != nil {
 		return Packet{}, err
@@ -127,7 +127,7 @@ func (c *Capture) Next(ctx context.Context) (Packet, error) {
 		switch {
 		case errors.Is(err, os.ErrDeadlineExceeded):
 			continue // ctx has ended
-		case errors.Is(err, unix.ENETDOWN): // of an interface that went down, and is said once
+		case errors.Is(err, unix.ENETDOWN): // reported once by an interface that went down
 			continue
 		case err != nil:
 			return p, fmt.Errorf("reading packets: %w", err)
@@ -150,7 +150,7 @@ func (c *Capture) Next(ctx context.Context) (Packet, error) {
 	}
 }
 
-// receive reads one packet, whose data are valid until the next one.
+// receive reads one packet. Its data is valid until the next call.
 func (c *Capture) receive() (Packet, error) {
 	var n, beside int
 	var from unix.Sockaddr
@@ -172,7 +172,7 @@ func (c *Capture) receive() (Packet, error) {
 	return p, nil
 }
 
-// beside reads what the kernel says of a packet: when it had it, and how long it was.
+// beside parses the kernel's ancillary data of a packet: its time and original length.
 func (c *Capture) beside(p *Packet, b []byte) {
 	p.Time = time.Now()
 	messages, err := unix.ParseSocketControlMessage(b)
@@ -189,7 +189,7 @@ func (c *Capture) beside(p *Packet, b []byte) {
 	}
 }
 
-// name is an interface's, which may be gone by now.
+// name returns the name of an interface, which may no longer exist.
 func (c *Capture) name(index int) string {
 	if _, known := c.names[index]; !known {
 		c.names[index] = fmt.Sprint("if", index)
@@ -200,14 +200,14 @@ func (c *Capture) name(index int) string {
 	return c.names[index]
 }
 
-// Dropped is how many packets the filter let through and the kernel had no room for since it was last asked.
+// Dropped returns how many packets passed the filter but did not fit the kernel's queue, since the last call.
 func (c *Capture) Dropped() (int, error) {
 	s, err := c.conn.GetsockoptTpacketStats(unix.SOL_PACKET, unix.PACKET_STATISTICS)
 	if err != nil {
-		return 0, fmt.Errorf("asking how many packets were dropped: %w", err)
+		return 0, fmt.Errorf("reading the number of dropped packets: %w", err)
 	}
 	return int(s.Drops), nil
 }
 
-// Close ends it.
+// Close stops the capture.
 func (c *Capture) Close() error { return c.conn.Close() }

@@ -12,22 +12,22 @@ import (
 // Capture is a packet socket, which only Linux has in this form.
 type Capture struct{}
 
-// Open says so.
+// Open needs Linux.
 func Open(Options) (*Capture, error) { return nil, errors.ErrUnsupported }
 
-// VXLAN is for nothing here.
+// VXLAN needs Linux.
 func (*Capture) VXLAN() []uint16 { return nil }
 
-// Next is for nothing here.
+// Next needs Linux.
 func (*Capture) Next(context.Context) (Packet, error) { return Packet{}, errors.ErrUnsupported }
 
-// Dropped is for nothing here.
+// Dropped needs Linux.
 func (*Capture) Dropped() (int, error) { return 0, errors.ErrUnsupported }
 
-// Close is for nothing here.
+// Close needs Linux.
 func (*Capture) Close() error { return nil }
 
-// Connect is for nothing here.
+// Connect needs Linux.
 func Connect(context.Context, netip.AddrPort, Mark, time.Duration) error {
 	return errors.ErrUnsupported
 }

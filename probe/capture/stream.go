@@ -10,18 +10,18 @@ import (
 	"time"
 )
 
-// frame is one line of the form in which a capture travels: of JSON, with fields that are added later passed over.
+// frame is one line of a capture on its way to the client, in JSON. Readers ignore fields that are added later.
 type frame struct {
 	Start  *start  `json:"start,omitempty"`
 	Packet *packet `json:"packet,omitempty"`
 }
 
-// start is the first one: packets are seen from now on.
+// start is the first line: packets are captured from now on.
 type start struct {
 	VXLAN []uint16 `json:"vxlan"`
 }
 
-// packet is a Packet.
+// packet is a Packet in JSON.
 type packet struct {
 	Time      int64     `json:"t"` // nanoseconds since 1970
 	Interface string    `json:"i"`
@@ -36,35 +36,35 @@ type packet struct {
 // Writer sends packets to a Reader.
 type Writer struct{ json *json.Encoder }
 
-// NewWriter begins.
+// NewWriter returns a Writer that has sent the start line.
 func NewWriter(w io.Writer, vxlan []uint16) (*Writer, error) {
 	out := &Writer{json.NewEncoder(w)}
 	return out, out.json.Encode(frame{Start: &start{vxlan}})
 }
 
-// Packet sends one.
+// Packet sends one packet.
 func (w *Writer) Packet(p Packet) error {
 	return w.json.Encode(frame{Packet: &packet{p.Time.UnixNano(), p.Interface, p.Direction, p.Protocol, p.Device, p.From,
 		p.Length, p.Data}})
 }
 
-// Bounds of what a Reader takes.
+// The limits of a Reader.
 const (
-	longestLine    = wholeLen*4/3 + 1024
-	longestPacket  = 1 << 18 // on the wire: the kernel joins packets to some 64 KiB, or 185 KiB
-	longestAddress = 8
-	longestName    = 15 // of an interface (IFNAMSIZ)
-	maxInterfaces  = 2048
+	maxLineLen    = wholeLen*4/3 + 1024
+	maxPacketLen  = 1 << 18 // on the wire: the kernel joins packets to some 64 KiB, or 185 KiB
+	maxAddressLen = 8
+	maxNameLen    = 15 // of an interface (IFNAMSIZ)
+	maxInterfaces = 2048
 )
 
-// Reader makes packets again of what a Writer wrote, and believes none of it: what is longer, more or other than what
-// was asked for is its error, and without payload only headers are let through.
+// Reader turns the output of a Writer into packets again, and trusts none of it. A packet that is too long, too many or
+// not requested is an error. Without Payload it passes only headers.
 type Reader struct {
-	Begun  func()             // the node has begun to capture
-	Packet func(Packet) error // each one
+	Begun  func()             // called when the node has started to capture
+	Packet func(Packet) error // called with each packet
 
-	Payload bool // is wanted
-	Packets int  // at most
+	Payload bool // the payload was requested
+	Packets int  // the requested maximum
 
 	line   []byte
 	vxlan  []uint16
@@ -74,12 +74,12 @@ type Reader struct {
 	failed error
 }
 
-// Write takes what was written, in whatever pieces. After its first error it takes nothing.
+// Write accepts the output in pieces of any size. After its first error it accepts nothing more.
 func (r *Reader) Write(b []byte) (int, error) {
 	for rest := b; r.failed == nil; {
 		line, more, whole := bytes.Cut(rest, []byte("\n"))
-		if r.line = append(r.line, line...); len(r.line) > longestLine {
-			r.failed = fmt.Errorf("a line of more than %d bytes", longestLine)
+		if r.line = append(r.line, line...); len(r.line) > maxLineLen {
+			r.failed = fmt.Errorf("a line of more than %d bytes", maxLineLen)
 		}
 		if !whole || r.failed != nil {
 			break
@@ -96,7 +96,7 @@ func (r *Reader) Write(b []byte) (int, error) {
 func (r *Reader) take(line []byte) error {
 	var f frame
 	if err := json.Unmarshal(line, &f); err != nil {
-		return errors.New("what came is no capture")
+		return errors.New("the data is not a capture")
 	}
 	switch {
 	case f.Start != nil && !r.begun && len(f.Start.VXLAN) <= maxPorts:
@@ -111,24 +111,24 @@ func (r *Reader) take(line []byte) error {
 		}
 		return r.Packet(p)
 	case f.Start != nil, f.Packet != nil:
-		return errors.New("what came is no capture")
+		return errors.New("the data is not a capture")
 	}
 	return nil
 }
 
-// checked is a packet, if it can be one and is wanted.
+// checked returns a packet if it is valid and was requested.
 func (r *Reader) checked(p packet) (Packet, error) {
 	if r.count++; r.count > r.Packets {
-		return Packet{}, fmt.Errorf("more than the %d packets that were asked for", r.Packets)
+		return Packet{}, fmt.Errorf("more than the %d requested packets", r.Packets)
 	}
 	odd := func(c rune) bool { return c <= ' ' || c > '~' }
 	switch {
-	case p.Interface == "" || len(p.Interface) > longestName || strings.ContainsFunc(p.Interface, odd):
-		return Packet{}, errors.New("a packet of an interface that cannot be")
-	case p.Time < 0, p.Direction > 7, len(p.From) > longestAddress:
-		return Packet{}, errors.New("a packet that cannot be")
-	case len(p.Data) > wholeLen, p.Length < len(p.Data), p.Length > longestPacket:
-		return Packet{}, errors.New("a packet of a length that cannot be")
+	case p.Interface == "" || len(p.Interface) > maxNameLen || strings.ContainsFunc(p.Interface, odd):
+		return Packet{}, errors.New("a packet with an invalid interface name")
+	case p.Time < 0, p.Direction > 7, len(p.From) > maxAddressLen:
+		return Packet{}, errors.New("an invalid packet")
+	case len(p.Data) > wholeLen, p.Length < len(p.Data), p.Length > maxPacketLen:
+		return Packet{}, errors.New("a packet with an invalid length")
 	}
 	if r.names == nil {
 		r.names = map[string]bool{}
@@ -143,16 +143,16 @@ func (r *Reader) checked(p packet) (Packet, error) {
 		Device: p.Device, From: p.From, Length: p.Length, Data: p.Data}, nil
 }
 
-// End is to be called when no more comes. The error is that something is missing.
+// End must be called after the last Write. It returns an error if something is missing.
 func (r *Reader) End() error {
 	switch {
 	case r.failed == nil && !r.begun:
-		r.failed = errors.New("no capture came")
+		r.failed = errors.New("no capture arrived")
 	case r.failed == nil && len(r.line) > 0:
-		r.failed = errors.New("the capture broke off within a packet")
+		r.failed = errors.New("the capture ended in the middle of a packet")
 	}
 	return r.failed
 }
 
-// Line is a packet in words.
+// Line formats a packet.
 func (r *Reader) Line(p Packet) string { return Line(p, r.vxlan) }

@@ -13,7 +13,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// TestStream has a Reader read what a Writer wrote, in pieces of any size.
+// TestStream lets a Reader read the output of a Writer, in pieces of any size.
 func TestStream(t *testing.T) {
 	t.Parallel()
 	var sent []Packet
@@ -53,7 +53,7 @@ func TestStream(t *testing.T) {
 	}
 }
 
-// TestHostileStreams are what a node could send to write more, or other, than what was asked for.
+// TestHostileStreams are streams with which a node could write more, or other data, than requested.
 func TestHostileStreams(t *testing.T) {
 	t.Parallel()
 	const begin = `{"start":{"vxlan":[4789]}}` + "\n"
@@ -72,23 +72,23 @@ func TestHostileStreams(t *testing.T) {
 		return b.String()
 	}
 	for says, text := range map[string]string{
-		"no capture":        "total 12\n",
-		"what came is no":   good,
-		"is no capture":     begin + begin,
-		"a line of more":    strings.Repeat("x", longestLine+1),
-		"more than the 3":   begin + strings.Repeat(good, 4),
-		"broke off":         begin + good[:20],
-		"no capture came":   "",
-		"an interface that": begin + one(func(p *packet) { p.Interface = "eth0\x1b[2J" }),
-		"interface that":    begin + one(func(p *packet) { p.Interface = strings.Repeat("e", 16) }),
-		"interface":         begin + one(func(p *packet) { p.Interface = "" }),
-		"packet that":       begin + one(func(p *packet) { p.Time = -1 }),
-		"a packet that":     begin + one(func(p *packet) { p.From = make([]byte, 9) }),
-		"that cannot be":    begin + one(func(p *packet) { p.Direction = 8 }),
-		"a length that":     begin + one(func(p *packet) { p.Length = 19 }),
-		"length that":       begin + one(func(p *packet) { p.Length = 1 << 30 }),
-		"of a length":       begin + one(func(p *packet) { p.Data, p.Length = make([]byte, wholeLen+1), wholeLen+1 }),
-		"2048 interfaces":   begin + many(),
+		"not a capture":       "total 12\n",
+		"the data is not":     good,
+		"is not a capture":    begin + begin,
+		"a line of more":      strings.Repeat("x", maxLineLen+1),
+		"more than the 3":     begin + strings.Repeat(good, 4),
+		"in the middle":       begin + good[:20],
+		"no capture arrived":  "",
+		"a packet with":       begin + one(func(p *packet) { p.Interface = "eth0\x1b[2J" }),
+		"interface name":      begin + one(func(p *packet) { p.Interface = strings.Repeat("e", 16) }),
+		"interface":           begin + one(func(p *packet) { p.Interface = "" }),
+		"invalid packet":      begin + one(func(p *packet) { p.Time = -1 }),
+		"an invalid packet":   begin + one(func(p *packet) { p.From = make([]byte, 9) }),
+		"invalid pack":        begin + one(func(p *packet) { p.Direction = 8 }),
+		"invalid length":      begin + one(func(p *packet) { p.Length = 19 }),
+		"with an invalid len": begin + one(func(p *packet) { p.Length = 1 << 30 }),
+		"an invalid length":   begin + one(func(p *packet) { p.Data, p.Length = make([]byte, wholeLen+1), wholeLen+1 }),
+		"2048 interfaces":     begin + many(),
 	} {
 		count := 0
 		r := &Reader{Packets: 3, Payload: true, Packet: func(Packet) error { count++; return nil }}
@@ -113,7 +113,7 @@ func TestHostileStreams(t *testing.T) {
 	}
 }
 
-// FuzzReader feeds what a node may send.
+// FuzzReader feeds streams that a node may send.
 func FuzzReader(f *testing.F) {
 	f.Add([]byte(`{"start":{"vxlan":[4789]}}` + "\n" +
 		`{"packet":{"t":1,"i":"eth0","d":4,"p":2048,"h":1,"n":20,"b":"RQAAFA=="}}` + "\n"))
@@ -126,7 +126,7 @@ func FuzzReader(f *testing.F) {
 			return nil
 		}}
 		_, _ = r.Write(b)
-		if count > 5 || len(r.line) > longestLine+len(b) {
+		if count > 5 || len(r.line) > maxLineLen+len(b) {
 			t.Errorf("%d packets, a line of %d", count, len(r.line))
 		}
 	})

@@ -36,7 +36,7 @@ func KubeconfigWith(token string) string {
 	return "apiVersion: v1\nkind: Config\nclusters:\n- name: local\n  cluster:\n    server: https://10.96.0.1:443\nusers:\n- name: calico\n  user:\n    token: " + token + "\n"
 }
 
-// Token is one as Kubernetes makes them, with a signature nobody checks.
+// Token returns a token in the format of Kubernetes, with an invalid signature that no code verifies.
 func Token(issued, expires time.Time) string {
 	c := map[string]any{"iss": "https://kubernetes.default.svc",
 		"sub": "system:serviceaccount:kube-system:calico-cni-plugin", "iat": issued.Unix(), "nbf": issued.Unix(),
@@ -51,7 +51,7 @@ func Token(issued, expires time.Time) string {
 	return "eyJhbGciOiJSUzI1NiJ9." + base64.RawURLEncoding.EncodeToString(payload) + ".c2lnbmF0dXJl"
 }
 
-// And what their sources write.
+// Lines as their components write them.
 const (
 	KubeletSwap = `run.go:72] "command failed" err="failed to run Kubelet: running with swap on is not supported, please disable swap or set --fail-swap-on flag to false"`
 
@@ -59,7 +59,7 @@ const (
 	Exited         = "kubelet.service: Main process exited, code=exited, status=1/FAILURE"
 )
 
-// RecordedJournal is a journal that journald wrote.
+// RecordedJournal returns a journal that journald wrote.
 func RecordedJournal(t *testing.T, folder, name string) []byte {
 	t.Helper()
 	packed := must.Get(os.Open(folder + "/" + name + ".journal.gz"))(t)
@@ -82,7 +82,7 @@ func Says(code int, body string) http.HandlerFunc {
 
 const TwoCPUs = "cpu  1 0 1 1 0 0 0 0 0 0\ncpu0 1 0 1 1 0 0 0 0 0 0\ncpu1 1 0 1 1 0 0 0 0 0 0\nbtime 1\nprocesses 1\nprocs_running 1\nprocs_blocked 0\n"
 
-// Process writes what the proc file system tells of one.
+// Process adds the proc files of a process.
 func Process(files map[string]string, pid, ppid int, comm string, began int, inside string, args ...string) {
 	dir := fmt.Sprintf("proc/%d/", pid)
 	files[dir+"comm"] = comm + "\n"
@@ -96,7 +96,7 @@ func Budget(seconds string) probe.Target {
 	return probe.Target{Kind: probe.KindCalico, Attrs: map[string]string{probe.AttrBudget: seconds}}
 }
 
-// Certificate makes a self-signed one.
+// Certificate creates a self-signed certificate.
 func Certificate(t *testing.T, name string, until time.Time) tls.Certificate {
 	t.Helper()
 	key := must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)

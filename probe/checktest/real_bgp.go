@@ -16,7 +16,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// MeshOf is a BIRD configuration in confd's manner, for one address and its peers.
+// MeshOf returns a BIRD configuration in confd's style, for one address and its peers.
 func MeshOf(own string, peers ...string) string {
 	text := `
 router id ` + own + `;
@@ -33,8 +33,8 @@ template bgp bgp_template { local as 64512; multihop; gateway recursive; import 
 	return text
 }
 
-// BirdIn starts a BIRD 1.6 in this network namespace, its socket and configuration
-// below a node's root, as calico-node's run script does.
+// BirdIn starts a BIRD 1.6 in this network namespace, with socket and configuration below a node's root like
+// calico-node's run script.
 func BirdIn(t *testing.T, h *probe.Host, config string, args ...string) *exec.Cmd {
 	t.Helper()
 	return StartBIRD(t, "bird", h, config, args...)
@@ -53,7 +53,7 @@ func StartBIRD(t *testing.T, version string, h *probe.Host, config string, args 
 	cmd.Stdout, cmd.Stderr = &out, &out
 	must.Do(t, cmd.Start())
 	t.Cleanup(func() {
-		_ = cmd.Process.Kill() // the test may have done so
+		_ = cmd.Process.Kill() // the test may have killed it
 		_ = cmd.Wait()
 		if t.Failed() {
 			t.Logf("BIRD said:\n%s", &out)
@@ -62,7 +62,7 @@ func StartBIRD(t *testing.T, version string, h *probe.Host, config string, args 
 	return cmd
 }
 
-// Established waits until a node's BIRD has a session with the peer, by what bgp-session answers.
+// Established waits until bgp-session reports a session with the peer.
 func Established(t *testing.T, bgpSession *probe.Check, h *probe.Host, peer string) {
 	t.Helper()
 	Eventually(t, func() bool {
@@ -71,7 +71,7 @@ func Established(t *testing.T, bgpSession *probe.Check, h *probe.Host, peer stri
 	})
 }
 
-// BlockOf is a block, or a borrowed address, of a node.
+// BlockOf returns a block, or a borrowed address, of a node.
 func BlockOf(cidr, node, addr string) probe.Target {
 	return probe.Target{Kind: probe.KindBlock, Name: cidr, Node: node, Addr: netip.MustParseAddr(addr)}
 }

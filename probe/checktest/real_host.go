@@ -16,8 +16,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// RealCRI starts a containerd below the node's root that starts pods for the
-// kubelet, with some more settings, waits until containerd-health sees it, and gives its socket.
+// RealCRI starts a containerd below the node's root that can start pods for the kubelet, with additional settings. It
+// waits until containerd-health sees it, and returns its socket.
 func RealCRI(t *testing.T, containerdHealth *probe.Check, h *probe.Host, more string) (socket string) {
 	t.Helper()
 	socket = h.Root + "/run/containerd/containerd.sock"
@@ -35,8 +35,7 @@ func RealCRI(t *testing.T, containerdHealth *probe.Check, h *probe.Host, more st
 	return socket
 }
 
-// Only shows a process and all below it, as the proc file system of a node on which
-// nothing else runs.
+// Only shows a process and its descendants, as the proc file system of a node on which nothing else runs.
 func Only(t *testing.T, top int) *probe.Host {
 	t.Helper()
 	h := &probe.Host{Root: "/", Proc: t.TempDir()}

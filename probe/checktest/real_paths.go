@@ -16,8 +16,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// TwoNodes are two nodes and a router between them: the test's own namespace is one node, the
-// pods of the other are addresses of the namespace far.
+// TwoNodes sets up two nodes and a router between them: the test's own namespace is one node, and the pods of the other
+// are addresses of the namespace far.
 const TwoNodes = `
 mount --make-rprivate /
 mount -t tmpfs tmpfs /run
@@ -58,13 +58,12 @@ ip route add unreachable 10.244.4.0/26
 ip route add prohibit 10.244.5.0/26
 `
 
-// In runs f on a thread inside a named network namespace. A socket opened there
-// stays there.
+// In runs f on a thread inside a named network namespace. A socket that f opens stays there.
 func In(t *testing.T, name string, f func() error) {
 	t.Helper()
 	done := make(chan error)
 	go func() {
-		runtime.LockOSThread() // and never back: the thread ends with its goroutine
+		runtime.LockOSThread() // never unlocked: the thread exits with its goroutine
 		ns, err := netns.GetFromName(name)
 		if err == nil {
 			err = netns.Set(ns)
@@ -79,7 +78,7 @@ func In(t *testing.T, name string, f func() error) {
 	}
 }
 
-// ListenFar takes TCP connections on the other node.
+// ListenFar accepts TCP connections on the other node.
 func ListenFar(t *testing.T, addr string) {
 	t.Helper()
 	In(t, "far", func() error {
@@ -91,7 +90,7 @@ func ListenFar(t *testing.T, addr string) {
 	})
 }
 
-// Settled waits until pods answer: IPv6 takes its time after a link is up.
+// Settled waits until pods answer: IPv6 needs some time after a link is up.
 func Settled(t *testing.T, pods ...probe.Target) {
 	t.Helper()
 	for _, pod := range pods {

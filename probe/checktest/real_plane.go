@@ -13,7 +13,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/nstest"
 )
 
-// Do runs a program of the system in the test's namespaces.
+// Do runs system programs in the test's namespaces.
 func Do(t *testing.T, commands ...string) {
 	t.Helper()
 	for _, line := range commands {
@@ -24,7 +24,7 @@ func Do(t *testing.T, commands ...string) {
 	}
 }
 
-// A node with the VXLAN devices that Felix makes, and two other nodes.
+// PlaneFurniture sets up a node with Felix's VXLAN devices, and two other nodes.
 const PlaneFurniture = Furniture + `
 ip link add vxlan.calico type vxlan id 4096 local 10.9.0.1 dev eth0 dstport 4789 nolearning
 ip link set vxlan.calico address 66:00:00:00:00:01 mtu 1450
@@ -65,7 +65,7 @@ func ownEnd(t probe.Target) probe.Target {
 	return t
 }
 
-// VXLANPlan is what the cluster says of the node in planeFurniture.
+// VXLANPlan returns the cluster's data about the node in PlaneFurniture.
 func VXLANPlan() []probe.Target {
 	return []probe.Target{
 		FelixWith(), Pool("10.244.0.0/16", "Never", "Always"), Pool("fd00:244::/48", "Never", "CrossSubnet"),
@@ -78,8 +78,8 @@ func VXLANPlan() []probe.Target {
 	}
 }
 
-// WithoutNetAdmin starts the test again without the capability, on the test's furniture, and reports whether this is
-// that second run.
+// WithoutNetAdmin restarts the test without the capability, on the test's furniture, and reports whether this is that
+// second run.
 func WithoutNetAdmin(t *testing.T) bool {
 	t.Helper()
 	if os.Getenv("WITHOUT_NET_ADMIN") != "" {

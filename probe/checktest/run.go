@@ -15,8 +15,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// Node is a node's root made of files, under a path short enough for sockets. Its
-// processes are root's unless it is said otherwise. What is below a folder "bin" may be executed.
+// Node creates a node's root from files, under a path short enough for sockets. Its processes belong to root by
+// default. Files below a folder "bin" are executable.
 func Node(t *testing.T, files map[string]string) *probe.Host {
 	t.Helper()
 	dir := must.Get(os.MkdirTemp("", "node"))(t)
@@ -41,7 +41,7 @@ func Node(t *testing.T, files map[string]string) *probe.Host {
 	return &probe.Host{Root: dir, Proc: filepath.Join(dir, "proc")}
 }
 
-// Run asks one check, without those it needs, and gives its results.
+// Run runs one check, without the checks that it needs, and returns its results.
 func Run(t *testing.T, c *probe.Check, h *probe.Host, targets ...probe.Target) []probe.Result {
 	t.Helper()
 	var got []probe.Result
@@ -54,7 +54,7 @@ func Run(t *testing.T, c *probe.Check, h *probe.Host, targets ...probe.Target) [
 	return got
 }
 
-// Lacking is run with a gap of each of these kinds.
+// Lacking runs a check with a gap of each of these kinds.
 func Lacking(t *testing.T, c *probe.Check, h *probe.Host, why string, kinds []string,
 	targets ...probe.Target) []probe.Result {
 	t.Helper()
@@ -72,10 +72,10 @@ func Lacking(t *testing.T, c *probe.Check, h *probe.Host, why string, kinds []st
 	return got
 }
 
-// InEtcd are the kinds of target that nobody reads where Calico has an etcd of its own.
+// InEtcd are the kinds of targets that are missing if Calico has its own etcd.
 var InEtcd = []string{probe.KindPool, probe.KindTunnel, probe.KindBlock, probe.KindSession, probe.KindFelix}
 
-// Want fails unless one of the results is about the target and says all of saw.
+// Want fails unless one of the results is about the target and contains all of saw.
 func Want(t *testing.T, got []probe.Result, target string, s probe.Status, saw ...string) probe.Result {
 	t.Helper()
 next:
@@ -97,7 +97,7 @@ next:
 	return probe.Result{}
 }
 
-// The kinds of plan that say what a node's BIRD should be like.
+// Targets that describe how a node's BIRD should be configured.
 func Self(addr string) probe.Target {
 	return probe.Target{Kind: probe.KindSelf, Name: "n", Addr: netip.MustParseAddr(addr)}
 }

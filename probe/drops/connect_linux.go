@@ -14,8 +14,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/icmp"
 )
 
-// connects opens a number of TCP connections side by side, each by one packet: they are given up before the kernel
-// would send a second one. All of it is done on the thread that asks, which may be in another namespace.
+// connects opens a number of TCP connections concurrently, each with one packet: it gives up before the kernel would
+// send a second one. All of it runs on the calling thread, which may be in another namespace.
 func connects(ctx context.Context, to netip.AddrPort, number int, limit time.Duration) (Sent, error) {
 	out := Sent{Packets: number, Lost: number}
 	var open []int
@@ -39,7 +39,7 @@ func connects(ctx context.Context, to netip.AddrPort, number int, limit time.Dur
 		case errors.Is(err, unix.EINPROGRESS):
 			waiting = append(waiting, unix.PollFd{Fd: int32(fd), Events: unix.POLLOUT})
 		default:
-			out.hear(fd, err, true)
+			out.count(fd, err, true)
 		}
 		time.Sleep(every)
 	}
@@ -47,10 +47,10 @@ func connects(ctx context.Context, to netip.AddrPort, number int, limit time.Dur
 		if _, err := unix.Poll(waiting, 20); err != nil && !errors.Is(err, unix.EINTR) {
 			return out, fmt.Errorf("waiting for TCP connections: %w", err)
 		}
-		// Those that have ended are not asked about again: poll would tell of them at once, each time.
+		// Drop the sockets that are done: poll would report them again at once, each time.
 		waiting = slices.DeleteFunc(waiting, func(p unix.PollFd) bool {
 			if p.Revents != 0 {
-				out.hear(int(p.Fd), socketError(int(p.Fd)), false)
+				out.count(int(p.Fd), socketError(int(p.Fd)), false)
 			}
 			return p.Revents != 0
 		})
@@ -58,7 +58,7 @@ func connects(ctx context.Context, to netip.AddrPort, number int, limit time.Dur
 	return out, nil
 }
 
-// connect begins a connection. The socket is -1 where there is none; else the error is what its connect said.
+// connect starts a connection. Without a socket it returns -1; otherwise the error is that of connect(2).
 func connect(to netip.AddrPort) (int, error) {
 	family, addr := unix.AF_INET6, unix.Sockaddr(&unix.SockaddrInet6{Port: int(to.Port()), Addr: to.Addr().As16()})
 	level, option := unix.SOL_IPV6, unix.IPV6_RECVERR
@@ -70,11 +70,11 @@ func connect(to netip.AddrPort) (int, error) {
 	if err != nil {
 		return -1, err
 	}
-	_ = unix.SetsockoptInt(fd, level, option, 1) // without it an ICMP error is told by its errno alone
+	_ = unix.SetsockoptInt(fd, level, option, 1) // without it, an ICMP error shows only as its errno
 	return fd, unix.Connect(fd, addr)
 }
 
-// socketError is what a socket ended with, nil where it is connected.
+// socketError returns the error of a socket, nil if it is connected.
 func socketError(fd int) error {
 	n, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_ERROR)
 	if err != nil {
@@ -86,19 +86,19 @@ func socketError(fd int) error {
 	return unix.Errno(n)
 }
 
-// hear counts one connection, which ended with err at once, or later. A reset is an answer, and an
-// ICMP error is none: it comes from a firewall that rejects, or a router that has no way.
-func (s *Sent) hear(fd int, err error, atOnce bool) {
-	said := bounced(fd)
+// count counts one connection that ended with err, at once or later. A reset is an answer. An ICMP error is not: it
+// comes from a firewall that rejects, or a router without a route.
+func (s *Sent) count(fd int, err error, atOnce bool) {
+	icmpError := bounced(fd)
 	switch {
-	case said != "":
-		s.Answer = said
+	case icmpError != "":
+		s.Answer = icmpError
 	case err == nil:
 		s.Lost--
 	case errors.Is(err, unix.ECONNREFUSED):
 		s.Lost--
 		s.Answer = "refused: nothing listens there, or a firewall rejects it"
-	case !atOnce: // what a kernel that does not tell of ICMP errors makes of one
+	case !atOnce: // an ICMP error on a kernel that does not report its sender
 		s.Answer = "the error " + probe.Reason(err)
 	case errors.Is(err, unix.EPERM):
 		s.Refused = "denied"
@@ -109,7 +109,7 @@ func (s *Sent) hear(fd int, err error, atOnce bool) {
 	}
 }
 
-// bounced is the ICMP error that ended a connection, in words; "" where there was none, or the kernel does not tell
+// bounced describes the ICMP error that ended a connection, "" if there was none or the kernel does not report it
 // (before 5.10).
 func bounced(fd int) string {
 	beside := make([]byte, 256)
@@ -121,7 +121,7 @@ func bounced(fd int) string {
 	if err != nil {
 		return ""
 	}
-	const head = 16 // bytes of struct sock_extended_err, behind which stands who sent it
+	const head = 16 // bytes of struct sock_extended_err; the sender's address follows
 	for _, m := range messages {
 		v4 := m.Header.Level == unix.SOL_IP && m.Header.Type == unix.IP_RECVERR
 		if !v4 && (m.Header.Level != unix.SOL_IPV6 || m.Header.Type != unix.IPV6_RECVERR) || len(m.Data) < head+8 {

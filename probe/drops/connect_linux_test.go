@@ -12,7 +12,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// listenShort has a socket of this machine listen with the shortest queue, which is full.
+// listenShort opens a listening socket with the shortest queue, which is full.
 func listenShort(t *testing.T) (fd int, at netip.AddrPort) {
 	t.Helper()
 	own := [4]byte{127, 0, 0, 1}
@@ -32,14 +32,14 @@ func listenShort(t *testing.T) (fd int, at netip.AddrPort) {
 	}
 	at = netip.AddrPortFrom(netip.AddrFrom4(own), uint16(name.(*unix.SockaddrInet4).Port))
 	for range 2 {
-		waits, _ := connect(at) // under way, or accepted by nobody
+		waits, _ := connect(at) // in progress, or never accepted
 		t.Cleanup(func() { unix.Close(waits) })
 	}
 	return fd, at
 }
 
-// TestRefusedBesideSilent has some connections wait and others refused, and wants those that are refused counted as
-// answers, and no time of the machine spent on looking at them again and again.
+// TestRefusedBesideSilent checks that refused connections beside waiting ones count as answers, and cost no busy
+// polling.
 func TestRefusedBesideSilent(t *testing.T) {
 	fd, at := listenShort(t)
 	time.AfterFunc(50*time.Millisecond, func() { unix.Close(fd) })

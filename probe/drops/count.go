@@ -12,15 +12,15 @@ import (
 	"github.com/calico-probe/calico-probe/probe/netns"
 )
 
-// Space is a network namespace that is sent from or counted in.
+// Space is a network namespace to send from or to count in.
 type Space struct {
 	Name string      // Node, or a pod's
 	Host *probe.Host // of this process
-	View *netns.View // nil = that which this process is in
+	View *netns.View // nil = the namespace of this process
 }
 
-// Do runs f inside, on a thread of its own where that is not where this process is: f starts no goroutine that opens
-// something.
+// Do runs f inside the namespace, on its own thread if it is not the namespace of this process. f must not open sockets
+// or files on another goroutine, which would run in the wrong namespace.
 func (s Space) Do(f func(h *probe.Host) error) error {
 	if s.View == nil {
 		return f(s.Host)
@@ -31,18 +31,18 @@ func (s Space) Do(f func(h *probe.Host) error) error {
 // Key is one counter in one network namespace.
 type Key struct{ Where, Table, Of, Name string }
 
-// tableRule is the table of a Key that is a rule's.
+// tableRule is the table of a Key for a firewall rule.
 const tableRule = "rule"
 
-// Counts is what was counted at one moment.
+// Counts are all counters at one moment.
 type Counts struct {
-	home  string // the first namespace that was counted in
+	home  string // the first namespace that was counted
 	n     map[Key]uint64
 	rules map[Key]kernel.Refusal
 }
 
-// Count reads all counters in some namespaces, the node's first: only what is found there is taken for Calico's. The
-// error says what could not be read, beside what could.
+// Count reads all counters in the given namespaces, the node's first, because only its chains can be Calico's. It
+// returns an error for what it could not read, together with what it could.
 func Count(in []Space) (Counts, error) {
 	c := Counts{n: map[Key]uint64{}, rules: map[Key]kernel.Refusal{}}
 	if len(in) > 0 {
@@ -53,7 +53,7 @@ func Count(in []Space) (Counts, error) {
 		err := s.Do(func(h *probe.Host) error {
 			tallies, err := kernel.Tallies(h)
 			for _, t := range tallies {
-				if t.Table == kernel.TallySoftnet && s.Name != c.home { // of the whole machine
+				if t.Table == kernel.TallySoftnet && s.Name != c.home { // it counts the whole machine
 					continue
 				}
 				c.n[Key{s.Name, t.Table, t.Of, t.Name}] += t.N
@@ -79,8 +79,8 @@ func (c Counts) add(where string, r kernel.Refusal) {
 	}
 }
 
-// Since is by how much each counter of lost packets grew since an earlier moment. One that was not there then, or is
-// smaller now, says nothing.
+// Since returns how much each counter of lost packets grew since an earlier moment. It ignores counters that are new,
+// or that shrank.
 func (c Counts) Since(before Counts) map[Key]uint64 {
 	out := map[Key]uint64{}
 	for k, n := range c.n {
@@ -92,13 +92,13 @@ func (c Counts) Since(before Counts) map[Key]uint64 {
 	return out
 }
 
-// counts tells whether what a counter counts is lost.
+// counts reports whether a counter counts lost packets.
 func (c Counts) counts(k Key) bool {
 	_, known := meaningOf(k)
 	return known || k.Table == tableRule
 }
 
-// death is the place that a counter is of.
+// death describes the place of a counter.
 func (c Counts) death(k Key, count int) Death {
 	if r, is := c.rules[k]; is {
 		return ofRule(k.Where, r, count, k.Where == c.home)
@@ -112,7 +112,7 @@ func (c Counts) death(k Key, count int) Death {
 	return d
 }
 
-// Uncounted are rules that drop and have no counter, of those namespaces.
+// Uncounted returns the number of rules in these namespaces that drop and have no counter.
 func (c Counts) Uncounted() int {
 	n := 0
 	for _, r := range c.rules {
@@ -123,8 +123,8 @@ func (c Counts) Uncounted() int {
 	return n
 }
 
-// Deaths are the places whose counters grew since an earlier moment, of all packets: what tells the most
-// first, and of the same kind what grew the most.
+// Deaths returns the places whose counters grew since an earlier moment, for packets of any sender: the most specific
+// kind first, then the fastest growing.
 func (c Counts) Deaths(before Counts) []Death {
 	var out []Death
 	for k, n := range c.Since(before) {

@@ -19,57 +19,57 @@ import (
 	"github.com/calico-probe/calico-probe/probe/kernel"
 )
 
-// Death is a place where packets of ours ended.
+// Death is a place where our packets were dropped.
 type Death struct {
 	Where  string // the network namespace: Node, or a pod's name
 	Kind   string // one of the Kind words
-	Place  string // in words
-	Reason string // what the one who says so calls it: a counter, an error
+	Place  string // a description for people
+	Reason string // in the words of its source: a counter, an error
 	Count  int    // packets, 0 = not counted
 	By     string // one of the By words
-	// Policy is the policy or profile of Calico's that did it, "" where it was none.
+	// Policy is the Calico policy or profile that dropped them, "" if none did.
 	Policy string
-	// Rule is the rule that did it, nil where it was none.
+	// Rule is the firewall rule that dropped them, nil if none did.
 	Rule *kernel.Refusal
 }
 
 // Node is the name of the node's own network namespace.
 const Node = "the node"
 
-// Who says so.
+// The sources of a Death.
 const (
-	byCounter = "counter" // a counter grew by as many as were lost
+	byCounter = "counter" // a counter grew by the number of lost packets
 	byKernel  = "kernel"  // the kernel's own answer: an error, a route, a neighbour, a link
-	byTrace   = "trace"   // the kernel told of each packet as it freed it
+	byTrace   = "trace"   // the kernel reported each packet when it freed it
 )
 
 // The kinds of place.
 const (
-	KindPolicy      = "policy"       // a rule of a policy or profile of Calico's, or where none of them accepted
-	KindCalico      = "calico"       // another rule of Calico's
-	KindRule        = "rule"         // a rule of somebody else's
+	KindPolicy      = "policy"       // a rule of a Calico policy or profile, or the end of a tier where none accepted
+	KindCalico      = "calico"       // another Calico rule
+	KindRule        = "rule"         // a rule of another owner
 	KindChainPolicy = "chain-policy" // the policy of a chain
 	KindConntrack   = "conntrack"
 	KindRPFilter    = "rp-filter"
-	KindRoute       = "route" // none, or one that drops
+	KindRoute       = "route" // no route, or one that drops
 	kindForwarding  = "forwarding"
 	kindMTU         = "mtu"
 	kindTTL         = "ttl"
 	kindChecksum    = "checksum"
 	KindNeighbour   = "neighbour"
-	kindListen      = "listen" // the queue of a socket that listens
+	kindListen      = "listen" // the queue of a listening socket
 	kindSocket      = "socket"
-	kindPassword    = "tcp-md5" // TCP-MD5 or TCP-AO, which BGP's passwords are
+	kindPassword    = "tcp-md5" // TCP-MD5 or TCP-AO, which BGP passwords use
 	kindIPsec       = "ipsec"
 	kindQueue       = "queue" // a queueing discipline, or a filter (tc)
 	KindInterface   = "interface"
 	KindLink        = "link" // it is down
 	KindMAC         = "mac"
-	KindFirewall    = "firewall" // the kernel says a firewall did it, and no counter says which rule
-	KindOther       = "other"    // the protocol's counters tell no more
+	KindFirewall    = "firewall" // the kernel reports a firewall, and no counter shows which rule
+	KindOther       = "other"    // the protocol's counters show no more
 )
 
-// Line is a death in one line.
+// Line formats a death in one line.
 func (d Death) Line() string {
 	text := d.Place
 	if d.Where != Node {
@@ -77,26 +77,25 @@ func (d Death) Line() string {
 	}
 	switch {
 	case d.By == byKernel && d.Count == 0:
-		return fmt.Sprintf("%s (the kernel says so)", text)
+		return fmt.Sprintf("%s (reported by the kernel)", text)
 	case d.By == byKernel:
-		return fmt.Sprintf("%s (the kernel says so of %d packets)", text, d.Count)
+		return fmt.Sprintf("%s (reported by the kernel for %d packets)", text, d.Count)
 	case d.By == byTrace:
 		return fmt.Sprintf("%s (%s, traced %d times)", text, d.Reason, d.Count)
 	}
 	return fmt.Sprintf("%s (%s grew by %d)", text, d.Reason, d.Count)
 }
 
-// telling is how much a kind says of what is to be done, the most first.
-var telling = []string{KindPolicy, KindCalico, KindRule, KindChainPolicy, kindListen, kindQueue, kindPassword,
+// bySpecificity is how specific each kind is, the most specific first.
+var bySpecificity = []string{KindPolicy, KindCalico, KindRule, KindChainPolicy, kindListen, kindQueue, kindPassword,
 	kindIPsec, KindConntrack, KindRPFilter, KindLink, kindForwarding, KindRoute, KindNeighbour, kindMTU, kindChecksum,
 	kindTTL, KindMAC, kindSocket, KindFirewall, KindInterface, KindOther}
 
-// rank sorts deaths of the same packets: what tells the most comes first; of the same kind what the kernel names
-// itself, such as a route.
+// rank sorts deaths of the same packets: the most specific kind first, and within a kind the kernel's own answer first.
 func rank(all []Death) []Death {
 	by := []string{byTrace, byKernel, byCounter}
 	slices.SortStableFunc(all, func(a, b Death) int {
-		return cmp.Or(cmp.Compare(slices.Index(telling, a.Kind), slices.Index(telling, b.Kind)),
+		return cmp.Or(cmp.Compare(slices.Index(bySpecificity, a.Kind), slices.Index(bySpecificity, b.Kind)),
 			cmp.Compare(slices.Index(by, a.By), slices.Index(by, b.By)))
 	})
 	return all

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestRealFew loses every fourth packet by a rule, and wants no place named and none ruled out: so few are not judged.
+// TestRealFew drops every fourth packet by a rule. That is too few to judge, so no place is named or ruled out.
 func TestRealFew(t *testing.T) {
 	t.Parallel()
 	l, inside := open(t)
@@ -24,8 +24,8 @@ func TestRealFew(t *testing.T) {
 	}
 }
 
-// TestRealUncountedBesideOthers has a rule without a counter drop what a pod sends, while others send as much by the
-// interface by which it would leave, and wants it not said that it is lost beyond the node.
+// TestRealUncountedBesideOthers drops a pod's packets by a rule without a counter, while other senders send as much
+// through the same interface. The result must not claim a loss beyond the node.
 func TestRealUncountedBesideOthers(t *testing.T) {
 	t.Parallel()
 	l, inside := open(t)

@@ -6,15 +6,15 @@ import (
 	"slices"
 )
 
-// sizes are those that the bursts of a search may have. They are odd, and no two have the same: what grows by the same
-// each time is not taken for them. Which they are is left to chance, so that two searches on one node at a time are not
-// taken for each other. The last burst is asked for only where something fits the others.
+// sizes are the possible sizes of a search's bursts. They are odd and all different, so a counter that grows by the
+// same amount each time does not match. The choice is random, so two searches on one node at the same time are not
+// mistaken for each other. The last burst is sent only if something matched the others.
 var sizes = [][]int{{15, 17, 19}, {21, 23, 25}, {11, 13}}
 
-// enough bursts say whether there is anything to be confirmed.
+// enough bursts show whether there is a match to confirm.
 const enough = 2
 
-// bursts chooses.
+// bursts picks the sizes for one search.
 func bursts() []int {
 	var out []int
 	for _, of := range sizes {
@@ -23,31 +23,31 @@ func bursts() []int {
 	return out
 }
 
-// window is a burst, and the pause behind it that is as long.
+// window is a burst and the pause of the same length after it.
 type window struct {
-	Sent, Lost  int            // of our packets to the target in question
-	Grew, After map[Key]uint64 // counters that grew in the burst, and in the pause, in which none of ours is lost
+	Sent, Lost  int            // our packets to the target
+	Grew, After map[Key]uint64 // counters that grew in the burst, and in the pause, when none of our packets is lost
 }
 
-// few tells that less than half of a burst was lost, by which nothing can be told.
+// few reports that less than half of a burst was lost. That is too little to find the place.
 func (w window) few() bool { return w.Lost*2 < w.Sent || w.Lost == 0 }
 
-// slack is how many packets of others a counter may have counted beside so many of ours.
+// slack is how many foreign packets a counter may have counted beside this many of ours.
 func slack(lost int) int { return lost / 5 }
 
 // match finds the counters that grew by the lost packets and by little else.
 //
-// Let l be the packets lost in a burst. A counter fits when there is a k of 1 or 2 (a packet may be counted on its
-// way there, and its ICMP error on the way back) for which it grew by k*l, and by at most l/5 more, in every burst,
-// and by at most l/5 in the pause behind it. In each burst at least half of the packets were lost.
+// Let l be the packets lost in a burst. A counter matches if there is a k of 1 or 2 such that in every burst it grew by
+// k*l, and by at most l/5 more, and by at most l/5 in the pause after it. k is 2 if a packet is counted on its way
+// there and its ICMP error on the way back. In each burst at least half of the packets must be lost.
 //
-// How often does chance do that? Take a counter that others make grow at random (Poisson), m on average in a window.
-// With the smallest bursts it has to count 15 to 18, then at most 3, then 21 to 25, at most 4, 11 to 13, and at most
-// 2. The product of these likelihoods has its maximum of less than one in 30 billion near m = 10; with k = 2 it is
-// less still. Where no more than half is lost, it is one in 10 million. What others send in bursts of our size and at
-// our pace is worse: a counter that grows by 0 to 29 at a time, three times a second, fits once in some 100,000
-// searches. TestChance has all three. What comes in step with our bursts is not chance: in the pauses as many packets
-// go to a target that answers.
+// How often does a counter match by chance? Take a counter that other traffic makes grow at random (Poisson), by m on
+// average in a window. With the smallest bursts it must count 15 to 18, then at most 3, then 21 to 25, at most 4, 11 to
+// 13, and at most 2. The product of these probabilities has its maximum of less than one in 30 billion near m = 10.
+// With k = 2 it is even lower. If only half of the packets are lost, it is one in 10 million. Traffic in bursts of our
+// size and pace is worse: a counter that grows by 0 to 29 at a time, three times a second, matches once in some 100,000
+// searches. TestChance computes all three. Traffic in step with our bursts is excluded differently: in the pauses, as
+// many packets go to a target that answers.
 func match(windows []window) []Key {
 	if len(windows) < enough || slices.ContainsFunc(windows, window.few) {
 		return nil
@@ -58,13 +58,13 @@ func match(windows []window) []Key {
 			out = append(out, k)
 		}
 	}
-	slices.SortFunc(out, func(a, b Key) int { // that of one thing tells more than that of all
+	slices.SortFunc(out, func(a, b Key) int { // a counter of one object is more specific than one of all
 		return cmp.Or(cmp.Compare(b.Of, a.Of), cmp.Compare(a.Where, b.Where), cmp.Compare(a.Name, b.Name))
 	})
 	return out
 }
 
-// fits tells whether a counter grew by times as many as were lost.
+// fits reports whether a counter grew by times the number of lost packets.
 func fits(windows []window, k Key, times int) bool {
 	for _, w := range windows {
 		n, want, more := int(w.Grew[k]), times*w.Lost, slack(w.Lost)

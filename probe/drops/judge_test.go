@@ -13,8 +13,8 @@ var (
 	other   = Key{Where: Node, Table: kernel.TallySNMP, Name: "IpInDiscards"}
 )
 
-// lostAll are windows in which all of these bursts are lost; of has what counters grew by, in bursts and pauses in
-// turn.
+// lostAll are windows in which these whole bursts are lost. of has the growth of counters, alternating between bursts
+// and pauses.
 func lostAll(bursts []int, of map[Key][]uint64) []window {
 	var out []window
 	for i, lost := range bursts {
@@ -55,7 +55,7 @@ func TestMatch(t *testing.T) {
 	}
 }
 
-// TestMatchOfPart wants a path that loses most packets judged by those, and one that loses few not judged at all.
+// TestMatchOfPart checks that a path that loses most packets is judged, and one that loses few is not.
 func TestMatchOfPart(t *testing.T) {
 	t.Parallel()
 	w := lostAll([]int{13, 15}, map[Key][]uint64{counter: {13, 0, 15, 0}})
@@ -73,8 +73,8 @@ func TestMatchOfPart(t *testing.T) {
 	}
 }
 
-// TestChance holds what match says of chance: exactly for counters that grow at random, by trying for those that grow
-// in bursts as ours.
+// TestChance verifies the probabilities in match's comment: exactly for counters that grow at random, and by simulation
+// for those that grow in bursts like ours.
 func TestChance(t *testing.T) {
 	t.Parallel()
 	poisson := func(m float64, from, to int) float64 {
@@ -108,7 +108,7 @@ func TestChance(t *testing.T) {
 			t.Errorf("%v lost: a counter fits by chance more than once in %.0f searches", c.lost, 1/c.most)
 		}
 	}
-	const tries, length = 300_000, 0.38 // seconds of a window, with its reading
+	const tries, length = 300_000, 0.38 // seconds of a window, including reading
 	random := rand.New(rand.NewPCG(1, 2))
 	hits := 0
 	for range tries {

@@ -12,29 +12,30 @@ import (
 	"github.com/calico-probe/calico-probe/probe/kernel"
 )
 
-// routed is the way that packets take by the kernel's own word.
+// routed is the path of the packets as the kernel reports it.
 type routed struct {
 	device string
 	next   netip.Addr
 	deaths []Death
 }
 
-// routeOf asks where packets are sent from, and where it is a pod the node too, which forwards them.
+// routeOf looks up the route where packets are sent from. If that is a pod, it also looks it up on the node, which
+// forwards them.
 func routeOf(q Question) routed {
 	var out routed
-	asked := []struct {
+	lookups := []struct {
 		in     Space
 		packet kernel.Packet
 	}{{q.From, kernel.Packet{To: q.To}}}
 	if i := slices.IndexFunc(q.Count, func(s Space) bool { return s.Name == Node }); q.Pod.IsValid() && i >= 0 {
 		if way, _, err := lookUp(q.Count[i], kernel.Packet{To: q.Pod}); err == nil && len(way.Hops) > 0 {
-			asked = append(asked, struct {
+			lookups = append(lookups, struct {
 				in     Space
 				packet kernel.Packet
 			}{q.Count[i], kernel.Packet{To: q.To, From: q.Pod, In: way.Hops[0].Device}})
 		}
 	}
-	for _, a := range asked {
+	for _, a := range lookups {
 		way, matched, err := lookUp(a.in, a.packet)
 		out.device, out.next = "", q.To
 		switch {
@@ -55,13 +56,13 @@ func routeOf(q Question) routed {
 			out.deaths = append(out.deaths, atLink(a.in, out.device, out.next)...)
 		}
 	}
-	if q.From.Name != Node && len(asked) == 1 {
-		out.device = "" // the pod's own, which is not where they leave the node
+	if q.From.Name != Node && len(lookups) == 1 {
+		out.device = "" // the pod's own device, which is not where they leave the node
 	}
 	return out
 }
 
-// lookUp asks a namespace for a route.
+// lookUp looks up a route in a namespace.
 func lookUp(in Space, p kernel.Packet) (way kernel.Route, matched *kernel.Route, err error) {
 	err = in.Do(func(*probe.Host) error {
 		way, matched, err = kernel.RouteOf(p)
@@ -70,36 +71,36 @@ func lookUp(in Space, p kernel.Packet) (way kernel.Route, matched *kernel.Route,
 	return way, matched, err
 }
 
-// refusals are what the kernel means by an error instead of a route.
+// refusals are the meanings of the errors that the kernel returns instead of a route.
 var refusals = []struct {
 	errno syscall.Errno
 	kind  string
 	says  string
 }{
-	{syscall.ENETUNREACH, KindRoute, "there is no route to %s"},
+	{syscall.ENETUNREACH, KindRoute, "no route to %s"},
 	{syscall.EHOSTUNREACH, KindRoute, "an unreachable route rejects packets to %s"},
 	{syscall.EACCES, KindRoute, "a prohibit route rejects packets to %s"},
-	{syscall.EXDEV, KindRPFilter, "the source of packets to %s is not expected on the interface they come in by (rp_filter)"},
+	{syscall.EXDEV, KindRPFilter, "the source of packets to %s is not expected on their incoming interface (rp_filter)"},
 }
 
 func refusedBy(in Space, p kernel.Packet, err error) []Death {
 	if errors.Is(err, syscall.EHOSTUNREACH) && p.In != "" {
 		name := fmt.Sprintf("net/ipv%d/conf/%s/forwarding", family(p.To), p.In)
 		off := false
-		_ = in.Do(func(h *probe.Host) error { // what cannot be asked says nothing
+		_ = in.Do(func(h *probe.Host) error { // an unreadable setting proves nothing
 			on, err := kernel.Sysctl(h, name)
 			off = err == nil && on == 0
 			return err
 		})
 		if off {
 			return []Death{{Where: in.Name, Kind: kindForwarding, By: byKernel, Reason: name,
-				Place: fmt.Sprintf("what comes in by %s is not forwarded (%s is 0)", p.In, strings.ReplaceAll(name, "/", "."))}}
+				Place: fmt.Sprintf("packets that arrive on %s are not forwarded (%s is 0)", p.In, strings.ReplaceAll(name, "/", "."))}}
 		}
 	}
 	var invalid *kernel.Invalid
 	if errors.As(err, &invalid) {
 		return []Death{{Where: in.Name, Kind: KindRoute, By: byKernel, Reason: string(invalid.Means),
-			Place: fmt.Sprintf("packets to %s: %s", p.To, invalid.Says())}}
+			Place: fmt.Sprintf("packets to %s: %s", p.To, invalid.Explain())}}
 	}
 	for _, r := range refusals {
 		if errors.Is(err, r.errno) {
@@ -110,10 +111,10 @@ func refusedBy(in Space, p kernel.Packet, err error) []Death {
 	return nil
 }
 
-// atLink is what the interface that they leave by, and who is next, make of them.
+// atLink returns the problems of the outgoing interface and of the next hop.
 func atLink(in Space, device string, next netip.Addr) []Death {
 	var out []Death
-	_ = in.Do(func(*probe.Host) error { // what cannot be asked says nothing
+	_ = in.Do(func(*probe.Host) error { // an unreadable link proves nothing
 		link, err := kernel.LinkNamed(device)
 		if err != nil {
 			return err
@@ -121,17 +122,17 @@ func atLink(in Space, device string, next netip.Addr) []Death {
 		if !link.Up || !link.Carrier {
 			state := "has no carrier: its other end is down or gone"
 			if !link.Up {
-				state = "is switched off"
+				state = "is down"
 			}
 			out = append(out, Death{Where: in.Name, Kind: KindLink, By: byKernel, Reason: link.State,
-				Place: fmt.Sprintf("interface %s, by which they leave, %s", device, state)})
+				Place: fmt.Sprintf("outgoing interface %s %s", device, state)})
 		}
 		neighbours, _, err := kernel.NeighboursOn(link, family(next))
 		for _, n := range neighbours {
 			if n.Addr == next && (n.State == "failed" || n.State == "incomplete") {
 				protocol := map[int]string{4: "ARP", 6: "NDP"}[family(next)]
 				out = append(out, Death{Where: in.Name, Kind: KindNeighbour, By: byKernel, Reason: n.State,
-					Place: fmt.Sprintf("nobody on %s answers %s for %s, the next hop", device, protocol, next)})
+					Place: fmt.Sprintf("the next hop %s does not answer %s on %s", next, protocol, device)})
 			}
 		}
 		return err
@@ -146,20 +147,20 @@ func family(a netip.Addr) int {
 	return 6
 }
 
-// kernelSays is what the kernel itself says of packets: as it refused to send them, and of their way.
-func kernelSays(q Question, route routed, sent Sent) []Death {
+// kernelEvidence returns the kernel's own evidence: errors while sending, and problems on the path.
+func kernelEvidence(q Question, route routed, sent Sent) []Death {
 	d := Death{Where: q.From.Name, By: byKernel, Count: sent.Lost, Reason: sent.Refused}
 	switch sent.Refused {
 	case "denied":
 		d.Kind, d.Place = KindFirewall, "a firewall rejects them as they leave"
 	case "too-big":
-		d.Kind, d.Place = kindMTU, fmt.Sprintf("%s are larger than the MTU of the interface they would leave by", q.Shape)
+		d.Kind, d.Place = kindMTU, fmt.Sprintf("%s are larger than the MTU of the outgoing interface", q.Shape)
 	case "net-unreachable", "blackhole", "no-address":
-		d.Kind, d.Place = KindRoute, "the kernel has no way for them ("+sent.Refused+")"
+		d.Kind, d.Place = KindRoute, "the kernel has no route for them ("+sent.Refused+")"
 	default:
 		return route.deaths
 	}
-	// Which route it is. One that prohibits is refused with a word that a firewall has too, and comes first.
+	// Find out which route it is. A prohibit route returns the same error as a firewall, so this comes first.
 	says := func(d Death) bool { return d.Kind == KindRoute }
 	if d.Kind == KindRoute && len(route.deaths) > 0 || slices.ContainsFunc(route.deaths, says) {
 		return route.deaths

@@ -9,21 +9,21 @@ import (
 	"github.com/calico-probe/calico-probe/probe/icmp"
 )
 
-// Looked is what became of the first packets to some targets.
+// Looked is the fate of the first packets to some targets.
 type Looked struct {
-	// Lost is what did not come back, by its index among the targets.
+	// Lost is the fate of packets without an answer, by the index of their target.
 	Lost map[int]Shape
-	// Fine are targets that answer pings, by family, the first of each.
+	// Fine has, for each family, the first target that answers pings.
 	Fine map[int]netip.Addr
-	// Sent is how many targets were asked.
+	// Sent is the number of targets that packets were sent to.
 	Sent int
 }
 
-// maxConnects bounds the connections of a look, each of which may take a third of a second.
+// maxConnects bounds the connections of a look, because each may take a third of a second.
 const maxConnects = 6
 
-// Look sends a few packets to each target: pings, and where they come back a TCP connection to its port, where it has
-// one. What comes back is not lost, be it a refusal.
+// Look sends a few packets to each target: pings, and if they come back a TCP connection to its port, if it has one.
+// Any reply counts as not lost, even a refusal.
 func Look(ctx context.Context, from Space, targets []netip.AddrPort) (Looked, error) {
 	out := Looked{Lost: map[int]Shape{}, Fine: map[int]netip.Addr{}}
 	for _, f := range []int{4, 6} {
@@ -45,7 +45,7 @@ func Look(ctx context.Context, from Space, targets []netip.AddrPort) (Looked, er
 		out.Sent += len(stats)
 		for at, s := range stats {
 			switch {
-			case s.Cut && s.Received == 0: // its time was not over
+			case s.Cut && s.Received == 0: // interrupted before its time was over
 			case s.Received == 0:
 				out.Lost[index[at]] = Shape{}
 			case !out.Fine[f].IsValid():
@@ -70,7 +70,7 @@ func Look(ctx context.Context, from Space, targets []netip.AddrPort) (Looked, er
 	return out, nil
 }
 
-// Lines says what was found: the place in the first line, what counts along behind it.
+// Lines describes the result: the place in the first line, then the other counters that grew.
 func (f Found) Lines(shape Shape) []string {
 	lost := fmt.Sprintf("%d of %d %s are lost", f.Lost, f.Packets, shape)
 	switch {
@@ -81,19 +81,19 @@ func (f Found) Lines(shape Shape) []string {
 	case len(f.Deaths) > 0:
 		out := []string{lost + ": " + f.Deaths[0].Line()}
 		for _, d := range f.Deaths[1:] {
-			out = append(out, "beside it: "+d.Line())
+			out = append(out, "also: "+d.Line())
 		}
 		return out
 	case f.Few:
-		return []string{lost + "; less than half of a burst is too little to tell by counters where" + f.instead()}
+		return []string{lost + "; less than half of a burst is too little to find the place by counters" + f.instead()}
 	case f.Beyond():
-		lost += fmt.Sprintf("; %s, by which they leave the node, sent as many meanwhile, and nothing here counts them, or "+
-			"answers to them, as dropped: they are lost beyond this node", f.Device)
+		lost += fmt.Sprintf("; %s sent as many packets meanwhile, and nothing here counts them or their answers as dropped: "+
+			"they are lost beyond this node", f.Device)
 	case f.Left:
-		lost += fmt.Sprintf("; no counter that could be read here says where; %s, by which they would leave the node, sent as many "+
-			"meanwhile, so they are lost beyond it, or here where nothing counts them", f.Device)
+		lost += fmt.Sprintf("; no readable counter here shows where; %s sent as many packets meanwhile, so the loss is beyond "+
+			"this node, or here without a counter", f.Device)
 	default:
-		lost += "; no counter of this node says where"
+		lost += "; no counter of this node shows where"
 	}
 	if f.Uncounted > 0 {
 		lost += fmt.Sprintf("; %d rules that drop have no counter", f.Uncounted)
@@ -101,16 +101,16 @@ func (f Found) Lines(shape Shape) []string {
 	return []string{lost + f.instead()}
 }
 
-// Beyond tells that they are lost beyond the node: as many left it, all could be read, no counter says that they died
-// here, and no rule that drops is without one.
+// Beyond reports that the packets are lost beyond the node. As many packets left the node, everything could be read, no
+// counter here shows a loss, and every drop rule has a counter.
 func (f Found) Beyond() bool {
 	return f.Lost > 0 && len(f.Deaths) == 0 && f.Left && !f.Few && f.Uncounted == 0 && f.Unread == nil
 }
 
-// instead is what came in place of answers.
+// instead describes replies that were not answers.
 func (f Found) instead() string {
 	if f.Answer == "" {
 		return ""
 	}
-	return "; instead came: " + f.Answer
+	return "; received instead: " + f.Answer
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/kernel"
 )
 
-// TestCalicoIsOnTheNode wants a rule of a pod's own network, which a program in the pod may have made and named, never
+// TestCalicoIsOnTheNode checks that a rule in a pod's own network, which the pod may have created and named, is never
 // taken for Calico's.
 func TestCalicoIsOnTheNode(t *testing.T) {
 	t.Parallel()
@@ -24,8 +24,7 @@ func TestCalicoIsOnTheNode(t *testing.T) {
 	}
 }
 
-// TestLostBeyond wants it said that packets are lost beyond the node only where nothing here can have dropped them
-// uncounted.
+// TestLostBeyond checks that a loss beyond the node is claimed only if no uncounted drop here is possible.
 func TestLostBeyond(t *testing.T) {
 	t.Parallel()
 	const beyond = "they are lost beyond this node"
@@ -34,10 +33,10 @@ func TestLostBeyond(t *testing.T) {
 		says  string
 	}{
 		"beyond":             {Found{Left: true}, beyond},
-		"uncounted rules":    {Found{Left: true, Uncounted: 2}, "or here where nothing counts them; 2 rules that drop have no counter"},
-		"not all read":       {Found{Left: true, Unread: errors.New("denied")}, "no counter that could be read here says where"},
-		"few":                {Found{Left: true, Few: true}, "less than half of a burst is too little to tell"},
-		"they did not leave": {Found{}, "no counter of this node says where"},
+		"uncounted rules":    {Found{Left: true, Uncounted: 2}, "or here without a counter; 2 rules that drop have no counter"},
+		"not all read":       {Found{Left: true, Unread: errors.New("denied")}, "no readable counter here shows where"},
+		"few":                {Found{Left: true, Few: true}, "less than half of a burst is too little to find the place"},
+		"they did not leave": {Found{}, "no counter of this node shows where"},
 	} {
 		c.found.Packets, c.found.Lost, c.found.Device = 40, 40, "eth0"
 		line := c.found.Lines(Shape{})[0]
@@ -48,7 +47,7 @@ func TestLostBeyond(t *testing.T) {
 	}
 }
 
-// TestUnreadOnce wants what cannot be read told once, however often it was tried.
+// TestUnreadOnce checks that a read error is reported once, however often it occurred.
 func TestUnreadOnce(t *testing.T) {
 	t.Parallel()
 	denied := errors.New("denied")
@@ -61,16 +60,17 @@ func TestUnreadOnce(t *testing.T) {
 	}
 }
 
-// TestProhibited wants a route that prohibits not told as a firewall too: the kernel has the same word for both.
+// TestProhibited checks that a prohibit route is not also reported as a firewall: the kernel has the same error for
+// both.
 func TestProhibited(t *testing.T) {
 	t.Parallel()
 	sent := Sent{Packets: 17, Lost: 17, Refused: "denied"}
 	route := routed{deaths: []Death{{Kind: KindRoute, Place: "a prohibit route rejects packets"}}}
-	if got := kernelSays(Question{}, route, sent); len(got) != 1 || got[0].Kind != KindRoute {
+	if got := kernelEvidence(Question{}, route, sent); len(got) != 1 || got[0].Kind != KindRoute {
 		t.Errorf("%+v", got)
 	}
 	link := routed{deaths: []Death{{Kind: KindLink}}}
-	if got := kernelSays(Question{}, link, sent); len(got) != 2 || got[1].Kind != KindFirewall || got[1].Count != 17 {
+	if got := kernelEvidence(Question{}, link, sent); len(got) != 2 || got[1].Kind != KindFirewall || got[1].Count != 17 {
 		t.Errorf("%+v", got)
 	}
 }

@@ -29,8 +29,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/nstest"
 )
 
-// The test's own namespace is a node, with a pod at cali0; behind a router is another node. The addresses end in the
-// same number in both families.
+// The test's own namespace is a node, with a pod at cali0. Behind a router is another node. Addresses end in the same
+// number in both families.
 const furniture = `
 mount --make-rprivate /
 mount -t tmpfs tmpfs /run
@@ -59,20 +59,20 @@ ip -n far route add default via 10.9.1.9; ip -n far -6 route add default via fd0
 ip -n router route add 10.244.1.0/24 via 10.9.0.1; ip -n router -6 route add fd44::/64 via fd09::1
 `
 
-// Who is where.
+// The addresses.
 var (
 	farNode, farNode6   = netip.MustParseAddr("10.9.1.2"), netip.MustParseAddr("fd09:1::2")
 	farFine, farFine6   = netip.MustParseAddr("10.9.1.3"), netip.MustParseAddr("fd09:1::3")
 	localPod, localPod6 = netip.MustParseAddr("10.244.1.5"), netip.MustParseAddr("fd44::5")
 )
 
-// lab is the furniture, and what is asked of it.
+// lab is the set-up, and the search in it.
 type lab struct {
 	t      *testing.T
 	spaces map[string]Space
 }
 
-// open makes it; false in the parent of the process that has it.
+// open creates it; false in the parent of the process that has it.
 func open(t *testing.T) (*lab, bool) {
 	t.Helper()
 	if !nstest.Enter(t, "") {
@@ -119,25 +119,25 @@ func (l *lab) eventually(is func() bool) {
 	}
 }
 
-// A way is one way to lose a packet, and what is to be said of it.
+// A way is one way to lose a packet, and the expected result.
 type way struct {
 	name   string
 	script string
-	// begin does what a script cannot
+	// begin does what a script cannot.
 	begin  func(l *lab)
 	from   string // "" = the node
 	to     netip.Addr
-	fine   netip.Addr // another than usual
+	fine   netip.Addr // unless the usual one
 	shape  Shape
-	count  []string // beside the node's own namespace
-	kind   string   // "" = not by counters
+	count  []string // in addition to the node's own namespace
+	kind   string   // "" = not found by counters
 	where  string   // "" = the node
 	says   string
-	answer string // what came instead
-	gate   bool   // also in short form
+	answer string // received instead
+	gate   bool   // also in the short form
 }
 
-// noted is what the table of the documentation says about one.
+// noted is a row of the table in the documentation.
 func (w way) noted(d Death) string {
 	where := d.Where
 	if where == "far" || where == "router" {
@@ -150,7 +150,7 @@ func (w way) noted(d Death) string {
 	return fmt.Sprintf("| %s | %s | %s | %s |", w.name, where, by, strings.ReplaceAll(d.Place, "|", "/"))
 }
 
-// ask searches for it.
+// ask runs the search.
 func (l *lab) ask(w way) Found {
 	l.t.Helper()
 	q := Question{From: l.spaces[Node], To: w.to, Shape: w.shape, Fine: farFine, Count: []Space{l.spaces[Node]}}
@@ -172,7 +172,7 @@ func (l *lab) ask(w way) Found {
 	for _, name := range w.count {
 		q.Count = append(q.Count, l.spaces[name])
 	}
-	// As a first look does, by which neighbours are asked for that do not answer.
+	// Ping first, like a first look does, so that unanswered neighbours are looked up.
 	if _, err := burst(l.t.Context(), q.From, q.To, q.Shape, 2); err != nil {
 		l.t.Fatal(err)
 	}
@@ -185,10 +185,10 @@ func (l *lab) ask(w way) Found {
 	return found
 }
 
-// rowsIn is the variable that says where each test leaves its row of the table in docs/drops.md.
+// rowsIn is the environment variable with the folder where each test leaves its row of the table in docs/drops.md.
 const rowsIn = "DROPS_ROWS"
 
-// TestRealWays makes each way to lose a packet, and wants the place named. What is said of it is the table in
+// TestRealWays creates each way to lose a packet, and checks the named place. The results are the table in
 // docs/drops.md, which DROPS=write writes.
 func TestRealWays(t *testing.T) {
 	dir := os.Getenv(rowsIn)
@@ -224,7 +224,7 @@ func oneWay(t *testing.T, w way, file string) {
 	}
 }
 
-// recorded holds the table in the documentation to what was seen, or writes it.
+// recorded compares the table in the documentation with the results, or writes it.
 func recorded(t *testing.T, dir string) {
 	t.Helper()
 	const path, begins = "../../docs/drops.md", "| --- | --- | --- | --- |\n"
@@ -233,7 +233,7 @@ func recorded(t *testing.T, dir string) {
 	var rows strings.Builder
 	for i, w := range ways {
 		row, err := os.ReadFile(filepath.Join(dir, strconv.Itoa(i)))
-		if err != nil { // not asked now
+		if err != nil { // not run now
 			continue
 		}
 		rows.WriteString(string(row) + "\n")
@@ -248,7 +248,7 @@ func recorded(t *testing.T, dir string) {
 	}
 }
 
-// judge holds what was found to what is wanted, and gives the row of the table.
+// judge compares the result with the expected one, and returns the row of the table.
 func judge(t *testing.T, w way, found Found) string {
 	t.Helper()
 	switch {
@@ -281,8 +281,8 @@ func judge(t *testing.T, w way, found Found) string {
 	return ""
 }
 
-// TestRealNoFalsePlace asks again and again, while counters of every kind grow by what others lose: no place may be
-// named for what is lost beyond the node, and none for what answers.
+// TestRealNoFalsePlace searches repeatedly, while other traffic's losses grow counters of every kind. No place may be
+// named for a loss beyond the node, or for an answering target.
 func TestRealNoFalsePlace(t *testing.T) {
 	t.Parallel()
 	l, inside := open(t)
@@ -315,7 +315,7 @@ func TestRealNoFalsePlace(t *testing.T) {
 	}
 }
 
-// others send datagrams that are dropped, in bursts of about as many packets as ours and at about our pace.
+// others send datagrams that are dropped, in bursts of about our size and pace.
 func others(ctx context.Context, to string) {
 	conn, err := net.Dial("udp", to)
 	if err != nil {
@@ -330,8 +330,8 @@ func others(ctx context.Context, to string) {
 	}
 }
 
-// crowd has a socket on the other node listen at TCP port 7000 with the shortest queue, which it fills and does not
-// take from.
+// crowd opens a listening socket on the other node at TCP port 7000 with the shortest queue, fills it, and accepts
+// nothing.
 func crowd(l *lab) {
 	l.t.Helper()
 	if err := l.spaces["far"].Do(func(*probe.Host) error {
@@ -352,11 +352,11 @@ func crowd(l *lab) {
 		if err != nil {
 			l.t.Fatal(err)
 		}
-		_ = unix.Connect(fd, &unix.SockaddrInet4{Port: 7000, Addr: farNode.As4()}) // under way
+		_ = unix.Connect(fd, &unix.SockaddrInet4{Port: 7000, Addr: farNode.As4()}) // in progress
 		time.Sleep(100 * time.Millisecond)
 		if socketError(fd) == nil && connected(fd) {
 			l.t.Cleanup(func() { unix.Close(fd) })
-		} else { // it would be tried again, and counted
+		} else { // it would be retried, and counted
 			unix.Close(fd)
 		}
 	}
@@ -367,7 +367,7 @@ func connected(fd int) bool {
 	return err == nil
 }
 
-// guard has a socket on the other node listen at TCP port 7001 with a password.
+// guard opens a listening socket with a password on the other node at TCP port 7001.
 func guard(l *lab) {
 	l.t.Helper()
 	if err := l.spaces["far"].Do(func(*probe.Host) error {
@@ -386,7 +386,7 @@ func guard(l *lab) {
 	}
 }
 
-// fillConntrack leaves no room for new connections: entries that are assured are not thrown out for others.
+// fillConntrack leaves no room for new connections: assured entries are not evicted.
 func fillConntrack(l *lab) {
 	l.t.Helper()
 	text, err := os.ReadFile("/proc/sys/net/netfilter/nf_conntrack_max")
@@ -431,7 +431,7 @@ func fillConntrack(l *lab) {
 
 const nested = unix.NLA_F_NESTED
 
-// attr is an attribute of netlink.
+// attr is a netlink attribute.
 func attr(kind uint16, parts ...[]byte) []byte {
 	data := slices.Concat(parts...)
 	out := binary.NativeEndian.AppendUint16(nil, uint16(4+len(data)))

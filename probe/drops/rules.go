@@ -8,8 +8,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/kernel"
 )
 
-// ofRule is the place that a rule of a firewall is. Calico has none but on the node itself: in a pod's namespace, who
-// may change its network may call a chain what he likes.
+// ofRule describes a firewall rule as a place. Only rules on the node can be Calico's: in a pod's namespace, a pod that
+// may change its network can name a chain like Calico does.
 func ofRule(where string, r kernel.Refusal, count int, onNode bool) Death {
 	d := Death{Where: where, Kind: KindRule, Count: count, By: byCounter, Rule: &r,
 		Reason: fmt.Sprintf("the counter of chain %s", r.Chain)}
@@ -24,7 +24,7 @@ func ofRule(where string, r kernel.Refusal, count int, onNode bool) Death {
 	d.Place = fmt.Sprintf("%s, table %s %s, chain %s, %s: %s", r.Wall, r.Family, r.Table, r.Chain, rule, text)
 	if chain, is := calicoChain(r); is && onNode {
 		d.Kind = KindCalico
-		d.Policy, d.Place = calicoSays(chain, r, d.Place)
+		d.Policy, d.Place = describeCalico(chain, r, d.Place)
 		if d.Policy != "" {
 			d.Kind = KindPolicy
 		}
@@ -34,8 +34,8 @@ func ofRule(where string, r kernel.Refusal, count int, onNode bool) Death {
 	return d
 }
 
-// calicoChain is the name of a chain of Calico's as iptables has it: in its own tables of nftables it begins with that
-// of the table that it would be in there (felix/nftables).
+// calicoChain returns the name of a Calico chain as iptables has it. In Calico's own nftables tables, the name begins
+// with that of the iptables table it would be in (felix/nftables).
 func calicoChain(r kernel.Refusal) (string, bool) {
 	name := r.Chain
 	if r.Wall == kernel.WallNative {
@@ -47,19 +47,19 @@ func calicoChain(r kernel.Refusal) (string, bool) {
 	return name, strings.HasPrefix(name, "cali-")
 }
 
-// What the beginning of a chain's name says, behind "cali-" (felix/rules/rule_defs.go, v3.32): the longer one first.
+// The meaning of a chain's name after "cali-" (felix/rules/rule_defs.go, v3.32), longer prefixes first.
 var calicoChains = []struct{ begins, is string }{
-	{"thfw-", "what is forwarded to the host endpoint %s"}, {"fhfw-", "what is forwarded from the host endpoint %s"},
+	{"thfw-", "forwarded traffic to the host endpoint %s"}, {"fhfw-", "forwarded traffic from the host endpoint %s"},
 	{"tw-", "ingress of the pod at %s"}, {"fw-", "egress of the pod at %s"},
-	{"th-", "what leaves by the host endpoint %s"}, {"fh-", "what comes in by the host endpoint %s"},
+	{"th-", "egress of the host endpoint %s"}, {"fh-", "ingress of the host endpoint %s"},
 	{"pri-", "profile %s, ingress"}, {"pro-", "profile %s, egress"},
 	{"pi-", "policy %s, ingress"}, {"po-", "policy %s, egress"},
 	{"gi-", "a group of policies (%s), ingress"}, {"go-", "a group of policies (%s), egress"},
 }
 
-// calicoSays is which policy a rule of Calico's is of, "" for none, and the place in words. A rule of a policy's chain
-// drops by that policy; one at the end of an endpoint's chain because none accepted.
-func calicoSays(chain string, r kernel.Refusal, place string) (policy, says string) {
+// describeCalico returns the policy of a Calico rule, "" for none, and a description of the place. A rule in a policy's
+// chain drops because of that policy. A rule at the end of an endpoint's chain drops because no policy accepted.
+func describeCalico(chain string, r kernel.Refusal, place string) (policy, says string) {
 	comment := strings.Join(r.Comments, "; ")
 	about := ""
 	for _, c := range calicoChains {
@@ -73,28 +73,28 @@ func calicoSays(chain string, r kernel.Refusal, place string) (policy, says stri
 	}
 	tier := tierAtEnd(comment)
 	switch {
-	case r.For != "": // Felix says it in full: the chain's name may be cut and end in a hash
+	case r.For != "": // Felix writes it in full; the chain's name may be truncated and end in a hash
 		policy = r.For
 		return policy, fmt.Sprintf("Calico's %s drops them: %s", r.For, place)
 	case policy != "":
 		return policy, fmt.Sprintf("Calico's %s drops them: %s", policy, place)
 	case tier != "":
-		if len(r.Asked) > 0 {
-			about += ", for which there is " + strings.Join(r.Asked, ", ")
+		if len(r.Policies) > 0 {
+			about += ", after " + strings.Join(r.Policies, ", ")
 		}
-		return "tier " + tier, fmt.Sprintf("no policy of Calico's tier %s accepts them (%s): %s", tier, about, place)
+		return "tier " + tier, fmt.Sprintf("no policy in Calico's tier %s accepts them (%s): %s", tier, about, place)
 	case strings.Contains(comment, "if no profiles matched"):
-		return "no profile", fmt.Sprintf("no policy or profile of Calico's accepts them (%s): %s", about, place)
+		return "no profile", fmt.Sprintf("no Calico policy or profile accepts them (%s): %s", about, place)
 	case strings.Contains(r.Text, "ct state invalid") || strings.Contains(r.Text, "match conntrack"):
-		return "", fmt.Sprintf("Calico drops what belongs to no connection (invalid; %s): %s", about, place)
+		return "", fmt.Sprintf("Calico drops packets of no connection (invalid; %s): %s", about, place)
 	case comment != "":
-		return "", fmt.Sprintf("a rule of Calico's drops them (%q): %s", comment, place)
+		return "", fmt.Sprintf("a Calico rule drops them (%q): %s", comment, place)
 	}
-	return "", fmt.Sprintf("a rule of Calico's drops them: %s", place)
+	return "", fmt.Sprintf("a Calico rule drops them: %s", place)
 }
 
-// tierAtEnd is the tier at whose end a rule stands, "" for others: "End of tier default. Drop if no policies passed
-// packet" (felix/rules/endpoints.go); before there were tiers for all, without the first sentence.
+// tierAtEnd returns the tier that ends at a rule, "" for other rules: "End of tier default. Drop if no policies passed
+// packet" (felix/rules/endpoints.go). Older versions, in which only some policies had tiers, omit the first sentence.
 func tierAtEnd(comment string) string {
 	const end, says = "End of tier ", "if no policies passed packet"
 	if !strings.Contains(comment, says) {

@@ -9,36 +9,36 @@ import (
 	"github.com/calico-probe/calico-probe/probe/kernel"
 )
 
-// Question is what is to be found out: where packets to a target end.
+// Question is the question of a search: where are packets to a target lost?
 type Question struct {
 	From  Space
-	Pod   netip.Addr // of the pod that is sent from, invalid = the node itself
+	Pod   netip.Addr // of the sending pod, invalid = the node itself
 	To    netip.Addr
 	Shape Shape
-	// Fine is another target that answers pings from there, invalid where none does.
+	// Fine is another target that answers pings from there, invalid if none does.
 	Fine netip.Addr
-	// Count are the namespaces in which is counted: the node's first, then those of pods on the way.
+	// Count are the namespaces to count in: the node's first, then those of pods on the path.
 	Count []Space
 }
 
-// Found is the answer.
+// Found is the answer to a Question.
 type Found struct {
 	Packets, Lost int
-	Answer        string  // what came instead of answers, "" = nothing
-	Deaths        []Death // of one place each, what tells the most first
-	// Device is the interface by which they leave the node, "" where that is not known or they do not leave it.
+	Answer        string  // what arrived instead of answers, "" = nothing
+	Deaths        []Death // each a place, the most specific first
+	// Device is the node's outgoing interface, "" if it is unknown or they do not leave the node.
 	Device string
-	// Left tells whether it sent at least as many packets while they were sent, which may have been those of others.
+	// Left reports whether Device sent at least as many packets meanwhile. They may have been of other senders.
 	Left bool
-	// Few tells that less than half of a burst was lost: so few are not looked for among what others lose.
+	// Few reports that less than half of a burst was lost. So few cannot be distinguished from other traffic's losses.
 	Few bool
-	// Uncounted are rules that drop and have no counter.
+	// Uncounted is the number of drop rules without a counter.
 	Uncounted int
-	// Unread says what could not be read, nil = nothing.
+	// Unread is the error of counters that could not be read, nil = none.
 	Unread error
 }
 
-// Search sends bursts and counts. The error says that nothing could be sent, or that there was no time.
+// Search sends bursts and counts. It returns an error if nothing could be sent, or if time ran out.
 func Search(ctx context.Context, q Question) (Found, error) {
 	var out Found
 	out.Device = routeOf(q).device
@@ -50,7 +50,7 @@ func Search(ctx context.Context, q Question) (Found, error) {
 	total := map[Key]int{}
 	for i, packets := range bursts() {
 		if i >= enough && len(match(windows)) == 0 {
-			break // nothing is to be confirmed
+			break // there is nothing to confirm
 		}
 		sent, err := during(ctx, q, q.To, packets)
 		if err != nil {
@@ -65,7 +65,7 @@ func Search(ctx context.Context, q Question) (Found, error) {
 		for k, n := range w.Grew {
 			total[k] += int(n)
 		}
-		if before = after; sent.Lost == 0 { // it answers now
+		if before = after; sent.Lost == 0 { // the target answers now
 			return out, nil
 		}
 		if w.After, before, err = q.pause(ctx, before, packets); err != nil {
@@ -76,27 +76,27 @@ func Search(ctx context.Context, q Question) (Found, error) {
 	for _, k := range match(windows) {
 		out.Deaths = append(out.Deaths, before.death(k, total[k]))
 	}
-	out.Deaths = rank(append(out.Deaths, kernelSays(q, routeOf(q), last)...))
+	out.Deaths = rank(append(out.Deaths, kernelEvidence(q, routeOf(q), last)...))
 	out.Uncounted = before.Uncounted()
 	return out, nil
 }
 
-// unread notes what could not be read, once: it is tried again with each burst.
+// unread records a read error once, because every burst repeats the read.
 func (f *Found) unread(err error) {
 	if f.Unread == nil {
 		f.Unread = err
 	}
 }
 
-// pause is a window in which nothing of ours is lost. Where the target that answered does so no more, it is left alone
-// from then on, and the pause is repeated.
+// pause is a window in which none of our packets is lost. If the target that answered no longer does, pause stops using
+// it and repeats the window without it.
 func (q *Question) pause(ctx context.Context, before Counts, packets int) (map[Key]uint64, Counts, error) {
 	for {
 		sent, err := during(ctx, *q, q.Fine, packets)
 		if err != nil {
 			return nil, before, err
 		}
-		after, _ := Count(q.Count) // what cannot be read is told of the windows with bursts
+		after, _ := Count(q.Count) // windows with bursts report read errors
 		if sent.Lost == 0 {
 			return after.Since(before), after, nil
 		}
@@ -104,7 +104,7 @@ func (q *Question) pause(ctx context.Context, before Counts, packets int) (map[K
 	}
 }
 
-// during sends a burst, or nothing where there is nobody to send to, and takes its time.
+// during sends a burst, or nothing without a target, and takes a window's time.
 func during(ctx context.Context, q Question, to netip.Addr, packets int) (sent Sent, err error) {
 	over := time.NewTimer(span)
 	defer over.Stop()
@@ -125,7 +125,7 @@ func during(ctx context.Context, q Question, to netip.Addr, packets int) (sent S
 	}
 }
 
-// sentBy is how many packets an interface of the node sent since an earlier moment.
+// sentBy returns how many packets a node's interface sent since an earlier moment.
 func (c Counts) sentBy(before Counts, device string) uint64 {
 	k := Key{Node, kernel.TallyLink, device, "tx_packets"}
 	return c.n[k] - min(before.n[k], c.n[k])

@@ -10,13 +10,13 @@ import (
 	"github.com/calico-probe/calico-probe/probe/icmp"
 )
 
-// Shape is what is sent.
+// Shape describes the packets to send.
 type Shape struct {
-	Port uint16 // a TCP connection to it, 0 = an ICMP echo
-	Size int    // of the whole IP packet, which must not be fragmented; 0 = as small as it is
+	Port uint16 // TCP connections to this port, 0 = ICMP echoes
+	Size int    // of the whole IP packet, which must not be fragmented; 0 = the minimum
 }
 
-// String names it as the subject of a sentence.
+// String describes the packets, as the subject of a sentence.
 func (s Shape) String() string {
 	switch {
 	case s.Port != 0:
@@ -27,20 +27,21 @@ func (s Shape) String() string {
 	return "pings"
 }
 
-// Sent is what became of a burst.
+// Sent is the fate of a burst.
 type Sent struct {
 	Packets, Lost int
-	// Refused says why packets could not leave, in icmp's words; Answer what came instead of an answer.
+	// Refused is why packets could not leave, in the words of package icmp. Answer describes replies that were not
+	// answers.
 	Refused, Answer string
-	TooBig          bool // a router said so
+	TooBig          bool // a router reported so
 }
 
-// How a burst is sent: its packets leave within a tenth of a second, and answers are waited for as long as a node of
-// another continent takes.
+// The timing of a burst. Its packets leave within a tenth of a second. The wait for answers is long enough for a node
+// on another continent.
 const (
 	every   = 4 * time.Millisecond
 	patient = 250 * time.Millisecond
-	// span is how long a window is at least: bursts and pauses are to be equally long.
+	// span is the minimum length of a window, so that bursts and pauses are equally long.
 	span = 350 * time.Millisecond
 )
 

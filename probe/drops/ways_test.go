@@ -4,14 +4,14 @@ package drops
 
 import "net/netip"
 
-// nftDrop is a table of nftables with one rule at a hook.
+// nftDrop is an nftables table with one rule at a hook.
 func nftDrop(in, family, hook, rule string) string {
 	return in + "nft add table " + family + " t\n" +
 		in + "nft 'add chain " + family + " t c { type filter hook " + hook + " priority 0 ; }'\n" +
 		in + "nft add rule " + family + " t c " + rule + "\n"
 }
 
-// As Felix v3.32 writes them.
+// Rules as Felix v3.32 writes them.
 const felixNFT = `
 nft -f - <<'END'
 table ip calico {
@@ -41,7 +41,7 @@ iptables-nft -A cali-fw-cali0 -m comment --comment cali:cbcdefghijklmnop -m comm
 iptables-nft -A FORWARD -i cali0 -j cali-fw-cali0
 `
 
-// A pod's own rule that bears a name of Calico's.
+// A pod's own rule with a name like Calico's.
 const forged = `
 ip netns exec pod nft -f - <<'END'
 table ip calico {
@@ -84,7 +84,7 @@ var ways = []way{
 	{name: "Calico policy, nftables", gate: true, script: felixNFT, to: localPod, kind: KindPolicy,
 		says: "Calico's NetworkPolicy default/deny ingress drops them"},
 	{name: "Calico tier, iptables", script: felixIPTables, from: "pod", kind: KindPolicy,
-		says: "accepts them (egress of the pod at cali0, for which there is GlobalNetworkPolicy all egress)"},
+		says: "accepts them (egress of the pod at cali0, after GlobalNetworkPolicy all egress)"},
 	{name: "rp_filter", gate: true, script: "ip link add eth1 type veth peer name near1 netns router\nip addr add 10.9.2.1/24 dev eth1\n" +
 		"ip -n router addr add 10.9.2.9/24 dev near1\nip link set eth1 up\nip -n router link set near1 up\n" +
 		"ip route add 10.9.1.2 via 10.9.2.9 src 10.9.0.1\nsysctl -qw net.ipv4.conf.all.rp_filter=1", kind: KindRPFilter, says: "rp_filter"},
@@ -104,22 +104,22 @@ var ways = []way{
 		kind: kindMTU, where: "router", says: "larger than the MTU"},
 	{name: "conntrack full", begin: fillConntrack, script: nftDrop("", "inet", "output", "ct state new accept"),
 		kind: KindConntrack, says: "no room"},
-	{name: "neighbour missing", to: netip.MustParseAddr("10.9.0.77"), kind: KindNeighbour, says: "nobody on eth0 answers ARP for 10.9.0.77"},
-	{name: "neighbour missing, IPv6", to: netip.MustParseAddr("fd09::77"), kind: KindNeighbour, says: "NDP for fd09::77"},
+	{name: "neighbour missing", to: netip.MustParseAddr("10.9.0.77"), kind: KindNeighbour, says: "the next hop 10.9.0.77 does not answer ARP on eth0"},
+	{name: "neighbour missing, IPv6", to: netip.MustParseAddr("fd09::77"), kind: KindNeighbour, says: "fd09::77 does not answer NDP"},
 	{name: "wrong MAC", script: "ip neigh replace 10.9.0.9 dev eth0 lladdr 02:00:00:00:00:99 nud permanent", fine: localPod, count: []string{"router"},
 		kind: KindMAC, where: "router", says: "another MAC address"},
 	{name: "port closed", shape: Shape{Port: 7777}, answer: "nothing listens there"},
 	{name: "backlog full", gate: true, begin: crowd, shape: Shape{Port: 7000}, count: []string{"far"}, kind: kindListen,
-		where: "far", says: "queue of the TCP socket that listens at 0.0.0.0:7000 is full"},
+		where: "far", says: "queue of the TCP socket listening on 0.0.0.0:7000 is full"},
 	{name: "password (TCP-MD5)", begin: guard, shape: Shape{Port: 7001}, count: []string{"far"}, kind: kindPassword,
 		where: "far", says: "password"},
 	{name: "TTL", script: "ip -n router route add 10.99.0.0/16 via 10.9.0.1", to: netip.MustParseAddr("10.99.0.1"), from: "pod", count: []string{"router"},
 		kind: kindTTL, where: "router", says: "the TTL ran out here"},
 	{name: "bad checksum", script: nftDrop("ip netns exec router ", "ip", "forward", "ip saddr 10.9.1.2 @th,64,16 set 0x7777"),
-		kind: kindChecksum, says: "checksum of ICMP messages is wrong"},
+		kind: kindChecksum, says: "received ICMP messages have a wrong checksum"},
 	{name: "bad checksum of the header", script: nftDrop("ip netns exec router ", "ip", "forward", "ip saddr 10.9.1.2 @nh,64,8 set 0x77"),
-		kind: kindChecksum, says: "checksum of the IPv4 header is wrong"},
-	{name: "veth down", script: "ip -n pod link set eth0 down", to: localPod, kind: KindLink, says: "cali0, by which they leave, has no carrier"},
+		kind: kindChecksum, says: "IPv4 header arrives with a wrong checksum"},
+	{name: "veth down", script: "ip -n pod link set eth0 down", to: localPod, kind: KindLink, says: "outgoing interface cali0 has no carrier"},
 	{name: "tc drop", script: "tc qdisc add dev eth0 root handle 1: tbf rate 8kbit burst 10 limit 10", fine: localPod, kind: kindQueue,
 		says: "(tc): eth0 tbf 1:0"},
 	{name: "the other target lost as well", script: "tc qdisc add dev eth0 root handle 1: tbf rate 8kbit burst 10 limit 10",

@@ -13,16 +13,16 @@ import (
 	"time"
 )
 
-// Path is one way packets of a tunnel take.
+// Path is one possible path of tunnel packets.
 type Path struct {
 	From, To netip.Addr
 	Port     int // of UDP; 0 = IPIP, which is IPv4 in IPv4 without a port
 }
 
-// Arrival is what became of a token.
+// Arrival is the fate of a token.
 type Arrival struct {
-	Wire   bool // it came in by an interface of the node
-	Passed bool // the node's firewall let it in
+	Wire   bool // it arrived on an interface of the node
+	Passed bool // the node's firewall accepted it
 }
 
 const (
@@ -33,12 +33,10 @@ const (
 	every   = 100 * time.Millisecond
 )
 
-// ErrRefused says that the kernel took no packet for this way: it has no route, or
-// the node's own firewall forbids it.
+// ErrRefused reports that the kernel did not send a packet: it has no route, or the node's own firewall forbids it.
 var ErrRefused = errors.New("packets cannot leave")
 
-// Send sends a token some times. An error that is not ErrRefused says that nothing
-// could be tried.
+// Send sends a token a few times. Any error other than ErrRefused means that it could not try.
 func Send(ctx context.Context, path Path, token uint32) error {
 	write, done, err := path.open()
 	if err != nil {
@@ -58,7 +56,7 @@ func Send(ctx context.Context, path Path, token uint32) error {
 	return nil
 }
 
-// open makes the socket to send from; what comes back to it is not read.
+// open creates the sending socket. Replies are not read.
 func (p Path) open() (write func([]byte) error, done func(), err error) {
 	var conn net.PacketConn
 	var to net.Addr
@@ -75,8 +73,8 @@ func (p Path) open() (write func([]byte) error, done func(), err error) {
 	return func(b []byte) error { _, err := conn.WriteTo(b, to); return err }, func() { conn.Close() }, nil
 }
 
-// packet is harmless to a tunnel that receives it: as VXLAN it has no valid
-// identifier, as WireGuard no known type, as IPIP a header without a checksum.
+// packet is harmless to a tunnel that receives it. As VXLAN it has no valid VNI, as WireGuard no known type, as IPIP a
+// header without a checksum.
 func (p Path) packet(token uint32) []byte {
 	if p.Port == 0 {
 		const ttl, experimental = 1, 253 // RFC 3692

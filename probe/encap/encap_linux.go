@@ -17,21 +17,20 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// Listener waits for one token on some paths.
+// Listener waits for one token on several paths.
 type Listener struct {
 	token   uint32
 	sockets []socket
 }
 
-// socket is one place a token can be seen at.
+// socket is one place where a token can be seen.
 type socket struct {
 	*os.File
 	path int
 	see  func(*Arrival)
 }
 
-// Listen opens the sockets; when it returns, nothing that comes is missed. It
-// takes the capability NET_RAW.
+// Listen opens the sockets. After it returns, no packet is missed. It needs the capability NET_RAW.
 func Listen(paths []Path, token uint32) (*Listener, error) {
 	l := &Listener{token: token}
 	for i, p := range paths {
@@ -56,8 +55,8 @@ func (l *Listener) Close() {
 	}
 }
 
-// Wait gives what became of the token on each path, once it has passed on all of
-// them or ctx ends. An error is one of reading.
+// Wait returns the fate of the token on each path, once it has passed on all of them or ctx ends. The error is a read
+// error.
 func (l *Listener) Wait(ctx context.Context, n int) ([]Arrival, error) {
 	got := make([]Arrival, n)
 	errs := make([]error, len(l.sockets))
@@ -81,7 +80,7 @@ func (l *Listener) Wait(ctx context.Context, n int) ([]Arrival, error) {
 					errs[i] = fmt.Errorf("listening: %w", err)
 					return
 				}
-				if !l.is(b[:k]) { // came before the filter was there
+				if !l.is(b[:k]) { // it arrived before the filter was set
 					continue
 				}
 				mu.Lock()
@@ -95,7 +94,7 @@ func (l *Listener) Wait(ctx context.Context, n int) ([]Arrival, error) {
 	return got, errors.Join(errs...)
 }
 
-// is tells whether a packet that passed the filter has the token.
+// is reports whether a packet that passed the filter has the token.
 func (l *Listener) is(b []byte) bool {
 	want := binary.BigEndian.AppendUint32(nil, l.token)
 	for i := 0; i+len(want) <= len(b); i++ {
@@ -113,15 +112,14 @@ const (
 	udpLen = 8
 )
 
-// onWire sees packets as they come in by any interface, before the firewall.
+// onWire sees packets as they arrive on any interface, before the firewall.
 func (p Path) onWire(token uint32) (*os.File, error) {
 	kind := uint32(unix.ETH_P_IP)
 	if p.From.Is6() {
 		kind = unix.ETH_P_IPV6
 	}
-	// What comes of every kind is seen before the node's own ingress rules and eBPF
-	// programs; of one kind alone, behind them. Bound to nothing at first: what comes
-	// is filtered from the beginning.
+	// A socket for every protocol sees packets before the node's own ingress rules and eBPF programs. A socket for one
+	// protocol sees them after. It is bound to no protocol at first, so every packet that arrives is filtered.
 	is := func(what bpf.Extension, value uint32, drop bool) []bpf.Instruction {
 		jump := bpf.JumpIf{Cond: bpf.JumpEqual, Val: value, SkipTrue: 1}
 		if drop {
@@ -148,8 +146,7 @@ func (p Path) onWire(token uint32) (*os.File, error) {
 	return os.NewFile(uintptr(fd), "packets"), nil
 }
 
-// behindFirewall sees packets the node takes for itself. A raw socket of IPv6 gets
-// them without their header.
+// behindFirewall sees packets that the node accepts for itself. A raw IPv6 socket gets them without their header.
 func (p Path) behindFirewall(token uint32) (*os.File, error) {
 	family, header := unix.AF_INET, ip4Len
 	if p.From.Is6() {
@@ -169,8 +166,7 @@ func (p Path) behindFirewall(token uint32) (*os.File, error) {
 	return os.NewFile(uintptr(fd), "taken"), nil
 }
 
-// filter lets through only our own packets: the port of a busy tunnel carries all
-// of the node's traffic.
+// filter accepts only our own packets, because the port of a busy tunnel receives all of the node's traffic.
 func (p Path) filter(header int, token uint32) []bpf.Instruction {
 	var f []bpf.Instruction
 	is := func(offset, size int, value uint32) {
@@ -197,7 +193,7 @@ func (p Path) filter(header int, token uint32) []bpf.Instruction {
 func attach(fd int, filter []bpf.Instruction) error {
 	raw, err := bpf.Assemble(filter)
 	if err != nil {
-		return fmt.Errorf("making a packet filter: %w", err)
+		return fmt.Errorf("building a packet filter: %w", err)
 	}
 	program := make([]unix.SockFilter, len(raw))
 	for i, r := range raw {

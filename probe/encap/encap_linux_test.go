@@ -10,8 +10,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// TestFilter lets the kernel's filter program judge the packets that are sent, and
-// others.
+// TestFilter runs the kernel's filter program on packets that are sent, and on others.
 func TestFilter(t *testing.T) {
 	const token = 0xcafe0001
 	v4, v6 := netip.MustParseAddr("10.9.0.1"), netip.MustParseAddr("fd09::1")

@@ -1,6 +1,6 @@
 package facts
 
-// What 'calico-probe conditions' writes on a Node.
+// The names that 'calico-probe conditions' writes on a Node.
 const (
 	ConditionHealthy = "CalicoHealthy"                     // the type of the condition
 	PendingCondition = "calico-probe.io/pending-condition" // the annotation that keeps a status between two rounds

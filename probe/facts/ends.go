@@ -10,40 +10,41 @@ import (
 
 // Facts of pods-end, besides those of pods-start.
 const (
-	EndsNot  probe.Fact = "ends_not"  // what keeps pods from ending: one of the EndsNot words
+	EndsNot  probe.Fact = "ends_not"  // what keeps pods from terminating: one of the EndsNot words
 	EndLacks probe.Fact = "end_lacks" // what the CNI plugin lacks to remove a pod's network: one of the EndLacks words
 )
 
 // Words of the fact EndsNot.
 const (
-	EndsNotCNI     = "cni"     // the CNI plugin does not remove the pod's network
-	EndsNotRuntime = "runtime" // the runtime does not stop a container or the sandbox
-	EndsNotClean   = "clean"   // nothing of it runs any more, and the kubelet is not done with its volumes or cgroup
-	EndsNotUnsaid  = "unsaid"  // its containers run on, and the kubelet does not say why
+	EndsNotCNI        = "cni"     // the CNI plugin does not remove the pod's network
+	EndsNotRuntime    = "runtime" // the runtime does not stop a container or the sandbox
+	EndsNotClean      = "clean"   // no process of it is left, but the kubelet still cleans up its volumes or cgroup
+	EndsNotUnreported = "unsaid"  // its containers still run, and the kubelet does not report why
 )
 
-// Words of the fact EndLacks.
+// Values of the fact EndLacks.
 const (
 	EndLacksNodename   = "nodename"      // the file with the node's name, which calico-node writes
-	endLacksKubeconfig = "kubeconfig"    // a kubeconfig or token that is good
+	endLacksKubeconfig = "kubeconfig"    // a valid kubeconfig or token
 	endLacksDatastore  = "datastore"     // Calico's datastore
 	endLacksPlugin     = "plugin"        // its program
 	endLacksConfig     = "configuration" // a network configuration
 )
 
-// FailedKill is what an event of the kubelet's about a pod that does not end comes to.
+// FailedKill is the parsed event of a kubelet about a pod that does not terminate.
 type FailedKill struct {
 	EndsNot string // EndsNotCNI or EndsNotRuntime
-	Lacks   string // one of the EndLacks words, "" = another, or none
-	Plugin  string // that refuses, "" where the message names none
+	Lacks   string // one of the EndLacks words, "" = another, or unknown
+	Plugin  string // the plugin that refuses, "" if the message names none
 	Message string
 }
 
-// EventKill is the reason of the kubelet's event about a pod that it cannot end.
+// EventKill is the reason of the kubelet's event about a pod that it cannot kill.
 const EventKill = "FailedKillPod"
 
-// The words are the kubelet's (container/sync_result.go), containerd's (internal/cri/server/sandbox_stop.go),
-// CRI-O's and dockershim's; those of the CNI library, and of Calico's plugin (cni-plugin/pkg/plugin/plugin.go).
+// The patterns match messages of the kubelet (container/sync_result.go), containerd
+// (internal/cri/server/sandbox_stop.go), CRI-O, dockershim, the CNI library, and Calico's plugin
+// (cni-plugin/pkg/plugin/plugin.go).
 var (
 	killWords  = lazy.New(`^(?:\(combined from similar events\): )?error killing pod: `)
 	networkDel = lazy.New(`failed to destroy network for|failed to teardown pod|failed \(delete\)|cni config uninitialized`)
@@ -59,7 +60,7 @@ var (
 	}
 )
 
-// KillFailed reads the message of such an event.
+// KillFailed parses the message of such an event.
 func KillFailed(text string) FailedKill {
 	says := strings.TrimSpace(killWords.ReplaceAllString(text, ""))
 	k := FailedKill{EndsNot: EndsNotRuntime, Message: strings.ReplaceAll(says, `\"`, `"`)}

@@ -2,7 +2,7 @@ package facts
 
 import "testing"
 
-// TestKillFailed has what kubelets say of pods that they cannot end.
+// TestKillFailed has kubelet messages about pods that cannot be killed.
 func TestKillFailed(t *testing.T) {
 	t.Parallel()
 	const began = `error killing pod: failed to "KillPodSandbox" for "11d1" with KillPodSandboxError: "rpc error: code = Unknown desc = `

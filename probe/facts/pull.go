@@ -8,29 +8,30 @@ import (
 	"github.com/calico-probe/calico-probe/probe/lazy"
 )
 
-// Facts of images that a node cannot pull, of pods-start and of calico-pod.
+// Facts about images that a node cannot pull, in pods-start and calico-pod.
 const (
 	Refusal    probe.Fact = "refusal"    // why there is no image: one of the Refused words
 	Registries probe.Fact = "registries" // list of the registries that the images are of
 	Images     probe.Fact = "images"     // list of the images
 )
 
-// Words of the fact Refusal.
+// Values of the fact Refusal.
 const (
 	RefusedUnresolved   = "unresolved"   // the registry's name is not resolved on the node
-	RefusedUnreachable  = "unreachable"  // no connection to the registry comes about, or none that lasts
-	RefusedProxy        = "proxy"        // the proxy that the runtime is configured with is not reached, or refuses
+	RefusedUnreachable  = "unreachable"  // no connection to the registry opens or lasts
+	RefusedProxy        = "proxy"        // the configured proxy of the runtime is unreachable, or refuses
 	RefusedUntrusted    = "untrusted"    // the node does not trust the registry's certificate
-	RefusedPlain        = "plain"        // the registry speaks HTTP, and the runtime asks by HTTPS
-	RefusedLimited      = "limited"      // the registry has answered too many requests of this address or account
-	RefusedUnauthorized = "unauthorized" // the registry wants a login, or refuses this one
-	RefusedFailing      = "failing"      // the registry has an error of its own
+	RefusedPlain        = "plain"        // the registry speaks HTTP, and the runtime uses HTTPS
+	RefusedLimited      = "limited"      // the registry has had too many requests from this address or account
+	RefusedUnauthorized = "unauthorized" // the registry requires a login, or rejects this one
+	RefusedFailing      = "failing"      // the registry has an internal error
 	RefusedAbsent       = "absent"       // the registry has no such image
 )
 
-// refusals are asked in order. The words are those of Go's net, net/http and crypto/x509; of containerd
-// (core/remotes/docker, core/remotes/errors), containers/image and the registries' API. A limit stands before
-// the login that it meets as well, and the network before both: a login is asked for over it.
+// refusals are tried in order. The patterns match errors of Go (net, net/http, crypto/x509), containerd
+// (core/remotes/docker, core/remotes/errors), containers/image and the registries' API. A rate limit comes before the
+// login error that its message also contains. Network errors come before both, because the login request uses the
+// network.
 var refusals = []struct {
 	is    string
 	words *lazy.Regexp
@@ -48,11 +49,11 @@ var refusals = []struct {
 	{RefusedAbsent, lazy.New(`manifest unknown|name unknown|manifest for .*not found|404 Not Found|not found$`)},
 }
 
-// nameOfImage is what a message may hold of a tenant's: an image's name, in quotes, in an address, or bare.
+// nameOfImage matches the parts of a message that a tenant may have chosen: an image name in quotes, in a URL, or bare.
 var nameOfImage = lazy.New(`"[^"]*"|\S*/\S*`)
 
-// PullFailed is why an image could not be pulled, by what the runtime says: one of the Refused words, "" where
-// its words are none of those. What names the image is no word of the runtime's.
+// PullFailed returns why an image could not be pulled, according to the runtime: one of the Refused words, "" if the
+// message matches none. It ignores the image's name, which the runtime only quotes.
 func PullFailed(text string) string {
 	text = strings.ReplaceAll(text, "i/o timeout", "io timeout")
 	text = strings.TrimSpace(nameOfImage.ReplaceAllString(text, ""))
@@ -64,7 +65,7 @@ func PullFailed(text string) string {
 	return ""
 }
 
-// RegistryOf is the registry that an image's name means.
+// RegistryOf returns the registry of an image name.
 func RegistryOf(image string) string {
 	host, _, slash := strings.Cut(image, "/")
 	if !slash || !strings.ContainsAny(host, ".:") && host != "localhost" {
@@ -73,7 +74,7 @@ func RegistryOf(image string) string {
 	return host
 }
 
-// RefusedByWay tells whether it is the node's way to the registry that fails, as it does for each image.
+// RefusedByWay reports whether the node's path to the registry fails, as it does for each image.
 func RefusedByWay(refusal string) bool {
 	return slices.Contains([]string{RefusedUnresolved, RefusedUnreachable, RefusedProxy}, refusal)
 }

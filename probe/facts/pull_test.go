@@ -2,7 +2,7 @@ package facts
 
 import "testing"
 
-// TestPullFailed has what containerd 1.x and 2.x, CRI-O, dockerd and registries say.
+// TestPullFailed has messages of containerd 1.x and 2.x, CRI-O, dockerd and registries.
 func TestPullFailed(t *testing.T) {
 	t.Parallel()
 	const began = `rpc error: code = Unknown desc = failed to pull and unpack image "docker.io/library/app:1": `
@@ -21,7 +21,7 @@ func TestPullFailed(t *testing.T) {
 		began + `failed to resolve image: unexpected status from HEAD request to https://hub.example/v2/app/manifests/1: 503 Service Unavailable`:                                                                                                                                        RefusedFailing,
 		began + `failed to resolve image: docker.io/library/app:1: not found`:                                                                                                                                                                                                            RefusedAbsent,
 		`reading manifest 1 in hub.example/app: manifest unknown`: RefusedAbsent,
-		// An image is called what its owner likes, and a store that lacks a blob is not a registry that does.
+		// The owner chooses an image's name, and a store that lacks a blob is not a registry that lacks an image.
 		`Back-off pulling image "hub.example/toomanyrequests/x509:dial"`:                                                                    "",
 		`failed to resolve image: hub.example/429:manifest: not found`:                                                                      RefusedAbsent,
 		began + `failed to extract layer sha256:ID: failed to get reader from content store: content digest sha256:ID: file does not exist`: "",

@@ -8,55 +8,55 @@ import (
 	"github.com/calico-probe/calico-probe/probe/lazy"
 )
 
-// Facts of what a pod lacks that the runtime makes no sandbox for, of pods-start and of probe-placed.
+// Facts about what blocks a pod's sandbox, in pods-start and probe-placed.
 const (
-	Obstacle   probe.Fact = "obstacle"    // what is in the way: one of the Obstacle words
-	ObstacleAt probe.Fact = "obstacle_at" // the image or file that it is about
+	Obstacle   probe.Fact = "obstacle"    // what blocks it: one of the Obstacle words
+	ObstacleAt probe.Fact = "obstacle_at" // the image or file in question
 )
 
-// Words of the fact Obstacle.
+// Values of the fact Obstacle.
 const (
-	ObstaclePauseImage    = "pause-image"    // the image of sandboxes is not there and cannot be pulled
-	obstacleCgroupDriver  = "cgroup-driver"  // the kubelet and the runtime name cgroups in different ways
-	ObstacleResolvConf    = "resolv-conf"    // the file that the kubelet takes DNS servers from cannot be opened
+	ObstaclePauseImage    = "pause-image"    // the pause image does not exist and cannot be pulled
+	obstacleCgroupDriver  = "cgroup-driver"  // the kubelet and the runtime use different cgroup drivers
+	ObstacleResolvConf    = "resolv-conf"    // the file from which the kubelet reads DNS servers cannot be opened
 	ObstacleToken         = "token"          // the API server does not accept the CNI plugin's token
-	ObstacleRights        = "rights"         // the CNI plugin's account may not do what it needs
+	ObstacleRights        = "rights"         // the CNI plugin's account lacks a right
 	ObstacleAuthority     = "authority"      // the CNI plugin trusts another CA than the API server's
-	ObstacleNotExecutable = "not-executable" // a CNI plugin's program may not be executed
-	obstacleOpenFiles     = "open-files"     // somebody may not open one more file
-	obstacleProcesses     = "processes"      // somebody may not start one more process or thread
-	obstacleSnapshotter   = "snapshotter"    // the runtime lacks what it unpacks images with
-	obstacleCgroups       = "cgroups"        // the kernel makes no more cgroups
-	obstacleSystemd       = "systemd"        // systemd or its bus, which makes the cgroups, does not answer
-	obstacleProxy         = "proxy"          // a proxy answered the CNI plugin in the API server's place
-	ObstacleStore         = "store"          // the runtime's store of images lacks or cannot read a part
-	obstacleStoreDisk     = "store-disk"     // the same, for an error of the disk or file system below
-	obstacleInit          = "init"           // the first process of a sandbox dies, for a limit
+	ObstacleNotExecutable = "not-executable" // a CNI plugin's program is not executable
+	obstacleOpenFiles     = "open-files"     // a process reached its limit of open files
+	obstacleProcesses     = "processes"      // a limit of processes or threads was reached
+	obstacleSnapshotter   = "snapshotter"    // the runtime lacks its snapshotter, which unpacks images
+	obstacleCgroups       = "cgroups"        // the kernel creates no more cgroups
+	obstacleSystemd       = "systemd"        // systemd or its bus, which creates the cgroups, does not answer
+	obstacleProxy         = "proxy"          // a proxy answered the CNI plugin instead of the API server
+	ObstacleStore         = "store"          // the runtime's image store lacks a part or cannot read it
+	obstacleStoreDisk     = "store-disk"     // the same, because of a disk or file system error
+	obstacleInit          = "init"           // the first process of a sandbox dies because of a limit
 	ObstacleOCI           = "oci"            // runc, or the shim that starts it, fails itself
-	obstacleAddressHeld   = "address-held"   // a route to the address that IPAM gave leads by another interface
-	ObstaclePool          = "pool"           // an annotation asks for an IP pool that is not there or not enabled
-	obstacleWebhook       = "webhook"        // a webhook that cannot be called refuses what the CNI plugin writes
-	ObstacleSpace         = "space"          // a file system of the node has no room for the file that ObstacleAt names
-	ObstacleSilence       = "silence"        // the runtime does not answer, and nobody says why
+	obstacleAddressHeld   = "address-held"   // a route to the address that IPAM assigned leads to another interface
+	ObstaclePool          = "pool"           // an annotation requests an IP pool that does not exist or is disabled
+	obstacleWebhook       = "webhook"        // a webhook that cannot be called blocks the CNI plugin's writes
+	ObstacleSpace         = "space"          // a file system of the node has no room for the file in ObstacleAt
+	ObstacleSilence       = "silence"        // the runtime does not answer, for an unknown reason
 )
 
-// Sandbox is what an event of the reason EventSandbox comes to, or one about a pod's cgroup.
+// Sandbox is the parsed message of an event with the reason EventSandbox, or of one about a pod's cgroup.
 type Sandbox struct {
 	Starts   string // StartsAddresses, StartsCNI or StartsSandbox
 	Plugin   string // the CNI plugin that refuses
-	Obstacle string // "" = none that is known
+	Obstacle string // "" = unknown or none
 	At       string
-	Message  string // without the words that every such event begins with
+	Message  string // without the words with which every such event begins
 }
 
-// EventSandbox is the reason of the kubelet's event about a pod whose sandbox the runtime did not make.
+// EventSandbox is the reason of the kubelet's event about a pod whose sandbox the runtime did not create.
 const EventSandbox = "FailedCreatePodSandBox"
 
-// SandboxFailed reads the message of such an event, of the probe's own pod as of any other.
+// SandboxFailed parses the message of such an event, of the probe's own pod or any other.
 func SandboxFailed(text string) Sandbox {
 	text = strings.TrimPrefix(text, "(combined from similar events): ")
-	said := sandboxWords.FindString(text)
-	s := Sandbox{Starts: StartsSandbox, Message: text[len(said):]}
+	prefix := sandboxWords.FindString(text)
+	s := Sandbox{Starts: StartsSandbox, Message: text[len(prefix):]}
 	if m := pluginOf.FindStringSubmatch(s.Message); m != nil {
 		s.Plugin = cmp.Or(m[1], m[2])
 	}
@@ -67,11 +67,11 @@ func SandboxFailed(text string) Sandbox {
 	case s.Plugin != "" || networkOf.MatchString(s.Message):
 		s.Starts = StartsCNI
 	}
-	s.Obstacle, s.At = obstacleOf(s.Starts, s.Message, !strings.Contains(said, "rpc error"))
+	s.Obstacle, s.At = obstacleOf(s.Starts, s.Message, !strings.Contains(prefix, "rpc error"))
 	return s
 }
 
-// OfNode reports whether a message names what no pod can cause, whatever its spec and its annotations say.
+// OfNode reports whether a message names a fault that no pod can cause, whatever its spec and annotations are.
 func (s Sandbox) OfNode() bool {
 	switch s.Obstacle {
 	case ObstaclePool, ObstacleSilence, obstacleInit:
@@ -82,20 +82,20 @@ func (s Sandbox) OfNode() bool {
 	return s.Plugin != pluginMultus
 }
 
-// pluginMultus is the plugin that starts others as a tenant's NetworkAttachmentDefinition configures them.
+// pluginMultus starts other plugins, as a tenant's NetworkAttachmentDefinition configures them.
 const pluginMultus = "multus"
 
-// nodesOwn are words of the runtime, the kubelet and Calico's plugin that name what belongs to the node: its plugins,
-// its configuration, its way to the API server.
+// nodesOwn matches messages of the runtime, the kubelet and Calico's plugin about things of the node: its plugins, its
+// configuration, its connection to the API server.
 var nodesOwn = lazy.New(`failed to find plugin "[\w.-]+" in path|no networks found in /|cni plugin not initialized|` +
 	`cni config uninitialized|stat /var/lib/calico/nodename: |error getting ClusterInformation: `)
 
-// podsWords is where a message begins to repeat what a pod's annotations say: Calico's cni-plugin (utils.go, k8s.go)
-// and libcalico-go, which all name what they could not parse, and the bandwidth plugin.
+// podsWords matches where a message begins to quote a pod's annotations. The sources are Calico's cni-plugin (utils.go,
+// k8s.go), libcalico-go and the bandwidth plugin, which all quote input that they could not parse.
 var podsWords = lazy.New(`(?i)\bpars(?:e|ing)\b|annotation|invalid (?:ip|cidr|value|format)|\(add\): \\?"|the given pool \(`)
 
-// outsideOfPods is the first match that is not in what a message repeats of a pod: neither in quotes nor behind the
-// words that lead to it.
+// outsideOfPods returns the first match that is not part of a quote from a pod: neither inside quotes nor after
+// podsWords.
 func outsideOfPods(find *lazy.Regexp, text string) []string {
 	at := find.FindStringSubmatchIndex(text)
 	if at == nil {
@@ -110,8 +110,8 @@ func outsideOfPods(find *lazy.Regexp, text string) []string {
 	return find.FindStringSubmatch(text)
 }
 
-// ContainerFailed reads what the runtime says of a container that it could not make or start, or of its image.
-// Most of that is the pod's own, such as a program that is not there: then there is no Obstacle.
+// ContainerFailed parses the runtime's message about a container that it could not create or start, or about its image.
+// Most such faults are the pod's own, such as a missing program. Then Obstacle is empty.
 func ContainerFailed(text string) Sandbox {
 	s := Sandbox{Starts: StartsContainer, Message: text}
 	s.Obstacle, s.At = obstacleOf(s.Starts, WithoutOwners(text), false)
@@ -119,7 +119,7 @@ func ContainerFailed(text string) Sandbox {
 }
 
 // WithoutOwners returns the part of such a message that only the runtime and the kernel write. A tenant chooses the
-// image, and with it the registry. So the part ends where the registry's reply begins.
+// image, and with it the registry, so the part ends where the registry's reply begins.
 func WithoutOwners(text string) string {
 	if at := registryWords.FindStringIndex(text); at != nil {
 		text = text[:at[0]]
@@ -129,12 +129,12 @@ func WithoutOwners(text string) string {
 		if runtimeName.MatchString(word) {
 			return word
 		}
-		return `""` // the pod's: an image, a command, a path
+		return `""` // chosen by the pod: an image, a command, a path
 	})
 }
 
-// processOwn is runc's error about the program in a container or its user. layerFile is a path in a layer of the image,
-// up to the kernel's error. quotedWord may hold a name of the pod's.
+// processOwn matches runc's error about the program in a container or its user. layerFile matches a path in an image
+// layer, up to the kernel's error. quotedWord may contain a name that the pod chose.
 var (
 	processOwn = lazy.New(`(?:unable to start container process: (?:exec|chdir|error (?:during|mounting))|` +
 		`container init caused: |unable to find (?:user|group) ).*`)
@@ -144,21 +144,22 @@ var (
 	runtimeName = lazy.New(`^\\?"(?:/[\w./-]*/)?(?:docker-)?(?:runc|crun|runsc|youki|kata-runtime|nvidia-container-runtime|containerd-shim[\w.-]*)\\?"$`)
 )
 
-// registryWords is where a message begins to repeat a registry's reply. The registry chooses the phrase behind an HTTP
-// status and the names in its certificate. The words are from containerd (core/remotes/docker, core/remotes/errors),
-// containers/image (docker/errors.go), Docker and Go, the codes from the OCI distribution specification.
+// registryWords matches where a message begins to quote a registry's reply. The registry chooses the phrase after an
+// HTTP status and the names in its certificate. The patterns are from containerd (core/remotes/docker,
+// core/remotes/errors), containers/image (docker/errors.go), Docker and Go. The codes are from the OCI distribution
+// specification.
 var registryWords = lazy.New(`(?i)unexpected (?:http )?status|unexpected media ?type|unsupported media ?type|` +
 	`status ?code|http status|response body|server message|x509: |tls: |malformed|error parsing|invalid character|` +
 	`\bdenied\b|insufficient_scope|authorization failed|authentication required|\b[45]\d\d [a-z]|` +
 	`\b(?:unknown|denied|unauthorized|toomanyrequests|unavailable|unsupported|too many requests|` +
 	`(?:manifest|name|digest|size|tag|range|blob)(?: upload)? (?:invalid|unknown|unverified)): `)
 
-// obstacleOf is the first obstacle that a message names, and what it is about. What the kubelet fails in
-// itself has no code of the runtime's.
+// obstacleOf returns the first obstacle that a message names, and its subject. The kubelet's own errors have no code of
+// the runtime.
 func obstacleOf(starts, text string, kubelets bool) (is, at string) {
 	for _, o := range obstacles {
 		m := outsideOfPods(o.words, text)
-		if o.is == ObstaclePool { // which is in these words
+		if o.is == ObstaclePool { // the quote is part of these words
 			m = o.words.FindStringSubmatch(text)
 		}
 		fits := o.of == "" || o.of == starts || o.also && starts == StartsContainer
@@ -166,7 +167,7 @@ func obstacleOf(starts, text string, kubelets bool) (is, at string) {
 			continue
 		}
 		at := strings.TrimRight(cmp.Or(m[1:]...), `:\"`)
-		if o.own && (strings.Contains(at, "/pods/") || strings.HasPrefix(at, "/sys/")) { // its own, of one pod
+		if o.own && (strings.Contains(at, "/pods/") || strings.HasPrefix(at, "/sys/")) { // the pod's own file
 			continue
 		}
 		return o.is, probe.Quoted(at)
@@ -174,8 +175,8 @@ func obstacleOf(starts, text string, kubelets bool) (is, at string) {
 	return "", ""
 }
 
-// What these messages are told apart by: containerd 1.x and 2.x, CRI-O and dockershim; for addresses the
-// words of Calico's IPAM (libcalico-go, lib/ipam/ipam.go) and of host-local; for cgroups those of runc and CRI-O.
+// Patterns that distinguish these messages: of containerd 1.x and 2.x, CRI-O and dockershim; for addresses those of
+// Calico's IPAM (libcalico-go, lib/ipam/ipam.go) and of host-local; for cgroups those of runc and CRI-O.
 var (
 	sandboxWords = lazy.New(`^Failed (?:to )?create pod sandbox: (rpc error: code = \w+ desc = )?|^unable to ensure pod container exists: `)
 	pluginOf     = lazy.New(`plugin type="([\w.-]+)"|(?:networkPlugin|NetworkPlugin) (cni) failed`)
@@ -187,10 +188,10 @@ var (
 
 var obstacles = []struct {
 	of, is string
-	also   bool // of a container too
-	own    bool // the kubelet's own words, and not the runtime's
+	also   bool // also in messages about a container
+	own    bool // a message of the kubelet itself, not of the runtime
 	words  *lazy.Regexp
-	not    *lazy.Regexp // with which it is something else
+	not    *lazy.Regexp // if it matches too, the obstacle is another one
 }{
 	{is: obstacleOpenFiles, words: lazy.New(`too many open files`)},
 	{of: StartsSandbox, also: true, is: obstacleCgroups, words: lazy.New(
@@ -205,11 +206,11 @@ var obstacles = []struct {
 	{of: StartsSandbox, is: obstacleInit, words: lazy.New(`error during container init: read init-p: connection reset by peer`)},
 	{of: StartsSandbox, also: true, is: obstacleSnapshotter, words: lazy.New(
 		`snapshotter ([\w.-]+) was not found|snapshotter not loaded: ([\w.-]+)|` +
-			// one in a program of its own, which does not answer
+			// A snapshotter with its own program does not answer.
 			`(?:extraction|create) snapshot.*dial unix:?(?://)?(/[\w./-]+)`)},
 	{of: StartsSandbox, also: true, is: obstacleStoreDisk, words: storeDisk},
 	{of: StartsSandbox, also: true, is: ObstacleStore, words: storeLacks, not: notTheStore},
-	// "no space left" without a file is said of inotify's watches and the like.
+	// "no space left" without a file is also the error of inotify watches and other limits.
 	{is: ObstacleSpace, words: lazy.New(
 		`(?:open|mkdir|mkdirat|mknod|write|symlink|link|rename|copy) (/(?:run|var|etc|opt)(?:/[\w.@-]+)+)[^:]{0,300}: ` +
 			`(?:no space left on device|disk quota exceeded)`),
@@ -222,7 +223,7 @@ var obstacles = []struct {
 	{of: StartsSandbox, also: true, is: ObstacleOCI, words: ociFails},
 	{of: StartsSandbox, is: ObstacleOCI, words: ociStarts, not: lazy.New(`\bhook\b`)},
 	{of: StartsSandbox, is: ObstacleOCI, words: ociSecures},
-	// The kubelet opens no other file for a sandbox than this one and those of its own folder.
+	// For a sandbox, the kubelet opens only this file and those in its own folder.
 	{of: StartsSandbox, is: ObstacleResolvConf, own: true, words: lazy.New(
 		`^(?:[^:/]*: )?open (/\S+): (?:no such file or directory|permission denied|is a directory)$`)},
 	{of: StartsSandbox, is: ObstacleSilence, words: lazy.New(
@@ -235,7 +236,7 @@ var obstacles = []struct {
 	{of: StartsCNI, is: obstacleWebhook, words: lazy.New(`ling webhook \\?"([\w.-]+)\\?": failed to call webhook: `)},
 	{of: StartsCNI, is: ObstacleNotExecutable, words: lazy.New(
 		`fork/exec (/\S+): permission denied`)},
-	// Go's words for a CONNECT that a proxy refuses are the bare words of HTTP; an API server gives a reason.
+	// If a proxy refuses a CONNECT, Go's error has only the HTTP status text. An API server gives a reason.
 	{of: StartsCNI, is: obstacleProxy, words: lazy.New(
 		`Get "?https://\S+: (?:proxyconnect tcp: |(?:Service Unavailable|Forbidden|Bad Gateway|Gateway Time-?out|` +
 			`Tunnel Connection Failed|Proxy Authentication Required)(?:$|[,;\]]))`)},
@@ -247,9 +248,9 @@ var obstacles = []struct {
 		`plugin type="calico".*x509: certificate signed by unknown authority`)},
 }
 
-// The words of containerd (core/metadata/content.go, plugins/content/local/readerat.go, core/diff/apply,
-// core/unpack/unpacker.go, core/snapshots/storage/bolt.go) and of containers/storage for a store that lacks
-// a part of an image, and of Linux for a disk or file system that cannot be read.
+// Errors for an image store that lacks a part of an image, of containerd (core/metadata/content.go,
+// plugins/content/local/readerat.go, core/diff/apply, core/unpack/unpacker.go, core/snapshots/storage/bolt.go) and of
+// containers/storage; and of Linux for a disk or file system that cannot be read.
 var (
 	storeDisk = lazy.New(`(?:failed to (?:extract layer|unpack|prepare|commit|stat parent|create (?:containerd container|snapshot)|get (?:sandbox )?image)|` +
 		`/var/lib/(?:containerd|containers|docker|rancher)/).*(?:input/output error|[Ss]tructure needs cleaning|bad message)`)
@@ -259,21 +260,21 @@ var (
 	notTheStore = lazy.New(`no space left on device|disk quota exceeded|deadline exceeded|context canceled|already exists|dial unix`)
 )
 
-// The words of containerd (core/runtime/v2, cmd/containerd-shim-runc-v2/process/init.go) for a runc or a shim
-// that does not run, of the loader for a library that it lacks, and of runc for the cgroup that it does not get.
-// What runc says of a security profile is the node's of a sandbox; a container may have one of its own.
+// Errors for a runc or shim that does not run, of containerd (core/runtime/v2,
+// cmd/containerd-shim-runc-v2/process/init.go); of the loader for a missing library; and of runc for a cgroup that it
+// cannot use. A security profile of a sandbox comes from the node, but a container may have its own.
 var (
 	ociFails = lazy.New(`exec: \\?"((?:/[\w./-]*/)?(?:docker-)?(?:runc|crun|runsc|youki|kata-runtime|nvidia-container-runtime|containerd-shim[\w.-]*))\\?": |` +
 		`fork/exec (/[\w./-]*(?:runc|crun|runsc|youki|containerd-shim)[\w.-]*): |binary not installed \\?"([\w./-]+)\\?"|` +
 		`(?:runc|crun|runsc|youki) did not terminate succ?essfully|unable to apply cgroup configuration`)
-	// For a sandbox the shim starts the OCI runtime of its configuration, whatever its name; a hook has words of its own.
+	// For a sandbox, the shim starts the configured OCI runtime, whatever its name. A hook has other messages.
 	ociStarts = lazy.New(`(?:OCI runtime|shim task|/log\.json: no such file or directory\)).*fork/exec (/[\w./-]+): ` +
 		`(?:no such file or directory|permission denied|exec format error)`)
 	ociSecures = lazy.New(`seccomp filter|libseccomp|apparmor(?: failed to apply)? profile|` +
 		`(?:runc create failed|shim task|OCI runtime create failed).*cannot allocate memory`)
 )
 
-// On adds to a result what keeps the sandbox from being made.
+// On adds to a result what blocks the sandbox.
 func (s Sandbox) On(r probe.Result) probe.Result {
 	if s.Obstacle != "" {
 		r = r.With(Obstacle, s.Obstacle)

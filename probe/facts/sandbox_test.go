@@ -2,7 +2,7 @@ package facts
 
 import "testing"
 
-// TestSandboxFailed has what kubelets, containerd 1.x and 2.x, CRI-O and runc say.
+// TestSandboxFailed has messages of kubelets, containerd 1.x and 2.x, CRI-O and runc.
 func TestSandboxFailed(t *testing.T) {
 	const began = "Failed to create pod sandbox: rpc error: code = Unknown desc = "
 	for text, want := range map[string]Sandbox{
@@ -22,13 +22,13 @@ func TestSandboxFailed(t *testing.T) {
 		began + `failed to start sandbox: failed to create containerd task: failed to create shim task: OCI runtime create failed: unable to retrieve OCI runtime error (open /run/containerd/ID/log.json: no such file or directory): fork/exec /usr/local/nvidia/toolkit/nvidia-runtime.cdi: no such file or directory`: {
 			Obstacle: ObstacleOCI, At: "/usr/local/nvidia/toolkit/nvidia-runtime.cdi"},
 		began + `failed to create shim task: OCI runtime create failed: runc create failed: unable to start container process: error during container init: read init-p: connection reset by peer`: {Obstacle: obstacleInit},
-		// The runtime's own file, and one pod's, are no resolv.conf of the kubelet's.
+		// The runtime's own file, and that of one pod, are not the kubelet's resolv.conf.
 		began + "open /run/containerd/x/config.json: no such file or directory":                             {},
 		"Failed to create pod sandbox: open /var/lib/kubelet/pods/X/userns: no such file or directory":      {},
 		began + "failed to create containerd task: mkdir /run/containerd/x: no space left on device":        {Obstacle: ObstacleSpace, At: "/run/containerd/x"},
 		began + "failed to create inotify fd: no space left on device":                                      {},
 		"Failed to create pod sandbox: rpc error: code = DeadlineExceeded desc = context deadline exceeded": {Obstacle: ObstacleSilence},
-		// The kubelet makes the pod's cgroup itself, and runc those of its containers.
+		// The kubelet creates the pod's cgroup itself, and runc those of its containers.
 		"unable to ensure pod container exists: failed to create container for [kubepods besteffort podX] : mkdir /sys/fs/cgroup/memory/kubepods/besteffort/podX: cannot allocate memory": {
 			Obstacle: obstacleCgroups},
 		began + `failed to create shim task: OCI runtime create failed: runc create failed: unable to start container process: unable to apply cgroup configuration: mkdir /sys/fs/cgroup/pids/kubepods/besteffort/podX/Y: no space left on device: unknown`: {
@@ -88,7 +88,7 @@ func TestSandboxFailed(t *testing.T) {
 	}
 }
 
-// TestContainerFailed wants the node's faults told from a pod's own, whatever that calls its program.
+// TestContainerFailed distinguishes the node's faults from a pod's own, whatever name the pod gives its program.
 func TestContainerFailed(t *testing.T) {
 	t.Parallel()
 	const began = "failed to create containerd task: failed to create shim task: OCI runtime create failed: "
@@ -100,7 +100,7 @@ func TestContainerFailed(t *testing.T) {
 		began + `runc create failed: unable to start container process: unable to apply cgroup configuration: cannot enter cgroupv2 "/sys/fs/cgroup/x" with domain controllers`:         ObstacleOCI,
 		began + `unable to retrieve OCI runtime error (open /x/log.json: no such file or directory): fork/exec /usr/sbin/runc: exec format error`:                                       ObstacleOCI,
 		`failed to get runtime: runtime "io.containerd.runc.v2" binary not installed "containerd-shim-runc-v2": file does not exist`:                                                    ObstacleOCI,
-		// The registry's, the disk's and the pod's own.
+		// Faults of the registry, the disk and the pod.
 		`failed to pull and unpack image "x": failed to copy: httpReadSeeker: failed open: content at https://hub.example/v2/x not found: not found`:                            "",
 		`failed to pull and unpack image "x": failed to prepare extraction snapshot "y": write /var/lib/containerd/x: no space left on device`:                                  ObstacleSpace,
 		`failed to create container io: mkdir /run/containerd/io.containerd.grpc.v1.cri/containers/(left out)/io/94: no space left on device`:                                   ObstacleSpace,
@@ -119,7 +119,7 @@ func TestContainerFailed(t *testing.T) {
 	}
 }
 
-// TestContainerFailedByOwner has the registry, the image and the pod of a tenant write the node's words.
+// TestContainerFailedByOwner lets a tenant's registry, image and pod imitate messages of the node.
 func TestContainerFailedByOwner(t *testing.T) {
 	t.Parallel()
 	const (

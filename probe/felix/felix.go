@@ -15,34 +15,32 @@ import (
 	"github.com/calico-probe/calico-probe/probe/httpget"
 )
 
-// Where Felix answers unless it is set otherwise (felix/config in Calico).
+// Felix's default health port and host (felix/config in Calico).
 const (
 	DefaultHost = "localhost"
 	DefaultPort = 9099
 )
 
-// Component is one row of the table Felix answers with since v3.23. A cell that
-// Felix leaves open is "-".
+// Component is one row of the table in Felix's answer, since v3.23. An empty cell is "-".
 type Component struct {
 	Name    string `json:"name"`    // FelixStartup, CalculationGraph, InternalDataplaneMainLoop, ...
-	Timeout string `json:"timeout"` // how old a report may be: "1m30s"
+	Timeout string `json:"timeout"` // the maximum age of a report: "1m30s"
 	Live    string `json:"live"`    // "reporting live", "reporting non-live", "timed out"
 	Ready   string `json:"ready"`   // "reporting ready", "reporting non-ready", "timed out"
 	Detail  string `json:"detail,omitempty"`
 }
 
-// Answer is what a health endpoint answered.
+// Answer is the answer of a health endpoint.
 type Answer struct {
 	Code       int
 	Body       string // at most 16 KiB
 	Components []Component
 }
 
-// Good is what Felix means by its code: 200 with a table since v3.23, 204
-// without a body before.
+// Good reports whether Felix's code means success: 200 with a table since v3.23, 204 without a body before.
 func (a *Answer) Good() bool { return a.Code == http.StatusOK || a.Code == http.StatusNoContent }
 
-// FromFelix tells an answer of Felix from one of somebody else on the port.
+// FromFelix reports whether Felix sent the answer, and not another program on the port.
 func (a *Answer) FromFelix() bool {
 	switch a.Code {
 	case http.StatusOK, http.StatusServiceUnavailable:
@@ -53,11 +51,10 @@ func (a *Answer) FromFelix() bool {
 	return false
 }
 
-// maxBody bounds what is read of an answer.
+// maxBody bounds how much of an answer is read.
 const maxBody = 16 << 10
 
-// Get asks for path ("/liveness", "/readiness") at addr, and nowhere else:
-// proxies and redirects are not followed.
+// Get requests path ("/liveness", "/readiness") from addr. It does not follow proxies or redirects.
 func Get(ctx context.Context, addr netip.AddrPort, path string) (*Answer, error) {
 	page, err := httpget.Get(ctx, "http://"+addr.String()+path, httpget.Way{Most: maxBody})
 	if err != nil {
@@ -66,8 +63,8 @@ func Get(ctx context.Context, addr netip.AddrPort, path string) (*Answer, error)
 	return &Answer{Code: page.Code, Body: string(page.Body), Components: parseTable(page.Body)}, nil
 }
 
-// parseTable reads the table of components. Columns are found by their headings,
-// so borders, widths and capitals may change; without a table there are none.
+// parseTable parses the table of components. It finds columns by their headings, so borders, widths and case may
+// change. Without a table it returns nothing.
 func parseTable(body []byte) []Component {
 	var heads []string
 	var out []Component
@@ -101,7 +98,7 @@ func parseTable(body []byte) []Component {
 	return out
 }
 
-// cellsOf splits a row at its bars, plain or drawn.
+// cellsOf splits a row at its separators, ASCII or box-drawing.
 func cellsOf(line string) []string {
 	line = strings.TrimSpace(strings.ReplaceAll(line, "│", "|"))
 	if !strings.HasPrefix(line, "|") {

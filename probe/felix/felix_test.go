@@ -20,7 +20,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// replay answers as Felix v3.32.1 did; the files are whole HTTP responses.
+// replay serves answers of Felix v3.32.1; the files are whole HTTP responses.
 func replay(t *testing.T, file string) netip.AddrPort {
 	t.Helper()
 	raw, err := os.ReadFile("testdata/" + file)

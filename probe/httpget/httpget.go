@@ -13,36 +13,34 @@ import (
 	"sync/atomic"
 )
 
-// maxBody bounds what is read of an answer unless it is said otherwise.
+// maxBody is the default limit for the body of an answer.
 const maxBody = 1 << 20
 
-// Page is what a server answered.
+// Page is the answer of a server.
 type Page struct {
 	Code   int
 	Proto  string // "HTTP/1.1"
 	Header http.Header
-	Body   []byte // cut where the way says
+	Body   []byte // truncated at the limit of the Way
 }
 
-// Way is how a server is asked. The zero value is the network, 1 MiB.
+// Way is how to request a page. The zero value uses the network and reads 1 MiB.
 type Way struct {
 	Dial        func(context.Context) (net.Conn, error) // instead of the network
 	Host        string                                  // in the request, "" = as in the address
-	ServerName  string                                  // asked for in TLS, "" = as in the address
-	Most        int64                                   // bytes that are read of the answer, 0 = 1 MiB
-	Certificate func() tls.Certificate                  // called when a server asks for one; an empty one is not shown
+	ServerName  string                                  // the SNI in TLS, "" = as in the address
+	Most        int64                                   // bytes of the answer to read, 0 = 1 MiB
+	Certificate func() tls.Certificate                  // called when a server requests one; an empty one is not presented
 }
 
-// ErrNotTaken is in the error of a question for which nobody took the connection: what
-// ran out then is the time to connect.
-var ErrNotTaken = errors.New("no connection")
+// ErrNotAccepted is in the error of a request whose connection was not accepted. A timeout was then one of connecting.
+var ErrNotAccepted = errors.New("no connection")
 
-// Get asks url for a page, and nowhere else: without proxies, redirects or a
-// check of certificates, on a connection of its own.
+// Get requests url on a new connection. It uses no proxy, follows no redirect and does not verify certificates.
 func Get(ctx context.Context, url string, way Way) (Page, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
-		return Page{}, fmt.Errorf("asking %s: %w", url, err)
+		return Page{}, fmt.Errorf("requesting %s: %w", url, err)
 	}
 	if way.Host != "" {
 		req.Host = way.Host
@@ -74,10 +72,10 @@ func Get(ctx context.Context, url string, way Way) (Page, error) {
 	}
 	resp, err := client.Do(req)
 	if err != nil && !taken.Load() {
-		return Page{}, fmt.Errorf("%w: asking %s: %w", ErrNotTaken, url, err)
+		return Page{}, fmt.Errorf("%w: requesting %s: %w", ErrNotAccepted, url, err)
 	}
 	if err != nil {
-		return Page{}, fmt.Errorf("asking %s: %w", url, err)
+		return Page{}, fmt.Errorf("requesting %s: %w", url, err)
 	}
 	defer resp.Body.Close()
 	most := way.Most
@@ -85,7 +83,7 @@ func Get(ctx context.Context, url string, way Way) (Page, error) {
 		most = maxBody
 	}
 	body, err := io.ReadAll(io.LimitReader(resp.Body, most))
-	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) { // the code has arrived: a cut body is no reason to lose it
+	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) { // the code has arrived: report it despite a cut body
 		return Page{}, fmt.Errorf("reading the answer of %s: %w", url, err)
 	}
 	return Page{resp.StatusCode, resp.Proto, resp.Header, body}, nil

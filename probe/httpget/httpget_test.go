@@ -12,8 +12,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// TestGet wants the first answer as it is: a redirect, however long, over TLS, on
-// a socket.
+// TestGet checks that the first answer is returned unchanged: a redirect, a long one, over TLS, and on a socket.
 func TestGet(t *testing.T) {
 	t.Parallel()
 	answer := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

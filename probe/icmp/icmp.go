@@ -1,7 +1,7 @@
 // Package icmp pings many addresses at once. Ping uses one socket for each family, sends several packets to each
 // address, and matches replies by number.
 //
-//	stats, err := icmp.Ping(ctx, []netip.Addr{a, b}, icmp.Usual) // err: nothing could be asked at all
+//	stats, err := icmp.Ping(ctx, []netip.Addr{a, b}, icmp.Usual) // err: no packet could be sent
 //	if stats[0].Received == 0 && stats[0].Bounced != "" { ... } // a router answered in its place
 package icmp
 
@@ -25,52 +25,50 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// Pace is how many packets each address gets, and the time from one to the next.
+// Pace is how many packets to send to each address, and the interval between them.
 type Pace struct {
 	Packets int
 	Every   time.Duration
-	ID      uint16 // that the echoes bear, by which others know them; 0 = any
+	ID      uint16 // the ID of the echoes, which identifies them to others; 0 = any
 }
 
-// How a ping is done. Where all answer, Usual takes four tenths of a second and Brisk a tenth of that.
+// The usual paces. If every address answers, Usual takes four tenths of a second, and Brisk a tenth of that.
 var (
 	Usual = Pace{Packets: 5, Every: 100 * time.Millisecond}
 	Brisk = Pace{Packets: 3, Every: 20 * time.Millisecond}
 )
 
-// Wait is how long the answer to the last packet is waited for.
+// Wait is the wait for the answer to the last packet.
 const Wait = time.Second
 
-// Stats is what came back from one address.
+// Stats are the replies of one address.
 type Stats struct {
 	Addr          netip.Addr
-	Sent          int // tried, whether the packet could leave or not
+	Sent          int // attempted, even if the packet could not leave
 	Refused       int // of these, could not leave this node
 	Received      int
-	Min, Avg, Max time.Duration // of the replies, zero without one
-	// Refusal is why a packet could not leave this node: "net-unreachable",
-	// "host-unreachable" and so on in probe.Reason's words, "denied" by its own
-	// firewall, "blackhole", "too-big" for the device it would leave by; "" when all could.
+	Min, Avg, Max time.Duration // of the replies, zero without a reply
+	// Refusal is why a packet could not leave this node: "net-unreachable", "host-unreachable" and so on in the words of
+	// probe.Reason, "denied" by its own firewall, "blackhole", or "too-big" for the outgoing interface. It is "" if all
+	// could leave.
 	Refusal string
-	// Bounced is what a router or the peer answered instead: "destination
-	// unreachable from 10.0.0.1, code 13 (administratively prohibited)"; "" when nobody did.
+	// Bounced is the error that a router or the peer sent instead of a reply: "destination unreachable from 10.0.0.1, code
+	// 13 (administratively prohibited)". It is "" without such an error.
 	Bounced string
-	// Cut says that the context ended before the time for answers had passed.
+	// Cut reports that the context ended before the time for answers had passed.
 	Cut bool
-	// TooBig says that a router sent back a packet as too big for its way on, and
-	// Told what it said would fit, 0 when it did not say.
-	TooBig bool
-	Told   int
+	// TooBig reports that a router returned a packet as too big. ReportedMTU is the MTU in that error, 0 if it has none.
+	TooBig      bool
+	ReportedMTU int
 
 	sum time.Duration
 }
 
-// errNoSocket says that this process may not open an ICMP socket.
-var errNoSocket = errors.New("no right to open an ICMP socket")
+// errNoSocket reports that this process may not open an ICMP socket.
+var errNoSocket = errors.New("no permission to open an ICMP socket")
 
-// Ping sends echo requests to each address, all of one family, at a pace, and
-// collects the replies until Wait after the last one or the end of ctx. The
-// error says that nothing could be asked at all.
+// Ping sends echo requests to each address, all of one family, at a pace. It collects replies until Wait after the last
+// one, or until ctx ends. It returns an error if it could send nothing.
 func Ping(ctx context.Context, addrs []netip.Addr, pace Pace) ([]Stats, error) {
 	if len(addrs) == 0 {
 		return nil, nil
@@ -84,13 +82,13 @@ func Ping(ctx context.Context, addrs []netip.Addr, pace Pace) ([]Stats, error) {
 	return p.ping(ctx, addrs), nil
 }
 
-// One sends one echo request to an address and waits for its answer. A size that is not
-// zero is that of the whole IP packet, which must not be fragmented.
+// One sends one echo request to an address and waits for its answer. A size other than zero is that of the whole IP
+// packet, which must not be fragmented.
 func One(ctx context.Context, addr netip.Addr, size int, wait time.Duration) (Stats, error) {
 	return Burst(ctx, addr, size, Pace{Packets: 1}, wait)
 }
 
-// Burst does the same with several, at a pace; wait is for the answer to the last.
+// Burst does the same with several packets, at a pace. wait is for the answer to the last one.
 func Burst(ctx context.Context, addr netip.Addr, size int, pace Pace, wait time.Duration) (Stats, error) {
 	p, err := listen(addr.Is4() || addr.Is4In6())
 	if err != nil {
@@ -107,7 +105,7 @@ func Burst(ctx context.Context, addr netip.Addr, size int, pace Pace, wait time.
 	return p.ping(ctx, []netip.Addr{addr})[0], nil
 }
 
-// Marked sends echo requests to an address at a pace, whose payload begins with mark.
+// Marked sends echo requests with a payload that begins with mark, at a pace.
 func Marked(ctx context.Context, addr netip.Addr, mark uint64, pace Pace) (Stats, error) {
 	p, err := listen(addr.Is4() || addr.Is4In6())
 	if err != nil {
@@ -117,9 +115,8 @@ func Marked(ctx context.Context, addr netip.Addr, mark uint64, pace Pace) (Stats
 	return p.ping(ctx, []netip.Addr{addr})[0], nil
 }
 
-// Whole sends three echo requests, of which any that comes back will do, to an address as IP packets of exactly size
-// bytes that must not be fragmented, whatever is already known about the path. It
-// waits for the last one's answer as long as told.
+// Whole sends three echo requests to an address as IP packets of exactly size bytes that must not be fragmented. It
+// ignores what the kernel has learnt about the path. One reply is enough. It waits for the last answer as long as wait.
 func Whole(ctx context.Context, addr netip.Addr, size int, wait time.Duration) (Stats, error) {
 	p, err := listen(addr.Is4() || addr.Is4In6())
 	if err != nil {
@@ -133,8 +130,8 @@ func Whole(ctx context.Context, addr netip.Addr, size int, wait time.Duration) (
 	return p.ping(ctx, []netip.Addr{addr})[0], nil
 }
 
-// Fragmented sends three echo requests of size bytes to an address, each in as many fragments as the MTU demands, and
-// waits for the last one's answer.
+// Fragmented sends three echo requests of size bytes to an address, each in as many fragments as the MTU requires. It
+// waits for the last answer.
 func Fragmented(ctx context.Context, addr netip.Addr, size int, wait time.Duration) (Stats, error) {
 	p, err := listen(addr.Is4() || addr.Is4In6())
 	if err != nil {
@@ -145,7 +142,7 @@ func Fragmented(ctx context.Context, addr netip.Addr, size int, wait time.Durati
 	return p.ping(ctx, []netip.Addr{addr})[0], nil
 }
 
-// sized has every packet be of size bytes.
+// sized makes every packet size bytes long.
 func (p *pinger) sized(size int) {
 	head := ipv6.HeaderLen
 	if p.v4 {
@@ -154,21 +151,21 @@ func (p *pinger) sized(size int) {
 	p.payload = size - head - 8
 }
 
-// whole has every packet be of exactly size bytes, and not fragmented.
+// whole makes every packet exactly size bytes long, and forbids fragments.
 func (p *pinger) whole(size int) error {
 	p.sized(size)
 	err := p.unfragmented()
 	switch {
 	case p.payload < 8:
 		return fmt.Errorf("no room for a ping in %d bytes", size)
-	case !p.raw: // the kernel keeps what routers say from it
-		return fmt.Errorf("%w that hears routers", errNoSocket)
+	case !p.raw: // the kernel hides router errors from it
+		return fmt.Errorf("%w that receives router errors", errNoSocket)
 	}
 	return err
 }
 
-// ping does what the pinger is set to, and closes it. One goroutine sends and reads by turns: however
-// long the machine holds it up, no more packets are under way than it has room to hear the answers of.
+// ping runs the configured pings and closes the pinger. One goroutine alternates between sending and reading. However
+// long the machine delays it, no more packets are in transit than it can receive answers for.
 func (p *pinger) ping(ctx context.Context, addrs []netip.Addr) []Stats {
 	p.stats = make([]Stats, len(addrs))
 	for i, a := range addrs {
@@ -194,13 +191,13 @@ func (p *pinger) ping(ctx context.Context, addrs []netip.Addr) []Stats {
 type pinger struct {
 	conn  *icmp.PacketConn
 	v4    bool
-	raw   bool // a raw socket; otherwise a datagram one, whose ID the kernel sets
+	raw   bool // a raw socket; otherwise a datagram socket, whose ID the kernel sets
 	id    uint16
-	nonce uint64 // in every payload: an echo without it is not ours
+	nonce uint64 // in every payload: an echo without it belongs to another program
 
 	packets     int // to each address
 	every, wait time.Duration
-	payload     int // bytes of an echo's own
+	payload     int // payload bytes of an echo
 
 	stats    []Stats
 	sentAt   []time.Time // by sequence number: target*packets + packet
@@ -208,7 +205,7 @@ type pinger struct {
 	answered int
 }
 
-// listen opens a raw socket, or a datagram one where only that is allowed.
+// listen opens a raw socket, or a datagram socket if only that is permitted.
 func listen(v4 bool) (*pinger, error) {
 	p := &pinger{v4: v4, raw: true, id: uint16(rand.Uint32()), nonce: rand.Uint64()}
 	networks, all := [2]string{"ip6:ipv6-icmp", "udp6"}, "::"
@@ -231,9 +228,8 @@ func listen(v4 bool) (*pinger, error) {
 	return nil, fmt.Errorf("opening an ICMP socket: %w", err)
 }
 
-// filter lets only what this package reads into the socket's buffer, which is
-// small: on a busy node a raw socket sees every ICMP packet there is. Where the
-// system has no such filter, more is read and thrown away.
+// filter makes the socket receive only packets that this package reads. The socket's buffer is small, and on a busy
+// node a raw socket sees every ICMP packet. On systems without such a filter, it reads and drops the others.
 func (p *pinger) filter() {
 	if c := p.conn.IPv4PacketConn(); c != nil {
 		var f ipv4.ICMPFilter
@@ -254,13 +250,12 @@ func (p *pinger) filter() {
 	}
 }
 
-// burst is how many packets leave at once, before the answers are read. Answers to more than a few
-// hundred overflow the socket's buffer (net.core.rmem_default, about 270 packets), and would be
-// called lost.
+// burst is how many packets leave at once before answers are read. Answers to more than a few hundred overflow the
+// socket's buffer (net.core.rmem_default, about 270 packets) and would count as lost.
 const burst = 16
 
-// send spreads each round of packets evenly over its time, and reads meanwhile. What was missed when
-// it was held up does not leave all at once.
+// send spreads each round of packets evenly over its time, and reads in between. After a delay it does not send all
+// missed packets at once.
 func (p *pinger) send(ctx context.Context) {
 	next, gap := time.Now(), p.every*burst/time.Duration(len(p.stats))
 	for round := range p.packets {
@@ -304,8 +299,8 @@ func (p *pinger) sendOne(target, seq int) {
 	}
 }
 
-// refusal is the reason a packet could not leave. The kernel reports a local
-// firewall that drops it as EPERM, and a route of type blackhole as EINVAL.
+// refusal returns why a packet could not leave. The kernel reports a drop by a local firewall as EPERM, and a blackhole
+// route as EINVAL.
 func refusal(err error) string {
 	switch {
 	case errors.Is(err, syscall.EPERM):
@@ -325,7 +320,7 @@ func (p *pinger) to(a netip.Addr) net.Addr {
 	return &net.UDPAddr{IP: a.AsSlice(), Zone: a.Zone()}
 }
 
-// linger waits for the answers that are still on their way.
+// linger waits for the answers that are still in transit.
 func (p *pinger) linger(ctx context.Context) {
 	sent := 0
 	for _, s := range p.stats {

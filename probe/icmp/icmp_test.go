@@ -77,11 +77,11 @@ func TestStopped(t *testing.T) {
 	}
 }
 
-// TestTimeExceeded wants a packet that went in circles told apart from one that arrived in part.
+// TestTimeExceeded distinguishes a routing loop from incomplete fragments.
 func TestTimeExceeded(t *testing.T) {
 	quote := make([]byte, ipv4.HeaderLen+8)
 	quote[0] = 0x45
-	for code, want := range map[int]string{0: "the packet went in circles", 1: "fragments did not arrive"} {
+	for code, want := range map[int]string{0: "the packet was in a routing loop", 1: "fragments did not arrive"} {
 		packet := must.Get((&icmp.Message{Type: ipv4.ICMPTypeTimeExceeded, Code: code,
 			Body: &icmp.TimeExceeded{Data: quote}}).Marshal(nil))(t)
 		p := &pinger{v4: true, packets: 1, stats: make([]Stats, 1), sentAt: make([]time.Time, 1), seen: make([]bool, 1)}
@@ -93,8 +93,8 @@ func TestTimeExceeded(t *testing.T) {
 	}
 }
 
-// TestForeignReplies feeds echo replies and errors that answer packets of others: a raw socket receives these too. Only
-// the reply with this pinger's nonce, and the error that quotes its ID, count.
+// TestForeignReplies feeds replies to other programs' packets, which a raw socket receives too. Only the reply with
+// this pinger's nonce, and the error that quotes its ID, count.
 func TestForeignReplies(t *testing.T) {
 	t.Parallel()
 	const nonce, id = 0x0102030405060708, 77

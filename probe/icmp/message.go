@@ -14,18 +14,19 @@ import (
 	"golang.org/x/net/ipv6"
 )
 
-// How long a read takes at least, and how late its end may come before it is read again: a machine
-// that had no time for this process has filled its socket meanwhile.
+// The minimum time of a read, and how late it may end before it is repeated: a machine that had no time for this
+// process has filled its socket in the meantime.
 const (
 	minRead = time.Millisecond
 	heldUp  = 5 * time.Millisecond
 )
 
-// read takes packets until a time, the end of ctx or done (nil: never), and at least what is there.
+// read receives packets until the given time, the end of ctx or done (nil: never). It always reads the packets that
+// have already arrived.
 func (p *pinger) read(ctx context.Context, until time.Time, done func() bool) {
 	until = later(until, time.Now().Add(minRead))
 	buf := make([]byte, 1500)
-	_ = p.conn.SetReadDeadline(until) // fails for a closed socket only, as reading does
+	_ = p.conn.SetReadDeadline(until) // fails only for a closed socket, as reading does
 	for ctx.Err() == nil && (done == nil || !done()) {
 		n, from, err := p.conn.ReadFrom(buf)
 		switch {
@@ -38,7 +39,7 @@ func (p *pinger) read(ctx context.Context, until time.Time, done func() bool) {
 		case errors.Is(err, os.ErrDeadlineExceeded):
 			until = time.Now().Add(minRead)
 			_ = p.conn.SetReadDeadline(until)
-		} // else an ICMP error of one packet, reported by the kernel
+		} // otherwise an ICMP error about one packet, reported by the kernel
 	}
 }
 
@@ -68,15 +69,15 @@ func (p *pinger) take(packet []byte, from net.Addr, at time.Time) {
 		const fragNeeded = 4
 		tooBig := p.v4 && msg.Code == fragNeeded
 		mtu := 0
-		if tooBig { // RFC 1191: in what RFC 792 left unused
+		if tooBig { // RFC 1191 puts the MTU into a field that RFC 792 left unused
 			mtu = int(binary.BigEndian.Uint16(packet[6:]))
 		}
 		text, _ := Unreachable(msg.Code, p.v4)
 		p.bounced(body.Data, fmt.Sprintf("destination unreachable from %s, code %d (%s)", from, msg.Code, text),
 			tooBig, mtu)
 	case *icmp.TimeExceeded:
-		why := "the packet went in circles"
-		if msg.Code == 1 { // of putting fragments together (RFC 792, RFC 4443)
+		why := "the packet was in a routing loop"
+		if msg.Code == 1 { // fragment reassembly (RFC 792, RFC 4443)
 			why = "some of the packet's fragments did not arrive there"
 		}
 		p.bounced(body.Data, fmt.Sprintf("time exceeded at %s: %s", from, why), false, 0)
@@ -85,7 +86,7 @@ func (p *pinger) take(packet []byte, from net.Addr, at time.Time) {
 	}
 }
 
-// meaning is that of a code of "destination unreachable".
+// meaning is the meaning of a code of "destination unreachable".
 type meaning struct {
 	text     string
 	firewall bool
@@ -94,23 +95,22 @@ type meaning struct {
 // RFC 792 and 1812, RFC 4443.
 var (
 	unreachable4 = map[int]meaning{0: {"network unreachable", false}, 1: {"host unreachable", false},
-		3: {"port unreachable", true}, 4: {"too big, and not to be fragmented", false},
+		3: {"port unreachable", true}, 4: {"too big, and must not be fragmented", false},
 		9: {"network prohibited", true}, 10: {"host prohibited", true}, 13: {"administratively prohibited", true}}
 	unreachable6 = map[int]meaning{0: {"no route", false}, 1: {"administratively prohibited", true},
 		3: {"address unreachable", false}, 4: {"port unreachable", true},
 		5: {"source address refused by policy", true}, 6: {"route rejected", true}}
 )
 
-// Unreachable puts the codes of ICMP's "destination unreachable" into words. A host that
-// has the address answers a connection it does not want with a reset: "port
-// unreachable" in its place is what a firewall's REJECT says.
+// Unreachable describes the codes of ICMP's "destination unreachable". A host that has the address rejects a connection
+// with a reset. "Port unreachable" instead comes from a firewall's REJECT.
 func Unreachable(code int, v4 bool) (text string, firewall bool) {
 	words := unreachable6
 	if v4 {
 		words = unreachable4
 	}
-	if said := words[code]; said.text != "" {
-		return said.text, said.firewall
+	if known := words[code]; known.text != "" {
+		return known.text, known.firewall
 	}
 	return fmt.Sprintf("destination unreachable, code %d", code), false
 }
@@ -130,8 +130,8 @@ func (p *pinger) echo(seq int, at time.Time) {
 	}
 }
 
-// bounced reads which of our packets an error message quotes: an IP header, then
-// at least the eight bytes of the echo request's own.
+// bounced finds which of our packets an error message quotes: an IP header, then at least eight bytes of the echo
+// request.
 func (p *pinger) bounced(quote []byte, words string, tooBig bool, mtu int) {
 	header := ipv6.HeaderLen
 	if p.v4 {
@@ -152,6 +152,6 @@ func (p *pinger) bounced(quote []byte, words string, tooBig bool, mtu int) {
 	s := &p.stats[seq/p.packets]
 	s.Bounced = words
 	if tooBig {
-		s.TooBig, s.Told = true, mtu
+		s.TooBig, s.ReportedMTU = true, mtu
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/nstest"
 )
 
-// thousand is a thousand addresses of the loopback, all of which answer.
+// thousand is a thousand loopback addresses, which all answer.
 func thousand() []netip.Addr {
 	out := make([]netip.Addr, 0, 1000)
 	for i := range 1000 {
@@ -23,8 +23,7 @@ func thousand() []netip.Addr {
 	return out
 }
 
-// TestThousand wants a thousand pods pinged from one socket without a packet
-// called lost that was not.
+// TestThousand pings a thousand pods from one socket, and checks that no answered packet counts as lost.
 func TestThousand(t *testing.T) {
 	if !nstest.Enter(t, "ip link set lo up\nnft add table inet t\nnft add chain inet t in { type filter hook input priority 0 ; }\nnft add rule inet t in ip daddr 127.1.3.250 icmp type echo-request drop\n") {
 		return
@@ -33,7 +32,7 @@ func TestThousand(t *testing.T) {
 	var wrong []string
 	for _, s := range stats {
 		want := Usual.Packets
-		if s.Addr == netip.MustParseAddr("127.1.3.250") { // the one that is really silent
+		if s.Addr == netip.MustParseAddr("127.1.3.250") { // the one that is silent
 			want = 0
 		}
 		if s.Sent != Usual.Packets || s.Received != want {
@@ -45,8 +44,8 @@ func TestThousand(t *testing.T) {
 	}
 }
 
-// BenchmarkThousand pings a thousand addresses and has fping do the same in the
-// same run: five packets each, a tenth of a second apart.
+// BenchmarkThousand pings a thousand addresses, and compares with fping in the same run: five packets each, a tenth of
+// a second apart.
 func BenchmarkThousand(b *testing.B) {
 	if !nstest.Enter(b, "ip link set lo up\n") {
 		return

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// FuzzTail changes recorded files, which have many zeros, at some places: at each as many bytes as the change has.
+// FuzzTail overwrites recorded files, which have many zeros, in several places, with as many bytes as the input has.
 func FuzzTail(f *testing.F) {
 	files := [][]byte{recorded(f, "compact"), recorded(f, "regular")}
 	f.Add(false, uint32(152), uint32(176), uint32(1<<20), []byte{0xff, 0xff})
@@ -37,7 +37,7 @@ func FuzzTail(f *testing.F) {
 	})
 }
 
-// FuzzUnpack unpacks any bytes: never more than a line may have.
+// FuzzUnpack unpacks any bytes, and checks the limit of a line.
 func FuzzUnpack(f *testing.F) {
 	f.Add(byte(packedLZ4), []byte("\x10\x00\x00\x00\x00\x00\x00\x00\x1fa\x01\x00\xff\xff"))
 	f.Add(byte(packedZSTD), []byte("\x28\xb5\x2f\xfd\x00\x58\x29\x00\x00MESSA"))

@@ -23,39 +23,39 @@ import (
 	"time"
 )
 
-// Entry is one line that a service wrote, or that systemd wrote about it.
+// Entry is one line that a service logged, or that systemd logged about it.
 type Entry struct {
 	Time  time.Time
-	Unit  string // the service; journald itself found out who wrote it
-	PID   string // the process that wrote it
-	About bool   // systemd wrote it about the service
+	Unit  string // the service; journald itself determined who logged it
+	PID   string // the process that logged it
+	About bool   // systemd logged it about the service
 	Text  string
 }
 
-// Kernel is what stands for the kernel among the units.
+// Kernel represents the kernel in Want.Units.
 const Kernel = "kernel"
 
-// Want says which entries are wanted.
+// Want selects entries.
 type Want struct {
 	Units []string  // of these services, or of the Kernel
-	Since time.Time // not older than that
-	Most  int       // so many of each
+	Since time.Time // not older than this
+	Most  int       // the maximum number for each
 }
 
-// Bounds of what is read of a file.
+// Limits of what is read from a file.
 const (
-	maxEntries = 30_000   // looked at: a noisy service may have pushed the wanted ones far back
+	maxEntries = 30_000   // a noisy service may have pushed the wanted entries far back
 	maxArrays  = 64       // of entries; each is twice as long as the one before it
 	maxItems   = 128      // of an entry
 	maxPacked  = 64 << 10 // bytes of a compressed object
 	maxText    = 8 << 10  // bytes of a line
-	maxKnown   = 8192     // objects remembered
+	maxKnown   = 8192     // cached objects
 	maxField   = 200      // bytes of a field other than the line
 )
 
-// Sizes and kinds of objects.
+// Sizes and types of objects.
 const (
-	headerSize = 208 // what all versions have
+	headerSize = 208 // the part that all versions have
 	objectSize = 16
 	arraySize  = 24
 	entrySize  = 64
@@ -66,17 +66,17 @@ const (
 
 	packedXZ, packedLZ4, packedZSTD = 1, 2, 4 // flags of an object
 
-	formKnown   = 1<<5 - 1 // the flags of a file that are known: xz, lz4, keyed hash, zstd, compact
+	formKnown   = 1<<5 - 1 // the supported flags of a file: xz, lz4, keyed hash, zstd, compact
 	formCompact = 1 << 4
 )
 
-// notRead stands for a line in a form that is not read.
-const notRead = "(a long line, compressed in a way that is not read here)"
+// notRead replaces a line in an unsupported compression.
+const notRead = "(a long line, in an unsupported compression)"
 
-// errCut says that the wanted time was not reached: there are too many entries since.
+// errCut reports that the wanted time was not reached: there are too many entries since then.
 var errCut = fmt.Errorf("the journal has more than %d entries since then: older ones were not read", maxEntries)
 
-// errBroken is an object that is none, or not where one can be.
+// errBroken reports an object that is invalid, or at an invalid place.
 var errBroken = errors.New("the journal file is broken")
 
 // file is an open journal file.
@@ -89,7 +89,7 @@ type file struct {
 	known   map[uint64]field
 }
 
-// Span tells from when to when a file has entries.
+// Span returns the times of a file's first and last entry.
 func Span(r io.ReaderAt) (from, to time.Time, err error) {
 	head, err := header(r)
 	if err != nil {
@@ -98,8 +98,8 @@ func Span(r io.ReaderAt) (from, to time.Time, err error) {
 	return moment(head[184:]), moment(head[192:]), nil
 }
 
-// Tail is the wanted entries of a file, the oldest first, as far as they are among its last ones; with
-// errCut where those do not reach back far enough.
+// Tail returns the wanted entries among a file's last ones, oldest first. It adds errCut if those do not reach back far
+// enough.
 func Tail(ctx context.Context, r io.ReaderAt, size int64, want Want) ([]Entry, error) {
 	head, err := header(r)
 	if err != nil {
@@ -107,7 +107,7 @@ func Tail(ctx context.Context, r io.ReaderAt, size int64, want Want) ([]Entry, e
 	}
 	flags := binary.LittleEndian.Uint32(head[12:])
 	if flags&^uint32(formKnown) != 0 {
-		return nil, fmt.Errorf("the journal file is of a newer form (flags %#x): not read", flags)
+		return nil, fmt.Errorf("the journal file has a newer format (flags %#x): not read", flags)
 	}
 	f := &file{ReaderAt: r, size: uint64(max(0, size)), compact: flags&formCompact != 0,
 		entries: binary.LittleEndian.Uint64(head[152:]), arrays: binary.LittleEndian.Uint64(head[176:]),
@@ -131,17 +131,17 @@ func header(r io.ReaderAt) ([]byte, error) {
 		return nil, fmt.Errorf("reading a journal file's header: %w", err)
 	}
 	if !bytes.HasPrefix(head, []byte("LPKSHHRH")) {
-		return nil, errors.New("it is no journal file")
+		return nil, errors.New("not a journal file")
 	}
 	return head, nil
 }
 
-// moment is a time as the format has it, in microseconds.
+// moment parses a time, which the format stores in microseconds.
 func moment(b []byte) time.Time {
 	return time.UnixMicro(int64(binary.LittleEndian.Uint64(b) & (1<<62 - 1)))
 }
 
-// back calls a function with the offset of each entry, the newest first, until it returns false.
+// back calls use with the offset of each entry, newest first, until it returns false.
 func (f *file) back(ctx context.Context, use func(at uint64) bool) error {
 	arrays, err := f.arraysOf()
 	if err != nil {
@@ -172,10 +172,10 @@ func (f *file) back(ctx context.Context, use func(at uint64) bool) error {
 	return nil
 }
 
-// array is a part of the list of entries.
+// array is one array in the list of entries.
 type array struct{ at, used uint64 }
 
-// arraysOf lists the arrays of entries, with how much of each is used.
+// arraysOf lists the arrays of entries, with the used length of each.
 func (f *file) arraysOf() ([]array, error) {
 	var out []array
 	left := f.entries
@@ -187,7 +187,7 @@ func (f *file) arraysOf() ([]array, error) {
 		a := array{at, min(left, (size-arraySize)/f.item())}
 		out, left = append(out, a), left-a.used
 		next := binary.LittleEndian.Uint64(head[objectSize:])
-		if next != 0 && next <= at || len(out) > maxArrays { // a later one stands behind it
+		if next != 0 && next <= at || len(out) > maxArrays { // a later array is at a higher offset
 			return nil, errBroken
 		}
 		at = next
@@ -195,7 +195,7 @@ func (f *file) arraysOf() ([]array, error) {
 	return out, nil
 }
 
-// item is the size of an offset in an array.
+// item returns the size of an offset in an array.
 func (f *file) item() uint64 {
 	if f.compact {
 		return 4
@@ -210,7 +210,7 @@ func (f *file) offset(b []byte) uint64 {
 	return binary.LittleEndian.Uint64(b)
 }
 
-// read reads a part of the file, which must be inside of it.
+// read reads a part of the file, and rejects ranges outside of it.
 func (f *file) read(at, n uint64) ([]byte, error) {
 	if at > f.size || n > f.size-at || n > maxPacked {
 		return nil, errBroken
@@ -222,7 +222,7 @@ func (f *file) read(at, n uint64) ([]byte, error) {
 	return b, nil
 }
 
-// object reads the first bytes of an object of a kind, and its whole size.
+// object reads the first bytes of an object of a type, and its whole size.
 func (f *file) object(at uint64, kind byte, least uint64) ([]byte, uint64, error) {
 	head, err := f.read(at, least)
 	if err != nil {
@@ -235,7 +235,7 @@ func (f *file) object(at uint64, kind byte, least uint64) ([]byte, uint64, error
 	return head, size, nil
 }
 
-// entry reads one entry, and its time; false where it is not a wanted one.
+// entry reads one entry and its time. It returns false if the entry is not wanted.
 func (f *file) entry(at uint64, want Want) (Entry, time.Time, bool) {
 	head, size, err := f.object(at, kindEntry, entrySize)
 	if err != nil {
@@ -262,7 +262,7 @@ func (f *file) entry(at uint64, want Want) (Entry, time.Time, bool) {
 			transport = it.value
 		case "SYSLOG_FACILITY":
 			facility = it.value
-		case "CONTAINER_ID", "CONTAINER_NAME": // what a container wrote, by dockerd's log driver
+		case "CONTAINER_ID", "CONTAINER_NAME": // logged by a container, through dockerd's log driver
 			container = it.value
 		case "MESSAGE", packed:
 			texts = append(texts, offset)
@@ -271,7 +271,7 @@ func (f *file) entry(at uint64, want Want) (Entry, time.Time, bool) {
 	if about != "" && e.PID == "1" {
 		e.Unit, e.About = about, true
 	}
-	if transport == Kernel && facility == "0" { // others come from programs that write to /dev/kmsg
+	if transport == Kernel && facility == "0" { // other facilities come from programs that write to /dev/kmsg
 		e.Unit = Kernel
 	}
 	if container != "" || !slices.Contains(want.Units, e.Unit) {
@@ -286,13 +286,13 @@ func (f *file) entry(at uint64, want Want) (Entry, time.Time, bool) {
 	return e, e.Time, false
 }
 
-// field is what a data object is known to be.
+// field is a parsed data object.
 type field struct{ name, value string }
 
-// packed is the name of a field that is compressed, and so a long one.
+// packed is the name of a compressed field, which is always a long one.
 const packed = "packed"
 
-// fieldAt is the field at an offset. Most entries share theirs with others.
+// fieldAt returns the field at an offset. It caches fields, because most entries share them.
 func (f *file) fieldAt(at uint64) field {
 	if it, ok := f.known[at]; ok {
 		return it
@@ -305,7 +305,7 @@ func (f *file) fieldAt(at uint64) field {
 			it.name, it.value, _ = strings.Cut(string(b), "=")
 		}
 	}
-	if it.name == "MESSAGE" { // read when it is wanted
+	if it.name == "MESSAGE" { // read when it is needed
 		it.value = ""
 	}
 	if len(f.known) >= maxKnown {
@@ -315,7 +315,7 @@ func (f *file) fieldAt(at uint64) field {
 	return it
 }
 
-// dataSize is how far into a data object its text begins.
+// dataSize returns the offset of the text in a data object.
 func (f *file) dataSize() uint64 {
 	if f.compact {
 		return 72
@@ -323,7 +323,7 @@ func (f *file) dataSize() uint64 {
 	return 64
 }
 
-// payload is the beginning of the text of a data object, "" where it cannot be read.
+// payload returns the beginning of the text of a data object, "" if it cannot be read.
 func (f *file) payload(at uint64) string {
 	head, size, err := f.object(at, kindData, f.dataSize())
 	if err != nil {

@@ -35,8 +35,8 @@ var (
 	both  = Want{Units: []string{"kubelet.service", "docker.service"}, Since: began, Most: 100}
 )
 
-// TestTail wants the lines of the services that are asked for, in order, those of systemd about them
-// and none that another claims to be about them or that a container wrote.
+// TestTail checks for the lines of the wanted services, in order, and systemd's lines about them. Lines that another
+// program claims to be about them, or that a container logged, are missing.
 func TestTail(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"compact", "regular"} {
@@ -81,7 +81,7 @@ func TestTail(t *testing.T) {
 	}
 }
 
-// TestEnded wants the reading to stop with its context.
+// TestEnded checks that reading stops with its context.
 func TestEnded(t *testing.T) {
 	t.Parallel()
 	b := recorded(t, "compact")
@@ -92,7 +92,7 @@ func TestEnded(t *testing.T) {
 	}
 }
 
-// TestUnpackLZ4 reads a block that lz4 made, whole and cut.
+// TestUnpackLZ4 reads a block that lz4 created, whole and truncated.
 func TestUnpackLZ4(t *testing.T) {
 	t.Parallel()
 	const block = "kgcAAAAAAADzIU1FU1NBR0U9c2V0dGluZzAgbXVzdCBub3QgYmUgYSBuZWdhdGl2ZSBudW1iZXI7ICgAHzEoABQfMigAFB8zKAAUHzQoABQfNSgAFB82KAAUHzcoABQfOCgAFB85KAAULzEwKQAVD5IBFR8xkwEVHzGUARUfMZUBFR8xlgEVHzGXARUfMZgBFR8xmQEVHzGaARUfMpoBFR8ymgEVHzKaARUfMpoBFR8ymgEVHzKaARUfMpoBFR8ymgEVHzKaARUfMpoBFR8zmgEVHzOaARUfM5oBFR8zmgEVHzOaARUfM5oBFR8zmgEVHzOaARUfM5oBFR8zmgEOH3gBAP8L4Hh4eHh4eHh4eHh4eHh4"
@@ -114,8 +114,8 @@ func TestUnpackLZ4(t *testing.T) {
 	}
 }
 
-// TestHostile wants an answer to a file that is cut or changed anywhere, and never more than was asked
-// for. The changes are the same each time.
+// TestHostile checks that a file that is truncated or changed anywhere returns, within the limits. The changes are the
+// same each time.
 func TestHostile(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"compact", "regular"} {
@@ -126,7 +126,7 @@ func TestHostile(t *testing.T) {
 			b := bytes.Clone(whole[:last+64])
 			for range 1 + random.IntN(4) {
 				at := random.IntN(last)
-				if random.IntN(2) == 0 { // where it counts: the header, and the objects at the end
+				if random.IntN(2) == 0 { // in the important places: the header, and the objects at the end
 					at = []int{88 + random.IntN(120), last - 1 - random.IntN(12_000)}[random.IntN(2)]
 				}
 				b[at] = byte(random.Uint32())
@@ -150,7 +150,7 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// TestCircle wants an end of a list that leads back to itself.
+// TestCircle checks that a list that leads back to itself ends.
 func TestCircle(t *testing.T) {
 	t.Parallel()
 	b := recorded(t, "regular")
@@ -162,7 +162,7 @@ func TestCircle(t *testing.T) {
 	}
 }
 
-// TestKernel wants the kernel's own lines, and none that a program wrote to /dev/kmsg.
+// TestKernel checks for the kernel's own lines, without those that a program wrote to /dev/kmsg.
 func TestKernel(t *testing.T) {
 	t.Parallel()
 	want := Want{Units: []string{Kernel}, Since: began, Most: 9}

@@ -8,8 +8,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// unpack is the beginning of a compressed text, as far as it could be read. One by xz, which systemd
-// used before it had LZ4, is not read: it may be a line.
+// unpack returns the beginning of a compressed text, as far as it could be read. It does not read xz, which systemd
+// used before LZ4.
 func unpack(form byte, b []byte) []byte {
 	switch form {
 	case packedZSTD:
@@ -30,15 +30,15 @@ func unpackZSTD(b []byte) []byte {
 		return nil
 	}
 	defer d.Close()
-	out, _ := io.ReadAll(io.LimitReader(d, maxText)) // of one that is cut short, what there is
+	out, _ := io.ReadAll(io.LimitReader(d, maxText)) // truncated input still yields its beginning
 	return out
 }
 
-// unpackLZ4 takes a block of LZ4 apart, up to so many bytes. A block is sequences of a token, whose
-// halves are two lengths, so many bytes as they stand, and a distance from which a match is copied.
+// unpackLZ4 decompresses an LZ4 block, up to a number of bytes. A block is a list of sequences. Each has a token, whose
+// halves are two lengths, then literal bytes, and a distance from which a match is copied.
 func unpackLZ4(in []byte, most int) []byte {
 	out := make([]byte, 0, most)
-	length := func(half int) int { // one of 15 goes on in the bytes that follow
+	length := func(half int) int { // a length of 15 continues in the following bytes
 		for more := half == 15; more && len(in) > 0; in = in[1:] {
 			half += int(in[0])
 			more = in[0] == 255

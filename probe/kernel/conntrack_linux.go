@@ -13,15 +13,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// SentTo is where the kernel really sends the packets of a connection of this network namespace: the source of the
-// answers that it expects. ErrNotTracked when it does not track the connection, as for one that was refused before it
-// began: the kernel forgets that at once.
+// SentTo returns where the kernel really sends the packets of a connection of this network namespace: the source of the
+// expected answers. It returns ErrNotTracked if the kernel has no entry, for example for a refused connection, which it
+// forgets at once.
 func SentTo(f Flow) (netip.AddrPort, error) {
 	family := uint8(unix.AF_INET6)
 	if f.To.Addr().Is4() {
 		family = unix.AF_INET
 	}
-	// The kernel marks the one answer as a part of several: its end is the acknowledgement.
+	// The kernel flags the single answer as a part of several, and ends it with the acknowledgement.
 	req := nl.NewNetlinkRequest(unix.NFNL_SUBSYS_CTNETLINK<<8|nl.IPCTNL_MSG_CT_GET, unix.NLM_F_ACK)
 	req.AddData(&nl.Nfgenmsg{NfgenFamily: family, Version: nl.NFNETLINK_V0})
 	req.AddData(tupleOf(f))
@@ -37,10 +37,10 @@ func SentTo(f Flow) (netip.AddrPort, error) {
 			return sent, nil
 		}
 	}
-	return netip.AddrPort{}, errors.New("the kernel does not tell where the connection goes")
+	return netip.AddrPort{}, errors.New("the kernel does not report where the connection goes")
 }
 
-// tupleOf asks for a connection by what its sender calls it.
+// tupleOf encodes a connection as its sender sees it.
 func tupleOf(f Flow) *nl.RtAttr {
 	src, dst := nl.CTA_IP_V6_SRC, nl.CTA_IP_V6_DST
 	if f.To.Addr().Is4() {
@@ -58,24 +58,24 @@ func tupleOf(f Flow) *nl.RtAttr {
 	return tuple
 }
 
-// tracked reads an entry of the table of connections.
+// tracked parses an entry of the connection table.
 func tracked(message []byte) (f Flow, sent netip.AddrPort, ok bool) {
 	if len(message) < nl.SizeofNfgenmsg {
 		return f, sent, false
 	}
-	var asked, answers Flow
+	var sender, answers Flow
 	for _, a := range nftAttrs(message[nl.SizeofNfgenmsg:]) {
 		switch int(a.kind) {
 		case nl.CTA_TUPLE_ORIG:
-			asked = flowIn(a.data)
+			sender = flowIn(a.data)
 		case nl.CTA_TUPLE_REPLY:
 			answers = flowIn(a.data)
 		}
 	}
-	return asked, answers.From, asked.To.IsValid() && answers.From.IsValid()
+	return sender, answers.From, sender.To.IsValid() && answers.From.IsValid()
 }
 
-// flowIn reads one direction of a connection.
+// flowIn parses one direction of a connection.
 func flowIn(tuple []byte) Flow {
 	var f Flow
 	var from, to netip.Addr
@@ -102,21 +102,21 @@ func flowIn(tuple []byte) Flow {
 	return f
 }
 
-// NewConnections watches the connections that this network namespace begins to track, for one that is over before
-// SentTo can look it up. It hears of every new one: watch no longer than one attempt takes.
+// NewConnections watches the connections that this network namespace begins to track. It finds a connection that is
+// over before SentTo can look it up. It receives every new one, so watch only for the duration of one attempt.
 type NewConnections struct{ socket *nl.NetlinkSocket }
 
-// newConnections is the kernel's group of listeners (NFNLGRP_CONNTRACK_NEW in linux/netfilter/nfnetlink.h).
+// newConnections is the kernel's multicast group for them (NFNLGRP_CONNTRACK_NEW in linux/netfilter/nfnetlink.h).
 const newConnections = 1
 
-// WatchConnections begins to watch.
+// WatchConnections starts a watch.
 func WatchConnections() (*NewConnections, error) {
 	s, err := nl.Subscribe(unix.NETLINK_NETFILTER, newConnections)
 	if err != nil {
 		return nil, fmt.Errorf("watching new connections: %w", firewallError(err))
 	}
-	// What a busy node has too many of is lost, and the answer is unknown then.
-	pause := unix.NsecToTimeval(int64(heardWithin))
+	// On a busy node the kernel drops events that do not fit the queue. The result is unknown then.
+	pause := unix.NsecToTimeval(int64(eventWait))
 	if err := s.SetReceiveTimeout(&pause); err != nil {
 		s.Close()
 		return nil, fmt.Errorf("watching new connections: %w", err)
@@ -124,14 +124,14 @@ func WatchConnections() (*NewConnections, error) {
 	return &NewConnections{s}, nil
 }
 
-// heardWithin is how long a new connection may take to be told of. The kernel does that before it sends the packet.
-const heardWithin = 100 * time.Millisecond
+// eventWait is how long the event of a new connection may take. The kernel sends it before the packet.
+const eventWait = 100 * time.Millisecond
 
 // Close ends the watch.
 func (n *NewConnections) Close() { n.socket.Close() }
 
-// SentTo is where the kernel sent the packets of a connection that came about since; of its source the port alone
-// counts. ErrNotTracked where the kernel reported none.
+// SentTo returns where the kernel sent the packets of a connection that was created since. Of its source, only the port
+// must match. It returns ErrNotTracked if the kernel reported none.
 func (n *NewConnections) SentTo(ctx context.Context, f Flow) (netip.AddrPort, error) {
 	for ctx.Err() == nil {
 		messages, from, err := n.socket.Receive()

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestTracked reads an entry that has both directions, and none that is cut off.
+// TestTracked reads an entry with both directions, and rejects truncated ones.
 func TestTracked(t *testing.T) {
 	t.Parallel()
 	flow := func(from, to string) Flow {

@@ -14,7 +14,7 @@ type Flow struct {
 	From, To netip.AddrPort
 }
 
-// ErrNotTracked says that the kernel has no entry for a connection: a rule exempts it, or it ended before it began.
+// ErrNotTracked reports that the kernel has no entry for a connection: a rule exempts it, or it ended before it opened.
 var ErrNotTracked = errors.New("the kernel does not track this connection")
 
 // divertsByDesign reports whether a chain belongs to kube-proxy or to Calico, which translate the addresses of Services
@@ -32,15 +32,15 @@ func OfHostPort(table, chain string) bool {
 		slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(chain, prefix) })
 }
 
-// Flags of a target's range of addresses (NF_NAT_RANGE_MAP_IPS and NF_NAT_RANGE_PROTO_SPECIFIED of
+// Flags of a target's address range (NF_NAT_RANGE_MAP_IPS and NF_NAT_RANGE_PROTO_SPECIFIED of
 // linux/netfilter/nf_nat.h).
 const (
 	rangeAddresses = 1 << 0
 	rangePorts     = 1 << 1
 )
 
-// diverted reads a target of iptables that sends packets elsewhere; false for other targets. The revisions are those of
-// net/netfilter/xt_nat.c, xt_REDIRECT.c and xt_TPROXY.c: 0 has addresses of IPv4, the later ones have room for IPv6.
+// diverted parses an iptables target that redirects packets. It returns false for other targets. The revisions are
+// those of net/netfilter/xt_nat.c, xt_REDIRECT.c and xt_TPROXY.c: 0 has IPv4 addresses, later ones have room for IPv6.
 func diverted(target string, revision byte, v4 bool, data []byte) (does string, to netip.AddrPort, is bool) {
 	does = map[string]string{"DNAT": DoesDNAT, "REDIRECT": DoesRedirect, "TPROXY": DoesTProxy}[target]
 	size := 16
@@ -55,7 +55,7 @@ func diverted(target string, revision byte, v4 bool, data []byte) (does string, 
 			to = rangeStart(data[8:8+size], v4, binary.BigEndian.Uint16(data[8+size:]))
 		}
 		return does, to, true
-	case revision == 0 && v4: // struct nf_nat_ipv4_multi_range_compat has a count before it
+	case revision == 0 && v4: // struct nf_nat_ipv4_multi_range_compat begins with a count
 		data = data[min(4, len(data)):]
 	}
 	const flags = 4
@@ -74,7 +74,7 @@ func diverted(target string, revision byte, v4 bool, data []byte) (does string, 
 	return does, rangeStart(first, v4, port), true
 }
 
-// rangeStart is an address and a port. An address of IPv4 takes the first bytes of a field that has room for IPv6.
+// rangeStart returns an address and a port. An IPv4 address uses the first bytes of a field with room for IPv6.
 func rangeStart(addr []byte, v4 bool, port uint16) netip.AddrPort {
 	if v4 && len(addr) > 4 {
 		addr = addr[:4]
@@ -86,7 +86,7 @@ func rangeStart(addr []byte, v4 bool, port uint16) netip.AddrPort {
 	return netip.AddrPortFrom(a, port)
 }
 
-// legacyDiversions lists such rules among the entries of a table of legacy iptables.
+// legacyDiversions lists such rules among the entries of a legacy iptables table.
 func legacyDiversions(l legacyLayout, info legacyInfo, entries []byte) ([]PacketRule, error) {
 	var out []PacketRule
 	chain, place := "", uint64(0)

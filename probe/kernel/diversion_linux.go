@@ -15,8 +15,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// Diversions lists the rules of all firewalls that send packets elsewhere than to their destination, except for those
-// of kube-proxy and Calico. The error says what could not be read, beside what could.
+// Diversions lists the rules of all firewalls that redirect packets, except those of kube-proxy and Calico. It returns
+// an error for what it could not read, together with what it could.
 func Diversions(h *probe.Host) ([]PacketRule, error) {
 	var out []PacketRule
 	var failed error
@@ -36,7 +36,7 @@ func Diversions(h *probe.Host) ([]PacketRule, error) {
 	return slices.DeleteFunc(out, func(r PacketRule) bool { return divertsByDesign(r.Table, r.Chain) }), failed
 }
 
-// nftDiversions are those of nftables and of iptables-nft.
+// nftDiversions returns those of nftables and iptables-nft.
 func nftDiversions() ([]PacketRule, error) {
 	var out []PacketRule
 	full := false
@@ -64,7 +64,7 @@ func nftDiversions() ([]PacketRule, error) {
 	return out, err
 }
 
-// divertedBy reads a rule of nftables; false where it sends packets nowhere else.
+// divertedBy parses an nftables rule. It returns false if the rule does not redirect packets.
 func divertedBy(family nftables.TableFamily, raw []byte) (r PacketRule, is bool) {
 	var matches []expr.Any
 	does, to, partly := "", netip.AddrPort{}, false
@@ -99,10 +99,10 @@ func divertedBy(family nftables.TableFamily, raw []byte) (r PacketRule, is bool)
 	return r, does != ""
 }
 
-// registers are what a rule of nftables has put into the registers of the kernel.
+// registers are the values that an nftables rule has loaded into the kernel's registers.
 type registers map[uint32][]byte
 
-// set does what the expression immediate does.
+// set executes an immediate expression.
 func (g registers) set(data []byte) {
 	var value expr.Immediate
 	if nftDecodes(0, data, &value) {
@@ -110,13 +110,13 @@ func (g registers) set(data []byte) {
 	}
 }
 
-// Attributes of nftables' tproxy (linux/netfilter/nf_tables.h), which its library only writes.
+// Attributes of nftables' tproxy (linux/netfilter/nf_tables.h). Its library can only write them.
 const (
 	tproxyAddress = 2
 	tproxyPort    = 3
 )
 
-// sent is where an expression sends packets; false for one that changes their source.
+// sent returns where an expression sends packets. It returns false for an expression that changes their source.
 func (g registers) sent(family byte, name string, data []byte) (does string, to netip.AddrPort, is bool) {
 	var addr, lastAddr, port, lastPort uint32
 	switch name {
@@ -147,7 +147,7 @@ func (g registers) sent(family byte, name string, data []byte) (does string, to 
 	return does, netip.AddrPortFrom(g.address(addr, lastAddr), g.port(port, lastPort)), true
 }
 
-// address is the one in a register, invalid where it is one of a range.
+// address returns the address in a register, invalid if it is part of a range.
 func (g registers) address(register, last uint32) netip.Addr {
 	if last != 0 && last != register && !slices.Equal(g[last], g[register]) {
 		return netip.Addr{}
@@ -156,7 +156,7 @@ func (g registers) address(register, last uint32) netip.Addr {
 	return a
 }
 
-// port is the one in a register, 0 where it is one of a range.
+// port returns the port in a register, 0 if it is part of a range.
 func (g registers) port(register, last uint32) uint16 {
 	if last != 0 && last != register && !slices.Equal(g[last], g[register]) || len(g[register]) < 2 {
 		return 0
@@ -164,7 +164,7 @@ func (g registers) port(register, last uint32) uint16 {
 	return binary.BigEndian.Uint16(g[register])
 }
 
-// targetOf reads a target that iptables-nft left as it is in iptables.
+// targetOf parses a target that iptables-nft keeps in the iptables format.
 func targetOf(family nftables.TableFamily, data []byte) (does string, to netip.AddrPort, is bool) {
 	name, revision, info := "", uint32(0), []byte(nil)
 	for _, a := range nftAttrs(data) {
@@ -182,7 +182,7 @@ func targetOf(family nftables.TableFamily, data []byte) (does string, to netip.A
 	return diverted(name, byte(revision), family == nftables.TableFamilyIPv4, info)
 }
 
-// nftDecodes reads an expression, and reports whether it could. The library indexes into attributes that may be too
+// nftDecodes parses an expression, and reports whether it could. The library indexes into attributes that may be too
 // short, which is a panic (google/nftables v0.3.0, expr/verdict.go).
 func nftDecodes(family byte, data []byte, into expr.Any) bool {
 	return probe.Recovered(func() error { return expr.Unmarshal(family, data, into) }) == nil

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestDiverted reads the targets of iptables in each revision, whole and cut off anywhere.
+// TestDiverted reads iptables targets in each revision, whole and truncated.
 func TestDiverted(t *testing.T) {
 	t.Parallel()
 	u32 := func(n uint32) []byte { return binary.NativeEndian.AppendUint32(nil, n) }

@@ -19,9 +19,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// firewallError says in words what the kernel's refusal of a question about its
-// firewall means: a lack of rights, or (EINVAL, from netlink itself) that this
-// kernel has no such firewall. Other errors stay what they are.
+// firewallError translates the kernel's errors about its firewall: a missing right, or (EINVAL, from netlink itself)
+// that this kernel has no such firewall. It returns other errors unchanged.
 func firewallError(err error) error {
 	switch {
 	case errors.Is(err, fs.ErrPermission):
@@ -32,8 +31,7 @@ func firewallError(err error) error {
 	return err
 }
 
-// steady lists again when the rules of nftables changed under the list, which the
-// library for them does not tell.
+// steady lists again if the nftables rules changed during the list. Their library does not report that.
 func steady[T any](list func() (T, error)) (T, error) {
 	return undisturbed(func() (out T, err error) {
 		before, err := generation()
@@ -48,14 +46,13 @@ func steady[T any](list func() (T, error)) (T, error) {
 	})
 }
 
-// generation is the number that the kernel gives the rules of nftables, a new one at
-// each change.
+// generation returns the kernel's generation number of the nftables rules, which each change increments.
 func generation() ([]byte, error) {
 	req := nl.NewNetlinkRequest(unix.NFNL_SUBSYS_NFTABLES<<8|unix.NFT_MSG_GETGEN, 0)
 	req.AddRawData(make([]byte, nl.SizeofNfgenmsg))
 	answers, err := req.Execute(unix.NETLINK_NETFILTER, 0)
 	if err != nil {
-		return nil, fmt.Errorf("asking for the generation of nftables' rules: %w", firewallError(err))
+		return nil, fmt.Errorf("reading the generation of the nftables rules: %w", firewallError(err))
 	}
 	for _, m := range answers {
 		attrs, err := nl.ParseRouteAttr(m[min(len(m), nl.SizeofNfgenmsg):])
@@ -68,19 +65,19 @@ func generation() ([]byte, error) {
 			}
 		}
 	}
-	return nil, errors.New("the kernel does not tell the generation of nftables' rules")
+	return nil, errors.New("the kernel reports no generation of the nftables rules")
 }
 
-// nftFamilies are the families of tables that see packets of IPv4 or IPv6.
+// nftFamilies are the families of tables that see IPv4 or IPv6 packets.
 var nftFamilies = map[nftables.TableFamily]int{nftables.TableFamilyIPv4: 4, nftables.TableFamilyIPv6: 6,
 	nftables.TableFamilyINet: 0}
 
-// maxRead bounds the chains whose rules are read beside those of all forwarded packets.
+// maxRead bounds how many wanted chains have their rules read, beside the chains of all forwarded packets.
 const maxRead = 300
 
-// NFTChains lists those chains of nftables, and of iptables-nft, that are wanted or see all forwarded packets; none in
-// a kernel without nftables. The rules of the latter are read, and of at most maxRead wanted ones that read selects.
-// The kernel loads its module for nftables when asked, as for nft and iptables-nft.
+// NFTChains lists the chains of nftables and iptables-nft that are wanted or see all forwarded packets. It returns none
+// on a kernel without nftables. It reads the rules of the latter, and of at most maxRead wanted chains that read
+// selects. Like for nft and iptables-nft, the kernel loads its nftables module on the first query.
 func NFTChains(wanted, read func(Chain) bool) ([]Chain, error) {
 	if _, err := generation(); errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -120,7 +117,7 @@ func listChains(wanted, read func(Chain) bool) ([]Chain, error) {
 	return out, nil
 }
 
-// nftRules lists where the rules of one chain lead, and tells whether one of them drops or rejects.
+// nftRules lists the chains to which the rules of a chain jump, and reports whether a rule drops or rejects.
 func nftRules(c *nftables.Conn, of *nftables.Chain) (jumps []string, refuses bool, err error) {
 	rules, err := c.GetRules(of.Table, of)
 	if err != nil {
@@ -150,8 +147,7 @@ func nftRules(c *nftables.Conn, of *nftables.Chain) (jumps []string, refuses boo
 	return jumps, refuses, nil
 }
 
-// NFTSet reads the addresses in a named set of nftables; ErrNotExist when there is
-// no such set.
+// NFTSet returns the addresses in a named nftables set. It returns ErrNotExist if there is no such set.
 func NFTSet(family int, table, name string) ([]Span, error) {
 	return steady(func() ([]Span, error) { return listSet(family, table, name) })
 }
@@ -164,7 +160,7 @@ func listSet(family int, table, name string) ([]Span, error) {
 	var c nftables.Conn
 	set, err := c.GetSetByName(&nftables.Table{Name: table, Family: f}, name)
 	if err != nil {
-		return nil, fmt.Errorf("asking for the set %s: %w", name, firewallError(err))
+		return nil, fmt.Errorf("looking up the set %s: %w", name, firewallError(err))
 	}
 	elements, err := c.GetSetElements(set)
 	if err != nil {
@@ -179,7 +175,7 @@ func listSet(family int, table, name string) ([]Span, error) {
 	return spans(keys, set.Interval), nil
 }
 
-// IPSet reads the addresses in an ipset; ErrNotExist when there is no such set.
+// IPSet returns the addresses in an ipset. It returns ErrNotExist if there is no such set.
 func IPSet(name string) ([]Span, error) {
 	set, err := netlink.IpsetList(name)
 	if err != nil {
@@ -203,11 +199,11 @@ func IPSet(name string) ([]Span, error) {
 	return out, nil
 }
 
-// maxTable is how large a table of legacy iptables may be to be looked at: some
-// 80,000 rules. The kernel hands it out only whole.
+// maxTable is the maximum size of a legacy iptables table that is read: some 80,000 rules. The kernel returns a table
+// only as a whole.
 const maxTable = 16 << 20
 
-// legacyFound is a table of legacy iptables, as the kernel hands it out.
+// legacyFound is a legacy iptables table as the kernel returns it.
 type legacyFound struct {
 	family  int // 4 or 6
 	name    string
@@ -216,8 +212,8 @@ type legacyFound struct {
 	entries []byte
 }
 
-// legacyTables reads the tables of a name, all where it is "", of both families, as far as they are there: one that
-// is not is not asked for, which would make the kernel load it.
+// legacyTables reads the tables of a name, "" = all, of both families. It skips tables that are not loaded, because
+// querying one would make the kernel load it.
 func legacyTables(h *probe.Host, name string, each func(legacyFound) error) error {
 	for _, l := range []struct {
 		family, af, level int
@@ -229,7 +225,7 @@ func legacyTables(h *probe.Host, name string, each func(legacyFound) error) erro
 	} {
 		text, err := ReadProc(h, l.names)
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // this kernel has none
+			continue // this kernel has no such file
 		}
 		if err != nil {
 			return err
@@ -250,9 +246,8 @@ func legacyTables(h *probe.Host, name string, each func(legacyFound) error) erro
 	return nil
 }
 
-// LegacyChains lists the chains that legacy iptables has in a table of this network
-// namespace, none where there is no such table: that is not asked for, which would make
-// the kernel load it.
+// LegacyChains lists the chains of a legacy iptables table of this network namespace. It returns none if the table is
+// not loaded, and does not query it, because that would make the kernel load it.
 func LegacyChains(h *probe.Host, table string) ([]Chain, error) {
 	var out []Chain
 	err := legacyTables(h, table, func(t legacyFound) error {
@@ -269,23 +264,22 @@ func LegacyChains(h *probe.Host, table string) ([]Chain, error) {
 	return out, nil
 }
 
-// What linux/netfilter_ipv4/ip_tables.h calls IPT_SO_GET_INFO and
-// IPT_SO_GET_ENTRIES; those of IPv6 have the same numbers.
+// IPT_SO_GET_INFO and IPT_SO_GET_ENTRIES in linux/netfilter_ipv4/ip_tables.h. Those of IPv6 have the same numbers.
 const (
 	getInfo    = 64
 	getEntries = 65
 	nameLength = 32 // of a table
 )
 
-// legacyTable has the kernel hand out a table of legacy iptables.
+// legacyTable reads a legacy iptables table from the kernel.
 func legacyTable(af, level int, table string) (legacyInfo, []byte, error) {
 	var info legacyInfo
 	fd, err := unix.Socket(af, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.IPPROTO_RAW)
 	if err != nil {
-		return info, nil, fmt.Errorf("asking for legacy iptables: %w", firewallError(err))
+		return info, nil, fmt.Errorf("reading legacy iptables: %w", firewallError(err))
 	}
 	defer unix.Close(fd)
-	for range 3 { // its size may change between the two questions
+	for range 3 { // its size may change between the two calls
 		head := make([]byte, nameLength+binary.Size(info)) // struct ipt_getinfo
 		copy(head, table)
 		if err = getsockopt(fd, level, getInfo, head); err != nil {

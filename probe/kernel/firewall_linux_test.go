@@ -11,8 +11,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// TestFirewallError wants a firewall that the kernel does not have, which cannot be
-// had here, told from one that may not be seen.
+// TestFirewallError distinguishes a firewall that the kernel lacks, which cannot be tested here, from one that is not
+// visible.
 func TestFirewallError(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ err, want error }{

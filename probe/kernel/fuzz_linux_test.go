@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// attr is an attribute of netlink with its padding.
+// attr is a netlink attribute with its padding.
 func attr(kind uint16, data ...[]byte) []byte {
 	all := bytes.Join(data, nil)
 	b := binary.NativeEndian.AppendUint16(nil, uint16(unix.SizeofNlAttr+len(all)))
@@ -19,7 +19,7 @@ func attr(kind uint16, data ...[]byte) []byte {
 	return append(b, make([]byte, -len(b)&3)...)
 }
 
-// expression is one of a rule.
+// expression is an expression of a rule.
 func expression(name string, data ...[]byte) []byte {
 	return attr(unix.NFTA_LIST_ELEM, attr(unix.NFTA_EXPR_NAME, []byte(name+"\x00")), attr(unix.NFTA_EXPR_DATA, data...))
 }
@@ -43,7 +43,7 @@ func dropping(userData ...byte) []byte {
 	}, nil)
 }
 
-// TestUserComment wants nftables' comment of a rule, and user data that a pod made up passed over.
+// TestUserComment checks for nftables' comment of a rule, and that user data of a pod's invention is ignored.
 func TestUserComment(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ data, want string }{
@@ -60,7 +60,7 @@ func TestUserComment(t *testing.T) {
 	}
 }
 
-// FuzzNFTRule reads a rule of nftables of any bytes, as a pod with NET_ADMIN can make one.
+// FuzzNFTRule parses an nftables rule of any bytes, as a pod with NET_ADMIN can create.
 func FuzzNFTRule(f *testing.F) {
 	f.Add(byte(nftables.TableFamilyIPv4), dropping(1, 255))
 	f.Add(byte(nftables.TableFamilyINet), dropping(0, 3, 'h', 'i', 0))
@@ -88,7 +88,7 @@ func FuzzNFTRule(f *testing.F) {
 	})
 }
 
-// FuzzUserComment reads user data of any bytes.
+// FuzzUserComment parses user data of any bytes.
 func FuzzUserComment(f *testing.F) {
 	f.Add([]byte{1, 255})
 	f.Add([]byte{0, 3, 'h', 'i', 0, 1, 1, 'x'})
@@ -101,7 +101,7 @@ func FuzzUserComment(f *testing.F) {
 	})
 }
 
-// FuzzLegacyRules reads a table of legacy iptables of any bytes for its rules that drop and that are not tracked.
+// FuzzLegacyRules parses a legacy iptables table of any bytes for drop rules and notrack rules.
 func FuzzLegacyRules(f *testing.F) {
 	for _, l := range []legacyLayout{legacy4, legacy6} {
 		info, entries := table(l)

@@ -5,11 +5,11 @@ import (
 	"syscall"
 )
 
-// Invalid is what the kernel means by EINVAL instead of a route. It answers so in several cases (fib_validate_source in
-// net/ipv4/fib_frontend.c, ip_route_output_key_hash_rcu in net/ipv4/route.c), and only its tables tell them apart.
+// Invalid is the meaning of EINVAL instead of a route. The kernel returns it in several cases (fib_validate_source in
+// net/ipv4/fib_frontend.c, ip_route_output_key_hash_rcu in net/ipv4/route.c), which only its tables distinguish.
 type Invalid struct {
 	Means Meaning
-	By    *Route // the entry of a table that shows it, nil where none does
+	By    *Route // the table entry that proves it, nil if none does
 }
 
 // Meaning is one of the cases of Invalid.
@@ -25,13 +25,13 @@ const (
 )
 
 // Error implements error.
-func (e *Invalid) Error() string { return e.Says() }
+func (e *Invalid) Error() string { return e.Explain() }
 
-// Unwrap is the errno of the kernel.
+// Unwrap returns the kernel's errno.
 func (e *Invalid) Unwrap() error { return syscall.EINVAL }
 
-// Says is the reason in words, with the entry of the table.
-func (e *Invalid) Says() string {
+// Explain returns the reason, with the table entry.
+func (e *Invalid) Explain() string {
 	switch e.Means {
 	case MeansBlackhole:
 		return fmt.Sprintf("route %q discards it", e.By)

@@ -7,20 +7,19 @@ import (
 	"strings"
 )
 
-// Chain is one chain of a firewall: of nftables, of iptables on top of it, or of
-// legacy iptables.
+// Chain is one chain of a firewall: nftables, iptables-nft or legacy iptables.
 type Chain struct {
 	Family      int // 4, 6, or 0 for a table that sees both
 	Table, Name string
-	// What is known of a chain that all forwarded packets pass: whether it drops what no rule accepts. Of it and of chains
-	// whose rules are read: where the rules lead, and whether one drops or rejects packets whatever the state of their
-	// connection.
+	// These describe a chain that all forwarded packets pass: whether it drops what no rule accepts. Of it, and of chains
+	// whose rules are read: the chains that its rules jump to, and whether a rule drops or rejects packets regardless of
+	// their connection's state.
 	Forward, Drops, Refuses bool
 	Jumps                   []string
 }
 
-// legacyInfo is what the kernel says of a table of legacy iptables: where in its
-// entries each built-in chain begins and ends (struct ipt_getinfo after the name).
+// legacyInfo is the kernel's description of a legacy iptables table: where in its entries each built-in chain begins
+// and ends (struct ipt_getinfo after the name).
 type legacyInfo struct {
 	Hooks       uint32
 	First, Last [5]uint32
@@ -31,8 +30,8 @@ type legacyInfo struct {
 // hookForward is the number of the chain FORWARD (NF_INET_FORWARD).
 const hookForward = 2
 
-// legacyLayout is where the parts of one rule are: the size of its match on
-// addresses (struct ipt_ip, ip6t_ip6) and of all before the first extension.
+// legacyLayout has the offsets in one rule: the size of its address match (struct ipt_ip, ip6t_ip6), and of everything
+// before the first extension.
 type legacyLayout struct{ match, entry int }
 
 var (
@@ -40,17 +39,17 @@ var (
 	legacy6 = legacyLayout{136, 168}
 )
 
-var errLegacy = errors.New("the table of legacy iptables cannot be understood")
+var errLegacy = errors.New("the table of legacy iptables cannot be parsed")
 
-// legacyParse lists the chains among the entries of a table. A chain of somebody's
-// own begins after an entry with the target ERROR that bears its name.
+// legacyParse lists the chains among the entries of a table. A user-defined chain begins after an ERROR target with its
+// name.
 func legacyParse(l legacyLayout, info legacyInfo, entries []byte) ([]Chain, error) {
 	const target = 32 // bytes of struct xt_entry_target
 	var out []Chain
 	starts := map[int32]string{}
 	forward := Chain{Name: "FORWARD", Forward: true}
 	var jumps []int32
-	dropped := false // by the rule before
+	dropped := false // by the previous rule
 	for at := 0; at < len(entries); {
 		rest := entries[at:]
 		if len(rest) < l.entry {
@@ -66,7 +65,7 @@ func legacyParse(l legacyLayout, info legacyInfo, entries []byte) ([]Chain, erro
 			at <= int(info.Last[hookForward])
 		switch {
 		case name == "ERROR":
-			if called := text(data); called != "ERROR" { // that one ends the table
+			if called := text(data); called != "ERROR" { // otherwise it ends the table
 				out = append(out, Chain{Name: called})
 				starts[int32(at+next)] = called
 			}
@@ -75,8 +74,8 @@ func legacyParse(l legacyLayout, info legacyInfo, entries []byte) ([]Chain, erro
 			if verdict >= 0 {
 				jumps = append(jumps, verdict)
 			}
-			forward.Refuses = forward.Refuses || dropped // it was not the last word
-			forward.Drops = verdict == -1                // the last word is the policy: -NF_DROP - 1
+			forward.Refuses = forward.Refuses || dropped // it was not the policy
+			forward.Drops = verdict == -1                // the last rule is the policy: -NF_DROP - 1
 			dropped = forward.Drops && !byState(rest[l.entry:begin])
 		case inForward:
 			forward.Refuses = forward.Refuses || dropped || name == "REJECT" && !byState(rest[l.entry:begin])
@@ -92,13 +91,12 @@ func legacyParse(l legacyLayout, info legacyInfo, entries []byte) ([]Chain, erro
 	return append(out, forward), nil
 }
 
-// byState tells whether matches of a rule ask for the state of a connection: such rules drop what
-// belongs to none.
+// byState reports whether matches of a rule test the state of a connection: such rules drop packets of no connection.
 func byState(matches []byte) bool {
 	return bytes.Contains(matches, []byte("conntrack\x00")) || bytes.Contains(matches, []byte("state\x00"))
 }
 
-// text is a string of C.
+// text returns a C string.
 func text(b []byte) string {
 	b, _, _ = bytes.Cut(b, []byte{0})
 	return strings.ToValidUTF8(string(b), "?")

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// ruleOf is one of legacy iptables' entries with a target.
+// ruleOf returns a legacy iptables entry with a target.
 func ruleOf(l legacyLayout, target, data string) []byte {
 	b := make([]byte, l.entry+32+len(data))
 	binary.NativeEndian.PutUint16(b[l.match+4:], uint16(l.entry))
@@ -21,8 +21,8 @@ func verdict(n int32) string {
 	return string(binary.NativeEndian.AppendUint32(nil, uint32(n))) + "\x00\x00\x00\x00"
 }
 
-// table is a filter table with a rule in FORWARD that leads to cali-FORWARD, which
-// is empty, and the policy to drop. Real ones are in TestRealFirewall.
+// table is a filter table with a rule in FORWARD that jumps to cali-FORWARD, which is empty, and the policy drop. Real
+// tables are in TestRealFirewall.
 func table(l legacyLayout) (legacyInfo, []byte) {
 	const padded = "cali-FORWARD\x00............................"
 	input, policy := ruleOf(l, "", verdict(-2)), ruleOf(l, "", verdict(-1))

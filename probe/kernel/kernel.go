@@ -20,11 +20,11 @@ import (
 type Link struct {
 	Index    int
 	Name     string
-	Kind     string // "veth", "vxlan", "device", ... as the kernel calls it
+	Kind     string // "veth", "vxlan", "device", ... as the kernel names it
 	MTU      int
-	Up       bool   // it is switched on
-	Carrier  bool   // the other end is there
-	State    string // of operation, as RFC 2863 has it: "up", "lower-layer-down", "unknown", ...
+	Up       bool   // it is administratively up
+	Carrier  bool   // the other end exists and is up
+	State    string // operational state of RFC 2863: "up", "lower-layer-down", "unknown", ...
 	Loopback bool
 	MAC      string
 	Addrs    []netip.Prefix
@@ -33,19 +33,19 @@ type Link struct {
 	Counters
 }
 
-// Has tells whether an address is one of the interface's.
+// Has reports whether an address belongs to the interface.
 func (l Link) Has(a netip.Addr) bool {
 	return slices.ContainsFunc(l.Addrs, func(p netip.Prefix) bool { return p.Addr() == a })
 }
 
-// VXLAN is what an interface of that kind is set to.
+// VXLAN is the configuration of a VXLAN interface.
 type VXLAN struct {
 	VNI, Port int
 	Local     netip.Addr
-	External  bool // each packet says where it goes: there are no entries
+	External  bool // each packet has its own destination: there are no entries
 }
 
-// Counters are what the kernel has counted of a Link since it was made.
+// Counters are the kernel's counters of a Link since its creation.
 type Counters struct {
 	BytesIn, BytesOut   uint64
 	ErrorsIn, ErrorsOut uint64
@@ -56,7 +56,7 @@ type Counters struct {
 type Neighbour struct {
 	Addr   netip.Addr
 	Device string
-	MAC    string // "" = not known
+	MAC    string // "" = unknown
 	State  string // "reachable", "failed", ...; "noarp" for multicast and loopback; "" = none
 	Router bool
 }
@@ -69,11 +69,11 @@ var NeighbourStates = map[int]string{0x01: "incomplete", 0x02: "reachable", 0x04
 type Socket struct {
 	State     string // "listens", "established", ...
 	Near, Far netip.AddrPort
-	Inode     uint32 // by which its process knows it
+	Inode     uint32 // its process has it open under this number
 }
 
-// SocketInode is the number of a socket in what an open file of a process leads to:
-// "socket:[4711]"; 0 for other files.
+// SocketInode returns the number of a socket in the link target of an open file: "socket:[4711]". It returns 0 for
+// other files.
 func SocketInode(link string) uint32 {
 	text, isSocket := strings.CutPrefix(link, "socket:[")
 	n, err := strconv.ParseUint(strings.TrimSuffix(text, "]"), 10, 32)
@@ -83,13 +83,13 @@ func SocketInode(link string) uint32 {
 	return uint32(n)
 }
 
-// States choose TCP sockets by their state, one bit each.
+// States are states of TCP sockets, one bit each.
 type States uint32
 
-// The States that are asked for. No process has a socket in time-wait open.
+// The States that can be queried. No process has a socket in time-wait open.
 const (
 	Established States = 1 << 1
-	Connecting  States = 1 << 2 // nothing has answered yet
+	Connecting  States = 1 << 2 // no answer yet
 	timeWait    States = 1 << 6
 	Listening   States = 1 << 10
 	Open        States = 0xfff &^ timeWait

@@ -12,7 +12,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// TestManyListeners wants no more sockets read than are to be, and that said: who may open them decides how many there
+// TestManyListeners checks the limit of sockets that are read, and that it is reported: a pod decides how many there
 // are.
 func TestManyListeners(t *testing.T) {
 	t.Parallel()
@@ -28,7 +28,7 @@ func TestManyListeners(t *testing.T) {
 	}
 }
 
-// TestLoopback reads what every network namespace has that is in use.
+// TestLoopback reads what every network namespace in use has.
 func TestLoopback(t *testing.T) {
 	t.Parallel()
 	links, err := Links()
@@ -77,7 +77,7 @@ func TestSocketInode(t *testing.T) {
 	}
 }
 
-// TestTCP wants the sockets of a connection, chosen by state and port.
+// TestTCP checks for the sockets of a connection, selected by state and port.
 func TestTCP(t *testing.T) {
 	t.Parallel()
 	for _, address := range []string{"127.0.0.1:0", "[::1]:0"} {

@@ -11,8 +11,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// errNotLinux is every answer elsewhere.
-var errNotLinux = fmt.Errorf("asking the kernel: %w", errors.ErrUnsupported)
+// errNotLinux is the error of every function on other systems.
+var errNotLinux = fmt.Errorf("querying the kernel: %w", errors.ErrUnsupported)
 
 // RouteOf needs Linux.
 func RouteOf(Packet) (Route, *Route, error) { return Route{}, nil, errNotLinux }

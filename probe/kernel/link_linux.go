@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// undisturbed lists again when the table changed under the list.
+// undisturbed lists again if the table changed during the list.
 func undisturbed[T any](list func() (T, error)) (out T, err error) {
 	for range 3 {
 		if out, err = list(); !errors.Is(err, netlink.ErrDumpInterrupted) {
@@ -19,7 +19,7 @@ func undisturbed[T any](list func() (T, error)) (out T, err error) {
 	return out, err
 }
 
-// Links lists the interfaces, in the order in which they were made.
+// Links lists the interfaces in the order of their creation.
 func Links() ([]Link, error) {
 	links, err := undisturbed(netlink.LinkList)
 	if err != nil {
@@ -42,11 +42,11 @@ func Links() ([]Link, error) {
 	return out, nil
 }
 
-// LinkNamed is one interface.
+// LinkNamed returns one interface.
 func LinkNamed(name string) (Link, error) {
 	l, err := netlink.LinkByName(name)
 	if err != nil {
-		return Link{}, fmt.Errorf("asking for interface %s: %w", name, err)
+		return Link{}, fmt.Errorf("looking up interface %s: %w", name, err)
 	}
 	on, err := addresses(l)
 	if err != nil {
@@ -57,7 +57,7 @@ func LinkNamed(name string) (Link, error) {
 	return out, nil
 }
 
-// addresses are those of an interface, nil = of all, by its index.
+// addresses returns the addresses of an interface, nil = of all, by its index.
 func addresses(of netlink.Link) (map[int][]netip.Prefix, error) {
 	list, err := undisturbed(func() ([]netlink.Addr, error) { return netlink.AddrList(of, netlink.FAMILY_ALL) })
 	if err != nil {
@@ -86,7 +86,7 @@ func (d devices) link(l netlink.Link) Link {
 	return out
 }
 
-// settled is the state that an interface is about to have: the state follows the flag of the carrier within a second,
+// settled returns the state that an interface is about to have. The state follows the carrier flag within a second,
 // later on a busy machine.
 func settled(l Link, state netlink.LinkOperState) string {
 	switch {
@@ -98,11 +98,11 @@ func settled(l Link, state netlink.LinkOperState) string {
 	return state.String()
 }
 
-// devices are the names of interfaces by their index, as far as they were asked for.
+// devices caches the names of interfaces by index.
 type devices map[int]string
 
-// namesOf are the names of all interfaces: one question instead of one for each. Those that it
-// does not have are asked for when they are needed.
+// namesOf returns the names of all interfaces with one query, not one for each. Missing names are looked up when
+// needed.
 func namesOf() devices {
 	names := devices{}
 	links, _ := netlink.LinkList()
@@ -118,7 +118,7 @@ func (d devices) name(index int) string {
 	}
 	name, ok := d[index]
 	if !ok {
-		name = fmt.Sprintf("if%d", index) // it has just gone
+		name = fmt.Sprintf("if%d", index) // it was just deleted
 		if l, err := netlink.LinkByIndex(index); err == nil {
 			name = l.Attrs().Name
 		}
@@ -136,8 +136,8 @@ func Neighbours(family int) ([]Neighbour, error) {
 	return out, nil
 }
 
-// NeighboursOn lists the entries of one interface, and its forwarding table, which a bridge and
-// a VXLAN interface have: to which address packets for which MAC are sent.
+// NeighboursOn lists the neighbours of one interface, and its forwarding table, which bridges and VXLAN interfaces
+// have: the address to which packets for a MAC are sent.
 func NeighboursOn(l Link, family int) (neighbours, forwarding []Neighbour, err error) {
 	names := devices{l.Index: l.Name}
 	if forwarding, err = names.neighbours(l.Index, unix.AF_BRIDGE); err != nil {
@@ -149,7 +149,7 @@ func NeighboursOn(l Link, family int) (neighbours, forwarding []Neighbour, err e
 	return neighbours, forwarding, nil
 }
 
-// neighbours lists a table for one interface, 0 = for all. Entries without an address are none.
+// neighbours lists a table for one interface, 0 = all. It ignores entries without an address.
 func (d devices) neighbours(index, family int) ([]Neighbour, error) {
 	list, err := undisturbed(func() ([]netlink.Neigh, error) { return netlink.NeighList(index, family) })
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// TestSettled wants the carrier believed before the state, which follows it, and no other state touched.
+// TestSettled checks that the carrier overrides the state, which follows it, and that other states stay unchanged.
 func TestSettled(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

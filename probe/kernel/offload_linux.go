@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// OffloadsChecksums tells whether an interface leaves the checksums of what it sends to be filled in further on, by
-// another interface or by the hardware. Any process may ask.
+// OffloadsChecksums reports whether an interface leaves the checksums of its packets to another interface or to the
+// hardware. It needs no privilege.
 func OffloadsChecksums(name string) (bool, error) {
 	var request struct { // struct ifreq
 		name [unix.IFNAMSIZ]byte
@@ -17,7 +17,7 @@ func OffloadsChecksums(name string) (bool, error) {
 		_    [16]byte
 	}
 	if len(name) >= unix.IFNAMSIZ {
-		return false, fmt.Errorf("asking interface %q: its name is too long", name)
+		return false, fmt.Errorf("interface %q: the name is too long", name)
 	}
 	copy(request.name[:], name)
 	value := struct{ cmd, data uint32 }{cmd: unix.ETHTOOL_GTXCSUM}
@@ -27,12 +27,12 @@ func OffloadsChecksums(name string) (bool, error) {
 	request.data = unsafe.Pointer(&value)
 	socket, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
-		return false, fmt.Errorf("asking interface %s: %w", name, err)
+		return false, fmt.Errorf("looking up interface %s: %w", name, err)
 	}
 	defer func() { _ = unix.Close(socket) }()
 	_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(socket), unix.SIOCETHTOOL, uintptr(unsafe.Pointer(&request)))
 	if errno != 0 {
-		return false, fmt.Errorf("asking interface %s for its offloads: %w", name, errno)
+		return false, fmt.Errorf("reading the offloads of interface %s: %w", name, errno)
 	}
 	return value.data != 0, nil
 }

@@ -9,7 +9,7 @@ import (
 
 func TestOffloadsChecksums(t *testing.T) {
 	t.Parallel()
-	// The loopback never fills checksums in: the kernel fixes that (loopback.c).
+	// The loopback never computes checksums: the kernel fixes that (loopback.c).
 	if on, err := OffloadsChecksums("lo"); err != nil || !on {
 		t.Errorf("lo: %v %v", on, err)
 	}

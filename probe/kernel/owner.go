@@ -15,8 +15,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// Owners finds the processes that have sockets open: "bird (1234)", and whether all were
-// looked at before ctx ended.
+// Owners finds the processes that have sockets open: "bird (1234)". It also reports whether it searched all processes
+// before ctx ended.
 func Owners(ctx context.Context, h *probe.Host, sockets []Socket,
 ) (_ map[uint32]string, whole bool) {
 	sought := map[uint32]bool{}
@@ -37,7 +37,7 @@ func Owners(ctx context.Context, h *probe.Host, sockets []Socket,
 		}
 		dir := filepath.Join(h.Proc, p.Name())
 		open, err := namesIn(filepath.Join(dir, "fd"), maxFiles)
-		if err != nil { // it has ended, or may not be looked at
+		if err != nil { // it exited, or is not accessible
 			continue
 		}
 		for _, fd := range open {
@@ -56,10 +56,10 @@ func Owners(ctx context.Context, h *probe.Host, sockets []Socket,
 	return out, true
 }
 
-// maxFiles bounds how many open files of a process are looked at: it may have a million.
+// maxFiles bounds how many open files of a process are examined: it may have a million.
 const maxFiles = 4096
 
-// namesIn are the names of the first so many files of a folder.
+// namesIn returns the names of the first files of a folder.
 func namesIn(folder string, most int) ([]string, error) {
 	f, err := os.Open(folder)
 	if err != nil {
@@ -69,12 +69,12 @@ func namesIn(folder string, most int) ([]string, error) {
 	return f.Readdirnames(most)
 }
 
-// UDP gives each UDP socket of this network namespace that has a port, the kernel's own too. It is read as
-// text, for what answers for UDP by netlink is a module that may be missing.
+// UDP calls each with every UDP socket of this network namespace that has the port, including the kernel's own. It
+// parses text, because the kernel module for UDP over netlink may be missing.
 func UDP(port uint16, each func(Socket)) error {
 	for _, table := range []string{"udp", "udp6"} {
 		f, err := os.Open("/proc/thread-self/net/" + table)
-		if os.IsNotExist(err) && table == "udp6" { // without IPv6
+		if os.IsNotExist(err) && table == "udp6" { // IPv6 is disabled
 			continue
 		}
 		if err != nil {
@@ -94,7 +94,7 @@ func UDP(port uint16, each func(Socket)) error {
 	return nil
 }
 
-// udpSocket reads a line of that table: "0: 00000000:12B5 00000000:0000 07 ... 4711 2 0000000000000000 0".
+// udpSocket parses a line of that table: "0: 00000000:12B5 00000000:0000 07 ... 4711 2 0000000000000000 0".
 func udpSocket(line string) (Socket, bool) {
 	f := strings.Fields(line)
 	if len(f) < 10 {
@@ -107,7 +107,7 @@ func udpSocket(line string) (Socket, bool) {
 	if err != nil || bad != nil || odd != nil || len(b)%4 != 0 {
 		return Socket{}, false
 	}
-	for i := 0; i < len(b); i += 4 { // each word as the machine keeps it
+	for i := 0; i < len(b); i += 4 { // each word in the machine's byte order
 		binary.NativeEndian.PutUint32(b[i:], binary.BigEndian.Uint32(b[i:]))
 	}
 	a, ok := netip.AddrFromSlice(b)

@@ -11,7 +11,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// TestOwnerOfUDP has this process open a port, and wants the port and this process found.
+// TestOwnerOfUDP opens a port, and checks that the port and this process are found.
 func TestOwnerOfUDP(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {

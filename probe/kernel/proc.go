@@ -11,10 +11,10 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// OpenProc opens a file of the proc file system. It is the kernel's: nobody lays links or
-// pipes there.
+// OpenProc opens a file of the proc file system. Only the kernel creates files there, so it may contain no hostile
+// links or pipes.
 func OpenProc(h *probe.Host, name string) (*os.File, error) {
-	if h.Far != nil { // what is here is not the node's
+	if h.Far != nil { // this machine's files are not the node's
 		return nil, fmt.Errorf("/proc/%s: %w", name, probe.ErrNotVisible)
 	}
 	f, err := os.Open(filepath.Join(h.Proc, name))
@@ -24,7 +24,7 @@ func OpenProc(h *probe.Host, name string) (*os.File, error) {
 	return f, nil
 }
 
-// ReadProc reads a small one.
+// ReadProc reads a small file.
 func ReadProc(h *probe.Host, name string) (string, error) {
 	f, err := OpenProc(h, name)
 	if err != nil {
@@ -38,7 +38,7 @@ func ReadProc(h *probe.Host, name string) (string, error) {
 	return string(b), nil
 }
 
-// Sysctl reads a setting that is a number: "net/ipv4/ip_forward".
+// Sysctl reads a numeric setting: "net/ipv4/ip_forward".
 func Sysctl(h *probe.Host, name string) (int, error) {
 	text, err := ReadProc(h, "sys/"+name)
 	if err != nil {

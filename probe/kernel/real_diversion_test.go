@@ -18,7 +18,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/nstest"
 )
 
-// TestRealDiversions wants the rules of each firewall in their words, and neither kube-proxy's nor Calico's.
+// TestRealDiversions checks for the rules of each firewall, without kube-proxy's and Calico's.
 func TestRealDiversions(t *testing.T) {
 	script := `ip link set lo up
 nft add table ip agent
@@ -83,7 +83,7 @@ nft add rule ip kube-proxy service ip daddr 10.96.0.1 tcp dport 443 dnat to 10.8
 	}
 }
 
-// TestRealSentTo follows connections whose destination a rule changes: accepted, refused, and by UDP.
+// TestRealSentTo follows connections whose destination a rule changes: accepted, refused, and over UDP.
 func TestRealSentTo(t *testing.T) {
 	if !nstest.Enter(t, `ip link set lo up
 ip addr add 192.0.2.1/24 dev lo

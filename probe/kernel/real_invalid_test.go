@@ -10,8 +10,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/nstest"
 )
 
-// TestRealInvalid has the kernel answer EINVAL in each way that RouteOf distinguishes, but for MeansForeignSource:
-// Linux 6.18 answers ENETUNREACH there.
+// TestRealInvalid makes the kernel return EINVAL in each way that RouteOf distinguishes, except MeansForeignSource:
+// Linux 6.18 returns ENETUNREACH there.
 func TestRealInvalid(t *testing.T) {
 	if !nstest.Enter(t, `ip link set lo up
 ip link add d0 type veth peer name d1

@@ -12,7 +12,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/nstest"
 )
 
-// TestRealState asks a kernel that has an IPsec policy, a rule without tracking and a queue that delays.
+// TestRealState queries a kernel with an IPsec policy, a notrack rule and a queue that delays packets.
 func TestRealState(t *testing.T) {
 	if !nstest.Enter(t, `ip link add d0 type veth peer name d1
 ip link set d0 up

@@ -17,7 +17,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/nstest"
 )
 
-// refusing are rules in each firewall, as Felix writes them (v3.32) and as others do.
+// refusing are rules in each firewall, in the forms of Felix (v3.32) and of others.
 const refusing = `
 nft -f - <<'END'
 table ip calico {
@@ -42,7 +42,7 @@ iptables-legacy -A INPUT -d 127.0.0.5 -p icmp -j REJECT
 ip6tables-legacy -P INPUT DROP
 `
 
-// TestRealRefusals has each firewall drop pings, and wants the rules in words with their counts.
+// TestRealRefusals drops pings in each firewall, and checks for the rules with their packet counts.
 func TestRealRefusals(t *testing.T) {
 	if !nstest.Enter(t, "ip link set lo up") {
 		return
@@ -83,7 +83,7 @@ func TestRealRefusals(t *testing.T) {
 	}
 }
 
-// TestRealTallies wants counters of every table that this kernel has.
+// TestRealTallies checks for counters of every table that this kernel has.
 func TestRealTallies(t *testing.T) {
 	if !nstest.Enter(t, "ip link set lo up\ntc qdisc add dev lo root handle 1: pfifo") {
 		return

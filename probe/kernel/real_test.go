@@ -13,8 +13,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/nstest"
 )
 
-// TestRealDisturbed changes the rules of nftables while they are listed: what was read
-// then is not the answer.
+// TestRealDisturbed changes nftables rules while they are listed, and checks that such a list is not returned.
 func TestRealDisturbed(t *testing.T) {
 	if !nstest.Enter(t, "true\n") {
 		return
@@ -30,7 +29,7 @@ func TestRealDisturbed(t *testing.T) {
 					}
 				}
 			}
-			return asked, fs.ErrNotExist // as of a chain that has just gone
+			return asked, fs.ErrNotExist // the error for a chain that was just deleted
 		}
 	}
 	for _, times := range []int{0, 1, 2} {

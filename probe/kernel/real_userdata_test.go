@@ -14,7 +14,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/nstest"
 )
 
-// TestRealUserData wants rules that drop counted whatever user data the owner of a network namespace put on them: nft
+// TestRealUserData checks that drop rules are counted whatever user data the owner of a network namespace attached. nft
 // never writes an entry that is longer than the user data.
 func TestRealUserData(t *testing.T) {
 	if !nstest.Enter(t, `nft add table ip mine

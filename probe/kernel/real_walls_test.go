@@ -12,7 +12,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/nstest"
 )
 
-// TestRealWalls wants the conditions of rules in their words, and none of them lost, by both iptables and by nft.
+// TestRealWalls checks for the conditions of rules, all of them, written by both iptables and by nft.
 func TestRealWalls(t *testing.T) {
 	var script strings.Builder
 	for _, program := range []string{"iptables-nft", "iptables-legacy"} {

@@ -9,44 +9,44 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// The firewalls of Linux, which packets pass one after the other.
+// The firewalls of Linux. A packet passes all of them.
 const (
 	WallLegacy = "legacy iptables"
 	WallNFT    = "iptables-nft"
 	WallNative = "nftables"
 )
 
-// Refusal is a rule of a firewall that drops, rejects or queues packets, or the policy of a chain that drops, and how
-// many packets it met.
+// Refusal is a firewall rule that drops, rejects or queues packets, or the policy of a chain that drops, with its
+// packet counter.
 type Refusal struct {
 	Wall         string // one of the Wall names
 	Family       string // "ip", "ip6", "inet", ...
 	Table, Chain string
-	Hook         string   // "forward", ...; "" = other chains lead to it
-	Handle       uint64   // nftables' number of the rule; of legacy iptables its place in the chain; 0 = the policy
-	At           int      // its place in the chain, from 1; 0 = the policy
+	Hook         string   // "forward", ...; "" = other chains jump to it
+	Handle       uint64   // nftables' number of the rule; for legacy iptables its position in the chain; 0 = the policy
+	At           int      // its position in the chain, from 1; 0 = the policy
 	Does         string   // "drop", "reject" or "queue"
-	Text         string   // the rule in words, as far as it is understood here
-	Comments     []string // its own, but for Felix's hashes
-	// For is what Felix says at the head of the chain that it is for: "NetworkPolicy default/deny ingress".
+	Text         string   // the rule, as far as it could be parsed
+	Comments     []string // its comments, without Felix's hashes
+	// For is Felix's comment at the head of the chain that names its purpose: "NetworkPolicy default/deny ingress".
 	For string
-	// Asked are the policies of Calico's that the packets were led to since their tier began, in the same words; of a
-	// rule at the end of a tier none of them accepted. Legacy iptables is not asked for them.
-	Asked   []string
-	Counted bool // it has a counter
-	Packets uint64
+	// Policies are the Calico policies that packets passed since their tier began, in the same form. For a rule at the end
+	// of a tier, none of these accepted. It is empty for legacy iptables.
+	Policies []string
+	Counted  bool // it has a counter
+	Packets  uint64
 }
 
-// maxRefusals bounds the rules that are kept, and maxRules those that are read: a node decides how many it has.
+// maxRefusals bounds the rules that are kept, and maxRules those that are read, because a node can have any number.
 const (
 	maxRefusals = 20_000
 	maxRules    = 300_000
 )
 
-// errManyRules says that there are more.
+// errManyRules reports that there are more.
 var errManyRules = fmt.Errorf("more than %d rules, too many to read: %w", maxRules, probe.ErrNotVisible)
 
-// wallOfTable is which firewall a table of nftables belongs to: iptables-nft keeps its own there.
+// wallOfTable returns the firewall of an nftables table: iptables-nft keeps its tables there.
 func wallOfTable(family, table string) string {
 	switch {
 	case family != "ip" && family != "ip6":
@@ -56,15 +56,15 @@ func wallOfTable(family, table string) string {
 	return WallNative
 }
 
-// felixHash is the comment by which Felix knows a rule again; what Felix says of the rule stands behind it, with a
-// semicolon between (felix/nftables), or in comments of their own (felix/iptables).
+// felixHash matches the comment by which Felix identifies its rules. Felix's description of the rule follows after a
+// semicolon (felix/nftables), or in its own comments (felix/iptables).
 var felixHash = regexp.MustCompile(`^cali:[\w-]{16}(; *|;?$)`)
 
-// policyAtHead is what Felix says at the head of the chain of a policy or a profile, escaped as iptables takes it.
+// policyAtHead matches Felix's comment at the head of a policy's or profile's chain, escaped as iptables requires.
 var policyAtHead = regexp.MustCompile(`^(?:[A-Za-z]*Policy|Profile) \S+ (?:ingress|egress)$`)
 
-// said takes apart the comments of a rule: those that stay, and what the chain is for.
-func said(comments []string) (own []string, purpose string) {
+// splitComments splits the comments of a rule: those to keep, and the purpose of the chain.
+func splitComments(comments []string) (own []string, purpose string) {
 	for _, c := range comments {
 		for part := range strings.SplitSeq(felixHash.ReplaceAllString(c, ""), "; ") {
 			switch part = probe.Line(strings.TrimSuffix(part, ";")); {
@@ -79,19 +79,19 @@ func said(comments []string) (own []string, purpose string) {
 	return own, purpose
 }
 
-// heads collects what chains are for, as their rules come.
+// heads collects the purposes of chains while their rules are read.
 type heads map[string]string
 
-// of is the purpose of a chain, by what a rule of it says.
+// of records the purpose of a chain from the comments of a rule, and returns the other comments.
 func (h heads) of(chain string, comments []string) (own []string) {
-	own, purpose := said(comments)
+	own, purpose := splitComments(comments)
 	if purpose != "" && h[chain] == "" {
 		h[chain] = purpose
 	}
 	return own
 }
 
-// legacyRefusals lists those of a table of legacy iptables.
+// legacyRefusals lists the Refusals of a legacy iptables table.
 func legacyRefusals(l legacyLayout, family, table string, info legacyInfo, entries []byte) ([]Refusal, error) {
 	var out []Refusal
 	purposes := heads{}
@@ -117,7 +117,7 @@ func legacyRefusals(l legacyLayout, family, table string, info legacyInfo, entri
 		}
 		one := Refusal{Wall: WallLegacy, Family: family, Table: table, Chain: chain, Handle: uint64(at), At: at, Does: does,
 			Text: strings.TrimSpace(legacyMatch(l, rest, begin) + " " + does), Comments: own, Counted: true,
-			Packets: binary.NativeEndian.Uint64(rest[l.entry-16:])} // struct xt_counters, the last of the entry's own
+			Packets: binary.NativeEndian.Uint64(rest[l.entry-16:])} // struct xt_counters, at the end of the entry's head
 		if inHook >= 0 {
 			one.Hook = hookNames[inHook]
 		}
@@ -132,7 +132,7 @@ func legacyRefusals(l legacyLayout, family, table string, info legacyInfo, entri
 	return out, err
 }
 
-// legacyComments are the comments among the matches of a rule.
+// legacyComments returns the comments among the matches of a rule.
 func legacyComments(matches []byte) []string {
 	var out []string
 	for at := 0; at+targetHead <= len(matches); {

@@ -19,12 +19,12 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// Refusals lists those of all firewalls in this network namespace; of legacy iptables those of tables that are there
-// already. The error says what could not be read, beside what could.
+// Refusals lists the Refusals of all firewalls in this network namespace. Of legacy iptables it lists only loaded
+// tables. It returns an error for what it could not read, together with what it could.
 func Refusals(h *probe.Host) ([]Refusal, error) {
 	out, err := nftRefusals()
 	err = errors.Join(err, legacyTables(h, "", func(t legacyFound) error {
-		if t.name == "nat" { // where nothing may be dropped
+		if t.name == "nat" { // rules there cannot drop
 			return nil
 		}
 		family := map[int]string{4: "ip", 6: "ip6"}[t.family]
@@ -35,8 +35,8 @@ func Refusals(h *probe.Host) ([]Refusal, error) {
 	return out, err
 }
 
-// nftRefusals lists the rules of nftables and of iptables-nft that drop, with one question for all rules and one for
-// all chains: asked chain by chain, the thousands of kube-proxy's take seconds.
+// nftRefusals lists the rules of nftables and iptables-nft that drop. It uses one query for all rules and one for all
+// chains: chain by chain, the thousands of kube-proxy's chains take seconds.
 func nftRefusals() ([]Refusal, error) {
 	if _, err := generation(); errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -54,7 +54,7 @@ func nftRefusals() ([]Refusal, error) {
 	})
 }
 
-// nftList asks nftables for all there is of a kind, in every family.
+// nftList queries nftables for all objects of a kind, in every family.
 func nftList(kind, answer int, each func(family nftables.TableFamily, attrs []nftAttr)) error {
 	req := nl.NewNetlinkRequest(unix.NFNL_SUBSYS_NFTABLES<<8|kind, unix.NLM_F_DUMP)
 	req.AddRawData(make([]byte, nl.SizeofNfgenmsg))
@@ -75,16 +75,16 @@ func nftList(kind, answer int, each func(family nftables.TableFamily, attrs []nf
 	return nil
 }
 
-// nlaType are the bits of an attribute's type that are its number (NLA_TYPE_MASK).
+// nlaType masks the number in an attribute's type (NLA_TYPE_MASK).
 const nlaType = 0x3fff
 
-// nftAttr is an attribute of netlink.
+// nftAttr is a netlink attribute.
 type nftAttr struct {
 	kind uint16
 	data []byte
 }
 
-// nftAttrs takes attributes apart, as far as they are whole.
+// nftAttrs splits attributes, and ignores a truncated one.
 func nftAttrs(b []byte) []nftAttr {
 	var out []nftAttr
 	for len(b) >= unix.SizeofNlAttr {
@@ -99,7 +99,7 @@ func nftAttrs(b []byte) []nftAttr {
 	return out
 }
 
-// nftPolicies are the chains that drop by policy, and of all chains with a hook which that is.
+// nftPolicies returns the chains that drop by policy, and the hook of every chain that has one.
 func nftPolicies() (out []Refusal, hooks map[string]string, _ error) {
 	hooks = map[string]string{}
 	err := nftList(unix.NFT_MSG_GETCHAIN, unix.NFT_MSG_NEWCHAIN, func(family nftables.TableFamily, attrs []nftAttr) {
@@ -132,7 +132,7 @@ func nftPolicies() (out []Refusal, hooks map[string]string, _ error) {
 	return out, hooks, nil
 }
 
-// nftHook names the hook of a chain.
+// nftHook returns the name of a chain's hook.
 func nftHook(family nftables.TableFamily, b []byte) string {
 	for _, a := range nftAttrs(b) {
 		if a.kind != unix.NFTA_HOOK_HOOKNUM || len(a.data) != 4 {
@@ -149,7 +149,7 @@ func nftHook(family nftables.TableFamily, b []byte) string {
 	return ""
 }
 
-// nftCounted reads a counter.
+// nftCounted parses a counter.
 func nftCounted(b []byte) (packets uint64, is bool) {
 	for _, a := range nftAttrs(b) {
 		if a.kind == unix.NFTA_COUNTER_PACKETS && len(a.data) == 8 {
@@ -159,7 +159,7 @@ func nftCounted(b []byte) (packets uint64, is bool) {
 	return 0, false
 }
 
-// nftRead is a rule as the kernel lists it: where it is, who wrote what on it, and its expressions as they came.
+// nftRead parses a rule as the kernel lists it: its place, its comments, and its raw expressions.
 func nftRead(family nftables.TableFamily, attrs []nftAttr) (one Refusal, r nftables.Rule, raw []byte) {
 	one = Refusal{Family: familyNames[family], At: 1}
 	for _, a := range attrs {
@@ -181,12 +181,12 @@ func nftRead(family nftables.TableFamily, attrs []nftAttr) (one Refusal, r nftab
 	return one, r, raw
 }
 
-// nftDropping are the rules that drop, reject or queue.
+// nftDropping returns the rules that drop, reject or queue.
 func nftDropping() ([]Refusal, error) {
 	var out []Refusal
 	purposes := heads{}
-	var last Refusal      // the rule before
-	var policies []string // by the rules of its chain
+	var last Refusal      // the previous rule
+	var policies []string // that the rules of its chain jump to
 	err := nftList(unix.NFT_MSG_GETRULE, unix.NFT_MSG_NEWRULE, func(family nftables.TableFamily, attrs []nftAttr) {
 		one, r, raw := nftRead(family, attrs)
 		if one.Family == last.Family && one.Table == last.Table && one.Chain == last.Chain {
@@ -196,14 +196,14 @@ func nftDropping() ([]Refusal, error) {
 		}
 		last = one
 		does, endpoint := nftDoes(raw), ofEndpoint.MatchString(one.Chain)
-		if does == "" && !endpoint && !strings.Contains(one.Chain, "cali-p") { // where Felix says what the chain is for
+		if does == "" && !endpoint && !strings.Contains(one.Chain, "cali-p") { // only these state their purpose
 			return
 		}
 		r.Exprs = nftExprs(byte(family), raw)
 		one.Comments = purposes.of(one.key(), nftComments(&r))
 		if endpoint {
 			policies = addPolicy(policies, one, r.Exprs)
-			one.Asked = slices.Clone(policies)
+			one.Policies = slices.Clone(policies)
 		}
 		if does == "" || len(out) >= maxRefusals {
 			return
@@ -227,22 +227,22 @@ func nftDropping() ([]Refusal, error) {
 	return out, nil
 }
 
-// name says what the chain of a rule is for, and those that it was led to.
+// name sets the purpose of the chain of a rule, and of the chains that led to it.
 func (h heads) name(r *Refusal) {
 	r.For = h[r.key()]
-	for j, chain := range r.Asked {
+	for j, chain := range r.Policies {
 		policy := Refusal{Family: r.Family, Table: r.Table, Chain: chain}
-		r.Asked[j] = cmp.Or(h[policy.key()], chain)
+		r.Policies[j] = cmp.Or(h[policy.key()], chain)
 	}
 }
 
-// ofEndpoint is a chain of Felix' for a pod's or a host's interface, which leads from policy to policy.
+// ofEndpoint matches Felix's chains for the interface of a pod or host, which jump to one policy after another.
 var ofEndpoint = regexp.MustCompile(`cali-(?:tw|fw|th|fh|thfw|fhfw)-`)
 
-// maxPolicies bounds the policies that are kept of one tier.
+// maxPolicies bounds the policies kept for one tier.
 const maxPolicies = 16
 
-// addPolicy adds the policy's chain that a rule leads to, and starts again at each tier.
+// addPolicy adds the policy chain that a rule jumps to, and starts over at each tier.
 func addPolicy(policies []string, rule Refusal, exprs []expr.Any) []string {
 	if slices.ContainsFunc(rule.Comments, func(c string) bool { return strings.Contains(c, "Start of tier") }) {
 		return nil
@@ -255,13 +255,13 @@ func addPolicy(policies []string, rule Refusal, exprs []expr.Any) []string {
 	return policies
 }
 
-// policyChain is a chain of Felix' for a policy.
+// policyChain matches Felix's chains for policies.
 var policyChain = regexp.MustCompile(`cali-p[io]-`)
 
-// ctStates are the states of connections as rules have them, one bit each.
+// ctStates are the states of connections in rules, one bit each.
 var ctStates = []string{"invalid", "established", "related", "new", "untracked"}
 
-// ctState says which states of connections a rule asks for, "" where it asks for none in the way that nft writes it.
+// ctState returns the connection states that a rule tests in the way that nft compiles it, "" if it tests none.
 func ctState(exprs []expr.Any) string {
 	isState := false
 	for _, e := range exprs {
@@ -284,10 +284,10 @@ func ctState(exprs []expr.Any) string {
 	return ""
 }
 
-// key is the chain that a rule is in.
+// key identifies the chain of a rule.
 func (r Refusal) key() string { return r.Family + " " + r.Table + " " + r.Chain }
 
-// nftDoes is what a rule does with packets that come to an end by it, "" where none do.
+// nftDoes returns what a rule does with packets that end there, "" if none do.
 func nftDoes(exprs []byte) string {
 	does := ""
 	for _, e := range nftAttrs(exprs) {
@@ -313,7 +313,7 @@ func nftDoes(exprs []byte) string {
 	return does
 }
 
-// nftExpr is the name of an expression and what it has.
+// nftExpr returns the name of an expression and its data.
 func nftExpr(b []byte) (name string, data []byte) {
 	for _, a := range nftAttrs(b) {
 		switch a.kind {
@@ -326,7 +326,7 @@ func nftExpr(b []byte) (name string, data []byte) {
 	return name, data
 }
 
-// verdictOf reads an expression that writes a verdict; false where it writes something else.
+// verdictOf parses an expression that sets a verdict. It returns false if it sets something else.
 func verdictOf(data []byte, into *expr.Verdict) bool {
 	for _, a := range nftAttrs(data) {
 		writes := a.kind == unix.NFTA_IMMEDIATE_DREG
@@ -337,7 +337,7 @@ func verdictOf(data []byte, into *expr.Verdict) bool {
 	return nftDecodes(0, data, into)
 }
 
-// nftKinds are the expressions that are put into words.
+// nftKinds are the expressions that can be described.
 var nftKinds = map[string]func() expr.Any{
 	"meta": func() expr.Any { return &expr.Meta{} }, "payload": func() expr.Any { return &expr.Payload{} },
 	"bitwise": func() expr.Any { return &expr.Bitwise{} }, "cmp": func() expr.Any { return &expr.Cmp{} },
@@ -347,7 +347,7 @@ var nftKinds = map[string]func() expr.Any{
 	"counter": func() expr.Any { return &expr.Counter{} }, "immediate": func() expr.Any { return &expr.Verdict{} },
 }
 
-// nftExprs are those of a rule's expressions that are understood.
+// nftExprs returns the parsed expressions of a rule, without unknown ones.
 func nftExprs(family byte, raw []byte) []expr.Any {
 	var out []expr.Any
 	for _, e := range nftAttrs(raw) {
@@ -367,8 +367,8 @@ func nftExprs(family byte, raw []byte) []expr.Any {
 	return out
 }
 
-// userComment is nftables' own comment in the user data of a rule: entries of a type, a length and so many bytes
-// (libnftnl/udata.h). A pod with NET_ADMIN writes any bytes there, so nothing behind an entry that is cut is read.
+// userComment returns nftables' own comment in the user data of a rule: entries of a type, a length and that many bytes
+// (libnftnl/udata.h). A pod with NET_ADMIN can write any bytes there, so reading stops at a truncated entry.
 func userComment(b []byte) (string, bool) {
 	const head, comment = 2, 0 // NFTNL_UDATA_RULE_COMMENT
 	for len(b) >= head && len(b) >= head+int(b[1]) {
@@ -381,7 +381,7 @@ func userComment(b []byte) (string, bool) {
 	return "", false
 }
 
-// nftComments are the comments of a rule: nftables' own, and those that iptables-nft writes as a match.
+// nftComments returns the comments of a rule: nftables' own, and those that iptables-nft stores as a match.
 func nftComments(r *nftables.Rule) []string {
 	var out []string
 	if own, ok := userComment(r.UserData); ok {

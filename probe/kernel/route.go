@@ -8,18 +8,18 @@ import (
 	"strings"
 )
 
-// Packet is what RouteOf asks about.
+// Packet is the input of RouteOf.
 type Packet struct {
-	To, From netip.Addr // From may be invalid: then the kernel chooses
-	In       string     // the interface it comes in by, "" = this machine sends it
+	To, From netip.Addr // an invalid From lets the kernel choose
+	In       string     // the incoming interface, "" = this machine sends it
 }
 
-// Route is an entry of a routing table, or what the kernel makes of one for a Packet.
+// Route is an entry of a routing table, or the kernel's decision for a Packet.
 type Route struct {
 	To     netip.Prefix
-	Type   int // of route: Blackhole, ...; 0 is the usual one, by which packets go on
+	Type   int // of the route: Blackhole, ...; 0 is a normal route, which forwards packets
 	Hops   []Hop
-	Proto  int // who made it, see ProtocolName
+	Proto  int // who created it, see ProtocolName
 	Source netip.Addr
 	Metric int
 	MTU    int
@@ -27,24 +27,24 @@ type Route struct {
 	Table  int
 }
 
-// Hop is one of the next hops of a route. The route of a Packet has exactly one.
+// Hop is one next hop of a route. The route of a Packet has exactly one.
 type Hop struct {
-	Gateway netip.Addr // invalid when the target is on the link
+	Gateway netip.Addr // invalid if the target is on the link
 	Device  string
-	Flags   string // those that matter when a fault is looked for: "dead", "linkdown", "onlink"
+	Flags   string // those that matter for faults: "dead", "linkdown", "onlink"
 }
 
-// Types of routes that are named here (linux/rtnetlink.h).
+// The types of routes with a name here (linux/rtnetlink.h).
 const (
 	Local     = 2
 	Blackhole = 6
 )
 
-// types are what routes of other types than the usual one do (linux/rtnetlink.h).
+// types describes what special types of routes do (linux/rtnetlink.h).
 var types = map[int]string{Local: "local", 3: "broadcast", 4: "anycast", 5: "multicast", Blackhole: "blackhole",
 	7: "unreachable", 8: "prohibit", 9: "throw", 10: "nat"}
 
-// TypeName is what a route of another type than the usual one does, "" for the usual one.
+// TypeName returns what a special route does, "" for a normal one.
 func (r Route) TypeName() string { return types[r.Type] }
 
 // The kernel's numbers for its tables (rtnetlink(7)).
@@ -54,10 +54,10 @@ const (
 	TableLocal   = 255
 )
 
-// Tables are the names of routing tables.
+// Tables maps the names of routing tables to their numbers.
 var Tables = map[string]int{"main": TableMain, "local": TableLocal, "default": tableDefault}
 
-// Protocols are who makes routes (linux/rtnetlink.h); 80 is Felix's own choice
+// Protocols maps the creators of routes to their numbers (linux/rtnetlink.h). 80 is Felix's default
 // (felix/dataplane/linux, DefaultRouteProto).
 var Protocols = map[string]int{
 	"unspec": 0, "redirect": 1, "kernel": 2, "boot": 3, "static": 4, "gated": 8, "ra": 9, "mrt": 10, "zebra": 11,
@@ -65,7 +65,7 @@ var Protocols = map[string]int{
 	"felix": 80, "bgp": 186, "isis": 187, "ospf": 188, "rip": 189, "eigrp": 192,
 }
 
-// ProtocolName is who makes routes of a protocol.
+// ProtocolName returns who creates routes of a protocol.
 func ProtocolName(n int) string {
 	for name, is := range Protocols {
 		if is == n {
@@ -75,13 +75,13 @@ func ProtocolName(n int) string {
 	return strconv.Itoa(n)
 }
 
-// ErrNoInterface says that the interface of a Packet is not there.
-var ErrNoInterface = errors.New("there is no such interface")
+// ErrNoInterface reports that the interface of a Packet does not exist.
+var ErrNoInterface = errors.New("no such interface")
 
-// errChanged says that a table changed each time it was listed, so that entries may be missing.
-var errChanged = errors.New("it changed while it was listed, so that some may be missing: ask again")
+// errChanged reports that a table changed each time it was listed, so entries may be missing.
+var errChanged = errors.New("it changed while it was listed, so some may be missing: run it again")
 
-// String is the route in one line, as 'ip route' would put it.
+// String formats the route in one line, like 'ip route'.
 func (r Route) String() string {
 	var b strings.Builder
 	if name := r.TypeName(); name != "" {
@@ -100,7 +100,7 @@ func (r Route) String() string {
 		}
 		b.WriteString(h.text())
 	}
-	if r.Proto != 0 { // nobody made what RouteOf composes
+	if r.Proto != 0 { // routes composed by RouteOf have no creator
 		fmt.Fprintf(&b, " proto %s", ProtocolName(r.Proto))
 	}
 	if r.Scope != "" {

@@ -13,9 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// RouteOf asks the kernel what it does with a packet. matched is the entry of its table that says
-// so, nil where the kernel does not tell (before 4.13). An error of the kernel's own wraps its
-// errno; that of EINVAL is an *Invalid. ErrNoInterface reports that there is no p.In.
+// RouteOf queries the kernel's decision for a packet. matched is the table entry behind it, nil if the kernel does not
+// report it (before 4.13). An error from the kernel wraps its errno; for EINVAL it is an *Invalid. ErrNoInterface
+// reports that p.In does not exist.
 func RouteOf(p Packet) (way Route, matched *Route, err error) {
 	to := p.To.Unmap()
 	options := netlink.RouteGetOptions{Iif: p.In}
@@ -27,15 +27,15 @@ func RouteOf(p Packet) (way Route, matched *Route, err error) {
 	case errors.As(err, new(netlink.LinkNotFoundError)):
 		return way, nil, ErrNoInterface
 	case errors.Is(err, unix.EINVAL):
-		return way, nil, fmt.Errorf("asking for the route to %s: %w", to, invalid(p))
+		return way, nil, fmt.Errorf("looking up the route to %s: %w", to, invalid(p))
 	case err != nil:
-		return way, nil, fmt.Errorf("asking for the route to %s: %w", to, err)
+		return way, nil, fmt.Errorf("looking up the route to %s: %w", to, err)
 	case len(found) == 0:
-		return way, nil, fmt.Errorf("asking for the route to %s: the kernel answers nothing", to)
+		return way, nil, fmt.Errorf("looking up the route to %s: the kernel returned nothing", to)
 	}
 	names := devices{}
 	way = names.route(found[0], to.Is4())
-	if p.From.IsValid() { // the kernel does not repeat it
+	if p.From.IsValid() { // the kernel does not return it
 		way.Source = p.From
 	}
 	options.FIBMatch = true
@@ -46,7 +46,7 @@ func RouteOf(p Packet) (way Route, matched *Route, err error) {
 	return way, &entry, nil
 }
 
-// invalid reads from the tables what the kernel means by EINVAL for a packet.
+// invalid finds the meaning of EINVAL for a packet in the tables.
 func invalid(p Packet) *Invalid {
 	if from := p.From.Unmap(); from.IsValid() {
 		if from.IsMulticast() || from.IsLoopback() || from.IsUnspecified() || from == limitedBroadcast {
@@ -74,7 +74,7 @@ func invalid(p Packet) *Invalid {
 
 var limitedBroadcast = netip.AddrFrom4([4]byte{255, 255, 255, 255})
 
-// maxCovering bounds the blackhole routes that cover one address: a prefix has 129 lengths at most, and a machine has
+// maxCovering bounds the blackhole routes that cover one address: a prefix has at most 129 lengths, and a machine has
 // few tables.
 const maxCovering = 1000
 
@@ -85,9 +85,9 @@ func familyOf(a netip.Addr) int {
 	return 6
 }
 
-// Routes lists the routes of a family, 4 or 6, and a table, 0 = all, that are wanted, up to a
-// number: a table may hold a million others, which are not kept. Where the table changed each time
-// it was listed, the error says so, and the routes that were found come with it.
+// Routes lists the wanted routes of a family, 4 or 6, and a table, 0 = all, up to a number. A table may hold a million
+// others, which are not kept. If the table changed during each attempt, it returns the routes that it found, with an
+// error.
 func Routes(family, table, most int, wanted func(Route) bool) ([]Route, error) {
 	names := namesOf()
 	filter := netlink.Route{Table: table}
@@ -141,7 +141,7 @@ func hopFlags(flags int) string {
 	return strings.Join(out, " ")
 }
 
-// gateway is the next hop's address: of the route's family, or of the other.
+// gateway returns the next hop's address, of the route's family or the other.
 func gateway(ip net.IP, via netlink.Destination) netip.Addr {
 	if v, ok := via.(*netlink.Via); ok && v != nil {
 		ip = v.Addr
@@ -149,7 +149,7 @@ func gateway(ip net.IP, via netlink.Destination) netip.Addr {
 	return addrOf(ip)
 }
 
-// prefixOf is where a route goes; a default route has no destination.
+// prefixOf returns the destination of a route. A default route has none.
 func prefixOf(n *net.IPNet, v4 bool) netip.Prefix {
 	if n == nil {
 		if v4 {
@@ -166,7 +166,7 @@ func addrOf(ip net.IP) netip.Addr {
 	return a.Unmap()
 }
 
-// addressFamily is what the kernel calls 4 or 6.
+// addressFamily returns the kernel's number for family 4 or 6.
 func addressFamily(family int) int {
 	if family == 6 {
 		return unix.AF_INET6

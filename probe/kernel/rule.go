@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Rule says for which packets the kernel looks into which routing table ("ip rule").
+// Rule is a rule by which the kernel selects a routing table for a packet ("ip rule").
 type Rule struct {
 	Priority, Table int
 	From, To        netip.Prefix // invalid = any
@@ -14,13 +14,13 @@ type Rule struct {
 	In, Out         string       // interfaces, "" = any
 	Protocol        int          // of IP, 0 = any
 	Ports           [2]int       // the first and the last destination port, 0 = any
-	Narrow          bool         // it has conditions that are not read: source ports, users, TOS, tunnels
-	Not             bool         // it is about all other packets
-	Rejects         bool         // it looks into no table: blackhole, unreachable or prohibit
-	Partly          bool         // it leaves out some of its table's routes, by their prefixes' length or their device
+	Narrow          bool         // it has conditions that are not parsed: source ports, users, TOS, tunnels
+	Not             bool         // it matches all other packets
+	Rejects         bool         // it selects no table: blackhole, unreachable or prohibit
+	Partly          bool         // it ignores some routes of its table, by their prefix length or device
 }
 
-// String is the rule in one line, as 'ip rule' would put it.
+// String formats the rule in one line, like 'ip rule'.
 func (r Rule) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d: ", r.Priority)
@@ -60,7 +60,7 @@ func (r Rule) String() string {
 	return b.String()
 }
 
-// protocolNames are those that 'ip rule' prints for the protocols of IP.
+// protocolNames are the names that 'ip rule' prints for IP protocols.
 var protocolNames = map[int]string{1: "icmp", 6: "tcp", 17: "udp", 58: "ipv6-icmp", 132: "sctp"}
 
 // TakesAll reports whether the rule applies to every packet that the node itself sends to an address, by a protocol of
@@ -71,7 +71,7 @@ func (r Rule) TakesAll(to netip.Addr, protocol, port int) bool {
 		(r.Ports[0] == 0 || r.Ports[0] <= port && port <= r.Ports[1])
 }
 
-// Own tells whether the kernel itself made the rule: those for the tables local, main and default.
+// Own reports whether the kernel itself created the rule: those for the tables local, main and default.
 func (r Rule) Own() bool {
 	return r.Table == TableLocal || r.Table == TableMain || r.Table == tableDefault
 }

@@ -6,11 +6,11 @@ import (
 	"github.com/vishvananda/netlink"
 )
 
-// Rules lists the rules by which the kernel chooses a routing table for a packet, in their order.
+// Rules lists the rules by which the kernel selects a routing table for a packet, in order.
 func Rules(family int) ([]Rule, error) {
 	list, err := undisturbed(func() ([]netlink.Rule, error) { return netlink.RuleList(addressFamily(family)) })
 	if err != nil {
-		return nil, fmt.Errorf("listing rules of routing: %w", err)
+		return nil, fmt.Errorf("listing routing rules: %w", err)
 	}
 	var out []Rule
 	for _, r := range list {

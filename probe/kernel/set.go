@@ -5,17 +5,16 @@ import (
 	"slices"
 )
 
-// Span is a range of addresses, both ends in it.
+// Span is a range of addresses, including both ends.
 type Span struct{ First, Last netip.Addr }
 
-// boundary is where a range in a set of nftables begins, or the first address after it.
+// boundary is the start of a range in an nftables set, or the first address after it.
 type boundary struct {
 	addr netip.Addr
 	end  bool
 }
 
-// spans makes ranges of what nftables lists, in any order. Without intervals each
-// key is one address.
+// spans joins the boundaries that nftables lists, in any order, to ranges. Without intervals each key is one address.
 func spans(keys []boundary, intervals bool) []Span {
 	slices.SortStableFunc(keys, func(a, b boundary) int {
 		if a.addr != b.addr || a.end == b.end {
@@ -38,7 +37,7 @@ func spans(keys []boundary, intervals bool) []Span {
 	return out
 }
 
-// last is the highest address of a prefix.
+// last returns the highest address of a prefix.
 func last(p netip.Prefix) netip.Addr {
 	b := p.Addr().AsSlice()
 	for i := p.Bits(); i < len(b)*8; i++ {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestSpans has the orders in which kernels list the ends of intervals.
+// TestSpans has the orders in which kernels list the boundaries of intervals.
 func TestSpans(t *testing.T) {
 	t.Parallel()
 	b := func(a string, end bool) boundary { return boundary{netip.MustParseAddr(a), end} }

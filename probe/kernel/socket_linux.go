@@ -10,8 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tcpStates are the states of a TCP connection (RFC 9293), as the kernel counts
-// them.
+// tcpStates are the states of a TCP connection (RFC 9293) by the kernel's number.
 var tcpStates = map[uint8]string{
 	netlink.TCP_ESTABLISHED: "established", netlink.TCP_SYN_SENT: "syn-sent", netlink.TCP_SYN_RECV: "syn-received",
 	netlink.TCP_FIN_WAIT1: "fin-wait-1", netlink.TCP_FIN_WAIT2: "fin-wait-2", netlink.TCP_CLOSE: "closed",
@@ -19,18 +18,17 @@ var tcpStates = map[uint8]string{
 	netlink.TCP_CLOSING: "closing",
 }
 
-// TCP gives each TCP socket that has one of the states and, where they are not 0, the ports at
-// this end and at the other. The kernel chooses and they come one by one: a busy node has
-// hundreds of thousands (linux/inet_diag.h).
+// TCP calls each with every TCP socket in one of the states and with the given local and remote port, 0 = any. The
+// kernel filters and returns them one by one, because a busy node has hundreds of thousands (linux/inet_diag.h).
 func TCP(states States, near, far uint16, each func(Socket)) error {
 	for _, family := range []uint8{unix.AF_INET, unix.AF_INET6} {
-		asked := make([]byte, 56) // struct inet_diag_req_v2
-		asked[0], asked[1] = family, unix.IPPROTO_TCP
-		binary.NativeEndian.PutUint32(asked[4:], uint32(states))
-		binary.BigEndian.PutUint16(asked[8:], near)
-		binary.BigEndian.PutUint16(asked[10:], far)
+		request := make([]byte, 56) // struct inet_diag_req_v2
+		request[0], request[1] = family, unix.IPPROTO_TCP
+		binary.NativeEndian.PutUint32(request[4:], uint32(states))
+		binary.BigEndian.PutUint16(request[8:], near)
+		binary.BigEndian.PutUint16(request[10:], far)
 		req := nl.NewNetlinkRequest(nl.SOCK_DIAG_BY_FAMILY, unix.NLM_F_DUMP)
-		req.AddRawData(asked)
+		req.AddRawData(request)
 		err := req.ExecuteIter(unix.NETLINK_INET_DIAG, nl.SOCK_DIAG_BY_FAMILY, func(m []byte) bool {
 			if len(m) < 72 { // struct inet_diag_msg
 				return true
@@ -46,7 +44,7 @@ func TCP(states States, near, far uint16, each func(Socket)) error {
 			return true
 		})
 		if err != nil {
-			return fmt.Errorf("asking for TCP sockets: %w", err)
+			return fmt.Errorf("listing TCP sockets: %w", err)
 		}
 	}
 	return nil

@@ -15,20 +15,20 @@ type Wall struct {
 	Family      string // "ip", "ip6", "inet", "bridge", "arp", "netdev"
 	Table, Name string
 	Legacy      bool   // of legacy iptables
-	Hook        string // "" = other chains lead to it
+	Hook        string // "" = other chains jump to it
 	Policy      string // of a chain with a hook: "accept" or "drop"
 	Priority    int
 	Rules       []string
-	More        int // rules that are not listed
+	More        int // number of rules that are not listed
 }
 
-// What is listed of a firewall at most: chains, rules of one of them.
+// Limits of a listed firewall: chains, and rules of one chain.
 const (
 	maxWalls     = 200
 	maxWallRules = 64
 )
 
-// add takes a rule, as far as there is room.
+// add adds a rule if there is room.
 func (w *Wall) add(rule string) {
 	if len(w.Rules) >= maxWallRules {
 		w.More++
@@ -37,7 +37,7 @@ func (w *Wall) add(rule string) {
 	w.Rules = append(w.Rules, rule)
 }
 
-// unreturned leaves out the return with which the kernel ends a chain of somebody's own in legacy iptables.
+// unreturned removes the return with which legacy iptables ends every user-defined chain.
 func (w *Wall) unreturned() {
 	switch last := len(w.Rules) - 1; {
 	case w.Hook != "":
@@ -48,15 +48,15 @@ func (w *Wall) unreturned() {
 	}
 }
 
-// Queue is how an interface sends and receives beyond what it is ("tc", XDP).
+// Queue describes the queueing disciplines and programs of an interface ("tc", XDP).
 type Queue struct {
 	Device  string
-	Kinds   []string // of its queueing disciplines, each once
+	Kinds   []string // of its queueing disciplines, without duplicates
 	Filters []string // of its filters: "ingress bpf cil_from_netdev"
 	XDP     bool     // a program sees each packet before the kernel does
 }
 
-// leadsTo is the chain that the text of a rule leads to, "" where it leads to none.
+// leadsTo returns the chain that the text of a rule jumps to, "" if it jumps to none.
 func leadsTo(rule string) string {
 	words := strings.Fields(rule)
 	for i, word := range words {
@@ -67,17 +67,17 @@ func leadsTo(rule string) string {
 	return ""
 }
 
-// ofCalico marks the rules that Felix puts into chains of others, with a comment that begins so.
+// ofCalico is the prefix of the comment on rules that Felix inserts into foreign chains.
 const ofCalico = "cali:"
 
-// hookNames are the chains of the hooks of IPv4 and IPv6 (linux/netfilter.h).
+// hookNames are the hooks of IPv4 and IPv6, in the kernel's order (linux/netfilter.h).
 var hookNames = []string{"prerouting", "input", "forward", "output", "postrouting"}
 
-// legacyWalls lists a table of legacy iptables with its rules.
+// legacyWalls lists the chains of a legacy iptables table with their rules.
 func legacyWalls(l legacyLayout, family, table string, info legacyInfo, entries []byte,
 	wanted func(table, chain string) bool,
 ) ([]Wall, error) {
-	names := map[int32]string{} // of others' chains, by where they begin
+	names := map[int32]string{} // of user-defined chains, by their offset
 	if err := legacyEach(l, entries, func(at, next int, rest []byte, begin int) {
 		if target, data := legacyTarget(rest, begin, next-at); target == "ERROR" {
 			names[int32(next)] = text(data)
@@ -122,7 +122,7 @@ func legacyWalls(l legacyLayout, family, table string, info legacyInfo, entries 
 	return out[:min(len(out), maxWalls)], err
 }
 
-// hookAt is the number of the hook that one of these belongs to, -1 = none.
+// hookAt returns the number of the hook with that bound, -1 = none.
 func (i legacyInfo) hookAt(bounds [5]uint32, at int) int {
 	for hook, bound := range bounds {
 		if i.Hooks&(1<<hook) != 0 && int(bound) == at {
@@ -132,7 +132,7 @@ func (i legacyInfo) hookAt(bounds [5]uint32, at int) int {
 	return -1
 }
 
-// legacyEach calls each for every entry of a table: where it begins, where the next one does, and where its target is.
+// legacyEach calls each for every entry of a table, with its offset, that of the next entry, and that of its target.
 func legacyEach(l legacyLayout, entries []byte, each func(at, next int, rest []byte, begin int)) error {
 	for at := 0; at < len(entries); {
 		rest := entries[at:]
@@ -156,8 +156,8 @@ func legacyTarget(rest []byte, begin, size int) (name string, data []byte) {
 	return text(rest[begin+2 : begin+targetHead-1]), rest[begin+targetHead : size]
 }
 
-// legacyVerdict says what a rule does: the verdicts are those of netfilter, negative and less one. next is where the
-// next rule begins, to which one leads that only counts.
+// legacyVerdict describes what a rule does. Netfilter's verdicts are stored negative and minus one. next is the offset
+// of the next rule, to which a rule jumps that only counts.
 func legacyVerdict(target string, data []byte, names map[int32]string, next int) string {
 	if target == "CT" && len(data) >= 2 && binary.NativeEndian.Uint16(data)&1 != 0 { // XT_CT_NOTRACK
 		return "notrack"
@@ -166,7 +166,7 @@ func legacyVerdict(target string, data []byte, names map[int32]string, next int)
 		return strings.ToLower(target)
 	}
 	switch verdict := int32(binary.NativeEndian.Uint32(data)); {
-	case int(verdict) == next: // a rule that only counts
+	case int(verdict) == next: // it only counts
 		return ""
 	case verdict >= 0:
 		return "jump " + cmp.Or(names[verdict], "?")
@@ -181,13 +181,13 @@ func legacyVerdict(target string, data []byte, names map[int32]string, next int)
 	}
 }
 
-// legacyMatch says which packets a rule is about: struct ipt_ip or ip6t_ip6, then matches of extensions.
+// legacyMatch describes the packets that a rule matches: struct ipt_ip or ip6t_ip6, then matches of extensions.
 func legacyMatch(l legacyLayout, rest []byte, begin int) string {
 	size, proto, inverted := 4, 80, 83
 	if l == legacy6 {
 		size, proto, inverted = 16, 128, 132
 	}
-	not := func(bit int) string { // IPT_INV_* and IP6T_INV_*, which are the same
+	not := func(bit int) string { // IPT_INV_* and IP6T_INV_*, which have equal values
 		if rest[inverted]&(1<<bit) != 0 {
 			return "not "
 		}
@@ -202,7 +202,7 @@ func legacyMatch(l legacyLayout, rest []byte, begin int) string {
 	}
 	for i, word := range []string{"iif", "oif"} {
 		at := 4*size + 16*i
-		if name := text(rest[at : at+16]); name != "" { // with a + at its end it is how names begin
+		if name := text(rest[at : at+16]); name != "" { // a name with a trailing + is a prefix
 			words = append(words, not(i)+word, name)
 		}
 	}
@@ -236,8 +236,8 @@ func legacyMatch(l legacyLayout, rest []byte, begin int) string {
 	return strings.Join(slices.DeleteFunc(words, func(w string) bool { return w == "" }), " ")
 }
 
-// kindsText are the kinds of addresses that packets have to come from and be for, as sets of the kernel's route types
-// (1 << RTN_LOCAL is 4), and bit 0 and 1 of the flags where it is all but those. Other flags restrict them further.
+// kindsText describes the types of source and destination addresses that packets must have, as bit sets of the kernel's
+// route types (1 << RTN_LOCAL is 4). Flag bits 0 and 1 invert them. Other flags add restrictions.
 func kindsText(source, dest uint16, flags uint32) string {
 	const local = 1 << Local
 	var words []string
@@ -257,7 +257,7 @@ func kindsText(source, dest uint16, flags uint32) string {
 	return strings.Join(words, " ")
 }
 
-// markText is the mark that packets have to have in the bits of the mask.
+// markText describes the required mark, within the bits of the mask.
 func markText(mark, mask uint32) string {
 	if mask == math.MaxUint32 {
 		return fmt.Sprintf("mark %#x", mark)
@@ -265,7 +265,7 @@ func markText(mark, mask uint32) string {
 	return fmt.Sprintf("mark %#x/%#x", mark, mask)
 }
 
-// leadingBits is how many bits of a mask are set, from its beginning.
+// leadingBits returns how many leading bits of a mask are set.
 func leadingBits(mask []byte) int {
 	n := 0
 	for _, b := range mask {
@@ -279,7 +279,7 @@ func leadingBits(mask []byte) int {
 	return n
 }
 
-// networkText is an address, of which the end may be missing, with as many bits.
+// networkText formats an address with a prefix length. The end of the address may be missing.
 func networkText(addr []byte, bits int) string {
 	whole := make([]byte, 4)
 	if len(addr) > 4 {

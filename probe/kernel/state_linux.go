@@ -18,8 +18,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// Walls lists those chains of all firewalls that are wanted, with their rules; of legacy iptables those of
-// tables that are there already. Rules that lead to a chain that is not wanted, or that Felix put there, are left out.
+// Walls lists the wanted chains of all firewalls with their rules. Of legacy iptables it lists only loaded tables. It
+// omits Felix's rules, and rules that jump to unwanted chains.
 func Walls(h *probe.Host, wanted func(table, chain string) bool) ([]Wall, error) {
 	out, err := nftWalls(wanted)
 	if err != nil {
@@ -73,7 +73,7 @@ func nftWalls(wanted func(table, chain string) bool) ([]Wall, error) {
 	})
 }
 
-// familyNames are the families of nftables' tables.
+// familyNames are the families of nftables tables.
 var familyNames = map[nftables.TableFamily]string{nftables.TableFamilyIPv4: "ip", nftables.TableFamilyIPv6: "ip6",
 	nftables.TableFamilyINet: "inet", nftables.TableFamilyARP: "arp", nftables.TableFamilyBridge: "bridge",
 	nftables.TableFamilyNetdev: "netdev"}
@@ -96,12 +96,12 @@ func wallOf(n *nftables.Chain) Wall {
 	return one
 }
 
-// nftRule says in words what a rule of nftables is about and does, as far as that is understood here; and whether
-// Felix wrote it.
+// nftRule describes what an nftables rule matches and does, as far as it can be parsed, and reports whether Felix wrote
+// it.
 func nftRule(r *nftables.Rule) (rule string, calicos bool) {
 	calicos = strings.Contains(string(r.UserData), ofCalico)
 	var words []string
-	var loaded string // what the next comparison is about
+	var loaded string // what the next comparison tests
 	bits, mask := -1, []byte(nil)
 	for _, e := range r.Exprs {
 		switch e := e.(type) {
@@ -139,7 +139,7 @@ func nftRule(r *nftables.Rule) (rule string, calicos bool) {
 	return strings.Join(strings.Fields(strings.Join(words, " ")), " "), calicos
 }
 
-// metaNames are the properties of a packet that a comparison is put into words for.
+// metaNames are the properties of a packet whose comparisons can be described.
 var metaNames = map[expr.MetaKey]string{expr.MetaKeyIIFNAME: "iif", expr.MetaKeyOIFNAME: "oif",
 	expr.MetaKeyL4PROTO: "proto", expr.MetaKeyNFPROTO: "family", expr.MetaKeyPROTOCOL: "family", expr.MetaKeyMARK: "mark",
 	expr.MetaKeyLEN: "length"}
@@ -147,7 +147,7 @@ var metaNames = map[expr.MetaKey]string{expr.MetaKeyIIFNAME: "iif", expr.MetaKey
 // setsMeta are the properties of a packet that a rule sets.
 var setsMeta = map[expr.MetaKey]string{expr.MetaKeyMARK: "set mark", expr.MetaKeyPRIORITY: "set priority"}
 
-// written is the part of a packet that a rule writes.
+// written names the part of a packet that a rule writes.
 func written(p *expr.Payload) string {
 	name := field(p)
 	switch {
@@ -161,7 +161,7 @@ func written(p *expr.Payload) string {
 	return cmp.Or(name, "header")
 }
 
-// addressKind is the kind of address that a rule asks the routing tables for, "" for another question to them.
+// addressKind returns the type of address that a rule looks up in the routing tables, "" for other lookups.
 func addressKind(e *expr.Fib) string {
 	switch {
 	case !e.ResultADDRTYPE || e.FlagIIF || e.FlagOIF || e.FlagMARK:
@@ -174,7 +174,7 @@ func addressKind(e *expr.Fib) string {
 	return ""
 }
 
-// field is which part of a packet is loaded, "" for those that are not named here.
+// field names the loaded part of a packet, "" if it has no name here.
 func field(p *expr.Payload) string {
 	switch {
 	case p.Base == expr.PayloadBaseTransportHeader && p.Len == 2:
@@ -203,7 +203,7 @@ func compared(loaded string, c *expr.Cmp, bits int, mask []byte) string {
 	switch {
 	case loaded == "" || len(c.Data) == 0:
 		return "match"
-	case loaded == "family": // its address or chain says so too
+	case loaded == "family": // its address or chain shows that too
 		return ""
 	case loaded == "iif" || loaded == "oif":
 		return not + loaded + " " + deviceText(c.Data)
@@ -232,7 +232,7 @@ func compared(loaded string, c *expr.Cmp, bits int, mask []byte) string {
 	return "match " + loaded
 }
 
-// deviceText is an interface, or with a + what the names of several begin with.
+// deviceText returns an interface name, or a prefix with a trailing +.
 func deviceText(name []byte) string {
 	if slices.Contains(name, 0) {
 		return text(name)
@@ -295,13 +295,13 @@ func action(e expr.Any) string {
 	return ""
 }
 
-// Queues lists how the wanted interfaces send and receive.
+// Queues lists the queueing disciplines and programs of the wanted interfaces.
 func Queues(links []Link) ([]Queue, error) {
 	var out []Queue
 	for _, l := range links {
 		at, err := netlink.LinkByName(l.Name)
 		if err != nil {
-			continue // gone
+			continue // deleted in the meantime
 		}
 		one := Queue{Device: l.Name, XDP: at.Attrs().Xdp != nil && at.Attrs().Xdp.Attached}
 		kinds, err := undisturbed(func() ([]netlink.Qdisc, error) { return netlink.QdiscList(at) })
@@ -321,7 +321,7 @@ func Queues(links []Link) ([]Queue, error) {
 		for parent, name := range parents {
 			filters, err := netlink.FilterList(at, parent)
 			if err != nil {
-				continue // it has no such place
+				continue // it has no such hook
 			}
 			for _, f := range filters {
 				text := name + " " + f.Type()

@@ -8,8 +8,8 @@ import (
 	"github.com/google/nftables/xt"
 )
 
-// TestNFTRule wants the rule of NodeLocal DNS in words, by native expressions and by those of iptables-nft, and
-// Felix's own rules told apart.
+// TestNFTRule checks the text of NodeLocal DNS's rule, from native expressions and from those of iptables-nft, and
+// recognises Felix's own rules.
 func TestNFTRule(t *testing.T) {
 	t.Parallel()
 	daddr := []expr.Any{&expr.Payload{Base: expr.PayloadBaseNetworkHeader, Offset: 16, Len: 4},

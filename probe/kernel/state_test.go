@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// differsRule is an entry of legacy iptables about a destination and a port of UDP.
+// differsRule is a legacy iptables entry for a destination and a UDP port.
 func differsRule(target, data string, to [4]byte, port uint16) []byte {
 	match := make([]byte, targetHead+16)
 	binary.NativeEndian.PutUint16(match, uint16(len(match)))
@@ -27,8 +27,8 @@ func differsRule(target, data string, to [4]byte, port uint16) []byte {
 	return b
 }
 
-// TestLegacyWalls wants what a table of legacy iptables does in words: NodeLocal DNS' rule, the policy, and
-// nothing of chains that are not wanted.
+// TestLegacyWalls checks the text of a legacy iptables table: NodeLocal DNS's rule and the policy, without unwanted
+// chains.
 func TestLegacyWalls(t *testing.T) {
 	t.Parallel()
 	const padded = "cali-PREROUTING\x00............................"

@@ -10,31 +10,31 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// Tally is one counter of the kernel's, of the network namespace it is read in.
+// Tally is one of the kernel's counters in a network namespace.
 type Tally struct {
-	Table string // in which table it is: one of the Tally names
-	Of    string // the interface, queue or socket that it is of, "" = the whole namespace
-	Name  string // as the kernel calls it: "IpInDiscards"
+	Table string // its table: one of the Tally names
+	Of    string // the interface, queue or socket that it counts, "" = the whole namespace
+	Name  string // the kernel's name: "IpInDiscards"
 	N     uint64
 }
 
 // The tables with tallies.
 const (
 	TallySNMP      = "snmp"      // /proc/net/snmp and snmp6: the protocols
-	TallyNetstat   = "netstat"   // /proc/net/netstat: what Linux counts beside them
+	TallyNetstat   = "netstat"   // /proc/net/netstat: Linux's own counters of the protocols
 	TallySoftnet   = "softnet"   // /proc/net/softnet_stat: between the NIC and the protocols, of the whole machine
 	TallyConntrack = "conntrack" // /proc/net/stat/nf_conntrack: connection tracking
 	TallyXFRM      = "xfrm"      // /proc/net/xfrm_stat: IPsec
 	TallyLink      = "link"      // of an interface
 	TallyQueue     = "queue"     // of a queueing discipline or the hook of a filter (tc)
-	TallyListener  = "listener"  // of a TCP socket that listens
+	TallyListener  = "listener"  // of a listening TCP socket
 )
 
-// maxListeners bounds the sockets that are read: a pod may open as many as it likes, without any privilege.
+// maxListeners bounds the sockets that are read: a pod may open any number, without a privilege.
 const maxListeners = 20_000
 
-// Tallies reads all of them. The error names the tables that could not be read, beside those that could; a table
-// that this kernel does not have is none.
+// Tallies reads all of them. It returns an error for the tables that it could not read, together with the others. It
+// skips a table that this kernel does not have.
 func Tallies(h *probe.Host) ([]Tally, error) {
 	var out []Tally
 	var errs []error
@@ -71,10 +71,10 @@ func Tallies(h *probe.Host) ([]Tally, error) {
 	return out, errors.Join(errs...)
 }
 
-// errTally is a table of counters of another form than is known.
-var errTally = errors.New("its form is not known")
+// errTally reports a table of counters in an unknown format.
+var errTally = errors.New("its format is unknown")
 
-// byPairs reads lines of names, each followed by a line of numbers, which begin with the same word: "Ip:".
+// byPairs parses lines of names, each followed by a line of numbers. Both begin with the same word: "Ip:".
 func byPairs(table, text string) ([]Tally, error) {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	var out []Tally
@@ -95,7 +95,7 @@ func byPairs(table, text string) ([]Tally, error) {
 	return out, nil
 }
 
-// byName reads lines of a name and a number.
+// byName parses lines of a name and a number.
 func byName(table, text string) ([]Tally, error) {
 	var out []Tally
 	for line := range strings.Lines(text) {
@@ -112,7 +112,7 @@ func byName(table, text string) ([]Tally, error) {
 	return out, nil
 }
 
-// byCPU sums a table with a line of names, and one of hexadecimal numbers for each CPU.
+// byCPU sums a table with a line of names, and a line of hexadecimal numbers for each CPU.
 func byCPU(table, text string) ([]Tally, error) {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	names := strings.Fields(lines[0])
@@ -136,10 +136,10 @@ func byCPU(table, text string) ([]Tally, error) {
 	return out, nil
 }
 
-// softnetColumns are those of /proc/net/softnet_stat that count packets which are lost (net/core/net-procfs.c).
+// softnetColumns are the columns of /proc/net/softnet_stat that count lost packets (net/core/net-procfs.c).
 var softnetColumns = map[int]string{1: "dropped", 10: "flow_limit_count"}
 
-// ofSoftnet sums a table of hexadecimal numbers for each CPU.
+// ofSoftnet sums a table with a line of hexadecimal numbers for each CPU.
 func ofSoftnet(table, text string) ([]Tally, error) {
 	sums := map[string]uint64{}
 	for line := range strings.Lines(text) {

@@ -12,8 +12,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// linkColumns are the counters of an interface in struct rtnl_link_stats64 by their place there, as far as they tell
-// of packets that went or are lost. The last, rx_otherhost_dropped, is there since Linux 5.19.
+// linkColumns are the counters of an interface by their position in struct rtnl_link_stats64, if they count sent or
+// lost packets. The last, rx_otherhost_dropped, exists since Linux 5.19.
 var linkColumns = map[int]string{0: "rx_packets", 1: "tx_packets", 4: "rx_errors", 5: "tx_errors", 6: "rx_dropped",
 	7: "tx_dropped", 15: "rx_missed_errors", 24: "rx_otherhost_dropped"}
 
@@ -52,8 +52,8 @@ func linkTallies() ([]Tally, error) {
 	return out, nil
 }
 
-// queueTallies reads what queueing disciplines dropped; what a filter drops on its way in or out is counted by the
-// discipline clsact or ingress.
+// queueTallies reads how many packets queueing disciplines dropped. The discipline clsact or ingress counts those that
+// a filter drops.
 func queueTallies() ([]Tally, error) {
 	list, err := undisturbed(func() ([]netlink.Qdisc, error) { return netlink.QdiscList(nil) })
 	if err != nil {
@@ -72,22 +72,22 @@ func queueTallies() ([]Tally, error) {
 	return out, nil
 }
 
-// What the kernel tells of a socket that listens (linux/inet_diag.h, linux/sock_diag.h).
+// The kernel's data about a listening socket (linux/inet_diag.h, linux/sock_diag.h).
 const (
 	diagMessage   = 72 // bytes of struct inet_diag_msg
 	diagMemory    = 7  // INET_DIAG_SKMEMINFO
 	memoryDropped = 8  // SK_MEMINFO_DROPS
 )
 
-// listenerTallies reads how many connections each socket that listens has dropped, of so many.
+// listenerTallies reads how many connections each listening socket has dropped, for at most so many sockets.
 func listenerTallies(most int) ([]Tally, error) {
 	var out []Tally
 	for _, family := range []uint8{unix.AF_INET, unix.AF_INET6} {
-		asked := make([]byte, 56) // struct inet_diag_req_v2
-		asked[0], asked[1], asked[2] = family, unix.IPPROTO_TCP, 1<<(diagMemory-1)
-		binary.NativeEndian.PutUint32(asked[4:], uint32(Listening))
+		request := make([]byte, 56) // struct inet_diag_req_v2
+		request[0], request[1], request[2] = family, unix.IPPROTO_TCP, 1<<(diagMemory-1)
+		binary.NativeEndian.PutUint32(request[4:], uint32(Listening))
 		req := nl.NewNetlinkRequest(nl.SOCK_DIAG_BY_FAMILY, unix.NLM_F_DUMP)
-		req.AddRawData(asked)
+		req.AddRawData(request)
 		err := req.ExecuteIter(unix.NETLINK_INET_DIAG, nl.SOCK_DIAG_BY_FAMILY, func(m []byte) bool {
 			if len(m) < diagMessage {
 				return true
@@ -110,11 +110,11 @@ func listenerTallies(most int) ([]Tally, error) {
 			return len(out) < most
 		})
 		if err != nil {
-			return out, fmt.Errorf("the counters of sockets that listen: %w", err)
+			return out, fmt.Errorf("the counters of listening sockets: %w", err)
 		}
 	}
 	if len(out) == most {
-		return out, fmt.Errorf("the counters of sockets that listen: there are %d or more, too many to read: %w", most,
+		return out, fmt.Errorf("the counters of listening sockets: %d or more, too many to read: %w", most,
 			probe.ErrNotVisible)
 	}
 	return out, nil

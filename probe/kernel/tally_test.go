@@ -13,7 +13,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// TestTallyForms reads the forms in which /proc has counters, and refuses others.
+// TestTallyForms reads the formats of counters in /proc, and rejects others.
 func TestTallyForms(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -49,7 +49,7 @@ func TestTallyForms(t *testing.T) {
 	}
 }
 
-// TestTalliesInPart wants a table of an unknown form named, and the others read.
+// TestTalliesInPart checks that a table in an unknown format is named, and the others are read.
 func TestTalliesInPart(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
@@ -66,7 +66,7 @@ func TestTalliesInPart(t *testing.T) {
 	}
 }
 
-// TestSaid takes Felix's comments apart, in both forms of both versions.
+// TestSaid splits Felix's comments, in the formats of both versions.
 func TestSaid(t *testing.T) {
 	t.Parallel()
 	for comments, want := range map[string]string{
@@ -78,7 +78,7 @@ func TestSaid(t *testing.T) {
 		"cali:DJOOjxg8I_PhkB_z; GlobalNetworkPolicy all egress; of=this; cali:x": "of=this|cali:x / GlobalNetworkPolicy all egress",
 		"Policy is not\x1b[2J an egress":                                         "Policy is not?[2J an egress / ",
 	} {
-		own, purpose := said(strings.Split(comments, "|"))
+		own, purpose := splitComments(strings.Split(comments, "|"))
 		if got := strings.Join(own, "|") + " / " + purpose; got != want {
 			t.Errorf("%q: %q, want %q", comments, got, want)
 		}

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// PacketRule is a rule of a firewall that changes where packets go: for its packets the kernel keeps no connection, so
-// that none of them is translated to the address behind a Service, or it sends them elsewhere itself.
+// PacketRule is a firewall rule that changes where packets go. Either the kernel tracks no connection for its packets,
+// so their Service addresses are not translated, or the rule redirects them itself.
 type PacketRule struct {
 	Family       int // 4, 6, or 0 for both
 	Table, Chain string
@@ -16,20 +16,20 @@ type PacketRule struct {
 	Proto        int          // 0 = any
 	ToPorts      [2]int       // first and last; 0, 0 = any
 	FromPorts    [2]int
-	// Partly is true where the rule has conditions beside these: an interface, a set, a mark.
+	// Partly is true if the rule has further conditions: an interface, a set, a mark.
 	Partly bool
 
 	Does string // one of the Does words
-	// Sends is where to, except for notrack. The address is invalid, and the port 0, where the rule keeps it or chooses
-	// one of several.
+	// Sends is the new destination, except for notrack. The address is invalid, or the port 0, if the rule keeps it or
+	// chooses one of several.
 	Sends netip.AddrPort
-	// What finds the rule again, where it sends packets elsewhere: one of the Wall names, the table's family as nft
-	// writes it, and nftables' number of the rule, or its place in a chain of legacy iptables.
+	// The location of a rule that redirects packets: one of the Wall names, the table's family in nft's words, and
+	// nftables' number of the rule, or its position in a legacy iptables chain.
 	Wall, TableFamily string
 	Handle            uint64
 }
 
-// The Does words.
+// Values of Does.
 const (
 	doesNotrack  = "notrack"
 	DoesDNAT     = "dnat"
@@ -37,7 +37,7 @@ const (
 	DoesTProxy   = "tproxy"   // to a socket of this machine, while the packet keeps its destination
 )
 
-// String is the rule in one line.
+// String formats the rule in one line.
 func (r PacketRule) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s:", r.Table, r.Chain)
@@ -78,7 +78,7 @@ func (r PacketRule) String() string {
 	return b.String()
 }
 
-// Matches tells whether packets to an address and port are such; a port of 0 is any.
+// Matches reports whether the rule applies to packets to an address and port. A port of 0 is any.
 func (r PacketRule) Matches(to netip.AddrPort, proto int) bool {
 	family := 4
 	if to.Addr().Is6() {
@@ -89,7 +89,7 @@ func (r PacketRule) Matches(to netip.AddrPort, proto int) bool {
 		(r.Proto == 0 || r.Proto == proto) && (r.ToPorts == [2]int{} || port >= r.ToPorts[0] && port <= r.ToPorts[1])
 }
 
-// legacyUntracked lists such rules among the entries of a table of legacy iptables.
+// legacyUntracked lists such rules among the entries of a legacy iptables table.
 func legacyUntracked(l legacyLayout, info legacyInfo, entries []byte) ([]PacketRule, error) {
 	var out []PacketRule
 	chain := ""
@@ -111,7 +111,7 @@ func legacyUntracked(l legacyLayout, info legacyInfo, entries []byte) ([]PacketR
 	return out, err
 }
 
-// legacyAbout reads what an entry of legacy iptables matches (struct ipt_ip, ip6t_ip6, and the matches behind).
+// legacyAbout parses the matches of a legacy iptables entry (struct ipt_ip, ip6t_ip6, and the extensions).
 func legacyAbout(l legacyLayout, entry []byte) PacketRule {
 	var r PacketRule
 	size := 4
@@ -142,7 +142,7 @@ func legacyAbout(l legacyLayout, entry []byte) PacketRule {
 	return r
 }
 
-// portsOf is a range of ports, nothing where it is all of them.
+// portsOf returns a range of ports, zero if it covers all.
 func portsOf(from, to int) [2]int {
 	if from == 0 && to == 65535 {
 		return [2]int{}
@@ -150,7 +150,7 @@ func portsOf(from, to int) [2]int {
 	return [2]int{from, to}
 }
 
-// masked is an address with a mask as a prefix, invalid for any address.
+// masked returns an address with a mask as a prefix, invalid for any address.
 func masked(addr, mask []byte) netip.Prefix {
 	bits := leadingBits(mask)
 	a, ok := netip.AddrFromSlice(addr)

@@ -17,7 +17,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// Untracked lists the rules of all firewalls by which packets get no connection, but for Calico's own.
+// Untracked lists the rules of all firewalls that exempt packets from connection tracking, except Calico's own.
 func Untracked(h *probe.Host) ([]PacketRule, error) {
 	var out []PacketRule
 	if _, err := generation(); !errors.Is(err, fs.ErrNotExist) {
@@ -38,7 +38,7 @@ func Untracked(h *probe.Host) ([]PacketRule, error) {
 	return slices.DeleteFunc(out, func(r PacketRule) bool { return strings.HasPrefix(r.Chain, "cali-") }), nil
 }
 
-// beforeTracking is the priority of the kernel's connection tracking: what comes later cannot keep packets from it.
+// beforeTracking is the priority of the kernel's connection tracking: later chains cannot exempt packets from it.
 const beforeTracking = -200
 
 // maxChains bounds the chains whose rules are read.
@@ -52,7 +52,7 @@ func listUntracked() ([]PacketRule, error) {
 		if err != nil {
 			return nil, fmt.Errorf("listing the chains of nftables: %w", firewallError(err))
 		}
-		early := map[string]bool{} // tables with a chain that is asked before
+		early := map[string]bool{} // tables with a chain that runs before connection tracking
 		for _, n := range chains {
 			if n.Priority != nil && n.Hooknum != nil && int32(*n.Priority) < beforeTracking {
 				early[n.Table.Name] = true
@@ -80,9 +80,9 @@ func listUntracked() ([]PacketRule, error) {
 	return out, nil
 }
 
-// untrackedBy reads a rule of nftables; false where it does not keep packets from being tracked.
+// untrackedBy parses an nftables rule. It returns false if the rule does not exempt packets from tracking.
 func untrackedBy(exprs []expr.Any) (r PacketRule, is bool) {
-	var field *expr.Payload // what the next comparison is about
+	var field *expr.Payload // what the next comparison tests
 	var mask []byte
 	meta := expr.MetaKey(0)
 	for _, e := range exprs {
@@ -112,13 +112,13 @@ func untrackedBy(exprs []expr.Any) (r PacketRule, is bool) {
 	return r, is
 }
 
-// notracks tells whether the target CT is told to track nothing (XT_CT_NOTRACK).
+// notracks reports whether the target CT disables tracking (XT_CT_NOTRACK).
 func notracks(info xt.InfoAny) bool {
 	raw, ok := info.(*xt.Unknown)
 	return ok && len(*raw) >= 2 && binary.NativeEndian.Uint16(*raw)&1 != 0
 }
 
-// compare adds what one comparison asks for.
+// compare adds the condition of one comparison.
 func (r *PacketRule) compare(field *expr.Payload, meta expr.MetaKey, mask []byte, c *expr.Cmp) {
 	switch {
 	case c.Op != expr.CmpOpEq:
@@ -149,7 +149,7 @@ func (r *PacketRule) compare(field *expr.Payload, meta expr.MetaKey, mask []byte
 	}
 }
 
-// prefixIn is an address of which only the first bytes may be compared.
+// prefixIn returns an address of which only the first bytes may be compared.
 func prefixIn(data, mask []byte, size int) netip.Prefix {
 	full, bits := make([]byte, size), make([]byte, size)
 	copy(full, data)
@@ -162,7 +162,7 @@ func prefixIn(data, mask []byte, size int) netip.Prefix {
 	return masked(full, bits)
 }
 
-// extension adds what an extension of iptables asks for.
+// extension adds the condition of an iptables extension.
 func (r *PacketRule) extension(m *expr.Match) {
 	between := func(p [2]uint16) [2]int { return portsOf(int(p[0]), int(p[1])) }
 	switch info := m.Info.(type) {

@@ -5,21 +5,21 @@ import (
 	"net/netip"
 )
 
-// XFRMPolicy is a policy of IPsec: what the kernel does with packets that its selector matches, before they leave
-// ("out"), after they came for this machine ("in"), or where they are forwarded ("fwd").
+// XFRMPolicy is an IPsec policy: how the kernel treats packets that match its selector, before they leave ("out"), when
+// they arrive for this machine ("in"), or when it forwards them ("fwd").
 type XFRMPolicy struct {
 	From, To         netip.Prefix
 	Proto            int // 0 = any
 	FromPort, ToPort int // 0 = any
 	Direction        string
 	Priority         int  // the lowest wins
-	Blocks           bool // it drops them; else they pass, encrypted where there are templates
+	Blocks           bool // it drops them; otherwise they pass, encrypted if there are templates
 	Required         bool // they must be encrypted
 	Template         string
-	Associated       bool // there is a security association for a template
+	Associated       bool // a security association for a template exists
 }
 
-// String is the policy in one line.
+// String formats the policy in one line.
 func (p XFRMPolicy) String() string {
 	switch text := p.Direction + " " + p.Selector(); {
 	case p.Blocks:
@@ -31,7 +31,7 @@ func (p XFRMPolicy) String() string {
 	}
 }
 
-// Selector is what the policy matches, as 'ip xfrm policy' shows it.
+// Selector formats the selector like 'ip xfrm policy'.
 func (p XFRMPolicy) Selector() string {
 	text := fmt.Sprintf("src %s dst %s", p.From, p.To)
 	if p.Proto != 0 {

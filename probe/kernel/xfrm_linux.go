@@ -14,19 +14,19 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// xfrmError says in words what the kernel's refusal of a question about IPsec means.
+// xfrmError translates the kernel's errors about IPsec.
 func xfrmError(err error) error {
 	switch {
 	case errors.Is(err, fs.ErrPermission):
-		return fmt.Errorf("IPsec's policies, without the capability NET_ADMIN: %w", probe.ErrNotVisible)
+		return fmt.Errorf("IPsec policies, without the capability NET_ADMIN: %w", probe.ErrNotVisible)
 	case errors.Is(err, unix.EPROTONOSUPPORT):
 		return nil // this kernel has no IPsec
 	}
-	return fmt.Errorf("listing IPsec's policies: %w", err)
+	return fmt.Errorf("listing IPsec policies: %w", err)
 }
 
-// XFRMPolicies lists the policies of IPsec that hold for all packets: not those of sockets, of marked packets or
-// of interfaces of the kind xfrm.
+// XFRMPolicies lists the IPsec policies that apply to all packets, not those of sockets, marked packets or xfrm
+// interfaces.
 func XFRMPolicies() ([]XFRMPolicy, error) {
 	list, err := undisturbed(func() ([]netlink.XfrmPolicy, error) { return netlink.XfrmPolicyList(netlink.FAMILY_ALL) })
 	if err != nil {
@@ -61,7 +61,7 @@ func XFRMPolicies() ([]XFRMPolicy, error) {
 	return out, nil
 }
 
-// associated tells whether a security association is one for a template.
+// associated reports whether a security association belongs to a template.
 func associated(s netlink.XfrmState, t netlink.XfrmPolicyTmpl, to netip.Prefix) bool {
 	if s.Proto != t.Proto || t.Reqid != 0 && s.Reqid != t.Reqid || s.Spi == 0 {
 		return false

@@ -12,7 +12,7 @@ import (
 // Regexp is a regular expression that is compiled when it is first used.
 type Regexp struct{ get func() *regexp.Regexp }
 
-// inTest tells whether this is a test's program: it compiles at once, so that a bad expression fails every test.
+// inTest reports whether this program is a test. A test compiles at once, so a bad expression fails every test.
 var inTest = len(os.Args) > 0 && strings.HasSuffix(os.Args[0], ".test")
 
 // New returns an expression that must compile.
@@ -24,7 +24,7 @@ func New(text string) *Regexp {
 	return re
 }
 
-// Each method is that of regexp.Regexp.
+// The methods are those of regexp.Regexp.
 
 func (re *Regexp) FindStringSubmatchIndex(s string) []int { return re.get().FindStringSubmatchIndex(s) }
 func (re *Regexp) ReplaceAllStringFunc(s string, with func(string) string) string {

@@ -17,18 +17,18 @@ import (
 	"github.com/calico-probe/calico-probe/probe/podlog"
 )
 
-// CalicoErrors reads what calico-node writes again and again while it runs.
+// CalicoErrors reads the errors that calico-node logs repeatedly while it runs.
 var CalicoErrors = &probe.Check{
 	ID: probe.CheckCalicoErrors, From: probe.FromNode,
 	In: probe.Standard, Tags: []string{probe.TagFelix, probe.TagDatastore}, Access: []string{"var/log/pods", "proc"},
 	Run: calicoErrors,
 }
 
-// Facts of calico-errors, beside those of calico-log.
+// Facts of calico-errors, besides those of calico-log.
 const (
-	factModule probe.Fact = "module"  // the kernel module that is missing, by the component's words
-	factRemote probe.Fact = "remote"  // true: the other end refuses the certificate, not this one
-	factNoFile probe.Fact = "no_file" // true: this end's own certificate, key or authority cannot be read
+	factModule probe.Fact = "module"  // the missing kernel module, in the component's words
+	factRemote probe.Fact = "remote"  // true: the other end rejects the certificate
+	factNoFile probe.Fact = "no_file" // true: this end cannot read its own certificate, key or CA
 	factAtLine probe.Fact = "at_line" // the line of the file that BIRD rejects
 )
 
@@ -40,7 +40,7 @@ func calicoErrors(_ context.Context, p *probe.Pass) {
 			continue
 		}
 		if lines, began, err := latestLines(p.Host, path.Join(logPods, folder, typha), now); err == nil {
-			for _, e := range standingErrors(lines, typhaRepeats, now) {
+			for _, e := range repeatedErrors(lines, typhaRepeats, now) {
 				p.Report(e.since(began, now).On(e.on()).With(probe.FactOfContainer, typha))
 			}
 		}
@@ -58,13 +58,13 @@ func calicoErrors(_ context.Context, p *probe.Pass) {
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, errElsewhere):
-		p.Report(probe.Found(probe.Skip, "no log of calico-node is below %s", logPods))
+		p.Report(probe.Found(probe.Skip, "no log of calico-node below %s", logPods))
 		return
 	case err != nil:
 		p.Report(node.Unseen(err))
 		return
 	}
-	found := standingErrors(lines, calicoRepeats, now)
+	found := repeatedErrors(lines, calicoRepeats, now)
 	for _, e := range found {
 		r := e.since(began, now)
 		if e.module != "" && moduleLoaded(p.Host, e.module) {
@@ -74,12 +74,12 @@ func calicoErrors(_ context.Context, p *probe.Pass) {
 		p.Report(r.On(e.on()))
 	}
 	if len(found) == 0 {
-		p.Report(probe.Found(probe.OK, "none among the last %d lines", len(lines)))
+		p.Report(probe.Found(probe.OK, "no known error in the last %d lines", len(lines)))
 	}
 }
 
-// latestLines are the last lines of a container's present run, and before them those of the run before
-// where the present one has just begun, and when that was, zero where it has written nothing yet.
+// latestLines returns the last lines of a container's present run, and when that run began, zero if it has logged
+// nothing yet. If it began recently, the lines of the previous run come first.
 func latestLines(h *probe.Host, folder string, now time.Time) (lines []podlog.Line, began time.Time, err error) {
 	names, err := h.ReadDir(folder)
 	if err != nil {
@@ -101,26 +101,26 @@ func latestLines(h *probe.Host, folder string, now time.Time) (lines []podlog.Li
 		return lines, began, nil
 	}
 	before, _, err := lastOfLog(h, path.Join(folder, runFile(runs[last-1])))
-	if err != nil { // the kubelet has cleaned up
-		return lines, began, nil //nolint:nilerr // what there is
+	if err != nil { // the kubelet has deleted it
+		return lines, began, nil //nolint:nilerr // return the lines that exist
 	}
 	return slices.Concat(before, lines), began, nil
 }
 
-// standingError is a fault that is written of again and again.
-type standingError struct {
+// repeatedError is a fault that is logged repeatedly.
+type repeatedError struct {
 	of     *repeated
 	line   podlog.Line
 	first  time.Time
 	times  int
-	by     map[string]int // the same by component
+	by     map[string]int // times by component
 	module string
 }
 
-// standingErrors are those among some lines that are not over, in the order of the table.
-func standingErrors(lines []podlog.Line, table []*repeated, now time.Time) []*standingError {
-	var out []*standingError
-	by := map[*repeated]*standingError{}
+// repeatedErrors returns the errors in some lines that are not over, in the order of the table.
+func repeatedErrors(lines []podlog.Line, table []*repeated, now time.Time) []*repeatedError {
+	var out []*repeatedError
+	by := map[*repeated]*repeatedError{}
 	for _, l := range lines {
 		level, _, text := levelOf(l.Text)
 		for _, s := range table {
@@ -133,7 +133,7 @@ func standingErrors(lines []podlog.Line, table []*repeated, now time.Time) []*st
 			}
 			e := by[s]
 			if e == nil {
-				e = &standingError{of: s, first: l.Time, by: map[string]int{}}
+				e = &repeatedError{of: s, first: l.Time, by: map[string]int{}}
 				by[s] = e
 			}
 			component, _, _ := strings.Cut(text, "/")
@@ -151,52 +151,52 @@ func standingErrors(lines []podlog.Line, table []*repeated, now time.Time) []*st
 	return out
 }
 
-func (e *standingError) on() string {
+func (e *repeatedError) on() string {
 	switch {
 	case e.module != "":
 		return e.of.ID + " " + e.module
-	case e.of.ID == saysBIRDConfig:
+	case e.of.ID == faultBIRDConfig:
 		program, _, _ := strings.Cut(e.line.Text, ":")
 		return e.of.ID + " " + program
 	}
 	return e.of.ID
 }
 
-// since is the result in a run that began then: a fault that only the run before wrote of is history.
-func (e *standingError) since(began, now time.Time) probe.Result {
+// since returns the result in a run that began then. A fault that only the previous run logged is history.
+func (e *repeatedError) since(began, now time.Time) probe.Result {
 	r := e.result(now)
 	if e.line.Time.Before(began) {
-		r.Status, r.Saw = probe.Info, "history: the run before this one has "+r.Saw
+		r.Status, r.Saw = probe.Info, "history: in the previous run, "+r.Saw
 		r = r.With(probe.FactHistory, true)
 	}
 	return r
 }
 
-func (e *standingError) result(now time.Time) probe.Result {
-	said := quoted(podlog.Line{Time: e.line.Time, Text: withoutInput(e.line.Text)})
-	line := said.Text
-	r := probe.Found(probe.Warn, "written %d times, last: %s", e.times, said.Aged(now)).With(FactSignature, e.of.ID).
+func (e *repeatedError) result(now time.Time) probe.Result {
+	quote := quoted(podlog.Line{Time: e.line.Time, Text: withoutInput(e.line.Text)})
+	line := quote.Text
+	r := probe.Found(probe.Warn, "logged %d times, last: %s", e.times, quote.Aged(now)).With(FactSignature, e.of.ID).
 		With(FactLine, line).With(probe.FactTimes, e.times).With(probe.FactOfContainer, "calico-node")
 	if e.module != "" {
 		r = r.With(factModule, e.module)
 	}
-	if program, says, _ := strings.Cut(e.line.Text, ": "); e.of.ID == saysBIRDConfig {
+	if program, says, _ := strings.Cut(e.line.Text, ": "); e.of.ID == faultBIRDConfig {
 		at := inBIRDFile.FindStringSubmatch(says)
-		number, _ := strconv.Atoi(at[2]) // its pattern has digits alone
+		number, _ := strconv.Atoi(at[2]) // its pattern matches only digits
 		family := 4
 		if program == "bird6" {
 			family = 6
 		}
 		r = r.With(probe.FactFile, at[1]).With(factAtLine, number).With(probe.FactFamily, family)
 	}
-	if e.of.ID == saysTyphaCertificate {
+	if e.of.ID == faultTyphaCertificate {
 		r = r.With(factRemote, remoteAlert.MatchString(e.line.Text)).
 			With(factNoFile, noTyphaFile.MatchString(e.line.Text))
 	}
 	return r
 }
 
-// moduleLoaded tells whether the kernel has a module loaded by now.
+// moduleLoaded reports whether the kernel has loaded a module in the meantime.
 func moduleLoaded(h *probe.Host, module string) bool {
 	text, err := kernel.ReadProc(h, "modules")
 	if err != nil {
@@ -211,10 +211,10 @@ func moduleLoaded(h *probe.Host, module string) bool {
 	return false
 }
 
-// maxQuoted is how much of a line is quoted.
+// maxQuoted bounds how much of a line is quoted.
 const maxQuoted = 600
 
-// withoutInput is a line without what was written to a command, which is long and says nothing.
+// withoutInput removes the input of a command from a line: it is long and explains nothing.
 func withoutInput(text string) string {
 	if before, rest, ok := strings.Cut(text, ` input="`); ok {
 		_, after, _ := strings.Cut(rest, `" `)

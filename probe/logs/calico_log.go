@@ -18,7 +18,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/podlog"
 )
 
-// CalicoLog reads what calico-node and its init containers wrote last.
+// CalicoLog reads what calico-node and its init containers logged last.
 var CalicoLog = &probe.Check{
 	ID: probe.CheckCalicoLog, From: probe.FromNode,
 	In: probe.Standard, Tags: []string{probe.TagFelix, probe.TagCNI}, Access: []string{"var/log/pods"}, Run: calicoLog,
@@ -26,31 +26,32 @@ var CalicoLog = &probe.Check{
 
 // Facts of calico-log.
 const (
-	FactSignature probe.Fact = "signature" // which known fault the line stands for, "" = none
+	FactSignature probe.Fact = "signature" // the known fault that the line shows, "" = none
 	FactLine      probe.Fact = "line"      // the line, without its time
-	factRun       probe.Fact = "run"       // how often the container had been started anew before that run
+	factRun       probe.Fact = "run"       // how often the container had been restarted before that run
 	FactEnded     probe.Fact = "ended"     // true: the run ended with that line
-	factWho       probe.Fact = "who"       // the account that is refused, NAMESPACE:NAME
-	factMay       probe.Fact = "may"       // what it may not do: VERB RESOURCE
+	factWho       probe.Fact = "who"       // the account that is denied a right, NAMESPACE:NAME
+	factMay       probe.Fact = "may"       // the right that it lacks: VERB RESOURCE
 )
 
 const (
 	logTail   = 64 << 10         // bytes read of each file
-	logFresh  = 3 * time.Minute  // how old a line may be that stands for what is wrong now
-	logBefore = 10 * time.Minute // how long ago the run before may have ended to matter
+	logFresh  = 3 * time.Minute  // maximum age of a line that shows a present fault
+	logBefore = 10 * time.Minute // how long ago the previous run may have ended to matter
 	logPods   = "/var/log/pods"
 
-	logContainers = 16 // containers of calico-node's pod that are looked at
+	logContainers = 16 // containers of calico-node's pod that are examined
 )
 
-// runOfName is the number of a run in the name of its log.
+// runOfName captures the number of a run in the name of its log.
 var runOfName = lazy.New(`^(\d{1,9})\.log$`)
 
-// LogPlaces is where logs are in the end: containerd keeps them there, Docker lays links.
+// LogPlaces are the folders that contain the log files themselves: containerd's, and Docker's, to which the kubelet
+// creates links.
 var LogPlaces = []string{"/var/log/", "/var/lib/docker/containers/"}
 
-// errElsewhere is a log that is a link to what is no log.
-var errElsewhere = errors.New("is a link to what is no log: not read")
+// errElsewhere reports a log that is a link to something other than a log.
+var errElsewhere = errors.New("is a link to something other than a log: not read")
 
 func calicoLog(_ context.Context, p *probe.Pass) {
 	calico := p.Of(probe.KindCalico)
@@ -65,7 +66,7 @@ func calicoLog(_ context.Context, p *probe.Pass) {
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		p.Report(probe.Found(probe.Skip, "no log of calico-node is below %s", logPods))
+		p.Report(probe.Found(probe.Skip, "no log of calico-node below %s", logPods))
 		return
 	case err != nil:
 		p.Report(node.Unseen(err))
@@ -78,13 +79,13 @@ func calicoLog(_ context.Context, p *probe.Pass) {
 	}
 }
 
-// ownContainer tells whether a container of calico-node's pod is a probe that joined it as an ephemeral
-// container: whatever it wrote is no word of Calico's.
+// ownContainer reports whether a container of calico-node's pod is a probe that joined it as an ephemeral container.
+// Its log is not Calico's.
 func ownContainer(name string) bool { return strings.HasPrefix(name, "calico-probe-") }
 
-// calicoLogs is the folder of the logs of this node's calico-node, and its account: of the pod that
-// the plan names. Where no API was asked it is the newest of that name in kube-system, in which
-// tenants make no pods, and the account is not known.
+// calicoLogs returns the log folder of this node's calico-node, and its account, both of the pod that the plan names.
+// Without the API it returns the newest folder of that name in kube-system, where tenants create no pods, and the
+// account is unknown.
 func calicoLogs(h *probe.Host, calico []probe.Target) (folder, account string, err error) {
 	for _, t := range calico {
 		if name := t.Attrs[probe.AttrLogs]; name != "" && !strings.Contains(name, "/") {
@@ -122,7 +123,7 @@ func containerLog(h *probe.Host, folder, account string, now time.Time) probe.Re
 	}
 	runs := runsOf(names)
 	if len(runs) == 0 {
-		return probe.Found(probe.Skip, "the container has written nothing yet")
+		return probe.Found(probe.Skip, "the container has logged nothing yet")
 	}
 	last := runs[len(runs)-1]
 	present, err := readRun(h, folder, account, last)
@@ -138,29 +139,29 @@ func containerLog(h *probe.Host, folder, account string, now time.Time) probe.Re
 	if len(runs) > 1 && present.young(now) {
 		before, err := readRun(h, folder, account, runs[len(runs)-2])
 		switch {
-		case errors.Is(err, fs.ErrNotExist), errors.Is(err, errElsewhere): // the kubelet has cleaned up
+		case errors.Is(err, fs.ErrNotExist), errors.Is(err, errElsewhere): // the kubelet has deleted it
 		case err != nil:
 			return node.Unseen(err)
 		case before.end != nil && now.Sub(before.end.Time) < logBefore:
 			r := before.result(probe.Warn, "run %d ended with: %s", runs[len(runs)-2], now)
-			r.Saw += "; another has just begun"
+			r.Saw += "; a new run has just started"
 			return r
 		}
 	}
 	switch worst := present.worst; {
 	case worst == nil:
 		return probe.Found(probe.OK, "no error among the last %d lines", present.lines).With(factRun, last)
-	case worst.signature != nil && worst.said().Current(now.Add(-logFresh)):
-		return present.result(probe.Warn, "run %d writes: %s", last, now)
+	case worst.signature != nil && worst.quote().Current(now.Add(-logFresh)):
+		return present.result(probe.Warn, "run %d logs: %s", last, now)
 	}
-	if !present.worst.said().Current(now.Add(-logFresh)) {
-		return present.result(probe.Info, "run %d goes on, or ended well; history: its last error was %s", last, now).
+	if !present.worst.quote().Current(now.Add(-logFresh)) {
+		return present.result(probe.Info, "run %d continues, or ended well; history: its last error was %s", last, now).
 			With(probe.FactHistory, true)
 	}
-	return present.result(probe.Info, "run %d goes on, or ended well; its last error: %s", last, now)
+	return present.result(probe.Info, "run %d continues, or ended well; its last error: %s", last, now)
 }
 
-// runsOf are the numbers of the runs that have logs of these names, in order.
+// runsOf returns the numbers of the runs that have logs with these names, sorted.
 func runsOf(names []string) []int {
 	var runs []int
 	for _, name := range names {
@@ -176,21 +177,21 @@ func runsOf(names []string) []int {
 	return runs
 }
 
-// A runLog is what the end of one run's log says.
+// A runLog is the parsed end of one run's log.
 type runLog struct {
 	lines int
-	first time.Time // of the lines that were read
-	tail  bool      // there are lines before them
+	first time.Time // of the lines read
+	tail  bool      // the log has lines before them
 	worst *logLine  // the last error
-	end   *logLine  // with which it ended
+	end   *logLine  // the line with which it ended
 }
 
-// logLine is a line that matters.
+// logLine is a relevant line.
 type logLine struct {
 	podlog.Line
 	level     int
 	signature *signature
-	past      bool // its process has gone on since
+	past      bool // its process has continued since
 }
 
 func readRun(h *probe.Host, folder, account string, number int) (runLog, error) {
@@ -203,7 +204,7 @@ func readRun(h *probe.Host, folder, account string, number int) (runLog, error) 
 	return r, nil
 }
 
-// lastOfLog reads the last lines of a container's log, and tells whether they are all there are.
+// lastOfLog reads the last lines of a container's log, and reports whether they are the whole log.
 func lastOfLog(h *probe.Host, name string) (lines []podlog.Line, whole bool, err error) {
 	f, err := h.File(name)
 	if err != nil {
@@ -223,22 +224,22 @@ func lastOfLog(h *probe.Host, name string) (lines []podlog.Line, whole bool, err
 	return lines, info.Size() <= logTail, nil
 }
 
-// judge finds what matters among the last lines of a run. Calico's start-up ends with
-// "Terminating" after a line that says why, install-cni and Felix with a fatal line. Only errors
-// are recognised, and warnings with which start-up ended: others may quote what a tenant wrote.
+// judge finds the relevant lines among the last ones of a run. Calico's start-up ends with "Terminating" after a line
+// with the reason. install-cni and Felix end with a fatal line. judge only recognises errors, and warnings before the
+// end of start-up, because other lines may quote text from a tenant.
 func judge(lines []podlog.Line, account string) runLog {
 	out := runLog{lines: len(lines)}
 	if len(lines) > 0 {
 		out.first = lines[0].Time
 	}
-	claims := map[string]*logLine{} // by process, what its "Terminating" would mean
-	var last *logLine               // of all of them
+	claims := map[string]*logLine{} // by process, the reason for its "Terminating"
+	var last *logLine               // the last of all of them
 	for _, l := range lines {
 		level, process, text := levelOf(l.Text)
 		it := &logLine{Line: podlog.Line{Time: l.Time, Text: text}, level: level}
 		switch claim := claims[process]; {
 		case endsRun(text):
-			if level == levelNone { // by the script that started it
+			if level == levelNone { // written by the script that started it
 				claim = last
 			}
 			if out.end == nil || level != levelNone {
@@ -246,7 +247,7 @@ func judge(lines []podlog.Line, account string) runLog {
 			}
 			continue
 		case level == levelInfo:
-			out.end = nil // it goes on: another of its processes ended
+			out.end = nil // the run continues: another of its processes ended
 			if claim != nil && claim.level == levelWarning {
 				delete(claims, process)
 			} else if claim != nil {
@@ -270,8 +271,8 @@ func judge(lines []podlog.Line, account string) runLog {
 	return out
 }
 
-// surer is which of two lines of a process says why it ended: the graver one, of two alike the
-// later, unless only the earlier is recognised and the process did not go on after it.
+// surer returns the line of a process that explains its end: the more severe one, or the later of two equal ones. The
+// earlier one wins if only that is recognised and the process did not continue after it.
 func surer(before, now *logLine) *logLine {
 	switch {
 	case before == nil, now.level > before.level:
@@ -282,23 +283,23 @@ func surer(before, now *logLine) *logLine {
 	return now
 }
 
-// young tells whether the run has just begun, so that it has not said all it has to say.
+// young reports whether the run began recently and may still log its error.
 func (r runLog) young(now time.Time) bool {
 	return !r.tail && (r.lines == 0 || now.Sub(r.first) < time.Minute)
 }
 
-// said is the line as it may be quoted.
-func (l *logLine) said() probe.Statement { return quoted(l.Line) }
+// quote returns the line as it may be quoted.
+func (l *logLine) quote() probe.Statement { return quoted(l.Line) }
 
-// quoted is a line of a log as a statement.
+// quoted returns a line of a log as a statement.
 func quoted(l podlog.Line) probe.Statement {
 	return probe.Statement{Text: probe.Quoted(l.Text), At: l.Time}
 }
 
 func (r runLog) result(status probe.Status, format string, number int, now time.Time) probe.Result {
 	it := cmp.Or(r.end, r.worst)
-	said := it.said()
-	out := probe.Found(status, format, number, said.Aged(now)).With(FactLine, said.Text).With(factRun, number).
+	quote := it.quote()
+	out := probe.Found(status, format, number, quote.Aged(now)).With(FactLine, quote.Text).With(factRun, number).
 		With(FactEnded, r.end != nil)
 	if it.signature != nil {
 		out = out.With(FactSignature, it.signature.ID)

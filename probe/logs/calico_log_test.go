@@ -13,11 +13,11 @@ import (
 	"github.com/calico-probe/calico-probe/probe/podlog"
 )
 
-// The lines are of the forms that calico-node v3.32.1 writes; the reasons are those it was seen to end for.
+// The lines have the formats of calico-node v3.32.1; it was seen to exit for these reasons.
 func TestContainerLog(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 22, 12, 33, 30, 0, time.UTC)
-	// log makes a file of lines "SECONDS LEVEL TEXT" before now, in Calico's and the runtime's form.
+	// log creates a file of lines "SECONDS LEVEL TEXT" before now, in Calico's and the runtime's format.
 	log := func(lines ...string) string {
 		var b strings.Builder
 		for _, l := range lines {
@@ -40,21 +40,21 @@ func TestContainerLog(t *testing.T) {
 		signature string
 		says      string
 	}{
-		"no rights": {[]string{log("9 INFO install.go 134: Running", "8 FATAL "+refused)}, probe.Fail, SaysForbidden, "cannot create"},
+		"no rights": {[]string{log("9 INFO install.go 134: Running", "8 FATAL "+refused)}, probe.Fail, FaultForbidden, "cannot create"},
 		"an address that is none": {[]string{log("3 WARNING startup/startup.go 753: Environment does not contain a valid IPv4 address: IP=999.1.2.3",
-			"3 WARNING startup/utils.go 47: Terminating", "3 - Calico node failed to start")}, probe.Fail, saysBadAddress, "999.1.2.3"},
+			"3 WARNING startup/utils.go 47: Terminating", "3 - Calico node failed to start")}, probe.Fail, faultBadAddress, "999.1.2.3"},
 		"a resource that is not there": {[]string{log("3 ERROR startup/startup.go 233: Unable to set global default configuration error=the server could not find the requested resource (post FelixConfigurations.crd.projectcalico.org)",
-			"3 WARNING startup/utils.go 47: Terminating")}, probe.Fail, saysNoResource, "could not find"},
+			"3 WARNING startup/utils.go 47: Terminating")}, probe.Fail, faultNoResource, "could not find"},
 		"Felix ended and was started anew": {[]string{log("30 FATAL felix/daemon.go 1: Kernel's RPF check is set to 'loose'",
-			"2 INFO felix/daemon.go 2: Felix starting up")}, probe.Warn, saysLooseRPF, "loose"},
-		"the run before, a moment ago":    {[]string{log("90 FATAL " + refused), log("2 INFO install.go 134: Running")}, probe.Warn, SaysForbidden, "another has just begun"},
-		"the run before, and nothing yet": {[]string{log("90 FATAL " + refused), ""}, probe.Warn, SaysForbidden, "run 0 ended"},
+			"2 INFO felix/daemon.go 2: Felix starting up")}, probe.Warn, faultLooseRPF, "loose"},
+		"the run before, a moment ago":    {[]string{log("90 FATAL " + refused), log("2 INFO install.go 134: Running")}, probe.Warn, FaultForbidden, "a new run has just started"},
+		"the run before, and nothing yet": {[]string{log("90 FATAL " + refused), ""}, probe.Warn, FaultForbidden, "run 0 ended"},
 		"the run before, long ago":        {[]string{log("9000 FATAL " + refused), log("20 INFO install.go 134: Running")}, probe.OK, "", "no error"},
 		"mended since": {[]string{log("900 FATAL " + refused), log("800 INFO a", "1 INFO b")},
 			probe.OK, "", "no error"},
 		"a panic":                    {[]string{log("2 - panic: runtime error: index out of range", "2 - goroutine 1 [running]:")}, probe.Fail, "", "panic"},
 		"an error that is not known": {[]string{log("2 ERROR felix/x.go 1: something odd", "1 INFO felix/y.go 2: fine")}, probe.Info, "", "something odd"},
-		"an old one that is":         {[]string{log("2000 ERROR felix/daemon.go 1: dial tcp 10.96.0.1:443: i/o timeout", "1 INFO y.go 2: fine")}, probe.Info, SaysNoAPI, "goes on"},
+		"an old one that is":         {[]string{log("2000 ERROR felix/daemon.go 1: dial tcp 10.96.0.1:443: i/o timeout", "1 INFO y.go 2: fine")}, probe.Info, FaultNoAPI, "continues"},
 		"harmless, and like a fault": {[]string{log("2 INFO felix/ifacemonitor.go 1: Unsupported link type, ignoring", "1 INFO felix/y.go 2: fine")}, probe.OK, "", "no error"},
 		"a reason that was over": {[]string{log("9 WARNING startup/startup.go 570: Hit error connecting to datastore - retry error=dial tcp 10.96.0.1:443: i/o timeout",
 			"8 INFO startup/startup.go 581: Datastore connection verified", "3 ERROR startup/startup.go 812: the decisive reason",
@@ -65,19 +65,19 @@ func TestContainerLog(t *testing.T) {
 			"8 INFO startup/startup.go 581: Datastore connection verified", "3 ERROR startup/startup.go 812: the decisive reason",
 			"3 WARNING startup/utils.go 47: Terminating")}, probe.Fail, "", "the decisive reason"},
 		"a recognised error before its consequence": {[]string{log("3 ERROR startup/startup.go 207: Failed to read Node error=dial tcp 10.96.0.1:443: i/o timeout",
-			"3 ERROR startup/startup.go 220: Unable to set node resource configuration", "3 WARNING startup/utils.go 47: Terminating")}, probe.Fail, SaysNoAPI, "i/o timeout"},
+			"3 ERROR startup/startup.go 220: Unable to set node resource configuration", "3 WARNING startup/utils.go 47: Terminating")}, probe.Fail, FaultNoAPI, "i/o timeout"},
 		"a tenant's annotation in a warning": {[]string{log(`2 WARNING felix/watchercache.go 5: Bad annotation error=serviceaccounts "x" is forbidden: User "system:serviceaccount:prod:ci-admin" cannot delete resource "nodes"`)},
 			probe.OK, "", "no error"},
 		"a tenant's annotation in an error": {[]string{log(`2 ERROR felix/watchercache.go 5: Bad annotation error=serviceaccounts "x" is forbidden: User "system:serviceaccount:kube-system:calico-node" cannot delete resource "nodes"`)},
 			probe.Info, "", "Bad annotation"},
 		"a tenant's line of its own": {[]string{log(`2 FATAL cni-installer/install.go 1: "x" is forbidden: User "system:serviceaccount:prod:ci-admin" cannot delete resource "nodes"`,
-			"1 INFO felix/y.go 2: fine")}, probe.Info, "", "goes on"},
+			"1 INFO felix/y.go 2: fine")}, probe.Info, "", "continues"},
 		"an error of a tenant's first":      {[]string{log("2 ERROR felix/policy.go 5: dial tcp 10.96.0.1:443: i/o timeout")}, probe.Info, "", "its last error"},
-		"a program of another architecture": {[]string{log("2 - exec /usr/bin/start_runit: exec format error")}, probe.Fail, saysExecFormat, "exec format"},
+		"a program of another architecture": {[]string{log("2 - exec /usr/bin/start_runit: exec format error")}, probe.Fail, faultExecFormat, "exec format"},
 		"localhost has no address": {[]string{log("2 ERROR felix/health.go 389: Health endpoint failed, trying to restart it... error=listen tcp: lookup localhost on 10.96.0.10:53: server misbehaving",
-			"1 INFO felix/y.go 2: fine")}, probe.Warn, saysNoLocalhost, "writes"},
+			"1 INFO felix/y.go 2: fine")}, probe.Warn, faultNoLocalhost, "logs"},
 		"the health port is taken": {[]string{log("2 ERROR felix/health.go 389: Health endpoint failed, trying to restart it... error=listen tcp 127.0.0.1:9099: bind: address already in use",
-			"1 INFO felix/y.go 2: fine")}, probe.Info, "", "goes on"},
+			"1 INFO felix/y.go 2: fine")}, probe.Info, "", "continues"},
 		"warnings are usual": {[]string{log("2 WARNING felix/x.go 1: Reporter is not ready", "1 INFO y.go 2: fine")}, probe.OK, "", "no error"},
 		"an error of before": {[]string{log("400 ERROR felix/x.go 1: Failed to dial", "1 INFO felix/y.go 2: fine")}, probe.Info, "",
 			"history: its last error was felix/x.go 1: Failed to dial, 6m ago"},
@@ -103,8 +103,8 @@ func TestContainerLog(t *testing.T) {
 	}
 }
 
-// TestCalicoLogFolder wants the log of the pod that the API names and of no other, and says where it
-// could not ask that it could not.
+// TestCalicoLogFolder checks that only the log of the pod that the API names is read, and that a missing API is
+// reported.
 func TestCalicoLogFolder(t *testing.T) {
 	t.Parallel()
 	const fatal = "2026-11-22T12:00:00Z stderr F 2026-11-22 12:00:00.000 [FATAL][1] cni-installer/install.go 1: the reason\n"
@@ -133,7 +133,7 @@ func TestCalicoLogFolder(t *testing.T) {
 		root := t.TempDir()
 		folder := filepath.Join(root, logPods, c.folder, "install-cni")
 		ours := filepath.Join(root, logPods, c.folder, "calico-probe-0011aabb", "0.log")
-		if c.folder != "" { // and the log of a probe of ours in the same pod, which is left out
+		if c.folder != "" { // and the log of a probe in the same pod, which is ignored
 			must.Do(t, os.MkdirAll(filepath.Dir(ours), 0o700))
 			must.Do(t, os.WriteFile(ours, []byte(fatal), 0o600))
 			must.Do(t, os.MkdirAll(folder, 0o700))
@@ -154,7 +154,7 @@ func calicoLogOf(t *testing.T, root string, targets []probe.Target, gaps map[str
 	return got
 }
 
-// TestCalicoLogIsALog wants no file read that a link leads to elsewhere, and few containers looked at.
+// TestCalicoLogIsALog checks that no file behind a link is read, and few containers are examined.
 func TestCalicoLogIsALog(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()

@@ -16,8 +16,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// DaemonLog reads what the kubelet and the container runtime wrote last. Nothing outside the node
-// tells why one of them ended.
+// DaemonLog reads what the kubelet and the container runtime logged last. Nothing outside the node shows why one of
+// them exited.
 var DaemonLog = &probe.Check{
 	ID: probe.CheckDaemonLog, From: probe.FromNode,
 	In: probe.Standard, Tags: []string{probe.TagRuntime}, Access: []string{"var/log", "run/log/journal", "uid 0"},
@@ -26,9 +26,9 @@ var DaemonLog = &probe.Check{
 
 // Facts of daemon-log, besides those of calico-log.
 const (
-	factEnds    probe.Fact = "ends"    // how often the service ended in the time that was read
+	factEnds    probe.Fact = "ends"    // how often the service exited in the time that was read
 	factStopped probe.Fact = "stopped" // true: on purpose
-	FactByTag   probe.Fact = "by_tag"  // true: from files in which anything may write under a service's name
+	FactByTag   probe.Fact = "by_tag"  // true: from files in which any program may write under a service's name
 )
 
 // Targets of daemon-log.
@@ -39,13 +39,13 @@ const (
 	ServiceCRIO       = "crio"
 )
 
-// service is a daemon of a node, and systemd's units that may hold it.
+// service is a daemon of a node, and the systemd units that may run it.
 type service struct {
 	name  string
 	Units []string
 }
 
-// Services are those whose lines are read. Of k3s and RKE2 one process is the kubelet and more.
+// Services are the services whose lines are read. In k3s and RKE2 one process is the kubelet and more.
 var Services = []service{
 	{ServiceKubelet, []string{"kubelet.service", "k3s.service", "k3s-agent.service", "rke2-server.service",
 		"rke2-agent.service"}},
@@ -55,20 +55,20 @@ var Services = []service{
 }
 
 const (
-	ServiceSince = 15 * time.Minute // a service that fails is started again within seconds to minutes
-	serviceLines = 200              // of each; a kubelet writes some twenty before it ends
+	ServiceSince = 15 * time.Minute // a failing service is restarted within seconds to minutes
+	serviceLines = 200              // of each; a kubelet writes some twenty before it exits
 
-	journalFolders = 16 // of machines, mostly one
-	journalFiles   = 8  // of those that reach into the time that is read: each holds hours on most nodes
+	journalFolders = 16 // one for each machine ID, mostly one
+	journalFiles   = 8  // of those with entries in the time that is read: each holds hours on most nodes
 )
 
-// journalPlaces is where systemd keeps the journal: for ever, or until the next boot.
+// journalPlaces are systemd's folders for the journal: the persistent one, and the one until the next boot.
 var journalPlaces = []string{"/var/log/journal", "/run/log/journal"}
 
-// journalName is a file of the system's journal, the one that is written or one that is full.
+// journalName matches a file of the system's journal, active or archived.
 var journalName = lazy.New(`^system(?:@[0-9a-f~-]+)?\.journal$`)
 
-// machineID is the name of a folder with a journal of a machine.
+// machineID matches the name of a folder with a machine's journal.
 var machineID = lazy.New(`^[0-9a-f]{32}$`)
 
 func serviceLog(ctx context.Context, p *probe.Pass) { serviceLogAt(ctx, p, p.Host.Now()) }
@@ -88,7 +88,7 @@ func serviceLogAt(ctx context.Context, p *probe.Pass, now time.Time) {
 		return
 	case lines == nil:
 		p.Report(probe.Found(probe.Skip,
-			"this node has no journal of systemd's of the last %s (/var/log/journal, /run/log/journal) and no log of these services below /var/log: not read",
+			"no systemd journal of the last %s (/var/log/journal, /run/log/journal) and no log of these services below /var/log on this node",
 			probe.Age(ServiceSince)))
 		return
 	}
@@ -102,14 +102,13 @@ func serviceLogAt(ctx context.Context, p *probe.Pass, now time.Time) {
 			}
 			p.Report(r)
 		case s.name == ServiceKubelet:
-			p.Report(probe.Found(probe.Info, "it wrote nothing in the last %s, by %s", probe.Age(ServiceSince), where).
+			p.Report(probe.Found(probe.Info, "it logged nothing in the last %s, according to %s", probe.Age(ServiceSince), where).
 				On(s.name))
 		}
 	}
 }
 
-// journalLines are the services' lines in the journal since a time, nil where there is no journal that
-// reaches into that time.
+// journalLines returns the services' lines in the journal since a time, nil if no journal covers that time.
 func journalLines(ctx context.Context, h *probe.Host, since time.Time) ([]journal.Entry, error) {
 	var units []string
 	for _, s := range Services {
@@ -118,22 +117,22 @@ func journalLines(ctx context.Context, h *probe.Host, since time.Time) ([]journa
 	return JournalEntries(ctx, h, journal.Want{Units: units, Since: since, Most: serviceLines})
 }
 
-// farJournal is what has a node's files elsewhere and can query its journal too.
+// farJournal is a Host's Far that can also query the node's journal.
 type farJournal interface {
 	Journal(ctx context.Context, want journal.Want) ([]journal.Entry, error)
 }
 
-// JournalEntries are the wanted lines of the journal, nil where there is no journal that reaches into that time.
+// JournalEntries returns the wanted lines of the journal, nil if no journal covers that time.
 func JournalEntries(ctx context.Context, h *probe.Host, want journal.Want) ([]journal.Entry, error) {
 	var out []journal.Entry
 	var bad error
 	seen := 0
 	if far, ok := h.Far.(farJournal); ok {
-		entries, unasked := far.Journal(ctx, want)
-		if unasked == nil {
+		entries, failed := far.Journal(ctx, want)
+		if failed == nil {
 			return entries, nil
 		}
-		bad = unasked
+		bad = failed
 	}
 	for _, place := range journalPlaces {
 		names, err := journalsIn(h, place)
@@ -146,7 +145,7 @@ func JournalEntries(ctx context.Context, h *probe.Host, want journal.Want) ([]jo
 			}
 			entries, fresh, err := readJournal(ctx, h, name, want)
 			switch {
-			case errors.Is(err, fs.ErrNotExist): // it was rotated away
+			case errors.Is(err, fs.ErrNotExist): // it was rotated
 			case err != nil && len(entries) == 0:
 				bad = errors.Join(bad, fmt.Errorf("%s: %w", name, err))
 			case fresh:
@@ -162,7 +161,7 @@ func JournalEntries(ctx context.Context, h *probe.Host, want journal.Want) ([]jo
 	return slices.Concat([]journal.Entry{}, out), nil
 }
 
-// journalsIn lists the files of the system's journal below a place, those written last first.
+// journalsIn lists the files of the system's journal below a place, the most recently written first.
 func journalsIn(h *probe.Host, place string) ([]string, error) {
 	folders, err := h.ReadDir(place)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -176,7 +175,7 @@ func journalsIn(h *probe.Host, place string) ([]string, error) {
 	for _, folder := range folders[:min(len(folders), journalFolders)] {
 		files, err := h.ReadDir(path.Join(place, folder))
 		if err != nil {
-			continue // it is no folder, or gone
+			continue // it is not a folder, or was deleted
 		}
 		for _, name := range files {
 			name = path.Join(place, folder, name)
@@ -198,7 +197,7 @@ func journalsIn(h *probe.Host, place string) ([]string, error) {
 	return out[:min(len(out), 2*journalFiles)], nil
 }
 
-// readJournal reads one file, and tells whether it has entries since the wanted time.
+// readJournal reads one file, and reports whether it has entries since the wanted time.
 func readJournal(ctx context.Context, h *probe.Host, name string, want journal.Want) ([]journal.Entry, bool, error) {
 	f, err := h.File(name)
 	if err != nil {

@@ -14,22 +14,22 @@ import (
 	"github.com/calico-probe/calico-probe/probe/podlog"
 )
 
-// ServiceTail is how many bytes are read of each file that is not the journal's.
+// ServiceTail is how many bytes are read from each log file outside the journal.
 const ServiceTail = 256 << 10
 
-// logFiles are the files of services below /var/log by the unit whose lines they hold, "" for those of
-// a syslog, where each line names who wrote it.
+// logFiles are the log files of services below /var/log, with the unit that writes them. The unit is "" for a syslog,
+// where each line names its writer.
 var logFiles = []struct{ unit, name string }{
 	{"kubelet.service", "kubelet.log"}, {"k3s.service", "k3s.log"}, {"k3s-agent.service", "k3s-agent.log"},
 	{"containerd.service", "containerd.log"}, {"docker.service", "docker.log"}, {"docker.service", "dockerd.log"},
 	{"crio.service", "crio.log"}, {"", "syslog"}, {"", "messages"}, {"", "daemon.log"},
 }
 
-// UnitOf is the unit of a program, by the name it has in a syslog.
+// UnitOf maps a program's name in a syslog to its unit.
 var UnitOf = map[string]string{"kubelet": "kubelet.service", "k3s": "k3s.service", "containerd": "containerd.service",
 	"dockerd": "docker.service", "crio": "crio.service"}
 
-// logFileLines are the services' lines since a time, where they write to files; nil without such files.
+// logFileLines returns the services' lines since a time if they log to files. It returns nil without such files.
 func logFileLines(h *probe.Host, since time.Time) ([]journal.Entry, error) {
 	var out []journal.Entry
 	for _, it := range logFiles {
@@ -46,7 +46,7 @@ func logFileLines(h *probe.Host, since time.Time) ([]journal.Entry, error) {
 			return out, err
 		}
 		out = append(out, slices.DeleteFunc(lines, func(e journal.Entry) bool { return e.Time.Before(since) })...)
-		if len(lines) > 0 && out == nil { // there are such files, and nothing new in them
+		if len(lines) > 0 && out == nil { // such files exist, but have nothing new
 			out = []journal.Entry{}
 		}
 	}
@@ -54,10 +54,10 @@ func logFileLines(h *probe.Host, since time.Time) ([]journal.Entry, error) {
 	return out, nil
 }
 
-// linesOf are the services' lines in the end of a file.
+// linesOf returns the services' lines at the end of a file.
 func linesOf(f probe.File, unit string) ([]journal.Entry, error) {
 	if !strings.HasPrefix(f.Name(), "/var/log/") {
-		return nil, nil // a link to what is no log
+		return nil, nil // a link to something other than a log
 	}
 	info, err := f.Stat()
 	if err != nil {
@@ -80,26 +80,26 @@ func linesOf(f probe.File, unit string) ([]journal.Entry, error) {
 		}
 	}
 	for i := range out {
-		if out[i].Time.Year() == 0 { // it has neither year nor zone: the last line is as old as the file
+		if out[i].Time.Year() == 0 { // the time lacks year and zone: the last line is as old as the file
 			out[i].Time = info.ModTime().Add(out[i].Time.Sub(at))
 		}
 	}
 	return out, nil
 }
 
-// The forms of a line's time: those of rsyslog, new and old, and those of the services themselves.
+// The formats of a line's time: rsyslog's new and old one, and those of the services themselves.
 var (
 	newSyslog = lazy.New(`^(\d{4}-\d\d-\d\dT\S+) \S+ (.*)$`)
 	oldSyslog = lazy.New(`^([A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d) \S+ (.*)$`)
 )
 
-// stamped is the time of a line, of the year 0 where the line has no year, and what follows it.
+// stamped returns the time of a line, with year 0 if the line has no year, and the rest of the line.
 func stamped(line string) (time.Time, string) {
 	for _, form := range []struct {
 		is     *lazy.Regexp
 		layout string
-		time   int  // the group that it is
-		own    bool // the service's own form, which stays on the line
+		time   int  // the group with the time
+		own    bool // the service's own format, which stays on the line
 	}{{newSyslog, time.RFC3339Nano, 1, false}, {oldSyslog, "Jan _2 15:04:05", 1, false},
 		{klogLine, "0102 15:04:05.000000", 2, true}, {logrusLine, time.RFC3339Nano, 1, true}} {
 		m := form.is.FindStringSubmatch(line)
@@ -118,10 +118,10 @@ func stamped(line string) (time.Time, string) {
 	return time.Time{}, line
 }
 
-// syslogTag is who wrote a line of a syslog.
+// syslogTag captures the writer of a syslog line.
 var syslogTag = lazy.New(`^([\w.-]+)\[(\d+)\]: (.*)$`)
 
-// fromSyslog is a line of a service; in a file of its own the service writes no name.
+// fromSyslog parses a service's line. In a service's own file, lines have no tag.
 func fromSyslog(text, unit string) (journal.Entry, bool) {
 	m := syslogTag.FindStringSubmatch(text)
 	switch {

@@ -9,66 +9,66 @@ import (
 )
 
 const (
-	serviceYoung = time.Minute     // a run that is younger may end yet for the reason of the one before
-	serviceFresh = 3 * time.Minute // how old a line may be that stands for what is wrong now
-	// how old, where the service would have written it again: the kubelet calls the API server each 10 s for its lease
+	serviceYoung = time.Minute     // a younger run may still exit for the reason of the previous one
+	serviceFresh = 3 * time.Minute // maximum age of a line that shows a present fault
+	// maximum age if the service would have logged it again: the kubelet calls the API server every 10 s for its lease
 	serviceAgain = 30 * time.Second
-	serviceEnded = 10 * time.Minute // how long ago the run before may have ended to matter
-	serviceCause = 30 * time.Second // how long before its end a service may have written the reason
+	serviceEnded = 10 * time.Minute // how long ago the previous run may have ended to matter
+	serviceCause = 30 * time.Second // how long before its exit a service may have logged the reason
 )
 
-// The forms of the lines of klog (kubelet), with level and time, and of logrus (containerd, dockerd,
-// CRI-O, k3s), with time and level.
+// The line formats of klog (kubelet), with level and time, and of logrus (containerd, dockerd, CRI-O, k3s), with time
+// and level.
 var (
 	klogLine   = lazy.New(`^([IWEF])(\d{4} \d\d:\d\d:\d\d\.\d{6})\s+\d+ (.*)$`)
 	logrusLine = lazy.New(`^time="?([^" ]+)"? level=(\w+) (.*)$`)
 )
 
-// endsService are lines with which a service ends: the kubelet's since Kubernetes 1.23, since 1.20 and
-// before; those after which a kubelet that got past its start exits (kubelet.go); those that containerd and
-// dockerd write to the terminal; Go's own.
+// endsService matches the last line of a service: the kubelet's since Kubernetes 1.23, since 1.20 and before; those
+// after which a started kubelet exits (kubelet.go); those that containerd and dockerd write to the terminal; and Go's
+// own.
 var endsService = lazy.New(`^(?:run\.go:\d+\] "command failed"|server\.go:\d+\] "Failed to run kubelet"|server\.go:\d+\] [Ff]ailed to run Kubelet|` +
 	`kubelet\.go:\d+\] "(?:Failed to start (?:ContainerManager|cAdvisor)|Failed to initialize internal modules|Kubelet failed to get node info)"|` +
 	`containerd: |failed to start daemon: |failed to load listeners: |unable to configure the Docker daemon |Error: |panic: |fatal error: )`)
 
-// systemd's lines about a service: it ended, or is being stopped by somebody.
+// systemd's lines about a service: it exited, or is being stopped.
 var (
 	exitLine  = lazy.New(`^[\w@.-]+\.service: (?:Main process exited, code=|Failed with result )`)
 	stopLine  = lazy.New(`^Stopping `)
 	startLine = lazy.New(`^Start(?:ed|ing) `)
-	// as systemd ends a stop: the first from v248 on, the second before
+	// how systemd confirms a stop: the first since v248, the second before
 	stoppedLine = lazy.New(`: Deactivated|: Succeeded\.|^Stopped `)
 )
 
-// serviceLine is a line that matters.
+// serviceLine is a relevant line.
 type serviceLine struct {
 	journal.Entry
 	level     int
-	final     bool // the service ends with it
+	final     bool // the service exits with it
 	signature *serviceFault
 }
 
-// mild tells whether a healthy service writes such a line now and then.
+// mild reports whether a healthy service logs such a line occasionally.
 func (it serviceLine) mild() bool { return it.signature != nil && it.signature.Mild }
 
-// serviceState is what the lines of one service say.
+// serviceState is the state of one service according to its lines.
 type serviceState struct {
 	lines   int
-	run     []serviceLine // of the run that goes on, what matters
-	began   time.Time     // its first line, zero where none goes on
-	process string        // that wrote last
+	run     []serviceLine // relevant lines of the present run
+	began   time.Time     // its first line, zero without a present run
+	process string        // that logged last
 	last    time.Time     // when
 	born    time.Time     // the first line of that process
-	end     *serviceLine  // why the last run that ended did
+	end     *serviceLine  // why the last finished run ended
 	endedBy string        // the process of that run
 	ends    int
-	stopped *time.Time // it was stopped on purpose, and has not begun since
+	stopped *time.Time // it was stopped on purpose, and not started since
 }
 
-// lastWords is how long after the end of a process its last lines may come.
+// lastWords is how late the last lines of a process may arrive after its exit.
 const lastWords = 5 * time.Second
 
-// judgeService goes through the lines of one service, the oldest first.
+// judgeService processes the lines of one service, oldest first.
 func judgeService(lines []journal.Entry) serviceState {
 	s := serviceState{}
 	stopping := false
@@ -96,10 +96,10 @@ func judgeService(lines []journal.Entry) serviceState {
 				s.end = &it
 			}
 		default:
-			if e.PID != "" && e.PID == s.endedBy { // it goes on: that was not its end
+			if e.PID != "" && e.PID == s.endedBy { // the process continues: that was not its exit
 				s.end = nil
 			}
-			if e.PID != s.process && s.process != "" && klogLine.MatchString(e.Text) { // begun anew, by whomever
+			if e.PID != s.process && s.process != "" && klogLine.MatchString(e.Text) { // restarted by any supervisor
 				s.run, s.began = nil, time.Time{}
 			}
 			s.take(it)
@@ -108,14 +108,14 @@ func judgeService(lines []journal.Entry) serviceState {
 	return s
 }
 
-// notYet is what every kubelet writes as an error until it has listed its containers once.
+// notYet matches an error that every kubelet logs until it has first listed its containers.
 var notYet = lazy.New(`^kubelet\.go:\d+\] "Skipping pod synchronization" err="\[?` +
 	`(?:container runtime status check may not have completed yet|PLEG is not healthy: pleg has yet to be successful)`)
 
-// kubeletComesUp is for how long that is nothing: it lists them each second, and a busy node takes several.
+// kubeletComesUp is how long that is normal: it lists them every second, and a busy node takes several.
 const kubeletComesUp = 30 * time.Second
 
-// take adds a line that the service wrote itself.
+// take adds a line of the service itself.
 func (s *serviceState) take(it serviceLine) {
 	s.lines++
 	if s.born.IsZero() || it.PID != s.process {
@@ -136,7 +136,7 @@ func (s *serviceState) take(it serviceLine) {
 	}
 }
 
-// close ends a run: for the surest of the last things it wrote, or else for what ended it.
+// close ends a run. Its reason is the most certain of the last relevant lines, or else the line that ended it.
 func (s *serviceState) close(last serviceLine) {
 	reason := last
 	for _, it := range s.run {
@@ -145,7 +145,7 @@ func (s *serviceState) close(last serviceLine) {
 		}
 		switch {
 		case it.signature == nil:
-			if last.About && reason.signature == nil { // the last of them, which is more than systemd says
+			if last.About && reason.signature == nil { // the last of them, which explains more than systemd's line
 				reason = it
 			}
 		case reason.signature == nil || it.signature.Rank() <= reason.signature.Rank():
@@ -157,7 +157,7 @@ func (s *serviceState) close(last serviceLine) {
 	s.ends++
 }
 
-// serviceLineOf takes level and text out of a line, and recognises it.
+// serviceLineOf parses level and text of a line, and recognises it.
 func serviceLineOf(e journal.Entry) serviceLine {
 	it := serviceLine{Entry: e}
 	if e.About {
@@ -179,7 +179,7 @@ func serviceLineOf(e journal.Entry) serviceLine {
 	return it
 }
 
-// result is the answer about one service.
+// result returns the result for one service.
 func (s serviceState) result(now time.Time) probe.Result {
 	running := !s.began.IsZero()
 	switch {
@@ -187,13 +187,13 @@ func (s serviceState) result(now time.Time) probe.Result {
 		return s.quote(probe.Fail, s.ended(), *s.end, now)
 	case s.end != nil && now.Sub(s.began) < serviceYoung && now.Sub(s.end.Time) < serviceEnded:
 		r := s.quote(probe.Warn, s.ended(), *s.end, now)
-		r.Saw += "; another run has just begun"
+		r.Saw += "; a new run has just started"
 		return r
 	case s.stopped != nil:
-		return probe.Found(probe.Info, "it was stopped on purpose, %s ago, and has not been started since",
+		return probe.Found(probe.Info, "stopped on purpose %s ago, and not started since",
 			probe.Age(max(0, now.Sub(*s.stopped)))).With(factStopped, true)
 	case !running:
-		return probe.Found(probe.Info, "only systemd wrote about it in the last %s", probe.Age(ServiceSince))
+		return probe.Found(probe.Info, "only systemd logged about it in the last %s", probe.Age(ServiceSince))
 	}
 	var worst *serviceLine
 	for i, it := range s.run {
@@ -207,23 +207,23 @@ func (s serviceState) result(now time.Time) probe.Result {
 	}
 	switch {
 	case worst == nil:
-		return probe.Found(probe.OK, "it runs, and none of its %d lines is an error", s.lines)
+		return probe.Found(probe.OK, "running, no error in its %d lines", s.lines)
 	case s.current(*worst, now):
 		s.end = nil
 		status := probe.Warn
 		if worst.mild() {
 			status = probe.Info
 		}
-		return s.quote(status, "it runs, and writes: ", *worst, now)
+		return s.quote(status, "running, and logs: ", *worst, now)
 	}
 	s.end = nil
 	if now.Sub(worst.Time) < serviceFresh {
-		return s.quote(probe.Info, "it runs; its last error: ", *worst, now)
+		return s.quote(probe.Info, "running; its last error: ", *worst, now)
 	}
-	return s.quote(probe.Info, "it runs; history: its last error was ", *worst, now).With(probe.FactHistory, true)
+	return s.quote(probe.Info, "running; history: its last error was ", *worst, now).With(probe.FactHistory, true)
 }
 
-// current tells whether a line that is recognised stands for what is wrong now.
+// current reports whether a recognised line shows a present fault.
 func (s serviceState) current(it serviceLine, now time.Time) bool {
 	over := it.signature != nil && it.signature.Often && s.last.Sub(it.Time) > serviceAgain
 	return it.signature != nil && !over && now.Sub(it.Time) < serviceFresh
@@ -231,16 +231,16 @@ func (s serviceState) current(it serviceLine, now time.Time) bool {
 
 func (s serviceState) ended() string {
 	if s.ends > 1 {
-		return "it ended again and again, the last time with: "
+		return "it exited repeatedly, the last time with: "
 	}
-	return "it ended with: "
+	return "it exited with: "
 }
 
-// quote is a result that quotes a line.
+// quote returns a result that quotes a line.
 func (s serviceState) quote(status probe.Status, says string, it serviceLine, now time.Time) probe.Result {
-	said := probe.Statement{Text: probe.Quoted(it.Text), At: it.Time}
-	out := probe.Found(status, "%s%s", says, said.Aged(now)).
-		With(FactLine, said.Text).With(FactEnded, s.end != nil)
+	quote := probe.Statement{Text: probe.Quoted(it.Text), At: it.Time}
+	out := probe.Found(status, "%s%s", says, quote.Aged(now)).
+		With(FactLine, quote.Text).With(FactEnded, s.end != nil)
 	if s.end != nil {
 		out = out.With(factEnds, s.ends)
 	}
@@ -250,8 +250,8 @@ func (s serviceState) quote(status probe.Status, says string, it serviceLine, no
 	return out
 }
 
-// serviceSignatureOf recognises a line by who wrote it and what. An information is none, and neither
-// is what a service of which no more is known than a line without a level.
+// serviceSignatureOf recognises a line by its writer and its text. It ignores information, and lines without a level of
+// a service in an unknown format.
 func serviceSignatureOf(it serviceLine) *serviceFault {
 	if !it.About && !it.final && it.level < levelWarning {
 		return nil

@@ -13,7 +13,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/podlog"
 )
 
-// TestKubeLog has the lines with which kube-proxy and coreDNS end, and such as look like them.
+// TestKubeLog has the last lines of kube-proxy and CoreDNS, and similar ones.
 func TestKubeLog(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 22, 21, 19, 30, 0, time.UTC)
@@ -25,18 +25,18 @@ func TestKubeLog(t *testing.T) {
 		status    probe.Status
 		signature string
 	}{
-		"recorded: conntrack":  {"kube-proxy", conntrack, time.Second, probe.Fail, saysConntrack},
-		"recorded: loop":       {"coredns", ".:53\n" + loop, time.Second, probe.Fail, saysLoop},
-		"a Corefile":           {"coredns", "maxprocs: Leaving GOMAXPROCS=2\n/etc/coredns/Corefile:3 - Error during parsing: Unknown directive 'proxy'", time.Second, probe.Fail, saysCorefile},
-		"a Corefile's syntax":  {"coredns", "/etc/coredns/Corefile:2 - Syntax error: Unexpected token 'errors', expecting '}'", time.Second, probe.Fail, saysCorefile},
-		"a plugin":             {"coredns", "plugin/forward: /etc/coredns/Corefile:3 - Error during parsing: Wrong argument count or unexpected line ending after '.'", time.Second, probe.Fail, saysCorefile},
-		"a plugin it lacks":    {"coredns", "no action found for directive 'reload' with server type 'dns' (missing a plugin?)\nmaxprocs: Leaving GOMAXPROCS=2: CPU quota undefined", time.Second, probe.Fail, saysCorefile},
-		"no Corefile":          {"coredns", "loading Caddyfile via flag: open /etc/coredns/Corefile: no such file or directory", time.Second, probe.Fail, saysCorefile},
+		"recorded: conntrack":  {"kube-proxy", conntrack, time.Second, probe.Fail, faultConntrack},
+		"recorded: loop":       {"coredns", ".:53\n" + loop, time.Second, probe.Fail, faultLoop},
+		"a Corefile":           {"coredns", "maxprocs: Leaving GOMAXPROCS=2\n/etc/coredns/Corefile:3 - Error during parsing: Unknown directive 'proxy'", time.Second, probe.Fail, faultCorefile},
+		"a Corefile's syntax":  {"coredns", "/etc/coredns/Corefile:2 - Syntax error: Unexpected token 'errors', expecting '}'", time.Second, probe.Fail, faultCorefile},
+		"a plugin":             {"coredns", "plugin/forward: /etc/coredns/Corefile:3 - Error during parsing: Wrong argument count or unexpected line ending after '.'", time.Second, probe.Fail, faultCorefile},
+		"a plugin it lacks":    {"coredns", "no action found for directive 'reload' with server type 'dns' (missing a plugin?)\nmaxprocs: Leaving GOMAXPROCS=2: CPU quota undefined", time.Second, probe.Fail, faultCorefile},
+		"no Corefile":          {"coredns", "loading Caddyfile via flag: open /etc/coredns/Corefile: no such file or directory", time.Second, probe.Fail, faultCorefile},
 		"Calico's controllers": {"calico-kube-controllers", "2026-11-22 21:19:11.123 [FATAL][1] kube-controllers/main.go 111: Failed to parse config", time.Second, probe.Fail, ""},
 		"near: they go on":     {"calico-kube-controllers", "2026-11-22 21:19:11.123 [FATAL][1] kube-controllers/main.go 111: x\n2026-11-22 21:19:12.123 [INFO][1] kube-controllers/main.go 90: Loaded configuration", time.Second, probe.OK, ""},
 		"Typha":                {"calico-typha", "2026-11-22 21:19:11.123 [FATAL][1] typha/daemon.go 166: Failed to load TLS certificate error=open /etc/typha/tls.crt: no such file or directory", time.Second, probe.Fail, ""},
-		"no IPVS":              {"kube-proxy", `E1122 21:19:11.1       1 server.go:564] "Error running ProxyServer" err="can't use the IPVS proxier: ipvs not supported by the kernel"`, time.Second, probe.Fail, saysMode},
-		"no API server":        {"kube-proxy", `E1122 21:19:11.1       1 run.go:74] "command failed" err="dial tcp 10.96.0.1:443: connect: connection refused"`, time.Second, probe.Fail, SaysNoAPI},
+		"no IPVS":              {"kube-proxy", `E1122 21:19:11.1       1 server.go:564] "Error running ProxyServer" err="can't use the IPVS proxier: ipvs not supported by the kernel"`, time.Second, probe.Fail, faultMode},
+		"no API server":        {"kube-proxy", `E1122 21:19:11.1       1 run.go:74] "command failed" err="dial tcp 10.96.0.1:443: connect: connection refused"`, time.Second, probe.Fail, FaultNoAPI},
 		"near: long ago":       {"kube-proxy", conntrack, time.Hour, probe.OK, ""},
 		"near: started anew":   {"kube-proxy", conntrack + "\n" + `I1122 21:19:20.1       1 server.go:677] "Version info" version="v1.36.4"`, time.Second, probe.OK, ""},
 		"near: a tenant's":     {"coredns", `[ERROR] plugin/errors: 2 [FATAL] plugin/loop: Loop (x) detected for zone. A: read udp: i/o timeout`, time.Second, probe.OK, ""},
@@ -54,7 +54,7 @@ func TestKubeLog(t *testing.T) {
 	}
 }
 
-// TestKubeLogFiles reads the last two runs of a pod's container, and the file of a kube-proxy without a pod.
+// TestKubeLogFiles reads the last two runs of a pod's container, and the log file of a kube-proxy without a pod.
 func TestKubeLogFiles(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
@@ -76,7 +76,7 @@ func TestKubeLogFiles(t *testing.T) {
 			got = append(got, *ev.Result)
 		}
 	})
-	checktest.Want(t, got, "coredns coredns-x", probe.Warn, "another run has just begun")
+	checktest.Want(t, got, "coredns coredns-x", probe.Warn, "a new run has just started")
 	checktest.Want(t, got, kubeProxyFile, probe.Fail, "nf_conntrack_max")
 	for _, r := range got {
 		if strings.Contains(r.Saw, "abcdefgh") {

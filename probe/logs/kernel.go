@@ -10,9 +10,9 @@ import (
 const (
 	KernelConntrack  = "conntrack-full"
 	KernelNeighbours = "neighbours-full"
-	KernelKilled     = "killed"     // a component, because memory ran out
+	KernelKilled     = "killed"     // a component was OOM-killed
 	KernelQueue      = "queue-hung" // a network card's
-	KernelDisk       = "disk"       // an error of a file system or of the disk below
+	KernelDisk       = "disk"       // an error of a file system or its disk
 	KernelStuck      = "cpu-stuck"
 	KernelBlocked    = "blocked" // a component waits for the kernel for minutes
 	KernelDevice     = "device-held"
@@ -21,13 +21,13 @@ const (
 	kernelLink       = "link-down"
 )
 
-// Kernel is a line of the kernel's; the first group is its subject.
+// Kernel is a signature of a kernel line. Its first group is the subject.
 type Kernel struct {
 	ID     string
 	Source string
 	Match  *lazy.Regexp
 	Info   bool   // worth knowing
-	Other  string // the signature where the subject is no component of the node, "" = it does not matter
+	Other  string // the signature if the subject is not a component of the node, "" = the same
 }
 
 var kernelSignatures = []Kernel{
@@ -46,7 +46,7 @@ var kernelSignatures = []Kernel{
 	{ID: kernelLink, Info: true, Source: "drivers of network cards", Match: lazy.New(`([\w.-]+): (?:NIC )?[Ll]ink is [Dd]own`)},
 }
 
-// OfKernel recognises a line of the kernel, and returns what it is about.
+// OfKernel recognises a kernel line, and returns its subject.
 func OfKernel(text string) (s Kernel, subject string, ok bool) {
 	for _, s := range kernelSignatures {
 		if m := s.Match.FindStringSubmatch(text); m != nil {

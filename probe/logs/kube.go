@@ -7,21 +7,21 @@ import (
 	"github.com/calico-probe/calico-probe/probe/lazy"
 )
 
-// Signatures of lines of kube-proxy and coreDNS.
+// Signatures of lines of kube-proxy and CoreDNS.
 const (
-	saysConntrack = "conntrack" // kube-proxy may not set nf_conntrack_max
-	saysLoop      = "loop"      // coreDNS forwards to itself
-	saysMode      = "mode"      // the kernel, or the image, lacks what kube-proxy's mode takes
-	saysCorefile  = "corefile"  // coreDNS does not take its configuration
+	faultConntrack = "conntrack" // kube-proxy may not set nf_conntrack_max
+	faultLoop      = "loop"      // CoreDNS forwards to itself
+	faultMode      = "mode"      // the kernel, or the image, does not support kube-proxy's mode
+	faultCorefile  = "corefile"  // CoreDNS rejects its configuration
 )
 
-// Signatures of lines of a run that goes on, besides those of one that ended.
+// Signatures of lines of a running component, besides those of one that exited.
 const (
-	SaysUpstream = "upstream" // the DNS server to which coreDNS forwards does not answer
-	saysSync     = "sync"     // kube-proxy's rules are not taken by the kernel
+	FaultUpstream = "upstream" // the DNS server to which CoreDNS forwards does not answer
+	faultSync     = "sync"     // the kernel rejects kube-proxy's rules
 )
 
-// Components whose logs kube-log reads.
+// The components whose logs kube-log reads.
 const (
 	kubeProxy   = "kube-proxy"
 	coreDNS     = "coredns"
@@ -29,75 +29,75 @@ const (
 	typha       = "calico-typha"
 )
 
-// complaint is how a component that goes on says that it does not get what it needs.
+// complaint describes how a running component logs that a dependency fails.
 type complaint struct {
 	Line       *lazy.Regexp // the text is what it captures
-	Signatures []*signature // one of them has to fit
-	Once       bool         // it is said once, at the start
+	Signatures []*signature // one of them must match
+	Once       bool         // it is logged once, at the start
 }
 
-// reflectorLine is client-go's, in the form of klog: Failed to watch, with what it failed for.
+// reflectorLine matches client-go's line, in the format of klog: Failed to watch, with the reason.
 const reflectorLine = `(reflector\.go:\d+\] .*(?:Failed to (?:watch|list)|failed to list) .*)$`
 
-// apiRefusals are what a client of the API server says that does not reach it, or is refused.
+// apiRefusals match a client's errors about an API server that is unreachable or denies access.
 var apiRefusals = []*signature{
-	{ID: SaysForbidden, Source: "API server", Match: lazy.New(`is forbidden: `)},
-	{ID: SaysUnauthorized, Source: "API server",
+	{ID: FaultForbidden, Source: "API server", Match: lazy.New(`is forbidden: `)},
+	{ID: FaultUnauthorized, Source: "API server",
 		Match: lazy.New(`Unauthorized\b|the server has asked for the client to provide credentials`)},
-	{ID: SaysCertificate, Source: "crypto/x509", Match: lazy.New(`x509: `)},
-	{ID: SaysNoAPI, Source: "client-go; net",
+	{ID: FaultCertificate, Source: "crypto/x509", Match: lazy.New(`x509: `)},
+	{ID: FaultNoAPI, Source: "client-go; net",
 		Match: lazy.New(`dial tcp [^ ]+: (?:i/o timeout|connect: )|dial tcp: lookup |TLS handshake timeout|no such host`)},
 }
 
-// complaints are those of each component that goes on.
+// complaints are the complaints of each running component.
 var complaints = map[string][]complaint{
 	kubeProxy: {
 		{Line: lazy.New(`^[EW]\d{4} [\d:.]+ +\d+ ` + reflectorLine), Signatures: apiRefusals},
 		{Line: lazy.New(`^[EW]\d{4} [\d:.]+ +\d+ ((?:node|server)\.go:\d+\] "?(?:Timed out waiting for node to exist|Failed to retrieve node info).*)$`),
-			Once: true, Signatures: []*signature{{ID: saysNodeNotFound, Source: "kube-proxy, pkg/proxy/node.go; before v1.34 pkg/util/node",
+			Once: true, Signatures: []*signature{{ID: faultNodeNotFound, Source: "kube-proxy, pkg/proxy/node.go; before v1.34 pkg/util/node",
 				Match: lazy.New(`Timed out waiting for node to exist|nodes \\?"[^"]*" not found`)}}},
 		{Line: lazy.New(`^[EW]\d{4} [\d:.]+ +\d+ (proxier\.go:\d+\] "(?:Failed to execute iptables-restore|nftables sync failed|Failed to ensure chain (?:exists|jumps)|Failed to (?:create dummy interface|add IPVS service|sync service)).*)$`),
-			Signatures: []*signature{{ID: saysSync, Source: "kube-proxy, pkg/proxy/*/proxier.go", Match: lazy.New(`err=`)}}},
+			Signatures: []*signature{{ID: faultSync, Source: "kube-proxy, pkg/proxy/*/proxier.go", Match: lazy.New(`err=`)}}},
 	},
 	coreDNS: {
 		{Line: lazy.New(`^\[(?:ERROR|WARNING|INFO)\] (plugin/kubernetes: .*` + strings.TrimPrefix(reflectorLine, "(")),
 			Signatures: apiRefusals},
-		// The name that was asked for is a client's, and has no blank in it.
+		// The client chooses the queried name, which contains no blank.
 		{Line: lazy.New(`^\[ERROR\] (plugin/errors: 2 \S+ [A-Z\d]+: (?:read udp \S+->\S+: i/o timeout|dial (?:udp|tcp) \S+: .*))$`),
-			Signatures: []*signature{{ID: SaysUpstream, Source: "coredns/coredns#4211; plugin/errors, plugin/forward",
+			Signatures: []*signature{{ID: FaultUpstream, Source: "coredns/coredns#4211; plugin/errors, plugin/forward",
 				Match: lazy.New(`: (?:read|dial) `)}}},
 	},
 }
 
-// ending is how a component writes the line that it ends with, and what may stand in it.
+// ending describes the format of the line with which a component exits, and the known reasons in it.
 type ending struct {
 	Ends       *lazy.Regexp // the text is what it captures
 	Signatures []*signature
 }
 
-// anyEnding are any program's reasons, for the text of a line that ended it.
+// anyEnding are reasons of any program, in the text of its last line.
 var anyEnding = slices.Concat([]*signature{
-	{ID: saysPortTaken, Source: "errno EADDRINUSE", Match: lazy.New(`address already in use`)},
+	{ID: faultPortTaken, Source: "errno EADDRINUSE", Match: lazy.New(`address already in use`)},
 }, apiRefusals, []*signature{
-	{ID: saysPermission, Source: "errno EPERM, EACCES", Match: lazy.New(`operation not permitted|permission denied`)},
-	{ID: saysExecFormat, Source: "errno ENOEXEC", Match: lazy.New(`exec format error`)},
+	{ID: faultPermission, Source: "errno EPERM, EACCES", Match: lazy.New(`operation not permitted|permission denied`)},
+	{ID: faultExecFormat, Source: "errno ENOEXEC", Match: lazy.New(`exec format error`)},
 })
 
-// calicosLastLine is how Calico's own programs write the line that they end with, as calico-log has them.
+// calicosLastLine matches the last line of Calico's own programs, as in calico-log.
 var calicosLastLine = lazy.New(`^\d{4}-\d\d-\d\d [\d:.]+ \[(?:FATAL|PANIC)\](?:\[\d+\])? (.*)$`)
 
-// endings are those of each component.
+// endings are the endings of each component.
 var endings = map[string]ending{
 	kubeProxy: { // klog: E1122 21:19:11.123456       1 server.go:560] "Error running ProxyServer" err="..."
 		lazy.New(`^[EF]\d{4} [\d:.]+ +\d+ (\S+:\d+\] (?:"Error running ProxyServer"|"command failed"|failed complete|unable to create proxier).*)$`),
 		[]*signature{
-			{ID: saysConntrack, Source: "kubernetes/kubernetes#45419; pkg/proxy/conntrack, sysctls.go",
+			{ID: faultConntrack, Source: "kubernetes/kubernetes#45419; pkg/proxy/conntrack, sysctls.go",
 				Match: lazy.New(`nf_conntrack_(?:max|buckets)|nf_conntrack/parameters/hashsize|could not set conntrack parameters`)},
-			{ID: saysMode, Source: "kube-proxy, server_linux.go; sigs.k8s.io/knftables, nftables.go",
+			{ID: faultMode, Source: "kube-proxy, server_linux.go; sigs.k8s.io/knftables, nftables.go",
 				Match: lazy.New(`can't use the IPVS proxier|could not (?:find nftables binary|run nftables command)|nft version must be|iptables is not available on this host|no support for primary IP family`)},
-			{ID: saysNodeNotFound, Source: "kube-proxy, pkg/proxy/node.go",
+			{ID: faultNodeNotFound, Source: "kube-proxy, pkg/proxy/node.go",
 				Match: lazy.New(`timeout waiting for node \\?"[^"]*" to exist`)},
-			{ID: SaysBadSetting, Source: "kube-proxy, options.go",
+			{ID: FaultBadSetting, Source: "kube-proxy, options.go",
 				Match: lazy.New(`failed (?:complete|validate): |kube-proxy configuration is incorrect|invalid configuration`)},
 		},
 	},
@@ -106,8 +106,8 @@ var endings = map[string]ending{
 	coreDNS: {
 		lazy.New(`^(\[(?:FATAL|PANIC)\] .*|\S+:\d+ - (?:Error during parsing|Syntax error): .*|loading Caddyfile .*|plugin/\S+: .*|no action found for directive .*|listen \S+ .*: bind: .*|Listen: .*)$`),
 		[]*signature{
-			{ID: saysLoop, Source: "coredns/coredns#2391; plugin/loop", Match: lazy.New(`^\[FATAL\] plugin/loop: Loop \([^)]*\) detected for zone`)},
-			{ID: saysCorefile, Source: "seen: CoreDNS with Corefiles that it does not take, or without one",
+			{ID: faultLoop, Source: "coredns/coredns#2391; plugin/loop", Match: lazy.New(`^\[FATAL\] plugin/loop: Loop \([^)]*\) detected for zone`)},
+			{ID: faultCorefile, Source: "seen: CoreDNS with Corefiles that it does not take, or without one",
 				Match: lazy.New(`:\d+ - (?:Error during parsing|Syntax error): |^loading Caddyfile |^plugin/\S+: |^no action found for directive `)},
 		},
 	},

@@ -9,33 +9,33 @@ import (
 	"github.com/calico-probe/calico-probe/probe/podlog"
 )
 
-// Facts of kube-log about a run that goes on.
-const FactOfServer probe.Fact = "of_server" // ADDRESS:PORT that does not answer it, or that it is refused by
+// Facts of kube-log about a running component.
+const FactOfServer probe.Fact = "of_server" // ADDRESS:PORT that does not answer it, or denies access
 
 const (
-	// complaintFresh is how old the last of its lines may be. A reflector tries again after 30 s, with jitter a
-	// minute, and a connection takes 30 s to time out (client-go, tools/cache; net/http).
+	// complaintFresh is the maximum age of its last line. A reflector retries after 30 s, with jitter a minute, and a
+	// connection takes 30 s to time out (client-go, tools/cache; net/http).
 	complaintFresh = 2 * time.Minute
-	// complaintLasts is how long it has to go on to be no restart of what it asks.
+	// complaintLasts is how long it must last not to be a restart of the other side.
 	complaintLasts = 45 * time.Second
 )
 
-// peerOf is who does not answer, or refuses, as the line has it.
+// peerOf captures the other side in a line, which does not answer or denies access.
 var peerOf = lazy.New(`dial (?:tcp|udp) ([\[\]0-9a-f.:]+:\d+): |read udp \S+->([\[\]0-9a-f.:]+:\d+): |Get \\?"?https?://([\w.:\[\]-]+)/`)
 
-// found is what kube-proxy says at its start where the Node that it looks for is there.
+// found matches kube-proxy's line at its start after it has found its Node.
 var found = lazy.New(`Successfully retrieved (?:node IP|NodeIPs)`)
 
-// heardLine is a grievance as it was last heard.
-type heardLine struct {
+// complaintLine is a complaint at its last occurrence.
+type complaintLine struct {
 	podlog.Line
 	of    *signature
 	once  bool
-	first time.Time // since when it has been said without a break
+	first time.Time // the start of its uninterrupted repetition
 }
 
-// grievanceOf recognises a line.
-func grievanceOf(component string, l podlog.Line) (heardLine, bool) {
+// complaintOf recognises a complaint.
+func complaintOf(component string, l podlog.Line) (complaintLine, bool) {
 	for _, c := range complaints[component] {
 		m := c.Line.FindStringSubmatch(l.Text)
 		if m == nil {
@@ -43,25 +43,25 @@ func grievanceOf(component string, l podlog.Line) (heardLine, bool) {
 		}
 		for _, s := range c.Signatures {
 			if s.Match.MatchString(m[1]) {
-				return heardLine{podlog.Line{Time: l.Time, Text: m[1]}, s, c.Once, l.Time}, true
+				return complaintLine{podlog.Line{Time: l.Time, Text: m[1]}, s, c.Once, l.Time}, true
 			}
 		}
 	}
-	return heardLine{}, false
+	return complaintLine{}, false
 }
 
-// heard judges what a run that goes on says again and again: the grievance that was last heard. Nobody says that
-// one is past, so only what is fresh counts.
-func heard(component string, lines []podlog.Line, now time.Time) (probe.Result, bool) {
-	var last *heardLine
-	before := map[string]heardLine{}
+// judgeComplaints judges what a run logs repeatedly: its last complaint. No line reports the end of a complaint, so
+// only a recent one counts.
+func judgeComplaints(component string, lines []podlog.Line, now time.Time) (probe.Result, bool) {
+	var last *complaintLine
+	before := map[string]complaintLine{}
 	for _, l := range lines {
 		if found.MatchString(l.Text) {
 			last = nil
 			clear(before)
 			continue
 		}
-		it, ok := grievanceOf(component, l)
+		it, ok := complaintOf(component, l)
 		if !ok {
 			continue
 		}
@@ -79,19 +79,19 @@ func heard(component string, lines []podlog.Line, now time.Time) (probe.Result, 
 	return last.result(now), true
 }
 
-func (l heardLine) result(now time.Time) probe.Result {
-	said, lasts := quoted(l.Line), max(0, now.Sub(l.first))
-	r := probe.Found(probe.Info, "it goes on, and says: %s", said.Aged(now))
+func (l complaintLine) result(now time.Time) probe.Result {
+	quote, lasts := quoted(l.Line), max(0, now.Sub(l.first))
+	r := probe.Found(probe.Info, "running, and logs: %s", quote.Aged(now))
 	switch {
 	case l.once:
 		r.Status, lasts = probe.Warn, 0
 	case lasts >= complaintLasts:
-		r = probe.Found(probe.Warn, "it goes on, and has said for %s: %s", probe.Age(lasts), said.Aged(now))
-		if l.of.ID == SaysUpstream { // as it should be where the cluster is cut off
+		r = probe.Found(probe.Warn, "running, and has logged for %s: %s", probe.Age(lasts), quote.Aged(now))
+		if l.of.ID == FaultUpstream { // as expected in a cluster without internet access
 			r.Status = probe.Info
 		}
 	}
-	r = r.With(FactLine, said.Text).With(FactEnded, false).With(FactSignature, l.of.ID).
+	r = r.With(FactLine, quote.Text).With(FactEnded, false).With(FactSignature, l.of.ID).
 		With(probe.FactLasts, int(lasts.Seconds()))
 	if m := peerOf.FindStringSubmatch(l.Text); m != nil {
 		r = r.With(FactOfServer, strings.Join(m[1:], ""))
@@ -102,11 +102,11 @@ func (l heardLine) result(now time.Time) probe.Result {
 	return r
 }
 
-// klogTime is the time of a line of klog's, which has neither year nor zone.
+// klogTime captures the time of a klog line, which lacks year and zone.
 var klogTime = lazy.New(`^[IWEF](\d{4} \d\d:\d\d:\d\d\.\d+) `)
 
-// timed gives the lines of a file that has no times of its own those of klog, such that the last is of the moment
-// when the file was last written.
+// timed sets the times of lines without their own to those of klog, so that the last one is at the file's modification
+// time.
 func timed(lines []podlog.Line, written time.Time) []podlog.Line {
 	at := make([]time.Time, len(lines))
 	var last time.Time

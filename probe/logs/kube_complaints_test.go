@@ -15,7 +15,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/podlog"
 )
 
-// TestKubeComplaints has what kube-proxy and coreDNS say while they go on, and such as is past or a client's.
+// TestKubeComplaints has complaints of running kube-proxy and CoreDNS, and complaints that are over or are a client's.
 func TestKubeComplaints(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 23, 15, 0, 0, 0, time.UTC)
@@ -37,23 +37,23 @@ func TestKubeComplaints(t *testing.T) {
 		signature, server, may string
 	}{
 		"a dead address": {"kube-proxy", klog(90*time.Second, dead) + klog(30*time.Second, dead),
-			probe.Warn, SaysNoAPI, "10.88.0.99:6443", ""},
+			probe.Warn, FaultNoAPI, "10.88.0.99:6443", ""},
 		"of an old version": {"kube-proxy", klog(90*time.Second, old) + klog(0, old),
-			probe.Warn, SaysNoAPI, "192.168.205.60:6443", ""},
+			probe.Warn, FaultNoAPI, "192.168.205.60:6443", ""},
 		"forbidden": {"kube-proxy", klog(90*time.Second, denied) + klog(0, denied),
-			probe.Warn, SaysForbidden, "", "list nodes"},
+			probe.Warn, FaultForbidden, "", "list nodes"},
 		"another authority": {"kube-proxy", klog(90*time.Second, ca) + klog(0, ca),
-			probe.Warn, SaysCertificate, "10.88.0.1:6443", ""},
+			probe.Warn, FaultCertificate, "10.88.0.1:6443", ""},
 		"another node's name": {"kube-proxy", klog(time.Hour, other) + klog(0, `server.go:1] "Using nftables Proxier"`),
-			probe.Warn, saysNodeNotFound, "", ""},
+			probe.Warn, faultNodeNotFound, "", ""},
 		"an upstream": {"coredns", dns(time.Minute, upstream) + dns(0, upstream),
-			probe.Info, SaysUpstream, "10.88.0.99:53", ""},
+			probe.Info, FaultUpstream, "10.88.0.99:53", ""},
 		"near: just restarted": {"kube-proxy", klog(20*time.Second, old) + klog(0, old),
-			probe.Info, SaysNoAPI, "192.168.205.60:6443", ""},
+			probe.Info, FaultNoAPI, "192.168.205.60:6443", ""},
 		"near: past": {"kube-proxy", klog(20*time.Minute, old) + klog(10*time.Minute, old) + klog(0, `x.go:1] "Other"`),
 			probe.OK, "", "", ""},
 		"near: two of one hour": {"kube-proxy", klog(40*time.Minute, old) + klog(0, old),
-			probe.Info, SaysNoAPI, "192.168.205.60:6443", ""},
+			probe.Info, FaultNoAPI, "192.168.205.60:6443", ""},
 		"near: found later": {"kube-proxy", klog(time.Minute, other) + klog(0, `server.go:1] "Successfully retrieved NodeIPs" NodeIPs=["10.88.0.11"]`),
 			probe.OK, "", "", ""},
 		"near: a client's name": {"coredns", dns(time.Minute, `[ERROR] plugin/errors: 3 read udp a->10.88.0.99:53: i/o timeout`) + dns(0, `[INFO] x`),
@@ -69,16 +69,16 @@ func TestKubeComplaints(t *testing.T) {
 	}
 }
 
-// TestKubeProxyEndings has the words with which kube-proxy ends, and an end that is none.
+// TestKubeProxyEndings has the last lines of kube-proxy, and one that is not the last.
 func TestKubeProxyEndings(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 23, 15, 0, 0, 0, time.UTC)
 	for text, signature := range map[string]string{
-		`"Error running ProxyServer" err="can't use the IPVS proxier: Ipvs not supported"`:                                                                                         saysMode,
-		`"Error running ProxyServer" err="unable to create proxier: unable to create ipv4 proxier: could not run nftables command: Operation not supported"`:                       saysMode,
-		`"Error running ProxyServer" err="timeout waiting for node \"x\" to exist"`:                                                                                                saysNodeNotFound,
-		`"command failed" err="failed complete: yaml: unmarshal errors"`:                                                                                                           SaysBadSetting,
-		`"Error running ProxyServer" err="could not set conntrack parameters from kube-proxy configuration: open /proc/sys/net/netfilter/nf_conntrack_max: read-only file system"`: saysConntrack,
+		`"Error running ProxyServer" err="can't use the IPVS proxier: Ipvs not supported"`:                                                                                         faultMode,
+		`"Error running ProxyServer" err="unable to create proxier: unable to create ipv4 proxier: could not run nftables command: Operation not supported"`:                       faultMode,
+		`"Error running ProxyServer" err="timeout waiting for node \"x\" to exist"`:                                                                                                faultNodeNotFound,
+		`"command failed" err="failed complete: yaml: unmarshal errors"`:                                                                                                           FaultBadSetting,
+		`"Error running ProxyServer" err="could not set conntrack parameters from kube-proxy configuration: open /proc/sys/net/netfilter/nf_conntrack_max: read-only file system"`: faultConntrack,
 		`"Error running ProxyServer" err="content of the proxy server's configuration file was updated"`:                                                                           "",
 	} {
 		r := ended(kubeProxy, []podlog.Line{{Time: now, Text: "E1123 15:00:00.000000       1 server.go:1] " + text}}, now)
@@ -88,8 +88,7 @@ func TestKubeProxyEndings(t *testing.T) {
 	}
 }
 
-// TestKubeProxyUnit reads a kube-proxy that is a service of systemd's: the recorded kubelet's last line, under its
-// name.
+// TestKubeProxyUnit reads a kube-proxy that is a systemd service: the recorded kubelet's last line, under its name.
 func TestKubeProxyUnit(t *testing.T) {
 	t.Parallel()
 	text := checktest.RecordedJournal(t, "../journal/testdata", "regular")
@@ -111,8 +110,8 @@ func TestKubeProxyUnit(t *testing.T) {
 	}
 }
 
-// TestLastRuns wants the end of the run before told where the present one has just begun, as a kube-proxy of systemd's
-// that ends at every start is mostly found.
+// TestLastRuns checks that the end of the previous run is reported if the present one just began. That is the usual
+// state of a kube-proxy under systemd that exits at every start.
 func TestLastRuns(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 23, 23, 14, 0, 0, time.UTC)
@@ -131,7 +130,7 @@ func TestLastRuns(t *testing.T) {
 		"the first":             {[][]podlog.Line{{began}}, probe.OK},
 	} {
 		r := lastRuns(kubeProxy, c.runs, now)
-		if r.Status != c.want || r.Status != probe.OK && r.Facts.Str(FactSignature) != saysMode {
+		if r.Status != c.want || r.Status != probe.OK && r.Facts.Str(FactSignature) != faultMode {
 			t.Errorf("%s: %+v", name, r)
 		}
 	}

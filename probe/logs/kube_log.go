@@ -17,14 +17,14 @@ import (
 	"github.com/calico-probe/calico-probe/probe/podlog"
 )
 
-// KubeLog reads what kube-proxy and coreDNS on this node wrote before they ended, and what they complain of.
+// KubeLog reads what kube-proxy and CoreDNS on this node logged before they exited, and what they complain about.
 var KubeLog = &probe.Check{
 	ID: probe.CheckKubeLog, From: probe.FromNode,
 	In: probe.Standard, Tags: []string{probe.TagService, probe.TagDNS}, Run: kubeLog,
 	Access: []string{"var/log", "run/log/journal", "uid 0"},
 }
 
-// Where kube-proxy logs that runs outside a pod.
+// The log places of a kube-proxy that runs outside a pod.
 const (
 	kubeProxyFile = "/var/log/kube-proxy.log"
 	kubeProxyUnit = "kube-proxy.service"
@@ -36,9 +36,9 @@ func kubeLogAt(ctx context.Context, p *probe.Pass, now time.Time) {
 	found := false
 	say := func(r probe.Result, of, on string) {
 		found = true
-		// Its Node was made after it gave up waiting.
+		// Its Node was created after it gave up waiting.
 		line := r.Facts.Str(FactLine)
-		if r.Facts.Str(FactSignature) == saysNodeNotFound && r.Facts[FactEnded] == false && p.Host.Node != "" &&
+		if r.Facts.Str(FactSignature) == faultNodeNotFound && r.Facts[FactEnded] == false && p.Host.Node != "" &&
 			strings.Contains(strings.ReplaceAll(line, `\"`, `"`), strconv.Quote(p.Host.Node)) {
 			r.Status = probe.Info
 		}
@@ -63,14 +63,14 @@ func kubeLogAt(ctx context.Context, p *probe.Pass, now time.Time) {
 		say(r, kubeProxy, on)
 	}
 	if !found {
-		p.Report(node.Gap(p, probe.KindLogs, "neither kube-proxy nor CoreDNS nor calico-kube-controllers nor Typha has a log on this node"))
+		p.Report(node.Gap(p, probe.KindLogs, "no log of kube-proxy, CoreDNS, calico-kube-controllers or Typha on this node"))
 	}
 }
 
-// hostProxyLog judges what a kube-proxy wrote that is a program of the host: into its file, or the journal; false where
-// it wrote nothing lately.
+// hostProxyLog judges a kube-proxy that runs as a program of the host, by its log file or the journal. It returns false
+// if that has logged nothing recently.
 func hostProxyLog(ctx context.Context, h *probe.Host, now time.Time) (probe.Result, string, bool) {
-	// A file that nobody writes any more says nothing of now.
+	// A file that is no longer written proves nothing about now.
 	if info, err := h.Stat(kubeProxyFile); err == nil && now.Sub(info.ModTime()) < logBefore {
 		if lines, _, err := lastOfLog(h, kubeProxyFile); err == nil {
 			return presentRun(kubeProxy, timed(lines, info.ModTime()), now), kubeProxyFile, true
@@ -78,7 +78,7 @@ func hostProxyLog(ctx context.Context, h *probe.Host, now time.Time) (probe.Resu
 	}
 	entries, err := JournalEntries(ctx, h, journal.Want{Units: []string{kubeProxyUnit}, Since: now.Add(-ServiceSince),
 		Most: serviceLines})
-	var runs [][]podlog.Line // by the process that wrote them
+	var runs [][]podlog.Line // by the process that logged them
 	pid := ""
 	for _, e := range entries {
 		if e.About {
@@ -96,7 +96,7 @@ func hostProxyLog(ctx context.Context, h *probe.Host, now time.Time) (probe.Resu
 	return lastRuns(kubeProxy, runs, now), kubeProxyUnit, true
 }
 
-// lastRuns judges the last of some runs, or the one before where that has just begun.
+// lastRuns judges the last of several runs, or the one before if the last began recently.
 func lastRuns(component string, runs [][]podlog.Line, now time.Time) probe.Result {
 	last := len(runs) - 1
 	r := presentRun(component, runs[last], now)
@@ -106,18 +106,19 @@ func lastRuns(component string, runs [][]podlog.Line, now time.Time) probe.Resul
 	return r
 }
 
-// youngRun is how long a run may have lasted that says nothing of the next end: what does not take its settings ends
+// youngRun is how long a run may have lasted without proving that it works: a program that rejects its settings exits
 // within seconds.
 const youngRun = 20 * time.Second
 
-// runBefore is how the run before one that has just begun ended, or else what is known of the present one.
+// runBefore returns how the previous run ended if the present one began recently, and otherwise the result of the
+// present one.
 func runBefore(component string, lines []podlog.Line, now time.Time, present probe.Result) probe.Result {
 	of := ended(component, lines, now)
 	if of.Status != probe.Fail {
 		return present
 	}
 	of.Status = probe.Warn
-	of.Saw += "; another run has just begun"
+	of.Saw += "; a new run has just started"
 	return of
 }
 
@@ -129,7 +130,7 @@ func podsLog(h *probe.Host, folder, component string, now time.Time) (probe.Resu
 	}
 	runs := runsOf(names)
 	if len(runs) == 0 {
-		return probe.Found(probe.Skip, "the container has written nothing yet"), nil
+		return probe.Found(probe.Skip, "the container has logged nothing yet"), nil
 	}
 	last := len(runs) - 1
 	lines, whole, err := lastOfLog(h, path.Join(folder, runFile(runs[last])))
@@ -142,7 +143,7 @@ func podsLog(h *probe.Host, folder, component string, now time.Time) (probe.Resu
 		return r.With(factRun, runs[last]), nil
 	}
 	before, _, err := lastOfLog(h, path.Join(folder, runFile(runs[last-1])))
-	if err != nil { // the kubelet has cleaned up
+	if err != nil { // the kubelet has deleted it
 		return r.With(factRun, runs[last]), nil
 	}
 	if of := runBefore(component, before, now, r); of.Facts[FactEnded] == true {
@@ -151,38 +152,37 @@ func podsLog(h *probe.Host, folder, component string, now time.Time) (probe.Resu
 	return r.With(factRun, runs[last]), nil
 }
 
-// presentRun judges the present run: how it ended, or what it complains of while it goes on.
+// presentRun judges the present run: how it ended, or what it complains about while it runs.
 func presentRun(component string, lines []podlog.Line, now time.Time) probe.Result {
 	r := ended(component, lines, now)
 	if r.Status == probe.OK {
-		if complains, ok := heard(component, lines, now); ok {
+		if complains, ok := judgeComplaints(component, lines, now); ok {
 			return complains
 		}
 	}
 	return r
 }
 
-// ended finds the line with which a run of a component ended: one after which no other line came but such
-// as itself.
+// ended finds the line with which a run of a component ended: only similar lines may follow it.
 func ended(component string, lines []podlog.Line, now time.Time) probe.Result {
 	how := endings[component]
 	var end *podlog.Line
 	for i := range lines {
-		if anew.MatchString(lines[i].Text) {
+		if restartsAfterUpdate.MatchString(lines[i].Text) {
 			end = nil
 			continue
 		}
 		if m := how.Ends.FindStringSubmatch(lines[i].Text); m != nil && end == nil {
 			end = &podlog.Line{Time: lines[i].Time, Text: m[1]}
 		} else if m == nil && goesOn.MatchString(lines[i].Text) {
-			end = nil // of another run in the same file, or it was not the end
+			end = nil // of another run in the same file, or not the end
 		}
 	}
 	if end == nil || !end.Time.IsZero() && now.Sub(end.Time) > logBefore {
 		return probe.Found(probe.OK, "no run ended with an error among the last %d lines", len(lines))
 	}
-	said := quoted(*end)
-	r := probe.Found(probe.Fail, "the run ended with: %s", said.Aged(now)).With(FactLine, said.Text).With(FactEnded, true)
+	quote := quoted(*end)
+	r := probe.Found(probe.Fail, "the run ended with: %s", quote.Aged(now)).With(FactLine, quote.Text).With(FactEnded, true)
 	for _, list := range [][]*signature{how.Signatures, anyEnding} {
 		for _, s := range list {
 			if !s.Match.MatchString(end.Text) {
@@ -194,11 +194,12 @@ func ended(component string, lines []podlog.Line, now time.Time) probe.Result {
 	return r
 }
 
-// anew is how kube-proxy ends when its configuration was changed, to be started with the new one (options.go).
-var anew = lazy.New(`content of the proxy server's configuration file was updated`)
+// restartsAfterUpdate matches how kube-proxy exits after a change of its configuration, to restart with the new one
+// (options.go).
+var restartsAfterUpdate = lazy.New(`content of the proxy server's configuration file was updated`)
 
-// goesOn is a line as kube-proxy and coreDNS write them while they run: a usage text is none.
+// goesOn matches a line of kube-proxy or CoreDNS while they run. A usage text does not match.
 var goesOn = lazy.New(`^[IWEF]\d{4} [\d:.]+ +\d+ |^\d{4}-\d\d-\d\d [\d:.]+ \[(?:DEBUG|INFO|WARNING|ERROR)\]|^\[(?:INFO|WARNING|ERROR)\] |^CoreDNS-`)
 
-// runFile is the name of a run's log.
+// runFile returns the name of a run's log.
 func runFile(number int) string { return strconv.Itoa(number) + ".log" }

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestSignaturesHaveSources wants a source for every line in the tables.
+// TestSignaturesHaveSources checks that every signature has a source.
 func TestSignaturesHaveSources(t *testing.T) {
 	t.Parallel()
 	sources := map[string][]string{} // by ID

@@ -7,35 +7,35 @@ import (
 	"github.com/calico-probe/calico-probe/probe/lazy"
 )
 
-// A repeated is a line that a component writes of a fault and goes on.
+// A repeated is a fault that a component logs while it continues to run.
 type repeated struct {
 	signature
-	level  int                      // the least that it is written with
-	Over   *lazy.Regexp             // a line that says that it is over, nil = none does
-	Least  int                      // how often one component has to have written it
-	Spread time.Duration            // over how long it has to have been written
-	Lasts  bool                     // it is written once and holds until over
-	module func(text string) string // the kernel module that it names
+	level  int                      // its minimum log level
+	Over   *lazy.Regexp             // a line that shows that it is over, nil = none does
+	Least  int                      // how often one component must have logged it
+	Spread time.Duration            // the minimum time between the first and the last
+	Lasts  bool                     // it is logged once, and holds until Over
+	module func(text string) string // the kernel module that a line names
 }
 
 // Signatures of the lines that calico-errors recognises.
 const (
-	saysKernelLacks      = "kernel"            // a module or feature of the kernel is missing
-	saysBPFOff           = "bpf-off"           // Felix does without eBPF, which is configured
-	saysBPFFailed        = "bpf-failed"        // Felix ends because it gets no maps or programs into the kernel
-	saysBPFVerifier      = "bpf-verifier"      // the kernel refuses a program
-	saysTyphaCertificate = "typha-certificate" // Felix or confd and typha refuse each other's certificate
-	saysTyphaOld         = "typha-old"         // typha is older than what calico-node needs
-	saysTyphaDrops       = "typha-drops"       // typha ends connections again and again
-	saysTyphaRefuses     = "typha-refuses"     // typha itself: it and its clients refuse each other's certificates
-	saysTyphaSheds       = "typha-sheds"       // typha itself: it ends connections of clients that are too slow
-	saysCNIToken         = "cni-token"         // no new token for the CNI plugin
-	SaysTunnelAddress    = "tunnel-address"    // IPAM has no address for the node's tunnel
-	saysTables           = "tables"            // rules of others that iptables cannot read stand in its tables
+	faultKernelLacks      = "kernel"            // a module or feature of the kernel is missing
+	faultBPFOff           = "bpf-off"           // Felix runs without eBPF, which is configured
+	faultBPFFailed        = "bpf-failed"        // Felix exits because the kernel rejects its maps or programs
+	faultBPFVerifier      = "bpf-verifier"      // the kernel rejects a program
+	faultTyphaCertificate = "typha-certificate" // Felix or confd and Typha reject each other's certificate
+	faultTyphaOld         = "typha-old"         // Typha is too old for calico-node
+	faultTyphaDrops       = "typha-drops"       // Typha closes connections repeatedly
+	faultTyphaRefuses     = "typha-refuses"     // Typha itself: it and its clients reject each other's certificates
+	faultTyphaSheds       = "typha-sheds"       // Typha itself: it closes connections of slow clients
+	faultCNIToken         = "cni-token"         // no new token for the CNI plugin
+	FaultTunnelAddress    = "tunnel-address"    // IPAM has no address for the node's tunnel
+	faultTables           = "tables"            // foreign rules in the tables that iptables cannot read
 )
 
-// ofAny matches the component and a source file at the beginning of a line. Versions before v3.32 do not
-// name the component.
+// ofAny matches the component and a source file at the start of a line. Versions before v3.32 do not name the
+// component.
 func ofAny(files string) []*lazy.Regexp {
 	return []*lazy.Regexp{lazy.New(`^(?:[a-z][\w-]*/)?(?:` + files + `)\.go \d+: `)}
 }
@@ -47,7 +47,7 @@ var (
 	felixStarts = lazy.New(`^(?:felix/)?daemon\.go \d+: Felix starting up`)
 )
 
-// fits reports whether a line is such a one, and the kernel module that it names.
+// Fits reports whether a line matches, and returns the kernel module that it names.
 func (s *repeated) Fits(level int, line string) (module string, ok bool) {
 	at := s.By[0].FindStringIndex(line)
 	if at == nil || level < s.level || !s.Match.MatchString(line[at[1]:]) {
@@ -63,79 +63,79 @@ func (s *repeated) Fits(level int, line string) (module string, ok bool) {
 const refusedCertificate = `x509: |tls: (?:bad|unknown|expired|revoked|unsupported) certificate|tls: certificate required|` +
 	`tls: unknown certificate authority|tls: handshake failure|peer certificate does not have required`
 
-// birdRejects is what one BIRD writes of its configuration: FILE:LINE:COLUMN and what is wrong there (unix_read_config
-// in sysdep/unix/main.c). One that starts writes it every second, because runit restarts it.
+// birdRejects matches BIRD's error about its configuration: FILE:LINE:COLUMN and the problem there (unix_read_config in
+// sysdep/unix/main.c). A BIRD that cannot start logs it every second, because runit restarts it.
 func birdRejects(program string) *repeated {
 	by := []*lazy.Regexp{lazy.New(`^` + program + `: `)}
-	return &repeated{signature: signature{saysBIRDConfig, "bird, sysdep/unix/main.c; seen: krt_tunnel of Calico's templates before v3.29", by,
+	return &repeated{signature: signature{faultBIRDConfig, "bird, sysdep/unix/main.c; seen: krt_tunnel of Calico's templates before v3.29", by,
 		inBIRDFile}, Least: 1, Over: lazy.New(`^` + program + `: (?:Started|Reconfigured)$`)}
 }
 
-// inBIRDFile is the place that BIRD names, and what it says of it.
+// inBIRDFile captures the place that BIRD names, and matches the problem after it.
 var inBIRDFile = lazy.New(`^(\S+\.(?:cfg|conf)):(\d+):\d+ \S`)
 
-// calicoRepeats are asked in order; a line is the first of them that fits.
+// calicoRepeats are tried in order; the first match wins.
 var calicoRepeats = []*repeated{
 	birdRejects("bird"), birdRejects("bird6"),
-	{signature: signature{saysTyphaCertificate, "typha, sync_client.go and tlsutils.go; crypto/tls", ofAny("sync_client"),
+	{signature: signature{faultTyphaCertificate, "typha, sync_client.go and tlsutils.go; crypto/tls", ofAny("sync_client"),
 		lazy.New(`^(?:Failed to connect to typha endpoint|Failed to (?:send hello to server|read from server|write))[^=]*.*(?:` + refusedCertificate + `)`)},
 		level: levelWarning, Over: greetTypha, Least: 1},
-	{signature: signature{saysTyphaCertificate, "typha, sync_client.go", ofAny("sync_client"),
+	{signature: signature{faultTyphaCertificate, "typha, sync_client.go", ofAny("sync_client"),
 		lazy.New(`^Failed to (?:load certificate and key|read CA data|add CA data to pool)`)},
 		level: levelError, Over: greetTypha, Least: 1},
-	{signature: signature{saysTyphaOld, "typha, sync_client.go", ofAny("sync_client"),
+	{signature: signature{faultTyphaOld, "typha, sync_client.go", ofAny("sync_client"),
 		lazy.New(`^(?:Server responded without support for node resource updates|We require SyncerType \S+ but Typha server doesn't support it)`)},
 		level: levelWarning, Least: 1},
-	{signature: signature{saysTyphaDrops, "typha, sync_client.go and sync_server.go", ofAny("sync_client"),
+	{signature: signature{faultTyphaDrops, "typha, sync_client.go and sync_server.go", ofAny("sync_client"),
 		lazy.New(`^Failed to read from server.*error=(?:EOF|unexpected EOF|read tcp .*(?:connection reset by peer|i/o timeout))`)},
-		level: levelError, Least: 4, Spread: 2 * time.Minute}, // each of several writes it once where a typha restarts
-	{signature: signature{saysCNIToken, "node, token_watch.go", ofAny("token_watch"),
+		level: levelError, Least: 4, Spread: 2 * time.Minute}, // a restart of Typha makes each of several log it once
+	{signature: signature{faultCNIToken, "node, token_watch.go", ofAny("token_watch"),
 		lazy.New(`^Unable to create token for CNI kubeconfig.*(?:not found|is forbidden|Unauthorized|is invalid)`)},
 		level: levelError, Least: 2, Over: lazy.New(`^(?:[a-z][\w-]*/)?token_watch\.go \d+: (?:Wrote updated CNI kubeconfig|Update of CNI kubeconfig)`)},
-	{signature: signature{SaysTunnelAddress, "node, allocateip.go; libcalico-go, ipam.go", ofAny("allocateip|main|nodeservices"), noTunnelAddress},
+	{signature: signature{FaultTunnelAddress, "node, allocateip.go; libcalico-go, ipam.go", ofAny("allocateip|main|nodeservices"), noTunnelAddress},
 		level: levelError, Least: 1, Over: lazy.New(`^(?:[a-z][\w-]*/)?allocateip\.go \d+: (?:Assigned tunnel address to node|Current address is still valid)`)},
-	{signature: signature{saysBPFOff, "felix, daemon.go and bpf.go", ofAny("daemon"),
+	{signature: signature{faultBPFOff, "felix, daemon.go and bpf.go", ofAny("daemon"),
 		lazy.New(`^BPF dataplane mode enabled but not supported by the kernel`)}, level: levelError, Least: 1, Lasts: true, Over: felixStarts},
-	{signature: signature{saysBPFFailed, "felix, int_dataplane.go and bpf_ep_mgr.go", ofAny("int_dataplane|bpf_ep_mgr"),
+	{signature: signature{faultBPFFailed, "felix, int_dataplane.go and bpf_ep_mgr.go", ofAny("int_dataplane|bpf_ep_mgr"),
 		lazy.New(`^(?:error creating bpf maps|Failed to create BPF endpoint manager|BPFConnTimeLBEnabled but failed to attach|Failed to configure BPF devices|Cannot load interface state map)`)},
 		level: levelFatal, Least: 1},
-	{signature: signature{saysBPFMount, "felix, maps.go and connecttime.go; node, calico-init_linux.go", ofAny("maps|connecttime|calico-init_linux"),
+	{signature: signature{faultBPFMount, "felix, maps.go and connecttime.go; node, calico-init_linux.go", ofAny("maps|connecttime|calico-init_linux"),
 		lazy.New(`^Failed to mount (?:bpffs|BPF filesystem|cgroup2 filesystem)`)}, level: levelError, Least: 1},
-	{signature: signature{saysBPFVerifier, "felix, bpf_ep_mgr.go; a program that is refused and split is none", ofAny("bpf_ep_mgr"),
+	{signature: signature{faultBPFVerifier, "felix, bpf_ep_mgr.go; a program that is refused and split is none", ofAny("bpf_ep_mgr"),
 		lazy.New(`^Failed to load BPF policy program.*error=(?:permission denied|operation not permitted|invalid argument|cannot allocate memory|argument list too long|function not implemented)`)}, level: levelError, Least: 1},
-	{signature: signature{saysTables, "felix, table.go; seen: rules of nft's own in ip nat (v3.32.1)", ofAny("table"),
+	{signature: signature{faultTables, "felix, table.go; seen: rules of nft's own in ip nat (v3.32.1)", ofAny("table"),
 		lazy.New(`^iptables-save failed because there are incompatible nft rules in the table`)},
 		level: levelError, Least: 2},
-	{signature: signature{saysKernelLacks, "felix, table.go; iptables, libxtables", ofAny("table"),
+	{signature: signature{faultKernelLacks, "felix, table.go; iptables, libxtables", ofAny("table"),
 		lazy.New(`^Failed to execute ip\(6\)tables-restore command`)}, level: levelWarning, Least: 2, module: lacksModule},
-	{signature: signature{saysKernelLacks, "felix, ipsets.go; ipset, libipset", ofAny("ipsets"),
+	{signature: signature{faultKernelLacks, "felix, ipsets.go; ipset, libipset", ofAny("ipsets"),
 		lazy.New(`^(?:Failed to complete ipset restore|Failed to get the list of Calico ipsets|Failed to read ipset)`)},
 		level: levelWarning, Least: 2, module: lacksModule},
-	{signature: signature{saysKernelLacks, "felix, nftables", ofAny("table|ipsets|maps"),
+	{signature: signature{faultKernelLacks, "felix, nftables", ofAny("table|ipsets|maps"),
 		lazy.New(`^(?:nftables command failed|Failed to run nft transaction)`)}, level: levelWarning, Least: 2, module: lacksModule},
-	{signature: signature{saysKernelLacks, "felix, route_mgr.go, ipip_mgr.go and vxlan_mgr.go; netlink, RTM_NEWLINK", ofAny("route_mgr|ipip_mgr|vxlan_mgr"),
+	{signature: signature{faultKernelLacks, "felix, route_mgr.go, ipip_mgr.go and vxlan_mgr.go; netlink, RTM_NEWLINK", ofAny("route_mgr|ipip_mgr|vxlan_mgr"),
 		lazy.New(`^(?:Failed to configure (?:tunnel|VXLAN tunnel|IPIP tunnel) device|Failed configure IPIP tunnel device)`)},
 		level: levelWarning, Least: 2, module: lacksTunnel},
-	{signature: signature{saysKernelLacks, "felix, wireguard.go", ofAny("wireguard"),
+	{signature: signature{faultKernelLacks, "felix, wireguard.go", ofAny("wireguard"),
 		lazy.New(`^Wireguard is not supported`)},
 		level: levelInfo, Least: 1, Lasts: true, module: func(string) string { return "wireguard" },
 		Over: lazy.New(`^(?:felix/)?(?:wireguard\.go \d+: Created wireguard device|daemon\.go \d+: Felix starting up)`)},
 }
 
-// typhaRepeats are of typha's own log; who its clients are is in the lines.
+// typhaRepeats are faults in Typha's own log. The lines name its clients.
 var typhaRepeats = []*repeated{
-	{signature: signature{saysTyphaRefuses, "typha, sync_server.go and tlsutils.go; crypto/tls", ofAny("sync_server"),
+	{signature: signature{faultTyphaRefuses, "typha, sync_server.go and tlsutils.go; crypto/tls", ofAny("sync_server"),
 		lazy.New(`^Failed to read from client.*(?:` + refusedCertificate + `)`)}, level: levelInfo, Least: 2},
-	{signature: signature{saysTyphaSheds, "typha, sync_server.go", ofAny("sync_server"),
+	{signature: signature{faultTyphaSheds, "typha, sync_server.go", ofAny("sync_server"),
 		lazy.New(`^(?:Client fell behind\. Disconnecting|Too long since last pong from client, disconnecting)`)},
 		level: levelInfo, Least: 3},
 }
 
-// noTunnelAddress is that IPAM has no address for the node's own tunnel.
+// noTunnelAddress matches an error of IPAM that it has no address for the node's own tunnel.
 var noTunnelAddress = lazy.New(`^(?:Tunnel IP allocator failed|Node services exiting due to error|Failed to reconcile tunnel address|Unable to autoassign an )` +
 	`.*(?:Assigned 0 out of|No IPs available|no more free blocks|per host block limit|no configured Calico pools|no IP pools provided)`)
 
-// What iptables, ipset and nft say of a kernel that lacks something, with the part that names it.
+// Errors of iptables, ipset and nft on a kernel that lacks something, with the part that names it.
 var (
 	lacksExtension = lazy.New(`Extension (\w+) revision \d+ not supported, missing kernel module`)
 	lacksTable     = lazy.New("(ip6?)tables(?:-restore)?[^\"]{0,40}?(?:can't initialize ip6?tables table [`']|unable to initialize table ')(\\w+)'")
@@ -145,8 +145,8 @@ var (
 	ofTunnel       = lazy.New(`tunnelDevice="?([\w.-]+)`)
 )
 
-// lacksModule is the kernel module that a message of iptables, ipset or nft misses, "" where it speaks of
-// something else. What was written to the command is left out.
+// lacksModule returns the kernel module that iptables, ipset or nft needs according to a message, "" if the message is
+// about something else. It ignores the input of the command.
 func lacksModule(text string) string {
 	if before, rest, ok := strings.Cut(text, ` input="`); ok {
 		_, after, _ := strings.Cut(rest, `" `)
@@ -169,8 +169,8 @@ func lacksModule(text string) string {
 	return ""
 }
 
-// lacksTunnel is the kernel module of a tunnel that the kernel does not know, "" where it is refused for
-// another reason.
+// lacksTunnel returns the kernel module of a tunnel type that the kernel lacks, "" if the tunnel failed for another
+// reason.
 func lacksTunnel(text string) string {
 	if !strings.Contains(text, "operation not supported") {
 		return ""

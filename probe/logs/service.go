@@ -2,125 +2,125 @@ package logs
 
 import "github.com/calico-probe/calico-probe/probe/lazy"
 
-// A serviceFault is a line of a node's service that shows a known fault.
+// A serviceFault identifies a line of a node's service that shows a known fault.
 type serviceFault struct {
 	ID     string       // the value of the fact signature
 	Source string       // where such a line was seen, or the source that writes it
 	Match  *lazy.Regexp // the text without level and time
 
-	Passing bool // the service goes on after it: no reason for its end where it names another itself
-	Mild    bool // a healthy one writes it now and then: of weight beside what else is seen
-	Often   bool // it is written at least each serviceAgain for as long as it is so
+	Passing bool // the service continues after it: not the reason for its exit if the service names another
+	Mild    bool // a healthy service logs it occasionally: it only counts beside other evidence
+	Often   bool // while the fault lasts, it is logged at least every serviceAgain
 }
 
 // Signatures of the lines that daemon-log recognises, besides those of calico-log.
 const (
-	SaysSwapOn        = "swap-on"         // the kubelet is not to run with swap
-	saysCgroupDriver  = "cgroup-driver"   // kubelet and runtime use different cgroup drivers
-	saysCgroupVersion = "cgroup-version"  // the kubelet is not to run with cgroup v1
-	saysBadFlag       = "bad-flag"        // an argument that the program does not know
-	SaysNoKubeconfig  = "no-kubeconfig"   // neither a kubeconfig nor one to get one with
-	SaysNoRuntime     = "no-runtime"      // the container runtime is not reached
-	saysPortTaken     = "port-taken"      // its address, socket or lock belongs to another program
-	saysTooManyFiles  = "too-many-files"  // no file handles or inotify instances are left
-	saysPlugin        = "plugin"          // a plugin that the kubelet needs was not loaded
-	saysStorage       = "storage"         // the snapshotter or storage driver does not work
-	saysNoCNI         = "no-cni"          // no usable CNI configuration
-	SaysRuntimeDown   = "runtime-down"    // the kubelet gets no answer from its runtime
-	saysPLEG          = "pleg"            // the kubelet's list of containers is too old
-	SaysAuthority     = "authority"       // the kubelet does not accept the API server's certificate
-	saysStore         = "store"           // the runtime's store of images lacks a part of one
-	saysOCI           = "oci"             // runc, or the shim that starts it, does not run
-	saysUnmount       = "unmount"         // a pod's volume is in use and cannot be unmounted
-	saysEviction      = "eviction"        // pods are evicted, or are to be, for lack of disk or memory
-	saysKilled        = "oom-killed"      // by the kernel, for lack of memory
-	saysNotAllowed    = "not-admitted"    // the API server does not let the node register
-	SaysRenamed       = "other-node"      // its credentials are of another node's name than it uses
-	SaysDeadConn      = "dead-connection" // it keeps a connection to the API server that is dead
-	SaysState         = "manager-state"   // the saved state of its CPU or memory manager does not fit its settings
-	saysCgroups       = "cgroups"         // it cannot make or find the cgroups that it needs
+	FaultSwapOn        = "swap-on"         // the kubelet is configured not to run with swap
+	faultCgroupDriver  = "cgroup-driver"   // kubelet and runtime use different cgroup drivers
+	faultCgroupVersion = "cgroup-version"  // the kubelet is configured not to run with cgroup v1
+	faultBadFlag       = "bad-flag"        // the program does not have that argument
+	FaultNoKubeconfig  = "no-kubeconfig"   // no kubeconfig, and no bootstrap kubeconfig
+	FaultNoRuntime     = "no-runtime"      // the container runtime is unreachable
+	faultPortTaken     = "port-taken"      // another program has its address, socket or lock
+	faultTooManyFiles  = "too-many-files"  // no file handles or inotify instances are left
+	faultPlugin        = "plugin"          // a plugin that the kubelet needs was not loaded
+	faultStorage       = "storage"         // the snapshotter or storage driver does not work
+	faultNoCNI         = "no-cni"          // no usable CNI configuration
+	FaultRuntimeDown   = "runtime-down"    // the runtime does not answer the kubelet
+	faultPLEG          = "pleg"            // the kubelet's list of containers is too old
+	FaultAuthority     = "authority"       // the kubelet does not accept the API server's certificate
+	faultStore         = "store"           // the runtime's image store lacks a part of an image
+	faultOCI           = "oci"             // runc, or the shim that starts it, does not run
+	faultUnmount       = "unmount"         // a pod's volume is in use and cannot be unmounted
+	faultEviction      = "eviction"        // pods are or will be evicted, because disk or memory is low
+	faultKilled        = "oom-killed"      // OOM-killed by the kernel
+	faultNotAllowed    = "not-admitted"    // the API server rejects the node's registration
+	FaultRenamed       = "other-node"      // its credentials are for another node name than it uses
+	FaultDeadConn      = "dead-connection" // it keeps using a dead connection to the API server
+	FaultState         = "manager-state"   // the saved state of its CPU or memory manager does not fit its settings
+	faultCgroups       = "cgroups"         // it cannot create or find the cgroups that it needs
 )
 
-// Who writes a line of the kubelet's: its start, and its own calls to the API server. What is written
-// about pods may quote what a tenant wrote.
+// The parts of the kubelet that write a line: its start, and its own calls to the API server. Lines about pods may
+// quote text from a tenant.
 const (
 	kubeletStart = `^(?:run|server|bootstrap|certificate_manager|container_manager_linux|transport)\.go:\d+\] .*`
 	kubeletCalls = `^(?:kubelet_node_status|reflector|controller|certificate_manager|bootstrap|run|server)\.go:\d+\] .*`
 )
 
-// killedOOM is the line of systemd about a service of which the kernel killed a process.
+// killedOOM matches systemd's line about a service with an OOM-killed process.
 var killedOOM = lazy.New(`^[\w@.-]+\.service: A process of this unit has been killed by the OOM killer`)
 
-// services are asked in order, the surest first; the first that fits is it.
+// services are tried in order, the most certain first; the first match wins.
 var services = []*serviceFault{
-	{ID: saysKilled, Source: "systemd, unit", Match: killedOOM},
-	{ID: SaysSwapOn, Source: "kubelet, container_manager_linux.go", Match: lazy.New(kubeletStart + `(?i:running with swap on is not supported)`)},
-	{ID: SaysCertificate, Source: "kubelet, bootstrap.go; crypto/x509",
+	{ID: faultKilled, Source: "systemd, unit", Match: killedOOM},
+	{ID: FaultSwapOn, Source: "kubelet, container_manager_linux.go", Match: lazy.New(kubeletStart + `(?i:running with swap on is not supported)`)},
+	{ID: FaultCertificate, Source: "kubelet, bootstrap.go; crypto/x509",
 		Match: lazy.New(kubeletStart + `(?:client certificate in \S+ is expired|certificate has expired or is not yet valid)`)},
-	{ID: SaysAuthority, Source: "kubelet: registering, lease, reflectors; crypto/x509; kubernetes/kubernetes#40067", Passing: true, Often: true,
+	{ID: FaultAuthority, Source: "kubelet: registering, lease, reflectors; crypto/x509; kubernetes/kubernetes#40067", Passing: true, Often: true,
 		Match: lazy.New(kubeletCalls + `x509: certificate (?:signed by unknown authority|is valid for .{1,200}, not )`)},
-	{ID: saysCgroupDriver, Source: "kubelet with dockershim, docker_service.go; kubernetes/kubernetes#43805",
+	{ID: faultCgroupDriver, Source: "kubelet with dockershim, docker_service.go; kubernetes/kubernetes#43805",
 		Match: lazy.New(kubeletStart + `cgroup driver: .{1,40} is different from `)},
-	{ID: saysCgroupVersion, Source: "seen: kubelet v1.36.4 on cgroup v1",
+	{ID: faultCgroupVersion, Source: "seen: kubelet v1.36.4 on cgroup v1",
 		Match: lazy.New(`^(?:run|server)\.go:\d+\] .*configured to not run on a host using cgroup v1`)},
-	{ID: saysBadFlag, Source: "seen: kubelet v1.36.4 with a flag it does not know; pflag",
+	{ID: faultBadFlag, Source: "seen: kubelet v1.36.4 with a flag it does not know; pflag",
 		Match: lazy.New(`^(?:run\.go:\d+\] "command failed" err="failed to parse kubelet flag|server\.go:\d+\] .*|Error: )?.{0,30}(?:unknown (?:shorthand )?flag: |flag provided but not defined: )`)},
-	{ID: SaysDiskFull, Source: "seen: containerd 2.4.2 on a full disk; errno ENOSPC",
+	{ID: FaultDiskFull, Source: "seen: containerd 2.4.2 on a full disk; errno ENOSPC",
 		Match: lazy.New(`^(?:(?:run|server|container_manager_linux)\.go:\d+\] |msg="failed to load plugin" |containerd: |failed to start daemon: |msg="?[Ff]ailed to ).*(?:no space left on device|disk quota exceeded)`)},
-	{ID: SaysReadOnly, Source: "errno EROFS",
+	{ID: FaultReadOnly, Source: "errno EROFS",
 		Match: lazy.New(`^(?:(?:run|server)\.go:\d+\] |msg="failed to load plugin" |containerd: |failed to start daemon: ).*read-only file system`)},
-	{ID: saysTooManyFiles, Source: "seen: containerd without inotify instances; errno EMFILE",
+	{ID: faultTooManyFiles, Source: "seen: containerd without inotify instances; errno EMFILE",
 		Match: lazy.New(`^(?:(?:run|server)\.go:\d+\] |msg="failed to load plugin" |containerd: |failed to start daemon: ).*(?:too many open files|no space left on device \(inotify\))`)},
-	{ID: SaysBadSetting, Source: "seen: kubelet v1.36.4 with a configuration that it does not take",
+	{ID: FaultBadSetting, Source: "seen: kubelet v1.36.4 with a configuration that it does not take",
 		Match: lazy.New(`^(?:run|server)\.go:\d+\] .*(?:[Ff]ailed to load [Kk]ubelet config file|failed to validate kubelet (?:configuration|flags)|failed to set feature gates|unrecognized feature gate)`)},
-	{ID: SaysBadSetting, Source: "seen: containerd 2.4.2 with a configuration that it does not take",
+	{ID: FaultBadSetting, Source: "seen: containerd 2.4.2 with a configuration that it does not take",
 		Match: lazy.New(`^(?:containerd: (?:failed to (?:load|unmarshal) TOML|expected containerd config version|invalid plugin config)|msg="Failure unmarshaling TOML")`)},
-	{ID: SaysBadSetting, Source: "seen: dockerd 20.10 with a daemon.json that it does not take",
+	{ID: FaultBadSetting, Source: "seen: dockerd 20.10 with a daemon.json that it does not take",
 		Match: lazy.New(`^(?:unable to configure the Docker daemon with file |failed to start daemon: (?:Error while setting daemon|invalid))`)},
-	{ID: SaysBadSetting, Source: "CRI-O, config.go", Match: lazy.New(`^msg="?(?:validating (?:root|runtime|image|network) config|unable to load config)`)},
-	{ID: saysStorage, Source: "seen: containerd 2.4.2 without its snapshotter", Match: lazy.New(`^containerd: load required plugin .*snapshotter`)},
-	{ID: saysStorage, Source: "dockerd, daemon.go", Match: lazy.New(`^failed to start daemon: error initializing graphdriver`)},
-	{ID: saysPortTaken, Source: "containerd, server.go; dockerd, daemon.go; kubelet; errno EADDRINUSE",
+	{ID: FaultBadSetting, Source: "CRI-O, config.go", Match: lazy.New(`^msg="?(?:validating (?:root|runtime|image|network) config|unable to load config)`)},
+	{ID: faultStorage, Source: "seen: containerd 2.4.2 without its snapshotter", Match: lazy.New(`^containerd: load required plugin .*snapshotter`)},
+	{ID: faultStorage, Source: "dockerd, daemon.go", Match: lazy.New(`^failed to start daemon: error initializing graphdriver`)},
+	{ID: faultPortTaken, Source: "containerd, server.go; dockerd, daemon.go; kubelet; errno EADDRINUSE",
 		Match: lazy.New(`^(?:containerd: |failed to (?:start daemon|load listeners): |(?:run|server)\.go:\d+\] ).*(?:address already in use|failed to get listener for|pid file found, ensure docker is not running|process with PID \d+ is still running)`)},
-	{ID: saysPlugin, Source: "seen: containerd 2.4.2; containerd, server.go", Match: lazy.New(`^containerd: load required plugin `)},
-	{ID: SaysNoRuntime, Source: "kubelet, kuberuntime and server.go; dockerd",
+	{ID: faultPlugin, Source: "seen: containerd 2.4.2; containerd, server.go", Match: lazy.New(`^containerd: load required plugin `)},
+	{ID: FaultNoRuntime, Source: "kubelet, kuberuntime and server.go; dockerd",
 		Match: lazy.New(`^(?:(?:run|server)\.go:\d+\] .*(?:validate service connection|unable to determine runtime API version|rpc error: code = Un(?:available|implemented)|/run/\S+\.sock: connect: )|failed to start daemon: .*(?:[Ff]ailed to dial|timeout waiting for containerd))`)},
-	{ID: SaysNoKubeconfig, Source: "seen: kubelet v1.36.4 without kubelet.conf",
+	{ID: FaultNoKubeconfig, Source: "seen: kubelet v1.36.4 without kubelet.conf",
 		Match: lazy.New(`^(?:run|server)\.go:\d+\] .*(?:unable to load bootstrap kubeconfig|invalid kubeconfig: )`)},
-	{ID: saysPlugin, Source: "seen: containerd 2.4.2, its CRI plugin not loaded",
+	{ID: faultPlugin, Source: "seen: containerd 2.4.2, its CRI plugin not loaded",
 		Match: lazy.New(`^msg="failed to load plugin" .*id=io\.containerd\.(?:grpc\.v1\.cri|cri\.v1\.\w+)(?: |$)`)},
-	{ID: SaysState, Source: "kubelet, kubelet.go; kubernetes/kubernetes#110478",
+	{ID: FaultState, Source: "kubelet, kubelet.go; kubernetes/kubernetes#110478",
 		Match: lazy.New(`^kubelet\.go:\d+\] "?Failed to start ContainerManager(?:" err="| )start (?:cpu|memory) manager error: `)},
-	{ID: saysCgroups, Source: "kubelet, kubelet.go; kubernetes/kubernetes#122955",
+	{ID: faultCgroups, Source: "kubelet, kubelet.go; kubernetes/kubernetes#122955",
 		Match: lazy.New(`^kubelet\.go:\d+\] "?Failed to start ContainerManager.*(?:[Cc]group|root container |QOS containers)`)},
-	{ID: SaysRenamed, Source: "apiserver, noderestriction and node_authorizer.go; kubelet, kubelet_node_status.go and controller.go", Passing: true, Often: true,
+	{ID: FaultRenamed, Source: "apiserver, noderestriction and node_authorizer.go; kubelet, kubelet_node_status.go and controller.go", Passing: true, Often: true,
 		Match: lazy.New(`^(?:kubelet_node_status|controller)\.go:\d+\] .*(?:is not allowed to modify node|can only access node lease with the same name)`)},
-	{ID: SaysDeadConn, Source: "client-go; net/http; kubernetes/kubernetes#87615", Passing: true, Often: true,
+	{ID: FaultDeadConn, Source: "client-go; net/http; kubernetes/kubernetes#87615", Passing: true, Often: true,
 		Match: lazy.New(`^(?:kubelet_node_status|controller)\.go:\d+\] .*(?:use of closed network connection|http2: (?:client connection lost|no cached connection was available))`)},
-	{ID: SaysUnauthorized, Source: "kubelet with a certificate or token that is refused; client-go", Often: true,
+	{ID: FaultUnauthorized, Source: "kubelet with a certificate or token that is refused; client-go", Often: true,
 		Match: lazy.New(kubeletCalls + `(?:: Unauthorized|the server has asked for the client to provide credentials|Unauthorized")`)},
-	{ID: saysNotAllowed, Source: "kubelet, kubelet_node_status.go", Often: true,
+	{ID: faultNotAllowed, Source: "kubelet, kubelet_node_status.go", Often: true,
 		Match: lazy.New(`^kubelet_node_status\.go:\d+\] "Unable to register node with API server" .*is forbidden`)},
-	{ID: SaysNoAPI, Source: "kubelet: registering, lease, reflectors; client-go", Passing: true, Often: true,
+	{ID: FaultNoAPI, Source: "kubelet: registering, lease, reflectors; client-go", Passing: true, Often: true,
 		Match: lazy.New(kubeletCalls + `(?:dial tcp [^ ]+: (?:i/o timeout|connect: )|dial tcp: lookup |context deadline exceeded|TLS handshake timeout|no such host)`)},
-	{ID: SaysRuntimeDown, Source: "kubelet, runtime.go; cri-client, remote_runtime.go", Passing: true, Often: true,
+	{ID: FaultRuntimeDown, Source: "kubelet, runtime.go; cri-client, remote_runtime.go", Passing: true, Often: true,
 		Match: lazy.New(`^(?:kubelet\.go:\d+\] "Skipping pod synchronization" err="\[?container runtime is down|` +
 			`remote_runtime\.go:\d+\] "(?:Status|Version|ListPodSandbox with filter|ListContainers with filter) from runtime service failed" .*code = DeadlineExceeded)`)},
-	{ID: saysPLEG, Source: "kubelet, kubelet.go", Passing: true, Often: true,
+	{ID: faultPLEG, Source: "kubelet, kubelet.go", Passing: true, Often: true,
 		Match: lazy.New(`^kubelet\.go:\d+\] "Skipping pod synchronization" err="\[?.*PLEG is not healthy`)},
-	{ID: saysNoCNI, Source: "kubelet, kubelet.go; containerd's CRI", Passing: true,
+	{ID: faultNoCNI, Source: "kubelet, kubelet.go; containerd's CRI", Passing: true,
 		Match: lazy.New(`^kubelet\.go:\d+\] "Container runtime network not ready" networkReady="NetworkReady=false reason:NetworkPluginNotReady`)},
-	{ID: saysStore, Source: "containerd, internal/cri and core/metadata/content.go; containerd/containerd#3401", Passing: true, Mild: true,
+	{ID: faultStore, Source: "containerd, internal/cri and core/metadata/content.go; containerd/containerd#3401", Passing: true, Mild: true,
 		Match: lazy.New(`^msg="(?:RunPodSandbox|CreateContainer|PullImage) .* error=".*(?:failed to get reader from content store|content digest \S+: not found|blob not found|missing parent .{1,150}bucket: not found)`)},
-	{ID: saysOCI, Source: "containerd, internal/cri and cmd/containerd-shim-runc-v2/process/init.go", Passing: true, Mild: true,
+	{ID: faultOCI, Source: "containerd, internal/cri and cmd/containerd-shim-runc-v2/process/init.go", Passing: true, Mild: true,
 		Match: lazy.New(`^msg="RunPodSandbox .* error=".*(?:unable to retrieve OCI runtime error|did not terminate succ?essfully|binary not installed|fork/exec \S*(?:runc|shim)\S*: )`)},
-	{ID: saysUnmount, Source: "kubelet, nestedpendingoperations.go and operation_generator.go; errno EBUSY", Passing: true, Mild: true,
+	{ID: faultUnmount, Source: "kubelet, nestedpendingoperations.go and operation_generator.go; errno EBUSY", Passing: true, Mild: true,
 		Match: lazy.New(`^nestedpendingoperations\.go:\d+\] Operation for .* failed\. No retries permitted .*Error: UnmountVolume\.TearDown failed for volume .*: (?:device or resource busy|target is busy)`)},
-	{ID: saysEviction, Source: "kubelet, eviction_manager.go", Passing: true,
+	{ID: faultEviction, Source: "kubelet, eviction_manager.go", Passing: true,
 		Match: lazy.New(`^eviction_manager\.go:\d+\] "Eviction manager: (?:attempting to reclaim|must evict pod|unexpected error when attempting to reduce)`)},
 }
 
-// Rank is how sure a signature is of being the reason: the smaller the surer.
+// Rank is the certainty that a signature is the reason: lower is more certain.
 func (s *serviceFault) Rank() int {
 	for i, other := range services {
 		if other == s {
@@ -133,7 +133,7 @@ func (s *serviceFault) Rank() int {
 // serviceFaults recognises a line of a node's service, or one of systemd about it.
 func serviceFaults(text string, bySystemd bool) *serviceFault {
 	for _, s := range services {
-		if s.Match.MatchString(text) && bySystemd == (s.ID == saysKilled) {
+		if s.Match.MatchString(text) && bySystemd == (s.ID == faultKilled) {
 			return s
 		}
 	}

@@ -2,7 +2,7 @@
 
 package netns
 
-// What the tests of the package look at: how a pod's process is found, and how a namespace is entered.
+// What the package's tests use: how a pod's process is found, and how a namespace is entered.
 var (
 	Find   = Entry.find
 	Within = within

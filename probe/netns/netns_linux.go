@@ -26,9 +26,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/kernel"
 )
 
-// Run answers a plan or a call out of the network namespace of a KindLocal pod. The error
-// wraps probe.ErrNotVisible when this probe sees no processes of the node or may
-// not enter their namespaces.
+// Run answers a plan or a call from the network namespace of a KindLocal pod. The error wraps probe.ErrNotVisible if
+// this probe sees no processes of the node, or may not enter their namespaces.
 func (e Entry) Run(ctx context.Context, pod probe.Target, request probe.Request, emit func(probe.Event)) error {
 	ns, err := e.find(pod)
 	if err != nil {
@@ -38,9 +37,8 @@ func (e Entry) Run(ctx context.Context, pod probe.Target, request probe.Request,
 	return e.session(ctx, ns, request, emit)
 }
 
-// find opens the network namespace of a pod: that of any of its processes, which
-// bear its UID in their cgroup, whatever the runtime. A namespace without the
-// pod's address is not the pod's.
+// find opens the network namespace of a pod through any of its processes. They have its UID in their cgroup, with every
+// runtime. A namespace without the pod's address is not the pod's.
 func (e Entry) find(pod probe.Target) (netns.NsHandle, error) {
 	none := netns.None()
 	uid := pod.Attrs[probe.AttrUID]
@@ -63,8 +61,8 @@ func (e Entry) find(pod probe.Target) (netns.NsHandle, error) {
 		ns, err := netns.GetFromPath(filepath.Join(e.Host.Proc, strconv.Itoa(p.PID), "ns/net"))
 		switch {
 		case errors.Is(err, os.ErrPermission):
-			return none, fmt.Errorf("finding pod %s's network namespace takes the capability SYS_PTRACE, and no AppArmor profile against it: %w", pod.Name, probe.ErrNotVisible)
-		case err != nil: // it has just ended
+			return none, fmt.Errorf("finding pod %s's network namespace requires the capability SYS_PTRACE, and no AppArmor profile that denies it: %w", pod.Name, probe.ErrNotVisible)
+		case err != nil: // it just exited
 			continue
 		}
 		if wrong = ours(ns); wrong != nil {
@@ -77,7 +75,7 @@ func (e Entry) find(pod probe.Target) (netns.NsHandle, error) {
 		if wrong == nil {
 			return ns, nil
 		}
-		ns.Close() // a process may have made itself another; the next has the pod's
+		ns.Close() // a process may have created another namespace for itself; the next one has the pod's
 		if errors.Is(wrong, probe.ErrNotVisible) || errors.Is(wrong, errors.ErrUnsupported) {
 			break
 		}
@@ -88,14 +86,13 @@ func (e Entry) find(pod probe.Target) (netns.NsHandle, error) {
 	case e.Host.Only != nil:
 		return none, fmt.Errorf("the node's processes: %w", probe.ErrNotVisible)
 	}
-	return none, fmt.Errorf("no process of pod %s is to be seen on this node", pod.Name)
+	return none, fmt.Errorf("no process of pod %s is visible on this node", pod.Name)
 }
 
-// belongs tells whether a process is in the cgroup of a pod. The systemd driver
-// writes underscores.
+// belongs reports whether a process is in the cgroup of a pod. The systemd driver writes underscores.
 func belongs(p procfs.Proc, uid string) bool {
 	groups, err := p.Cgroups()
-	if err != nil { // it has just ended
+	if err != nil { // it just exited
 		return false
 	}
 	return slices.ContainsFunc(groups, func(g procfs.Cgroup) bool {
@@ -103,24 +100,24 @@ func belongs(p procfs.Proc, uid string) bool {
 	})
 }
 
-// ours is nil when a network namespace belongs to the user namespace that this program is in,
-// as the runtime's do. A process in a pod can make others, without a privilege, and give
-// them any address: what is seen in one of those is what its maker wants seen.
+// ours returns nil if a network namespace belongs to the user namespace of this program, as the runtime's do. An
+// unprivileged process in a pod can create others and give them any address. Whatever is visible there is under its
+// control.
 func ours(ns netns.NsHandle) error {
 	fd, err := unix.IoctlRetInt(int(ns), unix.NS_GET_USERNS)
-	if errors.Is(err, unix.EPERM) { // one that this program is itself inside of
+	if errors.Is(err, unix.EPERM) { // this program is inside that user namespace
 		return errForeign
 	}
 	if err != nil {
-		return fmt.Errorf("asking whose a pod's network namespace is: %w", err)
+		return fmt.Errorf("looking up the owner of a pod's network namespace: %w", err)
 	}
 	defer unix.Close(fd)
 	var owner, own unix.Stat_t
 	if err := unix.Fstat(fd, &owner); err != nil {
-		return fmt.Errorf("asking whose a pod's network namespace is: %w", err)
+		return fmt.Errorf("looking up the owner of a pod's network namespace: %w", err)
 	}
 	if err := unix.Stat("/proc/self/ns/user", &own); err != nil {
-		return fmt.Errorf("asking for the probe's own user namespace: %w", err)
+		return fmt.Errorf("looking up the probe's own user namespace: %w", err)
 	}
 	if owner.Dev != own.Dev || owner.Ino != own.Ino {
 		return errForeign
@@ -128,11 +125,11 @@ func ours(ns netns.NsHandle) error {
 	return nil
 }
 
-// errForeign is a network namespace that somebody in a pod may have made.
+// errForeign reports a network namespace that a process in a pod may have created.
 const errForeign = unfit("the pod's network namespace belongs to another user namespace (hostUsers: false?): " +
-	"a process in the pod decides what is seen there")
+	"a process in the pod controls what it shows")
 
-// has is nil when an address is on an interface of a namespace.
+// has returns nil if an interface of a namespace has the address.
 func has(ns netns.NsHandle, want netip.Addr) error {
 	return within(ns, func() error {
 		links, err := kernel.Links()
@@ -143,56 +140,52 @@ func has(ns netns.NsHandle, want netip.Addr) error {
 			return fmt.Errorf("the pod's network namespace has no address %s", want)
 		}
 		if slices.ContainsFunc(links, func(l kernel.Link) bool { return strings.HasSuffix(l.Name, "_kata") }) {
-			return unfit("the pod is a virtual machine (Kata), and answers would go on into it")
+			return unfit("the pod is a virtual machine (Kata), so answers would go to its guest")
 		}
 		return nil
 	})
 }
 
-// unfit says why a pod that could be entered does not tell what others see. It is
-// nobody's fault.
+// unfit is why a pod that can be entered does not represent others. It is not a fault.
 type unfit string
 
 func (u unfit) Error() string { return string(u) }
 
-// Is makes the runner skip it.
+// Is makes the runner skip the pod.
 func (unfit) Is(target error) bool { return target == errors.ErrUnsupported }
 
-// proxies are the ports at which a service mesh takes over every connection of a
-// pod, whether somebody is there to take it or not: Envoy's (Istio with sidecars
-// and without, Consul, Kuma) and Linkerd's.
+// proxies are the ports on which a service mesh intercepts every connection of a pod, whether or not the destination
+// accepts it: Envoy's (Istio with sidecars and without, Consul, Kuma) and Linkerd's.
 var proxies = []uint16{15001, 4140}
 
-// unproxied is nil when no proxy is seen in a network namespace that would answer what is asked
-// there.
+// unproxied returns nil if a network namespace has no proxy that would answer the checks there.
 func unproxied(ns netns.NsHandle) error {
 	return within(ns, func() error {
 		var found error
 		err := kernel.TCP(kernel.Listening, 0, 0, func(s kernel.Socket) {
 			if port := s.Near.Port(); slices.Contains(proxies, port) {
-				found = unfit(fmt.Sprintf("a service mesh's proxy takes the pod's connections (port %d)", port))
+				found = unfit(fmt.Sprintf("a service mesh proxy handles the pod's connections (port %d)", port))
 			}
 		})
-		if err != nil { // a kernel that lists no sockets: what answers there may be a proxy
-			return unfit("whether a service mesh's proxy takes the pod's connections cannot be seen: " + err.Error())
+		if err != nil { // the kernel lists no sockets: a proxy may answer there
+			return unfit("unknown whether a service mesh proxy handles the pod's connections: " + err.Error())
 		}
 		return found
 	})
 }
 
-// within runs f on a thread inside a namespace, which ends with it. It is never
-// the main thread: what the whole program reads below /proc/net is what that one
-// sees.
+// within runs f on a thread inside a namespace, and the thread exits with it. It never uses the main thread, because
+// the main thread's namespace is the one that the whole program reads below /proc/net.
 func within(ns netns.NsHandle, f func() error) error {
 	return <-probe.Async(func() error {
 		runtime.LockOSThread()
 		if unix.Gettid() == unix.Getpid() {
 			defer runtime.UnlockOSThread()
-			return within(ns, f) // on another thread, for this one is taken
+			return within(ns, f) // on another thread, because this one is the main thread
 		}
 		switch err := netns.Set(ns); {
 		case errors.Is(err, os.ErrPermission):
-			return fmt.Errorf("entering pods takes the capability SYS_ADMIN: %w", probe.ErrNotVisible)
+			return fmt.Errorf("entering pods requires the capability SYS_ADMIN: %w", probe.ErrNotVisible)
 		case err != nil:
 			return fmt.Errorf("entering a pod's network namespace: %w", err)
 		}
@@ -200,17 +193,17 @@ func within(ns netns.NsHandle, f func() error) error {
 	})
 }
 
-// session starts the child, sends it the request, and passes its events on.
+// session starts the child, sends it the request, and forwards its events.
 func (e Entry) session(ctx context.Context, ns netns.NsHandle, request probe.Request, emit func(probe.Event)) error {
-	var said bytes.Buffer
+	var stderr bytes.Buffer
 	args := e.Args
-	if end, ok := ctx.Deadline(); ok { // it has as long as its parent, and not its own default
+	if end, ok := ctx.Deadline(); ok { // the parent's deadline, not its own default
 		args = slices.Concat(args, []string{"--life", max(time.Until(end), time.Millisecond).String()})
 	}
 	cmd := exec.CommandContext(ctx, "/proc/self/exe", args...)
 	cmd.WaitDelay = time.Second
-	cmd.Cancel = func() error { return cmd.Process.Signal(unix.SIGTERM) } // it says what it knows
-	cmd.Stderr = &said
+	cmd.Cancel = func() error { return cmd.Process.Signal(unix.SIGTERM) } // it reports its partial results
+	cmd.Stderr = &stderr
 	feed, err := cmd.StdinPipe()
 	if err != nil {
 		return fmt.Errorf("starting a probe in a pod: %w", err)
@@ -225,13 +218,13 @@ func (e Entry) session(ctx context.Context, ns netns.NsHandle, request probe.Req
 	done := make(chan struct{})
 	over := sync.OnceFunc(func() { close(done) })
 	defer over()
-	sent := probe.Async(func() error { tell(feed, request, done); return nil })
+	sent := probe.Async(func() error { sendRequest(feed, request, done); return nil })
 	ended := false
 	events := probe.NewDecoder(out)
 	for {
 		ev, err := events.Next()
 		if err != nil {
-			break // io.EOF, or the pipe broke: what counts is whether the end was seen
+			break // io.EOF, or the pipe broke: only the end event counts
 		}
 		ended = ended || ev.Type == probe.EventEnd
 		emit(ev)
@@ -239,27 +232,27 @@ func (e Entry) session(ctx context.Context, ns netns.NsHandle, request probe.Req
 	err = cmd.Wait()
 	over()
 	crash := <-sent // the child exits early without its request or its beats
-	first, _, _ := strings.Cut(said.String(), "\n")
+	first, _, _ := strings.Cut(stderr.String(), "\n")
 	switch {
 	case ended:
 		return nil
 	case crash != nil:
-		return fmt.Errorf("asking the probe in the pod: %w", crash)
+		return fmt.Errorf("querying the probe in the pod: %w", crash)
 	case err != nil && first != "":
-		return fmt.Errorf("the probe in the pod ended early: %w: %s", err, first)
+		return fmt.Errorf("the probe in the pod exited early: %w: %s", err, first)
 	case err != nil:
-		return fmt.Errorf("the probe in the pod ended early: %w", err)
+		return fmt.Errorf("the probe in the pod exited early: %w", err)
 	}
-	return errors.New("the probe in the pod ended without finishing its answer")
+	return errors.New("the probe in the pod exited before its answer was complete")
 }
 
-// tell is a whole session with one request. The client beats until done, also while
-// nobody takes what is answered, a user perhaps who reads it in a pager.
-func tell(feed io.WriteCloser, request probe.Request, done <-chan struct{}) {
+// sendRequest runs a whole session with one request. It beats until done, even if nothing reads the answer, for example
+// while the user is in a pager.
+func sendRequest(feed io.WriteCloser, request probe.Request, done <-chan struct{}) {
 	defer feed.Close()
 	enc := json.NewEncoder(feed)
 	for _, r := range []probe.Request{request, {Type: probe.RequestEnd}} {
-		if enc.Encode(r) != nil { // it has ended, and says why
+		if enc.Encode(r) != nil { // it exited, and reports why
 			return
 		}
 	}

@@ -30,8 +30,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/nstest"
 )
 
-// The suite that the child answers from. The pod's listener is on its loopback,
-// which nobody outside can reach.
+// The child's suite. The pod's listener is on its loopback, which is unreachable from outside.
 var (
 	dials = &probe.Check{
 		ID: "dials-pod", From: probe.FromNode, Inside: true, Access: []string{probe.AccessPods},
@@ -75,7 +74,7 @@ func runner() *probe.Runner {
 		Enter: entry.Entry{Host: h, Args: []string{"session"}}.Run}
 }
 
-// TestMain lets the program be started again as a probe.
+// TestMain lets the program start again as a probe.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "session" {
 		if err := runner().Serve(context.Background(), os.Stdin, os.Stdout); err != nil {
@@ -94,7 +93,7 @@ mount -t cgroup2 cgroup2 /run/cgroup
 ip link set lo up
 `
 
-// pod starts a process in a network namespace of its own, in the cgroup of a pod.
+// pod starts a process in its own network namespace, in the cgroup of a pod.
 func pod(t *testing.T, name, uid, group, addr string) probe.Target {
 	t.Helper()
 	target, _ := process(t, name, uid, group, addr)
@@ -135,7 +134,7 @@ func start(t *testing.T, as *syscall.SysProcAttr, name, uid, group, addr string)
 		Attrs: map[string]string{probe.AttrUID: uid}}, pid
 }
 
-// listenAs takes TCP connections in a process's network namespace.
+// listenAs accepts TCP connections in a process's network namespace.
 func listenAs(t *testing.T, pid, addr string) (l net.Listener) {
 	t.Helper()
 	ns := must.Get(netns.GetFromPath("/proc/" + pid + "/ns/net"))(t)
@@ -148,7 +147,7 @@ func listenAs(t *testing.T, pid, addr string) (l net.Listener) {
 	return l
 }
 
-// unique names a pod that no other run of the test has.
+// unique returns a pod name that no other run of the test has.
 func unique(n int) string { return fmt.Sprintf("0c0ffee%d-0000-4000-8000-%012d", n, os.Getpid()) }
 
 func asked(t *testing.T, c *probe.Check, r *probe.Runner, targets ...probe.Target) []probe.Result {
@@ -172,22 +171,21 @@ func wants(t *testing.T, got []probe.Result, from string, s probe.Status, saw st
 	t.Errorf("want %s from %q with %q: %+v", s, from, saw, got)
 }
 
-// TestInside proves that what is asked inside is inside: only there something
-// listens on the loopback.
+// TestInside proves that checks inside run inside: only there a process listens on the loopback.
 func TestInside(t *testing.T) {
 	if !nstest.Enter(t, cgroups) {
 		return
 	}
 	uid := unique(1)
 	web := pod(t, "d/web", uid, "kubepods-besteffort-pod"+strings.ReplaceAll(uid, "-", "_")+".slice", "10.244.0.7/32")
-	name := os.Args[0] // a probe that was uploaded has removed its file by now
+	name := os.Args[0] // an uploaded probe has removed its file by now
 	os.Args[0] = "/nowhere/probe"
 	t.Cleanup(func() { os.Args[0] = name })
 	home := must.Get(os.Readlink("/proc/self/ns/net"))(t)
 	var away atomic.Int32
 	watching, stop := context.WithCancel(t.Context())
 	watched := make(chan struct{})
-	go func() { // what the program reads below /proc/net must stay the node's, all the while
+	go func() { // what the program reads below /proc/net must stay the node's
 		defer close(watched)
 		for watching.Err() == nil {
 			if now, err := os.Readlink("/proc/self/ns/net"); err != nil || now != home {
@@ -210,8 +208,7 @@ func TestInside(t *testing.T) {
 	}
 }
 
-// TestMainThread has a namespace entered from the main thread's goroutine again
-// and again.
+// TestMainThread enters a namespace repeatedly from the main thread's goroutine.
 func TestMainThread(t *testing.T) {
 	if !nstest.Enter(t, cgroups) {
 		return
@@ -236,7 +233,7 @@ func TestMainThread(t *testing.T) {
 	}
 }
 
-// TestWrongPods wants what cannot be entered told apart, and never entered.
+// TestWrongPods checks that pods that cannot be entered are distinguished, and never entered.
 func TestWrongPods(t *testing.T) {
 	if !nstest.Enter(t, cgroups) {
 		return
@@ -245,17 +242,17 @@ func TestWrongPods(t *testing.T) {
 	wrong := pod(t, "d/wrong", other, "kubepods-pod"+other, "10.244.0.99/32")
 	got := asked(t, dials, runner(), wrong)
 	wants(t, got, "", probe.Unknown, "has no address 10.244.0.7")
-	wants(t, got, "", probe.Fail, "refused") // the node is asked all the same
+	wants(t, got, "", probe.Fail, "refused") // the check still runs on the node
 
-	// A process that has made itself a network namespace inside the pod, and then the pod's own.
+	// A process that has created a network namespace inside the pod, and then the pod's own.
 	pod(t, "d/nested", nested, "kubepods-pod"+nested, "")
 	whole := pod(t, "d/nested", nested, "kubepods-pod"+nested, "10.244.0.7/32")
 	wants(t, asked(t, dials, runner(), whole), "d/nested", probe.OK, "connected")
-	// The first that can be entered stands for all.
+	// The first pod that can be entered represents all.
 	wants(t, asked(t, dials, runner(), wrong, whole), "d/nested", probe.OK, "connected")
 
-	// What anybody in a pod can make: a network namespace with the pod's address in a user
-	// namespace of their own, before the pod's.
+	// Any process in a pod can create this: a network namespace with the pod's address in its own user namespace, before
+	// the pod's.
 	posed := unique(6)
 	root := []syscall.SysProcIDMap{{HostID: 0, Size: 1}}
 	made, _ := start(t, &syscall.SysProcAttr{
@@ -265,13 +262,12 @@ func TestWrongPods(t *testing.T) {
 	pod(t, "d/posed", posed, "kubepods-pod"+posed, "10.244.0.7/32")
 	wants(t, asked(t, dials, runner(), made), "d/posed", probe.OK, "connected")
 
-	// In a mesh the pod's own proxy takes every connection, and a virtual machine takes
-	// every answer.
+	// In a mesh the pod's own proxy accepts every connection, and a virtual machine receives every answer.
 	mesh := unique(9)
 	meshed, pid := process(t, "d/mesh", mesh, "kubepods-pod"+mesh, "10.244.0.7/32")
 	l := listenAs(t, pid, "0.0.0.0:15001")
 	wants(t, asked(t, dials, runner(), meshed), "", probe.Skip,
-		"a service mesh's proxy takes the pod's connections (port 15001)")
+		"a service mesh proxy handles the pod's connections (port 15001)")
 	wants(t, asked(t, dials, runner(), meshed, whole), "d/nested", probe.OK, "connected")
 	l.Close()
 	wants(t, asked(t, dials, runner(), meshed), "d/mesh", probe.OK, "connected")
@@ -295,8 +291,7 @@ func TestWrongPods(t *testing.T) {
 	wants(t, asked(t, dials, partly, absent), "", probe.Skip, "not visible to the probe")
 }
 
-// TestChildren wants a child that is killed, hangs or cannot be started to cost one
-// unknown result, in time.
+// TestChildren checks that a child that is killed, hangs or cannot start costs one unknown result, in time.
 func TestChildren(t *testing.T) {
 	if !nstest.Enter(t, cgroups) {
 		return
@@ -309,7 +304,7 @@ func TestChildren(t *testing.T) {
 	wants(t, asked(t, dies, runner(), fatal), "", probe.Unknown, "signal: killed")
 	wants(t, asked(t, dies, runner(), fatal, good), "d/good", probe.OK, "alive")
 
-	// It lives for as long as there is time to ask, and not for as long as a probe by itself.
+	// It lives as long as the check's deadline, not as long as a probe does by default.
 	wants(t, asked(t, lives, runner(), good), "d/good", probe.OK, "session --life 59m")
 
 	got := asked(t, hangs, runner(), good)
@@ -320,10 +315,10 @@ func TestChildren(t *testing.T) {
 
 	broken := runner()
 	broken.Enter = entry.Entry{Host: broken.Host, Args: []string{"-test.run=^$", "--"}}.Run // this program, and no session
-	wants(t, asked(t, dials, broken, good), "", probe.Unknown, "without finishing its answer")
+	wants(t, asked(t, dials, broken, good), "", probe.Unknown, "exited before its answer was complete")
 }
 
-// TestPrivileges takes from a probe each of the capabilities it needs to enter.
+// TestPrivileges removes from a probe each capability that it needs to enter.
 func TestPrivileges(t *testing.T) {
 	if !nstest.Enter(t, cgroups) {
 		return
@@ -360,8 +355,8 @@ func TestPrivileges(t *testing.T) {
 	}
 }
 
-// TestHostCanPodCannot asks the checks of paths on both sides of a pod's veth: all
-// is well, and then the node forwards nothing.
+// TestHostCanPodCannot runs the path checks on both sides of a pod's veth: first all is well, and then the node
+// forwards nothing.
 func TestHostCanPodCannot(t *testing.T) {
 	if !nstest.Enter(t, cgroups+`
 mkdir /run/netns
@@ -400,7 +395,7 @@ nsenter -t PID -n ip route add default via 10.9.0.1
 	}
 	targets := []probe.Target{local,
 		{Kind: probe.KindPod, Name: "d/far", Addr: netip.MustParseAddr("10.244.1.2"), Port: 8080}}
-	paths := map[*probe.Check][2]string{ // what each says of a good path and of a cut one
+	paths := map[*probe.Check][2]string{ // the results for a good path and for a broken one
 		podfacts.PodPing: {"5 of 5 packets", "none of 5 packets"},
 		podfacts.PodTCP:  {"nothing listens on its port 8080", "no answer from 10.244.1.2:8080"},
 		podfacts.PodMTU:  {"packets of 1500 bytes pass", "not even packets of 256 bytes"},

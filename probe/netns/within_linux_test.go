@@ -11,7 +11,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// TestWithinCrashes wants what crashes inside a network namespace to be an error, and not the end of the probe.
+// TestWithinCrashes checks that a crash inside a network namespace becomes an error, and does not end the probe.
 func TestWithinCrashes(t *testing.T) {
 	ns, err := netns.Get()
 	if err != nil {

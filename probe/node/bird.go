@@ -13,18 +13,18 @@ import (
 // Facts of the BIRD checks.
 const FactSince probe.Fact = "since_s" // seconds in this state
 
-// Daemon is one of the two BIRDs a node may run.
+// Daemon is one of the two BIRDs that a node may run.
 type Daemon struct {
 	Family int
-	Name   string // of its socket
+	Name   string // the name of its socket
 }
 
 func Daemons() []Daemon { return []Daemon{{4, "bird.ctl"}, {6, "bird6.ctl"}} }
 
-// BirdFolders returns where the sockets are: Calico's folder, and BIRD's own, which Calico's tools try too.
+// BirdFolders returns the folders of the sockets: Calico's, and BIRD's own, which Calico's tools try too.
 func BirdFolders(h *probe.Host) []string { return []string{h.Place(probe.PlaceRun), "/run/bird"} }
 
-// Talk opens a conversation with a daemon and gives the socket's path on the node.
+// Talk opens a session with a daemon, and returns the socket's path on the node.
 func (d Daemon) Talk(ctx context.Context, h *probe.Host) (*bird.Conn, string, error) {
 	var first error
 	folders := BirdFolders(h)
@@ -44,11 +44,11 @@ func (d Daemon) Talk(ctx context.Context, h *probe.Host) (*bird.Conn, string, er
 	return nil, folders[0] + "/" + d.Name, first
 }
 
-// DialBIRD begins a conversation on a socket of the node's, which must be BIRD's.
+// DialBIRD opens a session on a socket of the node. The process behind it must be BIRD.
 func DialBIRD(ctx context.Context, h *probe.Host, name string) (*bird.Conn, error) {
 	conn, err := h.Dial(ctx, name)
 	if op, ok := errors.AsType[*net.OpError](err); ok {
-		return nil, op.Err // what is said of it names the socket
+		return nil, op.Err // callers add the name of the socket
 	}
 	if err != nil {
 		return nil, err

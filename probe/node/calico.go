@@ -15,21 +15,21 @@ import (
 	"github.com/calico-probe/calico-probe/probe/kernel"
 )
 
-// IsPods tells whether an interface is the node's end of a pod's, by Calico's name
-// for it. New versions make netkit ones for eBPF.
+// IsPods reports whether an interface is the node's end of a pod's interface, by its Calico name. New versions create
+// netkit devices for eBPF.
 func IsPods(d kernel.Link) bool {
 	return strings.HasPrefix(d.Name, "cali") && (d.Kind == "veth" || d.Kind == "netkit")
 }
 
-// Resolve looks a name up as programs on the node do: a literal address, the
-// node's own hosts file, then DNS. "localhost" needs neither.
+// Resolve resolves a name like programs on the node: a literal address, the node's own hosts file, then DNS.
+// "localhost" needs neither of the latter.
 func Resolve(ctx context.Context, h *probe.Host, name string) ([]netip.Addr, error) {
 	if a, err := netip.ParseAddr(name); err == nil {
 		return []netip.Addr{a}, nil
 	}
 	hosts, err := h.ReadFile("/etc/hosts")
 	if err != nil && !errors.Is(err, probe.ErrNotVisible) && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err // no hosts file is legal; the name may be known otherwise
+		return nil, err // a missing hosts file is legal; DNS may still have the name
 	}
 	if found := inHosts(string(hosts), name); len(found) > 0 {
 		return found, nil
@@ -40,8 +40,8 @@ func Resolve(ctx context.Context, h *probe.Host, name string) ([]netip.Addr, err
 	return net.DefaultResolver.LookupNetIP(ctx, "ip", name)
 }
 
-// inHosts gives the addresses a hosts file has for a name, IPv4 first, as the
-// resolvers of libc and Go order loopback.
+// inHosts returns the addresses of a name in a hosts file, IPv4 first, the order in which the resolvers of libc and Go
+// try loopback.
 func inHosts(hosts, name string) []netip.Addr {
 	var out []netip.Addr
 	for line := range strings.Lines(hosts) {
@@ -59,28 +59,26 @@ func inHosts(hosts, name string) []netip.Addr {
 }
 
 // Facts of node-firewall.
-const FactPods probe.Fact = "pods" // count of pods' interfaces
+const FactPods probe.Fact = "pods" // number of pods' interfaces
 
-// EBPF tells whether Calico's data plane is the one with eBPF: by its settings, or
-// by the interfaces it makes.
+// EBPF reports whether Calico uses its eBPF data plane, according to its settings or the interfaces that it creates.
 func EBPF(p *probe.Pass, all []kernel.Link) bool {
 	on, _ := strconv.ParseBool(FelixSetting(p, "bpfEnabled"))
 	return on || slices.ContainsFunc(all, func(d kernel.Link) bool { return d.Name == "bpfin.cali" })
 }
 
-// WorthKeeping leaves out what no check asks about: kube-proxy's iptables have some
-// chains for every endpoint.
+// WorthKeeping reports whether a check uses a chain. kube-proxy's iptables have several chains for every endpoint.
 func WorthKeeping(c kernel.Chain) bool {
 	return c.Table == "calico" || c.Table == "kube-proxy" || strings.HasPrefix(c.Name, "cali-") ||
 		c.Name == "KUBE-SERVICES" || strings.HasPrefix(c.Name, "KUBE-SVC-")
 }
 
-// What one area may say: parts of so many bytes, each of which has to fit a line of the stream with the rest of its
+// MaxText bounds the size of a part of an area in bytes. Each part must fit a line of the stream with the rest of its
 // result.
-const MostText = 160 // of a name, and of a value
+const MaxText = 160 // of a name, and of a value
 
-// ForeignChain reports whether a chain is neither Calico's, kube-proxy's or the kubelet's, nor of the CNI plugins.
-// kube-router's begin as kube-proxy's do.
+// ForeignChain reports whether a chain belongs to none of Calico, kube-proxy, the kubelet and the CNI plugins.
+// kube-router's chains have the same prefix as kube-proxy's.
 func ForeignChain(table, chain string) bool {
 	if table == "calico" || table == "kube-proxy" {
 		return false
@@ -91,7 +89,7 @@ func ForeignChain(table, chain string) bool {
 	return begins("KUBE-ROUTER-", "KUBE-POD-FW-", "KUBE-NWPLCY-") || !begins("cali-", "KUBE-", "CNI-")
 }
 
-// UplinkName is the interface with the node's IPv4 address, "" where that cannot be told.
+// UplinkName returns the interface with the node's IPv4 address, "" if it cannot be determined.
 func UplinkName(p *probe.Pass) string {
 	known, err := kernel.Links()
 	if err != nil {
@@ -103,8 +101,8 @@ func UplinkName(p *probe.Pass) string {
 	return ""
 }
 
-// NetCounter finds one of the kernel's counters: a line of names, then one of
-// values, both behind the name of their family.
+// NetCounter finds one of the kernel's counters: a line of names, then one of values, both after the name of their
+// family.
 func NetCounter(text, name string) (int, bool) {
 	var names []string
 	for line := range strings.Lines(text) {
@@ -118,8 +116,8 @@ func NetCounter(text, name string) (int, bool) {
 	return 0, false
 }
 
-// OwnAddresses are the node's addresses of a family: the one Calico registered
-// first, then its InternalIPs; without the API, what the kubelet was told.
+// OwnAddresses returns the node's addresses of a family: the one that Calico registered first, then its InternalIPs.
+// Without the API it returns the kubelet's configured ones.
 func OwnAddresses(p *probe.Pass, f int) []netip.Addr {
 	var out []netip.Addr
 	add := func(a netip.Addr) {
@@ -138,7 +136,7 @@ func OwnAddresses(p *probe.Pass, f int) []netip.Addr {
 		}
 	}
 	if len(p.Targets) == 0 {
-		_, args, _ := NodesDaemon(p.Host, "kubelet") // that it is not known which is for its checks to say
+		_, args, _ := NodesDaemon(p.Host, "kubelet") // the kubelet's checks report an ambiguous kubelet
 		for text := range strings.SplitSeq(FlagOf(args, "--node-ip"), ",") {
 			if a, err := netip.ParseAddr(text); err == nil {
 				add(a)
@@ -148,8 +146,8 @@ func OwnAddresses(p *probe.Pass, f int) []netip.Addr {
 	return out
 }
 
-// Uplink is the interface with the node's own address. Where that is on a loopback,
-// as with routing on the node, it is the one towards another node.
+// Uplink returns the interface with the node's own address. If that is a loopback, as with routing on the node, it
+// returns the one towards another node.
 func Uplink(p *probe.Pass, all []kernel.Link, f int) (*kernel.Link, netip.Prefix) {
 	for _, own := range OwnAddresses(p, f) {
 		for i, d := range all {
@@ -173,8 +171,7 @@ func Uplink(p *probe.Pass, all []kernel.Link, f int) (*kernel.Link, netip.Prefix
 	return nil, netip.Prefix{}
 }
 
-// Dead are the states of an interface that carries nothing (RFC 2863). Some drivers
-// never say more than "unknown".
+// Dead are the states of an interface without traffic (RFC 2863). Some drivers only report "unknown".
 var Dead = []string{"down", "lower-layer-down", "not-present", "dormant"}
 
 // Felix's defaults (FelixConfiguration's vxlanVNI and vxlanPort).
@@ -183,15 +180,15 @@ const (
 	VXLANPort = 4789
 )
 
-// Encapsulation is one of the ways Calico packs packets, and the device for it.
+// Encapsulation is one of Calico's encapsulations, and its device.
 type Encapsulation struct {
 	Device   string
 	Name     string
-	Family   int    // of the packets outside
-	Overhead int    // bytes it takes of each packet
-	attr     string // of pools: their mode
-	setting  string // of Felix, for what no pool says
-	MTU      string // of Felix: its MTU
+	Family   int    // of the outer packets
+	Overhead int    // bytes that it adds to each packet
+	attr     string // the attribute of pools with its mode
+	setting  string // Felix's setting for it, if pools have none
+	MTU      string // Felix's setting of its MTU
 }
 
 var Encapsulations = []Encapsulation{
@@ -204,7 +201,7 @@ var Encapsulations = []Encapsulation{
 		MTU: "wireguardMTUV6"},
 }
 
-// FelixSetting is one of Felix's settings, "" when it is not set.
+// FelixSetting returns one of Felix's settings, "" if it is not set.
 func FelixSetting(p *probe.Pass, name string) string {
 	if t := p.Of(probe.KindFelix); len(t) > 0 {
 		return t[0].Attrs[name]
@@ -212,11 +209,10 @@ func FelixSetting(p *probe.Pass, name string) string {
 	return ""
 }
 
-// Use says what an encapsulation is for: Always, CrossSubnet, or "" for nothing.
-// The error says why that is not known.
+// Use returns when an encapsulation is used: Always, CrossSubnet, or "" for never. The error is why that is unknown.
 func (e Encapsulation) Use(p *probe.Pass) (mode string, err error) {
 	if len(p.Targets) == 0 {
-		return "", errors.New("the API was not asked")
+		return "", errors.New("the API was not queried")
 	}
 	if e.setting != "" {
 		if on, err := strconv.ParseBool(FelixSetting(p, e.setting)); err == nil && on {
@@ -224,15 +220,15 @@ func (e Encapsulation) Use(p *probe.Pass) (mode string, err error) {
 		}
 		err := Unlisted(p, probe.KindFelix)
 		if err == nil && len(p.Of(probe.KindFelix)) == 0 {
-			err = errors.New("nothing is known of Felix")
+			err = errors.New("Felix's settings are unknown")
 		}
 		if err != nil {
-			return "", fmt.Errorf("whether WireGuard is on is not known: %w", err)
+			return "", fmt.Errorf("unknown whether WireGuard is enabled: %w", err)
 		}
 		return "", nil
 	}
 	if err := Unlisted(p, probe.KindPool); err != nil {
-		return "", fmt.Errorf("which tunnels Calico's pools use is not known: %w", err)
+		return "", fmt.Errorf("the tunnels of Calico's pools are unknown: %w", err)
 	}
 	for _, pool := range p.Of(probe.KindPool) {
 		cidr, err := netip.ParsePrefix(pool.Name)
@@ -249,7 +245,7 @@ func (e Encapsulation) Use(p *probe.Pass) (mode string, err error) {
 	return mode, nil
 }
 
-// Ends gives the tunnel's end on this node, if it is registered, and all others.
+// Ends returns the tunnel's end on this node, if it is registered, and all others.
 func (e Encapsulation) Ends(p *probe.Pass) (own *probe.Target, others []probe.Target) {
 	for _, t := range p.Of(probe.KindTunnel) {
 		switch {
@@ -263,7 +259,7 @@ func (e Encapsulation) Ends(p *probe.Pass) (own *probe.Target, others []probe.Ta
 	return own, others
 }
 
-// TunnelSettings are what Felix is told about a device; 0 = it is not known.
+// TunnelSettings are Felix's settings of a device; 0 = unknown.
 type TunnelSettings struct{ VNI, Port, MTU int }
 
 func SettingsOf(p *probe.Pass, e Encapsulation) TunnelSettings {

@@ -12,17 +12,17 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// CNIPlace is where files and plugins are.
+// CNIPlace is a place of CNI configuration and plugins.
 type CNIPlace struct {
 	Config   string
 	Plugins  []string
-	Told     bool // the runtime itself says that it reads there
-	Loopback bool // it runs the plugin loopback for every pod beside those of the network
-	Calicos  bool // Calico gives the node's pods their addresses, so their network is Calico's
+	Reported bool // the runtime itself reports that it reads there
+	Loopback bool // it also runs the plugin loopback for every pod
+	Calicos  bool // Calico assigns the addresses of the node's pods, so their network is Calico's
 }
 
-// CNIPlaces are looked at where the runtime does not say: the usual place, k3s and
-// RKE2, MicroK8s, OpenShift's for CRI-O and for those that Multus calls.
+// CNIPlaces are the places to search if the runtime does not report one: the usual place, k3s and RKE2, MicroK8s,
+// OpenShift's for CRI-O and for plugins that Multus calls.
 var CNIPlaces = []CNIPlace{
 	{Config: "/etc/cni/net.d", Plugins: []string{"/opt/cni/bin"}},
 	{Config: "/var/lib/rancher/k3s/agent/etc/cni/net.d", Plugins: []string{"/var/lib/rancher/k3s/data/current/bin"}},
@@ -31,16 +31,16 @@ var CNIPlaces = []CNIPlace{
 	{Config: "/run/multus/cni/net.d", Plugins: []string{"/var/lib/cni/bin"}},
 }
 
-// Network is what the runtime reads of one file.
+// Network is the part of one file that the runtime uses.
 type Network struct {
 	File    string
 	Plugins []string
-	Assigns []string // families of addresses, where the IPAM is Calico's
+	Assigns []string // address families, if the IPAM is Calico's
 	Err     error
-	Unread  bool // the error is this probe's, who could not read it, and perhaps not the runtime's
+	Unread  bool // the error is this probe's, which could not read the file; perhaps the runtime can
 }
 
-// NetworksIn reads the files of a directory as the runtimes do (libcni).
+// NetworksIn reads the files of a directory like the runtimes do (libcni).
 func NetworksIn(h *probe.Host, dir string) ([]Network, error) {
 	names, err := h.ReadDir(dir)
 	if err != nil {
@@ -63,8 +63,8 @@ func NetworksIn(h *probe.Host, dir string) ([]Network, error) {
 	return out, nil
 }
 
-// pluginsIn lists the plugins a file names, those for addresses too, and the families that calico-ipam assigns: IPv4
-// unless assign_ipv4 is "false", IPv6 only where assign_ipv6 is "true" (cni-plugin, ipam_plugin.go).
+// pluginsIn lists the plugins that a file names, IPAM included, and the families that calico-ipam assigns: IPv4 unless
+// assign_ipv4 is "false", IPv6 only if assign_ipv6 is "true" (cni-plugin, ipam_plugin.go).
 func pluginsIn(text []byte) (names, assigns []string, err error) {
 	type plugin struct {
 		Type string `json:"type"`
@@ -97,7 +97,7 @@ func pluginsIn(text []byte) (names, assigns []string, err error) {
 	return names, assigns, nil
 }
 
-// pluginSet are settings of Calico's plugin that say where it keeps things (cni-plugin, types.NetConf).
+// pluginSet are settings of Calico's plugin for its files (cni-plugin, types.NetConf).
 type pluginSet struct {
 	Type         string `json:"type"`
 	Nodename     string `json:"nodename"`
@@ -113,7 +113,7 @@ func NodenameFile(h *probe.Host) string {
 	return set.WhereNodename()
 }
 
-// PluginSettings returns what the configuration of Calico's plugin sets, and the file it is in.
+// PluginSettings returns the settings of Calico's plugin, and their file.
 func PluginSettings(h *probe.Host) (set pluginSet, file string) {
 	for _, place := range CNIPlaces {
 		networks, err := NetworksIn(h, place.Config)
@@ -129,7 +129,7 @@ func PluginSettings(h *probe.Host) (set pluginSet, file string) {
 	return pluginSet{}, ""
 }
 
-// settingsIn reads the settings of Calico's plugin in a file. A template's own placeholder is no name.
+// settingsIn reads the settings of Calico's plugin in a file. A template's own placeholder is not a name.
 func settingsIn(h *probe.Host, file string) pluginSet {
 	var list struct {
 		Plugins []pluginSet `json:"plugins"`
@@ -145,7 +145,7 @@ func settingsIn(h *probe.Host, file string) pluginSet {
 		if strings.HasPrefix(p.Nodename, "__") {
 			p.Nodename = ""
 		}
-		if path.Base(p.NodenameFile) != "nodename" { // no other file is quoted
+		if path.Base(p.NodenameFile) != "nodename" { // do not quote any other file
 			p.NodenameFile = ""
 		}
 		return p

@@ -7,7 +7,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/checktest"
 )
 
-// TestAssigns has the values that Calico's plugin itself takes: texts, of which "true" alone asks for IPv6.
+// TestAssigns has the values that Calico's plugin accepts: strings, of which only "true" requests IPv6.
 func TestAssigns(t *testing.T) {
 	t.Parallel()
 	for ipam, want := range map[string]string{

@@ -8,7 +8,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// TestCrashBeside has a check crash on a goroutine that it started: it is unknown, and the others are answered.
+// TestCrashBeside crashes a check on a goroutine that it started: the check is unknown, and the others are answered.
 func TestCrashBeside(t *testing.T) {
 	t.Parallel()
 	suite := []*probe.Check{

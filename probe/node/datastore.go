@@ -19,27 +19,25 @@ import (
 
 const (
 	latencyTries = 5
-	// certificateSoon is how long before its end a certificate is worth a warning:
-	// time enough for a change window. Those that live for a month and less are
-	// renewed by programs, which do so before the last tenth.
+	// certificateSoon is how long before its expiry a certificate causes a warning: long enough for a change window.
+	// Programs renew certificates with a lifetime of a month or less, before the last tenth of it.
 	certificateSoon = 14 * 24 * time.Hour
 	NameEtcd        = "etcd" // of a KindDatastore target
 	EtcdFiles       = "/etc/cni/net.d/calico-tls/"
 )
 
-// Trip is how long one connection took, and what came of it.
+// Trip is the duration and the outcome of one connection.
 type Trip struct {
 	Connect, Handshake, Answer time.Duration
 	Page                       httpget.Page
 	Server                     *x509.Certificate // nil without TLS
-	Refused                    error             // how the server ended the conversation for want of a certificate
+	Refused                    error             // the server's error for a missing certificate
 }
 
 func (t Trip) Whole() time.Duration { return t.Connect + t.Handshake + t.Answer }
 
-// Travels makes the connections to one target, one after the other, as many as
-// there is time for. The error is that of the last one that failed; addr is where
-// they went.
+// Travels opens connections to one target, one after another, as many as time allows. The error is that of the last one
+// that failed. addr is their destination.
 func Travels(ctx context.Context, h *probe.Host, t probe.Target) (trips []Trip, tried int, addr string, last error) {
 	addr = net.JoinHostPort(t.Host, strconv.Itoa(t.Port))
 	if !t.Addr.IsValid() {
@@ -72,7 +70,7 @@ func Travels(ctx context.Context, h *probe.Host, t probe.Target) (trips []Trip, 
 	return trips, tried, addr, last
 }
 
-// Median is that of some part of the trips.
+// Median returns the median of some part of the trips.
 func Median(trips []Trip, of func(Trip) time.Duration) time.Duration {
 	all := make([]time.Duration, len(trips))
 	for i, t := range trips {
@@ -82,7 +80,7 @@ func Median(trips []Trip, of func(Trip) time.Duration) time.Duration {
 	return all[len(all)/2]
 }
 
-// Lasts tells whether a certificate has ended, or soon will.
+// Lasts reports whether a certificate has expired, or soon will.
 func Lasts(c *x509.Certificate, now time.Time) (probe.Status, string) {
 	left := c.NotAfter.Sub(now)
 	end := c.NotAfter.UTC().Format(time.RFC3339)
@@ -95,7 +93,7 @@ func Lasts(c *x509.Certificate, now time.Time) (probe.Status, string) {
 	return probe.OK, "is valid until " + end
 }
 
-// etcdCertificate is what the CNI plugin shows to etcd; none when it is not seen.
+// etcdCertificate returns the certificate that the CNI plugin presents to etcd, none if it is not visible.
 func etcdCertificate(h *probe.Host) tls.Certificate {
 	cert, err := h.ReadFile(EtcdFiles + "etcd-cert")
 	if err != nil {
@@ -107,34 +105,33 @@ func etcdCertificate(h *probe.Host) tls.Certificate {
 	}
 	pair, err := tls.X509KeyPair(cert, key)
 	if err != nil {
-		return tls.Certificate{} // etcd will say what it makes of a client without one
+		return tls.Certificate{} // etcd reports how it treats a client without one
 	}
 	return pair
 }
 
-// ErrNoCertificate is a server's wish for a certificate where none was shown.
-var ErrNoCertificate = errors.New("no certificate was shown")
+// ErrNoCertificate reports that a server requires a certificate and none was presented.
+var ErrNoCertificate = errors.New("no certificate was presented")
 
-// aboutCertificates are the alerts of TLS (RFC 8446, 6.2) with which a server may
-// end a handshake in which it has asked for a certificate: those of the certificate
-// shown, and for none shown certificate_required or, up to TLS 1.2,
+// aboutCertificates are the TLS alerts (RFC 8446, 6.2) with which a server may abort a handshake after it has requested
+// a certificate: those about a presented certificate, and for a missing one certificate_required or, up to TLS 1.2,
 // handshake_failure.
 var aboutCertificates = []tls.AlertError{40, 42, 43, 44, 45, 46, 48, 49, 116}
 
-// AlertOf is the alert with which a server ended a conversation, nil when it did
-// not; wish tells whether it may be one for want of a certificate.
+// AlertOf returns the alert with which a server ended a connection, nil if it did not. wish reports whether the alert
+// may be about a missing certificate.
 func AlertOf(err error) (wish bool, alert error) {
 	var op *net.OpError
 	if !errors.As(err, &op) || op.Op != "remote error" {
 		return false, nil
 	}
-	// The type of the error is crypto/tls's own; its text is that of the exported one.
+	// The error has an unexported type of crypto/tls, but the text of the exported one.
 	return slices.ContainsFunc(aboutCertificates,
 		func(a tls.AlertError) bool { return a.Error() == op.Err.Error() }), op.Err
 }
 
-// Travel makes one connection and one request. Any answer will do, also that the
-// server wants another certificate; that it cannot speak with us is none.
+// Travel makes one connection and one request. Any answer counts, even one that requires another certificate. A server
+// that does not speak our protocol does not count.
 func Travel(ctx context.Context, url string, own tls.Certificate) (Trip, error) {
 	var t Trip
 	var began, sent time.Time

@@ -18,9 +18,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/kernel"
 )
 
-// LockHeld tells whether somebody holds a file's lock (flock), and who by
-// /proc/locks, 0 when that does not tell. It asks for a shared lock and gives it
-// back at once. A file that is not there is held by nobody.
+// LockHeld reports whether a process holds a file's lock (flock), and its PID from /proc/locks, 0 if it is not listed.
+// It tests this with a shared lock that it releases at once. A missing file has no holder.
 func LockHeld(h *probe.Host, file string) (held bool, holder int, err error) {
 	f, err := h.Open(file)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -35,7 +34,7 @@ func LockHeld(h *probe.Host, file string) (held bool, holder int, err error) {
 		return false, 0, nil
 	}
 	if !errors.Is(err, unix.EWOULDBLOCK) {
-		return false, 0, fmt.Errorf("asking for the lock: %w", err)
+		return false, 0, fmt.Errorf("testing the lock: %w", err)
 	}
 	var st unix.Stat_t
 	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
@@ -58,18 +57,18 @@ func LockHeld(h *probe.Host, file string) (held bool, holder int, err error) {
 	return true, holder, nil
 }
 
-// lockedBy is a process that has a locked file open with its lock, 0 where none is seen: the one that took the lock,
-// whom /proc/locks names, may have ended and left it to its parent or child.
+// lockedBy returns a process that has a locked file open with its lock, 0 if none is visible. The process that took the
+// lock, which /proc/locks names, may have exited and left it to its parent or child.
 func lockedBy(h *probe.Host, base string, inode uint64) int {
 	proc, err := procfs.NewFS(h.Proc)
 	if err != nil {
 		return 0
 	}
-	all, _ := proc.AllProcs() // without them nobody is seen
+	all, _ := proc.AllProcs() // without them no process is visible
 	for _, p := range all {
 		descriptors, err := p.FileDescriptors()
 		targets, tErr := p.FileDescriptorTargets()
-		if err != nil || tErr != nil || len(targets) != len(descriptors) { // it has just opened or closed some
+		if err != nil || tErr != nil || len(targets) != len(descriptors) { // it just opened or closed some
 			continue
 		}
 		for i, to := range targets {
@@ -81,7 +80,7 @@ func lockedBy(h *probe.Host, base string, inode uint64) int {
 	return 0
 }
 
-// holdsLock tells whether a process has a lock (flock) of a file by one of its descriptors.
+// holdsLock reports whether a process holds a lock (flock) of a file through one of its descriptors.
 func holdsLock(h *probe.Host, pid int, descriptor uintptr, inode uint64) bool {
 	info, err := kernel.ReadProc(h, fmt.Sprintf("%d/fdinfo/%d", pid, descriptor))
 	if err != nil {
@@ -97,10 +96,9 @@ func holdsLock(h *probe.Host, pid int, descriptor uintptr, inode uint64) bool {
 	return false
 }
 
-// listenerOnNode is nil when the process that listens on a socket runs on the node: a pod that may
-// write to the folder can put a socket of its own there. Who it is the kernel tells by its
-// number in this probe's process namespace, which is of use with the proc file system of
-// that one.
+// listenerOnNode returns nil if the process that listens on a socket runs on the node. A pod that may write to the
+// folder can place its own socket there. The kernel identifies the process by its PID in this probe's process
+// namespace, so it is only useful with the proc file system of that namespace.
 func listenerOnNode(h *probe.Host, conn net.Conn) error {
 	unixConn, ok := conn.(*net.UnixConn)
 	if !ok {
@@ -108,7 +106,7 @@ func listenerOnNode(h *probe.Host, conn net.Conn) error {
 	}
 	raw, err := unixConn.SyscallConn()
 	if err != nil {
-		return fmt.Errorf("asking who listens: %w", err)
+		return fmt.Errorf("looking up the listening process: %w", err)
 	}
 	var who *unix.Ucred
 	var failed error
@@ -117,7 +115,7 @@ func listenerOnNode(h *probe.Host, conn net.Conn) error {
 			failed = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
 	})
 	if err = errors.Join(err, failed); err != nil {
-		return fmt.Errorf("asking who listens: %w", err)
+		return fmt.Errorf("looking up the listening process: %w", err)
 	}
 	if h.Proc == "/proc" && who.Pid > 0 {
 		if same, seen := nodesNetwork(h, int(who.Pid)); same {

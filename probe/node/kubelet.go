@@ -16,13 +16,12 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// Kubelet is how the node's kubelet is set, from its configuration file and,
-// over that, its arguments. The zero value of a setting is the kubelet's own
-// default (k8s.io/kubelet/config/v1beta1).
+// Kubelet is the configuration of the node's kubelet, from its file and its arguments, which take precedence. The zero
+// value of a setting is the kubelet's own default (k8s.io/kubelet/config/v1beta1).
 type Kubelet struct {
-	PID    int    // 0 when no kubelet is seen running
-	Config string // the path of the first file read, "" when there is none
-	Access string // the path of the kubeconfig with which it goes to the API server
+	PID    int    // 0 if no running kubelet is visible
+	Config string // the path of the first file read, "" if there is none
+	Access string // the path of its kubeconfig for the API server
 
 	FailSwapOn         *bool    `yaml:"failSwapOn"`
 	HealthzPort        *int     `yaml:"healthzPort"`
@@ -40,8 +39,7 @@ type Kubelet struct {
 	} `yaml:"memorySwap"`
 }
 
-// Where kubeadm puts the file; and k3s and RKE2, whose kubelet has nothing else,
-// the directory of those that are laid over it.
+// kubeadm's file, and the drop-in directory of k3s and RKE2, whose kubelet has no other configuration.
 var (
 	KubeletConfig = "/var/lib/kubelet/config.yaml"
 	kubeletAccess = "/etc/kubernetes/kubelet.conf"
@@ -49,9 +47,8 @@ var (
 		"/var/lib/rancher/rke2/agent/etc/kubelet.conf.d"}
 )
 
-// ReadKubelet gives what can be known; a file that is not there or not visible
-// leaves the defaults. The error is one of a file that cannot be read or understood, or
-// that more than one process may be the kubelet.
+// ReadKubelet returns the readable configuration. A missing or invisible file leaves the defaults. It returns an error
+// if a file cannot be read or parsed, or if several processes may be the kubelet.
 func ReadKubelet(h *probe.Host) (Kubelet, error) {
 	var k Kubelet
 	pid, args, err := NodesDaemon(h, "kubelet")
@@ -105,7 +102,7 @@ func ReadKubelet(h *probe.Host) (Kubelet, error) {
 	return k, nil
 }
 
-// read lays the settings of a file over what is known.
+// read overlays the settings of a file.
 func (k *Kubelet) read(h *probe.Host, name string) error {
 	text, err := h.ReadFile(name)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, probe.ErrNotVisible) {
@@ -121,15 +118,14 @@ func (k *Kubelet) read(h *probe.Host, name string) error {
 	return nil
 }
 
-// DropIns lists the files of a --config-dir in the order in which the kubelet
-// reads them.
+// DropIns lists the files of a --config-dir in the order in which the kubelet reads them.
 func DropIns(h *probe.Host, dir string) ([]string, error) {
 	if dir == "" {
 		return nil, nil
 	}
 	names, err := h.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, probe.ErrNotVisible) {
-		return nil, nil // none is the rule
+		return nil, nil // most nodes have none
 	}
 	var out []string
 	for _, name := range names {
@@ -140,8 +136,7 @@ func DropIns(h *probe.Host, dir string) ([]string, error) {
 	return out, err
 }
 
-// runtimeSocket is the path of the socket the kubelet is told to ask its runtime
-// on, "" when that is not known.
+// runtimeSocket returns the path of the configured runtime socket, "" if it is unknown.
 func (k Kubelet) runtimeSocket() string {
 	name := strings.TrimPrefix(k.RuntimeEndpoint, "unix://")
 	if !path.IsAbs(name) {
@@ -150,14 +145,13 @@ func (k Kubelet) runtimeSocket() string {
 	return path.Clean(name)
 }
 
-// Seen tells whether the settings come from the kubelet and not from its defaults
-// alone.
+// Seen reports whether the settings come from the kubelet, not only from its defaults.
 func (k Kubelet) Seen() bool { return k.Config != "" || k.PID != 0 }
 
-// TakesSwap tells whether this kubelet starts with swap on.
+// TakesSwap reports whether this kubelet starts with swap on.
 func (k Kubelet) TakesSwap() bool { return k.FailSwapOn != nil && !*k.FailSwapOn }
 
-// Healthz is where it answers to everybody; false when that is turned off.
+// Healthz returns its unauthenticated health endpoint, false if that is disabled.
 func (k Kubelet) Healthz() (netip.AddrPort, bool) {
 	port, addr := 10248, netip.MustParseAddr("127.0.0.1")
 	if k.HealthzPort != nil {
@@ -169,7 +163,7 @@ func (k Kubelet) Healthz() (netip.AddrPort, bool) {
 	return netip.AddrPortFrom(addr, uint16(port)), port > 0
 }
 
-// API is where it answers the API server.
+// API returns the endpoint that the API server uses.
 func (k Kubelet) API() netip.AddrPort {
 	port, addr := 10250, netip.MustParseAddr("127.0.0.1")
 	if k.Port > 0 {
@@ -181,7 +175,7 @@ func (k Kubelet) API() netip.AddrPort {
 	return netip.AddrPortFrom(addr, uint16(port))
 }
 
-// FlagOf is the value of a flag given as --name=value or --name value.
+// FlagOf returns the value of a flag in the form --name=value or --name value.
 func FlagOf(args []string, name string) string {
 	for i, a := range args {
 		if v, ok := strings.CutPrefix(a, name+"="); ok {
@@ -194,10 +188,10 @@ func FlagOf(args []string, name string) string {
 	return ""
 }
 
-// KubeletRoot is where the kubelet keeps the state, unless --root-dir says otherwise.
+// KubeletRoot is the kubelet's default for --root-dir, where it keeps its state.
 const KubeletRoot = "/var/lib/kubelet"
 
-// PortKubelet is where the kubelet answers the API server.
+// PortKubelet is the kubelet's port for the API server.
 const PortKubelet = 10250
 
 const SkewOdd = 5 * time.Second

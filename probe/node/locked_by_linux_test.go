@@ -10,7 +10,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// TestLockLeft has a lock whose taker has ended and left it to its parent, as 'flock 9' in a script does.
+// TestLockLeft has a lock whose owner has exited and left it to its parent, like 'flock 9' in a script does.
 func TestLockLeft(t *testing.T) {
 	t.Parallel()
 	f, err := os.Create(filepath.Join(t.TempDir(), "ipam.lock"))

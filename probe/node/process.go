@@ -20,9 +20,9 @@ import (
 )
 
 // Facts of init-stall.
-const FactAge probe.Fact = "age_s" // seconds the process has lived
+const FactAge probe.Fact = "age_s" // the age of the process in seconds
 
-// AgeOf is what the kernel says of a process, and for how long there has been one.
+// AgeOf returns the kernel's data about a process, and its age.
 func AgeOf(p procfs.Proc) (procfs.ProcStat, time.Duration, error) {
 	stat, err := p.Stat()
 	if err != nil {
@@ -32,7 +32,7 @@ func AgeOf(p procfs.Proc) (procfs.ProcStat, time.Duration, error) {
 	return stat, time.Since(time.Unix(int64(started), 0)).Round(time.Second), err
 }
 
-// WhoIs is the name of a process and how long it has run; "" where it is not seen.
+// WhoIs returns the name and the age of a process, "" if it is not visible.
 func WhoIs(h *probe.Host, pid int) (string, time.Duration) {
 	proc, err := procfs.NewFS(h.Proc)
 	if err != nil || pid == 0 {
@@ -49,30 +49,29 @@ func WhoIs(h *probe.Host, pid int) (string, time.Duration) {
 	return stat.Comm, age
 }
 
-// SeesProcesses tells whether the proc file system shows the node's processes:
-// in a process namespace of its own the probe is the first one, or hidden.
+// SeesProcesses reports whether the proc file system shows the node's processes. In its own process namespace, the
+// probe is process 1, or is not listed.
 func SeesProcesses(h *probe.Host) bool {
 	comm, err := kernel.ReadProc(h, "1/comm")
 	return err == nil && strings.TrimSpace(comm) != "probe"
 }
 
-// NoProcesses is the result of a check that needs them.
-var NoProcesses = probe.Found(probe.Skip, "the node's processes are not visible by this access method")
+// NoProcesses is the result of a check that needs the node's processes.
+var NoProcesses = probe.Found(probe.Skip, "the node's processes are not visible with this access method")
 
-// Running is one of the node's processes.
+// Running is a process of the node.
 type Running struct {
 	procfs.Proc
 	Args []string // its command line, never empty
 }
 
-// place tells whether a process is where a component of the node's runs. Any program can
-// give itself any name and any arguments; what the kernel says of where it is, it cannot.
+// place reports whether a process runs where a component of the node runs. Any program can give itself any name and
+// arguments, but not change where it runs.
 type place func(*probe.Host, procfs.Proc) bool
 
-// ProcessesOf lists the processes at a place whose name in the kernel, which has at most
-// 15 letters, is wanted. Of others the command line is not read: a read of it
-// touches the process's memory, and blocks while the process holds that memory's lock in the
-// kernel, or where userfaultfd or a FUSE file system stands behind that memory.
+// ProcessesOf lists the processes at a place that have a wanted name in the kernel (at most 15 letters). It reads the
+// command line of no other process. Such a read touches the process's memory. It blocks while the process holds the
+// lock of that memory, or if userfaultfd or a FUSE file system backs it.
 func ProcessesOf(h *probe.Host, at place, wanted func(comm string) bool) ([]Running, error) {
 	proc, err := procfs.NewFS(h.Proc)
 	if err != nil {
@@ -86,7 +85,7 @@ func ProcessesOf(h *probe.Host, at place, wanted func(comm string) bool) ([]Runn
 	for _, p := range all {
 		comm, err := p.Comm()
 		if err != nil || !wanted(comm) || !at(h, p) {
-			continue // gone, or another
+			continue // exited, or replaced
 		}
 		if args, err := p.CmdLine(); err == nil && len(args) > 0 {
 			out = append(out, Running{p, args})
@@ -95,22 +94,22 @@ func ProcessesOf(h *probe.Host, at place, wanted func(comm string) bool) ([]Runn
 	return out, nil
 }
 
-// OutsidePods is where what the node itself starts is: it is root's, and in no pod's cgroup.
+// OutsidePods is the place of what the node itself starts: owned by root, and in no pod's cgroup.
 func OutsidePods(h *probe.Host, p procfs.Proc) bool {
 	uid, err := UserOf(p)
 	return err == nil && uid == 0 && !inPod(h, p)
 }
 
-// OnNode is where the kubelet and the container runtime run: also in the node's network, as
-// far as this probe has the right to see that.
+// OnNode is the place of the kubelet and the container runtime: also in the node's network, as far as this probe has
+// the right to see that.
 func OnNode(h *probe.Host, p procfs.Proc) bool {
 	same, seen := nodesNetwork(h, p.PID)
 	return (same || !seen) && OutsidePods(h, p)
 }
 
-// InNodesNetwork is where calico-node and kube-proxy run, which are pods: in the node's
-// network, which takes more rights than a tenant should have. Where that is not to be
-// seen, only root's processes are taken. Calico's need not be root's (nonPrivileged).
+// InNodesNetwork is the place of calico-node and kube-proxy, which are pods: in the node's network, for which a tenant
+// should lack the right. If the probe cannot see that, only root's processes count. Calico's need not be root's
+// (nonPrivileged).
 func InNodesNetwork(h *probe.Host, p procfs.Proc) bool {
 	if same, seen := nodesNetwork(h, p.PID); seen {
 		return same
@@ -119,8 +118,8 @@ func InNodesNetwork(h *probe.Host, p procfs.Proc) bool {
 	return err == nil && uid == 0
 }
 
-// nodesNetwork tells whether a process is in the network namespace that this probe is in,
-// which is the node's, and whether that is to be seen: it takes the capability SYS_PTRACE.
+// nodesNetwork reports whether a process is in this probe's network namespace, which is the node's, and whether that is
+// visible: it needs the capability SYS_PTRACE.
 func nodesNetwork(h *probe.Host, pid int) (same, seen bool) {
 	own, err := os.Readlink("/proc/self/ns/net")
 	if err != nil {
@@ -130,7 +129,7 @@ func nodesNetwork(h *probe.Host, pid int) (same, seen bool) {
 	return its == own, err == nil
 }
 
-// UserOf is the user that a process works as.
+// UserOf returns the user of a process.
 func UserOf(p procfs.Proc) (uint64, error) {
 	status, err := p.NewStatus()
 	if err != nil {
@@ -139,17 +138,16 @@ func UserOf(p procfs.Proc) (uint64, error) {
 	return status.UIDs[1], nil
 }
 
-// PodCgroup is how the kubelet names the cgroups of pods, with either driver: kubepods.slice,
-// kubepods/burstable, kubelet-kubepods-besteffort.slice, ...-pod0e1f..._....slice, pod0e1f...-....
-// Containers that containerd and CRI-O start for pods have cgroups of their own in these.
+// PodCgroup matches the kubelet's names for the cgroups of pods, with either driver: kubepods.slice,
+// kubepods/burstable, kubelet-kubepods-besteffort.slice, ...-pod0e1f..._....slice, pod0e1f...-.... It also matches the
+// cgroups inside them in which containerd and CRI-O start containers.
 var PodCgroup = regexp.MustCompile(`kubepods|` +
 	`(^|[/-])pod[0-9a-f]{8}[-_]?([0-9a-f]{4}[-_]?){3}[0-9a-f]{12}|` +
 	`/(cri-containerd|crio)-[0-9a-f]{64}`)
 
-// inPod tells whether a process is in a pod's cgroup. What its cgroup has in common with
-// that of the node's first process is where the node itself is, which may be a pod of
-// another cluster. Seen out of a pod, which has a cgroup namespace, the path of what is
-// outside begins with "..", and what is inside is that pod's.
+// inPod reports whether a process is in a pod's cgroup. The part that its cgroup shares with that of the node's first
+// process is where the node itself runs, which may be a pod of another cluster. From inside a pod, which has a cgroup
+// namespace, an outer path begins with "..", and an inner path belongs to that pod.
 func inPod(h *probe.Host, p procfs.Proc) bool {
 	groups, err := p.Cgroups()
 	if err != nil {
@@ -168,7 +166,7 @@ func inPod(h *probe.Host, p procfs.Proc) bool {
 	})
 }
 
-// cgroupPaths reads a file /proc/PID/cgroup: the path in each hierarchy, by its number.
+// cgroupPaths parses a file /proc/PID/cgroup: the path in each hierarchy, by its number.
 func cgroupPaths(text string) map[int]string {
 	out := map[int]string{}
 	for line := range strings.Lines(text) {
@@ -180,7 +178,7 @@ func cgroupPaths(text string) map[int]string {
 	return out
 }
 
-// below is what a path has beyond the folders that it shares with another.
+// below returns the part of a path after the folders that it shares with another.
 func below(name, other string) string {
 	parts, others := strings.Split(name, "/"), strings.Split(other, "/")
 	n := 0
@@ -190,26 +188,26 @@ func below(name, other string) string {
 	return "/" + strings.Join(parts[n:], "/")
 }
 
-// NodesDaemon finds the one process of the node that is its kubelet, or its dockerd, and
-// gives its arguments: 0 when none is seen, which without the node's processes in sight
-// means nothing. Where several may be it, that is an error.
+// NodesDaemon finds the one process of the node that is its kubelet, or its dockerd, and returns its arguments. It
+// returns 0 if none is visible, which proves nothing if the node's processes are not visible. Several candidates are an
+// error.
 func NodesDaemon(h *probe.Host, name string) (pid int, args []string, _ error) {
 	all, err := ProcessesOf(h, OnNode, func(comm string) bool { return comm == name })
-	if err != nil || len(all) == 0 { // without the proc file system there are none to be seen
+	if err != nil || len(all) == 0 { // without the proc file system no process is visible
 		return 0, nil, nil
 	}
-	first, _ := mountsOf(h, 1) // where that is not to be seen, it tells nothing
+	first, _ := mountsOf(h, 1) // if it is not visible, this proves nothing
 	found := all
 	for _, likelier := range []func(Running) bool{
-		// A script that starts it has its name too. A program for many components has another
-		// (hyperkube), so this is no must.
+		// A script that starts the daemon has its name too. A program for many components has another one (hyperkube), so the
+		// name is only a hint.
 		func(p Running) bool { return strings.HasPrefix(programOf(p.Proc), name) },
-		// One that starts another program is two for a moment.
+		// A daemon that starts another program is two processes for a moment.
 		func(p Running) bool {
 			stat, err := p.Stat()
 			return err == nil && !slices.ContainsFunc(found, func(o Running) bool { return o.PID == stat.PPID })
 		},
-		// Some distributions run it in a container, so this is none either.
+		// Some distributions run it in a container, so this is only a hint too.
 		func(p Running) bool { its, err := mountsOf(h, p.PID); return err == nil && its == first },
 	} {
 		better := slices.DeleteFunc(slices.Clone(found), func(p Running) bool { return !likelier(p) })
@@ -220,11 +218,11 @@ func NodesDaemon(h *probe.Host, name string) (pid int, args []string, _ error) {
 	if len(found) == 1 {
 		return found[0].PID, found[0].Args, nil
 	}
-	return 0, nil, fmt.Errorf("%d processes may be the node's %s, such as %d and %d: so it is not clear which one it is",
+	return 0, nil, fmt.Errorf("%d processes may be the node's %s, such as %d and %d: cannot determine which one it is",
 		len(found), name, found[0].PID, found[1].PID)
 }
 
-// programOf is the file name of a process's program, "" where that is not to be seen.
+// programOf returns the file name of a process's program, "" if it is not visible.
 func programOf(p procfs.Proc) string {
 	program, err := p.Executable()
 	if err != nil {
@@ -233,12 +231,12 @@ func programOf(p procfs.Proc) string {
 	return path.Base(program)
 }
 
-// mountsOf names the mount namespace of a process.
+// mountsOf returns the mount namespace of a process.
 func mountsOf(h *probe.Host, pid int) (string, error) {
 	return os.Readlink(filepath.Join(h.Proc, strconv.Itoa(pid), "ns/mnt"))
 }
 
-// SocketsOf are the numbers of a process's sockets, none where they are not to be seen.
+// SocketsOf returns the numbers of a process's sockets, none if they are not visible.
 func SocketsOf(h *probe.Host, pid int) map[uint32]bool {
 	dir := filepath.Join(h.Proc, strconv.Itoa(pid), "fd")
 	entries, err := os.ReadDir(dir)
@@ -255,8 +253,8 @@ func SocketsOf(h *probe.Host, pid int) map[uint32]bool {
 	return out
 }
 
-// EnvironmentOf are some variables that a process was started with, by name; false where its
-// environment is not to be seen. The others, which may be secrets, are left alone.
+// EnvironmentOf returns some variables from a process's initial environment, by name. It returns false if the
+// environment is not visible. It ignores other variables, which may be secrets.
 func EnvironmentOf(h *probe.Host, pid int, names ...string) (map[string]string, bool) {
 	text, err := kernel.ReadProc(h, strconv.Itoa(pid)+"/environ")
 	if err != nil || text == "" {
@@ -271,8 +269,7 @@ func EnvironmentOf(h *probe.Host, pid int, names ...string) (map[string]string, 
 	return out, true
 }
 
-// CalicoProcess finds the process of calico-node that does one thing: calico-node
-// -felix, or calico component felix.
+// CalicoProcess finds the calico-node process with one task: "calico-node -felix", or "calico component felix".
 func CalicoProcess(h *probe.Host, what string) (stat procfs.ProcStat, found bool, _ error) {
 	all, err := ProcessesOf(h, InNodesNetwork, func(comm string) bool { return strings.HasPrefix(comm, "calico") })
 	if err != nil {

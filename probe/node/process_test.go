@@ -20,8 +20,8 @@ const (
 	podUID      = "0e1f8a52-7c1d-4b3e-9a68-1f2e3d4c5b6a"
 )
 
-// TestInPod has the cgroups that kubelets with both drivers give to pods, seen on the node
-// and out of a pod's cgroup namespace.
+// TestInPod has the cgroups that kubelets with both drivers create for pods, seen on the node and from a pod's cgroup
+// namespace.
 func TestInPod(t *testing.T) {
 	t.Parallel()
 	slice := strings.ReplaceAll(podUID, "-", "_")
@@ -39,7 +39,7 @@ func TestInPod(t *testing.T) {
 		{"/init.scope", "/kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-besteffort.slice/x", true}, // kind
 		{"/", "/kubepods/besteffort/pod" + podUID + "/" + containerID, true},
 		{"/", "/kubepods/pod" + strings.ReplaceAll(podUID, "-", "") + "/" + containerID, true}, // static
-		// Out of a pod: of the same class with either driver, of another class, a container beside it, and itself.
+		// From inside a pod: of the same class with either driver, of another class, a container beside it, and itself.
 		{"/../../../../init.scope", "/../../../../system.slice/kubelet.service", false},
 		{"/../../../../init.scope", "/../../pod" + podUID + "/" + containerID, true},
 		{"/../../../../init.scope",
@@ -65,7 +65,7 @@ func TestInPod(t *testing.T) {
 	}
 }
 
-// TestNodesDaemon has beside the node's kubelet, or without it, what calls itself so.
+// TestNodesDaemon has processes with the kubelet's name beside the node's kubelet, or without it.
 func TestNodesDaemon(t *testing.T) {
 	t.Parallel()
 	own, err := os.Readlink("/proc/self/ns/net")
@@ -125,7 +125,7 @@ func TestNodesDaemon(t *testing.T) {
 				fmt.Sprintf("kubelet\x00--config=%d\x00", p.pid)
 			files["proc/"+dir+"status"] = fmt.Sprintf("Uid:\t0\t%s\t%[1]s\t%[1]s\n", p.user)
 			files["proc/"+dir+"cgroup"] = "0::" + p.cgroup + "\n"
-			if p.parent < 0 { // what ended after it was listed has no more to tell
+			if p.parent < 0 { // a process that exited after it was listed has no more data
 				files["proc/"+dir+"stat"] = "\n"
 				continue
 			}

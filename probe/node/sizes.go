@@ -9,39 +9,38 @@ import (
 
 // Facts of pod-mtu, all in bytes of a whole IP packet.
 const (
-	FactTold     probe.Fact = "told"      // what a router said would fit
-	FactDevice   probe.Fact = "device"    // by which it is sent
-	FactSmallest probe.Fact = "vanishing" // the smallest packet that did not come back
+	FactReportedMTU probe.Fact = "told"      // the MTU that a router reported
+	FactDevice      probe.Fact = "device"    // the outgoing interface
+	FactSmallest    probe.Fact = "vanishing" // the smallest packet that did not come back
 )
 
-// SmallPacket is as much as every path carries: less than half of what IPv4 hosts
-// must take.
+// SmallPacket passes on every path: it is less than half of what IPv4 hosts must accept.
 const SmallPacket = 256
 
-// Sizes is what was found out about a path so far.
+// Sizes are the results for a path so far.
 type Sizes struct {
-	Promised int    // by the device
-	Device   string // of the way there
-	Passes   int    // the biggest that came back
-	Vanishes int    // the smallest that did not, promised+1 when all did
-	Refused  bool   // that one was sent back by a router
-	Told     int    // what that router said would fit, 0 = it did not say
+	Promised    int    // by the outgoing interface
+	Device      string // the outgoing interface
+	Passes      int    // the largest that came back
+	Vanishes    int    // the smallest that did not, Promised+1 if all did
+	Refused     bool   // a router returned that one
+	ReportedMTU int    // the MTU that this router reported, 0 = it reported none
 }
 
-// Next is the size to try.
+// Next returns the size to try.
 func (s Sizes) Next() int {
 	switch {
 	case s.Vanishes > s.Promised:
 		return s.Promised
-	case s.Told > s.Passes && s.Told < s.Vanishes:
-		return s.Told
+	case s.ReportedMTU > s.Passes && s.ReportedMTU < s.Vanishes:
+		return s.ReportedMTU
 	}
 	return (s.Passes + s.Vanishes) / 2
 }
 
-// done: nothing is between what passes and what does not, or the router was right.
+// Done reports whether no size is left between the passing and the lost ones, or the router was right.
 func (s Sizes) Done() bool {
-	return s.Passes+1 >= s.Vanishes || s.Refused && s.Passes == s.Told
+	return s.Passes+1 >= s.Vanishes || s.Refused && s.Passes == s.ReportedMTU
 }
 
 func (s Sizes) Result() probe.Result {
@@ -49,9 +48,9 @@ func (s Sizes) Result() probe.Result {
 	switch {
 	case s.Vanishes > s.Promised:
 		r = probe.Found(probe.OK, "packets of %d bytes pass, the full MTU of %s", s.Promised, s.Device)
-	case s.Refused && s.Told == s.Passes:
+	case s.Refused && s.ReportedMTU == s.Passes:
 		r = probe.Found(probe.Info, "a router on the way reports a path MTU of %d, and such packets pass; the sender's %s has %d",
-			s.Told, s.Device, s.Promised)
+			s.ReportedMTU, s.Device, s.Promised)
 	case s.Refused:
 		r = probe.Found(probe.Info,
 			"a router on the way rejects packets larger than %d bytes without reporting the right size; the sender's %s has %d",
@@ -60,8 +59,8 @@ func (s Sizes) Result() probe.Result {
 		r = probe.Found(probe.Fail, "packets of %d bytes pass, those of %d are lost without an ICMP error; the sender's %s has %d",
 			s.Passes, s.Vanishes, s.Device, s.Promised).With(probe.FactReason, "timeout")
 	}
-	if s.Told > 0 {
-		r = r.With(FactTold, s.Told)
+	if s.ReportedMTU > 0 {
+		r = r.With(FactReportedMTU, s.ReportedMTU)
 	}
 	if s.Vanishes <= s.Promised {
 		r = r.With(FactSmallest, s.Vanishes)
@@ -69,9 +68,8 @@ func (s Sizes) Result() probe.Result {
 	return r.With(probe.FactPromised, s.Promised).With(probe.FactPasses, s.Passes).With(FactDevice, s.Device)
 }
 
-// Promised is how big a packet may be that goes to an address, and by which
-// device: what a link or a route is set to, not what the kernel has learnt of the
-// path.
+// Promised returns the maximum packet size to an address, and the outgoing device: as configured at a link or route,
+// not as the kernel has learnt about the path.
 func Promised(to netip.Addr) (mtu int, device string, err error) {
 	way, matched, err := kernel.RouteOf(kernel.Packet{To: to})
 	if err != nil {

@@ -17,8 +17,7 @@ import (
 
 const BGPDefaultPort = 179
 
-// Speaking gives the addresses this node has a TCP connection with by one of these
-// ports, at either end.
+// Speaking returns the addresses with which this node has a TCP connection that uses one of these ports, at either end.
 func Speaking(ports ...int) (map[netip.Addr]bool, error) {
 	out := map[netip.Addr]bool{}
 	slices.Sort(ports)
@@ -32,16 +31,14 @@ func Speaking(ports ...int) (map[netip.Addr]bool, error) {
 	return out, nil
 }
 
-// Listening gives the addresses of this network namespace that listen on a TCP
-// port.
+// Listening returns the addresses of this network namespace that listen on a TCP port.
 func Listening(port uint16) ([]string, error) {
 	out := []string{}
 	err := kernel.TCP(kernel.Listening, port, 0, func(s kernel.Socket) { out = append(out, s.Near.String()) })
 	return out, err
 }
 
-// Connected gives the addresses that this network namespace has a TCP connection
-// with, whose one end has the port.
+// Connected returns the addresses with which this network namespace has a TCP connection that uses the port at one end.
 func Connected(port uint16) (map[netip.Addr]bool, error) {
 	out := map[netip.Addr]bool{}
 	add := func(s kernel.Socket) { out[s.Far.Addr()] = true }
@@ -52,10 +49,11 @@ func Connected(port uint16) (map[netip.Addr]bool, error) {
 	return out, err
 }
 
-// maxHolders bounds whose processes are looked for.
+// maxHolders bounds the sockets whose processes are looked up.
 const maxHolders = 8
 
-// Holder is the process that has one of some sockets, "" where none is seen: the kernel's own have none.
+// Holder returns the process that has one of some sockets open, "" if none is visible. The kernel's own sockets have
+// none.
 func Holder(ctx context.Context, h *probe.Host, sockets []kernel.Socket) string {
 	if len(sockets) == 0 {
 		return ""
@@ -71,8 +69,8 @@ func Holder(ctx context.Context, h *probe.Host, sockets []kernel.Socket) string 
 	return ""
 }
 
-// HeldTunnel names the process that has the UDP port of a VXLAN device that is down or was not made: the
-// kernel opens that port when the device comes up.
+// HeldTunnel names the process that holds the UDP port of a VXLAN device that is down or missing. The kernel opens that
+// port when the device comes up.
 func HeldTunnel(ctx context.Context, p *probe.Pass, r probe.Result) probe.Result {
 	faults, _ := r.Facts[probe.FactFaults].([]string)
 	i := slices.IndexFunc(Encapsulations, func(e Encapsulation) bool { return e.Device == r.Target && e.Name == "VXLAN" })
@@ -86,7 +84,7 @@ func HeldTunnel(ctx context.Context, p *probe.Pass, r probe.Result) probe.Result
 	var sockets []kernel.Socket
 	err := kernel.UDP(uint16(port), func(s kernel.Socket) {
 		a := s.Near.Addr()
-		if a.Is6() && a.IsUnspecified() || Family(a) == Encapsulations[i].Family { // the first may be for both families
+		if a.Is6() && a.IsUnspecified() || Family(a) == Encapsulations[i].Family { // a wildcard socket may be for both
 			sockets = append(sockets, s)
 		}
 	})
@@ -101,8 +99,8 @@ func HeldTunnel(ctx context.Context, p *probe.Pass, r probe.Result) probe.Result
 	return r.With(probe.FactHeldBy, who).With(probe.FactHeldPort, fmt.Sprintf("UDP %d", port))
 }
 
-// HeldHealth names the process that has Felix's health port, where something took the connection there and is
-// not Felix.
+// HeldHealth names the process that holds Felix's health port, if a program other than Felix accepted the connection
+// there.
 func HeldHealth(ctx context.Context, h *probe.Host, r probe.Result, fromFelix bool) probe.Result {
 	at, err := netip.ParseAddrPort(r.Facts.Str(probe.FactAddress))
 	silent := []string{"timeout", "reset", "closed"}
@@ -125,18 +123,18 @@ func HeldHealth(ctx context.Context, h *probe.Host, r probe.Result, fromFelix bo
 	if err == nil {
 		who = Holder(ctx, h, sockets)
 	}
-	if who == "" || strings.HasPrefix(who, "calico-node ") { // Felix itself, where its process was not found for sure
+	if who == "" || strings.HasPrefix(who, "calico-node ") { // Felix itself, if not identified with certainty
 		return r
 	}
 	r.Saw += fmt.Sprintf("; another process has the port: %s", who)
 	return r.With(probe.FactHeldBy, who).With(probe.FactHeldPort, fmt.Sprintf("TCP %d", at.Port()))
 }
 
-// ErrNoSocket says that none of the sockets looked for is on the node.
+// ErrNoSocket reports that none of the expected sockets exists on the node.
 var ErrNoSocket = errors.New("no socket")
 
-// FindSocket gives the first of the candidates that is there. The error wraps
-// probe.ErrNotVisible when none of the places is visible to this probe.
+// FindSocket returns the first candidate that exists. The error wraps probe.ErrNotVisible if none of the places is
+// visible to this probe.
 func FindSocket(h *probe.Host, candidates []string) (string, error) {
 	hidden := 0
 	for _, name := range candidates {
@@ -156,8 +154,8 @@ func FindSocket(h *probe.Host, candidates []string) (string, error) {
 	return "", fmt.Errorf("%w at %s", ErrNoSocket, strings.Join(candidates, ", "))
 }
 
-// Where containerd listens: its own default, which docker's packages use too;
-// k3s and RKE2; k0s; MicroK8s; a docker that brought its own.
+// containerd's sockets: its own default, which docker's packages use too; k3s and RKE2; k0s; MicroK8s; and docker's
+// bundled one.
 const (
 	socketContainerd = "/run/containerd/containerd.sock"
 	socketK3s        = "/run/k3s/containerd/containerd.sock"
@@ -166,17 +164,17 @@ const (
 	socketDockers    = "/run/docker/containerd/containerd.sock"
 )
 
-// Where dockerd listens.
+// dockerd's sockets.
 const SocketDocker = "/run/docker.sock"
 
-// ContainerdSockets are where the containerd behind the kubelet is looked for.
+// ContainerdSockets returns the candidates for the socket of the containerd behind the kubelet.
 func ContainerdSockets(p *probe.Pass) []string {
 	kind, _ := RuntimeOf(p)
 	if kind == "docker" {
 		return []string{socketContainerd, socketDockers}
 	}
 	usual := []string{socketContainerd, socketK3s, socketK0s, socketMicroK8s, socketDockers}
-	if strings.Contains(Named(p, probe.KindRuntime), "-k3s") { // docker's may be beside it
+	if strings.Contains(Named(p, probe.KindRuntime), "-k3s") { // docker's may exist beside it
 		usual = slices.Insert(usual, 0, socketK3s)
 	}
 	configured := configuredSocket(p.Host)
@@ -186,8 +184,7 @@ func ContainerdSockets(p *probe.Pass) []string {
 	return slices.Insert(usual, 0, configured)
 }
 
-// CRISockets are where the kubelet's runtime is looked for: where the kubelet is
-// configured to, and the usual places.
+// CRISockets returns the candidates for the socket of the kubelet's runtime: the configured one, and the usual ones.
 func CRISockets(p *probe.Pass) []string {
 	var out []string
 	if configured := configuredSocket(p.Host); configured != "" {
@@ -203,31 +200,31 @@ func CRISockets(p *probe.Pass) []string {
 	if kind == "containerd" || !known {
 		out = append(out, ContainerdSockets(p)...)
 	}
-	return slices.DeleteFunc(out, func(name string) bool { return name == socketDockers }) // has no CRI
+	return slices.DeleteFunc(out, func(name string) bool { return name == socketDockers }) // it has no CRI
 }
 
-// configuredSocket is where the kubelet's own settings say its runtime is. Settings that
-// cannot be understood are for the checks of the kubelet.
+// configuredSocket returns the runtime socket in the kubelet's own settings. The kubelet's checks report settings that
+// cannot be parsed.
 func configuredSocket(h *probe.Host) string {
 	k, _ := ReadKubelet(h)
 	return k.runtimeSocket()
 }
 
-// IsContainerd tells whether a socket is containerd's, by what the kubelet reports
-// or, where that is not known, by its name.
+// IsContainerd reports whether a socket is containerd's, according to the kubelet's report or, without one, the
+// socket's name.
 func IsContainerd(kind, socket string) bool {
 	return kind == "containerd" || kind == "" && path.Base(socket) == path.Base(socketContainerd)
 }
 
-// RuntimeOf is the kind of runtime the kubelet reports, "containerd" or "cri-o";
-// false when the plan does not say.
+// RuntimeOf returns the kind of runtime that the kubelet reports, "containerd" or "cri-o". It returns false if the plan
+// does not have it.
 func RuntimeOf(p *probe.Pass) (string, bool) {
 	kind, _, known := strings.Cut(Named(p, probe.KindRuntime), "://")
 	return kind, known
 }
 
-// BehindDocker tells, where the plan does not say, whether the kubelet here seems to
-// use docker: by what it is configured, or by the socket between the two.
+// BehindDocker reports whether the kubelet seems to use docker, if the plan does not have its runtime: by its
+// configuration, or by the socket between the two.
 func BehindDocker(h *probe.Host) bool {
 	shims := []string{"/run/cri-dockerd.sock", "/run/dockershim.sock"}
 	if configured := configuredSocket(h); configured != "" {
@@ -237,7 +234,7 @@ func BehindDocker(h *probe.Host) bool {
 	return err == nil
 }
 
-// NoSocketHere is the result of a runtime whose socket was not found.
+// NoSocketHere is the result for a runtime whose socket was not found.
 func NoSocketHere(err error, kind string, known bool) probe.Result {
 	switch {
 	case !errors.Is(err, ErrNoSocket):
@@ -245,7 +242,7 @@ func NoSocketHere(err error, kind string, known bool) probe.Result {
 	case known:
 		return probe.Found(probe.Fail, "%v, though the kubelet uses %s", err, kind).With(probe.FactReason, "missing")
 	}
-	return probe.Found(probe.Unknown, "%v, and which runtime this node uses is not known", err).
+	return probe.Found(probe.Unknown, "%v, and this node's runtime is unknown", err).
 		With(probe.FactReason, "missing")
 }
 

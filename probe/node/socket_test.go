@@ -8,7 +8,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/checktest"
 )
 
-// TestRuntimeSockets wants the kubelet's own word first.
+// TestRuntimeSockets checks that the kubelet's own report comes first.
 func TestRuntimeSockets(t *testing.T) {
 	t.Parallel()
 	const k3s, rke2 = "var/lib/rancher/k3s/agent/etc/kubelet.conf.d/", "var/lib/rancher/rke2/agent/etc/kubelet.conf.d/"

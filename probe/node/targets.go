@@ -18,8 +18,8 @@ func Family(a netip.Addr) int {
 	return 6
 }
 
-// Unseen turns an error of looking at the node into a result: skip when this way
-// onto the node does not show the place, unknown otherwise.
+// Unseen turns an error of reading the node into a result: skip if this access method does not show the place, unknown
+// otherwise.
 func Unseen(err error) probe.Result {
 	if errors.Is(err, probe.ErrNotVisible) || errors.Is(err, errors.ErrUnsupported) {
 		return probe.Found(probe.Skip, "%v", err)
@@ -27,9 +27,8 @@ func Unseen(err error) probe.Result {
 	return probe.Failed(err)
 }
 
-// Part is some fifths of the time a check has left for one of the things it waits
-// for, so that a longer or shorter --check-timeout is felt inside too. The second
-// value is how long that is.
+// Part limits one of the waits of a check to some fifths of its remaining time, so that --check-timeout also changes
+// the inner limits. The second value is the limit.
 func Part(ctx context.Context, fifths int) (context.Context, time.Duration, context.CancelFunc) {
 	limit := probe.DefaultLimit
 	if at, ok := ctx.Deadline(); ok {
@@ -40,31 +39,31 @@ func Part(ctx context.Context, fifths int) (context.Context, time.Duration, cont
 	return ctx, limit.Round(10 * time.Millisecond), cancel
 }
 
-// CutShort is the result of a question that was interrupted from outside before its own time was over;
-// false when it was not.
+// CutShort returns the result of a query that was interrupted from outside before its own time was over, and whether it
+// was.
 func CutShort(ctx context.Context, err error) (probe.Result, bool) {
 	if ctx.Err() == nil && !errors.Is(err, context.Canceled) {
 		return probe.Result{}, false
 	}
 	if errors.Is(err, context.Canceled) {
-		return probe.Found(probe.Unknown, "interrupted before an answer came"), true
+		return probe.Found(probe.Unknown, "interrupted before an answer arrived"), true
 	}
-	return probe.Found(probe.Unknown, "interrupted before an answer came: %v", err), true
+	return probe.Found(probe.Unknown, "interrupted before an answer arrived: %v", err), true
 }
 
-// Gap is the result of a check that has nobody to ask: unknown when the plan
-// says that they could not be listed, skip otherwise.
-func Gap(p *probe.Pass, kind, nobody string) probe.Result {
+// Gap is the result of a check without targets: unknown if the plan reports that they could not be listed, skip
+// otherwise.
+func Gap(p *probe.Pass, kind, none string) probe.Result {
 	if err := Unlisted(p, kind); err != nil {
-		return Unseen(fmt.Errorf("the targets are not known: %w", err))
+		return Unseen(fmt.Errorf("the targets are unknown: %w", err))
 	}
 	if len(p.Targets) == 0 {
-		return probe.Found(probe.Skip, "not known: the API was not asked")
+		return probe.Found(probe.Skip, "unknown: the API was not queried")
 	}
-	return probe.Found(probe.Skip, "%s", nobody)
+	return probe.Found(probe.Skip, "%s", none)
 }
 
-// Unlisted is why the plan does not have the targets of a kind, nil when it does.
+// Unlisted returns why the plan lacks the targets of a kind, nil if it has them.
 func Unlisted(p *probe.Pass, kind string) error {
 	switch why := p.Gaps[kind]; why {
 	case "":
@@ -76,16 +75,15 @@ func Unlisted(p *probe.Pass, kind string) error {
 	}
 }
 
-// About adds to what was seen of a target what the API says about the node it
-// lives on: of a node that is not ready nothing else is expected. What a policy may forbid is no fault that is
-// certain; a node always
-// reaches its own pods, which the kubelet probes.
+// About adds to a result the API's state of the target's node. If that node is not ready, a failure is expected. A
+// failure that a network policy may cause is not certain. A node always reaches its own pods, because the kubelet
+// probes them.
 func About(r probe.Result, t probe.Target) probe.Result {
 	if t.Kind != probe.KindLocal {
 		r = r.Under(t, probe.DeniesIngress)
 	}
 	if state := t.Attrs[probe.AttrNode]; state != "" && r.Status != probe.OK {
-		if r.Status == probe.Fail { // of that node, and this one is not at fault
+		if r.Status == probe.Fail { // the other node's fault, not this one's
 			r.Status = probe.Warn
 		}
 		r.Saw += fmt.Sprintf("; the API reports %s as %s", t.Node, state)
@@ -94,7 +92,7 @@ func About(r probe.Result, t probe.Target) probe.Result {
 	return r
 }
 
-// Named is the name of the first target of a kind, "" when the plan has none.
+// Named returns the name of the first target of a kind, "" if the plan has none.
 func Named(p *probe.Pass, kind string) string {
 	if t := p.Of(kind); len(t) > 0 {
 		return t[0].Name
@@ -102,7 +100,7 @@ func Named(p *probe.Pass, kind string) string {
 	return ""
 }
 
-// SplitByFamily gives the targets of each family, in order.
+// SplitByFamily returns the targets of each family, in order.
 func SplitByFamily(targets []probe.Target) map[int][]probe.Target {
 	out := map[int][]probe.Target{}
 	for _, t := range targets {
@@ -113,7 +111,7 @@ func SplitByFamily(targets []probe.Target) map[int][]probe.Target {
 	return out
 }
 
-// Unique drops targets whose address came before.
+// Unique removes targets with a repeated address.
 func Unique(targets []probe.Target) []probe.Target {
 	var out []probe.Target
 	for _, t := range targets {
@@ -124,7 +122,7 @@ func Unique(targets []probe.Target) []probe.Target {
 	return out
 }
 
-// Each calls f for every item, side by side.
+// Each calls f for every item, concurrently.
 func Each[T any](items []T, f func(T)) {
 	var all probe.Workers
 	for _, item := range items {

@@ -16,7 +16,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/kernel"
 )
 
-// DomainOf is the cluster's domain; guessed when the kubelet does not tell.
+// DomainOf returns the cluster's domain, and whether it is the default because the kubelet's is unknown.
 func DomainOf(k Kubelet, err error) (domain string, guessed bool) {
 	if err == nil && k.ClusterDomain != "" {
 		return strings.TrimSuffix(k.ClusterDomain, "."), false
@@ -26,17 +26,17 @@ func DomainOf(k Kubelet, err error) (domain string, guessed bool) {
 
 // Facts of the DNS checks.
 const (
-	FactAnswers probe.Fact = "answers" // addresses that came back
+	FactAnswers probe.Fact = "answers" // addresses in the answer
 
-	FactTruncated probe.Fact = "truncated" // true when the answer did not fit into UDP
+	FactTruncated probe.Fact = "truncated" // true if the answer did not fit into UDP
 )
 
-// GivesNone tells whether a kubelet surely has no name server of the cluster's for pods: one that is a
-// part of another program may have it by an argument.
+// GivesNone reports whether a kubelet certainly configures no cluster name server for pods. A kubelet that is part of
+// another program may have one in an argument.
 func (k Kubelet) GivesNone() bool { return k.PID > 0 && k.Config != "" && len(k.ClusterDNS) == 0 }
 
-// NoAnswer judges an error of asking a daemon of this node that should be there:
-// what the connection did is what was seen.
+// NoAnswer judges the error of a query to a daemon of this node that should run: the fate of the connection is the
+// observation.
 func NoAnswer(err error, who string, limit time.Duration) probe.Result {
 	reason := probe.Reason(err)
 	var r probe.Result
@@ -51,7 +51,7 @@ func NoAnswer(err error, who string, limit time.Duration) probe.Result {
 		r = probe.Found(probe.Fail, "connection to %s refused: nothing listens there", who)
 	case "timeout":
 		r = probe.Found(probe.Fail, "no answer from %s within %v", who, limit)
-		if errors.Is(err, httpget.ErrNotTaken) {
+		if errors.Is(err, httpget.ErrNotAccepted) {
 			r = r.With(probe.FactTaken, false)
 		}
 	case "reset", "closed":
@@ -70,7 +70,7 @@ const (
 	FactRTTMax probe.Fact = "rtt_max_ms" // milliseconds
 )
 
-// Refusal puts the reason why something could not leave into words.
+// Refusal describes why a packet could not leave.
 func Refusal(reason string) string { return Refusals[reason] }
 
 var Refusals = map[string]string{
@@ -78,16 +78,15 @@ var Refusals = map[string]string{
 	"net-unreachable":  "the sender has no route to it (net-unreachable)",
 	"host-unreachable": "an unreachable route, or no answer to ARP or NDP on the link (host-unreachable)",
 	"no-address":       "the sender has no address to send from (no-address)",
-	"too-big":          "larger than the MTU of the interface it would leave by",
+	"too-big":          "larger than the MTU of the outgoing interface",
 	"error":            "the kernel refuses",
 }
 
-// Elsewhere are the targets with an address that is not one of where the question
-// is asked: a pod does not ask itself.
+// Elsewhere returns the targets with an address outside of the querying namespace: a pod does not test itself.
 func Elsewhere(targets []probe.Target) []probe.Target {
 	own, err := kernel.Links()
 	if err != nil {
-		return targets // then it asks itself too
+		return targets // then it tests itself too
 	}
 	return slices.DeleteFunc(targets, func(t probe.Target) bool {
 		return slices.ContainsFunc(own, func(l kernel.Link) bool { return l.Has(t.Addr.Unmap()) })
@@ -101,7 +100,7 @@ const Listed = 10
 
 func First(all []string) []string { return append([]string{}, all[:min(len(all), Listed)]...) }
 
-// Some names the first few.
+// Some lists the first few.
 func Some(all []string) string {
 	const few = 3
 	if len(all) <= few {
@@ -113,17 +112,16 @@ func Some(all []string) string {
 // Facts of the route check.
 const FactGateway probe.Fact = "gateway"
 
-// Hop is what the kernel does with packets to one address.
+// Hop is the kernel's decision for packets to one address.
 type Hop struct {
 	Device  string
-	Gateway netip.Addr // invalid when the target is on the link
+	Gateway netip.Addr // invalid if the target is on the link
 	Source  netip.Addr
-	Match   netip.Prefix // the route that matches; invalid where the kernel does not tell
-	Proto   string       // who made it
+	Match   netip.Prefix // the route that matches; invalid if the kernel does not report it
+	Proto   string       // who created it
 }
 
-// Lookup asks the kernel for the way to an address. An error of the kernel's own
-// wraps its errno.
+// Lookup looks up the kernel's route to an address. An error from the kernel wraps its errno.
 func Lookup(to netip.Addr) (Hop, error) {
 	way, matched, err := kernel.RouteOf(kernel.Packet{To: to})
 	if err != nil {
@@ -137,14 +135,15 @@ func Lookup(to netip.Addr) (Hop, error) {
 	return out, nil
 }
 
-// Nobodys are addresses that are nobody's (RFC 5737, RFC 3849): only a default route leads there.
-var Nobodys = map[int]netip.Addr{4: netip.MustParseAddr("198.51.100.1"), 6: netip.MustParseAddr("2001:db8::1")}
+// DocumentationAddrs are documentation addresses (RFC 5737, RFC 3849), which no host has: only a default route leads
+// there.
+var DocumentationAddrs = map[int]netip.Addr{4: netip.MustParseAddr("198.51.100.1"), 6: netip.MustParseAddr("2001:db8::1")}
 
-// Unroutable judges what the kernel answers instead of a route.
+// Unroutable judges the kernel's error for a route lookup.
 func Unroutable(err error) probe.Result {
 	var invalid *kernel.Invalid
 	if errors.As(err, &invalid) {
-		return probe.Found(probe.Fail, "%s", invalid.Says()).With(probe.FactReason, cmp.Or(string(invalid.Means), "invalid"))
+		return probe.Found(probe.Fail, "%s", invalid.Explain()).With(probe.FactReason, cmp.Or(string(invalid.Means), "invalid"))
 	}
 	for errno, saw := range map[syscall.Errno]string{
 		syscall.ENETUNREACH:  "the kernel has no route to it",
@@ -160,12 +159,12 @@ func Unroutable(err error) probe.Result {
 
 func FamilyText(f int) string { return fmt.Sprintf("IPv%d", f) }
 
-// Leads is by which device and gateway a packet leaves, and the table that says so.
+// Leads is the device and gateway of a packet, and the table with its route.
 type Leads struct {
 	Device  string
 	Gateway netip.Addr
 	Table   int
-	Calicos bool // by a route of Calico's: BIRD's or Felix's, or one to a pod's own interface or a tunnel
+	Calicos bool // by a Calico route: BIRD's or Felix's, or one to a pod's own interface or a tunnel
 }
 
 func (w Leads) Text() string {
@@ -175,7 +174,7 @@ func (w Leads) Text() string {
 	return w.Device
 }
 
-// LookupFrom is an asker that asks the kernel.
+// LookupFrom looks up the route with the kernel.
 func LookupFrom(to, from netip.Addr, in string) (Leads, bool) {
 	found, matched, err := kernel.RouteOf(kernel.Packet{To: to, From: from, In: in})
 	if err != nil || len(found.Hops) == 0 || found.Type == kernel.Local {

@@ -13,10 +13,9 @@ import (
 	"testing"
 )
 
-// Enter runs the rest of a test in a child process in a network namespace of
-// its own, and a mount one, furnished by commands of iproute2 and nftables. It returns false in
-// the parent, which has nothing left to do. A process and not a thread: checks
-// use goroutines, which run anywhere.
+// Enter runs the rest of a test in a child process with its own network and mount namespaces, after setup commands of
+// iproute2 and nftables. It returns false in the parent, which has nothing left to do. It starts a process instead of a
+// thread, because checks use goroutines, which run on any thread.
 func Enter(t testing.TB, commands string) bool {
 	t.Helper()
 	if os.Getenv("IN_NAMESPACE_OF") != t.Name() {

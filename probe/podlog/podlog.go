@@ -18,24 +18,24 @@ import (
 	"time"
 )
 
-// Line is one line that a container wrote.
+// Line is one line that a container logged.
 type Line struct {
-	Time time.Time // when the runtime had it, zero where the file does not say
+	Time time.Time // when the runtime received it, zero if the file has no time
 	Text string
 }
 
-// behind is how far before the last bytes of a file it is looked whether a line there goes on: more
-// than the parts that runtimes split a long line into, of 16 KiB.
+// behind is how far before the wanted end of a file Tail looks for the start of a continued line. It exceeds the parts
+// of 16 KiB into which runtimes split a long line.
 const behind = 32 << 10
 
-// File is what Tail reads.
+// File is the input of Tail.
 type File interface {
 	io.ReaderAt
 	Name() string
 	Stat() (fs.FileInfo, error)
 }
 
-// Tail is the last lines of a log: those that begin within so many bytes of its end.
+// Tail returns the last lines of a log: those that begin within so many bytes of its end.
 func Tail(f File, most int64) ([]Line, error) {
 	info, err := f.Stat()
 	if err != nil {
@@ -45,26 +45,26 @@ func Tail(f File, most int64) ([]Line, error) {
 	start := max(0, from-behind)
 	b := make([]byte, info.Size()-start)
 	n, err := f.ReadAt(b, start)
-	if err != nil && err != io.EOF { // it was cut meanwhile
+	if err != nil && err != io.EOF { // it was truncated in the meantime
 		return nil, fmt.Errorf("reading %s: %w", f.Name(), err)
 	}
 	b, skip := b[:n], int(from-start)
 	if start > 0 {
-		rest, _, _ := bytes.Cut(b, []byte("\n")) // of a line that begins even further back
+		rest, _, _ := bytes.Cut(b, []byte("\n")) // of a line that begins even earlier
 		b = b[min(len(rest)+1, len(b)):]
 		skip -= len(rest) + 1
 	}
 	return take(b, skip), nil
 }
 
-// Parse takes a log apart. What is in neither format is a line as it stands.
+// Parse splits a log into lines. Text in neither format becomes a line as it is.
 func Parse(log []byte) []Line { return take(log, 0) }
 
-// take takes a log apart and leaves out what begins in its first bytes, with all that goes on.
+// take splits a log into lines, and drops those that begin in its first bytes, with their continuations.
 func take(log []byte, skip int) []Line {
 	const leftOut = -1
 	var out []Line
-	open := map[string]int{} // by stream, where the line is that goes on
+	open := map[string]int{} // by stream, the index of the unfinished line
 	pos := 0
 	for text := range strings.Lines(string(log)) {
 		p := parse(strings.TrimRight(text, "\r\n"))
@@ -91,11 +91,11 @@ func take(log []byte, skip int) []Line {
 // part is one line of the file.
 type part struct {
 	Line
-	stream string // "" where the file does not say
-	more   bool   // the text goes on in the next of its stream
+	stream string // "" if the file has no stream
+	more   bool   // the text continues in the next part of its stream
 }
 
-// parse takes one line of the file.
+// parse parses one line of the file.
 func parse(raw string) part {
 	if strings.HasPrefix(raw, "{") {
 		var docker struct {

@@ -41,7 +41,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestTail wants whole lines that begin within the last bytes, and no rest of one as a line.
+// TestTail checks for whole lines that begin within the last bytes, and no remainder of one.
 func TestTail(t *testing.T) {
 	t.Parallel()
 	const part, rest = "2026-11-22T12:33:21Z stdout P one \n", "2026-11-22T12:33:21Z stdout F two\n"
@@ -90,7 +90,7 @@ func FuzzParse(f *testing.F) {
 		for _, l := range Parse(log) {
 			total += len(l.Text)
 		}
-		if total > 3*len(log) { // what JSON cannot hold becomes a character of three bytes
+		if total > 3*len(log) { // invalid UTF-8 becomes a character of three bytes
 			t.Errorf("%d bytes of text from %d", total, len(log))
 		}
 	})

@@ -15,13 +15,13 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// Rcodes puts the usual failures of DNS into words, as a tail of the sentence.
+// Rcodes describes the usual DNS failures, as the end of a sentence.
 var Rcodes = map[int]string{
 	dns.RcodeServerFailure: ": its upstream (the API server, or the servers it forwards to) failed",
 	dns.RcodeRefused:       ": it answers, but is not configured to serve that name to this client",
 }
 
-// PodSearch is the search list that the kubelet gives to pods of a namespace, and the cluster's domain.
+// PodSearch returns the search list that the kubelet configures for pods of a namespace, and the cluster's domain.
 func PodSearch(h *probe.Host, namespace string) (search []string, domain string) {
 	k, err := node.ReadKubelet(h)
 	domain, _ = node.DomainOf(k, err)
@@ -39,9 +39,8 @@ func PodSearch(h *probe.Host, namespace string) (search []string, domain string)
 	return search, domain
 }
 
-// ResolvConf is what a resolver's configuration names: servers and search list.
-// More than glibc heeds of servers, and more than Kubernetes takes into a pod of
-// domains, is not read.
+// ResolvConf returns the servers and search list of a resolver's configuration. It reads at most as many servers as
+// glibc uses, and as many domains as Kubernetes copies into a pod.
 func ResolvConf(text []byte) (servers []netip.Addr, search []string) {
 	c, err := dns.ClientConfigFromReader(bytes.NewReader(text))
 	if err != nil {
@@ -56,18 +55,17 @@ func ResolvConf(text []byte) (servers []netip.Addr, search []string) {
 	return servers, c.Search[:min(len(c.Search), maxSearch)]
 }
 
-// DNSAnswer is what became of one question.
+// DNSAnswer is the outcome of one query.
 type DNSAnswer struct {
 	Msg    *dns.Msg // nil = no answer
 	Took   time.Duration
 	Err    error // why there is none
 	Server string
-	Waited time.Duration // for it
+	Waited time.Duration // the wait for it
 }
 
-// AskDNS asks one server once, or twice by UDP, which may lose one packet without
-// meaning anything.
-func AskDNS(ctx context.Context, network, server, name string, record uint16) DNSAnswer {
+// QueryDNS queries one server once, or twice over UDP, where a single lost packet means nothing.
+func QueryDNS(ctx context.Context, network, server, name string, record uint16) DNSAnswer {
 	a := DNSAnswer{Server: server}
 	question := new(dns.Msg).SetQuestion(name, record)
 	began := time.Now()
@@ -88,7 +86,7 @@ func AskDNS(ctx context.Context, network, server, name string, record uint16) DN
 	return a
 }
 
-// Failure is the result of a question without an answer.
+// Failure returns the result of a query without an answer.
 func (a DNSAnswer) Failure(ctx context.Context) probe.Result {
 	if r, cut := node.CutShort(ctx, a.Err); cut {
 		return r
@@ -100,7 +98,7 @@ func (a DNSAnswer) Rcode() string {
 	return cmp.Or(dns.RcodeToString[a.Msg.Rcode], "code "+strconv.Itoa(a.Msg.Rcode))
 }
 
-// Addresses are those in an answer.
+// Addresses returns the addresses in an answer.
 func (a DNSAnswer) Addresses() []string {
 	var out []string
 	for _, rr := range a.Msg.Answer {
@@ -114,19 +112,19 @@ func (a DNSAnswer) Addresses() []string {
 	return out
 }
 
-// AskAddress asks one server for the address of a name, of either family.
-func AskAddress(ctx context.Context, network, addr, name string) probe.Result {
+// QueryAddress queries one server for the address of a name, of either family.
+func QueryAddress(ctx context.Context, network, addr, name string) probe.Result {
 	for _, record := range []uint16{dns.TypeA, dns.TypeAAAA} {
-		a := AskDNS(ctx, network, addr, name, record)
+		a := QueryDNS(ctx, network, addr, name, record)
 		if a.Msg != nil && a.Msg.Rcode == dns.RcodeSuccess && len(a.Addresses()) == 0 && record == dns.TypeA {
-			continue // a cluster of IPv6 alone
+			continue // a cluster with IPv6 only
 		}
-		return addressSays(ctx, a)
+		return judgeAddress(ctx, a)
 	}
 	return probe.Result{}
 }
 
-func addressSays(ctx context.Context, a DNSAnswer) probe.Result {
+func judgeAddress(ctx context.Context, a DNSAnswer) probe.Result {
 	if a.Msg == nil {
 		return a.Failure(ctx)
 	}

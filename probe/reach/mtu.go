@@ -15,14 +15,14 @@ func PathMTU(ctx context.Context, to netip.Addr) probe.Result {
 	if err != nil {
 		return node.Unseen(err)
 	}
-	// A packet of IPv4 has no more than 65535 bytes, whatever the device takes.
+	// An IPv4 packet has at most 65535 bytes, whatever the device supports.
 	s := node.Sizes{Promised: min(mtu, 65535), Device: device, Passes: node.SmallPacket}
 	s.Vanishes = s.Promised + 1
 	small, err := icmp.Whole(ctx, to, node.SmallPacket, icmp.Wait)
 	if r, ok := notEvenSmall(small, err); !ok {
 		return r
 	}
-	// Time enough for a path that is slower with big packets.
+	// Long enough for a path that is slower with large packets.
 	wait := 200*time.Millisecond + 4*small.Max
 	for !s.Done() && ctx.Err() == nil {
 		size := s.Next()
@@ -34,7 +34,7 @@ func PathMTU(ctx context.Context, to netip.Addr) probe.Result {
 			s.Passes = size
 		case got.Cut:
 		case got.TooBig:
-			s.Vanishes, s.Refused, s.Told = size, true, got.Told
+			s.Vanishes, s.Refused, s.ReportedMTU = size, true, got.ReportedMTU
 		case got.Refused > 0:
 			return probe.Found(probe.Unknown, "packets of %d bytes could not leave: %s", size, node.Refusals[got.Refusal]).
 				With(probe.FactReason, got.Refusal)
@@ -43,16 +43,16 @@ func PathMTU(ctx context.Context, to netip.Addr) probe.Result {
 		}
 	}
 	if s.Vanishes > s.Promised && !s.Done() {
-		return probe.Found(probe.Unknown, "stopped before packets of %d bytes could be asked", s.Promised)
+		return probe.Found(probe.Unknown, "stopped before packets of %d bytes were sent", s.Promised)
 	}
-	if s.Vanishes <= s.Promised && !s.Refused { // or did it fall silent, or lose some by chance?
+	if s.Vanishes <= s.Promised && !s.Refused { // did it stop answering, or lose some by chance?
 		small, err := icmp.Whole(ctx, to, node.SmallPacket, wait)
 		if r, ok := notEvenSmall(small, err); !ok {
 			return r
 		}
 		if again, err := icmp.Whole(ctx, to, s.Vanishes, wait); err == nil && again.Received > 0 {
 			return probe.Found(probe.Unknown,
-				"packets are lost whatever their size, so the path MTU cannot be measured")
+				"packets of every size are lost, so the path MTU cannot be measured")
 		}
 	}
 	r := s.Result()
@@ -76,8 +76,7 @@ func fragmentsLost(ctx context.Context, to netip.Addr, mtu int, wait time.Durati
 	return err == nil && full.Received > 0
 }
 
-// notEvenSmall is the result of a path on which nothing can be measured; true when
-// it can.
+// notEvenSmall returns the result for a path on which nothing can be measured, and true if it can.
 func notEvenSmall(s icmp.Stats, err error) (probe.Result, bool) {
 	switch {
 	case err != nil:

@@ -9,13 +9,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// errorQueue keeps a socket open until what the kernel heard about it by ICMP has
-// been read. The error of the connection alone does not tell a reset by the
-// target from a firewall's refusal, nor who refused. Kernels before 5.15 keep no
-// such queue for TCP; then there is nothing to read.
+// errorQueue keeps a socket open until its ICMP errors have been read. The error of the connection alone does not
+// distinguish a reset by the target from a firewall's refusal, and does not show who refused. Kernels before 5.15 have
+// no such queue for TCP, so there is nothing to read.
 type errorQueue struct{ fd int }
 
-// open is a net.Dialer's Control.
+// open is the Control function of a net.Dialer.
 func (q *errorQueue) open(network, _ string, c syscall.RawConn) error {
 	var failed error
 	err := c.Control(func(fd uintptr) {
@@ -42,7 +41,7 @@ func (q *errorQueue) close() {
 	}
 }
 
-// near is the socket's own end, invalid once the kernel has given up on the connection.
+// near returns the socket's local end, invalid once the kernel has given up the connection.
 func (q *errorQueue) near() netip.AddrPort {
 	if q.fd == 0 {
 		return netip.AddrPort{}
@@ -60,7 +59,7 @@ func (q *errorQueue) near() netip.AddrPort {
 	return netip.AddrPort{}
 }
 
-// last is the newest ICMP message about the socket.
+// last returns the newest ICMP error of the socket.
 func (q *errorQueue) last() icmpAnswer {
 	var found icmpAnswer
 	if q.fd == 0 {
@@ -77,16 +76,16 @@ func (q *errorQueue) last() icmpAnswer {
 			return found
 		}
 		for _, m := range messages {
-			if said, ok := icmpSaid(m); ok {
-				found = said
+			if answer, ok := parseICMPError(m); ok {
+				found = answer
 			}
 		}
 	}
 }
 
-// icmpSaid reads a struct sock_extended_err and the address after it
-// (linux/errqueue.h): errno, origin, type, code, pad, info, data, offender.
-func icmpSaid(m unix.SocketControlMessage) (icmpAnswer, bool) {
+// parseICMPError parses a struct sock_extended_err and the address after it (linux/errqueue.h): errno, origin, type,
+// code, pad, info, data, offender.
+func parseICMPError(m unix.SocketControlMessage) (icmpAnswer, bool) {
 	const head = 16
 	b := m.Data
 	if len(b) < head+8 {

@@ -11,9 +11,9 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-func Ping(ctx context.Context, p *probe.Pass, targets []probe.Target, kind, nobody string) {
+func Ping(ctx context.Context, p *probe.Pass, targets []probe.Target, kind, none string) {
 	if len(targets) == 0 {
-		p.Report(node.Gap(p, kind, nobody))
+		p.Report(node.Gap(p, kind, none))
 		return
 	}
 	pace := icmp.Usual
@@ -31,7 +31,7 @@ func Ping(ctx context.Context, p *probe.Pass, targets []probe.Target, kind, nobo
 		if err == nil && !p.Brief {
 			measure(ctx, stats)
 		}
-		unheard := kind == probe.KindNode && allSilent(stats, targets)
+		unanswered := kind == probe.KindNode && allSilent(stats, targets)
 		live := make([]bool, len(targets))
 		if kind == probe.KindNode && err == nil {
 			node.Each(silentOf(stats), func(i int) { live[i] = takesTCP(ctx, targets[i].Addr) })
@@ -42,13 +42,13 @@ func Ping(ctx context.Context, p *probe.Pass, targets []probe.Target, kind, nobo
 				continue
 			}
 			r := Pinged(stats[i], pace)
-			if unheard && r.Status == probe.Fail {
+			if unanswered && r.Status == probe.Fail {
 				r.Status = probe.Warn
 				r.Saw += "; no other node answers either: the network may block ping"
 			}
 			if live[i] && r.Status != probe.Unknown {
 				r.Status = probe.Warn
-				r.Saw += fmt.Sprintf("; TCP %d answers there: ping is switched off or blocked, the machine is not away", node.PortKubelet)
+				r.Saw += fmt.Sprintf("; TCP %d answers there: ping is disabled or blocked, and the machine is up", node.PortKubelet)
 				r = r.With(probe.FactLives, true)
 			}
 			p.Report(node.About(r, t).On(t.String()).With(probe.FactFamily, f).With(probe.FactNode, t.Node))
@@ -56,8 +56,8 @@ func Ping(ctx context.Context, p *probe.Pass, targets []probe.Target, kind, nobo
 	})
 }
 
-// Where a few packets do not tell how many of a path are lost, more do: so many of them, to so many addresses of a
-// family. A path that loses lossy percent fails: TCP crawls at a tenth of that already.
+// If a few packets do not show how lossy a path is, more do: this many, to at most maxMeasured addresses of a family. A
+// path that loses lossy percent fails: TCP is very slow at a tenth of that already.
 var measuring = icmp.Pace{Packets: 50, Every: 20 * time.Millisecond}
 
 const (
@@ -65,7 +65,7 @@ const (
 	lossy       = 10
 )
 
-// measure sends more packets to addresses from which some came back and some did not, and adds what comes of it.
+// measure sends more packets to addresses with partial loss, and adds the results.
 func measure(ctx context.Context, stats []icmp.Stats) {
 	var addrs []netip.Addr
 	var of []int
@@ -79,7 +79,7 @@ func measure(ctx context.Context, stats []icmp.Stats) {
 	}
 	more, err := icmp.Ping(ctx, addrs, measuring)
 	if err != nil {
-		return // what the first few say holds
+		return // keep the result of the first packets
 	}
 	for at, i := range of {
 		if m := more[at]; !m.Cut && m.Refused == 0 {
@@ -88,7 +88,7 @@ func measure(ctx context.Context, stats []icmp.Stats) {
 	}
 }
 
-// together is what came back of two bursts to one address.
+// together merges the results of two bursts to one address.
 func together(a, b icmp.Stats) icmp.Stats {
 	if b.Received == 0 {
 		a.Sent += b.Sent
@@ -100,7 +100,7 @@ func together(a, b icmp.Stats) icmp.Stats {
 	return a
 }
 
-// silentOf are the indices of those of which not a word came.
+// silentOf returns the indices of addresses without any reply.
 func silentOf(stats []icmp.Stats) (out []int) {
 	for i, s := range stats {
 		if s.Received == 0 && s.Refused == 0 && s.Bounced == "" && !s.Cut {
@@ -110,7 +110,7 @@ func silentOf(stats []icmp.Stats) (out []int) {
 	return out
 }
 
-// takesTCP tells whether a machine answers at its kubelet's port, be it by a refusal.
+// takesTCP reports whether a machine answers on its kubelet's port, even with a refusal.
 func takesTCP(ctx context.Context, addr netip.Addr) bool {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
@@ -118,11 +118,11 @@ func takesTCP(ctx context.Context, addr netip.Addr) bool {
 	if conn != nil {
 		_ = conn.Close()
 	}
-	return conn != nil || c.Said.text == "" && c.Reason() == "refused"
+	return conn != nil || c.ICMP.text == "" && c.Reason() == "refused"
 }
 
-// allSilent tells whether two nodes or more were asked and all are silent: then
-// it may be pings that are forbidden, as in some clouds.
+// allSilent reports whether two or more nodes were pinged and all are silent. Then pings may be blocked, as in some
+// clouds.
 func allSilent(stats []icmp.Stats, targets []probe.Target) bool {
 	nodes := map[string]bool{}
 	for i, s := range stats {
@@ -148,7 +148,7 @@ func Pinged(s icmp.Stats, pace icmp.Pace) probe.Result {
 		return probe.Found(probe.Unknown, "stopped after %d of %d packets, %d came back", s.Sent, pace.Packets,
 			s.Received)
 	case s.Refused == s.Sent && s.Refusal == "error":
-		return probe.Found(probe.Unknown, "no packet could leave, and the kernel does not say why")
+		return probe.Found(probe.Unknown, "no packet could leave, and the kernel does not report why")
 	case s.Received == 0:
 		r = probe.Found(probe.Fail, "none of %d packets came back%s", s.Sent, why)
 	default:

@@ -8,7 +8,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/icmp"
 )
 
-// TestLossIsMeasured wants a path to fail by what many packets say of it, and not by a few.
+// TestLossIsMeasured checks that a path fails because of many packets, not of a few.
 func TestLossIsMeasured(t *testing.T) {
 	t.Parallel()
 	few := icmp.Stats{Sent: 5, Received: 4, Min: 1, Avg: 2, Max: 3}

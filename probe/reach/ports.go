@@ -10,18 +10,17 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// DialBGP connects to a peer's BGP port and hangs up. Never beside a session: BIRD
-// takes a second connection for a restart of its peer and drops the first one; up is
-// whom this node speaks with already.
+// DialBGP connects to a peer's BGP port and closes the connection. It never does so beside a session: BIRD treats a
+// second connection as a restart of its peer, and drops the first. up are the peers with a session.
 func DialBGP(ctx context.Context, up map[netip.Addr]bool, from netip.Addr, to netip.AddrPort) probe.Result {
 	if up[to.Addr()] {
 		return probe.Found(probe.OK, "the BGP session is up").With(probe.FactSessionUp, true)
 	}
 	one, limit, cancel := node.Part(ctx, 3)
 	defer cancel()
-	var heard errorQueue
-	defer heard.close()
-	d := net.Dialer{Control: heard.open}
+	var icmpErrors errorQueue
+	defer icmpErrors.close()
+	d := net.Dialer{Control: icmpErrors.open}
 	source := "this node"
 	if from.IsValid() {
 		d.LocalAddr = net.TCPAddrFromAddrPort(netip.AddrPortFrom(from, 0))
@@ -35,19 +34,19 @@ func DialBGP(ctx context.Context, up map[netip.Addr]bool, from netip.Addr, to ne
 	if r, cut := node.CutShort(ctx, err); cut {
 		return r
 	}
-	said := heard.last()
-	reason := Connection{Err: err, Said: said}.Reason()
+	refusal := icmpErrors.last()
+	reason := Connection{Err: err, ICMP: refusal}.Reason()
 	words := map[string]string{
 		"refused":          "refused: the host answers, but nothing listens there or a firewall rejects it",
 		"timeout":          fmt.Sprintf("got no answer within %v: packets are dropped on the way", limit),
 		"reset":            "reset",
 		"net-unreachable":  "failed: this node has no route to it",
-		"host-unreachable": "failed: no host has that address, or a firewall says so",
+		"host-unreachable": "failed: no host has that address, or a firewall reports so",
 		"no-address":       "failed: that address is on no interface of this node",
 		"denied":           "failed: this node's own firewall rejects it",
 	}
-	if said.text != "" { // who sent it tells more than what became of the connection
-		words[reason] = "failed: " + said.text
+	if refusal.text != "" { // the sender of the ICMP error explains more than the error of the connection
+		words[reason] = "failed: " + refusal.text
 	}
 	if words[reason] == "" {
 		return probe.Failed(err)

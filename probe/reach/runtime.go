@@ -13,8 +13,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// Runtime finds the socket on which the kubelet's runtime answers, where no plan tells
-// which runtime that is, and gives a connection that is made with the first question.
+// Runtime finds the socket on which the kubelet's runtime answers, if no plan names the runtime. It returns a
+// connection that opens with the first call.
 func Runtime(h *probe.Host) (conn *grpc.ClientConn, socket string, err error) {
 	socket, err = node.FindSocket(h, node.CRISockets(&probe.Pass{Host: h}))
 	if err != nil {
@@ -24,7 +24,7 @@ func Runtime(h *probe.Host) (conn *grpc.ClientConn, socket string, err error) {
 	return conn, socket, err
 }
 
-// RuntimeSilent judges an error of asking a runtime about something for so long.
+// RuntimeSilent judges the error of a call to a runtime with a time limit.
 func RuntimeSilent(ctx context.Context, err error, what string, limit time.Duration) probe.Result {
 	if r, cut := node.CutShort(ctx, err); cut {
 		return r
@@ -32,7 +32,7 @@ func RuntimeSilent(ctx context.Context, err error, what string, limit time.Durat
 	return Unanswering(err, what, limit)
 }
 
-// Dialable connects to a socket and hangs up; the result says why it cannot.
+// Dialable connects to a socket and closes the connection. The result explains a failure.
 func Dialable(ctx context.Context, h *probe.Host, name string) (probe.Result, bool) {
 	one, limit, cancel := node.Part(ctx, 2)
 	defer cancel()
@@ -53,9 +53,9 @@ func Dialable(ctx context.Context, h *probe.Host, name string) (probe.Result, bo
 	return Unanswering(err, "the socket", limit), false
 }
 
-// AskEach asks side by side, each with two fifths of the check's time, and
-// reports every answer about the question's name after the prefix.
-func AskEach(ctx context.Context, p *probe.Pass, socket, prefix string, questions []node.Question) {
+// CallEach makes the calls concurrently, each with two fifths of the check's time. It reports every result under the
+// prefix and the call's name.
+func CallEach(ctx context.Context, p *probe.Pass, socket, prefix string, questions []node.Question) {
 	node.Each(questions, func(q node.Question) {
 		one, limit, cancel := node.Part(ctx, 2)
 		defer cancel()
@@ -63,7 +63,7 @@ func AskEach(ctx context.Context, p *probe.Pass, socket, prefix string, question
 		if err != nil {
 			var cut bool
 			if r, cut = node.CutShort(ctx, err); !cut {
-				if one.Err() != nil { // whatever gRPC makes of it
+				if one.Err() != nil { // whatever error gRPC makes of it
 					err = one.Err()
 				}
 				r = Unanswering(err, q.Name, limit)
@@ -73,7 +73,7 @@ func AskEach(ctx context.Context, p *probe.Pass, socket, prefix string, question
 	})
 }
 
-// Unanswering judges an error of asking a runtime over gRPC.
+// Unanswering judges the error of a gRPC call to a runtime.
 func Unanswering(err error, what string, limit time.Duration) probe.Result {
 	reason := probe.Reason(err)
 	if status.Code(err) == codes.DeadlineExceeded {

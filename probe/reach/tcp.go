@@ -14,26 +14,26 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// Connection is what became of an attempt to open one.
+// Connection is the outcome of an attempt to open a connection.
 type Connection struct {
 	To    netip.AddrPort
 	Took  time.Duration
-	Limit time.Duration  // how long it was waited for
-	Err   error          // nil = it was taken
-	Said  icmpAnswer     // by whom it was refused, if not by the target
-	Near  netip.AddrPort // its own end, invalid where the kernel has forgotten that
+	Limit time.Duration  // the time limit
+	Err   error          // nil = it was accepted
+	ICMP  icmpAnswer     // who refused it, if not the target
+	Near  netip.AddrPort // the local end, invalid if the kernel no longer has it
 }
 
-// icmpAnswer is what a router or a firewall answers in place of the target. Text
-// is empty when nobody did, or the kernel does not tell.
+// icmpAnswer is an ICMP error from a router or a firewall instead of the target. Text is empty without one, or if the
+// kernel does not report it.
 type icmpAnswer struct {
 	text     string // "port unreachable, by ICMP from 10.0.0.1"
-	firewall bool   // only a firewall or a route that forbids says so
+	firewall bool   // only a firewall or a prohibit route sends this error
 	from     netip.Addr
 }
 
-// Connect opens a TCP connection and hangs up. It waits three fifths of the time
-// the check has, which by default sees the SYN repeated after one second.
+// Connect opens a TCP connection and closes it. It waits three fifths of the check's time, by default long enough for
+// the SYN that is repeated after one second.
 func Connect(ctx context.Context, to netip.AddrPort) Connection {
 	one, limit, cancel := node.Part(ctx, 3)
 	defer cancel()
@@ -44,8 +44,8 @@ func Connect(ctx context.Context, to netip.AddrPort) Connection {
 	return c
 }
 
-// Dial opens a TCP connection and keeps it; the result says how that went, in the words
-// of the checks. Without a connection the first of the two is nil.
+// Dial opens a TCP connection and keeps it open. The result describes the outcome in the words of the checks. On
+// failure the connection is nil.
 func Dial(ctx context.Context, to netip.AddrPort, limit time.Duration) (net.Conn, probe.Result) {
 	one, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -53,28 +53,28 @@ func Dial(ctx context.Context, to netip.AddrPort, limit time.Duration) (net.Conn
 	return conn, c.Result(ctx)
 }
 
-// Open opens a TCP connection before ctx ends, which is said to be after limit.
+// Open opens a TCP connection before ctx ends. limit is that time limit for messages.
 func Open(ctx context.Context, to netip.AddrPort, limit time.Duration) (net.Conn, Connection) {
 	c := Connection{To: to, Limit: limit}
-	var heard errorQueue
-	defer heard.close()
-	d := net.Dialer{Control: heard.open}
+	var icmpErrors errorQueue
+	defer icmpErrors.close()
+	d := net.Dialer{Control: icmpErrors.open}
 	began := time.Now()
 	conn, err := d.DialContext(ctx, "tcp", to.String())
 	c.Took, c.Err = time.Since(began), err
 	if err != nil {
-		c.Said, c.Near = heard.last(), heard.near()
+		c.ICMP, c.Near = icmpErrors.last(), icmpErrors.near()
 		return nil, c
 	}
 	c.Near, _ = netip.ParseAddrPort(conn.LocalAddr().String())
 	return conn, c
 }
 
-// Reason is one word for how it failed: those of probe.Reason, "rejected" when a
-// firewall said so by ICMP, "blackhole" for a route of that type.
+// Reason returns the failure in one word: those of probe.Reason, "rejected" for an ICMP error of a firewall,
+// "blackhole" for a blackhole route.
 func (c Connection) Reason() string {
 	switch {
-	case c.Said.firewall:
+	case c.ICMP.firewall:
 		return "rejected"
 	case errors.Is(c.Err, syscall.EINVAL):
 		return "blackhole"
@@ -82,7 +82,7 @@ func (c Connection) Reason() string {
 	return probe.Reason(c.Err)
 }
 
-// Result puts what became of it into words: ok when it was taken.
+// Result describes the outcome: ok if the connection was accepted.
 func (c Connection) Result(ctx context.Context) probe.Result {
 	if c.Err == nil {
 		return probe.Found(probe.OK, "connected to %s in %v", c.To, c.Took.Round(10*time.Microsecond)).
@@ -94,9 +94,9 @@ func (c Connection) Result(ctx context.Context) probe.Result {
 	reason := c.Reason()
 	var r probe.Result
 	switch {
-	case c.Said.text != "":
-		r = probe.Found(probe.Fail, "connection to %s failed: %s", c.To, c.Said.text).With(probe.FactICMPFrom,
-			c.Said.from.String())
+	case c.ICMP.text != "":
+		r = probe.Found(probe.Fail, "connection to %s failed: %s", c.To, c.ICMP.text).With(probe.FactICMPFrom,
+			c.ICMP.from.String())
 	case reason == "refused":
 		r = probe.Found(probe.Fail, "connection to %s refused", c.To).With(probe.FactTook, node.Milliseconds(c.Took))
 	case reason == "timeout":
@@ -111,8 +111,7 @@ func (c Connection) Result(ctx context.Context) probe.Result {
 	return r.With(probe.FactReason, reason)
 }
 
-// Unreachable is what a "destination unreachable" says, which somebody sent in place of
-// the target.
+// Unreachable describes a "destination unreachable" that another host sent instead of the target.
 func Unreachable(code uint8, v4 bool, from netip.Addr) icmpAnswer {
 	text, firewall := icmp.Unreachable(int(code), v4)
 	return icmpAnswer{fmt.Sprintf("%q by ICMP from %s", text, from), firewall, from}

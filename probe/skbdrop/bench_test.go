@@ -16,12 +16,12 @@ import (
 	"github.com/calico-probe/calico-probe/probe/nstest"
 )
 
-// rate is how many packets a second are sent that are not ours.
+// rate is how many foreign packets are sent per second.
 const rate = 100_000
 
-// BenchmarkOthers has packets that are not ours go from the node to another host while a trace looks for ours, first to
-// somebody who takes them, then to a rule that drops them. It says how much of one core is spent for that: what the
-// programs take by the kernel's own count, and what sending takes longer when they are there.
+// BenchmarkOthers sends foreign packets from the node to another host while a trace looks for ours, first to a
+// receiver, then to a drop rule. It reports the cost in parts of one core: of the programs by the kernel's own count,
+// and of the slower sending.
 func BenchmarkOthers(b *testing.B) {
 	if !nstest.Enter(b, three+`
 ip netns exec far nft add table inet t
@@ -51,7 +51,7 @@ ip netns exec far nft add rule inet t c udp dport 9 drop
 	}
 }
 
-// flood is a socket that sends packets that are not ours.
+// flood is a socket that sends foreign packets.
 type flood struct {
 	fd int
 	to *unix.SockaddrInet4
@@ -64,7 +64,7 @@ func floods(b *testing.B, port int) flood {
 	return flood{fd, &unix.SockaddrInet4{Port: port, Addr: [4]byte{192, 0, 2, 2}}}
 }
 
-// received has somebody in the other host take what comes.
+// received opens a receiver on the other host.
 func received(b *testing.B) {
 	b.Helper()
 	in(b, "far", func() {
@@ -82,8 +82,8 @@ func received(b *testing.B) {
 	})
 }
 
-// send sends so many packets as fast as it goes, and gives the processor's time that this takes, in which they also
-// arrive: a cable of this kind hands them over at once.
+// send sends so many packets as fast as possible, and returns the CPU time. That includes their arrival, because a veth
+// delivers them at once.
 func (f flood) send(b *testing.B, packets int) time.Duration {
 	b.Helper()
 	runtime.LockOSThread()
@@ -95,7 +95,7 @@ func (f flood) send(b *testing.B, packets int) time.Duration {
 	return spent(b) - began
 }
 
-// spent is the processor's time of this thread.
+// spent returns the CPU time of this thread.
 func spent(b *testing.B) time.Duration {
 	b.Helper()
 	var t unix.Timespec
@@ -103,8 +103,8 @@ func spent(b *testing.B) time.Duration {
 	return time.Duration(t.Nano())
 }
 
-// measure gives the part of a core that the programs of a trace take at the rate, and by how much of one sending takes
-// longer with them than without.
+// measure returns the part of a core that the programs of a trace use at the rate, and how much longer one send takes
+// with them.
 func (f flood) measure(b *testing.B) (programs, slower float64) {
 	b.Helper()
 	const rounds, packets = 20, 5000

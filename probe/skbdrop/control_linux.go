@@ -9,7 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Control is that of a net.Dialer: it gives the socket a port before anything is sent, and has the trace look for it.
+// Control is the Control function of a net.Dialer: it binds the socket to a port before anything is sent, and adds the
+// port to the filter.
 func (t *Trace) Control(network, _ string, c syscall.RawConn) error {
 	var failed error
 	err := c.Control(func(fd uintptr) {

@@ -16,7 +16,7 @@ import (
 
 const nft = "nft add table inet t\n"
 
-// chain is a rule of nftables that drops our packets in a hook.
+// chain is an nftables rule that drops our packets at a hook.
 func chain(ns, hook string) string {
 	if ns != "" {
 		ns += ": "
@@ -27,8 +27,8 @@ func chain(ns, hook string) string {
 		ns + "nft add rule inet t c icmp type echo-request drop\n"
 }
 
-// fates are the ways to lose a packet that TestFates makes for real. What a kernel says differs between versions, which
-// "|" separates: since 6.8 nftables' own function drops, before that and with iptables-legacy nf_hook_slow.
+// fates are the ways to lose a packet that TestFates creates for real. Kernel versions differ, so "|" separates
+// alternatives: since 6.8 nftables' own function drops, before that and with iptables-legacy nf_hook_slow.
 var fates = []fate{
 	{name: "nft-input", does: "a rule of nftables in the other host's input", setup: chain("far", "input"),
 		to: "192.0.2.2", reason: "NETFILTER_DROP", function: nftables, hook: "INPUT", at: "eth0"},
@@ -63,7 +63,7 @@ var fates = []fate{
 		reason: "IP_INNOROUTES", function: "ip_error", at: "cali12"},
 	{name: "no-route-ipv6", does: "no route, of IPv6", from: "pod", to: "fd99::9",
 		reason: "IP_INNOROUTES", function: "ip6_pkt_drop|ip6_pkt_discard", at: "cali12"},
-	{name: "blackhole", does: "a route of type blackhole", setup: "ip route add blackhole 192.0.2.2/32",
+	{name: "blackhole", does: "a blackhole route", setup: "ip route add blackhole 192.0.2.2/32",
 		from: "pod", to: "192.0.2.2", reason: "NOT_SPECIFIED", function: "ip_error|dst_discard", at: "cali12"},
 	{name: "prohibit", does: "a route of type prohibit", setup: "ip route add prohibit 192.0.2.2/32",
 		from: "pod", to: "192.0.2.2", reason: "NOT_SPECIFIED", function: "ip_error", at: "cali12"},
@@ -163,7 +163,7 @@ func socketAt(t *testing.T, port, backlog int, set func(fd int) error) {
 
 func listen(t *testing.T) { socketAt(t, 83, 10, nil) }
 
-// full has a listener whose queue is full: nobody accepts.
+// full opens a listener whose queue is full.
 func full(t *testing.T) {
 	socketAt(t, 82, 0, nil)
 	in(t, "pod", func() {
@@ -176,7 +176,7 @@ func full(t *testing.T) {
 	})
 }
 
-// md5 has a listener that wants a password of its peer (RFC 2385), as a router with one for its BGP session.
+// md5 opens a listener that requires a password of its peer (RFC 2385), like a router with one for its BGP session.
 func md5(t *testing.T) {
 	socketAt(t, 179, 1, func(fd int) error {
 		sig := unix.TCPMD5Sig{Keylen: 3, Key: [80]byte{1, 2, 3}}
@@ -205,7 +205,7 @@ func xdp(device string) func(*testing.T) {
 	}
 }
 
-// shot drops all that a clsact hook of tc sees.
+// shot drops all packets that a clsact hook of tc sees.
 func shot(device string, at ebpf.AttachType) func(*testing.T) {
 	return func(t *testing.T) {
 		link1, err := net.InterfaceByName(device)

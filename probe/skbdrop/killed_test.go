@@ -21,7 +21,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// TestMain lets the program be started again as one that traces until it is killed.
+// TestMain lets the program start again as one that traces until it is killed.
 func TestMain(m *testing.M) {
 	switch os.Getenv("TRACE_UNTIL") {
 	case "killed":
@@ -57,14 +57,15 @@ func looks() (*Trace, error) {
 	return Open(Filter{Protocol: ICMP, Numbers: []uint16{ourID}, Addrs: []netip.Addr{netip.MustParseAddr("127.0.0.1")}})
 }
 
-// again starts this program again as one of those of TestMain.
+// again starts this program again in a mode of TestMain.
 func again(until string) *exec.Cmd {
 	c := exec.Command("/proc/self/exe")
 	c.Env = append(os.Environ(), "TRACE_UNTIL="+until)
 	return c
 }
 
-// TestKilled kills a process that traces at any moment: while it loads, looks, and ends. No program, link or map stays.
+// TestKilled kills a tracing process at any moment: while it loads, traces, and ends. No program, link or map may
+// remain.
 func TestKilled(t *testing.T) {
 	times := 40
 	if testing.Short() {
@@ -88,7 +89,7 @@ func TestKilled(t *testing.T) {
 	gone(t)
 }
 
-// TestEnded ends a trace in a process that goes on: nothing of it stays.
+// TestEnded ends a trace in a process that continues: nothing may remain.
 func TestEnded(t *testing.T) {
 	trace := must.Get(looks())(t)
 	if len(loaded(t)) == 0 {
@@ -100,7 +101,7 @@ func TestEnded(t *testing.T) {
 	gone(t)
 }
 
-// gone wants nothing of a trace in the kernel, which frees it a while after its end.
+// gone checks that nothing of a trace is in the kernel, which frees it some time after its end.
 func gone(t *testing.T) {
 	t.Helper()
 	var left []string
@@ -112,7 +113,7 @@ func gone(t *testing.T) {
 	t.Errorf("still in the kernel: %v", left)
 }
 
-// loaded are the programs, links and maps of a trace that are in the kernel.
+// loaded returns the programs, links and maps of a trace in the kernel.
 func loaded(t *testing.T) (out []string) {
 	t.Helper()
 	var ours []ebpf.ProgramID
@@ -124,7 +125,7 @@ func loaded(t *testing.T) (out []string) {
 		id = next
 		p, err := ebpf.NewProgramFromID(id)
 		if err != nil {
-			continue // it has just gone
+			continue // it was just freed
 		}
 		if info, err := p.Info(); err == nil && info.Type == ebpf.Tracing && slices.Contains(points, info.Name) {
 			ours = append(ours, id)
@@ -157,7 +158,7 @@ func loaded(t *testing.T) (out []string) {
 	return out
 }
 
-// TestRights wants it to need the two capabilities that are named, and no other: not root's, nor a look at kallsyms.
+// TestRights checks that a trace needs only the two named capabilities: neither root's, nor access to kallsyms.
 func TestRights(t *testing.T) {
 	const perfmon, bpf = 38, 39
 	for name, c := range map[string]struct {

@@ -12,8 +12,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// TestObject compiles the programs again and wants the bytes that are committed: what runs in the kernel is what can
-// be read.
+// TestObject compiles the programs again and compares the result with the committed bytes, so the source is what runs
+// in the kernel.
 func TestObject(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "skbdrop.o")
 	if said, err := exec.Command("../../scripts/bpf.sh", out).CombinedOutput(); err != nil {

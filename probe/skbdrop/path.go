@@ -6,41 +6,41 @@ import (
 	"time"
 )
 
-// Way is what a packet is to who asks.
+// Way is the role of a packet for the sender.
 type Way string
 
-// The ways of a packet.
+// The values of Way.
 const (
-	Sent     Way = "sent"     // by us
-	Answer   Way = "answer"   // to that
-	Rejected Way = "rejected" // an ICMP error about what we sent, or about the answer
+	Sent     Way = "sent"     // sent by us
+	Answer   Way = "answer"   // the answer to that
+	Rejected Way = "rejected" // an ICMP error about our packet or about the answer
 )
 
-// Noun is what such a packet is called.
+// Noun returns the word for such a packet.
 func (w Way) Noun() string {
 	return map[Way]string{Sent: "packet", Answer: "answer", Rejected: "ICMP error"}[w]
 }
 
-// Path is what became of one packet, from place to place in the order of time.
+// Path is the path of one packet, from place to place in order of time.
 type Path struct {
 	Way   Way
 	Steps []Event
-	// Arrived tells that the kernel gave the packet to whom it was for; false = that does not show.
+	// Arrived reports that the kernel delivered the packet; false = that is not visible.
 	Arrived bool
 }
 
-// End is the last place in which the packet was seen.
+// End returns the last place in which the packet was seen.
 func (p Path) End() Event { return p.Steps[len(p.Steps)-1] }
 
-// packet is by what events are known to be of one packet.
+// packet identifies the events of one packet.
 type packet struct {
 	way  Way
 	seq  uint32
 	kind uint8
 }
 
-// copies is how long after one packet another one that looks the same is a new one: TCP sends again after 200 ms at the
-// soonest.
+// copies is how much later a packet that looks the same counts as a new one: TCP retransmits after 200 ms at the
+// earliest.
 const copies = 100 * time.Millisecond
 
 // Flags of TCP.
@@ -49,14 +49,14 @@ const (
 	rst = 0x04
 )
 
-// Paths puts the events of a trace together, each packet's by itself, in the order in which they were first seen. The
-// ports are ours, from which TCP was sent, of which the handshake is shown; an echo is known by its type.
+// Paths groups the events of a trace by packet, in the order in which packets were first seen. ports are our own TCP
+// source ports. Of TCP it shows only the handshake, and it recognises an echo by its type.
 func Paths(events []Event, ports ...uint16) []Path {
 	open := map[packet]int{}
 	var out []Path
 	for _, e := range events {
 		if e.Protocol == TCP && e.Kind != Dropped && e.Type&(syn|rst) == 0 {
-			continue // what comes after the handshake looks alike
+			continue // packets after the handshake look alike
 		}
 		key := packet{way(e, ports), e.Seq, e.Type}
 		i, known := open[key]
@@ -91,8 +91,8 @@ func way(e Event, ports []uint16) Way {
 	return Answer
 }
 
-// delivered tells of what the kernel calls a drop, and is the end of a packet that has arrived. To an echo's reply it
-// looks for a socket of the kind that ping(8) may have, when sockets of the kind that we have got theirs already.
+// delivered reports an event that the kernel calls a drop but that ends a packet that has arrived. For an echo reply,
+// the kernel looks for a socket of the kind that ping(8) may have, after our sockets have received their copies.
 func (e Event) delivered() bool {
 	if e.Kind != Dropped {
 		return false
@@ -104,7 +104,7 @@ func (e Event) delivered() bool {
 		calls("ping_rcv") && (e.Reason == "NO_SOCKET" || e.Reason == "NOT_SPECIFIED")
 }
 
-// repeats tells that a packet that looks the same has begun: it is seen again where it was, or long after.
+// repeats reports that a packet that looks the same has begun: it is seen in the same place again, or much later.
 func (p Path) repeats(e Event) bool {
 	last := p.End()
 	if last.Kind == Dropped && e.Kind == Dropped {
@@ -117,14 +117,14 @@ func (e Event) samePlace(f Event) bool {
 	return e.Kind == f.Kind && e.Namespace == f.Namespace && e.Index == f.Index && e.Wrapped == f.Wrapped
 }
 
-// Group are packets that went the same way.
+// Group is a set of packets with the same path.
 type Group struct {
-	Path        // of the first
+	Path        // of the first packet
 	Count       int
-	First, Last time.Duration // of their last steps
+	First, Last time.Duration // times of their last steps
 }
 
-// Groups counts the paths that are the same: what was sent first, and the most frequent of that.
+// Groups counts identical paths: sent packets first, and the most frequent path of those.
 func Groups(paths []Path) []Group {
 	var out []Group
 	for _, p := range paths {

@@ -42,7 +42,7 @@ func TestPaths(t *testing.T) {
 	}
 }
 
-// TestSentAgain wants a packet of TCP that is sent again told apart from the first.
+// TestSentAgain distinguishes a retransmitted TCP packet from the first.
 func TestSentAgain(t *testing.T) {
 	syn := func(at time.Duration, kind Kind) Event {
 		return Event{At: at, Kind: kind, Interface: "eth0", Index: 2, Protocol: TCP, Type: 2, Seq: 4711, Reason: "NO_SOCKET",

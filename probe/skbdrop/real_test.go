@@ -25,8 +25,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/nstest"
 )
 
-// three are a pod, its node, which the test is in, and a host beyond that, as Calico has it: eth0 of the pod and
-// cali12 of the node are the ends of one cable, eth0 of the node and eth0 of the other host those of another.
+// three are a pod, its node, which the test is in, and a host beyond that, connected like with Calico: eth0 of the pod
+// and cali12 of the node are one veth pair, eth0 of the node and eth0 of the other host another.
 const three = `
 mount --make-rprivate /
 mount -t tmpfs tmpfs /run
@@ -67,27 +67,27 @@ sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1
 // fate is a way to lose a packet.
 type fate struct {
 	name  string
-	does  string // in a table for people
-	setup string // commands after three; a word and a colon in front names the namespace, "pod:"
+	does  string // for the table
+	setup string // commands after three; a word and a colon at the start names the namespace, "pod:"
 	prep  func(*testing.T)
 	from  string // the namespace, "" = the node
-	to    string // an address, or with a port for TCP
+	to    string // an address, with a port for TCP
 	echo  echo
-	wait  time.Duration // after what was sent
+	wait  time.Duration // after sending
 
-	reason, function, hook, at string // what is wanted, alternatives separated by "|"; no reason = it arrives
+	reason, function, hook, at string // the expected end, alternatives separated by "|"; no reason = it arrives
 	answer, wrapped            bool
-	unseen                     string // it is lost, and no drop is seen: what there is instead
+	unseen                     string // it is lost without a visible drop: the reason instead
 }
 
-// echo is what is special about an echo.
+// echo has the special properties of an echo.
 type echo struct {
 	corrupt bool
 	size    int
 	ttl     int
 }
 
-// in runs f in a namespace of the test's.
+// in runs f in a namespace of the test.
 func in(t testing.TB, ns string, f func()) {
 	t.Helper()
 	if ns == "" {
@@ -96,7 +96,7 @@ func in(t testing.TB, ns string, f func()) {
 	}
 	done := make(chan error)
 	go func() {
-		runtime.LockOSThread() // and never unlocked: the thread ends with it
+		runtime.LockOSThread() // never unlocked: the thread exits with it
 		h, err := netns.GetFromName(ns)
 		if err == nil {
 			err = netns.Set(h)
@@ -129,7 +129,7 @@ func commands(t *testing.T, lines string) {
 
 const ourID, packets = 0x1721, 3
 
-// send sends echoes with our ID, or connects from a port that the trace then knows.
+// send sends echoes with our ID, or connects from a port that it adds to the trace.
 func (f fate) send(t *testing.T, trace *Trace) {
 	t.Helper()
 	to, err := netip.ParseAddrPort(f.to)
@@ -169,12 +169,12 @@ func (f fate) echoes(t *testing.T, to netip.Addr) {
 		if f.echo.corrupt {
 			b[2] ^= 0xff
 		}
-		_, _ = c.WriteTo(b, &net.IPAddr{IP: to.AsSlice()}) // what cannot be sent is what some want
+		_, _ = c.WriteTo(b, &net.IPAddr{IP: to.AsSlice()}) // some fates expect unsendable packets
 	}
 }
 
-// TestFates loses packets in every way there is, and wants reason, function, hook and interface named as this kernel
-// does; of those that arrive, it wants no drop. With TRACED=write it writes the table of docs/drops-trace.md.
+// TestFates loses packets in every way, and checks reason, function, hook and interface in this kernel's words. For
+// packets that arrive it expects no drop. With TRACED=write it writes the table of docs/drops-trace.md.
 func TestFates(t *testing.T) {
 	rows := os.Getenv("TRACED_ROWS")
 	if rows == "" { // not in a namespace
@@ -202,7 +202,7 @@ func TestFates(t *testing.T) {
 	}
 }
 
-// write puts the rows into the page.
+// write inserts the rows into the page.
 func write(t *testing.T, rows string) {
 	t.Helper()
 	const page, begin, end = "../../docs/drops-trace.md", "<!-- fates -->\n", "<!-- /fates -->\n"
@@ -225,7 +225,7 @@ func write(t *testing.T, rows string) {
 	must.Do(t, os.WriteFile(page, []byte(head+begin+table+end+tail), 0o600))
 }
 
-// happen sends the packets of a fate and gives what was seen of them.
+// happen sends the packets of a fate and returns their events.
 func (f fate) happen(t *testing.T) []Path {
 	t.Helper()
 	filter := Filter{Protocol: ICMP, Numbers: []uint16{ourID}, VXLAN: 4789}
@@ -247,7 +247,7 @@ func (f fate) happen(t *testing.T) []Path {
 	return Paths(events, trace.Ports()...)
 }
 
-// judge compares what was seen with what is wanted, and puts it into words for the table.
+// judge compares the events with the expected ones, and describes them for the table.
 func (f fate) judge(t *testing.T, paths []Path) string {
 	t.Helper()
 	var drops []Path

@@ -24,13 +24,14 @@ const (
 	TCP  = 6
 )
 
-// Filter names the packets that are looked for: of one protocol, from or to one of some addresses, with one of some
-// numbers. So both ways are seen, and what the node translates: it changes one of two addresses.
+// Filter selects the packets to trace: of one protocol, with one of some addresses as source or destination, and one of
+// some numbers. So it matches both directions, and packets that the node translates, because a translation changes one
+// of two addresses.
 type Filter struct {
-	Addrs    []netip.Addr // four at most
+	Addrs    []netip.Addr // at most four
 	Protocol uint8
-	Numbers  []uint16 // the identifier of an echo, or one of the ports; eight at most
-	VXLAN    uint16   // the port at which a packet of UDP wraps another one; 0 = none is looked into
+	Numbers  []uint16 // the identifier of an echo, or one of the ports; at most eight
+	VXLAN    uint16   // the UDP port of encapsulated packets; 0 = do not look into any
 }
 
 const (
@@ -38,45 +39,45 @@ const (
 	maxNumbers = 8
 )
 
-// Kind is what became of a packet in one place.
+// Kind is what happened to a packet in one place.
 type Kind uint32
 
-// The kinds of an Event.
+// The values of Kind.
 const (
-	Left    Kind = iota // it was given to an interface's driver
-	Came                // it came in by an interface
-	Dropped             // a copy of it, or it, was dropped
+	Left    Kind = iota // it was passed to an interface's driver
+	Came                // it arrived on an interface
+	Dropped             // it, or a copy of it, was dropped
 )
 
 // Event is one packet in one place.
 type Event struct {
 	At        time.Duration // since Open
 	Kind      Kind
-	Namespace uint32 // the inode of its network namespace, 0 = not known
+	Namespace uint32 // the inode of its network namespace, 0 = unknown
 	Interface string // "" = it has none (any more)
 	Index     uint32
 
-	Src, Dst netip.AddrPort // of the packet of the Filter, whatever wraps or quotes it; ports are those of TCP
+	Src, Dst netip.AddrPort // of the Filter's packet, without encapsulation or quote; ports are those of TCP
 	Protocol uint8          // as on the wire: 58 is ICMPv6
-	Type     uint8          // of ICMP; of TCP the flags
+	Type     uint8          // of ICMP; for TCP the flags
 	Seq      uint32
 	TTL      uint8
-	Wrapped  bool // it is inside of a tunnel's packet
-	Quoted   bool // the packet is an ICMP error about that of the Filter
+	Wrapped  bool // it is inside a tunnel packet
+	Quoted   bool // the packet is an ICMP error about the Filter's packet
 
-	Reason string   // of a drop, as the kernel's BTF names it, without SKB_DROP_REASON_: "NETFILTER_DROP"
-	Calls  []string // of a drop: the function that dropped it, that which called it, and so on
+	Reason string   // of a drop, in the words of the kernel's BTF, without SKB_DROP_REASON_: "NETFILTER_DROP"
+	Calls  []string // of a drop: the function that dropped it, its caller, and so on
 }
 
-// Gaps are the events that a trace does not show.
+// Gaps are events that are missing in a trace.
 type Gaps struct {
-	More int // how many more there were than are kept
-	// Skipped is how many times the kernel did not run a program of the trace, because it was interrupted in just that
-	// program on that CPU: for whichever packet it was, ours or not.
+	More int // events beyond the maximum
+	// Skipped is how many times the kernel did not run a program of the trace, because it had interrupted the same program
+	// on that CPU. The packet may have been ours or not.
 	Skipped int
 }
 
-// callers tell netfilter's hook by the function that asks it.
+// callers maps a calling function to netfilter's hook.
 var callers = map[string]string{
 	"ip_rcv": "PREROUTING", "ip_list_rcv": "PREROUTING", "ip_sublist_rcv": "PREROUTING",
 	"ipv6_rcv": "PREROUTING", "ipv6_list_rcv": "PREROUTING", "ip6_sublist_rcv": "PREROUTING",
@@ -88,7 +89,7 @@ var callers = map[string]string{
 	"__netif_receive_skb_core": "ingress", "__dev_queue_xmit": "egress",
 }
 
-// Hook is the netfilter hook in which a packet was dropped, "" = in none, or it does not show.
+// Hook returns the netfilter hook in which a packet was dropped, "" if none or unknown.
 func (e Event) Hook() string {
 	at := slices.IndexFunc(e.Calls, func(c string) bool { return strings.HasPrefix(c, "nf_hook_slow") })
 	if at < 0 {
@@ -102,7 +103,7 @@ func (e Event) Hook() string {
 	return ""
 }
 
-// Function is the one that dropped a packet, "" = it does not show.
+// Function returns the function that dropped a packet, "" if unknown.
 func (e Event) Function() string {
 	if len(e.Calls) == 0 {
 		return ""
@@ -110,13 +111,13 @@ func (e Event) Function() string {
 	return bare(e.Calls[0])
 }
 
-// bare is a function's name without what the compiler adds: .constprop.0.
+// bare returns a function's name without the compiler's suffix: .constprop.0.
 func bare(function string) string {
 	name, _, _ := strings.Cut(function, ".")
 	return name
 }
 
-// Why says what a kernel lacks to be looked into.
+// Why is what a kernel lacks for a trace.
 type Why string
 
 // The reasons of an UnavailableError.
@@ -127,7 +128,7 @@ const (
 	Lockdown  Why = "lockdown"
 )
 
-// UnavailableError says why drops cannot be seen here. Its text is for the user.
+// UnavailableError reports why drops cannot be traced here. Its text is for the user.
 type UnavailableError struct {
 	Why Why
 	Err error // may be nil
@@ -135,9 +136,9 @@ type UnavailableError struct {
 
 var unavailable = map[Why]string{
 	NoBTF: "this kernel has no BTF (CONFIG_DEBUG_INFO_BTF, /sys/kernel/btf/vmlinux), without which the places of its " +
-		"fields are not known",
-	NoReasons: "this kernel does not say why it drops a packet: Linux does since 5.17",
-	NoRight:   "the capabilities BPF and PERFMON are needed to load a program into the kernel",
+		"fields are unknown",
+	NoReasons: "this kernel does not report why it drops a packet: Linux does since 5.17",
+	NoRight:   "loading a program into the kernel requires the capabilities BPF and PERFMON",
 	Lockdown:  "the kernel is locked down (confidentiality): no program may read its memory",
 }
 
@@ -150,7 +151,7 @@ func (e *UnavailableError) Error() string {
 
 func (e *UnavailableError) Unwrap() error { return e.Err }
 
-// valid is nil when the kernel's part has room for a filter, and it names something.
+// valid returns nil if a filter is not empty and fits the kernel's part.
 func (f Filter) valid() error {
 	switch {
 	case len(f.Addrs) == 0 || len(f.Addrs) > maxAddrs:
@@ -158,7 +159,7 @@ func (f Filter) valid() error {
 	case len(f.Numbers) > maxNumbers:
 		return fmt.Errorf("a filter has %d numbers at most, not %d", maxNumbers, len(f.Numbers))
 	case f.Protocol != ICMP && f.Protocol != TCP:
-		return fmt.Errorf("a filter is of ICMP or TCP, not of protocol %d", f.Protocol)
+		return fmt.Errorf("a filter supports ICMP and TCP, not protocol %d", f.Protocol)
 	}
 	return nil
 }

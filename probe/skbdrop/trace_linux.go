@@ -47,10 +47,10 @@ type event struct {
 	Calls                          [6][48]byte
 }
 
-// wire is a number as packets have it.
+// wire converts a number to network byte order.
 func wire(n uint16) uint16 { return binary.NativeEndian.Uint16(binary.BigEndian.AppendUint16(nil, n)) }
 
-// Trace is what was loaded.
+// Trace is a running trace.
 type Trace struct {
 	programs *ebpf.Collection
 	links    []link.Link
@@ -58,15 +58,14 @@ type Trace struct {
 	reasons  map[uint32]string
 	filter   filter
 	ports    []uint16
-	began    time.Duration // by the clock of the programs
+	began    time.Duration // by the programs' clock
 }
 
-// points are the tracepoints, by the program that is put there. What notes drops comes first: a packet that left and
-// did not arrive was not dropped unseen.
+// points are the tracepoints, with the program to attach to each. The program for drops comes first: so a packet that
+// left and did not arrive was not dropped unseen.
 var points = []string{"dropped", "came", "left"}
 
-// Open begins to look for packets. The error is an UnavailableError where this kernel, or what this process may do,
-// does not allow it.
+// Open starts a trace. It returns an UnavailableError if this kernel, or the rights of this process, do not allow it.
 func Open(f Filter) (*Trace, error) {
 	if err := f.valid(); err != nil {
 		return nil, err
@@ -88,7 +87,7 @@ func Open(f Filter) (*Trace, error) {
 	return t, nil
 }
 
-// reasons are the names of the reasons for a drop, by this kernel's numbers, which change from one to the next.
+// reasons returns the names of the drop reasons by this kernel's numbers, which differ between versions.
 func reasons(kernel *btf.Spec) (map[uint32]string, error) {
 	var point *btf.Typedef
 	if err := kernel.TypeByName("btf_trace_kfree_skb", &point); err != nil {
@@ -96,7 +95,7 @@ func reasons(kernel *btf.Spec) (map[uint32]string, error) {
 	}
 	var names *btf.Enum
 	if pointer, is := point.Type.(*btf.Pointer); is {
-		// The first parameter is the tracepoint's own; then packet, location, reason.
+		// The first parameter belongs to the tracepoint; then follow packet, location and reason.
 		if f, is := pointer.Target.(*btf.FuncProto); is && len(f.Params) >= 4 {
 			names, _ = btf.As[*btf.Enum](f.Params[3].Type)
 		}
@@ -146,7 +145,7 @@ func (t *Trace) start(f Filter) error {
 	return t.attach()
 }
 
-// attach puts the programs at their tracepoints.
+// attach attaches the programs to their tracepoints.
 func (t *Trace) attach() error {
 	for _, name := range points {
 		l, err := link.AttachTracing(link.TracingOptions{Program: t.programs.Programs[name]})
@@ -165,10 +164,10 @@ func (t *Trace) set() error {
 	return nil
 }
 
-// Ports are those that sockets were given by Control.
+// Ports returns the ports that Control has given to sockets.
 func (t *Trace) Ports() []uint16 { return t.ports }
 
-// add looks for another port too.
+// add adds a port to the filter.
 func (t *Trace) add(n uint16) error {
 	t.ports = append(t.ports, n)
 	i := slices.Index(t.filter.Numbers[:], 0)
@@ -179,7 +178,7 @@ func (t *Trace) add(n uint16) error {
 	return t.set()
 }
 
-// End stops looking and gives what was seen, in order, and what was not.
+// End stops the trace and returns the events, in order, and the gaps.
 func (t *Trace) End() (events []Event, gaps Gaps, err error) {
 	skipped, err := t.skipped()
 	errs := []error{t.detach(), err}
@@ -211,7 +210,7 @@ func (t *Trace) End() (events []Event, gaps Gaps, err error) {
 	return events, gaps, errors.Join(append(errs, t.Close())...)
 }
 
-// skipped is how many times the kernel did not run a program, which was running on that CPU already.
+// skipped returns how many times the kernel did not run a program because it was already running on that CPU.
 func (t *Trace) skipped() (int, error) {
 	var n uint64
 	for _, name := range points {
@@ -242,7 +241,7 @@ func (t *Trace) event(raw event) Event {
 	if e.Kind != Dropped {
 		return e
 	}
-	if e.Reason = t.reasons[raw.Reason]; e.Reason == "" { // a subsystem's own: only its module has the name
+	if e.Reason = t.reasons[raw.Reason]; e.Reason == "" { // a subsystem's own reason: only its module has the name
 		e.Reason = strconv.FormatUint(uint64(raw.Reason), 10)
 	}
 	for _, c := range raw.Calls {
@@ -262,7 +261,7 @@ func (t *Trace) detach() error {
 	return errors.Join(errs...)
 }
 
-// Close removes all from the kernel, also where it is gone already.
+// Close removes all programs from the kernel. It may be called twice.
 func (t *Trace) Close() error {
 	errs := []error{t.detach()}
 	if t.events != nil {
@@ -275,19 +274,19 @@ func (t *Trace) Close() error {
 	return errors.Join(errs...)
 }
 
-// refused says in words why the kernel does not take a program.
+// refused explains why the kernel rejected a program.
 func refused(err error) error {
 	switch {
 	case locked(err):
 		return &UnavailableError{Why: Lockdown}
-	case errors.Is(err, unix.EPERM): // EACCES is the verifier's, of a program that it does not like
+	case errors.Is(err, unix.EPERM): // EACCES comes from the verifier, which rejects the program
 		return &UnavailableError{NoRight, err}
 	}
 	return err
 }
 
-// locked tells whether the kernel refuses the function by which programs read its memory: so it is where it is locked
-// down to confidentiality, and to a program that may read it in no other case.
+// locked reports whether the kernel denies the function by which programs read its memory. It does so if it is locked
+// down to confidentiality, and in no other case for a program that may read it.
 func locked(err error) bool {
 	var v *ebpf.VerifierError
 	return errors.As(err, &v) && slices.ContainsFunc(v.Log, func(line string) bool {

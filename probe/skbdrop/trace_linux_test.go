@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestRefused wants what the kernel says of a program that it does not take told as why. The lines are those of
-// kernel/bpf/verifier.c, by which a kernel that is locked down refuses the function that reads its memory.
+// TestRefused checks the reasons for the kernel's rejection of a program. The lines are from kernel/bpf/verifier.c: a
+// locked-down kernel denies the function that reads its memory.
 func TestRefused(t *testing.T) {
 	why := func(err error) Why {
 		u, is := errors.AsType[*UnavailableError](refused(fmt.Errorf("loading: %w", err)))

@@ -10,7 +10,7 @@ import (
 
 // BIRD queries the routing daemon. Every session is restricted, so BIRD itself refuses changes.
 var BIRD = &probe.Tool{
-	Name: "bird", Usage: "[-6] show WHAT...", Short: "ask BIRD (read-only)",
+	Name: "bird", Usage: "[-6] show WHAT...", Short: "query BIRD (read-only)",
 	Doc: `Sends a command to BIRD's control socket, after "restrict". From then on BIRD refuses every
 change, and only commands that begin with "show" are sent. -6 selects the BIRD for IPv6.
 The answer is printed as it arrives, up to 200000 lines.

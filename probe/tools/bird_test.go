@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestBIRDPatterns wants a pattern asked for as BIRD takes it, and nothing else changed.
+// TestBIRDPatterns checks that patterns are quoted for BIRD, and nothing else changes.
 func TestBIRDPatterns(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]string{

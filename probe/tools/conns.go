@@ -17,7 +17,7 @@ Sockets in pods are not included, nor is UDP.
 
   -e        connections instead: established, opening, closing
   PORT      of either end
-  ADDRESS   of either end. A socket that listens on all addresses matches every address; one
+  ADDRESS   of either end. A listening socket on all addresses matches every address; one
             on 0.0.0.0 matches every IPv4 address
 
   conns

@@ -30,8 +30,8 @@ func TestIsDomainName(t *testing.T) {
 	}
 }
 
-// FuzzIsDomainName wants a name taken here if and only if the node's library takes it. It is not compared where the
-// name ends in an escape, which the library misreads after another escape or a character beyond ASCII.
+// FuzzIsDomainName checks that a name is accepted here if and only if the node's library accepts it. It skips names
+// that end in an escape, which the library misreads after another escape or a non-ASCII character.
 func FuzzIsDomainName(f *testing.F) {
 	label := strings.Repeat("x", 63)
 	for _, text := range []string{"", ".", "a.b", `\`, `\.`, `\1234`, label + "." + label + "." + label + "." + label} {
@@ -45,7 +45,7 @@ func FuzzIsDomainName(f *testing.F) {
 	})
 }
 
-// TestNames wants the words that arguments may be to be those that the node's libraries have.
+// TestNames checks that the accepted words are those of the node's libraries.
 func TestNames(t *testing.T) {
 	t.Parallel()
 	have := func(what string, got []string, want ...string) {

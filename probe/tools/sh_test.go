@@ -20,7 +20,7 @@ func TestParseSh(t *testing.T) {
 		"uptime":                             `does not take "uptime"`,
 		"--term":                             `does not take "--term"`,
 		"--toolbox uptime":                   `does not take "uptime"`,
-		"--term ../../../etc/shadow -c true": "", // no kind of terminal, and not passed on
+		"--term ../../../etc/shadow -c true": "", // not a terminal type, and not forwarded
 	} {
 		_, err := ParseSh(strings.Fields(typed))
 		if (err == nil) != (wrong == "") || err != nil && !strings.Contains(err.Error(), wrong) {

@@ -8,7 +8,7 @@ import (
 	"github.com/calico-probe/calico-probe/internal/prompt"
 )
 
-// TestTexts wants each tool told of in few words, and at length with an example.
+// TestTexts checks that each tool has a short text, and a long one with an example.
 func TestTexts(t *testing.T) {
 	t.Parallel()
 	for _, tool := range All() {
@@ -23,7 +23,7 @@ func TestTexts(t *testing.T) {
 				t.Errorf("%s: a line of %d characters: %s", tool.Name, len(line), line)
 			}
 		}
-		// What the examples say must be something the tool takes.
+		// The tool must accept its own examples.
 		for _, m := range regexp.MustCompile(`(?m)^  (`+tool.Name+`( .*)?)$`).FindAllStringSubmatch(tool.Doc, -1) {
 			typed, err := prompt.Parse(m[1])
 			if err != nil || len(typed) != 1 {
@@ -37,7 +37,7 @@ func TestTexts(t *testing.T) {
 	}
 }
 
-// TestMistakes wants mistakes of typing told in one line, before anything is asked.
+// TestMistakes checks that typing mistakes are reported in one line, before anything is sent.
 func TestMistakes(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]string{
@@ -76,7 +76,7 @@ func TestMistakes(t *testing.T) {
 		"capture a/b": "neither an address nor a name", "capture -p gre a": "-p takes tcp, udp, sctp, icmp",
 		"capture -p icmp a:1": "ICMP has no ports", "capture --seconds 301 a": "--seconds takes 1s to 5m0s",
 		"capture --packets 0 a": "--packets takes 1 to 20000", "capture --own :80": "takes a HOST to send to",
-		"capture --own -p tcp a": "leave out -p", "capture --mark x a": "a number in hexadecimal",
+		"capture --own -p tcp a": "leave out -p", "capture --mark x a": "a hexadecimal number",
 		"capture --frames a": "no option --frames", "capture --frames --payload a": "no option --frames",
 		"capture -i a/b c": "the name of an interface", "capture --payload a": "'calico-probe capture --payload'",
 	} {
@@ -96,7 +96,7 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// TestShortOptions wants options written together taken apart, and nothing else.
+// TestShortOptions checks that joined options are split, and nothing else.
 func TestShortOptions(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]string{
@@ -125,7 +125,7 @@ func TestShortOptions(t *testing.T) {
 	}
 }
 
-// TestEndless wants those told that go on until they are stopped, and no others.
+// TestEndless checks which tools run until they are stopped.
 func TestEndless(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]bool{

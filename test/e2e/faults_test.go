@@ -92,7 +92,7 @@ func TestFrozenDaemons(t *testing.T) {
 	for _, socket := range []string{"bird.ctl", "bird6.ctl"} {
 		d.want(t, "bird-socket", probe.Fail, socket, "does not answer")
 	}
-	d.want(t, "bgp-session", probe.Skip, "bird-socket gave no good answer")
+	d.want(t, "bgp-session", probe.Skip, "bird-socket did not pass")
 }
 
 // TestFlushedServices takes kube-proxy's rules away, as a firewall's reload does,

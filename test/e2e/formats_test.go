@@ -132,7 +132,7 @@ func TestEveryFormatOfOneRun(t *testing.T) {
 		types[ev.Type] = true
 	}
 	for _, want := range []probe.EventType{
-		probe.EventSession, probe.EventTyped, probe.EventDone, probe.EventAsked, probe.EventOut, probe.EventResult,
+		probe.EventSession, probe.EventTyped, probe.EventDone, probe.EventRecheck, probe.EventOut, probe.EventResult,
 	} {
 		if !types[want] {
 			t.Errorf("the transcript has no %s", want)

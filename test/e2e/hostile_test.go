@@ -82,7 +82,7 @@ func TestLiarForges(t *testing.T) {
 	saved := filepath.Join(t.TempDir(), "run.ndjson")
 	args := []string{"run", "--node", "node-a", "--via", "pod", "--image", lying, "--checks", "felix-live,node-ready,calico-pod,neighbour-reach"}
 	d, a := report(t, append(args, "-o", "ndjson="+saved)...)
-	if a.exit != 5 || d.reasonOf("") != probe.ReasonUnasked || d.reasonOf("node-b") != "" {
+	if a.exit != 5 || d.reasonOf("") != probe.ReasonUnrequested || d.reasonOf("node-b") != "" {
 		t.Errorf("exit %d, %q, %q\n%s", a.exit, d.reasonOf(""), d.reasonOf("node-b"), a.stdout)
 	}
 	for _, check := range []string{"node-ready", "calico-pod"} {

@@ -21,7 +21,7 @@ func (p *screen) enters(node string, args ...string) {
 	p.client("shell --node " + node + " " + strings.Join(args, " "))
 	p.wantsLast(node + ">")
 	p.enter("sh")
-	p.wants("what you type is not read-only; exit or Ctrl-D comes back, Enter ~ . where it hangs")
+	p.wants("your commands are not read-only; exit or Ctrl-D returns, Enter ~ . leaves a hung shell")
 }
 
 // unmade tells what full-screen programs have left of their own in the terminal.
@@ -291,7 +291,7 @@ func TestShToolbox(t *testing.T) {
 	}
 	p := newScreen(t)
 	p.enters("node-b", "--via", "pod")
-	p.wants("there is no shell on node-b; using the toolbox instead")
+	p.wants("no shell on node-b; using the toolbox instead")
 	p.wants("in the toolbox on node-b, whose files are below /host")
 	p.enter("echo $(hostname) $(stty size) $(cat /host/etc/hostname /etc/passwd | wc -l) $(command -v tcpdump)")
 	p.wants("node-b 30 110 ")

@@ -120,7 +120,7 @@ func FromOutside(f diagnose.Findings, port float64) Reached {
 		case r.Status == probe.OK:
 			out.Open = append(out.Open, r)
 		case r.Status != probe.Fail:
-		case probe.SomebodyAnswered(diagnose.ReasonOf(r)):
+		case probe.IsReply(diagnose.ReasonOf(r)):
 			out.Refused = append(out.Refused, r)
 		default:
 			out.Silent = append(out.Silent, r)
@@ -170,12 +170,12 @@ func endsUnseen(f diagnose.Findings, service string) []diagnose.Finding {
 // ShownElsewhere reports whether another check shows the reason in the log line: that check's cause says more.
 func ShownElsewhere(f diagnose.Findings, line diagnose.Finding) bool {
 	seen := map[string][]diagnose.Finding{
-		logs.SaysSwapOn:       f.Failed(host.NodeSwap.ID),
-		logs.SaysCertificate:  f.With(kubelet.KubeletHealth.ID, probe.FactReason, kubelet.CertificateExpired),
-		logs.SaysNoKubeconfig: f.With(kubelet.KubeletHealth.ID, probe.FactReason, kubelet.CertificateExpired),
-		logs.SaysDiskFull:     f.Failed(host.NodeDisk.ID),
-		logs.SaysReadOnly:     f.Failed(host.NodeDisk.ID),
-		logs.SaysNoRuntime: slices.Concat(f.Failed(runtime.ContainerdHealth.ID), f.Failed(runtime.CRIHealth.ID),
+		logs.FaultSwapOn:       f.Failed(host.NodeSwap.ID),
+		logs.FaultCertificate:  f.With(kubelet.KubeletHealth.ID, probe.FactReason, kubelet.CertificateExpired),
+		logs.FaultNoKubeconfig: f.With(kubelet.KubeletHealth.ID, probe.FactReason, kubelet.CertificateExpired),
+		logs.FaultDiskFull:     f.Failed(host.NodeDisk.ID),
+		logs.FaultReadOnly:     f.Failed(host.NodeDisk.ID),
+		logs.FaultNoRuntime: slices.Concat(f.Failed(runtime.ContainerdHealth.ID), f.Failed(runtime.CRIHealth.ID),
 			f.Failed(runtime.DockerHealth.ID)),
 	}
 	return len(seen[line.Facts.Str(logs.FactSignature)]) > 0

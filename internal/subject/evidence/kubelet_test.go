@@ -12,7 +12,7 @@ import (
 // service is seen to be down.
 func TestEndWeight(t *testing.T) {
 	t.Parallel()
-	known := probe.Facts{logs.FactSignature: logs.SaysSwapOn}
+	known := probe.Facts{logs.FactSignature: logs.FaultSwapOn}
 	for name, c := range map[string]struct {
 		facts probe.Facts
 		down  bool
@@ -20,7 +20,7 @@ func TestEndWeight(t *testing.T) {
 	}{
 		"recognised":        {known, true, diagnose.Proof},
 		"not recognised":    {probe.Facts{}, true, diagnose.Strong},
-		"from a syslog":     {probe.Facts{logs.FactSignature: logs.SaysSwapOn, logs.FactByTag: true}, true, diagnose.Strong},
+		"from a syslog":     {probe.Facts{logs.FactSignature: logs.FaultSwapOn, logs.FactByTag: true}, true, diagnose.Strong},
 		"the service is up": {known, false, diagnose.Hint},
 	} {
 		line := diagnose.Finding{Result: probe.Result{Facts: c.facts}}

@@ -59,7 +59,7 @@ func kubeSays(f diagnose.Findings, component string, signatures ...string) []dia
 	starts := component == "kube-proxy" &&
 		len(f.With(service.KubeProxyHealth.ID, probe.FactReason, service.ReasonNotUp)) > 0
 	return diagnose.Keep(f.With(logs.KubeLog.ID, probe.FactOfContainer, component), func(r diagnose.Finding) bool {
-		info := r.Status == probe.Info && (starts || r.Facts.Str(logs.FactSignature) == logs.SaysUpstream)
+		info := r.Status == probe.Info && (starts || r.Facts.Str(logs.FactSignature) == logs.FaultUpstream)
 		return (diagnose.IsBad(r.Status) || info) && r.Facts[logs.FactEnded] == false && hasSignature(r, signatures)
 	})
 }

@@ -24,8 +24,8 @@ func Dial(ctx context.Context, path string) (*bird.Conn, error) {
 	return bird.Talk(ctx, conn)
 }
 
-// Serve listens on path and answers every conversation from the recording. A
-// command that was not recorded is a syntax error, as BIRD says it.
+// Serve listens on path and answers every session from the recording. A command that was not recorded gets BIRD's
+// syntax error.
 func Serve(t testing.TB, path, recording string) {
 	t.Helper()
 	text, err := os.ReadFile(recording)
@@ -49,7 +49,7 @@ func Serve(t testing.TB, path, recording string) {
 	}()
 }
 
-// Socket is a short path for a socket: a UNIX address has at most 107 bytes.
+// Socket returns a short path for a socket: a UNIX address has at most 107 bytes.
 func Socket(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "bird")
@@ -76,21 +76,20 @@ func answer(c net.Conn, greeting string, answers map[string]string) {
 	}
 }
 
-// split reads a recording: the greeting, then each command after "> " with the
-// lines of its reply.
+// split parses a recording: the greeting, then each command after "> " with the lines of its reply.
 func split(text string) (greeting string, answers map[string]string) {
-	said := map[string]*strings.Builder{"": {}}
+	replies := map[string]*strings.Builder{"": {}}
 	command := ""
 	for line := range strings.Lines(text) {
 		if c, ok := strings.CutPrefix(line, "> "); ok {
 			command = strings.TrimSpace(c)
-			said[command] = &strings.Builder{}
+			replies[command] = &strings.Builder{}
 			continue
 		}
-		said[command].WriteString(line)
+		replies[command].WriteString(line)
 	}
 	answers = map[string]string{}
-	for command, lines := range said {
+	for command, lines := range replies {
 		answers[command] = lines.String()
 	}
 	return answers[""], answers

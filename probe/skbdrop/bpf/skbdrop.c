@@ -36,7 +36,7 @@ enum kind { LEFT, CAME, DROPPED };
 #define NUMBERS 8
 #define CALLS 6
 #define NAME 48
-#define LAYERS 3 // a packet, in a tunnel's packet, quoted by an ICMP error: any three
+#define LAYERS 3 // a packet, inside a tunnel packet, quoted by an ICMP error: any three
 #define MOST 1000
 
 struct filter {

@@ -38,8 +38,8 @@ func All() []*probe.Tool {
 	}
 }
 
-// by is a tool with the function that runs it, which is given what parse reads of the arguments. Inlined, the probe
-// would have a copy of it for each tool.
+// by joins a tool with the function that runs it with the parsed arguments. Inlined, the probe would have a copy of it
+// for each tool.
 //
 //go:noinline
 func by[A any](t *probe.Tool, parse func([]string) (A, error),

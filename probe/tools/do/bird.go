@@ -19,21 +19,21 @@ const (
 	maxBIRD   = 200_000
 )
 
-// asking is one query to BIRD.
-type asking struct {
+// birdQuery is one query to BIRD.
+type birdQuery struct {
 	tools.BIRDArgs
 	limit time.Duration
 }
 
 // askBIRD queries the routing daemon. Every session is restricted, so BIRD itself refuses changes.
 func askBIRD(ctx context.Context, j *probe.Job, a *tools.BIRDArgs) probe.Result {
-	return asking{*a, birdLimit}.run(ctx, j)
+	return birdQuery{*a, birdLimit}.run(ctx, j)
 }
 
 // errEnough ends an answer that is too long.
 var errEnough = errors.New("enough")
 
-func (a asking) run(ctx context.Context, j *probe.Job) probe.Result {
+func (a birdQuery) run(ctx context.Context, j *probe.Job) probe.Result {
 	limited, cancel := context.WithTimeout(ctx, a.limit)
 	defer cancel()
 	a.Socket = strings.Replace(a.Socket, probe.PlaceRun, j.Host.Place(probe.PlaceRun), 1)
@@ -62,7 +62,7 @@ func (a asking) run(ctx context.Context, j *probe.Job) probe.Result {
 	var refused *bird.RefusedError
 	switch {
 	case errors.Is(err, errEnough):
-		j.Say("(more than %d lines, the rest is not shown: ask for less, like 'bird show route for ADDRESS')",
+		j.Say("(more than %d lines, the rest is not shown: narrow the query, like 'bird show route for ADDRESS')",
 			maxBIRD)
 		return probe.Found(probe.OK, "more than %d lines", maxBIRD)
 	case errors.As(err, &refused):
@@ -70,10 +70,10 @@ func (a asking) run(ctx context.Context, j *probe.Job) probe.Result {
 	case ctx.Err() != nil:
 		return probe.Found(probe.Unknown, "stopped after %s", several(lines, "line"))
 	case limited.Err() != nil && lines > 0:
-		return probe.Found(probe.Unknown, "the answer of BIRD did not end within %v: %s came", a.limit,
+		return probe.Found(probe.Unknown, "BIRD's answer did not end within %v: %s arrived", a.limit,
 			several(lines, "line")).With(probe.FactReason, "timeout")
 	case err != nil && lines > 0:
-		return probe.Found(probe.Unknown, "the answer of BIRD breaks off after %s: %v", several(lines, "line"), err).
+		return probe.Found(probe.Unknown, "BIRD's answer breaks off after %s: %v", several(lines, "line"), err).
 			With(probe.FactReason, probe.Reason(err))
 	case err != nil:
 		return a.silent(ctx, err)
@@ -82,19 +82,19 @@ func (a asking) run(ctx context.Context, j *probe.Job) probe.Result {
 }
 
 // silent explains why a BIRD did not answer.
-func (a asking) silent(ctx context.Context, err error) probe.Result {
+func (a birdQuery) silent(ctx context.Context, err error) probe.Result {
 	reason := probe.Reason(err)
 	var r probe.Result
 	switch {
 	case ctx.Err() != nil:
 		return probe.Found(probe.Unknown, "stopped before BIRD answered")
 	case reason == "missing":
-		r = probe.Found(probe.Skip, "there is no %s: Calico runs without this BIRD here, or calico-node does not run",
+		r = probe.Found(probe.Skip, "no %s: Calico runs without this BIRD here, or calico-node does not run",
 			a.Socket)
 	case reason == "refused":
-		r = probe.Found(probe.Fail, "%s is there and nobody listens: BIRD does not run", a.Socket)
+		r = probe.Found(probe.Fail, "%s exists but nothing listens: BIRD is not running", a.Socket)
 	case reason == "timeout":
-		r = probe.Found(probe.Fail, "%s takes the connection, and BIRD does not answer within %v", a.Socket, a.limit)
+		r = probe.Found(probe.Fail, "%s accepts the connection, but BIRD does not answer within %v", a.Socket, a.limit)
 	default:
 		r = probe.Found(probe.Unknown, "%s: %v", a.Socket, err)
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/tools"
 )
 
-// birdRoot is a node with a BIRD on it that answers as recorded.
+// birdRoot is a node with a BIRD that serves recorded answers.
 func birdRoot(t *testing.T, recording string) string {
 	t.Helper()
 	root, err := os.MkdirTemp("", "bird") // a UNIX address has at most 107 bytes
@@ -44,7 +44,7 @@ func TestBird(t *testing.T) {
 	wants(t, r, probe.Skip, "there is no /run/calico/bird6.ctl")
 }
 
-// TestBirdOfMany wants an answer that does not end cut off, and told so.
+// TestBirdOfMany checks that an endless answer is truncated, and reported as such.
 func TestBirdOfMany(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "recording")
@@ -58,7 +58,7 @@ func TestBirdOfMany(t *testing.T) {
 	}
 }
 
-// TestBirdPattern wants a pattern asked for as BIRD takes it.
+// TestBirdPattern checks that a pattern is quoted for BIRD.
 func TestBirdPattern(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "recording")
@@ -68,7 +68,7 @@ func TestBirdPattern(t *testing.T) {
 	wants(t, r, probe.OK, "1 line")
 }
 
-// hung is a node whose BIRD takes connections, says what it is given and no more.
+// hung is a node whose BIRD accepts connections, writes the given text and no more.
 func hung(t *testing.T, says string) string {
 	t.Helper()
 	root, err := os.MkdirTemp("", "bird") // a UNIX address has at most 107 bytes
@@ -89,24 +89,24 @@ func hung(t *testing.T, says string) string {
 				return // the test is over
 			}
 			t.Cleanup(func() { conn.Close() })
-			_, _ = conn.Write([]byte(says)) // the other side may have gone
+			_, _ = conn.Write([]byte(says)) // the other side may have closed
 		}
 	}()
 	return root
 }
 
-// TestBirdHung wants a BIRD that says nothing to be a fail each time, and stopping to stop.
+// TestBirdHung checks that a silent BIRD fails each time, and that stopping works.
 func TestBirdHung(t *testing.T) {
 	t.Parallel()
 	h := &probe.Host{Root: hung(t, "")}
 	for range 20 {
-		r := asking{tools.BIRDArgs{Socket: "/run/calico/bird.ctl", Command: "show status"},
+		r := birdQuery{tools.BIRDArgs{Socket: "/run/calico/bird.ctl", Command: "show status"},
 			10 * time.Millisecond}.run(t.Context(),
 			&probe.Job{Host: h, Out: io.Discard})
 		wants(t, r, probe.Fail, "BIRD does not answer within 10ms")
 	}
 	cut := &probe.Host{Root: hung(t, "0001 BIRD 2.0.12 ready.\n0016 Access restricted\n1007-Table master4:\n")}
-	r := asking{tools.BIRDArgs{Socket: "/run/calico/bird.ctl", Command: "show route"}, time.Second}.run(t.Context(),
+	r := birdQuery{tools.BIRDArgs{Socket: "/run/calico/bird.ctl", Command: "show route"}, time.Second}.run(t.Context(),
 		&probe.Job{Host: cut, Out: io.Discard})
 	wants(t, r, probe.Unknown, "did not end within 1s: 1 line came")
 	ctx, cancel := context.WithCancel(t.Context())

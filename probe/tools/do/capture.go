@@ -153,7 +153,7 @@ func (c capturing) read(ctx context.Context, socket *capture.Capture, show func(
 	case uncounted != nil:
 		return nil, uncounted
 	case seen.all == c.Packets:
-		seen.ended = "as many as were wanted (--packets)"
+		seen.ended = "the limit of --packets"
 	}
 	return seen, nil
 }

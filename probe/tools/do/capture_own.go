@@ -139,18 +139,18 @@ func (c capturing) outcome(t *tally, answer probe.Result) probe.Result {
 	r := probe.Found(probe.OK, "%s: %s", several(ours, "packet"), where)
 	switch {
 	case c.Own && answer.Status == "":
-		r = probe.Found(probe.Unknown, "it ended before an answer could come; seen: %s", where)
+		r = probe.Found(probe.Unknown, "it ended before an answer could arrive; seen: %s", where)
 		if where == "" {
-			r.Saw = "it ended before an answer could come, and nothing was seen"
+			r.Saw = "it ended before an answer could arrive, and nothing was seen"
 		}
 	case c.Own && where != "":
 		r = answer
 		r.Saw += "; seen: " + where
 	case c.Own:
 		r = answer
-		r.Saw += "; none of it was seen " + on
+		r.Saw += "; no packet of it was seen " + on
 	case ours == 0 && c.Mark != 0:
-		r = probe.Found(probe.Fail, "none of the marked packets was seen %s", on)
+		r = probe.Found(probe.Fail, "no marked packet was seen %s", on)
 	case ours == 0:
 		r = probe.Found(probe.OK, "no packet of %s was seen %s", c.what(), on)
 	}

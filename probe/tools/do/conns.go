@@ -39,7 +39,7 @@ func listConns(ctx context.Context, j *probe.Job, c *tools.ConnsArgs) probe.Resu
 	if c.With != "" {
 		of = " with " + c.With
 	}
-	what, states := "socket that listens", kernel.Listening
+	what, states := "listening socket", kernel.Listening
 	if c.Connected {
 		what, states = "connection", kernel.Connections
 	}
@@ -54,7 +54,7 @@ func listConns(ctx context.Context, j *probe.Job, c *tools.ConnsArgs) probe.Resu
 	case err != nil:
 		return unread(err)
 	case n == 0:
-		return probe.Found(probe.Fail, "there is no %s%s", what, of).With(probe.FactReason, "missing")
+		return probe.Found(probe.Fail, "no %s%s", what, of).With(probe.FactReason, "missing")
 	}
 	slices.SortFunc(all, func(a, b kernel.Socket) int {
 		return cmp.Or(cmp.Compare(a.Near.Port(), b.Near.Port()), a.Near.Compare(b.Near), a.Far.Compare(b.Far))
@@ -76,12 +76,12 @@ func listConns(ctx context.Context, j *probe.Job, c *tools.ConnsArgs) probe.Resu
 	}
 	t.end()
 	if n > maxRows {
-		j.Say("(%d more are not shown: name a port or an address)", n-maxRows)
+		j.Say("(%d more are not shown: specify a port or an address)", n-maxRows)
 	}
 	if !whole {
-		j.Say("(? = not found before the time for looking through the processes, %v, was over)", ownersLimit)
+		j.Say("(? = not found within %v, the limit for searching the processes)", ownersLimit)
 	} else if len(owner) == 0 {
-		j.Say("(the processes are not visible by this way)")
+		j.Say("(the processes are not visible with this access method)")
 	}
 	return probe.Found(probe.OK, "%d x %s%s", n, what, of)
 }

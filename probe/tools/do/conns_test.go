@@ -25,7 +25,7 @@ func TestConns(t *testing.T) {
 	if r.Status == probe.Skip { // not Linux
 		t.Skip(r.Saw)
 	}
-	wants(t, r, probe.OK, "1 x socket that listens with "+port)
+	wants(t, r, probe.OK, "1 x listening socket with "+port)
 	if !strings.Contains(out, "listens  127.0.0.1:"+port) || !strings.Contains(out, mine) {
 		t.Error(out)
 	}
@@ -34,17 +34,17 @@ func TestConns(t *testing.T) {
 	if !strings.Contains(out, "established  "+conn.LocalAddr().String()+"  127.0.0.1:"+port) {
 		t.Error(out)
 	}
-	// A socket whose process was not looked for is not said to have none.
+	// A socket whose process was not searched is not reported as having none.
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
 	r, out = use(over, t, "/", "conns", "-e", port)
 	wants(t, r, probe.OK, "connection with "+port)
-	if !strings.Contains(out, "  ?\n") || !strings.Contains(out, "(? = not found before") {
+	if !strings.Contains(out, "  ?\n") || !strings.Contains(out, "(? = not found within") {
 		t.Error(out)
 	}
 	l.Close()
 	r, _ = use(t.Context(), t, "/", "conns", port)
-	wants(t, r, probe.Fail, "there is no socket that listens with "+port)
+	wants(t, r, probe.Fail, "no listening socket with "+port)
 }
 
 func TestHas(t *testing.T) {

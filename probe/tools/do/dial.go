@@ -44,17 +44,17 @@ func (d dialling) unix(ctx context.Context, j *probe.Job) probe.Result {
 		j.Say("connected to %s in %s", d.Socket, short(took))
 		return probe.Found(probe.OK, "%s accepts connections", d.Socket)
 	}
-	said := map[string]string{
+	failures := map[string]string{
 		"refused": "the socket exists but nothing listens: the daemon is dead or restarting",
-		"missing": "there is no such socket",
-		"timeout": "the socket is there and its queue is full: no connection was accepted within " + short(d.Wait),
+		"missing": "no such socket",
+		"timeout": "the socket exists but its queue is full: no connection was accepted within " + short(d.Wait),
 	}
 	reason := probe.Reason(err)
 	switch {
 	case ctx.Err() != nil:
 		return probe.Found(probe.Unknown, "stopped before %s answered", d.Socket)
-	case said[reason] != "":
-		return probe.Found(probe.Fail, "%s: %s", d.Socket, said[reason]).With(probe.FactReason, reason)
+	case failures[reason] != "":
+		return probe.Found(probe.Fail, "%s: %s", d.Socket, failures[reason]).With(probe.FactReason, reason)
 	}
 	if op, ok := errors.AsType[*net.OpError](err); ok {
 		err = op.Err
@@ -135,7 +135,7 @@ func (d dialling) shake(ctx context.Context, j *probe.Job, conn net.Conn, to net
 		if len(state.PeerCertificates) == 0 {
 			return noShake(ctx, to, err, d.Wait)
 		}
-		j.Say("the handshake did not end: %v", err) // a server that requires a certificate, with TLS 1.2
+		j.Say("the handshake did not complete: %v", err) // a server that requires a certificate, with TLS 1.2
 	}
 	state := secure.ConnectionState()
 	j.Say("%s, %s, in %s", tls.VersionName(state.Version), tls.CipherSuiteName(state.CipherSuite),
@@ -149,7 +149,7 @@ func (d dialling) shake(ctx context.Context, j *probe.Job, conn net.Conn, to net
 		return probe.Found(probe.Fail, "%s shows a certificate that %s by this node's clock", to, why)
 	}
 	if err := leaf.VerifyHostname(name); err != nil {
-		j.Say("the certificate is not for %s, as which it was asked", name)
+		j.Say("the certificate is not valid for %s, the requested name", name)
 	}
 	return probe.Found(probe.OK, "%s speaks TLS, its certificate is valid until %s", to,
 		leaf.NotAfter.UTC().Format(time.DateOnly))
@@ -162,13 +162,13 @@ func noShake(ctx context.Context, to netip.AddrPort, err error, limit time.Durat
 	case ctx.Err() != nil:
 		return probe.Found(probe.Unknown, "stopped in the TLS handshake with %s", to)
 	case errors.As(err, new(tls.RecordHeaderError)):
-		r = probe.Found(probe.Fail, "%s takes the connection and does not speak TLS", to)
+		r = probe.Found(probe.Fail, "%s accepts the connection but does not speak TLS", to)
 	case reason == "timeout":
-		r = probe.Found(probe.Fail, "%s takes the connection, and no TLS handshake within %s", to, short(limit))
+		r = probe.Found(probe.Fail, "%s accepts the connection, but no TLS handshake within %s", to, short(limit))
 	case reason == "reset", reason == "closed":
-		r = probe.Found(probe.Fail, "%s takes the connection and hangs up in the TLS handshake", to)
+		r = probe.Found(probe.Fail, "%s accepts the connection and closes it during the TLS handshake", to)
 	default:
-		r = probe.Found(probe.Fail, "%s takes the connection, and the TLS handshake fails: %v", to, err)
+		r = probe.Found(probe.Fail, "%s accepts the connection, but the TLS handshake fails: %v", to, err)
 	}
 	return r.With(probe.FactReason, reason)
 }
@@ -220,7 +220,7 @@ func (d dialling) datagram(ctx context.Context, j *probe.Job, to netip.AddrPort)
 	}
 	began := time.Now()
 	if err == nil {
-		j.Say("an empty packet is sent to %s, from %s", to, conn.LocalAddr())
+		j.Say("sent an empty packet to %s, from %s", to, conn.LocalAddr())
 		_, err = conn.Read(make([]byte, 1))
 	}
 	reason := probe.Reason(err)
@@ -232,7 +232,7 @@ func (d dialling) datagram(ctx context.Context, j *probe.Job, to netip.AddrPort)
 	case ctx.Err() != nil:
 		return probe.Found(probe.Unknown, "stopped before %s answered", to)
 	case one.Err() != nil:
-		return probe.Found(probe.Unknown, "nothing came back from %s within %s, which by UDP says neither yes nor no",
+		return probe.Found(probe.Unknown, "no reply from %s within %s, which proves nothing over UDP",
 			to, short(d.Wait))
 	case reason == "refused":
 		return probe.Found(probe.Fail,

@@ -46,10 +46,10 @@ func (d dialling) get(ctx context.Context, j *probe.Job, to netip.AddrPort) prob
 		case ctx.Err() != nil:
 			return probe.Found(probe.Unknown, "stopped before %s answered", to)
 		case reason == "timeout":
-			return probe.Found(probe.Fail, "%s takes the connection, and does not answer GET %s within %s", to,
+			return probe.Found(probe.Fail, "%s accepts the connection, but does not answer GET %s within %s", to,
 				d.Page, short(d.Wait)).With(probe.FactReason, reason)
 		}
-		return probe.Found(probe.Fail, "%s takes the connection, and GET %s fails: %v", to, d.Page, err).
+		return probe.Found(probe.Fail, "%s accepts the connection, but GET %s fails: %v", to, d.Page, err).
 			With(probe.FactReason, reason)
 	}
 	j.Say("%s %d %s in %s", page.Proto, page.Code, http.StatusText(page.Code), short(time.Since(began)))
@@ -71,8 +71,8 @@ var metadata = []netip.Prefix{
 	netip.MustParsePrefix("fd00:42::42/128"),
 }
 
-// tellsSecrets reports whether the answers of an address must not be shown.
-func tellsSecrets(a netip.Addr) bool {
+// mayReturnSecrets reports whether the answers of an address must not be shown.
+func mayReturnSecrets(a netip.Addr) bool {
 	a = a.Unmap().WithZone("")
 	return slices.ContainsFunc(append(embedded(a), a), func(a netip.Addr) bool {
 		return slices.ContainsFunc(metadata, func(p netip.Prefix) bool { return p.Contains(a) })
@@ -102,13 +102,13 @@ func embedded(a netip.Addr) []netip.Addr {
 
 // printPage prints what may be shown of a server's answer.
 func printPage(j *probe.Job, of netip.Addr, page httpget.Page) {
-	if !tellsSecrets(of) {
+	if !mayReturnSecrets(of) {
 		printHeader(j, page.Header)
 		printBody(j, page.Body)
 		return
 	}
 	j.Say("headers: %s", strings.Join(slices.Sorted(maps.Keys(page.Header)), ", "))
-	j.Say("(%s may be a cloud's metadata, which has the node's credentials: what the headers say and %s of body are not shown)", of, several(len(page.Body), "byte"))
+	j.Say("(%s may be a cloud's metadata, which has the node's credentials: header values and %s of body are not shown)", of, several(len(page.Body), "byte"))
 }
 
 // printBody prints the first lines of a text page.
@@ -118,7 +118,7 @@ func printBody(j *probe.Job, body []byte) {
 	}
 	j.Say("")
 	if bytes.IndexByte(body, 0) >= 0 {
-		j.Say("(%d bytes that are no text)", len(body))
+		j.Say("(%d bytes that are not text)", len(body))
 		return
 	}
 	lines := bufio.NewScanner(bytes.NewReader(body))

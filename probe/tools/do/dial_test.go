@@ -23,7 +23,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// certificate is one of its own making, valid between two times from now.
+// certificate returns a self-signed certificate, valid between two times from now.
 func certificate(t *testing.T, from, to time.Duration) tls.Certificate {
 	t.Helper()
 	key := must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
@@ -35,7 +35,7 @@ func certificate(t *testing.T, from, to time.Duration) tls.Certificate {
 	return tls.Certificate{Certificate: [][]byte{raw}, PrivateKey: key}
 }
 
-// pages answers by HTTP.
+// pages serves pages over HTTP.
 func pages(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Set-Cookie", "session=verysecret")
 	w.Header().Set("X-Host", r.Host)
@@ -88,7 +88,7 @@ func TestDial(t *testing.T) {
 		"--tls --http /good " + good:             {probe.OK, "200", []string{"TLS 1.3", "HTTP/1.1 200 OK"}},
 		"--tls --http /good " + old:              {probe.Fail, "expired", []string{"HTTP/1.1 200 OK"}},
 		"-u " + closedPort(t):                    {probe.Fail, "refused by ICMP", nil},
-		"-u -t 400ms " + silentDatagrams(t):      {probe.Unknown, "neither yes nor no", nil},
+		"-u -t 400ms " + silentDatagrams(t):      {probe.Unknown, "proves nothing over UDP", nil},
 		"--tls -t 400ms " + silentListener(t):    {probe.Fail, "no TLS handshake within", nil},
 		"--http / -t 400ms " + silentListener(t): {probe.Fail, "does not answer GET / within", nil},
 	} {
@@ -105,7 +105,7 @@ func TestDial(t *testing.T) {
 	}
 }
 
-// TestDialMetadata wants what clouds tell a machine about itself kept from the screen.
+// TestDialMetadata checks that cloud metadata never reaches the screen.
 func TestDialMetadata(t *testing.T) {
 	t.Parallel()
 	page := httpget.Page{Header: http.Header{"X-Token": {"verysecret"}, "Etag": {"verysecret"}},
@@ -173,8 +173,7 @@ func FuzzHosts(f *testing.F) {
 	})
 }
 
-// TestTellsSecrets has the addresses of clouds' metadata in every form in which a packet
-// can be sent there.
+// TestTellsSecrets has the addresses of cloud metadata in every form in which a packet can reach them.
 func TestTellsSecrets(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]bool{
@@ -184,7 +183,7 @@ func TestTellsSecrets(t *testing.T) {
 		"fe80::a9fe:a9fe%eth0":     true,
 		"64:ff9b::169.254.169.254": true, "64:ff9b::100.100.100.200": true, "64:ff9b:1::169.254.169.254": true, // NAT64
 		"::169.254.169.254": true, "::ffff:0:169.254.169.254": true, "2002:a9fe:a9fe::1": true,
-		// RFC 6052 with a prefix of one's own, of 32, 40, 48, 56, 64 and 96 bits.
+		// RFC 6052 with an own prefix, of 32, 40, 48, 56, 64 and 96 bits.
 		"2001:db8:a9fe:a9fe::": true, "2001:db8:1a9:fea9:fe::": true, "2001:db8:122:a9fe:a9:fe00::": true,
 		"2001:db8:122:3a9:fe:a9fe::": true, "2001:db8:122:344:a9:fea9:fe00:0": true,
 		"2001:db8:122:344::169.254.169.254": true,
@@ -193,7 +192,7 @@ func TestTellsSecrets(t *testing.T) {
 		"2001:db8::1":       false,
 		"fd00::1":           false, "::1": false, "2002:a00:1::1": false, "2001:db8:122:344::192.0.2.33": false,
 	} {
-		if got := tellsSecrets(netip.MustParseAddr(text)); got != want {
+		if got := mayReturnSecrets(netip.MustParseAddr(text)); got != want {
 			t.Errorf("%s: %v", text, got)
 		}
 	}

@@ -52,12 +52,12 @@ func (l lookup) run(ctx context.Context, j *probe.Job) probe.Result {
 	if !l.Server.IsValid() || l.Search {
 		conf, err := readResolver(j.Host)
 		if err != nil {
-			return unread(fmt.Errorf("which servers the node asks is not known: %w; name one: @10.96.0.10", err))
+			return unread(fmt.Errorf("the node's name servers are unknown: %w; specify one: @10.96.0.10", err))
 		}
 		if !l.Server.IsValid() {
 			servers = conf.servers
 			if len(servers) == 0 {
-				return probe.Found(probe.Fail, "%s names no server that can be asked", resolvConf)
+				return probe.Found(probe.Fail, "%s names no usable server", resolvConf)
 			}
 		}
 		if l.Search {
@@ -145,7 +145,7 @@ func exchange(ctx context.Context, server netip.AddrPort, name string, record ui
 		return nil, network, took, err
 	case msg.Truncated && !tcp:
 		msg, _, took, err = exchange(ctx, server, name, record, true, wait)
-		return msg, "TCP (by UDP its answer is cut short)", took, err
+		return msg, "TCP (truncated over UDP)", took, err
 	}
 	return msg, network, took, nil
 }
@@ -183,7 +183,7 @@ func flagsOf(m *dns.Msg) string {
 const maxRecords = 200
 
 // printRecords prints the records of an answer, and counts those of the requested type.
-func printRecords(j *probe.Job, m *dns.Msg, record uint16) (asked int, first string) {
+func printRecords(j *probe.Job, m *dns.Msg, record uint16) (matching int, first string) {
 	left := maxRecords
 	for _, part := range []struct {
 		what string
@@ -193,7 +193,7 @@ func printRecords(j *probe.Job, m *dns.Msg, record uint16) (asked int, first str
 			h := rr.Header()
 			data := strings.TrimPrefix(rr.String(), h.String())
 			if part.what == "" && (h.Rrtype == record || record == dns.TypeANY) {
-				if asked++; asked == 1 {
+				if matching++; matching == 1 {
 					first = data
 				}
 			}
@@ -206,12 +206,12 @@ func printRecords(j *probe.Job, m *dns.Msg, record uint16) (asked int, first str
 	if left < 0 {
 		j.Say("  (%s not shown)", several(-left, "record"))
 	}
-	return asked, first
+	return matching, first
 }
 
-// rcodeSaid explains the usual DNS failures, as the end of a sentence.
-var rcodeSaid = map[int]string{
-	dns.RcodeNameError:     ": there is no such name",
+// rcodeText explains the usual DNS failures, as the end of a sentence.
+var rcodeText = map[int]string{
+	dns.RcodeNameError:     ": no such name",
 	dns.RcodeServerFailure: ": its upstream (the API server, or the servers it forwards to) failed",
 	dns.RcodeRefused:       ": it answers, but is not configured to serve that name to this client",
 }
@@ -229,7 +229,7 @@ func conclude(ctx context.Context, all []replied) probe.Result {
 		}
 	}
 	if ctx.Err() != nil {
-		return probe.Found(probe.Unknown, "stopped before an answer came")
+		return probe.Found(probe.Unknown, "stopped before an answer arrived")
 	}
 	types := make([]string, len(all))
 	for i, r := range all {
@@ -238,7 +238,7 @@ func conclude(ctx context.Context, all []replied) probe.Result {
 	for _, r := range all { // an answer outranks another server's silence
 		if r.err == nil && r.rcode != dns.RcodeSuccess {
 			return probe.Found(probe.Fail, "%s answers %s to %s%s", r.server, rcodeName(r.rcode), r.name,
-				rcodeSaid[r.rcode]).With(probe.FactReason, strings.ToLower(rcodeName(r.rcode)))
+				rcodeText[r.rcode]).With(probe.FactReason, strings.ToLower(rcodeName(r.rcode)))
 		}
 	}
 	for _, r := range all {
@@ -246,7 +246,7 @@ func conclude(ctx context.Context, all []replied) probe.Result {
 			return noReply(r)
 		}
 	}
-	return probe.Found(probe.Fail, "%s knows %s, and no %s record of it", all[0].server, all[0].name,
+	return probe.Found(probe.Fail, "%s knows %s, but has no %s record for it", all[0].server, all[0].name,
 		strings.Join(types, " or "))
 }
 

@@ -17,7 +17,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/tools"
 )
 
-// zone answers for example.test as real servers do; the library is the one CoreDNS uses.
+// zone answers for example.test like real servers; the library is CoreDNS's.
 func zone(w dns.ResponseWriter, q *dns.Msg) {
 	a := new(dns.Msg).SetReply(q)
 	name, record := q.Question[0].Name, q.Question[0].Qtype
@@ -52,10 +52,10 @@ func zone(w dns.ResponseWriter, q *dns.Msg) {
 	if w.RemoteAddr().Network() == "udp" {
 		a.Truncate(dns.MinMsgSize)
 	}
-	_ = w.WriteMsg(a) // the asker may have gone
+	_ = w.WriteMsg(a) // the client may have gone
 }
 
-// nameServer serves the zone by UDP and TCP on one port.
+// nameServer serves the zone over UDP and TCP on one port.
 func nameServer(t *testing.T) string { return answers(t, zone) }
 
 func answers(t *testing.T, h dns.HandlerFunc) string {
@@ -83,13 +83,13 @@ func TestDNS(t *testing.T) {
 	}{
 		"web.example.test": {probe.OK, "web.example.test. A is 127.0.0.1",
 			[]string{"NOERROR", "CNAME  real.example.test.", "30  A  127.0.0.1", "AAAA"}},
-		"web.example.test AAAA": {probe.Fail, "no AAAA record of it", []string{"NOERROR"}},
-		"web.example.test aaaa": {probe.Fail, "no AAAA record of it", nil},
+		"web.example.test AAAA": {probe.Fail, "no AAAA record for it", []string{"NOERROR"}},
+		"web.example.test aaaa": {probe.Fail, "no AAAA record for it", nil},
 		"none.example.test":     {probe.Fail, "NXDOMAIN", []string{"NXDOMAIN"}},
 		"broken.example.test":   {probe.Fail, "SERVFAIL", nil},
 		"-x 127.0.0.1":          {probe.OK, "PTR is web.example.test.", nil},
 		"large.example.test TXT": {probe.OK, "and 299 more",
-			[]string{"by TCP (by UDP its answer is cut short)", "(100 records not shown)"}},
+			[]string{"by TCP (truncated over UDP)", "(100 records not shown)"}},
 		"nasty.example.test TXT": {probe.OK, `\027[2J`, nil},
 		"web --search A": {probe.OK, "web.example.test. A is 127.0.0.1",
 			[]string{"web.none.test.", "NXDOMAIN"}},
@@ -116,7 +116,7 @@ func TestDNS(t *testing.T) {
 	wants(t, r, probe.Unknown, "stopped")
 }
 
-// TestFind wants a name found as the node's own programs would.
+// TestFind checks that a name is resolved as the node's own programs do.
 func TestFind(t *testing.T) {
 	t.Parallel()
 	at := netip.MustParseAddrPort
@@ -130,7 +130,7 @@ func TestFind(t *testing.T) {
 	for name, c := range map[string]struct {
 		host    string
 		servers []netip.AddrPort
-		want    string // the address, or what is said instead
+		want    string // the address, or the expected message
 	}{
 		"another knows":           {"web.example.test", []netip.AddrPort{fails, refuses, knows}, "127.0.0.1"},
 		"by the search list":      {"web", []netip.AddrPort{silent, knows}, "127.0.0.1"},
@@ -138,7 +138,7 @@ func TestFind(t *testing.T) {
 		"nobody can find out":     {"web", []netip.AddrPort{fails, silent}, "answers SERVFAIL to web."},
 		"nobody answers":          {"web.", []netip.AddrPort{silent}, "does not answer about web."},
 		"silent about AAAA":       {"half.example.test.", []netip.AddrPort{knows, silent, silent}, "127.0.0.1"},
-		"it is there without any": {"web.example.test.aaaa.", []netip.AddrPort{knows}, "no A or AAAA record of it"},
+		"it is there without any": {"web.example.test.aaaa.", []netip.AddrPort{knows}, "no A or AAAA record for it"},
 	} {
 		addrs, by, r := resolver{servers: c.servers, search: []string{"example.test."}, ndots: 1}.find(t.Context(),
 			c.host, 100*time.Millisecond)
@@ -155,7 +155,7 @@ func TestFind(t *testing.T) {
 	wants(t, r, probe.Unknown, "stopped before web was looked up")
 }
 
-// closedPort is an address at which nobody listens, neither by TCP nor by UDP.
+// closedPort returns an address without a listener, over TCP or UDP.
 func closedPort(t *testing.T) string {
 	t.Helper()
 	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
@@ -199,7 +199,7 @@ func FuzzResolver(f *testing.F) {
 	})
 }
 
-// TestInPod wants a name asked for as a program in a pod does: of few dots in the pod's search list first.
+// TestInPod checks that a name is resolved as a program in a pod does: with few dots, in the pod's search list first.
 func TestInPod(t *testing.T) {
 	t.Parallel()
 	h := &probe.Host{Root: files(t, map[string]string{

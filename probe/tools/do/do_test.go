@@ -17,7 +17,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/tools"
 )
 
-// parsed is what runs for what is typed.
+// parsed returns the function for typed arguments.
 func parsed(t *testing.T, tool string, args ...string) probe.ToolFunc {
 	t.Helper()
 	all := All()
@@ -28,7 +28,7 @@ func parsed(t *testing.T, tool string, args ...string) probe.ToolFunc {
 	return run
 }
 
-// use runs a tool on a made-up node, whose files are below root.
+// use runs a tool on a fake node with files below root.
 func use(ctx context.Context, t *testing.T, root, tool string, args ...string) (probe.Result, string) {
 	t.Helper()
 	var out bytes.Buffer
@@ -36,7 +36,7 @@ func use(ctx context.Context, t *testing.T, root, tool string, args ...string) (
 	return r, out.String()
 }
 
-// wants fails unless the result has the status and says all of saw.
+// wants fails unless the result has the status and contains all of saw.
 func wants(t *testing.T, r probe.Result, s probe.Status, saw ...string) {
 	t.Helper()
 	for _, text := range saw {
@@ -60,7 +60,7 @@ func files(t *testing.T, of map[string]string) string {
 	return root
 }
 
-// TestAll wants the tools of the client and of the node to be the same, in the same order.
+// TestAll checks that client and node have the same tools, in the same order.
 func TestAll(t *testing.T) {
 	t.Parallel()
 	names := func(all []*probe.Tool) (out []string) {
@@ -74,7 +74,7 @@ func TestAll(t *testing.T) {
 	}
 }
 
-// TestPingName wants a name looked up on the node: in its hosts file, or by its servers.
+// TestPingName checks that a name is resolved on the node: in its hosts file, or by its servers.
 func TestPingName(t *testing.T) {
 	t.Parallel()
 	root := files(t, map[string]string{"etc/hosts": "127.0.0.1 web.test\n", "etc/resolv.conf": "nameserver x\n"})
@@ -93,7 +93,7 @@ func TestPingName(t *testing.T) {
 	}
 }
 
-// TestNothingVisible wants an access method that shows nothing to be no fault of the node.
+// TestNothingVisible checks that an access method that shows nothing is not reported as a fault of the node.
 func TestNothingVisible(t *testing.T) {
 	t.Parallel()
 	h := &probe.Host{Root: t.TempDir(), Proc: "/proc", Only: []string{"/none"}}
@@ -106,7 +106,7 @@ func TestNothingVisible(t *testing.T) {
 	}
 }
 
-// TestTable wants names that anybody may give kept from steering the terminal.
+// TestTable checks that foreign names cannot control the terminal.
 func TestTable(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer

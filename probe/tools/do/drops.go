@@ -29,7 +29,7 @@ func findDrops(ctx context.Context, j *probe.Job, a *tools.DropsArgs) probe.Resu
 	}
 	addrs := []netip.Addr{d.Addr}
 	if strings.Contains(d.Host, "/") && len(j.Hosts[d.Host]) == 0 {
-		return probe.Found(probe.Unknown, "which address pod %s has is not known here: name the address", d.Host)
+		return probe.Found(probe.Unknown, "the address of pod %s is unknown here: specify the address", d.Host)
 	}
 	if d.Host != "" {
 		found, by, r := resolve(ctx, j, d.Host)
@@ -110,7 +110,7 @@ func (d dropping) search(ctx context.Context, j *probe.Job, from drops.Space, co
 	found, err := drops.Search(ctx, q)
 	switch {
 	case err != nil && ctx.Err() != nil:
-		return probe.Found(probe.Unknown, "stopped before anything of %s was known", to)
+		return probe.Found(probe.Unknown, "stopped before anything about %s was known", to)
 	case err != nil:
 		return unread(err)
 	}

@@ -40,9 +40,9 @@ const (
 // delivery is the fate of the packets, from the sender's view.
 type delivery struct {
 	sent, answered int
-	silent         int    // no reply at all, so it may still be in transit
+	silent         int    // no reply, so it may still be in transit
 	what, failed   string // "echoes", "lost"
-	said           string // why the last was not answered, if the sender was notified
+	reason         string // why the last was not answered, if the sender was notified
 }
 
 func (d delivery) lost() int { return d.sent - d.answered }
@@ -59,7 +59,7 @@ func (q tracing) run(ctx context.Context, j *probe.Job) probe.Result {
 	}
 	before, err := drops.Count(q.in)
 	if err != nil {
-		j.Say("not all rules can be counted, and so named: %s", probe.OneLine(err.Error()))
+		j.Say("not all rules can be counted, so some cannot be named: %s", probe.OneLine(err.Error()))
 	}
 	t, err := skbdrop.Open(filter)
 	if err != nil {
@@ -68,7 +68,7 @@ func (q tracing) run(ctx context.Context, j *probe.Job) probe.Result {
 	defer t.Close() // also after a panic, which the session survives
 	sent, err := q.send(ctx, j, t, id)
 	if sent.silent > 0 {
-		j.Say("nothing came back of %d: waiting %s for what the kernel may still hold", sent.silent, short(held))
+		j.Say("no reply to %d: waiting %s for packets that the kernel may still hold", sent.silent, short(held))
 		select {
 		case <-ctx.Done():
 		case <-time.After(held):
@@ -80,25 +80,25 @@ func (q tracing) run(ctx context.Context, j *probe.Job) probe.Result {
 	case err != nil:
 		return unread(err)
 	case sent.sent == 0 || ctx.Err() != nil:
-		return probe.Found(probe.Unknown, "stopped before it was known where packets to %s go", q.to)
+		return probe.Found(probe.Unknown, "stopped before the path of packets to %s was known", q.to)
 	}
 	v := newView(j.Host, q.in[0].Name)
 	v.grew, v.paths = after.Deaths(before), skbdrop.Paths(events, t.Ports()...)
 	r := q.report(j, v, sent)
 	switch g, seen := v.lost(); {
 	case gaps.Skipped > 0 && r.Status == probe.Fail && (!seen || g.End().Kind != skbdrop.Dropped):
-		j.Say("%d times the kernel skipped what looks for packets, while it was busy with another one", gaps.Skipped)
-		return probe.Found(probe.Unknown, "%s; but not all of their way was seen: ask again", r.Saw)
+		j.Say("%d times the kernel skipped the trace, while it ran for another packet", gaps.Skipped)
+		return probe.Found(probe.Unknown, "%s; but part of their path was not seen: run it again", r.Saw)
 	case gaps.More > 0:
 		j.Say("of %d events the first %d are shown", gaps.More+len(events), len(events))
-		return probe.Found(probe.Unknown, "somebody else sends packets like ours to or from %s: what is shown is not sure", q.to)
+		return probe.Found(probe.Unknown, "another program sends packets like ours to or from %s: the result may be wrong", q.to)
 	}
 	return r
 }
 
 // untraced explains why drops cannot be traced, and what works without a trace.
 func untraced(err error) probe.Result {
-	const without = "'drops' without --trace counts what is lost"
+	const without = "'drops' without --trace counts losses"
 	u, is := errors.AsType[*skbdrop.UnavailableError](err)
 	switch {
 	case !is:
@@ -138,9 +138,9 @@ func (q tracing) send(ctx context.Context, j *probe.Job, t *skbdrop.Trace, id ui
 		return d, fmt.Errorf("pinging %s: %w", q.to, err)
 	}
 	s := stats[0]
-	d.sent, d.answered, d.silent, d.said = s.Sent, s.Received, s.Sent-s.Received-s.Refused, s.Bounced
+	d.sent, d.answered, d.silent, d.reason = s.Sent, s.Received, s.Sent-s.Received-s.Refused, s.Bounced
 	if s.Refusal != "" && s.Refusal != "error" {
-		d.said = "they could not leave: " + node.Refusal(s.Refusal)
+		d.reason = "they could not leave: " + node.Refusal(s.Refusal)
 	}
 	j.Say("%d echoes sent to %s, %d came back", d.sent, q.to, d.answered)
 	return d, nil
@@ -162,7 +162,7 @@ func (q tracing) connect(ctx context.Context, j *probe.Job, t *skbdrop.Trace) (d
 			continue
 		}
 		reason := probe.Reason(err)
-		if d.said = node.Refusal(reason); reason == "timeout" {
+		if d.reason = node.Refusal(reason); reason == "timeout" {
 			d.silent++
 		}
 	}
@@ -180,16 +180,16 @@ func (q tracing) report(j *probe.Job, v *view, sent delivery) probe.Result {
 		target = netip.AddrPortFrom(q.to, q.port).String()
 	}
 	if sent.lost() == 0 {
-		return probe.Found(probe.OK, "%s: %d of %d %s were answered, and this is their way", target, sent.answered,
+		return probe.Found(probe.OK, "%s: %d of %d %s were answered, and this is their path", target, sent.answered,
 			sent.sent, sent.what)
 	}
 	lost := fmt.Sprintf("%s: %d of %d %s were %s", target, sent.lost(), sent.sent, sent.what, sent.failed)
 	g, seen := v.lost()
 	switch {
-	case !seen && sent.said != "":
-		return probe.Found(probe.Fail, "%s, and no packet was made: %s", lost, sent.said)
+	case !seen && sent.reason != "":
+		return probe.Found(probe.Fail, "%s, and no packet was created: %s", lost, sent.reason)
 	case !seen:
-		return probe.Found(probe.Fail, "%s, and the kernel showed no packet of them", lost)
+		return probe.Found(probe.Fail, "%s, and the kernel reported no packet of them", lost)
 	}
 	return probe.Found(probe.Fail, "%s: the %s %s", lost, g.Way.Noun(), v.end(g))
 }

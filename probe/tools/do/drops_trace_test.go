@@ -12,16 +12,16 @@ import (
 	"github.com/calico-probe/calico-probe/probe/skbdrop"
 )
 
-// forwarded is an echo that was dropped by netfilter as it was forwarded.
+// forwarded is a forwarded echo that netfilter dropped.
 func forwarded(seq uint32) skbdrop.Path {
 	return skbdrop.Path{Way: skbdrop.Sent, Steps: []skbdrop.Event{{Kind: skbdrop.Dropped, Namespace: 1,
 		Interface: "cali12", Protocol: skbdrop.ICMP, Type: 8, Seq: seq, Reason: "NETFILTER_DROP",
 		Calls: []string{"nft_do_chain", "nf_hook_slow", "ip_forward"}}}}
 }
 
-// TestRuleOfADrop wants a rule named where it counted what was dropped and nothing else: one that met packets of others
-// as well may have met those alone, while a rule without a counter dropped ours. The place has the name of those who
-// count there, which is not always the node.
+// TestRuleOfADrop checks that a rule is named only if it counted exactly the dropped packets. A rule that also met
+// other packets may have met only those, while a rule without a counter dropped ours. The place has the name of the
+// counted namespace, which is not always the node.
 func TestRuleOfADrop(t *testing.T) {
 	t.Parallel()
 	grew := func(n int, hook string) drops.Death {
@@ -48,7 +48,7 @@ func TestRuleOfADrop(t *testing.T) {
 	}
 }
 
-// TestDroppedCopy wants the end of the echo told that was not answered, and not that of a copy of one that was.
+// TestDroppedCopy checks that the end of the unanswered echo is reported, not that of a copy of an answered one.
 func TestDroppedCopy(t *testing.T) {
 	t.Parallel()
 	seen := func(way skbdrop.Way, kind skbdrop.Kind, typ uint8, seq uint32) skbdrop.Path {
@@ -64,7 +64,7 @@ func TestDroppedCopy(t *testing.T) {
 	}
 }
 
-// TestOneOfEach wants the families of a name asked about, and not two addresses of one.
+// TestOneOfEach checks that both families of a name are tested, not two addresses of one.
 func TestOneOfEach(t *testing.T) {
 	t.Parallel()
 	addrs := func(texts ...string) (out []netip.Addr) {

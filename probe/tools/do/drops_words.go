@@ -55,7 +55,7 @@ func namespace(p procfs.Proc) uint32 {
 func (v *view) where(n uint32) string {
 	switch n {
 	case 0:
-		return "a namespace that does not show"
+		return "an unknown namespace"
 	case v.node:
 		return v.home
 	case v.own:
@@ -86,7 +86,7 @@ func (v *view) holder(n uint32) string {
 func step(e skbdrop.Event) string {
 	at, wrapped := probe.OneLine(e.Interface), ""
 	if e.Wrapped {
-		wrapped = ", in a tunnel's packet"
+		wrapped = ", inside a tunnel packet"
 	}
 	switch e.Kind {
 	case skbdrop.Left:
@@ -126,7 +126,7 @@ func (v *view) end(g skbdrop.Group) string {
 	case skbdrop.Left:
 		return last + ", and was not seen again: it is lost in the driver, the NIC, or beyond this machine"
 	}
-	return last + ", and was not seen again: what takes it there does not call it a drop (a socket's full queue, " +
+	return last + ", and was not seen again: the kernel does not count this as a drop (a full socket queue, " +
 		"XDP, a packet that waits)"
 }
 
@@ -165,33 +165,33 @@ func (v *view) rule(e skbdrop.Event) string {
 // reasons explains the kernel's names (include/net/dropreason-core.h).
 var reasons = map[string]string{
 	"NO_SOCKET":           "nothing listens at that port",
-	"NETFILTER_DROP":      "a rule of the firewall, but no counter says which",
+	"NETFILTER_DROP":      "a firewall rule, but no counter shows which",
 	"OTHERHOST":           "the frame was for another MAC address: the sender has a wrong neighbour entry",
 	"IP_CSUM":             "the IP checksum is wrong",
 	"ICMP_CSUM":           "the ICMP checksum is wrong",
 	"TCP_CSUM":            "the TCP checksum is wrong",
 	"UDP_CSUM":            "the UDP checksum is wrong",
-	"SKB_CSUM":            "the checksum could not be made",
-	"IP_RPFILTER":         "rp_filter: the way back to its source is another one",
+	"SKB_CSUM":            "the checksum could not be computed",
+	"IP_RPFILTER":         "rp_filter: the route back to its source uses another interface",
 	"IP_INNOROUTES":       "no route",
 	"IP_OUTNOROUTES":      "no route",
 	"IP_INADDRERRORS":     "this namespace does not forward, or not to such an address",
 	"IP_LOCAL_SOURCE":     "it came from outside with an address of this machine",
-	"IP_INHDR":            "its TTL is over, or its header is wrong",
-	"PKT_TOO_BIG":         "bigger than the MTU of the next interface",
+	"IP_INHDR":            "its TTL expired, or its header is wrong",
+	"PKT_TOO_BIG":         "larger than the MTU of the next interface",
 	"NEIGH_FAILED":        "the next hop does not answer ARP or neighbour discovery",
 	"NEIGH_QUEUEFULL":     "too many packets wait for the next hop's MAC address",
 	"QDISC_DROP":          "the interface's queue (tc), or it has no carrier",
 	"QDISC_OVERLIMIT":     "the interface's queue (tc) is full",
-	"TC_INGRESS":          "a program or a filter of tc, inwards",
-	"TC_EGRESS":           "a program or a filter of tc, outwards",
-	"XDP":                 "a program of XDP",
-	"BPF_CGROUP_EGRESS":   "a program at the cgroup, outwards",
+	"TC_INGRESS":          "a tc program or filter, ingress",
+	"TC_EGRESS":           "a tc program or filter, egress",
+	"XDP":                 "an XDP program",
+	"BPF_CGROUP_EGRESS":   "a cgroup program, egress",
 	"CPU_BACKLOG":         "the CPU's backlog is full (softnet)",
 	"FULL_RING":           "the interface's ring is full",
 	"DEV_READY":           "the interface is down",
 	"SOCKET_RCVBUFF":      "the socket's receive buffer is full",
-	"SOCKET_FILTER":       "a filter at the socket",
+	"SOCKET_FILTER":       "a socket filter",
 	"SOCKET_BACKLOG":      "the socket's backlog is full",
 	"TCP_LISTEN_OVERFLOW": "the listener's queue is full",
 	"TCP_MD5NOTFOUND":     "the other side has a password for this peer (TCP MD5), and the packet none",
@@ -199,25 +199,25 @@ var reasons = map[string]string{
 	"TCP_MD5FAILURE":      "the two sides have different passwords (TCP MD5)",
 	"TCP_AUTH_HDR":        "the packet's authentication (TCP MD5 or AO) is wrong",
 	"XFRM_POLICY":         "an IPsec policy",
-	"UNHANDLED_PROTO":     "nothing here takes that protocol",
+	"UNHANDLED_PROTO":     "nothing here handles that protocol",
 	"VXLAN_VNI_NOT_FOUND": "no VXLAN interface here has that VNI",
 	"VXLAN_INVALID_HDR":   "the VXLAN header is wrong",
-	"NO_TX_TARGET":        "the tunnel has no entry that says to which host",
+	"NO_TX_TARGET":        "the tunnel has no entry for the destination host",
 	"MAC_INVALID_SOURCE":  "the source's MAC address is wrong",
 	"IPV6DISABLED":        "IPv6 is switched off",
-	"FRAG_REASM_TIMEOUT":  "a fragment of it did not come",
+	"FRAG_REASM_TIMEOUT":  "a fragment of it did not arrive",
 	"SECURITY_HOOK":       "a security module",
 }
 
-// functions explains what it means when one of these functions drops without a reason of its own.
+// functions explains what it means when one of these functions drops without its own reason.
 var functions = map[string]string{
-	"ip_error":           "a route of type blackhole or prohibit",
-	"dst_discard":        "a route of type blackhole",
+	"ip_error":           "a blackhole or prohibit route",
+	"dst_discard":        "a blackhole route",
 	"neigh_invalidate":   reasons["NEIGH_FAILED"],
 	"arp_error_report":   reasons["NEIGH_FAILED"],
 	"ndisc_error_report": reasons["NEIGH_FAILED"],
 	"do_xdp_generic":     reasons["XDP"],
-	"__dev_forward_skb2": "bigger than the MTU of the other end, or that is down",
+	"__dev_forward_skb2": "larger than the MTU of the other end, or the other end is down",
 	"vxlan_xmit":         reasons["NO_TX_TARGET"],
 }
 

@@ -39,11 +39,11 @@ func listLinks(_ context.Context, j *probe.Job, begins string) probe.Result {
 			bytesOf(l.BytesOut), both(l.ErrorsIn, l.ErrorsOut), both(l.DropsIn, l.DropsOut), l.Master)
 	}
 	if n == 0 {
-		return probe.Found(probe.Fail, "there is no interface %s", begins).With(probe.FactReason, "missing")
+		return probe.Found(probe.Fail, "no interface %s", begins).With(probe.FactReason, "missing")
 	}
 	t.end()
 	if n > maxRows {
-		j.Say("(%d more are not shown: name the beginning)", n-maxRows)
+		j.Say("(%d more are not shown: specify a prefix)", n-maxRows)
 	}
 	return probe.Found(probe.OK, "%s", several(n, "interface"))
 }
@@ -116,11 +116,11 @@ func listNeighbours(_ context.Context, j *probe.Job, a *tools.NeighArgs) probe.R
 		t.row(e.Addr.String(), e.Device, e.MAC, e.State, map[bool]string{true: "router"}[e.Router])
 	}
 	if n == 0 {
-		return probe.Found(probe.Fail, "there is no such neighbour").With(probe.FactReason, "missing")
+		return probe.Found(probe.Fail, "no such neighbour").With(probe.FactReason, "missing")
 	}
 	t.end()
 	if n > maxRows {
-		j.Say("(%d more are not shown: name a device or a state)", n-maxRows)
+		j.Say("(%d more are not shown: specify a device or a state)", n-maxRows)
 	}
 	if bad > 0 {
 		return probe.Found(probe.OK, "%s, of which %d do not answer", several(n, "neighbour"), bad)

@@ -44,7 +44,7 @@ func readLog(ctx context.Context, j *probe.Job, a *tools.LogsArgs) probe.Result 
 	case len(found) > 1:
 		if live := slices.DeleteFunc(slices.Clone(found),
 			func(c []container) bool { return c[0].state != cri.ContainerState_CONTAINER_RUNNING }); len(live) == 1 {
-			j.Say("(of %d containers that fit, the one that runs: %s)", len(found), live[0][0])
+			j.Say("(%d containers match, showing the running one: %s)", len(found), live[0][0])
 			found = live
 			break
 		}
@@ -53,12 +53,12 @@ func readLog(ctx context.Context, j *probe.Job, a *tools.LogsArgs) probe.Result 
 			t.row(attempts[0].String(), stateName(attempts[0].state), fmt.Sprintf("%.12s", attempts[0].id))
 		}
 		t.end()
-		return probe.Found(probe.Unknown, "%d containers fit %q: name one of them", len(found), l.Name)
+		return probe.Found(probe.Unknown, "%d containers match %q: specify one of them", len(found), l.Name)
 	}
 	c := found[0][0]
 	if l.Before {
 		if len(found[0]) < 2 {
-			return probe.Found(probe.Fail, "the runtime has no attempt of %s before this one", c).
+			return probe.Found(probe.Fail, "the runtime has no previous attempt of %s", c).
 				With(probe.FactReason, "missing")
 		}
 		c = found[0][1]
@@ -106,9 +106,9 @@ func (l reading) read(ctx context.Context, j *probe.Job, c container, s *cri.Con
 	err := f.open()
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && j.Host.Only != nil:
-		return probe.Found(probe.Skip, "the log file of %s leads to where this access method does not see: %s", c, name)
+		return probe.Found(probe.Skip, "the log file of %s leads to a place that this access method does not show: %s", c, name)
 	case errors.Is(err, fs.ErrNotExist):
-		return probe.Found(probe.Fail, "the log file of %s is not there: %s", c, name).With(probe.FactReason, "missing")
+		return probe.Found(probe.Fail, "the log file of %s does not exist: %s", c, name).With(probe.FactReason, "missing")
 	case err != nil:
 		return unread(err)
 	}
@@ -129,15 +129,15 @@ func (l reading) show(ctx context.Context, j *probe.Job, f *followed, c containe
 		f.join.rest(func(line logLine) { lines = append(lines, line) })
 		lines = lines[max(len(lines)-l.Lines, 0):]
 	}
-	nothing := "has written nothing"
+	nothing := "has logged nothing"
 	if whole && len(lines) < l.Lines {
 		before, there := earlier(j, f.file.Name(), l.Lines-len(lines))
 		if lines = append(before, lines...); there {
-			nothing += " since its log was put aside"
+			nothing += " since its log was rotated"
 		}
 	} else if len(lines) < l.Lines {
-		j.Say("(no more than the last %d MiB are looked at)", maxTail>>20)
-		nothing = "has written a line that is longer"
+		j.Say("(only the last %d MiB are read)", maxTail>>20)
+		nothing = "has logged a longer line"
 	}
 	if l.Since > 0 {
 		began := time.Now().Add(-l.Since)
@@ -145,7 +145,7 @@ func (l reading) show(ctx context.Context, j *probe.Job, f *followed, c containe
 			at, err := time.Parse(time.RFC3339Nano, line.at)
 			return err == nil && at.Before(began)
 		})
-		nothing = "has written nothing in the last " + probe.Age(l.Since)
+		nothing = "has logged nothing in the last " + probe.Age(l.Since)
 	}
 	for _, line := range lines {
 		l.print(out, line)
@@ -192,7 +192,7 @@ func (l reading) keepOn(ctx context.Context, out *probe.Job, flush func() error,
 	again func(context.Context) (*cri.ContainerStatus, error)) (n int, _ *cri.ContainerStatus, why string) {
 	tick := time.NewTicker(logEvery)
 	defer tick.Stop()
-	asked := time.Now()
+	checked := time.Now()
 	over := false
 	for {
 		more, err := f.more(func(line logLine) { n++; l.print(out, line) })
@@ -211,7 +211,7 @@ func (l reading) keepOn(ctx context.Context, out *probe.Job, flush func() error,
 		case more:
 			continue
 		}
-		if time.Since(asked) > stateEvery {
+		if time.Since(checked) > stateEvery {
 			now, err := again(ctx)
 			switch {
 			case status.Code(err) == codes.NotFound: // removed: the file is complete
@@ -219,7 +219,7 @@ func (l reading) keepOn(ctx context.Context, out *probe.Job, flush func() error,
 			case err == nil: // a runtime that does not answer now has not stopped the log
 				s, over = now, now.GetState() == cri.ContainerState_CONTAINER_EXITED
 			}
-			asked = time.Now()
+			checked = time.Now()
 		}
 		select {
 		case <-ctx.Done():

@@ -32,7 +32,7 @@ func (f *followed) open() error {
 	}
 	if !f.ofLogs(file.Name()) {
 		_ = file.Close()
-		return fmt.Errorf("%s leads to %s, which is no log of this container: not read", f.name, file.Name())
+		return fmt.Errorf("%s leads to %s, which is not a log of this container: not read", f.name, file.Name())
 	}
 	if f.file != nil {
 		_ = f.file.Close()
@@ -177,7 +177,7 @@ func earlier(j *probe.Job, file string, want int) (lines []logLine, there bool) 
 	case newest == "":
 		return nil, false
 	case strings.HasSuffix(newest, ".gz"):
-		j.Say("(what is older is compressed, in %s)", path.Base(newest))
+		j.Say("(older lines are compressed, in %s)", path.Base(newest))
 		return nil, true
 	}
 	old, err := j.Host.Open(newest)

@@ -12,8 +12,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// TestLogRace reads a log while the folder it is in is exchanged with links to folders that
-// hold other files, inside the node's root and outside.
+// TestLogRace reads a log while its folder is swapped with links to folders with other files, inside the node's root
+// and outside.
 func TestLogRace(t *testing.T) {
 	t.Parallel()
 	const secret = "verysecret"

@@ -78,7 +78,7 @@ func numbered(from, to int) string {
 	return b.String()
 }
 
-// reads reads the log of a container that has ended.
+// reads reads the log of an exited container.
 func reads(t *testing.T, root string, args ...string) (probe.Result, string) {
 	t.Helper()
 	var out bytes.Buffer
@@ -112,7 +112,7 @@ func TestTail(t *testing.T) {
 		"2026-11-21T16:45:10.920123456Z line 19999\n") {
 		t.Errorf("%q", out)
 	}
-	// What was put aside is looked at where it is not compressed.
+	// A rotated log is read unless it is compressed.
 	old := filepath.Join(root, logFile+".20261121-164500")
 	must.Do(t, os.WriteFile(old, []byte(numbered(0, 1000)), 0o600))
 	if _, out := reads(t, root, "-n", "19500"); !strings.HasPrefix(out, "line 500\n") {
@@ -120,23 +120,22 @@ func TestTail(t *testing.T) {
 	}
 	must.Do(t, os.Rename(old, old+".gz"))
 	if _, out := reads(t, root, "-n", "19500"); !strings.HasPrefix(out,
-		"(what is older is compressed, in 0.log.20261121-164500.gz)\nline 1000\n") {
+		"(older lines are compressed, in 0.log.20261121-164500.gz)\nline 1000\n") {
 		t.Errorf("%.80q", out)
 	}
 	for name, text := range map[string]string{"nothing": "",
 		"colours": cut("stdout", "F", "\x1b[31mred\x1b[0m\x1b]0;x\a")} {
 		r, out := reads(t, files(t, map[string]string{logFile: text}))
 		if r.Status != probe.OK || strings.Contains(out, "\x1b") || name == "nothing" &&
-			!strings.Contains(out, "has written nothing") {
+			!strings.Contains(out, "has logged nothing") {
 			t.Errorf("%s: %q, %+v", name, out, r)
 		}
 	}
 	r, _ = reads(t, t.TempDir())
-	wants(t, r, probe.Fail, "is not there: /"+logFile)
+	wants(t, r, probe.Fail, "does not exist: /"+logFile)
 }
 
-// TestTailOfNothing wants a log in which nothing is found told apart from one that nobody wrote.
-// TestSince wants only what was written within a time, all of it unless a number says otherwise.
+// TestSince checks that only lines of the given time are shown, all of them unless -n limits them.
 func TestSince(t *testing.T) {
 	t.Parallel()
 	var text strings.Builder
@@ -155,11 +154,12 @@ func TestSince(t *testing.T) {
 	if _, out := reads(t, root, "--since=5m", "-n", "2"); !strings.HasPrefix(out, "line 118\nline 119\n") {
 		t.Errorf("%q", out)
 	}
-	if r, _ := reads(t, root, "--since", "30"); !strings.Contains(r.Saw, "has written nothing in the last 30s") {
+	if r, _ := reads(t, root, "--since", "30"); !strings.Contains(r.Saw, "has logged nothing in the last 30s") {
 		t.Errorf("%+v", r)
 	}
 }
 
+// TestTailOfNothing distinguishes a log without matching lines from one that was never written.
 func TestTailOfNothing(t *testing.T) {
 	t.Parallel()
 	aside := logFile + ".20261121-164500"
@@ -167,12 +167,12 @@ func TestTailOfNothing(t *testing.T) {
 		of   map[string]string
 		want string
 	}{
-		"never":     {map[string]string{logFile: ""}, "ns/pod/c has written nothing, which exited"},
-		"put aside": {map[string]string{logFile: "", aside: ""}, "has written nothing since its log was put aside, "},
+		"never":     {map[string]string{logFile: ""}, "ns/pod/c has logged nothing, which exited"},
+		"put aside": {map[string]string{logFile: "", aside: ""}, "has logged nothing since its log was rotated, "},
 		"compressed": {map[string]string{logFile: "", aside + ".gz": "x"},
-			"has written nothing since its log was put aside, "},
+			"has logged nothing since its log was rotated, "},
 		"of one line": {map[string]string{logFile: strings.Repeat(cut("stdout", "P", strings.Repeat("x", 16<<10)),
-			300) + cut("stdout", "F", "")}, "has written a line that is longer, "},
+			300) + cut("stdout", "F", "")}, "has logged a longer line, "},
 		"cut at last": {map[string]string{logFile: cut("stdout", "F", "one") + cut("stderr", "P", "panic: it en")},
 			"2 lines of ns/pod/c, "},
 	} {
@@ -184,7 +184,7 @@ func TestTailOfNothing(t *testing.T) {
 	}
 }
 
-// TestLinks wants what a pod that may write to /var/log puts in place of a log left alone.
+// TestLinks checks that files of a pod that may write to /var/log are not read in place of a log.
 func TestLinks(t *testing.T) {
 	t.Parallel()
 	const secret = "verysecret"
@@ -211,7 +211,7 @@ func TestLinks(t *testing.T) {
 		return reads(t, root)
 	}
 	r, out := replaced(func(root, name string) { link(root, "/etc/shadow", name) })
-	wants(t, r, probe.Unknown, "leads to /etc/shadow, which is no log of this container: not read")
+	wants(t, r, probe.Unknown, "leads to /etc/shadow, which is not a log of this container: not read")
 	if strings.Contains(out, secret) {
 		t.Error(out)
 	}
@@ -226,12 +226,12 @@ func TestLinks(t *testing.T) {
 	wants(t, r, probe.Unknown, "is a folder and not a file: not read")
 }
 
-// TestTailOfLong wants a log of which little is looked at to say so.
+// TestTailOfLong checks that a partial read of a log is reported.
 func TestTailOfLong(t *testing.T) {
 	t.Parallel()
 	long := cut("stdout", "F", strings.Repeat("x", 30<<10))
 	_, out := reads(t, files(t, map[string]string{logFile: strings.Repeat(long, 200)}), "-n", "180")
-	if !strings.HasPrefix(out, "(no more than the last 4 MiB are looked at)") || strings.Count(out, "\n") < 130 {
+	if !strings.HasPrefix(out, "(only the last 4 MiB are read)") || strings.Count(out, "\n") < 130 {
 		t.Errorf("%.80q, %d lines", out, strings.Count(out, "\n"))
 	}
 }
@@ -289,7 +289,7 @@ func TestFollow(t *testing.T) {
 	must.Do(t, os.Rename(full, full+".20261121-164500"))
 	write(cut("stdout", "F", "first of the new"))
 	sees("not yet ended\nlast of the old\nfirst of the new\n")
-	if err := os.Truncate(full, 0); err != nil { // as some set docker to do
+	if err := os.Truncate(full, 0); err != nil { // as docker is sometimes configured
 		t.Fatal(err)
 	}
 	time.Sleep(2 * logEvery)

@@ -65,7 +65,7 @@ func ping(ctx context.Context, j *probe.Job, p *tools.PingArgs) probe.Result {
 		j.Say("%4d  %s", n, all.add(got, p.Wait))
 	}
 	if all.sent == 0 {
-		return probe.Found(probe.Unknown, "stopped before anything of %s was known", p.Addr)
+		return probe.Found(probe.Unknown, "stopped before anything about %s was known", p.Addr)
 	}
 	r := all.result(p)
 	j.Say("%s", all.summary(p))
@@ -86,13 +86,13 @@ func (a *pinged) add(s icmp.Stats, wait time.Duration) string {
 		return "answered in " + short(s.Max)
 	case s.Refusal == "error":
 		a.unsent++
-		a.why = "could not leave, and the kernel does not say why"
+		a.why = "could not leave, and the kernel does not report why"
 	case s.Refusal != "":
 		a.why = "could not leave: " + node.Refusal(s.Refusal)
 	case s.Bounced != "":
 		a.why = s.Bounced
-		if s.TooBig && s.Told > 0 {
-			a.why += fmt.Sprintf(": %d bytes would fit", s.Told)
+		if s.TooBig && s.ReportedMTU > 0 {
+			a.why += fmt.Sprintf(": %d bytes would fit", s.ReportedMTU)
 		}
 	default:
 		a.why = "no answer within " + short(wait)

@@ -49,7 +49,7 @@ func listContainers(ctx context.Context, j *probe.Job, r runtime, all bool, word
 	defer cancel()
 	t := newTable(j, "POD", "CONTAINER", "STATE", "AGE", "RESTARTS", "IMAGE", "ID")
 	var n counts
-	asked, before := 0, ""
+	queried, before := 0, ""
 	for _, c := range list {
 		newest := c.String() != before
 		before = c.String()
@@ -63,7 +63,7 @@ func listContainers(ctx context.Context, j *probe.Job, r runtime, all bool, word
 		state := stateName(c.state)
 		if c.state == cri.ContainerState_CONTAINER_EXITED {
 			state += " ?"
-			if asked++; asked <= maxStates && limited.Err() == nil {
+			if queried++; queried <= maxStates && limited.Err() == nil {
 				s, err := r.status(limited, c.id)
 				switch {
 				case err != nil: // removed since, or not reported
@@ -101,7 +101,7 @@ func listPods(ctx context.Context, j *probe.Job, r runtime, all bool, word strin
 	defer cancel()
 	t := newTable(j, "POD", "STATE", "AGE", "ATTEMPT", "ADDRESSES", "ID")
 	var n counts
-	asked := 0
+	queried := 0
 	for _, s := range a.Items {
 		ready := s.State == cri.PodSandboxState_SANDBOX_READY
 		name := s.GetMetadata().GetNamespace() + "/" + s.GetMetadata().GetName()
@@ -114,7 +114,7 @@ func listPods(ctx context.Context, j *probe.Job, r runtime, all bool, word strin
 		}
 		n.shown++
 		addrs := ""
-		if asked++; ready && asked <= maxStates && limited.Err() == nil {
+		if queried++; ready && queried <= maxStates && limited.Err() == nil {
 			// otherwise it was just removed
 			if one, err := ask(limited, client.PodSandboxStatus, &cri.PodSandboxStatusRequest{PodSandboxId: s.Id}); err == nil {
 				addrs = addressesOf(one.GetStatus())
@@ -188,7 +188,7 @@ type counts struct {
 // finish prints a list and its summary.
 func finish(ctx context.Context, j *probe.Job, t table, n counts, what, word string) probe.Result {
 	if ctx.Err() != nil && n.shown == 0 {
-		return probe.Found(probe.Unknown, "stopped while the runtime was asked")
+		return probe.Found(probe.Unknown, "stopped while querying the runtime")
 	}
 	switch {
 	case n.shown == 0 && n.hidden > 0:
@@ -210,10 +210,10 @@ func finish(ctx context.Context, j *probe.Job, t table, n counts, what, word str
 	}
 	t.end()
 	if ctx.Err() != nil {
-		return probe.Found(probe.Unknown, "stopped while the runtime was asked")
+		return probe.Found(probe.Unknown, "stopped while querying the runtime")
 	}
 	if n.bad > 0 {
-		return probe.Found(probe.OK, "%s, of which %d ended with an error", several(n.shown, what), n.bad)
+		return probe.Found(probe.OK, "%s, of which %d exited with an error", several(n.shown, what), n.bad)
 	}
 	return probe.Found(probe.OK, "%s", several(n.shown, what))
 }

@@ -16,8 +16,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// made is a container runtime of few containers; a real one does not keep silent about one
-// of them when it is told to.
+// made is a runtime with few containers that can be silent about one of them, which a real one never is on demand.
 type made struct {
 	cri.UnimplementedRuntimeServiceServer
 }
@@ -54,7 +53,7 @@ func (made) ListPodSandbox(context.Context, *cri.ListPodSandboxRequest) (*cri.Li
 		State:    cri.PodSandboxState_SANDBOX_NOTREADY}}}, nil
 }
 
-// TestPS wants what is left out of a list counted, and never told to be missing.
+// TestPS checks that unlisted items are counted, and never reported as missing.
 func TestPS(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))

@@ -23,7 +23,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/nstest"
 )
 
-// A node, a router with a NAT on which packets end, and another node behind it; between the nodes a VXLAN.
+// A node, a router with a NAT that may drop packets, and another node behind it; between the nodes a VXLAN.
 const captureWorld = world + `
 ip netns exec router nft add table ip t
 ip netns exec router nft add chain ip t forward { type filter hook forward priority 0 ; }
@@ -54,7 +54,7 @@ type elsewhere struct {
 	Out    string
 }
 
-// captureIn begins to capture in a namespace; what is returned waits for its end.
+// captureIn starts a capture in a namespace, and returns a function that waits for its end.
 func captureIn(t *testing.T, namespace, args string) func() elsewhere {
 	t.Helper()
 	self := must.Get(os.Executable())(t)
@@ -78,7 +78,7 @@ func captureIn(t *testing.T, namespace, args string) func() elsewhere {
 	}
 }
 
-// listening waits until there is a packet socket in a namespace.
+// listening waits until a namespace has a packet socket.
 func listening(namespace string) bool {
 	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		out, err := exec.Command("ip", "netns", "exec", namespace, "cat", "/proc/net/packet").Output()
@@ -89,7 +89,8 @@ func listening(namespace string) bool {
 	return false
 }
 
-// TestRealCapture has our own packets seen at every place that they pass, and at none behind the one where they end.
+// TestRealCapture checks that our own packets are seen at every place that they pass, and at none after the one where
+// they end.
 func TestRealCapture(t *testing.T) {
 	if !nstest.Enter(t, captureWorld) {
 		return
@@ -102,20 +103,20 @@ func TestRealCapture(t *testing.T) {
 		{"it arrives", "", "10.9.1.2", "seen: eth0 in 5 out 5", "near in 5 out 5, far in 5 out 5", "eth0 in 5 out 5",
 			probe.OK, probe.OK},
 		{"through a tunnel", "", "10.244.9.2", "seen: vxlan.calico in 5 out 5, eth0 in 5 out 5",
-			"none of the marked", // its port is not the usual one, and only its ends know that
+			"no marked packet", // its port is not the default one, and only its ends have it
 			"eth0 in 5 out 5, vxlan.calico in 5 out 5", probe.OK, probe.OK},
 		{"a port where nobody listens", "", "10.9.1.2:81", "10.9.1.2:81 refuses the connection; seen: eth0 in 1 out 1",
 			"near in 1 out 1, far in 1 out 1", "eth0 in 1 out 1", probe.Fail, probe.OK},
 		{"through NATs", "", "10.96.0.1:80", "seen: eth0 in 1 out 1", "near in 1 out 1, far in 1 out 1", "eth0 in 1 out 1",
 			probe.Fail, probe.OK},
 		{"its end is the router", "ip daddr 10.9.1.2 drop", "10.9.1.2",
-			"0 of 5 pings to 10.9.1.2 came back; seen: eth0 out 5", "near in 5", "none of the marked packets was seen", probe.Fail, probe.Fail},
+			"0 of 5 pings to 10.9.1.2 came back; seen: eth0 out 5", "near in 5", "no marked packet was seen", probe.Fail, probe.Fail},
 		{"the router says so", "ip daddr 10.9.1.2 reject with icmp type admin-prohibited", "10.9.1.2",
-			"administratively prohibited); seen: eth0 in 5 out 5", "near in 5 out 5", "none of the marked", probe.Fail,
+			"administratively prohibited); seen: eth0 in 5 out 5", "near in 5 out 5", "no marked packet", probe.Fail,
 			probe.Fail},
-		{"it never leaves", "", "10.9.1.77", "a firewall rule", "none of the marked", "none of the marked", probe.Fail,
+		{"it never leaves", "", "10.9.1.77", "a firewall rule", "no marked packet", "no marked packet", probe.Fail,
 			probe.Fail},
-		{"nobody is there", "", "10.9.0.200", "packets of ARP", "none of the marked", "none of the marked", probe.Fail,
+		{"nobody is there", "", "10.9.0.200", "packets of ARP", "no marked packet", "no marked packet", probe.Fail,
 			probe.Fail},
 	} {
 		if c.rule != "" {
@@ -141,7 +142,7 @@ func TestRealCapture(t *testing.T) {
 	}
 }
 
-// TestRealCaptureOfAHost shows others' packets, and of these no word that was said; and changes nothing.
+// TestRealCaptureOfAHost shows foreign packets without any of their payload, and changes nothing.
 func TestRealCaptureOfAHost(t *testing.T) {
 	if !nstest.Enter(t, captureWorld) {
 		return
@@ -197,12 +198,12 @@ func TestRealCaptureOfAHost(t *testing.T) {
 	}
 }
 
-// TestRealCaptureFlood bounds what comes of many packets, and says what is missing.
+// TestRealCaptureFlood bounds the output for many packets, and reports what is missing.
 func TestRealCaptureFlood(t *testing.T) {
 	if !nstest.Enter(t, captureWorld) {
 		return
 	}
-	taken, err := net.ListenPacket("udp", "127.0.0.1:9") // or each would be answered by ICMP, as one of ours might be
+	taken, err := net.ListenPacket("udp", "127.0.0.1:9") // else ICMP would answer each, maybe like one of ours
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -224,7 +225,7 @@ func TestRealCaptureFlood(t *testing.T) {
 	}
 	r, out := use(t.Context(), t, "/", "capture", "--packets", "500", "--seconds", "60", "-p", "udp", "127.0.0.1:9")
 	if n := strings.Count(out, "\n"); r.Status != probe.OK || n != 501 ||
-		!strings.Contains(r.Saw, "as many as were wanted") {
+		!strings.Contains(r.Saw, "the limit of --packets") {
 		t.Errorf("%d lines: %v", n, r.Saw)
 	}
 	r, _ = use(t.Context(), t, "/", "capture", "--packets", "20000", "--seconds", "60", "127.0.0.1")
@@ -238,7 +239,7 @@ func TestRealCaptureFlood(t *testing.T) {
 	}
 }
 
-// links are the interfaces with all that is set of them; counters are not.
+// links are the interfaces with all settings, without counters.
 func links(t *testing.T) string {
 	t.Helper()
 	out, err := exec.Command("ip", "-d", "link").CombinedOutput()
@@ -248,7 +249,7 @@ func links(t *testing.T) string {
 	return string(out)
 }
 
-// bound tells whether there is a packet socket to which packets of all protocols come.
+// bound reports whether a packet socket receives packets of all protocols.
 func bound(sockets []byte) bool { return bytes.Contains(sockets, []byte(" 0003 ")) }
 
 // awaitSocket waits for a packet socket here.

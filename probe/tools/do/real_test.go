@@ -20,7 +20,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/nstest"
 )
 
-// A node, a router, and another behind it; 10.50.0.0/16 goes in circles between those two.
+// A node, a router, and another behind it; 10.50.0.0/16 loops between those two.
 const world = `
 mount --make-rprivate /
 mount -t tmpfs tmpfs /run
@@ -62,7 +62,7 @@ func TestRealPing(t *testing.T) {
 	if !nstest.Enter(t, world) {
 		return
 	}
-	for deadline := time.Now().Add(10 * time.Second); ; { // IPv6 takes a moment on a new link
+	for deadline := time.Now().Add(10 * time.Second); ; { // IPv6 needs a moment on a new link
 		if r, _ := use(t.Context(), t, "/", "ping", "-c", "1", "fd09::9"); r.Status == probe.OK {
 			break
 		} else if time.Now().After(deadline) {
@@ -76,9 +76,9 @@ func TestRealPing(t *testing.T) {
 		"10.9.1.2":           {probe.OK, "all came back"},
 		"fd09::9":            {probe.OK, "all came back"},
 		"-s 1400 10.9.1.2":   {probe.OK, "of 1400 bytes to 10.9.1.2, and all came back"},
-		"-s 1401 10.9.1.2":   {probe.Fail, "too big, and not to be fragmented): 1400 bytes would fit"},
+		"-s 1401 10.9.1.2":   {probe.Fail, "too big, and must not be fragmented): 1400 bytes would fit"},
 		"-s 1501 10.9.1.2":   {probe.Fail, "larger than the MTU of the interface"},
-		"10.50.0.1":          {probe.Fail, "the packet went in circles"},
+		"10.50.0.1":          {probe.Fail, "the packet was in a routing loop"},
 		"10.60.0.1":          {probe.Fail, "destination unreachable from 10.9.0.9, code 0 (network unreachable)"},
 		"10.244.3.1":         {probe.Fail, "a blackhole route discards it"},
 		"10.244.4.1":         {probe.Fail, "an unreachable route"},
@@ -130,7 +130,7 @@ func TestRealDial(t *testing.T) {
 	}
 }
 
-// TestRealMetadata asks for credentials as a cloud gives them, by address and by name.
+// TestRealMetadata requests credentials like a cloud serves them, by address and by name.
 func TestRealMetadata(t *testing.T) {
 	if !nstest.Enter(t, "ip link set lo up\nip addr add 169.254.169.254/32 dev lo\n") {
 		return
@@ -156,7 +156,7 @@ func TestRealRoutes(t *testing.T) {
 	if !nstest.Enter(t, world) {
 		return
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0") // makes the loopback count something
+	l, err := net.Listen("tcp", "127.0.0.1:0") // makes the loopback counters grow
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -236,7 +236,7 @@ type pieces int
 
 func (p *pieces) Write(b []byte) (int, error) { *p++; return len(b), nil }
 
-// TestRealManyRoutes wants them in few pieces, each of which is an event for the user's line.
+// TestRealManyRoutes checks that many routes arrive in few pieces, each of which is an event on the user's connection.
 func TestRealManyRoutes(t *testing.T) {
 	if !nstest.Enter(t, "ip link set lo up\n") {
 		return
@@ -258,7 +258,7 @@ func TestRealManyRoutes(t *testing.T) {
 	}
 }
 
-// TestRealTable has BIRD tell a hundred thousand routes.
+// TestRealTable has BIRD announce a hundred thousand routes.
 func TestRealTable(t *testing.T) {
 	if !nstest.Enter(t, "ip link set lo up\n") {
 		return

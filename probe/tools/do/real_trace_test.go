@@ -18,7 +18,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/nstest"
 )
 
-// beyond are another host, and a way to it.
+// beyond are another host, and a route to it.
 const beyond = `
 mount --make-rprivate /
 mount -t tmpfs tmpfs /run
@@ -47,7 +47,7 @@ func traced(t *testing.T, args ...string) (probe.Result, string) {
 	return r, out.String()
 }
 
-// TestRealTrace wants the way of packets shown, and the place where they die.
+// TestRealTrace checks for the path of packets, and the place where they are dropped.
 func TestRealTrace(t *testing.T) {
 	if !nstest.Enter(t, beyond) {
 		return
@@ -58,7 +58,7 @@ func TestRealTrace(t *testing.T) {
 		t.Error(said)
 	}
 	r, _ = traced(t, "10.65.0.2:7")
-	wants(t, r, probe.Fail, "4 of 4 connections were not opened", "dropped in INPUT at eth0 in namespace ", "NETFILTER_DROP", "a rule of the firewall")
+	wants(t, r, probe.Fail, "4 of 4 connections were not opened", "dropped in INPUT at eth0 in namespace ", "NETFILTER_DROP", "a firewall rule")
 	r, _ = traced(t, "10.65.0.2:9")
 	wants(t, r, probe.Fail, "dropped in OUTPUT at cali12 in the pod", "by nftables, table inet t, chain c, rule 1")
 	r, _ = traced(t, "10.65.0.2:8")
@@ -72,7 +72,7 @@ func TestRealTrace(t *testing.T) {
 	}
 }
 
-// TestRealTraceRefused wants a probe without the right for it say what it lacks, and what there is instead.
+// TestRealTraceRefused checks that a probe without the rights reports what is missing, and the alternative.
 func TestRealTraceRefused(t *testing.T) {
 	if os.Getuid() == 0 {
 		child := exec.Command("/proc/self/exe", "-test.run=^TestRealTraceRefused$")
@@ -86,7 +86,7 @@ func TestRealTraceRefused(t *testing.T) {
 	wants(t, r, probe.Skip, "the capabilities BPF and PERFMON", "'drops' without --trace")
 }
 
-// TestRealVXLANOfTheNode wants a trace that begins in a pod look into VXLAN at the node's own port: the pod has no such
+// TestRealVXLANOfTheNode checks that a trace from inside a pod uses the node's own VXLAN port: the pod has no such
 // interface.
 func TestRealVXLANOfTheNode(t *testing.T) {
 	const node = `

@@ -35,7 +35,7 @@ func resolve(ctx context.Context, j *probe.Job, host string) (addrs []netip.Addr
 		return nil, "", unread(fmt.Errorf("%s cannot be looked up: %w; use an address", host, err))
 	}
 	if len(conf.servers) == 0 {
-		return nil, "", probe.Found(probe.Fail, "%s cannot be looked up: %s names no server that can be asked", host,
+		return nil, "", probe.Found(probe.Fail, "%s cannot be looked up: %s names no usable server", host,
 			resolvConf)
 	}
 	return conf.find(ctx, host, 2*time.Second)

@@ -104,12 +104,12 @@ func (s showing) run(ctx context.Context, j *probe.Job) probe.Result {
 		case err != nil:
 			return unread(err)
 		case n > maxRoutes:
-			j.Say("(more than %d, the rest is not shown: name a prefix, dev or proto)", maxRoutes)
+			j.Say("(more than %d, the rest is not shown: specify a prefix, dev or proto)", maxRoutes)
 			return probe.Found(probe.OK, "more than %d routes", maxRoutes)
 		}
 	}
 	if n == 0 {
-		return probe.Found(probe.Fail, "there is no such route").With(probe.FactReason, "missing")
+		return probe.Found(probe.Fail, "no such route").With(probe.FactReason, "missing")
 	}
 	return probe.Found(probe.OK, "%s", several(n, "route"))
 }
@@ -119,7 +119,7 @@ func (g getting) run(j *probe.Job) probe.Result {
 	way, matched, err := kernel.RouteOf(kernel.Packet{To: g.To, From: g.From, In: g.In})
 	switch {
 	case errors.Is(err, kernel.ErrNoInterface):
-		return probe.Found(probe.Fail, "there is no interface %s", g.In).With(probe.FactReason, "missing")
+		return probe.Found(probe.Fail, "no interface %s", g.In).With(probe.FactReason, "missing")
 	case err != nil:
 		return g.refused(err)
 	}
@@ -128,7 +128,7 @@ func (g getting) run(j *probe.Job) probe.Result {
 		return probe.Found(probe.OK, "%s goes %s", g.To, whereTo(way))
 	}
 	j.Say("by the route: %s", matched)
-	return probe.Found(probe.OK, "%s goes %s, by the route %s made by %s", g.To, whereTo(way), matched.To,
+	return probe.Found(probe.OK, "%s goes %s, by the route %s created by %s", g.To, whereTo(way), matched.To,
 		kernel.ProtocolName(matched.Proto))
 }
 
@@ -145,11 +145,11 @@ var refusals = map[syscall.Errno]string{
 func (g getting) refused(err error) probe.Result {
 	if g.From.IsValid() && g.In == "" && !isOwn(g.From) {
 		return probe.Found(probe.Fail,
-			"%s is no address of this node; for what the node forwards, name the device it comes by: iif NAME", g.From)
+			"%s is not an address of this node; for forwarded packets, specify the incoming device: iif NAME", g.From)
 	}
 	var invalid *kernel.Invalid
 	if errors.As(err, &invalid) {
-		return probe.Found(probe.Fail, "%s: %s", g.To, invalid.Says()).
+		return probe.Found(probe.Fail, "%s: %s", g.To, invalid.Explain()).
 			With(probe.FactReason, cmp.Or(string(invalid.Means), "invalid"))
 	}
 	for errno, saw := range refusals {

@@ -13,7 +13,7 @@ type crashes struct{}
 func (crashes) Read([]byte) (int, error)  { panic("boom") }
 func (crashes) Write([]byte) (int, error) { panic("boom") }
 
-// TestShellCrashes wants a shell whose input or output this program lost to end as unknown, not as a good answer.
+// TestShellCrashes checks that a shell whose input or output was lost to a crash ends as unknown, not as a good answer.
 func TestShellCrashes(t *testing.T) {
 	t.Parallel()
 	size := probe.Size{Rows: 31, Cols: 101}

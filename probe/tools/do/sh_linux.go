@@ -46,7 +46,7 @@ const maxCrashes = 4
 func (s shell) run(ctx context.Context, j *probe.Job) probe.Result {
 	tty := j.Size != probe.Size{}
 	if !tty && s.Command == nil {
-		return probe.Found(probe.Skip, "a shell takes a terminal; without one, give it a command: sh -c COMMAND")
+		return probe.Found(probe.Skip, "a shell needs a terminal; without one, pass a command: sh -c COMMAND")
 	}
 	root, where, refused := s.place(j.Host)
 	if refused != nil {
@@ -54,7 +54,7 @@ func (s shell) run(ctx context.Context, j *probe.Job) probe.Result {
 	}
 	program := shellIn(root)
 	if program == "" {
-		return probe.Found(probe.Skip, "there is no shell %s", where).With(probe.FactReason, tools.ReasonNoShell)
+		return probe.Found(probe.Skip, "no shell %s", where).With(probe.FactReason, tools.ReasonNoShell)
 	}
 	r, err := s.start(j, root, program, tty)
 	switch {
@@ -67,7 +67,7 @@ func (s shell) run(ctx context.Context, j *probe.Job) probe.Result {
 	if !s.Quiet && s.Command == nil {
 		// \r, because the user's terminal is raw.
 		_, _ = fmt.Fprintf(j.Out,
-			"you are %s %s: what you type is not read-only; exit or Ctrl-D comes back, Enter ~ . where it hangs\r\n",
+			"you are %s %s: your commands are not read-only; exit or Ctrl-D returns, Enter ~ . leaves a hung shell\r\n",
 			user(), where)
 	}
 	return r.attend(ctx, j)
@@ -86,7 +86,7 @@ func (s shell) place(h *probe.Host) (root, where string, refused *probe.Result) 
 	case h.Root == "/": // uploaded into a container that has shown it has a shell
 		return "/", "in a container on " + node + ", not on the node itself", nil
 	}
-	r := probe.Found(probe.Skip, "the root directory of %s is not visible by this way", node).
+	r := probe.Found(probe.Skip, "the root directory of %s is not visible with this access method", node).
 		With(probe.FactReason, tools.ReasonNoRoot)
 	return "", "", &r
 }
@@ -203,14 +203,14 @@ func (r *running) attend(ctx context.Context, j *probe.Job) probe.Result {
 	}
 	switch {
 	case crash != nil:
-		return probe.Found(probe.Unknown, "the shell was ended, with what ran in it: its terminal %v", crash)
+		return probe.Found(probe.Unknown, "the shell and its processes were killed: its terminal %v", crash)
 	case ctx.Err() == nil:
 		return r.outcome()
 	case errors.Is(context.Cause(ctx), probe.ErrStopped):
-		return probe.Found(probe.Unknown, "the shell was ended, with what ran in it")
+		return probe.Found(probe.Unknown, "the shell and its processes were killed")
 	}
 	return probe.Found(probe.Unknown,
-		"the shell was ended, with what ran in it: its probe was told to end, or its time is over")
+		"the shell and its processes were killed: the probe was stopped, or its time was over")
 }
 
 // detach starts the goroutines that wait for the shell and forward its input and output. It closes written after all

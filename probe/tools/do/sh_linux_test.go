@@ -42,7 +42,7 @@ func (s *screen) until(t *testing.T, text string) {
 	}
 }
 
-// prompted waits until the shell waits for a line.
+// prompted waits until the shell shows its prompt.
 func (s *screen) prompted(t *testing.T) {
 	t.Helper()
 	waits := func() bool { return strings.HasSuffix(s.String(), "# ") || strings.HasSuffix(s.String(), "$ ") }
@@ -53,7 +53,7 @@ func (s *screen) prompted(t *testing.T) {
 	}
 }
 
-// sitting is a shell that is being used.
+// sitting is a shell in use.
 type sitting struct {
 	screen
 	keys  *io.PipeWriter
@@ -94,18 +94,17 @@ func (s *sitting) result(t *testing.T) probe.Result {
 	}
 }
 
-// TestShell has a shell on a terminal of its own: what is typed arrives, its size is
-// the user's and changes with it, Ctrl-C ends what runs in it and no more, and its exit
-// code is told.
+// TestShell uses a shell on its own terminal: input arrives, its size is the user's and changes with it, Ctrl-C ends
+// only the running command, and its exit code is reported.
 func TestShell(t *testing.T) {
 	t.Parallel()
 	s := sit(t, "--term", "xterm-256color")
-	s.until(t, "what you type is not read-only")
+	s.until(t, "your commands are not read-only")
 	s.keyed(t, "echo $((6*7)) $TERM; tty; stty size\r")
 	s.until(t, "42 xterm-256color")
 	s.until(t, "/dev/pts/")
 	s.until(t, "31 101")
-	for rows := range uint16(50) { // what is typed after a change sees it
+	for rows := range uint16(50) { // input after a change sees it
 		s.sizes.Put(probe.Size{Rows: 100 + rows, Cols: 90})
 		s.keyed(t, "echo size=$(stty size)\r")
 		s.until(t, fmt.Sprintf("size=%d 90", 100+rows))
@@ -125,8 +124,7 @@ func TestShell(t *testing.T) {
 	}
 }
 
-// TestShellStopped wants nothing of a shell left when it is stopped, however hard what
-// runs in it clings to its life.
+// TestShellStopped checks that nothing of a stopped shell remains, however its processes resist.
 func TestShellStopped(t *testing.T) {
 	t.Parallel()
 	s := sit(t, "--quiet")
@@ -143,7 +141,7 @@ func TestShellStopped(t *testing.T) {
 		t.Fatalf("this test sees no processes where there are some: %v", signal(session))
 	}
 	s.stop()
-	if r := s.result(t); r.Status != probe.Unknown || !strings.Contains(r.Saw, "was ended") {
+	if r := s.result(t); r.Status != probe.Unknown || !strings.Contains(r.Saw, "were killed") {
 		t.Errorf("%+v", r)
 	}
 	if still := signal(session); len(still) > 0 {
@@ -169,12 +167,11 @@ func number(t *testing.T, text string) int {
 	return n
 }
 
-// TestShellLeavesBackground wants what is left in the background to end with its shell,
-// and all that was written before to be there.
+// TestShellLeavesBackground checks that background processes end with their shell, and all earlier output arrives.
 func TestShellLeavesBackground(t *testing.T) {
 	t.Parallel()
 	s := sit(t, "--quiet")
-	// What nohup itself says stays off the terminal, where it could come into the middle of a line.
+	// nohup's own message stays off the terminal, where it could appear in the middle of a line.
 	s.keyed(t, "nohup sleep 303 >/dev/null 2>&1 & echo pid $$.; seq 20000; exit\r")
 	if r := s.result(t); r.Status != probe.OK {
 		t.Errorf("%+v", r)
@@ -223,8 +220,8 @@ func TestCommand(t *testing.T) {
 	}
 }
 
-// TestNoShell wants a node without a shell, or without a root to be seen, to be one
-// that is skipped, so that the toolbox can be had instead.
+// TestNoShell checks that a node without a shell, or with an invisible root, is skipped, so that the toolbox can be
+// used instead.
 func TestNoShell(t *testing.T) {
 	t.Parallel()
 	empty := t.TempDir()
@@ -235,7 +232,7 @@ func TestNoShell(t *testing.T) {
 		"bin/bash": "no program"} {
 		must.Do(t, os.WriteFile(filepath.Join(empty, name), []byte(text), 0o600))
 	}
-	if err := os.Symlink("/bin/bash", filepath.Join(empty, "bin/sh")); err != nil { // this machine's is not meant
+	if err := os.Symlink("/bin/bash", filepath.Join(empty, "bin/sh")); err != nil { // not this machine's
 		t.Fatal(err)
 	}
 	for reason, host := range map[string]*probe.Host{

@@ -50,7 +50,7 @@ func birdConfig(ctx context.Context, p *probe.Pass) {
 		return
 	}
 	if comm, err := kernel.ReadProc(p.Host, "1/comm"); err != nil || strings.TrimSpace(comm) == "probe" {
-		p.Report(probe.Found(probe.Skip, "the node's processes are not visible by this access method"))
+		p.Report(probe.Found(probe.Skip, "the node's processes are not visible with this access method"))
 		return
 	}
 	found, err := birdProcesses(p.Host)

@@ -98,7 +98,7 @@ nft add rule inet t in ip daddr 127.0.0.7 tcp dport 1790 reject with icmp type h
 			got = append(got, *ev.Result)
 		}
 	})
-	checktest.Want(t, got, "", probe.Unknown, "the targets are not known: forbidden")
+	checktest.Want(t, got, "", probe.Unknown, "the targets are unknown: forbidden")
 
 	got = checktest.Run(t, bgpPortCheck, h, backend, checktest.At(probe.KindSelf, "self", "10.99.99.99"),
 		mesh("good", "127.0.0.2"))

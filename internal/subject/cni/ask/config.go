@@ -143,7 +143,8 @@ func placeIn(config []byte) (node.CNIPlace, bool) {
 	if len(plugins) == 0 {
 		plugins = []string{told.CNI.BinDir}
 	}
-	return node.CNIPlace{Config: told.CNI.ConfDir, Plugins: plugins, Told: true, Loopback: !told.CNI.UseInternalLoopback},
+	return node.CNIPlace{Config: told.CNI.ConfDir, Plugins: plugins, Reported: true,
+			Loopback: !told.CNI.UseInternalLoopback},
 		true
 }
 

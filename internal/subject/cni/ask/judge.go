@@ -22,7 +22,7 @@ func judgeNetworks(h *probe.Host, networks []node.Network, place node.CNIPlace) 
 	}
 	missing := missingPlugins(h, needs, place.Plugins)
 	r := judgeFirst(h, networks, place.Calicos)
-	if r.Status == probe.OK || r.Status == probe.Info && place.Told {
+	if r.Status == probe.OK || r.Status == probe.Info && place.Reported {
 		r = judgePlugins(h, r, first.File, needs, missing, place.Plugins)
 	}
 	if len(first.Assigns) > 0 {

@@ -20,7 +20,7 @@ import (
 func TestCNIJudged(t *testing.T) {
 	t.Parallel()
 	const calico = `{"plugins": [{"type": "calico", "ipam": {"type": "calico-ipam"}}]}`
-	told := node.CNIPlace{Config: "/etc/cni/net.d", Plugins: []string{"/opt/cni/bin"}, Told: true, Loopback: true}
+	told := node.CNIPlace{Config: "/etc/cni/net.d", Plugins: []string{"/opt/cni/bin"}, Reported: true, Loopback: true}
 	told.Calicos = true
 	policyOnly := told
 	policyOnly.Calicos = false

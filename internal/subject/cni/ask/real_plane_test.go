@@ -60,7 +60,7 @@ ip link add cali0123456789b mtu 1450 type veth peer name pod2
 	}
 	set("etc/cni/net.d/10-calico.conflist", conf("1500"))
 	checktest.Want(t, checktest.Lacking(t, cniMTUCheck, h, "forbidden", pools, unpooled...), "", probe.Unknown,
-		"vxlan.calico accepts 1500: with 50 bytes of VXLAN that exceeds the MTU of eth0, 1500; which tunnels Calico's pools use is not known: forbidden")
+		"vxlan.calico accepts 1500: with 50 bytes of VXLAN that exceeds the MTU of eth0, 1500; the tunnels of Calico's pools are unknown: forbidden")
 	checktest.Want(t, checktest.Lacking(t, cniMTUCheck, h, probe.GapEtcd, pools, unpooled...), "", probe.Skip,
 		"exceeds the MTU")
 	set("etc/cni/net.d/10-calico.conflist", conf("1450"))

@@ -19,9 +19,9 @@ import (
 func ipamExhausted(f diagnose.Findings) []diagnose.Case {
 	quoted := slices.DeleteFunc(evidence.WaitingPods(f, facts.StartsAddresses),
 		func(r diagnose.Finding) bool { return lacksFamily(f, r) })
-	computed := diagnose.Keep(evidence.WaitingPods(f, facts.StartsUnsaid),
+	computed := diagnose.Keep(evidence.WaitingPods(f, facts.StartsUnreported),
 		func(r diagnose.Finding) bool { return r.Facts.Str(facts.Short) != "" })
-	own := append(evidence.LogLines(f, logs.SaysTunnelAddress), evidence.Writes(f, logs.SaysTunnelAddress)...)
+	own := append(evidence.LogLines(f, logs.FaultTunnelAddress), evidence.Writes(f, logs.FaultTunnelAddress)...)
 	switch {
 	case len(own) > 0:
 		return []diagnose.Case{tunnelUnaddressed(f, own, quoted)}

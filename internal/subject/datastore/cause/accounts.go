@@ -65,7 +65,7 @@ func nodeAccountGone(f diagnose.Findings) []diagnose.Case {
 		Says: fmt.Sprintf("the API server rejects calico-node on {node}: its ServiceAccount %s is missing", name)}
 	if diagnose.ReasonOf(of[0]) == facts.AccountRemade {
 		refused := diagnose.Keep(f.Of(logs.CalicoLog.ID), func(r diagnose.Finding) bool {
-			return diagnose.IsBad(r.Status) && r.Facts.Str(logs.FactSignature) == logs.SaysUnauthorized
+			return diagnose.IsBad(r.Status) && r.Facts.Str(logs.FactSignature) == logs.FaultUnauthorized
 		})
 		c.Says = fmt.Sprintf("the API server rejects calico-node's token on {node}: its ServiceAccount %s was recreated after the pod started (%s)",
 			name, strings.TrimSuffix(of[0].Saw, "."))

@@ -30,7 +30,7 @@ func dnsCluster(ctx context.Context, p *probe.Pass) {
 	name := "kubernetes.default.svc." + domain + "."
 	node.Each(servers, func(t probe.Target) {
 		ask := func(network string) probe.Result {
-			r := reach.AskAddress(ctx, network, addrOf(t), name)
+			r := reach.QueryAddress(ctx, network, addrOf(t), name)
 			if guessed && r.Facts.Str(probe.FactRcode) == dns.RcodeToString[dns.RcodeNameError] {
 				r.Status = probe.Unknown
 				r.Saw += " (the kubelet's domain is not visible here)"
@@ -61,10 +61,10 @@ func oneZone(ctx context.Context, r probe.Result, network, addr, name, domain st
 		return r
 	}
 	other := "kube-dns.kube-system.svc." + domain + "."
-	if reach.AskAddress(ctx, network, addr, other).Status != probe.OK {
+	if reach.QueryAddress(ctx, network, addr, other).Status != probe.OK {
 		return r
 	}
-	again := reach.AskAddress(ctx, network, addr, name)
+	again := reach.QueryAddress(ctx, network, addr, name)
 	if again.Status != probe.Fail || again.Facts.Str(probe.FactRcode) == "" {
 		return r
 	}

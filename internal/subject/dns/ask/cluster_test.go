@@ -56,7 +56,7 @@ func TestOneZone(t *testing.T) {
 			a.Answer = []dns.RR{rr}
 			return a
 		})
-		first := reach.AskAddress(t.Context(), "udp", addrOf(server), name)
+		first := reach.QueryAddress(t.Context(), "udp", addrOf(server), name)
 		r := oneZone(t.Context(), first, "udp", addrOf(server), name, domain)
 		if _, kept := r.Facts[dnsfacts.FactOtherZone]; kept == recovers || r.Status != probe.Fail {
 			t.Errorf("recovers %t: %+v", recovers, r)

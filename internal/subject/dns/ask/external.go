@@ -108,7 +108,7 @@ func askRoot(ctx context.Context, server string) rootAnswer {
 	const root = "."
 	a := rootAnswer{DNSAnswer: askTwice(ctx, server, root, dns.TypeNS)}
 	if a.Msg != nil && a.Msg.Truncated {
-		a = rootAnswer{reach.AskDNS(ctx, "tcp", server, root, dns.TypeNS), true}
+		a = rootAnswer{reach.QueryDNS(ctx, "tcp", server, root, dns.TypeNS), true}
 	}
 	return a
 }
@@ -116,9 +116,9 @@ func askRoot(ctx context.Context, server string) rootAnswer {
 // askTwice sends a query over UDP, and repeats it if the answer was slow: the server may have had to query others and
 // has the answer now.
 func askTwice(ctx context.Context, server, name string, record uint16) reach.DNSAnswer {
-	a := reach.AskDNS(ctx, "udp", server, name, record)
+	a := reach.QueryDNS(ctx, "udp", server, name, record)
 	if a.Msg != nil && a.Took > slowDNS {
-		if again := reach.AskDNS(ctx, "udp", server, name, record); again.Msg != nil {
+		if again := reach.QueryDNS(ctx, "udp", server, name, record); again.Msg != nil {
 			return again
 		}
 	}

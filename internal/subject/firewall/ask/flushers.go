@@ -36,7 +36,7 @@ func firewallFlushers(h *probe.Host) []string {
 	for _, p := range all {
 		line := strings.Join(p.Args, " ")
 		if flushes.MatchString(line) && !keepsOthers.MatchString(line) {
-			out = append(out, probe.Cut(probe.OneLine(probe.Masked("process "+strconv.Itoa(p.PID)+": "+line)), node.MostText))
+			out = append(out, probe.Cut(probe.OneLine(probe.Masked("process "+strconv.Itoa(p.PID)+": "+line)), node.MaxText))
 		}
 	}
 	slices.Sort(out)

@@ -106,7 +106,7 @@ func TestRealPacketDropsCut(t *testing.T) {
 	packetDropsCheck.Run(ctx, &probe.Pass{Host: &probe.Host{Root: "/", Proc: "/proc"},
 		Report:  func(r probe.Result) { got = append(got, r) },
 		Targets: []probe.Target{checktest.At(probe.KindNode, "node-b", "10.9.1.77")}})
-	if checktest.Want(t, got, "", probe.Unknown, "interrupted before an answer came"); len(got) != 1 {
+	if checktest.Want(t, got, "", probe.Unknown, "interrupted before an answer arrived"); len(got) != 1 {
 		t.Errorf("%+v", got)
 	}
 }

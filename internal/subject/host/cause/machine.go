@@ -28,7 +28,7 @@ func diskFull(f diagnose.Findings) []diagnose.Case {
 	var ended []diagnose.Finding // services that log it themselves
 	for _, service := range []string{logs.ServiceContainerd, logs.ServiceDocker, logs.ServiceCRIO,
 		logs.ServiceKubelet} {
-		ended = append(ended, evidence.ServiceEnds(f, service, logs.SaysDiskFull)...)
+		ended = append(ended, evidence.ServiceEnds(f, service, logs.FaultDiskFull)...)
 	}
 	var out []diagnose.Case
 	for _, r := range f.Failed(host.NodeDisk.ID) {

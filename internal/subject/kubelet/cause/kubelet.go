@@ -70,8 +70,8 @@ func kubeletCutOff(f diagnose.Findings) []diagnose.Case {
 		if len(unreached) > 0 {
 			c.Says += "; from this node, " + unreached[0].Target + ": " + unreached[0].Saw
 		}
-		if says := evidence.ServiceWrites(f, logs.ServiceKubelet, logs.SaysNoAPI, logs.SaysUnauthorized,
-			logs.SaysCertificate, logs.SaysAuthority); len(says) > 0 {
+		if says := evidence.ServiceWrites(f, logs.ServiceKubelet, logs.FaultNoAPI, logs.FaultUnauthorized,
+			logs.FaultCertificate, logs.FaultAuthority); len(says) > 0 {
 			c.Says += "; " + says[0].Saw
 			c.For = diagnose.Hints(says)
 		}
@@ -97,7 +97,7 @@ func kubeletCutOff(f diagnose.Findings) []diagnose.Case {
 // deadConnection adds that the kubelet's connection is dead although the path works (kubernetes/kubernetes#87615):
 // kubelets before v1.20 keep such a connection until they restart.
 func deadConnection(f diagnose.Findings, c diagnose.Case) diagnose.Case {
-	says, reached := evidence.ServiceWrites(f, logs.ServiceKubelet, logs.SaysDeadConn),
+	says, reached := evidence.ServiceWrites(f, logs.ServiceKubelet, logs.FaultDeadConn),
 		diagnose.Good(f, datastore.DatastoreLatency.ID)
 	if len(says) == 0 || len(reached) == 0 || len(f.Failed(datastore.DatastoreLatency.ID)) > 0 {
 		return c

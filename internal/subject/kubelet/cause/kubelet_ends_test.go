@@ -34,8 +34,8 @@ func endsWithFix(t *testing.T, want string, signature string, others ...probe.Re
 // one where it ends for anything else.
 func TestManagerState(t *testing.T) {
 	t.Parallel()
-	endsWithFix(t, evidence.Shared().Fixes["manager-state"].Says, logs.SaysState)
-	endsWithFix(t, "", logs.SaysSwapOn)
+	endsWithFix(t, evidence.Shared().Fixes["manager-state"].Says, logs.FaultState)
+	endsWithFix(t, "", logs.FaultSwapOn)
 }
 
 // TestOtherSocket wants the kubelet's socket named as wrong only where a runtime answers at another.
@@ -43,7 +43,7 @@ func TestOtherSocket(t *testing.T) {
 	t.Parallel()
 	answer := probe.Result{Check: runtime.CRIHealth.ID, Status: probe.OK, Target: "version"}
 	wrong := diagnose.Suite{Rules: Rules()}.Rule("kubelet-ends").Fixes["other-socket"].Says
-	endsWithFix(t, wrong, logs.SaysNoRuntime, answer)
+	endsWithFix(t, wrong, logs.FaultNoRuntime, answer)
 	answer.Status = probe.Skip
-	endsWithFix(t, "", logs.SaysNoRuntime, answer)
+	endsWithFix(t, "", logs.FaultNoRuntime, answer)
 }

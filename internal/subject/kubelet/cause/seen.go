@@ -18,7 +18,7 @@ func kubeletLives(f diagnose.Findings) []diagnose.Finding {
 		return slices.Contains([]string{"pod", "ephemeral", "exec"}, r.Way) &&
 			!slices.ContainsFunc(f.Of(probe.CheckAnswered), broke)
 	})
-	return slices.Concat(evidence.NotPlaced(f, facts.ReasonUnasked), through,
+	return slices.Concat(evidence.NotPlaced(f, facts.ReasonNoAuthorizer), through,
 		speaks(evidence.FromOutside(f, evidence.KubeletPort).Open, true))
 }
 

@@ -138,7 +138,7 @@ func reachKubelet(ctx context.Context, to netip.AddrPort) probe.Result {
 	case err == nil:
 		r.Saw += fmt.Sprintf(", and the kubelet answers (%d)", page.Code)
 		return r.With(link.FactSpeaks, true).With(probe.FactCode, page.Code)
-	case probe.Reason(err) == "timeout" && ctx.Err() == nil && !errors.Is(err, httpget.ErrNotTaken):
+	case probe.Reason(err) == "timeout" && ctx.Err() == nil && !errors.Is(err, httpget.ErrNotAccepted):
 		r.Saw += fmt.Sprintf(", and nobody answers a request within %v", limit)
 		return r.With(link.FactSpeaks, false)
 	}

@@ -57,7 +57,7 @@ ip addr add 10.0.0.66/24 dev ens224
 		"has no method",
 		"v3.22")
 	checktest.Want(t, ask(calico("v3.32.1", "none", "nonsense"), own, peer), "IPv4", probe.Fail,
-		"is no autodetection method")
+		"is not an autodetection method")
 	checktest.Want(t, ask(calico("v3.32.1", "none", "interface=eth7"), own, peer), "IPv4", probe.Warn,
 		"finds no IPv4 address",
 		"10.9.0.1 is kept")

@@ -169,7 +169,7 @@ func TestNodeStateParts(t *testing.T) {
 		}
 	}
 	if a, b := shortened(strings.Repeat("x", 300)+"1"), shortened(strings.Repeat("x", 300)+"2"); a == b ||
-		len(a) > node.MostText {
+		len(a) > node.MaxText {
 		t.Errorf("%q and %q", a, b)
 	}
 }

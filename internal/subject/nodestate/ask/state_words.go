@@ -127,10 +127,10 @@ var secretName = regexp.MustCompile(`(?i)(^|[._-])(auths?|username|password|pass
 // beginning.
 func shortened(text string) string {
 	text = probe.OneLine(text)
-	if len(text) <= node.MostText {
+	if len(text) <= node.MaxText {
 		return text
 	}
-	return probe.Cut(text, node.MostText-10) + " " + sumOf([]byte(text))
+	return probe.Cut(text, node.MaxText-10) + " " + sumOf([]byte(text))
 }
 
 // sumOf is a short checksum of a text or a file.

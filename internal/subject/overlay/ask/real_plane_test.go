@@ -29,8 +29,8 @@ func TestRealOverlay(t *testing.T) {
 	if len(got) != 4 {
 		t.Errorf("%+v", got)
 	}
-	checktest.Want(t, checktest.Run(t, overlayTunnelsCheck, &probe.Host{}), dev, probe.Unknown, "the API was not asked")
-	for kind, saw := range map[string]string{probe.KindPool: "which tunnels Calico's pools use is not known: forbidden", probe.KindTunnel: "the targets are not known: forbidden"} {
+	checktest.Want(t, checktest.Run(t, overlayTunnelsCheck, &probe.Host{}), dev, probe.Unknown, "the API was not queried")
+	for kind, saw := range map[string]string{probe.KindPool: "the tunnels of Calico's pools are unknown: forbidden", probe.KindTunnel: "the targets are unknown: forbidden"} {
 		var got []probe.Result
 		overlayTunnelsCheck.Run(t.Context(), &probe.Pass{
 			Targets: []probe.Target{checktest.FelixWith(), checktest.Pool("10.244.0.0/16", "Never", "Always")},

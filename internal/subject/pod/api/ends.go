@@ -63,7 +63,7 @@ func unendedFor(w cluster.Waiter) unended {
 	case len(all) > 0 && !slices.ContainsFunc(all, runs):
 		u.EndsNot = facts.EndsNotClean
 	default:
-		u.EndsNot = facts.EndsNotUnsaid
+		u.EndsNot = facts.EndsNotUnreported
 	}
 	return u
 }
@@ -73,8 +73,8 @@ func (u unended) result(s *cluster.Snapshot) probe.Result {
 	age := s.Now.Sub(u.pods[0].Since)
 	why := map[string]string{
 		facts.EndsNotCNI: "the CNI plugin does not remove the network", facts.EndsNotRuntime: "the runtime does not stop them",
-		facts.EndsNotClean:  "their containers have ended, and the kubelet is not done with their volumes or cgroups",
-		facts.EndsNotUnsaid: "their containers run on, and the kubelet does not say why",
+		facts.EndsNotClean:      "their containers have ended, and the kubelet is not done with their volumes or cgroups",
+		facts.EndsNotUnreported: "their containers run on, and the kubelet does not say why",
 	}[u.EndsNot]
 	var names []string
 	for _, w := range u.pods {

@@ -50,7 +50,7 @@ func TestPodsEnd(t *testing.T) {
 		"a probe's":           {"", []corev1.Pod{clustertest.Doomed("a", time.Hour, ours)}, false, probe.OK, "", ""},
 		"the kubelet is dead": {"", []corev1.Pod{clustertest.Doomed("a", time.Hour, as)}, true, probe.Unknown, "", ""},
 		"nobody says why": {"", []corev1.Pod{clustertest.Doomed("a", time.Hour, as)}, false, probe.Warn,
-			facts.EndsNotUnsaid, ""},
+			facts.EndsNotUnreported, ""},
 		"a volume in use": {"", []corev1.Pod{clustertest.Doomed("a", time.Hour, ended)}, false, probe.Warn,
 			facts.EndsNotClean, ""},
 		"the network": {saidDel, []corev1.Pod{clustertest.Doomed("a", time.Hour, ended)}, false, probe.Warn,

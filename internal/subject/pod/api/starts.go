@@ -73,7 +73,7 @@ func grouped(s *cluster.Snapshot) []group {
 			continue
 		}
 		g := reasonOf(w)
-		if i >= cluster.EventsAsked && g.starts == facts.StartsUnsaid && len(out) > 0 {
+		if i >= cluster.EventsAsked && g.starts == facts.StartsUnreported && len(out) > 0 {
 			continue // its events were not read, but those of others were
 		}
 		g.pods = []cluster.Waiter{w}
@@ -95,7 +95,7 @@ func grouped(s *cluster.Snapshot) []group {
 // patience is how long the oldest pod of a group must wait before the check reports it.
 func (g group) patience() time.Duration {
 	switch g.starts {
-	case facts.StartsUnsaid, facts.StartsPulling:
+	case facts.StartsUnreported, facts.StartsPulling:
 		return unsaid
 	case facts.StartsVolume:
 		if !mountFails.MatchString(g.message) || onItsWay.MatchString(g.message) {
@@ -122,7 +122,7 @@ func (g group) foreign() string {
 		facts.StartsNetwork: "no network: the runtime has no configuration of one",
 		facts.StartsSandbox: "no sandbox from the runtime", facts.StartsImage: "an image that the node cannot pull",
 		facts.StartsVolume: "a volume that is not mounted", facts.StartsContainer: "no container from the runtime",
-		facts.StartsUnsaid: "not begun, and the kubelet does not say why",
+		facts.StartsUnreported: "not begun, and the kubelet does not say why",
 	}[g.starts]
 }
 
@@ -168,7 +168,7 @@ func (g group) result(s *cluster.Snapshot) probe.Result {
 		r = r.With(facts.Refusal, g.refusal).With(facts.Images, images[:min(len(images), imagesMost)]).
 			With(facts.Registries, registries[:min(len(registries), imagesMost)])
 	}
-	if s.Placed.Waiting.Err != nil && g.starts == facts.StartsUnsaid {
+	if s.Placed.Waiting.Err != nil && g.starts == facts.StartsUnreported {
 		if apicheck.Failed(s.Placed.Waiting.Err) { // the reason may be within the pods
 			r.Status = probe.Unknown
 		}
@@ -218,12 +218,12 @@ func (g group) waitsForCalico(s *cluster.Snapshot) bool {
 
 // addresses adds IPAM's space, if pods get no address or have no reported reason.
 func (g group) addresses(s *cluster.Snapshot, r probe.Result) probe.Result {
-	if g.starts != facts.StartsAddresses && g.starts != facts.StartsUnsaid {
+	if g.starts != facts.StartsAddresses && g.starts != facts.StartsUnreported {
 		return r
 	}
 	v6 := aboutIPv6(s, g.message)
 	room, known := roomFor(s, v6)
-	if !known || room.short() == "" && g.starts == facts.StartsUnsaid {
+	if !known || room.short() == "" && g.starts == facts.StartsUnreported {
 		return r
 	}
 	other, _ := roomFor(s, !v6)
@@ -265,7 +265,7 @@ func reasonOf(w cluster.Waiter) group {
 	case w.Reason != "" && w.Reason != "ContainerCreating" && w.Reason != "PodInitializing":
 		return own(w)
 	case w.Last == nil:
-		return group{starts: facts.StartsUnsaid}
+		return group{starts: facts.StartsUnreported}
 	}
 	text := cluster.GeneralText(w, w.Last.Message)
 	switch w.Last.Reason {
@@ -282,7 +282,7 @@ func reasonOf(w cluster.Waiter) group {
 	case cluster.EventPulling:
 		return group{starts: facts.StartsPulling}
 	}
-	return group{starts: facts.StartsUnsaid}
+	return group{starts: facts.StartsUnreported}
 }
 
 // uncreated is the reason of a pod that has a sandbox, but one of its containers cannot be created or started. It is a

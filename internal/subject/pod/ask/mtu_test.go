@@ -52,7 +52,7 @@ func TestSizes(t *testing.T) {
 			s.Vanishes, s.Refused = size, false
 			if c.answers != nil {
 				if told, ok := c.answers(size); ok {
-					s.Refused, s.Told = true, told
+					s.Refused, s.ReportedMTU = true, told
 				}
 			}
 		}

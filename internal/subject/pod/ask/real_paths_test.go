@@ -147,7 +147,7 @@ func TestRealPodMTU(t *testing.T) {
 	for range 2 { // also when the kernel has learnt it
 		got = ask()
 		num(checktest.Want(t, got, "far 10.244.1.2", probe.Info,
-			"a router on the way reports a path MTU of 1400, and such packets pass; the sender's eth0 has 1500"), node.FactTold, 1400)
+			"a router on the way reports a path MTU of 1400, and such packets pass; the sender's eth0 has 1500"), node.FactReportedMTU, 1400)
 		num(checktest.Want(t, got, "far6 fd00:244::2", probe.Info, "a path MTU of 1400, and such packets pass"), probe.FactPasses, 1400)
 	}
 	// It is not let say so: the black hole.

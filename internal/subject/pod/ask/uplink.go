@@ -40,7 +40,7 @@ func uplinkOfPod(_ context.Context, p *probe.Pass) {
 
 // leaves judges a pod's interface and its way out of the pod.
 func leaves(d *kernel.Link, f int) probe.Result {
-	way, err := node.Lookup(node.Nobodys[f])
+	way, err := node.Lookup(node.DocumentationAddrs[f])
 	r := probe.Found(probe.OK, "%s is %s, MTU %d, with a default route", d.Name, d.State, d.MTU)
 	switch {
 	case !d.Up:

@@ -171,5 +171,6 @@ func onePool(s *cluster.Snapshot, cidr netip.Prefix, spec map[string]any) probe.
 			r.Status = probe.Warn
 		}
 	}
-	return r.With(probe.FactReason, facts.PoolUnmasked).With(facts.ToldOutside, told).With(facts.APIOutside, apiOutside(s))
+	return r.With(probe.FactReason, facts.PoolUnmasked).With(facts.AdvertisedOutside, told).
+		With(facts.APIOutside, apiOutside(s))
 }

@@ -71,7 +71,7 @@ func TestIPPools(t *testing.T) {
 		s.API.Value = []probe.Target{{Name: "endpoint", Addr: netip.MustParseAddr("192.0.2.7")}}
 		got := ask(t, s, facts.CheckIPPools)
 		clustertest.WantFirst(t, got, c.status, c.saw)
-		if len(got) == 1 && (got[0].Facts[facts.ToldOutside] != c.told ||
+		if len(got) == 1 && (got[0].Facts[facts.AdvertisedOutside] != c.told ||
 			c.status != probe.Skip && got[0].Facts[probe.FactFamily] != 4) {
 			t.Errorf("%s: %v", name, got[0].Facts)
 		}

@@ -62,7 +62,7 @@ func ownedBy(links []kernel.Link, t probe.Target) string {
 
 // defaultRoute reports whether a default route exists, in any table. It is false if the kernel does not report it.
 func defaultRoute(f int) (probe.Result, bool) {
-	way, err := node.Lookup(node.Nobodys[f])
+	way, err := node.Lookup(node.DocumentationAddrs[f])
 	switch {
 	case errors.Is(err, syscall.ENETUNREACH):
 		return probe.Found(probe.Info, "there is no default route").With(route.FactDefault, false), true

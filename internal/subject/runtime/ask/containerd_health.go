@@ -88,7 +88,7 @@ func containerdHealth(ctx context.Context, p *probe.Pass) {
 			return r, err
 		}})
 	}
-	reach.AskEach(ctx, p, socket, "", questions)
+	reach.CallEach(ctx, p, socket, "", questions)
 }
 
 // factPlugin is the plugin that containerd failed to load.

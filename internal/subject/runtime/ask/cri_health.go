@@ -46,7 +46,7 @@ func criHealth(ctx context.Context, p *probe.Pass) {
 				return runtimeStatus(ctx, client)
 			}})
 	}
-	reach.AskEach(ctx, p, name, name+" ", questions)
+	reach.CallEach(ctx, p, name, name+" ", questions)
 }
 
 func runtimeVersion(ctx context.Context, client cri.RuntimeServiceClient) (probe.Result, error) {

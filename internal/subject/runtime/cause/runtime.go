@@ -37,7 +37,7 @@ func runtimeStuck(f diagnose.Findings) []diagnose.Case {
 	if hasReason(f) {
 		placed, idle = nil, nil
 	}
-	logs := slices.Concat(evidence.ServiceWrites(f, logs.ServiceKubelet, logs.SaysRuntimeDown),
+	logs := slices.Concat(evidence.ServiceWrites(f, logs.ServiceKubelet, logs.FaultRuntimeDown),
 		diagnose.Keep(f.Bad(kubelet.KubeletHealth.ID), diagnose.About(probe.TargetRuntime)))
 	if len(placed)+len(said)+len(idle)+len(logs) == 0 || f.Answered(runtime.ContainerdHealth.ID) ||
 		f.Answered(runtime.CRIHealth.ID) || f.Answered(runtime.DockerHealth.ID) {

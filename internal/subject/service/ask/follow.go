@@ -103,7 +103,7 @@ func (f follower) serves(ctx context.Context, s followed) bool {
 	defer cancel()
 	switch s.kind {
 	case probe.KindDNS:
-		return reach.AskAddress(one, s.network, s.to.String(), f.name).Status == probe.OK
+		return reach.QueryAddress(one, s.network, s.to.String(), f.name).Status == probe.OK
 	case probe.KindDatastore:
 		trip, err := node.Travel(one, "https://"+s.to.String()+"/readyz", tls.Certificate{})
 		return err == nil && trip.Server != nil && (trip.Server.VerifyHostname(s.to.Addr().String()) == nil ||

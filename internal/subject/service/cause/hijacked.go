@@ -137,6 +137,6 @@ func hijackShows(f diagnose.Findings, r diagnose.Finding) []diagnose.Finding {
 	if !strings.HasPrefix(r.Target, apiService+" ") {
 		return evidence.ToService(f.Failed(dns.DNSCluster.ID))
 	}
-	return slices.Concat(evidence.LogLines(f, logs.SaysCertificate),
+	return slices.Concat(evidence.LogLines(f, logs.FaultCertificate),
 		evidence.ToService(f.Failed(datastore.DatastoreLatency.ID)))
 }

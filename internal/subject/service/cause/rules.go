@@ -33,10 +33,10 @@ var own = causefile.Shared{
 		"live-servers":  func(f diagnose.Findings, _ ...string) []diagnose.Finding { _, live := brokenPath(f); return live },
 	},
 	Words: map[string]map[string]string{"api": {
-		logs.SaysNoAPI:        "cannot reach the API server",
-		logs.SaysUnauthorized: "is rejected by the API server: its token or certificate is invalid",
-		logs.SaysCertificate:  "does not trust the API server's certificate, or the server does not trust its own",
-		logs.SaysForbidden:    "lacks permissions",
+		logs.FaultNoAPI:        "cannot reach the API server",
+		logs.FaultUnauthorized: "is rejected by the API server: its token or certificate is invalid",
+		logs.FaultCertificate:  "does not trust the API server's certificate, or the server does not trust its own",
+		logs.FaultForbidden:    "lacks permissions",
 	}},
 }
 

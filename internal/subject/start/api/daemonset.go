@@ -66,7 +66,7 @@ func skipped(s *cluster.Snapshot, r probe.Result) probe.Result {
 	}
 	set := s.Sets.Value[0]
 	r.Saw += fmt.Sprintf("; DaemonSet %s/%s selects the node and has no pod on it", set.Namespace, set.Name)
-	return r.With(facts.Skips, facts.SkipsUnsaid).With(facts.Owner, set.Name)
+	return r.With(facts.Skips, facts.SkipsUnexplained).With(facts.Owner, set.Name)
 }
 
 // skips is why a DaemonSet creates no pod for a node: one of the Skips words, the same as a sentence, and the label or

@@ -38,14 +38,14 @@ func TestSkipped(t *testing.T) {
 		"a number": {corev1.PodSpec{Affinity: need("cores", corev1.NodeSelectorOpGt, "8")}, nil,
 			facts.SkipsAffinity, "cores Gt 8"},
 		"a taint":       {corev1.PodSpec{}, []corev1.Taint{taint}, facts.SkipsTaint, "taint dedicated=gpu:NoSchedule"},
-		"near: it fits": {corev1.PodSpec{NodeSelector: map[string]string{"zone": "west"}, Affinity: need("cores", corev1.NodeSelectorOpLt, "8")}, nil, facts.SkipsUnsaid, "selects the node and has no pod on it"},
+		"near: it fits": {corev1.PodSpec{NodeSelector: map[string]string{"zone": "west"}, Affinity: need("cores", corev1.NodeSelectorOpLt, "8")}, nil, facts.SkipsUnexplained, "selects the node and has no pod on it"},
 		"near: it tolerates": {corev1.PodSpec{Tolerations: []corev1.Toleration{{Key: "dedicated", Value: "gpu"}}},
-			[]corev1.Taint{taint}, facts.SkipsUnsaid, "selects"},
+			[]corev1.Taint{taint}, facts.SkipsUnexplained, "selects"},
 		"near: all taints": {corev1.PodSpec{Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}}},
-			[]corev1.Taint{taint}, facts.SkipsUnsaid, "selects"},
+			[]corev1.Taint{taint}, facts.SkipsUnexplained, "selects"},
 		"near: the controller's": {corev1.PodSpec{}, []corev1.Taint{{Key: corev1.TaintNodeUnschedulable,
 			Effect: corev1.TaintEffectNoSchedule},
-			{Key: "x", Effect: corev1.TaintEffectPreferNoSchedule}}, facts.SkipsUnsaid, "selects"},
+			{Key: "x", Effect: corev1.TaintEffectPreferNoSchedule}}, facts.SkipsUnexplained, "selects"},
 	} {
 		n := clustertest.Node("a", "10.0.0.1", "")
 		n.Labels = map[string]string{"zone": "west", "cores": "4"}
@@ -89,10 +89,10 @@ func TestRefusedPods(t *testing.T) {
 			`DaemonSet kube-system/calico-node cannot make its pod: Internal error occurred: failed calling webhook "pod-hook.topolvm.io"`},
 		"an admission policy": {strings.ReplaceAll(failed, webhook, `pods \"calico-node-7wp58\" is forbidden: ValidatingAdmissionPolicy 'non-root' denied request: no`),
 			facts.SkipsRefused, `cannot make its pod: ValidatingAdmissionPolicy 'non-root' denied request: no`},
-		"near: it has made one since": {failed + "," + made("2"), facts.SkipsUnsaid, "selects the node and has no pod on it"},
+		"near: it has made one since": {failed + "," + made("2"), facts.SkipsUnexplained, "selects the node and has no pod on it"},
 		"near: an event that somebody else wrote": {strings.ReplaceAll(failed, "daemonset-controller", "mine"),
-			facts.SkipsUnsaid, "selects the node"},
-		"near: no event": {"", facts.SkipsUnsaid, "selects the node"},
+			facts.SkipsUnexplained, "selects the node"},
+		"near: no event": {"", facts.SkipsUnexplained, "selects the node"},
 	} {
 		client := clustertest.ServerOf(t, map[string]string{
 			"/apis/apps/v1/namespaces/kube-system/daemonsets":   `{"kind":"DaemonSetList","apiVersion":"apps/v1","items":[{"metadata":{"namespace":"kube-system","name":"calico-node","uid":"1"},"spec":{"template":{"metadata":{"labels":{"k8s-app":"calico-node"}}}}}]}`,

@@ -88,7 +88,7 @@ func TestOldRefusal(t *testing.T) {
 		set.Refused = clustertest.EventServer(t, "kube-system", event).Refusal(t.Context(), &set.DaemonSet)
 		s.Sets.Value = []cluster.CalicoSet{set}
 		got := ask(t, s, facts.CheckCalicoPod)
-		want := map[bool]string{true: facts.SkipsRefused, false: facts.SkipsUnsaid}[current]
+		want := map[bool]string{true: facts.SkipsRefused, false: facts.SkipsUnexplained}[current]
 		if got[0].Facts.Str(facts.Skips) != want || strings.Contains(got[0].Saw, "exceeded quota, 10m ago") != current {
 			t.Errorf("%v: %+v", age, got)
 		}

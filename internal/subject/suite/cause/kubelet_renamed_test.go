@@ -31,8 +31,8 @@ func of(check, target string, r probe.Result) probe.Result {
 func TestKubeletRenamed(t *testing.T) {
 	t.Parallel()
 	over := of(facts.CheckNodeLease, "", probe.Found(probe.Fail, "the lease has run out").With(facts.Age, 300))
-	refused := of(logs.DaemonLog.ID, logs.ServiceKubelet, probe.Found(probe.Warn, `it runs, and writes: node "a" is not allowed to modify node "m01"`).
-		With(logs.FactEnded, false).With(logs.FactSignature, logs.SaysRenamed))
+	refused := of(logs.DaemonLog.ID, logs.ServiceKubelet, probe.Found(probe.Warn, `running, and logs: node "a" is not allowed to modify node "m01"`).
+		With(logs.FactEnded, false).With(logs.FactSignature, logs.FaultRenamed))
 	well := of(kubelet.KubeletHealth.ID, "healthz", probe.Found(probe.OK, "ok"))
 	for name, c := range map[string]struct {
 		of   diagnose.Findings
@@ -55,8 +55,8 @@ func TestDeadConnection(t *testing.T) {
 	t.Parallel()
 	over := of(facts.CheckNodeLease, "", probe.Found(probe.Fail, "the lease has run out").With(facts.Age, 300))
 	well := of(kubelet.KubeletHealth.ID, "healthz", probe.Found(probe.OK, "ok"))
-	dead := of(logs.DaemonLog.ID, logs.ServiceKubelet, probe.Found(probe.Warn, "it runs, and writes: use of closed network connection").
-		With(logs.FactEnded, false).With(logs.FactSignature, logs.SaysDeadConn))
+	dead := of(logs.DaemonLog.ID, logs.ServiceKubelet, probe.Found(probe.Warn, "running, and logs: use of closed network connection").
+		With(logs.FactEnded, false).With(logs.FactSignature, logs.FaultDeadConn))
 	for status, want := range map[probe.Status]bool{probe.OK: true, probe.Fail: false} {
 		api := of(datastore.DatastoreLatency.ID, "10.0.0.9:6443", probe.Found(status, "asked"))
 		cases := All().Rule("kubelet-cut-off").Match(found(over, well, dead, api))
