@@ -84,7 +84,7 @@ func alteredPod(asked, got *corev1.Pod) string {
 		return what
 	}
 	if p := ptr.Deref(g.Priority, 0); p >= systemCritical {
-		return fmt.Sprintf("spec.priority is %d, for which the kubelet ends other pods", p)
+		return fmt.Sprintf("spec.priority is %d: the kubelet would evict other pods for it", p)
 	}
 	return alteredContainer("spec.containers[0].",
 		a.SecurityContext, &a.Containers[0], g.SecurityContext, &g.Containers[0])

@@ -185,5 +185,5 @@ func saying(words string) string {
 	if words == "" {
 		return ""
 	}
-	return ", saying: " + words
+	return ", output: " + words
 }

@@ -205,7 +205,7 @@ func limitsOf(m Method, others bool, before []attempt, silent bool) limits {
 		case methodCalled(a.method).needs == needsExec && a.waited: // exec had only seconds: starting may take longer
 			continue
 		case a.reason == facts.ReasonAPI:
-			l.skip = "it leads through the API server too, which fails"
+			l.skip = "it uses the API server too, which fails"
 		case a.reason == facts.ReasonKubelet && a.waited && m.needs() == needsExec:
 			l.start = startExec // a kubelet that receives no new pods may still serve its old ones
 			continue
@@ -214,14 +214,14 @@ func limitsOf(m Method, others bool, before []attempt, silent bool) limits {
 		case a.reason == facts.ReasonRuntime && a.waited:
 			l.skip = "it needs the same container runtime, which has started nothing"
 		case a.reason == facts.ReasonAttach:
-			l.skip = "it leads through the kubelet's port 10250 too"
+			l.skip = "it uses the kubelet's port 10250 too"
 		case a.reason == facts.ReasonUnasked:
-			l.skip = "it leads through the same kubelet, which cannot ask the API server whether it is allowed"
+			l.skip = "it uses the same kubelet, which cannot authorize requests through the API server"
 		case a.reason == facts.ReasonImage && methodCalled(m.Name).Stays:
 			l.skip = "it needs the same image"
 		case a.mute != "" && methodCalled(a.method).Pods && methodCalled(m.Name).Stays:
 			l.skip = fmt.Sprintf("image %s ran in a pod and did not answer as a probe; "+
-				"an ephemeral container could not be removed again", a.mute)
+				"an ephemeral container could not be removed", a.mute)
 		default:
 			continue
 		}

@@ -38,7 +38,7 @@ func (p *placement) startJanitor(ctx context.Context) *metav1.OwnerReference {
 		if what == "" {
 			p.created = append(p.created, "job "+o.Namespace+"/"+job.Name)
 			probe.Detach(func() error { p.renew(renewing, time.Now()); return nil }, func(err error) {
-				p.options.Note(fmt.Sprintf("renewing the clean-up job %v: the probe is removed within %v, done or not", err, janitorLife))
+				p.options.Note(fmt.Sprintf("renewing the clean-up job %v: the probe is removed within %v, finished or not", err, janitorLife))
 			})
 			return &metav1.OwnerReference{APIVersion: "batch/v1", Kind: "Job", Name: job.Name, UID: job.UID}
 		}
@@ -49,7 +49,7 @@ func (p *placement) startJanitor(ctx context.Context) *metav1.OwnerReference {
 		err = errors.Join(alteredBy(what), left)
 	}
 	// Noted only once the probe runs: if the pod is refused too, that is what the user has to know.
-	p.afterwards = fmt.Sprintf("no clean-up job (%s): should this client be killed, 'calico-probe clean --run %s' removes what is left",
+	p.afterwards = fmt.Sprintf("no clean-up job (%s): if this client is killed, run 'calico-probe clean --run %s'",
 		probe.OneLine(err.Error()), o.Run)
 	return nil
 }
@@ -106,7 +106,7 @@ func (p *placement) renew(ctx context.Context, began time.Time) {
 			// After any other error the next tick is in time; if the API stays unreachable, the deadline passes, as it
 			// should.
 			if apierrors.IsForbidden(err) {
-				p.options.Note(fmt.Sprintf("no right to patch jobs: the probe is removed %v after its start, whether it is done or not", janitorLife))
+				p.options.Note(fmt.Sprintf("no right to patch jobs: the probe is removed %v after its start, finished or not", janitorLife))
 				return
 			}
 		}
@@ -121,7 +121,7 @@ func (p *placement) stopJanitor(ctx context.Context) error {
 	err := p.client.kube.BatchV1().Jobs(p.namespace).Delete(ctx, p.job,
 		metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationBackground)})
 	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("deleting job %s/%s, which goes by itself within %v, and its pod with it: %w", p.namespace, p.job, janitorLife, err)
+		return fmt.Errorf("deleting job %s/%s (Kubernetes deletes it and its pod within %v): %w", p.namespace, p.job, janitorLife, err)
 	}
 	return nil
 }

@@ -210,7 +210,7 @@ func (p *placement) abandon(err error) error {
 // remove deletes what was created. The error says how to remove what is left.
 func (p *placement) remove(answered, ended bool) error {
 	if left := p.removed(answered, ended); left != nil {
-		return fmt.Errorf("%w; remove what is left with 'calico-probe clean --run %s'", left, p.options.Run)
+		return fmt.Errorf("%w; remove the rest with 'calico-probe clean --run %s'", left, p.options.Run)
 	}
 	return nil
 }

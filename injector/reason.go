@@ -63,7 +63,7 @@ func waited(r facts.Reason, format string, args ...any) *PlacementError {
 
 // alteredBy rejects a created object that differs from the requested one.
 func alteredBy(what string) *PlacementError {
-	return refuse(facts.ReasonAdmission, "the cluster's policy changes what is created: %s", what)
+	return refuse(facts.ReasonAdmission, "the cluster's policy changed the created object: %s", what)
 }
 
 // quotaSays matches the API server's refusals because of a ResourceQuota or a LimitRange.
@@ -87,7 +87,7 @@ func refusedCreate(what string, err error) *PlacementError {
 		// this does not mean that the real request would be refused
 		pe.Reason = facts.ReasonSupport
 	case strings.Contains(text, "failed calling webhook"): // arrives as an internal error
-		pe.Reason, pe.Text = facts.ReasonAdmission, "a webhook of the cluster's policy is down, and what it cannot check is refused: "+text
+		pe.Reason, pe.Text = facts.ReasonAdmission, "a policy webhook of the cluster is down, so the API server rejects the request: "+text
 	case apierrors.IsForbidden(err), apierrors.IsInvalid(err), strings.Contains(text, "admission webhook"):
 		pe.Reason, pe.Text = facts.ReasonAdmission, "the cluster's policy refuses the probe: "+text
 	case refusedHere(err):
@@ -99,7 +99,7 @@ func refusedCreate(what string, err error) *PlacementError {
 // unread is the error if the API did not return what an access method needs.
 func unread(what string, err error) *PlacementError {
 	pe := &PlacementError{
-		Reason: facts.ReasonAPI, Text: fmt.Sprintf("%s is not known: %s", what, probe.OneLine(err.Error())), Err: err,
+		Reason: facts.ReasonAPI, Text: fmt.Sprintf("cannot read %s: %s", what, probe.OneLine(err.Error())), Err: err,
 	}
 	if apierrors.IsForbidden(err) {
 		pe.Reason = facts.ReasonRBAC

@@ -13,7 +13,7 @@ import (
 )
 
 // errMissing ends an answer of which the probe no longer has every event.
-var errMissing = errors.New("the probe wrote more while the connection was lost than it keeps, so the rest of this answer is missing: ask again")
+var errMissing = errors.New("while disconnected, the probe wrote more than it buffers, so the rest of this answer is missing: run it again")
 
 // reconnectPause is how long to wait between two attempts to reconnect.
 const reconnectPause = 500 * time.Millisecond
@@ -76,7 +76,7 @@ func (s *Session) reconnect(
 		default:
 		}
 		if time.Since(lost.since) > probe.Silence {
-			return fmt.Errorf("no connection to it for %v, so it has ended: %s", probe.Silence, lost.why)
+			return fmt.Errorf("no connection to it for %v, so it has exited: %s", probe.Silence, lost.why)
 		}
 		select {
 		case <-ctx.Done():

@@ -376,7 +376,7 @@ func TestKeptLineHalfOpen(t *testing.T) {
 		if out, _, err := ask(t, s, call("count", "2", "unheard")); err != nil || out != "unheard: 0\nunheard: 1\n" {
 			t.Errorf("got %q, %v", out, err)
 		}
-		if n := notes(); len(n) != 1 || !strings.Contains(n[0], "nothing heard from the probe") {
+		if n := notes(); len(n) != 1 || !strings.Contains(n[0], "no output from the probe") {
 			t.Errorf("said: %q", n)
 		}
 		if len(c.calls) != 2 {

@@ -159,15 +159,15 @@ func (s *Session) Send(ctx context.Context, r probe.Request) (id int64, err erro
 	}
 	switch text := probe.OneLine(err.Error()); {
 	case forbidden(text):
-		return r.ID, refuse(facts.ReasonRBAC, "no right to talk to the probe, which runs: %s", text)
+		return r.ID, refuse(facts.ReasonRBAC, "the probe runs, but you lack the right to attach to it: %s", text)
 	case strings.Contains(text, kubeletCannotAsk):
-		return r.ID, refuse(facts.ReasonUnasked, "the probe runs, and the kubelet cannot ask the API server whether one may talk to it: %s", text)
+		return r.ID, refuse(facts.ReasonUnasked, "the probe runs, but its kubelet cannot authorize the connection through the API server: %s", text)
 	}
-	return r.ID, Unattached("the probe runs and cannot be talked to: %v", err)
+	return r.ID, Unattached("the probe runs, but the connection to it failed: %v", err)
 }
 
 // errLost is a request that could not be sent and that resume will not send again.
-var errLost = errors.New("the connection to the probe is lost, and what was to be sent with it")
+var errLost = errors.New("the connection to the probe was lost before the request was sent")
 
 // errConnClosed is the error of writing to a closed connection.
 var errConnClosed = errors.New("the connection is closed")
@@ -297,7 +297,7 @@ func (s *Session) Next(ctx context.Context) (probe.Event, error) {
 				return ev.Event, ev.err
 			}
 		case <-ctx.Done():
-			return probe.Event{}, fmt.Errorf("the run was stopped before the probe's answer was whole: %w", context.Cause(ctx))
+			return probe.Event{}, fmt.Errorf("the run was stopped before the probe's answer was complete: %w", context.Cause(ctx))
 		}
 	}
 }

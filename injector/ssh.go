@@ -46,7 +46,7 @@ func overSSH(ctx context.Context, o Options, verify verifyMachine) (*Session, er
 	}
 	program, err := exec.LookPath("ssh")
 	if err != nil {
-		return nil, refuse(facts.ReasonSupport, "there is no program ssh here: install OpenSSH's client")
+		return nil, refuse(facts.ReasonSupport, "no ssh program on this machine: install the OpenSSH client")
 	}
 	config, err := sshConfig(ctx, o)
 	if err != nil {
@@ -69,7 +69,7 @@ func overSSH(ctx context.Context, o Options, verify verifyMachine) (*Session, er
 }
 
 // noAddress is the message for a node without an address in the API.
-const noAddress = "the API has no InternalIP of node %s that is an IP address: name the host with --ssh USER@HOST"
+const noAddress = "node %s has no valid InternalIP in the API: name the host with --ssh USER@HOST"
 
 // sshFailed returns why the probe could not be uploaded over ssh.
 func sshFailed(o Options, err error) error {
@@ -86,9 +86,9 @@ func notTheNode(o Options, id string) *PlacementError {
 	lacks := ""
 	switch {
 	case want == "":
-		lacks = "the API has no machine-id that is " + o.Node + "'s alone"
+		lacks = "the API has no unique machine-id for " + o.Node
 	case id == "":
-		lacks = "no machine-id can be read there"
+		lacks = "no machine-id is readable there"
 	case id == want:
 		return nil
 	default:
@@ -96,10 +96,10 @@ func notTheNode(o Options, id string) *PlacementError {
 			"see where %s leads, or run calico-probe on %s itself with --via local", o.Node, o.Destination, o.Node)
 	}
 	if !o.Named {
-		return refuse(facts.ReasonMachine, "ssh to %s: %s, so nothing says that this is %s: name the host with --ssh USER@HOST",
+		return refuse(facts.ReasonMachine, "ssh to %s: %s, so it cannot be identified as %s: name the host with --ssh USER@HOST",
 			o.Destination, lacks, o.Node)
 	}
-	o.Note(fmt.Sprintf("%s: only your --ssh says that %s is %s", lacks, o.Destination, o.Node))
+	o.Note(fmt.Sprintf("%s: only your --ssh identifies %s as %s", lacks, o.Destination, o.Node))
 	return nil
 }
 
@@ -194,30 +194,30 @@ func sshReason(to string, failed *uploadError) *PlacementError {
 	const own = 255 // ssh's own failure; anything else comes from the other end
 	switch {
 	case errors.Is(failed.err, errStalled):
-		return waited(facts.ReasonReach, "ssh to %s: %v: its sshd, or what it logs in with, hangs", to, failed.err)
+		return waited(facts.ReasonReach, "ssh to %s: %v: its sshd or the login there hangs", to, failed.err)
 	case errors.Is(failed.err, errConfigSlow):
 		return waited(facts.ReasonReach, "ssh to %s: %v", to, failed.err)
 	case errors.Is(failed.err, errNoise):
-		return refuse(facts.ReasonShell, "ssh to %s: %v: a login file or a forced command there prints without end", to, failed.err)
+		return refuse(facts.ReasonShell, "ssh to %s: %v: a login file or a forced command there prints endlessly", to, failed.err)
 	// The line before the last: of the warning in capitals no more than the end is kept.
 	case code == own && has("has changed and you have requested strict checking", "was revoked and you have requested strict checking"):
-		return refuse(facts.ReasonLogin, "ssh to %s: its host key is not the one known here: find out why (was the node reinstalled?) before 'ssh-keygen -R'", to)
+		return refuse(facts.ReasonLogin, "ssh to %s: its host key differs from the known one: find out why (was the node reinstalled?) before 'ssh-keygen -R'", to)
 	case code == own && has("Host key verification failed", "host key is known"):
 		return refuse(facts.ReasonLogin, "ssh to %s: its host key is not known here, and calico-probe never accepts one: compare and accept it once with '%s'", to, accepting(to))
 	case code == own && has("Permission denied", "Too many authentication failures"):
 		return refuse(facts.ReasonLogin, "ssh to %s: permission denied: load a key ('ssh-add'), or name the user with --ssh USER@{ip}", to)
 	case code == own && has("Connection refused"):
-		return refuse(facts.ReasonReach, "ssh to %s: connection refused: no sshd listens there; another port or a jump host goes into a file for --ssh-config", to)
+		return refuse(facts.ReasonReach, "ssh to %s: connection refused: no sshd listens there; configure another port or a jump host in a file for --ssh-config", to)
 	case code == own && has("timed out"):
-		return refuse(facts.ReasonReach, "ssh to %s: no answer within %v: the node is off, cut off, or not to be reached from here; a jump host goes into a file for --ssh-config", to, connectLimit)
+		return refuse(facts.ReasonReach, "ssh to %s: no answer within %v: the node is off, cut off, or unreachable from here; configure a jump host in a file for --ssh-config", to, connectLimit)
 	case code == own && has("No route to host", "Network is unreachable"):
-		return refuse(facts.ReasonReach, "ssh to %s: no route to it from here; a jump host goes into a file for --ssh-config", to)
+		return refuse(facts.ReasonReach, "ssh to %s: no route to it from here; configure a jump host in a file for --ssh-config", to)
 	case code == own && has("Could not resolve"):
 		return refuse(facts.ReasonReach, "ssh to %s: that name does not resolve here: name an address with --ssh {ip}", to)
 	case code == own:
 		return refuse(facts.ReasonReach, "ssh to %s failed%s", to, saying(failed.output))
 	case code == 127:
-		return refuse(facts.ReasonShell, "ssh to %s: no sh is run there%s", to, saying(failed.output))
+		return refuse(facts.ReasonShell, "ssh to %s: cannot run sh there%s", to, saying(failed.output))
 	}
 	return refuse(facts.ReasonShell, "ssh to %s: the login ended before a shell ran (%v)%s", to, failed.err, saying(failed.output))
 }
@@ -272,7 +272,7 @@ func sshConfig(ctx context.Context, o Options) (map[string][]string, error) {
 func hostKeyKnown(ctx context.Context, o Options) error {
 	config, err := sshConfig(ctx, o)
 	if err != nil {
-		return fmt.Errorf("asking ssh how it would reach %s: %w", o.Destination, err)
+		return fmt.Errorf("reading ssh's configuration for %s: %w", o.Destination, err)
 	}
 	first := func(name string) string {
 		if len(config[name]) == 0 {

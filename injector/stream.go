@@ -121,7 +121,7 @@ const (
 type silentError time.Duration
 
 func (e silentError) Error() string {
-	return fmt.Sprintf("nothing heard from the probe for %v, though it runs: its node, its kubelet or its container runtime froze, or the connection to it is dead", time.Duration(e))
+	return fmt.Sprintf("no output from the probe for %v, although it runs: its node, kubelet or container runtime froze, or the connection to it is dead", time.Duration(e))
 }
 
 // silent reports whether a connection was ended because nothing came on it.
@@ -183,7 +183,7 @@ func (s *discardLimit) Read(b []byte) (int, error) {
 		s.left, s.since = maxDiscarded, now
 	}
 	if s.left <= 0 {
-		return 0, fmt.Errorf("%w: more than %d MiB in a minute that answers no request; the rest is not read",
+		return 0, fmt.Errorf("%w: more than %d MiB of unrequested output in a minute; the rest is not read",
 			probe.ErrTooMuch, maxDiscarded>>20)
 	}
 	n, err := s.from.Read(b)
@@ -205,7 +205,7 @@ func (s *Session) read(ctx context.Context, r io.Reader) error {
 		ev, err := d.Next()
 		if err != nil {
 			if noise != "" && errors.Is(err, io.EOF) {
-				return fmt.Errorf("the probe's last words: %s", probe.Cut(probe.Line(noise), shownWords))
+				return fmt.Errorf("the probe's last output: %s", probe.Cut(probe.Line(noise), shownWords))
 			}
 			return err
 		}

@@ -44,7 +44,7 @@ func upload(
 	ctx context.Context, o Options, method, where string, v view, shell remoteShell, verify verifyMachine,
 ) (*Session, error) {
 	if len(o.Embedded) == 0 {
-		return nil, refuse(facts.ReasonSupport, "this client has no embedded probe for %s: use a release of calico-probe, or one that 'make build' made",
+		return nil, refuse(facts.ReasonSupport, "this client has no embedded probe for %s: use a release of calico-probe, or build it with 'make build'",
 			cmp.Or(o.Arch, "the node's architecture, which is missing in the API"))
 	}
 	plain, err := unpacked(o.Embedded)
@@ -85,7 +85,7 @@ func upload(
 		return nil, err
 	}
 	s := &Session{
-		created: []string{"a probe " + where + " that has removed its file there"},
+		created: []string{"a probe " + where + " (its file is already deleted)"},
 		remove:  func(bool, bool) error { return nil },
 		through: method,
 	}
@@ -149,7 +149,7 @@ func (u *uploading) run(ctx context.Context) error {
 	case "ready root":
 		return nil
 	case "ready user":
-		u.options.Note("the login is not root's by 'id -u', and 'sudo -n' does not make it so: what only root may read is not seen")
+		u.options.Note("the login is not root ('id -u'), and 'sudo -n' fails: the probe cannot read files that only root may read")
 		return nil
 	}
 	return u.refusal(reply)
@@ -190,14 +190,14 @@ func machineID(text string) string {
 }
 
 // errStalled is a step of an upload that took too long.
-var errStalled = errors.New("nothing came back in time")
+var errStalled = errors.New("no reply in time")
 
 // maxNoise is how much a node may write before the probe runs, beside the script's replies. Login files,
 // banners and error messages are far shorter.
 const maxNoise = 1 << 20
 
 // errNoise is a node that writes more than that.
-var errNoise = errors.New("more than 1 MiB came back before the probe was there")
+var errNoise = errors.New("more than 1 MiB came back before the probe started")
 
 // noise is what the node writes beside the script's replies. Its end is kept: it may say why there is no
 // shell.
@@ -307,9 +307,9 @@ func (u *uploading) refusal(reply string) *PlacementError {
 		return refuse(facts.ReasonShell, "the shell there lacks the program %s, which the upload needs", which)
 	case "nowhere":
 		tried := strings.NewReplacer(`"`, "", ":-/nowhere", "").Replace(folders)
-		return refuse(facts.ReasonShell, "no folder has %d MB free and lets programs run (tried %s)", neededKiB(len(u.plain))>>10, tried)
+		return refuse(facts.ReasonShell, "no folder with %d MB free allows running programs (tried %s)", neededKiB(len(u.plain))>>10, tried)
 	case "broken":
-		return refuse(facts.ReasonShell, "the probe does not run there: it did not arrive whole, the disk is full, or the node forbids it%s",
+		return refuse(facts.ReasonShell, "the probe does not run there: the upload is incomplete, the disk is full, or the node forbids it%s",
 			saying(u.noise.String()))
 	}
 	return refuse(facts.ReasonShell, "unexpected reply from the shell there: %q", reply)

@@ -112,7 +112,7 @@ func (s *startup) decide(state containerState) (done bool, err error) {
 	what := s.altered(s.pod)
 	switch {
 	case what != "":
-		return true, alteredBy(what).And("so nothing was asked of it")
+		return true, alteredBy(what).And("so the probe gets no request")
 	case state.refusal != nil:
 		return true, state.refusal
 	case state.running:
@@ -137,7 +137,7 @@ func (s *startup) readPod(ctx context.Context) error {
 	case apierrors.IsNotFound(err):
 		return refuse(facts.ReasonKubelet, "pod %s/%s was deleted before the probe ran", s.pod.Namespace, s.pod.Name)
 	case apierrors.IsForbidden(err) && s.unwatched:
-		return refuse(facts.ReasonRBAC, "no right to see whether the probe starts, for which get or watch is needed: %s", probe.OneLine(err.Error()))
+		return refuse(facts.ReasonRBAC, "no right to get or watch the probe's pod: %s", probe.OneLine(err.Error()))
 	}
 	return nil
 }
@@ -159,7 +159,7 @@ func (p *placement) watch(ctx context.Context, pod *corev1.Pod) (watch.Interface
 		if apierrors.IsForbidden(err) { // the pod is read again and again instead
 			if !p.unwatched {
 				p.unwatched = true
-				p.options.Note(fmt.Sprintf("no right to watch pods in namespace %s: reading the probe's twice a second instead", pod.Namespace))
+				p.options.Note(fmt.Sprintf("no right to watch pods in namespace %s: polling the probe's pod twice a second instead", pod.Namespace))
 			}
 			return watch.NewEmptyWatch(), nil
 		}
@@ -174,7 +174,7 @@ func (p *placement) readEvents(ctx context.Context, pod *corev1.Pod) ([]corev1.E
 	if err != nil {
 		if apierrors.IsForbidden(err) && !p.unread {
 			p.unread = true
-			p.options.Note(fmt.Sprintf("no right to list events in namespace %s: why the probe does not start is known less well", pod.Namespace))
+			p.options.Note(fmt.Sprintf("no right to list events in namespace %s: less detail if the probe does not start", pod.Namespace))
 		}
 		return nil, false
 	}
@@ -217,7 +217,7 @@ func (s *startup) gaveUp(ctx context.Context, cause error) error {
 		return slices.ContainsFunc(s.events, func(e corev1.Event) bool { return e.Reason == what })
 	}
 	if happened("Pulling") && !happened("Pulled") {
-		return waited(facts.ReasonImage, "image %s is still being pulled after %v; --start-timeout gives it longer, --image names another", s.options.Image, took)
+		return waited(facts.ReasonImage, "image %s is still being pulled after %v; raise --start-timeout, or name another image with --image", s.options.Image, took)
 	}
 	reason := facts.ReasonRuntime
 	if state.unreported && s.joined {
@@ -293,7 +293,7 @@ func containerStateOf(pod *corev1.Pod, container string, events []corev1.Event) 
 		if t.Reason == "ContainerCannotRun" || t.Reason == "StartError" {
 			reason = facts.ReasonImage
 		}
-		refusal := refuse(reason, "the probe ended at once: %s, exit code %d %s%s", t.Reason, t.ExitCode, t.Message, last)
+		refusal := refuse(reason, "the probe exited immediately: %s, exit code %d %s%s", t.Reason, t.ExitCode, t.Message, last)
 		return containerState{refusal: unmade(refusal, t.Message)}
 	case c.State.Waiting != nil:
 		return waitingOn(c, last)

@@ -45,7 +45,7 @@ func (c *Client) StartWave(ctx context.Context, common Options) (*Wave, error) {
 	_, err := c.kube.CoreV1().Pods(common.Namespace).List(ctx, metav1.ListOptions{LabelSelector: ours, Limit: 1})
 	switch { // a watch would try that again and again
 	case err != nil && !apierrors.IsForbidden(err):
-		return nil, unread("which pods there are in namespace "+common.Namespace, err)
+		return nil, unread("the pods of namespace "+common.Namespace, err)
 	case err != nil:
 		return nil, &PlacementError{Reason: facts.ReasonRBAC, Err: err,
 			Text: fmt.Sprintf("no right to list the pods of namespace %s: %s", common.Namespace, probe.OneLine(err.Error()))}
@@ -114,7 +114,7 @@ type Answer struct {
 }
 
 // errLogCut reports a log that ends before the probe's answer does.
-var errLogCut = errors.New("its log ends before its answer does")
+var errLogCut = errors.New("its log ends before its answer")
 
 // Events reads the whole answer to a plan from the probe's log, and passes on the events that can be trusted.
 func (a Answer) Events(ctx context.Context, plan probe.Plan, each func(probe.Event) error) (err error) {
@@ -260,7 +260,7 @@ func (s *startup) awaitEnd(ctx context.Context, news <-chan podNews) (*corev1.Co
 			s.events, _ = s.readEvents(ctx, s.pod)
 			return nil, s.gaveUp(ctx, context.DeadlineExceeded)
 		case ran:
-			return nil, refuse(facts.ReasonSilent, "the probe runs, and the kubelet has not reported its exit within %v",
+			return nil, refuse(facts.ReasonSilent, "the probe runs, but the kubelet has not reported its exit within %v",
 				waveAnswerLimit)
 		default:
 			over, ran = false, true
@@ -272,7 +272,7 @@ func (s *startup) awaitEnd(ctx context.Context, news <-chan podNews) (*corev1.Co
 				continue // another one of that name
 			}
 			if s.pod = n.pod; n.gone {
-				return nil, refuse(facts.ReasonKubelet, "pod %s/%s was deleted before the probe ended", s.namespace, s.pod.Name)
+				return nil, refuse(facts.ReasonKubelet, "pod %s/%s was deleted before the probe exited", s.namespace, s.pod.Name)
 			}
 		case <-late.C: // the watch may have broken, for which no kubelet is to blame
 			if err := s.readPod(ctx); err != nil {
@@ -280,7 +280,7 @@ func (s *startup) awaitEnd(ctx context.Context, news <-chan podNews) (*corev1.Co
 			}
 			over = true
 		case <-ctx.Done():
-			return nil, fmt.Errorf("stopped while waiting for the probe, %v after its pod was made: %w",
+			return nil, fmt.Errorf("stopped while waiting for the probe, %v after its pod was created: %w",
 				time.Since(s.began).Round(100*time.Millisecond), context.Cause(ctx))
 		}
 	}
@@ -336,10 +336,10 @@ func (w *Wave) Close() error {
 		}
 	}
 	if n := len(w.left); n > 0 && (w.owner == nil || err != nil) {
-		err = errors.Join(err, fmt.Errorf("%d pods of probes could not be removed: %w", n, failed))
+		err = errors.Join(err, fmt.Errorf("%d probe pods could not be removed: %w", n, failed))
 	}
 	if err != nil {
-		return fmt.Errorf("%w; remove what is left with 'calico-probe clean --run %s'", err, w.common.Run)
+		return fmt.Errorf("%w; remove the rest with 'calico-probe clean --run %s'", err, w.common.Run)
 	}
 	return nil
 }

@@ -83,7 +83,7 @@ func TestManifests(t *testing.T) {
 		"preflight --via local":                  {report.ExitUsage, `unknown access method "local"; --via takes auto, or a list of api, pod`},
 		"preflight --via pod,pod":                {report.ExitUsage, "--via names pod twice"},
 		"preflight --via pods":                   {report.ExitUsage, "did you mean pod?"},
-		"preflight --ssh root@a;b":               {report.ExitUsage, `--ssh "root@a;b" is no destination`},
+		"preflight --ssh root@a;b":               {report.ExitUsage, `--ssh "root@a;b" is not a valid destination`},
 		"preflight --ssh root@":                  {report.ExitUsage, `--ssh "root@" is no destination`},
 		"preflight --ssh {other}":                {report.ExitUsage, `--ssh "{other}" is no destination`},
 		"preflight --ssh-config /nofile":         {report.ExitUsage, "--ssh-config: stat /nofile: no such file"},

@@ -45,7 +45,7 @@ func Nodes(all []report.Saved) (nodes, gaps []string) {
 	}
 	if n := len(nodes) - mostNodes; n > 0 {
 		nodes = nodes[:mostNodes]
-		gaps = append(gaps, fmt.Sprintf("objects of %d more nodes: the %d worst have theirs", n, mostNodes))
+		gaps = append(gaps, fmt.Sprintf("objects of %d more nodes: only those of the %d worst are included", n, mostNodes))
 	}
 	return nodes, gaps
 }

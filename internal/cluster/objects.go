@@ -46,7 +46,7 @@ func (o *Objects) add(what string, items []unstructured.Unstructured, err error)
 	}
 	if len(o.Items) > maxObjects {
 		o.Items = o.Items[:maxObjects]
-		o.Gaps = append(o.Gaps, fmt.Sprintf("more than %d: the rest is left out", maxObjects))
+		o.Gaps = append(o.Gaps, fmt.Sprintf("more than %d: the rest is omitted", maxObjects))
 	}
 	slices.Sort(o.Gaps)
 	o.Gaps = slices.Compact(o.Gaps)

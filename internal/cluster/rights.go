@@ -186,7 +186,7 @@ func (c *Client) reviewed(ctx context.Context, who account, asks []authorization
 				User: who.user(), Groups: who.groups(), ResourceAttributes: &ask,
 			}}, metav1.CreateOptions{})
 		if err == nil && !review.Status.Allowed && review.Status.EvaluationError != "" { // an authorizer failed
-			err = fmt.Errorf("asking what %s may do: %s", who.user(), review.Status.EvaluationError)
+			err = fmt.Errorf("checking the permissions of %s: %s", who.user(), review.Status.EvaluationError)
 		}
 		return err == nil && review.Status.Allowed, err
 	}))
@@ -205,7 +205,7 @@ func (c *Client) ReadKinds(ctx context.Context) (kinds, error) {
 			err = json.Unmarshal(b, &list)
 		}
 		if err != nil {
-			return kinds{Group: gv.Group}, fmt.Errorf("asking which resources of %s there are: %w", gv.Group, err)
+			return kinds{Group: gv.Group}, fmt.Errorf("listing the resources of %s: %w", gv.Group, err)
 		}
 		out.Group = gv.Group
 		for _, r := range list.APIResources {

@@ -239,7 +239,7 @@ func (c *Client) InEitherNamespace(open injector.Open) injector.Open {
 		refused := refusedByNamespace(err)
 		if refused != nil && c.Namespace != "" {
 			if refused.Reason == facts.ReasonRBAC && opts.Namespace != install.Namespace {
-				err = refused.And("where 'manifests' was applied, it is -n " + install.Namespace)
+				err = refused.And("if 'manifests' was applied, use -n " + install.Namespace)
 			}
 			return nil, err
 		}
@@ -256,7 +256,7 @@ func (c *Client) InEitherNamespace(open injector.Open) injector.Open {
 			return nil, both
 		}
 		if c.installed.Swap(other == install.Namespace) != (other == install.Namespace) {
-			c.Note("%s: namespace %s does not take it (%s), so it goes into %s", injector.MethodPod, first, refused.Reason, other)
+			c.Note("%s: namespace %s rejects it (%s), so it goes into %s", injector.MethodPod, first, refused.Reason, other)
 		}
 		return session, err
 	}
@@ -266,7 +266,7 @@ func (c *Client) InEitherNamespace(open injector.Open) injector.Open {
 // the pod, even if the pod failed there later.
 func bothRefused(refused *injector.PlacementError, first string, err error, other string) error {
 	there, _ := errors.AsType[*injector.PlacementError](err)
-	before := "and namespace " + first + " does not take it: " + refused.Text
+	before := "and namespace " + first + " rejects it: " + refused.Text
 	switch {
 	case err == nil || there != nil && slices.Contains(admitted(), there.Reason):
 		return nil
@@ -311,9 +311,9 @@ func (c *Client) wrongNamespace(err error) error {
 	case !refused || pe.Reason != facts.ReasonNamespace || c.Namespace == "":
 		return nil
 	case apierrors.IsNotFound(pe.Err):
-		return ui.BadUsage("there is no namespace %q: leave out -n, or 'calico-probe manifests -n %s' prints it", c.Namespace, c.Namespace)
+		return ui.BadUsage("namespace %q does not exist: omit -n, or create it: 'calico-probe manifests -n %s' prints it", c.Namespace, c.Namespace)
 	case strings.Contains(pe.Text, "being terminated"):
-		return ui.BadUsage("namespace %q is being deleted: leave out -n, or name another", c.Namespace)
+		return ui.BadUsage("namespace %q is being deleted: omit -n, or name another", c.Namespace)
 	}
 	return nil // kube-controller-manager may not have created the pod's prerequisites there yet
 }

@@ -122,7 +122,7 @@ func Replay(run report.Run, sink report.Sink, theirs ...*diagnose.Rule) (*Collec
 	c := NewCollector(run.Node, sink, theirs...)
 	events := run.Events
 	if run.Lacks != "" {
-		r := probe.Found(probe.Unknown, "the saved run is not whole: %s", run.Lacks)
+		r := probe.Found(probe.Unknown, "the saved run is incomplete: %s", run.Lacks)
 		r.Check = probe.CheckAnswered
 		events = append(slices.Clone(events), probe.Event{Type: probe.EventResult, Node: run.Node, Result: &r})
 	}

@@ -44,7 +44,7 @@ func signs() []string {
 func thisMachine(root string) (machine, error) {
 	host, err := os.Hostname()
 	if err != nil {
-		return machine{}, fmt.Errorf("asking for this host's name: %w", err)
+		return machine{}, fmt.Errorf("reading this host's name: %w", err)
 	}
 	m := machine{hostname: host, has: addressHere}
 	here := &probe.Host{Root: root}
@@ -121,7 +121,7 @@ func (r *Run) localOn(m machine) (injector.Method, error) {
 		o.Embedded = r.client.Probe(o.Arch)
 		return injector.Opener(injector.MethodLocal, nil)(ctx, o)
 	}}
-	alien := fmt.Sprintf("this machine looks like no node of Calico's: nothing of Kubernetes or Calico is on %s (no %s and so on)",
+	alien := fmt.Sprintf("this machine does not look like a Calico node: %s has no files of Kubernetes or Calico (no %s and so on)",
 		m.hostname, strings.Join(signs()[:3], ", "))
 	switch {
 	case m.alien && r.opts.InSession:

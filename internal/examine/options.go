@@ -72,11 +72,11 @@ func (o *Options) Complete() error {
 	if o.Node == "" && o.access().Here() {
 		var err error
 		if o.Node, err = os.Hostname(); err != nil {
-			return fmt.Errorf("asking for this host's name: %w", err)
+			return fmt.Errorf("reading this host's name: %w", err)
 		}
 	}
 	if o.Node == "" {
-		return ui.BadUsage("no node is named: add NODE or --node NODE ('kubectl get nodes' lists them)")
+		return ui.BadUsage("no node given: add NODE or --node NODE ('kubectl get nodes' lists them)")
 	}
 	return o.Validate()
 }
@@ -115,7 +115,7 @@ func (o Options) Validate() error {
 func (o Options) validateSSH() error {
 	to := strings.NewReplacer("{node}", "", "{ip}", "").Replace(o.SSH)
 	if strings.HasPrefix(to, "-") || strings.HasSuffix(o.SSH, "@") || strings.ContainsAny(to, " \t\n'`\";&<>|(){}") {
-		return ui.BadUsage("--ssh %q is no destination: name [USER@]HOST, with {node} or {ip} in it for the node's own", o.SSH)
+		return ui.BadUsage("--ssh %q is not a valid destination: use [USER@]HOST, with {node} or {ip} for the node's own", o.SSH)
 	}
 	if o.SSHConfig == "" || o.SSHConfig == "none" { // ssh's word for no file
 		return nil

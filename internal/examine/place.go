@@ -308,7 +308,7 @@ func because(res probe.Result, pe *injector.PlacementError) probe.Result {
 // kubelet restarts in between: a one-shot probe exits with its connection. It has no reason, since a connection that
 // worked until then proves nothing about the access method.
 func unfollowed(ids []string, err error) probe.Event {
-	return Unanswered(fmt.Errorf("the probe answered its plan, and then its connection was cut: without an answer: %s (%v)",
+	return Unanswered(fmt.Errorf("the connection broke after the probe had answered its plan; unanswered: %s (%v)",
 		strings.Join(ids, ", "), err))
 }
 
@@ -318,9 +318,9 @@ func noAnswerError(ctx context.Context, own []probe.Event, err error) error {
 	if _, known := errors.AsType[*injector.PlacementError](err); known || len(own) == 0 || ctx.Err() != nil {
 		return err
 	}
-	text := fmt.Sprintf("the probe runs, and nothing of what it was asked came back: %v", err)
+	text := fmt.Sprintf("the probe runs, but sent no answer: %v", err)
 	if last := own[len(own)-1].Text; last != "" {
-		text += "; its last words: " + probe.Quoted(last)
+		text += "; its last output: " + probe.Quoted(last)
 	}
 	return &injector.PlacementError{Reason: facts.ReasonSilent, Err: err, Text: text}
 }

@@ -318,7 +318,7 @@ func (r *Run) askPlan(
 	case !heard:
 		return false, &UnheardError{Err: noAnswerError(ctx, own, err)}
 	case len(open) > 0:
-		err = fmt.Errorf("%w; without an answer: %s", err, strings.Join(open, ", "))
+		err = fmt.Errorf("%w; unanswered: %s", err, strings.Join(open, ", "))
 	}
 	return false, r.Add(method, Unanswered(err))
 }

@@ -41,7 +41,7 @@ func TestNoAnswer(t *testing.T) {
 			for _, ev := range c.says {
 				each(ev)
 			}
-			return errors.New("nothing heard from the probe for 15s")
+			return errors.New("no output from the probe for 15s")
 		}
 		var reports []string
 		whole, err := r.AskPlans(t.Context(), injector.MethodPod, nil, ask, func() error {

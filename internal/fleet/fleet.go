@@ -120,7 +120,7 @@ func (o Options) Picked() ([]string, error) {
 	}
 	switch {
 	case len(o.Checks) > 0 && len(cannot) > 0:
-		return nil, ui.BadUsage("%s cannot be asked about several nodes at once: leave it out, or test one node with --node",
+		return nil, ui.BadUsage("%s works for one node at a time: omit it, or test one node with --node",
 			strings.Join(cannot, ", "))
 	case len(out) == 0:
 		return nil, ui.BadUsage("--checks and --skip leave no check to run")
@@ -182,7 +182,7 @@ func (r *Run) Do(ctx context.Context) error {
 // complete returns an error if the run needs all lists to judge nodes, and one of them failed.
 func (r *Run) complete(survey *cluster.Survey) error {
 	if unread := survey.Unread(); unread != nil && r.opts.Whole {
-		return fmt.Errorf("no node is judged, because the API answered only in part: %w", unread)
+		return fmt.Errorf("no node is judged, because the API answered incompletely: %w", unread)
 	}
 	return nil
 }
@@ -241,7 +241,7 @@ func (r *Run) ask(ctx context.Context, client *examine.Client, reader *cluster.C
 
 // Unfinished reports that the run was interrupted, and the result of the nodes judged so far.
 func (r *Run) Unfinished(why string) error {
-	text := "the run did not come to its end: " + why
+	text := "the run did not finish: " + why
 	if err := r.Sink.Event(probe.Event{Type: probe.EventLog, Text: text}); err != nil {
 		return err
 	}

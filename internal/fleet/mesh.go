@@ -140,9 +140,9 @@ func (r *MeshRun) start(ctx context.Context, most int) (*trying, error) {
 	case err != nil:
 		return nil, err
 	case len(nodes) < 2:
-		return nil, ui.BadUsage("there are no paths: only node %s is chosen", nodes[0].Name)
+		return nil, ui.BadUsage("no paths to test: only node %s is selected", nodes[0].Name)
 	case most > 0 && len(nodes) > most:
-		return nil, ui.BadUsage("--watch keeps a probe on each node, at most %d, and these are %d nodes: choose with -l or --node",
+		return nil, ui.BadUsage("--watch keeps a probe on each node, at most %d, but %d nodes are selected: use -l or --node",
 			most, len(nodes))
 	}
 	first, err := r.one(client, nodes[0], nil)
@@ -182,7 +182,7 @@ func (t *trying) noteHidden() {
 		}
 	}
 	if count > 0 {
-		t.client.Note("the pods of %d of %d nodes cannot be listed, so no path to a pod there is tried: %s", count,
+		t.client.Note("the pods of %d of %d nodes cannot be listed, so paths to pods there are not tested: %s", count,
 			len(t.nodes), cluster.Explain(first))
 	}
 }
@@ -370,9 +370,9 @@ func (t *trying) plane(name string) (p mesh.Plane, ok bool) {
 	p = mesh.PlaneOf(name, t.members, a.trials)
 	p.Unknown, p.Held = a.count()
 	if len(a.trials)+p.Unknown+p.Held == 0 {
-		p.Left = "no target is known"
+		p.Left = "no known target"
 		if name == mesh.PlanePod || name == mesh.PlaneMTU {
-			p.Left = "no node has a ready pod with an address of its own"
+			p.Left = "no node has a ready pod with its own address"
 		}
 	}
 	return p, true

@@ -109,7 +109,7 @@ func (w *Watch) rounds(ctx context.Context, i int, session *injector.Session) er
 		case ctx.Err() != nil:
 			return nil
 		case gone != nil:
-			return fmt.Errorf("the probe has gone: %w", gone)
+			return fmt.Errorf("the probe is gone: %w", gone)
 		case err != nil:
 			session.Abandon()
 			h.Lost = cluster.Explain(err)

@@ -46,7 +46,7 @@ func Sessions(nodes []Node, told []Told, at map[netip.Addr]int, whole map[int]bo
 			trials[p] = t
 		default:
 			untold[back] = Trial{From: t.To, To: t.From, Failed: true,
-				Saw: "it has no session with " + t.From + ", which says " + t.Saw}
+				Saw: "it has no session with " + t.From + ", which reports " + t.Saw}
 		}
 	}
 	maps.Copy(trials, untold)

@@ -35,7 +35,7 @@ func TestSessions(t *testing.T) {
 			down: func(s Told) bool { return s.Node == 3 && s.Peer == addr(4) },
 			want: []string{"pair n003 n004 1/1 Idle; n004 has no session with it"}},
 		"one side is not there, and the other up": {drop: func(s Told) bool { return s.Node == 4 && s.Peer == addr(3) },
-			want: []string{"pair n004 n003 1/2 it has no session with n003, which says up"}},
+			want: []string{"pair n004 n003 1/2 it has no session with n003, which reports up"}},
 		"a node": {down: func(s Told) bool { return s.Node == 2 || s.Peer == addr(2) },
 			want: []string{"node n002 11/11 Idle"}}, // five of its sessions at both ends, and one with the switch
 		"a node that does not tell": {quiet: 2, down: func(s Told) bool { return s.Peer == addr(2) },

@@ -197,7 +197,7 @@ func (p Plane) why(f Finding) string {
 func (r Report) sum() string {
 	lacks := ""
 	if r.Lacks != "" {
-		lacks = "the run did not come to its end: " + probe.Line(r.Lacks)
+		lacks = "the run did not finish: " + probe.Line(r.Lacks)
 	}
 	first, places := "", map[string]bool{}
 	for _, p := range r.Planes {

@@ -33,7 +33,7 @@ func (out *Place) Write(b []byte) (int, error) {
 		select {
 		case err = <-wrote:
 		case <-time.After(slack):
-			err = errors.New("its reader does not read")
+			err = errors.New("its reader is stuck")
 		}
 	}
 	if err != nil {

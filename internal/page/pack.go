@@ -42,8 +42,8 @@ func pack(p Page) (*packed, error) {
 	for _, next := range []struct {
 		says string
 		less func(*data)
-	}{{"", func(*data) {}}, {"the times of paths that work", withoutTimes}, {"what was seen on all but the worst nodes", withoutSeen},
-		{"what was seen of each path", withoutSaw}, {"paths that work", withoutGood}, {"single paths", withoutPaths}} {
+	}{{"", func(*data) {}}, {"the times of paths that work", withoutTimes}, {"observations on all but the worst nodes", withoutSeen},
+		{"observations of each path", withoutSaw}, {"paths that work", withoutGood}, {"single paths", withoutPaths}} {
 		next.less(&d)
 		if next.says != "" {
 			out.Left = strings.TrimPrefix(out.Left+", "+next.says, ", ")

@@ -84,7 +84,7 @@ func (c *Changes) Round(now time.Time, answers []probe.Result, lost string) (tex
 	c.rounds++
 	changed = b.Len() > 0
 	if !changed && now.Sub(c.last) >= quietFor {
-		fmt.Fprintf(&b, "%s  nothing changed for %v, asked %d times\n", now.Format(time.TimeOnly),
+		fmt.Fprintf(&b, "%s  nothing changed for %v, checked %d times\n", now.Format(time.TimeOnly),
 			now.Sub(c.last).Round(time.Second), c.rounds)
 	}
 	if b.Len() > 0 {

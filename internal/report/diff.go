@@ -349,7 +349,7 @@ func WriteDiff(w io.Writer, format string, d Difference) error {
 func (s Side) head(b *strings.Builder, letter string) {
 	text := cmp.Or(s.Verdict, "no verdict") + " on node " + Head(s.Node, s.Cluster, s.Time)
 	if s.Lacks != "" {
-		text += ", not whole: " + s.Lacks
+		text += ", incomplete: " + s.Lacks
 	}
 	if s.Name != s.Node {
 		text += " (" + s.Name + ")"

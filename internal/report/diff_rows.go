@@ -52,12 +52,12 @@ func (d Difference) rows(b *strings.Builder) {
 		})
 	}
 	for _, only := range []struct{ kind, says string }{{otherTargets, "good in both, about other targets"}, {changeAppeared, "answered by B only, and good"},
-		{changeVanished, "good in A, and not answered by B"}, {changeFollowUp, "asked by one alone, because of what it had found"}} {
+		{changeVanished, "good in A, and not answered by B"}, {changeFollowUp, "follow-up checks of one run only"}} {
 		if checks := named[only.kind]; len(checks) > 0 {
 			slices.Sort(checks)
 			fmt.Fprintf(b, "\n%s: %s\n", only.says, strings.Join(slices.Compact(checks), ", "))
 		}
 	}
-	fmt.Fprintf(b, "\n%d worse, %d better, %d appeared, %d vanished, %d facts changed, %d answers alike\n",
+	fmt.Fprintf(b, "\n%d worse, %d better, %d appeared, %d vanished, %d facts changed, %d answers unchanged\n",
 		counts[changeWorse], counts[changeBetter], counts[changeAppeared], counts[changeVanished], counts[changeFact], d.Same)
 }

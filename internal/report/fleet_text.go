@@ -229,9 +229,9 @@ func (t *fleetTable) fleetVerdict(b *strings.Builder) {
 	switch alone := t.all.unasked(); alone {
 	case 0:
 	case len(t.all.Nodes):
-		fmt.Fprintln(b, "the API alone was checked, not the nodes themselves")
+		fmt.Fprintln(b, "only the API was checked, not the nodes themselves")
 	default:
-		fmt.Fprintf(b, "%s had a probe; of the other %d the API alone was checked\n", plural(len(t.all.Nodes)-alone, "node"), alone)
+		fmt.Fprintf(b, "%s had a probe; of the other %d only the API was checked\n", plural(len(t.all.Nodes)-alone, "node"), alone)
 	}
 }
 

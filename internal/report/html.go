@@ -27,7 +27,7 @@ func ReadPage(b []byte) (page.Page, error) {
 	}
 	var d Document
 	if err := json.Unmarshal(b, &d); err != nil {
-		return page.Page{}, fmt.Errorf("is no JSON report: %w", err)
+		return page.Page{}, fmt.Errorf("is not a JSON report: %w", err)
 	}
 	if d.Kind != KindReport || d.Verdict == nil || d.Node == "" {
 		return page.Page{}, errNoRun
@@ -51,19 +51,19 @@ func (d Document) page() page.Page {
 			p.Parts = append(p.Parts, part)
 		}
 	}
-	add(page.Part{Title: "What is not good", Note: answers(tally(bad), 0), Folded: len(d.Causes) > 0,
+	add(page.Part{Title: "Bad results", Note: answers(tally(bad), 0), Folded: len(d.Causes) > 0,
 		Table: answersTable(bad, false)}, len(bad) > 0)
 	sessions := d.sessions()
 	add(page.Part{Title: "BGP sessions", Topology: sessions}, len(sessions.Sessions) > 0)
 	add(page.Part{Title: "Compared with baseline nodes", Lines: d.Contrast}, len(d.Contrast) > 0)
 	add(page.Part{Title: "Everything else", Note: answers(tally(rest), 0), Folded: true,
 		Table: answersTable(rest, false)}, len(rest) > 0)
-	add(page.Part{Title: "What baseline nodes answered", Note: answers(tally(baseline), 0), Folded: true,
+	add(page.Part{Title: "Answers of baseline nodes", Note: answers(tally(baseline), 0), Folded: true,
 		Table: answersTable(baseline, true)}, len(baseline) > 0)
 	add(page.Part{Title: "How the run went", Timeline: d.timeline()}, len(d.Ways) > 0)
 	slow := d.slowest()
 	add(page.Part{Title: "The slowest answers", Folded: true, Timeline: slow}, len(slow.Bars) > 0)
-	add(page.Part{Title: "What probes said about themselves", Folded: true, Lines: d.Log}, len(d.Log) > 0)
+	add(page.Part{Title: "Messages of the probes themselves", Folded: true, Lines: d.Log}, len(d.Log) > 0)
 	return p
 }
 
@@ -77,7 +77,7 @@ func (d Document) leads() string {
 	case len(d.Unexplained) > 0:
 		return "no known cause explains " + strings.Join(d.Unexplained, ", ")
 	case d.Word == WordHealthy && slices.Equal(d.asked(), []string{"api"}):
-		return "the API alone was checked, not the node itself"
+		return "only the API was checked, not the node itself"
 	}
 	return ""
 }

@@ -61,7 +61,7 @@ func (f Fleet) says() string {
 	return at(f.Groups[0]) + ": " + strings.TrimSuffix(f.leads(), "; ")
 }
 
-// notes are why the run did not come to its end, and how many nodes were not asked themselves.
+// notes are why the run did not finish, and how many nodes were not asked themselves.
 func (f Fleet) notes() []string {
 	out := slices.Clone(f.Log)
 	switch alone := f.unasked(); alone {

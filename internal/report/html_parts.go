@@ -55,7 +55,7 @@ func (d Document) timeline() *page.Timeline {
 			Took: s.Elapsed}
 		switch off := bar.From; {
 		case !s.Complete:
-			bar.Word, bar.Note = string(probe.Unknown), "did not come to its end"
+			bar.Word, bar.Note = string(probe.Unknown), "did not finish"
 		case off < -clockDifference || off > d.Elapsed+clockDifference:
 			bar.Note = fmt.Sprintf("its clock differs by %v", off.Round(time.Second))
 			bar.From = 0
@@ -87,7 +87,7 @@ func (d Difference) page() page.Page {
 	for _, c := range d.Changes {
 		counts[c.Kind]++
 	}
-	p := page.Page{Kind: "what differs between two runs", Subject: d.B.Node,
+	p := page.Page{Kind: "comparison of two runs", Subject: d.B.Node,
 		Verdict: page.Verdict{Word: "no worse"}, Facts: append(d.A.facts("A"), d.B.facts("B")...)}
 	if d.A.Node != d.B.Node {
 		p.Subject = d.A.Node + " and " + d.B.Node
@@ -97,7 +97,7 @@ func (d Difference) page() page.Page {
 		p.Verdict.Word, p.Verdict.Says = changeWorse, fmt.Sprintf("B is worse in %d of %s", counts[changeWorse],
 			plural(len(d.Changes)+d.Same, "answer"))
 	case d.Short():
-		p.Verdict.Word, p.Verdict.Says = WordIncomplete, "B says too little to be called no worse"
+		p.Verdict.Word, p.Verdict.Says = WordIncomplete, "B has too few answers to show that it is no worse"
 	}
 	for _, kind := range []struct {
 		kind, title string
@@ -105,7 +105,7 @@ func (d Difference) page() page.Page {
 	}{{changeWorse, "Worse in B", false}, {changeBetter, "Better in B", false},
 		{changeVanished, "Answered by A only", false}, {changeFact, "The same answer with other facts", false},
 		{changeAppeared, "Answered by B only, and good", true},
-		{changeFollowUp, "Asked by one alone, because of what it had found", true}} {
+		{changeFollowUp, "Follow-up checks of one run only", true}} {
 		if n := counts[kind.kind]; n > 0 {
 			p.Verdict.Counts = append(p.Verdict.Counts, page.Count{N: n, Word: kind.kind})
 			p.Parts = append(p.Parts, page.Part{Title: kind.title, Folded: kind.folded, Table: d.table(kind.kind)})
@@ -119,7 +119,7 @@ func (d Difference) page() page.Page {
 func (s Side) facts(letter string) []page.Fact {
 	text := cmp.Or(s.Verdict, "no verdict") + " on node " + Head(s.Node, s.Cluster, s.Time)
 	if s.Lacks != "" {
-		text += ", not whole: " + s.Lacks
+		text += ", incomplete: " + s.Lacks
 	}
 	if s.Name != s.Node {
 		text += " (" + s.Name + ")"

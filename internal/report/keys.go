@@ -23,7 +23,7 @@ func knownFields(path []string) error {
 	for _, name := range path {
 		switch {
 		case !slices.Contains(have, name):
-			return fmt.Errorf("no report has a field %q%s; 'calico-probe schema report' has them all",
+			return fmt.Errorf("reports have no field %q%s; 'calico-probe schema report' lists all fields",
 				name, suggest.DidYouMean(name, have))
 		case name == "facts":
 			return nil

@@ -229,7 +229,7 @@ func (l *Latest) Run() Run {
 		if n := len(l.owed) - mostOwed; n > 0 {
 			names += fmt.Sprintf(" and %d more", n)
 		}
-		r := probe.Found(probe.Unknown, "asked, and not answered whole: %s", names)
+		r := probe.Found(probe.Unknown, "incomplete answer to: %s", names)
 		r.Check = probe.CheckAnswered
 		run.Events = append(run.Events, probe.Event{Type: probe.EventResult, Node: l.Node, Result: &r})
 	}

@@ -30,7 +30,7 @@ type Run struct {
 const longestRun = 256 << 20
 
 // errNoRun says that a file is no saved run.
-var errNoRun = errors.New("is no file of 'run -o ndjson', 'run -o json' or 'shell --transcript'")
+var errNoRun = errors.New("is not a file of 'run -o ndjson', 'run -o json' or 'shell --transcript'")
 
 // Saved is what a file holds: a run, or of the transcript of a session the latest
 // answers of each node, each as a run, and what was done.
@@ -193,7 +193,7 @@ func (run Run) begun() probe.Start {
 func loadDocument(b []byte) (Run, error) {
 	var d Document
 	if err := json.Unmarshal(b, &d); err != nil {
-		return Run{}, fmt.Errorf("is no JSON report: %w", err)
+		return Run{}, fmt.Errorf("is not a JSON report: %w", err)
 	}
 	if d.Verdict == nil || d.Node == "" {
 		return Run{}, errNoRun

@@ -17,7 +17,7 @@ const mostFleetHeld = 1 << 30
 // that it is shown by; is = false where it is no such run.
 func loadFleet(b []byte) (saved Saved, is bool, err error) {
 	if kind := documentKind(b); kind == KindFleet {
-		return saved, true, errors.New("is a JSON report of several nodes, which has only what is bad; -o ndjson can be read")
+		return saved, true, errors.New("is a JSON report of several nodes, which has only bad results: use -o ndjson")
 	}
 	d := probe.NewDecoder(bytes.NewReader(b))
 	next, held, whole := int64(0), 0, false

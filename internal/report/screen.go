@@ -380,7 +380,7 @@ func (s screen) closing() []string {
 		how = append(how, "cluster "+cmp.Or(s.Cluster.Context, s.Cluster.Server))
 	}
 	if s.Word == WordHealthy && slices.Equal(s.Document.asked(), []string{"api"}) {
-		how = append(how, "the API alone was checked, not the node itself")
+		how = append(how, "only the API was checked, not the node itself")
 	}
 	if !s.wide {
 		how = append(how, s.hint("all answers: -o wide", ""))

@@ -85,8 +85,8 @@ func (s screen) actions(d detail) []string {
 			return nil
 		}
 		id := printable(s.Unexplained[0])
-		return s.item("next", s.hint("'calico-probe explain "+probe.Quote(id)+"' says what usually breaks it",
-			"'explain "+probe.Quote(id)+"' says what usually breaks it, 'run "+probe.Quote(id)+"' checks it again"), 2)
+		return s.item("next", s.hint("'calico-probe explain "+probe.Quote(id)+"' explains what usually breaks it",
+			"'explain "+probe.Quote(id)+"' explains what usually breaks it, 'run "+probe.Quote(id)+"' checks it again"), 2)
 	}
 	fix := s.Causes[0].Fix
 	check, change := steps(fix)

@@ -16,7 +16,7 @@ func needs(expr, brace, example string) error {
 	if strings.Contains(expr, brace) {
 		return nil
 	}
-	return fmt.Errorf("%q has no %s in it: write it as %s; into a file it goes by '> FILE'", expr, brace, example)
+	return fmt.Errorf("%q has no %s: write it as %s; to write a file, use '> FILE'", expr, brace, example)
 }
 
 func newJSONPath(w io.Writer, o Options) (Sink, error) {

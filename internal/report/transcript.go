@@ -67,7 +67,7 @@ func begin(f *os.File) error {
 	}
 	if info.Mode().Perm()&0o077 != 0 {
 		if err := f.Chmod(0o600); err != nil {
-			return fmt.Errorf("can be read by others, and that cannot be changed: %w", err)
+			return fmt.Errorf("is readable by others, and its mode cannot be changed: %w", err)
 		}
 	}
 	if info.Size() > 0 {

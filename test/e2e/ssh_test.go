@@ -225,7 +225,7 @@ func TestCutLineBySSH(t *testing.T) {
 	if left(t) == "" {
 		t.Error("this test sees no probe where there is one")
 	}
-	waitFor(t, out, "nothing heard from the probe for 15s")
+	waitFor(t, out, "no output from the probe for 15s")
 	waitFor(t, out, `"type":"verdict"`)
 	_ = cmd.Wait()
 	if got := cmd.ProcessState.ExitCode(); got != 5 && got != 3 {
