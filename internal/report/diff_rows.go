@@ -12,14 +12,14 @@ import (
 // otherTargets are the checks that have good answers in both runs, about targets that only one of them has.
 const otherTargets = "other targets"
 
-// rows are the changes, and how many there are of each kind.
+// rows writes the changes, then the number of each kind.
 func (d Difference) rows(b *strings.Builder) {
 	was := "was"
 	if d.A.Node != d.B.Node {
 		was = "on " + d.A.Node
 	}
 	counts := map[string]int{}
-	named := map[string][]string{} // what only one answers, and is good
+	named := map[string][]string{} // good answers of one run only
 	head := "\n"
 	for _, c := range d.Changes {
 		counts[c.Kind]++
