@@ -22,7 +22,7 @@ type Change struct {
 	Pod    string       `json:"pod,omitempty"`    // the workload pod whose network the check ran in
 	Was    probe.Status `json:"was,omitempty"`    // "" = the first run has no answer
 	Is     probe.Status `json:"is,omitempty"`     // "" = the second run has no answer
-	Saw    string       `json:"saw,omitempty"`    // the observation of the second run, or of the only run with an answer
+	Saw    string       `json:"saw,omitempty"`    // the second run's observation, or that of the only run with it
 	Fact   probe.Fact   `json:"fact,omitempty"`   // in changes of kind fact
 	From   any          `json:"from,omitempty"`
 	To     any          `json:"to,omitempty"`

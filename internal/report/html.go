@@ -16,7 +16,7 @@ import (
 // writeHTML writes a run of one node as a page.
 func writeHTML(w io.Writer, d Document) error { return page.Write(w, d.page()) }
 
-// ReadPage makes the page of a run that was saved as JSON, of one node or of several.
+// ReadPage returns the page of a run that was saved as JSON, of one node or of several.
 func ReadPage(b []byte) (page.Page, error) {
 	if documentKind(b) == KindFleet {
 		var f Fleet
@@ -67,7 +67,7 @@ func (d Document) page() page.Page {
 	return p
 }
 
-// leads is the first cause, or what stands in its place.
+// leads returns the first cause, or the text in its place.
 func (d Document) leads() string {
 	switch {
 	case len(d.Causes) > 1:
@@ -82,13 +82,13 @@ func (d Document) leads() string {
 	return ""
 }
 
-// heading is a cause in a few words.
+// heading returns a cause in a few words.
 func heading(c probe.Cause) string { return cmp.Or(c.Title, c.Says, c.ID) }
 
-// causeName is a cause in a word or two.
+// causeName returns a cause's ID with its subject.
 func causeName(c probe.Cause) string { return strings.TrimSpace(c.ID + " " + c.About) }
 
-// notes are what a reader has to know beside the causes.
+// notes returns what a reader must know besides the causes.
 func (d Document) notes() []string {
 	var out []string
 	if len(d.Causes) > 0 && len(d.Unexplained) > 0 {
@@ -131,7 +131,7 @@ func countsOf(c probe.Counts) []page.Count {
 	return out
 }
 
-// about is what is known of any run.
+// about returns the facts that every run has.
 func about(c *probe.Cluster, began time.Time, took time.Duration, via string) []page.Fact {
 	var out []page.Fact
 	if c != nil {
@@ -149,7 +149,7 @@ func about(c *probe.Cluster, began time.Time, took time.Duration, via string) []
 	return out
 }
 
-// answersTable has a row for each answer, what is to be read first before the others.
+// answersTable returns a row for each answer, the most important first.
 func answersTable(of []Located, baseline bool) *page.Table {
 	t := &page.Table{Head: []string{"check", "target", "saw"}}
 	if baseline {
@@ -172,7 +172,7 @@ func answersTable(of []Located, baseline bool) *page.Table {
 	return t
 }
 
-// CausePage is a cause as a page has it.
+// CausePage returns a cause for a page.
 func CausePage(c probe.Cause) page.Cause {
 	check, change := steps(c.Fix)
 	out := page.Cause{Name: heading(c), ID: causeName(c), Confidence: string(c.Confidence),

@@ -11,18 +11,18 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// What a BGP session is told by: the check, and the facts that it has of a session alone.
+// The check of BGP sessions with its facts, and limits of the page.
 const (
 	checkSession               = "bgp-session"
 	factBGPState    probe.Fact = "bgp_state"
 	factFamily      probe.Fact = "family"
 	bgpEstablished             = "Established"
-	shownSlow                  = 12                    // bars of what took longest
-	slowEnough                 = 20 * time.Millisecond // what is shorter has none
-	clockDifference            = time.Second           // between two machines, before it is worth a word
+	shownSlow                  = 12                    // bars of the slowest answers
+	slowEnough                 = 20 * time.Millisecond // shorter answers have no bar
+	clockDifference            = time.Second           // a smaller difference between two clocks is not mentioned
 )
 
-// sessionOf is the session that an answer of a node is about.
+// sessionOf returns the session that a node's answer is about.
 func sessionOf(node string, r probe.Result) (page.Session, bool) {
 	state := r.Facts.Str(factBGPState)
 	if r.Check != checkSession || state == "" {
@@ -35,7 +35,7 @@ func sessionOf(node string, r probe.Result) (page.Session, bool) {
 	return s, true
 }
 
-// sessions are those of the node, and of baseline nodes.
+// sessions returns the sessions of the node and of baseline nodes.
 func (d Document) sessions() *page.Topology {
 	t := &page.Topology{Places: []page.Place{{Name: d.Node}}}
 	for _, r := range d.Results {
@@ -46,7 +46,7 @@ func (d Document) sessions() *page.Topology {
 	return t
 }
 
-// timeline is when each way was used. The clocks of the machines may differ: then a bar begins with the run.
+// timeline returns when each way was used. If the clocks of the machines differ, a bar begins with the run.
 func (d Document) timeline() *page.Timeline {
 	began := d.began()
 	out := &page.Timeline{Total: d.Elapsed}
@@ -65,7 +65,7 @@ func (d Document) timeline() *page.Timeline {
 	return out
 }
 
-// slowest is what took longest of what the node answered, from the start of each check.
+// slowest returns the node's slowest answers, measured from the start of each check.
 func (d Document) slowest() *page.Timeline {
 	out := &page.Timeline{}
 	own := slices.SortedStableFunc(slices.Values(d.own()), func(a, b Located) int {
@@ -81,7 +81,7 @@ func (d Document) slowest() *page.Timeline {
 	return out
 }
 
-// page of a difference.
+// page returns the page of a difference.
 func (d Difference) page() page.Page {
 	counts := map[string]int{}
 	for _, c := range d.Changes {
@@ -115,7 +115,7 @@ func (d Difference) page() page.Page {
 	return p
 }
 
-// facts are what is known of one of both runs.
+// facts returns what is known of one of the two runs.
 func (s Side) facts(letter string) []page.Fact {
 	text := cmp.Or(s.Verdict, "no verdict") + " on node " + Head(s.Node, s.Cluster, s.Time)
 	if s.Lacks != "" {
@@ -127,7 +127,7 @@ func (s Side) facts(letter string) []page.Fact {
 	return []page.Fact{{Name: letter, Value: text}}
 }
 
-// table is the changes of a kind.
+// table returns the changes of a kind.
 func (d Difference) table(kind string) *page.Table {
 	t := &page.Table{Head: []string{"check", "target", "A", "B", "saw"}}
 	for _, c := range d.Changes {
