@@ -11,23 +11,23 @@ import (
 	"strings"
 )
 
-// mostPacked is how much of a file what is packed may take, in bytes; the rest of it is bounded by what it shows.
+// mostPacked bounds the packed data in a page, in bytes. The rest of a page is bounded by the limits of its parts.
 const mostPacked = 900_000
 
-// data is what only the script shows: single nodes, and single paths.
+// data is the part of a page that only the script shows: single nodes and single paths.
 type data struct {
 	Nodes   []Node            `json:"nodes"`
 	Planes  []plane           `json:"planes,omitempty"`
 	Classes map[string]string `json:"classes"` // by word
 }
 
-// packed is data as it stands in the page.
+// packed is the encoded data in the page.
 type packed struct {
-	Text string // gzip, base64 for URLs: nothing in it is to be escaped
-	Left string // what was left out, so that the file stays small
+	Text string // gzip, URL-safe base64: nothing in it needs escaping
+	Left string // the parts omitted to keep the file small
 }
 
-// pack packs what the script shows, nil where it shows nothing. It leaves out more and more until it fits.
+// pack returns the packed data for the script, nil if there is none. It omits more and more parts until the rest fits.
 func pack(p Page) (*packed, error) {
 	d := data{Nodes: p.Nodes, Classes: classes}
 	for _, part := range p.Parts {
@@ -59,7 +59,7 @@ func pack(p Page) (*packed, error) {
 	return out, nil
 }
 
-// squeezed is a value as compressed JSON.
+// squeezed returns a value as compressed JSON.
 func squeezed(v any) (string, error) {
 	var b bytes.Buffer
 	z, err := gzip.NewWriterLevel(&b, gzip.BestCompression)
@@ -75,7 +75,7 @@ func squeezed(v any) (string, error) {
 	return base64.RawURLEncoding.EncodeToString(b.Bytes()), nil
 }
 
-// keptSeen is of how many nodes, the worst, what was seen there stays.
+// keptSeen is how many nodes, the worst, keep their observations.
 const keptSeen = 100
 
 func withoutSeen(d *data) {
