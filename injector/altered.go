@@ -41,7 +41,7 @@ func inJSON(v any) string {
 	const most = 120
 	b, err := json.Marshal(v)
 	if err != nil {
-		return "unreadable" // no value of a pod is unreadable
+		return "unreadable" // cannot happen with the values of a pod
 	}
 	if r := []rune(string(b)); len(r) > most {
 		return string(r[:most]) + "…"
@@ -197,7 +197,7 @@ func capabilities(sc corev1.SecurityContext) (added []corev1.Capability, dropped
 	return added, slices.Contains(sc.Capabilities.Drop, "ALL")
 }
 
-// on and off are the value of a switch whose default is true or false.
+// on and off return the value of a switch with the default true or false.
 func on(p *bool) bool  { return ptr.Deref(p, true) }
 func off(p *bool) bool { return ptr.Deref(p, false) }
 
@@ -283,9 +283,9 @@ func known(asked, got map[string]string) map[string]string {
 	return out
 }
 
-// deciding are the annotations by which the kubelet does not run a pod, or the container runtime gives it
-// devices, mounts, hooks or a virtual machine: those of static pods (k8s.io/kubernetes), the Container
-// Device Interface, containerd, CRI-O and Kata.
+// deciding returns the annotations with which the kubelet does not run a pod, or with which the container runtime adds
+// devices, mounts, hooks or a virtual machine: those of static pods (k8s.io/kubernetes), the Container Device
+// Interface, containerd, CRI-O and Kata.
 func deciding(p *corev1.Pod) []string {
 	var out []string
 	for key := range p.Annotations {
@@ -301,7 +301,7 @@ func deciding(p *corev1.Pod) []string {
 	return out
 }
 
-// messagePath is where the kubelet mounts a file of its own in a container.
+// messagePath returns where the kubelet mounts its own file in a container.
 func messagePath(c *corev1.Container) string {
 	return cmp.Or(c.TerminationMessagePath, corev1.TerminationMessagePathDefault)
 }

@@ -40,11 +40,10 @@ func (p *placement) open(ctx context.Context) *Session {
 	return s
 }
 
-// readPodLimit bounds one reading of the probe's pod while the connection is lost: reconnecting must not
-// wait long for it.
+// readPodLimit bounds a read of the probe's pod while the connection is lost: reconnecting must not wait long for it.
 const readPodLimit = 2 * time.Second
 
-// ended returns why the probe is gone, or nil while it may still be there.
+// ended returns why the probe is gone, nil if it may still run.
 func (p *placement) ended(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, readPodLimit)
 	defer cancel()
@@ -79,7 +78,7 @@ func (p *placement) attach(ctx context.Context, in io.Reader, out io.Writer) err
 			scheme.ParameterCodec)
 	stderr, stdin := &lastOutput{}, &firstRead{Reader: in}
 	err := p.client.stream(ctx, req.URL(), stdin, out, stderr)
-	if brokeOff(err) && !stdin.began.Load() { // nothing is lost, and most connections are back at once
+	if brokeOff(err) && !stdin.began.Load() { // nothing is lost, and most connections are back immediately
 		err = p.client.stream(ctx, req.URL(), stdin, out, stderr)
 	}
 	if err != nil {

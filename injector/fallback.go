@@ -90,14 +90,14 @@ func (f *Fallback) Next(ctx context.Context) (*Placed, error) {
 			return p, err
 		}
 	}
-	if len(f.failures) == 0 { // else the run would pass for one that checked the node
+	if len(f.failures) == 0 { // otherwise the run would look as if it had checked the node
 		f.failures = append(f.failures,
 			Failure{Method: f.Methods[0].Name, Err: fmt.Errorf("not tried: %w", context.Cause(ctx))})
 	}
 	return nil, nil
 }
 
-// next is the method to try now, false = none is left.
+// next returns the method to try now, false if none is left.
 func (f *Fallback) next() (m Method, left bool) {
 	if f.tried == len(f.Methods) {
 		again, worth := secondAttempt(f.Methods, f.before)
@@ -176,7 +176,7 @@ const (
 	startExec = 2 * time.Second
 )
 
-// limits are the time limits of a method, or why it is skipped.
+// limits holds the time limits of a method, or why it is skipped.
 type limits struct {
 	start   time.Duration // 0 = the default of an uploaded probe
 	idle    time.Duration // how long nothing at all may happen, 0 = as long as start

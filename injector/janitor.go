@@ -15,10 +15,10 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// The janitor is a Job that owns the probe's pod and never runs a pod itself. The client keeps moving its
-// deadline. When the client is gone, the Job controller fails the Job at its deadline, the TTL controller
-// deletes it at once, and the garbage collector deletes the pod with it. So a client that was killed by
-// SIGKILL, or a laptop that lost its network, leaves nothing behind.
+// The janitor is a Job that owns the probe's pod and never runs a pod itself. The client keeps extending its deadline.
+// Once the client is gone, the Job controller fails the Job at its deadline, the TTL controller deletes it immediately,
+// and the garbage collector deletes the pod with it. So a client killed by SIGKILL, or a laptop that lost its network,
+// leaves nothing behind.
 const (
 	janitorLife  = 40 * time.Second
 	janitorRenew = 15 * time.Second
@@ -48,14 +48,14 @@ func (p *placement) startJanitor(ctx context.Context) *metav1.OwnerReference {
 		}
 		err = errors.Join(alteredBy(what), left)
 	}
-	// Noted only once the probe runs: if the pod is refused too, that is what the user has to know.
+	// Noted only once the probe runs: if the pod is rejected too, only that matters to the user.
 	p.afterwards = fmt.Sprintf("no clean-up job (%s): if this client is killed, run 'calico-probe clean --run %s'",
 		probe.OneLine(err.Error()), o.Run)
 	return nil
 }
 
-// alteredJob describes how the created Job differs from the requested one, "" = in nothing that decides whether it
-// ends in time and starts no pod.
+// alteredJob describes how the created Job differs from the requested one, "" = it still ends in time and starts no
+// pod.
 func alteredJob(asked, got *batchv1.Job) string {
 	a, g := asked.Spec, got.Spec
 	return firstDifferent([]field{
@@ -89,7 +89,7 @@ func janitorFor(o Options) *batchv1.Job {
 	}
 }
 
-// renew moves the deadline by the time that has passed for the client, so neither clock has to be right.
+// renew extends the deadline by the time that has passed for the client, so both clocks may be wrong.
 func (p *placement) renew(ctx context.Context, began time.Time) {
 	tick := time.NewTicker(janitorRenew)
 	defer tick.Stop()
@@ -103,8 +103,8 @@ func (p *placement) renew(ctx context.Context, began time.Time) {
 			_, err := p.client.kube.BatchV1().Jobs(p.namespace).Patch(ctx, p.job, types.MergePatchType, []byte(patch),
 				metav1.PatchOptions{})
 			cancel()
-			// After any other error the next tick is in time; if the API stays unreachable, the deadline passes, as it
-			// should.
+			// After any other error the next tick is early enough. If the API stays unreachable, the deadline passes,
+			// as intended.
 			if apierrors.IsForbidden(err) {
 				p.options.Note(fmt.Sprintf("no right to patch jobs: the probe is removed %v after its start, finished or not", janitorLife))
 				return

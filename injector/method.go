@@ -25,7 +25,7 @@ const (
 // Asked is what an access method can query, a set of bits.
 type Asked int
 
-// What is queried.
+// The objects of queries.
 const (
 	TheAPI     Asked = 1 << iota // about the node
 	TheNode                      // by a probe on it
@@ -41,8 +41,8 @@ const (
 	_          needs = iota
 	needsStart       // the API server, the kubelet, and a runtime that starts a container
 	needsExec        // the API server, and a kubelet that enters a container that runs
-	needsLogin       // neither: the client connects by itself
-	alone            // it is no fallback: --via must name it alone
+	needsLogin       // no API server and no kubelet: the client connects itself
+	alone            // not a fallback: --via must name it alone
 )
 
 // Access describes an access method: its needs and abilities. It is a row of the table from which all lists of access
@@ -54,7 +54,7 @@ type Access struct {
 	open  func(*Client) Open // nil = no probe on the node
 
 	Pods       bool // it creates separate pods, which have fewer rights than root on the node
-	Stays      bool // what it adds to a pod cannot be removed from it
+	Stays      bool // its addition to a pod cannot be removed
 	OwnMachine bool // it needs the user's own machine, which has the keys or is the node: no pod can use it
 	AsRoot     bool // it needs a permission equal to root on the node: only for people on the command line
 }
@@ -100,7 +100,7 @@ func (a Access) Here() bool { return !a.Asks(TheAPI) }
 // Creates reports whether it puts something on a node.
 func (a Access) Creates() bool { return a.Asks(OtherNodes) || a.Asks(TheNode) && !a.Here() }
 
-// Alone reports whether it is no fallback: a run with it includes only the checks that it can answer.
+// Alone reports whether it is not a fallback: a run with it includes only the checks that it can answer.
 func (a Access) Alone() bool { return a.needs == alone }
 
 // namesWhere returns the names of the access methods that fit.
@@ -149,7 +149,7 @@ type Method struct {
 	Name string
 	Open Open
 
-	again bool // the second attempt, with all the time it may take
+	again bool // the second attempt, with the full time limit
 }
 
 func (m Method) needs() needs { return methodCalled(m.Name).needs }

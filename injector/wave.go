@@ -43,7 +43,7 @@ type podNews struct {
 func (c *Client) StartWave(ctx context.Context, common Options) (*Wave, error) {
 	ours := labelRun + "=" + common.Run
 	_, err := c.kube.CoreV1().Pods(common.Namespace).List(ctx, metav1.ListOptions{LabelSelector: ours, Limit: 1})
-	switch { // a watch would try that again and again
+	switch { // a watch would repeat this forever
 	case err != nil && !apierrors.IsForbidden(err):
 		return nil, unread("the pods of namespace "+common.Namespace, err)
 	case err != nil:
@@ -107,13 +107,13 @@ func (w *Wave) tell(news podNews) {
 // Answer is the answer of a probe of a wave, valid while its pod exists.
 type Answer struct {
 	Summary string        // its termination message
-	Took    time.Duration // until it had ended
-	ImageID string        // what it ran from
+	Took    time.Duration // until its exit
+	ImageID string        // the probe's image
 	Pod     string        // NAMESPACE/NAME
 	log     func(context.Context) (io.ReadCloser, error)
 }
 
-// errLogCut reports a log that ends before the probe's answer does.
+// errLogCut is the error of a log that ends before the probe's answer.
 var errLogCut = errors.New("its log ends before its answer")
 
 // Events reads the whole answer to a plan from the probe's log, and passes on the events that can be trusted.
@@ -216,14 +216,14 @@ func (w *Wave) create(ctx context.Context, o Options, asked *corev1.Pod) (*place
 	if err != nil {
 		if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsNotFound(err) ||
 			apierrors.IsAlreadyExists(err) {
-			p.pod = "" // certainly not created by this
+			p.pod = "" // certainly not created by this request
 		}
 		return nil, nil, errors.Join(refusedCreate("a pod in namespace "+o.Namespace, err), p.removed(false, false))
 	}
 	return p, pod, nil
 }
 
-// podFor is the pod of one node's probe.
+// podFor returns the pod of one node's probe.
 func (w *Wave) podFor(o Options, plan probe.Plan) (*corev1.Pod, error) {
 	packed, err := plan.Pack()
 	if err != nil {
@@ -241,8 +241,8 @@ func (w *Wave) podFor(o Options, plan probe.Plan) (*corev1.Pod, error) {
 
 // Limits: one node with a hanging kubelet must not delay a whole wave.
 const (
-	waveAnswerLimit = 90 * time.Second // for a probe that runs to end
-	waveLogLimit    = 20 * time.Second // for its log to be read
+	waveAnswerLimit = 90 * time.Second // for a running probe to exit
+	waveLogLimit    = 20 * time.Second // to read its log
 )
 
 // awaitEnd waits until the probe has exited. The error reports why it did not, or failed.
@@ -269,12 +269,12 @@ func (s *startup) awaitEnd(ctx context.Context, news <-chan podNews) (*corev1.Co
 		select {
 		case n := <-news:
 			if n.pod.UID != s.pod.UID {
-				continue // another one of that name
+				continue // an earlier pod of that name
 			}
 			if s.pod = n.pod; n.gone {
 				return nil, refuse(facts.ReasonKubelet, "pod %s/%s was deleted before the probe exited", s.namespace, s.pod.Name)
 			}
-		case <-late.C: // the watch may have broken, for which no kubelet is to blame
+		case <-late.C: // the watch may have failed, which is not the kubelet's fault
 			if err := s.readPod(ctx); err != nil {
 				return nil, err
 			}
@@ -286,8 +286,8 @@ func (s *startup) awaitEnd(ctx context.Context, news <-chan podNews) (*corev1.Co
 	}
 }
 
-// ended is how the probe of a pod has ended, nil while it has not, and whether it runs. The error says that it will not
-// end, or not well.
+// ended returns the exit of a pod's probe, nil before that, and whether the probe runs. The error means that it will
+// not exit, or failed.
 func (s *startup) ended() (end *corev1.ContainerStateTerminated, running bool, err error) {
 	if what := s.altered(s.pod); what != "" {
 		return nil, false, alteredBy(what).And("so its answer is not read")
@@ -307,7 +307,7 @@ func (s *startup) ended() (end *corev1.ContainerStateTerminated, running bool, e
 	return nil, state.running, nil
 }
 
-// endOf is how a container of a pod ended, nil while it has not, and the image that it ran from.
+// endOf returns a container's exit, nil before that, and its image.
 func endOf(pod *corev1.Pod, container string) (end *corev1.ContainerStateTerminated, image string) {
 	for _, c := range pod.Status.ContainerStatuses {
 		if c.Name == container {
