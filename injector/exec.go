@@ -115,7 +115,7 @@ func (t execTarget) lowMemory() bool {
 	return !limit.IsZero() && limit.Value() < minMemoryLimit
 }
 
-// systemNamespaces returns the namespaces whose containers exec may use: Kubernetes' own, and that of the verified
+// systemNamespaces returns the namespaces whose containers exec may use: kube-system, and that of the verified
 // calico-node pod; calico is nil without one.
 func systemNamespaces(calico *corev1.Pod) []string {
 	if calico == nil || calico.Namespace == metav1.NamespaceSystem {

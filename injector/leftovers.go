@@ -175,7 +175,7 @@ func unendedContainers(p corev1.Pod, now time.Time) []Leftover {
 	return out
 }
 
-// Remove deletes one leftover, but no newer object with the same name. A leftover that is already gone is no error.
+// Remove deletes one leftover, but no newer object with the same name. A missing leftover is not an error.
 func (c *Client) Remove(ctx context.Context, l Leftover) error {
 	opts := metav1.DeleteOptions{
 		PropagationPolicy: new(metav1.DeletePropagationBackground), Preconditions: &metav1.Preconditions{UID: &l.uid},

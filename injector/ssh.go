@@ -199,7 +199,7 @@ func sshReason(to string, failed *uploadError) *PlacementError {
 	case code == own && has("has changed and you have requested strict checking", "was revoked and you have requested strict checking"):
 		return refuse(facts.ReasonLogin, "ssh to %s: its host key differs from the known one: find out why (was the node reinstalled?) before 'ssh-keygen -R'", to)
 	case code == own && has("Host key verification failed", "host key is known"):
-		return refuse(facts.ReasonLogin, "ssh to %s: its host key is not known here, and calico-probe never accepts one: compare and accept it once with '%s'", to, accepting(to))
+		return refuse(facts.ReasonLogin, "ssh to %s: unknown host key, which calico-probe never accepts: compare and accept it once with '%s'", to, accepting(to))
 	case code == own && has("Permission denied", "Too many authentication failures"):
 		return refuse(facts.ReasonLogin, "ssh to %s: permission denied: load a key ('ssh-add'), or name the user with --ssh USER@{ip}", to)
 	case code == own && has("Connection refused"):
@@ -294,5 +294,5 @@ func hostKeyKnown(ctx context.Context, o Options) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("the host key of %s is not known here: compare and accept it once with '%s'", host, accepting(o.Destination))
+	return fmt.Errorf("unknown host key of %s: compare and accept it once with '%s'", host, accepting(o.Destination))
 }

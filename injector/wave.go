@@ -89,7 +89,7 @@ func (w *Wave) watch(ctx context.Context, selector string) {
 	})
 }
 
-// tell passes on news of a pod. They replace earlier news that were not read yet.
+// tell forwards news of a pod. They replace earlier unread news.
 func (w *Wave) tell(news podNews) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

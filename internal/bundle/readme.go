@@ -12,7 +12,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// code quotes foreign text in Markdown so that none of it acts as markup.
+// code quotes foreign text in Markdown so that it cannot act as markup.
 func code(text string) string {
 	return "`" + strings.ReplaceAll(probe.Line(text), "`", "'") + "`"
 }
@@ -26,7 +26,7 @@ func (b *Bundle) readme() []byte {
 	for _, run := range b.Runs {
 		fmt.Fprintf(&w, "- %s: %s\n", code(run.File), code(run.String()))
 	}
-	fmt.Fprint(&w, "\n## What is in it\n\n| file | what it is |\n|---|---|\n")
+	fmt.Fprint(&w, "\n## Contents\n\n| file | content |\n|---|---|\n")
 	for _, row := range contents() {
 		is := func(f File) bool { return strings.HasPrefix(f.Name, row.begins) && strings.HasSuffix(f.Name, row.ends) }
 		if slices.ContainsFunc(b.Files, is) {

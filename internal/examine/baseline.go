@@ -25,7 +25,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/logs"
 )
 
-// A healthy node starts a probe in a second and answers in a few. A slower one is no help, and a person is waiting.
+// A healthy node starts a probe in a second and answers in a few. A slower one does not help, and the user is waiting.
 const (
 	baselineLimit = 20 * time.Second
 	baselineStart = 8 * time.Second

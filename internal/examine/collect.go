@@ -21,7 +21,7 @@ type Collector struct {
 	Sink    report.Sink
 	Tally   *report.Tally
 	Seen    diagnose.Findings
-	Strict  bool           // warnings have an exit code of their own
+	Strict  bool           // warnings have their own exit code
 	Elapsed *time.Duration // of a saved run
 	Causes  []probe.Cause  // once concluded
 

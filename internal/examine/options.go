@@ -19,7 +19,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// Options say which node to examine, which checks to run, and how.
+// Options describe which node to examine, which checks to run, and how.
 type Options struct {
 	Node    string
 	Via     string           // auto, an access method, or a list of those that may be tried

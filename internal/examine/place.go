@@ -147,7 +147,7 @@ func (o Options) destination(node *corev1.Node) string {
 }
 
 // internalIP returns the node's first InternalIP that another machine can have, "" = none. The kubelet writes that
-// status: a value that is no IP address could smuggle in a user, a host or terminal escapes.
+// status: a value that is not an IP address could smuggle in a user, a host or terminal escapes.
 func internalIP(node *corev1.Node) string {
 	for _, ip := range cluster.InternalIPs(node) {
 		if ip = ip.Unmap(); ip.IsGlobalUnicast() {

@@ -12,12 +12,12 @@
 // A verb makes Options from its flags and a Client from the program's configuration, and runs
 // them:
 //
-//	run, err := examine.New(client, opts, sink) // a usage error, before anything is asked
+//	run, err := examine.New(client, opts, sink) // a usage error, before any request
 //	ctx, cancel := opts.Deadline(ctx)
 //	defer cancel()
 //	err = run.Do(ctx) // a ui.Exit once the verdict is reported
 //
-// A session (package session) keeps a probe on each node, and takes the same steps with an askNode of its own. A run
+// A session (package session) keeps a probe on each node, and takes the same steps with its own askNode. A run
 // over many nodes (package fleet) examines each by Wave.Ask. Every answer goes through the run's Collector, which
 // cleans and counts it and passes it to the sink.
 //
@@ -85,7 +85,7 @@ func New(client *Client, opts Options, sink report.Sink) (*Run, error) {
 func (r *Run) Do(ctx context.Context) error {
 	err := probe.Recovered(func() error { return r.do(ctx) })
 	if over, ok := errors.AsType[TimeoutError](context.Cause(ctx)); ok && err != nil && !errors.As(err, new(ui.Exit)) {
-		return over // and not what it interrupted
+		return over // instead of the error of the interrupted call
 	}
 	return err
 }

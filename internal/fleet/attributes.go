@@ -11,7 +11,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// named are the attributes with a name of their own. Of those that distinguish nodes equally well, the first wins.
+// named lists the attributes with their own name. Of those that distinguish nodes equally well, the first wins.
 var named = []string{
 	"zone", "kernel", "kubelet", "OS image", "container runtime", "instance type", "architecture", "region",
 }

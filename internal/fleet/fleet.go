@@ -2,7 +2,7 @@
 // of a single run judge each node, and nodes with the same cause form a group. It does not place probes itself
 // (package examine does), and it tries the paths between nodes for package mesh, which judges them.
 //
-//	run, err := fleet.New(client, opts) // a usage error, before anything is asked
+//	run, err := fleet.New(client, opts) // a usage error, before any request
 //	run.Sink = sink
 //	err = run.Do(ctx) // a ui.Exit once the verdict is reported
 //
@@ -31,8 +31,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// Options say which nodes to examine, which checks to run, and how. Exactly one of Nodes, Select and All is set, and
-// One.Node stays empty.
+// Options describe which nodes to examine, which checks to run, and how. Exactly one of Nodes, Select and All is set,
+// and One.Node stays empty.
 type Options struct {
 	examine.Options
 	Nodes  []string // these
@@ -187,7 +187,7 @@ func (r *Run) complete(survey *cluster.Survey) error {
 	return nil
 }
 
-// ask judges nodes by the survey, and by a probe on each where probes are wanted.
+// ask judges nodes by the survey, and by a probe on each if the run uses probes.
 func (r *Run) ask(ctx context.Context, client *examine.Client, reader *cluster.Client, survey *cluster.Survey,
 	nodes []*corev1.Node, start probe.Start,
 ) (all []judged, err error) {

@@ -23,7 +23,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// MeshOptions say between which nodes to try paths (those of Nodes or Select, else all), and how. The profile deep
+// MeshOptions describe between which nodes to try paths (those of Nodes or Select, else all), and how. The profile deep
 // also sends full-size packets.
 type MeshOptions struct {
 	Options
@@ -162,7 +162,7 @@ func (r *MeshRun) start(ctx context.Context, most int) (*trying, error) {
 		t.place[n.Name] = i
 	}
 	everyOne(len(nodes), func(i int) {
-		// A node whose pods cannot be listed is reached at its own addresses alone.
+		// A node whose pods cannot be listed is tested at its own addresses only.
 		t.hidden[i] = probe.Recovered(func() (err error) {
 			t.targets[i], err = reader.PathTargets(ctx, survey, nodes[i])
 			return err

@@ -127,7 +127,7 @@ const (
 	answerLimit = 8 * time.Second
 )
 
-// ask has a probe try all paths of its node once.
+// ask lets a probe try all paths of its node once.
 func (w *Watch) ask(ctx context.Context, i int, session *injector.Session) (map[string][]mesh.Trial, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, answerLimit, fmt.Errorf("no answer within %v", answerLimit))
 	defer cancel()
@@ -206,7 +206,7 @@ func (w *Watch) moved(ctx context.Context, node int, were []probe.Target) bool {
 	return !slices.EqualFunc(were, w.targets[node], same)
 }
 
-// tell passes on a node's report.
+// tell forwards a node's report.
 func (w *Watch) tell(h mesh.Heard) {
 	w.hearing.Lock()
 	defer w.hearing.Unlock()

@@ -59,7 +59,7 @@ func (s *Screen) Write(b []byte) (int, error) {
 // note is a message for the person who watches.
 type note string
 
-// refresh asks for the table to be redrawn from the board.
+// refresh requests a redraw of the table from the board.
 type refresh struct{}
 
 // often is the interval of redrawing after new reports: not for each node of many.

@@ -101,7 +101,7 @@ func (t Trial) word() string {
 	switch {
 	case t.Failed:
 		return "fail"
-	case t.Received == 0 && t.Sent > 0: // nothing came back, but that is no fault
+	case t.Received == 0 && t.Sent > 0: // nothing came back, which is not a fault here
 		return "unknown"
 	case t.Received < t.Sent:
 		return "lossy"

@@ -17,7 +17,7 @@ const (
 	maxWidth = 110
 )
 
-// How many findings get lines of their own.
+// How many findings get their own lines.
 const (
 	shownFindings = 10
 	shownZones    = 8

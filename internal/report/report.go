@@ -150,7 +150,7 @@ func summary(c probe.Counts, named map[probe.Status][]string) string {
 		parts = append(parts, part)
 	}
 	if len(parts) == 0 {
-		return "nothing was asked"
+		return "nothing was checked"
 	}
 	return strings.Join(parts, ", ")
 }
