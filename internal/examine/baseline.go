@@ -35,7 +35,7 @@ const (
 
 // Compares reports whether the run may use baseline nodes at all.
 func (r *Run) Compares(snap *cluster.Snapshot) bool {
-	return snap != nil && r.opts.Baselines > 0 && r.opts.access().Asks(injector.OtherNodes) &&
+	return snap != nil && r.opts.Baselines > 0 && r.opts.access().Covers(injector.OtherNodes) &&
 		slices.ContainsFunc(r.picked, link.NeighbourReach.Is)
 }
 

@@ -193,10 +193,10 @@ func (o Options) askable(picked []*probe.Check) error {
 }
 
 // canAsk reports whether the access method can run a check.
-func (o Options) canAsk(c *probe.Check) bool { return o.access().Asks(answerer(c)) }
+func (o Options) canAsk(c *probe.Check) bool { return o.access().Covers(answerer(c)) }
 
 // answerer returns who can answer a check, 0 = only the client itself, in every run.
-func answerer(c *probe.Check) injector.Asked {
+func answerer(c *probe.Check) injector.Scope {
 	switch {
 	case c.From == probe.FromAPI:
 		return injector.TheAPI

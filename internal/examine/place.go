@@ -225,7 +225,7 @@ func (r *Run) ReportPlaced(p *injector.Placed, snap *cluster.Snapshot) error {
 		}
 	}
 	what := "probe running"
-	if !injector.AccessOf(p.Method).Asks(injector.TheNode) {
+	if !injector.AccessOf(p.Method).Covers(injector.TheNode) {
 		what = "the kubelet answers"
 	}
 	placed := probe.Found(probe.OK, "%s after %s: %s", what, p.Took.Round(10*time.Millisecond),
