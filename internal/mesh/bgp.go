@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// Told is a BGP session as one of its ends reports it.
-type Told struct {
+// SessionReport is a BGP session as one of its ends reports it.
+type SessionReport struct {
 	Node int // the reporting node, by its place in a list of nodes
 	Peer netip.Addr
 	Up   bool
@@ -17,7 +17,7 @@ type Told struct {
 // Sessions matches both ends of all sessions. A path of this plane is a session as the node at its start reports it.
 // A session with a peer outside the cluster has one end. at maps addresses to nodes. whole lists the nodes that
 // reported all their sessions: if one of them lacks a session that the other end has, its end fails.
-func Sessions(nodes []Node, told []Told, at map[netip.Addr]int, whole map[int]bool) Plane {
+func Sessions(nodes []Node, told []SessionReport, at map[netip.Addr]int, whole map[int]bool) Plane {
 	nodes = slices.Clone(nodes)
 	outside := map[netip.Addr]int{}
 	trials := map[Path]Trial{}
