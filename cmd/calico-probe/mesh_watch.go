@@ -132,7 +132,7 @@ func (r *redirected) send(away io.Writer) {
 }
 
 // onScreen shows a watch on the full screen, until the user quits or the context ends.
-func (o *runFlags) onScreen(ctx context.Context, cancel func(), watch func(context.Context, func(mesh.Heard)),
+func (o *runFlags) onScreen(ctx context.Context, cancel func(), watch func(context.Context, func(mesh.RoundReport)),
 	s *live.Screen, messages *redirected,
 ) error {
 	back := o.interrupts.AtEnd(s.Restore)
@@ -160,7 +160,7 @@ func (o *runFlags) inLines(ctx context.Context, cancel func(), watch *fleet.Watc
 	defer back()
 	lines := &changes{to: o.Out, board: board, summed: time.Now()}
 	lines.say(time.Now(), "watching the paths between %s", title)
-	watch.Run(ctx, func(h mesh.Heard) {
+	watch.Run(ctx, func(h mesh.RoundReport) {
 		if lines.hear(h); lines.broken != nil {
 			cancel()
 		}
@@ -184,7 +184,7 @@ func (c *changes) say(at time.Time, format string, args ...any) {
 }
 
 // hear writes the changes that a node's report makes.
-func (c *changes) hear(h mesh.Heard) {
+func (c *changes) hear(h mesh.RoundReport) {
 	before := c.board.Lost(h.Node)
 	all := c.board.Hear(h)
 	switch {

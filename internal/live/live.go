@@ -48,7 +48,7 @@ func (s *Screen) Restore() { s.program.Kill() }
 func (s *Screen) Leave() { s.program.Quit() }
 
 // Hear shows a node's report. After the screen is closed it does nothing.
-func (s *Screen) Hear(h mesh.Heard) { s.program.Send(h) }
+func (s *Screen) Hear(h mesh.RoundReport) { s.program.Send(h) }
 
 // Write shows a message at the bottom of the screen, in place of stderr.
 func (s *Screen) Write(b []byte) (int, error) {

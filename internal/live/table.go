@@ -43,7 +43,7 @@ func (t *table) Init() tea.Cmd { return soon() }
 
 func (t *table) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	switch msg := msg.(type) {
-	case mesh.Heard:
+	case mesh.RoundReport:
 		t.board.Hear(msg)
 		t.fresh = false
 	case note:

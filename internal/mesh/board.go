@@ -24,8 +24,8 @@ const (
 	Works
 )
 
-// Heard is one node's report of a round.
-type Heard struct {
+// RoundReport is one node's report of a round.
+type RoundReport struct {
 	Round  int
 	At     time.Time
 	Node   string
@@ -79,7 +79,7 @@ type Change struct {
 }
 
 // Hear notes a node's report, and returns what it changes. A path that works at its first report is no change.
-func (b *Board) Hear(h Heard) []Change {
+func (b *Board) Hear(h RoundReport) []Change {
 	b.Begin(h.Round)
 	delete(b.lost, h.Node)
 	delete(b.await, h.Node)
@@ -99,7 +99,7 @@ func (b *Board) Hear(h Heard) []Change {
 }
 
 // note adds a trial of a round to a path.
-func (b *Board) note(n name, t Trial, h Heard) (Change, bool) {
+func (b *Board) note(n name, t Trial, h RoundReport) (Change, bool) {
 	p := b.paths[n]
 	if p == nil {
 		p = &history{}

@@ -14,7 +14,7 @@ func TestBoard(t *testing.T) {
 	b := NewBoard(10 * time.Second)
 	hear := func(round int, node, lost string, trials ...Trial) string {
 		var out []string
-		for _, c := range b.Hear(Heard{Round: round, At: began.Add(time.Duration(round) * 5 * time.Second), Node: node,
+		for _, c := range b.Hear(RoundReport{Round: round, At: began.Add(time.Duration(round) * 5 * time.Second), Node: node,
 			Lost: lost, Trials: map[string][]Trial{PlaneNode: trials}}) {
 			out = append(out, fmt.Sprintf("%s %s-%s %v %v", c.Plane, c.Trial.From, c.Trial.To, c.Trial.Failed, c.For))
 		}
@@ -84,13 +84,13 @@ func TestAwaited(t *testing.T) {
 	b := NewBoard(time.Second, "a", "b", "c")
 	works := map[string][]Trial{PlaneNode: {{From: "a", To: "b", Sent: 3, Received: 3}}}
 	for _, c := range []struct {
-		heard Heard
+		heard RoundReport
 		want  string
 	}{
-		{Heard{Round: 1, Node: "a", Trials: works}, "1 paths; no report yet from 2 nodes"},
-		{Heard{Round: 1, Node: "b", Lost: "no pod starts there"}, "1 paths; no report yet from 1 nodes"},
-		{Heard{Round: 2, Node: "c"}, "1 paths"}, // who knows of those from b
-		{Heard{Round: 3, Node: "b"}, "1 paths, all work"},
+		{RoundReport{Round: 1, Node: "a", Trials: works}, "1 paths; no report yet from 2 nodes"},
+		{RoundReport{Round: 1, Node: "b", Lost: "no pod starts there"}, "1 paths; no report yet from 1 nodes"},
+		{RoundReport{Round: 2, Node: "c"}, "1 paths"}, // who knows of those from b
+		{RoundReport{Round: 3, Node: "b"}, "1 paths, all work"},
 	} {
 		b.Hear(c.heard)
 		if got := b.Sum().String(); got != c.want {
