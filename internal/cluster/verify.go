@@ -50,9 +50,9 @@ type UnverifiedError struct{ text string }
 
 func (e *UnverifiedError) Error() string { return e.text }
 
-// ElsewhereSaid shortens err for all checks but the one of calico-node's pod, which explains in full why no pod is
+// SeeCalicoPod shortens err for all checks but the one of calico-node's pod, which explains in full why no pod is
 // trusted.
-func ElsewhereSaid(err error) error {
+func SeeCalicoPod(err error) error {
 	if errors.As(err, new(*UnverifiedError)) {
 		return unverified("calico-node's pod is not known: see %s", facts.CheckCalicoPod)
 	}

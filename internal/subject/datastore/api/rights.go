@@ -14,7 +14,7 @@ import (
 func calicoRights(s *cluster.Snapshot, report func(probe.Result)) {
 	switch r, err := s.Rights.Value, s.Rights.Err; {
 	case s.Calico.Err != nil:
-		report(apicheck.Unread(cluster.ElsewhereSaid(s.Calico.Err)))
+		report(apicheck.Unread(cluster.SeeCalicoPod(s.Calico.Err)))
 		return
 	case r.Account == "" && err == nil:
 		report(probe.Found(probe.Skip, "no calico-node that keeps its data in Kubernetes is known here"))
