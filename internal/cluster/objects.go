@@ -207,7 +207,7 @@ func (r *objectsReading) events(ctx context.Context, pods, sets Objects) Objects
 		if own := claimsCalico(p) && slices.Contains(r.c.CalicoIn, p.Namespace); !own && !waits {
 			continue
 		}
-		if asked[p.Spec.NodeName]++; asked[p.Spec.NodeName] <= EventsAsked {
+		if asked[p.Spec.NodeName]++; asked[p.Spec.NodeName] <= MaxPodsWithEvents {
 			about(p.Namespace, "uid", string(p.UID))
 		}
 	}

@@ -21,7 +21,7 @@ func aged(pods []cluster.Waiter, now time.Time) string {
 // podsHistory are the results about pods with kubelet messages only from before their present wait.
 func podsHistory(s *cluster.Snapshot) []probe.Result {
 	var out []probe.Result
-	for _, w := range s.Placed.Waiting.Value[:min(len(s.Placed.Waiting.Value), cluster.EventsAsked)] {
+	for _, w := range s.Placed.Waiting.Value[:min(len(s.Placed.Waiting.Value), cluster.MaxPodsWithEvents)] {
 		if w.Last == nil && w.Before != nil && s.Now.Sub(w.Since) >= settled {
 			said := cluster.StatementOf(w.Before)
 			said.Text = probe.Quoted(cluster.GeneralText(w, w.Before.Message))
