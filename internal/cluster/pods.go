@@ -116,8 +116,8 @@ func apart(events []corev1.Event, since time.Time) (now, before []corev1.Event) 
 	return now, before
 }
 
-// SaidAt returns the time of the event that explains a pod's wait, zero if its container's state explains it.
-func (w Waiter) SaidAt() time.Time {
+// ReportedAt returns the time of the event that explains a pod's wait, zero if its container's state explains it.
+func (w Waiter) ReportedAt() time.Time {
 	switch {
 	case probe.ImageWanting(w.Reason) && w.Pull != nil && facts.PullFailed(GeneralText(w, w.Says)) == "":
 		return eventTime(w.Pull)

@@ -11,7 +11,7 @@ import (
 func aged(pods []cluster.Waiter, now time.Time) string {
 	var last probe.Statement
 	for _, w := range pods {
-		if at := w.SaidAt(); !at.Before(last.At) {
+		if at := w.ReportedAt(); !at.Before(last.At) {
 			last.At = at
 		}
 	}
