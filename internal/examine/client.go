@@ -37,7 +37,7 @@ type Config struct {
 	Namespace       string // where probe pods go, "" = beside calico-node
 	CalicoNamespace string // trust calico-node only in this namespace, "" = the usual ones
 
-	// Consent is called before probes are placed on more than MostUnasked nodes; an error refuses. nil = always refuse.
+	// Consent is called before probes are placed on more than MaxWithoutConsent nodes; an error refuses. nil = always refuse.
 	Consent func(ctx context.Context, nodes int) error
 }
 
@@ -60,10 +60,10 @@ func NewClient(config Config, messages io.Writer) *Client {
 // Agree returns an error unless the user lets the program place probes on so many nodes.
 func (c *Client) Agree(ctx context.Context, nodes int) error {
 	switch {
-	case nodes <= MostUnasked:
+	case nodes <= MaxWithoutConsent:
 		return nil
 	case c.Consent == nil:
-		return fmt.Errorf("this would place probes on %d nodes: the limit without confirmation is %d", nodes, MostUnasked)
+		return fmt.Errorf("this would place probes on %d nodes: the limit without confirmation is %d", nodes, MaxWithoutConsent)
 	}
 	return c.Consent(ctx, nodes)
 }

@@ -104,8 +104,8 @@ func (o Options) Validate() error {
 		return ui.BadUsage("unknown profile %q: --profile takes %s", o.Profile, strings.Join(ProfileNames(), ", "))
 	case o.Baselines < 0 || o.access().FromOutside() && o.Baselines == 0:
 		return ui.BadUsage("--peers must not be negative, nor 0 with --via neighbour")
-	case o.Baselines >= MostUnasked:
-		return ui.BadUsage("--peers must be less than %d", MostUnasked)
+	case o.Baselines >= MaxWithoutConsent:
+		return ui.BadUsage("--peers must be less than %d", MaxWithoutConsent)
 	}
 	_, err := o.pick()
 	return err
@@ -212,5 +212,5 @@ func answerer(c *probe.Check) injector.Scope {
 	return injector.TheNode
 }
 
-// MostUnasked is the largest number of nodes on which the program places probes without the user's consent.
-const MostUnasked = 20
+// MaxWithoutConsent is the largest number of nodes on which the program places probes without the user's consent.
+const MaxWithoutConsent = 20
