@@ -48,7 +48,7 @@ func TestNoAnswer(t *testing.T) {
 			reports = append(reports, "begin")
 			return nil
 		})
-		unheard, is := errors.AsType[*UnheardError](err)
+		unheard, is := errors.AsType[*SilentProbeError](err)
 		var reason facts.Reason
 		if placing, ok := errors.AsType[*injector.PlacementError](err); ok {
 			reason = placing.Reason
