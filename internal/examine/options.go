@@ -161,7 +161,7 @@ func (o Options) pick() ([]*probe.Check, error) {
 	case access.FromOutside():
 		picked = slices.DeleteFunc(picked, (*probe.Check).OnNode)
 		picked = append(picked, bgp.BGPSession, link.NeighbourReach)
-	case access.Asks(injector.TheKubelet):
+	case access.Covers(injector.TheKubelet):
 		picked = slices.DeleteFunc(picked, func(c *probe.Check) bool { return c.OnNode() && !o.canAsk(c) })
 	}
 	return picked, o.askable(picked)
