@@ -237,7 +237,7 @@ func (o *runFlags) ended(board *mesh.Board, took time.Duration) error {
 		return err
 	case sum.Fail > 0:
 		return ui.Exit(report.ExitFault)
-	case sum.Paths == 0 || sum.Unheard > 0 || len(sum.Lost)+len(sum.Awaited) > 0:
+	case sum.Paths == 0 || sum.Silent > 0 || len(sum.Lost)+len(sum.Awaited) > 0:
 		return ui.Exit(report.ExitIncomplete)
 	}
 	return nil

@@ -65,15 +65,15 @@ func TestBoard(t *testing.T) {
 	if got := hear(7, "a", "its probe has gone"); got != "" {
 		t.Error(got)
 	}
-	if s := b.Sum(); s.Unheard != 4 || len(s.Lost) != 2 {
+	if s := b.Sum(); s.Silent != 4 || len(s.Lost) != 2 {
 		t.Errorf("%+v", s)
 	}
 	// What is older than a Board remembers counts no more.
 	for round := 8; round < 8+kept; round++ {
 		hear(round, "a", "", path("a", "b", 3, 1), path("a", "c", 3, 1))
 	}
-	if s, rows := b.Sum(), b.Rows("b"); len(s.Lost) != 1 || s.Unheard != 2 || rows[len(rows)-1].Lost != 0 ||
-		len(rows[0].Last) != kept || rows[0].State != Unheard || strings.Trim(rows[0].Spark(kept), "·") != "" {
+	if s, rows := b.Sum(), b.Rows("b"); len(s.Lost) != 1 || s.Silent != 2 || rows[len(rows)-1].Lost != 0 ||
+		len(rows[0].Last) != kept || rows[0].State != Silent || strings.Trim(rows[0].Spark(kept), "·") != "" {
 		t.Errorf("%+v %+v", s, rows)
 	}
 }
