@@ -63,13 +63,13 @@ func TestWatchMissesANode(t *testing.T) {
 	o, board := watching(&out), mesh.NewBoard(time.Second, "a", "b")
 	works := mesh.RoundReport{Round: 1, Node: "a", Trials: map[string][]mesh.Trial{
 		mesh.PlaneNode: {{From: "a", To: "b", Sent: 3, Received: 3}}}}
-	board.Hear(works)
+	board.Add(works)
 	if err := o.ended(board, time.Second); !errors.Is(err, ui.Exit(report.ExitIncomplete)) ||
 		!strings.Contains(out.String(), "no answer from b: ") {
 		t.Errorf("%v: %s", err, out.String())
 	}
 	works.Node = "b"
-	board.Hear(works)
+	board.Add(works)
 	if err := o.ended(board, time.Second); err != nil {
 		t.Error(err)
 	}

@@ -138,7 +138,7 @@ func (o *runFlags) onScreen(ctx context.Context, cancel func(), watch func(conte
 	back := o.interrupts.AtEnd(s.Restore)
 	defer back()
 	messages.send(s)
-	ended := probe.Async(func() error { watch(ctx, s.Hear); return nil })
+	ended := probe.Async(func() error { watch(ctx, s.Add); return nil })
 	defer context.AfterFunc(ctx, s.Leave)()
 	err := s.Run()
 	messages.send(nil)
@@ -186,7 +186,7 @@ func (c *changes) say(at time.Time, format string, args ...any) {
 // hear writes the changes that a node's report makes.
 func (c *changes) hear(h mesh.RoundReport) {
 	before := c.board.Lost(h.Node)
-	all := c.board.Hear(h)
+	all := c.board.Add(h)
 	switch {
 	case before == "" && h.Lost != "":
 		c.say(h.At, "no answer from %s: %s", h.Node, h.Lost)

@@ -44,7 +44,7 @@ func (t *table) Init() tea.Cmd { return soon() }
 func (t *table) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	switch msg := msg.(type) {
 	case mesh.RoundReport:
-		t.board.Hear(msg)
+		t.board.Add(msg)
 		t.fresh = false
 	case note:
 		t.note = string(msg)

@@ -78,8 +78,8 @@ type Change struct {
 	For   time.Duration // how long a path had failed that works again; 0 = since the first round
 }
 
-// Hear notes a node's report, and returns what it changes. A path that works at its first report is no change.
-func (b *Board) Hear(h RoundReport) []Change {
+// Add notes a node's report, and returns what it changes. A path that works at its first report is no change.
+func (b *Board) Add(h RoundReport) []Change {
 	b.Begin(h.Round)
 	delete(b.lost, h.Node)
 	delete(b.await, h.Node)

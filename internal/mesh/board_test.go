@@ -14,7 +14,7 @@ func TestBoard(t *testing.T) {
 	b := NewBoard(10 * time.Second)
 	hear := func(round int, node, lost string, trials ...Trial) string {
 		var out []string
-		for _, c := range b.Hear(RoundReport{Round: round, At: began.Add(time.Duration(round) * 5 * time.Second), Node: node,
+		for _, c := range b.Add(RoundReport{Round: round, At: began.Add(time.Duration(round) * 5 * time.Second), Node: node,
 			Lost: lost, Trials: map[string][]Trial{PlaneNode: trials}}) {
 			out = append(out, fmt.Sprintf("%s %s-%s %v %v", c.Plane, c.Trial.From, c.Trial.To, c.Trial.Failed, c.For))
 		}
@@ -92,7 +92,7 @@ func TestAwaited(t *testing.T) {
 		{RoundReport{Round: 2, Node: "c"}, "1 paths"}, // who knows of those from b
 		{RoundReport{Round: 3, Node: "b"}, "1 paths, all work"},
 	} {
-		b.Hear(c.heard)
+		b.Add(c.heard)
 		if got := b.Sum().String(); got != c.want {
 			t.Errorf("%q, want %q", got, c.want)
 		}
