@@ -12,7 +12,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// Fallback tries access methods in order: Next returns the probe of the next one that works, and Unheard moves past a
+// Fallback tries access methods in order: Next returns the probe of the next one that works, and NoAnswer moves past a
 // probe that does not answer. Each failure decides whether the next method is worth trying, and for how long: a
 // kubelet that starts no pod starts no ephemeral container either, but may still serve exec.
 type Fallback struct {
@@ -140,8 +140,8 @@ func (f *Fallback) try(ctx context.Context, m Method, limits limits) (*Placed, e
 	return nil, nil
 }
 
-// Unheard reports a probe that ran and sent no answer. Next then continues with the following method.
-func (f *Fallback) Unheard(p *Placed, err error) {
+// NoAnswer reports a probe that ran and sent no answer. Next then continues with the following method.
+func (f *Fallback) NoAnswer(p *Placed, err error) {
 	a := attempt{method: p.Method, mute: p.image}
 	if pe, ok := errors.AsType[*PlacementError](err); ok {
 		a.reason = pe.Reason

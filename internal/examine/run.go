@@ -219,7 +219,7 @@ func (r *Run) AskBy(
 		case p.Last || ctx.Err() != nil:
 			return r.Add(p.Method, Unanswered(unheard.Err))
 		}
-		tries.Unheard(p, unheard.Err)
+		tries.NoAnswer(p, unheard.Err)
 	}
 }
 
