@@ -153,8 +153,8 @@ func (c *Client) Resolve(ctx context.Context, o *Options) error {
 	return nil
 }
 
-// Asked returns the run's cluster, nil with the access method that uses no API.
-func (c *Client) Asked(o Options) (*probe.Cluster, error) {
+// ClusterOf returns the run's cluster, nil with the access method that uses no API.
+func (c *Client) ClusterOf(o Options) (*probe.Cluster, error) {
 	if o.access().Here() {
 		return nil, nil
 	}

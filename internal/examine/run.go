@@ -135,7 +135,7 @@ func Record(ctx context.Context, client *Client, opts Options, others ...report.
 
 // Begin reports which cluster the run queries.
 func (r *Run) Begin() error {
-	at, err := r.client.Asked(r.opts)
+	at, err := r.client.ClusterOf(r.opts)
 	if err != nil {
 		return err
 	}

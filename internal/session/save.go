@@ -132,7 +132,7 @@ func (c *Session) asksInto(ctx context.Context, s *nodeSession, run *examine.Run
 	if err != nil {
 		return err
 	}
-	at, err := s.client.Asked(s.opts)
+	at, err := s.client.ClusterOf(s.opts)
 	if err != nil {
 		return err
 	}
