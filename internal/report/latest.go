@@ -131,8 +131,8 @@ func (l *Latest) result(ev probe.Event) {
 	l.kept = append(l.kept, a)
 }
 
-// Asked returns the checks that the node has answered or owes an answer to, in the order of the requests.
-func (l *Latest) Asked() []string {
+// Requested returns the checks that the node has answered or owes an answer to, in the order of the requests.
+func (l *Latest) Requested() []string {
 	var out []string
 	add := func(id string) {
 		if !slices.Contains(out, id) {
@@ -150,9 +150,9 @@ func (l *Latest) Asked() []string {
 	return out
 }
 
-// Answered returns the checks of Asked that have a complete answer other than unknown.
+// Answered returns the checks of Requested that have a complete answer other than unknown.
 func (l *Latest) Answered() []string {
-	return slices.DeleteFunc(l.Asked(), func(id string) bool {
+	return slices.DeleteFunc(l.Requested(), func(id string) bool {
 		answers, _ := l.Of(id)
 		return slices.Contains(l.owed, id) || !slices.ContainsFunc(answers,
 			func(r probe.Result) bool { return r.Status != probe.Unknown })

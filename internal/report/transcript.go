@@ -138,7 +138,7 @@ func loadTranscript(r io.Reader) ([]Run, []Deed, error) {
 	}
 	var runs []Run
 	for _, l := range all {
-		if len(l.Asked()) > 0 {
+		if len(l.Requested()) > 0 {
 			runs = append(runs, l.Run())
 		}
 	}

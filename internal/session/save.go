@@ -187,7 +187,7 @@ func (c *Session) save(_ context.Context, call *prompt.Call) error {
 	if err != nil {
 		return prompt.Usagef("%w", err)
 	}
-	if len(c.at.answers.Asked()) == 0 {
+	if len(c.at.answers.Requested()) == 0 {
 		return fmt.Errorf("no check has run on %s so far: use 'run' first", c.at.opts.Node)
 	}
 	if err := writeSaved(name, over, c.at.concluded); err != nil {
