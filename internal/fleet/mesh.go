@@ -331,7 +331,7 @@ func (t *trying) report() *mesh.Report {
 	for i, m := range t.members {
 		member := mesh.Member{Name: m.Name, Zone: m.Zone, Rack: m.Rack}
 		if t.asked[i] != nil {
-			member.Asked = cluster.Explain(t.asked[i])
+			member.Untested = cluster.Explain(t.asked[i])
 			out.Word, out.Exit = report.WordIncomplete, report.ExitIncomplete
 		}
 		out.Nodes = append(out.Nodes, member)

@@ -219,8 +219,8 @@ func (r Report) members() []page.Node {
 	}
 	for i, n := range r.Nodes {
 		switch {
-		case n.Asked != "":
-			out[i].Word, out[i].Says = "not asked", n.Asked
+		case n.Untested != "":
+			out[i].Word, out[i].Says = "not asked", n.Untested
 		case out[i].Word == "fault":
 			out[i].Says = "paths that fail: " + out[i].Says
 		case out[i].Says != "":

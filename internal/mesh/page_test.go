@@ -21,7 +21,7 @@ func TestPage(t *testing.T) {
 	for i, n := range nodes {
 		m := Member{Name: n.Name, Zone: n.Zone}
 		if i == 3 {
-			m.Asked = "<b>no pod</b> could be started"
+			m.Untested = "<b>no pod</b> could be started"
 		}
 		r.Nodes = append(r.Nodes, m)
 	}

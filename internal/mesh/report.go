@@ -35,7 +35,7 @@ type Member struct {
 	Name  string `json:"name"`
 	Zone  string `json:"zone,omitempty"`
 	Rack  string `json:"rack,omitempty"`
-	Asked string `json:"not_asked,omitempty"` // why no path from this node was tried, "" = paths were tried
+	Untested string `json:"not_asked,omitempty"` // why no path from this node was tried, "" = paths were tried
 }
 
 // Plane is one kind of path between the nodes.

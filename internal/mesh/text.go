@@ -87,7 +87,7 @@ func (r Report) Write(w io.Writer, width int) error {
 func (r Report) writeLeft(s *sheet) {
 	var left []Member
 	for _, n := range r.Nodes {
-		if n.Asked != "" {
+		if n.Untested != "" {
 			left = append(left, n)
 		}
 	}
@@ -97,7 +97,7 @@ func (r Report) writeLeft(s *sheet) {
 			break
 		}
 		fmt.Fprintln(s)
-		s.put(0, "not tested from "+n.Name+": "+n.Asked)
+		s.put(0, "not tested from "+n.Name+": "+n.Untested)
 	}
 }
 
@@ -227,7 +227,7 @@ func (r Report) sumOfWorking() string {
 		lossy, unknown, silent = lossy+p.Lossy, unknown+p.Unknown, silent+len(p.Silent)
 	}
 	for _, n := range r.Nodes {
-		if n.Asked == "" {
+		if n.Untested == "" {
 			asked++
 		}
 	}

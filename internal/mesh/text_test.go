@@ -52,7 +52,7 @@ func TestWrite(t *testing.T) {
 	unfinished := reportOf(cluster(12, 2), cut)
 	unfinished.Lacks = "it was stopped"
 	some := reportOf(cluster(12, 2), none)
-	some.Nodes[3].Asked = "no pod could be started on the node: the kubelet reports NetworkPluginNotReady, and gives no date"
+	some.Nodes[3].Untested = "no pod could be started on the node: the kubelet reports NetworkPluginNotReady, and gives no date"
 	some.Planes[0].Silent = []string{"n003: BIRD does not answer on its socket, so the sessions of the node are unknown"}
 	for name, r := range map[string]Report{
 		"works": reportOf(cluster(12, 2), none), "node": reportOf(cluster(12, 2), cut), "zones": reportOf(zones, cut),
