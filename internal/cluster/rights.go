@@ -27,7 +27,7 @@ type access struct {
 type Rights struct {
 	Account string   // NAMESPACE:NAME, "" = none
 	ByRoles bool     // read from roles and bindings, because the user may not query the API server
-	Asked   int      // number of permissions queried
+	Checked   int      // number of permissions queried
 	Lacks   []string // the missing ones: VERB RESOURCE
 }
 
@@ -165,7 +165,7 @@ func pluginNeeds(calico string) []authorizationv1.ResourceAttributes {
 // rightsOf queries which of some permissions an account has, or reads them from roles and bindings if the user may
 // not query them.
 func (c *Client) rightsOf(ctx context.Context, who account, asks []authorizationv1.ResourceAttributes) (Rights, error) {
-	out := Rights{Account: who.user(), Asked: len(asks)}
+	out := Rights{Account: who.user(), Checked: len(asks)}
 	may, err := c.reviewed(ctx, who, asks)
 	if apierrors.IsForbidden(err) {
 		if granted, unread := c.granted(ctx, who, asks); unread == nil {
