@@ -30,7 +30,7 @@ func (t *table) room() int {
 
 // states are the words and colours of states.
 var states = map[mesh.State]struct{ word, colour string }{
-	mesh.Fails: {"fails", "\x1b[1;31m"}, mesh.Loses: {"loses", "\x1b[33m"}, mesh.Silent: {"unheard", "\x1b[35m"},
+	mesh.Fails: {"fails", "\x1b[1;31m"}, mesh.Loses: {"loses", "\x1b[33m"}, mesh.Silent: {"silent", "\x1b[35m"},
 	mesh.Works: {"ok", ""},
 }
 
