@@ -49,7 +49,7 @@ const (
 // methods derive.
 type Access struct {
 	name  string
-	scope  Scope // decides which checks it can answer
+	scope Scope // decides which checks it can answer
 	needs needs
 	open  func(*Client) Open // nil = no probe on the node
 

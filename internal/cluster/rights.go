@@ -27,7 +27,7 @@ type access struct {
 type Rights struct {
 	Account string   // NAMESPACE:NAME, "" = none
 	ByRoles bool     // read from roles and bindings, because the user may not query the API server
-	Checked   int      // number of permissions queried
+	Checked int      // number of permissions queried
 	Lacks   []string // the missing ones: VERB RESOURCE
 }
 

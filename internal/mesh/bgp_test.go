@@ -26,7 +26,9 @@ func TestSessions(t *testing.T) {
 		want  []string
 	}{
 		"nothing": {},
-		"a pair": {down: func(s SessionReport) bool { return s.Node == 1 && s.Peer == addr(2) || s.Node == 2 && s.Peer == addr(1) },
+		"a pair": {down: func(s SessionReport) bool {
+			return s.Node == 1 && s.Peer == addr(2) || s.Node == 2 && s.Peer == addr(1)
+		},
 			want: []string{"pair n001 n002 2/2 Idle"}},
 		"one side is down": {down: func(s SessionReport) bool { return s.Node == 4 && s.Peer == addr(3) },
 			want: []string{"pair n004 n003 1/2 Idle"}},

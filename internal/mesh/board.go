@@ -18,8 +18,8 @@ type State int
 
 // The states, the worst first.
 const (
-	Fails   State = iota // nothing came back in the last round with a result
-	Loses                // some packets of the last round came back, and some did not
+	Fails  State = iota // nothing came back in the last round with a result
+	Loses               // some packets of the last round came back, and some did not
 	Silent              // its first node has not reported for more than one round
 	Works
 )
@@ -227,8 +227,8 @@ func (r Row) Spark(width int) string {
 // Sum counts the paths in each state.
 type Sum struct {
 	Round, Paths, Fail, Lossy, Silent int
-	Lost                               []string // nodes without a report, and why
-	Awaited                            []string // nodes that have not reported yet
+	Lost                              []string // nodes without a report, and why
+	Awaited                           []string // nodes that have not reported yet
 }
 
 // Lost returns why a node has no report, "" if it has one.
