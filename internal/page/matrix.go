@@ -51,9 +51,9 @@ type group struct {
 
 // How much of a matrix is shown at once. script.js has the same numbers.
 const (
-	mostSingle = 40 // up to so many nodes, each has its own row
-	mostBad    = 30 // of more nodes, the failing ones with their own row
-	mostBlocks = 10 // and the rows that the others share
+	maxSingle = 40 // up to so many nodes, each has its own row
+	maxBad    = 30 // of more nodes, the failing ones with their own row
+	maxBlocks = 10 // and the rows that the others share
 	denseFrom  = 12 // columns
 )
 
@@ -102,7 +102,7 @@ func (m *Matrix) groups(nodes []Node) []group {
 		}
 		zones[at].Nodes = append(zones[at].Nodes, i)
 	}
-	if len(nodes) > mostSingle && len(zones) > 1 && len(zones) <= mostSingle {
+	if len(nodes) > maxSingle && len(zones) > 1 && len(zones) <= maxSingle {
 		return zones
 	}
 	return m.split(nodes)
@@ -125,8 +125,8 @@ func (m *Matrix) split(nodes []Node) []group {
 		return cmp.Or(failed[b]-failed[a], cmp.Compare(nodes[a].Name, nodes[b].Name))
 	})
 	single := len(nodes)
-	if single > mostSingle {
-		single = mostBad
+	if single > maxSingle {
+		single = maxBad
 		for single > 0 && failed[order[single-1]] == 0 {
 			single--
 		}
@@ -139,7 +139,7 @@ func (m *Matrix) split(nodes []Node) []group {
 	if len(rest) == 0 {
 		return out
 	}
-	size := (len(rest) + mostBlocks - 1) / mostBlocks
+	size := (len(rest) + maxBlocks - 1) / maxBlocks
 	for block := range slices.Chunk(rest, size) {
 		out = append(out, group{Name: blockName(nodes, block), Nodes: block})
 	}

@@ -10,8 +10,8 @@ import (
 // How much a page shows without script.
 const (
 	staticNodes = 12      // nodes with a row
-	mostDrawn   = 40      // zones with their own picture
-	mostNames   = 150_000 // bytes of a list of names
+	maxDrawn   = 40      // zones with their own picture
+	maxNames   = 150_000 // bytes of a list of names
 )
 
 // list is the part of the nodes that a page shows without script.
@@ -63,7 +63,7 @@ func listed(nodes []Node) *list {
 		l.Zones = append(l.Zones, l.zone(nodes[at:end], at))
 		at = end
 	}
-	if n := len(l.Zones); n > mostDrawn { // the label of zones differs on each node
+	if n := len(l.Zones); n > maxDrawn { // the label of zones differs on each node
 		l.Zones = []zoneOf{l.zone(nodes, 0)}
 		l.Zones[0].Name = fmt.Sprintf("%d zones", n)
 	}
@@ -128,7 +128,7 @@ func counted(nodes []Node) []Count {
 func joined(names []string) string {
 	var b strings.Builder
 	for i, name := range names {
-		if b.Len() > mostNames {
+		if b.Len() > maxNames {
 			return b.String() + fmt.Sprintf(" and %d more", len(names)-i)
 		}
 		if i > 0 {

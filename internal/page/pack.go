@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// mostPacked bounds the packed data in a page, in bytes. The rest of a page is bounded by the limits of its parts.
-const mostPacked = 900_000
+// maxPacked bounds the packed data in a page, in bytes. The rest of a page is bounded by the limits of its parts.
+const maxPacked = 900_000
 
 // data is the part of a page that only the script shows: single nodes and single paths.
 type data struct {
@@ -52,7 +52,7 @@ func pack(p Page) (*packed, error) {
 		if err != nil {
 			return nil, err
 		}
-		if out.Text = text; len(text) <= mostPacked {
+		if out.Text = text; len(text) <= maxPacked {
 			break
 		}
 	}

@@ -26,10 +26,10 @@ type Session struct {
 
 // How much is drawn: more would be unreadable.
 const (
-	mostPlaces = 16 // each on its own
-	mostHubs   = 8
-	mostDown   = 8 // nodes with sessions that are down
-	mostZones  = 12
+	maxPlaces = 16 // each on its own
+	maxHubs   = 8
+	maxDown   = 8 // nodes with sessions that are down
+	maxZones  = 12
 )
 
 // vertex is a circle or square of the drawing: one place, or several.
@@ -170,21 +170,21 @@ func (g *graph) vertices() []*vertex {
 			rest = append(rest, i)
 		}
 	}
-	if len(g.places) <= mostPlaces {
+	if len(g.places) <= maxPlaces {
 		for _, i := range rest {
 			alone(i, false)
 		}
 		return out
 	}
 	slices.SortStableFunc(rest, func(a, b int) int { return g.down[b] - g.down[a] })
-	for len(rest) > 0 && g.down[rest[0]] > 0 && len(out) > 0 && g.drawn(out) < len(hubs)+mostDown {
+	for len(rest) > 0 && g.down[rest[0]] > 0 && len(out) > 0 && g.drawn(out) < len(hubs)+maxDown {
 		alone(rest[0], false)
 		rest = rest[1:]
 	}
 	zones := map[string]*vertex{}
 	for _, i := range rest {
 		name := g.places[i].Zone
-		if zones[name] == nil && len(zones) >= mostZones {
+		if zones[name] == nil && len(zones) >= maxZones {
 			name = "\x00"
 		}
 		if zones[name] == nil {
@@ -223,7 +223,7 @@ func (g *graph) hubs() []int {
 		}
 	}
 	slices.SortStableFunc(out, func(a, b int) int { return g.ends[b] - g.ends[a] })
-	return out[:min(len(out), mostHubs)]
+	return out[:min(len(out), maxHubs)]
 }
 
 // place puts the hubs into the middle and the others on an ellipse around them, each zone together.
