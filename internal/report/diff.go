@@ -290,7 +290,7 @@ func sortedFacts(f probe.Facts) []probe.Fact {
 const (
 	farther = 2
 	slower  = 10
-	leastMs = 100
+	minMs = 100
 )
 
 func notable(name probe.Fact, was, is any) bool {
@@ -302,7 +302,7 @@ func notable(name probe.Fact, was, is any) bool {
 		case strings.HasSuffix(string(name), "_s"), strings.HasSuffix(string(name), "_max_ms"), name == "pid":
 			return false
 		case strings.HasSuffix(string(name), "_ms"):
-			return far >= slower && max(a, b) >= leastMs
+			return far >= slower && max(a, b) >= minMs
 		}
 		return far >= farther && math.Abs(a-b) > 1
 	}
@@ -313,8 +313,8 @@ func notable(name probe.Fact, was, is any) bool {
 	return false // lists and maps: the sentence reflects their differences
 }
 
-// mostRows is how many changes of a kind a table shows.
-const mostRows = 12
+// maxRows is how many changes of a kind a table shows.
+const maxRows = 12
 
 // DiffFormats lists the output formats of a Difference.
 func DiffFormats() []Format {

@@ -26,7 +26,7 @@ func (d Difference) rows(b *strings.Builder) {
 		switch {
 		case c.Kind == changeAppeared, c.Kind == changeFollowUp, c.Kind == changeVanished && quiet(c.Was):
 			named[c.Kind] = append(named[c.Kind], c.Check)
-		case counts[c.Kind] <= mostRows:
+		case counts[c.Kind] <= maxRows:
 			what := fmt.Sprintf("%s, %s %s: %s", cmp.Or(string(c.Is), "not answered"), was,
 				cmp.Or(string(c.Was), "not answered"), c.Saw)
 			if c.Kind == changeFact {
@@ -35,7 +35,7 @@ func (d Difference) rows(b *strings.Builder) {
 			fmt.Fprintf(b, "%s%-*s %-*s %-*s  %s\n", head, widthStatus, c.Kind, widthCheck, c.Check, widthTarget,
 				printable(cmp.Or(strings.TrimSpace(c.Target+" "+fromOf(probe.Result{From: c.Pod})), "-")), printable(what))
 			head = ""
-		case counts[c.Kind] == mostRows+1:
+		case counts[c.Kind] == maxRows+1:
 			fmt.Fprintf(b, "%-*s … more with -o json\n", widthStatus, c.Kind)
 		}
 	}

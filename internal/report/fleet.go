@@ -39,9 +39,9 @@ type FleetNode struct {
 	Ways    []string      `json:"ways"`                   // by which it answered
 }
 
-// mostOfNode is how many bad answers of a node are kept. A node with only bad answers must not use the memory of
+// maxOfNode is how many bad answers of a node are kept. A node with only bad answers must not use the memory of
 // thousands of nodes.
-const mostOfNode = 200
+const maxOfNode = 200
 
 // fleet collects the events of a run over several nodes, and passes them on once the fleet's verdict is known.
 type fleet struct {
@@ -69,7 +69,7 @@ func (f *fleet) Event(ev probe.Event) error {
 	case probe.EventResult:
 		switch {
 		case quiet(ev.Result.Status):
-		case len(f.now.Results) == mostOfNode:
+		case len(f.now.Results) == maxOfNode:
 			f.now.More++
 		default:
 			f.now.Results = append(f.now.Results, Located{Way: ev.Way, Result: *ev.Result})

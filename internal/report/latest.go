@@ -66,14 +66,14 @@ func (l *Latest) Add(ev probe.Event) {
 	case probe.EventResult:
 		l.result(ev)
 	case probe.EventLog:
-		if ev.Node == l.Node && len(l.logs) < mostLogs {
+		if ev.Node == l.Node && len(l.logs) < maxLogs {
 			l.logs = append(l.logs, ev)
 		}
 	}
 }
 
-// mostLogs bounds the probes' log lines that are kept of a round and of the tool calls after it.
-const mostLogs = 1000
+// maxLogs bounds the probes' log lines that are kept of a round and of the tool calls after it.
+const maxLogs = 1000
 
 // begin starts a new round.
 func (l *Latest) begin(ev probe.Event) {
@@ -183,8 +183,8 @@ func (l *Latest) Oldest() time.Time {
 	return at
 }
 
-// mostOwed is how many checks without a complete answer are named.
-const mostOwed = 5
+// maxOwed is how many checks without a complete answer are named.
+const maxOwed = 5
 
 // Run returns the latest answers as one run without a verdict.
 func (l *Latest) Run() Run {
@@ -221,8 +221,8 @@ func (l *Latest) Run() Run {
 		run.Events = append(run.Events, events...)
 	}
 	if len(l.owed) > 0 && !unknown {
-		names := strings.Join(l.owed[:min(len(l.owed), mostOwed)], ", ")
-		if n := len(l.owed) - mostOwed; n > 0 {
+		names := strings.Join(l.owed[:min(len(l.owed), maxOwed)], ", ")
+		if n := len(l.owed) - maxOwed; n > 0 {
 			names += fmt.Sprintf(" and %d more", n)
 		}
 		r := probe.Found(probe.Unknown, "incomplete answer to: %s", names)

@@ -26,9 +26,9 @@ type Run struct {
 	Lacks string
 }
 
-// longestRun bounds the size of a file, because its author may be hostile. A run with sessions to a thousand nodes has
+// maxRun bounds the size of a file, because its author may be hostile. A run with sessions to a thousand nodes has
 // a few MB.
-const longestRun = 256 << 20
+const maxRun = 256 << 20
 
 // errNoRun is the error of a file that is not a saved run.
 var errNoRun = errors.New("is not a file of 'run -o ndjson', 'run -o json' or 'shell --transcript'")
@@ -47,7 +47,7 @@ type Saved struct {
 // Load reads a file saved with -o ndjson, -o json or --transcript, and recognizes its format. It cleans all texts,
 // because the file may come from a stranger.
 func Load(r io.Reader) (Saved, error) {
-	saved, err := load(r, longestRun)
+	saved, err := load(r, maxRun)
 	if saved.Fleet != nil {
 		saved.Fleet = probe.Event{Type: probe.EventRun, Start: saved.Fleet}.Cleaned().Start
 	}
@@ -105,8 +105,8 @@ func loadRun(b []byte) (Run, error) {
 	return loadStream(b)
 }
 
-// mostHeld bounds a run in memory: twice the answers of a node, two baseline nodes and the API.
-const mostHeld = 32 * probe.MaxHeld
+// maxHeld bounds a run in memory: twice the answers of a node, two baseline nodes and the API.
+const maxHeld = 32 * probe.MaxHeld
 
 // readable rejects events of a newer client. A node's version rejects nothing, because the client has read its events.
 func readable(ev probe.Event) error {
@@ -136,8 +136,8 @@ func loadStream(b []byte) (Run, error) {
 		if err := readable(ev); err != nil {
 			return Run{}, err
 		}
-		if held += ev.Held(); held > mostHeld {
-			return Run{}, fmt.Errorf("holds more than %d MiB of answers, which no run does", mostHeld>>20)
+		if held += ev.Held(); held > maxHeld {
+			return Run{}, fmt.Errorf("holds more than %d MiB of answers, which no run does", maxHeld>>20)
 		}
 		lost = lost || ev.Seq != next
 		next = ev.Seq + 1

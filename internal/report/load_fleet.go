@@ -10,8 +10,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// mostFleetHeld bounds the answers of all nodes in memory. About 20,000 nodes need most of it.
-const mostFleetHeld = 1 << 30
+// maxFleetHeld bounds the answers of all nodes in memory. About 20,000 nodes need most of it.
+const maxFleetHeld = 1 << 30
 
 // loadFleet reads a run over several nodes that was saved with -o ndjson. Each node becomes a run, under its displayed
 // name. is = false for other files.
@@ -36,8 +36,8 @@ func loadFleet(b []byte) (saved Saved, is bool, err error) {
 		if saved.Fleet == nil && (ev.Type != probe.EventRun || ev.Node != "") {
 			return saved, false, nil
 		}
-		if held += ev.Held(); held > mostFleetHeld {
-			return saved, true, fmt.Errorf("holds more than %d MiB of answers, which no run does", mostFleetHeld>>20)
+		if held += ev.Held(); held > maxFleetHeld {
+			return saved, true, fmt.Errorf("holds more than %d MiB of answers, which no run does", maxFleetHeld>>20)
 		}
 		lost := ev.Seq != next
 		next = ev.Seq + 1

@@ -70,8 +70,8 @@ type detail struct {
 	followups bool // show conditional commands, not only their number
 }
 
-// mostLines is the length of a report on one screen of a terminal, with room for the prompt and a progress line.
-const mostLines = 30
+// maxLines is the length of a report on one screen of a terminal, with room for the prompt and a progress line.
+const maxLines = 30
 
 // details lists the details to try until the report fits on a screen, the fullest first.
 var details = []detail{
@@ -96,7 +96,7 @@ var everything = detail{says: 100, clues: 100, lines: 100, against: 100, command
 func (s screen) text() string {
 	lines := s.lines(everything)
 	for i := 0; i < len(details) && !s.wide; i++ {
-		if lines = s.lines(details[i]); len(lines) <= mostLines {
+		if lines = s.lines(details[i]); len(lines) <= maxLines {
 			break
 		}
 	}
