@@ -53,7 +53,7 @@ const removed = "(removed)"
 
 // Limits for a text, for an object, and for all objects of one kind.
 const (
-	longestText   = 4 << 10
+	maxText   = 4 << 10
 	largestObject = 256 << 10
 	largestKind   = 4 << 20
 )
@@ -133,7 +133,7 @@ func (r *redacting) texts(v any, path, rule string, kept func(name string) bool)
 		} else {
 			text = r.text(text, name, path+"["+name+"]")
 		}
-		out[probe.Cut(probe.Line(name), longestText)] = text
+		out[probe.Cut(probe.Line(name), maxText)] = text
 	}
 	return out
 }
@@ -213,10 +213,10 @@ func free(name string) bool {
 
 // bounded makes a text safe for a terminal and limits its length.
 func (r *redacting) bounded(text, path string) string {
-	if len(text) > longestText {
+	if len(text) > maxText {
 		r.leave(ruleLong, path)
 	}
-	return probe.Plain(probe.Cut(text, longestText))
+	return probe.Plain(probe.Cut(text, maxText))
 }
 
 // namesSecret reports whether a name suggests a secret value. The name of a Secret object is not secret.
