@@ -241,17 +241,17 @@ func sandboxOf(events []corev1.Event) *facts.Sandbox {
 	if last == nil {
 		return nil
 	}
-	said := facts.SandboxFailed(probe.OneLine(last.Message[:min(len(last.Message), longestSaid)]))
+	said := facts.SandboxFailed(probe.OneLine(last.Message[:min(len(last.Message), maxSaid)]))
 	return &said
 }
 
-// longestSaid bounds, in bytes, how much of a message is read. The kubelet and the API server truncate theirs well
+// maxSaid bounds, in bytes, how much of a message is read. The kubelet and the API server truncate theirs well
 // below.
-const longestSaid = 16 << 10
+const maxSaid = 16 << 10
 
 // unmade adds the broken part of the runtime to a refusal, if the runtime's message about the container shows it.
 func unmade(refusal *PlacementError, says string) *PlacementError {
-	if said := facts.ContainerFailed(probe.OneLine(says[:min(len(says), longestSaid)])); said.Obstacle != "" {
+	if said := facts.ContainerFailed(probe.OneLine(says[:min(len(says), maxSaid)])); said.Obstacle != "" {
 		refusal.Sandbox = &said
 	}
 	return refusal
