@@ -38,7 +38,7 @@ var same = []string{
 // Bounds of the labels that are used.
 const (
 	maxLabels   = 24
-	longestPair = 160 // bytes of KEY=VALUE
+	maxPair = 160 // bytes of KEY=VALUE
 )
 
 // attributesOf returns what may set a node apart: its place, its software and its labels. Each is NAME=VALUE.
@@ -57,7 +57,7 @@ func attributesOf(n *corev1.Node) []string {
 	taken := 0
 	for _, key := range slices.Sorted(maps.Keys(n.Labels)) {
 		pair := "label " + key + "=" + n.Labels[key]
-		if slices.Contains(same, key) || len(pair) > longestPair || taken == maxLabels {
+		if slices.Contains(same, key) || len(pair) > maxPair || taken == maxLabels {
 			continue
 		}
 		taken++

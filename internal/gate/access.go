@@ -30,8 +30,8 @@ type Access struct {
 	Cert, Key     string // of the server, PEM; "" = no TLS
 }
 
-// shortestToken rejects tokens that can be guessed.
-const shortestToken = 16
+// minToken rejects tokens that can be guessed.
+const minToken = 16
 
 // Keeper admits clients with the credentials of Access, and follows changes of its files.
 type Keeper struct {
@@ -93,8 +93,8 @@ func (a *Keeper) tokens(name string) ([][]byte, error) {
 		if len(line) == 0 {
 			continue
 		}
-		if len(line) < shortestToken {
-			return nil, fmt.Errorf("%s has a token of %d characters; at least %d are needed", name, len(line), shortestToken)
+		if len(line) < minToken {
+			return nil, fmt.Errorf("%s has a token of %d characters; at least %d are needed", name, len(line), minToken)
 		}
 		out = append(out, line)
 	}

@@ -157,8 +157,8 @@ func (t *table) edit(k tea.KeyPressMsg) {
 	}
 }
 
-// longestName is the limit of a name in Kubernetes.
-const longestName = 253
+// maxName is the limit of a name in Kubernetes.
+const maxName = 253
 
 // filter appends typed or pasted text to the name, while one is typed.
 func (t *table) filter(text string) {
@@ -168,7 +168,7 @@ func (t *table) filter(text string) {
 		}
 		return r
 	}, text)
-	if t.typing && text != "" && len(t.node)+len(text) <= longestName {
+	if t.typing && text != "" && len(t.node)+len(text) <= maxName {
 		t.node += text
 		t.again()
 	}
