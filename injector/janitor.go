@@ -28,13 +28,13 @@ const (
 // client then leaves an exited pod, which 'calico-probe clean' removes.
 func (p *placement) startJanitor(ctx context.Context) *metav1.OwnerReference {
 	o := p.options
-	asked := janitorFor(o)
-	job, err := p.client.kube.BatchV1().Jobs(o.Namespace).Create(ctx, asked, metav1.CreateOptions{})
+	want := janitorFor(o)
+	job, err := p.client.kube.BatchV1().Jobs(o.Namespace).Create(ctx, want, metav1.CreateOptions{})
 	if err == nil {
 		var renewing context.Context
 		p.job = job.Name
 		renewing, p.stopRenewing = context.WithCancel(context.WithoutCancel(ctx))
-		what := alteredJob(asked, job)
+		what := alteredJob(want, job)
 		if what == "" {
 			p.created = append(p.created, "job "+o.Namespace+"/"+job.Name)
 			probe.Detach(func() error { p.renew(renewing, time.Now()); return nil }, func(err error) {
@@ -56,15 +56,15 @@ func (p *placement) startJanitor(ctx context.Context) *metav1.OwnerReference {
 
 // alteredJob describes how the created Job differs from the requested one, "" = it still ends in time and starts no
 // pod.
-func alteredJob(asked, got *batchv1.Job) string {
-	a, g := asked.Spec, got.Spec
+func alteredJob(want, got *batchv1.Job) string {
+	a, g := want.Spec, got.Spec
 	return firstDifferent([]field{
 		{"spec.parallelism", a.Parallelism, g.Parallelism},
 		{"spec.activeDeadlineSeconds", a.ActiveDeadlineSeconds, g.ActiveDeadlineSeconds},
 		{"spec.ttlSecondsAfterFinished", a.TTLSecondsAfterFinished, g.TTLSecondsAfterFinished},
 		{"spec.suspend", off(a.Suspend), off(g.Suspend)},
 		{"spec.managedBy", a.ManagedBy, g.ManagedBy},
-		{"metadata.labels", asked.Labels, known(asked.Labels, got.Labels)},
+		{"metadata.labels", want.Labels, known(want.Labels, got.Labels)},
 	})
 }
 
