@@ -25,9 +25,9 @@ func byPod(c *Client) Open {
 		}
 		// The name is chosen before the request, so that the pod is removed even if the response never arrived.
 		p := &placement{client: c, options: o, namespace: o.Namespace, pod: nameFor(o.Node, o.Run), container: containerName}
-		asked := podFor(o, p.startJanitor(ctx))
-		p.altered = func(pod *corev1.Pod) string { return alteredPod(asked, pod) }
-		pod, err := c.kube.CoreV1().Pods(o.Namespace).Create(ctx, asked, metav1.CreateOptions{})
+		requested := podFor(o, p.startJanitor(ctx))
+		p.altered = func(pod *corev1.Pod) string { return alteredPod(requested, pod) }
+		pod, err := c.kube.CoreV1().Pods(o.Namespace).Create(ctx, requested, metav1.CreateOptions{})
 		if err != nil {
 			if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsNotFound(err) ||
 				apierrors.IsAlreadyExists(err) {

@@ -22,13 +22,13 @@ func Decided(err error) bool {
 // RehearsePod sends the probe's pod to the API server as a dry run, through policies and quotas, and creates
 // nothing. The error is the one that the access method would return.
 func (c *Client) RehearsePod(ctx context.Context, o Options) error {
-	asked := podFor(o, nil)
-	got, err := c.kube.CoreV1().Pods(o.Namespace).Create(ctx, asked,
+	requested := podFor(o, nil)
+	got, err := c.kube.CoreV1().Pods(o.Namespace).Create(ctx, requested,
 		metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 	if err != nil {
 		return refusedCreate("a pod in namespace "+o.Namespace, err)
 	}
-	if what := alteredPod(asked, got); what != "" {
+	if what := alteredPod(requested, got); what != "" {
 		return alteredBy(what)
 	}
 	return nil
@@ -36,13 +36,13 @@ func (c *Client) RehearsePod(ctx context.Context, o Options) error {
 
 // RehearseJob does the same with the pod's clean-up job. The access method works without it.
 func (c *Client) RehearseJob(ctx context.Context, o Options) error {
-	asked := janitorFor(o)
-	got, err := c.kube.BatchV1().Jobs(o.Namespace).Create(ctx, asked,
+	requested := janitorFor(o)
+	got, err := c.kube.BatchV1().Jobs(o.Namespace).Create(ctx, requested,
 		metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 	if err != nil {
 		return refusedCreate("a clean-up job in namespace "+o.Namespace, err)
 	}
-	if what := alteredJob(asked, got); what != "" {
+	if what := alteredJob(requested, got); what != "" {
 		return alteredBy(what)
 	}
 	return nil

@@ -161,20 +161,20 @@ func (w *Wave) Ask(ctx context.Context, o Options, plan probe.Plan, read func(An
 	if err := context.Cause(ctx); err != nil {
 		return err // nothing was created, so nothing must be removed
 	}
-	asked, err := w.podFor(o, plan)
+	requested, err := w.podFor(o, plan)
 	if err != nil {
 		return err
 	}
 	news := make(chan podNews, 1)
 	w.mu.Lock()
-	w.news[asked.Name] = news
+	w.news[requested.Name] = news
 	w.mu.Unlock()
 	defer func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		delete(w.news, asked.Name)
+		delete(w.news, requested.Name)
 	}()
-	p, pod, err := w.create(ctx, o, asked)
+	p, pod, err := w.create(ctx, o, requested)
 	if err != nil {
 		return err
 	}
@@ -188,7 +188,7 @@ func (w *Wave) Ask(ctx context.Context, o Options, plan probe.Plan, read func(An
 	if left := p.removed(err == nil, end != nil); left != nil {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		w.left[asked.Name] = left
+		w.left[requested.Name] = left
 	}
 	return err
 }
@@ -208,11 +208,11 @@ func (w *Wave) Keep(ctx context.Context, o Options) (*Session, error) {
 }
 
 // create creates a pod of the wave.
-func (w *Wave) create(ctx context.Context, o Options, asked *corev1.Pod) (*placement, *corev1.Pod, error) {
-	p := &placement{client: w.client, options: o, namespace: o.Namespace, pod: asked.Name, container: containerName,
+func (w *Wave) create(ctx context.Context, o Options, requested *corev1.Pod) (*placement, *corev1.Pod, error) {
+	p := &placement{client: w.client, options: o, namespace: o.Namespace, pod: requested.Name, container: containerName,
 		began: time.Now()}
-	p.altered = func(pod *corev1.Pod) string { return alteredPod(asked, pod) }
-	pod, err := w.client.kube.CoreV1().Pods(o.Namespace).Create(ctx, asked, metav1.CreateOptions{})
+	p.altered = func(pod *corev1.Pod) string { return alteredPod(requested, pod) }
+	pod, err := w.client.kube.CoreV1().Pods(o.Namespace).Create(ctx, requested, metav1.CreateOptions{})
 	if err != nil {
 		if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsNotFound(err) ||
 			apierrors.IsAlreadyExists(err) {
