@@ -82,10 +82,10 @@ func (p *placement) attach(ctx context.Context, in io.Reader, out io.Writer) err
 		err = p.client.stream(ctx, req.URL(), stdin, out, stderr)
 	}
 	if err != nil {
-		return fmt.Errorf("attached to the probe: %w%s", err, saying(stderr.String()))
+		return fmt.Errorf("attached to the probe: %w%s", err, withOutput(stderr.String()))
 	}
 	if said := stderr.String(); said != "" {
-		return fmt.Errorf("the probe ended%s", saying(said))
+		return fmt.Errorf("the probe ended%s", withOutput(said))
 	}
 	return nil
 }
@@ -179,8 +179,8 @@ func (l *lastOutput) String() string {
 	return probe.OneLine(cmp.Or(l.why, l.text))
 }
 
-// saying appends a program's last output to a sentence, if there is any.
-func saying(words string) string {
+// withOutput appends a program's last output to a sentence, if there is any.
+func withOutput(words string) string {
 	if words == "" {
 		return ""
 	}

@@ -66,8 +66,8 @@ func alteredBy(what string) *PlacementError {
 	return refuse(facts.ReasonAdmission, "the cluster's policy changed the created object: %s", what)
 }
 
-// quotaSays matches the API server's refusals because of a ResourceQuota or a LimitRange.
-var quotaSays = regexp.MustCompile(`(exceeded quota|failed quota|status unknown for quota): |insufficient quota to ` +
+// quotaRefusal matches the API server's refusals because of a ResourceQuota or a LimitRange.
+var quotaRefusal = regexp.MustCompile(`(exceeded quota|failed quota|status unknown for quota): |insufficient quota to ` +
 	`|(minimum|maximum) \S+ usage per (Container|Pod) is |\S+ max limit to request ratio per (Container|Pod) is `)
 
 // refusedCreate classifies the API's answer to the creation of a pod. ReasonAPI is a failure of the API server
@@ -76,7 +76,7 @@ func refusedCreate(what string, err error) *PlacementError {
 	text := probe.OneLine(err.Error())
 	pe := &PlacementError{Reason: facts.ReasonAPI, Text: fmt.Sprintf("creating %s: %s", what, text), Err: err}
 	switch {
-	case quotaSays.MatchString(text):
+	case quotaRefusal.MatchString(text):
 		pe.Reason, pe.Text = facts.ReasonQuota, "the namespace's quota or limit range refuses the probe: "+text
 	case apierrors.IsNotFound(err), apierrors.IsForbidden(err) && strings.Contains(text, "being terminated"),
 		apierrors.IsForbidden(err) && strings.Contains(text, "error looking up service account"): // the namespace is new, or kube-controller-manager is down

@@ -18,8 +18,8 @@ var errMissing = errors.New("while disconnected, the probe wrote more than it bu
 // reconnectPause is how long to wait between two attempts to reconnect.
 const reconnectPause = 500 * time.Millisecond
 
-// sayLost is how long a connection may be lost before the user is notified: most are back immediately.
-const sayLost = 2 * time.Second
+// noticeAfter is how long a connection may be lost before the user is notified: most are back immediately.
+const noticeAfter = 2 * time.Second
 
 // connectFunc copies stdin to a probe and its stdout back until either side ends.
 type connectFunc func(ctx context.Context, in io.Reader, out io.Writer) error
@@ -104,7 +104,7 @@ func (o *outage) begin(err error) {
 		o.since = o.since.Add(-silenceKept)
 	}
 	text := fmt.Sprintf("the connection to the probe on %s is lost (%s); reconnecting for up to %v", o.node, o.why, probe.Silence)
-	o.warning = time.AfterFunc(sayLost, func() { o.note(text) })
+	o.warning = time.AfterFunc(noticeAfter, func() { o.note(text) })
 }
 
 // end notes that the connection is back, with the same probe.

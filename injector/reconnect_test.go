@@ -483,7 +483,7 @@ func TestKeptLineBlackHole(t *testing.T) {
 				time.Sleep(12 * time.Second)
 				began := time.Now()
 				var early []string
-				const noticed = silenceKept + 2*sayLost
+				const noticed = silenceKept + 2*noticeAfter
 				time.AfterFunc(noticed, func() { early = notes() })
 				c.mu.Lock()
 				c.attached, c.hole = io.Discard, began.Add(away)

@@ -41,7 +41,7 @@ type Session struct {
 	mu          sync.Mutex
 	stdin       io.WriteCloser // of the current connection; nil = the connection is lost
 	pending     []question     // sent plans and calls with an unfinished answer
-	unasked     *probe.Intake  // filters events that answer none of them
+	unrequested     *probe.Intake  // filters events that answer none of them
 	lastID      int64          // of the last plan or call
 	stopID      int64          // plans and calls up to this ID must stop
 	stopping    bool           // a goroutine of stopSoon runs
@@ -49,7 +49,7 @@ type Session struct {
 	missedID    int64          // answers up to this ID may lack events that the probe no longer has
 	nextSeq     int64          // number of the next event
 	resumed     bool           // the stream continues the one before; false until the probe has resumed
-	lastHeard   time.Time      // when the last event arrived
+	lastEvent   time.Time      // when the last event arrived
 	blocked     bool           // the queue is full, so nothing is read, and silence means nothing
 	endRead     func(error)    // ends the present stream
 	onResumed   func()         // called when a new connection has resumed
@@ -83,7 +83,7 @@ const (
 func (s *Session) init() {
 	s.writing, s.done = make(chan struct{}, 1), make(chan struct{})
 	s.events, s.freed = make(chan reply, maxQueued), make(chan struct{}, 1)
-	s.unasked = probe.NewIntake(probe.Request{})
+	s.unrequested = probe.NewIntake(probe.Request{})
 }
 
 // release returns the memory of an event that was taken from the channel.
@@ -121,7 +121,7 @@ func (s *Session) Send(ctx context.Context, r probe.Request) (id int64, err erro
 		s.lastID++
 		r.ID = s.lastID
 		send[len(send)-1] = r
-		s.pending, s.lastHeard = append(s.pending, question{r, probe.NewIntake(r)}), time.Now()
+		s.pending, s.lastEvent = append(s.pending, question{r, probe.NewIntake(r)}), time.Now()
 	case r.Type == probe.RequestStop:
 		s.stopID = max(s.stopID, r.ID)
 	}

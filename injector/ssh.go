@@ -211,11 +211,11 @@ func sshReason(to string, failed *uploadError) *PlacementError {
 	case code == own && has("Could not resolve"):
 		return refuse(facts.ReasonReach, "ssh to %s: that name does not resolve here: name an address with --ssh {ip}", to)
 	case code == own:
-		return refuse(facts.ReasonReach, "ssh to %s failed%s", to, saying(failed.output))
+		return refuse(facts.ReasonReach, "ssh to %s failed%s", to, withOutput(failed.output))
 	case code == 127:
-		return refuse(facts.ReasonShell, "ssh to %s: cannot run sh there%s", to, saying(failed.output))
+		return refuse(facts.ReasonShell, "ssh to %s: cannot run sh there%s", to, withOutput(failed.output))
 	}
-	return refuse(facts.ReasonShell, "ssh to %s: the login ended before a shell ran (%v)%s", to, failed.err, saying(failed.output))
+	return refuse(facts.ReasonShell, "ssh to %s: the login ended before a shell ran (%v)%s", to, failed.err, withOutput(failed.output))
 }
 
 // connectLimit is how long ssh waits for a connection.

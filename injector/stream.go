@@ -144,7 +144,7 @@ func (s *Session) silenceLimit() time.Duration {
 func (s *Session) nowReading(end func(error)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.endRead, s.lastHeard = end, time.Now()
+	s.endRead, s.lastEvent = end, time.Now()
 }
 
 // watchSilence ends a stream that has been silent for too long.
@@ -158,7 +158,7 @@ func (s *Session) watchSilence(ctx context.Context) {
 		case <-tick.C:
 			s.mu.Lock()
 			limit, waits := s.silenceLimit(), s.kept || len(s.pending) > 0
-			if waits && s.endRead != nil && !s.blocked && time.Since(s.lastHeard) > limit {
+			if waits && s.endRead != nil && !s.blocked && time.Since(s.lastEvent) > limit {
 				s.breakStream(silentError(limit))
 			}
 			s.mu.Unlock()
@@ -271,7 +271,7 @@ func (s *Session) deliver(ctx context.Context, ev reply) error {
 func (s *Session) setBlocked(is bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.blocked, s.lastHeard = is, time.Now()
+	s.blocked, s.lastEvent = is, time.Now()
 }
 
 // resumeFrom notes that the probe has resumed with event number seq. If that is later than requested, all unanswered
@@ -285,7 +285,7 @@ func (s *Session) resumeFrom(seq int64) (lost int64) {
 		}
 	}
 	first := !s.resumed
-	s.resumed, s.lastHeard = true, time.Now()
+	s.resumed, s.lastEvent = true, time.Now()
 	s.mu.Unlock()
 	if first && s.onResumed != nil {
 		s.onResumed()
@@ -301,7 +301,7 @@ func (s *Session) accept(ev probe.Event) ([]reply, error) {
 	if !s.resumed { // an old event, and no sign of life: the connection has not resumed
 		return nil, nil
 	}
-	s.lastHeard = time.Now()
+	s.lastEvent = time.Now()
 	switch {
 	case ev.Seq < s.nextSeq:
 		return nil, nil
@@ -315,7 +315,7 @@ func (s *Session) accept(ev probe.Event) ([]reply, error) {
 	if len(s.pending) == 0 && ev.Type != probe.EventLog {
 		return nil, nil
 	}
-	q := question{intake: s.unasked}
+	q := question{intake: s.unrequested}
 	if len(s.pending) > 0 {
 		q = s.pending[0] // the probe answers in order
 	}

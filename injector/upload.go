@@ -168,7 +168,7 @@ func (u *uploading) connect(requests io.Reader, events io.Writer) error {
 	}, report)
 	_, err := io.Copy(events, u.stdout)
 	if err != nil {
-		err = fmt.Errorf("%w%s", err, saying(u.noise.String()))
+		err = fmt.Errorf("%w%s", err, withOutput(u.noise.String()))
 	} else {
 		<-u.ended
 		err = u.err
@@ -297,7 +297,7 @@ type uploadError struct {
 	output string // the end of its output besides the script's replies
 }
 
-func (e *uploadError) Error() string { return e.err.Error() + saying(e.output) }
+func (e *uploadError) Error() string { return e.err.Error() + withOutput(e.output) }
 func (e *uploadError) Unwrap() error { return e.err }
 
 // refusal returns the error for a reply with which the script gives up.
@@ -310,7 +310,7 @@ func (u *uploading) refusal(reply string) *PlacementError {
 		return refuse(facts.ReasonShell, "no folder with %d MB free allows running programs (tried %s)", neededKiB(len(u.plain))>>10, tried)
 	case "broken":
 		return refuse(facts.ReasonShell, "the probe does not run there: the upload is incomplete, the disk is full, or the node forbids it%s",
-			saying(u.noise.String()))
+			withOutput(u.noise.String()))
 	}
 	return refuse(facts.ReasonShell, "unexpected reply from the shell there: %q", reply)
 }

@@ -249,8 +249,8 @@ func sandboxOf(events []corev1.Event) *facts.Sandbox {
 // below.
 const maxSaid = 16 << 10
 
-// unmade adds the broken part of the runtime to a refusal, if the runtime's message about the container shows it.
-func unmade(refusal *PlacementError, says string) *PlacementError {
+// withRuntimeFault adds the broken part of the runtime to a refusal, if the runtime's message about the container shows it.
+func withRuntimeFault(refusal *PlacementError, says string) *PlacementError {
 	if said := facts.ContainerFailed(probe.OneLine(says[:min(len(says), maxSaid)])); said.Obstacle != "" {
 		refusal.Sandbox = &said
 	}
@@ -294,7 +294,7 @@ func containerStateOf(pod *corev1.Pod, container string, events []corev1.Event) 
 			reason = facts.ReasonImage
 		}
 		refusal := refuse(reason, "the probe exited immediately: %s, exit code %d %s%s", t.Reason, t.ExitCode, t.Message, last)
-		return containerState{refusal: unmade(refusal, t.Message)}
+		return containerState{refusal: withRuntimeFault(refusal, t.Message)}
 	case c.State.Waiting != nil:
 		return waitingOn(c, last)
 	}
@@ -309,12 +309,12 @@ func waitingOn(c corev1.ContainerStatus, last string) containerState {
 	case probe.ImageWanting(w.Reason):
 		refusal := refuse(facts.ReasonImage,
 			"this node cannot get image %s: %s; name another with --image, or import it on the node", c.Image, text)
-		return containerState{text: text, refusal: unmade(refusal, w.Message)}
+		return containerState{text: text, refusal: withRuntimeFault(refusal, w.Message)}
 	case slices.Contains([]string{
 		"CreateContainerError", "CreateContainerConfigError", "RunContainerError", "PostStartHookError",
 	}, w.Reason):
 		refusal := refuse(facts.ReasonRuntime, "the container runtime refuses the probe: %s", text+last)
-		return containerState{text: text, refusal: unmade(refusal, w.Message)}
+		return containerState{text: text, refusal: withRuntimeFault(refusal, w.Message)}
 	}
 	return containerState{text: text + last}
 }
