@@ -22,7 +22,7 @@ import (
 
 // field is one field, as requested and as created.
 type field struct {
-	path       string
+	path      string
 	want, got any
 }
 

@@ -41,7 +41,7 @@ type Session struct {
 	mu          sync.Mutex
 	stdin       io.WriteCloser // of the current connection; nil = the connection is lost
 	pending     []question     // sent plans and calls with an unfinished answer
-	unrequested     *probe.Intake  // filters events that answer none of them
+	unrequested *probe.Intake  // filters events that answer none of them
 	lastID      int64          // of the last plan or call
 	stopID      int64          // plans and calls up to this ID must stop
 	stopping    bool           // a goroutine of stopSoon runs

@@ -53,7 +53,7 @@ const removed = "(removed)"
 
 // Limits for a text, for an object, and for all objects of one kind.
 const (
-	maxText   = 4 << 10
+	maxText       = 4 << 10
 	largestObject = 256 << 10
 	largestKind   = 4 << 20
 )

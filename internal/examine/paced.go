@@ -24,8 +24,8 @@ type pacer struct {
 }
 
 const (
-	firstStep   = time.Second
-	maxStep = 8 * time.Second // the Job that owns the probes is kept alive every 15s
+	firstStep = time.Second
+	maxStep   = 8 * time.Second // the Job that owns the probes is kept alive every 15s
 	// unreached is for how long an unsent request is tried again.
 	unreached = 30 * time.Second
 )

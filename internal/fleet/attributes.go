@@ -37,8 +37,8 @@ var same = []string{
 
 // Bounds of the labels that are used.
 const (
-	maxLabels   = 24
-	maxPair = 160 // bytes of KEY=VALUE
+	maxLabels = 24
+	maxPair   = 160 // bytes of KEY=VALUE
 )
 
 // attributesOf returns what may set a node apart: its place, its software and its labels. Each is NAME=VALUE.

@@ -54,7 +54,7 @@ const (
 	maxSingle = 40 // up to so many nodes, each has its own row
 	maxBad    = 30 // of more nodes, the failing ones with their own row
 	maxBlocks = 10 // and the rows that the others share
-	denseFrom  = 12 // columns
+	denseFrom = 12 // columns
 )
 
 // The letters of packed paths.

@@ -10,8 +10,8 @@ import (
 // How much a page shows without script.
 const (
 	staticNodes = 12      // nodes with a row
-	maxDrawn   = 40      // zones with their own picture
-	maxNames   = 150_000 // bytes of a list of names
+	maxDrawn    = 40      // zones with their own picture
+	maxNames    = 150_000 // bytes of a list of names
 )
 
 // list is the part of the nodes that a page shows without script.

@@ -290,7 +290,7 @@ func sortedFacts(f probe.Facts) []probe.Fact {
 const (
 	farther = 2
 	slower  = 10
-	minMs = 100
+	minMs   = 100
 )
 
 func notable(name probe.Fact, was, is any) bool {
