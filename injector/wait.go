@@ -249,7 +249,8 @@ func sandboxOf(events []corev1.Event) *facts.Sandbox {
 // below.
 const maxSaid = 16 << 10
 
-// withRuntimeFault adds the broken part of the runtime to a refusal, if the runtime's message about the container shows it.
+// withRuntimeFault adds the broken part of the runtime to a refusal, if the runtime's message about the container shows
+// it.
 func withRuntimeFault(refusal *PlacementError, says string) *PlacementError {
 	if said := facts.ContainerFailed(probe.OneLine(says[:min(len(says), maxSaid)])); said.Obstacle != "" {
 		refusal.Sandbox = &said

@@ -37,7 +37,8 @@ type Config struct {
 	Namespace       string // where probe pods go, "" = beside calico-node
 	CalicoNamespace string // trust calico-node only in this namespace, "" = the usual ones
 
-	// Consent is called before probes are placed on more than MaxWithoutConsent nodes; an error refuses. nil = always refuse.
+	// Consent is called before probes are placed on more than MaxWithoutConsent nodes; an error refuses. nil = always
+	// refuse.
 	Consent func(ctx context.Context, nodes int) error
 }
 

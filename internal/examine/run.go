@@ -201,7 +201,7 @@ func (r *Run) askNode(ctx context.Context, client *cluster.Client, snap *cluster
 	return r.AskBy(ctx, tries, snap, func(p *injector.Placed) error { return r.askProbe(ctx, p, snap) })
 }
 
-// AskBy puts a probe on the node and calls ask with it. If ask returns an *SilentProbeError, it tries the next access
+// AskBy puts a probe on the node and calls ask with it. If ask returns a *SilentProbeError, it tries the next access
 // method. If none is left, it reports the reasons.
 func (r *Run) AskBy(
 	ctx context.Context, tries *injector.Fallback, snap *cluster.Snapshot, ask func(*injector.Placed) error,
@@ -223,7 +223,7 @@ func (r *Run) AskBy(
 	}
 }
 
-// askProbe queries a running probe, and removes what was created, whatever happens. Its error is an *SilentProbeError if
+// askProbe queries a running probe, and removes what was created, whatever happens. Its error is a *SilentProbeError if
 // the probe sends nothing at all.
 func (r *Run) askProbe(ctx context.Context, p *injector.Placed, snap *cluster.Snapshot) error {
 	asking, end := trace.Span(ctx, "the probe answers")
@@ -254,7 +254,7 @@ func (e *SilentProbeError) Error() string { return e.Err.Error() }
 func (e *SilentProbeError) Unwrap() error { return e.Err }
 
 // AskPlans sends the run's plan to a probe by ask, then the follow-up checks, and reports the answers after begin.
-// whole is false if answers are missing, which it has then reported. The error is an *SilentProbeError if the probe sent
+// whole is false if answers are missing, which it has then reported. The error is a *SilentProbeError if the probe sent
 // nothing but events about itself, else one of writing the report.
 func (r *Run) AskPlans(
 	ctx context.Context, method string, snap *cluster.Snapshot, ask Asking, begin func() error,
