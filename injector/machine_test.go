@@ -39,9 +39,9 @@ func TestStrange(t *testing.T) {
 		"it shows none by name": {id: "1", named: true, says: "no machine-id is readable there: only your --ssh identifies n as worker-3.example.com"},
 		"the API has none":      {said: mine, reason: facts.ReasonMachine, says: "the API has no unique machine-id for worker-3.example.com"},
 		"none by name":          {named: true, said: mine, says: "only your --ssh identifies n as "},
-		"neither has one":       {reason: facts.ReasonMachine, says: "the API has no machine-id"},
+		"neither has one":       {reason: facts.ReasonMachine, says: "the API has no unique machine-id"},
 		"not yet made": {
-			id: "uninitialized", said: mine, reason: facts.ReasonMachine, says: "the API has no machine-id",
+			id: "uninitialized", said: mine, reason: facts.ReasonMachine, says: "the API has no unique machine-id",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

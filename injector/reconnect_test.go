@@ -339,7 +339,7 @@ func TestKeptLineTooLong(t *testing.T) {
 				if idle {
 					<-s.done
 				} else if _, _, err := ask(t, s, call("stay")); err == nil ||
-					!strings.Contains(err.Error(), "it ended") && !strings.Contains(err.Error(), "it has ended") {
+					!strings.Contains(err.Error(), "it ended") && !strings.Contains(err.Error(), "it has exited") {
 					t.Errorf("got %v", err)
 				}
 				if took := time.Since(began); took > 2*probe.Silence {

@@ -205,7 +205,7 @@ func TestUploadInVain(t *testing.T) {
 		"does not run": {"#!/nowhere\n", here("sh"), facts.ReasonShell, "does not run there"},
 		"no tools":     {standIn, here("/bin/sh", tools(t, "mkdir", "chmod")), facts.ReasonShell, "lacks the program head"},
 		// What is short by a few bytes may run all the same.
-		"not whole": {standIn, here("/bin/sh", short), facts.ReasonShell, "did not arrive whole"},
+		"not whole": {standIn, here("/bin/sh", short), facts.ReasonShell, "the upload is incomplete"},
 		"no room": {standIn, func(ctx context.Context, script string, in io.Reader, out, errs io.Writer) error {
 			return here("sh")(ctx, "df() { echo; echo a 9 9 0; }; "+script, in, out, errs)
 		}, facts.ReasonShell, "no folder with"},

@@ -132,7 +132,7 @@ func TestBundleRefuses(t *testing.T) {
 		"bundle --offline bundle.go":                 "is not a file of",
 		"bundle --node a --file /nowhere/x.tar.gz":   "cannot be written into /nowhere: no such file",
 		"bundle --node a --via exce":                 "did you mean exec?",
-		"bundle --node a --file root.go":             "is there already",
+		"bundle --node a --file root.go":             "already exists",
 		"bundle --node a --profile full --dry-run":   "quick, standard, deep",
 		"bundle --node a --kubeconfig /nowhere/file": "/nowhere/file",
 	} {

@@ -41,7 +41,7 @@ func TestOneClearLine(t *testing.T) {
 		{"unknown check", "run --node node-a --checks bgp-sesion", 2, "did you mean bgp-session?"},
 		{"unknown way", "run --node node-a --via exce", 2, "did you mean exec?"},
 		{"an option for ssh", "run --node node-a --ssh -oProxyCommand=id", 2, "--ssh \"-oProxyCommand=id\" is not a valid destination"},
-		{"no destination for ssh", "run --node node-a --ssh root@a;b", 2, "--ssh \"root@a;b\" is no destination"},
+		{"no destination for ssh", "run --node node-a --ssh root@a;b", 2, "--ssh \"root@a;b\" is not a valid destination"},
 		{"no such configuration of ssh", "run --node node-a --ssh-config /nowhere", 2, "/nowhere: no such file"},
 		{"a way named twice", "run --node node-a --via pod,pod", 2, "names pod twice"},
 		{"no way for a list", "run --node node-a --via pod,api", 2, "--via api cannot stand in a list"},

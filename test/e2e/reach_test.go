@@ -77,7 +77,7 @@ func TestFloodWhileBringing(t *testing.T) {
 		if err := json.Unmarshal([]byte(a.stdout), &d); err != nil {
 			t.Fatalf("%v\n%s%s", err, a.stdout, a.stderr)
 		}
-		d.want(t, "probe-placed", probe.Unknown, says, "prints without end")
+		d.want(t, "probe-placed", probe.Unknown, says, "prints endlessly")
 		if a.exit != 5 || a.stderr != "" {
 			t.Errorf("exit %d\n%s", a.exit, a.stderr)
 		}
@@ -192,7 +192,7 @@ func TestHostileNodeAddress(t *testing.T) {
 			t.Errorf("%q: exit %d\n%q\n%q", address, a.exit, a.stdout, a.stderr)
 		}
 		p := call(t, append(flags, "preflight", "--node", "node-b", "--via", "ssh")...)
-		if p.exit != 3 || strings.Contains(p.stdout+p.stderr, "\x1b") || !strings.Contains(p.folded(), "is an IP address") {
+		if p.exit != 3 || strings.Contains(p.stdout+p.stderr, "\x1b") || !strings.Contains(p.folded(), "has no valid InternalIP") {
 			t.Errorf("%q: preflight: exit %d\n%q\n%q", address, p.exit, p.stdout, p.stderr)
 		}
 	}
