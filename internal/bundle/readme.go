@@ -39,7 +39,7 @@ func (b *Bundle) readme() []byte {
 - Causes and reports are concluded from the runs as they are in here: 'calico-probe analyze run.ndjson' gives the same again.
 - API objects lie where troubleshoot.sh's support bundles have theirs: 'support-bundle analyze' and 'sbctl' read the archive.
 
-## What was left out
+## What was redacted
 
 `)
 	fmt.Fprintf(&w, "No Secret was read. %d items were redacted by these rules; `redactions.txt` lists each.\n\n%s", b.left(), RulesTable())
