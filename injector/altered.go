@@ -22,15 +22,15 @@ import (
 
 // field is one field, as requested and as created.
 type field struct {
-	path       string
-	asked, got any
+	path      string
+	want, got any
 }
 
 // firstDifferent describes the first field that differs, "" = none.
 func firstDifferent(fields []field) string {
 	for _, f := range fields {
-		if !equality.Semantic.DeepEqual(f.asked, f.got) {
-			return fmt.Sprintf("%s is %s instead of %s", f.path, inJSON(f.got), inJSON(f.asked))
+		if !equality.Semantic.DeepEqual(f.want, f.got) {
+			return fmt.Sprintf("%s is %s instead of %s", f.path, inJSON(f.got), inJSON(f.want))
 		}
 	}
 	return ""
@@ -41,7 +41,7 @@ func inJSON(v any) string {
 	const most = 120
 	b, err := json.Marshal(v)
 	if err != nil {
-		return "unreadable" // no value of a pod is unreadable
+		return "unreadable" // cannot happen with the values of a pod
 	}
 	if r := []rune(string(b)); len(r) > most {
 		return string(r[:most]) + "…"
@@ -53,8 +53,8 @@ func inJSON(v any) string {
 const systemCritical = 2_000_000_000
 
 // alteredPod describes how the created pod differs from the requested one, "" = not at all.
-func alteredPod(asked, got *corev1.Pod) string {
-	a, g := &asked.Spec, &got.Spec
+func alteredPod(want, got *corev1.Pod) string {
+	a, g := &want.Spec, &got.Spec
 	if what := firstDifferent([]field{
 		{"spec.hostNetwork", a.HostNetwork, g.HostNetwork},
 		{"spec.hostPID", a.HostPID, g.HostPID},
@@ -75,16 +75,16 @@ func alteredPod(asked, got *corev1.Pod) string {
 		{"spec.securityContext.sysctls", sysctls(a), sysctls(g)},
 		{"spec.restartPolicy", a.RestartPolicy, g.RestartPolicy},
 		{"spec.activeDeadlineSeconds", a.ActiveDeadlineSeconds, g.ActiveDeadlineSeconds},
-		{"metadata.labels", asked.Labels, known(asked.Labels, got.Labels)},
-		{"metadata.annotations", asked.Annotations, known(asked.Annotations, got.Annotations)},
-		{"metadata.annotations", deciding(asked), deciding(got)},
+		{"metadata.labels", want.Labels, known(want.Labels, got.Labels)},
+		{"metadata.annotations", want.Annotations, known(want.Annotations, got.Annotations)},
+		{"metadata.annotations", deciding(want), deciding(got)},
 		{"spec.resourceClaims", a.ResourceClaims, g.ResourceClaims},
-		{"metadata.ownerReferences", owners(asked, asked), owners(got, asked)},
+		{"metadata.ownerReferences", owners(want, want), owners(got, want)},
 	}); what != "" {
 		return what
 	}
 	if p := ptr.Deref(g.Priority, 0); p >= systemCritical {
-		return fmt.Sprintf("spec.priority is %d, for which the kubelet ends other pods", p)
+		return fmt.Sprintf("spec.priority is %d: the kubelet would evict other pods for it", p)
 	}
 	return alteredContainer("spec.containers[0].",
 		a.SecurityContext, &a.Containers[0], g.SecurityContext, &g.Containers[0])
@@ -92,21 +92,21 @@ func alteredPod(asked, got *corev1.Pod) string {
 
 // alteredEphemeral describes how the ephemeral container, or its pod, differs from the requested one, "" = not at
 // all. verified is the UID of the node's calico-node pod.
-func alteredEphemeral(asked corev1.EphemeralContainer, node string, verified types.UID, pod *corev1.Pod) string {
+func alteredEphemeral(want corev1.EphemeralContainer, node string, verified types.UID, pod *corev1.Pod) string {
 	all := pod.Spec.EphemeralContainers
-	at := slices.IndexFunc(all, func(c corev1.EphemeralContainer) bool { return c.Name == asked.Name })
+	at := slices.IndexFunc(all, func(c corev1.EphemeralContainer) bool { return c.Name == want.Name })
 	if at < 0 {
-		return "spec.ephemeralContainers has no " + asked.Name
+		return "spec.ephemeralContainers has no " + want.Name
 	}
 	if what := firstDifferent([]field{
 		{"metadata.uid", verified, pod.UID},
 		{"spec.nodeName", node, pod.Spec.NodeName},
 		{"spec.hostNetwork", true, pod.Spec.HostNetwork},
-		{"its targetContainerName", asked.TargetContainerName, all[at].TargetContainerName},
+		{"its targetContainerName", want.TargetContainerName, all[at].TargetContainerName},
 	}); what != "" {
 		return what
 	}
-	a, g := corev1.Container(asked.EphemeralContainerCommon), corev1.Container(all[at].EphemeralContainerCommon)
+	a, g := corev1.Container(want.EphemeralContainerCommon), corev1.Container(all[at].EphemeralContainerCommon)
 	return alteredContainer("its ", pod.Spec.SecurityContext, &a, pod.Spec.SecurityContext, &g)
 }
 
@@ -197,7 +197,7 @@ func capabilities(sc corev1.SecurityContext) (added []corev1.Capability, dropped
 	return added, slices.Contains(sc.Capabilities.Drop, "ALL")
 }
 
-// on and off are the value of a switch whose default is true or false.
+// on and off return the value of a switch with the default true or false.
 func on(p *bool) bool  { return ptr.Deref(p, true) }
 func off(p *bool) bool { return ptr.Deref(p, false) }
 
@@ -243,11 +243,11 @@ func volumes(all []corev1.Volume) []corev1.Volume {
 }
 
 // mounts returns the mounts without the field that API servers before Kubernetes 1.30 lack.
-func mounts(all, asked []corev1.VolumeMount) []corev1.VolumeMount {
+func mounts(all, want []corev1.VolumeMount) []corev1.VolumeMount {
 	out := slices.Clone(all)
 	for i := range out {
-		if out[i].RecursiveReadOnly == nil && i < len(asked) {
-			out[i].RecursiveReadOnly = asked[i].RecursiveReadOnly
+		if out[i].RecursiveReadOnly == nil && i < len(want) {
+			out[i].RecursiveReadOnly = want[i].RecursiveReadOnly
 		}
 		if ptr.Deref(out[i].MountPropagation, "") == corev1.MountPropagationNone {
 			out[i].MountPropagation = nil
@@ -273,9 +273,9 @@ func resolver(spec *corev1.PodSpec) corev1.PodDNSConfig {
 }
 
 // known returns the created values of the requested keys.
-func known(asked, got map[string]string) map[string]string {
+func known(want, got map[string]string) map[string]string {
 	out := map[string]string{}
-	for key := range asked {
+	for key := range want {
 		if value, ok := got[key]; ok {
 			out[key] = value
 		}
@@ -283,9 +283,9 @@ func known(asked, got map[string]string) map[string]string {
 	return out
 }
 
-// deciding are the annotations by which the kubelet does not run a pod, or the container runtime gives it
-// devices, mounts, hooks or a virtual machine: those of static pods (k8s.io/kubernetes), the Container
-// Device Interface, containerd, CRI-O and Kata.
+// deciding returns the annotations with which the kubelet does not run a pod, or with which the container runtime adds
+// devices, mounts, hooks or a virtual machine: those of static pods (k8s.io/kubernetes), the Container Device
+// Interface, containerd, CRI-O and Kata.
 func deciding(p *corev1.Pod) []string {
 	var out []string
 	for key := range p.Annotations {
@@ -301,7 +301,7 @@ func deciding(p *corev1.Pod) []string {
 	return out
 }
 
-// messagePath is where the kubelet mounts a file of its own in a container.
+// messagePath returns where the kubelet mounts its own file in a container.
 func messagePath(c *corev1.Container) string {
 	return cmp.Or(c.TerminationMessagePath, corev1.TerminationMessagePathDefault)
 }

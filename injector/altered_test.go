@@ -242,7 +242,7 @@ func TestAltered(t *testing.T) {
 		}},
 		"a priority that kills": {
 			does: func(p *corev1.Pod) { p.Spec.Priority = new(int32(2_000_001_000)) },
-			says: "spec.priority is 2000001000, for which the kubelet ends other pods",
+			says: "spec.priority is 2000001000: the kubelet would evict other pods for it",
 		},
 		"no run": {
 			does: func(p *corev1.Pod) { delete(p.Labels, labelRun) },

@@ -35,11 +35,10 @@ func (p *placement) open(ctx context.Context) *Session {
 	return s
 }
 
-// readPodLimit bounds one reading of the probe's pod while the connection is lost: reconnecting must not
-// wait long for it.
+// readPodLimit bounds a read of the probe's pod while the connection is lost: reconnecting must not wait long for it.
 const readPodLimit = 2 * time.Second
 
-// ended returns why the probe is gone, or nil while it may still be there.
+// ended returns why the probe is gone, nil if it may still run.
 func (p *placement) ended(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, readPodLimit)
 	defer cancel()
@@ -81,10 +80,10 @@ func (p *placement) attach(ctx context.Context, in io.Reader, out io.Writer) err
 		err = streams.Connect(ctx, p.client.config, req.URL(), stdin, out, stderr)
 	}
 	if err != nil {
-		return fmt.Errorf("attached to the probe: %w%s", err, saying(stderr.String()))
+		return fmt.Errorf("attached to the probe: %w%s", err, withOutput(stderr.String()))
 	}
 	if said := stderr.String(); said != "" {
-		return fmt.Errorf("the probe ended%s", saying(said))
+		return fmt.Errorf("the probe ended%s", withOutput(said))
 	}
 	return nil
 }
@@ -132,10 +131,10 @@ func (l *lastOutput) String() string {
 	return probe.OneLine(cmp.Or(l.why, l.text))
 }
 
-// saying appends a program's last output to a sentence, if there is any.
-func saying(words string) string {
+// withOutput appends a program's last output to a sentence, if there is any.
+func withOutput(words string) string {
 	if words == "" {
 		return ""
 	}
-	return ", saying: " + words
+	return ", output: " + words
 }

@@ -27,7 +27,7 @@ func byEphemeral(c *Client) Open {
 			return nil, refused
 		}
 		if o.CalicoErr != nil {
-			return nil, unread(fmt.Sprintf("whether node %s has a calico-node pod to join", o.Node), o.CalicoErr)
+			return nil, unread("the calico-node pod of node "+o.Node, o.CalicoErr)
 		}
 		if o.Calico == nil {
 			return nil, refuse(facts.ReasonNoCalico, "node %s has no calico-node pod to join", o.Node)
@@ -44,14 +44,14 @@ func byEphemeral(c *Client) Open {
 			client: c, options: o, namespace: pod.Namespace, pod: pod.Name, container: container.Name, joined: true,
 			created:    []string{"container " + container.Name + " in pod " + in},
 			altered:    func(pod *corev1.Pod) string { return alteredEphemeral(container, o.Node, o.Calico.UID, pod) },
-			afterwards: fmt.Sprintf("Kubernetes keeps the ended container %s listed in pod %s until that pod is replaced", container.Name, in),
+			afterwards: fmt.Sprintf("Kubernetes lists the exited container %s in pod %s until that pod is replaced", container.Name, in),
 		}
 		if err := p.awaitRunning(ctx, pod); err != nil {
-			ends := fmt.Sprintf("should it start later, it ends within %v, after a day at once", probe.Silence)
+			ends := fmt.Sprintf("if it starts later, it exits within %v, or immediately after a day", probe.Silence)
 			if pe, ok := errors.AsType[*PlacementError](err); ok && pe.Reason == facts.ReasonAdmission {
-				ends = fmt.Sprintf("as the policy left it, it may run until that pod is replaced ('kubectl -n %s delete pod %s')", pod.Namespace, pod.Name)
+				ends = fmt.Sprintf("with the policy's changes it may run until that pod is replaced ('kubectl -n %s delete pod %s')", pod.Namespace, pod.Name)
 			}
-			o.Note(fmt.Sprintf("container %s cannot be taken out of pod %s again; %s", container.Name, in, ends))
+			o.Note(fmt.Sprintf("container %s cannot be removed from pod %s; %s", container.Name, in, ends))
 			return nil, err
 		}
 		return p.open(ctx), nil

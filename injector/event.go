@@ -39,8 +39,8 @@ func NewEventWriter(c *Client) *EventWriter {
 	}
 }
 
-// longestNote is the API's limit for an event's message, in bytes.
-const longestNote = 1024
+// maxNote is the API's limit for an event's message, in bytes.
+const maxNote = 1024
 
 // Write writes an event on a node. false = it was dropped, because the node had too many recently. The ID belongs to
 // the subject: written again, even after this program restarts, it stays one event with the last message.
@@ -51,7 +51,7 @@ func (t *EventWriter) Write(ctx context.Context, id, node string, warning bool, 
 		// Events of nodes use the node's name as UID: kubelets write them this way, and every release of 'kubectl
 		// describe node' expects it.
 		InvolvedObject: corev1.ObjectReference{Kind: "Node", Name: node, UID: types.UID(node)},
-		Type:           corev1.EventTypeNormal, Reason: reason, Message: probe.Cut(note, longestNote),
+		Type:           corev1.EventTypeNormal, Reason: reason, Message: probe.Cut(note, maxNote),
 		Source: corev1.EventSource{Component: managedBy}, ReportingController: "calico-probe.io/serve",
 		FirstTimestamp: now, LastTimestamp: now, Count: 1,
 	}

@@ -28,7 +28,7 @@ func byExec(c *Client) Open {
 	return func(ctx context.Context, o Options) (*Session, error) {
 		pods, err := o.Running(ctx)
 		if err != nil {
-			return nil, unread("which pods run on node "+o.Node, err)
+			return nil, unread("the pods of node "+o.Node, err)
 		}
 		all := execTargets(pods, o.Calico)
 		if len(all) == 0 {
@@ -38,7 +38,7 @@ func byExec(c *Client) Open {
 		all = slices.DeleteFunc(all, func(t execTarget) bool {
 			if t.lowMemory() {
 				limit := t.container.Resources.Limits.Memory()
-				passed = append(passed, fmt.Sprintf("%s (its memory limit, %s, might be passed with a probe in it)", t, limit))
+				passed = append(passed, fmt.Sprintf("%s (the probe could exceed its memory limit of %s)", t, limit))
 			}
 			return t.lowMemory()
 		})
@@ -62,7 +62,7 @@ func byExec(c *Client) Open {
 			reason = pe.Reason
 			passed = append(passed, fmt.Sprintf("%s (%s)", t, pe.Text))
 		}
-		none := refuse(reason, "the probe runs in no container of the node's network: %s", strings.Join(passed, "; "))
+		none := refuse(reason, "no container in the node's network can run the probe: %s", strings.Join(passed, "; "))
 		none.Waited = silent > 0 && silent == len(all)
 		return nil, none
 	}
@@ -80,7 +80,7 @@ func endsExec(pe *PlacementError, silent int, again bool) bool {
 // NoExecTarget is the message for a node without a container for exec. calico is the verified calico-node pod, or
 // nil.
 func NoExecTarget(node string, calico *corev1.Pod) string {
-	return fmt.Sprintf("node %s runs no DaemonSet or static pod of namespace %s in the host's network that a probe could run in",
+	return fmt.Sprintf("node %s has no host-network DaemonSet or static pod in namespace %s for the probe to run in",
 		node, strings.Join(systemNamespaces(calico), " or "))
 }
 
@@ -116,7 +116,7 @@ func (t execTarget) lowMemory() bool {
 	return !limit.IsZero() && limit.Value() < minMemoryLimit
 }
 
-// systemNamespaces returns the namespaces whose containers exec may use: Kubernetes' own, and that of the verified
+// systemNamespaces returns the namespaces whose containers exec may use: kube-system, and that of the verified
 // calico-node pod; calico is nil without one.
 func systemNamespaces(calico *corev1.Pod) []string {
 	if calico == nil || calico.Namespace == metav1.NamespaceSystem {
@@ -244,17 +244,17 @@ func execFailed(t execTarget, failed *uploadError) *PlacementError {
 	}
 	switch {
 	case errors.Is(failed.err, errStalled):
-		return waited(facts.ReasonSilent, "going into container %s: %v: the API server's connection to the kubelet, the kubelet or the container runtime hangs", t, failed.err)
+		return waited(facts.ReasonSilent, "entering container %s: %v: the API server's connection to the kubelet, the kubelet or the container runtime hangs", t, failed.err)
 	case errors.Is(failed.err, errNoise):
-		return refuse(facts.ReasonShell, "%v: its shell, or what that reads at its start, prints without end", failed.err)
+		return refuse(facts.ReasonShell, "%v: its shell or a startup file prints endlessly", failed.err)
 	case forbidden(text):
 		return refuse(facts.ReasonRBAC, "no right to exec: %s", text)
 	case strings.Contains(text, "error dialing backend"):
 		return Unattached("the API server does not reach the kubelet's port 10250 on %s: %s", t.pod.Spec.NodeName, text)
 	case strings.Contains(text, kubeletCannotAsk):
-		return refuse(facts.ReasonNoAuthorizer, "the kubelet of %s answers, and cannot ask the API server whether this is allowed: %s", t.pod.Spec.NodeName, text)
+		return refuse(facts.ReasonNoAuthorizer, "the kubelet of %s answers, but cannot authorize the request through the API server: %s", t.pod.Spec.NodeName, text)
 	case strings.Contains(text, "unknown service runtime.v1"):
-		return refuse(facts.ReasonNoCRI, "the container runtime answers the kubelet that it lacks the part that the kubelet asks: %s", text)
+		return refuse(facts.ReasonNoCRI, "the container runtime lacks the CRI service that the kubelet calls: %s", text)
 	case strings.Contains(text, "rpc error") && strings.Contains(text, "dial unix"):
 		return refuse(facts.ReasonRuntime, "the kubelet does not reach the container runtime: %s", text)
 	case code >= 126 || strings.Contains(text, "executable file not found") ||
@@ -269,7 +269,7 @@ func execFailed(t execTarget, failed *uploadError) *PlacementError {
 		return refuse(facts.ReasonAdmission, "the cluster's policy refuses exec: %s", text)
 	case answered || transport:
 		return &PlacementError{
-			Reason: facts.ReasonAPI, Text: fmt.Sprintf("going into container %s: %s", t, text), Err: failed.err,
+			Reason: facts.ReasonAPI, Text: fmt.Sprintf("entering container %s: %s", t, text), Err: failed.err,
 		}
 	}
 	return refuse(facts.ReasonShell, "%s", text)

@@ -12,7 +12,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// Fallback tries access methods in order: Next returns the probe of the next one that works, and Unheard moves past a
+// Fallback tries access methods in order: Next returns the probe of the next one that works, and NoAnswer moves past a
 // probe that does not answer. Each failure decides whether the next method is worth trying, and for how long: a
 // kubelet that starts no pod starts no ephemeral container either, but may still serve exec.
 type Fallback struct {
@@ -90,14 +90,14 @@ func (f *Fallback) Next(ctx context.Context) (*Placed, error) {
 			return p, err
 		}
 	}
-	if len(f.failures) == 0 { // else the run would pass for one that checked the node
+	if len(f.failures) == 0 { // otherwise the run would look as if it had checked the node
 		f.failures = append(f.failures,
 			Failure{Method: f.Methods[0].Name, Err: fmt.Errorf("not tried: %w", context.Cause(ctx))})
 	}
 	return nil, nil
 }
 
-// next is the method to try now, false = none is left.
+// next returns the method to try now, false if none is left.
 func (f *Fallback) next() (m Method, left bool) {
 	if f.tried == len(f.Methods) {
 		again, worth := secondAttempt(f.Methods, f.before)
@@ -140,8 +140,8 @@ func (f *Fallback) try(ctx context.Context, m Method, limits limits) (*Placed, e
 	return nil, nil
 }
 
-// Unheard reports a probe that ran and sent no answer. Next then continues with the following method.
-func (f *Fallback) Unheard(p *Placed, err error) {
+// NoAnswer reports a probe that ran and sent no answer. Next then continues with the following method.
+func (f *Fallback) NoAnswer(p *Placed, err error) {
 	a := attempt{method: p.Method, mute: p.image}
 	if pe, ok := errors.AsType[*PlacementError](err); ok {
 		a.reason = pe.Reason
@@ -176,7 +176,7 @@ const (
 	startExec = 2 * time.Second
 )
 
-// limits are the time limits of a method, or why it is skipped.
+// limits holds the time limits of a method, or why it is skipped.
 type limits struct {
 	start   time.Duration // 0 = the default of an uploaded probe
 	idle    time.Duration // how long nothing at all may happen, 0 = as long as start
@@ -205,7 +205,7 @@ func limitsOf(m Method, others bool, before []attempt, silent bool) limits {
 		case methodCalled(a.method).needs == needsExec && a.waited: // exec had only seconds: starting may take longer
 			continue
 		case a.reason == facts.ReasonAPI:
-			l.skip = "it leads through the API server too, which fails"
+			l.skip = "it uses the API server too, which fails"
 		case a.reason == facts.ReasonKubelet && a.waited && m.needs() == needsExec:
 			l.start = startExec // a kubelet that receives no new pods may still serve its old ones
 			continue
@@ -214,14 +214,14 @@ func limitsOf(m Method, others bool, before []attempt, silent bool) limits {
 		case a.reason == facts.ReasonRuntime && a.waited:
 			l.skip = "it needs the same container runtime, which has started nothing"
 		case a.reason == facts.ReasonAttach:
-			l.skip = "it leads through the kubelet's port 10250 too"
+			l.skip = "it uses the kubelet's port 10250 too"
 		case a.reason == facts.ReasonNoAuthorizer:
-			l.skip = "it leads through the same kubelet, which cannot ask the API server whether it is allowed"
+			l.skip = "it uses the same kubelet, which cannot authorize requests through the API server"
 		case a.reason == facts.ReasonImage && methodCalled(m.Name).Stays:
 			l.skip = "it needs the same image"
 		case a.mute != "" && methodCalled(a.method).Pods && methodCalled(m.Name).Stays:
 			l.skip = fmt.Sprintf("image %s ran in a pod and did not answer as a probe; "+
-				"an ephemeral container could not be removed again", a.mute)
+				"an ephemeral container could not be removed", a.mute)
 		default:
 			continue
 		}

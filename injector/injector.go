@@ -65,7 +65,7 @@ func NewClient(config *rest.Config) (*Client, error) {
 	return &Client{kube: kube, config: own, clock: clock}, nil
 }
 
-// Options say what to put where, for whom and for how long.
+// Options describe what to put where, for whom and for how long.
 type Options struct {
 	Node       string
 	Namespace  string // of the probe pod
@@ -79,12 +79,12 @@ type Options struct {
 	CalicoErr  error       // why that is unknown; a *PlacementError (NoCalico) if no pod can be verified
 	Needed     []string    // Linux capabilities that the checks need, without CAP_
 	Privileged bool        // all capabilities instead of the few needed
-	// it is for a root shell: with all capabilities, and in a pod of its own the node's files writable
+	// for a root shell: all capabilities, and in its own pod the node's files are writable
 	Shell        bool
-	DebugProfile *DebugProfile // in place of Needed, Privileged and the capabilities of Shell; nil = none
+	DebugProfile *DebugProfile // instead of Needed, Privileged and the capabilities of Shell; nil = none
 	Start        time.Duration // how long to wait for the probe to run
-	Idle         time.Duration // how long nothing at all may happen meanwhile, 0 = as long as Start
-	Again        bool          // the method has failed before in this run: give up at the first place that hangs
+	Idle         time.Duration // how long nothing may happen meanwhile, 0 = as long as Start
+	Again        bool          // the method has failed before in this run: give up at the first hang
 	Whole        time.Duration // hard time limit of the probe, on the server's side
 	// Keep makes the probe survive a broken connection for up to probe.Silence, and the session reconnect. Probes by
 	// exec, ssh and local cannot: they exit with their connection.
@@ -99,8 +99,8 @@ type Options struct {
 	SSHConfig   string // a file for ssh -F, "" = the user's own
 	Machine     string // the node's machine-id in the API, "" = none, or shared with other nodes
 
-	Progress func(text string) // receives what the method waits for, each time it changes
-	Note     func(text string) // receives what the user must know afterwards
+	Progress func(text string) // receives the progress, each time it changes
+	Note     func(text string) // receives notes for the user
 }
 
 // Labels and annotations of what is created.
@@ -116,7 +116,7 @@ const (
 	annotationLife    = "calico-probe.io/lifetime" // a Go duration, from the object's creation on
 	annotationExpires = "calico-probe.io/expires"  // by older clients in place of the lifetime: RFC 3339, by their clock
 	annotationChecks  = "calico-probe.io/checks"
-	annotationShell   = "calico-probe.io/shell" // on a probe that may change the node: what it is for
+	annotationShell   = "calico-probe.io/shell" // on a probe that may change the node: its purpose
 
 	annotationAppArmor = corev1.DeprecatedAppArmorBetaContainerAnnotationKeyPrefix // and a container's name
 )

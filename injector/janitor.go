@@ -15,10 +15,10 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// The janitor is a Job that owns the probe's pod and never runs a pod itself. The client keeps moving its
-// deadline. When the client is gone, the Job controller fails the Job at its deadline, the TTL controller
-// deletes it at once, and the garbage collector deletes the pod with it. So a client that was killed by
-// SIGKILL, or a laptop that lost its network, leaves nothing behind.
+// The janitor is a Job that owns the probe's pod and never runs a pod itself. The client keeps extending its deadline.
+// Once the client is gone, the Job controller fails the Job at its deadline, the TTL controller deletes it immediately,
+// and the garbage collector deletes the pod with it. So a client killed by SIGKILL, or a laptop that lost its network,
+// leaves nothing behind.
 const (
 	janitorLife  = 40 * time.Second
 	janitorRenew = 15 * time.Second
@@ -28,17 +28,17 @@ const (
 // client then leaves an exited pod, which 'calico-probe clean' removes.
 func (p *placement) startJanitor(ctx context.Context) *metav1.OwnerReference {
 	o := p.options
-	asked := janitorFor(o)
-	job, err := p.client.kube.BatchV1().Jobs(o.Namespace).Create(ctx, asked, metav1.CreateOptions{})
+	want := janitorFor(o)
+	job, err := p.client.kube.BatchV1().Jobs(o.Namespace).Create(ctx, want, metav1.CreateOptions{})
 	if err == nil {
 		var renewing context.Context
 		p.job = job.Name
 		renewing, p.stopRenewing = context.WithCancel(context.WithoutCancel(ctx))
-		what := alteredJob(asked, job)
+		what := alteredJob(want, job)
 		if what == "" {
 			p.created = append(p.created, "job "+o.Namespace+"/"+job.Name)
 			probe.Detach(func() error { p.renew(renewing, time.Now()); return nil }, func(err error) {
-				p.options.Note(fmt.Sprintf("renewing the clean-up job %v: the probe is removed within %v, done or not", err, janitorLife))
+				p.options.Note(fmt.Sprintf("renewing the clean-up job %v: the probe is removed within %v, finished or not", err, janitorLife))
 			})
 			return &metav1.OwnerReference{APIVersion: "batch/v1", Kind: "Job", Name: job.Name, UID: job.UID}
 		}
@@ -48,23 +48,23 @@ func (p *placement) startJanitor(ctx context.Context) *metav1.OwnerReference {
 		}
 		err = errors.Join(alteredBy(what), left)
 	}
-	// Noted only once the probe runs: if the pod is refused too, that is what the user has to know.
-	p.afterwards = fmt.Sprintf("no clean-up job (%s): should this client be killed, 'calico-probe clean --run %s' removes what is left",
+	// Noted only once the probe runs: if the pod is rejected too, only that matters to the user.
+	p.afterwards = fmt.Sprintf("no clean-up job (%s): if this client is killed, run 'calico-probe clean --run %s'",
 		probe.OneLine(err.Error()), o.Run)
 	return nil
 }
 
-// alteredJob describes how the created Job differs from the requested one, "" = in nothing that decides whether it
-// ends in time and starts no pod.
-func alteredJob(asked, got *batchv1.Job) string {
-	a, g := asked.Spec, got.Spec
+// alteredJob describes how the created Job differs from the requested one, "" = it still ends in time and starts no
+// pod.
+func alteredJob(want, got *batchv1.Job) string {
+	a, g := want.Spec, got.Spec
 	return firstDifferent([]field{
 		{"spec.parallelism", a.Parallelism, g.Parallelism},
 		{"spec.activeDeadlineSeconds", a.ActiveDeadlineSeconds, g.ActiveDeadlineSeconds},
 		{"spec.ttlSecondsAfterFinished", a.TTLSecondsAfterFinished, g.TTLSecondsAfterFinished},
 		{"spec.suspend", off(a.Suspend), off(g.Suspend)},
 		{"spec.managedBy", a.ManagedBy, g.ManagedBy},
-		{"metadata.labels", asked.Labels, known(asked.Labels, got.Labels)},
+		{"metadata.labels", want.Labels, known(want.Labels, got.Labels)},
 	})
 }
 
@@ -89,7 +89,7 @@ func janitorFor(o Options) *batchv1.Job {
 	}
 }
 
-// renew moves the deadline by the time that has passed for the client, so neither clock has to be right.
+// renew extends the deadline by the time that has passed for the client, so both clocks may be wrong.
 func (p *placement) renew(ctx context.Context, began time.Time) {
 	tick := time.NewTicker(janitorRenew)
 	defer tick.Stop()
@@ -103,10 +103,10 @@ func (p *placement) renew(ctx context.Context, began time.Time) {
 			_, err := p.client.kube.BatchV1().Jobs(p.namespace).Patch(ctx, p.job, types.MergePatchType, []byte(patch),
 				metav1.PatchOptions{})
 			cancel()
-			// After any other error the next tick is in time; if the API stays unreachable, the deadline passes, as it
-			// should.
+			// After any other error the next tick is early enough. If the API stays unreachable, the deadline passes,
+			// as intended.
 			if apierrors.IsForbidden(err) {
-				p.options.Note(fmt.Sprintf("no right to patch jobs: the probe is removed %v after its start, whether it is done or not", janitorLife))
+				p.options.Note(fmt.Sprintf("no right to patch jobs: the probe is removed %v after its start, finished or not", janitorLife))
 				return
 			}
 		}
@@ -121,7 +121,7 @@ func (p *placement) stopJanitor(ctx context.Context) error {
 	err := p.client.kube.BatchV1().Jobs(p.namespace).Delete(ctx, p.job,
 		metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationBackground)})
 	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("deleting job %s/%s, which goes by itself within %v, and its pod with it: %w", p.namespace, p.job, janitorLife, err)
+		return fmt.Errorf("deleting job %s/%s (Kubernetes deletes it and its pod within %v): %w", p.namespace, p.job, janitorLife, err)
 	}
 	return nil
 }

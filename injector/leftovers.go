@@ -27,12 +27,12 @@ type Leftover struct {
 	Run       string
 	Who       string
 	Reason    string
-	// InUse says that its client may be alive: it has not ended, and its time is not over.
+	// InUse means that its client may be alive: it has not exited, and its lifetime has not expired.
 	InUse bool
-	// Fixed says that Kubernetes cannot remove it; it ends by itself.
+	// Fixed means that Kubernetes cannot remove it; it exits on its own.
 	Fixed bool
-	// Image, Privileged and Ran describe an ephemeral container. Ran is how long it has run, by the API
-	// server's clock, at least a nanosecond; 0 = it does not run, or that is not known.
+	// Image, Privileged and Ran describe an ephemeral container. Ran is how long it has run, by the API server's
+	// clock, at least a nanosecond; 0 = not running, or unknown.
 	Image      string
 	Privileged bool
 	Ran        time.Duration
@@ -147,8 +147,8 @@ func jobFailed(j *batchv1.Job) bool {
 	return false
 }
 
-// unendedContainers lists our ephemeral containers in a pod that run or wait to start. now is the API
-// server's time, zero where it is not known.
+// unendedContainers lists our ephemeral containers in a pod that run or wait to start. now is the API server's time,
+// zero if unknown.
 func unendedContainers(p corev1.Pod, now time.Time) []Leftover {
 	var out []Leftover
 	for _, c := range p.Spec.EphemeralContainers {
@@ -175,7 +175,7 @@ func unendedContainers(p corev1.Pod, now time.Time) []Leftover {
 	return out
 }
 
-// Remove deletes one leftover, but no newer object with the same name. A leftover that is already gone is no error.
+// Remove deletes one leftover, but no newer object with the same name. A missing leftover is not an error.
 func (c *Client) Remove(ctx context.Context, l Leftover) error {
 	opts := metav1.DeleteOptions{
 		PropagationPolicy: new(metav1.DeletePropagationBackground), Preconditions: &metav1.Preconditions{UID: &l.uid},

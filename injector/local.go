@@ -29,7 +29,7 @@ func byLocal(*Client) Open {
 	}
 }
 
-// localFailed is why the probe could not be uploaded to this machine.
+// localFailed returns why the probe could not be uploaded to this machine.
 func localFailed(failed *uploadError) *PlacementError {
 	if errors.Is(failed.err, errStalled) {
 		return waited(facts.ReasonShell, "the shell of this machine hangs: %v", failed)

@@ -22,12 +22,12 @@ const (
 	MethodLocal     = "local"
 )
 
-// Asked is what an access method can query, a set of bits.
-type Asked int
+// Scope is what an access method can query, a set of bits.
+type Scope int
 
-// What is queried.
+// The objects of queries.
 const (
-	TheAPI     Asked = 1 << iota // about the node
+	TheAPI     Scope = 1 << iota // about the node
 	TheNode                      // by a probe on it
 	TheKubelet                   // of the node, through the API server
 	OtherNodes                   // by probes on them
@@ -41,20 +41,20 @@ const (
 	_          needs = iota
 	needsStart       // the API server, the kubelet, and a runtime that starts a container
 	needsExec        // the API server, and a kubelet that enters a container that runs
-	needsLogin       // neither: the client connects by itself
-	alone            // it is no fallback: --via must name it alone
+	needsLogin       // no API server and no kubelet: the client connects itself
+	alone            // not a fallback: --via must name it alone
 )
 
 // Access describes an access method: its needs and abilities. It is a row of the table from which all lists of access
 // methods derive.
 type Access struct {
 	name  string
-	asks  Asked // decides which checks it can answer
+	scope Scope // decides which checks it can answer
 	needs needs
 	open  func(*Client) Open // nil = no probe on the node
 
 	Pods       bool // it creates separate pods, which have fewer rights than root on the node
-	Stays      bool // what it adds to a pod cannot be removed from it
+	Stays      bool // its addition to a pod cannot be removed
 	OwnMachine bool // it needs the user's own machine, which has the keys or is the node: no pod can use it
 	AsRoot     bool // it needs a permission equal to root on the node: only for people on the command line
 }
@@ -62,14 +62,14 @@ type Access struct {
 // accessMethods is the table. auto tries those that are not alone, in this order.
 func accessMethods() []Access {
 	return []Access{
-		{name: MethodAPI, asks: TheAPI, needs: alone},
-		{name: MethodPod, asks: usual, needs: needsStart, open: byPod, Pods: true},
-		{name: MethodEphemeral, asks: usual, needs: needsStart, open: byEphemeral, Stays: true},
-		{name: MethodExec, asks: usual, needs: needsExec, open: byExec},
-		{name: MethodSSH, asks: usual, needs: needsLogin, open: bySSH, OwnMachine: true},
-		{name: MethodNeighbour, asks: TheAPI | OtherNodes, needs: alone, Pods: true},
-		{name: MethodKubelet, asks: TheAPI | TheKubelet, needs: alone, AsRoot: true},
-		{name: MethodLocal, asks: TheNode, needs: alone, open: byLocal, OwnMachine: true},
+		{name: MethodAPI, scope: TheAPI, needs: alone},
+		{name: MethodPod, scope: usual, needs: needsStart, open: byPod, Pods: true},
+		{name: MethodEphemeral, scope: usual, needs: needsStart, open: byEphemeral, Stays: true},
+		{name: MethodExec, scope: usual, needs: needsExec, open: byExec},
+		{name: MethodSSH, scope: usual, needs: needsLogin, open: bySSH, OwnMachine: true},
+		{name: MethodNeighbour, scope: TheAPI | OtherNodes, needs: alone, Pods: true},
+		{name: MethodKubelet, scope: TheAPI | TheKubelet, needs: alone, AsRoot: true},
+		{name: MethodLocal, scope: TheNode, needs: alone, open: byLocal, OwnMachine: true},
 	}
 }
 
@@ -82,25 +82,25 @@ func AccessOf(via string) Access {
 	if m := methodCalled(via); m.name != "" {
 		return m
 	}
-	return Access{asks: usual}
+	return Access{scope: usual}
 }
 
-// Asks reports whether it can query any of these.
-func (a Access) Asks(any Asked) bool { return a.asks&any != 0 }
+// Covers reports whether it can query any of these.
+func (a Access) Covers(any Scope) bool { return a.scope&any != 0 }
 
 // EntersNode reports whether it queries the node itself.
-func (a Access) EntersNode() bool { return a.Asks(TheNode | TheKubelet) }
+func (a Access) EntersNode() bool { return a.Covers(TheNode | TheKubelet) }
 
 // FromOutside reports whether it tests the node only from other nodes.
-func (a Access) FromOutside() bool { return a.Asks(OtherNodes) && !a.EntersNode() }
+func (a Access) FromOutside() bool { return a.Covers(OtherNodes) && !a.EntersNode() }
 
 // Here reports whether it checks the machine that this program runs on, and uses no API.
-func (a Access) Here() bool { return !a.Asks(TheAPI) }
+func (a Access) Here() bool { return !a.Covers(TheAPI) }
 
 // Creates reports whether it puts something on a node.
-func (a Access) Creates() bool { return a.Asks(OtherNodes) || a.Asks(TheNode) && !a.Here() }
+func (a Access) Creates() bool { return a.Covers(OtherNodes) || a.Covers(TheNode) && !a.Here() }
 
-// Alone reports whether it is no fallback: a run with it includes only the checks that it can answer.
+// Alone reports whether it is not a fallback: a run with it includes only the checks that it can answer.
 func (a Access) Alone() bool { return a.needs == alone }
 
 // namesWhere returns the names of the access methods that fit.
@@ -149,7 +149,7 @@ type Method struct {
 	Name string
 	Open Open
 
-	again bool // the second attempt, with all the time it may take
+	again bool // the second attempt, with the full time limit
 }
 
 func (m Method) needs() needs { return methodCalled(m.Name).needs }

@@ -22,7 +22,7 @@ func TestAccessMethodsAreWhole(t *testing.T) {
 	t.Parallel()
 	for _, m := range accessMethods() {
 		switch {
-		case m.asks == 0:
+		case m.scope == 0:
 			t.Errorf("access method %s: its row in injector/method.go says in asks who can be asked by it", m.name)
 		case m.needs == 0:
 			t.Errorf("access method %s: its row in injector/method.go says in needs what stops it, or that it is alone", m.name)

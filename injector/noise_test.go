@@ -64,12 +64,12 @@ func TestNoise(t *testing.T) {
 				t.Errorf("that took %v", took)
 			}
 			if pe := sshReason("n", failed); pe.Reason != facts.ReasonShell ||
-				!strings.Contains(pe.Text, "prints without end") || len(pe.Text) > 200 {
+				!strings.Contains(pe.Text, "prints endlessly") || len(pe.Text) > 200 {
 				t.Error(pe)
 			}
 			if pe := execFailed(execTarget{
 				pod: &corev1.Pod{}, container: &corev1.Container{},
-			}, failed); pe.Reason != facts.ReasonShell || !strings.Contains(pe.Text, "prints without end") ||
+			}, failed); pe.Reason != facts.ReasonShell || !strings.Contains(pe.Text, "prints endlessly") ||
 				len(pe.Text) > 200 {
 				t.Error(pe)
 			}

@@ -23,16 +23,15 @@ func byPod(c *Client) Open {
 		if err := c.RehearsePod(ctx, o); Decided(err) {
 			return nil, err
 		}
-		// The name is chosen before the request, so that a pod is removed also where the answer to the request
-		// that created it never came.
+		// The name is chosen before the request, so that the pod is removed even if the response never arrived.
 		p := &placement{client: c, options: o, namespace: o.Namespace, pod: nameFor(o.Node, o.Run), container: containerName}
-		asked := podFor(o, p.startJanitor(ctx))
-		p.altered = func(pod *corev1.Pod) string { return alteredPod(asked, pod) }
-		pod, err := c.kube.CoreV1().Pods(o.Namespace).Create(ctx, asked, metav1.CreateOptions{})
+		requested := podFor(o, p.startJanitor(ctx))
+		p.altered = func(pod *corev1.Pod) string { return alteredPod(requested, pod) }
+		pod, err := c.kube.CoreV1().Pods(o.Namespace).Create(ctx, requested, metav1.CreateOptions{})
 		if err != nil {
 			if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsNotFound(err) ||
 				apierrors.IsAlreadyExists(err) {
-				p.pod = "" // certainly not created by this
+				p.pod = "" // certainly not created by this request
 			}
 			return nil, p.abandon(refusedCreate("a pod in namespace "+o.Namespace, err))
 		}
@@ -44,13 +43,13 @@ func byPod(c *Client) Open {
 	}
 }
 
-// podFor is the probe's pod.
+// podFor returns the probe's pod.
 func podFor(o Options, owner *metav1.OwnerReference) *corev1.Pod {
 	pod := &corev1.Pod{
 		ObjectMeta: metaFor(o),
 		Spec: corev1.PodSpec{
 			NodeName:    o.Node, // no scheduler needed
-			HostNetwork: true,   // no CNI needed, and the network to be tested
+			HostNetwork: true,   // no CNI needed, and it is the network to test
 			HostPID:     true,   // to see the node's processes and enter pods' namespaces
 			DNSPolicy:   corev1.DNSDefault,
 			Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
@@ -69,8 +68,7 @@ func podFor(o Options, owner *metav1.OwnerReference) *corev1.Pod {
 				Resources:       resourcesFor(o),
 				VolumeMounts:    []corev1.VolumeMount{hostFor(o)},
 			}},
-			// The whole root rather than single paths: a path that is missing on the
-			// node would be created there by the container runtime.
+			// The whole root instead of single paths: the container runtime would create a path that the node lacks.
 			Volumes: []corev1.Volume{
 				{Name: "host", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}}},
 			},
@@ -83,13 +81,13 @@ func podFor(o Options, owner *metav1.OwnerReference) *corev1.Pod {
 		pod.Spec.ImagePullSecrets = []corev1.LocalObjectReference{{Name: o.PullSecret}}
 	}
 	if p := pod.Spec.Containers[0].SecurityContext.AppArmorProfile; p != nil {
-		// Before Kubernetes 1.30 there is no such field.
+		// Kubernetes before 1.30 lacks the field.
 		pod.Annotations[annotationAppArmor+containerName] = strings.ToLower(string(p.Type))
 	}
 	return pod
 }
 
-// hostFor is how the node's files are seen.
+// hostFor returns the mount of the node's files.
 func hostFor(o Options) corev1.VolumeMount {
 	if writesNode(o) {
 		return corev1.VolumeMount{Name: "host", MountPath: "/host"}
@@ -109,13 +107,13 @@ func resourcesFor(o Options) corev1.ResourceRequirements {
 		},
 		Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("512Mi")},
 	}
-	if o.Shell { // the programs of its user, and files in a tmpfs of the node, would count
+	if o.Shell { // the user's programs, and files in a tmpfs of the node, would count
 		r.Limits = nil
 	}
 	return r
 }
 
-// securityFor is the least that the checks need, for a shell everything, or what a debug profile says.
+// securityFor returns the least privileges that the checks need, all of them for a shell, or those of a debug profile.
 func securityFor(o Options) *corev1.SecurityContext {
 	if o.DebugProfile != nil {
 		return o.DebugProfile.pod.DeepCopy()
@@ -140,7 +138,7 @@ func securityFor(o Options) *corev1.SecurityContext {
 		SELinuxOptions: &corev1.SELinuxOptions{Type: "spc_t"},
 	}
 	if slices.Contains(o.Needed, "SYS_PTRACE") {
-		// The runtimes' default profile shows no process that is not confined by it.
+		// The runtimes' default profile hides all processes outside of it.
 		sc.AppArmorProfile = &corev1.AppArmorProfile{Type: corev1.AppArmorProfileTypeUnconfined}
 	}
 	if !slices.Contains(o.Needed, "SYS_ADMIN") { // the API refuses both together
@@ -149,7 +147,7 @@ func securityFor(o Options) *corev1.SecurityContext {
 	return sc
 }
 
-// methodOf is the access method in the arguments of a probe with a pod of its own.
+// methodOf returns the access method in the arguments of a probe with its own pod.
 func methodOf(o Options) string {
 	if o.Shell {
 		return "shell"
@@ -157,7 +155,7 @@ func methodOf(o Options) string {
 	return "pod"
 }
 
-// sessionArgs are the probe's arguments, which an auditor can read in the pod.
+// sessionArgs returns the probe's arguments, which an auditor can read in the pod.
 func sessionArgs(o Options, method, root string, only []string) []string {
 	args := []string{"session", "--root", root, "--node", o.Node, "--way", method, "--life", (o.Whole + margin).String()}
 	if len(only) > 0 {
@@ -183,8 +181,8 @@ func metaFor(o Options) metav1.ObjectMeta {
 	return meta
 }
 
-// nameFor is unique by its run and node; a name has at most 63 characters and no dot, and node names may be longer,
-// alike in front, and differ in nothing but a dot.
+// nameFor returns a name that is unique for its run and node. It has at most 63 characters and no dot. Node names may
+// be longer, begin alike, or differ only in a dot, so a shortened one gets a hash.
 func nameFor(node, run string) string {
 	const longest = 63
 	room := longest - len(managedBy) - len(run) - 2
@@ -198,8 +196,7 @@ func nameFor(node, run string) string {
 	return fmt.Sprintf("%s-%s-%s", managedBy, strings.Trim(node, "-"), run)
 }
 
-// abandon removes what was created for a probe that did not start, and notes for the user what could not
-// be removed.
+// abandon removes the objects of a probe that did not start, and notes for the user which ones remain.
 func (p *placement) abandon(err error) error {
 	if left := p.remove(false, false); left != nil {
 		p.options.Note(left.Error())
@@ -207,17 +204,17 @@ func (p *placement) abandon(err error) error {
 	return err
 }
 
-// remove deletes what was created. The error says how to remove what is left.
+// remove deletes the created objects. Its error has the command that removes the rest.
 func (p *placement) remove(answered, ended bool) error {
 	if left := p.removed(answered, ended); left != nil {
-		return fmt.Errorf("%w; remove what is left with 'calico-probe clean --run %s'", left, p.options.Run)
+		return fmt.Errorf("%w; remove the rest with 'calico-probe clean --run %s'", left, p.options.Run)
 	}
 	return nil
 }
 
-// removed deletes what was created. The pod is deleted without a grace period where its probe was seen to
-// end, and where it never answered: a dead kubelet would never confirm a graceful end. A pod whose probe
-// answered and may still run stays in the API until its kubelet has ended it.
+// removed deletes the created objects. It deletes the pod without a grace period if the probe's exit was observed, or
+// if the probe never answered: a dead kubelet would never confirm a graceful deletion. If the probe answered and may
+// still run, its pod stays in the API until the kubelet has stopped it.
 func (p *placement) removed(answered, ended bool) error {
 	ctx, cancel := context.WithTimeout(context.Background(), cleanLimit)
 	defer cancel()

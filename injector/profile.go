@@ -8,21 +8,20 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// A DebugProfile is one of kubectl's debug profiles. It replaces the rights of the probe's container, and nothing else
-// of what is placed. So the pod never shares the host's IPC namespace, although kubectl's profiles for nodes do.
+// A DebugProfile is one of kubectl's debug profiles. It replaces only the rights of the probe's container. So the pod
+// never shares the host's IPC namespace, although kubectl's profiles for nodes do.
 type DebugProfile struct {
 	Name           string
-	pod, ephemeral *corev1.SecurityContext // of the container in a pod of its own, and in calico-node's pod
+	pod, ephemeral *corev1.SecurityContext // of the container in its own pod, and in calico-node's pod
 	mountsRoot     bool                    // the profile mounts the node's root directory, writable
 }
 
-// Profiles are the debug profiles that a probe can have.
+// Profiles lists the supported debug profiles.
 var Profiles = []string{"general", "sysadmin", "netadmin"}
 
-// NewDebugProfile returns kubectl's debug profile of that name. What each gives is written down here, for the package
-// that has them (k8s.io/kubectl/pkg/cmd/debug) brings much of kubectl into the program; TestProfilesOfKubectl holds
-// them to it. One that leaves a pod on a node without the host's namespaces is refused: a probe outside them would
-// describe its pod, not the node.
+// NewDebugProfile returns kubectl's debug profile of that name. The profiles are copied here, because their package
+// (k8s.io/kubectl/pkg/cmd/debug) would link much of kubectl into the program. TestProfilesOfKubectl compares the copy.
+// A profile without the host's namespaces is rejected: its probe would describe its pod, not the node.
 func NewDebugProfile(name string) (*DebugProfile, error) {
 	adds := func(rights ...corev1.Capability) *corev1.SecurityContext {
 		return imposed(&corev1.SecurityContext{Capabilities: &corev1.Capabilities{Add: rights}})
@@ -44,21 +43,21 @@ func NewDebugProfile(name string) (*DebugProfile, error) {
 	return nil, fmt.Errorf("unknown profile: %s", name)
 }
 
-// imposed adds to a security context of kubectl what holds for every probe: it is root, which owns the sockets of the
-// node, and its own root file system is read-only.
+// imposed adds the settings of every probe to a security context of kubectl: root, which owns the node's sockets, and a
+// read-only root file system.
 func imposed(kubectl *corev1.SecurityContext) *corev1.SecurityContext {
 	sc := cmp.Or(kubectl, &corev1.SecurityContext{})
 	sc.RunAsUser, sc.ReadOnlyRootFilesystem = new(int64(0)), new(true)
 	return sc
 }
 
-// writesNode reports whether the probe sees the node's files writable: only that of a root shell does, and under a
-// debug profile only if kubectl's own pod does.
+// writesNode reports whether the node's files are writable for the probe: only for a root shell, and with a debug
+// profile only if kubectl's own pod can write them.
 func writesNode(o Options) bool {
 	return o.Shell && (o.DebugProfile == nil || o.DebugProfile.mountsRoot)
 }
 
-// shellNote is what an auditor reads in the pod of a root shell.
+// shellNote returns the annotation of a root shell's pod, for auditors.
 func shellNote(o Options) string {
 	rights, files := "privileged", "writable"
 	if o.DebugProfile != nil {

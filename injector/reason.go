@@ -63,11 +63,11 @@ func waited(r facts.Reason, format string, args ...any) *PlacementError {
 
 // alteredBy rejects a created object that differs from the requested one.
 func alteredBy(what string) *PlacementError {
-	return refuse(facts.ReasonAdmission, "the cluster's policy changes what is created: %s", what)
+	return refuse(facts.ReasonAdmission, "the cluster's policy changed the created object: %s", what)
 }
 
-// quotaSays matches the API server's refusals because of a ResourceQuota or a LimitRange.
-var quotaSays = regexp.MustCompile(`(exceeded quota|failed quota|status unknown for quota): |insufficient quota to ` +
+// quotaRefusal matches the API server's refusals because of a ResourceQuota or a LimitRange.
+var quotaRefusal = regexp.MustCompile(`(exceeded quota|failed quota|status unknown for quota): |insufficient quota to ` +
 	`|(minimum|maximum) \S+ usage per (Container|Pod) is |\S+ max limit to request ratio per (Container|Pod) is `)
 
 // refusedCreate classifies the API's answer to the creation of a pod. ReasonAPI is a failure of the API server
@@ -76,7 +76,7 @@ func refusedCreate(what string, err error) *PlacementError {
 	text := probe.OneLine(err.Error())
 	pe := &PlacementError{Reason: facts.ReasonAPI, Text: fmt.Sprintf("creating %s: %s", what, text), Err: err}
 	switch {
-	case quotaSays.MatchString(text):
+	case quotaRefusal.MatchString(text):
 		pe.Reason, pe.Text = facts.ReasonQuota, "the namespace's quota or limit range refuses the probe: "+text
 	case apierrors.IsNotFound(err), apierrors.IsForbidden(err) && strings.Contains(text, "being terminated"),
 		apierrors.IsForbidden(err) && strings.Contains(text, "error looking up service account"): // the namespace is new, or kube-controller-manager is down
@@ -87,7 +87,7 @@ func refusedCreate(what string, err error) *PlacementError {
 		// this does not mean that the real request would be refused
 		pe.Reason = facts.ReasonSupport
 	case strings.Contains(text, "failed calling webhook"): // arrives as an internal error
-		pe.Reason, pe.Text = facts.ReasonAdmission, "a webhook of the cluster's policy is down, and what it cannot check is refused: "+text
+		pe.Reason, pe.Text = facts.ReasonAdmission, "a policy webhook of the cluster is down, so the API server rejects the request: "+text
 	case apierrors.IsForbidden(err), apierrors.IsInvalid(err), strings.Contains(text, "admission webhook"):
 		pe.Reason, pe.Text = facts.ReasonAdmission, "the cluster's policy refuses the probe: "+text
 	case refusedHere(err):
@@ -99,7 +99,7 @@ func refusedCreate(what string, err error) *PlacementError {
 // unread is the error if the API did not return what an access method needs.
 func unread(what string, err error) *PlacementError {
 	pe := &PlacementError{
-		Reason: facts.ReasonAPI, Text: fmt.Sprintf("%s is not known: %s", what, probe.OneLine(err.Error())), Err: err,
+		Reason: facts.ReasonAPI, Text: fmt.Sprintf("cannot read %s: %s", what, probe.OneLine(err.Error())), Err: err,
 	}
 	if apierrors.IsForbidden(err) {
 		pe.Reason = facts.ReasonRBAC

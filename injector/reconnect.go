@@ -12,14 +12,14 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// errMissing ends an answer of which the probe no longer has every event.
-var errMissing = errors.New("the probe wrote more while the connection was lost than it keeps, so the rest of this answer is missing: ask again")
+// errMissing ends an answer if the probe no longer has all of its events.
+var errMissing = errors.New("while disconnected, the probe wrote more than it buffers, so the rest of this answer is missing: run it again")
 
 // reconnectPause is how long to wait between two attempts to reconnect.
 const reconnectPause = 500 * time.Millisecond
 
-// sayLost is how long a connection may be lost before the user is notified: most are back at once.
-const sayLost = 2 * time.Second
+// noticeAfter is how long a connection may be lost before the user is notified: most are back immediately.
+const noticeAfter = 2 * time.Second
 
 // connectFunc copies stdin to a probe and its stdout back until either side ends.
 type connectFunc func(ctx context.Context, in io.Reader, out io.Writer) error
@@ -46,8 +46,7 @@ func (s *Session) startKept(
 	<-connected
 }
 
-// reconnect makes one connection after the other and reads from each until it breaks. It returns why
-// it does not make another.
+// reconnect opens one connection after the other and reads from each until it breaks. It returns why it gave up.
 func (s *Session) reconnect(
 	ctx context.Context, connect connectFunc, probeEnded func(context.Context) error, lost *outage, ready func(),
 ) error {
@@ -63,7 +62,7 @@ func (s *Session) reconnect(
 		if ctx.Err() != nil || s.closed.Load() || errors.Is(err, probe.ErrTooMuch) {
 			return err
 		}
-		if s.count() == 0 { // not even the first connection was of use: most likely the next would not be either
+		if s.count() == 0 { // even the first connection delivered nothing, so another one is unlikely to help
 			return err
 		}
 		lost.begin(err)
@@ -76,7 +75,7 @@ func (s *Session) reconnect(
 		default:
 		}
 		if time.Since(lost.since) > probe.Silence {
-			return fmt.Errorf("no connection to it for %v, so it has ended: %s", probe.Silence, lost.why)
+			return fmt.Errorf("no connection to it for %v, so it has exited: %s", probe.Silence, lost.why)
 		}
 		select {
 		case <-ctx.Done():
@@ -85,14 +84,14 @@ func (s *Session) reconnect(
 	}
 }
 
-// outage is the time without a connection, which may take several attempts to reconnect. Only the
-// goroutine that reconnects uses it.
+// outage is the time without a connection, over several attempts to reconnect. Only the goroutine that reconnects uses
+// it.
 type outage struct {
 	node    string
 	note    func(string)
 	since   time.Time // zero while there is a connection
 	why     string
-	warning *time.Timer // tells the user, unless the connection is back before
+	warning *time.Timer // notifies the user, unless the connection is back earlier
 }
 
 // begin notes that a connection was lost, if none was before.
@@ -105,7 +104,7 @@ func (o *outage) begin(err error) {
 		o.since = o.since.Add(-silenceKept)
 	}
 	text := fmt.Sprintf("the connection to the probe on %s is lost (%s); reconnecting for up to %v", o.node, o.why, probe.Silence)
-	o.warning = time.AfterFunc(sayLost, func() { o.note(text) })
+	o.warning = time.AfterFunc(noticeAfter, func() { o.note(text) })
 }
 
 // end notes that the connection is back, with the same probe.
@@ -124,9 +123,9 @@ func (o *outage) stopWarning() {
 	}
 }
 
-// connect makes one connection to the probe and reads from it until it breaks. On every connection but
-// the first it resumes: the probe repeats what was missed and gets the requests it may not have got. ready
-// is called as soon as requests can be sent.
+// connect opens one connection to the probe and reads from it until it breaks. Every connection but the first resumes:
+// the probe repeats the missed events, and receives the requests that may be lost. connect calls ready as soon as
+// requests can be sent.
 func (s *Session) connect(ctx context.Context, connect connectFunc, again bool, ready func()) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -153,31 +152,30 @@ func (s *Session) connect(ctx context.Context, connect connectFunc, again bool, 
 	s.nowReading(breaks)
 	ready()
 	err := s.read(ctx, out)
-	cancel() // before setStdin(nil): a resume that comes later must not set this stdin again
+	cancel() // before setStdin(nil): a late resume must not set this stdin again
 	s.setStdin(nil)
 	in.CloseWithError(err)
 	out.CloseWithError(err)
 	select {
 	case <-ended:
-	case <-time.After(ending): // a transport that ignores its end is not waited for
+	case <-time.After(ending): // do not wait for a transport that ignores its context
 	}
 	return err
 }
 
-// setStdin sets where requests are written from now on; nil = there is no connection.
+// setStdin sets the destination of requests; nil = no connection.
 func (s *Session) setStdin(w io.WriteCloser) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.stdin = w
 }
 
-// resume asks the probe over a new connection for the events that were missed, sends every request
-// again that is not answered yet, and makes this connection the one that requests are written to.
+// resume requests the missed events over a new connection, repeats all unanswered requests, and makes this connection
+// the destination of requests.
 func (s *Session) resume(ctx context.Context, stdin io.WriteCloser) {
-	s.writing <- struct{}{} // no other request is written before these
+	s.writing <- struct{}{} // these precede all other requests
 	defer func() { <-s.writing }()
-	// An empty line ends the half line that the connection before may have left. The write returns once
-	// the new connection is open.
+	// An empty line ends a partial line of the connection before. The write returns once the new connection is open.
 	if _, err := stdin.Write([]byte("\n")); err != nil {
 		return // read returns why
 	}
@@ -195,5 +193,5 @@ func (s *Session) resume(ctx context.Context, stdin io.WriteCloser) {
 	}
 	s.stdin = stdin
 	s.mu.Unlock()
-	_ = write(stdin, requests) // read returns why it failed
+	_ = write(stdin, requests) // read returns the reason
 }

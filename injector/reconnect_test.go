@@ -339,7 +339,7 @@ func TestKeptLineTooLong(t *testing.T) {
 				if idle {
 					<-s.done
 				} else if _, _, err := ask(t, s, call("stay")); err == nil ||
-					!strings.Contains(err.Error(), "it ended") && !strings.Contains(err.Error(), "it has ended") {
+					!strings.Contains(err.Error(), "it ended") && !strings.Contains(err.Error(), "it has exited") {
 					t.Errorf("got %v", err)
 				}
 				if took := time.Since(began); took > 2*probe.Silence {
@@ -376,7 +376,7 @@ func TestKeptLineHalfOpen(t *testing.T) {
 		if out, _, err := ask(t, s, call("count", "2", "unheard")); err != nil || out != "unheard: 0\nunheard: 1\n" {
 			t.Errorf("got %q, %v", out, err)
 		}
-		if n := notes(); len(n) != 1 || !strings.Contains(n[0], "nothing heard from the probe") {
+		if n := notes(); len(n) != 1 || !strings.Contains(n[0], "no output from the probe") {
 			t.Errorf("said: %q", n)
 		}
 		if len(c.calls) != 2 {
@@ -483,7 +483,7 @@ func TestKeptLineBlackHole(t *testing.T) {
 				time.Sleep(12 * time.Second)
 				began := time.Now()
 				var early []string
-				const noticed = silenceKept + 2*sayLost
+				const noticed = silenceKept + 2*noticeAfter
 				time.AfterFunc(noticed, func() { early = notes() })
 				c.mu.Lock()
 				c.attached, c.hole = io.Discard, began.Add(away)

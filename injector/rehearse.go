@@ -11,9 +11,9 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// Decided reports whether the real request would fail as its dry run did. A pod of too high a priority has
-// others ended at once, and an ephemeral container stays for good, so each is tried by a dry run before it
-// is created. An API server without dry runs decides nothing: there the object is created, and then compared.
+// Decided reports whether the real request would fail as its dry run did. A pod of too high a priority evicts other
+// pods immediately, and an ephemeral container cannot be removed, so a dry run precedes each. If the API server has no
+// dry runs, the object is created first and then compared.
 func Decided(err error) bool {
 	pe, refused := errors.AsType[*PlacementError](err)
 	return err != nil && (!refused || pe.Reason != facts.ReasonSupport)
@@ -22,13 +22,13 @@ func Decided(err error) bool {
 // RehearsePod sends the probe's pod to the API server as a dry run, through policies and quotas, and creates
 // nothing. The error is the one that the access method would return.
 func (c *Client) RehearsePod(ctx context.Context, o Options) error {
-	asked := podFor(o, nil)
-	got, err := c.kube.CoreV1().Pods(o.Namespace).Create(ctx, asked,
+	requested := podFor(o, nil)
+	got, err := c.kube.CoreV1().Pods(o.Namespace).Create(ctx, requested,
 		metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 	if err != nil {
 		return refusedCreate("a pod in namespace "+o.Namespace, err)
 	}
-	if what := alteredPod(asked, got); what != "" {
+	if what := alteredPod(requested, got); what != "" {
 		return alteredBy(what)
 	}
 	return nil
@@ -36,20 +36,19 @@ func (c *Client) RehearsePod(ctx context.Context, o Options) error {
 
 // RehearseJob does the same with the pod's clean-up job. The access method works without it.
 func (c *Client) RehearseJob(ctx context.Context, o Options) error {
-	asked := janitorFor(o)
-	got, err := c.kube.BatchV1().Jobs(o.Namespace).Create(ctx, asked,
+	requested := janitorFor(o)
+	got, err := c.kube.BatchV1().Jobs(o.Namespace).Create(ctx, requested,
 		metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 	if err != nil {
 		return refusedCreate("a clean-up job in namespace "+o.Namespace, err)
 	}
-	if what := alteredJob(asked, got); what != "" {
+	if what := alteredJob(requested, got); what != "" {
 		return alteredBy(what)
 	}
 	return nil
 }
 
-// RehearseEphemeral does the same with the ephemeral container; there is a calico-node
-// pod to join.
+// RehearseEphemeral does the same with the ephemeral container. Options.Calico must be set.
 func (c *Client) RehearseEphemeral(ctx context.Context, o Options) error {
 	if !o.Calico.Spec.HostNetwork {
 		return refuse(facts.ReasonNoCalico, "pod %s/%s is not in the node's network, so it is not calico-node's: is --calico-namespace %s right?",
@@ -65,8 +64,8 @@ func (c *Client) RehearseEphemeral(ctx context.Context, o Options) error {
 	return nil
 }
 
-// ExecTargets are the containers that MethodExec would try, in that order, as NAMESPACE/POD/CONTAINER; calico is
-// calico-node's pod, verified, or nil.
+// ExecTargets returns the containers that MethodExec would try, in order, as NAMESPACE/POD/CONTAINER. calico is the
+// verified calico-node pod, or nil.
 func ExecTargets(pods []corev1.Pod, calico *corev1.Pod) []string {
 	var out []string
 	for _, t := range execTargets(pods, calico) {
@@ -77,8 +76,8 @@ func ExecTargets(pods []corev1.Pod, calico *corev1.Pod) []string {
 	return out
 }
 
-// HostKeyKnown asks the user's ssh, with its own configuration and without connecting to anything, whether
-// it knows the host key of the host it would connect to. The error says why not.
+// HostKeyKnown checks whether the user's ssh has the host key of the node, with ssh's own configuration and without a
+// connection. The error explains why it does not.
 func HostKeyKnown(ctx context.Context, o Options) error {
 	if o.Destination == "" {
 		return fmt.Errorf(noAddress, o.Node)

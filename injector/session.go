@@ -16,44 +16,44 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// Session is a connection to a probe and its open requests. Requests are written to the probe's
-// stdin and its events are read from its stdout; both sides send beats, so that either notices when the
-// other is gone. Where kept is set, the connection may be lost and made again (reconnect.go).
+// Session is a connection to a probe and its open requests. It writes requests to the probe's stdin and reads events
+// from its stdout. Both sides send beats, so that each notices when the other is gone. A kept session reconnects after
+// a lost connection (reconnect.go).
 //
-// Next is for one goroutine, which also sends plans and calls. Any goroutine may call the other methods,
-// and may call Close more than once.
+// Next is for one goroutine, which also sends plans and calls. Any goroutine may call the other methods, and may call
+// Close more than once.
 type Session struct {
 	created []string
 	image   string                           // the image the probe runs from, as the kubelet reports it; "" = not reported
-	remove  func(answered, ended bool) error // ended: the probe was seen to end
-	through string                           // what is between client and probe, for messages
+	remove  func(answered, ended bool) error // ended: the probe's exit was observed
+	through string                           // the path from client to probe, for messages
 	kept    bool                             // the probe outlives its connection
 	closed  atomic.Bool
 
 	writing chan struct{} // a lock: holds one element while requests are written to stdin
-	events  chan reply    // read, and not yet returned by Next
-	queued  atomic.Int64  // bytes of memory that the events in the channel take
+	events  chan reply    // events that Next has yet to return
+	queued  atomic.Int64  // memory of the events in the channel, in bytes
 	freed   chan struct{} // holds one element when Next has taken an event from the channel
-	done    chan struct{} // closed when no more events come
+	done    chan struct{} // closed when the events end
 	cancel  context.CancelFunc
 	running probe.Workers // the goroutines of this session
 
 	mu          sync.Mutex
 	stdin       io.WriteCloser // of the current connection; nil = the connection is lost
-	pending     []question     // plans and calls that were sent and whose answer has not ended
-	unasked     *probe.Intake  // judges events that answer none of them
+	pending     []question     // sent plans and calls with an unfinished answer
+	unrequested *probe.Intake  // filters events that answer none of them
 	lastID      int64          // of the last plan or call
-	stopID      int64          // plans and calls up to this ID are to stop
+	stopID      int64          // plans and calls up to this ID must stop
 	stopping    bool           // a goroutine of stopSoon runs
 	abandonedID int64          // answers up to this ID are dropped
 	missedID    int64          // answers up to this ID may lack events that the probe no longer has
 	nextSeq     int64          // number of the next event
-	resumed     bool           // the events read now follow those before; false until the probe has resumed
-	lastHeard   time.Time      // when the last event came
-	blocked     bool           // Next is not called, so nothing is read and silence means nothing
-	endRead     func(error)    // ends the stream that is being read
+	resumed     bool           // the stream continues the one before; false until the probe has resumed
+	lastEvent   time.Time      // when the last event arrived
+	blocked     bool           // the queue is full, so nothing is read, and silence means nothing
+	endRead     func(error)    // ends the present stream
 	onResumed   func()         // called when a new connection has resumed
-	cause       error          // why no more events come; set before done is closed
+	cause       error          // why the events end; set before done is closed
 
 	closing  sync.Once
 	closeErr error
@@ -69,24 +69,24 @@ type question struct {
 type reply struct {
 	probe.Event
 	id  int64
-	err error // in place of the event: the rest of this answer is missing
+	err error // instead of an event: the rest of this answer is missing
 }
 
-// How many events may wait for Next, and how much memory they may take. The user may be reading a pager
-// and Next not be called: beyond these limits nothing more is read, and the probe has to wait.
+// How many events may wait for Next, and their memory. While the user reads a pager, nothing calls Next. Beyond these
+// limits the session stops reading, and the probe must wait.
 const (
 	maxQueued      = 4096
 	maxQueuedBytes = probe.MaxHeld / 2
 )
 
-// init makes the session ready for its first connection.
+// init prepares the session for its first connection.
 func (s *Session) init() {
 	s.writing, s.done = make(chan struct{}, 1), make(chan struct{})
 	s.events, s.freed = make(chan reply, maxQueued), make(chan struct{}, 1)
-	s.unasked = probe.NewIntake(probe.Request{})
+	s.unrequested = probe.NewIntake(probe.Request{})
 }
 
-// release gives back the memory of an event that was taken from the channel.
+// release returns the memory of an event that was taken from the channel.
 func (s *Session) release(ev reply) {
 	s.queued.Add(-int64(ev.Held()))
 	select {
@@ -98,17 +98,16 @@ func (s *Session) release(ev reply) {
 // Created names what was created for this session, for a user who cleans up by hand.
 func (s *Session) Created() []string { return s.created }
 
-// ImageID is the image that the probe runs from, as the kubelet reports it: a name with a digest, or the
-// digest of the image's configuration; "" where there is no image.
+// ImageID returns the probe's image as the kubelet reports it: a name with a digest, or the digest of the image's
+// configuration; "" without an image.
 func (s *Session) ImageID() string { return s.image }
 
 // sendLimit is how long a request may wait for the connection to open.
 const sendLimit = 20 * time.Second
 
-// Send sends one request to the probe and returns its ID. A new plan or call abandons the one before.
-// Where the connection does not open within 20 seconds the error is a *PlacementError: the probe runs
-// and cannot be talked to. While the connection of a kept probe is lost, plans, calls and stops wait
-// for the next connection, which is no error.
+// Send sends one request to the probe and returns its ID. A new plan or call abandons the one before. If the connection
+// does not open within 20 seconds, the error is a *PlacementError. While the connection of a kept probe is lost, plans,
+// calls and stops wait for the next connection without an error.
 func (s *Session) Send(ctx context.Context, r probe.Request) (id int64, err error) {
 	asks := r.Type == probe.RequestPlan || r.Type == probe.RequestCall
 	send := []probe.Request{r}
@@ -122,7 +121,7 @@ func (s *Session) Send(ctx context.Context, r probe.Request) (id int64, err erro
 		s.lastID++
 		r.ID = s.lastID
 		send[len(send)-1] = r
-		s.pending, s.lastHeard = append(s.pending, question{r, probe.NewIntake(r)}), time.Now()
+		s.pending, s.lastEvent = append(s.pending, question{r, probe.NewIntake(r)}), time.Now()
 	case r.Type == probe.RequestStop:
 		s.stopID = max(s.stopID, r.ID)
 	}
@@ -159,15 +158,15 @@ func (s *Session) Send(ctx context.Context, r probe.Request) (id int64, err erro
 	}
 	switch text := probe.OneLine(err.Error()); {
 	case forbidden(text):
-		return r.ID, refuse(facts.ReasonRBAC, "no right to talk to the probe, which runs: %s", text)
+		return r.ID, refuse(facts.ReasonRBAC, "the probe runs, but you lack the right to attach to it: %s", text)
 	case strings.Contains(text, kubeletCannotAsk):
-		return r.ID, refuse(facts.ReasonNoAuthorizer, "the probe runs, and the kubelet cannot ask the API server whether one may talk to it: %s", text)
+		return r.ID, refuse(facts.ReasonNoAuthorizer, "the probe runs, but its kubelet cannot authorize the connection through the API server: %s", text)
 	}
-	return r.ID, Unattached("the probe runs and cannot be talked to: %v", err)
+	return r.ID, Unattached("the probe runs, but the connection to it failed: %v", err)
 }
 
-// errLost is a request that could not be sent and that resume will not send again.
-var errLost = errors.New("the connection to the probe is lost, and what was to be sent with it")
+// errLost is the error of a request that was not sent, and that resume will not repeat.
+var errLost = errors.New("the connection to the probe was lost before the request was sent")
 
 // errConnClosed is the error of writing to a closed connection.
 var errConnClosed = errors.New("the connection is closed")
@@ -186,21 +185,19 @@ func write(w io.Writer, requests []probe.Request) error {
 	return nil
 }
 
-// Stop ends the plan or call with that ID if it is not answered yet; what it has found so far still comes.
+// Stop ends the plan or call with that ID if it is unanswered. Its results so far still arrive.
 func (s *Session) Stop(ctx context.Context, id int64) error {
 	_, err := s.Send(ctx, probe.Request{Type: probe.RequestStop, ID: id})
 	return err
 }
 
-// Type sends what was typed to the call with that ID, and the terminal's new size, zero where it has not
-// changed.
+// Type sends typed input to the call with that ID, and the terminal's new size, zero if unchanged.
 func (s *Session) Type(ctx context.Context, id int64, typed []byte, size probe.Size) error {
 	_, err := s.Send(ctx, probe.Request{Type: probe.RequestTyped, ID: id, Typed: typed, Size: size})
 	return err
 }
 
-// Abandon stops the last plan or call and drops what still comes of it. The goroutine that calls Next
-// may call it.
+// Abandon stops the last plan or call and drops the rest of its answer. Only the goroutine that calls Next may call it.
 func (s *Session) Abandon() {
 	s.mu.Lock()
 	s.abandonedID = s.lastID
@@ -222,8 +219,8 @@ func (s *Session) Abandon() {
 	}
 }
 
-// stopSoon stops the plan or call with an ID without waiting for the request to be sent. If it cannot be
-// sent, the next plan or call is sent with a stop for it. One goroutine at a time sends these stops.
+// stopSoon stops the plan or call with an ID without waiting until the stop is sent. If it cannot be sent, the next
+// plan or call includes a stop for it. One goroutine at a time sends these stops.
 func (s *Session) stopSoon(id int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -252,7 +249,7 @@ func (s *Session) stopSoon(id int64) {
 	})
 }
 
-// breakStream ends the stream that is being read, with its reason. s.mu is held.
+// breakStream ends the present stream, with its reason. The caller holds s.mu.
 func (s *Session) breakStream(why error) {
 	if s.endRead != nil {
 		s.endRead(why)
@@ -260,14 +257,14 @@ func (s *Session) breakStream(why error) {
 	}
 }
 
-// Lost reports whether the connection is lost, though the session may reconnect.
+// Lost reports whether the connection is lost; a kept session may still reconnect.
 func (s *Session) Lost() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.stdin == nil
 }
 
-// Gone returns nil while the session can go on, else why it cannot.
+// Gone returns why the session cannot continue, nil if it can.
 func (s *Session) Gone() error {
 	select {
 	case <-s.done:
@@ -282,9 +279,9 @@ func (s *Session) Gone() error {
 	return s.cause
 }
 
-// Next returns the next event that answers the last plan or call, or that answers none; beats are left
-// out. io.EOF means that the probe ended and had answered everything. After any other error something is
-// missing, and the session can go on unless it is Gone.
+// Next returns the next event that answers the last plan or call, or that answers none. It omits beats. io.EOF means
+// that the probe has exited and had answered everything. Any other error means that events are missing. The session can
+// then continue unless it is Gone.
 func (s *Session) Next(ctx context.Context) (probe.Event, error) {
 	for {
 		select {
@@ -297,7 +294,7 @@ func (s *Session) Next(ctx context.Context) (probe.Event, error) {
 				return ev.Event, ev.err
 			}
 		case <-ctx.Done():
-			return probe.Event{}, fmt.Errorf("the run was stopped before the probe's answer was whole: %w", context.Cause(ctx))
+			return probe.Event{}, fmt.Errorf("the run was stopped before the probe's answer was complete: %w", context.Cause(ctx))
 		}
 	}
 }
@@ -309,12 +306,12 @@ func (s *Session) wanted(id int64) bool {
 	return id > s.abandonedID
 }
 
-// failure returns why there are no more events.
+// failure returns why the events ended.
 func (s *Session) failure() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.pending) == 0 {
-		return io.EOF // a good end
+		return io.EOF // a regular end
 	}
 	err := s.cause
 	if err == nil || errors.Is(err, io.EOF) {
@@ -323,9 +320,9 @@ func (s *Session) failure() error {
 	return fmt.Errorf("the probe's answer broke off after %d events: %w", s.nextSeq, err)
 }
 
-// Close ends the probe and removes what was created, within 13 seconds, also when the context that the
-// session was opened with has ended. A probe that has answered everything gets a second to end by itself;
-// if it was seen to end, its pod is deleted without a grace period.
+// Close ends the probe and removes the created objects, within 13 seconds, even after the end of the context that the
+// session was opened with. A probe that has answered everything gets a second to exit on its own. If its exit was
+// observed, its pod is deleted without a grace period.
 func (s *Session) Close() error {
 	s.closing.Do(func() {
 		s.closed.Store(true)
@@ -337,7 +334,7 @@ func (s *Session) Close() error {
 		report := func(err error) { crashed <- err }
 		switch {
 		case s.kept: // its stdin does not end with the connection
-			probe.Detach(func() error { // a probe that does not get this ends later, by its idle timeout
+			probe.Detach(func() error { // a probe that does not receive this exits later, by its idle timeout
 				_, err := s.Send(context.Background(), probe.Request{Type: probe.RequestEnd})
 				if errors.As(err, new(*probe.Crash)) {
 					return err
@@ -359,7 +356,7 @@ func (s *Session) Close() error {
 		ended := false
 		if answered {
 			<-drained
-			ended = cut.Stop() // else we cut the connection, and the probe may still run
+			ended = cut.Stop() // otherwise we cut the connection, and the probe may still run
 		}
 		s.closeErr = s.remove(answered, ended)
 		<-drained

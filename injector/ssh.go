@@ -19,18 +19,17 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// bySSH is the access method that uploads the probe over the user's own ssh, with their configuration, keys
-// and known hosts. It needs neither a kubelet nor a container runtime. It never asks for a password and
-// never accepts an unknown host key, whatever that configuration says. The machine it reaches must be the
-// one that the API knows as the node.
+// bySSH is the access method that uploads the probe over the user's own ssh, with their configuration, keys and known
+// hosts. It works without a kubelet and a container runtime. It never prompts for a password and never accepts an
+// unknown host key, even if that configuration does. The machine must be the one that the API has as the node.
 func bySSH(*Client) Open {
 	return func(ctx context.Context, o Options) (*Session, error) {
 		return overSSH(ctx, o, func(id string) *PlacementError { return notTheNode(o, id) })
 	}
 }
 
-// RehearseSSH logs in as SSH does and logs out as soon as the machine has shown its machine-id, before
-// anything is created there.
+// RehearseSSH logs in as bySSH does, and logs out once it has the machine's machine-id, before it creates anything
+// there.
 func RehearseSSH(ctx context.Context, o Options) error {
 	enough := &PlacementError{}
 	_, err := overSSH(ctx, o, func(id string) *PlacementError { return cmp.Or(notTheNode(o, id), enough) })
@@ -46,7 +45,7 @@ func overSSH(ctx context.Context, o Options, verify verifyMachine) (*Session, er
 	}
 	program, err := exec.LookPath("ssh")
 	if err != nil {
-		return nil, refuse(facts.ReasonSupport, "there is no program ssh here: install OpenSSH's client")
+		return nil, refuse(facts.ReasonSupport, "no ssh program on this machine: install the OpenSSH client")
 	}
 	config, err := sshConfig(ctx, o)
 	if err != nil {
@@ -69,7 +68,7 @@ func overSSH(ctx context.Context, o Options, verify verifyMachine) (*Session, er
 }
 
 // noAddress is the message for a node without an address in the API.
-const noAddress = "the API has no InternalIP of node %s that is an IP address: name the host with --ssh USER@HOST"
+const noAddress = "node %s has no valid InternalIP in the API: name the host with --ssh USER@HOST"
 
 // sshFailed returns why the probe could not be uploaded over ssh.
 func sshFailed(o Options, err error) error {
@@ -79,16 +78,15 @@ func sshFailed(o Options, err error) error {
 	return err
 }
 
-// notTheNode returns why the machine that ssh has reached, with this machine-id, cannot be the node, nil
-// where it can.
+// notTheNode returns why the machine at the other end of ssh, with this machine-id, cannot be the node, nil if it can.
 func notTheNode(o Options, id string) *PlacementError {
 	want := machineID(o.Machine)
 	lacks := ""
 	switch {
 	case want == "":
-		lacks = "the API has no machine-id that is " + o.Node + "'s alone"
+		lacks = "the API has no unique machine-id for " + o.Node
 	case id == "":
-		lacks = "no machine-id can be read there"
+		lacks = "no machine-id is readable there"
 	case id == want:
 		return nil
 	default:
@@ -96,18 +94,17 @@ func notTheNode(o Options, id string) *PlacementError {
 			"see where %s leads, or run calico-probe on %s itself with --via local", o.Node, o.Destination, o.Node)
 	}
 	if !o.Named {
-		return refuse(facts.ReasonMachine, "ssh to %s: %s, so nothing says that this is %s: name the host with --ssh USER@HOST",
+		return refuse(facts.ReasonMachine, "ssh to %s: %s, so it cannot be identified as %s: name the host with --ssh USER@HOST",
 			o.Destination, lacks, o.Node)
 	}
-	o.Note(fmt.Sprintf("%s: only your --ssh says that %s is %s", lacks, o.Destination, o.Node))
+	o.Note(fmt.Sprintf("%s: only your --ssh identifies %s as %s", lacks, o.Destination, o.Node))
 	return nil
 }
 
-// sshArgs are ssh's arguments. They override the user's configuration, which may accept any host key. The
-// destination comes after --, so that none can pass for an option. Everything that the session does not need
-// is off: a broken node gets neither the user's keys and tickets nor a forwarded connection back. A
-// connection that is open already is not used, because its host key was not checked by these rules. How
-// the node is reached (ProxyCommand, ProxyJump) stays the user's choice.
+// sshArgs returns ssh's arguments. They override the user's configuration, which may accept any host key. The
+// destination follows --, so that it cannot act as an option. Everything that the session does not need is off: a
+// broken node gets no keys, no tickets and no forwarded connection. An open shared connection is not reused, because
+// its host key was not checked by these rules. How to reach the node (ProxyCommand, ProxyJump) stays the user's choice.
 func sshArgs(o Options, script string) []string {
 	args := []string{"-T", "-a", "-x", "-k"}
 	for _, option := range []string{
@@ -115,7 +112,7 @@ func sshArgs(o Options, script string) []string {
 		"StrictHostKeyChecking=yes", "UpdateHostKeys=no",
 		"ControlMaster=no", "ControlPath=none", "PermitLocalCommand=no",
 		"ClearAllForwardings=yes", "Tunnel=no", "RemoteCommand=none",
-		"SetEnv=LC_ALL=C", // in place of what the user's configuration sets
+		"SetEnv=LC_ALL=C", // replaces the variables of the user's configuration
 	} {
 		args = append(args, "-o", option)
 	}
@@ -125,12 +122,11 @@ func sshArgs(o Options, script string) []string {
 	return append(args, "--", o.Destination, "sh -c "+probe.Quote(script))
 }
 
-// sshNeeds are the variables by which ssh finds its agent and the programs that it runs.
+// sshNeeds lists the variables with which ssh finds its agent and the programs that it runs.
 var sshNeeds = []string{"PATH", "HOME", "USER", "SSH_AUTH_SOCK", "SSH_ASKPASS"}
 
-// unsent is an environment without the variables that ssh would send to the node. An argument cannot turn
-// SendEnv off: ssh adds those of its configuration. It is an error where ssh would send a variable that it
-// needs itself.
+// unsent returns an environment without the variables that ssh would send to the node. No argument turns SendEnv off:
+// ssh adds the patterns of its configuration. The error means that ssh would send a variable that it needs itself.
 func unsent(environ, patterns []string) ([]string, error) {
 	for _, p := range patterns {
 		match := regexp.MustCompile("(?is)^" + strings.NewReplacer(`\*`, ".*", `\?`, ".").Replace(regexp.QuoteMeta(p)) + "$")
@@ -150,7 +146,7 @@ func unsent(environ, patterns []string) ([]string, error) {
 	return environ, nil
 }
 
-// run runs a program to its end. It does not wait for in to end.
+// run runs a program until it exits. It does not wait for the end of in.
 func run(cmd *exec.Cmd, in io.Reader, out, errs io.Writer) error {
 	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = out, errs, time.Second
 	apart(cmd)
@@ -166,7 +162,7 @@ func run(cmd *exec.Cmd, in io.Reader, out, errs io.Writer) error {
 	probe.Detach(func() error { // ends with in
 		defer stdin.Close() // after the crash is reported: it ends the program
 		if crash := probe.Recovered(func() error {
-			_, _ = io.Copy(stdin, in) // the program says why it no longer reads
+			_, _ = io.Copy(stdin, in) // the program reports why it stopped reading
 			return nil
 		}); crash != nil {
 			report(crash)
@@ -191,53 +187,53 @@ func sshReason(to string, failed *uploadError) *PlacementError {
 	if exit, ok := errors.AsType[*exec.ExitError](failed.err); ok {
 		code = exit.ExitCode()
 	}
-	const own = 255 // ssh's own failure; anything else comes from the other end
+	const own = 255 // ssh's own failure; other codes come from the remote end
 	switch {
 	case errors.Is(failed.err, errStalled):
-		return waited(facts.ReasonReach, "ssh to %s: %v: its sshd, or what it logs in with, hangs", to, failed.err)
+		return waited(facts.ReasonReach, "ssh to %s: %v: its sshd or the login there hangs", to, failed.err)
 	case errors.Is(failed.err, errConfigSlow):
 		return waited(facts.ReasonReach, "ssh to %s: %v", to, failed.err)
 	case errors.Is(failed.err, errNoise):
-		return refuse(facts.ReasonShell, "ssh to %s: %v: a login file or a forced command there prints without end", to, failed.err)
-	// The line before the last: of the warning in capitals no more than the end is kept.
+		return refuse(facts.ReasonShell, "ssh to %s: %v: a login file or a forced command there prints endlessly", to, failed.err)
+	// This is the last line but one: only the end of ssh's long warning is kept.
 	case code == own && has("has changed and you have requested strict checking", "was revoked and you have requested strict checking"):
-		return refuse(facts.ReasonLogin, "ssh to %s: its host key is not the one known here: find out why (was the node reinstalled?) before 'ssh-keygen -R'", to)
+		return refuse(facts.ReasonLogin, "ssh to %s: its host key differs from the known one: find out why (was the node reinstalled?) before 'ssh-keygen -R'", to)
 	case code == own && has("Host key verification failed", "host key is known"):
-		return refuse(facts.ReasonLogin, "ssh to %s: its host key is not known here, and calico-probe never accepts one: compare and accept it once with '%s'", to, accepting(to))
+		return refuse(facts.ReasonLogin, "ssh to %s: unknown host key, which calico-probe never accepts: compare and accept it once with '%s'", to, accepting(to))
 	case code == own && has("Permission denied", "Too many authentication failures"):
 		return refuse(facts.ReasonLogin, "ssh to %s: permission denied: load a key ('ssh-add'), or name the user with --ssh USER@{ip}", to)
 	case code == own && has("Connection refused"):
-		return refuse(facts.ReasonReach, "ssh to %s: connection refused: no sshd listens there; another port or a jump host goes into a file for --ssh-config", to)
+		return refuse(facts.ReasonReach, "ssh to %s: connection refused: no sshd listens there; configure another port or a jump host in a file for --ssh-config", to)
 	case code == own && has("timed out"):
-		return refuse(facts.ReasonReach, "ssh to %s: no answer within %v: the node is off, cut off, or not to be reached from here; a jump host goes into a file for --ssh-config", to, connectLimit)
+		return refuse(facts.ReasonReach, "ssh to %s: no answer within %v: the node is off, cut off, or unreachable from here; configure a jump host in a file for --ssh-config", to, connectLimit)
 	case code == own && has("No route to host", "Network is unreachable"):
-		return refuse(facts.ReasonReach, "ssh to %s: no route to it from here; a jump host goes into a file for --ssh-config", to)
+		return refuse(facts.ReasonReach, "ssh to %s: no route to it from here; configure a jump host in a file for --ssh-config", to)
 	case code == own && has("Could not resolve"):
 		return refuse(facts.ReasonReach, "ssh to %s: that name does not resolve here: name an address with --ssh {ip}", to)
 	case code == own:
-		return refuse(facts.ReasonReach, "ssh to %s failed%s", to, saying(failed.output))
+		return refuse(facts.ReasonReach, "ssh to %s failed%s", to, withOutput(failed.output))
 	case code == 127:
-		return refuse(facts.ReasonShell, "ssh to %s: no sh is run there%s", to, saying(failed.output))
+		return refuse(facts.ReasonShell, "ssh to %s: cannot run sh there%s", to, withOutput(failed.output))
 	}
-	return refuse(facts.ReasonShell, "ssh to %s: the login ended before a shell ran (%v)%s", to, failed.err, saying(failed.output))
+	return refuse(facts.ReasonShell, "ssh to %s: the login ended before a shell ran (%v)%s", to, failed.err, withOutput(failed.output))
 }
 
 // connectLimit is how long ssh waits for a connection.
 const connectLimit = 10 * time.Second
 
-// accepting is the command by which a person sees a host key and accepts it. The destination is quoted: it
-// may come from the Node object, which the kubelet writes.
+// accepting returns the command with which a person views and accepts a host key. The destination is quoted: it may
+// come from the Node object, which the kubelet writes.
 func accepting(to string) string { return "ssh -o StrictHostKeyChecking=ask -- " + probe.Quote(to) }
 
 // configLimit is how long 'ssh -G' may take.
 const configLimit = 10 * time.Second
 
-// errConfigSlow is an 'ssh -G' that takes longer.
+// errConfigSlow is the error of an 'ssh -G' that takes longer.
 var errConfigSlow = fmt.Errorf("'ssh -G' did not print its configuration within %v: "+
 	"a Match exec of its configuration hangs", configLimit)
 
-// sshConfig is the configuration of the user's ssh for the destination, by lower-case keyword. It connects
-// to nothing.
+// sshConfig returns the configuration of the user's ssh for the destination, by lower-case keyword. It opens no
+// connection.
 func sshConfig(ctx context.Context, o Options) (map[string][]string, error) {
 	limited, cancel := context.WithTimeout(ctx, configLimit)
 	defer cancel()
@@ -246,7 +242,7 @@ func sshConfig(ctx context.Context, o Options) (map[string][]string, error) {
 		args = append(args, "-F", o.SSHConfig)
 	}
 	ssh := exec.CommandContext(limited, "ssh", append(args, "--", o.Destination)...)
-	ssh.WaitDelay = time.Second // a program that the configuration runs may keep its output open
+	ssh.WaitDelay = time.Second // a program started by the configuration may keep the output open
 	var out bytes.Buffer
 	words := &lastOutput{}
 	ssh.Stdout, ssh.Stderr = &out, words
@@ -267,12 +263,11 @@ func sshConfig(ctx context.Context, o Options) (map[string][]string, error) {
 	return config, nil
 }
 
-// hostKeyKnown reads the files of known hosts that ssh would read, with ssh-keygen, which knows hashed names
-// too.
+// hostKeyKnown searches ssh's known_hosts files with ssh-keygen, which also finds hashed names.
 func hostKeyKnown(ctx context.Context, o Options) error {
 	config, err := sshConfig(ctx, o)
 	if err != nil {
-		return fmt.Errorf("asking ssh how it would reach %s: %w", o.Destination, err)
+		return fmt.Errorf("reading ssh's configuration for %s: %w", o.Destination, err)
 	}
 	first := func(name string) string {
 		if len(config[name]) == 0 {
@@ -299,5 +294,5 @@ func hostKeyKnown(ctx context.Context, o Options) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("the host key of %s is not known here: compare and accept it once with '%s'", host, accepting(o.Destination))
+	return fmt.Errorf("unknown host key of %s: compare and accept it once with '%s'", host, accepting(o.Destination))
 }

@@ -60,8 +60,8 @@ func TestSSH(t *testing.T) {
 		says   string
 	}{
 		"Host key verification failed.": {"255", facts.ReasonLogin, "accept it once with 'ssh -o StrictHostKeyChecking=ask -- n'"},
-		"No ED25519 host key is known for 10.0.0.7 and you have requested strict checking.\nHost key verification failed.": {"255", facts.ReasonLogin, "not known here"},
-		words.String(): {"255", facts.ReasonLogin, "not the one known"},
+		"No ED25519 host key is known for 10.0.0.7 and you have requested strict checking.\nHost key verification failed.": {"255", facts.ReasonLogin, "unknown host key"},
+		words.String(): {"255", facts.ReasonLogin, "differs from the known one"},
 		"root@10.0.0.7: Permission denied (publickey,password).":        {"255", facts.ReasonLogin, "--ssh USER@{ip}"},
 		"ssh: connect to host 10.0.0.7 port 22: Connection refused":     {"255", facts.ReasonReach, "no sshd listens"},
 		"ssh: connect to host 10.0.0.7 port 22: Connection timed out":   {"255", facts.ReasonReach, "within 10s"},

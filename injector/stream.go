@@ -12,9 +12,9 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// start starts the goroutines of a session whose probe ends with its connection. When the connection
-// breaks before everything is answered, openLog opens what the probe has written once more from its
-// beginning; nil = the access method has no log.
+// start starts the goroutines of a session whose probe exits with its connection. If the connection breaks before
+// every request is answered, openLog opens the probe's output again from its beginning; nil = the access method has no
+// log.
 func (s *Session) start(
 	ctx context.Context, connect connectFunc, openLog func(context.Context) (io.ReadCloser, error),
 ) {
@@ -32,7 +32,7 @@ func (s *Session) start(
 	s.running.Go(func() { s.watchSilence(ctx) })
 	s.running.Go(func() {
 		defer close(s.events)
-		// Reading ends with ctx, also where the transport ignores its end.
+		// Reading ends with ctx, even if the transport ignores ctx.
 		defer context.AfterFunc(ctx, func() { stdout.CloseWithError(context.Cause(ctx)) })()
 		s.nowReading(func(why error) { stdout.CloseWithError(why) })
 		s.end(probe.Recovered(func() error {
@@ -46,7 +46,7 @@ func (s *Session) start(
 	})
 }
 
-// end sets why no more events come.
+// end sets why the events end.
 func (s *Session) end(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -54,12 +54,12 @@ func (s *Session) end(err error) {
 	close(s.done)
 }
 
-// logLimit is how long the log is read again, once a second, without finding anything new in it. A
-// kubelet that was ended is started again after 10 seconds where kubeadm set it up, and takes some to answer.
+// logLimit is how long the log is read again, once a second, without new events. The systemd unit of kubeadm restarts a
+// kubelet after 10 seconds, and the kubelet needs a few more to answer.
 const logLimit = 20 * time.Second
 
-// readLog reads the log until everything is answered or nothing new comes, after the connection broke
-// with an error. It returns why no more events come.
+// readLog reads the log after the connection broke with an error, until every request is answered or no new event
+// arrives. It returns why the events end.
 func (s *Session) readLog(
 	ctx context.Context, openLog func(context.Context) (io.ReadCloser, error), broke error,
 ) error {
@@ -71,14 +71,14 @@ func (s *Session) readLog(
 		if s.count() > before {
 			last = time.Now()
 		}
-		if !silent(err) { // silence explains more than a log that cannot be read
+		if !silent(err) { // a silent probe explains more than an unreadable log
 			err = failed
 		}
 	}
 	return err
 }
 
-// readLogOnce reads the log to its end, then waits a second if something is still unanswered.
+// readLogOnce reads the log to its end, then waits a second if a request is still unanswered.
 func (s *Session) readLogOnce(ctx context.Context, openLog func(context.Context) (io.ReadCloser, error)) error {
 	reading, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -100,40 +100,39 @@ func (s *Session) readLogOnce(ctx context.Context, openLog func(context.Context)
 	return err
 }
 
-// count returns how many events have come.
+// count returns the number of received events.
 func (s *Session) count() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.nextSeq
 }
 
-// How long nothing may come from a probe that has something to answer. A probe sends a beat every five
-// seconds. A kept session waits less, because it can reconnect and has little time for it: the probe ends
-// 30 seconds after it last heard from its client, so a new connection that is dead from the start must
-// leave time for one more.
+// How long a probe with an open request may be silent. A probe sends a beat every five seconds. A kept session waits
+// less, because it can reconnect and has little time: the probe exits 30 seconds after the last message of its client
+// (probe.Silence). A new connection that is dead from the start must leave time for another one.
 const (
 	silenceOnce = 3 * probe.BeatEvery
 	silenceKept = 2*probe.BeatEvery + 2*time.Second
 	silenceNew  = 8 * time.Second // on a new connection, until the probe has resumed
 )
 
-// silentError is a connection on which nothing has come for so long.
+// silentError is the error of a connection that was silent for so long.
 type silentError time.Duration
 
 func (e silentError) Error() string {
-	return fmt.Sprintf("nothing heard from the probe for %v, though it runs: its node, its kubelet or its container runtime froze, or the connection to it is dead", time.Duration(e))
+	return fmt.Sprintf("no output from the probe for %v, although it runs: its node, kubelet or container runtime froze, or the connection to it is dead", time.Duration(e))
 }
 
-// silent reports whether a connection was ended because nothing came on it.
+// silent reports whether a connection was closed for its silence.
 func silent(err error) bool {
 	_, is := errors.AsType[silentError](err)
 	return is
 }
 
-// silenceLimit returns how long nothing may come now. The caller holds mu.
+// silenceLimit returns how long the connection may be silent now. The caller holds mu.
 func (s *Session) silenceLimit() time.Duration {
 	switch {
-	case !s.kept, s.nextSeq == 0: // the first connection may take as long as that of any session
+	case !s.kept, s.nextSeq == 0: // the first connection has as much time as any session
 		return silenceOnce
 	case !s.resumed:
 		return silenceNew
@@ -141,14 +140,14 @@ func (s *Session) silenceLimit() time.Duration {
 	return silenceKept
 }
 
-// nowReading sets how to end the stream that is read from now on.
+// nowReading sets how to end the stream that the session reads from now on.
 func (s *Session) nowReading(end func(error)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.endRead, s.lastHeard = end, time.Now()
+	s.endRead, s.lastEvent = end, time.Now()
 }
 
-// watchSilence ends a stream on which nothing has come for too long.
+// watchSilence ends a stream that has been silent for too long.
 func (s *Session) watchSilence(ctx context.Context) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
@@ -159,7 +158,7 @@ func (s *Session) watchSilence(ctx context.Context) {
 		case <-tick.C:
 			s.mu.Lock()
 			limit, waits := s.silenceLimit(), s.kept || len(s.pending) > 0
-			if waits && s.endRead != nil && !s.blocked && time.Since(s.lastHeard) > limit {
+			if waits && s.endRead != nil && !s.blocked && time.Since(s.lastEvent) > limit {
 				s.breakStream(silentError(limit))
 			}
 			s.mu.Unlock()
@@ -167,15 +166,15 @@ func (s *Session) watchSilence(ctx context.Context) {
 	}
 }
 
-// discardLimit bounds what one stream may contain in a minute beside the events that are accepted: lines
-// that are no events, events that came before, and events that answer no request.
+// discardLimit bounds the discarded part of a stream within a minute: lines that are not events, repeated events, and
+// events that answer no request.
 type discardLimit struct {
 	from  io.Reader
 	left  int // bytes
 	since time.Time
 }
 
-// maxDiscarded is more than the log of a whole plan, which may all have been read before.
+// maxDiscarded is more than the log of a complete plan: all of it may be a repetition.
 const maxDiscarded = probe.MaxHeld
 
 func (s *discardLimit) Read(b []byte) (int, error) {
@@ -183,7 +182,7 @@ func (s *discardLimit) Read(b []byte) (int, error) {
 		s.left, s.since = maxDiscarded, now
 	}
 	if s.left <= 0 {
-		return 0, fmt.Errorf("%w: more than %d MiB in a minute that answers no request; the rest is not read",
+		return 0, fmt.Errorf("%w: more than %d MiB of unrequested output in a minute; the rest is not read",
 			probe.ErrTooMuch, maxDiscarded>>20)
 	}
 	n, err := s.from.Read(b)
@@ -191,7 +190,7 @@ func (s *discardLimit) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// read delivers the new events of a stream until it ends or an event is missing in it.
+// read delivers the new events of a stream until it ends or lacks an event.
 func (s *Session) read(ctx context.Context, r io.Reader) error {
 	in := &discardLimit{from: r}
 	d := probe.NewLiveDecoder(in)
@@ -205,7 +204,7 @@ func (s *Session) read(ctx context.Context, r io.Reader) error {
 		ev, err := d.Next()
 		if err != nil {
 			if noise != "" && errors.Is(err, io.EOF) {
-				return fmt.Errorf("the probe's last words: %s", probe.Cut(probe.Line(noise), shownWords))
+				return fmt.Errorf("the probe's last output: %s", probe.Cut(probe.Line(noise), shownWords))
 			}
 			return err
 		}
@@ -234,11 +233,11 @@ func (s *Session) read(ctx context.Context, r io.Reader) error {
 	}
 }
 
-// shownWords is how many bytes of a line that is no event are shown.
+// shownWords bounds the quoted part of a line that is not an event, in bytes.
 const shownWords = 400
 
-// deliver puts an event where Next takes it, however long there is no room for it. An event that answers
-// no request is dropped where there is no room.
+// deliver queues an event for Next, and waits while the queue is full. An event that answers no request is dropped
+// then.
 func (s *Session) deliver(ctx context.Context, ev reply) error {
 	if s.queued.Load() < maxQueuedBytes {
 		select {
@@ -272,12 +271,11 @@ func (s *Session) deliver(ctx context.Context, ev reply) error {
 func (s *Session) setBlocked(is bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.blocked, s.lastHeard = is, time.Now()
+	s.blocked, s.lastEvent = is, time.Now()
 }
 
-// resumeFrom notes that the probe has resumed with event number seq. If that is later than was asked for,
-// every unanswered request may lack events. It returns the ID of the last of them, which is lost; the
-// others were abandoned before.
+// resumeFrom notes that the probe has resumed with event number seq. If that is later than requested, all unanswered
+// requests may lack events. It returns the ID of the last one, which is lost. The earlier ones were abandoned.
 func (s *Session) resumeFrom(seq int64) (lost int64) {
 	s.mu.Lock()
 	if seq > s.nextSeq {
@@ -287,7 +285,7 @@ func (s *Session) resumeFrom(seq int64) (lost int64) {
 		}
 	}
 	first := !s.resumed
-	s.resumed, s.lastHeard = true, time.Now()
+	s.resumed, s.lastEvent = true, time.Now()
 	s.mu.Unlock()
 	if first && s.onResumed != nil {
 		s.onResumed()
@@ -295,16 +293,15 @@ func (s *Session) resumeFrom(seq int64) (lost int64) {
 	return lost
 }
 
-// accept judges an event and counts it. It returns what Next may return of it: nothing where it came
-// before or answers no request, two events where something of it was cut. The error says that events are
-// missing, for the numbers have a gap, or that the probe sends too much.
+// accept checks an event and counts it. It returns the events for Next: none for a repetition or an event that answers
+// no request, two if a part was cut. The error reports a gap in the numbers, or that the probe sends too much.
 func (s *Session) accept(ev probe.Event) ([]reply, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.resumed { // an event of before; and it does not count as a sign of life: this connection is of no use yet
+	if !s.resumed { // an old event, and no sign of life: the connection has not resumed
 		return nil, nil
 	}
-	s.lastHeard = time.Now()
+	s.lastEvent = time.Now()
 	switch {
 	case ev.Seq < s.nextSeq:
 		return nil, nil
@@ -312,13 +309,13 @@ func (s *Session) accept(ev probe.Event) ([]reply, error) {
 		return nil, fmt.Errorf("events %d to %d are missing", s.nextSeq, ev.Seq-1)
 	}
 	s.nextSeq++
-	if ev.Type == probe.EventStart && s.missedID > 0 { // the ends of earlier answers may be among the missing events
+	if ev.Type == probe.EventStart && s.missedID > 0 { // the missing events may include the ends of earlier answers
 		s.pending = slices.DeleteFunc(s.pending, func(q question) bool { return q.ID <= s.missedID && q.ID < ev.Start.ID })
 	}
 	if len(s.pending) == 0 && ev.Type != probe.EventLog {
 		return nil, nil
 	}
-	q := question{intake: s.unasked}
+	q := question{intake: s.unrequested}
 	if len(s.pending) > 0 {
 		q = s.pending[0] // the probe answers in order
 	}
@@ -342,14 +339,14 @@ func (s *Session) accept(ev probe.Event) ([]reply, error) {
 	return out, nil
 }
 
-// unanswered reports whether a plan or call still waits for the end of its answer.
+// unanswered reports whether the answer to any plan or call has yet to end.
 func (s *Session) unanswered() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.pending) > 0
 }
 
-// sendBeats sends the probe a sign of life from its client every five seconds.
+// sendBeats sends the probe a sign of life every five seconds: without them a kept probe exits.
 func (s *Session) sendBeats(ctx context.Context) {
 	tick := time.NewTicker(probe.BeatEvery)
 	defer tick.Stop()
@@ -365,7 +362,7 @@ func (s *Session) sendBeats(ctx context.Context) {
 	}
 }
 
-// errOr returns err, or otherwise where that is nil.
+// errOr returns err, or otherwise if err is nil.
 func errOr(err, otherwise error) error {
 	if err != nil {
 		return err

@@ -27,9 +27,9 @@ type remoteShell func(ctx context.Context, script string, in io.Reader, out, err
 // "" = the machine shows no machine-id.
 type verifyMachine func(id string) *PlacementError
 
-// How long each step of an upload may take. The first reply waits for the login, which is slow on a
-// node that thrashes. Sending may take any time, as long as each chunk goes through. When the last chunk
-// is sent, a megabyte or two may still be buffered before a slow connection.
+// The time limit of each step of an upload. The first reply includes the login, which is slow on a thrashing node.
+// Sending may take any time, as long as each chunk gets through. After the last chunk a slow connection may still have
+// a megabyte or two in its buffers.
 const (
 	replyLimit  = 15 * time.Second
 	chunkLimit  = 15 * time.Second
@@ -37,14 +37,14 @@ const (
 	chunk       = 32 << 10
 )
 
-// upload sends the embedded probe to the node through a remote shell, starts it there and opens the
-// session with it. Nothing is created on a machine that verify refuses. method is the access method,
-// and where describes for the user where the probe runs.
+// upload sends the embedded probe to the node through a remote shell, starts it there and opens the session with it. It
+// creates nothing on a machine that verify rejects. method is the access method, and where describes to the user where
+// the probe runs.
 func upload(
 	ctx context.Context, o Options, method, where string, v view, shell remoteShell, verify verifyMachine,
 ) (*Session, error) {
 	if len(o.Embedded) == 0 {
-		return nil, refuse(facts.ReasonSupport, "this client has no embedded probe for %s: use a release of calico-probe, or one that 'make build' made",
+		return nil, refuse(facts.ReasonSupport, "this client has no embedded probe for %s: use a release of calico-probe, or build it with 'make build'",
 			cmp.Or(o.Arch, "the node's architecture, which is missing in the API"))
 	}
 	plain, err := unpacked(o.Embedded)
@@ -72,7 +72,7 @@ func upload(
 		stopped := context.Cause(ctx)
 		stdin.Close()
 		out.Close()
-		if !errors.Is(err, errStalled) { // a stalled script notices only that its connection ends
+		if !errors.Is(err, errStalled) { // a stalled script notices only the end of its connection
 			select { // the script cleans up
 			case <-u.ended:
 			case <-time.After(ending):
@@ -85,7 +85,7 @@ func upload(
 		return nil, err
 	}
 	s := &Session{
-		created: []string{"a probe " + where + " that has removed its file there"},
+		created: []string{"a probe " + where + " (its file is already deleted)"},
 		remove:  func(bool, bool) error { return nil },
 		through: method,
 	}
@@ -104,12 +104,12 @@ type uploading struct {
 	verify  verifyMachine
 	stdin   *io.PipeWriter // of the script
 	stdout  *bufio.Reader
-	noise   *noise        // what the node writes beside the script's replies
+	noise   *noise        // the node's output besides the script's replies
 	ended   chan struct{} // closed when the remote shell has ended, with err
 	err     error
 }
 
-// run goes through the script's replies until the probe is started.
+// run follows the script's replies until the probe is started.
 func (u *uploading) run(ctx context.Context) error {
 	reply, err := u.reply(ctx, cmp.Or(u.options.Start, replyLimit))
 	if err != nil {
@@ -149,13 +149,13 @@ func (u *uploading) run(ctx context.Context) error {
 	case "ready root":
 		return nil
 	case "ready user":
-		u.options.Note("the login is not root's by 'id -u', and 'sudo -n' does not make it so: what only root may read is not seen")
+		u.options.Note("the login is not root ('id -u'), and 'sudo -n' fails: the probe cannot read files that only root may read")
 		return nil
 	}
 	return u.refusal(reply)
 }
 
-// connect connects the probe that was started to its session, until either side ends.
+// connect connects the started probe to its session until either side ends.
 func (u *uploading) connect(requests io.Reader, events io.Writer) error {
 	crashed := make(chan error, 2)
 	report := func(err error) { crashed <- err }
@@ -168,7 +168,7 @@ func (u *uploading) connect(requests io.Reader, events io.Writer) error {
 	}, report)
 	_, err := io.Copy(events, u.stdout)
 	if err != nil {
-		err = fmt.Errorf("%w%s", err, saying(u.noise.String()))
+		err = fmt.Errorf("%w%s", err, withOutput(u.noise.String()))
 	} else {
 		<-u.ended
 		err = u.err
@@ -181,7 +181,7 @@ func (u *uploading) connect(requests io.Reader, events io.Writer) error {
 	}
 }
 
-// machineID is the machine-id in the text of its file, "" = the file has none, or none yet.
+// machineID returns the machine-id in the text of its file, "" if it has none, or none yet.
 func machineID(text string) string {
 	if text = strings.TrimSpace(text); text == "uninitialized" {
 		return ""
@@ -189,18 +189,18 @@ func machineID(text string) string {
 	return text
 }
 
-// errStalled is a step of an upload that took too long.
-var errStalled = errors.New("nothing came back in time")
+// errStalled is the error of an upload's step that took too long.
+var errStalled = errors.New("no reply in time")
 
-// maxNoise is how much a node may write before the probe runs, beside the script's replies. Login files,
-// banners and error messages are far shorter.
+// maxNoise bounds a node's output before the probe runs, besides the script's replies. Login files, banners and error
+// messages are far shorter.
 const maxNoise = 1 << 20
 
-// errNoise is a node that writes more than that.
-var errNoise = errors.New("more than 1 MiB came back before the probe was there")
+// errNoise is the error of a node that writes more than that.
+var errNoise = errors.New("more than 1 MiB came back before the probe started")
 
-// noise is what the node writes beside the script's replies. Its end is kept: it may say why there is no
-// shell.
+// noise collects the node's output besides the script's replies. It keeps the end, which may explain why the shell
+// failed.
 type noise struct {
 	lastOutput
 	heard   atomic.Int64
@@ -215,8 +215,8 @@ func (n *noise) Write(b []byte) (int, error) {
 	return n.lastOutput.Write(b)
 }
 
-// readReply reads up to the script's next reply. What login files and banners print before it is noise,
-// which is read in pieces: a line of it may never end.
+// readReply reads up to the script's next reply. The output of login files and banners before it is noise. It is read
+// in pieces, because one of its lines may never end.
 func (u *uploading) readReply() (string, error) {
 	for atStart := true; ; {
 		piece, err := u.stdout.ReadSlice('\n')
@@ -288,34 +288,34 @@ func (u *uploading) send(ctx context.Context, b []byte) error {
 	}
 }
 
-// failed is an upload that err ended.
+// failed returns the error of an upload that err ended.
 func (u *uploading) failed(err error) error { return &uploadError{err, u.noise.String()} }
 
-// uploadError is a remote shell that ended or stalled before the probe ran.
+// uploadError is the error of a remote shell that exited or stalled before the probe ran.
 type uploadError struct {
 	err    error
-	output string // the end of what it wrote beside the script's replies
+	output string // the end of its output besides the script's replies
 }
 
-func (e *uploadError) Error() string { return e.err.Error() + saying(e.output) }
+func (e *uploadError) Error() string { return e.err.Error() + withOutput(e.output) }
 func (e *uploadError) Unwrap() error { return e.err }
 
-// refusal is the error for a reply by which the script does not go on.
+// refusal returns the error for a reply with which the script gives up.
 func (u *uploading) refusal(reply string) *PlacementError {
 	switch what, which, _ := strings.Cut(reply, " "); what {
 	case "lacks":
 		return refuse(facts.ReasonShell, "the shell there lacks the program %s, which the upload needs", which)
 	case "nowhere":
 		tried := strings.NewReplacer(`"`, "", ":-/nowhere", "").Replace(folders)
-		return refuse(facts.ReasonShell, "no folder has %d MB free and lets programs run (tried %s)", neededKiB(len(u.plain))>>10, tried)
+		return refuse(facts.ReasonShell, "no folder with %d MB free allows running programs (tried %s)", neededKiB(len(u.plain))>>10, tried)
 	case "broken":
-		return refuse(facts.ReasonShell, "the probe does not run there: it did not arrive whole, the disk is full, or the node forbids it%s",
-			saying(u.noise.String()))
+		return refuse(facts.ReasonShell, "the probe does not run there: the upload is incomplete, the disk is full, or the node forbids it%s",
+			withOutput(u.noise.String()))
 	}
 	return refuse(facts.ReasonShell, "unexpected reply from the shell there: %q", reply)
 }
 
-// unpacked unpacks the embedded probe.
+// unpacked returns the unpacked embedded probe.
 func unpacked(packed []byte) ([]byte, error) {
 	r, err := gzip.NewReader(bytes.NewReader(packed))
 	if err != nil {

@@ -8,14 +8,14 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// view is how a program that is started by a remote shell sees the node.
+// view describes how a program that a remote shell starts sees the node.
 type view struct {
 	root, proc string
 	only       []string // the directories of the node that it sees; nil = all
 }
 
-// machineIDs are the files with the node's machine-id, in the order in which the kubelet reads them; none
-// where the program does not see the node's root.
+// machineIDs returns the files with the node's machine-id, in the kubelet's order; none if the program does not see the
+// node's root.
 func (v view) machineIDs() []string {
 	if v.only != nil {
 		return nil
@@ -25,24 +25,23 @@ func (v view) machineIDs() []string {
 
 // uploadScript runs in the remote shell, receives the probe and runs it.
 //
-// Every login shell must pass it on to sh unchanged, so it is one line, without a backslash and with !
-// only before a blank.
+// Every login shell must pass it on to sh unchanged, so it is one line, without a backslash and with ! only before a
+// blank.
 //
-// What it prints for the client, its replies, begins with the run ID and stands on a line of its own, also
-// behind login files whose last line is not ended. In this order:
+// Its replies to the client begin with the run ID. Each is on its own line, even after a login file without a final
+// newline. In this order:
 //
 //	on ID                      the machine's machine-id; nothing is created before the client answers "go"
-//	lacks NAME | nowhere       it cannot go on: a program is missing, or no folder may be used
+//	lacks NAME | nowhere       it gives up: a program is missing, or no folder is usable
 //	send packed | send plain   the client sends the probe, packed by gzip or not
-//	broken                     the probe did not arrive whole or does not run
-//	ready root | ready user    the probe is started: from here on its protocol is spoken
+//	broken                     the upload is incomplete, or the probe does not run
+//	ready root | ready user    the probe is started: its protocol follows
 //
-// The client waits for each reply before it sends anything, so no program reads what is meant for the
-// next. The probe needs a folder from which programs may be run; /run, /tmp and /dev/shm are often mounted
-// noexec. A shell runs its trap only between two programs, so a child ends the programs that wait for
-// input when the connection is lost without notice. The probe removes its own file as soon as it runs;
-// the trap removes it where it never does. Where there is no room for the probe, the rest of it is still
-// read: a client that sends hears no reply.
+// The client waits for each reply before it sends anything, so that no program reads the input of the next one. The
+// probe needs a folder without noexec: /run, /tmp and /dev/shm are often mounted noexec. A shell runs its trap only
+// between two programs. So a child kills the programs that wait for input if the connection is lost silently. The probe
+// removes its own file as soon as it runs; if it never runs, the trap does. If the disk is full, the script still reads
+// the rest of the probe, because a client that is sending does not read replies.
 const uploadScript = `umask 077; d=;
 say() { echo; echo "{run} $*"; };
 i=; for p in {ids}; do [ -n "$i" ] || read i <"$p"; done 2>/dev/null;
@@ -76,15 +75,14 @@ s=; w=user; if [ "$(id -u 2>/dev/null)" = 0 ]; then w=root; elif $t sudo -n "$d/
 o={only}; for p in {dirs}; do if [ -d "$p" ]; then o="$o,$p"; fi; done;
 say ready $w; $s "$d/probe" session --unlink --only "$o" {args}`
 
-// folders are where the probe may be unpacked; first those that do not outlive a
-// reboot.
+// folders lists where the probe may be unpacked. The first ones are emptied by a reboot.
 const folders = `/run /tmp /var/tmp "${HOME:-/nowhere}" /dev/shm`
 
-// neededKiB is how much must be free for a probe of so many bytes: half as much again, for the packed
-// file, and so that it is not the probe that fills a node's disk.
+// neededKiB returns the free space that a probe of so many bytes needs: half as much again, for the packed file, and so
+// that the probe does not fill the node's disk.
 func neededKiB(plain int) int { return plain*3/2>>10 + 1 }
 
-// scriptFor is uploadScript for one probe, on one line.
+// scriptFor returns uploadScript for one probe, on one line.
 func scriptFor(o Options, method string, v view, plain int) string {
 	var ids []string
 	for _, p := range v.machineIDs() {

@@ -151,7 +151,7 @@ func TestCarry(t *testing.T) {
 func TestSudo(t *testing.T) {
 	onUnix(t)
 	t.Parallel()
-	const notRoot = "the login is not root's by 'id -u', and 'sudo -n' does not make it so: what only root may read is not seen"
+	const notRoot = "the login is not root ('id -u'), and 'sudo -n' fails: the probe cannot read files that only root may read"
 	for sudo, c := range map[string]struct{ way, note string }{
 		`[ "$1" = -n ] || exit 1; shift; WAS=by-sudo; export WAS; exec "$@"`: {"by-sudo", ""},
 		"exit 1":                       {"", notRoot},
@@ -205,10 +205,10 @@ func TestUploadInVain(t *testing.T) {
 		"does not run": {"#!/nowhere\n", here("sh"), facts.ReasonShell, "does not run there"},
 		"no tools":     {standIn, here("/bin/sh", tools(t, "mkdir", "chmod")), facts.ReasonShell, "lacks the program head"},
 		// What is short by a few bytes may run all the same.
-		"not whole": {standIn, here("/bin/sh", short), facts.ReasonShell, "did not arrive whole"},
+		"not whole": {standIn, here("/bin/sh", short), facts.ReasonShell, "the upload is incomplete"},
 		"no room": {standIn, func(ctx context.Context, script string, in io.Reader, out, errs io.Writer) error {
 			return here("sh")(ctx, "df() { echo; echo a 9 9 0; }; "+script, in, out, errs)
-		}, facts.ReasonShell, "no folder has"},
+		}, facts.ReasonShell, "no folder with"},
 		"nonsense": {standIn, func(ctx context.Context, script string, in io.Reader, out, errs io.Writer) error {
 			return here("sh")(ctx, "echo() { printf '%s huh\\n' ${1%% *}; }; "+script, in, out, errs)
 		}, facts.ReasonShell, "unexpected reply"},

@@ -19,7 +19,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// placement is a probe that is being put on a node, and what was created for it.
+// placement is a probe on its way to a node, and the objects created for it.
 type placement struct {
 	client    *Client
 	options   Options
@@ -28,29 +28,29 @@ type placement struct {
 	container string
 	joined    bool                     // the pod is not ours
 	altered   func(*corev1.Pod) string // how it differs from the requested pod, "" = not at all
-	unwatched bool                     // there is no right to watch it
-	unread    bool                     // there is no right to its events
+	unwatched bool                     // no right to watch the pod
+	unread    bool                     // no right to list the pod's events
 	began     time.Time                // of the wait
 
 	job          string
 	stopRenewing context.CancelFunc
 
 	created    []string
-	image      string // what it runs from, as the kubelet reports it
+	image      string // the probe's image, as the kubelet reports it
 	afterwards string // a note for the user once the probe runs
 }
 
 // startup is the wait until a probe's container runs.
 type startup struct {
 	*placement
-	pod    *corev1.Pod    // as it was last seen
+	pod    *corev1.Pod    // its last known version
 	events []corev1.Event // of the pod
-	said   string         // the progress that was reported last
+	said   string         // the last reported progress
 	tick   *time.Ticker   // when to read the events again
 }
 
-// awaitRunning waits until the probe's container runs, and reports meanwhile what it waits for. It gives
-// up as soon as waiting cannot help.
+// awaitRunning waits until the probe's container runs, and reports the progress. It gives up as soon as waiting cannot
+// help.
 func (p *placement) awaitRunning(ctx context.Context, pod *corev1.Pod) error {
 	p.began = time.Now()
 	ctx, started := trace.Span(ctx, "the container starts")
@@ -73,8 +73,8 @@ func (p *placement) awaitRunning(ctx context.Context, pod *corev1.Pod) error {
 	}
 }
 
-// follow judges the pod, and each change of it that a watch reports, until the watch ends. done means that
-// there is nothing more to wait for; without an error the probe then runs.
+// follow checks the pod, and each change that a watch reports, until the watch ends. done ends the wait; without an
+// error the probe runs.
 func (s *startup) follow(ctx context.Context, w watch.Interface) (done bool, err error) {
 	defer w.Stop()
 	for {
@@ -85,7 +85,7 @@ func (s *startup) follow(ctx context.Context, w watch.Interface) (done bool, err
 		select {
 		case ev := <-w.ResultChan():
 			pod, ok := ev.Object.(*corev1.Pod)
-			if !ok { // the watch has ended, or this is an error: another watch goes on
+			if !ok { // the watch ended, or returned an error: another watch continues
 				return false, nil
 			}
 			if s.pod = pod; ev.Type == watch.Deleted {
@@ -93,7 +93,7 @@ func (s *startup) follow(ctx context.Context, w watch.Interface) (done bool, err
 			}
 		case <-s.tick.C:
 			events, known := s.readEvents(ctx, s.pod)
-			if known { // else those of before still hold, as when the time is over just now
+			if known { // otherwise the earlier ones are still valid, for example when time runs out
 				s.events = events
 			}
 			late := s.options.Idle > 0 && time.Since(s.began) > s.options.Idle
@@ -106,13 +106,13 @@ func (s *startup) follow(ctx context.Context, w watch.Interface) (done bool, err
 	}
 }
 
-// decide reports whether a state of the container ends the wait, and with which error. Other states are shown to the
+// decide reports whether a state of the container ends the wait, and with which error. It shows other states to the
 // user.
 func (s *startup) decide(state containerState) (done bool, err error) {
 	what := s.altered(s.pod)
 	switch {
 	case what != "":
-		return true, alteredBy(what).And("so nothing was asked of it")
+		return true, alteredBy(what).And("so the probe gets no request")
 	case state.refusal != nil:
 		return true, state.refusal
 	case state.running:
@@ -137,13 +137,13 @@ func (s *startup) readPod(ctx context.Context) error {
 	case apierrors.IsNotFound(err):
 		return refuse(facts.ReasonKubelet, "pod %s/%s was deleted before the probe ran", s.pod.Namespace, s.pod.Name)
 	case apierrors.IsForbidden(err) && s.unwatched:
-		return refuse(facts.ReasonRBAC, "no right to see whether the probe starts, for which get or watch is needed: %s", probe.OneLine(err.Error()))
+		return refuse(facts.ReasonRBAC, "no right to get or watch the probe's pod: %s", probe.OneLine(err.Error()))
 	}
 	return nil
 }
 
-// watch starts a watch of the pod from the version that is known. Without the right to watch it returns one
-// that has ended, after half a second.
+// watch starts a watch of the pod from its last known version. Without the right to watch it returns an ended watch
+// after half a second, so that the caller polls.
 func (p *placement) watch(ctx context.Context, pod *corev1.Pod) (watch.Interface, error) {
 	for {
 		w, err := p.client.kube.CoreV1().Pods(pod.Namespace).Watch(ctx, metav1.ListOptions{
@@ -156,10 +156,10 @@ func (p *placement) watch(ctx context.Context, pod *corev1.Pod) (watch.Interface
 		case <-ctx.Done():
 		case <-time.After(500 * time.Millisecond):
 		}
-		if apierrors.IsForbidden(err) { // the pod is read again and again instead
+		if apierrors.IsForbidden(err) { // poll the pod instead
 			if !p.unwatched {
 				p.unwatched = true
-				p.options.Note(fmt.Sprintf("no right to watch pods in namespace %s: reading the probe's twice a second instead", pod.Namespace))
+				p.options.Note(fmt.Sprintf("no right to watch pods in namespace %s: polling the probe's pod twice a second instead", pod.Namespace))
 			}
 			return watch.NewEmptyWatch(), nil
 		}
@@ -174,19 +174,19 @@ func (p *placement) readEvents(ctx context.Context, pod *corev1.Pod) ([]corev1.E
 	if err != nil {
 		if apierrors.IsForbidden(err) && !p.unread {
 			p.unread = true
-			p.options.Note(fmt.Sprintf("no right to list events in namespace %s: why the probe does not start is known less well", pod.Namespace))
+			p.options.Note(fmt.Sprintf("no right to list events in namespace %s: less detail if the probe does not start", pod.Namespace))
 		}
 		return nil, false
 	}
-	if p.joined { // that pod has a history of its own
+	if p.joined { // the pod's earlier events are not ours
 		list.Items = slices.DeleteFunc(list.Items,
 			func(e corev1.Event) bool { return !strings.Contains(e.InvolvedObject.FieldPath, p.container) })
 	}
 	return list.Items, true
 }
 
-// nothingDone reports whether the kubelet has done nothing for a container yet: no event, no sandbox, no
-// reason why it waits. On a healthy node that takes a second, and an image that is pulled is an event.
+// nothingDone reports whether the kubelet has yet to start work on a container: no event, no sandbox, no reason to
+// wait. A healthy node needs a second. Pulling an image is an event.
 func nothingDone(pod *corev1.Pod, container string, events []corev1.Event) bool {
 	s := containerStateOf(pod, container, events)
 	sandbox := slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
@@ -195,10 +195,10 @@ func nothingDone(pod *corev1.Pod, container string, events []corev1.Event) bool 
 	return len(events) == 0 && !sandbox && (s.unreported || s.text == creating)
 }
 
-// creating is the reason for which every container waits at first.
+// creating is the waiting reason of every new container.
 const creating = "ContainerCreating"
 
-// gaveUp returns why the probe does not run, when its time is over or the API can no longer be watched.
+// gaveUp returns why the probe does not run, after the time limit or a failed watch.
 func (s *startup) gaveUp(ctx context.Context, cause error) error {
 	pod := s.pod
 	if errors.Is(context.Cause(ctx), context.Canceled) {
@@ -217,7 +217,7 @@ func (s *startup) gaveUp(ctx context.Context, cause error) error {
 		return slices.ContainsFunc(s.events, func(e corev1.Event) bool { return e.Reason == what })
 	}
 	if happened("Pulling") && !happened("Pulled") {
-		return waited(facts.ReasonImage, "image %s is still being pulled after %v; --start-timeout gives it longer, --image names another", s.options.Image, took)
+		return waited(facts.ReasonImage, "image %s is still being pulled after %v; raise --start-timeout, or name another image with --image", s.options.Image, took)
 	}
 	reason := facts.ReasonRuntime
 	if state.unreported && s.joined {
@@ -241,28 +241,29 @@ func sandboxOf(events []corev1.Event) *facts.Sandbox {
 	if last == nil {
 		return nil
 	}
-	said := facts.SandboxFailed(probe.OneLine(last.Message[:min(len(last.Message), longestSaid)]))
+	said := facts.SandboxFailed(probe.OneLine(last.Message[:min(len(last.Message), maxSaid)]))
 	return &said
 }
 
-// longestSaid bounds, in bytes, how much of a message is read. The kubelet and the API server truncate theirs well
+// maxSaid bounds, in bytes, how much of a message is read. The kubelet and the API server truncate theirs well
 // below.
-const longestSaid = 16 << 10
+const maxSaid = 16 << 10
 
-// unmade adds the broken part of the runtime to a refusal, if the runtime's message about the container shows it.
-func unmade(refusal *PlacementError, says string) *PlacementError {
-	if said := facts.ContainerFailed(probe.OneLine(says[:min(len(says), longestSaid)])); said.Obstacle != "" {
+// withRuntimeFault adds the broken part of the runtime to a refusal, if the runtime's message about the container shows
+// it.
+func withRuntimeFault(refusal *PlacementError, says string) *PlacementError {
+	if said := facts.ContainerFailed(probe.OneLine(says[:min(len(says), maxSaid)])); said.Obstacle != "" {
 		refusal.Sandbox = &said
 	}
 	return refusal
 }
 
-// containerState is how far a container has come.
+// containerState is the progress of a container.
 type containerState struct {
 	running    bool
-	image      string // the image that it runs, once it does
+	image      string // its image, once it runs
 	unreported bool   // the kubelet has not reported it yet
-	text       string // what it waits for
+	text       string // the reason why it waits
 	refusal    *PlacementError
 }
 
@@ -293,15 +294,15 @@ func containerStateOf(pod *corev1.Pod, container string, events []corev1.Event) 
 		if t.Reason == "ContainerCannotRun" || t.Reason == "StartError" {
 			reason = facts.ReasonImage
 		}
-		refusal := refuse(reason, "the probe ended at once: %s, exit code %d %s%s", t.Reason, t.ExitCode, t.Message, last)
-		return containerState{refusal: unmade(refusal, t.Message)}
+		refusal := refuse(reason, "the probe exited immediately: %s, exit code %d %s%s", t.Reason, t.ExitCode, t.Message, last)
+		return containerState{refusal: withRuntimeFault(refusal, t.Message)}
 	case c.State.Waiting != nil:
 		return waitingOn(c, last)
 	}
 	return containerState{unreported: true, text: "the container has no state yet" + last}
 }
 
-// waitingOn is the state of a container that waits; last is the last warning about it.
+// waitingOn returns the state of a waiting container. last is the last warning about it.
 func waitingOn(c corev1.ContainerStatus, last string) containerState {
 	w := c.State.Waiting
 	text := strings.TrimSpace(w.Reason + " " + probe.OneLine(w.Message))
@@ -309,12 +310,12 @@ func waitingOn(c corev1.ContainerStatus, last string) containerState {
 	case probe.ImageWanting(w.Reason):
 		refusal := refuse(facts.ReasonImage,
 			"this node cannot get image %s: %s; name another with --image, or import it on the node", c.Image, text)
-		return containerState{text: text, refusal: unmade(refusal, w.Message)}
+		return containerState{text: text, refusal: withRuntimeFault(refusal, w.Message)}
 	case slices.Contains([]string{
 		"CreateContainerError", "CreateContainerConfigError", "RunContainerError", "PostStartHookError",
 	}, w.Reason):
 		refusal := refuse(facts.ReasonRuntime, "the container runtime refuses the probe: %s", text+last)
-		return containerState{text: text, refusal: unmade(refusal, w.Message)}
+		return containerState{text: text, refusal: withRuntimeFault(refusal, w.Message)}
 	}
 	return containerState{text: text + last}
 }

@@ -43,9 +43,9 @@ type podNews struct {
 func (c *Client) StartWave(ctx context.Context, common Options) (*Wave, error) {
 	ours := labelRun + "=" + common.Run
 	_, err := c.kube.CoreV1().Pods(common.Namespace).List(ctx, metav1.ListOptions{LabelSelector: ours, Limit: 1})
-	switch { // a watch would try that again and again
+	switch { // a watch would repeat this forever
 	case err != nil && !apierrors.IsForbidden(err):
-		return nil, unread("which pods there are in namespace "+common.Namespace, err)
+		return nil, unread("the pods of namespace "+common.Namespace, err)
 	case err != nil:
 		return nil, &PlacementError{Reason: facts.ReasonRBAC, Err: err,
 			Text: fmt.Sprintf("no right to list the pods of namespace %s: %s", common.Namespace, probe.OneLine(err.Error()))}
@@ -89,7 +89,7 @@ func (w *Wave) watch(ctx context.Context, selector string) {
 	})
 }
 
-// tell passes on news of a pod. They replace earlier news that were not read yet.
+// tell forwards news of a pod. They replace earlier unread news.
 func (w *Wave) tell(news podNews) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -107,14 +107,14 @@ func (w *Wave) tell(news podNews) {
 // Answer is the answer of a probe of a wave, valid while its pod exists.
 type Answer struct {
 	Summary string        // its termination message
-	Took    time.Duration // until it had ended
-	ImageID string        // what it ran from
+	Took    time.Duration // until its exit
+	ImageID string        // the probe's image
 	Pod     string        // NAMESPACE/NAME
 	log     func(context.Context) (io.ReadCloser, error)
 }
 
-// errLogCut reports a log that ends before the probe's answer does.
-var errLogCut = errors.New("its log ends before its answer does")
+// errLogCut is the error of a log that ends before the probe's answer.
+var errLogCut = errors.New("its log ends before its answer")
 
 // Events reads the whole answer to a plan from the probe's log, and passes on the events that can be trusted.
 func (a Answer) Events(ctx context.Context, plan probe.Plan, each func(probe.Event) error) (err error) {
@@ -161,20 +161,20 @@ func (w *Wave) Ask(ctx context.Context, o Options, plan probe.Plan, read func(An
 	if err := context.Cause(ctx); err != nil {
 		return err // nothing was created, so nothing must be removed
 	}
-	asked, err := w.podFor(o, plan)
+	requested, err := w.podFor(o, plan)
 	if err != nil {
 		return err
 	}
 	news := make(chan podNews, 1)
 	w.mu.Lock()
-	w.news[asked.Name] = news
+	w.news[requested.Name] = news
 	w.mu.Unlock()
 	defer func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		delete(w.news, asked.Name)
+		delete(w.news, requested.Name)
 	}()
-	p, pod, err := w.create(ctx, o, asked)
+	p, pod, err := w.create(ctx, o, requested)
 	if err != nil {
 		return err
 	}
@@ -188,7 +188,7 @@ func (w *Wave) Ask(ctx context.Context, o Options, plan probe.Plan, read func(An
 	if left := p.removed(err == nil, end != nil); left != nil {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		w.left[asked.Name] = left
+		w.left[requested.Name] = left
 	}
 	return err
 }
@@ -208,22 +208,22 @@ func (w *Wave) Keep(ctx context.Context, o Options) (*Session, error) {
 }
 
 // create creates a pod of the wave.
-func (w *Wave) create(ctx context.Context, o Options, asked *corev1.Pod) (*placement, *corev1.Pod, error) {
-	p := &placement{client: w.client, options: o, namespace: o.Namespace, pod: asked.Name, container: containerName,
+func (w *Wave) create(ctx context.Context, o Options, requested *corev1.Pod) (*placement, *corev1.Pod, error) {
+	p := &placement{client: w.client, options: o, namespace: o.Namespace, pod: requested.Name, container: containerName,
 		began: time.Now()}
-	p.altered = func(pod *corev1.Pod) string { return alteredPod(asked, pod) }
-	pod, err := w.client.kube.CoreV1().Pods(o.Namespace).Create(ctx, asked, metav1.CreateOptions{})
+	p.altered = func(pod *corev1.Pod) string { return alteredPod(requested, pod) }
+	pod, err := w.client.kube.CoreV1().Pods(o.Namespace).Create(ctx, requested, metav1.CreateOptions{})
 	if err != nil {
 		if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsNotFound(err) ||
 			apierrors.IsAlreadyExists(err) {
-			p.pod = "" // certainly not created by this
+			p.pod = "" // certainly not created by this request
 		}
 		return nil, nil, errors.Join(refusedCreate("a pod in namespace "+o.Namespace, err), p.removed(false, false))
 	}
 	return p, pod, nil
 }
 
-// podFor is the pod of one node's probe.
+// podFor returns the pod of one node's probe.
 func (w *Wave) podFor(o Options, plan probe.Plan) (*corev1.Pod, error) {
 	packed, err := plan.Pack()
 	if err != nil {
@@ -241,8 +241,8 @@ func (w *Wave) podFor(o Options, plan probe.Plan) (*corev1.Pod, error) {
 
 // Limits: one node with a hanging kubelet must not delay a whole wave.
 const (
-	waveAnswerLimit = 90 * time.Second // for a probe that runs to end
-	waveLogLimit    = 20 * time.Second // for its log to be read
+	waveAnswerLimit = 90 * time.Second // for a running probe to exit
+	waveLogLimit    = 20 * time.Second // to read its log
 )
 
 // awaitEnd waits until the probe has exited. The error reports why it did not, or failed.
@@ -260,7 +260,7 @@ func (s *startup) awaitEnd(ctx context.Context, news <-chan podNews) (*corev1.Co
 			s.events, _ = s.readEvents(ctx, s.pod)
 			return nil, s.gaveUp(ctx, context.DeadlineExceeded)
 		case ran:
-			return nil, refuse(facts.ReasonSilent, "the probe runs, and the kubelet has not reported its exit within %v",
+			return nil, refuse(facts.ReasonSilent, "the probe runs, but the kubelet has not reported its exit within %v",
 				waveAnswerLimit)
 		default:
 			over, ran = false, true
@@ -269,25 +269,25 @@ func (s *startup) awaitEnd(ctx context.Context, news <-chan podNews) (*corev1.Co
 		select {
 		case n := <-news:
 			if n.pod.UID != s.pod.UID {
-				continue // another one of that name
+				continue // an earlier pod of that name
 			}
 			if s.pod = n.pod; n.gone {
-				return nil, refuse(facts.ReasonKubelet, "pod %s/%s was deleted before the probe ended", s.namespace, s.pod.Name)
+				return nil, refuse(facts.ReasonKubelet, "pod %s/%s was deleted before the probe exited", s.namespace, s.pod.Name)
 			}
-		case <-late.C: // the watch may have broken, for which no kubelet is to blame
+		case <-late.C: // the watch may have failed, which is not the kubelet's fault
 			if err := s.readPod(ctx); err != nil {
 				return nil, err
 			}
 			over = true
 		case <-ctx.Done():
-			return nil, fmt.Errorf("stopped while waiting for the probe, %v after its pod was made: %w",
+			return nil, fmt.Errorf("stopped while waiting for the probe, %v after its pod was created: %w",
 				time.Since(s.began).Round(100*time.Millisecond), context.Cause(ctx))
 		}
 	}
 }
 
-// ended is how the probe of a pod has ended, nil while it has not, and whether it runs. The error says that it will not
-// end, or not well.
+// ended returns the exit of a pod's probe, nil before that, and whether the probe runs. The error means that it will
+// not exit, or failed.
 func (s *startup) ended() (end *corev1.ContainerStateTerminated, running bool, err error) {
 	if what := s.altered(s.pod); what != "" {
 		return nil, false, alteredBy(what).And("so its answer is not read")
@@ -307,7 +307,7 @@ func (s *startup) ended() (end *corev1.ContainerStateTerminated, running bool, e
 	return nil, state.running, nil
 }
 
-// endOf is how a container of a pod ended, nil while it has not, and the image that it ran from.
+// endOf returns a container's exit, nil before that, and its image.
 func endOf(pod *corev1.Pod, container string) (end *corev1.ContainerStateTerminated, image string) {
 	for _, c := range pod.Status.ContainerStatuses {
 		if c.Name == container {
@@ -336,10 +336,10 @@ func (w *Wave) Close() error {
 		}
 	}
 	if n := len(w.left); n > 0 && (w.owner == nil || err != nil) {
-		err = errors.Join(err, fmt.Errorf("%d pods of probes could not be removed: %w", n, failed))
+		err = errors.Join(err, fmt.Errorf("%d probe pods could not be removed: %w", n, failed))
 	}
 	if err != nil {
-		return fmt.Errorf("%w; remove what is left with 'calico-probe clean --run %s'", err, w.common.Run)
+		return fmt.Errorf("%w; remove the rest with 'calico-probe clean --run %s'", err, w.common.Run)
 	}
 	return nil
 }

@@ -19,7 +19,7 @@ func TestBundle(t *testing.T) {
 	t.Chdir(folder)
 	common := []string{"bundle", "--node", "worker-b", "--via", "api", "--kubeconfig", kubeconfig}
 	exit, out, errs := call(t, append(common, "--dry-run")...)
-	listed := strings.Contains(out, "cluster-resources/nodes.json") && strings.Contains(out, "  node worker-b: nothing left out")
+	listed := strings.Contains(out, "cluster-resources/nodes.json") && strings.Contains(out, "  node worker-b: nothing redacted")
 	if exit != 0 || !listed {
 		t.Fatalf("exit %d, %s%s", exit, out, errs)
 	}
@@ -40,7 +40,7 @@ func TestBundle(t *testing.T) {
 		t.Errorf("exit %d: %s\n%s\nand in the bundle\n%s", exit, errs, again, files["report.json"])
 	}
 	exit, _, errs = call(t, append(common, "--file", name)...)
-	if exit != 2 || !strings.Contains(errs, "is there already: name another file") {
+	if exit != 2 || !strings.Contains(errs, "already exists: name another file") {
 		t.Errorf("exit %d, %s", exit, errs)
 	}
 	// Of what was saved, with and without a cluster, and of another one.
@@ -129,10 +129,10 @@ func TestBundleRefuses(t *testing.T) {
 		"bundle --node a " + saved:                   "leave out --node",
 		"bundle --node a --file -":                   "--file takes a file name",
 		"bundle --offline nowhere.ndjson":            "nowhere.ndjson",
-		"bundle --offline bundle.go":                 "is no file of",
+		"bundle --offline bundle.go":                 "is not a file of",
 		"bundle --node a --file /nowhere/x.tar.gz":   "cannot be written into /nowhere: no such file",
 		"bundle --node a --via exce":                 "did you mean exec?",
-		"bundle --node a --file root.go":             "is there already",
+		"bundle --node a --file root.go":             "already exists",
 		"bundle --node a --profile full --dry-run":   "quick, standard, deep",
 		"bundle --node a --kubeconfig /nowhere/file": "/nowhere/file",
 	} {

@@ -100,7 +100,7 @@ func (o *runFlags) capture(cmd *cobra.Command, c *captureFlags, what string, out
 		o.Timeout = wanted.Limit + captureSpare
 	}
 	switch {
-	case !injector.AccessOf(o.Via).Asks(injector.TheNode):
+	case !injector.AccessOf(o.Via).Covers(injector.TheNode):
 		return ui.BadUsage("--via %s places no probe, and a capture needs one", o.Via)
 	case c.Peer != "" && injector.AccessOf(o.Via).Here():
 		return ui.BadUsage("--via local cannot reach another node: leave out --peer")

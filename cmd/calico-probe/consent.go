@@ -23,13 +23,13 @@ type consent struct {
 // consenting adds the flag that answers the question in advance.
 func (a *app) consenting(f *pflag.FlagSet) {
 	f.BoolVar(&a.many.yes, "yes", false,
-		fmt.Sprintf("place probes on more than %d nodes without asking", examine.MostUnasked))
+		fmt.Sprintf("place probes on more than %d nodes without asking", examine.MaxWithoutConsent))
 }
 
 // asker puts a question to a person and returns the answer.
 type asker func(ctx context.Context, question string) (string, error)
 
-// agreement returns what is called before probes are placed on more than examine.MostUnasked nodes. It names the
+// agreement returns what is called before probes are placed on more than examine.MaxWithoutConsent nodes. It names the
 // cluster and the number, because a context is easily the wrong one at night. ask = nil: there is no person, and only
 // --yes agrees.
 func (a *app) agreement(ask asker) func(context.Context, int) error {

@@ -200,7 +200,7 @@ func TestRunbookFleet(t *testing.T) {
 		t.Errorf("exit %d, %s", exit, errs)
 	}
 	exit, out, _ = call(t, "runbook", "lint", write("bad", "{checks: [pods-start]}"))
-	if exit != report.ExitUsage || !strings.Contains(out, "cannot be asked about several nodes") {
+	if exit != report.ExitUsage || !strings.Contains(out, "works for one node at a time") {
 		t.Errorf("exit %d, %s", exit, out)
 	}
 }
@@ -214,7 +214,7 @@ func TestFleetUnfinished(t *testing.T) {
 		"-o", "markdown="+file)
 	b, err := os.ReadFile(file)
 	if exit != report.ExitTool || out != "" || errs == "" || err != nil ||
-		!strings.Contains(string(b), "**incomplete**") || !strings.Contains(string(b), "did not come to its end") {
+		!strings.Contains(string(b), "**incomplete**") || !strings.Contains(string(b), "did not finish") {
 		t.Errorf("exit %d, %s%s, %v:\n%s", exit, out, errs, err, b)
 	}
 }
@@ -228,7 +228,7 @@ func TestFleetUsage(t *testing.T) {
 		"--via api --all-nodes --node worker-a":                    "use one of them",
 		"--via api -l a=b --all-nodes":                             "use one of them",
 		"--via api -l a=b":                                         "no node of 2",
-		"--via api --all-nodes --checks pods-start":                "cannot be asked about several nodes",
+		"--via api --all-nodes --checks pods-start":                "works for one node at a time",
 		"--via api --all-nodes --checks nothing-so":                "nothing-so",
 		"--via api --all-nodes -o jsonpath={.groupz}":              "groupz",
 		"--via api --all-nodes --profile quick --skip api":         "leave no check",

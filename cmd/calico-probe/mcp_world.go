@@ -193,7 +193,7 @@ func (o *mcpOptions) follow(ctx context.Context, name, node string) (*runbook.Re
 	if err != nil {
 		return nil, err
 	}
-	at, err := o.client.Asked(o.Options)
+	at, err := o.client.ClusterOf(o.Options)
 	if err != nil {
 		return nil, err
 	}

@@ -61,15 +61,15 @@ func TestWatchMissesANode(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 	o, board := watching(&out), mesh.NewBoard(time.Second, "a", "b")
-	works := mesh.Heard{Round: 1, Node: "a", Trials: map[string][]mesh.Trial{
+	works := mesh.RoundReport{Round: 1, Node: "a", Trials: map[string][]mesh.Trial{
 		mesh.PlaneNode: {{From: "a", To: "b", Sent: 3, Received: 3}}}}
-	board.Hear(works)
+	board.Add(works)
 	if err := o.ended(board, time.Second); !errors.Is(err, ui.Exit(report.ExitIncomplete)) ||
 		!strings.Contains(out.String(), "no answer from b: ") {
 		t.Errorf("%v: %s", err, out.String())
 	}
 	works.Node = "b"
-	board.Hear(works)
+	board.Add(works)
 	if err := o.ended(board, time.Second); err != nil {
 		t.Error(err)
 	}
@@ -83,7 +83,7 @@ func TestScreenBreaks(t *testing.T) {
 	s := live.New("nodes", mesh.NewBoard(time.Second), broken, io.Discard, false)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := false
-	err := o.onScreen(ctx, cancel, func(ctx context.Context, _ func(mesh.Heard)) {
+	err := o.onScreen(ctx, cancel, func(ctx context.Context, _ func(mesh.RoundReport)) {
 		<-ctx.Done()
 		ended = true
 	}, s, &redirected{to: io.Discard})

@@ -132,13 +132,13 @@ func (r *redirected) send(away io.Writer) {
 }
 
 // onScreen shows a watch on the full screen, until the user quits or the context ends.
-func (o *runFlags) onScreen(ctx context.Context, cancel func(), watch func(context.Context, func(mesh.Heard)),
+func (o *runFlags) onScreen(ctx context.Context, cancel func(), watch func(context.Context, func(mesh.RoundReport)),
 	s *live.Screen, messages *redirected,
 ) error {
 	back := o.interrupts.AtEnd(s.Restore)
 	defer back()
 	messages.send(s)
-	ended := probe.Async(func() error { watch(ctx, s.Hear); return nil })
+	ended := probe.Async(func() error { watch(ctx, s.Add); return nil })
 	defer context.AfterFunc(ctx, s.Leave)()
 	err := s.Run()
 	messages.send(nil)
@@ -160,7 +160,7 @@ func (o *runFlags) inLines(ctx context.Context, cancel func(), watch *fleet.Watc
 	defer back()
 	lines := &changes{to: o.Out, board: board, summed: time.Now()}
 	lines.say(time.Now(), "watching the paths between %s", title)
-	watch.Run(ctx, func(h mesh.Heard) {
+	watch.Run(ctx, func(h mesh.RoundReport) {
 		if lines.hear(h); lines.broken != nil {
 			cancel()
 		}
@@ -184,9 +184,9 @@ func (c *changes) say(at time.Time, format string, args ...any) {
 }
 
 // hear writes the changes that a node's report makes.
-func (c *changes) hear(h mesh.Heard) {
+func (c *changes) hear(h mesh.RoundReport) {
 	before := c.board.Lost(h.Node)
-	all := c.board.Hear(h)
+	all := c.board.Add(h)
 	switch {
 	case before == "" && h.Lost != "":
 		c.say(h.At, "no answer from %s: %s", h.Node, h.Lost)
@@ -237,7 +237,7 @@ func (o *runFlags) ended(board *mesh.Board, took time.Duration) error {
 		return err
 	case sum.Fail > 0:
 		return ui.Exit(report.ExitFault)
-	case sum.Paths == 0 || sum.Unheard > 0 || len(sum.Lost)+len(sum.Awaited) > 0:
+	case sum.Paths == 0 || sum.Silent > 0 || len(sum.Lost)+len(sum.Awaited) > 0:
 		return ui.Exit(report.ExitIncomplete)
 	}
 	return nil

@@ -79,5 +79,5 @@ func noNode(ctx context.Context, client *examine.Client, plain error) error {
 	if n := len(names) - listedNodes; n > 0 {
 		names, more = names[:listedNodes], fmt.Sprintf(" and %d more", n)
 	}
-	return ui.BadUsage("no node is named: add NODE or --node NODE; the cluster has %s%s", strings.Join(names, ", "), more)
+	return ui.BadUsage("no node given: add NODE or --node NODE; the cluster has %s%s", strings.Join(names, ", "), more)
 }

@@ -83,12 +83,12 @@ func TestManifests(t *testing.T) {
 		"preflight --via local":                  {report.ExitUsage, `unknown access method "local"; --via takes auto, or a list of api, pod`},
 		"preflight --via pod,pod":                {report.ExitUsage, "--via names pod twice"},
 		"preflight --via pods":                   {report.ExitUsage, "did you mean pod?"},
-		"preflight --ssh root@a;b":               {report.ExitUsage, `--ssh "root@a;b" is no destination`},
-		"preflight --ssh root@":                  {report.ExitUsage, `--ssh "root@" is no destination`},
-		"preflight --ssh {other}":                {report.ExitUsage, `--ssh "{other}" is no destination`},
+		"preflight --ssh root@a;b":               {report.ExitUsage, `--ssh "root@a;b" is not a valid destination`},
+		"preflight --ssh root@":                  {report.ExitUsage, `--ssh "root@" is not a valid destination`},
+		"preflight --ssh {other}":                {report.ExitUsage, `--ssh "{other}" is not a valid destination`},
 		"preflight --ssh-config /nofile":         {report.ExitUsage, "--ssh-config: stat /nofile: no such file"},
 		"preflight --ssh-config /":               {report.ExitUsage, "--ssh-config: / is a folder"},
-		"preflight --ssh -x":                     {report.ExitUsage, "is no destination"},
+		"preflight --ssh -x":                     {report.ExitUsage, "is not a valid destination"},
 	} {
 		var out, errs bytes.Buffer
 		got := Run(t.Context(), genericiooptions.IOStreams{Out: &out, ErrOut: &errs}, strings.Fields(args))

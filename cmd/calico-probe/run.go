@@ -166,7 +166,7 @@ func unfinished(out *output.Set, c *examine.Collector, came error) error {
 		return came
 	}
 	c.Sink = out.FilesSink()
-	r := probe.Found(probe.Unknown, "the run did not come to its end: %s", whyUnfinished(came))
+	r := probe.Found(probe.Unknown, "the run did not finish: %s", whyUnfinished(came))
 	r.Check = probe.CheckAnswered
 	if c.Add("", probe.Event{Type: probe.EventResult, Result: &r}) == nil {
 		_ = c.Conclude() // its exit code is not that of the run, and a file that fails reports it itself

@@ -144,7 +144,7 @@ func (o *runbookOptions) begin(cmd *cobra.Command, name string) error {
 	if err := o.client.Resolve(cmd.Context(), &o.Options); err != nil {
 		return err
 	}
-	at, err := o.client.Asked(o.Options)
+	at, err := o.client.ClusterOf(o.Options)
 	if err != nil {
 		return err
 	}

@@ -39,7 +39,7 @@ func TestWhere(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		at, err := client.Asked(examine.Options{Via: c.via})
+		at, err := client.ClusterOf(examine.Options{Via: c.via})
 		got := ""
 		if at != nil {
 			got = at.String()

@@ -34,7 +34,7 @@ type budget struct {
 const maxBeside = 8 << 20
 
 // errBeside ends a session for good: another connection would deliver the same.
-var errBeside = fmt.Errorf("%w: more than %d MiB beside its output came over the connection; the rest is not read",
+var errBeside = fmt.Errorf("%w: more than %d MiB besides its output came over the connection; the rest is not read",
 	probe.ErrTooMuch, maxBeside>>20)
 
 // came counts arrived bytes. Its error reports that there are too many, and ends the session.
@@ -117,7 +117,7 @@ func (c *countedWebSocket) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	_ = conn.Close()
 	return nil, &httpstream.UpgradeFailureError{
-		Cause: fmt.Errorf("the server speaks %q, which is none of %q", conn.Subprotocol(), protocols),
+		Cause: fmt.Errorf("the server chose protocol %q instead of one of %q", conn.Subprotocol(), protocols),
 	}
 }
 

@@ -82,7 +82,7 @@ func liar(t testing.TB) World {
 		},
 		Mesh: func(context.Context, []string, string) (*mesh.Report, error) {
 			return &mesh.Report{Kind: mesh.KindReport, Version: hostile, Word: hostile,
-				Nodes: []mesh.Member{{Name: hostile, Zone: hostile, Asked: hostile}},
+				Nodes: []mesh.Member{{Name: hostile, Zone: hostile, Untested: hostile}},
 				Planes: []mesh.Plane{{Name: hostile, Tried: 1, Failed: 1,
 					Findings: []mesh.Finding{{Kind: mesh.KindNode, Names: []string{hostile}}},
 					Trials:   []mesh.Trial{{From: hostile, To: hostile, Saw: hostile}}}}}, nil

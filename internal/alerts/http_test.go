@@ -352,7 +352,7 @@ func TestReading(t *testing.T) {
 	}
 	without()
 	for _, c := range []struct{ file, says string }{
-		{"", "this file has none"}, {"short", "has a token of 5 characters"}, {token + "\n", "lets post too"},
+		{"", "this file has none"}, {"short", "has a token of 5 characters"}, {token + "\n", "also allows posting"},
 	} {
 		write(c.file)
 		said.Reset()

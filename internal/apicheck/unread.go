@@ -14,8 +14,8 @@ import (
 
 // How many policies a check of policies lists, and how many pods of each.
 const (
-	PoliciesTold = 10
-	PodsTold     = 20
+	MaxPolicies = 10
+	MaxPods     = 20
 )
 
 // Message makes text from an object safe to show. A container's message may be the end of its log, and anyone with

@@ -215,7 +215,7 @@ func TestTooLarge(t *testing.T) {
 		t.Error(err)
 	}
 	b.add(File{Name: "run-2.ndjson", Data: make([]byte, most)})
-	if err := b.fits(); !errors.As(err, new(tooLargeError)) || !strings.Contains(err.Error(), "and 64 is the most") {
+	if err := b.fits(); !errors.As(err, new(tooLargeError)) || !strings.Contains(err.Error(), "and the limit is 64") {
 		t.Error(err)
 	}
 }
@@ -238,7 +238,7 @@ func TestTarget(t *testing.T) {
 	if err != nil || info.Mode().Perm() != 0o600 {
 		t.Fatalf("%v, %v", info, err)
 	}
-	if err := Free(name); err == nil || !strings.Contains(err.Error(), "is there already") {
+	if err := Free(name); err == nil || !strings.Contains(err.Error(), "already exists") {
 		t.Error(err)
 	}
 	again, err := Reserve(folder)

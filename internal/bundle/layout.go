@@ -90,7 +90,7 @@ func bounded(object map[string]any, keeps fields) (kept map[string]any, out []Re
 	if len(text) > largestObject {
 		kept, _ = redacted(object, fields{"apiVersion": nil, "kind": nil, "metadata": {"name": nil, "namespace": nil}})
 		out = []Removal{{ruleLarge, fmt.Sprintf("all of its %d KiB", size>>10)}}
-		size = longestText
+		size = maxText
 	}
 	return kept, out, size, nil
 }

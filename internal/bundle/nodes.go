@@ -11,8 +11,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// mostNodes is the maximum number of nodes with objects in a bundle.
-const mostNodes = 20
+// maxNodes is the maximum number of nodes with objects in a bundle.
+const maxNodes = 20
 
 // Nodes returns the nodes of which a bundle has objects: those that the runs examined, the worst first, then the
 // others that answered. It also returns what was omitted.
@@ -43,9 +43,9 @@ func Nodes(all []report.Saved) (nodes, gaps []string) {
 	if odd > 0 {
 		gaps = append(gaps, "objects of nodes with invalid names in a saved run")
 	}
-	if n := len(nodes) - mostNodes; n > 0 {
-		nodes = nodes[:mostNodes]
-		gaps = append(gaps, fmt.Sprintf("objects of %d more nodes: the %d worst have theirs", n, mostNodes))
+	if n := len(nodes) - maxNodes; n > 0 {
+		nodes = nodes[:maxNodes]
+		gaps = append(gaps, fmt.Sprintf("objects of %d more nodes: only those of the %d worst are included", n, maxNodes))
 	}
 	return nodes, gaps
 }

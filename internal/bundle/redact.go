@@ -34,17 +34,17 @@ func rules() []rule {
 		{ruleField, "every field that is not in the list of its kind: managedFields, volumes, images of a node, machine-id and system UUID, the rules of policies; " +
 			"of pods in other namespaces than Calico's and kube-system also images, commands, settings and probes",
 			"names, labels, owners, addresses, selectors, taints, conditions, states, restarts, and the settings of Calico's resources"},
-		{ruleAnnotation, "the value of an annotation of somebody else's, and of those that hold a whole object (last-applied-configuration, projectcalico.org/metadata)",
+		{ruleAnnotation, "the value of a foreign annotation, and of annotations that hold a whole object (last-applied-configuration, projectcalico.org/metadata)",
 			"its name; values below " + strings.Join(annotationDomains(), ", ")},
 		{ruleEnv, "the value of an environment variable of a container", "its name; values by which Calico is configured (FELIX_*, CALICO_*, IP, " +
 			"NODENAME and the like), and where a value is from"},
 		{ruleArgument, "what follows the name of a secret in a command or its arguments", "the rest, of pods in Calico's namespaces and kube-system"},
 		{ruleSetting, "the value of a key of a ConfigMap", "its name; the keys that Calico's manifests have"},
-		{ruleNamed, "a text whose field, variable or key is named like a secret (password, token, credential, private key ...)", "references to a Secret: its name and key"},
+		{ruleNamed, "a text in a field, variable or key named like a secret (password, token, credential, private key ...)", "references to a Secret: its name and key"},
 		{ruleToken, "tokens, private keys, cookies, users, passwords and queries in URLs, and what follows the name of a secret, in any text, also of the runs; " +
 			"in messages of events, conditions and containers also what looks like a key", "the rest of the text"},
-		{ruleLong, "what is longer than 4 KiB in one text", "its beginning"},
-		{ruleLarge, "everything of an object that has more than 256 KiB", "its name and namespace"},
+		{ruleLong, "the part of a text beyond 4 KiB", "its beginning"},
+		{ruleLarge, "every field of an object larger than 256 KiB", "its name and namespace"},
 	}
 }
 
@@ -53,7 +53,7 @@ const removed = "(removed)"
 
 // Limits for a text, for an object, and for all objects of one kind.
 const (
-	longestText   = 4 << 10
+	maxText       = 4 << 10
 	largestObject = 256 << 10
 	largestKind   = 4 << 20
 )
@@ -133,7 +133,7 @@ func (r *redacting) texts(v any, path, rule string, kept func(name string) bool)
 		} else {
 			text = r.text(text, name, path+"["+name+"]")
 		}
-		out[probe.Cut(probe.Line(name), longestText)] = text
+		out[probe.Cut(probe.Line(name), maxText)] = text
 	}
 	return out
 }
@@ -213,10 +213,10 @@ func free(name string) bool {
 
 // bounded makes a text safe for a terminal and limits its length.
 func (r *redacting) bounded(text, path string) string {
-	if len(text) > longestText {
+	if len(text) > maxText {
 		r.leave(ruleLong, path)
 	}
-	return probe.Plain(probe.Cut(text, longestText))
+	return probe.Plain(probe.Cut(text, maxText))
 }
 
 // namesSecret reports whether a name suggests a secret value. The name of a Secret object is not secret.

@@ -81,8 +81,8 @@ func TestRules(t *testing.T) {
 		{"a key in a message", "pods", false, `{"status":{"containerStatuses":[{"state":{"terminated":{"message":"key AKd83jf9AKd83jf9AKd83jf9AKd83jf9aa rejected","exitCode":1}}}]}}`,
 			ruleToken, "status.containerStatuses.state.terminated.message", []string{"AKd83jf9"}, []string{"rejected", `"exitCode":1`}},
 
-		{"a long text", "leases", false, `{"spec":{"holderIdentity":"` + strings.Repeat("x", longestText+1) + `"}}`, ruleLong,
-			"spec.holderIdentity", []string{strings.Repeat("x", longestText)}, []string{"..."}},
+		{"a long text", "leases", false, `{"spec":{"holderIdentity":"` + strings.Repeat("x", maxText+1) + `"}}`, ruleLong,
+			"spec.holderIdentity", []string{strings.Repeat("x", maxText)}, []string{"..."}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			in := object(t, c.object)

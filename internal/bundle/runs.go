@@ -57,7 +57,7 @@ func (b *Bundle) addRun(saved report.Saved) error {
 	if saved.Fleet != nil {
 		begun, count, err := cleaned(*saved.Fleet)
 		if err != nil {
-			return fmt.Errorf("leaving secrets out of a saved run: %w", err)
+			return fmt.Errorf("redacting a saved run: %w", err)
 		}
 		saved.Fleet = &begun
 		in = append(in, Object{"how the run began", slices.Repeat([]Removal{{ruleToken, "run"}}, count)})
@@ -167,7 +167,7 @@ func masked(run *report.Run) ([]Removal, error) {
 	for _, ev := range run.Events {
 		clean, count, err := cleaned(ev)
 		if err != nil {
-			return nil, fmt.Errorf("leaving secrets out of a saved run: %w", err)
+			return nil, fmt.Errorf("redacting a saved run: %w", err)
 		}
 		what := string(ev.Type)
 		if ev.Result != nil {

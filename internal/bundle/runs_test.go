@@ -85,11 +85,11 @@ func TestNodes(t *testing.T) {
 	if strings.Join(nodes, " ") != "b d a c" || len(gaps) != 1 {
 		t.Errorf("%v, %v", nodes, gaps)
 	}
-	for i := range mostNodes + 5 {
+	for i := range maxNodes + 5 {
 		saved.Runs = append(saved.Runs, run(fmt.Sprintf("n%d", i), report.WordHealthy))
 	}
 	nodes, gaps = Nodes([]report.Saved{saved})
-	if len(nodes) != mostNodes || nodes[0] != "b" || !strings.Contains(gaps[1], "objects of 9 more nodes") {
+	if len(nodes) != maxNodes || nodes[0] != "b" || !strings.Contains(gaps[1], "objects of 9 more nodes") {
 		t.Errorf("%v, %v", nodes, gaps)
 	}
 	other := report.Saved{Fleet: &probe.Start{Cluster: &probe.Cluster{Server: "https://x"}}}

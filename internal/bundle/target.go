@@ -30,7 +30,7 @@ func Reserve(folder string) (*Target, error) {
 func Free(name string) error {
 	switch _, err := os.Lstat(name); {
 	case err == nil:
-		return ui.BadUsage("%s is there already: name another file", name)
+		return ui.BadUsage("%s already exists: name another file", name)
 	case !errors.Is(err, fs.ErrNotExist):
 		return ui.BadUsage("the bundle cannot be written: %w", err)
 	}

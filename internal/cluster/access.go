@@ -25,7 +25,7 @@ func (c *Client) May(ctx context.Context, asks []authorizationv1.ResourceAttribu
 				Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &ask},
 			}, metav1.CreateOptions{})
 		if err != nil {
-			return false, fmt.Errorf("asking whether it is allowed to %s %s: %w", ask.Verb,
+			return false, fmt.Errorf("checking the permission to %s %s: %w", ask.Verb,
 				strings.TrimSuffix(ask.Resource+"/"+ask.Subresource, "/"), err)
 		}
 		return review.Status.Allowed, nil
@@ -42,7 +42,7 @@ func (c *Client) Version(ctx context.Context) (version.Info, error) {
 		err = json.Unmarshal(b, &v)
 	}
 	if err != nil {
-		return v, fmt.Errorf("asking the API server for its version: %w", err)
+		return v, fmt.Errorf("reading the API server's version: %w", err)
 	}
 	return v, nil
 }

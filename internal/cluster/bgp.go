@@ -272,7 +272,7 @@ func peerOf(name string, spec map[string]any, all []Speaker, globalAS string) (p
 		}
 	}
 	if p.addr, err = netip.ParseAddr(host); err != nil {
-		return p, fmt.Errorf("BGPPeer %s: peerIP %q is no address", name, text("peerIP"))
+		return p, fmt.Errorf("BGPPeer %s: peerIP %q is not an IP address", name, text("peerIP"))
 	}
 	p.addr = p.addr.Unmap()
 	p.wanted = func(a netip.Addr) bool { return a.Is4() == p.addr.Is4() }
@@ -341,11 +341,11 @@ func idlePeers(s *Survey, all []Speaker) []string {
 		switch {
 		case err != nil || text("localWorkloadSelector") != "":
 		case len(p.here) == 0 && text("nodeSelector") != "":
-			out = append(out, fmt.Sprintf("%s (no node has what nodeSelector %s asks for)", name, probe.Quoted(text("nodeSelector"))))
+			out = append(out, fmt.Sprintf("%s (no node matches nodeSelector %s)", name, probe.Quoted(text("nodeSelector"))))
 		case len(p.here) == 0:
-			out = append(out, fmt.Sprintf("%s (there is no node %s)", name, probe.Quoted(text("node"))))
+			out = append(out, fmt.Sprintf("%s (node %s does not exist)", name, probe.Quoted(text("node"))))
 		case len(p.there) == 0 && text("peerSelector") != "":
-			out = append(out, fmt.Sprintf("%s (no node has what peerSelector %s asks for)", name, probe.Quoted(text("peerSelector"))))
+			out = append(out, fmt.Sprintf("%s (no node matches peerSelector %s)", name, probe.Quoted(text("peerSelector"))))
 		}
 	}
 	return out

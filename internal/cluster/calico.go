@@ -187,12 +187,12 @@ func readEtcd(env environment) ([]probe.Target, error) {
 		}
 		u, err := url.Parse(part)
 		if err != nil {
-			errs = append(errs, fmt.Errorf("ETCD_ENDPOINTS: %s is no URL", probe.Masked(part)))
+			errs = append(errs, fmt.Errorf("ETCD_ENDPOINTS: %s is not a URL", probe.Masked(part)))
 			continue
 		}
 		port, err := strconv.Atoi(u.Port())
 		if err != nil {
-			errs = append(errs, fmt.Errorf("ETCD_ENDPOINTS: %s names no port", probe.Origin(part)))
+			errs = append(errs, fmt.Errorf("ETCD_ENDPOINTS: %s has no port", probe.Origin(part)))
 			continue
 		}
 		t := probe.Target{Kind: probe.KindDatastore, Name: "etcd", Port: port,

@@ -79,7 +79,7 @@ func (c *Client) whyNoControllers(ctx context.Context, pods Read[[]corev1.Pod]) 
 				if condition.Type == appsv1.DeploymentReplicaFailure && condition.Status == corev1.ConditionTrue {
 					now, _ := c.clock.Now()
 					said := probe.Statement{Text: probe.Quoted(condition.Message), At: condition.LastUpdateTime.Time}
-					return "Deployment " + name + " can make no pod: " + said.Aged(now), nil
+					return "Deployment " + name + " cannot create a pod: " + said.Aged(now), nil
 				}
 			}
 			return "Deployment " + name + " has no pod", nil

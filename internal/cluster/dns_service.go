@@ -28,7 +28,7 @@ const shownKeys = 4
 func (c *Client) whyEmpty(ctx context.Context, svc *corev1.Service) (says, why, on string) {
 	says = fmt.Sprintf("Service %s/%s has no ready endpoint", svc.Namespace, svc.Name)
 	if len(svc.Spec.Selector) == 0 {
-		return says + ": it has no selector, and no EndpointSlice that somebody made for it has a ready address",
+		return says + ": it has no selector, and no EndpointSlice created for it has a ready address",
 			facts.EmptyNoSelector, ""
 	}
 	pods, podErr := c.kube.CoreV1().Pods(svc.Namespace).List(ctx, cached)
@@ -82,7 +82,7 @@ func unmade(d *appsv1.Deployment, now time.Time) (says, why string) {
 	if d.Spec.Replicas != nil {
 		wanted = *d.Spec.Replicas
 	}
-	says = fmt.Sprintf("Deployment %s/%s asks for %d replicas, and %d are ready", d.Namespace, d.Name, wanted,
+	says = fmt.Sprintf("Deployment %s/%s wants %d replicas, and %d are ready", d.Namespace, d.Name, wanted,
 		d.Status.ReadyReplicas)
 	if wanted == 0 {
 		return says, facts.EmptyScaled
@@ -90,7 +90,7 @@ func unmade(d *appsv1.Deployment, now time.Time) (says, why string) {
 	for _, cond := range d.Status.Conditions {
 		if cond.Type == appsv1.DeploymentReplicaFailure && cond.Status == corev1.ConditionTrue {
 			said := probe.Statement{Text: quotedEvent(cond.Message), At: cond.LastUpdateTime.Time}
-			return says + "; no pod can be made: " + said.Aged(now), facts.EmptyNotMade
+			return says + "; it cannot create a pod: " + said.Aged(now), facts.EmptyNotMade
 		}
 	}
 	return says, ""
@@ -109,11 +109,11 @@ func unserving(svc *corev1.Service, selected []corev1.Pod, now time.Time) (says,
 	for _, p := range svc.Spec.Ports {
 		has := func(pod corev1.Pod) bool { return declares(&pod, p.TargetPort.StrVal) }
 		if p.TargetPort.Type == intstr.String && !slices.ContainsFunc(ready, has) {
-			return fmt.Sprintf("its targetPort %s is no port of a container of pod %s, which is ready",
+			return fmt.Sprintf("its targetPort %s is not a container port of pod %s, which is ready",
 				probe.Quoted(p.TargetPort.StrVal), NameOf(&ready[0])), facts.EmptyPort
 		}
 	}
-	return fmt.Sprintf("pod %s, which it selects, is ready, and nobody has made an EndpointSlice with it: "+
+	return fmt.Sprintf("its selected pod %s is ready, but no EndpointSlice has it: "+
 		"does kube-controller-manager run?", NameOf(&ready[0])), facts.EmptyController
 }
 
@@ -155,7 +155,7 @@ func podState(p *corev1.Pod, now time.Time) string {
 	}
 	if len(p.Status.ContainerStatuses) > 0 && !slices.ContainsFunc(p.Status.ContainerStatuses,
 		func(c corev1.ContainerStatus) bool { return !c.Ready }) {
-		return "runs" + at + " and is called not ready, though its containers are: so it is where the kubelet has gone silent"
+		return "runs" + at + " and is marked not ready, although its containers are ready: the kubelet has gone silent"
 	}
 	return "runs" + at + " and its readiness probe does not succeed"
 }

@@ -30,7 +30,7 @@ func (m configMaps) named(name string) Read[map[string]string] {
 	if config, is := m[name]; is {
 		return config
 	}
-	return Read[map[string]string]{Err: fmt.Errorf("ConfigMap %s was not read: at most %d are", name, maxConfigMaps)}
+	return Read[map[string]string]{Err: fmt.Errorf("ConfigMap %s was not read: the limit is %d", name, maxConfigMaps)}
 }
 
 // readConfigMaps reads the ConfigMaps that calico-node's environment names.
@@ -81,7 +81,7 @@ func environmentOf(calico *corev1.Pod, from configMaps) environment {
 	for _, source := range spec.EnvFrom {
 		ref := source.ConfigMapRef
 		if ref == nil {
-			env.part = cmp.Or(env.part, errors.New("more is set by a Secret"))
+			env.part = cmp.Or(env.part, errors.New("a Secret sets more variables"))
 			continue
 		}
 		config := from.named(ref.Name)
@@ -137,7 +137,7 @@ func (env environment) valueOf(calico *corev1.Pod, e corev1.EnvVar, from configM
 			return value, nil
 		}
 	}
-	return "", fmt.Errorf("%s is set from elsewhere than a ConfigMap or a field of the pod", e.Name)
+	return "", fmt.Errorf("%s has a source other than a ConfigMap or a field of the pod", e.Name)
 }
 
 // quotedKey is a label or annotation of a pod, as fieldRef names it.

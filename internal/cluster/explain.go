@@ -52,7 +52,7 @@ func Explain(err error) string {
 		}
 		if errors.As(err, new(*tls.CertificateVerificationError)) {
 			return fmt.Sprintf("%s answers with a certificate that is not accepted (%s): "+
-				"check the cluster's CA in the kubeconfig, or what stands in between", host, probe.OneLine(unreachable.Err.Error()))
+				"check the cluster's CA in the kubeconfig, or a proxy in between", host, probe.OneLine(unreachable.Err.Error()))
 		}
 		return fmt.Sprintf("the API server %s cannot be reached (%s): check --context, VPN and network, "+
 			"or run calico-probe on the node itself with --via local", host, because(unreachable.Err))

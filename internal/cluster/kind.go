@@ -14,7 +14,7 @@ func NoProbeOn(node *corev1.Node) string {
 	switch {
 	case node.Labels["type"] == "virtual-kubelet", node.Labels["eks.amazonaws.com/compute-type"] == "fargate",
 		info.KubeletVersion != "" && info.KernelVersion == "":
-		return fmt.Sprintf("node %s is virtual: behind its kubelet (%s) is no machine to look at", node.Name, info.KubeletVersion)
+		return fmt.Sprintf("node %s is virtual: its kubelet (%s) has no machine to examine", node.Name, info.KubeletVersion)
 	case os == "windows", strings.EqualFold(info.OperatingSystem, "windows"):
 		return fmt.Sprintf("node %s runs Windows, and the probe runs on Linux", node.Name)
 	}
@@ -28,7 +28,7 @@ const labelOfMigration = "projectcalico.org/node-network-during-migration"
 // NotCalicos returns why a node rightly has no calico-node, "" = it should have one.
 func NotCalicos(n *corev1.Node) string {
 	if n.Labels[labelOfMigration] == "flannel" {
-		return "the node is still in flannel's network: the migration to Calico has not come to it yet"
+		return "the node still uses flannel's network: the migration to Calico has not reached it yet"
 	}
 	return NoProbeOn(n)
 }

@@ -46,7 +46,7 @@ func (o *Objects) add(what string, items []unstructured.Unstructured, err error)
 	}
 	if len(o.Items) > maxObjects {
 		o.Items = o.Items[:maxObjects]
-		o.Gaps = append(o.Gaps, fmt.Sprintf("more than %d: the rest is left out", maxObjects))
+		o.Gaps = append(o.Gaps, fmt.Sprintf("more than %d: the rest is omitted", maxObjects))
 	}
 	slices.Sort(o.Gaps)
 	o.Gaps = slices.Compact(o.Gaps)
@@ -207,7 +207,7 @@ func (r *objectsReading) events(ctx context.Context, pods, sets Objects) Objects
 		if own := claimsCalico(p) && slices.Contains(r.c.CalicoIn, p.Namespace); !own && !waits {
 			continue
 		}
-		if asked[p.Spec.NodeName]++; asked[p.Spec.NodeName] <= EventsAsked {
+		if asked[p.Spec.NodeName]++; asked[p.Spec.NodeName] <= MaxPodsWithEvents {
 			about(p.Namespace, "uid", string(p.UID))
 		}
 	}

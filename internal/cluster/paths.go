@@ -32,7 +32,7 @@ func BGPTargets(s *Survey, n *corev1.Node) (targets []probe.Target, gaps map[str
 	if of.Backend.Value != "" {
 		targets = append(targets, probe.Target{Kind: probe.KindBackend, Name: of.Backend.Value, Node: n.Name})
 	}
-	if err := errors.Join(ElsewhereSaid(of.Calico.Err), of.Backend.Err); err != nil {
+	if err := errors.Join(SeeCalicoPod(of.Calico.Err), of.Backend.Err); err != nil {
 		gaps = map[string]string{probe.KindBackend: probe.OneLine(err.Error())}
 	}
 	return targets, gaps

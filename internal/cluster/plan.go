@@ -67,7 +67,7 @@ func spread(nodes []*corev1.Node, n int) []*corev1.Node {
 func Targets(s *Snapshot) (targets []probe.Target, gaps map[string]string) {
 	gaps = map[string]string{}
 	sessions, unlisted := SessionTargets(s, s.Node)
-	calico := ElsewhereSaid(s.Calico.Err)
+	calico := SeeCalicoPod(s.Calico.Err)
 	for kind, err := range map[string]error{
 		probe.KindSession: unlisted, probe.KindFelix: errors.Join(s.Felix.Err, calico), probe.KindPod: s.pods.Err,
 		probe.KindDatastore: errors.Join(s.API.Err, s.Etcd.Err), probe.KindDNS: s.DNS.Err, probe.KindBlock: s.Blocks.Err,

@@ -15,8 +15,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// EventsAsked is for how many pods events are read: those that wait longest.
-const EventsAsked = 12
+// MaxPodsWithEvents is for how many pods events are read: those that wait longest.
+const MaxPodsWithEvents = 12
 
 // placement holds the pods that are bound to the node, and why some do not start. The errors of waiters report which
 // events could not be read.
@@ -63,7 +63,7 @@ func (p *placement) Running() []corev1.Pod {
 
 // ReadWaits starts reading the kubelet's events about the pods that wait longest, and about those longest overdue.
 func (c *Client) ReadWaits(ctx context.Context, p *placement, all *probe.Workers) {
-	c.readEventsOf(ctx, &p.Waiting, EventsAsked, all, func(w *Waiter, events []corev1.Event) {
+	c.readEventsOf(ctx, &p.Waiting, MaxPodsWithEvents, all, func(w *Waiter, events []corev1.Event) {
 		now, before := apart(events, w.began())
 		w.Last, w.Pull = lastWord(now, w.Pod.Spec.NodeName), PullWord(now, w.Pod.Spec.NodeName)
 		w.Before = lastWord(before, w.Pod.Spec.NodeName)
@@ -116,8 +116,8 @@ func apart(events []corev1.Event, since time.Time) (now, before []corev1.Event) 
 	return now, before
 }
 
-// SaidAt returns the time of the event that explains a pod's wait, zero if its container's state explains it.
-func (w Waiter) SaidAt() time.Time {
+// ReportedAt returns the time of the event that explains a pod's wait, zero if its container's state explains it.
+func (w Waiter) ReportedAt() time.Time {
 	switch {
 	case probe.ImageWanting(w.Reason) && w.Pull != nil && facts.PullFailed(GeneralText(w, w.Says)) == "":
 		return eventTime(w.Pull)

@@ -8,7 +8,7 @@ import (
 )
 
 // InEtcd is why Calico writes no data into the API.
-const InEtcd = "its data is in an etcd of its own"
+const InEtcd = "Calico keeps its data in a separate etcd"
 
 // Unregistered returns why Calico writes no addresses on Nodes, "" if it does. An address that is there anyway is a
 // leftover.

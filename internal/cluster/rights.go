@@ -27,7 +27,7 @@ type access struct {
 type Rights struct {
 	Account string   // NAMESPACE:NAME, "" = none
 	ByRoles bool     // read from roles and bindings, because the user may not query the API server
-	Asked   int      // number of permissions queried
+	Checked int      // number of permissions queried
 	Lacks   []string // the missing ones: VERB RESOURCE
 }
 
@@ -165,7 +165,7 @@ func pluginNeeds(calico string) []authorizationv1.ResourceAttributes {
 // rightsOf queries which of some permissions an account has, or reads them from roles and bindings if the user may
 // not query them.
 func (c *Client) rightsOf(ctx context.Context, who account, asks []authorizationv1.ResourceAttributes) (Rights, error) {
-	out := Rights{Account: who.user(), Asked: len(asks)}
+	out := Rights{Account: who.user(), Checked: len(asks)}
 	may, err := c.reviewed(ctx, who, asks)
 	if apierrors.IsForbidden(err) {
 		if granted, unread := c.granted(ctx, who, asks); unread == nil {
@@ -186,7 +186,7 @@ func (c *Client) reviewed(ctx context.Context, who account, asks []authorization
 				User: who.user(), Groups: who.groups(), ResourceAttributes: &ask,
 			}}, metav1.CreateOptions{})
 		if err == nil && !review.Status.Allowed && review.Status.EvaluationError != "" { // an authorizer failed
-			err = fmt.Errorf("asking what %s may do: %s", who.user(), review.Status.EvaluationError)
+			err = fmt.Errorf("checking the permissions of %s: %s", who.user(), review.Status.EvaluationError)
 		}
 		return err == nil && review.Status.Allowed, err
 	}))
@@ -205,7 +205,7 @@ func (c *Client) ReadKinds(ctx context.Context) (kinds, error) {
 			err = json.Unmarshal(b, &list)
 		}
 		if err != nil {
-			return kinds{Group: gv.Group}, fmt.Errorf("asking which resources of %s there are: %w", gv.Group, err)
+			return kinds{Group: gv.Group}, fmt.Errorf("listing the resources of %s: %w", gv.Group, err)
 		}
 		out.Group = gv.Group
 		for _, r := range list.APIResources {

@@ -21,8 +21,8 @@ func TestDNSEmpty(t *testing.T) {
 	const ready, unready = `{"addresses":["10.244.0.5"]}`, `{"addresses":["10.244.0.5"],"conditions":{"ready":false}}`
 	const none = "Service kube-system/kube-dns has no ready endpoint"
 	for name, c := range map[string]struct{ endpoints, deployments, want string }{
-		"scaled to none":  {"", scaled, none + ": Deployment kube-system/coredns asks for 0 replicas, and 0 are ready"},
-		"none is ready":   {unready, fmt.Sprintf(deployment, "coredns", 2, "kube-dns"), none + ": Deployment kube-system/coredns asks for 2 replicas, and 0 are ready"},
+		"scaled to none":  {"", scaled, none + ": Deployment kube-system/coredns wants 0 replicas, and 0 are ready"},
+		"none is ready":   {unready, fmt.Sprintf(deployment, "coredns", 2, "kube-dns"), none + ": Deployment kube-system/coredns wants 2 replicas, and 0 are ready"},
 		"there is no pod": {"", "", none + ": no pod of the namespace has the labels of its selector, k8s-app=kube-dns"},
 		"well":            {ready, scaled, ""},
 	} {

@@ -74,7 +74,7 @@ func (e *UnknownNodeError) Error() string {
 	if e.Removed.Text == "" {
 		return text
 	}
-	return fmt.Sprintf("%s. Its Node object was deleted (event: %s). Its pods are deleted with it, and Calico removes its routes and BGP peers. Where the machine is to stay, find out who deleted the object, then restart its kubelet, which registers the node again",
+	return fmt.Sprintf("%s. Its Node object was deleted (event: %s). Its pods are deleted with it, and Calico removes its routes and BGP peers. To keep the machine, find out who deleted the object, then restart its kubelet, which registers the node again",
 		text, e.Removed.Aged(e.now))
 }
 

@@ -138,10 +138,10 @@ func (c *Client) OfEach(ctx context.Context) (out []*Snapshot, gaps []string, er
 		return nil, nil, err
 	}
 	if survey.Leases.Err != nil {
-		gaps = append(gaps, "whether kubelets are silent is not known: "+probe.OneLine(survey.Leases.Err.Error()))
+		gaps = append(gaps, "unknown which kubelets are silent: "+probe.OneLine(survey.Leases.Err.Error()))
 	}
 	if survey.Claims.Err != nil {
-		gaps = append(gaps, "how calico-node does is not known: "+probe.OneLine(survey.Claims.Err.Error()))
+		gaps = append(gaps, "unknown state of calico-node: "+probe.OneLine(survey.Claims.Err.Error()))
 	}
 	now, _ := c.clock.Now()
 	for i := range survey.Nodes {

@@ -15,8 +15,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// Told holds the kubelet's events about a calico-node pod that is not ready.
-type Told struct {
+// KubeletEvents holds the kubelet's events about a calico-node pod that is not ready.
+type KubeletEvents struct {
 	Waits  *corev1.Event   // how far it has come, nil = no event
 	Probes probe.Statement // its last failed liveness or readiness probe in the present not-ready period
 	Limit  string          // the process or file limit that one of these failures names, "" = none
@@ -26,7 +26,7 @@ type Told struct {
 
 // startup explains why Calico's pods on the node do not start.
 type startup struct {
-	Told
+	KubeletEvents
 	Others   map[types.UID]*BrokenProbe // broken probes of pods of calico-kube-controllers
 	Kept     Read[[]corev1.Pod]         // pods without a node, if the node has a taint of StartTaints
 	Unplaced Read[*corev1.Pod]          // the calico-node pod that was created for the node and is not bound to it
@@ -47,10 +47,10 @@ func (c *Client) ReadStart(ctx context.Context, s *Snapshot) (out startup, err e
 		// Only this distinguishes a DaemonSet that created no pod from a scheduler that placed none.
 		out.Unplaced.read(ctx, func(ctx context.Context) (*corev1.Pod, error) { return c.readUnplaced(ctx, s.Node.Name) })
 	case !PodReady(s.Calico.Value):
-		out.Told, err = c.ReadTold(ctx, s.Calico.Value)
+		out.KubeletEvents, err = c.ReadKubeletEvents(ctx, s.Calico.Value)
 	case restartedLately(s.Calico.Value, s.Now):
-		var lately Told
-		lately, err = c.ReadTold(ctx, s.Calico.Value)
+		var lately KubeletEvents
+		lately, err = c.ReadKubeletEvents(ctx, s.Calico.Value)
 		out.Broken = lately.Broken
 	}
 	for i := range s.Controllers.Value {
@@ -58,7 +58,7 @@ func (c *Client) ReadStart(ctx context.Context, s *Snapshot) (out startup, err e
 		if p.Spec.NodeName != s.Node.Name || PodReady(p) && !restartedLately(p, s.Now) {
 			continue
 		}
-		of, unread := c.ReadTold(ctx, p)
+		of, unread := c.ReadKubeletEvents(ctx, p)
 		if err = cmp.Or(err, unread); of.Broken != nil {
 			if out.Others == nil {
 				out.Others = map[types.UID]*BrokenProbe{}
@@ -69,13 +69,13 @@ func (c *Client) ReadStart(ctx context.Context, s *Snapshot) (out startup, err e
 	return out, err
 }
 
-// ReadTold reads the events of a pod.
-func (c *Client) ReadTold(ctx context.Context, pod *corev1.Pod) (Told, error) {
+// ReadKubeletEvents reads the events of a pod.
+func (c *Client) ReadKubeletEvents(ctx context.Context, pod *corev1.Pod) (KubeletEvents, error) {
 	events, err := c.eventsOf(ctx, pod)
 	if err != nil {
-		return Told{}, err
+		return KubeletEvents{}, err
 	}
-	out := Told{Waits: lastWord(events, pod.Spec.NodeName), Broken: BrokenIn(events, pod.Spec.NodeName)}
+	out := KubeletEvents{Waits: lastWord(events, pod.Spec.NodeName), Broken: BrokenIn(events, pod.Spec.NodeName)}
 	for i := range events {
 		e := &events[i]
 		if e.Reason != "Unhealthy" || !fromKubelet(e, pod.Spec.NodeName) {

@@ -63,7 +63,7 @@ func TooMuch(p *corev1.Pod, n *corev1.Node) string {
 			}
 		}
 		if known && asks.Cmp(have) > 0 {
-			out = append(out, fmt.Sprintf("it asks for %s %s, and the node has %s for pods", name,
+			out = append(out, fmt.Sprintf("it requests %s %s, and the node has %s for pods", name,
 				asks.String(), have.String()))
 		}
 	}

@@ -50,11 +50,11 @@ type UnverifiedError struct{ text string }
 
 func (e *UnverifiedError) Error() string { return e.text }
 
-// ElsewhereSaid shortens err for all checks but the one of calico-node's pod, which explains in full why no pod is
+// SeeCalicoPod shortens err for all checks but the one of calico-node's pod, which explains in full why no pod is
 // trusted.
-func ElsewhereSaid(err error) error {
+func SeeCalicoPod(err error) error {
 	if errors.As(err, new(*UnverifiedError)) {
-		return unverified("which pod is calico-node's is not known: see %s", facts.CheckCalicoPod)
+		return unverified("calico-node's pod is not known: see %s", facts.CheckCalicoPod)
 	}
 	return err
 }
@@ -99,7 +99,7 @@ func claimsOf(pods []corev1.Pod, namespaces []string) (calico Read[*corev1.Pod],
 	case len(elsewhere) > 0:
 		calico.Err = unverified("%s", outside(namespaces, elsewhere))
 	case len(loose) > 0:
-		calico.Err = unverified("pod %s has the label of calico-node and no DaemonSet controls it: it is not believed",
+		calico.Err = unverified("pod %s has the label of calico-node, but no DaemonSet controls it: it is not trusted",
 			Few(loose))
 	}
 	return calico, ignored
@@ -136,11 +136,11 @@ func outside(namespaces, sets []string) string {
 		namespaces[0])
 	for _, set := range sets {
 		if namespace := namespaceOf(set); slices.Contains(Namespaces(""), namespace) {
-			return text + fmt.Sprintf("%s has one here: leave the flag out, or say --calico-namespace %s", Few([]string{set}),
+			return text + fmt.Sprintf("%s has one here: omit the flag, or set --calico-namespace %s", Few([]string{set}),
 				namespace)
 		}
 	}
-	return text + fmt.Sprintf("%s has one here: if that is Calico, say --calico-namespace %s", Few(sets),
+	return text + fmt.Sprintf("%s has one here: if that is Calico, set --calico-namespace %s", Few(sets),
 		namespaceOf(sets[0]))
 }
 
@@ -159,8 +159,8 @@ func choice(sets []string) string {
 	crowd := ""
 	for _, set := range sets {
 		if namespace := namespaceOf(set); in[namespace] > 1 {
-			crowd = fmt.Sprintf("in namespace %s, so --calico-namespace cannot tell them apart: see whose each is "+
-				"('kubectl -n %s get daemonsets'); until only one has pods here, calico-node is not asked", namespace, namespace)
+			crowd = fmt.Sprintf("in namespace %s, so --calico-namespace cannot distinguish them: find out who created each "+
+				"('kubectl -n %s get daemonsets'); until only one has pods here, calico-node is not checked", namespace, namespace)
 		}
 	}
 	const name = "name the namespace of the right one with --calico-namespace"

@@ -76,11 +76,11 @@ func TestClaims(t *testing.T) {
 		"named, and elsewhere": {
 			named: "ours", pods: []corev1.Pod{ours}, ignored: "kube-system/real",
 			err: "no calico-node pod in namespace ours, which --calico-namespace names, but DaemonSet kube-system/calico-node has one here: " +
-				"leave the flag out, or say --calico-namespace kube-system",
+				"omit the flag, or set --calico-namespace kube-system",
 		},
 		"named, and a stranger's": {
 			named: "kube-system", pods: []corev1.Pod{tenantsSet}, ignored: "tenant/x",
-			err: "but DaemonSet tenant/calico-node has one here: if that is Calico, say --calico-namespace tenant",
+			err: "but DaemonSet tenant/calico-node has one here: if that is Calico, set --calico-namespace tenant",
 		},
 		"an update":            {pods: []corev1.Pod{gone(newer), ours}, pod: "real"},
 		"an update, both stay": {pods: []corev1.Pod{newer, ours}, pod: "newer"},
@@ -95,13 +95,13 @@ func TestClaims(t *testing.T) {
 		"two, one is going": {pods: []corev1.Pod{gone(ours), operators}, err: "2 DaemonSets claim"},
 		"two in one namespace": {
 			pods: []corev1.Pod{ours, claimant("kube-system/c", "canal", 0)},
-			err: "(kube-system/calico-node, kube-system/canal): both are in namespace kube-system, so --calico-namespace cannot tell " +
-				"them apart: see whose each is ('kubectl -n kube-system get daemonsets'); until only one has pods here, calico-node is not asked",
+			err: "(kube-system/calico-node, kube-system/canal): both are in namespace kube-system, so --calico-namespace cannot " +
+				"distinguish them: find out who created each ('kubectl -n kube-system get daemonsets'); until only one has pods here, calico-node is not checked",
 		},
 		"two in one namespace, one in another": {
 			pods: []corev1.Pod{ours, operators, claimant("kube-system/c", "canal", 0)},
 			err: "name the namespace of the right one with --calico-namespace; where it is one of several, they are in namespace kube-system, " +
-				"so --calico-namespace cannot tell them apart",
+				"so --calico-namespace cannot distinguish them",
 		},
 		"of nobody": {
 			pods: []corev1.Pod{orphan}, ignored: "kube-system/orphan",

@@ -52,7 +52,7 @@ func (r *Run) answerAgain(ctx context.Context, now *cluster.Snapshot, asked []st
 			return nil
 		}
 		later := *ev.Result
-		later.Saw = "asked again: " + later.Saw
+		later.Saw = "checked again: " + later.Saw
 		ev.Result = &later
 		return r.Add(injector.MethodAPI, ev)
 	})

@@ -25,7 +25,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/logs"
 )
 
-// A healthy node starts a probe in a second and answers in a few. A slower one is no help, and a person is waiting.
+// A healthy node starts a probe in a second and answers in a few. A slower one does not help, and the user is waiting.
 const (
 	baselineLimit = 20 * time.Second
 	baselineStart = 8 * time.Second
@@ -35,7 +35,7 @@ const (
 
 // Compares reports whether the run may use baseline nodes at all.
 func (r *Run) Compares(snap *cluster.Snapshot) bool {
-	return snap != nil && r.opts.Baselines > 0 && r.opts.access().Asks(injector.OtherNodes) &&
+	return snap != nil && r.opts.Baselines > 0 && r.opts.access().Covers(injector.OtherNodes) &&
 		slices.ContainsFunc(r.picked, link.NeighbourReach.Is)
 }
 

@@ -37,7 +37,8 @@ type Config struct {
 	Namespace       string // where probe pods go, "" = beside calico-node
 	CalicoNamespace string // trust calico-node only in this namespace, "" = the usual ones
 
-	// Consent is called before probes are placed on more than MostUnasked nodes; an error refuses. nil = always refuse.
+	// Consent is called before probes are placed on more than MaxWithoutConsent nodes; an error refuses. nil = always
+	// refuse.
 	Consent func(ctx context.Context, nodes int) error
 }
 
@@ -60,10 +61,10 @@ func NewClient(config Config, messages io.Writer) *Client {
 // Agree returns an error unless the user lets the program place probes on so many nodes.
 func (c *Client) Agree(ctx context.Context, nodes int) error {
 	switch {
-	case nodes <= MostUnasked:
+	case nodes <= MaxWithoutConsent:
 		return nil
 	case c.Consent == nil:
-		return fmt.Errorf("this would place probes on %d nodes: the limit without confirmation is %d", nodes, MostUnasked)
+		return fmt.Errorf("this would place probes on %d nodes: the limit without confirmation is %d", nodes, MaxWithoutConsent)
 	}
 	return c.Consent(ctx, nodes)
 }
@@ -153,8 +154,8 @@ func (c *Client) Resolve(ctx context.Context, o *Options) error {
 	return nil
 }
 
-// Asked returns the run's cluster, nil with the access method that uses no API.
-func (c *Client) Asked(o Options) (*probe.Cluster, error) {
+// ClusterOf returns the run's cluster, nil with the access method that uses no API.
+func (c *Client) ClusterOf(o Options) (*probe.Cluster, error) {
 	if o.access().Here() {
 		return nil, nil
 	}
@@ -239,7 +240,7 @@ func (c *Client) InEitherNamespace(open injector.Open) injector.Open {
 		refused := refusedByNamespace(err)
 		if refused != nil && c.Namespace != "" {
 			if refused.Reason == facts.ReasonRBAC && opts.Namespace != install.Namespace {
-				err = refused.And("where 'manifests' was applied, it is -n " + install.Namespace)
+				err = refused.And("if 'manifests' was applied, use -n " + install.Namespace)
 			}
 			return nil, err
 		}
@@ -256,7 +257,7 @@ func (c *Client) InEitherNamespace(open injector.Open) injector.Open {
 			return nil, both
 		}
 		if c.installed.Swap(other == install.Namespace) != (other == install.Namespace) {
-			c.Note("%s: namespace %s does not take it (%s), so it goes into %s", injector.MethodPod, first, refused.Reason, other)
+			c.Note("%s: namespace %s rejects it (%s), so it goes into %s", injector.MethodPod, first, refused.Reason, other)
 		}
 		return session, err
 	}
@@ -266,7 +267,7 @@ func (c *Client) InEitherNamespace(open injector.Open) injector.Open {
 // the pod, even if the pod failed there later.
 func bothRefused(refused *injector.PlacementError, first string, err error, other string) error {
 	there, _ := errors.AsType[*injector.PlacementError](err)
-	before := "and namespace " + first + " does not take it: " + refused.Text
+	before := "and namespace " + first + " rejects it: " + refused.Text
 	switch {
 	case err == nil || there != nil && slices.Contains(admitted(), there.Reason):
 		return nil
@@ -311,9 +312,9 @@ func (c *Client) wrongNamespace(err error) error {
 	case !refused || pe.Reason != facts.ReasonNamespace || c.Namespace == "":
 		return nil
 	case apierrors.IsNotFound(pe.Err):
-		return ui.BadUsage("there is no namespace %q: leave out -n, or 'calico-probe manifests -n %s' prints it", c.Namespace, c.Namespace)
+		return ui.BadUsage("namespace %q does not exist: omit -n, or create it: 'calico-probe manifests -n %s' prints it", c.Namespace, c.Namespace)
 	case strings.Contains(pe.Text, "being terminated"):
-		return ui.BadUsage("namespace %q is being deleted: leave out -n, or name another", c.Namespace)
+		return ui.BadUsage("namespace %q is being deleted: omit -n, or name another", c.Namespace)
 	}
 	return nil // kube-controller-manager may not have created the pod's prerequisites there yet
 }

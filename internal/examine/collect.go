@@ -21,7 +21,7 @@ type Collector struct {
 	Sink    report.Sink
 	Tally   *report.Tally
 	Seen    diagnose.Findings
-	Strict  bool           // warnings have an exit code of their own
+	Strict  bool           // warnings have their own exit code
 	Elapsed *time.Duration // of a saved run
 	Causes  []probe.Cause  // once concluded
 
@@ -122,7 +122,7 @@ func Replay(run report.Run, sink report.Sink, theirs ...*diagnose.Rule) (*Collec
 	c := NewCollector(run.Node, sink, theirs...)
 	events := run.Events
 	if run.Lacks != "" {
-		r := probe.Found(probe.Unknown, "the saved run is not whole: %s", run.Lacks)
+		r := probe.Found(probe.Unknown, "the saved run is incomplete: %s", run.Lacks)
 		r.Check = probe.CheckAnswered
 		events = append(slices.Clone(events), probe.Event{Type: probe.EventResult, Node: run.Node, Result: &r})
 	}

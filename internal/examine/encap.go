@@ -47,7 +47,7 @@ func (r *Run) ProveEncap(ctx context.Context, here *injector.Session, snap *clus
 // wayPair is the access method that two probes report when they test each other.
 const wayPair = "pair"
 
-// proof runs ProveEncap's steps; say reports one result.
+// proof runs the steps of ProveEncap; say reports one result.
 func (r *Run) proof(
 	ctx context.Context, here *injector.Session, snap *cluster.Snapshot, say func(probe.Result) error,
 ) error {
@@ -80,7 +80,7 @@ func (r *Run) proof(
 	return nil
 }
 
-// placeOn places a probe on another node, in a pod of its own.
+// placeOn places a probe on another node, in its own pod.
 func (r *Run) placeOn(
 	ctx context.Context, snap *cluster.Snapshot, node *corev1.Node, asked []*probe.Check, start time.Duration,
 ) (*injector.Session, error) {
@@ -89,7 +89,7 @@ func (r *Run) placeOn(
 		return nil, err
 	}
 	opts := r.opts.placement(r.client, injector.MethodPod, nil)
-	// A run ID of its own: the pod of an earlier probe there may still be ending.
+	// A separate run ID: the pod of an earlier probe there may still be terminating.
 	opts.Node, opts.Run, opts.Keep = node.Name, injector.NewRunID(), r.opts.InSession
 	opts.Namespace, opts.Calico, opts.Start = r.client.PodNamespace(snap), snap.Calico.Value, start
 	opts.Checks, opts.Needed = CheckIDs(asked), probe.Capabilities(asked)
@@ -131,7 +131,7 @@ func (r *Run) direction(ctx context.Context, snap *cluster.Snapshot, from, to en
 	})
 	select {
 	case <-listening:
-	case err := <-ended: // it never listened: the error says why
+	case err := <-ended: // it never listened: the error has the reason
 		return heard, err
 	}
 	err := from.session.Ask(ctx, plan(from, to, probe.RoleSend), func(ev probe.Event) bool {

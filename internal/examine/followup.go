@@ -39,7 +39,7 @@ func (r *Run) followUp(method string, snap *cluster.Snapshot) *probe.Plan {
 	}
 	r.picked = append(r.picked, more...)
 	r.followed = append(r.followed, more...)
-	r.client.Progress("not everything is explained yet: also running %s", strings.Join(CheckIDs(more), ", "))
+	r.client.Progress("some results are unexplained: also running %s", strings.Join(CheckIDs(more), ", "))
 	plan := r.Plan(method, snap)
 	plan.Checks = CheckIDs(slices.DeleteFunc(more, func(c *probe.Check) bool {
 		return !slices.Contains(plan.Checks, c.ID)

@@ -44,7 +44,7 @@ func signs() []string {
 func thisMachine(root string) (machine, error) {
 	host, err := os.Hostname()
 	if err != nil {
-		return machine{}, fmt.Errorf("asking for this host's name: %w", err)
+		return machine{}, fmt.Errorf("reading this host's name: %w", err)
 	}
 	m := machine{hostname: host, has: addressHere}
 	here := &probe.Host{Root: root}
@@ -64,7 +64,7 @@ func thisMachine(root string) (machine, error) {
 	return m, nil
 }
 
-// is returns nil if the machine is the node, and an error if it is another one. unsure says why neither is certain,
+// is returns nil if the machine is the node, and an error if it is another one. unsure is why neither is certain,
 // "" if it is.
 func (m machine) is(node string) (unsure string, err error) {
 	short, _, _ := strings.Cut(m.hostname, ".")
@@ -82,7 +82,7 @@ func (m machine) is(node string) (unsure string, err error) {
 	if m.nodename != "" && m.nodename != m.hostname {
 		name += ", node " + m.nodename + " to Calico"
 	}
-	return "", ui.BadUsage("--via local asks the machine it runs on, which is %s and not %s: "+
+	return "", ui.BadUsage("--via local checks the machine it runs on, which is %s and not %s: "+
 		"run it on %s itself, or use another access method", name, node, node)
 }
 
@@ -99,7 +99,7 @@ func (o Options) ThisNode() error {
 	return err
 }
 
-// local is the access method for this machine. A machine that is no node has neither kubelet nor Calico, and that is
+// local is the access method for this machine. A machine that is not a node has no kubelet and no Calico, and that is
 // not a fault: a run does not check it, and a session reports it.
 func (r *Run) local() (injector.Method, error) {
 	m, err := thisMachine("/")
@@ -121,7 +121,7 @@ func (r *Run) localOn(m machine) (injector.Method, error) {
 		o.Embedded = r.client.Probe(o.Arch)
 		return injector.Opener(injector.MethodLocal, nil)(ctx, o)
 	}}
-	alien := fmt.Sprintf("this machine looks like no node of Calico's: nothing of Kubernetes or Calico is on %s (no %s and so on)",
+	alien := fmt.Sprintf("this machine does not look like a Calico node: %s has no files of Kubernetes or Calico (no %s and so on)",
 		m.hostname, strings.Join(signs()[:3], ", "))
 	switch {
 	case m.alien && r.opts.InSession:

@@ -89,7 +89,7 @@ func TestSignsOfANode(t *testing.T) {
 // a fault; a session goes on, and says so.
 func TestLocalOnNoNode(t *testing.T) {
 	t.Parallel()
-	const says = "this machine looks like no node of Calico's: nothing of Kubernetes or Calico is on laptop (no /var/lib/kubelet, /etc/kubernetes, /var/lib/calico and so on)"
+	const says = "this machine does not look like a Calico node: laptop has no files of Kubernetes or Calico (no /var/lib/kubelet, /etc/kubernetes, /var/lib/calico and so on)"
 	for name, c := range map[string]struct {
 		alien, keep, refused, noted bool
 	}{

@@ -19,7 +19,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// Options say which node to examine, which checks to run, and how.
+// Options describe which node to examine, which checks to run, and how.
 type Options struct {
 	Node    string
 	Via     string           // auto, an access method, or a list of those that may be tried
@@ -72,11 +72,11 @@ func (o *Options) Complete() error {
 	if o.Node == "" && o.access().Here() {
 		var err error
 		if o.Node, err = os.Hostname(); err != nil {
-			return fmt.Errorf("asking for this host's name: %w", err)
+			return fmt.Errorf("reading this host's name: %w", err)
 		}
 	}
 	if o.Node == "" {
-		return ui.BadUsage("no node is named: add NODE or --node NODE ('kubectl get nodes' lists them)")
+		return ui.BadUsage("no node given: add NODE or --node NODE ('kubectl get nodes' lists them)")
 	}
 	return o.Validate()
 }
@@ -104,8 +104,8 @@ func (o Options) Validate() error {
 		return ui.BadUsage("unknown profile %q: --profile takes %s", o.Profile, strings.Join(ProfileNames(), ", "))
 	case o.Baselines < 0 || o.access().FromOutside() && o.Baselines == 0:
 		return ui.BadUsage("--peers must not be negative, nor 0 with --via neighbour")
-	case o.Baselines >= MostUnasked:
-		return ui.BadUsage("--peers must be less than %d", MostUnasked)
+	case o.Baselines >= MaxWithoutConsent:
+		return ui.BadUsage("--peers must be less than %d", MaxWithoutConsent)
 	}
 	_, err := o.pick()
 	return err
@@ -115,7 +115,7 @@ func (o Options) Validate() error {
 func (o Options) validateSSH() error {
 	to := strings.NewReplacer("{node}", "", "{ip}", "").Replace(o.SSH)
 	if strings.HasPrefix(to, "-") || strings.HasSuffix(o.SSH, "@") || strings.ContainsAny(to, " \t\n'`\";&<>|(){}") {
-		return ui.BadUsage("--ssh %q is no destination: name [USER@]HOST, with {node} or {ip} in it for the node's own", o.SSH)
+		return ui.BadUsage("--ssh %q is not a valid destination: use [USER@]HOST, with {node} or {ip} for the node's own", o.SSH)
 	}
 	if o.SSHConfig == "" || o.SSHConfig == "none" { // ssh's word for no file
 		return nil
@@ -161,7 +161,7 @@ func (o Options) pick() ([]*probe.Check, error) {
 	case access.FromOutside():
 		picked = slices.DeleteFunc(picked, (*probe.Check).OnNode)
 		picked = append(picked, bgp.BGPSession, link.NeighbourReach)
-	case access.Asks(injector.TheKubelet):
+	case access.Covers(injector.TheKubelet):
 		picked = slices.DeleteFunc(picked, func(c *probe.Check) bool { return c.OnNode() && !o.canAsk(c) })
 	}
 	return picked, o.askable(picked)
@@ -193,10 +193,10 @@ func (o Options) askable(picked []*probe.Check) error {
 }
 
 // canAsk reports whether the access method can run a check.
-func (o Options) canAsk(c *probe.Check) bool { return o.access().Asks(answerer(c)) }
+func (o Options) canAsk(c *probe.Check) bool { return o.access().Covers(answerer(c)) }
 
 // answerer returns who can answer a check, 0 = only the client itself, in every run.
-func answerer(c *probe.Check) injector.Asked {
+func answerer(c *probe.Check) injector.Scope {
 	switch {
 	case c.From == probe.FromAPI:
 		return injector.TheAPI
@@ -212,5 +212,5 @@ func answerer(c *probe.Check) injector.Asked {
 	return injector.TheNode
 }
 
-// MostUnasked is the largest number of nodes on which the program places probes without the user's consent.
-const MostUnasked = 20
+// MaxWithoutConsent is the largest number of nodes on which the program places probes without the user's consent.
+const MaxWithoutConsent = 20

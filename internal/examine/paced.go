@@ -24,8 +24,8 @@ type pacer struct {
 }
 
 const (
-	firstStep   = time.Second
-	longestStep = 8 * time.Second // the Job that owns the probes is kept alive every 15s
+	firstStep = time.Second
+	maxStep   = 8 * time.Second // the Job that owns the probes is kept alive every 15s
 	// unreached is for how long an unsent request is tried again.
 	unreached = 30 * time.Second
 )
@@ -108,7 +108,7 @@ func (p *pacer) hold(least time.Duration, why error) {
 		return
 	}
 	p.why = why
-	p.step = min(max(2*p.step, firstStep, least), longestStep)
+	p.step = min(max(2*p.step, firstStep, least), maxStep)
 	p.until = now.Add(p.step)
 }
 

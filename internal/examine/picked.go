@@ -29,7 +29,7 @@ func (r *Run) NodeChecks() []string {
 }
 
 // ByOneProbe returns those of some checks that one probe on the node answers. The proof of encapsulation takes two
-// probes, and a node cannot tell whether others reach it.
+// probes, and a node cannot see whether others reach it.
 func ByOneProbe(all []*probe.Check) []*probe.Check {
 	var out []*probe.Check
 	for _, c := range all {

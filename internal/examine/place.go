@@ -147,7 +147,7 @@ func (o Options) destination(node *corev1.Node) string {
 }
 
 // internalIP returns the node's first InternalIP that another machine can have, "" = none. The kubelet writes that
-// status: a value that is no IP address could smuggle in a user, a host or terminal escapes.
+// status: a value that is not an IP address could smuggle in a user, a host or terminal escapes.
 func internalIP(node *corev1.Node) string {
 	for _, ip := range cluster.InternalIPs(node) {
 		if ip = ip.Unmap(); ip.IsGlobalUnicast() {
@@ -225,7 +225,7 @@ func (r *Run) ReportPlaced(p *injector.Placed, snap *cluster.Snapshot) error {
 		}
 	}
 	what := "probe running"
-	if !injector.AccessOf(p.Method).Asks(injector.TheNode) {
+	if !injector.AccessOf(p.Method).Covers(injector.TheNode) {
 		what = "the kubelet answers"
 	}
 	placed := probe.Found(probe.OK, "%s after %s: %s", what, p.Took.Round(10*time.Millisecond),
@@ -308,7 +308,7 @@ func because(res probe.Result, pe *injector.PlacementError) probe.Result {
 // kubelet restarts in between: a one-shot probe exits with its connection. It has no reason, since a connection that
 // worked until then proves nothing about the access method.
 func unfollowed(ids []string, err error) probe.Event {
-	return Unanswered(fmt.Errorf("the probe answered its plan, and then its connection was cut: without an answer: %s (%v)",
+	return Unanswered(fmt.Errorf("the connection broke after the probe had answered its plan; unanswered: %s (%v)",
 		strings.Join(ids, ", "), err))
 }
 
@@ -318,9 +318,9 @@ func noAnswerError(ctx context.Context, own []probe.Event, err error) error {
 	if _, known := errors.AsType[*injector.PlacementError](err); known || len(own) == 0 || ctx.Err() != nil {
 		return err
 	}
-	text := fmt.Sprintf("the probe runs, and nothing of what it was asked came back: %v", err)
+	text := fmt.Sprintf("the probe runs, but sent no answer: %v", err)
 	if last := own[len(own)-1].Text; last != "" {
-		text += "; its last words: " + probe.Quoted(last)
+		text += "; its last output: " + probe.Quoted(last)
 	}
 	return &injector.PlacementError{Reason: facts.ReasonSilent, Err: err, Text: text}
 }

@@ -131,7 +131,7 @@ func TestMuteImageStaysOut(t *testing.T) {
 	}
 	skipped := slices.ContainsFunc(got, func(ev probe.Event) bool {
 		return ev.Way == injector.MethodEphemeral && ev.Result.Status == probe.Skip &&
-			ev.Result.Saw == "not tried: image workload:1 ran in a pod and did not answer as a probe; an ephemeral container could not be removed again"
+			ev.Result.Saw == "not tried: image workload:1 ran in a pod and did not answer as a probe; an ephemeral container could not be removed"
 	})
 	if !skipped {
 		t.Errorf("%+v", got)
@@ -428,7 +428,7 @@ func TestNamedNamespace(t *testing.T) {
 		refused     error
 		tries       int
 	}{
-		{"nosuchns", `there is no namespace "nosuchns": leave out -n, or 'calico-probe manifests -n nosuchns' prints it`, missing, 1},
+		{"nosuchns", `namespace "nosuchns" does not exist: omit -n, or create it: 'calico-probe manifests -n nosuchns' prints it`, missing, 1},
 		{"old", `namespace "old" is being deleted`, ending, 1},
 		{"new", "", early, 2},
 		{"", "", missing, 2},

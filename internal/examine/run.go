@@ -12,12 +12,12 @@
 // A verb makes Options from its flags and a Client from the program's configuration, and runs
 // them:
 //
-//	run, err := examine.New(client, opts, sink) // a usage error, before anything is asked
+//	run, err := examine.New(client, opts, sink) // a usage error, before any request
 //	ctx, cancel := opts.Deadline(ctx)
 //	defer cancel()
 //	err = run.Do(ctx) // a ui.Exit once the verdict is reported
 //
-// A session (package session) keeps a probe on each node, and takes the same steps with an askNode of its own. A run
+// A session (package session) keeps a probe on each node, and takes the same steps with its own askNode. A run
 // over many nodes (package fleet) examines each by Wave.Ask. Every answer goes through the run's Collector, which
 // cleans and counts it and passes it to the sink.
 //
@@ -85,7 +85,7 @@ func New(client *Client, opts Options, sink report.Sink) (*Run, error) {
 func (r *Run) Do(ctx context.Context) error {
 	err := probe.Recovered(func() error { return r.do(ctx) })
 	if over, ok := errors.AsType[TimeoutError](context.Cause(ctx)); ok && err != nil && !errors.As(err, new(ui.Exit)) {
-		return over // and not what it interrupted
+		return over // instead of the error of the interrupted call
 	}
 	return err
 }
@@ -135,7 +135,7 @@ func Record(ctx context.Context, client *Client, opts Options, others ...report.
 
 // Begin reports which cluster the run queries.
 func (r *Run) Begin() error {
-	at, err := r.client.Asked(r.opts)
+	at, err := r.client.ClusterOf(r.opts)
 	if err != nil {
 		return err
 	}
@@ -201,7 +201,7 @@ func (r *Run) askNode(ctx context.Context, client *cluster.Client, snap *cluster
 	return r.AskBy(ctx, tries, snap, func(p *injector.Placed) error { return r.askProbe(ctx, p, snap) })
 }
 
-// AskBy puts a probe on the node and calls ask with it. If ask returns an *UnheardError, it tries the next access
+// AskBy puts a probe on the node and calls ask with it. If ask returns a *SilentProbeError, it tries the next access
 // method. If none is left, it reports the reasons.
 func (r *Run) AskBy(
 	ctx context.Context, tries *injector.Fallback, snap *cluster.Snapshot, ask func(*injector.Placed) error,
@@ -212,18 +212,18 @@ func (r *Run) AskBy(
 			return err
 		}
 		err = ask(p)
-		unheard, is := errors.AsType[*UnheardError](err)
+		unheard, is := errors.AsType[*SilentProbeError](err)
 		switch {
 		case !is:
 			return err
 		case p.Last || ctx.Err() != nil:
 			return r.Add(p.Method, Unanswered(unheard.Err))
 		}
-		tries.Unheard(p, unheard.Err)
+		tries.NoAnswer(p, unheard.Err)
 	}
 }
 
-// askProbe queries a running probe, and removes what was created, whatever happens. Its error is an *UnheardError if
+// askProbe queries a running probe, and removes what was created, whatever happens. Its error is a *SilentProbeError if
 // the probe sends nothing at all.
 func (r *Run) askProbe(ctx context.Context, p *injector.Placed, snap *cluster.Snapshot) error {
 	asking, end := trace.Span(ctx, "the probe answers")
@@ -235,7 +235,7 @@ func (r *Run) askProbe(ctx context.Context, p *injector.Placed, snap *cluster.Sn
 	}()
 	report := func() error { return r.ReportPlaced(p, snap) }
 	whole, err := r.AskPlans(asking, p.Method, snap, p.Session.Ask, report)
-	if errors.As(err, new(*UnheardError)) && (p.Last || ctx.Err() != nil) {
+	if errors.As(err, new(*SilentProbeError)) && (p.Last || ctx.Err() != nil) {
 		err = cmp.Or(report(), err)
 	}
 	if !whole || !r.ProvesEncap(snap) {
@@ -247,14 +247,14 @@ func (r *Run) askProbe(ctx context.Context, p *injector.Placed, snap *cluster.Sn
 // Asking sends a request to a probe and passes on each event of the answer, until the function returns false.
 type Asking func(context.Context, probe.Request, func(probe.Event) bool) error
 
-// UnheardError reports a probe that ran and sent no answer.
-type UnheardError struct{ Err error }
+// SilentProbeError reports a probe that ran and sent no answer.
+type SilentProbeError struct{ Err error }
 
-func (e *UnheardError) Error() string { return e.Err.Error() }
-func (e *UnheardError) Unwrap() error { return e.Err }
+func (e *SilentProbeError) Error() string { return e.Err.Error() }
+func (e *SilentProbeError) Unwrap() error { return e.Err }
 
 // AskPlans sends the run's plan to a probe by ask, then the follow-up checks, and reports the answers after begin.
-// whole is false if answers are missing, which it has then reported. The error is an *UnheardError if the probe sent
+// whole is false if answers are missing, which it has then reported. The error is a *SilentProbeError if the probe sent
 // nothing but events about itself, else one of writing the report.
 func (r *Run) AskPlans(
 	ctx context.Context, method string, snap *cluster.Snapshot, ask Asking, begin func() error,
@@ -269,7 +269,7 @@ func (r *Run) AskPlans(
 			break
 		}
 		whole, err = r.askPlan(ctx, method, *next, ask, func() error { return nil })
-		if unheard, is := errors.AsType[*UnheardError](err); is {
+		if unheard, is := errors.AsType[*SilentProbeError](err); is {
 			return false, r.Add(method, unfollowed(next.Checks, unheard.Err))
 		}
 	}
@@ -316,9 +316,9 @@ func (r *Run) askPlan(
 	case err == nil:
 		return true, nil
 	case !heard:
-		return false, &UnheardError{Err: noAnswerError(ctx, own, err)}
+		return false, &SilentProbeError{Err: noAnswerError(ctx, own, err)}
 	case len(open) > 0:
-		err = fmt.Errorf("%w; without an answer: %s", err, strings.Join(open, ", "))
+		err = fmt.Errorf("%w; unanswered: %s", err, strings.Join(open, ", "))
 	}
 	return false, r.Add(method, Unanswered(err))
 }

@@ -41,14 +41,14 @@ func TestNoAnswer(t *testing.T) {
 			for _, ev := range c.says {
 				each(ev)
 			}
-			return errors.New("nothing heard from the probe for 15s")
+			return errors.New("no output from the probe for 15s")
 		}
 		var reports []string
 		whole, err := r.AskPlans(t.Context(), injector.MethodPod, nil, ask, func() error {
 			reports = append(reports, "begin")
 			return nil
 		})
-		unheard, is := errors.AsType[*UnheardError](err)
+		unheard, is := errors.AsType[*SilentProbeError](err)
 		var reason facts.Reason
 		if placing, ok := errors.AsType[*injector.PlacementError](err); ok {
 			reason = placing.Reason

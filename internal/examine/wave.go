@@ -158,7 +158,7 @@ func peers(sessions []diagnose.Finding) int {
 }
 
 // Try has a probe on a node answer a plan, and passes on each event. r is the run that needs the probe. The error
-// reports why there is no answer.
+// reports why the answer is missing.
 func (w *Wave) Try(ctx context.Context, r *Run, n *corev1.Node, plan probe.Plan, each func(probe.Event) error) error {
 	snap := w.survey.Of(n)
 	if err := notWorthTrying(snap); err != nil {

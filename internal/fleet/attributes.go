@@ -11,7 +11,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// named are the attributes with a name of their own. Of those that distinguish nodes equally well, the first wins.
+// named lists the attributes with their own name. Of those that distinguish nodes equally well, the first wins.
 var named = []string{
 	"zone", "kernel", "kubelet", "OS image", "container runtime", "instance type", "architecture", "region",
 }
@@ -37,8 +37,8 @@ var same = []string{
 
 // Bounds of the labels that are used.
 const (
-	maxLabels   = 24
-	longestPair = 160 // bytes of KEY=VALUE
+	maxLabels = 24
+	maxPair   = 160 // bytes of KEY=VALUE
 )
 
 // attributesOf returns what may set a node apart: its place, its software and its labels. Each is NAME=VALUE.
@@ -57,7 +57,7 @@ func attributesOf(n *corev1.Node) []string {
 	taken := 0
 	for _, key := range slices.Sorted(maps.Keys(n.Labels)) {
 		pair := "label " + key + "=" + n.Labels[key]
-		if slices.Contains(same, key) || len(pair) > longestPair || taken == maxLabels {
+		if slices.Contains(same, key) || len(pair) > maxPair || taken == maxLabels {
 			continue
 		}
 		taken++

@@ -2,7 +2,7 @@
 // of a single run judge each node, and nodes with the same cause form a group. It does not place probes itself
 // (package examine does), and it tries the paths between nodes for package mesh, which judges them.
 //
-//	run, err := fleet.New(client, opts) // a usage error, before anything is asked
+//	run, err := fleet.New(client, opts) // a usage error, before any request
 //	run.Sink = sink
 //	err = run.Do(ctx) // a ui.Exit once the verdict is reported
 //
@@ -31,8 +31,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// Options say which nodes to examine, which checks to run, and how. Exactly one of Nodes, Select and All is set, and
-// One.Node stays empty.
+// Options describe which nodes to examine, which checks to run, and how. Exactly one of Nodes, Select and All is set,
+// and One.Node stays empty.
 type Options struct {
 	examine.Options
 	Nodes  []string // these
@@ -120,7 +120,7 @@ func (o Options) Picked() ([]string, error) {
 	}
 	switch {
 	case len(o.Checks) > 0 && len(cannot) > 0:
-		return nil, ui.BadUsage("%s cannot be asked about several nodes at once: leave it out, or test one node with --node",
+		return nil, ui.BadUsage("%s works for one node at a time: omit it, or test one node with --node",
 			strings.Join(cannot, ", "))
 	case len(out) == 0:
 		return nil, ui.BadUsage("--checks and --skip leave no check to run")
@@ -182,12 +182,12 @@ func (r *Run) Do(ctx context.Context) error {
 // complete returns an error if the run needs all lists to judge nodes, and one of them failed.
 func (r *Run) complete(survey *cluster.Survey) error {
 	if unread := survey.Unread(); unread != nil && r.opts.Whole {
-		return fmt.Errorf("no node is judged, because the API answered only in part: %w", unread)
+		return fmt.Errorf("no node is judged, because the API answered incompletely: %w", unread)
 	}
 	return nil
 }
 
-// ask judges nodes by the survey, and by a probe on each where probes are wanted.
+// ask judges nodes by the survey, and by a probe on each if the run uses probes.
 func (r *Run) ask(ctx context.Context, client *examine.Client, reader *cluster.Client, survey *cluster.Survey,
 	nodes []*corev1.Node, start probe.Start,
 ) (all []judged, err error) {
@@ -241,7 +241,7 @@ func (r *Run) ask(ctx context.Context, client *examine.Client, reader *cluster.C
 
 // Unfinished reports that the run was interrupted, and the result of the nodes judged so far.
 func (r *Run) Unfinished(why string) error {
-	text := "the run did not come to its end: " + why
+	text := "the run did not finish: " + why
 	if err := r.Sink.Event(probe.Event{Type: probe.EventLog, Text: text}); err != nil {
 		return err
 	}

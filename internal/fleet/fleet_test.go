@@ -168,7 +168,7 @@ func TestFleet(t *testing.T) {
 	}
 	for format, want := range map[string][]string{
 		"table": {"3 of 10 nodes: the kubelet has stopped reporting", "[" + g.Cause, "zone b: 3 of these 3, and 1 of the other 7", "node-07, node-08, node-09",
-			"fault on 3 of 10 nodes: ", "; 3 faulty, 7 healthy (", "; cluster prod)", "the API alone was checked"},
+			"fault on 3 of 10 nodes: ", "; 3 faulty, 7 healthy (", "; cluster prod)", "only the API was checked"},
 		"wide":     {"\nnode-07  fault ", "\nnode-00  "},
 		"markdown": {"### `3 of 10 nodes: ", "[" + g.Cause, "**fault** on 10 nodes of `prod"},
 		"name":     {"cause/" + g.Cause + "\n", "node/node-07\n"},

@@ -13,7 +13,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// A blamed node has a fault of its own, and other nodes' findings about it follow from that.
+// A blamed node has its own fault, and other nodes' findings about it follow from that.
 type blamed struct {
 	cause      string // the ID of the cause with the highest confidence
 	confidence probe.Confidence
@@ -24,7 +24,7 @@ type blamed struct {
 //
 //	a cause about another node  from the fault of that node, unless it is a fault of this node (diagnose.Here)
 //	the two ends of one cause   from the end that alone shows why, or that more nodes agree with
-//	any cause that is no proof  from a proven fault of the node to which its failed paths lead
+//	any unproven cause          from a proven fault of the node to which its failed paths lead
 type folding struct {
 	all    []judged
 	blamed map[string]blamed
@@ -76,7 +76,7 @@ func (f *folding) blame(n judged) {
 	}
 }
 
-// each calls do for every cause about another node whose fault is on a side.
+// each calls do for every cause that is about another node and places the fault on a side.
 func (f *folding) each(side diagnose.Side, do func(n judged, at int, of string)) {
 	for _, n := range f.all {
 		for at, c := range n.causes {
@@ -265,7 +265,7 @@ func (n judged) explained(c probe.Cause, lost []string, proven map[string]bool) 
 }
 
 // settle assigns blame again once some causes of nodes follow from others. A cause folded into a fault without a
-// group becomes a group of its own.
+// group becomes a separate group.
 func (f *folding) settle() {
 	for _, n := range f.all {
 		if b, is := f.blamed[n.name]; is && !f.leads(n, b.cause) {
@@ -337,7 +337,7 @@ func rank(c probe.Confidence) int {
 	return len(probe.Confidences())
 }
 
-// lost returns the peers with a cause of their own that a failed result of this node names. Their cause has at least
+// lost returns the peers with their own cause that a failed result of this node names. Their cause has at least
 // this node's confidence: a proven cause never follows from a neighbour's symptom.
 func (n judged) lost(all map[string]blamed) []string {
 	least := min(rank(probe.Medium), rank(all[n.name].confidence))

@@ -23,7 +23,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// MeshOptions say between which nodes to try paths (those of Nodes or Select, else all), and how. The profile deep
+// MeshOptions describe between which nodes to try paths (those of Nodes or Select, else all), and how. The profile deep
 // also sends full-size packets.
 type MeshOptions struct {
 	Options
@@ -140,9 +140,9 @@ func (r *MeshRun) start(ctx context.Context, most int) (*trying, error) {
 	case err != nil:
 		return nil, err
 	case len(nodes) < 2:
-		return nil, ui.BadUsage("there are no paths: only node %s is chosen", nodes[0].Name)
+		return nil, ui.BadUsage("no paths to test: only node %s is selected", nodes[0].Name)
 	case most > 0 && len(nodes) > most:
-		return nil, ui.BadUsage("--watch keeps a probe on each node, at most %d, and these are %d nodes: choose with -l or --node",
+		return nil, ui.BadUsage("--watch keeps a probe on each node, at most %d, but %d nodes are selected: use -l or --node",
 			most, len(nodes))
 	}
 	first, err := r.one(client, nodes[0], nil)
@@ -162,7 +162,7 @@ func (r *MeshRun) start(ctx context.Context, most int) (*trying, error) {
 		t.place[n.Name] = i
 	}
 	everyOne(len(nodes), func(i int) {
-		// A node whose pods cannot be listed is reached at its own addresses alone.
+		// A node whose pods cannot be listed is tested at its own addresses only.
 		t.hidden[i] = probe.Recovered(func() (err error) {
 			t.targets[i], err = reader.PathTargets(ctx, survey, nodes[i])
 			return err
@@ -182,7 +182,7 @@ func (t *trying) noteHidden() {
 		}
 	}
 	if count > 0 {
-		t.client.Note("the pods of %d of %d nodes cannot be listed, so no path to a pod there is tried: %s", count,
+		t.client.Note("the pods of %d of %d nodes cannot be listed, so paths to pods there are not tested: %s", count,
 			len(t.nodes), cluster.Explain(first))
 	}
 }
@@ -331,7 +331,7 @@ func (t *trying) report() *mesh.Report {
 	for i, m := range t.members {
 		member := mesh.Member{Name: m.Name, Zone: m.Zone, Rack: m.Rack}
 		if t.asked[i] != nil {
-			member.Asked = cluster.Explain(t.asked[i])
+			member.Untested = cluster.Explain(t.asked[i])
 			out.Word, out.Exit = report.WordIncomplete, report.ExitIncomplete
 		}
 		out.Nodes = append(out.Nodes, member)
@@ -370,9 +370,9 @@ func (t *trying) plane(name string) (p mesh.Plane, ok bool) {
 	p = mesh.PlaneOf(name, t.members, a.trials)
 	p.Unknown, p.Held = a.count()
 	if len(a.trials)+p.Unknown+p.Held == 0 {
-		p.Left = "no target is known"
+		p.Left = "no known target"
 		if name == mesh.PlanePod || name == mesh.PlaneMTU {
-			p.Left = "no node has a ready pod with an address of its own"
+			p.Left = "no node has a ready pod with its own address"
 		}
 	}
 	return p, true

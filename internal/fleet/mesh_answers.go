@@ -162,7 +162,7 @@ func milliseconds(r probe.Result, fact probe.Fact) float64 {
 // bgpReport is one node's report about its BGP sessions.
 type bgpReport struct {
 	node    int
-	ends    []mesh.Told
+	ends    []mesh.SessionReport
 	bird    bool     // BIRD has answered
 	none    string   // why it has no sessions
 	unknown []string // why some sessions are unknown
@@ -176,7 +176,7 @@ func (t *bgpReport) take(r probe.Result) {
 		// A session that Calico did not configure may be down for good reason, so it is only a warning. The same
 		// holds if the API reports the peer's node as not ready.
 		if r.Status != probe.Warn || r.Facts.Str(probe.FactNodeState) != "" {
-			t.ends = append(t.ends, mesh.Told{Node: t.node, Peer: peer, Up: r.Status == probe.OK, Saw: r.Saw})
+			t.ends = append(t.ends, mesh.SessionReport{Node: t.node, Peer: peer, Up: r.Status == probe.OK, Saw: r.Saw})
 		}
 	case r.Target == bgp.TargetMD5:
 	case r.Status == probe.Unknown:
@@ -190,7 +190,7 @@ func (t *bgpReport) take(r probe.Result) {
 
 // sessions are the BGP sessions of all nodes, as the nodes report them.
 type sessions struct {
-	ends   []mesh.Told
+	ends   []mesh.SessionReport
 	whole  map[int]bool   // nodes that reported all their sessions
 	silent map[int]string // nodes that could not report them, and why
 	none   string         // why a node has no sessions

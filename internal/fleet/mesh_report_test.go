@@ -117,8 +117,8 @@ func TestMeshCrashes(t *testing.T) {
 	m.run = nil // asking from anywhere fails
 	m.try(t.Context(), []mesh.Path{{From: 0, To: 1}}, nil)
 	m.run = pair().run
-	if r := m.report(); r.Exit != report.ExitIncomplete || !strings.Contains(r.Nodes[0].Asked, "crashed: ") ||
-		r.Nodes[1].Asked != "" {
+	if r := m.report(); r.Exit != report.ExitIncomplete || !strings.Contains(r.Nodes[0].Untested, "crashed: ") ||
+		r.Nodes[1].Untested != "" {
 		t.Errorf("%+v", r)
 	}
 }

@@ -28,7 +28,7 @@ func (r *Run) fits(own probe.Start) error {
 	age := own.Time.Sub(was.Time)
 	switch {
 	case server(was.Cluster) != server(own.Cluster):
-		return ui.BadUsage("--resume: that run asked %s, and this one would ask %s", server(was.Cluster), server(own.Cluster))
+		return ui.BadUsage("--resume: that run checked %s, but this one would check %s", server(was.Cluster), server(own.Cluster))
 	case !slices.Equal(was.Checks, own.Checks):
 		return ui.BadUsage("--resume: that run asked other checks: give the same --via, --profile, --checks and --skip")
 	case age.Abs() > longAgo:

@@ -42,7 +42,7 @@ func (r *Run) suspects(ctx context.Context, s *cluster.Survey, nodes []*corev1.N
 		probed, rest = fewOf(known)
 		var most []*corev1.Node
 		for i, n := range probed { // a sample, if there are more zones than that
-			if few := min(examine.MostUnasked, len(probed)); i*few/len(probed) != (i+1)*few/len(probed) {
+			if few := min(examine.MaxWithoutConsent, len(probed)); i*few/len(probed) != (i+1)*few/len(probed) {
 				most = append(most, n)
 			} else {
 				rest = append(rest, n)

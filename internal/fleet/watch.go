@@ -23,7 +23,7 @@ type Watch struct {
 	*trying
 	every time.Duration
 	began time.Time
-	hear  func(mesh.Heard)
+	hear  func(mesh.RoundReport)
 
 	hearing sync.Mutex // serializes calls of hear
 	reading sync.Mutex
@@ -57,7 +57,7 @@ func (w *Watch) Close() { w.close() }
 
 // Run tries all paths in each round until the context ends, and passes each node's report to hear, one at a time. A
 // late node, or one without a probe, does not delay the others.
-func (w *Watch) Run(ctx context.Context, hear func(mesh.Heard)) {
+func (w *Watch) Run(ctx context.Context, hear func(mesh.RoundReport)) {
 	w.began, w.hear = time.Now(), hear
 	var all probe.Workers
 	for i := range w.nodes {
@@ -83,7 +83,7 @@ func (w *Watch) node(ctx context.Context, i int) {
 		if ctx.Err() != nil {
 			return
 		}
-		w.tell(mesh.Heard{Round: w.round(), Node: n.Name, Lost: cluster.Explain(err)})
+		w.tell(mesh.RoundReport{Round: w.round(), Node: n.Name, Lost: cluster.Explain(err)})
 		wait(ctx, again)
 	}
 }
@@ -103,13 +103,13 @@ func (w *Watch) round() int { return 1 + int(time.Since(w.began)/w.every) }
 // reports why the probe cannot be queried any more.
 func (w *Watch) rounds(ctx context.Context, i int, session *injector.Session) error {
 	for {
-		h := mesh.Heard{Round: w.round(), Node: w.nodes[i].Name}
+		h := mesh.RoundReport{Round: w.round(), Node: w.nodes[i].Name}
 		trials, err := w.ask(ctx, i, session)
 		switch gone := session.Gone(); {
 		case ctx.Err() != nil:
 			return nil
 		case gone != nil:
-			return fmt.Errorf("the probe has gone: %w", gone)
+			return fmt.Errorf("the probe is gone: %w", gone)
 		case err != nil:
 			session.Abandon()
 			h.Lost = cluster.Explain(err)
@@ -127,7 +127,7 @@ const (
 	answerLimit = 8 * time.Second
 )
 
-// ask has a probe try all paths of its node once.
+// ask lets a probe try all paths of its node once.
 func (w *Watch) ask(ctx context.Context, i int, session *injector.Session) (map[string][]mesh.Trial, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, answerLimit, fmt.Errorf("no answer within %v", answerLimit))
 	defer cancel()
@@ -206,8 +206,8 @@ func (w *Watch) moved(ctx context.Context, node int, were []probe.Target) bool {
 	return !slices.EqualFunc(were, w.targets[node], same)
 }
 
-// tell passes on a node's report.
-func (w *Watch) tell(h mesh.Heard) {
+// tell forwards a node's report.
+func (w *Watch) tell(h mesh.RoundReport) {
 	w.hearing.Lock()
 	defer w.hearing.Unlock()
 	h.At = time.Now()

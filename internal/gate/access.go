@@ -30,8 +30,8 @@ type Access struct {
 	Cert, Key     string // of the server, PEM; "" = no TLS
 }
 
-// shortestToken rejects tokens that can be guessed.
-const shortestToken = 16
+// minToken rejects tokens that can be guessed.
+const minToken = 16
 
 // Keeper admits clients with the credentials of Access, and follows changes of its files.
 type Keeper struct {
@@ -55,11 +55,11 @@ func Open(from Access, log *slog.Logger) (*Keeper, error) {
 	case from.TokenFile == "" && from.ClientCA == "":
 		return nil, errors.New("no authentication is configured: name a file of tokens, or a CA of client certificates")
 	case from.ReadTokenFile != "" && from.TokenFile == "":
-		return nil, errors.New("tokens that only let read take others that let post: name a file of these too")
+		return nil, errors.New("read-only tokens need tokens that also allow posting: name a file of those too")
 	case (from.Cert == "") != (from.Key == ""):
 		return nil, errors.New("a certificate and its key belong together: name both, or none")
 	case from.ClientCA != "" && from.Cert == "":
-		return nil, errors.New("client certificates take TLS: name a certificate and its key too")
+		return nil, errors.New("client certificates need TLS: name a certificate and its key too")
 	}
 	if from.TokenFile != "" {
 		tokens, err := a.tokens(from.TokenFile)
@@ -93,8 +93,8 @@ func (a *Keeper) tokens(name string) ([][]byte, error) {
 		if len(line) == 0 {
 			continue
 		}
-		if len(line) < shortestToken {
-			return nil, fmt.Errorf("%s has a token of %d characters; at least %d are needed", name, len(line), shortestToken)
+		if len(line) < minToken {
+			return nil, fmt.Errorf("%s has a token of %d characters; at least %d are needed", name, len(line), minToken)
 		}
 		out = append(out, line)
 	}
@@ -114,13 +114,13 @@ func (a *Keeper) readers(posting [][]byte) [][]byte {
 	says, level := "", slog.LevelError
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		says, level = "there is no token that only reads, until there is this file", slog.LevelInfo
+		says, level = "no read-only token until this file exists", slog.LevelInfo
 	case err != nil:
-		says = "no token only reads, until this file can be used: " + err.Error()
+		says = "no read-only token until this file is usable: " + err.Error()
 	case len(tokens) == 0:
-		says = "no token only reads: this file has none"
+		says = "no read-only token: this file has none"
 	case both:
-		says = "a token of this file lets post too: it is in the file of --token-file as well"
+		says = "a token of this file also allows posting: the file of --token-file has it too"
 	}
 	a.reading.Lock()
 	defer a.reading.Unlock()

@@ -3,7 +3,7 @@
 // handler does the work: this package only rejects.
 //
 //	keeper, err := gate.Open(access, log) // an error if every client would be admitted
-//	server, bounded := keeper.Server(listener, keeper.Guard(handler, told), told)
+//	server, bounded := keeper.Server(listener, keeper.Guard(handler, log), log)
 //	err = server.Serve(bounded)
 package gate
 

@@ -1,9 +1,9 @@
 // Package live is the full screen of 'mesh --watch': a table of paths, the worst first, which it redraws as nodes
-// report. New makes a Screen, Hear feeds it reports, and Run shows it. It reads no cluster and judges no path: the
+// report. New makes a Screen, Add feeds it reports, and Run shows it. It reads no cluster and judges no path: the
 // mesh.Board holds the state of the paths.
 //
 //	s := live.New("12 nodes of prod", board, stdin, stdout, colour)
-//	go watch(s.Hear)
+//	go watch(s.Add)
 //	err := s.Run() // until q
 package live
 
@@ -47,8 +47,8 @@ func (s *Screen) Restore() { s.program.Kill() }
 // Leave closes the screen as the user's q does.
 func (s *Screen) Leave() { s.program.Quit() }
 
-// Hear shows a node's report. After the screen is closed it does nothing.
-func (s *Screen) Hear(h mesh.Heard) { s.program.Send(h) }
+// Add shows a node's report. After the screen is closed it does nothing.
+func (s *Screen) Add(h mesh.RoundReport) { s.program.Send(h) }
 
 // Write shows a message at the bottom of the screen, in place of stderr.
 func (s *Screen) Write(b []byte) (int, error) {
@@ -59,7 +59,7 @@ func (s *Screen) Write(b []byte) (int, error) {
 // note is a message for the person who watches.
 type note string
 
-// refresh asks for the table to be redrawn from the board.
+// refresh requests a redraw of the table from the board.
 type refresh struct{}
 
 // often is the interval of redrawing after new reports: not for each node of many.

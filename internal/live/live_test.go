@@ -28,7 +28,7 @@ func watching(t *testing.T, nodes, width, height int) *table {
 					Received: 3 * min(1, from), RTT: rtt, Failed: from == 0, Saw: "seen"})
 			}
 		}
-		w.send(mesh.Heard{Round: 3, At: at, Node: fmt.Sprint("node-", from),
+		w.send(mesh.RoundReport{Round: 3, At: at, Node: fmt.Sprint("node-", from),
 			Trials: map[string][]mesh.Trial{mesh.PlaneNode: trials}})
 	}
 	w.send(tea.WindowSizeMsg{Width: width, Height: height}, refresh{})
@@ -104,7 +104,7 @@ func TestTable(t *testing.T) {
 func TestStays(t *testing.T) {
 	t.Parallel()
 	w := watching(t, 6, 110, 20)
-	worse := mesh.Heard{Round: 4, At: w.began, Node: "node-0", Trials: map[string][]mesh.Trial{mesh.PlaneNode: {
+	worse := mesh.RoundReport{Round: 4, At: w.began, Node: "node-0", Trials: map[string][]mesh.Trial{mesh.PlaneNode: {
 		{From: "node-0", To: "node-1", Sent: 3, Received: 3, RTT: 1},
 		{From: "node-0", To: "node-2", Sent: 3, Received: 3, RTT: 1},
 	}}}
@@ -134,7 +134,7 @@ func TestAwaited(t *testing.T) {
 	t.Parallel()
 	w := &table{title: "t", board: mesh.NewBoard(time.Second, "a", "b"), width: 100, height: 20,
 		gone: func() bool { return false }}
-	w.send(mesh.Heard{Round: 1, Node: "a", Trials: map[string][]mesh.Trial{mesh.PlaneNode: {
+	w.send(mesh.RoundReport{Round: 1, Node: "a", Trials: map[string][]mesh.Trial{mesh.PlaneNode: {
 		{From: "a", To: "b", Sent: 3, Received: 3, RTT: 1}}}}, refresh{})
 	if shown := w.View().Content; !strings.Contains(shown, "1 paths: no report yet from 1 nodes\n") {
 		t.Error(shown)
@@ -146,7 +146,7 @@ func TestSmall(t *testing.T) {
 	t.Parallel()
 	for _, size := range [][2]int{{0, 0}, {1, 1}, {20, 3}, {40, 8}, {79, 24}, {300, 90}} {
 		w := watching(t, 9, size[0], size[1])
-		w.send(mesh.Heard{Round: 3, Node: "node-3", Lost: strings.Repeat("it is gone, ", 40)},
+		w.send(mesh.RoundReport{Round: 3, Node: "node-3", Lost: strings.Repeat("it is gone, ", 40)},
 			note(strings.Repeat("x", 400)), refresh{})
 		w.press("space", "end", "down", "/", "n", "o")
 		shown := w.View().Content
@@ -162,8 +162,8 @@ func TestHostile(t *testing.T) {
 	const evil = "\x1b]0;x\x07\x1b[2J\nabc\u202e\x9b31m"
 	w := &table{title: "t", board: mesh.NewBoard(10 * time.Second), width: 200, height: 30, colour: true,
 		gone: func() bool { return false }}
-	w.send(mesh.Heard{Round: 1, Node: evil, Lost: evil}, note("n"))
-	w.send(mesh.Heard{Round: 1, Node: "a", Trials: map[string][]mesh.Trial{mesh.PlanePod: {{From: evil, To: evil, Sent: 3,
+	w.send(mesh.RoundReport{Round: 1, Node: evil, Lost: evil}, note("n"))
+	w.send(mesh.RoundReport{Round: 1, Node: "a", Trials: map[string][]mesh.Trial{mesh.PlanePod: {{From: evil, To: evil, Sent: 3,
 		Failed: true, Saw: evil}}}}, refresh{})
 	w.press("space")
 	shown := w.View().Content

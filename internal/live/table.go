@@ -43,8 +43,8 @@ func (t *table) Init() tea.Cmd { return soon() }
 
 func (t *table) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	switch msg := msg.(type) {
-	case mesh.Heard:
-		t.board.Hear(msg)
+	case mesh.RoundReport:
+		t.board.Add(msg)
 		t.fresh = false
 	case note:
 		t.note = string(msg)
@@ -157,8 +157,8 @@ func (t *table) edit(k tea.KeyPressMsg) {
 	}
 }
 
-// longestName is the limit of a name in Kubernetes.
-const longestName = 253
+// maxName is the limit of a name in Kubernetes.
+const maxName = 253
 
 // filter appends typed or pasted text to the name, while one is typed.
 func (t *table) filter(text string) {
@@ -168,7 +168,7 @@ func (t *table) filter(text string) {
 		}
 		return r
 	}, text)
-	if t.typing && text != "" && len(t.node)+len(text) <= longestName {
+	if t.typing && text != "" && len(t.node)+len(text) <= maxName {
 		t.node += text
 		t.again()
 	}

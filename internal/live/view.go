@@ -30,7 +30,7 @@ func (t *table) room() int {
 
 // states are the words and colours of states.
 var states = map[mesh.State]struct{ word, colour string }{
-	mesh.Fails: {"fails", "\x1b[1;31m"}, mesh.Loses: {"loses", "\x1b[33m"}, mesh.Unheard: {"unheard", "\x1b[35m"},
+	mesh.Fails: {"fails", "\x1b[1;31m"}, mesh.Loses: {"loses", "\x1b[33m"}, mesh.Silent: {"silent", "\x1b[35m"},
 	mesh.Works: {"ok", ""},
 }
 
@@ -91,7 +91,7 @@ func (t *table) counts() string {
 		state mesh.State
 	}{
 		{t.sum.Fail, "%d fail", mesh.Fails}, {t.sum.Lossy, "%d with loss", mesh.Loses},
-		{t.sum.Unheard, "%d without a report", mesh.Unheard},
+		{t.sum.Silent, "%d without a report", mesh.Silent},
 	} {
 		if s.n > 0 {
 			parts = append(parts, t.paint(fmt.Sprintf(s.says, s.n), s.state))
@@ -167,7 +167,7 @@ func (t *table) about() []string {
 	out[2] = "seen last: " + probe.Line(r.Saw)
 	since := fmt.Sprintf("since %s UTC, for %s", r.Since.UTC().Format(time.TimeOnly), probe.Age(t.now.Sub(r.Since)))
 	switch {
-	case r.State == mesh.Unheard:
+	case r.State == mesh.Silent:
 		out[3] = "no report at the moment"
 	case r.State == mesh.Fails:
 		out[3] = "fails " + since

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// Told is a BGP session as one of its ends reports it.
-type Told struct {
+// SessionReport is a BGP session as one of its ends reports it.
+type SessionReport struct {
 	Node int // the reporting node, by its place in a list of nodes
 	Peer netip.Addr
 	Up   bool
@@ -17,11 +17,11 @@ type Told struct {
 // Sessions matches both ends of all sessions. A path of this plane is a session as the node at its start reports it.
 // A session with a peer outside the cluster has one end. at maps addresses to nodes. whole lists the nodes that
 // reported all their sessions: if one of them lacks a session that the other end has, its end fails.
-func Sessions(nodes []Node, told []Told, at map[netip.Addr]int, whole map[int]bool) Plane {
+func Sessions(nodes []Node, reports []SessionReport, at map[netip.Addr]int, whole map[int]bool) Plane {
 	nodes = slices.Clone(nodes)
 	outside := map[netip.Addr]int{}
 	trials := map[Path]Trial{}
-	for _, t := range told {
+	for _, t := range reports {
 		to, known := at[t.Peer]
 		if !known {
 			if to, known = outside[t.Peer]; !known {
@@ -36,7 +36,7 @@ func Sessions(nodes []Node, told []Told, at map[netip.Addr]int, whole map[int]bo
 			trials[p] = Trial{From: nodes[p.From].Name, To: nodes[p.To].Name, Failed: !t.Up, Saw: t.Saw}
 		}
 	}
-	untold := map[Path]Trial{}
+	missing := map[Path]Trial{}
 	for p, t := range trials {
 		back := Path{p.To, p.From}
 		switch _, is := trials[back]; {
@@ -45,11 +45,11 @@ func Sessions(nodes []Node, told []Told, at map[netip.Addr]int, whole map[int]bo
 			t.Saw += "; " + t.To + " has no session with it"
 			trials[p] = t
 		default:
-			untold[back] = Trial{From: t.To, To: t.From, Failed: true,
-				Saw: "it has no session with " + t.From + ", which says " + t.Saw}
+			missing[back] = Trial{From: t.To, To: t.From, Failed: true,
+				Saw: "it has no session with " + t.From + ", which reports " + t.Saw}
 		}
 	}
-	maps.Copy(trials, untold)
+	maps.Copy(trials, missing)
 	out := PlaneOf(PlaneBGP, nodes, trials)
 	for addr := range outside {
 		out.Outside = append(out.Outside, addr.String())

@@ -20,31 +20,33 @@ func TestSessions(t *testing.T) {
 	}
 	tor := netip.MustParseAddr("10.9.9.9")
 	for name, c := range map[string]struct {
-		drop  func(Told) bool // what is not told
-		down  func(Told) bool
+		drop  func(SessionReport) bool // what is not told
+		down  func(SessionReport) bool
 		quiet int // a node that tells nothing, 0 = none
 		want  []string
 	}{
 		"nothing": {},
-		"a pair": {down: func(s Told) bool { return s.Node == 1 && s.Peer == addr(2) || s.Node == 2 && s.Peer == addr(1) },
+		"a pair": {down: func(s SessionReport) bool {
+			return s.Node == 1 && s.Peer == addr(2) || s.Node == 2 && s.Peer == addr(1)
+		},
 			want: []string{"pair n001 n002 2/2 Idle"}},
-		"one side is down": {down: func(s Told) bool { return s.Node == 4 && s.Peer == addr(3) },
+		"one side is down": {down: func(s SessionReport) bool { return s.Node == 4 && s.Peer == addr(3) },
 			want: []string{"pair n004 n003 1/2 Idle"}},
 		"one side is not configured, and the other down": {
-			drop: func(s Told) bool { return s.Node == 4 && s.Peer == addr(3) },
-			down: func(s Told) bool { return s.Node == 3 && s.Peer == addr(4) },
+			drop: func(s SessionReport) bool { return s.Node == 4 && s.Peer == addr(3) },
+			down: func(s SessionReport) bool { return s.Node == 3 && s.Peer == addr(4) },
 			want: []string{"pair n003 n004 1/1 Idle; n004 has no session with it"}},
-		"one side is not there, and the other up": {drop: func(s Told) bool { return s.Node == 4 && s.Peer == addr(3) },
-			want: []string{"pair n004 n003 1/2 it has no session with n003, which says up"}},
-		"a node": {down: func(s Told) bool { return s.Node == 2 || s.Peer == addr(2) },
+		"one side is not there, and the other up": {drop: func(s SessionReport) bool { return s.Node == 4 && s.Peer == addr(3) },
+			want: []string{"pair n004 n003 1/2 it has no session with n003, which reports up"}},
+		"a node": {down: func(s SessionReport) bool { return s.Node == 2 || s.Peer == addr(2) },
 			want: []string{"node n002 11/11 Idle"}}, // five of its sessions at both ends, and one with the switch
-		"a node that does not tell": {quiet: 2, down: func(s Told) bool { return s.Peer == addr(2) },
+		"a node that does not tell": {quiet: 2, down: func(s SessionReport) bool { return s.Peer == addr(2) },
 			want: []string{"node n002 5/5 Idle"}},
-		"the switch": {down: func(s Told) bool { return s.Peer == tor }, want: []string{"peer 10.9.9.9 6/6 Idle"}},
-		"the switch at one node": {down: func(s Told) bool { return s.Peer == tor && s.Node == 5 },
+		"the switch": {down: func(s SessionReport) bool { return s.Peer == tor }, want: []string{"peer 10.9.9.9 6/6 Idle"}},
+		"the switch at one node": {down: func(s SessionReport) bool { return s.Peer == tor && s.Node == 5 },
 			want: []string{"pair n005 10.9.9.9 1/1 Idle"}},
 	} {
-		var told []Told
+		var told []SessionReport
 		whole := map[int]bool{}
 		for i := range nodes {
 			if c.quiet > 0 && i == c.quiet {
@@ -58,7 +60,7 @@ func TestSessions(t *testing.T) {
 				}
 			}
 			for _, peer := range peers {
-				s := Told{Node: i, Peer: peer, Up: true, Saw: "up"}
+				s := SessionReport{Node: i, Peer: peer, Up: true, Saw: "up"}
 				if c.drop != nil && c.drop(s) {
 					continue
 				}

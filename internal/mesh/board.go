@@ -18,14 +18,14 @@ type State int
 
 // The states, the worst first.
 const (
-	Fails   State = iota // nothing came back in the last round with a result
-	Loses                // some packets of the last round came back, and some did not
-	Unheard              // its first node has not reported for more than one round
+	Fails  State = iota // nothing came back in the last round with a result
+	Loses               // some packets of the last round came back, and some did not
+	Silent              // its first node has not reported for more than one round
 	Works
 )
 
-// Heard is one node's report of a round.
-type Heard struct {
+// RoundReport is one node's report of a round.
+type RoundReport struct {
 	Round  int
 	At     time.Time
 	Node   string
@@ -78,8 +78,8 @@ type Change struct {
 	For   time.Duration // how long a path had failed that works again; 0 = since the first round
 }
 
-// Hear notes a node's report, and returns what it changes. A path that works at its first report is no change.
-func (b *Board) Hear(h Heard) []Change {
+// Add notes a node's report, and returns what it changes. A path that works at its first report is no change.
+func (b *Board) Add(h RoundReport) []Change {
 	b.Begin(h.Round)
 	delete(b.lost, h.Node)
 	delete(b.await, h.Node)
@@ -99,7 +99,7 @@ func (b *Board) Hear(h Heard) []Change {
 }
 
 // note adds a trial of a round to a path.
-func (b *Board) note(n name, t Trial, h Heard) (Change, bool) {
+func (b *Board) note(n name, t Trial, h RoundReport) (Change, bool) {
 	p := b.paths[n]
 	if p == nil {
 		p = &history{}
@@ -168,7 +168,7 @@ func (b *Board) row(n name, p *history) Row {
 	r := Row{Plane: n.plane, From: n.from, To: n.to, Since: p.since, Saw: last.Saw, Now: last.RTT}
 	switch {
 	case p.last+b.late < b.round || b.lost[n.from] != "":
-		r.State, r.Now = Unheard, 0
+		r.State, r.Now = Silent, 0
 	case last.Failed:
 		r.State = Fails
 	case last.Received > 0 && last.Received < last.Sent:
@@ -226,9 +226,9 @@ func (r Row) Spark(width int) string {
 
 // Sum counts the paths in each state.
 type Sum struct {
-	Round, Paths, Fail, Lossy, Unheard int
-	Lost                               []string // nodes without a report, and why
-	Awaited                            []string // nodes that have not reported yet
+	Round, Paths, Fail, Lossy, Silent int
+	Lost                              []string // nodes without a report, and why
+	Awaited                           []string // nodes that have not reported yet
 }
 
 // Lost returns why a node has no report, "" if it has one.
@@ -240,7 +240,7 @@ func (s Sum) String() string {
 	for _, more := range []struct {
 		n    int
 		says string
-	}{{s.Fail, "fail"}, {s.Lossy, "with loss"}, {s.Unheard, "without a report"}} {
+	}{{s.Fail, "fail"}, {s.Lossy, "with loss"}, {s.Silent, "without a report"}} {
 		if more.n > 0 {
 			out += fmt.Sprintf(", %d %s", more.n, more.says)
 		}
@@ -248,7 +248,7 @@ func (s Sum) String() string {
 	switch n := len(s.Awaited); {
 	case n > 0:
 		out += fmt.Sprintf("; no report yet from %d nodes", n)
-	case s.Fail+s.Lossy+s.Unheard+len(s.Lost) == 0 && s.Paths > 0:
+	case s.Fail+s.Lossy+s.Silent+len(s.Lost) == 0 && s.Paths > 0:
 		out += ", all work"
 	}
 	return out
@@ -263,8 +263,8 @@ func (b *Board) Sum() Sum {
 			s.Fail++
 		case Loses:
 			s.Lossy++
-		case Unheard:
-			s.Unheard++
+		case Silent:
+			s.Silent++
 		}
 	}
 	for _, node := range slices.Sorted(maps.Keys(b.lost)) {

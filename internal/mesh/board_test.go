@@ -14,7 +14,7 @@ func TestBoard(t *testing.T) {
 	b := NewBoard(10 * time.Second)
 	hear := func(round int, node, lost string, trials ...Trial) string {
 		var out []string
-		for _, c := range b.Hear(Heard{Round: round, At: began.Add(time.Duration(round) * 5 * time.Second), Node: node,
+		for _, c := range b.Add(RoundReport{Round: round, At: began.Add(time.Duration(round) * 5 * time.Second), Node: node,
 			Lost: lost, Trials: map[string][]Trial{PlaneNode: trials}}) {
 			out = append(out, fmt.Sprintf("%s %s-%s %v %v", c.Plane, c.Trial.From, c.Trial.To, c.Trial.Failed, c.For))
 		}
@@ -65,15 +65,15 @@ func TestBoard(t *testing.T) {
 	if got := hear(7, "a", "its probe has gone"); got != "" {
 		t.Error(got)
 	}
-	if s := b.Sum(); s.Unheard != 4 || len(s.Lost) != 2 {
+	if s := b.Sum(); s.Silent != 4 || len(s.Lost) != 2 {
 		t.Errorf("%+v", s)
 	}
 	// What is older than a Board remembers counts no more.
 	for round := 8; round < 8+kept; round++ {
 		hear(round, "a", "", path("a", "b", 3, 1), path("a", "c", 3, 1))
 	}
-	if s, rows := b.Sum(), b.Rows("b"); len(s.Lost) != 1 || s.Unheard != 2 || rows[len(rows)-1].Lost != 0 ||
-		len(rows[0].Last) != kept || rows[0].State != Unheard || strings.Trim(rows[0].Spark(kept), "·") != "" {
+	if s, rows := b.Sum(), b.Rows("b"); len(s.Lost) != 1 || s.Silent != 2 || rows[len(rows)-1].Lost != 0 ||
+		len(rows[0].Last) != kept || rows[0].State != Silent || strings.Trim(rows[0].Spark(kept), "·") != "" {
 		t.Errorf("%+v %+v", s, rows)
 	}
 }
@@ -84,15 +84,15 @@ func TestAwaited(t *testing.T) {
 	b := NewBoard(time.Second, "a", "b", "c")
 	works := map[string][]Trial{PlaneNode: {{From: "a", To: "b", Sent: 3, Received: 3}}}
 	for _, c := range []struct {
-		heard Heard
+		heard RoundReport
 		want  string
 	}{
-		{Heard{Round: 1, Node: "a", Trials: works}, "1 paths; no report yet from 2 nodes"},
-		{Heard{Round: 1, Node: "b", Lost: "no pod starts there"}, "1 paths; no report yet from 1 nodes"},
-		{Heard{Round: 2, Node: "c"}, "1 paths"}, // who knows of those from b
-		{Heard{Round: 3, Node: "b"}, "1 paths, all work"},
+		{RoundReport{Round: 1, Node: "a", Trials: works}, "1 paths; no report yet from 2 nodes"},
+		{RoundReport{Round: 1, Node: "b", Lost: "no pod starts there"}, "1 paths; no report yet from 1 nodes"},
+		{RoundReport{Round: 2, Node: "c"}, "1 paths"}, // who knows of those from b
+		{RoundReport{Round: 3, Node: "b"}, "1 paths, all work"},
 	} {
-		b.Hear(c.heard)
+		b.Add(c.heard)
 		if got := b.Sum().String(); got != c.want {
 			t.Errorf("%q, want %q", got, c.want)
 		}

@@ -21,7 +21,7 @@ import (
 // Limits of how many paths are tried.
 const (
 	fullBelow = 60 // below this many nodes, every pair is tried
-	within    = 3  // others of its own zone that a node tries in a ring
+	within    = 3  // nodes of the same zone that a node tries in a ring
 	across    = 2  // others of other zones
 	degree    = within + across
 )

@@ -36,7 +36,7 @@ func named(nodes []Node, paths []Path) []Ends {
 // The kinds of Finding. Of two that explain the same paths, the first in this list is reported.
 const (
 	KindNode  = "node"  // no path to or from the node works
-	kindPeer  = "peer"  // the same of a BGP peer that is no node
+	kindPeer  = "peer"  // the same of a BGP peer outside the cluster
 	kindRack  = "rack"  // no path into or out of the rack works
 	kindZone  = "zone"  // no path into or out of the zone works
 	kindZones = "zones" // no path between the zones works

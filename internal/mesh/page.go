@@ -16,8 +16,8 @@ const (
 )
 
 // drawnApart explains which nodes of a large cluster the page draws one by one.
-const drawnApart = "Of many nodes those of a zone are drawn as one, but for nodes with far more sessions than others, as a route " +
-	"reflector has (squares), and nodes whose sessions are down."
+const drawnApart = "In a large cluster each zone is drawn as one. Nodes with far more sessions than others, such as route " +
+	"reflectors (squares), and nodes with sessions that are down are drawn on their own."
 
 // Page returns the report as a page of HTML.
 func (r Report) Page() page.Page {
@@ -62,7 +62,7 @@ func (p Plane) title() string {
 // sum counts a plane's failed paths, or explains why it has none.
 func (p Plane) sum() string {
 	if p.Left != "" {
-		return "left out: " + p.Left
+		return "skipped: " + p.Left
 	}
 	how := "paths fail"
 	if p.Name == PlaneBGP {
@@ -101,7 +101,7 @@ func (t Trial) word() string {
 	switch {
 	case t.Failed:
 		return "fail"
-	case t.Received == 0 && t.Sent > 0: // nothing came back, but that is no fault
+	case t.Received == 0 && t.Sent > 0: // nothing came back, which is not a fault here
 		return "unknown"
 	case t.Received < t.Sent:
 		return "lossy"
@@ -219,12 +219,12 @@ func (r Report) members() []page.Node {
 	}
 	for i, n := range r.Nodes {
 		switch {
-		case n.Asked != "":
-			out[i].Word, out[i].Says = "not asked", n.Asked
+		case n.Untested != "":
+			out[i].Word, out[i].Says = "not asked", n.Untested
 		case out[i].Word == "fault":
 			out[i].Says = "paths that fail: " + out[i].Says
 		case out[i].Says != "":
-			out[i].Says = "fails towards what is named above: " + out[i].Says
+			out[i].Says = "fails towards the targets above: " + out[i].Says
 		}
 	}
 	return out

@@ -21,7 +21,7 @@ func TestPage(t *testing.T) {
 	for i, n := range nodes {
 		m := Member{Name: n.Name, Zone: n.Zone}
 		if i == 3 {
-			m.Asked = "<b>no pod</b> could be started"
+			m.Untested = "<b>no pod</b> could be started"
 		}
 		r.Nodes = append(r.Nodes, m)
 	}
@@ -92,10 +92,10 @@ func TestPageOfAll(t *testing.T) {
 func TestPageOfPeer(t *testing.T) {
 	t.Parallel()
 	nodes := cluster(3, 1)
-	var told []Told
+	var told []SessionReport
 	r := Report{Word: "fault"}
 	for i, n := range nodes {
-		told = append(told, Told{Node: i, Peer: netip.MustParseAddr("10.9.9.9"), Saw: "Idle"})
+		told = append(told, SessionReport{Node: i, Peer: netip.MustParseAddr("10.9.9.9"), Saw: "Idle"})
 		r.Nodes = append(r.Nodes, Member{Name: n.Name})
 	}
 	r.Planes = []Plane{Sessions(nodes, told, nil, nil)}

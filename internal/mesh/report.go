@@ -32,10 +32,10 @@ type Report struct {
 
 // Member is a node of the mesh.
 type Member struct {
-	Name  string `json:"name"`
-	Zone  string `json:"zone,omitempty"`
-	Rack  string `json:"rack,omitempty"`
-	Asked string `json:"not_asked,omitempty"` // why no path from this node was tried, "" = paths were tried
+	Name     string `json:"name"`
+	Zone     string `json:"zone,omitempty"`
+	Rack     string `json:"rack,omitempty"`
+	Untested string `json:"not_asked,omitempty"` // why no path from this node was tried, "" = paths were tried
 }
 
 // Plane is one kind of path between the nodes.

@@ -17,7 +17,7 @@ const (
 	maxWidth = 110
 )
 
-// How many findings get lines of their own.
+// How many findings get their own lines.
 const (
 	shownFindings = 10
 	shownZones    = 8
@@ -87,7 +87,7 @@ func (r Report) Write(w io.Writer, width int) error {
 func (r Report) writeLeft(s *sheet) {
 	var left []Member
 	for _, n := range r.Nodes {
-		if n.Asked != "" {
+		if n.Untested != "" {
 			left = append(left, n)
 		}
 	}
@@ -97,7 +97,7 @@ func (r Report) writeLeft(s *sheet) {
 			break
 		}
 		fmt.Fprintln(s)
-		s.put(0, "not tested from "+n.Name+": "+n.Asked)
+		s.put(0, "not tested from "+n.Name+": "+n.Untested)
 	}
 }
 
@@ -197,7 +197,7 @@ func (p Plane) why(f Finding) string {
 func (r Report) sum() string {
 	lacks := ""
 	if r.Lacks != "" {
-		lacks = "the run did not come to its end: " + probe.Line(r.Lacks)
+		lacks = "the run did not finish: " + probe.Line(r.Lacks)
 	}
 	first, places := "", map[string]bool{}
 	for _, p := range r.Planes {
@@ -227,7 +227,7 @@ func (r Report) sumOfWorking() string {
 		lossy, unknown, silent = lossy+p.Lossy, unknown+p.Unknown, silent+len(p.Silent)
 	}
 	for _, n := range r.Nodes {
-		if n.Asked == "" {
+		if n.Untested == "" {
 			asked++
 		}
 	}

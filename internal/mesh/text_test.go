@@ -52,7 +52,7 @@ func TestWrite(t *testing.T) {
 	unfinished := reportOf(cluster(12, 2), cut)
 	unfinished.Lacks = "it was stopped"
 	some := reportOf(cluster(12, 2), none)
-	some.Nodes[3].Asked = "no pod could be started on the node: the kubelet reports NetworkPluginNotReady, and gives no date"
+	some.Nodes[3].Untested = "no pod could be started on the node: the kubelet reports NetworkPluginNotReady, and gives no date"
 	some.Planes[0].Silent = []string{"n003: BIRD does not answer on its socket, so the sessions of the node are unknown"}
 	for name, r := range map[string]Report{
 		"works": reportOf(cluster(12, 2), none), "node": reportOf(cluster(12, 2), cut), "zones": reportOf(zones, cut),
@@ -81,11 +81,11 @@ func TestSum(t *testing.T) {
 	cut := func(p Path) bool { return p.From == 7 || p.To == 7 }
 	r := reportOf(cluster(12, 2), cut)
 	r.Lacks = "it was stopped"
-	const want = "node n007: 22 of 22 paths that begin or end there fail; the run did not come to its end: it was stopped"
+	const want = "node n007: 22 of 22 paths that begin or end there fail; the run did not finish: it was stopped"
 	if got := r.sum(); got != want {
 		t.Error(got)
 	}
-	if got := (Report{Lacks: "it was stopped"}).sum(); got != "the run did not come to its end: it was stopped" {
+	if got := (Report{Lacks: "it was stopped"}).sum(); got != "the run did not finish: it was stopped" {
 		t.Error(got)
 	}
 	// A plane of which only one direction fails, and a name with a colon.

@@ -93,7 +93,7 @@ func TestWhoDoesNotReadHoldsNothingUp(t *testing.T) {
 	err = sink.Event(probe.Event{
 		Type: probe.EventVerdict, Node: "node-a", Verdict: &probe.Verdict{Word: "fault", Exit: 3},
 	})
-	if err = errors.Join(err, o.Close(ui.Exit(3))); err == nil || err.Error() != "-o table to stdout: its reader does not read" || !strings.Contains(read(t, file), `"fault"`) {
+	if err = errors.Join(err, o.Close(ui.Exit(3))); err == nil || err.Error() != "-o table to stdout: its reader is stuck" || !strings.Contains(read(t, file), `"fault"`) {
 		t.Error(err)
 	}
 }

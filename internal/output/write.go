@@ -33,7 +33,7 @@ func (out *Place) Write(b []byte) (int, error) {
 		select {
 		case err = <-wrote:
 		case <-time.After(slack):
-			err = errors.New("its reader does not read")
+			err = errors.New("its reader is stuck")
 		}
 	}
 	if err != nil {
@@ -115,7 +115,7 @@ func (o *Set) FilesSink() report.Sink {
 }
 
 // Close closes the files and returns the verb's error. A failed output means exit code 1 whatever
-// the verdict, because a user may read only that file. A closed stdout is no failure; if there was
+// the verdict, because a user may read only that file. A closed stdout is not a failure; if there was
 // no other output, the error is ui.ErrReaderGone.
 func (o *Set) Close(came error) error {
 	for _, out := range o.to {

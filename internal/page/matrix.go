@@ -7,54 +7,54 @@ import (
 	"slices"
 )
 
-// Matrix is the paths between the nodes of a page. It is shown by groups of nodes; the script goes on from a cell to
-// the nodes in it, down to one path.
+// Matrix holds the paths between the nodes of a page. The page shows groups of nodes. The script opens a cell, down to
+// single paths.
 type Matrix struct {
 	Paths []Path
 	grid  grid
 }
 
-// grid is a matrix as it stands on the page.
+// grid is the part of a matrix that the page shows.
 type grid struct {
 	Heads []string
 	Rows  []gridRow
-	Dense bool // more columns than have room for a text
+	Dense bool // too many columns for text in the cells
 }
 
-// Path is from one node to another, by their places among the nodes of the page.
+// Path leads from one node to another. Both are indexes into the nodes of the page.
 type Path struct {
 	From, To int
 	Word     string  // fail, unknown, lossy or ok
-	MS       float64 // how long a packet took, 0 = not known
+	MS       float64 // round-trip time, 0 = unknown
 	Saw      string
 }
 
-// gridRow is the paths from one group of nodes to each.
+// gridRow holds the paths from one group of nodes to each group.
 type gridRow struct {
 	Head  string
 	Cells []cell
 	Sum   cell
 }
 
-// cell is the paths from one group to another.
+// cell holds the paths from one group to another.
 type cell struct {
 	Tried, Failed, Open, Lossy int
-	MS                         float64 // the middle one
+	MS                         float64 // the median
 	times                      []float64
 }
 
-// group is nodes that have one row.
+// group is a set of nodes that share a row.
 type group struct {
 	Name  string `json:"n"`
 	Nodes []int  `json:"i"`
 }
 
-// How much of a matrix is shown at once. The script has the same numbers.
+// How much of a matrix is shown at once. script.js has the same numbers.
 const (
-	mostSingle = 40 // nodes, each with a row of its own
-	mostBad    = 30 // of more nodes, those that have one
-	mostBlocks = 10 // and rows for the others
-	denseFrom  = 12 // columns
+	maxSingle = 40 // up to so many nodes, each has its own row
+	maxBad    = 30 // of more nodes, the failing ones with their own row
+	maxBlocks = 10 // and the rows that the others share
+	denseFrom = 12 // columns
 )
 
 // The letters of packed paths.
@@ -91,7 +91,7 @@ func (m *Matrix) draw(nodes []Node) []group {
 	return groups
 }
 
-// groups are the zones, or of one zone its nodes.
+// groups returns the zones, or the nodes if there is only one zone.
 func (m *Matrix) groups(nodes []Node) []group {
 	var zones []group
 	for i, n := range nodes {
@@ -102,13 +102,13 @@ func (m *Matrix) groups(nodes []Node) []group {
 		}
 		zones[at].Nodes = append(zones[at].Nodes, i)
 	}
-	if len(nodes) > mostSingle && len(zones) > 1 && len(zones) <= mostSingle {
+	if len(nodes) > maxSingle && len(zones) > 1 && len(zones) <= maxSingle {
 		return zones
 	}
 	return m.split(nodes)
 }
 
-// split gives each node that has a failing path a row, the worst first, and puts the others together.
+// split gives each node with a failing path its own row, worst first, and groups the others.
 func (m *Matrix) split(nodes []Node) []group {
 	failed := make([]int, len(nodes))
 	for _, p := range m.Paths {
@@ -125,8 +125,8 @@ func (m *Matrix) split(nodes []Node) []group {
 		return cmp.Or(failed[b]-failed[a], cmp.Compare(nodes[a].Name, nodes[b].Name))
 	})
 	single := len(nodes)
-	if single > mostSingle {
-		single = mostBad
+	if single > maxSingle {
+		single = maxBad
 		for single > 0 && failed[order[single-1]] == 0 {
 			single--
 		}
@@ -139,7 +139,7 @@ func (m *Matrix) split(nodes []Node) []group {
 	if len(rest) == 0 {
 		return out
 	}
-	size := (len(rest) + mostBlocks - 1) / mostBlocks
+	size := (len(rest) + maxBlocks - 1) / maxBlocks
 	for block := range slices.Chunk(rest, size) {
 		out = append(out, group{Name: blockName(nodes, block), Nodes: block})
 	}
@@ -176,7 +176,7 @@ func (c *cell) middle() {
 	c.times = nil
 }
 
-// colour is how much of it fails, as a class.
+// colour returns the class for the share of failing paths.
 func (c cell) colour() string {
 	switch {
 	case c.Tried == 0:
@@ -191,7 +191,7 @@ func (c cell) colour() string {
 	return "good"
 }
 
-// String is what it says: 3 of 20 fail.
+// String returns a cell's text: 3 of 20 fail.
 func (c cell) String() string {
 	switch {
 	case c.Tried == 0:
@@ -217,7 +217,7 @@ func milliseconds(ms float64) string {
 	return fmt.Sprintf("%.0f ms", ms)
 }
 
-// plane is the matrix as the script has it.
+// plane returns the matrix for the script.
 func (m *Matrix) plane(nodes []Node) plane {
 	p := plane{Rows: m.draw(nodes), Saw: map[int]string{}}
 	letters := make([]byte, 0, len(m.Paths))
@@ -242,9 +242,9 @@ func (m *Matrix) plane(nodes []Node) plane {
 	return p
 }
 
-// plane is the paths of one matrix, in columns.
+// plane holds the paths of one matrix, in columns.
 type plane struct {
-	Rows  []group        `json:"rows"` // of the matrix on the page
+	Rows  []group        `json:"rows"` // those of the page's grid
 	From  []int          `json:"f"`
 	To    []int          `json:"t"`
 	Words string         `json:"w"`            // a letter for each: o, w, u or x

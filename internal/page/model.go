@@ -2,53 +2,53 @@ package page
 
 import "cmp"
 
-// Page is one page, from top to bottom. What is empty is left out.
+// Page is one page, from top to bottom. Empty parts are omitted.
 type Page struct {
-	Kind    string // what it is: report of a node
-	Subject string // what it is about: worker-3
-	Home    string // the page above it, by its path
+	Kind    string // the kind of document: report of a node
+	Subject string // its subject: worker-3
+	Home    string // path of the parent page
 	Verdict Verdict
 	Facts   []Fact
 	Links   []Cell
 	Notes   []string
 	Causes  []Cause
-	Nodes   []Node // where there are several
+	Nodes   []Node // if there are several
 	Parts   []Part
 	Foot    string
 }
 
-// Verdict is what it came to.
+// Verdict is the conclusion of the page.
 type Verdict struct {
 	Word   string // healthy, fault, ...
-	Says   string // what the reader came for, in a line
+	Says   string // the conclusion in one line
 	Counts []Count
 }
 
-// Count is how many there are of a kind.
+// Count is a number of items of one kind.
 type Count struct {
 	N    int
-	Word string // a status or a verdict, by which it is coloured
+	Word string // a status or a verdict, which sets the colour
 }
 
-// Fact is something about the run, with its name.
+// Fact is a named property of the run.
 type Fact struct{ Name, Value string }
 
-// Cause is what explains bad answers.
+// Cause is an explanation of bad answers.
 type Cause struct {
 	Name       string // a few words
-	ID         string // of the rule, and what it is about; "" = it has none
-	Share      string // how many nodes have it, where there are several
+	ID         string // of the rule, with its subject; "" = none
+	Share      string // how many nodes have it, if there are several
 	Confidence string
-	Word       string // a status, by which it is coloured
+	Word       string // a status, which sets the colour
 	Says       string
-	Facts      []Fact // about it, before the fix
+	Facts      []Fact // shown before the fix
 	Fix        Fix
 	Evidence   []Seen
 	Against    []Seen
-	More       []Fact // what else is known, below the evidence
+	More       []Fact // more facts, below the evidence
 }
 
-// Fix is what to do about it.
+// Fix is how to repair the cause.
 type Fix struct {
 	Check   []Paste // commands that only read
 	Says    string
@@ -56,19 +56,19 @@ type Fix struct {
 	Blocks  []Block
 }
 
-// Block is steps under one condition.
+// Block is a list of steps below one condition.
 type Block struct {
 	If    string // "" = no condition
 	Steps []Paste
 }
 
-// Paste is commands that are copied at once.
+// Paste is a list of commands to copy together.
 type Paste struct {
-	Note     string // to be read before them, "" = none
+	Note     string // shown above them, "" = none
 	Commands []string
 }
 
-// Seen is one thing that was seen.
+// Seen is one observation.
 type Seen struct {
 	Word string `json:"w"` // a status
 	What string `json:"c"` // the check, with its target
@@ -80,11 +80,11 @@ type Node struct {
 	Name string `json:"n"`
 	Zone string `json:"z,omitempty"`
 	Word string `json:"w"`           // a verdict
-	Says string `json:"s,omitempty"` // what explains it, in a line
-	Seen []Seen `json:"r,omitempty"` // what is bad there
+	Says string `json:"s,omitempty"` // its explanation in one line
+	Seen []Seen `json:"r,omitempty"` // its bad answers
 }
 
-// Part is one part of a page below the causes: one of its pointers or its lines are set.
+// Part is a section of a page below the causes. Either one of its pointers or its lines are set.
 type Part struct {
 	Title    string
 	Note     string
@@ -97,34 +97,34 @@ type Part struct {
 	Topology *Topology
 }
 
-// Table is rows, each with a word by which it is coloured before its cells.
+// Table is a list of rows. Each has a word before its cells, which sets the colour.
 type Table struct {
-	Head []string // of the cells; the word has none
+	Head []string // of the cells; the word has no heading
 	Rows []Row
 }
 
-// Row is one of a table.
+// Row is a row of a Table.
 type Row struct {
 	Word  string
 	Cells []Cell
 	Lines []string // evidence, folded under the last cell
 }
 
-// Cell is a text, which may lead to another page.
+// Cell is a text, which may link to another page.
 type Cell struct{ Text, Link string }
 
-// Step is one of a procedure: what was done, and what came of it.
+// Step is a step of a procedure with its outcome.
 type Step struct {
 	Number string
 	Name   string
 	Kind   string
-	Word   string // a status or a verdict, "" = it has none
+	Word   string // a status or a verdict, "" = none
 	Says   string
 	Seen   []Seen
-	Lines  []string // in a typewriter's letters
+	Lines  []string // shown in a fixed-width font
 }
 
-// Texts makes cells of texts.
+// Texts turns texts into cells.
 func Texts(texts ...string) []Cell {
 	var out []Cell
 	for _, t := range texts {
@@ -133,7 +133,7 @@ func Texts(texts ...string) []Cell {
 	return out
 }
 
-// classes are those of the style sheet, by word.
+// classes maps words to classes of the style sheet.
 var classes = map[string]string{
 	"fail": "bad", "fault": "bad", "not ready": "bad", "worse": "bad",
 	"unknown": "open", "incomplete": "open", "not asked": "open", "vanished": "open",
@@ -142,10 +142,10 @@ var classes = map[string]string{
 	"ok":       "good", "healthy": "good", "ready": "good", "better": "good",
 }
 
-// class is the class for a word. There are no others: what a node said is no class.
+// class returns the class for a word. A node's own text never becomes a class.
 func class(word string) string { return cmp.Or(classes[word], "quiet") }
 
-// rank orders words, what is to be read first before the others.
+// rank orders words by their importance to the reader.
 func rank(word string) int {
 	switch class(word) {
 	case "bad":

@@ -7,40 +7,40 @@ import (
 	"strings"
 )
 
-// What a page has without script.
+// How much a page shows without script.
 const (
-	staticNodes = 12      // that have a row
-	mostDrawn   = 40      // zones that have a picture of their own
-	mostNames   = 150_000 // bytes of a list of names
+	staticNodes = 12      // nodes with a row
+	maxDrawn    = 40      // zones with their own picture
+	maxNames    = 150_000 // bytes of a list of names
 )
 
-// list is what a page shows of its nodes by itself.
+// list is the part of the nodes that a page shows without script.
 type list struct {
 	Zones  []zoneOf
-	Worst  []Node   // those that are not well, the worst first, as far as there is room
-	Others []string // that are not well either, by name
-	Names  []string // of those that are, zone by zone
+	Worst  []Node   // unhealthy nodes, worst first, as many as fit
+	Others []string // names of the other unhealthy nodes
+	Names  []string // names of the healthy nodes, zone by zone
 	Across int
 }
 
-// zoneOf is the nodes of one zone, each a square.
+// zoneOf is the picture of one zone: each node is a square.
 type zoneOf struct {
 	Name   string
 	Counts []Count
-	First  int // the place of its first node among all
+	First  int // index of its first node among all nodes
 	Size   int
-	Wide   int // of the picture
+	Wide   int // width of the picture
 	High   int
 	Runs   []run
 }
 
-// run is squares of one colour in one row.
+// run is a sequence of squares with one colour in one row.
 type run struct {
 	Word string
 	Path string
 }
 
-// Ordered puts nodes in the order in which a page has them: zone by zone, and in each the worst first.
+// Ordered sorts nodes as a page shows them: zone by zone, and the worst first in each.
 func Ordered(nodes []Node) {
 	slices.SortStableFunc(nodes, func(a, b Node) int {
 		return cmp.Or(cmp.Compare(a.Zone, b.Zone), cmp.Compare(rank(a.Word), rank(b.Word)), cmp.Compare(a.Name, b.Name))
@@ -63,7 +63,7 @@ func listed(nodes []Node) *list {
 		l.Zones = append(l.Zones, l.zone(nodes[at:end], at))
 		at = end
 	}
-	if n := len(l.Zones); n > mostDrawn { // some label that is another one on each node
+	if n := len(l.Zones); n > maxDrawn { // the label of zones differs on each node
 		l.Zones = []zoneOf{l.zone(nodes, 0)}
 		l.Zones[0].Name = fmt.Sprintf("%d zones", n)
 	}
@@ -82,13 +82,13 @@ func listed(nodes []Node) *list {
 	return l
 }
 
-// unit is the side of a square with the gap behind it, and gap that gap.
+// unit is the side of a square including the gap behind it, and gap is that gap.
 const (
 	unit = 10
 	gap  = 2
 )
 
-// zone draws the nodes of one zone: squares in rows, those of one colour as one line of dashes.
+// zone draws the nodes of one zone: squares in rows, each run of one colour as one dashed line, to keep the page small.
 func (l *list) zone(nodes []Node, first int) zoneOf {
 	z := zoneOf{Name: cmp.Or(nodes[0].Zone, "-"), First: first, Size: len(nodes), Wide: l.Across * unit,
 		High: (len(nodes) + l.Across - 1) / l.Across * unit}
@@ -110,7 +110,7 @@ func (l *list) zone(nodes []Node, first int) zoneOf {
 	return z
 }
 
-// counted is how many nodes have which word, the worst first.
+// counted returns the number of nodes with each word, worst first.
 func counted(nodes []Node) []Count {
 	var out []Count
 	for _, n := range nodes {
@@ -124,11 +124,11 @@ func counted(nodes []Node) []Count {
 	return out
 }
 
-// joined is a list of names, as far as there is room.
+// joined returns a list of names, as many as fit.
 func joined(names []string) string {
 	var b strings.Builder
 	for i, name := range names {
-		if b.Len() > mostNames {
+		if b.Len() > maxNames {
 			return b.String() + fmt.Sprintf(" and %d more", len(names)-i)
 		}
 		if i > 0 {

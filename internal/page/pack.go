@@ -11,23 +11,23 @@ import (
 	"strings"
 )
 
-// mostPacked is how much of a file what is packed may take, in bytes; the rest of it is bounded by what it shows.
-const mostPacked = 900_000
+// maxPacked bounds the packed data in a page, in bytes. The rest of a page is bounded by the limits of its parts.
+const maxPacked = 900_000
 
-// data is what only the script shows: single nodes, and single paths.
+// data is the part of a page that only the script shows: single nodes and single paths.
 type data struct {
 	Nodes   []Node            `json:"nodes"`
 	Planes  []plane           `json:"planes,omitempty"`
 	Classes map[string]string `json:"classes"` // by word
 }
 
-// packed is data as it stands in the page.
+// packed is the encoded data in the page.
 type packed struct {
-	Text string // gzip, base64 for URLs: nothing in it is to be escaped
-	Left string // what was left out, so that the file stays small
+	Text string // gzip, URL-safe base64: nothing in it needs escaping
+	Left string // the parts omitted to keep the file small
 }
 
-// pack packs what the script shows, nil where it shows nothing. It leaves out more and more until it fits.
+// pack returns the packed data for the script, nil if there is none. It omits more and more parts until the rest fits.
 func pack(p Page) (*packed, error) {
 	d := data{Nodes: p.Nodes, Classes: classes}
 	for _, part := range p.Parts {
@@ -42,8 +42,8 @@ func pack(p Page) (*packed, error) {
 	for _, next := range []struct {
 		says string
 		less func(*data)
-	}{{"", func(*data) {}}, {"the times of paths that work", withoutTimes}, {"what was seen on all but the worst nodes", withoutSeen},
-		{"what was seen of each path", withoutSaw}, {"paths that work", withoutGood}, {"single paths", withoutPaths}} {
+	}{{"", func(*data) {}}, {"the times of paths that work", withoutTimes}, {"observations on all but the worst nodes", withoutSeen},
+		{"observations of each path", withoutSaw}, {"paths that work", withoutGood}, {"single paths", withoutPaths}} {
 		next.less(&d)
 		if next.says != "" {
 			out.Left = strings.TrimPrefix(out.Left+", "+next.says, ", ")
@@ -52,14 +52,14 @@ func pack(p Page) (*packed, error) {
 		if err != nil {
 			return nil, err
 		}
-		if out.Text = text; len(text) <= mostPacked {
+		if out.Text = text; len(text) <= maxPacked {
 			break
 		}
 	}
 	return out, nil
 }
 
-// squeezed is a value as compressed JSON.
+// squeezed returns a value as compressed JSON.
 func squeezed(v any) (string, error) {
 	var b bytes.Buffer
 	z, err := gzip.NewWriterLevel(&b, gzip.BestCompression)
@@ -75,7 +75,7 @@ func squeezed(v any) (string, error) {
 	return base64.RawURLEncoding.EncodeToString(b.Bytes()), nil
 }
 
-// keptSeen is of how many nodes, the worst, what was seen there stays.
+// keptSeen is how many nodes, the worst, keep their observations.
 const keptSeen = 100
 
 func withoutSeen(d *data) {

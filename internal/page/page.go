@@ -29,7 +29,7 @@ import (
 //go:embed *.html
 var pages embed.FS
 
-// functions are what the templates call: they know no methods.
+// functions lists the functions of the templates, which cannot call methods.
 var functions = template.FuncMap{
 	"class": class, "short": short, "add": func(a, b int) int { return a + b }, "sub": func(a, b int) int { return a - b },
 	"join":   joined,
@@ -46,10 +46,10 @@ var functions = template.FuncMap{
 
 var templates = template.Must(template.New("page.html").Funcs(functions).ParseFS(pages, "*.html"))
 
-// short tells a text for which a column is never too narrow.
+// short reports whether a text fits into every column.
 func short(text string) bool { return len(text) <= 24 }
 
-// drawn is a Page with what is made of it.
+// drawn is a Page with its computed parts.
 type drawn struct {
 	Page
 	List   *list // of the nodes
@@ -75,13 +75,13 @@ func draw(p Page) (drawn, error) {
 	return drawn{Page: p, List: listed(p.Nodes), Packed: packed}, err
 }
 
-// cleaned is a value of which every text is fit to be shown.
+// cleaned returns a value with all texts cleaned for display.
 func cleaned(v reflect.Value) reflect.Value {
 	out := reflect.New(v.Type()).Elem()
 	out.Set(v)
 	switch v.Kind() {
 	case reflect.String:
-		out.SetString(probe.Line(v.String())) // a command is one line, whatever is in it
+		out.SetString(probe.Line(v.String())) // a command must stay one line
 	case reflect.Struct:
 		for i := range v.NumField() {
 			if v.Type().Field(i).IsExported() {

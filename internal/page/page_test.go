@@ -362,7 +362,7 @@ func TestGrid(t *testing.T) {
 	for _, g := range groups {
 		total += len(g.Nodes)
 	}
-	if groups[0].Name != "n007" || len(groups) != mostBad+mostBlocks || total != 100 ||
+	if groups[0].Name != "n007" || len(groups) != maxBad+maxBlocks || total != 100 ||
 		groups[len(groups)-1].Name != "7 nodes from n093" {
 		t.Errorf("of one zone: %d groups of %d nodes, %+v", len(groups), total, groups)
 	}
@@ -407,7 +407,7 @@ func TestTopology(t *testing.T) {
 			t.Errorf("%+v is not in the picture", v)
 		}
 	}
-	if hubs != 3 || alone != 1 || size != 5000 || len(d.Vertices) > 3+1+mostZones+1 || d.Down != 3 {
+	if hubs != 3 || alone != 1 || size != 5000 || len(d.Vertices) > 3+1+maxZones+1 || d.Down != 3 {
 		t.Errorf("%d hubs, %d alone, %d nodes in %d vertices, %d down", hubs, alone, size, len(d.Vertices), d.Down)
 	}
 }

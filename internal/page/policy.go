@@ -12,8 +12,8 @@ var style string
 //go:embed script.js
 var script string
 
-// Policy lets a browser load nothing, and run nothing but the one script, whatever a node says. In a file it is a
-// meta element, over HTTP a header too.
+// Policy is the Content-Security-Policy of a page. The browser loads nothing and runs only our script, even if a node's
+// text escaped the template. A file has it as a meta element, HTTP also as a header.
 var Policy = "default-src 'none'; style-src 'sha256-" + sum(style) + "'; script-src 'sha256-" + sum(script) +
 	"'; base-uri 'none'; form-action 'none'"
 

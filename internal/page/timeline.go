@@ -5,25 +5,25 @@ import (
 	"time"
 )
 
-// Timeline is what took how long, each as a bar below the others.
+// Timeline is a list of durations, each drawn as a bar.
 type Timeline struct {
 	Total time.Duration
 	Bars  []Bar
 }
 
-// Bar is one of a Timeline.
+// Bar is a bar of a Timeline.
 type Bar struct {
 	Label string
-	Word  string // by which it is coloured
+	Word  string // which sets the colour
 	From  time.Duration
 	Took  time.Duration
 	Note  string
 }
 
-// wide is how many units the whole time has.
+// wide is the width of a whole Timeline in units.
 const wide = 1000
 
-// left and width are where a bar stands; what took no time is still seen.
+// left returns where a bar begins.
 func (t *Timeline) left(b Bar) int {
 	if t.Total <= 0 {
 		return 0
@@ -31,7 +31,7 @@ func (t *Timeline) left(b Bar) int {
 	return int(float64(min(max(0, b.From), t.Total)) / float64(t.Total) * wide)
 }
 
-// width is how long it is.
+// width returns a bar's length. A bar without duration stays visible.
 func (t *Timeline) width(b Bar) int {
 	if t.Total <= 0 {
 		return 0
@@ -39,7 +39,7 @@ func (t *Timeline) width(b Bar) int {
 	return max(3, min(int(float64(min(b.Took, t.Total))/float64(t.Total)*wide), wide-t.left(b)))
 }
 
-// took is how long it took, in words.
+// took returns a bar's duration as text.
 func (b Bar) took() string {
 	switch {
 	case b.Took >= time.Second:

@@ -7,52 +7,52 @@ import (
 	"slices"
 )
 
-// Topology is nodes and the sessions between them. Of many nodes those of a zone are drawn as one; a node that has far
-// more sessions than others, as a route reflector has, and one whose sessions are down, are drawn by themselves.
+// Topology holds nodes and the sessions between them. With many nodes, each zone is drawn as one. Nodes with far more
+// sessions than others, such as route reflectors, and nodes with sessions that are down are drawn on their own.
 type Topology struct {
 	Places   []Place
 	Sessions []Session
 }
 
-// Place is a node, or a peer that is none.
+// Place is a node, or a peer outside the cluster.
 type Place struct{ Name, Zone string }
 
-// Session is between two places, by their names. It may stand twice, as each end tells it: it is up where both say so.
+// Session connects two places, by their names. Each end may report it: it is up if both do.
 type Session struct {
 	A, B string
-	Kind string // tells apart those between the same places: IPv4, IPv6
+	Kind string // distinguishes sessions between the same places: IPv4, IPv6
 	Up   bool
 }
 
-// How much is drawn.
+// How much is drawn: more would be unreadable.
 const (
-	mostPlaces = 16 // each by itself
-	mostHubs   = 8
-	mostDown   = 8 // nodes with sessions that are down
-	mostZones  = 12
+	maxPlaces = 16 // each on its own
+	maxHubs   = 8
+	maxDown   = 8 // nodes with sessions that are down
+	maxZones  = 12
 )
 
-// vertex is one place of the drawing, or several.
+// vertex is a circle or square of the drawing: one place, or several.
 type vertex struct {
 	Name        string
 	Size        int // places
 	Hub         bool
-	Up, Down    int // sessions that end there
+	Up, Down    int // sessions with an end here
 	X, Y        int
 	LabelX      int
 	LabelY      int
 	Anchor      string
 	zone        string
-	within, bad int // sessions between its own places, and how many of them are down
+	within, bad int // sessions between its places, and how many of them are down
 }
 
-// edge is the sessions between two vertices.
+// edge holds the sessions between two vertices.
 type edge struct {
 	From, To *vertex
 	Up, Down int
 }
 
-// Drawing is where everything stands.
+// Drawing holds the positions of all parts.
 type drawing struct {
 	Wide, High int
 	Vertices   []*vertex
@@ -60,18 +60,18 @@ type drawing struct {
 	Up, Down   int
 }
 
-// link is a session, by the places of its ends.
+// link is a session, by the indexes of its places.
 type link struct {
 	a, b int
 	kind string
 }
 
-// graph is the sessions, each once.
+// graph holds the sessions, each once.
 type graph struct {
 	places []Place
 	up     map[link]bool
 	order  []link
-	ends   []int // how many sessions a place has
+	ends   []int // number of sessions of each place
 	down   []int // how many of them are down
 }
 
@@ -110,7 +110,7 @@ func (t *Topology) graph() *graph {
 	return g
 }
 
-// Drawn is the drawing, nil where there is no session.
+// Drawn returns the drawing, nil if there are no sessions.
 func (t *Topology) Drawn() *drawing {
 	g := t.graph()
 	if len(g.order) == 0 {
@@ -148,13 +148,13 @@ func (t *Topology) Drawn() *drawing {
 			v.Up, v.Down = v.Up+up, v.Down+down
 		}
 	}
-	// What is down is drawn last.
+	// Edges that are down are drawn last, above the others.
 	slices.SortStableFunc(d.Edges, func(a, b *edge) int { return cmp.Compare(a.Down, b.Down) })
 	d.place()
 	return d
 }
 
-// vertices gives each place the vertex it is drawn as.
+// vertices assigns each place to a vertex.
 func (g *graph) vertices() []*vertex {
 	out := make([]*vertex, len(g.places))
 	alone := func(i int, hub bool) {
@@ -170,21 +170,21 @@ func (g *graph) vertices() []*vertex {
 			rest = append(rest, i)
 		}
 	}
-	if len(g.places) <= mostPlaces {
+	if len(g.places) <= maxPlaces {
 		for _, i := range rest {
 			alone(i, false)
 		}
 		return out
 	}
 	slices.SortStableFunc(rest, func(a, b int) int { return g.down[b] - g.down[a] })
-	for len(rest) > 0 && g.down[rest[0]] > 0 && len(out) > 0 && g.drawn(out) < len(hubs)+mostDown {
+	for len(rest) > 0 && g.down[rest[0]] > 0 && len(out) > 0 && g.drawn(out) < len(hubs)+maxDown {
 		alone(rest[0], false)
 		rest = rest[1:]
 	}
 	zones := map[string]*vertex{}
 	for _, i := range rest {
 		name := g.places[i].Zone
-		if zones[name] == nil && len(zones) >= mostZones {
+		if zones[name] == nil && len(zones) >= maxZones {
 			name = "\x00"
 		}
 		if zones[name] == nil {
@@ -212,7 +212,7 @@ func (g *graph) drawn(of []*vertex) int {
 	return n
 }
 
-// hubs are the places with far more sessions than the one in the middle has.
+// hubs returns the places with far more sessions than the median.
 func (g *graph) hubs() []int {
 	sorted := slices.Sorted(slices.Values(g.ends))
 	least := max(4, 4*sorted[len(sorted)/2])
@@ -223,10 +223,10 @@ func (g *graph) hubs() []int {
 		}
 	}
 	slices.SortStableFunc(out, func(a, b int) int { return g.ends[b] - g.ends[a] })
-	return out[:min(len(out), mostHubs)]
+	return out[:min(len(out), maxHubs)]
 }
 
-// place puts the hubs into the middle and the others on an ellipse around them, those of a zone beside one another.
+// place puts the hubs into the middle and the others on an ellipse around them, each zone together.
 func (d *drawing) place() {
 	var hubs, ring []*vertex
 	for _, v := range d.Vertices {
@@ -249,7 +249,7 @@ func (d *drawing) place() {
 		v.LabelX, v.LabelY, v.Anchor = v.X+15, v.Y-2, "start"
 	}
 	turn := 0.0
-	if len(ring) > 2 && len(hubs) > 0 { // so that none stands above the hubs
+	if len(ring) > 2 && len(hubs) > 0 { // so that no vertex is above the hubs
 		turn = math.Pi / float64(len(ring))
 	}
 	for i, v := range ring {
@@ -269,7 +269,7 @@ func (d *drawing) place() {
 	}
 }
 
-// colour is the class of a vertex.
+// colour returns the class of a vertex.
 func (v *vertex) colour() string {
 	if v.Down+v.bad > 0 {
 		return "bad"
@@ -285,7 +285,7 @@ func (v *vertex) radius() int {
 	return min(16, 8+int(math.Log2(float64(v.Size))))
 }
 
-// label is the name, as far as there is room.
+// label returns the name, shortened to fit.
 func (v *vertex) label() string {
 	const most = 30
 	text := []rune(v.Name)
@@ -295,7 +295,7 @@ func (v *vertex) label() string {
 	return string(text[:most/2]) + "…" + string(text[len(text)-most/2:])
 }
 
-// says is what stands below the name.
+// says returns the text below the name.
 func (v *vertex) says() string {
 	text := ""
 	if v.Size > 1 {
@@ -315,7 +315,7 @@ func plural(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// colour is the class of an edge.
+// colour returns the class of an edge.
 func (e *edge) colour() string {
 	if e.Down > 0 {
 		return "bad"
@@ -328,7 +328,7 @@ func (e *edge) stroke() float64 {
 	return math.Round(10*min(5, 1.2+math.Log2(float64(e.Up+e.Down))/2)) / 10
 }
 
-// says is what a reader is told of it.
+// says returns the tooltip of an edge.
 func (e *edge) says() string {
 	text := e.From.Name + " and " + e.To.Name + ": "
 	if total := e.Up + e.Down; e.Down == 0 {

@@ -262,7 +262,7 @@ func (p *Preflight) login(ctx context.Context, o injector.Options) probe.Result 
 		return probe.Found(probe.OK, "logged in to %s", o.Destination)
 	}
 	if _, err := exec.LookPath("ssh"); err != nil {
-		return probe.Found(probe.Fail, "there is no program ssh here: install OpenSSH's client")
+		return probe.Found(probe.Fail, "no ssh program on this machine: install the OpenSSH client")
 	}
 	if err := injector.HostKeyKnown(ctx, o); err != nil {
 		return probe.Found(probe.Fail, "%s", probe.OneLine(err.Error()))

@@ -8,8 +8,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// Brief is a run in plain lines that nothing breaks: the likeliest causes with evidence and fix, then what is bad, the
-// worst first. A healthy run has none.
+// Brief returns a run in plain, unwrapped lines: the likeliest causes with evidence and fix, then the bad results,
+// worst first. A healthy run has no lines.
 func (d Document) Brief() []string {
 	var out []string
 	for i, c := range d.Causes {
@@ -25,13 +25,13 @@ func (d Document) Brief() []string {
 	return append(out, briefResults(d.own())...)
 }
 
-// briefCause are the lines about a cause, under a head.
+// briefCause returns the lines about a cause, below a heading.
 func briefCause(head string, c probe.Cause) []string {
 	out := append([]string{printable(head)}, causeLines(c, 0)...)
 	return append(out, briefCommands(c.Fix)...)
 }
 
-// briefCommands are the commands of a fix, under their conditions.
+// briefCommands returns the commands of a fix, below their conditions.
 func briefCommands(fix probe.Fix) []string {
 	var out []string
 	for _, block := range fix.Blocks() {
@@ -45,7 +45,7 @@ func briefCommands(fix probe.Fix) []string {
 	return out
 }
 
-// briefResults are the answers that are not good, the worst first.
+// briefResults returns the bad answers, worst first.
 func briefResults(all []Located) []string {
 	var out []string
 	for _, s := range probe.Statuses() {
@@ -58,7 +58,7 @@ func briefResults(all []Located) []string {
 	return out
 }
 
-// Brief is a run over several nodes in such lines: the groups, each with one example.
+// Brief returns a run over several nodes in such lines: the groups, each with one example.
 func (f Fleet) Brief() []string {
 	var out []string
 	for i, g := range f.Groups {
@@ -75,15 +75,15 @@ func (f Fleet) Brief() []string {
 	return out
 }
 
-// Of what a document holds, Shortened leaves so much.
+// The limits of Shortened, which bounds a report for a language model or an alert.
 const (
 	shortResults = 20
 	shortClues   = 5
 	shortNodes   = 20
 )
 
-// Shortened is the document with what one reads first: the likeliest causes, and of the answers about the node those
-// that are not good, without what they were read from.
+// Shortened returns the document with its most important parts: the likeliest causes, and the bad answers about the
+// node without their evidence.
 func (d Document) Shortened() Document {
 	d.Causes = shortCauses(d.Causes)
 	d.Results = shortLocated(d.own())
@@ -91,13 +91,13 @@ func (d Document) Shortened() Document {
 	return d
 }
 
-// Shortened is the fleet with its largest groups, and of the nodes some that are not healthy.
+// Shortened returns the fleet with its largest groups and some of the unhealthy nodes.
 func (f Fleet) Shortened() Fleet {
 	f.Groups = slices.Clone(f.Groups[:min(len(f.Groups), shownGroups)])
 	for i, g := range f.Groups {
 		f.Groups[i].Nodes = g.Nodes[:min(len(g.Nodes), shortNodes)]
 		f.Groups[i].Witnesses = g.Witnesses[:min(len(g.Witnesses), shortNodes)]
-		f.Groups[i].Affected = nil // may name every other node
+		f.Groups[i].Affected = nil // it may name every other node
 		if c := g.Example.Cause; c != nil {
 			f.Groups[i].Example.Cause = &shortCauses([]probe.Cause{*c})[0]
 		}
@@ -108,7 +108,7 @@ func (f Fleet) Shortened() Fleet {
 		if n.Word == WordHealthy || len(f.Nodes) == shortNodes {
 			continue
 		}
-		n.Causes = []probe.Cause{} // they are those of the groups
+		n.Causes = []probe.Cause{} // the groups have them
 		n.Results = shortLocated(n.Results[:min(len(n.Results), shortClues)])
 		f.Nodes = append(f.Nodes, n)
 	}

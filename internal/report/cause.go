@@ -9,14 +9,13 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// shownCauses is how many causes a table shows: more than three answer nothing.
+// shownCauses is how many causes a table shows: more than three are no answer.
 const shownCauses = 3
 
-// width of the words at the margin of a cause.
+// widthWord is the width of the words at the margin of a cause.
 const widthWord = 9
 
-// causeLines are the lines about a cause, without the commands of its fix. Lines longer than width
-// are broken at spaces; 0 = none are.
+// causeLines returns the lines about a cause, without the commands of its fix. It wraps lines at width; 0 = never.
 func causeLines(c probe.Cause, width int) []string {
 	var out []string
 	line := func(word string, texts ...string) { out = append(out, worded(word, texts, width)...) }
@@ -28,11 +27,11 @@ func causeLines(c probe.Cause, width int) []string {
 		line("explains", text)
 	}
 	line("fix", c.Fix.Says)
-	line("touches", c.Fix.Radius) // before commands that somebody may paste
+	line("touches", c.Fix.Radius) // before the commands, which a user may paste
 	return out
 }
 
-// worded are lines with a word at the margin of the first, broken at spaces where they are longer than width.
+// worded returns lines with a word at the margin of the first, wrapped at width.
 func worded(word string, texts []string, width int) []string {
 	var out []string
 	for _, text := range texts {
@@ -51,7 +50,7 @@ func worded(word string, texts []string, width int) []string {
 // maxSeen is how many observations of a kind are shown.
 const maxSeen = 5
 
-// firstSeen are the first observations in words.
+// firstSeen returns the first observations as text.
 func firstSeen(clues []probe.Clue) []string {
 	out := seen(clues, true)
 	if len(out) > maxSeen {
@@ -60,8 +59,8 @@ func firstSeen(clues []probe.Clue) []string {
 	return out
 }
 
-// follows is what a cause explains beside its evidence: bad answers by check, the most frequent first, then the causes
-// that follow from it.
+// follows returns the consequences of a cause besides its evidence: bad answers by check, the most frequent first, then
+// the causes that follow from it.
 func follows(c probe.Cause) string {
 	var checks, causes []string
 	of := slices.Clone(c.Explains)

@@ -13,26 +13,25 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// Changes shows the answers to questions that are asked again and again: the first ones
-// whole, then only what is not as it was. An answer without a status is a line of text
-// that a tool wrote, whose first word is its target.
+// Changes shows the answers of repeated checks and tools (the session's watch): the first round completely, then only
+// what has changed. An answer without a status is a line of a tool's output, and its first word is its target.
 type Changes struct {
 	t      table
 	before []probe.Result // nil = none yet
-	lost   bool           // the last time nobody answered
-	last   time.Time      // when something was shown
+	lost   bool           // the last round had no answer
+	last   time.Time      // when the last line was shown
 	rounds int            // since then
 }
 
-// quietFor is after how long without a change a line says that one still looks.
+// quietFor is how long nothing may change before a line shows that the watch still runs.
 const quietFor = time.Minute
 
-// NewChanges begins to compare.
+// NewChanges returns Changes before the first round.
 func NewChanges(colour bool) *Changes { return &Changes{t: table{paper: paper{colour: colour}}} }
 
-// Round takes the answers of one more time, gives the lines that show what has changed, and
-// tells whether anything has; lost says why they are not whole, "" when they are: then what
-// is missing is not known, and neither gone nor as it was.
+// Round compares the answers of a new round with the last one. It returns the lines to show, and whether anything
+// changed. lost is why the answers are incomplete, "" if they are not: then missing answers are unknown, neither gone
+// nor unchanged.
 func (c *Changes) Round(now time.Time, answers []probe.Result, lost string) (text string, changed bool) {
 	var b strings.Builder
 	row := func(word string, status probe.Status, r probe.Result, saw string) {
@@ -67,7 +66,7 @@ func (c *Changes) Round(now time.Time, answers []probe.Result, lost string) (tex
 			row(string(is.Status), is.Status, is, is.Saw)
 		}
 	}
-	// A tool that fails without a word has not said that its lines are gone.
+	// A tool that fails without output does not prove that its lines are gone.
 	mute := slices.ContainsFunc(answers, func(r probe.Result) bool { return r.Status == probe.Fail }) &&
 		!slices.ContainsFunc(answers, isLine)
 	var kept []probe.Result
@@ -84,7 +83,7 @@ func (c *Changes) Round(now time.Time, answers []probe.Result, lost string) (tex
 	c.rounds++
 	changed = b.Len() > 0
 	if !changed && now.Sub(c.last) >= quietFor {
-		fmt.Fprintf(&b, "%s  nothing changed for %v, asked %d times\n", now.Format(time.TimeOnly),
+		fmt.Fprintf(&b, "%s  nothing changed for %v, checked %d times\n", now.Format(time.TimeOnly),
 			now.Sub(c.last).Round(time.Second), c.rounds)
 	}
 	if b.Len() > 0 {
@@ -93,10 +92,10 @@ func (c *Changes) Round(now time.Time, answers []probe.Result, lost string) (tex
 	return b.String(), changed
 }
 
-// isLine tells a line that a tool wrote from the answer to a check.
+// isLine reports whether a result is a line of a tool's output instead of a check's answer.
 func isLine(r probe.Result) bool { return r.Status == "" }
 
-// sorted puts answers in an order of their own: probes answer as they can.
+// sorted returns answers in a fixed order: the order in which probes answer varies.
 func sorted(of []probe.Result) []probe.Result {
 	out := slices.Clone(of)
 	slices.SortStableFunc(out, func(a, b probe.Result) int {
@@ -105,10 +104,10 @@ func sorted(of []probe.Result) []probe.Result {
 	return out
 }
 
-// paired finds what each answer was before, nil = it is new, and what is gone. Of several
-// to one question, such as lines that begin alike, those belong together that say the
-// same; then answers of checks in their order. Which of several lines became which other
-// one nobody knows.
+// paired returns for each answer the one that it was before, nil if it is new, and the answers that are gone. Several
+// answers may have one key, such as lines with the same first word: those with the same meaning are paired first, then
+// those of checks in their order. Several changed lines with one first word stay unpaired: nothing shows which became
+// which.
 func paired(before, now []probe.Result) (was []*probe.Result, gone []probe.Result) {
 	question := func(r probe.Result) string {
 		return strings.Join([]string{r.Check, r.Target, r.From, fmt.Sprint(isLine(r))}, "|")
@@ -150,7 +149,7 @@ func paired(before, now []probe.Result) (was []*probe.Result, gone []probe.Resul
 	return was, gone
 }
 
-// meaning is what an answer says, without what moves by itself.
+// meaning returns an answer's text without the parts that change on their own.
 func meaning(r probe.Result) string {
 	if isLine(r) {
 		return lineMeaning(r.Saw)
@@ -158,9 +157,8 @@ func meaning(r probe.Result) string {
 	return sentenceMeaning(r.Saw)
 }
 
-// sentenceMeaning is a sentence without its numbers: times, ages and counters grow by
-// themselves. Addresses and names that have digits in them stay, and so does the 0 of a
-// count: none is another thing than some.
+// sentenceMeaning returns a sentence without its numbers: times, ages and counters grow on their own. It keeps
+// addresses, names with digits, and the 0 of a count, because none differs from some.
 func sentenceMeaning(saw string) string {
 	words := strings.Fields(saw)
 	for i, word := range words {
@@ -182,17 +180,16 @@ func sentenceMeaning(saw string) string {
 	return strings.Join(words, " ")
 }
 
-// bare is a word without what stands around it.
+// bare returns a word without the punctuation around it.
 func bare(word string) string {
 	return strings.TrimFunc(word, func(r rune) bool {
 		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != ':' || r > unicode.MaxASCII
 	})
 }
 
-// What moves by itself in what tools write: times, ages and hours as they and BIRD write
-// them, amounts of bytes, and counters or timers that stand as 3/240. A number that stands
-// alone is as likely an MTU, a metric, a process, the restarts of a container or a part of
-// its ID, which do not.
+// The parts of a tool's output that change on their own: times, ages and hours in the formats of the tools and of
+// BIRD, amounts of bytes, and counters or timers such as 3/240. A number alone stays: it is as likely an MTU, a metric,
+// a process ID, a restart count or a part of a container ID.
 var (
 	aTime   = regexp.MustCompile(`^(\d{1,9}(\.\d+)?(ns|us|µs|ms|s|m|h|d|w|y))+$`)
 	anHour  = regexp.MustCompile(`^(\d{1,2}:\d\d(:\d\d(\.\d+)?)?|\d{4}-\d\d-\d\d):?$`)
@@ -202,15 +199,15 @@ var (
 	aCount  = regexp.MustCompile(`([1-9][\d.]*|0\.\d+)[a-zA-Zµ]*`)
 )
 
-// moves are the words after a number that moves: units, and the types of DNS records,
-// before which their time to live stands.
+// moves are the words after a number that changes on its own: units, and the types of DNS records, which follow the
+// record's time to live.
 var moves = []string{
 	"ns", "us", "µs", "ms", "s", "sec", "seconds", "min", "minutes", "h", "hours", "days", "kB", "MB", "GB", "KiB",
 	"MiB", "GiB",
 	"A", "AAAA", "CNAME", "MX", "NS", "PTR", "SOA", "SRV", "TXT",
 }
 
-// lineMeaning is a line that a tool wrote without what moves by itself in it.
+// lineMeaning returns a line of a tool without the parts that change on their own.
 func lineMeaning(line string) string {
 	words := strings.Fields(line)
 	after := ""
@@ -218,7 +215,7 @@ func lineMeaning(line string) string {
 		word := words[i]
 		w := bare(word)
 		switch {
-		case i > 0 && words[i-1] == "from": // the port this side was given
+		case i > 0 && words[i-1] == "from": // this side's ephemeral port
 			if a, err := netip.ParseAddrPort(strings.Trim(word, ",;")); err == nil {
 				words[i] = a.Addr().String()
 			}

@@ -49,7 +49,7 @@ func TestChanges(t *testing.T) {
 		{"half a minute", 30 * time.Second, []probe.Result{up(probe.OK, b, "Established for 6m2s, 0 routes taken, 1 given")},
 			"", nil},
 		{"a minute", 30 * time.Second, []probe.Result{up(probe.OK, b, "Established for 7m2s, 0 routes taken, 1 given")}, "",
-			[]string{"03:01:18  nothing changed for 1m0s, asked 2 times"}},
+			[]string{"03:01:18  nothing changed for 1m0s, checked 2 times"}},
 		{"new", 2 * time.Second, good, "", []string{"3 routes taken",
 			"node-c 10.0.0.3                    Established for 5m2s, 3 routes taken, 1 given (new)"}},
 	} {

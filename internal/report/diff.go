@@ -14,34 +14,34 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// Change is one thing that two runs do not have alike.
+// Change is one difference between two runs.
 type Change struct {
 	Kind   string       `json:"kind"` // worse, better, appeared, vanished, followup or fact
 	Check  string       `json:"check"`
-	Target string       `json:"target,omitempty"` // as the second run calls it, the first where only that has it
-	Pod    string       `json:"pod,omitempty"`    // the workload pod out of whose network it was asked, the same way
-	Was    probe.Status `json:"was,omitempty"`    // "" where the first run has no answer
-	Is     probe.Status `json:"is,omitempty"`     // "" where the second has none
-	Saw    string       `json:"saw,omitempty"`    // what the second saw, the first where only that has an answer
-	Fact   probe.Fact   `json:"fact,omitempty"`   // of the kind fact
+	Target string       `json:"target,omitempty"` // its name in the second run, or in the only run that has it
+	Pod    string       `json:"pod,omitempty"`    // the workload pod whose network the check ran in
+	Was    probe.Status `json:"was,omitempty"`    // "" = the first run has no answer
+	Is     probe.Status `json:"is,omitempty"`     // "" = the second run has no answer
+	Saw    string       `json:"saw,omitempty"`    // the second run's observation, or that of the only run with it
+	Fact   probe.Fact   `json:"fact,omitempty"`   // in changes of kind fact
 	From   any          `json:"from,omitempty"`
 	To     any          `json:"to,omitempty"`
 }
 
-// The kinds of change, in the order they are shown.
+// The kinds of change, in display order.
 const (
 	changeWorse    = "worse"
 	changeBetter   = "better"
 	changeAppeared = "appeared" // answered by the second run only, and not bad
 	changeVanished = "vanished" // answered by the first run only
-	changeFollowUp = "followup" // answered by one run only, which asked it because of what it had found
-	changeFact     = "fact"     // the same status, and a fact is another
+	changeFollowUp = "followup" // a follow-up check that only one run made
+	changeFact     = "fact"     // the same status, but a fact differs
 )
 
-// KindDiff tells a Difference from other JSON.
+// KindDiff marks the JSON of a Difference.
 const KindDiff = "Diff"
 
-// Difference is what two runs do not have alike.
+// Difference is the comparison of two runs.
 type Difference struct {
 	V       int      `json:"v"`
 	Kind    string   `json:"kind"`
@@ -50,25 +50,25 @@ type Difference struct {
 	Changes []Change `json:"changes"`
 	Same    int      `json:"same"` // answers with the same status
 
-	short bool // the second run does not answer what it should
+	short bool // the second run lacks answers that it should have
 }
 
-// Side is one of both runs.
+// Side is one of the two runs.
 type Side struct {
 	Name    string         `json:"name"` // the file, or the node
 	Node    string         `json:"node"`
 	Cluster *probe.Cluster `json:"cluster,omitempty"`
-	Time    time.Time      `json:"time,omitzero"` // when it began, by the clock of the client
+	Time    time.Time      `json:"time,omitzero"` // when it began, by the client's clock
 	Verdict string         `json:"verdict,omitempty"`
-	Lacks   string         `json:"lacks,omitempty"` // what is missing of the run
+	Lacks   string         `json:"lacks,omitempty"` // why the run is incomplete
 }
 
-// Worse tells whether the second run is worse somewhere.
+// Worse reports whether any result of the second run is worse.
 func (d Difference) Worse() bool { return d.has(changeWorse) }
 
-// Short tells whether the second run says too little to be called no worse: it does
-// not answer what the first does, was cut, or could not ask everything. Of two nodes each has targets of its
-// own, and what neither could ask says nothing of the second.
+// Short reports whether the second run has too few answers to count as no worse: it lacks answers that the first run
+// has, was cut, or could not run all checks. Two nodes have different targets, and a check that neither could run does
+// not count.
 func (d Difference) Short() bool {
 	unasked := d.B.Verdict == WordIncomplete && (d.A.Node == d.B.Node || d.A.Verdict != WordIncomplete)
 	return d.B.Lacks != "" || unasked || d.short
@@ -78,16 +78,15 @@ func (d Difference) has(kind string) bool {
 	return slices.ContainsFunc(d.Changes, func(c Change) bool { return c.Kind == kind })
 }
 
-// Diff compares what two runs saw of their nodes. Answers about the same target belong
-// together; what is left of a check, those about the same kind of target, the worst
-// standing for all: pods get new names, and of two nodes each has the other for a peer.
+// Diff compares two runs, of one node or of two. It pairs answers about the same target. The rest of a check it pairs
+// by the kind of target, with the worst answer of each kind: pods get new names, and two nodes are each other's peers.
 func Diff(nameA string, a Run, nameB string, b Run) Difference {
 	d := Difference{V: probe.Version, Kind: KindDiff, A: side(nameA, a), B: side(nameB, b), Changes: []Change{}}
 	left, right := answersIn(a), answersIn(b)
 	nodes := namesIn(a, b)
 	for _, pass := range []struct {
 		group func(probe.Result) string
-		facts bool // of two nodes, addresses and devices are never alike
+		facts bool // addresses and devices of two nodes always differ
 	}{
 		{func(r probe.Result) string { return key(r, r.Target) }, a.Node == b.Node},
 		{func(r probe.Result) string { return key(r, kindOf(r.Target, nodes)) }, false},
@@ -138,8 +137,8 @@ func side(name string, r Run) Side {
 	return s
 }
 
-// answersIn are the answers about the node in question. What was not asked is no
-// answer, the peers' are about them, and peers are asked only where something is wrong.
+// answersIn returns the answers about the examined node. It omits skipped checks, and the answers of peers: those are
+// about the peers, and exist only if something is wrong.
 func answersIn(run Run) []probe.Result {
 	var out []probe.Result
 	for _, ev := range run.Events {
@@ -151,8 +150,7 @@ func answersIn(run Run) []probe.Result {
 	return out
 }
 
-// followUps are the checks that a run asked only because of what it had found before, and the other
-// run not at all.
+// followUps returns the follow-up checks of a run that the other run did not make.
 func followUps(run, other Run) []string {
 	var out []string
 	for _, ev := range run.Events {
@@ -166,16 +164,15 @@ func followUps(run, other Run) []string {
 	})
 }
 
-// key is what answers that belong together share. The pod asked from is another one on
-// another day.
+// key identifies answers to compare. It lacks the name of the pod that the check ran in: that changes.
 func key(r probe.Result, target string) string {
 	return fmt.Sprintf("%s|%s|%v", r.Check, target, r.From != "")
 }
 
-// factNode is the node a target lives on, as the checks have it.
+// factNode is the node on which a target runs.
 const factNode probe.Fact = "node"
 
-// namesIn are the nodes that runs speak of, in order.
+// namesIn returns the nodes named in runs, in order.
 func namesIn(runs ...Run) []string {
 	var out []string
 	for _, run := range runs {
@@ -190,7 +187,7 @@ func namesIn(runs ...Run) []string {
 	return slices.Compact(out)
 }
 
-// kindOf is a target without the names and addresses in it.
+// kindOf returns a target without its names and addresses.
 func kindOf(target string, nodes []string) string {
 	words := strings.Fields(target)
 	for i, w := range words {
@@ -218,7 +215,7 @@ func grouped(of []probe.Result, by func(probe.Result) string) map[string][]probe
 	return out
 }
 
-// worst is the first of the worst answers.
+// worst returns the first of the worst answers.
 func worst(of []probe.Result) *probe.Result {
 	out := of[0]
 	for _, r := range of {
@@ -229,7 +226,7 @@ func worst(of []probe.Result) *probe.Result {
 	return &out
 }
 
-// badness orders statuses; between ok and info there is no difference to act on.
+// badness orders statuses. ok and info are equal: neither needs action.
 func badness(s probe.Status) int {
 	if s == probe.OK {
 		s = probe.Info
@@ -237,7 +234,7 @@ func badness(s probe.Status) int {
 	return len(probe.Statuses()) - slices.Index(probe.Statuses(), s)
 }
 
-// add compares two answers that belong together, nil where a run has none.
+// add compares two paired answers; nil = the run has none.
 func (d *Difference) add(a, b *probe.Result, facts bool) {
 	good := func(r *probe.Result) bool { return badness(r.Status) == badness(probe.OK) }
 	switch {
@@ -264,7 +261,7 @@ func (d *Difference) change(kind string, was, is probe.Status, r probe.Result) {
 		Saw: r.Saw})
 }
 
-// facts compares what two answers of one status say in detail.
+// facts compares the facts of two answers with the same status.
 func (d *Difference) facts(a, b probe.Result) {
 	if a.Cut || b.Cut {
 		return
@@ -288,12 +285,12 @@ func sortedFacts(f probe.Facts) []probe.Fact {
 	return out
 }
 
-// How far a number moves before it is worth a line. Ages grow by themselves; a single
-// slow packet is nothing, and what takes ten times as long is, if a person would feel it.
+// How far a number must change to be worth a line. Ages grow on their own. A single slow packet means nothing, but ten
+// times the duration does, if a person would notice it.
 const (
 	farther = 2
 	slower  = 10
-	leastMs = 100
+	minMs   = 100
 )
 
 func notable(name probe.Fact, was, is any) bool {
@@ -305,7 +302,7 @@ func notable(name probe.Fact, was, is any) bool {
 		case strings.HasSuffix(string(name), "_s"), strings.HasSuffix(string(name), "_max_ms"), name == "pid":
 			return false
 		case strings.HasSuffix(string(name), "_ms"):
-			return far >= slower && max(a, b) >= leastMs
+			return far >= slower && max(a, b) >= minMs
 		}
 		return far >= farther && math.Abs(a-b) > 1
 	}
@@ -313,13 +310,13 @@ func notable(name probe.Fact, was, is any) bool {
 	case string, bool:
 		return was != is
 	}
-	return false // lists and maps: their meaning is in the sentence
+	return false // lists and maps: the sentence reflects their differences
 }
 
-// mostRows is how many changes of a kind a table shows.
-const mostRows = 12
+// maxRows is how many changes of a kind a table shows.
+const maxRows = 12
 
-// DiffFormats lists the forms of a Difference.
+// DiffFormats lists the output formats of a Difference.
 func DiffFormats() []Format {
 	return []Format{{Name: "table", For: "for people"}, {Name: "json", For: "one document"},
 		{Name: "yaml", For: "the same"}, {Name: "html", For: "one page"}}
@@ -345,11 +342,11 @@ func WriteDiff(w io.Writer, format string, d Difference) error {
 	return nil
 }
 
-// head is what one of both runs came to.
+// head writes the result of one of the two runs.
 func (s Side) head(b *strings.Builder, letter string) {
 	text := cmp.Or(s.Verdict, "no verdict") + " on node " + Head(s.Node, s.Cluster, s.Time)
 	if s.Lacks != "" {
-		text += ", not whole: " + s.Lacks
+		text += ", incomplete: " + s.Lacks
 	}
 	if s.Name != s.Node {
 		text += " (" + s.Name + ")"

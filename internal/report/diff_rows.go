@@ -12,21 +12,21 @@ import (
 // otherTargets are the checks that have good answers in both runs, about targets that only one of them has.
 const otherTargets = "other targets"
 
-// rows are the changes, and how many there are of each kind.
+// rows writes the changes, then the number of each kind.
 func (d Difference) rows(b *strings.Builder) {
 	was := "was"
 	if d.A.Node != d.B.Node {
 		was = "on " + d.A.Node
 	}
 	counts := map[string]int{}
-	named := map[string][]string{} // what only one answers, and is good
+	named := map[string][]string{} // good answers of one run only
 	head := "\n"
 	for _, c := range d.Changes {
 		counts[c.Kind]++
 		switch {
 		case c.Kind == changeAppeared, c.Kind == changeFollowUp, c.Kind == changeVanished && quiet(c.Was):
 			named[c.Kind] = append(named[c.Kind], c.Check)
-		case counts[c.Kind] <= mostRows:
+		case counts[c.Kind] <= maxRows:
 			what := fmt.Sprintf("%s, %s %s: %s", cmp.Or(string(c.Is), "not answered"), was,
 				cmp.Or(string(c.Was), "not answered"), c.Saw)
 			if c.Kind == changeFact {
@@ -35,7 +35,7 @@ func (d Difference) rows(b *strings.Builder) {
 			fmt.Fprintf(b, "%s%-*s %-*s %-*s  %s\n", head, widthStatus, c.Kind, widthCheck, c.Check, widthTarget,
 				printable(cmp.Or(strings.TrimSpace(c.Target+" "+fromOf(probe.Result{From: c.Pod})), "-")), printable(what))
 			head = ""
-		case counts[c.Kind] == mostRows+1:
+		case counts[c.Kind] == maxRows+1:
 			fmt.Fprintf(b, "%-*s … more with -o json\n", widthStatus, c.Kind)
 		}
 	}
@@ -52,12 +52,12 @@ func (d Difference) rows(b *strings.Builder) {
 		})
 	}
 	for _, only := range []struct{ kind, says string }{{otherTargets, "good in both, about other targets"}, {changeAppeared, "answered by B only, and good"},
-		{changeVanished, "good in A, and not answered by B"}, {changeFollowUp, "asked by one alone, because of what it had found"}} {
+		{changeVanished, "good in A, and not answered by B"}, {changeFollowUp, "follow-up checks of one run only"}} {
 		if checks := named[only.kind]; len(checks) > 0 {
 			slices.Sort(checks)
 			fmt.Fprintf(b, "\n%s: %s\n", only.says, strings.Join(slices.Compact(checks), ", "))
 		}
 	}
-	fmt.Fprintf(b, "\n%d worse, %d better, %d appeared, %d vanished, %d facts changed, %d answers alike\n",
+	fmt.Fprintf(b, "\n%d worse, %d better, %d appeared, %d vanished, %d facts changed, %d answers unchanged\n",
 		counts[changeWorse], counts[changeBetter], counts[changeAppeared], counts[changeVanished], counts[changeFact], d.Same)
 }

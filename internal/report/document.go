@@ -10,20 +10,20 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// document collects a whole run and hands it over with the verdict.
+// document collects a run, and passes it on once the verdict is known.
 type document struct {
 	w       io.Writer
 	as      func(io.Writer, Document) error
 	run     string
-	begun   probe.Start // of the run, by the client
+	begun   probe.Start // of the client's start event
 	started []Segment
 	results []Located
 	causes  []probe.Cause
 	log     []string
-	lines   []string // of the contrast
+	lines   []string // of the comparison with baseline nodes
 }
 
-// whole makes a format of what writes a whole run of one node, and of several.
+// whole returns the sink of a format that writes a complete run, of one node or of several.
 func whole(as func(io.Writer, Document) error, of func(io.Writer, Fleet) error) func(io.Writer, Options) (Sink, error) {
 	return func(w io.Writer, o Options) (Sink, error) {
 		if o.Fleet {
@@ -33,7 +33,7 @@ func whole(as func(io.Writer, Document) error, of func(io.Writer, Fleet) error) 
 	}
 }
 
-// tree makes a format of what writes the fields of a run, whatever they are.
+// tree returns the sink of a format that writes the fields of any run.
 func tree(as func(io.Writer, any) error) func(io.Writer, Options) (Sink, error) {
 	return whole(func(w io.Writer, d Document) error { return as(w, d) },
 		func(w io.Writer, f Fleet) error { return as(w, f) })
@@ -44,43 +44,42 @@ func Collect(all *[]Document) Sink {
 	return &document{as: func(_ io.Writer, d Document) error { *all = append(*all, d); return nil }}
 }
 
-// KindReport tells a Document from other JSON.
+// KindReport marks the JSON of a Document.
 const KindReport = "Report"
 
-// Document is a run as -o json writes it, and every format that is made of it.
+// Document is a run as -o json writes it. Most other formats derive from it.
 type Document struct {
-	// version of the format; grows only when something is taken away or means something else
+	// version of the format; it grows only if a field is removed or changes its meaning
 	V       int    `json:"v"`
 	Kind    string `json:"kind"`    // Report
-	Version string `json:"version"` // of the program that concluded
-	Run     string `json:"run"`     // what tells this run from others
-	Node    string `json:"node"`    // the one in question
-	// Cluster is the one that was asked; none with --via local, nor in what older versions saved.
+	Version string `json:"version"` // of the program that found the causes
+	Run     string `json:"run"`     // the run's ID
+	Node    string `json:"node"`    // the examined node
+	// Cluster is the examined cluster; none with --via local, nor in files of older versions.
 	Cluster *probe.Cluster `json:"cluster,omitempty"`
 	Time    time.Time      `json:"time,omitzero"` // when it began, by the client's clock
 	*probe.Verdict
 	Causes []probe.Cause `json:"causes"` // what explains the bad results, the likeliest first
 	Ways   []Segment     `json:"ways"`
-	// the comparison with baseline nodes, in words; their answers are among the results
+	// the comparison with baseline nodes, in words; the results include their answers
 	Contrast []string  `json:"contrast,omitempty"`
 	Results  []Located `json:"results"`
-	Log      []string  `json:"log,omitempty"` // what probes said about themselves
+	Log      []string  `json:"log,omitempty"` // log lines of the probes
 }
 
-// Segment is one way that was used: what answered, and whether it ended.
+// Segment is one way that was used: the program that answered, and whether its answer is complete.
 type Segment struct {
 	Way      string    `json:"way"`
-	Node     string    `json:"node,omitempty"`   // where that is not the one in question
+	Node     string    `json:"node,omitempty"`   // if it is not the examined node
 	Version  string    `json:"version"`          // of the program that answered
 	Time     time.Time `json:"time,omitzero"`    // when it began, by the answering machine's clock
-	Access   []string  `json:"access,omitempty"` // what the probe really held
-	Complete bool      `json:"complete"`         // its answer arrived whole
-	// Elapsed is how long it took to answer, by the same clock; 0 where it did not come to its end.
+	Access   []string  `json:"access,omitempty"` // the probe's actual privileges
+	Complete bool      `json:"complete"`         // its answer is complete
+	// Elapsed is how long it took to answer, by the same clock; 0 if it did not finish.
 	Elapsed time.Duration `json:"elapsed_ns,omitempty"`
 }
 
-// Located is a result with the way it came, and its node where that is not the one
-// in question.
+// Located is a result with its way, and its node if that is not the examined one.
 type Located struct {
 	Way  string `json:"way"`            // by which it came
 	Node string `json:"node,omitempty"` // of a peer
@@ -92,7 +91,7 @@ func (d *document) Event(ev probe.Event) error {
 	case probe.EventRun:
 		d.begun, d.run = *ev.Start, ev.Start.Run
 	case probe.EventStart:
-		d.run = cmp.Or(d.run, ev.Start.Run) // in older streams no other event says it
+		d.run = cmp.Or(d.run, ev.Start.Run) // in older streams only this event has it
 		d.started = append(d.started, Segment{Way: ev.Way, Node: ev.Node, Version: ev.Start.Version, Time: ev.Start.Time,
 			Access: ev.Start.Access})
 	case probe.EventEnd:
@@ -137,7 +136,7 @@ func (d *document) write(ev probe.Event) error {
 	return nil
 }
 
-// own are the results about the node in question.
+// own returns the results about the examined node.
 func (d Document) own() []Located {
 	var out []Located
 	for _, r := range d.Results {
@@ -148,7 +147,7 @@ func (d Document) own() []Located {
 	return out
 }
 
-// checks is how many of them have an answer about the node in question.
+// checks counts the checks with an answer about the examined node.
 func (d Document) checks() int {
 	had := map[string]bool{}
 	for _, r := range d.own() {
@@ -157,7 +156,7 @@ func (d Document) checks() int {
 	return len(had)
 }
 
-// asked are the ways by which the node itself answered.
+// asked returns the ways by which the node itself answered.
 func (d Document) asked() []string {
 	var out []string
 	for _, s := range d.Ways {
@@ -168,8 +167,7 @@ func (d Document) asked() []string {
 	return out
 }
 
-// began is when the run did, by older versions the first of them; zero where that was
-// not recorded.
+// began returns when the run began. Files of older versions have it only in their first way; zero if unknown.
 func (d Document) began() time.Time {
 	first := d.Time
 	if !first.IsZero() {
@@ -183,7 +181,7 @@ func (d Document) began() time.Time {
 	return first
 }
 
-// named is a result's check with its target: what tells it from others of the run.
+// named returns a result's check and target, which identify it within the run.
 func (r Located) named() string {
 	return printable(strings.TrimSpace(strings.Join([]string{r.Check, r.Target, fromOf(r.Result)}, " ")))
 }

@@ -10,22 +10,22 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// KindFleet tells a Fleet from other JSON.
+// KindFleet marks the JSON of a Fleet.
 const KindFleet = "FleetReport"
 
-// Fleet is a run over several nodes as -o json writes it, and every format that is made of it.
+// Fleet is a run over several nodes as -o json writes it. Most other formats derive from it.
 type Fleet struct {
 	V       int            `json:"v"`
 	Kind    string         `json:"kind"`    // FleetReport
-	Version string         `json:"version"` // of the program that concluded
-	Run     string         `json:"run"`     // what tells this run from others
+	Version string         `json:"version"` // of the program that found the causes
+	Run     string         `json:"run"`     // the run's ID
 	Cluster *probe.Cluster `json:"cluster,omitempty"`
 	Time    time.Time      `json:"time,omitzero"` // when it began, by the client's clock
 	*probe.Verdict
-	Verdicts map[string]int `json:"verdicts"` // how many nodes came to what
+	Verdicts map[string]int `json:"verdicts"` // the number of nodes with each verdict
 	Groups   []probe.Group  `json:"groups"`   // nodes with the same cause, the largest group first
 	Nodes    []FleetNode    `json:"nodes"`
-	Log      []string       `json:"log,omitempty"` // why it did not come to its end
+	Log      []string       `json:"log,omitempty"` // why it did not finish
 }
 
 // FleetNode is one node of a Fleet.
@@ -35,20 +35,20 @@ type FleetNode struct {
 	*probe.Verdict
 	Causes  []probe.Cause `json:"causes"`
 	Results []Located     `json:"results"`                // the answers that are fail, warn or unknown
-	More    int           `json:"more_results,omitempty"` // how many more there were
-	Ways    []string      `json:"ways"`                   // by which it was asked
+	More    int           `json:"more_results,omitempty"` // how many more were dropped
+	Ways    []string      `json:"ways"`                   // by which it answered
 }
 
-// mostOfNode is how many bad answers of a node are kept: one that says everything is bad is not to take the memory of
-// thousands.
-const mostOfNode = 200
+// maxOfNode is how many bad answers of a node are kept. A node with only bad answers must not use the memory of
+// thousands of nodes.
+const maxOfNode = 200
 
-// fleet collects the events of a run over several nodes, and hands them over with the fleet's verdict.
+// fleet collects the events of a run over several nodes, and passes them on once the fleet's verdict is known.
 type fleet struct {
 	w   io.Writer
 	as  func(io.Writer, Fleet) error
 	all Fleet
-	now FleetNode // the node whose events come
+	now FleetNode // the node that the present events are about
 }
 
 func newFleet(w io.Writer, as func(io.Writer, Fleet) error) *fleet {
@@ -69,7 +69,7 @@ func (f *fleet) Event(ev probe.Event) error {
 	case probe.EventResult:
 		switch {
 		case quiet(ev.Result.Status):
-		case len(f.now.Results) == mostOfNode:
+		case len(f.now.Results) == maxOfNode:
 			f.now.More++
 		default:
 			f.now.Results = append(f.now.Results, Located{Way: ev.Way, Result: *ev.Result})
@@ -94,7 +94,7 @@ func (f *fleet) Event(ev probe.Event) error {
 	return nil
 }
 
-// zoneOf is the zone among what is known of a node, "" = it has none.
+// zoneOf returns the zone among a node's attributes, "" if it has none.
 func zoneOf(attributes []string) string {
 	for _, pair := range attributes {
 		if zone, is := strings.CutPrefix(pair, "zone="); is {
@@ -112,7 +112,7 @@ func (f *fleet) write(ev probe.Event) error {
 	return nil
 }
 
-// asked are the ways by which nodes were asked.
+// asked returns the ways by which nodes answered.
 func (f Fleet) asked() []string {
 	var out []string
 	for _, n := range f.Nodes {
@@ -123,7 +123,7 @@ func (f Fleet) asked() []string {
 	return out
 }
 
-// unasked is how many nodes were judged by the API alone.
+// unasked counts the nodes that were judged by the API alone.
 func (f Fleet) unasked() int {
 	count := 0
 	for _, n := range f.Nodes {
@@ -134,15 +134,15 @@ func (f Fleet) unasked() int {
 	return count
 }
 
-// CollectFleet returns a sink that sets to once the verdict of a run over several nodes has come.
+// CollectFleet returns a sink that sets to once the verdict of a run over several nodes has arrived.
 func CollectFleet(to *Fleet) Sink {
 	return newFleet(nil, func(_ io.Writer, all Fleet) error { *to = all; return nil })
 }
 
-// collectEach makes a document of each node of a fleet.
+// collectEach turns each node of a fleet into a document.
 type collectEach struct {
 	all *[]Document
-	now Sink // of the node whose events come
+	now Sink // of the node that the present events are about
 }
 
 // CollectEach returns a sink that appends the run of each node of a fleet to all.

@@ -9,8 +9,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// blocks are the groups that are shown together: one with a cause alone, those without one that have the same nodes
-// together, where the first of them is.
+// blocks returns the groups to show together. A group with a cause is a block. Groups without a cause that have the
+// same nodes are one block, at the place of the first.
 func blocks(groups []probe.Group) [][]probe.Group {
 	var out [][]probe.Group
 	for _, g := range groups {
@@ -26,7 +26,7 @@ func blocks(groups []probe.Group) [][]probe.Group {
 	return out
 }
 
-// moreGroups says how many blocks are not shown from one on, and the nodes that no shown one has.
+// moreGroups returns the number of blocks after the shown ones, and the nodes that only those have.
 func moreGroups(all [][]probe.Group, from int) string {
 	var shown, left []string
 	for i, of := range all {
@@ -47,7 +47,7 @@ func moreGroups(all [][]probe.Group, from int) string {
 	return text
 }
 
-// title is what a block is about: its cause, or the checks that no cause explains.
+// title returns the subject of a block: its cause, or the unexplained checks.
 func title(of ...probe.Group) string {
 	g := of[0]
 	if g.Cause == "" {
@@ -64,7 +64,7 @@ func title(of ...probe.Group) string {
 	return fmt.Sprintf("%s[%s, %s]", name, g.Cause, g.Confidence)
 }
 
-// answer is a block in one sentence.
+// answer returns a block as a sentence.
 func (f Fleet) answer(of ...probe.Group) string {
 	return fmt.Sprintf("%s: %s", place(of[0]), title(of...))
 }
@@ -80,7 +80,7 @@ func place(g probe.Group) string {
 	return fmt.Sprintf("%d of %d nodes", len(g.Nodes), g.Of)
 }
 
-// at is place in a sentence.
+// at returns place for the inside of a sentence.
 func at(g probe.Group) string {
 	if len(g.Between) > 0 {
 		return place(g)
@@ -88,7 +88,7 @@ func at(g probe.Group) string {
 	return "on " + place(g)
 }
 
-// examples are the bad answers of groups that no cause explains.
+// examples returns the bad answers of groups without a cause.
 func examples(of []probe.Group) []string {
 	var out []string
 	for _, g := range of {

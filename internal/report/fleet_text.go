@@ -12,20 +12,20 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// Of what a fleet comes to, a table shows so many groups, and of a group so many names of nodes.
+// How many groups a table shows, and how many node names of a group.
 const (
 	shownGroups = 5
 	shownNodes  = 8
 )
 
-// fleetTable is a fleet for people: the groups, each with one example, and what is left.
+// fleetTable is the report of a fleet for people: the groups, each with one example, then the rest.
 type fleetTable struct {
 	paper
 	wide bool
 	all  Fleet
 }
 
-// newFleetTable writes what a table shows of a fleet; a wide one has a line for each node.
+// newFleetTable returns the sink of a fleet's table. A wide one has a line for each node.
 func newFleetTable(w io.Writer, o Options, wide bool) Sink {
 	return newFleet(w, func(w io.Writer, all Fleet) error {
 		t := fleetTable{paper{o.Colour, o.Width}, wide, all}
@@ -58,12 +58,12 @@ func (t *fleetTable) text() string {
 	return strings.TrimLeft(b.String(), "\n")
 }
 
-// screen is the report of a group's example.
+// screen returns the report of a group's example.
 func (t *fleetTable) screen(c probe.Cause) screen {
 	return screen{Document: Document{Verdict: &probe.Verdict{}, Causes: []probe.Cause{c}}, paper: t.paper}
 }
 
-// block writes a block: the first has all that its example's report has, the others their evidence and fix.
+// block writes a block: the first with the full report of its example, the others with their evidence and fix.
 func (t *fleetTable) block(b *strings.Builder, of []probe.Group, at int) {
 	s, g := t.screen(probe.Cause{}), of[0]
 	if at > 0 {
@@ -94,7 +94,7 @@ func (t *fleetTable) block(b *strings.Builder, of []probe.Group, at int) {
 	}
 }
 
-// about are the nodes of a group, and what they have in common.
+// about returns the nodes of a group, and what they have in common.
 func (t *fleetTable) about(s screen, g probe.Group) []string {
 	var out []string
 	for _, p := range particularsOf(g) {
@@ -103,7 +103,7 @@ func (t *fleetTable) about(s screen, g probe.Group) []string {
 	return out
 }
 
-// particular is what a group has beside its example.
+// particular is a property of a group besides its example.
 type particular struct{ word, text string }
 
 func particularsOf(g probe.Group) []particular {
@@ -127,7 +127,7 @@ func particularsOf(g probe.Group) []particular {
 	return out
 }
 
-// groupLines are the lines about a group in a ticket, with those of its example.
+// groupLines returns the lines about a group in a ticket, with those of its example.
 func groupLines(g probe.Group, width int) []string {
 	var out []string
 	for _, p := range particularsOf(g) {
@@ -142,7 +142,7 @@ func groupLines(g probe.Group, width int) []string {
 	return out
 }
 
-// firstNodes are the first of some nodes, and how many more there are.
+// firstNodes returns the first names, and the number of the others.
 func firstNodes(names []string) string {
 	text := strings.Join(names[:min(len(names), shownNodes)], ", ")
 	if n := len(names) - shownNodes; n > 0 {
@@ -151,7 +151,7 @@ func firstNodes(names []string) string {
 	return text
 }
 
-// witnesses names the nodes that find something wrong with those of a group, and what that is.
+// witnesses returns the nodes that observe a fault of a group's nodes, and the failed check.
 func witnesses(g probe.Group) string {
 	var nodes, causes []string
 	for _, w := range g.Witnesses {
@@ -167,10 +167,10 @@ func witnesses(g probe.Group) string {
 	return text + ": " + strings.Join(causes, ", ")
 }
 
-// named is a result's check with its target.
+// named returns a result's check and target.
 func named(r probe.Result) string { return strings.TrimSpace(r.Check + " " + r.Target) }
 
-// nodes are all nodes, the worst first, each with its causes.
+// nodes writes all nodes, worst first, each with its causes.
 func (t *fleetTable) nodes(b *strings.Builder) {
 	affected := t.all.affected()
 	after := func(n FleetNode) int { // affected nodes follow those at fault
@@ -209,7 +209,7 @@ func (t *fleetTable) nodes(b *strings.Builder) {
 	}
 }
 
-// fleetVerdict is the last line: how many nodes came to what, and the first group again.
+// fleetVerdict writes the last line: the number of nodes with each verdict, and the first group again.
 func (t *fleetTable) fleetVerdict(b *strings.Builder) {
 	v := t.all.Verdict
 	how := ""
@@ -229,13 +229,13 @@ func (t *fleetTable) fleetVerdict(b *strings.Builder) {
 	switch alone := t.all.unasked(); alone {
 	case 0:
 	case len(t.all.Nodes):
-		fmt.Fprintln(b, "the API alone was checked, not the nodes themselves")
+		fmt.Fprintln(b, "only the API was checked, not the nodes themselves")
 	default:
-		fmt.Fprintf(b, "%s had a probe; of the other %d the API alone was checked\n", plural(len(t.all.Nodes)-alone, "node"), alone)
+		fmt.Fprintf(b, "%s had a probe; of the other %d only the API was checked\n", plural(len(t.all.Nodes)-alone, "node"), alone)
 	}
 }
 
-// leads is what the verdict is about: the first group, and how many more there are.
+// leads returns the first group, and the number of the others.
 func (f Fleet) leads() string {
 	if len(f.Groups) == 0 {
 		return ""
@@ -247,7 +247,7 @@ func (f Fleet) leads() string {
 	return printable(title(all[0]...)) + more + "; "
 }
 
-// affected are the nodes with nothing but symptoms of a fault of other nodes, and one of those.
+// affected returns the nodes that have only symptoms of other nodes' faults, each with one of those nodes.
 func (f Fleet) affected() map[string]string {
 	out := map[string]string{}
 	for _, g := range f.Groups {
@@ -260,7 +260,7 @@ func (f Fleet) affected() map[string]string {
 	return out
 }
 
-// unexplained says why a node has bad answers that no cause of its own explains.
+// unexplained returns why a node has bad answers but no cause.
 func (n FleetNode) unexplained(affected map[string]string) string {
 	checks := strings.Join(n.Unexplained, ", ")
 	if of := affected[n.Node]; of != "" {
@@ -269,7 +269,7 @@ func (n FleetNode) unexplained(affected map[string]string) string {
 	return "no known cause explains " + checks
 }
 
-// count says how many nodes came to what, the worst first.
+// count returns the number of nodes with each verdict as text, worst first.
 func (f Fleet) count() string {
 	var parts []string
 	for _, c := range f.counts(f.affected()) {
@@ -281,13 +281,13 @@ func (f Fleet) count() string {
 	return strings.Join(parts, ", ")
 }
 
-// stateWords say in a sentence what some nodes came to. Other words need no other form.
+// stateWords are the forms of verdicts in a sentence, where they differ from the verdict.
 var stateWords = map[string]string{
 	WordFault: "faulty", WordWarnings: "with warnings", wordAffected: "affected by another node's fault",
 }
 
-// counts are how many nodes came to what, the worst first. Affected nodes have a count of their own after the faults:
-// otherwise one dead node would read as thousands of faults.
+// counts returns the number of nodes with each verdict, worst first. Affected nodes have their own count after the
+// faults: otherwise one dead node would look like thousands of faults.
 func (f Fleet) counts(affected map[string]string) []page.Count {
 	var out []page.Count
 	add := func(n int, word string) {
@@ -308,10 +308,10 @@ func (f Fleet) counts(affected map[string]string) []page.Count {
 	return out
 }
 
-// wordAffected is shown instead of a node's fault where every symptom follows from another node.
+// wordAffected replaces a node's fault if all of its symptoms follow from another node.
 const wordAffected = "affected"
 
-// word is what a node came to, for people.
+// word returns a node's verdict for people.
 func (n FleetNode) word(affected map[string]string) string {
 	if n.Word == WordFault && affected[n.Node] != "" {
 		return wordAffected
@@ -319,7 +319,7 @@ func (n FleetNode) word(affected map[string]string) string {
 	return n.Word
 }
 
-// writeFleetMarkdown writes what belongs into a ticket about several nodes.
+// writeFleetMarkdown writes a ticket about several nodes.
 func writeFleetMarkdown(w io.Writer, f Fleet) error {
 	var b strings.Builder
 	at := ""
@@ -365,6 +365,6 @@ func writeFleetNames(w io.Writer, f Fleet) error {
 			fmt.Fprintln(&b, "node/"+printable(n.Node))
 		}
 	}
-	_, err := io.WriteString(w, b.String()) // even of none: a file of an earlier run is replaced
+	_, err := io.WriteString(w, b.String()) // even if empty: it replaces the file of an earlier run
 	return err
 }

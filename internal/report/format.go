@@ -11,29 +11,29 @@ import (
 type Format struct {
 	Name string
 	For  string // its purpose, in a few words
-	// Expr is what an expression that has to follow the name and '=' looks like. A format
-	// without one can be written to a file, FORMAT=FILE.
+	// Expr is an example of the expression that must follow the name and '='. A format without one can be written to
+	// a file, FORMAT=FILE.
 	Expr  string
-	Lives bool // it is written as answers come; others are, whole, with the verdict
-	Many  bool // several reports of it can stand below one another
-	Bytes bool // it is no text, and nothing is cleaned of it: for programs alone
-	// Joined writes several reports as one document, nil where there is no such thing.
+	Lives bool // written as answers arrive; others are written with the verdict
+	Many  bool // several reports can follow one another
+	Bytes bool // binary, for programs: not cleaned for a terminal
+	// Joined writes several reports as one document, nil if the format cannot.
 	Joined func(w io.Writer, all []Document) error
-	// Sink makes what writes it; nil in a list of a verb that writes it by itself.
+	// Sink returns its writer; nil in the list of a verb that writes the format itself.
 	Sink func(w io.Writer, o Options) (Sink, error)
 }
 
-// Options are what a sink is told beside the events.
+// Options configure a sink.
 type Options struct {
 	Colour bool   // for terminals
-	Width  int    // of the terminal, in columns; 0 = it is none
+	Width  int    // of the terminal, in columns; 0 = not a terminal
 	Expr   string // of a format that takes one
-	Fleet  bool   // the events are those of several nodes
-	// Family is the family of a check, by which a wide table is grouped; nil where none is known.
+	Fleet  bool   // the events are of several nodes
+	// Family returns the family of a check, the group in a wide table; nil if unknown.
 	Family func(check string) string
 }
 
-// Formats lists every format, one file each. Help, completion and messages are made of it.
+// Formats lists every format. Help, completion and messages derive from it.
 func Formats() []Format {
 	return []Format{
 		{Name: "table", For: "for people: the cause, its proof and its fix, on one screen", Many: true, Sink: newScreen(false)},

@@ -264,10 +264,10 @@ func TestExpressionsAreRead(t *testing.T) {
 	for _, c := range []struct{ format, expr, says string }{
 		{"jsonpath", "{.verdict", "unclosed"}, {"jsonpath", "report.txt", "> FILE"}, {"jsonpath", ".verdict", "'{.verdict}'"},
 		{"go-template", "{{.verdict", "unclosed"}, {"go-template", "report.txt", "> FILE"},
-		{"jsonpath", "{.nope}", `no report has a field "nope"`}, {"jsonpath", "{.verdit}", "did you mean verdict?"},
+		{"jsonpath", "{.nope}", `reports have no field "nope"`}, {"jsonpath", "{.verdit}", "did you mean verdict?"},
 		{"jsonpath", `{range .results[?(@.statu=="fail")]}{.check}{end}`, "did you mean status?"},
 		{"jsonpath", "{.results[0]['check','tarqet']}", "did you mean target?"},
-		{"go-template", "{{.nope}}", `no report has a field "nope"`},
+		{"go-template", "{{.nope}}", `reports have no field "nope"`},
 		{"go-template", "{{with .causes}}{{range .}}{{if eq .caus \"x\"}}{{.id}}{{end}}{{end}}{{end}}", "did you mean cause?"},
 		{"go-template", "{{$x := .node}}{{$x.nope}}", `"nope"`},
 		{"go-template", "{{(index .results 0).chek}}", "did you mean check?"},

@@ -16,7 +16,7 @@ import (
 // writeHTML writes a run of one node as a page.
 func writeHTML(w io.Writer, d Document) error { return page.Write(w, d.page()) }
 
-// ReadPage makes the page of a run that was saved as JSON, of one node or of several.
+// ReadPage returns the page of a run that was saved as JSON, of one node or of several.
 func ReadPage(b []byte) (page.Page, error) {
 	if documentKind(b) == KindFleet {
 		var f Fleet
@@ -27,7 +27,7 @@ func ReadPage(b []byte) (page.Page, error) {
 	}
 	var d Document
 	if err := json.Unmarshal(b, &d); err != nil {
-		return page.Page{}, fmt.Errorf("is no JSON report: %w", err)
+		return page.Page{}, fmt.Errorf("is not a JSON report: %w", err)
 	}
 	if d.Kind != KindReport || d.Verdict == nil || d.Node == "" {
 		return page.Page{}, errNoRun
@@ -51,23 +51,23 @@ func (d Document) page() page.Page {
 			p.Parts = append(p.Parts, part)
 		}
 	}
-	add(page.Part{Title: "What is not good", Note: answers(tally(bad), 0), Folded: len(d.Causes) > 0,
+	add(page.Part{Title: "Bad results", Note: answers(tally(bad), 0), Folded: len(d.Causes) > 0,
 		Table: answersTable(bad, false)}, len(bad) > 0)
 	sessions := d.sessions()
 	add(page.Part{Title: "BGP sessions", Topology: sessions}, len(sessions.Sessions) > 0)
 	add(page.Part{Title: "Compared with baseline nodes", Lines: d.Contrast}, len(d.Contrast) > 0)
 	add(page.Part{Title: "Everything else", Note: answers(tally(rest), 0), Folded: true,
 		Table: answersTable(rest, false)}, len(rest) > 0)
-	add(page.Part{Title: "What baseline nodes answered", Note: answers(tally(baseline), 0), Folded: true,
+	add(page.Part{Title: "Answers of baseline nodes", Note: answers(tally(baseline), 0), Folded: true,
 		Table: answersTable(baseline, true)}, len(baseline) > 0)
 	add(page.Part{Title: "How the run went", Timeline: d.timeline()}, len(d.Ways) > 0)
 	slow := d.slowest()
 	add(page.Part{Title: "The slowest answers", Folded: true, Timeline: slow}, len(slow.Bars) > 0)
-	add(page.Part{Title: "What probes said about themselves", Folded: true, Lines: d.Log}, len(d.Log) > 0)
+	add(page.Part{Title: "Messages of the probes themselves", Folded: true, Lines: d.Log}, len(d.Log) > 0)
 	return p
 }
 
-// leads is the first cause, or what stands in its place.
+// leads returns the first cause, or the text in its place.
 func (d Document) leads() string {
 	switch {
 	case len(d.Causes) > 1:
@@ -77,18 +77,18 @@ func (d Document) leads() string {
 	case len(d.Unexplained) > 0:
 		return "no known cause explains " + strings.Join(d.Unexplained, ", ")
 	case d.Word == WordHealthy && slices.Equal(d.asked(), []string{"api"}):
-		return "the API alone was checked, not the node itself"
+		return "only the API was checked, not the node itself"
 	}
 	return ""
 }
 
-// heading is a cause in a few words.
+// heading returns a cause in a few words.
 func heading(c probe.Cause) string { return cmp.Or(c.Title, c.Says, c.ID) }
 
-// causeName is a cause in a word or two.
+// causeName returns a cause's ID with its subject.
 func causeName(c probe.Cause) string { return strings.TrimSpace(c.ID + " " + c.About) }
 
-// notes are what a reader has to know beside the causes.
+// notes returns what a reader must know besides the causes.
 func (d Document) notes() []string {
 	var out []string
 	if len(d.Causes) > 0 && len(d.Unexplained) > 0 {
@@ -131,7 +131,7 @@ func countsOf(c probe.Counts) []page.Count {
 	return out
 }
 
-// about is what is known of any run.
+// about returns the facts that every run has.
 func about(c *probe.Cluster, began time.Time, took time.Duration, via string) []page.Fact {
 	var out []page.Fact
 	if c != nil {
@@ -149,7 +149,7 @@ func about(c *probe.Cluster, began time.Time, took time.Duration, via string) []
 	return out
 }
 
-// answersTable has a row for each answer, what is to be read first before the others.
+// answersTable returns a row for each answer, the most important first.
 func answersTable(of []Located, baseline bool) *page.Table {
 	t := &page.Table{Head: []string{"check", "target", "saw"}}
 	if baseline {
@@ -172,7 +172,7 @@ func answersTable(of []Located, baseline bool) *page.Table {
 	return t
 }
 
-// CausePage is a cause as a page has it.
+// CausePage returns a cause for a page.
 func CausePage(c probe.Cause) page.Cause {
 	check, change := steps(c.Fix)
 	out := page.Cause{Name: heading(c), ID: causeName(c), Confidence: string(c.Confidence),

@@ -11,7 +11,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// How much of a fleet is on its page by itself: the list of nodes has all.
+// How much of a fleet its page shows without the list of nodes, which is complete.
 const (
 	pageGroups = 20
 	pageNames  = 100 // of the nodes of a group
@@ -53,7 +53,7 @@ func (f Fleet) page() page.Page {
 	return p
 }
 
-// says is the verdict in one sentence, "" without a group.
+// says returns the verdict in one sentence, "" without a group.
 func (f Fleet) says() string {
 	if len(f.Groups) == 0 {
 		return ""
@@ -61,7 +61,7 @@ func (f Fleet) says() string {
 	return at(f.Groups[0]) + ": " + strings.TrimSuffix(f.leads(), "; ")
 }
 
-// notes are why the run did not come to its end, and how many nodes were not asked themselves.
+// notes returns why the run did not finish, and how many nodes had no probe.
 func (f Fleet) notes() []string {
 	out := slices.Clone(f.Log)
 	switch alone := f.unasked(); alone {
@@ -82,7 +82,7 @@ func groupWord(g probe.Group) string {
 	return string(confidenceStatus(g.Confidence))
 }
 
-// groupPage is a group with its example.
+// groupPage returns a group with its example.
 func groupPage(g probe.Group) page.Cause {
 	out := page.Cause{}
 	if g.Example.Cause != nil {
@@ -103,7 +103,7 @@ func groupPage(g probe.Group) page.Cause {
 		fact("common", fmt.Sprintf("%s %s: %d of these %d, and %d of the other %d", c.Attribute, c.Value, c.Has,
 			len(g.Nodes), c.Others, c.OthersOf))
 	}
-	if len(g.Nodes) > shownNodes { // a long list is not what is read first
+	if len(g.Nodes) > shownNodes { // a long list must not hide the rest
 		out.More = append([]page.Fact{{Name: "nodes", Value: names}}, out.More...)
 		fact("nodes", strings.Join(g.Nodes[:shownNodes], ", ")+fmt.Sprintf(" and %d more", len(g.Nodes)-shownNodes))
 	} else {
@@ -121,7 +121,7 @@ func groupPage(g probe.Group) page.Cause {
 	return out
 }
 
-// page of a node among others.
+// page returns a node's entry among others.
 func (n FleetNode) page(affected map[string]string) page.Node {
 	out := page.Node{Name: n.Node, Zone: n.Zone, Word: n.word(affected)}
 	var says []string
@@ -144,7 +144,7 @@ func (n FleetNode) page(affected map[string]string) page.Node {
 	return out
 }
 
-// sessionsDown are those of all nodes.
+// sessionsDown returns the sessions of all nodes that are down.
 func (f Fleet) sessionsDown() *page.Topology {
 	t := &page.Topology{}
 	for _, n := range f.Nodes {
@@ -158,7 +158,7 @@ func (f Fleet) sessionsDown() *page.Topology {
 	return t
 }
 
-// slowest is which nodes took longest.
+// slowest returns the nodes that took longest.
 func (f Fleet) slowest(affected map[string]string) *page.Timeline {
 	out := &page.Timeline{}
 	nodes := slices.SortedStableFunc(slices.Values(f.Nodes), func(a, b FleetNode) int {

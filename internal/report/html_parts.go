@@ -11,18 +11,18 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// What a BGP session is told by: the check, and the facts that it has of a session alone.
+// The check of BGP sessions with its facts, and limits of the page.
 const (
 	checkSession               = "bgp-session"
 	factBGPState    probe.Fact = "bgp_state"
 	factFamily      probe.Fact = "family"
 	bgpEstablished             = "Established"
-	shownSlow                  = 12                    // bars of what took longest
-	slowEnough                 = 20 * time.Millisecond // what is shorter has none
-	clockDifference            = time.Second           // between two machines, before it is worth a word
+	shownSlow                  = 12                    // bars of the slowest answers
+	slowEnough                 = 20 * time.Millisecond // shorter answers have no bar
+	clockDifference            = time.Second           // a smaller difference between two clocks is not mentioned
 )
 
-// sessionOf is the session that an answer of a node is about.
+// sessionOf returns the session that a node's answer is about.
 func sessionOf(node string, r probe.Result) (page.Session, bool) {
 	state := r.Facts.Str(factBGPState)
 	if r.Check != checkSession || state == "" {
@@ -35,7 +35,7 @@ func sessionOf(node string, r probe.Result) (page.Session, bool) {
 	return s, true
 }
 
-// sessions are those of the node, and of baseline nodes.
+// sessions returns the sessions of the node and of baseline nodes.
 func (d Document) sessions() *page.Topology {
 	t := &page.Topology{Places: []page.Place{{Name: d.Node}}}
 	for _, r := range d.Results {
@@ -46,7 +46,7 @@ func (d Document) sessions() *page.Topology {
 	return t
 }
 
-// timeline is when each way was used. The clocks of the machines may differ: then a bar begins with the run.
+// timeline returns when each way was used. If the clocks of the machines differ, a bar begins with the run.
 func (d Document) timeline() *page.Timeline {
 	began := d.began()
 	out := &page.Timeline{Total: d.Elapsed}
@@ -55,7 +55,7 @@ func (d Document) timeline() *page.Timeline {
 			Took: s.Elapsed}
 		switch off := bar.From; {
 		case !s.Complete:
-			bar.Word, bar.Note = string(probe.Unknown), "did not come to its end"
+			bar.Word, bar.Note = string(probe.Unknown), "did not finish"
 		case off < -clockDifference || off > d.Elapsed+clockDifference:
 			bar.Note = fmt.Sprintf("its clock differs by %v", off.Round(time.Second))
 			bar.From = 0
@@ -65,7 +65,7 @@ func (d Document) timeline() *page.Timeline {
 	return out
 }
 
-// slowest is what took longest of what the node answered, from the start of each check.
+// slowest returns the node's slowest answers, measured from the start of each check.
 func (d Document) slowest() *page.Timeline {
 	out := &page.Timeline{}
 	own := slices.SortedStableFunc(slices.Values(d.own()), func(a, b Located) int {
@@ -81,13 +81,13 @@ func (d Document) slowest() *page.Timeline {
 	return out
 }
 
-// page of a difference.
+// page returns the page of a difference.
 func (d Difference) page() page.Page {
 	counts := map[string]int{}
 	for _, c := range d.Changes {
 		counts[c.Kind]++
 	}
-	p := page.Page{Kind: "what differs between two runs", Subject: d.B.Node,
+	p := page.Page{Kind: "comparison of two runs", Subject: d.B.Node,
 		Verdict: page.Verdict{Word: "no worse"}, Facts: append(d.A.facts("A"), d.B.facts("B")...)}
 	if d.A.Node != d.B.Node {
 		p.Subject = d.A.Node + " and " + d.B.Node
@@ -97,7 +97,7 @@ func (d Difference) page() page.Page {
 		p.Verdict.Word, p.Verdict.Says = changeWorse, fmt.Sprintf("B is worse in %d of %s", counts[changeWorse],
 			plural(len(d.Changes)+d.Same, "answer"))
 	case d.Short():
-		p.Verdict.Word, p.Verdict.Says = WordIncomplete, "B says too little to be called no worse"
+		p.Verdict.Word, p.Verdict.Says = WordIncomplete, "B has too few answers to show that it is no worse"
 	}
 	for _, kind := range []struct {
 		kind, title string
@@ -105,7 +105,7 @@ func (d Difference) page() page.Page {
 	}{{changeWorse, "Worse in B", false}, {changeBetter, "Better in B", false},
 		{changeVanished, "Answered by A only", false}, {changeFact, "The same answer with other facts", false},
 		{changeAppeared, "Answered by B only, and good", true},
-		{changeFollowUp, "Asked by one alone, because of what it had found", true}} {
+		{changeFollowUp, "Follow-up checks of one run only", true}} {
 		if n := counts[kind.kind]; n > 0 {
 			p.Verdict.Counts = append(p.Verdict.Counts, page.Count{N: n, Word: kind.kind})
 			p.Parts = append(p.Parts, page.Part{Title: kind.title, Folded: kind.folded, Table: d.table(kind.kind)})
@@ -115,11 +115,11 @@ func (d Difference) page() page.Page {
 	return p
 }
 
-// facts are what is known of one of both runs.
+// facts returns what is known of one of the two runs.
 func (s Side) facts(letter string) []page.Fact {
 	text := cmp.Or(s.Verdict, "no verdict") + " on node " + Head(s.Node, s.Cluster, s.Time)
 	if s.Lacks != "" {
-		text += ", not whole: " + s.Lacks
+		text += ", incomplete: " + s.Lacks
 	}
 	if s.Name != s.Node {
 		text += " (" + s.Name + ")"
@@ -127,7 +127,7 @@ func (s Side) facts(letter string) []page.Fact {
 	return []page.Fact{{Name: letter, Value: text}}
 }
 
-// table is the changes of a kind.
+// table returns the changes of a kind.
 func (d Difference) table(kind string) *page.Table {
 	t := &page.Table{Head: []string{"check", "target", "A", "B", "saw"}}
 	for _, c := range d.Changes {

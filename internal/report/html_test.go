@@ -138,7 +138,7 @@ func TestTimeline(t *testing.T) {
 	if bars[1].From != 0 || bars[1].Note != "its clock differs by -1h0m0s" {
 		t.Errorf("%+v", bars[1])
 	}
-	if bars[2].Word != "unknown" || bars[2].Note != "did not come to its end" || bars[2].Label != "neighbour node-b" {
+	if bars[2].Word != "unknown" || bars[2].Note != "did not finish" || bars[2].Label != "neighbour node-b" {
 		t.Errorf("%+v", bars[2])
 	}
 }

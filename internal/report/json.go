@@ -11,8 +11,7 @@ import (
 
 func writeJSON(w io.Writer, d any) error { return WriteJSON(w, "  ", d) }
 
-// WriteJSON writes a value as JSON that people can read too and no text in it can steer a
-// terminal with. Without indent it is one line.
+// WriteJSON writes a value as readable JSON. No text in it can steer a terminal. Without indent it is one line.
 func WriteJSON(w io.Writer, indent string, v any) error {
 	enc := json.NewEncoder(escaping{w})
 	enc.SetIndent("", indent)
@@ -20,13 +19,12 @@ func WriteJSON(w io.Writer, indent string, v any) error {
 	return enc.Encode(v)
 }
 
-// escaping writes JSON so that nothing in its texts can steer a terminal: what encoding/json
-// leaves as it is and cannot be seen, among it the control characters above 0x7e and
-// those that turn the order of letters round, is escaped. The value stays the same.
+// escaping escapes the invisible characters that encoding/json leaves in its texts, among them the control characters
+// above 0x7e and those that reverse the order of letters, because they could steer a terminal. The value is unchanged.
 type escaping struct{ w io.Writer }
 
 func (e escaping) Write(b []byte) (int, error) {
-	const piece = 64 << 10 // about what is held of it at once
+	const piece = 64 << 10 // about how much is buffered
 	var out []byte
 	for at, size := 0, 0; at < len(b); at += size {
 		var r rune

@@ -11,8 +11,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// JUnit as its readers have it in common: what Jenkins' schema (junit-10.xsd of its xUnit
-// plugin) names, in the order it wants; GitLab, GitHub's actions and Go's readers take that.
+// The part of JUnit that all readers support: the elements of Jenkins' schema (junit-10.xsd of its xUnit plugin), in
+// its order. GitLab, GitHub's actions and Go's readers accept them.
 type (
 	junitSuites struct {
 		XMLName  xml.Name     `xml:"testsuites"`
@@ -55,12 +55,12 @@ type (
 		Text    string `xml:",cdata"`
 	}
 	junitOut struct {
-		Text string `xml:",cdata"` // of printable characters only: encoding/xml does not look into it
+		Text string `xml:",cdata"` // printable characters only: encoding/xml does not check it
 	}
 )
 
-// caseVerdict is the case of a run that is not healthy although no check says so: the
-// answer never came, or only neighbours saw the fault.
+// caseVerdict is the case of an unhealthy run without a bad check: the answer is missing, or only other nodes saw the
+// fault.
 const caseVerdict = "verdict"
 
 func writeJUnit(w io.Writer, d Document) error { return writeJUnits(w, []Document{d}) }
@@ -84,9 +84,8 @@ func writeJUnits(w io.Writer, all []Document) error {
 	return err
 }
 
-// junitSuite is a suite with a case for each check and target. fail is a failure, unknown
-// an error, skip skipped; a warning passes, and says so, unless warnings were to fail the
-// run. What peers answered about themselves is no case.
+// junitSuite returns a suite with a case for each check and target. fail becomes a failure, unknown an error, skip
+// skipped. A warning passes with a note, unless --fail-on is warn. Peers' answers about themselves are not cases.
 func (d Document) junitSuite() junitSuite {
 	suite := junitSuite{
 		Name: printable(d.Node), Hostname: printable(d.Node), Time: seconds(d.Elapsed),
@@ -138,8 +137,8 @@ func (d Document) junitSuite() junitSuite {
 	return suite
 }
 
-// junitCases are the answers about the node, one case a name. Where several answers have
-// one, as those of several ways may, the worst is the case's and the others stand below.
+// junitCases returns the answers about the node, one case for each name. Several answers may have one name, for example
+// those of several ways: the worst becomes the case, and the others follow in its text.
 func (d Document) junitCases() []junitCase {
 	var names []string
 	answers := map[string][]Located{}
@@ -187,8 +186,7 @@ func (d Document) junitCases() []junitCase {
 	return out
 }
 
-// why are the causes of a bad answer with their fixes: some readers show nothing but the
-// case that failed.
+// why returns the causes of a bad answer with their fixes, because some readers show only the failed case.
 func (d Document) why(r Located) []string {
 	var out []string
 	for _, c := range d.Causes {
@@ -214,7 +212,7 @@ func (d Document) why(r Located) []string {
 	return out
 }
 
-// words are the report as people read it.
+// words returns the report for people.
 func (d Document) words() string { return screen{Document: d}.text() }
 
 func seconds(d time.Duration) string { return fmt.Sprintf("%.3f", d.Seconds()) }

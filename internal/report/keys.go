@@ -13,17 +13,17 @@ import (
 	"github.com/calico-probe/calico-probe/internal/suggest"
 )
 
-// A field that this run does not have prints nothing: a healthy node has no causes. One that no
-// report has is a slip, and is said before anything is asked.
+// A field that this run lacks prints nothing: a healthy node has no causes. A field that no report has is a typo, and
+// is rejected before the run begins.
 
-// knownFields refuses a path with a field that no report has. What stands below facts is up to
-// the checks.
+// knownFields rejects a path with a field that no report has. Below facts any name is valid, because checks choose
+// them.
 func knownFields(path []string) error {
 	have := append(fieldsOf(reflect.TypeFor[Document](), nil), fieldsOf(reflect.TypeFor[Fleet](), nil)...)
 	for _, name := range path {
 		switch {
 		case !slices.Contains(have, name):
-			return fmt.Errorf("no report has a field %q%s; 'calico-probe schema report' has them all",
+			return fmt.Errorf("reports have no field %q%s; 'calico-probe schema report' lists all fields",
 				name, suggest.DidYouMean(name, have))
 		case name == "facts":
 			return nil
@@ -32,7 +32,7 @@ func knownFields(path []string) error {
 	return nil
 }
 
-// fieldsOf are the names of all fields in a type, however deep they lie, as JSON has them.
+// fieldsOf returns the JSON names of all fields of a type, at every depth.
 func fieldsOf(t reflect.Type, had []reflect.Type) []string {
 	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice || t.Kind() == reflect.Map {
 		t = t.Elem()
@@ -50,14 +50,14 @@ func fieldsOf(t reflect.Type, had []reflect.Type) []string {
 	return out
 }
 
-// knownInPath holds the fields of a JSONPath to knownFields.
+// knownInPath applies knownFields to the fields of a JSONPath.
 func knownInPath(nodes []jsonpath.Node) error {
 	var path []string
 	for _, n := range nodes {
 		var inner [][]jsonpath.Node
 		switch n := n.(type) {
 		case *jsonpath.FieldNode:
-			if n.Value != "" { // of {.}, which is all of it
+			if n.Value != "" { // {.} is the whole report, and has no name
 				path = append(path, n.Value)
 			}
 		case *jsonpath.ListNode:
@@ -81,7 +81,7 @@ func knownInPath(nodes []jsonpath.Node) error {
 	return knownFields(path)
 }
 
-// knownInTemplate holds the fields of a Go template to knownFields.
+// knownInTemplate applies knownFields to the fields of a Go template.
 func knownInTemplate(n parse.Node) error {
 	var inner []parse.Node
 	branch := func(b parse.BranchNode) {

@@ -10,36 +10,34 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// Latest is what a node, and its neighbours about it, answered last to each check, of
-// all that was asked one after the other in a session.
+// Latest keeps the latest answer to each check of a session: those of the node, and those of other nodes about it.
+// A report in the middle of a session must not show an old answer beside a new one.
 //
-// An asked event begins a round. It takes away what earlier rounds answered to the same
-// checks, whatever the targets were, and what baseline nodes said to compare it
-// with. Of what the client itself says (how it got there, whether the answer was
-// whole) and of any other check of a node the newest round that has it stands for all.
-// Until a check that was asked is answered whole, that it is not known is an answer of
-// its own: never the old one, and never none.
+// An asked event begins a round. It drops all earlier answers to the same checks, for every target, and the answers
+// of baseline nodes that were compared with them. Results of the client itself (the access method, incomplete
+// answers), and other checks, keep only their newest round. A requested check without a complete answer is unknown:
+// it neither keeps its old answer nor disappears.
 type Latest struct {
 	Node string // the one in question
 
 	round   int
 	kept    []answer
-	newest  map[string]int // the round of what is kept, by node and check
-	owed    []string       // asked of the node, and not answered whole since
+	newest  map[string]int // the round of the kept answers, by node and check
+	owed    []string       // checks requested of the node, without a complete answer since
 	streams []*streamed
 	logs    []probe.Event
 	version string
 	asked   probe.Start // of the last round, by the client
 }
 
-// answer is a result and where it came from.
+// answer is a result with its source.
 type answer struct {
 	probe.Event
 	round int
 	by    *streamed // nil = the client itself
 }
 
-// streamed is one way by which some node answered plans: the last of them.
+// streamed is the last plan that a node answered by one way.
 type streamed struct {
 	node, way  string
 	start, end probe.Event
@@ -47,7 +45,7 @@ type streamed struct {
 	answered   []string
 }
 
-// Add takes an event of the session, of which only those about the node concern it.
+// Add notes an event of the session. It ignores events about other nodes.
 func (l *Latest) Add(ev probe.Event) {
 	if ev.Node != l.Node && ev.For != l.Node {
 		return
@@ -68,17 +66,16 @@ func (l *Latest) Add(ev probe.Event) {
 	case probe.EventResult:
 		l.result(ev)
 	case probe.EventLog:
-		if ev.Node == l.Node && len(l.logs) < mostLogs {
+		if ev.Node == l.Node && len(l.logs) < maxLogs {
 			l.logs = append(l.logs, ev)
 		}
 	}
 }
 
-// mostLogs bounds what is kept of what probes say about themselves in a round, and in the
-// calls of tools after it.
-const mostLogs = 1000
+// maxLogs bounds the probes' log lines that are kept of a round and of the tool calls after it.
+const maxLogs = 1000
 
-// begin is a new round.
+// begin starts a new round.
 func (l *Latest) begin(ev probe.Event) {
 	l.round++
 	l.logs, l.asked = nil, *ev.Start
@@ -92,7 +89,7 @@ func (l *Latest) begin(ev probe.Event) {
 		}
 	}
 	for _, s := range l.streams {
-		s.open = false // what is missing of it is owed
+		s.open = false // owed has its missing answers
 	}
 }
 
@@ -110,7 +107,7 @@ func (l *Latest) stream(ev probe.Event) *streamed {
 func (l *Latest) end(ev probe.Event) {
 	s := l.stream(ev)
 	s.end, s.open = ev, false
-	if ev.Node == l.Node && !ev.End.Stopped { // of one that was stopped nobody knows what is whole
+	if ev.Node == l.Node && !ev.End.Stopped { // a stopped answer may lack targets of any check
 		l.owed = slices.DeleteFunc(l.owed, func(id string) bool { return slices.Contains(s.answered, id) })
 	}
 }
@@ -134,9 +131,8 @@ func (l *Latest) result(ev probe.Event) {
 	l.kept = append(l.kept, a)
 }
 
-// Asked are the checks the node has some answer to, or should have, in the order they
-// were asked.
-func (l *Latest) Asked() []string {
+// Requested returns the checks that the node has answered or owes an answer to, in the order of the requests.
+func (l *Latest) Requested() []string {
 	var out []string
 	add := func(id string) {
 		if !slices.Contains(out, id) {
@@ -154,16 +150,16 @@ func (l *Latest) Asked() []string {
 	return out
 }
 
-// Answered are those of them that the node's latest answers tell something about.
+// Answered returns the checks of Requested that have a complete answer other than unknown.
 func (l *Latest) Answered() []string {
-	return slices.DeleteFunc(l.Asked(), func(id string) bool {
+	return slices.DeleteFunc(l.Requested(), func(id string) bool {
 		answers, _ := l.Of(id)
 		return slices.Contains(l.owed, id) || !slices.ContainsFunc(answers,
 			func(r probe.Result) bool { return r.Status != probe.Unknown })
 	})
 }
 
-// Of are the latest answers of the node to a check, and when the oldest of them came.
+// Of returns the node's latest answers to a check, and when the oldest of them arrived.
 func (l *Latest) Of(check string) (out []probe.Result, at time.Time) {
 	for _, a := range l.kept {
 		if a.Node == l.Node && a.Result.Check == check {
@@ -176,7 +172,7 @@ func (l *Latest) Of(check string) (out []probe.Result, at time.Time) {
 	return out, at
 }
 
-// Oldest is when the oldest of the node's answers came; zero = there is none.
+// Oldest returns when the oldest of the node's answers arrived, zero if it has none.
 func (l *Latest) Oldest() time.Time {
 	var at time.Time
 	for _, a := range l.kept {
@@ -187,10 +183,10 @@ func (l *Latest) Oldest() time.Time {
 	return at
 }
 
-// mostOwed is how many checks are named that have no whole answer.
-const mostOwed = 5
+// maxOwed is how many checks without a complete answer are named.
+const maxOwed = 5
 
-// Run is the latest answers as if all had been asked in one run, without a verdict.
+// Run returns the latest answers as one run without a verdict.
 func (l *Latest) Run() Run {
 	run := Run{Node: l.Node, Version: l.version, Events: slices.Clone(l.logs)}
 	if s := l.asked; !s.Time.IsZero() {
@@ -199,7 +195,7 @@ func (l *Latest) Run() Run {
 	}
 	unknown := false
 	for _, a := range l.kept {
-		// since then, by an answer that was whole
+		// by a complete answer since then
 		settled := a.Result.Check == probe.CheckAnswered && a.Node == l.Node && len(l.owed) == 0 &&
 			(a.round < l.round || !slices.Contains(notBelieved, a.Result.Facts.Str(probe.FactReason)))
 		if a.by != nil || settled {
@@ -225,11 +221,11 @@ func (l *Latest) Run() Run {
 		run.Events = append(run.Events, events...)
 	}
 	if len(l.owed) > 0 && !unknown {
-		names := strings.Join(l.owed[:min(len(l.owed), mostOwed)], ", ")
-		if n := len(l.owed) - mostOwed; n > 0 {
+		names := strings.Join(l.owed[:min(len(l.owed), maxOwed)], ", ")
+		if n := len(l.owed) - maxOwed; n > 0 {
 			names += fmt.Sprintf(" and %d more", n)
 		}
-		r := probe.Found(probe.Unknown, "asked, and not answered whole: %s", names)
+		r := probe.Found(probe.Unknown, "incomplete answer to: %s", names)
 		r.Check = probe.CheckAnswered
 		run.Events = append(run.Events, probe.Event{Type: probe.EventResult, Node: l.Node, Result: &r})
 	}
@@ -239,11 +235,11 @@ func (l *Latest) Run() Run {
 	return run
 }
 
-// notBelieved are the reasons for which an answer is incomplete that came to its end, with
-// one to each check: it stays so until another is asked for.
+// notBelieved lists why an answer with one result for each check is incomplete nevertheless. Only another request can
+// change that.
 var notBelieved = []string{probe.ReasonUnrequested, probe.ReasonTooMuch, probe.ReasonNewer}
 
-// Took is how long the answers took that stand now.
+// Took returns how long the current answers took.
 func (l *Latest) Took() time.Duration {
 	var took time.Duration
 	for _, s := range l.streams {
@@ -254,7 +250,7 @@ func (l *Latest) Took() time.Duration {
 	return took
 }
 
-// latestOf finds the answers about a node, or begins them.
+// latestOf returns the answers about a node, new ones if it has none.
 func latestOf(all []*Latest, ev probe.Event) ([]*Latest, *Latest) {
 	node := cmp.Or(ev.For, ev.Node)
 	i := slices.IndexFunc(all, func(l *Latest) bool { return l.Node == node })

@@ -181,7 +181,7 @@ func TestLatestIsARun(t *testing.T) {
 		"start pod", "pod a ok", "end pod") {
 		l.Add(ev)
 	}
-	if got := strings.Join(l.Asked(), " "); got != "b a" {
+	if got := strings.Join(l.Requested(), " "); got != "b a" {
 		t.Errorf("asked: %s", got)
 	}
 	var b strings.Builder

@@ -16,37 +16,38 @@ import (
 
 // Run is a saved run.
 type Run struct {
-	Node    string // the one in question
+	Node    string // the examined node
 	Version string // of the program that saved it
 	Events  []probe.Event
-	// Causes and Verdict are what that program concluded, nil in a run that was cut.
+	// Causes and Verdict are that program's conclusions, nil in a run that was cut.
 	Causes  []probe.Cause
 	Verdict *probe.Verdict
-	// Lacks says what is missing of the run, "" when it is whole.
+	// Lacks is why the run is incomplete, "" if it is not.
 	Lacks string
 }
 
-// longestRun bounds what is read: a run of a thousand nodes' sessions has a few MB.
-const longestRun = 256 << 20
+// maxRun bounds the size of a file, because its author may be hostile. A run with sessions to a thousand nodes has
+// a few MB.
+const maxRun = 256 << 20
 
-// errNoRun says that a file is no saved run.
-var errNoRun = errors.New("is no file of 'run -o ndjson', 'run -o json' or 'shell --transcript'")
+// errNoRun is the error of a file that is not a saved run.
+var errNoRun = errors.New("is not a file of 'run -o ndjson', 'run -o json' or 'shell --transcript'")
 
-// Saved is what a file holds: a run, or of the transcript of a session the latest
-// answers of each node, each as a run, and what was done.
+// Saved is the content of a file: a run, or from a session's transcript the latest answers of each node, each as a
+// run, and its commands.
 type Saved struct {
 	Runs  []Run
-	Deeds []Deed // nil = it is no transcript
-	// Fleet is what began a run over several nodes, nil = it is none; Elapsed is how long that took.
+	Deeds []Deed // nil = not a transcript
+	// Fleet is the start of a run over several nodes, nil for other files. Elapsed is that run's duration.
 	Fleet   *probe.Start
 	Elapsed time.Duration
-	Cut     bool // it ends before the fleet's verdict: nodes may be missing
+	Cut     bool // it ends before the fleet's verdict, so nodes may be missing
 }
 
-// Load reads what was saved with -o ndjson, -o json or --transcript; which, it sees. Its
-// texts are cleaned: somebody else may have made the file.
+// Load reads a file saved with -o ndjson, -o json or --transcript, and recognizes its format. It cleans all texts,
+// because the file may come from a stranger.
 func Load(r io.Reader) (Saved, error) {
-	saved, err := load(r, longestRun)
+	saved, err := load(r, maxRun)
 	if saved.Fleet != nil {
 		saved.Fleet = probe.Event{Type: probe.EventRun, Start: saved.Fleet}.Cleaned().Start
 	}
@@ -104,11 +105,10 @@ func loadRun(b []byte) (Run, error) {
 	return loadStream(b)
 }
 
-// mostHeld is what the answers of a node, two neighbours and the API may take in memory, and
-// as much again.
-const mostHeld = 32 * probe.MaxHeld
+// maxHeld bounds a run in memory: twice the answers of a node, two baseline nodes and the API.
+const maxHeld = 32 * probe.MaxHeld
 
-// readable refuses what a newer client wrote. What a node said of its version refuses nothing.
+// readable rejects events of a newer client. A node's version rejects nothing, because the client has read its events.
 func readable(ev probe.Event) error {
 	if ev.Start != nil && ev.Type != probe.EventStart && ev.Start.V > probe.Version {
 		return newer(ev.Start.V)
@@ -136,8 +136,8 @@ func loadStream(b []byte) (Run, error) {
 		if err := readable(ev); err != nil {
 			return Run{}, err
 		}
-		if held += ev.Held(); held > mostHeld {
-			return Run{}, fmt.Errorf("holds more than %d MiB of answers, which no run does", mostHeld>>20)
+		if held += ev.Held(); held > maxHeld {
+			return Run{}, fmt.Errorf("holds more than %d MiB of answers, which no run does", maxHeld>>20)
 		}
 		lost = lost || ev.Seq != next
 		next = ev.Seq + 1
@@ -154,7 +154,7 @@ func loadStream(b []byte) (Run, error) {
 	return run, nil
 }
 
-// Add takes an event; what that program concluded is kept apart.
+// Add notes an event. It keeps the saved conclusions separate from the results.
 func (run *Run) Add(ev probe.Event) {
 	switch ev.Type {
 	case probe.EventComparison:
@@ -173,12 +173,12 @@ func (run *Run) Add(ev probe.Event) {
 	}
 }
 
-// begun is the event that begins a run.
+// begun returns the event that begins a run.
 func begun(node string, s probe.Start) probe.Event {
 	return probe.Event{Type: probe.EventRun, Node: node, Start: &s}
 }
 
-// begun tells which cluster was asked, and when; nothing of what older versions saved.
+// begun returns the run's cluster and time. It is empty for files of older versions.
 func (run Run) begun() probe.Start {
 	for _, ev := range run.Events {
 		if ev.Type == probe.EventRun {
@@ -188,12 +188,11 @@ func (run Run) begun() probe.Start {
 	return probe.Start{}
 }
 
-// loadDocument turns a document back into the events it was made of, as far as order
-// within a way matters.
+// loadDocument turns a document back into events. Their order is kept only within a way.
 func loadDocument(b []byte) (Run, error) {
 	var d Document
 	if err := json.Unmarshal(b, &d); err != nil {
-		return Run{}, fmt.Errorf("is no JSON report: %w", err)
+		return Run{}, fmt.Errorf("is not a JSON report: %w", err)
 	}
 	if d.Verdict == nil || d.Node == "" {
 		return Run{}, errNoRun
@@ -203,7 +202,7 @@ func loadDocument(b []byte) (Run, error) {
 		run.Events = append(run.Events, begun(d.Node, probe.Start{V: probe.Version, Version: d.Version, Run: d.Run,
 			Time: d.Time, Cluster: d.Cluster}))
 	}
-	// What the client says of its way is before and outside the answers that came by it.
+	// The client's own results about a way precede the answers that came by it, and are not part of them.
 	of := func(s Segment, r Located) bool {
 		return r.Way == s.Way && r.Node == s.Node && r.Check != probe.CheckPlaced
 	}
@@ -216,7 +215,7 @@ func loadDocument(b []byte) (Run, error) {
 				last = i
 			}
 		}
-		if first < 0 { // it answered nothing, and stands behind the others
+		if first < 0 { // it has no result, so it comes last
 			continue
 		}
 		begins[first], ends[last] = s, s
@@ -242,7 +241,7 @@ func loadDocument(b []byte) (Run, error) {
 	return run, nil
 }
 
-// nodeOf is a node by its name in the document, which is "" for the one in question.
+// nodeOf returns a node's name; in the document "" is the examined node.
 func (d Document) nodeOf(name string) string { return cmp.Or(name, d.Node) }
 
 func (d Document) start(s Segment) probe.Event {
@@ -252,7 +251,7 @@ func (d Document) start(s Segment) probe.Event {
 	}}
 }
 
-// end is none for a way whose answer did not arrive whole.
+// end returns the end event of a way, none if its answer is incomplete.
 func (d Document) end(s Segment) []probe.Event {
 	if !s.Complete {
 		return nil

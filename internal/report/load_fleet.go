@@ -10,18 +10,18 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// mostFleetHeld is what the answers of all nodes may take in memory: some 20,000 nodes have most of it.
-const mostFleetHeld = 1 << 30
+// maxFleetHeld bounds the answers of all nodes in memory. About 20,000 nodes need most of it.
+const maxFleetHeld = 1 << 30
 
-// loadFleet reads a run over several nodes that was saved with -o ndjson, each node as one run of its own, by the name
-// that it is shown by; is = false where it is no such run.
+// loadFleet reads a run over several nodes that was saved with -o ndjson. Each node becomes a run, under its displayed
+// name. is = false for other files.
 func loadFleet(b []byte) (saved Saved, is bool, err error) {
 	if kind := documentKind(b); kind == KindFleet {
-		return saved, true, errors.New("is a JSON report of several nodes, which has only what is bad; -o ndjson can be read")
+		return saved, true, errors.New("is a JSON report of several nodes, which has only bad results: use -o ndjson")
 	}
 	d := probe.NewDecoder(bytes.NewReader(b))
 	next, held, whole := int64(0), 0, false
-	at := map[string]int{} // the runs, by their node
+	at := map[string]int{} // index of each run, by node
 	for {
 		ev, err := d.Next()
 		if errors.Is(err, io.EOF) {
@@ -36,8 +36,8 @@ func loadFleet(b []byte) (saved Saved, is bool, err error) {
 		if saved.Fleet == nil && (ev.Type != probe.EventRun || ev.Node != "") {
 			return saved, false, nil
 		}
-		if held += ev.Held(); held > mostFleetHeld {
-			return saved, true, fmt.Errorf("holds more than %d MiB of answers, which no run does", mostFleetHeld>>20)
+		if held += ev.Held(); held > maxFleetHeld {
+			return saved, true, fmt.Errorf("holds more than %d MiB of answers, which no run does", maxFleetHeld>>20)
 		}
 		lost := ev.Seq != next
 		next = ev.Seq + 1
@@ -46,7 +46,7 @@ func loadFleet(b []byte) (saved Saved, is bool, err error) {
 			saved.Fleet = ev.Start
 		case ev.Node == "" && ev.Type == probe.EventVerdict:
 			saved.Elapsed, whole = ev.Verdict.Elapsed, true
-		case ev.Node == "": // the groups, which are made anew
+		case ev.Node == "": // the groups, which are computed again
 		default:
 			name := probe.Line(ev.Node)
 			if _, known := at[name]; !known {
@@ -76,7 +76,7 @@ func loadFleet(b []byte) (saved Saved, is bool, err error) {
 	return saved, true, nil
 }
 
-// documentKind is the kind of a JSON document, "" of anything else.
+// documentKind returns the kind of a JSON document, "" for anything else.
 func documentKind(b []byte) string {
 	var first struct {
 		Kind string `json:"kind"`

@@ -87,7 +87,7 @@ func TestLoadWhatIsNotWhole(t *testing.T) {
 		"a cut report":     {document[:len(document)-20], "is a truncated JSON report"},
 		"a newer report":   {strings.Replace(document, `"v": 1`, `"v": 2`, 1), "newer calico-probe"},
 		"a newer stream":   {strings.Replace(stream, `"v":1`, `"v":2`, 1), "newer calico-probe"},
-		"a report's fault": {strings.Replace(document, `"causes": [`, `"causes": 7, "x": [`, 1), "is no JSON report"},
+		"a report's fault": {strings.Replace(document, `"causes": [`, `"causes": 7, "x": [`, 1), "is not a JSON report"},
 	} {
 		if _, err := loadOne(strings.NewReader(c.text)); err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v", name, err)

@@ -12,13 +12,12 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// foldAt is where lines of a fenced block are broken: they would not be by the reader's
-// program.
+// foldAt is the width at which lines of a fenced block are wrapped, because viewers of Markdown do not wrap them.
 const foldAt = 100
 
-// writeMarkdown writes what belongs into a ticket: the verdict, each cause with its
-// evidence and fix, what is bad, the names of what is good, and how it was asked. What a
-// node said stands in code only, where nothing of it is a link, a mention or a table.
+// writeMarkdown writes a ticket: the verdict, each cause with its evidence and fix, the bad results, the names of good
+// checks, and how the node was checked. A node's own texts are always code, so that they cannot act as a link, a
+// mention or a table.
 func writeMarkdown(w io.Writer, d Document) error {
 	var b strings.Builder
 	named := map[probe.Status][]string{} // checks by status, in order
@@ -61,7 +60,7 @@ func writeMarkdown(w io.Writer, d Document) error {
 	return err
 }
 
-// markdownFix are the commands of a fix: those that only read, and those that change something.
+// markdownFix writes the commands of a fix: those that only read, and those that change something.
 func markdownFix(b *strings.Builder, fix probe.Fix) {
 	check, change := steps(fix)
 	if len(check) > 0 {
@@ -78,7 +77,7 @@ func markdownFix(b *strings.Builder, fix probe.Fix) {
 	}
 }
 
-// fenceSteps writes commands, each under its note.
+// fenceSteps writes commands, each below its note.
 func fenceSteps(b *strings.Builder, commands []string) {
 	for i, step := range pastes(commands) {
 		if i > 0 {
@@ -93,7 +92,7 @@ func fenceSteps(b *strings.Builder, commands []string) {
 	}
 }
 
-// badTable is what has a line of its own, as far as there is room for it.
+// badTable writes the results that get their own line, as many as fit.
 func (d Document) badTable(b *strings.Builder) {
 	shown := map[string]int{}
 	for _, s := range probe.Statuses() {
@@ -122,7 +121,7 @@ func (d Document) badTable(b *strings.Builder) {
 	}
 }
 
-// placed are the attempts to place a probe on the node, in their order.
+// placed returns the attempts to place a probe on the node, in order.
 func (d Document) placed() []probe.Result {
 	var out []probe.Result
 	for _, r := range d.own() {
@@ -133,7 +132,7 @@ func (d Document) placed() []probe.Result {
 	return out
 }
 
-// where tells of which cluster the node is and when it was asked, as far as that is known.
+// where returns the node's cluster and the time of the run, as far as they are known.
 func (d Document) where() string {
 	text := ""
 	if d.Cluster != nil {
@@ -145,7 +144,7 @@ func (d Document) where() string {
 	return text
 }
 
-// provenance says how the node was asked, and by what.
+// provenance returns the program, the run and the ways by which the node was checked.
 func (d Document) provenance() string {
 	text := "calico-probe " + Code(d.Version) + ", run " + Code(d.Run)
 	if ways := d.asked(); len(ways) > 0 {
@@ -154,8 +153,8 @@ func (d Document) provenance() string {
 	return text + fmt.Sprintf(", took %v", d.Elapsed.Round(100*time.Millisecond))
 }
 
-// Code puts foreign text between backticks, more of them than it has itself. It stays as it
-// is: a command with another quote in it would be another command.
+// Code puts foreign text between backticks, more of them than the text has in a row. It does not change the text: a
+// command with another quote would be another command.
 func Code(text string) string {
 	text = strings.TrimSpace(printable(text))
 	mark := "`"
@@ -163,7 +162,7 @@ func Code(text string) string {
 		mark += "`"
 	}
 	if text == "" || strings.Contains(text, "`") {
-		text = " " + text + " " // of which Markdown takes one away on each side
+		text = " " + text + " " // Markdown removes one space on each side
 	}
 	return mark + text + mark
 }
@@ -176,15 +175,15 @@ func codes(texts []string) string {
 	return strings.Join(out, ", ")
 }
 
-// cell is code in a table, where a bar ends the cell even between backticks.
+// cell returns code for a table, where a bar ends the cell even between backticks.
 func cell(text string) string { return strings.ReplaceAll(Code(text), "|", `\|`) }
 
-// fence writes lines as a block of code, which none of them can end.
+// fence writes lines as a code block that no line can end.
 func fence(b *strings.Builder, language string, lines []string) {
 	mark := "```"
 	var body strings.Builder
 	for _, line := range lines {
-		line = printable(line) // first: what it drops may have parted two backticks
+		line = printable(line) // first: a removed character may have separated two backticks
 		for strings.Contains(line, mark) {
 			mark += "`"
 		}
@@ -193,8 +192,7 @@ func fence(b *strings.Builder, language string, lines []string) {
 	fmt.Fprintf(b, "%s%s\n%s%s\n", mark, language, body.String(), mark)
 }
 
-// Fence is a text as a block of code of Markdown, which none of its lines can end; long
-// ones are broken at spaces.
+// Fence returns a text as a code block of Markdown that no line can end. It wraps long lines at spaces.
 func Fence(text string) string {
 	var lines []string
 	for line := range strings.Lines(text) {

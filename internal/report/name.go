@@ -9,9 +9,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// writeNames writes cause/ID for each cause, the likeliest first, then check/ID for each
-// check that has an answer about the node which is fail, unknown or warn, worst first.
-// Each stands once; a healthy node has no line.
+// writeNames writes cause/ID for each cause, likeliest first, then check/ID for each check with a fail, unknown or warn
+// about the node, worst first, each once. A healthy node has no lines.
 func writeNames(w io.Writer, d Document) error {
 	var out []string
 	add := func(line string) {
@@ -33,6 +32,6 @@ func writeNames(w io.Writer, d Document) error {
 	for _, line := range out {
 		fmt.Fprintln(&b, line)
 	}
-	_, err := io.WriteString(w, b.String()) // even of none: a file of an earlier run is replaced
+	_, err := io.WriteString(w, b.String()) // even if empty: it replaces the file of an earlier run
 	return err
 }

@@ -7,26 +7,26 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// paper is what a report for people is written on: a terminal, or a file that is as wide as the narrowest one.
+// paper describes the output of a report for people: a terminal, or a file, which is as wide as the narrowest terminal.
 type paper struct {
 	colour bool
 	width  int // in columns, 0 = narrowest
 }
 
-// narrowest is how wide a terminal is at least, and how wide the report is where there is none.
+// narrowest is the least width of a terminal that a report assumes, and its width without a terminal.
 const narrowest = 80
 
-// widest is how long a line of text may be on any terminal: longer ones are hard to read.
+// widest bounds a line of text on wide terminals: longer ones are hard to read.
 const widest = 110
 
 func (p paper) columns() int { return min(cmp.Or(p.width, narrowest), widest) }
 
-// indented are the lines of a text below the margin.
+// indented returns the lines of a text, indented.
 func (p paper) indented(by int, text string) string {
 	return strings.Repeat(" ", by) + p.from(by, text) + "\n"
 }
 
-// from is a text that begins in a column of a line, and continues below that column.
+// from returns a text that begins in a column of a line, and continues below that column.
 func (p paper) from(column int, text string) string {
 	return strings.Join(probe.Wrap(printable(text), p.columns()-column), "\n"+strings.Repeat(" ", column))
 }
@@ -38,7 +38,7 @@ func (p paper) paint(s probe.Status, text string) string {
 	return colour(s) + text + uncoloured
 }
 
-// printable keeps what a node sent from steering the terminal.
+// printable removes from a node's text the characters that could steer the terminal.
 func printable(s string) string {
 	return strings.ReplaceAll(probe.Line(s), "\t", " ")
 }
@@ -46,14 +46,14 @@ func printable(s string) string {
 // uncoloured ends a colour.
 const uncoloured = "\x1b[0m"
 
-// colour begins that of a status.
+// colour begins the colour of a status.
 func colour(s probe.Status) string {
 	return "\x1b[" + map[probe.Status]string{
 		probe.OK: "32", probe.Info: "36", probe.Warn: "33", probe.Fail: "1;31", probe.Unknown: "35", probe.Skip: "90",
 	}[s] + "m"
 }
 
-// Colours are all that reports write to steer a terminal.
+// Colours lists all sequences by which reports steer a terminal.
 func Colours() []string {
 	out := []string{uncoloured}
 	for _, s := range probe.Statuses() {

@@ -9,7 +9,7 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// readers are programs that only read, whatever their arguments.
+// readers lists programs that only read, with any arguments.
 var readers = []string{"[", "arping", "base64", "basename", "cat", "cut", "df", "dig", "dirname", "du",
 	"echo", "egrep", "false", "file", "findmnt", "free", "getcap", "getenforce", "getent", "grep", "head", "id", "iostat",
 	"ip6tables-legacy-save", "ip6tables-nft-save", "ip6tables-save", "iptables-legacy-save", "iptables-nft-save",
@@ -18,12 +18,12 @@ var readers = []string{"[", "arping", "base64", "basename", "cat", "cut", "df", 
 	"readlink", "sestatus", "sha256sum", "sleep", "stat", "systemd-analyze", "tail", "test", "top", "tr",
 	"tracepath", "traceroute", "true", "uname", "uniq", "uptime", "virt-what", "vmstat", "wc", "which", "who"}
 
-// rulesChanged are the options of iptables that change rules.
+// rulesChanged lists the options of iptables that change rules.
 var rulesChanged = []string{"-A", "-D", "-I", "-R", "-F", "-Z", "-N", "-X", "-P", "-E", "--a", "--d", "--i", "--f",
 	"--z", "--r", "--p"}
 
-// readersUnless are programs that only read unless an argument is one of these words, or begins with a long option of
-// them.
+// readersUnless lists programs that only read unless an argument is one of these words, or begins with one of these
+// long options.
 var readersUnless = map[string][]string{
 	"bridge":    {"add", "del", "delete", "set", "replace", "flush", "append", "-b", "-batch"},
 	"conntrack": {"-D", "--delete", "-F", "--flush", "-I", "-U", "--update", "--create"},
@@ -46,7 +46,7 @@ var readersUnless = map[string][]string{
 	"tcpdump":         {"-w", "-z", "-C", "-G"},
 }
 
-// readersWith are programs that only read where their first words, but for options, are these.
+// readersWith lists programs that only read if their first words, without options, are these.
 var readersWith = map[string][]string{
 	"kubectl": {"get", "describe", "logs", "events", "explain", "version", "auth can-i", "auth whoami", "top", "diff",
 		"rollout status", "rollout history", "cluster-info", "api-resources", "api-versions"},
@@ -81,7 +81,7 @@ var readersWith = map[string][]string{
 	"wg":              {"show"},
 }
 
-// valued are options whose value is the next word, of programs whose first words count.
+// valued lists options with a value in the next word, for the programs of readersWith.
 var valued = []string{"-n", "--namespace", "-l", "-c", "-o", "-s", "-p", "-t", "--node", "--checks", "--context"}
 
 // readsOnly reports whether a shell command changes nothing: every program that it starts, also by ssh, sudo or
@@ -107,7 +107,7 @@ func readsOnly(command string) bool {
 	return reads
 }
 
-// texts are words without their quotes. What the shell would put in stands as it is written.
+// texts returns words without their quotes. It leaves expansions of the shell as written.
 func texts(words []*syntax.Word) []string {
 	var out []string
 	for _, w := range words {
@@ -177,7 +177,7 @@ func startsAnother(name string, args []string) (reads, starts bool) {
 	case "ssh":
 		for len(args) > 0 && strings.HasPrefix(args[0], "-") {
 			if !slices.Contains(sshValued, args[0]) {
-				return false, true // a flag, or one whose value is in the same word: what follows may be the host
+				return false, true // a flag, or an option with its value in one word: the next may be the host
 			}
 			args = args[min(2, len(args)):]
 		}
@@ -201,7 +201,7 @@ func startsAnother(name string, args []string) (reads, starts bool) {
 	return false, false
 }
 
-// readsBy reports whether a program only reads, where that is no matter of its first words or of forbidden ones alone.
+// readsBy reports whether a program only reads, for programs that need more than a list of words.
 func readsBy(name string, args []string) (reads, known bool) {
 	first := firstWords(args)
 	has := func(part string) bool {
@@ -231,7 +231,7 @@ func readsBy(name string, args []string) (reads, known bool) {
 	return false, false
 }
 
-// firstWords are the arguments without options and their values.
+// firstWords returns the arguments without options and their values.
 func firstWords(args []string) string {
 	var out []string
 	for i := 0; i < len(args); i++ {
@@ -245,20 +245,20 @@ func firstWords(args []string) string {
 	return strings.Join(out, " ")
 }
 
-// allBegin reports whether each argument begins with one of some words.
+// allBegin reports whether each argument begins with one of the words.
 func allBegin(args []string, with ...string) bool {
 	return !slices.ContainsFunc(args, func(a string) bool {
 		return !slices.ContainsFunc(with, func(w string) bool { return strings.HasPrefix(a, w) })
 	})
 }
 
-// printsLines are scripts of sed that only print, by numbers or by matches.
+// printsLines matches scripts of sed that only print, by line number or by match.
 var printsLines = regexp.MustCompile(`^(?:/[^/]*/|\d+|\$)(?:,(?:/[^/]*/|\d+|\$))?p$`)
 
-// sshValued are the options of ssh whose value is the next word.
+// sshValued lists the options of ssh with a value in the next word.
 var sshValued = []string{"-F", "-i", "-J", "-l", "-o", "-p"}
 
-// ipReads reports whether ip only shows something: its verbs can be shortened, so those that read are listed.
+// ipReads reports whether ip only shows something. Its verbs can be abbreviated, so this lists those that read.
 func ipReads(args []string) bool {
 	words := strings.Fields(firstWords(args))
 	batch := func(a string) bool { return strings.HasPrefix(a, "-b") && !strings.HasPrefix(a, "-br") }
@@ -274,7 +274,7 @@ func ipReads(args []string) bool {
 	return len(words) < 2 || slices.Contains([]string{"show", "list", "ls", "get", "count", "identify", "pids"}, words[1])
 }
 
-// curlShort are short options of curl that send or write something, also behind others in one word.
+// curlShort matches short options of curl that send or write something, also behind others in one word.
 var curlShort = regexp.MustCompile(`^-[a-zA-Z0-9]*[XdTFOK]`)
 
 // curlWrites reports whether curl sends more than a GET or writes a file.

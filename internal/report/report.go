@@ -30,13 +30,13 @@ const (
 	ExitPipe       = 141
 )
 
-// An ExitCode is one of the client's and what it means.
+// An ExitCode is an exit code of the client with its meaning.
 type ExitCode struct {
 	Code  int
 	Means string
 }
 
-// ExitCodes lists them all. Help, manual pages and the README use this list.
+// ExitCodes lists all exit codes. Help, manual pages and the README use this list.
 func ExitCodes() []ExitCode {
 	return []ExitCode{
 		{ExitHealthy, "healthy, or warnings only"},
@@ -51,7 +51,7 @@ func ExitCodes() []ExitCode {
 	}
 }
 
-// A Sink takes the events of a run as they come, and the verdict last.
+// A Sink receives the events of a run as they arrive, the verdict last.
 type Sink interface {
 	Event(probe.Event) error
 }
@@ -67,7 +67,7 @@ type Tally struct {
 	began    time.Time
 	counts   probe.Counts
 	open     int // streams that began and have not ended
-	answered int // good or bad answers within streams, not the client's own about its way
+	answered int // good or bad answers within streams, without the client's own results
 	proven   bool
 	broken   bool // a proven cause breaks traffic
 }
@@ -94,30 +94,31 @@ func (t *Tally) Add(ev probe.Event) {
 	}
 }
 
-// What a run can come to.
+// The verdicts of a run.
 const (
 	WordHealthy    = "healthy"
 	WordWarnings   = "warnings"
-	WordIncomplete = "incomplete" // it could not ask everything
+	WordIncomplete = "incomplete" // some answers are missing
 	WordFault      = "fault"
 )
 
-// What preflight can come to beside incomplete.
+// The verdicts of preflight, besides incomplete.
 const (
 	WordReady    = "ready"
 	WordNotReady = "not ready"
 )
 
-// Interrupted is what a run that was interrupted saw.
+// Interrupted is the text of an interrupted run.
 const Interrupted = "the run was interrupted, so the results are incomplete"
 
-// Verdicts lists what a run can come to, best first, and what preflight can.
+// Verdicts lists the verdicts of a run, best first, then those of preflight.
 func Verdicts() []string {
 	return []string{WordHealthy, WordWarnings, WordIncomplete, WordFault, WordReady, WordNotReady}
 }
 
-// Verdict concludes: a fault, seen or proven by what neighbours saw, or by a cause that breaks traffic, outweighs
-// what is missing, and that outweighs warnings. failOnWarn turns warnings into their own exit code.
+// Verdict returns the verdict. A fault outweighs missing answers, and those outweigh warnings. A fault is observed on
+// the node, or proven by other nodes' observations or by a cause that breaks traffic. failOnWarn gives warnings their
+// own exit code.
 func (t *Tally) Verdict(failOnWarn bool) probe.Verdict {
 	v := probe.Verdict{Word: WordHealthy, Exit: ExitHealthy, Counts: t.counts, Elapsed: time.Since(t.began),
 		Strict: failOnWarn}
@@ -135,7 +136,7 @@ func (t *Tally) Verdict(failOnWarn bool) probe.Verdict {
 	return v
 }
 
-// summary is "2 fail (bgp-session, pod-ping), 1 unknown (node-load), 40 ok".
+// summary returns "2 fail (bgp-session, pod-ping), 1 unknown (node-load), 40 ok".
 func summary(c probe.Counts, named map[probe.Status][]string) string {
 	var parts []string
 	for _, s := range probe.Statuses() {
@@ -149,13 +150,13 @@ func summary(c probe.Counts, named map[probe.Status][]string) string {
 		parts = append(parts, part)
 	}
 	if len(parts) == 0 {
-		return "nothing was asked"
+		return "nothing was checked"
 	}
 	return strings.Join(parts, ", ")
 }
 
-// answers says how many answers a summary counts, and to how many checks: each may have several,
-// one for each target, and a list of names has each check once.
+// answers returns the number of answers in a summary, and of their checks: a check may have an answer for each target,
+// but a list of names has it once.
 func answers(c probe.Counts, checks int) string {
 	text := plural(c.Total(), "answer")
 	if checks > 0 {
@@ -171,7 +172,7 @@ func plural(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// Head is what a report is about, as far as that is known:
+// Head returns the subject of a report, as far as it is known:
 // worker-3 of prod-eu (https://10.0.0.1:6443), 2026-11-21 21:23:57 UTC.
 func Head(node string, c *probe.Cluster, at time.Time) string {
 	if c != nil {
@@ -183,7 +184,7 @@ func Head(node string, c *probe.Cluster, at time.Time) string {
 	return printable(node)
 }
 
-// appendWay adds a way to those that appeared before, once each.
+// appendWay adds a way to a list that has each way once.
 func appendWay(ways []string, way string) []string {
 	if way == "" || slices.Contains(ways, way) {
 		return ways

@@ -13,7 +13,7 @@ import (
 )
 
 // A screen is the report of one node for people. The answer is its first line and its last one, for a terminal that
-// has scrolled:
+// has scrolled to its end:
 //
 //	node-b: TITLE  [ID, confidence]
 //
@@ -27,9 +27,9 @@ import (
 type screen struct {
 	Document
 	paper
-	wide    bool                      // it has every answer
-	session bool                      // options are no hint at its prompt
-	family  func(check string) string // by which a wide one groups answers, nil = it does not
+	wide    bool                      // shows every answer
+	session bool                      // at the prompt of a session, which has no options to hint at
+	family  func(check string) string // the group of an answer in a wide report; nil = no groups
 }
 
 // newScreen writes the report of one node, or of several, once the verdict is known.
@@ -42,7 +42,7 @@ func newScreen(wide bool) func(io.Writer, Options) (Sink, error) {
 	}
 }
 
-// InSession is the report for the prompt of a session, which hints at what can be typed there.
+// InSession returns the report for the prompt of a session. Its hints are commands of the session.
 func InSession(w io.Writer, o Options) Sink { return screenTo(w, o, screen{session: true}) }
 
 func screenTo(w io.Writer, o Options, s screen) Sink {
@@ -56,24 +56,24 @@ func screenTo(w io.Writer, o Options, s screen) Sink {
 
 // detail is how much of a run a screen shows.
 type detail struct {
-	says      int  // lines of a cause's sentence
+	says      int  // lines of a cause's sentence (Says)
 	clues     int  // observations for a cause
 	lines     int  // of each of them
 	against   int  // observations that contradict it
-	commands  int  // of those that only read
-	touches   int  // lines of what the fix touches, where no command changes anything
-	notes     int  // lines of a note, or of an answer that nothing explains
-	causes    int  // others than the first
-	explains  int  // lines of what it explains
-	open      int  // answers that no cause explains
+	commands  int  // commands that only read
+	touches   int  // lines about the effect of a fix without changing commands
+	notes     int  // lines of a note, or of an unexplained answer
+	causes    int  // causes besides the first
+	explains  int  // lines about its consequences
+	open      int  // unexplained answers
 	compared  int  // lines of the comparison
-	followups bool // the commands for a condition are shown, and not only how many they are
+	followups bool // show conditional commands, not only their number
 }
 
-// mostLines is what a screen of a terminal takes, when the prompt and a line of progress are left.
-const mostLines = 30
+// maxLines is the length of a report on one screen of a terminal, with room for the prompt and a progress line.
+const maxLines = 30
 
-// details are what is tried until the report fits on a screen, the most first.
+// details lists the details to try until the report fits on a screen, the fullest first.
 var details = []detail{
 	{says: 6, clues: 5, lines: 2, against: 2, commands: 6, touches: 4, notes: 1, causes: 3, explains: 2, open: 4,
 		compared: 3, followups: true},
@@ -96,17 +96,17 @@ var everything = detail{says: 100, clues: 100, lines: 100, against: 100, command
 func (s screen) text() string {
 	lines := s.lines(everything)
 	for i := 0; i < len(details) && !s.wide; i++ {
-		if lines = s.lines(details[i]); len(lines) <= mostLines {
+		if lines = s.lines(details[i]); len(lines) <= maxLines {
 			break
 		}
 	}
 	return strings.Join(lines, "\n") + "\n"
 }
 
-// fewAnswers is how many a session shows all: who typed a check by its name wants to see what it saw.
+// fewAnswers is up to how many answers a session shows completely: a user who typed a check's name wants its answer.
 const fewAnswers = 12
 
-// lines are those of the report, blank ones between its parts.
+// lines returns the report, with blank lines between its parts.
 func (s screen) lines(d detail) []string {
 	out := s.headline()
 	switch {
@@ -130,7 +130,7 @@ func (s screen) lines(d detail) []string {
 	return append(out, s.closing()...)
 }
 
-// answered is the wide report where nothing is wrong: the closing line first, then all answers.
+// answered returns the wide report of a healthy node: the closing line, then all answers.
 func (s screen) answered(d detail) []string {
 	out := s.closing()
 	for _, part := range [][]string{s.rest(d), s.answers()} {
@@ -141,11 +141,11 @@ func (s screen) answered(d detail) []string {
 	return out
 }
 
-// maxQuiet is how many lines a report takes where nothing is wrong.
+// maxQuiet bounds the lines of a healthy node's report.
 const maxQuiet = 5
 
-// quiet is the report where nothing is wrong: the closing line first, and notes of a line each as far as they fit. The
-// warnings of a preflight that would work are among them.
+// quiet returns the report of a healthy node: the closing line, then notes of one line each, as many as fit. The
+// warnings of a preflight are among the notes.
 func (s screen) quiet() []string {
 	out := s.closing()
 	var warnings []string
@@ -156,8 +156,8 @@ func (s screen) quiet() []string {
 	return append(out, notes[:min(len(notes), max(0, maxQuiet-len(out)))]...)
 }
 
-// wrapped are the lines of a text that begins at the margin; what continues is indented. The brackets with a cause's
-// name stay on one line, if they fit.
+// wrapped returns the lines of a text at the margin, with continuation lines indented. The brackets with a cause's name
+// stay on one line, if they fit.
 func (s screen) wrapped(text string) []string {
 	text = printable(text)
 	at, end := strings.LastIndex(text, " ["), strings.LastIndex(text, "]")
@@ -174,13 +174,13 @@ func (s screen) wrapped(text string) []string {
 	return lines
 }
 
-// joined stands for a space at which no line is broken; printable lets none through.
+// joined marks a space where lines must not break. Foreign texts cannot contain it: printable removes it.
 const joined = "\x01"
 
-// headline is the answer in one sentence.
+// headline returns the conclusion in one sentence.
 func (s screen) headline() []string {
 	if len(s.Causes) == 0 && (s.Word == WordHealthy || s.Word == WordReady || s.answer(true) == "") {
-		return nil // the closing line says all there is
+		return nil // the closing line has everything
 	}
 	lines := s.wrapped(fmt.Sprintf("%s: %s", s.Node, s.answer(true)))
 	name := printable(s.Node)
@@ -190,7 +190,7 @@ func (s screen) headline() []string {
 	return lines
 }
 
-// answer is the first cause, or what the run came to without one.
+// answer returns the first cause, or the conclusion of a run without one.
 func (s screen) answer(whole bool) string {
 	if len(s.Causes) > 0 {
 		c := s.Causes[0]
@@ -225,7 +225,7 @@ func (s screen) answer(whole bool) string {
 		if slices.ContainsFunc(s.Results, wasInterrupted) {
 			return "no verdict: the run was interrupted"
 		}
-		if bad := s.missing(); len(s.Ways) == 0 && len(bad) > 0 { // of preflight, which starts nothing
+		if bad := s.missing(); len(s.Ways) == 0 && len(bad) > 0 { // preflight, which starts no probe
 			return "a run should work, but that is not certain: " + bad[0].Saw
 		}
 		if s.Counts[probe.Unknown] == 0 {
@@ -233,25 +233,25 @@ func (s screen) answer(whole bool) string {
 		}
 		return fmt.Sprintf("no verdict: %s missing", plural(s.Counts[probe.Unknown], "answer"))
 	}
-	return "" // a session's word for what is not asked to its end
+	return "" // a session's run without a verdict
 }
 
-// wasInterrupted reports whether a result is what this client says of an interrupted run. What a node says came by an
-// access method.
+// wasInterrupted reports whether a result is this client's own about an interrupted run. A node's result has an access
+// method, so a node cannot fake it.
 func wasInterrupted(r Located) bool {
 	return r.Check == probe.CheckAnswered && r.Node == "" && r.Way == "" && r.Saw == Interrupted
 }
 
-// answerOf is a cause in one sentence, its name and its confidence.
+// answerOf returns a cause as a sentence with its name and confidence.
 func answerOf(c probe.Cause, confidence string) string {
 	return fmt.Sprintf("%s  [%s, %s]", cmp.Or(c.Title, c.Says), shortName(c), confidence)
 }
 
-// maxName is how many bytes of a cause's name a sentence has room for.
+// maxName bounds a cause's name in a sentence, in bytes.
 const maxName = 100
 
-// shortName is a cause's name for a sentence. What the cause is about may be a node's own text, which must not look
-// like the brackets around the name.
+// shortName returns a cause's name for a sentence. Its subject may be a node's own text, which must not look like the
+// brackets around the name.
 func shortName(c probe.Cause) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -264,7 +264,7 @@ func shortName(c probe.Cause) string {
 	}, probe.Cut(causeName(c), maxName))
 }
 
-// works says by which access method a run would work, as preflight found.
+// works returns the conclusion of a successful preflight, with the access method that works.
 func (s screen) works() string {
 	var ways []string
 	lacking := map[string]bool{}
@@ -280,8 +280,8 @@ func (s screen) works() string {
 	return "yes, 'calico-probe run' works"
 }
 
-// missing are what keeps a run from working, as preflight found: of the access method that a run tries first, or
-// else of any.
+// missing returns preflight's results that prevent a run: those of the access method that a run tries first, or else of
+// any.
 func (s screen) missing() []Located {
 	bad := s.bad()
 	first := slices.DeleteFunc(slices.Clone(bad), func(r Located) bool {
@@ -293,7 +293,7 @@ func (s screen) missing() []Located {
 	return bad
 }
 
-// bad are the answers about the node that are not good, the worst first.
+// bad returns the bad answers about the node, worst first.
 func (s screen) bad() []Located {
 	all := slices.DeleteFunc(s.own(), func(r Located) bool { return quiet(r.Status) })
 	slices.SortStableFunc(all, func(a, b Located) int {
@@ -309,11 +309,11 @@ const (
 	marginText = marginWord + 12
 )
 
-// item are the lines of a text beside a word at the margin, at most so many; a longer text ends with "…".
+// item returns the lines of a text beside a word at the margin. A text of more than most lines ends with "…".
 func (s screen) item(word, text string, most int) []string {
 	lines := probe.Wrap(printable(text), s.columns()-marginText)
 	if most = max(most, 1); len(lines) > most {
-		last := lines[most-1] + " " + lines[most] // of which a part may fit
+		last := lines[most-1] + " " + lines[most] // a part of it may fit
 		lines = lines[:most]
 		lines[most-1] = cut(last, s.columns()-marginText-2) + " …"
 	}
@@ -324,7 +324,7 @@ func (s screen) item(word, text string, most int) []string {
 	return lines
 }
 
-// cut is a line of at most so many bytes, ended at a space of its second half or else within a word.
+// cut shortens a line to at most most bytes, at a space in its second half or else within a word.
 func cut(line string, most int) string {
 	if len(line) <= most {
 		return line
@@ -335,8 +335,7 @@ func cut(line string, most int) string {
 	return strings.ToValidUTF8(line[:most], "")
 }
 
-// items are texts beside one word, each of at most so many lines. How many are left out is the last line, unless all
-// are.
+// items returns texts beside one word, each of at most lines lines. If it omits some, its last line has their number.
 func (s screen) items(word string, texts []string, most, lines int) []string {
 	if most == 0 {
 		return nil
@@ -352,7 +351,7 @@ func (s screen) items(word string, texts []string, most, lines int) []string {
 	return out
 }
 
-// hint is what more the program's options show, or a command at a session's prompt.
+// hint returns the option that shows more, or at a session's prompt the command.
 func (s screen) hint(option, prompt string) string {
 	if s.session {
 		return prompt
@@ -360,7 +359,7 @@ func (s screen) hint(option, prompt string) string {
 	return option
 }
 
-// closing says the answer again, and how the run went.
+// closing repeats the conclusion, and describes the run.
 func (s screen) closing() []string {
 	how := []string{answers(s.Counts, s.checks())}
 	if took := s.Elapsed.Round(100 * time.Millisecond); took > 0 {
@@ -380,7 +379,7 @@ func (s screen) closing() []string {
 		how = append(how, "cluster "+cmp.Or(s.Cluster.Context, s.Cluster.Server))
 	}
 	if s.Word == WordHealthy && slices.Equal(s.Document.asked(), []string{"api"}) {
-		how = append(how, "the API alone was checked, not the node itself")
+		how = append(how, "only the API was checked, not the node itself")
 	}
 	if !s.wide {
 		how = append(how, s.hint("all answers: -o wide", ""))

@@ -11,7 +11,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// evidence is what the first cause rests on, or the bad answers where there is none.
+// evidence returns the evidence for the first cause, or the bad answers if there is no cause.
 func (s screen) evidence(d detail) []string {
 	if len(s.Causes) == 0 {
 		bad := s.bad()
@@ -43,7 +43,7 @@ func (s screen) evidence(d detail) []string {
 	return out
 }
 
-// lacking parts what the user may not read, each right once, from the other answers.
+// lacking separates missing rights, each once, from the other answers.
 func lacking(all []Located) (rights []string, rest []Located) {
 	for _, r := range all {
 		right := r.Facts.Str(facts.LacksRight)
@@ -62,7 +62,8 @@ func lacking(all []Located) (rights []string, rest []Located) {
 	return rights, rest
 }
 
-// seen are observations in words. Where each has one line, the target would leave no room for what was seen.
+// seen returns observations as text, with or without their targets: on a single line a target would use the room of the
+// observation.
 func seen(clues []probe.Clue, target bool) []string {
 	var out []string
 	for _, c := range clues {
@@ -78,15 +79,15 @@ func seen(clues []probe.Clue, target bool) []string {
 	return out
 }
 
-// actions are what to check and what to change.
+// actions returns what to check and what to change.
 func (s screen) actions(d detail) []string {
 	if len(s.Causes) == 0 {
 		if len(s.Unexplained) == 0 {
 			return nil
 		}
 		id := printable(s.Unexplained[0])
-		return s.item("next", s.hint("'calico-probe explain "+probe.Quote(id)+"' says what usually breaks it",
-			"'explain "+probe.Quote(id)+"' says what usually breaks it, 'run "+probe.Quote(id)+"' checks it again"), 2)
+		return s.item("next", s.hint("'calico-probe explain "+probe.Quote(id)+"' explains what usually breaks it",
+			"'explain "+probe.Quote(id)+"' explains what usually breaks it, 'run "+probe.Quote(id)+"' checks it again"), 2)
 	}
 	fix := s.Causes[0].Fix
 	check, change := steps(fix)
@@ -110,7 +111,7 @@ func (s screen) actions(d detail) []string {
 		}
 	}
 	touches := d.touches
-	if len(change) > hidden { // who pastes a command that changes something reads all of it
+	if len(change) > hidden { // a user must see all of a change before pasting it
 		touches = everything.touches
 	}
 	if fix.Radius != "" {
@@ -123,7 +124,7 @@ func (s screen) actions(d detail) []string {
 	return out
 }
 
-// readsOnlyWord says what the commands to check touch.
+// readsOnlyWord returns what the commands to check touch.
 func readsOnlyWord(check []string) string {
 	placed := func(c string) bool {
 		if strings.Contains(c, "--via local") || strings.Contains(c, "--via api") {
@@ -137,8 +138,8 @@ func readsOnlyWord(check []string) string {
 	return "reads only"
 }
 
-// steps parts the commands of a fix: those to check first, which only read, and those that change something, under
-// their conditions. What reads after a change stays behind it.
+// steps splits the commands of a fix: those to check first, which only read, and those that change something, below
+// their conditions. A command that reads after a change stays behind it, because it verifies the change.
 func steps(fix probe.Fix) (check []string, change []probe.Block) {
 	followups := map[string]bool{}
 	for _, c := range fix.OnlyIf {
@@ -159,7 +160,7 @@ func steps(fix probe.Fix) (check []string, change []probe.Block) {
 	return check, change
 }
 
-// commands are lines to be copied, so none is broken and none has a comment: zsh would take it for arguments.
+// commands returns lines for copying. They are neither wrapped nor commented: zsh would take a comment for arguments.
 func (s screen) commands(all []string, most int) []string {
 	var out []string
 	for i, c := range all {
@@ -177,7 +178,7 @@ func (s screen) commands(all []string, most int) []string {
 	return out
 }
 
-// noted parts a command from its comment, which is a note to be read before it. Either may be empty.
+// noted splits a command from its comment, which becomes a note above it. Either may be empty.
 func noted(line string) (command, note string) {
 	if rest, ok := strings.CutPrefix(line, "#"); ok {
 		return "", strings.TrimSpace(rest)
@@ -189,10 +190,10 @@ func noted(line string) (command, note string) {
 	return command, note
 }
 
-// commentAfter separates a command from the comment behind it; TestNoted holds the rules to that.
+// commentAfter separates a command from its comment. TestNoted checks that all rules use it.
 const commentAfter = "  # "
 
-// pastes are commands under their notes, as pages and tickets have them.
+// pastes returns commands below their notes, as in pages and tickets.
 func pastes(all []string) []page.Paste {
 	var out []page.Paste
 	for _, line := range all {
@@ -207,7 +208,7 @@ func pastes(all []string) []page.Paste {
 	return out
 }
 
-// rest is what the first cause explains, the other causes, and what no cause explains.
+// rest returns the consequences of the first cause, the other causes, and the unexplained answers.
 func (s screen) rest(d detail) []string {
 	var out []string
 	if len(s.Causes) > 0 {
@@ -235,8 +236,8 @@ func (s screen) rest(d detail) []string {
 	return out
 }
 
-// explains is what a cause explains beside its evidence. With one cause it also is how many of the bad answers that
-// leaves unexplained.
+// explains returns the consequences of a cause besides its evidence. If it is the only cause, also how many bad answers
+// it explains.
 func (s screen) explains(c probe.Cause) string {
 	text := follows(c)
 	bad := s.bad()
@@ -247,7 +248,7 @@ func (s screen) explains(c probe.Cause) string {
 	return fmt.Sprintf("%d of %s: %s", len(bad)-len(left), plural(len(bad), "bad answer"), text)
 }
 
-// lacks says what keeps a run with a cause from a verdict.
+// lacks returns why a run with a cause has no verdict.
 func (s screen) lacks(unknown int) string {
 	asked := slices.DeleteFunc(s.Document.asked(), func(way string) bool { return way == "api" })
 	if len(asked) == 0 {
@@ -256,7 +257,7 @@ func (s screen) lacks(unknown int) string {
 	return plural(unknown, "answer") + " missing, so there may be more"
 }
 
-// others are the causes but the first, a line each; in a wide report with their evidence and fix.
+// others returns all causes but the first, one a line; in a wide report with their evidence and fix.
 func (s screen) others(d detail) []string {
 	if s.wide {
 		var out []string
@@ -275,8 +276,8 @@ func (s screen) others(d detail) []string {
 	return s.items("also", texts, d.causes, 1)
 }
 
-// unexplained are the bad answers of checks that no cause explains, the worst of each, but of each access method that
-// failed. Where each has one line, the target would leave no room for what was seen.
+// unexplained returns the worst unexplained bad answer of each check; for access methods, one for each that failed. It
+// omits the targets if each answer has one line only.
 func (s screen) unexplained(target bool) []string {
 	var out []string
 	had := map[string]bool{}
@@ -298,10 +299,10 @@ func (s screen) unexplained(target bool) []string {
 	return out
 }
 
-// contrast is the comparison with baseline nodes, as far as it says what the causes do not.
+// contrast returns the comparison with baseline nodes, without the parts that the causes mention.
 func (s screen) contrast() []string {
 	var out []string
-	for _, line := range s.Contrast[min(1, len(s.Contrast)):] { // the first is their head
+	for _, line := range s.Contrast[min(1, len(s.Contrast)):] { // the first line is the heading
 		check, _, _ := strings.Cut(strings.TrimSpace(line), " ")
 		if s.wide || len(s.Causes) == 0 || slices.Contains(s.Unexplained, check) {
 			out = append(out, strings.TrimSpace(line))
@@ -310,7 +311,7 @@ func (s screen) contrast() []string {
 	return out
 }
 
-// skippedChecks is how many checks have no answer but skip.
+// skippedChecks counts the checks with no answer but skip.
 func (d Document) skippedChecks() int {
 	only := map[string]bool{}
 	for _, r := range d.own() {
@@ -326,7 +327,7 @@ func (d Document) skippedChecks() int {
 	return count
 }
 
-// answers are all answers, by family of checks, what is bad first.
+// answers returns all answers, by family of checks, the bad ones first.
 func (s screen) answers() []string {
 	var b strings.Builder
 	t := &table{paper: paper{s.colour, s.width}, wide: true, family: s.family, node: s.Node}

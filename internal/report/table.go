@@ -15,29 +15,28 @@ import (
 type table struct {
 	paper
 	w       io.Writer
-	node    string                    // the one in question
-	wide    bool                      // of what is bad it has what that was read from
-	family  func(check string) string // by which its rows are grouped
-	head    bool                      // the names of the columns are printed
-	waiting []row                     // until all are known
+	node    string                    // the examined node
+	wide    bool                      // bad answers have their evidence
+	family  func(check string) string // the rows' group
+	head    bool                      // the column names are printed
+	waiting []row                     // until the verdict
 }
 
-// rows is how many bad answers of a check with the same status have a line of their own in a ticket.
+// rows is how many bad answers of a check with the same status have their own line in a ticket.
 const rows = 2
 
 const (
 	widthStatus = 8
 	widthCheck  = 18
 	widthTarget = 33
-	evidence    = 6 // lines that a bad answer was read from
+	evidence    = 6 // lines of evidence of a bad answer
 )
 
-// quiet tells what only a wide table has a line for.
+// quiet reports whether only a wide table has a line for a status.
 func quiet(s probe.Status) bool { return s == probe.OK || s == probe.Info || s == probe.Skip }
 
-// notBad are the checks without a bad answer, by status and each once. A check stands under the
-// worst of its answers: info is worth reading, so it outranks an ok about another target. A skip
-// only says that one target was not asked, so it counts where there is nothing else.
+// notBad returns the checks without a bad answer, each once, by the most important status of its answers. info is worth
+// reading, so it outranks an ok about another target. skip counts only alone: it means that one target was not checked.
 func notBad(named map[probe.Status][]string) iter.Seq2[probe.Status, []string] {
 	return func(yield func(probe.Status, []string) bool) {
 		shown := slices.Concat(named[probe.Fail], named[probe.Warn], named[probe.Unknown])
@@ -51,8 +50,8 @@ func notBad(named map[probe.Status][]string) iter.Seq2[probe.Status, []string] {
 	}
 }
 
-// fewer says why a run has fewer checks than its profile: the first access method failed, and another one, which
-// cannot run some checks, placed the probe. "" where that is not so; a dedicated pod can run every check.
+// fewer explains why a run has fewer checks than its profile: the first access method failed, and the one that placed
+// the probe cannot run some checks. "" if it has all of them. A dedicated pod can run every check.
 func (d Document) fewer() string {
 	placed, skipped := d.placed(), d.skippedChecks()
 	at := slices.IndexFunc(placed, func(r probe.Result) bool { return r.Status == probe.OK })
@@ -64,7 +63,7 @@ func (d Document) fewer() string {
 		placed[at].Target, plural(skipped, "check"), first.Target, first.Saw)
 }
 
-// notFromOutside says that the verdict has no view from other nodes, and why.
+// notFromOutside returns why the verdict lacks the view from other nodes.
 func notFromOutside(why string) string { return "no other node tested this one: " + printable(why) }
 
 func fromOf(r probe.Result) string {
@@ -87,7 +86,7 @@ func (t *table) row(b *strings.Builder, r probe.Result) {
 	target, check := cmp.Or(strings.TrimSpace(r.Target+" "+fromOf(r)), "-"), printable(r.Check)
 	fmt.Fprintf(b, "%s ", t.paint(r.Status, fmt.Sprintf("%-*s", widthStatus, r.Status)))
 	line := fmt.Sprintf("%-*s %-*s  %s", widthCheck, check, widthTarget, printable(target), printable(r.Saw))
-	if t.width > 0 && widthStatus+1+len(line) > t.columns() { // what was seen has lines of its own
+	if t.width > 0 && widthStatus+1+len(line) > t.columns() { // the observation gets its own lines
 		fmt.Fprintf(b, "%-*s %s\n%s", widthCheck, check, t.from(widthStatus+widthCheck+2, target),
 			t.indented(widthStatus+1, r.Saw))
 	} else {

@@ -10,13 +10,12 @@ import (
 	"k8s.io/client-go/util/jsonpath"
 )
 
-// An expression without its braces would be printed as it stands. It is a slip, or
-// somebody meant a file.
+// needs rejects an expression without braces. It would be printed literally, so it is a typo, or the name of a file.
 func needs(expr, brace, example string) error {
 	if strings.Contains(expr, brace) {
 		return nil
 	}
-	return fmt.Errorf("%q has no %s in it: write it as %s; into a file it goes by '> FILE'", expr, brace, example)
+	return fmt.Errorf("%q has no %s: write it as %s; to write a file, use '> FILE'", expr, brace, example)
 }
 
 func newJSONPath(w io.Writer, o Options) (Sink, error) {
@@ -27,7 +26,7 @@ func newJSONPath(w io.Writer, o Options) (Sink, error) {
 	if err == nil {
 		err = knownInPath(parsed.Root.Nodes)
 	}
-	path := jsonpath.New("report").AllowMissingKeys(true) // those that a run may lack
+	path := jsonpath.New("report").AllowMissingKeys(true) // a run may lack some
 	if err == nil {
 		err = path.Parse(o.Expr)
 	}
@@ -36,8 +35,7 @@ func newJSONPath(w io.Writer, o Options) (Sink, error) {
 	}
 	return tree(expanded("jsonpath", func(w io.Writer, tree any) error {
 		err := path.Execute(w, tree)
-		// As a missing key, the first cause of a node that has none is nothing; of this the
-		// library has only the text.
+		// The first cause of a node without causes is empty, like a missing key. The library reports this only as text.
 		if err != nil && strings.Contains(err.Error(), "array index out of bounds") {
 			return nil
 		}
@@ -59,7 +57,7 @@ func newTemplate(w io.Writer, o Options) (Sink, error) {
 	return tree(expanded("go-template", t.Execute))(w, o)
 }
 
-// expanded writes what an expression makes of a run, or nothing where it goes wrong.
+// expanded writes the output of an expression, or nothing if it fails: half of it would pass for the result.
 func expanded(name string, execute func(io.Writer, any) error) func(io.Writer, any) error {
 	return func(w io.Writer, d any) error {
 		tree, err := plainTree(d)

@@ -15,26 +15,25 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// Transcript is the record of a session, written line by line as it happens: the
-// commands as they were typed and what each came to, every event of every answer, and
-// what tools wrote, each with the time. What a client that was killed has written can
-// be read up to its last whole line.
+// Transcript is the record of a session, written line by line while it runs: the typed commands with their outcomes,
+// every event of every answer, and the output of tools, each with the time. If the client is killed, the file is
+// readable up to its last complete line.
 type Transcript struct {
 	mu   sync.Mutex
 	file *os.File
 	enc  *probe.Encoder
 }
 
-// Why a file is not written into.
+// Why a file is rejected.
 var (
 	errNoTranscript = errors.New("exists and is not a transcript of a session: name a new file")
 	errRecording    = errors.New("is the transcript of another session that is still running: name another file")
 )
 
-// Record begins a transcript in a file that is new or empty, or goes on with one that is
-// there and that no other session writes. Only its owner may read it.
+// Record begins a transcript in a new or empty file, or continues one that no other session writes. Only its owner may
+// read it.
 func Record(name string) (*Transcript, error) {
-	// Opening a pipe waits for its other end.
+	// Opening a pipe would wait for its other end.
 	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s %w", name, errNoTranscript)
 	}
@@ -50,7 +49,7 @@ func Record(name string) (*Transcript, error) {
 		Time: time.Now().UTC()}})
 }
 
-// begin makes a file ready to be written into at its end.
+// begin prepares a file for writing at its end.
 func begin(f *os.File) error {
 	if !filelock.Lock(f) {
 		return errRecording
@@ -67,11 +66,11 @@ func begin(f *os.File) error {
 	}
 	if info.Mode().Perm()&0o077 != 0 {
 		if err := f.Chmod(0o600); err != nil {
-			return fmt.Errorf("can be read by others, and that cannot be changed: %w", err)
+			return fmt.Errorf("is readable by others, and its mode cannot be changed: %w", err)
 		}
 	}
 	if info.Size() > 0 {
-		_, err = f.WriteString("\n") // the last line may have been cut
+		_, err = f.WriteString("\n") // the last line may be incomplete
 	}
 	return err
 }
@@ -91,15 +90,14 @@ func (t *Transcript) Add(ev probe.Event) error {
 // Close ends the transcript.
 func (t *Transcript) Close() error { return filelock.Close(t.file) }
 
-// isTranscript tells whether something saved begins as a transcript does.
+// isTranscript reports whether the first line of a file is that of a transcript.
 func isTranscript(line []byte) bool {
 	var ev probe.Event
 	return json.Unmarshal(line, &ev) == nil && ev.Type == probe.EventSession && ev.Start != nil
 }
 
-// loadTranscript gives the latest answers of each node that was visited, in the order
-// of the visits, and what was done. It keeps no more of it than that: the record of a
-// long night may have any size.
+// loadTranscript returns the latest answers of each visited node, in the order of the visits, and the commands. It
+// keeps nothing else, because the transcript of a long night may have any size.
 func loadTranscript(r io.Reader) ([]Run, []Deed, error) {
 	d := probe.NewDecoder(r)
 	var all []*Latest
@@ -140,26 +138,26 @@ func loadTranscript(r io.Reader) ([]Run, []Deed, error) {
 	}
 	var runs []Run
 	for _, l := range all {
-		if len(l.Asked()) > 0 {
+		if len(l.Requested()) > 0 {
 			runs = append(runs, l.Run())
 		}
 	}
 	return runs, deeds, nil
 }
 
-// unended is a command after which nothing more was written: the client was killed.
+// unended is the outcome of a command without one: the client was killed.
 const unended = "the record ends here"
 
-// Deed is a command of a session, and what it came to.
+// Deed is a command of a session with its outcome.
 type Deed struct {
 	At    time.Time
-	Node  string // on which it was typed
+	Node  string // the node of the prompt
 	Typed string
 	Came  string
 	Took  time.Duration
 }
 
-// WriteDeeds lists what was done, a line each, by the clock of the client, in UTC.
+// WriteDeeds lists the commands, one a line, by the client's clock, in UTC.
 func WriteDeeds(w io.Writer, deeds []Deed) error {
 	width := len("NODE")
 	for _, d := range deeds {

@@ -10,7 +10,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// row is an answer that a wide table has not printed yet.
+// row is an answer that a wide table has yet to print.
 type row struct {
 	node string
 	probe.Result
@@ -32,7 +32,7 @@ func Rows(w io.Writer, colour bool) Sink {
 	})
 }
 
-// family is the answers of one family of checks about the node, or those of one baseline node.
+// family holds the answers of one family of checks about the node, or those of one baseline node.
 type family struct {
 	name     string
 	baseline bool
@@ -40,8 +40,8 @@ type family struct {
 	rows     []row
 }
 
-// grouped prints what has arrived, one family of checks after the other: those with something bad
-// first, and within a family the bad answers first, then by check and target. Answers of baseline nodes come last.
+// grouped prints the answers family by family: families with bad answers first, and within a family the bad answers
+// first, then by check and target. Answers of baseline nodes come last.
 func (t *table) grouped(b *strings.Builder) {
 	var all []*family
 	for _, r := range t.waiting {
@@ -78,7 +78,7 @@ func (t *table) grouped(b *strings.Builder) {
 	}
 }
 
-// urgency sorts what is to be read first.
+// urgency orders statuses by their importance to the reader.
 func urgency(s probe.Status) int {
 	return slices.Index([]probe.Status{probe.Fail, probe.Unknown, probe.Warn, probe.Info, probe.OK, probe.Skip}, s)
 }

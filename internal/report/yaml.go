@@ -11,7 +11,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// WriteYAML writes a value by the names its JSON has.
+// WriteYAML writes a value with its JSON names.
 func WriteYAML(w io.Writer, v any) error {
 	tree, err := plainTree(v)
 	if err != nil {
@@ -25,9 +25,8 @@ func WriteYAML(w io.Writer, v any) error {
 	return err
 }
 
-// plainTree is a value as its JSON has it, with whole numbers as such, for what people
-// read as it stands: no text in it can steer a terminal. YAML and templates write some
-// of what JSON escapes.
+// plainTree returns a value as decoded JSON, with integers. No text in it can steer a terminal: YAML and templates
+// print characters that JSON escapes.
 func plainTree(v any) (any, error) {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -50,7 +49,7 @@ func plainNode(v any) any {
 		}
 	case map[string]any:
 		out := make(map[string]any, len(v))
-		for key, value := range v { // keys of facts come from nodes too
+		for key, value := range v { // nodes choose the keys of facts too
 			out[probe.Plain(key)] = plainNode(value)
 		}
 		return out

@@ -32,7 +32,7 @@ func (c *Session) traceNode(ctx context.Context, what probe.Call) (s *nodeSessio
 	case err != nil:
 		return nil, nil, err
 	case s.session == nil:
-		return nil, nil, notAsked("%s", came)
+		return nil, nil, toolError("%s", came)
 	}
 	return s, s.leave, nil
 }

@@ -37,7 +37,7 @@ func (s *nodeSession) ready(ctx context.Context) error {
 		s.lost = lost // the next command puts one there
 		return context.Cause(ctx)
 	case s.session == nil:
-		return notAsked("there is no probe on %s: 'node %s' tries again, and shows why", s.opts.Node, s.opts.Node)
+		return toolError("there is no probe on %s: 'node %s' tries again, and shows why", s.opts.Node, s.opts.Node)
 	}
 	return nil
 }
@@ -49,7 +49,7 @@ func (s *nodeSession) call(ctx context.Context, c probe.Call, each func(probe.Ev
 		return probe.Result{}, err
 	}
 	if !slices.Contains(s.tools, c.Tool) {
-		return probe.Result{}, notAsked("the probe on %s does not have %s: its version differs", s.opts.Node, c.Tool)
+		return probe.Result{}, toolError("the probe on %s does not have %s: its version differs", s.opts.Node, c.Tool)
 	}
 	c.Hosts = s.hostsIn(ctx, c.Args)
 	var outcome *probe.Result
@@ -72,11 +72,11 @@ func (s *nodeSession) call(ctx context.Context, c probe.Call, each func(probe.Ev
 	})
 	switch {
 	case err != nil:
-		return probe.Result{}, notAsked("%v", err)
+		return probe.Result{}, toolError("%v", err)
 	case outcome == nil:
-		return probe.Result{}, notAsked("the probe on %s returned no result", s.opts.Node)
+		return probe.Result{}, toolError("the probe on %s returned no result", s.opts.Node)
 	case closed != nil:
-		closed = notAsked("the output of %s is incomplete: %v", c.Tool, closed)
+		closed = toolError("the output of %s is incomplete: %v", c.Tool, closed)
 	}
 	return *outcome, closed
 }
@@ -131,8 +131,8 @@ func (s *nodeSession) podAddrs(ctx context.Context, name string) []netip.Addr {
 	return out
 }
 
-// notAsked returns the error of a tool that could not run.
-func notAsked(format string, args ...any) error {
+// toolError returns the error of a tool that could not run.
+func toolError(format string, args ...any) error {
 	return outcomeError{exit: ui.Exit(report.ExitIncomplete), saw: fmt.Sprintf(format, args...)}
 }
 

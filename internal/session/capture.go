@@ -145,7 +145,7 @@ func (c *captures) both(ctx context.Context, ends []*captureEnd) error {
 		if err := errors.Join(crash, far.failed(ctx)); err != nil {
 			return err
 		}
-		return notAsked("%s: %s; nothing was captured on %s", far.node, far.outcome.Saw, near.node)
+		return toolError("%s: %s; nothing was captured on %s", far.node, far.outcome.Saw, near.node)
 	}
 	near.capture(ctx)
 	if err := near.failed(ctx); err != nil {

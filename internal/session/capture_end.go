@@ -73,7 +73,7 @@ func (e *captureEnd) place(ctx context.Context) error {
 	case err == nil && ctx.Err() != nil:
 		err = context.Cause(ctx)
 	case err == nil:
-		err = notAsked("no probe could be put on %s: %s", e.node, strings.Join(why, "; "))
+		err = toolError("no probe could be put on %s: %s", e.node, strings.Join(why, "; "))
 	}
 	return err
 }
@@ -119,7 +119,7 @@ func (e *captureEnd) capture(ctx context.Context) {
 		odd = reader.End()
 	}
 	if odd != nil {
-		e.err = notAsked("what %s sends is not taken: %v", e.node, odd)
+		e.err = toolError("what %s sends is not taken: %v", e.node, odd)
 	}
 }
 

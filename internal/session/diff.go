@@ -57,7 +57,7 @@ func (c *Session) diffWith(ctx context.Context, call *prompt.Call) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	asked := here.answers.Asked()
+	asked := here.answers.Requested()
 	var runs [2]report.Run
 	var errs [2]error
 	var both probe.Workers

@@ -149,7 +149,7 @@ func (s *nodeSession) askNode(ctx context.Context, r *examine.Run, snap *cluster
 		return s.ask(ctx, req, func(ev probe.Event) { each(ev) })
 	}
 	whole, err := r.AskPlans(ctx, s.method, snap, ask, func() error { return nil })
-	if unheard, is := errors.AsType[*examine.UnheardError](err); is {
+	if unheard, is := errors.AsType[*examine.SilentProbeError](err); is {
 		return r.Add(s.method, examine.Unanswered(unheard.Err))
 	}
 	if err != nil || !whole {
@@ -190,7 +190,7 @@ func (s *nodeSession) place(ctx context.Context, r *examine.Run, snap *cluster.S
 	}
 	return r.AskBy(ctx, tries, snap, func(p *injector.Placed) error {
 		if unheard := s.greet(ctx, r, p); unheard != nil {
-			return &examine.UnheardError{Err: unheard}
+			return &examine.SilentProbeError{Err: unheard}
 		}
 		if err := r.ReportPlaced(p, snap); err != nil {
 			return errors.Join(err, s.leave())

@@ -132,7 +132,7 @@ func (c *Session) asksInto(ctx context.Context, s *nodeSession, run *examine.Run
 	if err != nil {
 		return err
 	}
-	at, err := s.client.Asked(s.opts)
+	at, err := s.client.ClusterOf(s.opts)
 	if err != nil {
 		return err
 	}
@@ -187,7 +187,7 @@ func (c *Session) save(_ context.Context, call *prompt.Call) error {
 	if err != nil {
 		return prompt.Usagef("%w", err)
 	}
-	if len(c.at.answers.Asked()) == 0 {
+	if len(c.at.answers.Requested()) == 0 {
 		return fmt.Errorf("no check has run on %s so far: use 'run' first", c.at.opts.Node)
 	}
 	if err := writeSaved(name, over, c.at.concluded); err != nil {

@@ -121,7 +121,7 @@ func (c *Session) shellNode(ctx context.Context, toolbox bool) (s *nodeSession, 
 	case toolbox && by.Stays && had >= 0:
 		return c.toolboxes[had], stays, nil
 	case by.Here():
-		return nil, nil, notAsked("the toolbox is an image, which takes a cluster to run it: by --via local there is none")
+		return nil, nil, toolError("the toolbox is an image, which takes a cluster to run it: by --via local there is none")
 	}
 	own := at.beside(ctx)
 	if toolbox {
@@ -142,9 +142,9 @@ func (c *Session) shellNode(ctx context.Context, toolbox bool) (s *nodeSession, 
 	case err != nil:
 		return nil, nil, err
 	case s.session == nil && toolbox:
-		return nil, nil, notAsked("%s", strings.ReplaceAll(came, "--image", "--toolbox-image"))
+		return nil, nil, toolError("%s", strings.ReplaceAll(came, "--image", "--toolbox-image"))
 	case s.session == nil:
-		return nil, nil, notAsked("%s", came)
+		return nil, nil, toolError("%s", came)
 	case injector.AccessOf(s.method).Stays: // each would stand in the spec of calico-node's pod for good
 		c.toolboxes = append(c.toolboxes, s)
 		return s, stays, nil

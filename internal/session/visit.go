@@ -51,7 +51,7 @@ func (c *Session) visit(ctx context.Context, node string) error {
 	}
 	switch {
 	case s.session != nil:
-		at, err := s.client.Asked(s.opts)
+		at, err := s.client.ClusterOf(s.opts)
 		if err != nil {
 			return err
 		}

@@ -18,7 +18,7 @@ func TestVisitMany(t *testing.T) {
 		asked = nodes
 		return refused
 	}}, io.Discard)}
-	for range examine.MostUnasked {
+	for range examine.MaxWithoutConsent {
 		c.nodes = append(c.nodes, &nodeSession{session: &injector.Session{}}, &nodeSession{}) // and one without a probe
 	}
 	if err := c.visit(t.Context(), "worker-21"); !errors.Is(err, refused) || asked != 21 {

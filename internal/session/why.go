@@ -51,7 +51,7 @@ func (c *Session) tableTo(call *prompt.Call) report.Sink {
 // why names the causes first, then what they rest on.
 func (c *Session) why(_ context.Context, call *prompt.Call) error {
 	s := c.at
-	asked := s.answers.Asked()
+	asked := s.answers.Requested()
 	known := slices.ContainsFunc(s.answers.Run().Events, func(ev probe.Event) bool {
 		return ev.Result != nil &&
 			ev.Result.Status == probe.Unknown
@@ -96,7 +96,7 @@ func (s *nodeSession) soFar() (missing bool, text string, err error) {
 	if err != nil {
 		return false, "", err
 	}
-	asked, answered := s.answers.Asked(), s.answers.Answered()
+	asked, answered := s.answers.Requested(), s.answers.Answered()
 	all, open, vain := run.Owes(s.snap), 0, 0
 	for _, id := range all {
 		switch {

@@ -100,7 +100,7 @@ func TestAlteredPod(t *testing.T) {
 			`[JSONPatch{op: "add", path: "/spec/priorityClassName", value: "system-node-critical"}, ` +
 				`JSONPatch{op: "replace", path: "/spec/priority", value: 2000001000}, ` +
 				`JSONPatch{op: "replace", path: "/spec/containers/0/resources/requests/cpu", value: "100m"}]`,
-			"spec.priority is 2000001000, for which the kubelet ends other pods",
+			"spec.priority is 2000001000: the kubelet would evict other pods for it",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -111,7 +111,7 @@ func TestAlteredPod(t *testing.T) {
 			if a.exit != 5 {
 				t.Errorf("exit %d\n%s", a.exit, a.stderr)
 			}
-			d.want(t, "probe-placed", probe.Unknown, "pod: the cluster's policy changes what is created: ", c.says)
+			d.want(t, "probe-placed", probe.Unknown, "pod: the cluster's policy changed the created object: ", c.says)
 			d.saidNothing(t, "pod")
 			if l := left(t); l != "" {
 				t.Errorf("something was made: %s", l)
@@ -154,7 +154,7 @@ func TestAlteredUnrehearsed(t *testing.T) {
 	if l := left(t); strings.Contains(l, "pod ") || strings.Contains(l, "job ") {
 		t.Errorf("not removed: %s", l)
 	}
-	d.want(t, "probe-placed", probe.Unknown, "spec.hostNetwork is false instead of true; so nothing was asked of it")
+	d.want(t, "probe-placed", probe.Unknown, "spec.hostNetwork is false instead of true; so the probe gets no request")
 	d.saidNothing(t, "pod")
 }
 
@@ -205,9 +205,9 @@ func TestAlteredEphemeral(t *testing.T) {
 			}
 			return ""
 		})
-		d.want(t, "probe-placed", probe.Unknown, "ephemeral: ", says, "so nothing was asked of it")
+		d.want(t, "probe-placed", probe.Unknown, "ephemeral: ", says, "so the probe gets no request")
 		d.saidNothing(t, "ephemeral")
-		if !strings.Contains(a.stderr, "cannot be taken out of pod kube-system/calico-node-") {
+		if !strings.Contains(a.stderr, "cannot be removed from pod kube-system/calico-node-") {
 			t.Error(a.stderr)
 		}
 	})
@@ -220,7 +220,7 @@ func TestAlteredJob(t *testing.T) {
 	altering(t, "batch", "jobs", "CREATE", onlyOurs, `[JSONPatch{op: "add", path: "/spec/suspend", value: true}]`)
 	eventually(t, 30*time.Second, func() string { return preflighted(t, 0, "spec.suspend is true instead of false") })
 	d, a := report(t, "run", "--node", "node-b", "--via", "pod", "--skip", "node-load")
-	const says = "no clean-up job (the cluster's policy changes what is created: spec.suspend is true instead of false)"
+	const says = "no clean-up job (the cluster's policy changed the created object: spec.suspend is true instead of false)"
 	if a.exit != 0 || !strings.Contains(a.stderr, says) {
 		t.Errorf("exit %d\n%s", a.exit, a.stderr)
 	}
@@ -297,7 +297,7 @@ func TestQuotas(t *testing.T) {
 			return ""
 		})
 		d, a := report(t, "run", "--node", "node-b", "--skip", "node-load")
-		const says = "namespace kube-system does not take it (quota), so it goes into calico-probe"
+		const says = "namespace kube-system rejects it (quota), so it goes into calico-probe"
 		if a.exit != 0 || !strings.Contains(a.stderr, says) {
 			t.Errorf("exit %d: %v\n%s", a.exit, d.Results, a.stderr)
 		}

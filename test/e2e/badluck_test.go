@@ -221,7 +221,7 @@ func TestKubeletRestartsInMidRun(t *testing.T) {
 		ended = ended || ev.Type == probe.EventEnd && ev.Way == "pod"
 		// A kubelet that is seen down may call for more checks, which a one-shot probe cannot be asked any more.
 		if ev.Result != nil && ev.Result.Check == probe.CheckAnswered {
-			unasked = strings.HasPrefix(ev.Result.Saw, "the probe answered its plan")
+			unasked = strings.HasPrefix(ev.Result.Saw, "the connection broke after the probe had answered its plan")
 			if !unasked {
 				t.Errorf("the probe's answer is not whole: %s", line)
 			}

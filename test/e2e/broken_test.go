@@ -61,7 +61,7 @@ func TestRuntimeFrozen(t *testing.T) {
 	// What hangs in whatever is asked of it is not slow: no second pod is waited for.
 	d, _ := report(t, "run", "--node", "node-b", "--via", "pod,ephemeral,exec")
 	d.want(t, "probe-placed", probe.Unknown, "pod: ", "within 8")
-	d.want(t, "probe-placed", probe.Unknown, "exec: ", "nothing came back in time (10s)")
+	d.want(t, "probe-placed", probe.Unknown, "exec: ", "no reply in time (10s)")
 	thaw() // 30 s after the freeze the kubelet knows, and so do we
 	signalAll(t, "node-b", "containerd", "STOP")
 	d, a := report(t, "run", "--node", "node-b", "--start-timeout", "10s", "--via", "pod,ephemeral,exec")
@@ -93,7 +93,7 @@ func TestKubeletFreezesMidRun(t *testing.T) {
 	waitFor(t, out, `"check":"node-swap"`)
 	signalAll(t, "node-a", "kubelet", "STOP")
 	began := time.Now()
-	waitFor(t, out, "nothing heard from the probe for 15s")
+	waitFor(t, out, "no output from the probe for 15s")
 	if took := time.Since(began); took > 45*time.Second {
 		t.Errorf("noticed after %v", took)
 	}

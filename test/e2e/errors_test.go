@@ -40,8 +40,8 @@ func TestOneClearLine(t *testing.T) {
 		{"wrong value", "run --node node-a --timeout soon", 2, "soon"},
 		{"unknown check", "run --node node-a --checks bgp-sesion", 2, "did you mean bgp-session?"},
 		{"unknown way", "run --node node-a --via exce", 2, "did you mean exec?"},
-		{"an option for ssh", "run --node node-a --ssh -oProxyCommand=id", 2, "--ssh \"-oProxyCommand=id\" is no destination"},
-		{"no destination for ssh", "run --node node-a --ssh root@a;b", 2, "--ssh \"root@a;b\" is no destination"},
+		{"an option for ssh", "run --node node-a --ssh -oProxyCommand=id", 2, "--ssh \"-oProxyCommand=id\" is not a valid destination"},
+		{"no destination for ssh", "run --node node-a --ssh root@a;b", 2, "--ssh \"root@a;b\" is not a valid destination"},
 		{"no such configuration of ssh", "run --node node-a --ssh-config /nowhere", 2, "/nowhere: no such file"},
 		{"a way named twice", "run --node node-a --via pod,pod", 2, "names pod twice"},
 		{"no way for a list", "run --node node-a --via pod,api", 2, "--via api cannot stand in a list"},
@@ -53,7 +53,7 @@ func TestOneClearLine(t *testing.T) {
 		{"no node", "run", 2, "--node NODE"},
 		{"a bundle of nothing", "bundle", 2, "--node NODE"},
 		{"a bundle of nothing without a cluster", "bundle --offline", 2, "--offline takes the files"},
-		{"a bundle over another file", "bundle --node node-a --file /etc/hosts", 2, "/etc/hosts is there already"},
+		{"a bundle over another file", "bundle --node node-a --file /etc/hosts", 2, "/etc/hosts already exists"},
 		{"a bundle to stdout", "bundle --node node-a --file -", 2, "--file takes a file name"},
 		{"capture what", "capture --node node-a", 2, "takes one HOST, HOST:PORT or :PORT"},
 		{"capture where", "capture 10.0.0.1", 2, "--node NODE"},
@@ -178,7 +178,7 @@ func TestRefusedByPolicy(t *testing.T) {
 	d, _ = report(t, "run", "--node", "node-a", "-n", "e2e-full", "--via", "pod")
 	d.want(t, "probe-placed", probe.Unknown, "quota")
 	a = call(t, "run", "--node", "node-a", "-n", "not-there")
-	if a.exit != 2 || !strings.Contains(a.stderr, `there is no namespace "not-there": leave out -n`) {
+	if a.exit != 2 || !strings.Contains(a.stderr, `namespace "not-there" does not exist: omit -n`) {
 		t.Errorf("no such namespace: exit %d, want 2\n%s", a.exit, a.stderr)
 	}
 }

@@ -177,7 +177,7 @@ func TestLadderPastAFrozenKubelet(t *testing.T) {
 		t.Errorf("exit %d after %v\n%s", a.exit, a.took, a.stderr)
 	}
 	d.want(t, "probe-placed", probe.Info, "pod: the kubelet of node-b did not start pod")
-	d.want(t, "probe-placed", probe.Info, "exec: going into container ", "nothing came back in time (2s)")
+	d.want(t, "probe-placed", probe.Info, "exec: entering container ", "no reply in time (2s)")
 	d.want(t, "probe-placed", probe.OK, "ssh: ")
 	d.want(t, "kubelet-health", probe.Fail, "no answer")
 	t.Logf("%v", a.took.Round(100*time.Millisecond))
@@ -222,7 +222,7 @@ func TestLadderPastAClosedPort(t *testing.T) {
 		t.Errorf("exit %d\n%s", a.exit, a.stderr)
 	}
 	d.want(t, "probe-answered", probe.Info, "10250: connect: connection refused")
-	d.want(t, "probe-placed", probe.Skip, "exec: not tried: it leads through the kubelet's port 10250 too")
+	d.want(t, "probe-placed", probe.Skip, "exec: not tried: it uses the kubelet's port 10250 too")
 	d.want(t, "probe-placed", probe.OK, "ssh: ")
 	d.want(t, "kubelet-health", probe.Fail, "api: connection to 127.0.0.1:10250 refused")
 	nothingLeft(t)

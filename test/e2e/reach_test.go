@@ -77,7 +77,7 @@ func TestFloodWhileBringing(t *testing.T) {
 		if err := json.Unmarshal([]byte(a.stdout), &d); err != nil {
 			t.Fatalf("%v\n%s%s", err, a.stdout, a.stderr)
 		}
-		d.want(t, "probe-placed", probe.Unknown, says, "prints without end")
+		d.want(t, "probe-placed", probe.Unknown, says, "prints endlessly")
 		if a.exit != 5 || a.stderr != "" {
 			t.Errorf("exit %d\n%s", a.exit, a.stderr)
 		}
@@ -91,7 +91,7 @@ func TestFloodWhileBringing(t *testing.T) {
 	} {
 		t.Run("ssh: "+name, func(t *testing.T) {
 			flags := sshdOn(t, "node-a", "ForceCommand "+command)
-			flood(t, "ssh to 10.88.0.11: more than 1 MiB came back before the probe was there", append(flags, "run", "--node", "node-a", "--via", "ssh")...)
+			flood(t, "ssh to 10.88.0.11: more than 1 MiB came back before the probe started", append(flags, "run", "--node", "node-a", "--via", "ssh")...)
 		})
 	}
 	t.Run("exec", func(t *testing.T) {
@@ -99,7 +99,7 @@ func TestFloodWhileBringing(t *testing.T) {
 		inTarget(t, `mkdir -p /tmp; cp /usr/bin/dash /tmp/shell
 printf '#!/tmp/shell\nexec /usr/bin/tr "\\0" x </dev/zero\n' >/tmp/flood; chmod 755 /tmp/flood
 mount --bind /tmp/flood /usr/bin/sh; mount --bind /tmp/flood /bin/sh`)
-		flood(t, "more than 1 MiB came back before the probe was there", "run", "--node", "node-b", "--via", "exec")
+		flood(t, "more than 1 MiB came back before the probe started", "run", "--node", "node-b", "--via", "exec")
 	})
 }
 
@@ -188,11 +188,11 @@ func TestHostileNodeAddress(t *testing.T) {
 		}
 		a := call(t, append(flags, "run", "--node", "node-b", "--via", "ssh", "--checks", "node-swap")...)
 		if a.exit == 0 || strings.Contains(a.stdout+a.stderr, "\x1b") ||
-			!strings.Contains(a.folded(), "has no InternalIP of node node-b that is an IP address") {
+			!strings.Contains(a.folded(), "node node-b has no valid InternalIP in the API") {
 			t.Errorf("%q: exit %d\n%q\n%q", address, a.exit, a.stdout, a.stderr)
 		}
 		p := call(t, append(flags, "preflight", "--node", "node-b", "--via", "ssh")...)
-		if p.exit != 3 || strings.Contains(p.stdout+p.stderr, "\x1b") || !strings.Contains(p.folded(), "is an IP address") {
+		if p.exit != 3 || strings.Contains(p.stdout+p.stderr, "\x1b") || !strings.Contains(p.folded(), "has no valid InternalIP") {
 			t.Errorf("%q: preflight: exit %d\n%q\n%q", address, p.exit, p.stdout, p.stderr)
 		}
 	}
@@ -230,11 +230,11 @@ func TestMachine(t *testing.T) {
 	t.Cleanup(func() { shell(t, "node-b", "mv /etc/machine-id.away /etc/machine-id") })
 	run := []string{"run", "--node", "node-b", "--checks", "node-swap"}
 	d, a = report(t, append(bySSH(t), append(run, "--via", "ssh")...)...)
-	if reason, saw := placedBy(t, d, "ssh"); a.exit != 5 || reason != "machine" || !strings.Contains(saw, "no machine-id can be read there, so nothing says that this is node-b") {
+	if reason, saw := placedBy(t, d, "ssh"); a.exit != 5 || reason != "machine" || !strings.Contains(saw, "no machine-id is readable there, so it cannot be identified as node-b") {
 		t.Errorf("exit %d: %s %q\n%s", a.exit, reason, saw, a.stderr)
 	}
 	d, a = report(t, append(bySSH(t), append(run, "--via", "ssh", "--ssh", "root@{node}")...)...)
-	if a.exit != 0 || strings.Count(a.stderr, "\n") != 1 || !strings.Contains(a.stderr, "no machine-id can be read there: only your --ssh says that root@node-b is node-b") {
+	if a.exit != 0 || strings.Count(a.stderr, "\n") != 1 || !strings.Contains(a.stderr, "no machine-id is readable there: only your --ssh identifies root@node-b as node-b") {
 		t.Errorf("exit %d\n%s", a.exit, a.stderr)
 	}
 	d.want(t, "node-swap", probe.OK)

@@ -163,7 +163,7 @@ func TestRights(t *testing.T) {
 // withoutNamespace wants a user who may make pods only where 'manifests' grants it to need no
 // more words for that, and no other way taken that they may take too.
 func withoutNamespace(t *testing.T, as []string) {
-	const there = "pod: namespace kube-system does not take it (%s), so it goes into calico-probe\n"
+	const there = "pod: namespace kube-system rejects it (%s), so it goes into calico-probe\n"
 	before := state(t)
 	said := func(what, why string, a answer) {
 		t.Helper()

@@ -79,7 +79,7 @@ func TestBySSHAsAnybody(t *testing.T) {
 	slow(t)
 	d, a := report(t, append(bySSH(t), "run", "--node", "node-b", "--via", "ssh", "--ssh", "ops@{node}", "--skip",
 		"node-load")...)
-	if a.exit != 5 || !strings.Contains(a.stderr, "the login is not root's") {
+	if a.exit != 5 || !strings.Contains(a.stderr, "the login is not root") {
 		t.Errorf("exit %d\n%s", a.exit, a.stderr)
 	}
 	d.want(t, "containerd-health", probe.Unknown, "permission denied")
@@ -112,7 +112,7 @@ func TestSSHRefused(t *testing.T) {
 		"strange host": {bySSH(t, stranger...), "login", "accept it once with 'ssh -o StrictHostKeyChecking=ask -- 10.88.0.12'"},
 		"trusting":     {bySSH(t, "UserKnownHostsFile", "StrictHostKeyChecking no\n  UserKnownHostsFile "+learned+" #"), "login", "not known here"},
 		"changed host": {bySSH(t, "UserKnownHostsFile", "UserKnownHostsFile "+otherKey(t)+" #"), "login",
-			"not the one known here"},
+			"differs from the known one"},
 		"no shell":       {append(bySSH(t), "--ssh", "closed@{ip}"), "shell", "not available"},
 		"nobody listens": {[]string{"--ssh-config", closed, "--ssh", "127.0.0.1"}, "reach", "connection refused"},
 		"no such name":   {append(bySSH(t, "ProxyCommand", "#"), "--ssh", "nowhere.invalid"), "reach", "does not resolve"},
@@ -138,7 +138,7 @@ func TestSSHRefused(t *testing.T) {
 	}
 	cmd := client(t, "run", "--node", "node-b", "--via", "ssh")
 	cmd.Env = append(os.Environ(), "PATH=/nowhere")
-	if out, _ := cmd.CombinedOutput(); !strings.Contains(string(out), "there is no program ssh here") {
+	if out, _ := cmd.CombinedOutput(); !strings.Contains(string(out), "no ssh program on this machine") {
 		t.Errorf("%s", out)
 	}
 	nothingLeft(t)
@@ -225,7 +225,7 @@ func TestCutLineBySSH(t *testing.T) {
 	if left(t) == "" {
 		t.Error("this test sees no probe where there is one")
 	}
-	waitFor(t, out, "nothing heard from the probe for 15s")
+	waitFor(t, out, "no output from the probe for 15s")
 	waitFor(t, out, `"type":"verdict"`)
 	_ = cmd.Wait()
 	if got := cmd.ProcessState.ExitCode(); got != 5 && got != 3 {

@@ -17,8 +17,8 @@ import (
 	"github.com/calico-probe/calico-probe/internal/cluster"
 )
 
-// Said is a kubelet event about calico-node's container.
-func Said(reason, message string, before time.Duration) corev1.Event {
+// KubeletEvent is a kubelet event about calico-node's container.
+func KubeletEvent(reason, message string, before time.Duration) corev1.Event {
 	return corev1.Event{Reason: reason, Message: message, LastTimestamp: Ago(before),
 		Source:         corev1.EventSource{Component: "kubelet", Host: "a"},
 		InvolvedObject: corev1.ObjectReference{FieldPath: "spec.containers{calico-node}"}}

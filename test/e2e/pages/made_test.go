@@ -133,7 +133,7 @@ func meshPage(t testing.TB, nodes int) []byte {
 		r.Nodes = append(r.Nodes, mesh.Member{Name: nameOf(i), Zone: zoneOf(i)})
 	}
 	if nodes > 10 {
-		r.Nodes[nodes-2].Asked = "no probe could be started: 0/1 nodes are available"
+		r.Nodes[nodes-2].Untested = "no probe could be started: 0/1 nodes are available"
 	}
 	cut := nodes / 2
 	paths := mesh.Paths(members)

@@ -14,7 +14,7 @@ import (
 func calicoRights(s *cluster.Snapshot, report func(probe.Result)) {
 	switch r, err := s.Rights.Value, s.Rights.Err; {
 	case s.Calico.Err != nil:
-		report(apicheck.Unread(cluster.ElsewhereSaid(s.Calico.Err)))
+		report(apicheck.Unread(cluster.SeeCalicoPod(s.Calico.Err)))
 		return
 	case r.Account == "" && err == nil:
 		report(probe.Found(probe.Skip, "no calico-node that keeps its data in Kubernetes is known here"))
@@ -26,7 +26,7 @@ func calicoRights(s *cluster.Snapshot, report func(probe.Result)) {
 	case err != nil:
 		report(probe.Failed(err).On("account"))
 	case len(r.Lacks) == 0:
-		report(probe.Found(probe.OK, "%s may do all %d things that were asked about%s", r.Account, r.Asked, r.Source()).On("account"))
+		report(probe.Found(probe.OK, "%s may do all %d things that were asked about%s", r.Account, r.Checked, r.Source()).On("account"))
 	default:
 		report(needs(s, "%s may not %s, which calico-node needs%s", r.Account,
 			strings.Join(r.Lacks, ", "), r.Source()).On("account").
@@ -53,7 +53,7 @@ func pluginRights(s *cluster.Snapshot, report func(probe.Result)) {
 	case err != nil:
 		report(probe.Failed(err).On(target))
 	case len(r.Lacks) == 0:
-		report(probe.Found(probe.OK, "%s may do all %d things that the CNI plugin needs", r.Account, r.Asked).On(target))
+		report(probe.Found(probe.OK, "%s may do all %d things that the CNI plugin needs", r.Account, r.Checked).On(target))
 	default:
 		found := probe.Found(probe.Fail, "%s may not %s, which the CNI plugin needs for each new pod%s", r.Account,
 			strings.Join(r.Lacks, ", "), r.Source())

@@ -22,7 +22,7 @@ func typhaService(s *cluster.Snapshot, report func(probe.Result)) {
 	tell := func(r probe.Result) { report(r.On(name).With(facts.Service, name)) }
 	switch {
 	case s.Calico.Err != nil:
-		report(apicheck.Unread(cluster.ElsewhereSaid(s.Calico.Err)))
+		report(apicheck.Unread(cluster.SeeCalicoPod(s.Calico.Err)))
 	case name == "":
 		report(probe.Found(probe.Skip, "calico-node is not configured to look for Typha"))
 	case apierrors.IsNotFound(s.Typha.Err):

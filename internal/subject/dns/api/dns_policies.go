@@ -201,7 +201,7 @@ func dnsPolicies(s *cluster.Snapshot, report func(probe.Result)) {
 		return
 	}
 	names := slices.Sorted(maps.Keys(kept.by))
-	for _, policy := range names[:min(len(names), apicheck.PoliciesTold)] {
+	for _, policy := range names[:min(len(names), apicheck.MaxPolicies)] {
 		one := kept.by[policy]
 		slices.Sort(one.pods)
 		r := one.result(kept.asked, kept.outside, servers[0].Namespace)
@@ -217,7 +217,7 @@ func dnsPolicies(s *cluster.Snapshot, report func(probe.Result)) {
 			r = r.With(facts.DNSClosed, true)
 		}
 		report(r.On(policy).With(facts.Policy, policy).With(facts.DNSKept, one.How).
-			With(facts.NamedPods, one.pods[:min(len(one.pods), apicheck.PodsTold)]).
+			With(facts.NamedPods, one.pods[:min(len(one.pods), apicheck.MaxPods)]).
 			With(facts.DNSPort, cmp.Or(servers[0].Port, 53)).With(facts.DNSNamespace, servers[0].Namespace))
 	}
 }

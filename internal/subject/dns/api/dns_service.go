@@ -85,7 +85,7 @@ func dnsRights(s *cluster.Snapshot) probe.Result {
 	case r.Account == "":
 		return probe.Found(probe.Skip, "no pod of CoreDNS is known, so neither is its account")
 	case len(r.Lacks) == 0:
-		return probe.Found(probe.OK, "%s may do all %d things that CoreDNS needs%s", r.Account, r.Asked, r.Source())
+		return probe.Found(probe.OK, "%s may do all %d things that CoreDNS needs%s", r.Account, r.Checked, r.Source())
 	default:
 		status, more := probe.Fail, ""
 		if s.DNSServers.Value.Ready > 0 { // it keeps what it has read, or its Corefile does not need the right

@@ -114,7 +114,7 @@ func TestDNSService(t *testing.T) {
 func TestDNSRights(t *testing.T) {
 	t.Parallel()
 	s := clustertest.Snapshot(clustertest.Node("a", "10.0.0.1", ""))
-	lacks := cluster.Rights{Account: "system:serviceaccount:kube-system:coredns", Asked: 6, Lacks: []string{"list endpointslices"}}
+	lacks := cluster.Rights{Account: "system:serviceaccount:kube-system:coredns", Checked: 6, Lacks: []string{"list endpointslices"}}
 	roles := lacks
 	roles.ByRoles = true
 	for name, c := range map[string]struct {
@@ -125,7 +125,7 @@ func TestDNSRights(t *testing.T) {
 		"none is ready":  {cluster.DNSServers{Rights: lacks}, probe.Fail, "may not list endpointslices"},
 		"one is ready":   {cluster.DNSServers{Rights: lacks, Ready: 1}, probe.Warn, "goes on with what it knows"},
 		"by roles alone": {cluster.DNSServers{Rights: roles}, probe.Warn, "by the roles and bindings"},
-		"near: it has all": {cluster.DNSServers{Rights: cluster.Rights{Account: "a", Asked: 6}}, probe.OK,
+		"near: it has all": {cluster.DNSServers{Rights: cluster.Rights{Account: "a", Checked: 6}}, probe.OK,
 			"may do all 6 things"},
 		"near: another server": {cluster.DNSServers{}, probe.Skip, "no pod of CoreDNS"},
 	} {

@@ -79,13 +79,13 @@ func apiPolicies(s *cluster.Snapshot, report func(probe.Result)) {
 		report(probe.Found(probe.OK, "no policy keeps any of %s of the cluster itself from the API server", cluster.Plural(len(pods), "pod")))
 		return
 	}
-	for _, policy := range order[:min(len(order), apicheck.PoliciesTold)] {
+	for _, policy := range order[:min(len(order), apicheck.MaxPolicies)] {
 		var names []string
 		for _, p := range by[policy] {
 			names = append(names, cluster.NameOf(p))
 		}
 		slices.Sort(names)
 		report(probe.Found(probe.Fail, "it denies them the API server (TCP %d): %s", port, cluster.Few(names)).On(policy).
-			With(facts.Policy, policy).With(facts.NamedPods, names[:min(len(names), apicheck.PodsTold)]))
+			With(facts.Policy, policy).With(facts.NamedPods, names[:min(len(names), apicheck.MaxPods)]))
 	}
 }

@@ -43,7 +43,7 @@ func podPolicies(s *cluster.Snapshot, report func(probe.Result)) {
 		return
 	}
 	names := slices.Sorted(maps.Keys(by))
-	for _, policy := range names[:min(len(names), apicheck.PoliciesTold)] {
+	for _, policy := range names[:min(len(names), apicheck.MaxPolicies)] {
 		pods := by[policy]
 		slices.Sort(pods)
 		r := probe.Found(probe.Info, "it may block traffic of %d of %s (%s)", len(pods), cluster.Plural(all, "pod"), cluster.Few(pods))
@@ -54,6 +54,6 @@ func podPolicies(s *cluster.Snapshot, report func(probe.Result)) {
 		if held < all {
 			r.Saw += "; ask its owner. Pods without a policy were tested instead"
 		}
-		report(r.On(policy).With(facts.Policy, policy).With(facts.NamedPods, pods[:min(len(pods), apicheck.PodsTold)]))
+		report(r.On(policy).With(facts.Policy, policy).With(facts.NamedPods, pods[:min(len(pods), apicheck.MaxPods)]))
 	}
 }

@@ -11,7 +11,7 @@ import (
 func aged(pods []cluster.Waiter, now time.Time) string {
 	var last probe.Statement
 	for _, w := range pods {
-		if at := w.SaidAt(); !at.Before(last.At) {
+		if at := w.ReportedAt(); !at.Before(last.At) {
 			last.At = at
 		}
 	}
@@ -21,7 +21,7 @@ func aged(pods []cluster.Waiter, now time.Time) string {
 // podsHistory are the results about pods with kubelet messages only from before their present wait.
 func podsHistory(s *cluster.Snapshot) []probe.Result {
 	var out []probe.Result
-	for _, w := range s.Placed.Waiting.Value[:min(len(s.Placed.Waiting.Value), cluster.EventsAsked)] {
+	for _, w := range s.Placed.Waiting.Value[:min(len(s.Placed.Waiting.Value), cluster.MaxPodsWithEvents)] {
 		if w.Last == nil && w.Before != nil && s.Now.Sub(w.Since) >= settled {
 			said := cluster.StatementOf(w.Before)
 			said.Text = probe.Quoted(cluster.GeneralText(w, w.Before.Message))

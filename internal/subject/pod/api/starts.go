@@ -73,7 +73,7 @@ func grouped(s *cluster.Snapshot) []group {
 			continue
 		}
 		g := reasonOf(w)
-		if i >= cluster.EventsAsked && g.starts == facts.StartsUnreported && len(out) > 0 {
+		if i >= cluster.MaxPodsWithEvents && g.starts == facts.StartsUnreported && len(out) > 0 {
 			continue // its events were not read, but those of others were
 		}
 		g.pods = []cluster.Waiter{w}

@@ -18,7 +18,7 @@ func routeMakers(s *cluster.Snapshot, report func(probe.Result)) {
 	pools := cluster.RoutedPools(s)
 	switch err := cmp.Or(s.Calico.Err, s.Backend.Err, s.Felix.Err, s.Peering.Configs.Err, s.Pools.Err); {
 	case err != nil:
-		report(apicheck.UnreadOf("not known:", cluster.ElsewhereSaid(err)))
+		report(apicheck.UnreadOf("not known:", cluster.SeeCalicoPod(err)))
 	case s.Calico.Value == nil:
 		report(probe.Found(probe.Skip, "no calico-node is known here"))
 	case s.Backend.Value != "bird":

@@ -22,7 +22,7 @@ func proxyRights(s *cluster.Snapshot, report func(probe.Result)) {
 	case err != nil:
 		report(probe.Failed(err))
 	case len(r.Lacks) == 0:
-		report(probe.Found(probe.OK, "%s may do all %d things that kube-proxy needs%s", r.Account, r.Asked, r.Source()))
+		report(probe.Found(probe.OK, "%s may do all %d things that kube-proxy needs%s", r.Account, r.Checked, r.Source()))
 	default:
 		status, needs := probe.Warn, "which a kube-proxy needs that is no pod of a DaemonSet"
 		if r.Sure {

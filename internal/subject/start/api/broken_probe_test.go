@@ -38,7 +38,7 @@ func TestBrokenProbe(t *testing.T) {
 				Running: &corev1.ContainerStateRunning{StartedAt: clustertest.Ago(20 * time.Second)}},
 			LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 137,
 				StartedAt: clustertest.Ago(2 * time.Minute), FinishedAt: clustertest.Ago(30 * time.Second)}}}
-		s.Startup.Value.Broken = cluster.BrokenIn([]corev1.Event{clustertest.Said("Unhealthy", words, c.event)}, "a")
+		s.Startup.Value.Broken = cluster.BrokenIn([]corev1.Event{clustertest.KubeletEvent("Unhealthy", words, c.event)}, "a")
 		got := ask(t, s, facts.CheckCalicoPod)
 		if len(got) != 1 || got[0].Status != c.want || strings.Contains(got[0].Saw, words) != c.quoted ||
 			(got[0].Facts[facts.BrokenProbe] != nil) != c.quoted {
@@ -51,7 +51,7 @@ func TestBrokenProbe(t *testing.T) {
 	p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "calico-node", RestartCount: 4,
 		State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: clustertest.Ago(20 * time.Second)}}}}
 	s.Controllers.Value = []corev1.Pod{p}
-	events := []corev1.Event{clustertest.Said("Unhealthy", words, 5*time.Second)}
+	events := []corev1.Event{clustertest.KubeletEvent("Unhealthy", words, 5*time.Second)}
 	s.Startup.Value.Others = map[types.UID]*cluster.BrokenProbe{"u": cluster.BrokenIn(events, "a")}
 	clustertest.WantFirst(t, ask(t, s, facts.CheckControllers), probe.Fail, words)
 }

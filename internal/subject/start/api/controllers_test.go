@@ -56,7 +56,7 @@ func TestNoControllers(t *testing.T) {
 		"near: scaled to none": {list: head + `"spec":{"replicas":0}}]}`},
 		"nobody says why":      {list: head + `"spec":{"replicas":1}}]}`, why: "Deployment kube-system/c has no pod"},
 		"refused": {list: head + `"spec":{"replicas":1},"status":{"conditions":[{"type":"ReplicaFailure","status":"True","message":"error looking up service account"}]}}]}`,
-			why: "Deployment kube-system/c can make no pod: error looking up service account"},
+			why: "Deployment kube-system/c cannot create a pod: error looking up service account"},
 		"near: none": {list: `{"kind":"DeploymentList","apiVersion":"apps/v1","items":[]}`},
 		"not listed": {list: `{"kind":"DeploymentList"`, unread: true},
 	} {

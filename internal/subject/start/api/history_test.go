@@ -62,7 +62,7 @@ func TestOldProbeFailure(t *testing.T) {
 			s.Calico.Value.Status.Conditions = []corev1.PodCondition{{Type: corev1.ContainersReady,
 				Status: corev1.ConditionFalse, LastTransitionTime: clustertest.Ago(c.unready)}}
 			var err error
-			s.Startup.Value.Told, err = clustertest.EventServer(t, "kube-system", c.events...).ReadTold(t.Context(),
+			s.Startup.Value.KubeletEvents, err = clustertest.EventServer(t, "kube-system", c.events...).ReadKubeletEvents(t.Context(),
 				s.Calico.Value)
 			if err != nil {
 				t.Fatal(err)

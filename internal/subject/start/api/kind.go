@@ -91,7 +91,7 @@ func (k kind) unseen() []unseen {
 func calicoKind(s *cluster.Snapshot, report func(probe.Result)) {
 	switch why := cluster.NotCalicos(s.Node); {
 	case s.Calico.Err != nil:
-		report(apicheck.Unread(cluster.ElsewhereSaid(s.Calico.Err)))
+		report(apicheck.Unread(cluster.SeeCalicoPod(s.Calico.Err)))
 		return
 	case s.Calico.Value == nil && why != "":
 		report(probe.Found(probe.Skip, "%s", why))

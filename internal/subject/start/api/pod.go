@@ -276,7 +276,7 @@ const (
 
 func calicoBudget(s *cluster.Snapshot, report func(probe.Result)) {
 	if s.Calico.Err != nil {
-		report(apicheck.Unread(cluster.ElsewhereSaid(s.Calico.Err)))
+		report(apicheck.Unread(cluster.SeeCalicoPod(s.Calico.Err)))
 		return
 	}
 	spec, status := cluster.CalicoContainerOf(s.Calico.Value)

@@ -56,14 +56,14 @@ func TestStartTold(t *testing.T) {
 		!strings.Contains(got[0].Saw, "dbus: connection closed") {
 		t.Errorf("%v", got)
 	}
-	s.Startup.Value.Told = cluster.Told{Limit: facts.LimitProcesses,
+	s.Startup.Value.KubeletEvents = cluster.KubeletEvents{Limit: facts.LimitProcesses,
 		Probes: probe.Statement{Text: "Liveness probe failed: fork/exec /usr/bin/sv: resource temporarily unavailable"}}
 	if got := ask(t, s, facts.CheckCalicoPod); got[0].Facts.Str(facts.Limit) != facts.LimitProcesses {
 		t.Errorf("%v", got)
 	}
 	s = clustertest.Snapshot(clustertest.Node("a", "10.0.0.1", "")) // near: it is well, whatever was said before
 	s.Calico.Value = clustertest.Calico(3)
-	s.Startup.Value.Told = cluster.Told{Probes: probe.Statement{Text: "Readiness probe failed"}, Limit: facts.LimitFiles}
+	s.Startup.Value.KubeletEvents = cluster.KubeletEvents{Probes: probe.Statement{Text: "Readiness probe failed"}, Limit: facts.LimitFiles}
 	if got := ask(t, s, facts.CheckCalicoPod); got[0].Facts.Str(facts.ProbeSays) != "" {
 		t.Errorf("%v", got)
 	}

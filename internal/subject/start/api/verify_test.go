@@ -72,10 +72,10 @@ func TestUnverified(t *testing.T) {
 	}
 	clustertest.WantFirst(t, ask(t, s, facts.CheckCalicoPod), probe.Unknown, "2 DaemonSets claim to be calico-node")
 	clustertest.WantFirst(t, ask(t, s, facts.CheckCalicoBudget), probe.Unknown,
-		"which pod is calico-node's is not known: see calico-pod")
+		"calico-node's pod is not known: see calico-pod")
 	_, gaps := cluster.Targets(s)
 	for _, kind := range []string{probe.KindFelix, probe.KindTypha, probe.KindBackend, probe.KindCalico} {
-		if !strings.Contains(gaps[kind], "which pod is calico-node's is not known: see calico-pod") {
+		if !strings.Contains(gaps[kind], "calico-node's pod is not known: see calico-pod") {
 			t.Errorf("the gap of %s is %q", kind, gaps[kind])
 		}
 	}

@@ -149,7 +149,7 @@ func TestDNSEmpty(t *testing.T) {
 	t.Parallel()
 	causes := diagnose.Explain(recorded(t)["dns-without-endpoints"], All()).Causes
 	const want = "the cluster's DNS is down: Service kube-system/kube-dns has no ready endpoint: " +
-		"Deployment kube-system/coredns asks for 0 replicas, and 0 are ready"
+		"Deployment kube-system/coredns wants 0 replicas, and 0 are ready"
 	if len(causes) != 1 || causes[0].Says != want {
 		t.Errorf("%+v", causes)
 	}
