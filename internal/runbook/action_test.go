@@ -127,7 +127,7 @@ func TestCutAction(t *testing.T) {
 				}
 				r := must.Get(e.Do(t.Context()))(t)
 				d := step(t, r, "mend").Deed
-				if (d.NotRun == "") != (i == 3) || !strings.Contains(d.Before, "it began at") ||
+				if (d.NotRun == "") != (i == 3) || !strings.Contains(d.Before, "it started at") ||
 					d.Kept[0].Lines[0] != "last words" {
 					t.Errorf("%d: %+v", i, d)
 				}
@@ -148,7 +148,7 @@ func TestOfferedAgain(t *testing.T) {
 		command []string
 		before  string // "" = it certainly was not done
 	}{
-		"killed":      {[]string{"sh", "-c", "kill -9 $$"}, "its command was ended: signal: killed, confirmed by ann@desk"},
+		"killed":      {[]string{"sh", "-c", "kill -9 $$"}, "its command was terminated: signal: killed, confirmed by ann@desk"},
 		"not started": {[]string{"/no/such/program"}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -192,7 +192,7 @@ func TestOfferedAgain(t *testing.T) {
 			must.Do(t, os.WriteFile(journal, []byte(string(text)[:at]+began+"\n"), 0o600))
 			j = must.Get(runbook.OpenJournal(journal, false))(t)
 			r := must.Get(runbook.Replay(rb, j))(t)
-			if d := step(t, r, "mend").Deed; d.NotRun != "" || !strings.Contains(d.Unsure, "it began at") {
+			if d := step(t, r, "mend").Deed; d.NotRun != "" || !strings.Contains(d.Unsure, "it started at") {
 				t.Errorf("a second try that was cut is told as %+v", d)
 			}
 		})
@@ -232,7 +232,7 @@ func TestLed(t *testing.T) {
 func cutDeed(t *testing.T, r *runbook.Record) {
 	t.Helper()
 	d := step(t, r, "mend").Deed
-	if d == nil || d.NotRun != "" || !strings.Contains(d.Unsure, "it began at") || d.By != "ann@desk" ||
+	if d == nil || d.NotRun != "" || !strings.Contains(d.Unsure, "it started at") || d.By != "ann@desk" ||
 		len(d.Kept) != 3 || d.Kept[0].Lines[0] != "last words" {
 		t.Errorf("of an action that was cut it tells %+v", d)
 	}

@@ -64,7 +64,7 @@ func TestTooManyNames(t *testing.T) {
 	}
 	step := "  - run: {on: {names: [" + strings.Join(names, ", ") + "]}}\n"
 	if _, err := runbook.Load("test.yaml", []byte(written(step)), known()); err == nil ||
-		!strings.Contains(err.Error(), "51 nodes are named, and a run asks 50 at most") {
+		!strings.Contains(err.Error(), "51 nodes are named, but a run takes at most 50") {
 		t.Errorf("%v", err)
 	}
 }

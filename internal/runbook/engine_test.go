@@ -189,19 +189,19 @@ func TestEnds(t *testing.T) {
 		says    string
 	}{
 		"concluded":                     {"  - run: {}\n  - conclude: {verdict: fault, says: \"it is ${results[0].check}\"}\n", nil, "fault", 3, "it is node-swap"},
-		"healthy by the last run":       {"  - run: {}\n", nil, "healthy", 0, "no step concluded anything; no cause was named"},
+		"healthy by the last run":       {"  - run: {}\n", nil, "healthy", 0, "no step reached a conclusion; no known cause"},
 		"a fault by the last run":       {"  - run: {}\n", ill, "fault", 3, "swap-on (high): swap is on"},
-		"a fault at an empty branch":    {"  - run: {}\n  - choose: [{name: other}]\n", ill, "fault", 3, "swap-on (high): swap is on; not known: felix-live"},
-		"an unknown fault at the end":   {"  - run: {}\n", odd, "fault", 3, "no cause was named; failed: node-swap"},
-		"incomplete by the last run":    {"  - run: {}\n", blind, "incomplete", 5, "not known: node-swap"},
-		"nothing asked":                 {"  - note: hello\n", nil, "incomplete", 5, "nothing was asked"},
-		"healthy that nobody saw":       {"  - run: {}\n  - conclude: {verdict: healthy, says: all is well}\n", blind, "incomplete", 5, "no node gave an answer"},
+		"a fault at an empty branch":    {"  - run: {}\n  - choose: [{name: other}]\n", ill, "fault", 3, "swap-on (high): swap is on; unknown: felix-live"},
+		"an unknown fault at the end":   {"  - run: {}\n", odd, "fault", 3, "no known cause; failed: node-swap"},
+		"incomplete by the last run":    {"  - run: {}\n", blind, "incomplete", 5, "unknown: node-swap"},
+		"nothing asked":                 {"  - note: hello\n", nil, "incomplete", 5, "no run on the node"},
+		"healthy that nobody saw":       {"  - run: {}\n  - conclude: {verdict: healthy, says: all is well}\n", blind, "incomplete", 5, "unknown, because no node answered"},
 		"an assert on a fault":          {"  - run: {}\n  - assert: {that: verdict == \"healthy\", else: \"not ${node}\"}\n", ill, "fault", 3, "not a"},
 		"an assert without a fault":     {"  - run: {}\n  - assert: {that: params.colour == \"blue\", else: not blue}\n", nil, "incomplete", 5, "not blue"},
-		"a condition without an answer": {"  - run: {}\n  - choose: [{name: x, when: \"causes[0].cause == 'swap-on'\"}, {name: other}]\n", nil, "incomplete", 5, "cannot be decided"},
+		"a condition without an answer": {"  - run: {}\n  - choose: [{name: x, when: \"causes[0].cause == 'swap-on'\"}, {name: other}]\n", nil, "incomplete", 5, "cannot evaluate the condition"},
 		"a question nobody answers":     {"  - run: {}\n  - name: q\n    ask: {question: really}\n", nil, "incomplete", 5, "--answer q=TEXT"},
-		"a wait that ends":              {"  - wait: {until: cause(\"swap-on\"), within: 500ms, every: 200ms, run: {}}\n", nil, "incomplete", 5, "seen last: a: healthy"},
-		"a wait that ends on a fault":   {"  - wait: {until: verdict == \"healthy\", within: 500ms, every: 200ms, run: {}, else: still ill}\n", ill, "fault", 3, "still ill; seen last: a: fault, swap-on (high)"},
+		"a wait that ends":              {"  - wait: {until: cause(\"swap-on\"), within: 500ms, every: 200ms, run: {}}\n", nil, "incomplete", 5, "last results: a: healthy"},
+		"a wait that ends on a fault":   {"  - wait: {until: verdict == \"healthy\", within: 500ms, every: 200ms, run: {}, else: still ill}\n", ill, "fault", 3, "still ill; last results: a: fault, swap-on (high)"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -247,7 +247,7 @@ func TestSeveralNodes(t *testing.T) {
 	if got := r.Steps[1].Text; got != "incomplete incomplete healthy 2 10" {
 		t.Errorf("expressions read %q", got)
 	}
-	if e := step(t, r, "picked"); len(e.Asked) != 2 || !strings.Contains(e.Text, "3 nodes were to be asked, and there were 2") {
+	if e := step(t, r, "picked"); len(e.Asked) != 2 || !strings.Contains(e.Text, "3 other nodes were requested, but only 2 exist") {
 		t.Errorf("others: %+v", e)
 	}
 	wantOutcome(t, r, "healthy", 0, "done")
@@ -306,7 +306,7 @@ func TestCheck(t *testing.T) {
 		"ok":             {`command: [sh, -c, "echo fine; echo more"]`, "ok", "fine", false},
 		"a fault":        {`command: [sh, -c, 'echo "$CALICO_PROBE_NODE $CALICO_PROBE_PARAM_COLOUR"; exit 1']`, "fail", "a red", false},
 		"not known":      {`command: [sh, -c, "echo dunno >&2; exit 2"]`, "unknown", "dunno", false},
-		"no word":        {`command: [sh, -c, "exit 3"]`, "unknown", "exit code 3, and no word", false},
+		"no word":        {`command: [sh, -c, "exit 3"]`, "unknown", "exit code 3, no output", false},
 		"no program":     {`command: [/no/such/program]`, "unknown", "could not be started", false},
 		"too slow":       {`command: [sh, -c, "sleep 20 & wait"], limit: 50ms`, "unknown", "timed out after 50ms", false},
 		"hostile":        {`command: [printf, "a\\033[2Jb\\n"]`, "ok", "a?[2Jb", false},
@@ -380,7 +380,7 @@ func TestWait(t *testing.T) {
 	told := w.waited
 	if len(told) != 4 || !strings.Contains(told[0], "for 1m0s at most") ||
 		!strings.HasPrefix(told[2], "w: attempt 2, not yet, ") ||
-		!strings.HasSuffix(told[2], "left; seen last: a: fault") || told[3] != "" {
+		!strings.HasSuffix(told[2], "left; last results: a: fault") || told[3] != "" {
 		t.Errorf("it told %q", told)
 	}
 }
@@ -450,7 +450,7 @@ func TestNotify(t *testing.T) {
 	host := strings.TrimPrefix(s.URL, "https://")
 	openly := runbook.Notified{Whom: "a webhook", Failed: "a secret is not sent over http: use https"}
 	for name, want := range map[string]runbook.Notified{
-		"hook": {Whom: host}, "moved": {Whom: host, Failed: "answers with a redirect (307), which is not followed"}, "refused": {Whom: host, Failed: "answers 403"},
+		"hook": {Whom: host}, "moved": {Whom: host, Failed: "returned a redirect (307), which is not followed"}, "refused": {Whom: host, Failed: "returned status 403"},
 		"by-variable": openly, "by-value": openly, "named": openly,
 		"no-secret": {Whom: strings.TrimPrefix(plain.URL, "http://")},
 		"unset":     {Whom: "a webhook", Failed: "the environment variable NO_SUCH_HOOK is not set"}, "command": {Whom: "grep"}, "failing": {Whom: "sh", Failed: "exit code 4: gone"},
@@ -485,7 +485,7 @@ func TestAction(t *testing.T) {
 		dry     string
 		notRun  string
 	}{
-		"not allowed": {nil, func(runbook.Proposal) (bool, error) { return true, nil }, "true", "--allow-actions mend does"},
+		"not allowed": {nil, func(runbook.Proposal) (bool, error) { return true, nil }, "true", "use --allow-actions mend"},
 		"another one": {[]string{"other"}, func(runbook.Proposal) (bool, error) { return true, nil }, "true", "not allowed"},
 		"nobody":      {[]string{"mend"}, nil, "true", "not confirmed: there is no terminal"},
 		"no": {[]string{"mend"}, func(runbook.Proposal) (bool, error) {
@@ -525,7 +525,7 @@ func TestStopped(t *testing.T) {
 	}{
 		"time over":   {errors.New("--timeout 1m is over"), nil, "", "--timeout 1m is over", 5},
 		"interrupted": {context.Canceled, nil, "", "interrupted", 130},
-		"no nodes":    {nil, errors.New("the API is away"), "  - run: {on: {others: 2}}\n", "step 2: which nodes to ask is not known: the API is away", 5},
+		"no nodes":    {nil, errors.New("the API is away"), "  - run: {on: {others: 2}}\n", "step 2: cannot select the nodes: the API is away", 5},
 		"nor to wait": {nil, errors.New("the API is away"), "  - wait: {until: \"true\", within: 1m, run: {on: {others: 2}}}\n", "the API is away", 5},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -289,8 +289,8 @@ func TestCut(t *testing.T) {
 		steps, told string
 		at          int // the run in which it is stopped
 	}{
-		"a run":  {"  - name: x\n    run: {}\n  - conclude: {says: done}\n", "stopped before its end", 1},
-		"a wait": {"  - name: x\n    wait: {until: 'status(\"node-swap\") == \"fail\"', within: 1m, every: 1ms, run: {}}\n  - conclude: {says: done}\n", "seen last: a: healthy", 3},
+		"a run":  {"  - name: x\n    run: {}\n  - conclude: {says: done}\n", "stopped early", 1},
+		"a wait": {"  - name: x\n    wait: {until: 'status(\"node-swap\") == \"fail\"', within: 1m, every: 1ms, run: {}}\n  - conclude: {says: done}\n", "last results: a: healthy", 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -64,7 +64,7 @@ func TestLintGoesOn(t *testing.T) {
 	for _, f := range findings {
 		got = append(got, fmt.Sprintf("%d: %s", f.Line, f.What))
 	}
-	want := []string{"8: unknown field \"profle\"", "9: unknown field \"nam\"", "10: unknown field \"nots\"", "11: unknown field \"whenn\"", "12: there is no parameter color",
+	want := []string{"8: unknown field \"profle\"", "9: unknown field \"nam\"", "10: unknown field \"nots\"", "11: unknown field \"whenn\"", "12: unknown parameter color",
 		"13: run is to be a mapping", "14: within is to be a duration", "14: until is true or false"}
 	if len(got) != len(want) {
 		t.Fatalf("%d findings, want %d:\n%s", len(got), len(want), strings.Join(got, "\n"))
@@ -113,7 +113,7 @@ func TestLintWarns(t *testing.T) {
 		"a path by a node":       {look + "  - notify: {webhook: {url: \"https://hooks.example/${node}\"}}\n", ""},
 		"an index":               {look + swap, "x:10: warning: causes may have no such item"},
 		"in a text":              {look + "  - note: |\n      a\n      b ${causes[0].says}\n", "x:12: warning: causes"},
-		"of a step":              {look + "  - when: steps.look.results[0].saw != \"\"\n    note: x\n", "first(results) is empty instead"},
+		"of a step":              {look + "  - when: steps.look.results[0].saw != \"\"\n    note: x\n", "first(results), which is then empty"},
 		"of a list of one's own": {look + "  - note: \"${results.filter(r, r.check == 'bgp-session')[0].saw}\"\n", ""},
 		"of a text":              {look + "  - note: \"${node.split('.')[0]} ${first(causes).missing[0]}\"\n", ""},
 		"the first":              {look + "  - when: first(causes).cause == \"swap-on\" && first(steps.look.causes).says != \"\"\n    note: \"${first(results).saw}\"\n", ""},

@@ -160,7 +160,7 @@ func TestCommandsStayWhole(t *testing.T) {
 	if want := "  ```sh\n  " + long + "\n  # only if the machine is gone for good:\n  #   kubectl delete node a\n  ```\n"; !strings.Contains(markdown.String(), want) {
 		t.Errorf("the ticket has no %q:\n%s", want, markdown.String())
 	}
-	for _, want := range []string{"look: calico-probe asked node a via pod: fault\n", "    ssh did not work: no answer within 10s\n", "    " + long + "\n"} {
+	for _, want := range []string{"look: calico-probe checked node a via pod: fault\n", "    ssh failed: no answer within 10s\n", "    " + long + "\n"} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("the screen has no %q:\n%s", want, text.String())
 		}

@@ -27,8 +27,8 @@ func TestWhatGoesWrongIsTold(t *testing.T) {
 	for name, c := range map[string]struct{ steps, says string }{
 		"a wait without nodes":      {"  - wait: {until: 'false', within: 1s, every: 1ms, run: {on: {others: 1}}}\n", "nodes is forbidden"},
 		"a wait after no run":       {"  - {when: params.colour == \"blue\", run: {}}\n  - wait: {until: 'false', within: 1s, every: 1ms}\n", "nothing to ask again"},
-		"an assert without answer":  {"  - run: {}\n  - assert: {that: 'causes[0].cause == \"swap-on\"', else: x}\n", "cannot be decided"},
-		"a wait that does not hold": {"  - wait: {until: 'false', within: 5ms, every: 1ms, run: {}}\n", "did not come to hold"},
+		"an assert without answer":  {"  - run: {}\n  - assert: {that: 'causes[0].cause == \"swap-on\"', else: x}\n", "cannot evaluate the condition"},
+		"a wait that does not hold": {"  - wait: {until: 'false', within: 5ms, every: 1ms, run: {}}\n", "was not true within"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -109,7 +109,7 @@ func TestNobodyConfirms(t *testing.T) {
 	r := does(t, "  - name: mend\n    action: {says: a, touches: b, dryRun: [touch, "+file+"], command: [\"true\"]}\n", &world{}, func(e *runbook.Engine) {
 		e.Actions, e.World.Unattended = []string{"mend"}, true
 	})
-	if d := step(t, r, "mend").Deed; !strings.Contains(d.NotRun, "no person can confirm") {
+	if d := step(t, r, "mend").Deed; !strings.Contains(d.NotRun, "cannot be confirmed") {
 		t.Errorf("%+v", d)
 	}
 	if _, err := os.Stat(file); err == nil {
@@ -152,7 +152,7 @@ func TestBodyIsJSON(t *testing.T) {
 	}
 	got = ""
 	r := does(t, fmt.Sprintf(steps, hook.URL, "${results[0].saw}"), w)
-	if told := step(t, r, "tell").Notified; got != "" || !strings.Contains(told.Failed, "no JSON") {
+	if told := step(t, r, "tell").Notified; got != "" || !strings.Contains(told.Failed, "not valid JSON") {
 		t.Errorf("%+v, it was sent %s", told, got)
 	}
 }
@@ -212,7 +212,7 @@ func TestOldNews(t *testing.T) {
 	if !strings.Contains(seen, "ago") {
 		t.Errorf("the proposal says %q", seen)
 	}
-	wantOutcome(t, r, "fault", 3, "what was seen is of "+strings.TrimSuffix(before, "T"))
+	wantOutcome(t, r, "fault", 3, "these results are from "+strings.TrimSuffix(before, "T"))
 }
 
 // TestPruneLeavesWhatIsInUse keeps the journals of runbooks that go on.

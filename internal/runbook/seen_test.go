@@ -39,7 +39,7 @@ func TestTalkativeNode(t *testing.T) {
 	}
 	more := step(t, r, "more").Asked[0]
 	n := len(more.Results)
-	if !strings.HasPrefix(more.Unasked, "says too much") || more.Verdict != "incomplete" || n < 1000 || n > 4000 {
+	if !strings.HasPrefix(more.Unasked, "too many results") || more.Verdict != "incomplete" || n < 1000 || n > 4000 {
 		t.Errorf("%s, %q, %d results", more.Verdict, more.Unasked, n)
 	}
 	if b, err := json.Marshal(r); err != nil || len(b) > 9<<20 {
