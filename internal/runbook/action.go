@@ -62,7 +62,7 @@ func (w *walk) cutDeed(key string) (*Deed, error) {
 	if !ok || err != nil {
 		return nil, err
 	}
-	d.Unsure = cutOff(at)
+	d.Unsure = interruptedAt(at)
 	return &d, nil
 }
 
@@ -187,7 +187,7 @@ func (w *walk) perform(ctx context.Context, at, step string, out Deed) (Deed, er
 	began := time.Now()
 	did, err := w.start(ctx, actionLimit, out.Command, nil)
 	if err != nil { // only its start is recorded
-		out.Unsure = cutOff(began)
+		out.Unsure = interruptedAt(began)
 		return out, err
 	}
 	out.Exit, out.Output = did.exit, probe.Plain(did.all)

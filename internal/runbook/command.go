@@ -15,8 +15,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// longestOutput bounds what is kept of a command's output, in bytes: this much of its start and of its end.
-const longestOutput = 64 << 10
+// maxOutput bounds what is kept of a command's output, in bytes: this much of its start and of its end.
+const maxOutput = 64 << 10
 
 // ran is the outcome of a command.
 type ran struct {
@@ -88,16 +88,16 @@ type capped struct {
 func (c *capped) Write(p []byte) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	room := min(len(p), longestOutput-len(c.first))
+	room := min(len(p), maxOutput-len(c.first))
 	c.first, c.last = append(c.first, p[:room]...), append(c.last, p[room:]...)
-	if len(c.last) > 2*longestOutput { // only sometimes, because a program may write a few bytes at a time
+	if len(c.last) > 2*maxOutput { // only sometimes, because a program may write a few bytes at a time
 		c.shorten()
 	}
 	return len(p), nil
 }
 
 func (c *capped) shorten() {
-	if over := len(c.last) - longestOutput; over > 0 {
+	if over := len(c.last) - maxOutput; over > 0 {
 		c.last, c.cut = append(c.last[:0], c.last[over:]...), true
 	}
 }

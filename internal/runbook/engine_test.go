@@ -238,7 +238,7 @@ func TestSeveralNodes(t *testing.T) {
   - conclude: {verdict: healthy, says: done}
 `, w)
 	all := step(t, r, "all").Asked
-	if len(all) != 6 || all[4].Unasked != "" || all[3].Unasked != "no access to it" || all[3].Verdict != "incomplete" {
+	if len(all) != 6 || all[4].Lacks != "" || all[3].Lacks != "no access to it" || all[3].Verdict != "incomplete" {
 		t.Errorf("asked: %+v", all)
 	}
 	if most > 4 || most < 2 {

@@ -40,7 +40,7 @@ func ReadJournal(text []byte) (j *Journal, ended int, err error) {
 }
 
 func TestMain(m *testing.M) {
-	leastEvery = time.Millisecond // of a world without nodes
+	minEvery = time.Millisecond // of a world without nodes
 	os.Exit(m.Run())
 }
 

@@ -51,7 +51,7 @@ type Looked struct {
 	More     int               `json:"more,omitempty"`
 	Causes   []Cause           `json:"causes"`            // of the example nodes
 	Verdicts map[string]string `json:"verdicts"`          // of each unhealthy node
-	Unasked  string            `json:"unasked,omitempty"` // why some nodes were not judged; "" if all were
+	Lacks  string            `json:"unasked,omitempty"` // why some nodes were not judged; "" if all were
 }
 
 // maxGroups bounds the groups in a record, for a cluster in which every node has its own cause.
@@ -67,7 +67,7 @@ func looked(run report.Fleet, err error) Looked {
 		}
 	}
 	for _, g := range run.Groups {
-		if len(out.Groups) == mostGroups {
+		if len(out.Groups) == maxGroups {
 			out.More++
 			continue
 		}
@@ -87,9 +87,9 @@ func looked(run report.Fleet, err error) Looked {
 	}
 	switch {
 	case err != nil:
-		out.Unasked = probe.Plain(err.Error())
+		out.Lacks = probe.Plain(err.Error())
 	case run.Verdict == nil:
-		out.Unasked = "the run ended without a verdict"
+		out.Lacks = "the run ended without a verdict"
 	default:
 		out.Verdict = run.Word
 	}
@@ -99,7 +99,7 @@ func looked(run report.Fleet, err error) Looked {
 // seen returns what expressions read of it.
 func (l Looked) seen() Seen {
 	s := seen()
-	s.Groups, s.Causes, s.Verdict, s.Verdicts, s.Lacks = l.Groups, l.Causes, l.Verdict, l.Verdicts, l.Unasked
+	s.Groups, s.Causes, s.Verdict, s.Verdicts, s.Lacks = l.Groups, l.Causes, l.Verdict, l.Verdicts, l.Lacks
 	return s
 }
 
@@ -194,8 +194,8 @@ func (g Group) rest() []string {
 // write prints it for a person.
 func (l Looked) write(para func(int, string), head string) {
 	para(0, fmt.Sprintf("%s: calico-probe judged %s", head, l))
-	if l.Unasked != "" {
-		para(4, l.Unasked)
+	if l.Lacks != "" {
+		para(4, l.Lacks)
 	}
 	for _, g := range l.Groups[:min(len(l.Groups), shownBad)] {
 		para(4, g.title())
@@ -210,8 +210,8 @@ func (l Looked) write(para func(int, string), head string) {
 
 func (l Looked) markdown(b *strings.Builder) {
 	fmt.Fprintf(b, "\n  - **%s** of %s\n", l.Verdict, report.Code(l.String()))
-	if l.Unasked != "" {
-		fmt.Fprintf(b, "    - %s\n", report.Code(l.Unasked))
+	if l.Lacks != "" {
+		fmt.Fprintf(b, "    - %s\n", report.Code(l.Lacks))
 	}
 	for _, g := range l.Groups[:min(len(l.Groups), shownBad)] {
 		fmt.Fprintf(b, "    - %s\n", report.Code(g.title()))

@@ -56,9 +56,9 @@ const (
 
 const journalKind = "RunbookJournal"
 
-// longestJournal bounds a journal in bytes, because it is read into memory. A run has a few hundred KB, and a record at
-// most mostAnswers of results.
-const longestJournal = 32 << 20
+// maxJournal bounds a journal in bytes, because it is read into memory. A run has a few hundred KB, and a record at
+// most maxAnswers of results.
+const maxJournal = 32 << 20
 
 // Why a journal cannot be resumed.
 var (
@@ -146,7 +146,7 @@ func OpenJournal(name string, goOn bool) (*Journal, error) {
 
 // readJournal reads the complete lines of a journal. whole reports whether the last line is complete.
 func readJournal(r io.Reader) (j *Journal, whole bool, err error) {
-	limited := &io.LimitedReader{R: r, N: longestJournal}
+	limited := &io.LimitedReader{R: r, N: maxJournal}
 	in := bufio.NewReader(limited)
 	first, err := in.ReadBytes('\n')
 	var b Begun
@@ -164,7 +164,7 @@ func readJournal(r io.Reader) (j *Journal, whole bool, err error) {
 			j.take(l)
 		}
 		if errors.Is(err, io.EOF) && limited.N <= 0 { // the missing effects would run again
-			return nil, false, fmt.Errorf("is larger than a journal can be (%d MB)", longestJournal>>20)
+			return nil, false, fmt.Errorf("is larger than a journal can be (%d MB)", maxJournal>>20)
 		}
 		if errors.Is(err, io.EOF) {
 			return j, len(text) == 0, nil

@@ -94,8 +94,8 @@ func ReadFile(name string, known Known) Item {
 		err = fmt.Errorf("%s is not a regular file", name)
 	}
 	var text []byte
-	if err == nil && info.Size() > longestFile {
-		err = fmt.Errorf("%s is larger than a runbook can be (%d KB)", name, longestFile>>10)
+	if err == nil && info.Size() > maxFile {
+		err = fmt.Errorf("%s is larger than a runbook can be (%d KB)", name, maxFile>>10)
 	}
 	if err == nil {
 		text, err = os.ReadFile(name)

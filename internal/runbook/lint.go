@@ -31,8 +31,8 @@ var (
 	verdicts  = []string{wordHealthy, wordWarnings, wordFault, wordIncomplete} // that a runbook can conclude
 )
 
-// leastEvery is the minimum interval of a wait: each attempt may place a probe on a node.
-var leastEvery = 5 * time.Second
+// minEvery is the minimum interval of a wait: each attempt may place a probe on a node.
+var minEvery = 5 * time.Second
 
 // linter checks a runbook before it runs. A mistake that shows only at run time costs time during an incident.
 type linter struct {
@@ -339,8 +339,8 @@ func (l *linter) wait(at string, s *Step, in *scope) {
 	if w.Within <= 0 {
 		l.find(at, "a wait needs a limit: add within, such as 5m")
 	}
-	if w.Every != 0 && time.Duration(w.Every) < leastEvery {
-		l.find(at+".every", "every must be at least %v: each attempt may place a probe on a node", leastEvery)
+	if w.Every != 0 && time.Duration(w.Every) < minEvery {
+		l.find(at+".every", "every must be at least %v: each attempt may place a probe on a node", minEvery)
 	}
 	if w.Every > w.Within {
 		l.find(at+".every", "every is longer than within")

@@ -19,8 +19,8 @@ import (
 	"github.com/calico-probe/calico-probe/internal/suggest"
 )
 
-// longestFile bounds a runbook in bytes.
-const longestFile = 1 << 20
+// maxFile bounds a runbook in bytes.
+const maxFile = 1 << 20
 
 // Finding is an error or a warning about a runbook.
 type Finding struct {
@@ -79,8 +79,8 @@ func (rb *Runbook) Source() string { return rb.source }
 // decode reads the fields. A malformed field does not stop the linting of the others. It returns nil if nothing can be
 // linted. sigs.k8s.io/yaml is not used: it follows YAML 1.1, in which the key "on" and the answer "no" are booleans.
 func (l *linter) decode(text []byte) *Runbook {
-	if len(text) > longestFile {
-		l.find("", "is larger than a runbook can be (%d KB)", longestFile>>10)
+	if len(text) > maxFile {
+		l.find("", "is larger than a runbook can be (%d KB)", maxFile>>10)
 		return nil
 	}
 	d := yaml.NewDecoder(bytes.NewReader(text))

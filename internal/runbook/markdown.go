@@ -174,8 +174,8 @@ func (a Asked) markdown(b *strings.Builder) {
 	for _, r := range a.silent() {
 		fmt.Fprintf(b, "    - %s did not work: %s\n", report.Code(r.Target), report.Code(r.Saw))
 	}
-	if a.Unasked != "" {
-		fmt.Fprintf(b, "    - %s\n", report.Code(a.Unasked))
+	if a.Lacks != "" {
+		fmt.Fprintf(b, "    - %s\n", report.Code(a.Lacks))
 	}
 	for _, c := range a.Causes {
 		fmt.Fprintf(b, "    - cause %s (%s): %s\n", report.Code(strings.TrimSpace(c.ID+" "+c.About)), c.Confidence,

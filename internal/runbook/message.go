@@ -13,8 +13,8 @@ import (
 // chats are the chat programs with a message format.
 var chats = []string{"slack", "teams"}
 
-// longestLine bounds a line of a message in bytes. Slack accepts 3,000 characters in one text object.
-const longestLine = 1500
+// maxLine bounds a line of a message in bytes. Slack accepts 3,000 characters in one text object.
+const maxLine = 1500
 
 // message returns a summary of the record so far for a chat's webhook. Texts of nodes go into plain-text elements, so
 // that they become neither links nor mentions.
@@ -35,7 +35,7 @@ func (r *Record) inShort() (head string, lines []string) {
 	}
 	add := func(what, text string) {
 		if text = probe.OneLine(text); text != "" {
-			lines = append(lines, probe.Cut(what+text, longestLine))
+			lines = append(lines, probe.Cut(what+text, maxLine))
 		}
 	}
 	for _, step := range slices.Backward(r.Steps) {
@@ -66,7 +66,7 @@ func (r *Record) inShort() (head string, lines []string) {
 	if r.Cluster != nil {
 		where = " of " + r.Cluster.String()
 	}
-	lines = append(lines, probe.Cut(probe.OneLine("runbook "+r.Runbook+", started by "+r.By), longestLine))
+	lines = append(lines, probe.Cut(probe.OneLine("runbook "+r.Runbook+", started by "+r.By), maxLine))
 	return probe.Cut(probe.OneLine(word+": node "+r.Node+where), 150), lines
 }
 

@@ -39,7 +39,7 @@ func TestMessages(t *testing.T) {
 					t.Errorf("%s: markup in %q", chat, text)
 				case is && plain:
 					found++
-					if len(text) == 0 || len(text) > longestLine || strings.ContainsAny(text, "\n\x1b") {
+					if len(text) == 0 || len(text) > maxLine || strings.ContainsAny(text, "\n\x1b") {
 						t.Errorf("%s: %q", chat, text)
 					}
 				}

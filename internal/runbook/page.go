@@ -123,8 +123,8 @@ func (a Asked) seen() []page.Seen {
 	for _, r := range a.silent() {
 		out = append(out, page.Seen{Word: r.Status, What: r.Target, Saw: r.Saw})
 	}
-	if a.Unasked != "" {
-		out = append(out, page.Seen{Word: wordIncomplete, Saw: a.Unasked})
+	if a.Lacks != "" {
+		out = append(out, page.Seen{Word: wordIncomplete, Saw: a.Lacks})
 	}
 	for _, c := range a.Causes {
 		out = append(out, page.Seen{Word: "cause", What: strings.TrimSpace(c.ID + " " + c.About), Saw: c.Says})

@@ -72,7 +72,7 @@ func (w *walk) askOne(ctx context.Context, node string, r Run, room *budget) (As
 // room returns the remaining budget for results in this record.
 func (w *walk) room() *budget {
 	b := new(budget)
-	b.left.Store(mostAnswers)
+	b.left.Store(maxAnswers)
 	for _, e := range w.record.Steps {
 		for _, a := range e.Asked {
 			for _, r := range a.Results {

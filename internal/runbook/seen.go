@@ -49,8 +49,8 @@ type Asked struct {
 	Ways    []string `json:"ways"`
 	Causes  []Cause  `json:"causes"`
 	Results []Result `json:"results"`
-	// Unasked is why the answer is incomplete; "" if it is complete.
-	Unasked string `json:"unasked,omitempty"`
+	// Lacks is why the answer is incomplete; "" if it is complete.
+	Lacks string `json:"unasked,omitempty"`
 }
 
 // The verdicts of a run.
@@ -61,9 +61,9 @@ const (
 	wordFault      = report.WordFault
 )
 
-// mostAnswers bounds the results in one record, in bytes of JSON. A node that reports endlessly must not fill the
+// maxAnswers bounds the results in one record, in bytes of JSON. A node that reports endlessly must not fill the
 // memory or the disk of the client's machine.
-const mostAnswers = 8 << 20
+const maxAnswers = 8 << 20
 
 // tooMuch is why results are missing.
 const tooMuch = "too many results: a record keeps at most 8 MiB, and drops the rest"
@@ -106,14 +106,14 @@ func asked(node string, run report.Run, err error, room *budget) Asked {
 	}
 	switch {
 	case err != nil:
-		out.Unasked = probe.Plain(err.Error())
+		out.Lacks = probe.Plain(err.Error())
 	case run.Verdict == nil:
-		out.Unasked = cmp.Or(run.Lacks, "the run ended without a verdict")
+		out.Lacks = cmp.Or(run.Lacks, "the run ended without a verdict")
 	default:
 		out.Verdict = run.Verdict.Word
 	}
 	if !whole {
-		out.Unasked = strings.TrimPrefix(out.Unasked+"; "+tooMuch, "; ")
+		out.Lacks = strings.TrimPrefix(out.Lacks+"; "+tooMuch, "; ")
 		out.Verdict = worse(out.Verdict, wordIncomplete)
 	}
 	return out
@@ -176,8 +176,8 @@ func seen(all ...Asked) Seen {
 		s.Causes = append(s.Causes, a.Causes...)
 		s.Verdicts[a.Node] = a.Verdict
 		s.Verdict = worse(s.Verdict, a.Verdict)
-		if a.Unasked != "" {
-			s.Lacks = strings.TrimPrefix(s.Lacks+"; "+a.Unasked, "; ")
+		if a.Lacks != "" {
+			s.Lacks = strings.TrimPrefix(s.Lacks+"; "+a.Lacks, "; ")
 		}
 	}
 	return s

@@ -34,13 +34,13 @@ func TestTalkativeNode(t *testing.T) {
   - name: more
     run: {on: {names: [n1]}}
 `, w)
-	if e := step(t, r, "again"); e.Tries != 3 || e.Asked[0].Unasked != "" || len(e.Asked[0].Results) != 5002 {
-		t.Errorf("%d attempts: %q, %d results", e.Tries, e.Asked[0].Unasked, len(e.Asked[0].Results))
+	if e := step(t, r, "again"); e.Tries != 3 || e.Asked[0].Lacks != "" || len(e.Asked[0].Results) != 5002 {
+		t.Errorf("%d attempts: %q, %d results", e.Tries, e.Asked[0].Lacks, len(e.Asked[0].Results))
 	}
 	more := step(t, r, "more").Asked[0]
 	n := len(more.Results)
-	if !strings.HasPrefix(more.Unasked, "too many results") || more.Verdict != "incomplete" || n < 1000 || n > 4000 {
-		t.Errorf("%s, %q, %d results", more.Verdict, more.Unasked, n)
+	if !strings.HasPrefix(more.Lacks, "too many results") || more.Verdict != "incomplete" || n < 1000 || n > 4000 {
+		t.Errorf("%s, %q, %d results", more.Verdict, more.Lacks, n)
 	}
 	if b, err := json.Marshal(r); err != nil || len(b) > 9<<20 {
 		t.Errorf("the record has %d bytes, %v", len(b), err)

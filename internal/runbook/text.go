@@ -103,8 +103,8 @@ func writeAsked(para func(int, string), head string, a Asked) {
 	for _, r := range a.silent() {
 		para(4, fmt.Sprintf("%s failed: %s", r.Target, r.Saw))
 	}
-	if a.Unasked != "" {
-		para(4, a.Unasked)
+	if a.Lacks != "" {
+		para(4, a.Lacks)
 	}
 	for _, c := range a.Causes {
 		para(4, fmt.Sprintf("%s (%s): %s", c.ID, c.Confidence, c.Says))

@@ -71,8 +71,8 @@ func (a Asked) brief() string {
 	if len(causes) > 0 {
 		out += ", " + strings.Join(causes, ", ")
 	}
-	if a.Unasked != "" {
-		out += ", " + a.Unasked
+	if a.Lacks != "" {
+		out += ", " + a.Lacks
 	}
 	return plainly(out)
 }
