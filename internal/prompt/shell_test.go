@@ -331,7 +331,7 @@ func TestHistory(t *testing.T) {
 func TestHistoryOfOthers(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "history")
-	if err := os.WriteFile(path, []byte(strings.Repeat("x", mostHistory)+"half a line\nping \x1b[2Ja\nping a\n"), 0o644); err != nil {
+	if err := os.WriteFile(path, []byte(strings.Repeat("x", maxHistory)+"half a line\nping \x1b[2Ja\nping a\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	h, lines, err := OpenHistory(path)

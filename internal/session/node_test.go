@@ -191,7 +191,7 @@ func TestNodeMeant(t *testing.T) {
 	c := &Session{at: &nodeSession{snap: snap}}
 	for typed, want := range map[string]string{
 		"worker": "worker", "worker-1": "worker-1", "12": "worker-12", "gpu": "gpu-a", "nowhere": "nowhere",
-		"worker-": "! fits 2 nodes: worker-1, worker-12", "n": "! fits 6 nodes: n1, n2, n3, n4, n5, ...",
+		"worker-": "! matches 2 nodes: worker-1, worker-12", "n": "! matches 6 nodes: n1, n2, n3, n4, n5, ...",
 	} {
 		got, err := c.meant(typed)
 		if want, ambiguous := strings.CutPrefix(want, "!"); ambiguous != (err != nil) || err != nil &&

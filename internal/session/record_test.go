@@ -47,7 +47,7 @@ func TestWatchArguments(t *testing.T) {
 		{"bird configure", 0, "", "show"},
 		{"logs calico-node", 2 * time.Second, "logs", ""},
 		{"logs -f calico-node", 0, "", "already runs until you stop it"},
-		{"drops --trace 10.0.0.1", 0, "", "type it each time, without watch"},
+		{"drops --trace 10.0.0.1", 0, "", "run it each time, without watch"},
 		{"ping -c 0 10.0.0.1", 0, "", "already runs until you stop it"},
 	} {
 		w, err := watchingOf(strings.Fields(c.args))
@@ -269,7 +269,7 @@ func TestSaveWhole(t *testing.T) {
 		over bool
 		says string
 	}{{link, true, "is not saved: no space left"}, {filepath.Join(folder, "new"), false,
-		"is not saved: no space left"}, {name, false, "exists already"}, {os.DevNull, true, "is no file"}, {folder,
+		"is not saved: no space left"}, {name, false, "exists already"}, {os.DevNull, true, "is not a file"}, {folder,
 		false, "is a folder"}, {folder, true, "is a folder"}} {
 		if err := writeSaved(try.name, try.over, full); err == nil || !strings.Contains(err.Error(), try.says) {
 			t.Errorf("%s: %v", try.name, err)
@@ -329,7 +329,7 @@ func TestPeerRows(t *testing.T) {
 	}
 	both := []probe.Result{with(probe.OK, "fine", "up").With(bgp.FactPeer, "10.0.0.2"), with(probe.Fail, "fine",
 		"down").With(bgp.FactPeer, "fd00::2")}
-	for text, of := range map[string][]probe.Result{"10.0.0.2 ok: up; fd00::2 fail: down": both, "not asked": nil, "not known": {probe.Found(probe.Unknown, "BIRD is dead")}} {
+	for text, of := range map[string][]probe.Result{"10.0.0.2 ok: up; fd00::2 fail: down": both, "not checked": nil, "unknown": {probe.Found(probe.Unknown, "BIRD is dead")}} {
 		if got, _ := sessionWith("fine", of); got != text {
 			t.Errorf("%q, want %q", got, text)
 		}
