@@ -243,12 +243,12 @@ func TestRefused(t *testing.T) {
 		code int
 		says string
 	}{
-		"nothing":      {nil, 400, "is no notification of Alertmanager"},
-		"half":         {body(t, firing("node-0", "a"))[:40], 400, "is no notification of Alertmanager"},
-		"a list":       {[]byte("[]"), 400, "is no notification of Alertmanager"},
-		"no list":      {[]byte(`{"version":"4","alerts":{}}`), 400, "is no notification of Alertmanager"},
-		"more behind":  {append(body(t, firing("node-0", "a")), "{}"...), 400, "there is more behind it"},
-		"old":          {[]byte(`{"version":"3","alerts":[{}]}`), 400, `is of version "3"`},
+		"nothing":      {nil, 400, "not a notification of Alertmanager"},
+		"half":         {body(t, firing("node-0", "a"))[:40], 400, "not a notification of Alertmanager"},
+		"a list":       {[]byte("[]"), 400, "not a notification of Alertmanager"},
+		"no list":      {[]byte(`{"version":"4","alerts":{}}`), 400, "not a notification of Alertmanager"},
+		"more behind":  {append(body(t, firing("node-0", "a")), "{}"...), 400, "there is data after it"},
+		"old":          {[]byte(`{"version":"3","alerts":[{}]}`), 400, `version "3"`},
 		"no alerts":    {[]byte(`{"version":"4","alerts":[]}`), 400, "has no alerts"},
 		"too large":    {[]byte(`{"version":"4","receiver":"` + strings.Repeat("x", maxBody) + `"}`), 413, "more than 8 MiB"},
 		"on two lines": {[]byte(`{"version":"\n\u001b[31m"}`), 400, `\n\x1b`},

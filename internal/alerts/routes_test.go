@@ -28,8 +28,8 @@ func TestParseRoutes(t *testing.T) {
 		head + "spec: {routes: [{match: ['a=~\"(\"'], profile: quick}]}":                                                               `route 1: matcher "a=~\"(\""`,
 		head + "spec: {routes: [{match: ['a=\"b\"']}]}":                                                                                "name a runbook or a profile",
 		head + "spec: {routes: [{match: ['a=\"b\"'], profile: quick, runbook: r}]}":                                                    "name a runbook or a profile",
-		head + "spec: {routes: [{match: ['a=\"b\"'], runbook: other}]}":                                                                `there is no runbook "other"; there are r`,
-		head + "spec: {routes: [{match: ['a=\"b\"'], profile: other}]}":                                                                `there is no profile "other"; there are quick`,
+		head + "spec: {routes: [{match: ['a=\"b\"'], runbook: other}]}":                                                                `there is no runbook "other": use one of r`,
+		head + "spec: {routes: [{match: ['a=\"b\"'], profile: other}]}":                                                                `there is no profile "other": use one of quick`,
 		head + "spec: {routes: [{match: ['a=\"b\"'], profile: quick}, {match: ['a!=\"b\"', 'c=~\"d|e\"'], runbook: r, node: [host]}]}": "",
 	} {
 		_, err := ParseRoutes([]byte(text), []string{"r"}, []string{"quick"})
@@ -129,8 +129,8 @@ spec:
 		"a pod that is gone": {routes, kube("namespace", "shop", "pod", "old", "instance", "10.0.0.1:9100"), "first",
 			"worker-1", ""},
 		"a pod of nowhere":    {routes, kube("pod", "web", "instance", "10.0.0.1:9100"), "first", "worker-1", ""},
-		"only a pod, gone":    {routes, kube("namespace", "shop", "pod", "old"), "first", "", "pod shop/old is not there"},
-		"a node that is gone": {routes, kube("node", "worker-9", "instance", "10.0.0.1:8080"), "first", "", `no node has the name or the address "worker-9"`},
+		"only a pod, gone":    {routes, kube("namespace", "shop", "pod", "old"), "first", "", "pod shop/old does not exist"},
+		"a node that is gone": {routes, kube("node", "worker-9", "instance", "10.0.0.1:8080"), "first", "", `no node has the name or address "worker-9"`},
 		"a label of one's own": {routes, map[string]string{"alertname": "Own", "host": "worker-1"}, "run-quick",
 			"worker-1", ""},
 		"only other labels":     {routes, map[string]string{"alertname": "Own", "node": "worker-1"}, "run-quick", "", "none of the labels that tell a node: host"},
@@ -183,7 +183,7 @@ func TestOdd(t *testing.T) {
 	}
 	wantCounts(t, s, map[string]int{outcomeUnmapped: 5, outcomeQueued: 1, outcomeSame: 2})
 	for i, want := range []string{
-		"its labels have", "neither firing nor resolved", "66 labels", "since when", "no labels",
+		"its labels have", "neither firing nor resolved", "66 labels", "no start time", "no labels",
 	} {
 		if i >= len(s.unmapped) || !strings.Contains(s.unmapped[i].Reason, want) {
 			t.Errorf("unmapped %+v, want %q", s.unmapped, want)

@@ -383,7 +383,7 @@ func TestRate(t *testing.T) {
 				t.Errorf("looked %d times, want %d", l.times(), want)
 			}
 			page := ask(s, http.MethodGet, "/", token, nil).Body.String()
-			if strings.Contains(page, "as many as allowed") != (want < 5) {
+			if strings.Contains(page, "hourly limit of") != (want < 5) {
 				t.Errorf("with %d done the page says: %.600s", want, page)
 			}
 			time.Sleep(time.Hour)
@@ -568,7 +568,7 @@ func TestLimit(t *testing.T) {
 		post(t, s, body(t, firing("node-0", "a")))
 		time.Sleep(usual.Job)
 		synctest.Wait()
-		if len(l.told) != 1 || l.told[0].Verdict != Incomplete || l.told[0].Says != "it was not done within 1m0s" {
+		if len(l.told) != 1 || l.told[0].Verdict != Incomplete || l.told[0].Says != "it took longer than 1m0s" {
 			t.Errorf("told %+v", l.told)
 		}
 	})
@@ -619,7 +619,7 @@ func TestTwo(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	s := opened(t, dir, usual, nodesOf(0))
-	if _, err := New(dir, anyAlert(t), usual, tokens(t), nodesOf(0).cluster(), quiet()); err == nil || !strings.Contains(err.Error(), "another calico-probe serve works in "+dir) {
+	if _, err := New(dir, anyAlert(t), usual, tokens(t), nodesOf(0).cluster(), quiet()); err == nil || !strings.Contains(err.Error(), "another calico-probe serve uses "+dir) {
 		t.Errorf("a second one: %v", err)
 	}
 	reopened(t, s)
@@ -659,7 +659,7 @@ func TestLost(t *testing.T) {
 		for ; times < 10 && post(t, s, b) != http.StatusOK; times++ {
 			time.Sleep(10 * time.Second)
 		}
-		if times < 2 || times > 4 || len(s.jobs) != 1 || asked > 1000+times*asksAtOnce {
+		if times < 2 || times > 4 || len(s.jobs) != 1 || asked > 1000+times*maxLookups {
 			t.Errorf("taken when it was sent for the %d. time, after %d questions, with %d jobs", times, asked, len(s.jobs))
 		}
 	})
@@ -795,7 +795,7 @@ func TestMany(t *testing.T) {
 	})
 }
 
-// TestPanic has one job meet a fault of this program.
+// TestPanic has one job meet a bug in this program.
 func TestPanic(t *testing.T) {
 	t.Parallel()
 	l := nodesOf(2)
@@ -812,7 +812,7 @@ func TestPanic(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	for _, j := range s.jobs {
-		if want := map[string]string{"node-0": Incomplete, "node-1": Healthy}[j.Node]; j.Verdict != want || (j.Node == "node-0") != strings.Contains(j.Says, "a fault of this program: of nil") {
+		if want := map[string]string{"node-0": Incomplete, "node-1": Healthy}[j.Node]; j.Verdict != want || (j.Node == "node-0") != strings.Contains(j.Says, "a bug in this program: of nil") {
 			t.Errorf("%s: %s %s, want %s", j.Node, j.Verdict, j.Says, want)
 		}
 	}
@@ -854,7 +854,7 @@ func TestPanicBesideTheProcedure(t *testing.T) {
 	}
 	for _, j := range s.jobs {
 		untold := j.Node == "node-0" && strings.Contains(j.Untold, "crashed: of nil")
-		says := j.Node == "node-1" && strings.Contains(j.Says, "a fault of this program: of nil")
+		says := j.Node == "node-1" && strings.Contains(j.Says, "a bug in this program: of nil")
 		if j.State != Done || j.Verdict != want[j.Node] || !untold && !says && j.Node != "node-2" {
 			t.Errorf("%s: %s %s %s %q", j.Node, j.State, j.Verdict, j.Says, j.Untold)
 		}
