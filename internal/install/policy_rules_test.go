@@ -75,7 +75,7 @@ func TestPolicyRules(t *testing.T) {
 		"a long message": {plain, node("", kubelet, ours("False", "SwapOn",
 			strings.Repeat("m", longestMessage+1))), "message short"},
 		"another status":     {plain, node("", kubelet, ours("Maybe", "SwapOn", "")), "True, False or Unknown"},
-		"a reason of words":  {plain, node("", kubelet, ours("True", "not a word", "")), "reason a word"},
+		"a reason of words":  {plain, node("", kubelet, ours("True", "not a word", "")), "reason one word"},
 		"another annotation": {plain, node(pending("True since 2026-11-26T03:00:00Z"), kubelet), "a status and a time"},
 		"a long annotation": {plain,
 			node(pending("False since 2026-11-26T03:00:00Z and so on"), kubelet), "a status and a time"},

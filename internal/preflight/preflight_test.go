@@ -117,7 +117,7 @@ func TestAsListed(t *testing.T) {
 // to name that namespace, instead of to ask for what they have.
 func TestRightsElsewhere(t *testing.T) {
 	t.Parallel()
-	for allowed, want := range map[string]string{install.Namespace: "you have it: name -n calico-probe", "nowhere": "apply the output of: calico-probe manifests --ways pod"} {
+	for allowed, want := range map[string]string{install.Namespace: "you have it: use -n calico-probe", "nowhere": "apply the output of: calico-probe manifests --ways pod"} {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			var review authorizationv1.SelfSubjectAccessReview
 			if err := json.NewDecoder(r.Body).Decode(&review); err != nil {
