@@ -42,7 +42,7 @@ func TestReference(t *testing.T) {
 	a := &app{flags: genericclioptions.NewConfigFlags(true)}
 	for name, want := range map[string]struct{ headings, has []string }{
 		"causes.md": {cause.All().IDs(), []string{".\n", "\nFix: ", "\nTouches: "}},
-		"checks.md": {examine.CheckIDs(examine.Suite()), []string{"?\n", "\n- asked from: ", "\n- deadline: "}},
+		"checks.md": {examine.CheckIDs(examine.Suite()), []string{"?\n", "\n- runs from: ", "\n- deadline: "}},
 		"cli.md":    {visible(a.documented(a.command())), []string{"\n### Options", "--help", "\n### SEE ALSO\n"}},
 	} {
 		text := pages[name]

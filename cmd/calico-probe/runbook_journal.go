@@ -24,8 +24,8 @@ const (
 	journalsKept = 100
 )
 
-// keptOut are flags that a journal does not keep: secrets, and flags that only concern one call.
-var keptOut = []string{"token", "password", "username", "resume", "journal", "node", "param", "output", "runbooks",
+// droppedFlags are flags that a journal does not keep: secrets, and flags that only concern one call.
+var droppedFlags = []string{"token", "password", "username", "resume", "journal", "node", "param", "output", "runbooks",
 	"yes"}
 
 // isKept reports whether a journal keeps a flag. Addresses of a server or a proxy are kept only if
@@ -39,7 +39,7 @@ func isKept(name, value string) bool {
 		}
 		return !strings.ContainsAny(strings.TrimSuffix(at, "/"), "@/?#")
 	}
-	return !slices.Contains(keptOut, name)
+	return !slices.Contains(droppedFlags, name)
 }
 
 // secretFlags returns the secret flags of this call, which a user must repeat to resume.
@@ -86,7 +86,7 @@ func setAgain(cmd *cobra.Command, name string, values []string) error {
 	switch {
 	case f == nil:
 		return errors.New("there is no such flag")
-	case slices.Contains(keptOut, name):
+	case slices.Contains(droppedFlags, name):
 		return nil
 	case f.Changed && slices.Contains([]string{"answer", "allow-actions"}, name):
 		list := f.Value.(pflag.SliceValue)

@@ -281,14 +281,14 @@ func TestServeTells(t *testing.T) {
 		alerts.Warnings: reasonHealthy,
 	} {
 		job.Verdict = verdict
-		got, note := toldOf(job, "")
+		got, note := eventOf(job, "")
 		if got != reason || len(note) > 1024 || !strings.HasPrefix(note, verdict+": ") ||
 			!strings.Contains(note, "/reports/20261121-1") || strings.ContainsAny(note, "\n\u202e\ufffd") {
 			t.Errorf("%s: %s, %d bytes: %s", verdict, got, len(note), note)
 		}
 	}
 	long := "https://" + strings.Repeat("a", maxURL-len("https:///")) + "/"
-	if _, note := toldOf(job, long); !reachedAt(long) || len(note) > 1024 ||
+	if _, note := eventOf(job, long); !reachedAt(long) || len(note) > 1024 ||
 		!strings.HasSuffix(note, "report: "+long+"reports/20261121-1)") {
 		t.Errorf("%d bytes: %s", len(note), note)
 	}
@@ -300,7 +300,7 @@ func TestServeTells(t *testing.T) {
 	}
 	for verdict, says := range map[string]string{alerts.Healthy: "healthy: nothing is wrong",
 		alerts.Warnings: "warnings: see the report", alerts.Fault: "fault: see the report"} {
-		if _, note := toldOf(alerts.Job{Verdict: verdict, Alerts: []alerts.Alert{{}}}, ""); !strings.HasPrefix(note, says) {
+		if _, note := eventOf(alerts.Job{Verdict: verdict, Alerts: []alerts.Alert{{}}}, ""); !strings.HasPrefix(note, says) {
 			t.Error(note)
 		}
 	}
@@ -418,7 +418,7 @@ func TestServeFirstOf(t *testing.T) {
 	}
 	warns := report.Run{Node: "a", Events: []probe.Event{{Node: "a",
 		Result: &probe.Result{Check: "node-swap", Status: probe.Warn}}}}
-	if got := firstOf(warns); got != "nothing is wrong; it warns of: node-swap" {
+	if got := firstOf(warns); got != "nothing is wrong; warnings: node-swap" {
 		t.Error(got)
 	}
 	c.Says, c.Fix.Says = strings.Repeat("a", 2000), strings.Repeat("b", 2000)

@@ -39,7 +39,7 @@ func describe(c *probe.Check) Check {
 // Rows returns the properties of a check, besides its text.
 func (d Check) Rows() [][2]string {
 	return slices.DeleteFunc([][2]string{
-		{"asked from", strings.Join(d.From, ", ")}, {"profile", d.Profile}, {"deadline", d.Deadline}, {"needs",
+		{"runs from", strings.Join(d.From, ", ")}, {"profile", d.Profile}, {"deadline", d.Deadline}, {"needs",
 			strings.Join(d.Needs, ", ")},
 		{"touches", strings.Join(d.Access, ", ")}, {"tags", strings.Join(d.Tags, ", ")},
 	}, func(row [2]string) bool { return row[1] == "" })

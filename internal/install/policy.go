@@ -23,8 +23,8 @@ const (
 	pendingKey    = "calico-probe.io/pending-condition"
 )
 
-// longestMessage bounds the condition's message in characters: every list of nodes contains it. Ours have about 450.
-const longestMessage = 1024
+// maxConditionMessage bounds the condition's message in characters: every list of nodes contains it. Ours have about 450.
+const maxConditionMessage = 1024
 
 // policyRules allow an update of a Node that changes only our condition and our annotation. They name what may change
 // and compare everything else, so fields of later Kubernetes versions are protected too.
@@ -52,7 +52,7 @@ func policyRules() []admissionv1.Validation {
 		{Message: "the status must be True, False or Unknown, the reason one word, and the message short",
 			Expression: ours("object") + " == " + ours("oldObject") + " || " + ours("object") +
 				".all(c, size(" + ours("object") + ") == 1 && c.status in ['True', 'False', 'Unknown'] && c.?reason.orValue('').matches('^[A-Za-z0-9]{0,100}$') && " +
-				fmt.Sprintf("size(c.?message.orValue('')) <= %d)", longestMessage)},
+				fmt.Sprintf("size(c.?message.orValue('')) <= %d)", maxConditionMessage)},
 		{Message: "the annotation " + pendingKey + " is a status and a time",
 			Expression: fmt.Sprintf("%[1]s[?%[3]s] == %[2]s[?%[3]s] || %[1]s[?%[3]s].orValue('').matches("+
 				"'^$|^(False|Unknown) since [0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$')",

@@ -60,7 +60,7 @@ func TestPolicyRules(t *testing.T) {
 		return `{"type":"CalicoHealthy","status":"` + status + `","reason":"` + reason + `","message":"` + message + `"}`
 	}
 	pending := func(text string) string { return `,"` + conditions.PendingKey + `":"` + text + `"` }
-	good := ours("False", "SwapOn", strings.Repeat("m", longestMessage))
+	good := ours("False", "SwapOn", strings.Repeat("m", maxConditionMessage))
 	plain := node("", kubelet)
 	for what, c := range map[string]struct {
 		before, after string
@@ -73,7 +73,7 @@ func TestPolicyRules(t *testing.T) {
 			node(pending("x"), kubelet, ours("Odd", "", "")), ""},
 		"merged managers": {plain, node("", old+","+own, good), ""},
 		"a long message": {plain, node("", kubelet, ours("False", "SwapOn",
-			strings.Repeat("m", longestMessage+1))), "message short"},
+			strings.Repeat("m", maxConditionMessage+1))), "message short"},
 		"another status":     {plain, node("", kubelet, ours("Maybe", "SwapOn", "")), "True, False or Unknown"},
 		"a reason of words":  {plain, node("", kubelet, ours("True", "not a word", "")), "reason one word"},
 		"another annotation": {plain, node(pending("True since 2026-11-26T03:00:00Z"), kubelet), "a status and a time"},
