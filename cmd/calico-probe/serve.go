@@ -344,7 +344,7 @@ func firstOf(run report.Run) string {
 		}
 	}
 	if len(bad) > 0 {
-		return "no known cause; failed checks: " + strings.Join(bad, ", ")
+		return "no known cause; failed or unknown: " + strings.Join(bad, ", ")
 	}
 	if len(odd) > 0 {
 		return "nothing is wrong; warnings: " + strings.Join(odd, ", ")
