@@ -64,7 +64,7 @@ func TestFleetStep(t *testing.T) {
 	run.Groups = silentZone(5, "a", "b").Groups
 	var asked runbook.Fleet
 	r := does(t, steps, &world{}, fleetOf(run, nil, &asked))
-	wantOutcome(t, r, "fault", report.ExitFault, "2 of 5: zone b: 2 of these 2, and 1 of the other 3")
+	wantOutcome(t, r, "fault", report.ExitFault, "2 of 5: zone b: 2 of these 2 nodes, 1 of the other 3")
 	if !slices.Equal(asked.Names, []string{"a", "red"}) || !slices.Equal(asked.Checks, []string{"node-ready"}) {
 		t.Errorf("asked: %+v", asked)
 	}
