@@ -103,13 +103,13 @@ func TestSameCalico(t *testing.T) {
 	if !l.sameCalico(dir, []byte("a")) || l.sameCalico(dir, []byte("b")) || l.sameCalico("/elsewhere", []byte("a")) {
 		t.Error("another Calico passes for the one that runs")
 	}
-	if has, err := there(l.calicoManifest()); err != nil || !has {
+	if has, err := exists(l.calicoManifest()); err != nil || !has {
 		t.Errorf("a manifest: %v %v", has, err)
 	}
-	if has, err := there(filepath.Join(l.calicoManifest(), "x")); err == nil || has {
+	if has, err := exists(filepath.Join(l.calicoManifest(), "x")); err == nil || has {
 		t.Errorf("what cannot be looked for: %v %v", has, err)
 	}
-	if has, err := there(filepath.Join(dir, "nosuch")); err != nil || has {
+	if has, err := exists(filepath.Join(dir, "nosuch")); err != nil || has {
 		t.Errorf("what is not there: %v %v", has, err)
 	}
 }
