@@ -40,8 +40,7 @@ func TestParseRoutes(t *testing.T) {
 	}
 }
 
-// TestLimits wants limits that are left out to be the usual ones, and those refused with which
-// nothing could be done.
+// TestLimits requires defaults for missing limits, and rejects limits that would prevent all work.
 func TestLimits(t *testing.T) {
 	t.Parallel()
 	const head = "apiVersion: calico-probe.io/v1alpha1\nkind: AlertRoutes\nspec: {limits: {"
@@ -62,7 +61,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestLimitsDocumented wants the limits that docs/alerts.md shows to be those that hold by themselves.
+// TestLimitsDocumented compares the limits in docs/alerts.md with the defaults.
 func TestLimitsDocumented(t *testing.T) {
 	t.Parallel()
 	b, err := os.ReadFile("../../docs/alerts.md")
@@ -80,7 +79,7 @@ func TestLimitsDocumented(t *testing.T) {
 	}
 }
 
-// TestTarget wants the node an alert is about, and none where that is not certain.
+// TestTarget requires the node that an alert is about, and none if that is uncertain.
 func TestTarget(t *testing.T) {
 	t.Parallel()
 	c := Cluster{
@@ -160,7 +159,7 @@ spec:
 	}
 }
 
-// TestOdd takes the good alerts of a notification with odd ones.
+// TestOdd requires the valid alerts of a notification to be accepted beside invalid ones.
 func TestOdd(t *testing.T) {
 	t.Parallel()
 	l := nodesOf(1)
@@ -194,7 +193,7 @@ func TestOdd(t *testing.T) {
 	}
 }
 
-// FuzzParse takes any bytes for a notification: what is understood is within bounds.
+// FuzzParse parses any bytes as a notification: the result stays within the limits.
 func FuzzParse(f *testing.F) {
 	f.Add(body(f, firing("node-0", "a"), firing("node-1", "")))
 	f.Add([]byte(`{"version":"4","truncatedAlerts":-1,"alerts":[{"status":"resolved","labels":{"":"\ud800"},"startsAt":"2026-11-01T00:00:00Z"}]}`))

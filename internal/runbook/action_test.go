@@ -16,7 +16,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// mends is an action that destroys what FILE holds, and ends as END has it.
+// mends returns a runbook with an action that destroys FILE, and ends as END says.
 const mends = `  - name: mend
     action:
       says: mends
@@ -30,8 +30,8 @@ const mends = `  - name: mend
   - conclude: {verdict: fault, says: x}
 `
 
-// TestKeep wants what an action destroys shown before it is confirmed, and in the record
-// after it, also where some of it cannot be had.
+// TestKeep requires what an action destroys to be shown before the confirmation, and to be in the record, even if some
+// of it cannot be saved.
 func TestKeep(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "log")
@@ -62,8 +62,8 @@ func TestKeep(t *testing.T) {
 	}
 }
 
-// TestCutAction stops an action that has begun, by whatever stops it: nobody says that it
-// was done or was not, what it was to destroy is kept, and it is not done again unasked.
+// TestCutAction interrupts a running action in several ways. Its result is unknown, the saved output stays, and it does
+// not run again without a confirmation.
 func TestCutAction(t *testing.T) {
 	t.Parallel()
 	for name, killed := range map[string]bool{"Ctrl-C": false, "kill -9": true} {
@@ -140,8 +140,8 @@ func TestCutAction(t *testing.T) {
 	}
 }
 
-// TestOfferedAgain wants the user who goes on offered an action that was not done, or perhaps not,
-// and told before that it may have been, where it may.
+// TestOfferedAgain requires a resume to offer an action that did not run, or may not have run, and to say so if it may
+// have.
 func TestOfferedAgain(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -199,8 +199,8 @@ func TestOfferedAgain(t *testing.T) {
 	}
 }
 
-// TestLed wants every command that is started led to the runbook's cluster by a file of its
-// own, none made for one that is not started, and none started that cannot be led.
+// TestLed requires every command to get a kubeconfig for the runbook's cluster. No file is written for a command that
+// does not start, and no command starts without one.
 func TestLed(t *testing.T) {
 	t.Parallel()
 	const steps = `  - name: own
@@ -228,7 +228,7 @@ func TestLed(t *testing.T) {
 	}
 }
 
-// cutDeed wants a record to tell of an action that was cut.
+// cutDeed requires a record of an interrupted action.
 func cutDeed(t *testing.T, r *runbook.Record) {
 	t.Helper()
 	d := step(t, r, "mend").Deed

@@ -13,8 +13,7 @@ import (
 	"github.com/calico-probe/calico-probe/internal/runbook"
 )
 
-// TestAgree wants a step to run only after its nodes were agreed to, and a resume to ask only about nodes without an
-// answer.
+// TestAgree requires consent for a step's nodes before it runs, and after a resume only for nodes without an answer.
 func TestAgree(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "journal")
@@ -55,7 +54,7 @@ func TestAgree(t *testing.T) {
 	}
 }
 
-// TestTooManyNames wants the names of a step bounded like the nodes of a selector.
+// TestTooManyNames requires the same limit for named nodes as for a selector.
 func TestTooManyNames(t *testing.T) {
 	t.Parallel()
 	var names []string

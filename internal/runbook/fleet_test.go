@@ -17,7 +17,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// silentZone is what a look at many nodes came to of which some of one zone are silent.
+// silentZone is the result of a fleet run in which some nodes of one zone are silent.
 func silentZone(nodes int, silent ...string) report.Fleet {
 	out := report.Fleet{Verdict: &probe.Verdict{Word: report.WordHealthy}}
 	for i := range nodes {
@@ -36,14 +36,14 @@ func silentZone(nodes int, silent ...string) report.Fleet {
 	return out
 }
 
-// fleetOf makes a world's look at many nodes come to this.
+// fleetOf makes a world return this result.
 func fleetOf(run report.Fleet, err error, asked *runbook.Fleet) func(*runbook.Engine) {
 	return func(e *runbook.Engine) {
 		e.World.Fleet = func(_ context.Context, f runbook.Fleet) (report.Fleet, error) { *asked = f; return run, err }
 	}
 }
 
-// TestFleetStep reads what a look at many nodes came to, writes it, and does not ask again when it is resumed.
+// TestFleetStep reads the result of a fleet step, prints it, and does not repeat the step after a resume.
 func TestFleetStep(t *testing.T) {
 	t.Parallel()
 	const steps = `
@@ -81,7 +81,7 @@ func TestFleetStep(t *testing.T) {
 	}
 }
 
-// TestFleetResumed takes what many nodes came to from the journal.
+// TestFleetResumed takes the result of a fleet step from the journal.
 func TestFleetResumed(t *testing.T) {
 	t.Parallel()
 	rb := loaded(t, `
@@ -115,8 +115,8 @@ func TestFleetResumed(t *testing.T) {
 	}
 }
 
-// TestFleetFails wants a look that cannot be had to be an answer, one that is a mistake to end the runbook, and one
-// that was stopped to be had again.
+// TestFleetFails requires a failed fleet run to be an answer, a mistake to stop the runbook, and an interrupted run to
+// be repeated.
 func TestFleetFails(t *testing.T) {
 	t.Parallel()
 	const steps = `
@@ -145,7 +145,8 @@ func TestFleetFails(t *testing.T) {
 	}
 }
 
-// TestManyNodes plays the built-in runbook: the node is one of many, beside them, alone, or nothing is wrong.
+// TestManyNodes plays the built-in runbook: the node is one of many, is outside of a group, is alone, or nothing is
+// wrong.
 func TestManyNodes(t *testing.T) {
 	t.Parallel()
 	rb := builtin(t)[manyNodes]

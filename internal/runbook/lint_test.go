@@ -12,7 +12,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// TestLint wants one finding in each file of the archive, on its line.
+// TestLint requires one finding in each file of the archive, on its line.
 func TestLint(t *testing.T) {
 	t.Parallel()
 	archive := must.Get(txtar.ParseFile("testdata/lint.txtar"))(t)
@@ -36,7 +36,7 @@ func TestLint(t *testing.T) {
 	}
 }
 
-// TestLintFindsEverything wants every finding at once, in the order of the lines.
+// TestLintFindsEverything requires all findings at once, in line order.
 func TestLintFindsEverything(t *testing.T) {
 	t.Parallel()
 	_, err := runbook.Load("x", []byte(written("  - note: ${params.color}\n  - note: |\n      one\n      two ${steps.a.verdict} ${verdic}\n  - run: {profile: quik}\n")), known())
@@ -54,8 +54,7 @@ func TestLintFindsEverything(t *testing.T) {
 	}
 }
 
-// TestLintGoesOn wants what is wrong beside a misspelt field found with it, and nothing that only
-// follows from that field.
+// TestLintGoesOn requires the findings beside a misspelled field, but not their consequences.
 func TestLintGoesOn(t *testing.T) {
 	t.Parallel()
 	_, err := runbook.Load("x", []byte(written("  - run: {profle: quick}\n    nam: look\n  - nots: x\n  - choose: [{name: a, whenn: b}]\n  - note: ${params.color}\n  - run: quick\n  - wait: {until: verdict, within: [1m]}\n")), known())
@@ -76,7 +75,7 @@ func TestLintGoesOn(t *testing.T) {
 	}
 }
 
-// TestLintWords wants no word accepted that can never be there.
+// TestLintWords rejects comparisons with impossible values.
 func TestLintWords(t *testing.T) {
 	t.Parallel()
 	const ask = "  - name: q\n    ask: {question: a, options: [yes, no]}\n  - name: look\n    run: {}\n"
@@ -99,8 +98,8 @@ func TestLintWords(t *testing.T) {
 	}
 }
 
-// TestLintWarns wants to be told of what stops a runbook on some nights, or is never answered,
-// and of nothing that is looked at first.
+// TestLintWarns requires a warning about expressions that may stop the runbook, or that never have an answer, but not
+// if the runbook checks first.
 func TestLintWarns(t *testing.T) {
 	t.Parallel()
 	const look = "  - name: look\n    run: {}\n"
@@ -146,7 +145,7 @@ func TestLintWarns(t *testing.T) {
 	}
 }
 
-// TestLintScripts wants no value in a script, and nothing refused that is none.
+// TestLintScripts rejects values in scripts, and accepts everything else.
 func TestLintScripts(t *testing.T) {
 	t.Parallel()
 	for words, want := range map[string]string{
@@ -177,8 +176,7 @@ func TestLintScripts(t *testing.T) {
 	}
 }
 
-// TestLintOnlyReads wants nothing that changes started before anybody has confirmed it, by
-// the verb that kubectl sees.
+// TestLintOnlyReads rejects commands that change something before the confirmation, by kubectl's verb.
 func TestLintOnlyReads(t *testing.T) {
 	t.Parallel()
 	for words, want := range map[string]string{
@@ -201,7 +199,7 @@ func TestLintOnlyReads(t *testing.T) {
 	}
 }
 
-// TestWordsAsWritten keeps what YAML's older version made booleans of.
+// TestWordsAsWritten keeps words that YAML 1.1 parses as booleans.
 func TestWordsAsWritten(t *testing.T) {
 	t.Parallel()
 	rb := loaded(t, "  - name: q\n    ask: {question: a, options: [yes, no, on, off]}\n  - run: {on: {names: [y]}}\n")

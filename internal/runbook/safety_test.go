@@ -20,8 +20,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// TestWhatGoesWrongIsTold has every form of a record written of what stops before it has an
-// answer, also of each part of its journal.
+// TestWhatGoesWrongIsTold writes every form of the record of a runbook that stops early, also from each part of its
+// journal.
 func TestWhatGoesWrongIsTold(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ steps, says string }{
@@ -78,7 +78,7 @@ func rendered(t *testing.T, r *runbook.Record) {
 	}
 }
 
-// TestBothOutputs has a command write more than is kept on both of its outputs at once.
+// TestBothOutputs makes a command write more than the limit to stdout and stderr at once.
 func TestBothOutputs(t *testing.T) {
 	t.Parallel()
 	r := does(t, "  - name: own\n    check: {id: own-check, asks: x, command: [sh, -c, 'yes | head -c 500000 & yes n | head -c 500000 >&2; wait; exit 1']}\n", &world{})
@@ -87,7 +87,7 @@ func TestBothOutputs(t *testing.T) {
 	}
 }
 
-// TestOwnChecksGo wants a check of the runbook's own not held against a run made after it.
+// TestOwnChecksGo requires that a later run replaces the result of the runbook's own check.
 func TestOwnChecksGo(t *testing.T) {
 	t.Parallel()
 	ill := true
@@ -102,7 +102,7 @@ func TestOwnChecksGo(t *testing.T) {
 	wantOutcome(t, r, "healthy", 0, "")
 }
 
-// TestNobodyConfirms wants not even a dry run where nobody could confirm what it shows.
+// TestNobodyConfirms requires that without a person not even the dry run starts.
 func TestNobodyConfirms(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "did")
@@ -117,7 +117,7 @@ func TestNobodyConfirms(t *testing.T) {
 	}
 }
 
-// TestValueIsNoOption wants what a node says not read as an option of a command.
+// TestValueIsNoOption requires that a node's text cannot become an option of a command.
 func TestValueIsNoOption(t *testing.T) {
 	t.Parallel()
 	w := &world{run: func(_ context.Context, node string, _ runbook.Run) (report.Run, error) {
@@ -131,7 +131,7 @@ func TestValueIsNoOption(t *testing.T) {
 	}
 }
 
-// TestBodyIsJSON wants values not to break out of the JSON of a webhook's body.
+// TestBodyIsJSON requires that values cannot break the JSON of a webhook's body.
 func TestBodyIsJSON(t *testing.T) {
 	t.Parallel()
 	var got string
@@ -157,7 +157,7 @@ func TestBodyIsJSON(t *testing.T) {
 	}
 }
 
-// TestTooManyNodes asks none where a selector picks more than anybody meant.
+// TestTooManyNodes requires that nothing runs if a selector matches too many nodes.
 func TestTooManyNodes(t *testing.T) {
 	t.Parallel()
 	w := &world{}
@@ -170,7 +170,7 @@ func TestTooManyNodes(t *testing.T) {
 	}
 }
 
-// TestOldNews wants what is days old said to be so where a runbook is gone on with.
+// TestOldNews requires the age of old results to be shown after a resume.
 func TestOldNews(t *testing.T) {
 	t.Parallel()
 	rb := loaded(t, "  - run: {}\n  - name: mend\n    action: {says: a, touches: b, dryRun: [echo], command: [echo]}\n  - conclude: {verdict: fault, says: x}\n")
@@ -215,7 +215,7 @@ func TestOldNews(t *testing.T) {
 	wantOutcome(t, r, "fault", 3, "these results are from "+strings.TrimSuffix(before, "T"))
 }
 
-// TestPruneLeavesWhatIsInUse keeps the journals of runbooks that go on.
+// TestPruneLeavesWhatIsInUse keeps the journals of running runbooks.
 func TestPruneLeavesWhatIsInUse(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -13,8 +13,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// TestTalkativeNode has nodes say more than a record has room for: what is left out is told, and
-// is not healthy. Each attempt of a wait has the room that the steps before it left.
+// TestTalkativeNode makes nodes report more than a record holds. The record says that results are missing, and is not
+// healthy. Each attempt of a wait has the room that earlier steps left.
 func TestTalkativeNode(t *testing.T) {
 	t.Parallel()
 	w := &world{}
@@ -47,7 +47,7 @@ func TestTalkativeNode(t *testing.T) {
 	}
 }
 
-// TestRowsSayTheirPod wants the same check asked on the node and out of a pod to be told apart.
+// TestRowsSayTheirPod distinguishes a check on the node from the same check in a pod.
 func TestRowsSayTheirPod(t *testing.T) {
 	t.Parallel()
 	asked := runbook.Asked{Node: "a", Verdict: "fault", Results: []runbook.Result{

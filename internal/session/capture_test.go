@@ -20,7 +20,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/tools"
 )
 
-// TestPcapng reads what is written by a reader that is not ours.
+// TestPcapng reads the written file with a third-party reader.
 func TestPcapng(t *testing.T) {
 	t.Parallel()
 	at := time.Unix(1700000000, 123456789)
@@ -82,7 +82,7 @@ func (k *kept) Packet(p Captured) error {
 
 func (k *kept) End(string, int) error { return nil }
 
-// TestCaptureBelievesNoNode has a node answer with what it likes.
+// TestCaptureBelievesNoNode makes a node send arbitrary data.
 func TestCaptureBelievesNoNode(t *testing.T) {
 	t.Parallel()
 	const begin = `{"start":{"vxlan":[4789]}}` + "\n"
@@ -132,7 +132,7 @@ func TestCaptureBelievesNoNode(t *testing.T) {
 	}
 }
 
-// TestCaptureExit has what was seen on two nodes come to one exit code.
+// TestCaptureExit combines the results of two nodes into one exit code.
 func TestCaptureExit(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
