@@ -22,7 +22,7 @@ func typedBook(t *testing.T, args ...string) (exit int, stdout, stderr string) {
 	return exit, out.String(), errs.String()
 }
 
-// TestRunbookUsage wants one line and exit code 2 for what cannot be meant.
+// TestRunbookUsage requires one line and exit code 2 for wrong usage.
 func TestRunbookUsage(t *testing.T) {
 	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
 	dir := t.TempDir()
@@ -57,7 +57,7 @@ func TestRunbookUsage(t *testing.T) {
 	}
 }
 
-// TestRunbookList wants the built-in ones, those of a folder, and what is wrong with one.
+// TestRunbookList lists the built-in runbooks, those of a folder, and an invalid one.
 func TestRunbookList(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -97,7 +97,7 @@ func TestRunbookList(t *testing.T) {
 	}
 }
 
-// TestRunbookKnown wants the built-in runbooks to be good by what this program knows.
+// TestRunbookKnown requires the built-in runbooks to be valid for this program.
 func TestRunbookKnown(t *testing.T) {
 	t.Parallel()
 	items, err := library(nil)

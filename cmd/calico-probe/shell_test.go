@@ -9,7 +9,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 )
 
-// TestShellMistakes wants every mistake found before anything is asked of a cluster.
+// TestShellMistakes requires every mistake to be found before any request.
 func TestShellMistakes(t *testing.T) {
 	for want, c := range map[string]struct {
 		args  []string

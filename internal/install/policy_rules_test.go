@@ -42,7 +42,7 @@ func admits(t *testing.T, before, after string) (allowed bool, why string) {
 	return true, ""
 }
 
-// TestPolicyRules evaluates the rules. That an API server evaluates them so is what TestConditions tries on a cluster.
+// TestPolicyRules evaluates the rules. TestConditions tests on a cluster that an API server does the same.
 func TestPolicyRules(t *testing.T) {
 	t.Parallel()
 	const (

@@ -443,8 +443,8 @@ func TestBeforeRebootLooks(t *testing.T) {
 	}
 }
 
-// TestActionsKubectl wants the one action proposed for the pod that was seen, to the
-// cluster the runbook is about, and nothing started where that cluster cannot be told.
+// TestActionsKubectl requires the action to be for the observed pod in the runbook's cluster. Nothing may start if that
+// cluster is unknown.
 func TestActionsKubectl(t *testing.T) {
 	t.Parallel()
 	b := builtin(t)["pods-no-network"]
@@ -485,7 +485,7 @@ func TestActionsKubectl(t *testing.T) {
 	}
 }
 
-// TestABusyNode wants load to hide nothing: whatever else was named decides, and both are told.
+// TestABusyNode requires that load hides no other cause: the other cause decides the branch, and both are reported.
 func TestABusyNode(t *testing.T) {
 	t.Parallel()
 	named := func(id string) probe.Cause {

@@ -26,7 +26,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// written is a runbook of these steps.
+// written returns a runbook with these steps.
 func written(steps string) string {
 	return "apiVersion: calico-probe.io/v1alpha1\nkind: Runbook\nmetadata: {name: test}\nspec:\n  title: a test\n  params: [{name: colour, default: red}]\n  steps:\n" + steps
 }
@@ -37,7 +37,7 @@ func loaded(t testing.TB, steps string) *runbook.Runbook {
 	return rb
 }
 
-// answer is a run in which these checks were answered so.
+// answer returns a run with these results.
 func answer(node string, said map[string]probe.Status, causes ...probe.Cause) report.Run {
 	run := report.Run{Node: node, Version: probe.Release}
 	tally := report.NewTally()
@@ -75,7 +75,7 @@ var (
 	}
 )
 
-// world is a scripted one, which counts what it is asked to do.
+// world is a scripted World that counts its calls.
 type world struct {
 	mu      sync.Mutex
 	did     map[string]int
@@ -157,7 +157,7 @@ func wantOutcome(t *testing.T, r *runbook.Record, verdict string, exit int, says
 	}
 }
 
-// step gives the entry of a step by its name.
+// step returns the entry of a step by name.
 func step(t *testing.T, r *runbook.Record, name string) runbook.Entry {
 	t.Helper()
 	for _, e := range r.Steps {
@@ -169,7 +169,7 @@ func step(t *testing.T, r *runbook.Record, name string) runbook.Entry {
 	return runbook.Entry{}
 }
 
-// TestEnds holds every way in which a runbook can end to its verdict and exit code.
+// TestEnds checks the verdict and exit code of each end of a runbook.
 func TestEnds(t *testing.T) {
 	t.Parallel()
 	ill := func(_ context.Context, node string, _ runbook.Run) (report.Run, error) {
@@ -210,8 +210,7 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-// TestSeveralNodes wants every node asked, a few at a time, and those that cannot be asked
-// no reason to stop.
+// TestSeveralNodes requires every node to be examined, a few at a time, and failures to be answers.
 func TestSeveralNodes(t *testing.T) {
 	t.Parallel()
 	var now, most int
@@ -253,7 +252,7 @@ func TestSeveralNodes(t *testing.T) {
 	wantOutcome(t, r, "healthy", 0, "done")
 }
 
-// TestFunctions holds the functions of expressions to what they say.
+// TestFunctions checks the functions of expressions.
 func TestFunctions(t *testing.T) {
 	t.Parallel()
 	w := &world{run: func(_ context.Context, node string, _ runbook.Run) (report.Run, error) {
@@ -296,7 +295,7 @@ func TestFunctions(t *testing.T) {
 	}
 }
 
-// TestCheck holds checks of one's own to the protocol, and their results to the others.
+// TestCheck checks the protocol of the runbook's own checks, and that their results join the others.
 func TestCheck(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -334,7 +333,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestAsk holds who answers, and what an answer is.
+// TestAsk checks who answers, and which answers are valid.
 func TestAsk(t *testing.T) {
 	t.Parallel()
 	typed := []string{"perhaps", "", "N"}
@@ -359,7 +358,7 @@ func TestAsk(t *testing.T) {
 	}
 }
 
-// TestWait wants a wait that holds to go on at once, and its runs to be what is seen then.
+// TestWait requires a wait to end when its condition is true, and its last results to be used afterwards.
 func TestWait(t *testing.T) {
 	t.Parallel()
 	w := &world{}
@@ -385,8 +384,7 @@ func TestWait(t *testing.T) {
 	}
 }
 
-// TestNotify posts to a real listener, which has a certificate, and nothing that is secret to one
-// that has none.
+// TestNotify posts to a real server with a certificate. A secret is not sent to a server without one.
 func TestNotify(t *testing.T) {
 	t.Setenv("HOOK_AUTH", "Bearer s3cret")
 	var mu sync.Mutex
@@ -476,7 +474,7 @@ func TestNotify(t *testing.T) {
 	wantOutcome(t, r, "healthy", 0, "")
 }
 
-// TestAction does nothing that was not allowed, shown and confirmed.
+// TestAction requires every action to be allowed, shown and confirmed.
 func TestAction(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -514,8 +512,7 @@ func TestAction(t *testing.T) {
 	}
 }
 
-// TestStopped wants a runbook that something outside has stopped to say what, and to be
-// one that can go on.
+// TestStopped requires an interrupted runbook to report the reason, and to be resumable.
 func TestStopped(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -550,7 +547,7 @@ func TestStopped(t *testing.T) {
 	}
 }
 
-// TestLoadComesLast wants a busy node to hide no other cause, unless that is only suspected.
+// TestLoadComesLast requires load to come after every other cause, except suspected ones.
 func TestLoadComesLast(t *testing.T) {
 	t.Parallel()
 	load, low := swap, swap

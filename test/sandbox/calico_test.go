@@ -88,8 +88,8 @@ func TestWaitsFor(t *testing.T) {
 	}
 }
 
-// TestSameCalico wants a running cluster taken for what 'up --calico' names only where it was started
-// with that, and a file that cannot be looked for told from one that is not there.
+// TestSameCalico requires a cluster to match 'up --calico' only if it was started with the same archives and manifest,
+// and an unreadable file to be distinguished from a missing one.
 func TestSameCalico(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
