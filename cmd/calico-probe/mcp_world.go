@@ -198,7 +198,7 @@ func (o *mcpOptions) follow(ctx context.Context, name, node string) (*runbook.Re
 		return nil, err
 	}
 	by := &runbookOptions{runFlags: &runFlags{app: o.app, Options: o.Options}, client: o.client, runTimeout: o.Timeout}
-	j := runbook.NewJournal(runbook.Begun{Runbook: it.Runbook.Metadata.Name, Digest: it.Runbook.Digest(), File: it.File,
+	j := runbook.NewJournal(runbook.Header{Runbook: it.Runbook.Metadata.Name, Digest: it.Runbook.Digest(), File: it.File,
 		Source: it.Runbook.Source(), Node: node, Cluster: at, Params: params, By: agent, At: time.Now().UTC()})
 	e := &runbook.Engine{Runbook: it.Runbook, Journal: j, World: runbook.World{
 		Run: func(ctx context.Context, node string, r runbook.Run) (report.Run, error) {

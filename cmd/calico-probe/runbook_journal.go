@@ -128,7 +128,7 @@ func apiOf(config *rest.Config) (string, error) {
 
 // createJournal creates the journal at --journal, or in the user's folder for state. If that folder
 // is not writable, the runbook still runs, but cannot be resumed.
-func (o *runbookOptions) createJournal(b runbook.Begun) (*runbook.Journal, error) {
+func (o *runbookOptions) createJournal(b runbook.Header) (*runbook.Journal, error) {
 	if o.journal != "" {
 		j, err := runbook.CreateJournal(o.journal, b)
 		if err != nil {

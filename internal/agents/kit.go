@@ -50,7 +50,7 @@ func (s *Server) addTools() error {
 	if w.Triage != nil {
 		add(offer(s, tool[nodesArguments]{name: "triage", title: "Judge nodes by the API", asks: true, do: s.triage,
 			check: checkNodesOf,
-			text:  "Judges all nodes (or some) by what the Kubernetes API says, grouped by cause. Creates nothing. Begin here."}))
+			text:  "Judges all nodes (or some) through the Kubernetes API, grouped by cause. Creates nothing. Begin here."}))
 	}
 	if w.Run != nil {
 		text := "Examines one node and names the cause, its evidence and the fix. It never runs the fix. "

@@ -141,7 +141,7 @@ func (j Job) describe(p *page.Page) {
 	if j.Attempts > 1 {
 		fact("attempts", fmt.Sprint(j.Attempts))
 	}
-	fact("no event on the node", j.Untold)
+	fact("no event on the node", j.NoEvent)
 	t := &page.Table{Head: []string{"alert", "since", "resolved", "labels"}}
 	for _, a := range j.Alerts {
 		word := "firing"

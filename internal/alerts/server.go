@@ -73,7 +73,7 @@ type Server struct {
 	seen     map[string]heard  // by the key of an alert
 	keep     int               // number of reports
 	appended int               // lines of the firings file since it was last rewritten
-	begun    []start           // within the last hour
+	starts   []start           // within the last hour
 	owed     map[string]bool   // jobs whose copy on disk is outdated, or still exists
 	unmapped []Unmapped        // latest last
 	stopping bool
@@ -153,10 +153,10 @@ func (s *Server) restore(now time.Time) error {
 		j.Started, j.Ended = past(j.Started), past(j.Ended)
 		s.add(j)
 		if !j.Started.IsZero() && now.Sub(j.Started) < time.Hour {
-			s.begun = append(s.begun, start{j.Started, j.Procedure})
+			s.starts = append(s.starts, start{j.Started, j.Procedure})
 		}
 	}
-	slices.SortFunc(s.begun, func(a, b start) int { return a.at.Compare(b.at) })
+	slices.SortFunc(s.starts, func(a, b start) int { return a.at.Compare(b.at) })
 	known, err := s.store.firings()
 	if err != nil {
 		return err

@@ -834,7 +834,7 @@ func TestPanicBesideTheProcedure(t *testing.T) {
 		}
 		return node(ctx, name)
 	}
-	s.log = slog.New(&panics{slog.DiscardHandler, "begun", "node-1"})
+	s.log = slog.New(&panics{slog.DiscardHandler, "started", "node-1"})
 	began(t, s)
 	if code := post(t, s, body(t, firing("node-0", "a"), firing("node-1", "b"), firing("node-2", "c"),
 		firing("node-lost", "d"))); code != http.StatusOK {
@@ -850,10 +850,10 @@ func TestPanicBesideTheProcedure(t *testing.T) {
 		t.Errorf("%d jobs, %d alerts without a node", len(s.jobs), len(s.unmapped))
 	}
 	for _, j := range s.jobs {
-		untold := j.Node == "node-0" && strings.Contains(j.Untold, "crashed: of nil")
+		untold := j.Node == "node-0" && strings.Contains(j.NoEvent, "crashed: of nil")
 		says := j.Node == "node-1" && strings.Contains(j.Says, "a bug in this program: of nil")
 		if j.State != Done || j.Verdict != want[j.Node] || !untold && !says && j.Node != "node-2" {
-			t.Errorf("%s: %s %s %s %q", j.Node, j.State, j.Verdict, j.Says, j.Untold)
+			t.Errorf("%s: %s %s %s %q", j.Node, j.State, j.Verdict, j.Says, j.NoEvent)
 		}
 	}
 }

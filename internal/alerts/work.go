@@ -32,18 +32,18 @@ func share(limit int) int { return limit - limit/4 }
 // limited returns until when the hourly limit keeps jobs of a procedure from starting; zero = one may start. The caller
 // holds mu.
 func (s *Server) limited(p Procedure, now time.Time) time.Time {
-	for len(s.begun) > 0 && now.Sub(s.begun[0].at) >= time.Hour {
-		s.begun = s.begun[1:]
+	for len(s.starts) > 0 && now.Sub(s.starts[0].at) >= time.Hour {
+		s.starts = s.starts[1:]
 	}
 	var of []start
-	for _, b := range s.begun {
+	for _, b := range s.starts {
 		if b.procedure == p {
 			of = append(of, b)
 		}
 	}
 	var until time.Time
-	if n := s.limits.RunsPerHour; len(s.begun) >= n {
-		until = s.begun[len(s.begun)-n].at.Add(time.Hour)
+	if n := s.limits.RunsPerHour; len(s.starts) >= n {
+		until = s.starts[len(s.starts)-n].at.Add(time.Hour)
 	}
 	if n := share(s.limits.RunsPerHour); len(of) >= n {
 		if later := of[len(of)-n].at.Add(time.Hour); later.After(until) {
@@ -90,9 +90,9 @@ func (s *Server) next(now time.Time) (*Job, time.Time) {
 	if until := s.heldUp(now); !until.IsZero() {
 		return nil, until
 	}
-	begun, soon := map[Procedure]int{}, time.Time{}
-	for _, b := range s.begun {
-		begun[b.procedure]++
+	recent, soon := map[Procedure]int{}, time.Time{}
+	for _, b := range s.starts {
+		recent[b.procedure]++
 	}
 	var next *Job
 	for _, id := range s.order {
@@ -104,7 +104,7 @@ func (s *Server) next(now time.Time) (*Job, time.Time) {
 			soon = full
 			continue
 		}
-		if next == nil || begun[j.Procedure] < begun[next.Procedure] {
+		if next == nil || recent[j.Procedure] < recent[next.Procedure] {
 			next = j
 		}
 	}
@@ -185,7 +185,7 @@ func (s *Server) begin(now time.Time) (*Job, time.Time) {
 	s.mu.Lock()
 	*next = job
 	if job.Attempts <= maxAttempts {
-		s.begun = append(s.begun, start{now, job.Procedure})
+		s.starts = append(s.starts, start{now, job.Procedure})
 	}
 	s.mu.Unlock()
 	return &job, time.Time{}
@@ -219,7 +219,7 @@ func stackOf(err error) string {
 // do runs a started job.
 func (s *Server) do(ctx context.Context, job Job) {
 	log := s.log.With("job", job.ID, "node", job.Node, "procedure", job.Procedure.String())
-	log.Info("begun", "attempt", job.Attempts)
+	log.Info("started", "attempt", job.Attempts)
 	report, err := s.look(ctx, job)
 	if errors.Is(context.Cause(ctx), errStopping) && (err != nil || report.Verdict == Incomplete) {
 		s.change(job.ID, func(j *Job) { j.State, j.Attempts = Queued, j.Attempts-1 })
@@ -242,13 +242,13 @@ func (s *Server) do(ctx context.Context, job Job) {
 		s.storeFailed(err)
 		job.Says += " (the report could not be stored)"
 	}
-	job.Untold = s.tell(ctx, job)
+	job.NoEvent = s.tell(ctx, job)
 	s.metrics.ran(job)
 	s.change(job.ID, func(j *Job) {
-		j.State, j.Verdict, j.Says, j.Ended, j.Untold = Done, job.Verdict, job.Says, job.Ended, job.Untold
+		j.State, j.Verdict, j.Says, j.Ended, j.NoEvent = Done, job.Verdict, job.Says, job.Ended, job.NoEvent
 	})
 	took := job.Ended.Sub(job.Started).Round(time.Millisecond)
-	log.Info("done", "verdict", job.Verdict, "says", job.Says, "took", took.String(), "untold", job.Untold)
+	log.Info("done", "verdict", job.Verdict, "says", job.Says, "took", took.String(), "untold", job.NoEvent)
 	if err := s.store.doneWith(job.ID); err != nil {
 		log.Error(err.Error())
 	}
@@ -305,9 +305,9 @@ func (s *Server) tell(ctx context.Context, job Job) string {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tellLimit)
 	defer cancel()
-	told := false
+	written := false
 	err := probe.Recovered(func() (err error) { // the result stands, whatever happens here
-		told, err = s.cluster.Tell(ctx, job)
+		written, err = s.cluster.Tell(ctx, job)
 		return err
 	})
 	switch {
@@ -315,7 +315,7 @@ func (s *Server) tell(ctx context.Context, job Job) string {
 		s.metrics.nodeEvents.WithLabelValues(eventFailed).Inc()
 		s.log.Error("writing an event on the node failed", "job", job.ID, "node", job.Node, "error", probe.Plain(err.Error()))
 		return probe.Cut(probe.Plain(err.Error()), 300)
-	case !told:
+	case !written:
 		s.metrics.nodeEvents.WithLabelValues(eventSuppressed).Inc()
 		return "it got too many events recently"
 	}
@@ -347,7 +347,7 @@ func (s *Server) prune(now time.Time) {
 	defer s.turn.Unlock()
 	s.mu.Lock()
 	var old []string
-	anew := false // an alert may start a job again
+	again := false // an alert may start a job again
 	for i, id := range s.order {
 		if j := s.jobs[id]; j.State == Done && (len(s.order)-i > s.keep || now.Sub(j.Ended) > maxAge) {
 			old = append(old, id)
@@ -368,12 +368,12 @@ func (s *Server) prune(now time.Time) {
 		}
 		delete(s.owed, id)
 		if j.Verdict == Incomplete { // its alerts deserve another one
-			anew = true
+			again = true
 			maps.DeleteFunc(s.seen, func(_ string, f heard) bool { return f.Job == id })
 		}
 		s.mu.Unlock()
 	}
-	if anew {
+	if again {
 		if err := s.compact(now); err != nil {
 			s.storeFailed(err)
 		}

@@ -58,7 +58,7 @@ func (w *walk) action(ctx context.Context, e *Entry, s *Step) error {
 // cutDeed returns an action that started and has no recorded end, so its result is unknown; nil if there is none.
 func (w *walk) cutDeed(key string) (*Deed, error) {
 	var d Deed
-	at, ok, err := w.Journal.begun(key, &d)
+	at, ok, err := w.Journal.unfinished(key, &d)
 	if !ok || err != nil {
 		return nil, err
 	}

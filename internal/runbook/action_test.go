@@ -73,7 +73,7 @@ func TestCutAction(t *testing.T) {
 			file, journal := filepath.Join(dir, "log"), filepath.Join(dir, "journal")
 			must.Do(t, os.WriteFile(file, []byte("last words\n"), 0o600))
 			rb := loaded(t, strings.NewReplacer("FILE", file, "END", "sleep 20").Replace(mends))
-			j, err := runbook.CreateJournal(journal, begun(rb))
+			j, err := runbook.CreateJournal(journal, headerOf(rb))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -156,7 +156,7 @@ func TestOfferedAgain(t *testing.T) {
 			dir := t.TempDir()
 			journal := filepath.Join(dir, "journal")
 			rb := loaded(t, strings.NewReplacer("FILE", filepath.Join(dir, "log"), "END", "true").Replace(mends))
-			j := must.Get(runbook.CreateJournal(journal, begun(rb)))(t)
+			j := must.Get(runbook.CreateJournal(journal, headerOf(rb)))(t)
 			var asked []runbook.Proposal
 			agrees := &world{confirm: func(p runbook.Proposal) (bool, error) { asked = append(asked, p); return true, nil }}
 			tries := func(actions []string, command ...string) *runbook.Deed {

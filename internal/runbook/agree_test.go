@@ -22,7 +22,7 @@ func TestAgree(t *testing.T) {
 		t.Helper()
 		j, err := runbook.OpenJournal(file, true)
 		if err != nil {
-			j, err = runbook.CreateJournal(file, begun(rb))
+			j, err = runbook.CreateJournal(file, headerOf(rb))
 		}
 		if err != nil {
 			t.Fatal(err)

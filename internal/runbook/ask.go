@@ -45,7 +45,7 @@ func (w *walk) answer(ctx context.Context, s *Step, question string) (Answer, er
 		case errors.Is(err, ErrNoPerson) && q.Default != nil:
 			return Answer{*q.Default, "default"}, nil
 		case errors.Is(err, ErrNoPerson):
-			return Answer{}, stop{Outcome{Verdict: wordIncomplete, Says: fmt.Sprintf("%s is not answered (%s), and %v: give --answer %s=TEXT", s.Name, brief(question), ErrNoPerson, s.Name)}, true}
+			return Answer{}, stop{Outcome{Verdict: wordIncomplete, Says: fmt.Sprintf("the question %s (%s) has no answer, and %v: use --answer %s=TEXT", s.Name, brief(question), ErrNoPerson, s.Name)}, true}
 		case err != nil:
 			return Answer{}, err
 		}

@@ -164,7 +164,7 @@ func played(
 	silent := func(string) {}
 	e := runbook.Engine{
 		Runbook: b, Answers: answers,
-		Journal: runbook.NewJournal(runbook.Begun{
+		Journal: runbook.NewJournal(runbook.Header{
 			Runbook: b.Metadata.Name, Node: nights[0].Node, Params: map[string]string{},
 		}),
 		World: runbook.World{
@@ -453,7 +453,7 @@ func TestActionsKubectl(t *testing.T) {
 	deed := func(not string) *runbook.Deed {
 		e := runbook.Engine{
 			Runbook: b, Actions: []string{"restart-calico-node"}, Commands: true,
-			Journal: runbook.NewJournal(runbook.Begun{Runbook: b.Metadata.Name, Node: ill.Node, Params: map[string]string{}}),
+			Journal: runbook.NewJournal(runbook.Header{Runbook: b.Metadata.Name, Node: ill.Node, Params: map[string]string{}}),
 			World: runbook.World{
 				Kubeconfig: func() (string, func(), error) { return "/nowhere", func() {}, nil }, NoKubectl: not,
 				Run:      func(context.Context, string, runbook.Run) (report.Run, error) { return ill, nil },

@@ -117,7 +117,7 @@ func (s stop) Error() string { return s.Says }
 // Do runs the runbook, or resumes it at the end of its journal. If the journal then has no outcome, the runbook can be
 // resumed again. The error is a Mistake, or an error of showing or of a journal that does not match.
 func (e *Engine) Do(ctx context.Context) (*Record, error) {
-	b := e.Journal.Begun
+	b := e.Journal.Header
 	w := &walk{Engine: e, node: b.Node, answers: map[string]string{}, steps: map[string]Seen{}, record: &Record{
 		V: recordVersion, Kind: KindRecord, Version: b.Version, Runbook: b.Runbook, Title: e.Runbook.Spec.Title,
 		Digest: b.Digest, Node: b.Node, Cluster: b.Cluster, Params: b.Params, By: b.By, Began: b.At, Steps: []Entry{},

@@ -130,8 +130,8 @@ func (w *world) functions() runbook.World {
 	}
 }
 
-func begun(rb *runbook.Runbook) runbook.Begun {
-	return runbook.Begun{
+func headerOf(rb *runbook.Runbook) runbook.Header {
+	return runbook.Header{
 		Runbook: rb.Metadata.Name, Digest: rb.Digest(), Source: rb.Source(), Node: "a",
 		Params: map[string]string{"colour": "red"}, By: "ann@desk", At: time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC),
 	}
@@ -141,7 +141,7 @@ func begun(rb *runbook.Runbook) runbook.Begun {
 func does(t *testing.T, steps string, w *world, change ...func(*runbook.Engine)) *runbook.Record {
 	t.Helper()
 	rb := loaded(t, steps)
-	e := &runbook.Engine{Runbook: rb, Journal: runbook.NewJournal(begun(rb)), World: w.functions(), Commands: true}
+	e := &runbook.Engine{Runbook: rb, Journal: runbook.NewJournal(headerOf(rb)), World: w.functions(), Commands: true}
 	for _, c := range change {
 		c(e)
 	}
@@ -441,7 +441,7 @@ func TestNotify(t *testing.T) {
 		"  - name: failing\n    notify: {command: [sh, -c, \"echo gone >&2; exit 4\"]}\n"
 	rb := loaded(t, steps)
 	name := filepath.Join(t.TempDir(), "journal")
-	j := must.Get(runbook.CreateJournal(name, begun(rb)))(t)
+	j := must.Get(runbook.CreateJournal(name, headerOf(rb)))(t)
 	defer j.Close()
 	w := &world{}
 	r := must.Get((&runbook.Engine{Runbook: rb, Journal: j, World: w.functions(), Commands: true}).Do(t.Context()))(t)
@@ -537,7 +537,7 @@ func TestStopped(t *testing.T) {
 				}
 				return answer(node, healthy), nil
 			}
-			j := runbook.NewJournal(begun(rb))
+			j := runbook.NewJournal(headerOf(rb))
 			r := must.Get((&runbook.Engine{Runbook: rb, Journal: j, World: w.functions()}).Do(ctx))(t)
 			wantOutcome(t, r, "incomplete", c.exit, c.says)
 			if j.Ended {

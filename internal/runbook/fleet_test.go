@@ -103,7 +103,7 @@ func TestFleetResumed(t *testing.T) {
 		fits(t, r)
 		return r
 	}
-	j := must.Get(runbook.CreateJournal(file, begun(rb)))(t)
+	j := must.Get(runbook.CreateJournal(file, headerOf(rb)))(t)
 	first := goes(j, nil)
 	j = must.Get(runbook.OpenJournal(file, true))(t)
 	r := goes(j, map[string]string{"fixed": "yes"})
@@ -132,13 +132,13 @@ func TestFleetFails(t *testing.T) {
 	w.Fleet = func(context.Context, runbook.Fleet) (report.Fleet, error) {
 		return report.Fleet{}, runbook.Mistake{Err: errors.New("no node has these labels")}
 	}
-	_, err := (&runbook.Engine{Runbook: rb, Journal: runbook.NewJournal(begun(rb)), World: w}).Do(t.Context())
+	_, err := (&runbook.Engine{Runbook: rb, Journal: runbook.NewJournal(headerOf(rb)), World: w}).Do(t.Context())
 	if !errors.As(err, new(runbook.Mistake)) {
 		t.Errorf("a mistake came to %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	w.Fleet = func(context.Context, runbook.Fleet) (report.Fleet, error) { cancel(); return silentZone(3, "n1"), nil }
-	j := runbook.NewJournal(begun(rb))
+	j := runbook.NewJournal(headerOf(rb))
 	r, err = (&runbook.Engine{Runbook: rb, Journal: j, World: w}).Do(ctx)
 	if err != nil || j.Ended || r.Outcome.Exit != 130 || r.Steps[0].Fleet != nil {
 		t.Errorf("%v: %+v, %+v", err, r.Outcome, r.Steps)
@@ -165,7 +165,7 @@ func TestManyNodes(t *testing.T) {
 	} {
 		w := (&world{run: func(context.Context, string, runbook.Run) (report.Run, error) { return sick, nil }}).functions()
 		w.Fleet = func(context.Context, runbook.Fleet) (report.Fleet, error) { return c.fleet, c.err }
-		b := begun(rb)
+		b := headerOf(rb)
 		b.Node = "n1"
 		r := must.Get((&runbook.Engine{Runbook: rb, Journal: runbook.NewJournal(b), World: w}).Do(t.Context()))(t)
 		fits(t, r)

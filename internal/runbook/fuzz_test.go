@@ -54,7 +54,7 @@ func FuzzJournal(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if _, err := json.Marshal(j.Begun); err != nil || ended > strings.Count(string(text), "\n")+1 {
+		if _, err := json.Marshal(j.Header); err != nil || ended > strings.Count(string(text), "\n")+1 {
 			t.Errorf("%d effects have ended in %q, %v", ended, text, err)
 		}
 	})

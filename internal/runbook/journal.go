@@ -17,8 +17,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// Begun is the first line of a journal. It has all that a resume needs.
-type Begun struct {
+// Header is the first line of a journal. It has all that a resume needs.
+type Header struct {
 	V       int                 `json:"v"`
 	Kind    string              `json:"kind"`    // always RunbookJournal
 	Version string              `json:"version"` // of the program
@@ -70,7 +70,7 @@ var (
 // Journal is the log of the effects of one runbook: what started, and its outcome. Each line is written before the next
 // step, so a killed client can resume. Without a file it is in memory.
 type Journal struct {
-	Begun Begun
+	Header Header
 	Ended bool // it has an outcome
 
 	mu    sync.Mutex
@@ -89,13 +89,13 @@ type left struct {
 }
 
 // NewJournal starts a journal in memory.
-func NewJournal(b Begun) *Journal {
+func NewJournal(b Header) *Journal {
 	b.V, b.Kind, b.Version = recordVersion, journalKind, probe.Release
-	return &Journal{Begun: b, began: map[string]line{}, done: map[string]line{}}
+	return &Journal{Header: b, began: map[string]line{}, done: map[string]line{}}
 }
 
 // CreateJournal starts a journal in a new file that only its owner can read.
-func CreateJournal(name string, b Begun) (*Journal, error) {
+func CreateJournal(name string, b Header) (*Journal, error) {
 	j := NewJournal(b)
 	f, err := os.OpenFile(name, os.O_RDWR|os.O_APPEND|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -103,7 +103,7 @@ func CreateJournal(name string, b Begun) (*Journal, error) {
 	}
 	filelock.Lock(f) // no other process knows the file yet
 	j.file = f
-	if err := j.write(j.Begun); err != nil {
+	if err := j.write(j.Header); err != nil {
 		return nil, errors.Join(err, f.Close(), os.Remove(name))
 	}
 	return j, nil
@@ -132,8 +132,8 @@ func OpenJournal(name string, goOn bool) (*Journal, error) {
 		err = ErrEnded
 	case !free:
 		err = ErrInUse
-	case j.Begun.Version != probe.Release:
-		err = fmt.Errorf("is from calico-probe %s, and this is %s: resume with that version, or start again", j.Begun.Version, probe.Release)
+	case j.Header.Version != probe.Release:
+		err = fmt.Errorf("is from calico-probe %s, and this is %s: resume with that version, or start again", j.Header.Version, probe.Release)
 	case !whole: // the last line is incomplete
 		_, err = f.WriteString("\n")
 	}
@@ -149,14 +149,14 @@ func readJournal(r io.Reader) (j *Journal, whole bool, err error) {
 	limited := &io.LimitedReader{R: r, N: maxJournal}
 	in := bufio.NewReader(limited)
 	first, err := in.ReadBytes('\n')
-	var b Begun
+	var b Header
 	if err != nil || json.Unmarshal(first, &b) != nil || b.Kind != journalKind {
 		return nil, false, ErrNoJournal
 	}
 	if b.V > recordVersion {
 		return nil, false, fmt.Errorf("was written by a newer calico-probe (%s)", b.Version)
 	}
-	j = &Journal{Begun: b, began: map[string]line{}, done: map[string]line{}}
+	j = &Journal{Header: b, began: map[string]line{}, done: map[string]line{}}
 	for {
 		text, err := in.ReadBytes('\n')
 		var l line
@@ -277,8 +277,8 @@ func (j *Journal) forget(key string) {
 	delete(j.done, key)
 }
 
-// begun returns what was known at the start of an effect that has not ended.
-func (j *Journal) begun(key string, out any) (at time.Time, ok bool, err error) {
+// unfinished returns what was known at the start of an effect that has not ended.
+func (j *Journal) unfinished(key string, out any) (at time.Time, ok bool, err error) {
 	return j.known(j.began, key, out)
 }
 

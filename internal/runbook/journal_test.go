@@ -83,7 +83,7 @@ func TestResume(t *testing.T) {
 		return &runbook.Engine{Runbook: rb, Journal: j, World: w.functions(), Commands: true, Actions: []string{"mend"}}
 	}
 	whole := filepath.Join(dir, "whole")
-	j, err := runbook.CreateJournal(whole, begun(rb))
+	j, err := runbook.CreateJournal(whole, headerOf(rb))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -187,7 +187,7 @@ func TestCutIsTold(t *testing.T) {
 func cutIsTold(t *testing.T, steps string) {
 	rb := loaded(t, steps)
 	name := filepath.Join(t.TempDir(), "j")
-	j, err := runbook.CreateJournal(name, begun(rb))
+	j, err := runbook.CreateJournal(name, headerOf(rb))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -295,7 +295,7 @@ func TestCut(t *testing.T) {
 			t.Parallel()
 			rb := loaded(t, c.steps)
 			file := filepath.Join(t.TempDir(), "journal")
-			j, err := runbook.CreateJournal(file, begun(rb))
+			j, err := runbook.CreateJournal(file, headerOf(rb))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -343,7 +343,7 @@ func TestCut(t *testing.T) {
 func TestNotRunIsOfferedAgain(t *testing.T) {
 	t.Parallel()
 	rb := loaded(t, "  - name: mend\n    action: {says: mends, touches: it, dryRun: [echo], command: [echo, did]}\n  - name: q\n    ask: {question: really}\n")
-	j := runbook.NewJournal(begun(rb))
+	j := runbook.NewJournal(headerOf(rb))
 	w := &world{confirm: func(runbook.Proposal) (bool, error) { return true, nil }}
 	var r *runbook.Record
 	for i, actions := range [][]string{nil, nil, {"mend"}, {"mend"}} {
@@ -366,7 +366,7 @@ func TestNotRunIsOfferedAgain(t *testing.T) {
 func TestLater(t *testing.T) {
 	t.Parallel()
 	rb := loaded(t, "  - run: {}\n  - name: fixed\n    ask: {question: done, options: [done, not-yet], default: not-yet, later: not-yet}\n  - conclude: {verdict: fault, says: \"${answers.fixed}\"}\n")
-	j := runbook.NewJournal(begun(rb))
+	j := runbook.NewJournal(headerOf(rb))
 	for i, answer := range []string{"no", "n", "done"} {
 		w := &world{ask: func(runbook.Question) (string, error) { return answer, nil }}
 		r := must.Get((&runbook.Engine{Runbook: rb, Journal: j, World: w.functions()}).Do(t.Context()))(t)

@@ -34,7 +34,7 @@ func TestWhatGoesWrongIsTold(t *testing.T) {
 			t.Parallel()
 			rb := loaded(t, c.steps)
 			file := filepath.Join(t.TempDir(), "j")
-			j, err := runbook.CreateJournal(file, begun(rb))
+			j, err := runbook.CreateJournal(file, headerOf(rb))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -175,7 +175,7 @@ func TestOldNews(t *testing.T) {
 	t.Parallel()
 	rb := loaded(t, "  - run: {}\n  - name: mend\n    action: {says: a, touches: b, dryRun: [echo], command: [echo]}\n  - conclude: {verdict: fault, says: x}\n")
 	file := filepath.Join(t.TempDir(), "j")
-	j, err := runbook.CreateJournal(file, begun(rb))
+	j, err := runbook.CreateJournal(file, headerOf(rb))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -222,7 +222,7 @@ func TestPruneLeavesWhatIsInUse(t *testing.T) {
 	rb := loaded(t, "  - run: {}\n")
 	for i := range 4 {
 		name := filepath.Join(dir, runbook.JournalName("test", "a", time.Now().Add(time.Duration(i)*time.Second)))
-		j := must.Get(runbook.CreateJournal(name, begun(rb)))(t)
+		j := must.Get(runbook.CreateJournal(name, headerOf(rb)))(t)
 		defer j.Close()
 	}
 	runbook.Prune(dir, time.Hour, 1)

@@ -36,10 +36,10 @@ type exchange struct {
 func (s *nodeSession) ask(ctx context.Context, request probe.Request, each func(probe.Event)) error {
 	whole, giveUp := context.WithCancelCause(context.WithoutCancel(ctx))
 	x := &exchange{session: s.session, sent: make(chan struct{}), stopped: make(chan struct{}), giveUp: giveUp}
-	unasked := context.AfterFunc(ctx, func() { x.stop(ctx, whole) })
+	cancelStop := context.AfterFunc(ctx, func() { x.stop(ctx, whole) })
 	defer func() {
 		giveUp(nil)
-		if !unasked() {
+		if !cancelStop() {
 			<-x.stopped // otherwise it might stop the next request
 		}
 	}()

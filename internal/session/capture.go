@@ -63,11 +63,11 @@ func Capture(ctx context.Context, client *examine.Client, o CaptureOptions, begi
 	}
 	err = c.do(ctx)
 	over, late := errors.AsType[examine.TimeoutError](context.Cause(ctx))
-	said, unasked := errors.AsType[outcomeError](err)
+	outcome, failed := errors.AsType[outcomeError](err)
 	switch {
-	case unasked: // maybe one of two nodes
+	case failed: // maybe one of two nodes
 		client.Note("%s", strings.ReplaceAll(err.Error(), "\n", "; "))
-		return said.exit
+		return outcome.exit
 	case late && !errors.As(err, new(ui.Exit)):
 		return over
 	}

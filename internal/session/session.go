@@ -109,7 +109,7 @@ func (c *Session) Run(ctx context.Context) error {
 			return usage(fmt.Errorf("%w; nothing was run", err))
 		}
 		if lines, _ := prompt.Parse(script); len(lines) == 0 {
-			return ui.BadUsage("there is no command to run: give some with -c, or on stdin")
+			return ui.BadUsage("no commands to run: pass them with -c or on stdin")
 		}
 	}
 	if interactive || c.opts.Run.Node == "" {

@@ -93,14 +93,14 @@ func (l lab) controllers(ctx context.Context, node string, there bool) error {
 // new Node.
 func (l lab) podCIDR(ctx context.Context, node, cidr string) error {
 	nodes, kept := l.kube.CoreV1().Nodes(), l.state("node-as-it-was")
-	var anew corev1.Node
+	var recreated corev1.Node
 	if cidr == "" {
 		b, err := os.ReadFile(kept)
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
 		if err == nil {
-			err = json.Unmarshal(b, &anew)
+			err = json.Unmarshal(b, &recreated)
 		}
 		if err != nil {
 			return err
@@ -117,14 +117,14 @@ func (l lab) podCIDR(ctx context.Context, node, cidr string) error {
 		if err != nil {
 			return err
 		}
-		anew = *n
-		anew.Spec.PodCIDRs = []string{cidr}
+		recreated = *n
+		recreated.Spec.PodCIDRs = []string{cidr}
 	}
-	anew.Spec.PodCIDR, anew.ResourceVersion, anew.UID = anew.Spec.PodCIDRs[0], "", ""
+	recreated.Spec.PodCIDR, recreated.ResourceVersion, recreated.UID = recreated.Spec.PodCIDRs[0], "", ""
 	if err := nodes.Delete(ctx, node, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
 		return err
 	}
-	if _, err := nodes.Create(ctx, &anew, metav1.CreateOptions{}); err != nil {
+	if _, err := nodes.Create(ctx, &recreated, metav1.CreateOptions{}); err != nil {
 		return err
 	}
 	if cidr == "" {
