@@ -49,7 +49,7 @@ type conditionFlags struct {
 
 // With --every: the shortest interval, and how often an unchanged condition is written again.
 const (
-	minEvery    = 30 * time.Second
+	minEvery      = 30 * time.Second
 	conditionBeat = 30 * time.Minute
 )
 

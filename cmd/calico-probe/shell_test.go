@@ -23,7 +23,7 @@ func TestShellMistakes(t *testing.T) {
 		`unknown check "nonesuch"`:   {args: []string{"--node", "a", "-c", "run nonesuch"}},
 		"| stands between a command": {args: []string{"--node", "a", "-c", "| less"}},
 		"there is no command":        {args: []string{"--node", "a", "-c", " # nothing"}},
-		"no commands to run": {args: []string{"--node", "a"}},
+		"no commands to run":         {args: []string{"--node", "a"}},
 		"command to run: give":       {args: []string{"--node", "a", "-c", ""}, stdin: "help\n"},
 	} {
 		var out, errs bytes.Buffer

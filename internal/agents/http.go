@@ -20,7 +20,7 @@ const Path = "/mcp"
 
 // Limits of HTTP requests.
 const (
-	maxBody     = 256 << 10 // bytes of a request
+	maxBody      = 256 << 10 // bytes of a request
 	readLimit    = 15 * time.Second
 	stoppedLimit = 25 * time.Second // fits into a pod's default grace period of 30 seconds
 )

@@ -93,7 +93,7 @@ type Job struct {
 	Ended     time.Time `json:"ended,omitzero"`
 	Verdict   string    `json:"verdict,omitempty"`
 	Says      string    `json:"says,omitempty"`
-	NoEvent    string    `json:"untold,omitempty"` // why the node has no event
+	NoEvent   string    `json:"untold,omitempty"` // why the node has no event
 }
 
 // Alert is one firing of an alert.

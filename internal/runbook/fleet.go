@@ -51,7 +51,7 @@ type Looked struct {
 	More     int               `json:"more,omitempty"`
 	Causes   []Cause           `json:"causes"`            // of the example nodes
 	Verdicts map[string]string `json:"verdicts"`          // of each unhealthy node
-	Lacks  string            `json:"unasked,omitempty"` // why some nodes were not judged; "" if all were
+	Lacks    string            `json:"unasked,omitempty"` // why some nodes were not judged; "" if all were
 }
 
 // maxGroups bounds the groups in a record, for a cluster in which every node has its own cause.

@@ -71,7 +71,7 @@ var (
 // step, so a killed client can resume. Without a file it is in memory.
 type Journal struct {
 	Header Header
-	Ended bool // it has an outcome
+	Ended  bool // it has an outcome
 
 	mu    sync.Mutex
 	file  *os.File

@@ -24,7 +24,7 @@ func (l *linter) notify(at string, n *Notify, in *scope) {
 		l.find(at+".url", "is not an http or https URL")
 	}
 	if strings.Contains(byPerson.ReplaceAllString(hostOf(w.URL), ""), "${") {
-		l.warnAt(l.line(at+".url"), "its host comes from an expression, so the author of that value, which may be a node, can redirect the " +
+		l.warnAt(l.line(at+".url"), "its host comes from an expression, so the author of that value, which may be a node, can redirect the "+
 			"record, and with authFrom its secret: write the host literally, or use urlFrom")
 	}
 	if w.AuthFrom != "" && strings.HasPrefix(strings.ToLower(w.URL), "http://") {

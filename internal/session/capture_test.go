@@ -155,9 +155,9 @@ func TestClockOf(t *testing.T) {
 	t.Parallel()
 	asked := time.Unix(1000, 0)
 	for want, said := range map[string]time.Time{
-		"was 2s ahead of the client's":   asked.Add(2050 * time.Millisecond),
-		"was 10m0s behind the client's":  asked.Add(-10*time.Minute + 50*time.Millisecond),
-		"clock of node-a unknown": {},
+		"was 2s ahead of the client's":  asked.Add(2050 * time.Millisecond),
+		"was 10m0s behind the client's": asked.Add(-10*time.Minute + 50*time.Millisecond),
+		"clock of node-a unknown":       {},
 	} {
 		got := clockOf("node-a", said, asked, asked.Add(100*time.Millisecond))
 		if !strings.Contains(got, want) || !said.IsZero() && !strings.Contains(got, "+/- 51ms") {

@@ -43,7 +43,7 @@ type watching struct {
 // sense.
 const (
 	minEvery = 500 * time.Millisecond
-	maxEvery  = time.Hour
+	maxEvery = time.Hour
 )
 
 func watchingOf(args []string) (watching, error) {
@@ -153,7 +153,7 @@ type pace struct {
 // A probe that lived for livedLong is replaced immediately. maxPause is the longest pause. maxDeaths is how many probes
 // in a row may die early with ephemeral, because each container stays listed in its pod.
 const (
-	livedLong  = time.Minute
+	livedLong = time.Minute
 	maxPause  = time.Minute
 	maxDeaths = 3
 )

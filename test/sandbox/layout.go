@@ -32,7 +32,7 @@ type member struct {
 // How many nodes a cluster may have.
 const (
 	minNodes = 2
-	maxNodes   = 12 // each has a kubelet, a containerd and a BIRD
+	maxNodes = 12 // each has a kubelet, a containerd and a BIRD
 )
 
 // size is the number of nodes of this cluster.
