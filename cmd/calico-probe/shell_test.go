@@ -21,10 +21,10 @@ func TestShellMistakes(t *testing.T) {
 		"quote":                      {args: []string{"--node", "a"}, stdin: "ping 'x"},
 		"--idle":                     {args: []string{"--node", "a", "--idle", "-1s"}},
 		`unknown check "nonesuch"`:   {args: []string{"--node", "a", "-c", "run nonesuch"}},
-		"| stands between a command": {args: []string{"--node", "a", "-c", "| less"}},
+		"| needs a command":          {args: []string{"--node", "a", "-c", "| less"}},
 		"there is no command":        {args: []string{"--node", "a", "-c", " # nothing"}},
 		"no commands to run":         {args: []string{"--node", "a"}},
-		"command to run: give":       {args: []string{"--node", "a", "-c", ""}, stdin: "help\n"},
+		"commands to run: pass":      {args: []string{"--node", "a", "-c", ""}, stdin: "help\n"},
 	} {
 		var out, errs bytes.Buffer
 		code := Run(context.Background(), genericiooptions.IOStreams{In: strings.NewReader(c.stdin), Out: &out,

@@ -157,10 +157,10 @@ func TestManyNodes(t *testing.T) {
 		verdict string
 		says    string
 	}{
-		"many":     {silentZone(20, "n1", "n2", "n3"), nil, "fault", "3 of 20 nodes have the same: kubelet-silent: n1's kubelet is silent (zone b:"},
+		"many":     {silentZone(20, "n1", "n2", "n3"), nil, "fault", "3 of 20 nodes have the same fault: kubelet-silent: n1's kubelet is silent (zone b:"},
 		"others":   {silentZone(20, "n2", "n3"), nil, "fault", "swap is on"},
 		"alone":    {silentZone(20, "n1"), nil, "fault", "swap is on"},
-		"nobody":   {silentZone(20), nil, "healthy", "nothing is wrong with any node"},
+		"healthy":  {silentZone(20), nil, "healthy", "the API shows no fault on any node"},
 		"not-seen": {report.Fleet{}, errors.New("no right to list nodes"), "incomplete", "no right to list nodes"},
 	} {
 		w := (&world{run: func(context.Context, string, runbook.Run) (report.Run, error) { return sick, nil }}).functions()

@@ -159,7 +159,7 @@ func TestLintScripts(t *testing.T) {
 		`su, -c, 'ls ${node}'`: "in a script", `su, -, ann, -lc, 'ls ${node}'`: "in a script", `su, '--command=ls ${node}'`: "in a script", `runuser, ann, -c, 'ls ${node}'`: "in a script",
 		`su, -c, ls, "${node}"`: "", `runuser, -u, ann, --, grep, -c, "${node}", ours`: "",
 
-		`ssh, host, ls, "${node}"`: "ssh makes", `sudo, ssh, -p, "22", "root@${node}", ls, "${node}"`: "ssh makes", `ssh, host, -p, "22", ls, "${node}"`: "ssh makes", `timeout, "5", ssh, -tp, "22", host, "${node}"`: "ssh makes",
+		`ssh, host, ls, "${node}"`: "ssh passes", `sudo, ssh, -p, "22", "root@${node}", ls, "${node}"`: "ssh passes", `ssh, host, -p, "22", ls, "${node}"`: "ssh passes", `timeout, "5", ssh, -tp, "22", host, "${node}"`: "ssh passes",
 		`ssh, -l, "${params.colour}", -p, "${params.colour}", "${node}", ls`: "", `ssh, "${node}", -l, "${params.colour}", ls`: "", `ssh, -o, "HostName=${node}", "-oUser=${node}", host, ls`: "",
 		`ssh, -o, "ProxyCommand=nc ${node} 22", host, ls`: "to a shell", `ssh, "-voproxycommand nc ${node} 22", host, ls`: "to a shell", `ssh, -vo, "${node}", host, ls`: "to a shell", `ssh, -o, ProxyCommand=nc %h 22, "${node}", ls`: "",
 		`journalctl, -u, ssh, --since, "${node}"`: "", `sudo, -n, systemctl, status, ssh, "${node}"`: "", `grep, --, ssh, "${node}"`: "", `kubectl, get, pods, --, ssh, "${node}"`: "",

@@ -26,7 +26,7 @@ func TestWhatGoesWrongIsTold(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ steps, says string }{
 		"a wait without nodes":      {"  - wait: {until: 'false', within: 1s, every: 1ms, run: {on: {others: 1}}}\n", "nodes is forbidden"},
-		"a wait after no run":       {"  - {when: params.colour == \"blue\", run: {}}\n  - wait: {until: 'false', within: 1s, every: 1ms}\n", "nothing to ask again"},
+		"a wait after no run":       {"  - {when: params.colour == \"blue\", run: {}}\n  - wait: {until: 'false', within: 1s, every: 1ms}\n", "no earlier run to repeat"},
 		"an assert without answer":  {"  - run: {}\n  - assert: {that: 'causes[0].cause == \"swap-on\"', else: x}\n", "cannot evaluate the condition"},
 		"a wait that does not hold": {"  - wait: {until: 'false', within: 5ms, every: 1ms, run: {}}\n", "was not true within"},
 	} {
@@ -57,7 +57,7 @@ func TestWhatGoesWrongIsTold(t *testing.T) {
 				j := must.Get(runbook.OpenJournal(file, false))(t)
 				again := must.Get(runbook.Replay(rb, j))(t)
 				rendered(t, again)
-				cut := !j.Ended && strings.HasPrefix(again.Outcome.Says, "what was written ends here")
+				cut := !j.Ended && strings.HasPrefix(again.Outcome.Says, "the journal ends at")
 				if again.Outcome.Exit != report.ExitIncomplete || !cut && again.Outcome.Says != r.Outcome.Says {
 					t.Errorf("%d lines of its journal tell of %+v, and it came to %+v", n, *again.Outcome, *r.Outcome)
 				}

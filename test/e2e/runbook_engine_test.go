@@ -133,7 +133,7 @@ func TestRunbookEngine(t *testing.T) {
 
 	labelled(t, "node-b", "runbook-e2e")
 	a := call(t, "runbook", "run", "--resume", journal)
-	if a.exit != 5 || !strings.Contains(strings.Join(strings.Fields(a.stdout), " "), "give --answer go=TEXT") ||
+	if a.exit != 5 || !strings.Contains(strings.Join(strings.Fields(a.stdout), " "), "use --answer go=TEXT") ||
 		!strings.Contains(a.stderr, "to resume: "+resume) {
 		t.Fatalf("nobody was there to answer: %+v", a)
 	}

@@ -82,7 +82,7 @@ func TestWaitsFor(t *testing.T) {
 	}
 	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "calico-node", State: waiting("PodInitializing", "")}}
 	want := "kube-system/calico-node-x on node-a: container install-cni: CrashLoopBackOff back-off 10s; " +
-		"it ended with exit 1 (Error)"
+		"it exited with 1 (Error)"
 	if got := waitsFor(pod); got != want {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
