@@ -172,7 +172,7 @@ func (a Asked) markdown(b *strings.Builder) {
 	}
 	fmt.Fprintf(b, "  - **%s** on node %s, %s\n", a.Verdict, report.Code(a.Node), by)
 	for _, r := range a.silent() {
-		fmt.Fprintf(b, "    - %s did not work: %s\n", report.Code(r.Target), report.Code(r.Saw))
+		fmt.Fprintf(b, "    - %s failed: %s\n", report.Code(r.Target), report.Code(r.Saw))
 	}
 	if a.Lacks != "" {
 		fmt.Fprintf(b, "    - %s\n", report.Code(a.Lacks))
