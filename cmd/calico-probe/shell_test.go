@@ -15,16 +15,16 @@ func TestShellMistakes(t *testing.T) {
 		args  []string
 		stdin string
 	}{
-		"no node is named":           {args: []string{"-c", "help"}},
-		`did you mean "ping"`:        {args: []string{"--node", "a", "-c", "help; pnig"}},
-		"ping takes":                 {args: []string{"--node", "a"}, stdin: "help\nping\n"},
-		"quote":                      {args: []string{"--node", "a"}, stdin: "ping 'x"},
-		"--idle":                     {args: []string{"--node", "a", "--idle", "-1s"}},
-		`unknown check "nonesuch"`:   {args: []string{"--node", "a", "-c", "run nonesuch"}},
-		"| needs a command":          {args: []string{"--node", "a", "-c", "| less"}},
-		"there is no command":        {args: []string{"--node", "a", "-c", " # nothing"}},
-		"no commands to run":         {args: []string{"--node", "a"}},
-		"commands to run: pass":      {args: []string{"--node", "a", "-c", ""}, stdin: "help\n"},
+		"no node is named":         {args: []string{"-c", "help"}},
+		`did you mean "ping"`:      {args: []string{"--node", "a", "-c", "help; pnig"}},
+		"ping takes":               {args: []string{"--node", "a"}, stdin: "help\nping\n"},
+		"quote":                    {args: []string{"--node", "a"}, stdin: "ping 'x"},
+		"--idle":                   {args: []string{"--node", "a", "--idle", "-1s"}},
+		`unknown check "nonesuch"`: {args: []string{"--node", "a", "-c", "run nonesuch"}},
+		"| needs a command":        {args: []string{"--node", "a", "-c", "| less"}},
+		"there is no command":      {args: []string{"--node", "a", "-c", " # nothing"}},
+		"no commands to run":       {args: []string{"--node", "a"}},
+		"commands to run: pass":    {args: []string{"--node", "a", "-c", ""}, stdin: "help\n"},
 	} {
 		var out, errs bytes.Buffer
 		code := Run(context.Background(), genericiooptions.IOStreams{In: strings.NewReader(c.stdin), Out: &out,

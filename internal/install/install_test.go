@@ -59,8 +59,8 @@ func read(t *testing.T, name string) string {
 	return string(b)
 }
 
-// TestServeIsNotPeople requires 'serve' to have all its roles, and people no more because of it: anyone who may create its
-// pods can become root on nodes.
+// TestServeIsNotPeople requires 'serve' to have all its roles, and people no more because of it: anyone who may
+// create its pods can become root on nodes.
 func TestServeIsNotPeople(t *testing.T) {
 	t.Parallel()
 	uses := must.Get(Named("api"))(t)

@@ -23,7 +23,8 @@ const (
 	pendingKey    = "calico-probe.io/pending-condition"
 )
 
-// maxConditionMessage bounds the condition's message in characters: every list of nodes contains it. Ours have about 450.
+// maxConditionMessage bounds the condition's message in characters: every list of nodes contains it. Ours have about
+// 450.
 const maxConditionMessage = 1024
 
 // policyRules allow an update of a Node that changes only our condition and our annotation. They name what may change

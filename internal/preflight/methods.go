@@ -31,7 +31,7 @@ func (p *Preflight) ofMethod(ctx context.Context, method string) []probe.Event {
 	}
 	if r, held := suiteapi.StartsNothing(p.snap); held && slices.Contains([]string{injector.MethodPod, useShell,
 		injector.MethodEphemeral, injector.MethodExec}, method) {
-		if method == injector.MethodExec { // it starts no container, so even a kubelet without a connection to the API may serve it
+		if method == injector.MethodExec { // it starts no container: a kubelet cut off from the API may serve it
 			r.Status = probe.Unknown
 		}
 		return []probe.Event{answerOf(method, askNode, r)}
@@ -217,7 +217,7 @@ func asListed(image string) string {
 	if !byDigest {
 		return image
 	}
-	if colon := strings.LastIndex(name, ":"); colon > strings.LastIndex(name, "/") { // otherwise it belongs to a registry's port
+	if colon := strings.LastIndex(name, ":"); colon > strings.LastIndex(name, "/") { // else a registry's port
 		name = name[:colon]
 	}
 	return name + "@" + digest

@@ -137,7 +137,7 @@ var verbs = map[string]func(context.Context, layout, options) error{
 	"kubeconfig": func(_ context.Context, l layout, _ options) error { return kubeconfig(l) },
 	"exec":       func(ctx context.Context, l layout, o options) error { return execOn(ctx, l, o.args) },
 	"ssh-config": func(_ context.Context, l layout, _ options) error { return sshConfig(l) },
-	"dial":       func(_ context.Context, l layout, o options) error { return dial(l, o.args) }, // used by the lines of ssh-config
+	"dial":       func(_ context.Context, l layout, o options) error { return dial(l, o.args) }, // for ssh-config
 	"load":       func(ctx context.Context, l layout, o options) error { return load(ctx, l, o.args) },
 	"felix":      func(_ context.Context, l layout, o options) error { return felix(l, o.args) },
 	"init-hang":  func(ctx context.Context, l layout, o options) error { return initHang(ctx, l, o.args) },
