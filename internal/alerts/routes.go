@@ -74,7 +74,7 @@ func ParseRoutes(b []byte, runbooks, profiles []string) (Routes, error) {
 	}
 	switch {
 	case r.APIVersion != APIVersion || r.Kind != Kind:
-		return Routes{}, fmt.Errorf("is kind %q of %q: want kind %s of %s", r.Kind, r.APIVersion, Kind, APIVersion)
+		return Routes{}, fmt.Errorf("is %q of %q: want kind %s of %s", r.Kind, r.APIVersion, Kind, APIVersion)
 	}
 	if err := r.Spec.Limits.check(); err != nil {
 		return Routes{}, fmt.Errorf("spec.limits: %w", err)

@@ -379,7 +379,7 @@ func TestLineNumbers(t *testing.T) {
 	for text, want := range map[string]string{
 		"pong\n":                          `pong: `,
 		"# a comment\n\nping; ping\npong": `line 4: pong: `,
-		"ping\nping |\nping":              `line 2: | stands between`,
+		"ping\nping |\nping":              `line 2: | needs a command before it`,
 		"ping\nping\n\"ping":              `line 3: a quote is not closed`,
 		"ping\nping >f":                   `line 2: > means nothing here`,
 	} {

@@ -64,7 +64,7 @@ func TestLintGoesOn(t *testing.T) {
 		got = append(got, fmt.Sprintf("%d: %s", f.Line, f.What))
 	}
 	want := []string{"8: unknown field \"profle\"", "9: unknown field \"nam\"", "10: unknown field \"nots\"", "11: unknown field \"whenn\"", "12: unknown parameter color",
-		"13: run is to be a mapping", "14: within is to be a duration", "14: until is true or false"}
+		"13: run must be a mapping", "14: within must be a duration", "14: until must be true or false"}
 	if len(got) != len(want) {
 		t.Fatalf("%d findings, want %d:\n%s", len(got), len(want), strings.Join(got, "\n"))
 	}
@@ -118,7 +118,7 @@ func TestLintWarns(t *testing.T) {
 		"the first":              {look + "  - when: first(causes).cause == \"swap-on\" && first(steps.look.causes).says != \"\"\n    note: \"${first(results).saw}\"\n", ""},
 
 		"a check not asked":                       {"  - run: {checks: [bgp-session]}\n  - when: status(\"node-swap\") == \"fail\"\n    note: x\n", "x:9: warning: node-swap has no answer here"},
-		"not by that step":                        {look + "  - name: bgp\n    run: {checks: [bgp-session]}\n  - when: steps.bgp.asked(\"node-swap\")\n    note: x\n", "the step bgp does not ask it"},
+		"not by that step":                        {look + "  - name: bgp\n    run: {checks: [bgp-session]}\n  - when: steps.bgp.asked(\"node-swap\")\n    note: x\n", "step bgp does not run it"},
 		"left out by skip":                        {"  - run: {skip: [node-swap]}\n  - when: asked(\"node-swap\")\n    note: x\n", "node-swap has no answer"},
 		"results of no step":                      {"  - run: {checks: [bgp-session]}\n  - note: \"${results.filter(r, r.check == 'node-swap').size()}\"\n", "node-swap has no answer"},
 		"nothing asked":                           {"  - when: status(\"node-swap\") == \"\"\n    note: x\n", "node-swap has no answer"},
@@ -131,7 +131,7 @@ func TestLintWarns(t *testing.T) {
 		"others do not count":                     {look + "  - run: {checks: [bgp-session], on: {others: 1}}\n  - when: status(\"node-swap\") == \"fail\"\n    note: x\n", ""},
 		"a wait that asks again":                  {look + "  - wait: {until: status(\"node-swap\") == \"ok\" && status(\"bgp-session\") == \"ok\", within: 1m}\n", ""},
 		"a wait that asks less":                   {look + "  - wait: {until: status(\"node-swap\") == \"ok\", within: 1m, run: {checks: [bgp-session]}}\n", "node-swap has no answer"},
-		"a wait without end":                      {look + "  - wait: {until: verdict == \"healthy\", within: 10h}\n", "x:10: warning: it is longer than the 30m0s"},
+		"a wait without end":                      {look + "  - wait: {until: verdict == \"healthy\", within: 10h}\n", "x:10: warning: it is longer than the default limit of a runbook (30m0s"},
 	} {
 		rb, err := runbook.Load("x", []byte(written(c.steps)), known())
 		if err != nil {
@@ -149,14 +149,14 @@ func TestLintWarns(t *testing.T) {
 func TestLintScripts(t *testing.T) {
 	t.Parallel()
 	for words, want := range map[string]string{
-		`sh, -c, 'ls ${node}'`: "in a script", `/bin/sh, -ce, 'ls ${node}'`: "in a script",
-		`sh, -c, -e, 'ls ${node}'`: "in a script", `bash, -c, --, 'ls ${node}'`: "in a script",
-		`bash, -euo, pipefail, -c, 'ls ${node}'`: "in a script", `sh, '-e${node}', -c, ls`: "in a script", `'C:\bin\bash.exe', -c, 'ls ${node}'`: "in a script",
+		`sh, -c, 'ls ${node}'`: "in its script", `/bin/sh, -ce, 'ls ${node}'`: "in its script",
+		`sh, -c, -e, 'ls ${node}'`: "in its script", `bash, -c, --, 'ls ${node}'`: "in its script",
+		`bash, -euo, pipefail, -c, 'ls ${node}'`: "in its script", `sh, '-e${node}', -c, ls`: "in its script", `'C:\bin\bash.exe', -c, 'ls ${node}'`: "in its script",
 		`sh, -c, 'ls "$1"', sh, "${node}"`: "", `sh, -e, ours.sh, -c, "${node}"`: "", `bash, --norc, ours.sh, "${node}"`: "", `grep, -c, "${node}", ours`: "",
-		`sudo, -u, root, sh, -c, 'ls ${node}'`: "in a script", `env, -i, A=b, timeout, -k, 1s, "5", dash, -c, 'ls ${node}'`: "in a script", `chroot, /host, sh, -c, 'ls ${node}'`: "in a script",
-		`kubectl, exec, pod, --, nsenter, -t, "1", -m, --, sh, -c, 'ls ${node}'`: "in a script", `busybox, sh, -c, 'ls ${node}'`: "in a script", `sudo, grep, -c, "${node}", sh`: "",
-		`docker, exec, ours, sh, -c, 'ls ${node}'`: "warning: if sh is a shell here", `sudo, --user, root, sh, -c, 'ls ${node}'`: "warning: if sh is a shell here",
-		`su, -c, 'ls ${node}'`: "in a script", `su, -, ann, -lc, 'ls ${node}'`: "in a script", `su, '--command=ls ${node}'`: "in a script", `runuser, ann, -c, 'ls ${node}'`: "in a script",
+		`sudo, -u, root, sh, -c, 'ls ${node}'`: "in its script", `env, -i, A=b, timeout, -k, 1s, "5", dash, -c, 'ls ${node}'`: "in its script", `chroot, /host, sh, -c, 'ls ${node}'`: "in its script",
+		`kubectl, exec, pod, --, nsenter, -t, "1", -m, --, sh, -c, 'ls ${node}'`: "in its script", `busybox, sh, -c, 'ls ${node}'`: "in its script", `sudo, grep, -c, "${node}", sh`: "",
+		`docker, exec, ours, sh, -c, 'ls ${node}'`: "warning: if sh is a shell,", `sudo, --user, root, sh, -c, 'ls ${node}'`: "warning: if sh is a shell,",
+		`su, -c, 'ls ${node}'`: "in its script", `su, -, ann, -lc, 'ls ${node}'`: "in its script", `su, '--command=ls ${node}'`: "in its script", `runuser, ann, -c, 'ls ${node}'`: "in its script",
 		`su, -c, ls, "${node}"`: "", `runuser, -u, ann, --, grep, -c, "${node}", ours`: "",
 
 		`ssh, host, ls, "${node}"`: "ssh passes", `sudo, ssh, -p, "22", "root@${node}", ls, "${node}"`: "ssh passes", `ssh, host, -p, "22", ls, "${node}"`: "ssh passes", `timeout, "5", ssh, -tp, "22", host, "${node}"`: "ssh passes",
