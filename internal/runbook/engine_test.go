@@ -377,7 +377,7 @@ func TestWait(t *testing.T) {
 	}
 	wantOutcome(t, r, "healthy", 0, "")
 	told := w.waited
-	if len(told) != 4 || !strings.Contains(told[0], "for 1m0s at most") ||
+	if len(told) != 4 || !strings.Contains(told[0], "for at most 1m0s") ||
 		!strings.HasPrefix(told[2], "w: attempt 2, not yet, ") ||
 		!strings.HasSuffix(told[2], "left; last results: a: fault") || told[3] != "" {
 		t.Errorf("it told %q", told)

@@ -164,7 +164,7 @@ func TestTooManyNodes(t *testing.T) {
 	r := does(t, "  - run: {on: {selector: a=b}}\n", w, func(e *runbook.Engine) {
 		e.World.Nodes = func(context.Context, runbook.Nodes, string) ([]string, error) { return make([]string, 1000), nil }
 	})
-	wantOutcome(t, r, "incomplete", 5, "1000 nodes are picked")
+	wantOutcome(t, r, "incomplete", 5, "1000 nodes match")
 	if len(w.did) != 0 {
 		t.Errorf("it did %v", w.did)
 	}
