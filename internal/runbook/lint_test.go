@@ -63,7 +63,8 @@ func TestLintGoesOn(t *testing.T) {
 	for _, f := range findings {
 		got = append(got, fmt.Sprintf("%d: %s", f.Line, f.What))
 	}
-	want := []string{"8: unknown field \"profle\"", "9: unknown field \"nam\"", "10: unknown field \"nots\"", "11: unknown field \"whenn\"", "12: unknown parameter color",
+	want := []string{"8: unknown field \"profle\"", "9: unknown field \"nam\"", "10: unknown field \"nots\"",
+		"11: unknown field \"whenn\"", "12: unknown parameter color",
 		"13: run must be a mapping", "14: within must be a duration", "14: until must be true or false"}
 	if len(got) != len(want) {
 		t.Fatalf("%d findings, want %d:\n%s", len(got), len(want), strings.Join(got, "\n"))

@@ -41,7 +41,8 @@ func (w *walk) wait(ctx context.Context, e *Entry, s *Step) error {
 	if out.Held {
 		return nil
 	}
-	e.Text = cmp.Or(w.sight().say(ctx, s.Wait.Else), fmt.Sprintf("%s was not true within %v", brief(s.Wait.Until), time.Duration(s.Wait.Within)))
+	e.Text = cmp.Or(w.sight().say(ctx, s.Wait.Else),
+		fmt.Sprintf("%s was not true within %v", brief(s.Wait.Until), time.Duration(s.Wait.Within)))
 	e.Text += "; " + lastWords(out)
 	return w.cannotGoOn(e.Text)
 }

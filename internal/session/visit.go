@@ -55,7 +55,8 @@ func (c *Session) visit(ctx context.Context, node string) error {
 		if err != nil {
 			return err
 		}
-		s.client.Progress("a probe is on %s, via %s: %s", report.Head(node, at, time.Time{}), s.method, strings.Join(s.session.Created(), ", "))
+		s.client.Progress("a probe is on %s, via %s: %s", report.Head(node, at, time.Time{}), s.method,
+			strings.Join(s.session.Created(), ", "))
 	case ctx.Err() != nil: // the user stays on the previous node
 		return context.Cause(ctx)
 	default:

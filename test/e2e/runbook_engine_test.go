@@ -278,7 +278,8 @@ func TestRunbookKilledInAction(t *testing.T) {
 	}
 	p.enter("no")
 	p.left(0)
-	if shown := words(p.shows()); !strings.Contains(shown, "NOT run: not confirmed") || !strings.Contains(shown, unsure+" before: it started at") {
+	if shown := words(p.shows()); !strings.Contains(shown, "NOT run: not confirmed") || !strings.Contains(shown,
+		unsure+" before: it started at") {
 		t.Errorf("it says:\n%s", shown)
 	}
 	if b, err := os.ReadFile(did); err != nil || string(b) != "begun\nended\n" {
