@@ -35,7 +35,7 @@ func TestRunbookUsage(t *testing.T) {
 		"name one runbook":                         {"run"},
 		"takes no parameter \"x\": it has none":    {"run", "node-not-ready", "--node", "a", "--param", "x=1"},
 		"--param takes NAME=VALUE":                 {"run", "node-not-ready", "--node", "a", "--param", "x"},
-		"no ask named \"fixd\" (did you":     {"run", "node-not-ready", "--node", "a", "--answer", "fixd=done"},
+		"no ask named \"fixd\" (did you":           {"run", "node-not-ready", "--node", "a", "--answer", "fixd=done"},
 		"\"maybe\" is not a valid answer to fixed": {"run", "node-not-ready", "--node", "a", "--answer", "fixed=maybe"},
 		"no action named \"all\"":                  {"run", "node-not-ready", "--node", "a", "--allow-actions", "all"},
 		"leave out \"node-not-ready\"":             {"run", "node-not-ready", "--resume", "x"},

@@ -85,7 +85,7 @@ func TestPolicyRules(t *testing.T) {
 		"the spec": {plain,
 			strings.Replace(plain, `"spec":{}`, `"spec":{"unschedulable":true}`, 1), "the spec"},
 		"a label": {plain,
-			strings.Replace(plain, `"name":"a"`, `"name":"a","labels":{"x":"y"}`, 1), "of the metadata"},
+			strings.Replace(plain, `"name":"a"`, `"name":"a","labels":{"x":"y"}`, 1), "in the metadata"},
 		"no managers":             {plain, node("", own, good), "managed fields"},
 		"another's manager":       {plain, node("", strings.Replace(kubelet, "Ready", "Other", 1)), "managed fields"},
 		"a manager more":          {plain, node("", kubelet+`,{"manager":"z"}`), "managed fields"},

@@ -89,7 +89,7 @@ func bySkill(t testing.TB, c *mcp.ClientSession, name, node string) (cause strin
 		switch {
 		case call[2] == "run reports a cause" && cause == "",
 			call[2] == "its confidence is not high" && (confidence == "high" ||
-			check == ""):
+				check == ""):
 			continue
 		}
 		var args map[string]any
