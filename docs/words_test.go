@@ -1,4 +1,4 @@
-// Package docs_test reads what the project says about itself.
+// Package docs_test checks the project's own documents.
 package docs_test
 
 import (
@@ -12,12 +12,12 @@ import (
 	"testing"
 )
 
-// forbidden are the words for which CONTRIBUTING.md ("Words") has others, as far as they mean nothing else.
+// forbidden are words that CONTRIBUTING.md ("Words") replaces, unless they have another meaning.
 var forbidden = regexp.MustCompile(`(?i)\b(seats?|knock(s|ed|ing)?|climb(s|ed|ing)?|rungs?|ladders?|glances?|` +
 	`farewells?|whoever|likewise|atlas|(is|are) had|ways? onto|doors?|taken up|carried probe|carries (a|no|the) probe|` +
 	`lines? to (the|a|its) (probe|API server|kubelet|container))\b`)
 
-// TestWords wants none of the forbidden words in documents, help, messages and comments.
+// TestWords requires that documents, help, messages and comments have no forbidden words.
 func TestWords(t *testing.T) {
 	found := map[string][]string{}
 	err := filepath.WalkDir("..", func(name string, entry fs.DirEntry, err error) error {

@@ -14,7 +14,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// saveRun writes a run of one node as -o ndjson would.
+// saveRun writes a run of one node in the format of -o ndjson.
 func saveRun(t *testing.T, node string, whole bool, results ...probe.Result) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), node+".ndjson")
@@ -103,7 +103,7 @@ func TestAnalyze(t *testing.T) {
 	}
 }
 
-// TestFolderIsNoRun wants a folder of a node's name to be no saved run.
+// TestFolderIsNoRun requires that a folder with a node's name is not read as a saved run.
 func TestFolderIsNoRun(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()

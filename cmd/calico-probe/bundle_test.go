@@ -13,7 +13,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// TestBundle makes one of a run by the API, and has analyze read the run in it.
+// TestBundle bundles a run by the API, and analyzes the run in the bundle.
 func TestBundle(t *testing.T) {
 	kubeconfig, folder := fleetAPI(t, "pods"), t.TempDir()
 	t.Chdir(folder)
@@ -72,7 +72,7 @@ func TestBundle(t *testing.T) {
 	}
 }
 
-// TestBundleOfFleet wants what is secret out of how a run of several nodes began, too.
+// TestBundleOfFleet requires the start of a run of several nodes to be redacted too.
 func TestBundleOfFleet(t *testing.T) {
 	folder := t.TempDir()
 	saved, archive := filepath.Join(folder, "fleet.ndjson"), filepath.Join(folder, "out.tar.gz")
@@ -100,7 +100,7 @@ func TestBundleOfFleet(t *testing.T) {
 	}
 }
 
-// unpack are the files of an archive, without its folder.
+// unpack returns the files of an archive, without its folder.
 func unpack(t *testing.T, name string) map[string]string {
 	t.Helper()
 	f := must.Get(os.Open(name))(t)
@@ -121,7 +121,7 @@ func unpack(t *testing.T, name string) map[string]string {
 	}
 }
 
-// TestBundleRefuses wants one line for what cannot be right, before anything is asked or written.
+// TestBundleRefuses requires one line for wrong usage, before any request or write.
 func TestBundleRefuses(t *testing.T) {
 	saved := filepath.Join("..", "..", "docs", "example.ndjson")
 	for args, says := range map[string]string{
@@ -147,7 +147,7 @@ func TestBundleRefuses(t *testing.T) {
 	}
 }
 
-// TestDocsBundle wants the table of rules in docs/bundle.md to be what the program leaves out.
+// TestDocsBundle compares the rules in docs/bundle.md with the program's.
 func TestDocsBundle(t *testing.T) {
 	const file, begins, ends = "../../docs/bundle.md", "<!-- rules -->\n", "<!-- /rules -->"
 	text := read(t, file)

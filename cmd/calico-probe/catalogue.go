@@ -23,7 +23,7 @@ func checkList() listing[explain.Check] {
 		items: func() ([]explain.Check, error) { return explain.Checks(examine.Suite()), nil },
 		columns: []column[explain.Check]{
 			{head: "ID", text: func(d explain.Check) string { return d.ID }},
-			{head: "ASKED FROM", text: func(d explain.Check) string { return strings.Join(d.From, ",") }},
+			{head: "RUNS FROM", text: func(d explain.Check) string { return strings.Join(d.From, ",") }},
 			{head: "PROFILE", text: func(d explain.Check) string { return d.Profile }},
 			{head: "TAGS", text: func(d explain.Check) string { return strings.Join(d.Tags, ",") }},
 			{head: "NEEDS", text: func(d explain.Check) string { return strings.Join(d.Needs, ",") }, wide: true},

@@ -17,7 +17,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// TestCleanFlags wants what cannot be asked refused in one line, before the API is.
+// TestCleanFlags rejects invalid flags in one line, before any request.
 func TestCleanFlags(t *testing.T) {
 	t.Parallel()
 	for args, says := range map[string]string{
@@ -46,8 +46,8 @@ func TestCleanFlags(t *testing.T) {
 	}
 }
 
-// apiWith answers every list with the objects of its kind, of the API's JSON, and every
-// namespace but nosuchns. It is a kubeconfig's path.
+// apiWith returns a kubeconfig for an API that answers every list with these objects, as JSON, and has every namespace
+// except nosuchns.
 func apiWith(t *testing.T, date string, pods, jobs []any) (kubeconfig string) {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -86,7 +86,7 @@ func apiWith(t *testing.T, date string, pods, jobs []any) (kubeconfig string) {
 	return kubeconfigTo(t, server.URL)
 }
 
-// kubeconfigTo is the path of a kubeconfig that leads to a server.
+// kubeconfigTo returns the path of a kubeconfig for a server.
 func kubeconfigTo(t *testing.T, server string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "kubeconfig")
@@ -96,7 +96,7 @@ func kubeconfigTo(t *testing.T, server string) string {
 	return path
 }
 
-// cleaned is what clean says and comes to with this kubeconfig.
+// cleaned returns the output and the result of clean with this kubeconfig.
 func cleaned(t *testing.T, kubeconfig string, args ...string) (code int, out, errs string) {
 	t.Helper()
 	streams, _, o, e := genericiooptions.NewTestIOStreams()
@@ -104,8 +104,8 @@ func cleaned(t *testing.T, kubeconfig string, args ...string) (code int, out, er
 	return code, o.String(), e.String()
 }
 
-// TestCleanStillRunning wants an ephemeral container that outlives what a probe does
-// called what it is, and one that has just begun harmless.
+// TestCleanStillRunning requires an ephemeral container that outlives its client to be reported, and a new one to be
+// left alone.
 func TestCleanStillRunning(t *testing.T) {
 	t.Parallel()
 	pod := func(started string) []any {
@@ -138,7 +138,7 @@ func TestCleanStillRunning(t *testing.T) {
 	}
 }
 
-// TestCleanNothing wants a run that has left nothing named, and a limit by -n with it.
+// TestCleanNothing requires a message that names a run without leftovers, and the namespace of -n.
 func TestCleanNothing(t *testing.T) {
 	t.Parallel()
 	kubeconfig := apiWith(t, "Sat, 03 Feb 2001 04:16:00 GMT", nil, nil)

@@ -13,8 +13,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// TestBashAlone has a real bash without the package bash-completion complete what bash itself takes
-// for several words; what would be run is a function that prints what it was given.
+// TestBashAlone uses a real bash without the package bash-completion to complete what bash splits into several words. A
+// function in place of the program prints its arguments.
 func TestBashAlone(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("bash"); err != nil {
@@ -48,8 +48,8 @@ func TestBashAlone(t *testing.T) {
 	}
 }
 
-// TestCompletesTheCluster wants contexts, namespaces, nodes and the nodes of a saved run offered, and
-// an API that does not answer not waited for.
+// TestCompletesTheCluster completes contexts, namespaces, nodes and the nodes of a saved run, and does not wait for an
+// API that does not answer.
 func TestCompletesTheCluster(t *testing.T) {
 	t.Parallel()
 	api := nodesAPI(t, []string{"node-a"}, []string{"node-b"}) // whatever is listed is these two

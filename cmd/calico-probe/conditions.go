@@ -49,7 +49,7 @@ type conditionFlags struct {
 
 // With --every: the shortest interval, and how often an unchanged condition is written again.
 const (
-	leastEvery    = 30 * time.Second
+	minEvery      = 30 * time.Second
 	conditionBeat = 30 * time.Minute
 )
 
@@ -133,8 +133,8 @@ func refuses(err error) bool {
 
 func (o *conditionFlags) check() error {
 	switch {
-	case o.every != 0 && o.every < leastEvery:
-		return ui.BadUsage("--every takes %v or more", leastEvery)
+	case o.every != 0 && o.every < minEvery:
+		return ui.BadUsage("--every takes %v or more", minEvery)
 	case injector.AccessOf(o.Via).AsRoot:
 		return ui.BadUsage("--via kubelet is only for interactive use: use api or pod")
 	case o.every != 0 && (o.remove || o.dryRun):

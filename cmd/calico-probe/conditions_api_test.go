@@ -17,11 +17,11 @@ import (
 	"github.com/calico-probe/calico-probe/internal/report"
 )
 
-// pendingKey is the annotation that keeps what one round found.
+// pendingKey is the annotation with the result of a pending round.
 const pendingKey = "calico-probe.io/pending-condition"
 
-// healthAPI is an API of many nodes that keeps what is written of them. Nodes whose kubelet is silent are bad, the
-// others healthy.
+// healthAPI is an API of many nodes that stores what is written. Nodes with a silent kubelet are bad, the others
+// healthy.
 type healthAPI struct {
 	kubeconfig string
 
@@ -67,7 +67,7 @@ func newHealthAPI(t *testing.T, nodes int) *healthAPI {
 	return a
 }
 
-// list answers what is read.
+// list answers read requests.
 func (a *healthAPI) list(w http.ResponseWriter, r *http.Request) any {
 	parts := strings.Split(r.URL.Path, "/")
 	resource := parts[len(parts)-1]
@@ -96,7 +96,7 @@ func (a *healthAPI) list(w http.ResponseWriter, r *http.Request) any {
 	return map[string]any{"kind": "List", "apiVersion": "v1", "items": []any{}}
 }
 
-// node is one node with what the API has of it.
+// node returns one node as the API has it.
 func (a *healthAPI) node(i int) (corev1.Node, coordinationv1.Lease, corev1.Pod) {
 	name, hour := nodeNumber(i), metav1.NewTime(time.Now().Add(-time.Hour))
 	n := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: hour,
@@ -129,10 +129,10 @@ func (a *healthAPI) node(i int) (corev1.Node, coordinationv1.Lease, corev1.Pod) 
 	return n, lease, pod
 }
 
-// nodeNumber is the name of a node.
+// nodeNumber returns the name of a node.
 func nodeNumber(i int) string { return fmt.Sprintf("node-%03d", i) }
 
-// patch keeps what is written of a node, as a strategic merge would.
+// patch applies a strategic merge patch to a node.
 func (a *healthAPI) patch(t *testing.T, w http.ResponseWriter, r *http.Request) {
 	name := strings.TrimSuffix(strings.TrimPrefix(r.URL.Path, "/api/v1/nodes/"), "/status")
 	if name == a.refused {
@@ -163,7 +163,7 @@ func (a *healthAPI) patch(t *testing.T, w http.ResponseWriter, r *http.Request) 
 		"metadata": map[string]any{"name": name}})
 }
 
-// conditions carries out the verb, five minutes after it did last.
+// conditions runs the verb, five minutes after the last call.
 func (a *healthAPI) conditions(t *testing.T, args ...string) (exit int, out, errs string) {
 	t.Helper()
 	a.mu.Lock()
@@ -179,7 +179,7 @@ func (a *healthAPI) conditions(t *testing.T, args ...string) (exit int, out, err
 	return call(t, append([]string{"conditions", "--kubeconfig", a.kubeconfig}, args...)...)
 }
 
-// round is one round that the API answered in time: on a busy machine a list may take longer than the client waits.
+// round runs the verb until the API answers in time: on a busy machine, a list may take longer than the client waits.
 func (a *healthAPI) round(t *testing.T) (exit int, errs string) {
 	t.Helper()
 	for range 5 {
@@ -190,26 +190,26 @@ func (a *healthAPI) round(t *testing.T) (exit int, errs string) {
 	return exit, errs
 }
 
-// locked reads or changes the state between two calls. The handler of a call that was given up may still run.
+// locked reads or changes the state between two calls. The handler of an abandoned call may still run.
 func (a *healthAPI) locked(f func()) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	f()
 }
 
-// conditionOf is the condition of a node.
+// conditionOf returns the condition of a node.
 func (a *healthAPI) conditionOf(name string) (c corev1.NodeCondition) {
 	a.locked(func() { c = a.has[name] })
 	return c
 }
 
-// counts are how many patches and how many objects to create were sent.
+// counts returns the number of patches and of created objects.
 func (a *healthAPI) counts() (patches, posts int) {
 	a.locked(func() { patches, posts = a.patches, a.posts })
 	return patches, posts
 }
 
-// breaks has the kubelets of so many nodes fall silent, and all others speak.
+// breaks makes the kubelets of this many nodes silent, and all others report.
 func (a *healthAPI) breaks(n int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -219,7 +219,7 @@ func (a *healthAPI) breaks(n int) {
 	}
 }
 
-// status is the condition's of a node, "" = it has none.
+// status returns the status of a node's condition, "" = none.
 func (a *healthAPI) status(name string) string {
 	a.mu.Lock()
 	defer a.mu.Unlock()

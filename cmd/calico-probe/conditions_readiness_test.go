@@ -26,7 +26,7 @@ func (a *healthAPI) tainted() int {
 	return n
 }
 
-// healthy is an API whose nodes are all True already.
+// healthy returns an API whose nodes are all True.
 func healthy(t *testing.T, nodes int) *healthAPI {
 	t.Helper()
 	a := newHealthAPI(t, nodes)
@@ -36,8 +36,8 @@ func healthy(t *testing.T, nodes int) *healthAPI {
 	return a
 }
 
-// TestReadinessRollout breaks 9 of 100 nodes more in each round, each time below the limit, until all are broken. No
-// more than the limit are tainted at any time, and all are free again in the round after they are mended.
+// TestReadinessRollout breaks 9 more of 100 nodes in each round, each time below the limit, until all are broken. At no
+// time are more nodes tainted than the limit, and all are free in the round after they are repaired.
 func TestReadinessRollout(t *testing.T) {
 	t.Parallel()
 	a := healthy(t, 100)
@@ -60,7 +60,7 @@ func TestReadinessRollout(t *testing.T) {
 	}
 }
 
-// TestReadinessBlip has nodes broken in every other round only. Two rounds never agree, so none is tainted.
+// TestReadinessBlip breaks nodes in every other round only. Two rounds never agree, so no node is tainted.
 func TestReadinessBlip(t *testing.T) {
 	t.Parallel()
 	a := healthy(t, 100)
@@ -72,7 +72,7 @@ func TestReadinessBlip(t *testing.T) {
 	}
 }
 
-// TestReadinessShared has a list fail that only the probes need, and wants nothing created or written.
+// TestReadinessShared fails a list that only probes need, and requires that nothing is created or written.
 func TestReadinessShared(t *testing.T) {
 	t.Parallel()
 	a := newHealthAPI(t, 3)
@@ -87,8 +87,8 @@ func TestReadinessShared(t *testing.T) {
 	}
 }
 
-// TestReadinessLists has each list of the cluster, one after the other, answered by 503 in three rounds. Nothing at all
-// is written, although a node is broken and every node may be: half an answer is none.
+// TestReadinessLists fails each list of the cluster with 503 in three rounds. Nothing is written, although a node is
+// broken and every node may be: half an answer is no answer.
 func TestReadinessLists(t *testing.T) {
 	t.Parallel()
 	a := healthy(t, 20)

@@ -14,9 +14,8 @@ import (
 	"github.com/calico-probe/calico-probe/internal/ui"
 )
 
-// TestConditionsWritten writes a condition of each node in the second round that finds the same, and exits well
-// whatever it says. If one cannot be written, the others are; if too many would turn, none does; a dry run writes
-// nothing.
+// TestConditionsWritten writes a node's condition in the second round with the same result, and exits 0 whatever the
+// status. If one cannot be written, the others are. If too many would turn, none is written. A dry run writes nothing.
 func TestConditionsWritten(t *testing.T) {
 	t.Parallel()
 	const bad = "False"
@@ -54,8 +53,8 @@ func TestConditionsWritten(t *testing.T) {
 	}
 }
 
-// TestConditionsAtOnce wants a second call within seconds to count what is pending, and neither call to promise more
-// than --at-most allows.
+// TestConditionsAtOnce requires a second call within seconds to count pending conditions, and neither call to announce
+// more than --at-most.
 func TestConditionsAtOnce(t *testing.T) {
 	t.Parallel()
 	a := newHealthAPI(t, 2)
@@ -74,7 +73,7 @@ func TestConditionsAtOnce(t *testing.T) {
 	}
 }
 
-// TestConditionsRefuses wants a loop to end over what the user typed or declined, and over nothing else.
+// TestConditionsRefuses requires a loop to end for wrong usage or a refusal, and for nothing else.
 func TestConditionsRefuses(t *testing.T) {
 	t.Parallel()
 	for err, want := range map[error]bool{ui.BadUsage("this would place probes on 21 nodes"): true,
@@ -85,7 +84,7 @@ func TestConditionsRefuses(t *testing.T) {
 	}
 }
 
-// TestConditionsGrow wants a loop to go on when the cluster gets its 21st node, and the round to be reported as failed.
+// TestConditionsGrow requires a loop to continue when the cluster gets its 21st node, and to report the failed round.
 func TestConditionsGrow(t *testing.T) {
 	t.Parallel()
 	a := newHealthAPI(t, 1)

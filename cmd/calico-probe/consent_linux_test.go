@@ -15,7 +15,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// terminal returns both ends of a terminal: what a person has, and what the program has.
+// terminal returns both ends of a terminal: the user's and the program's.
 func terminal(t *testing.T) (ours, theirs *os.File) {
 	t.Helper()
 	ours = must.Get(os.OpenFile("/dev/ptmx", os.O_RDWR, 0))(t)
@@ -28,7 +28,7 @@ func terminal(t *testing.T) (ours, theirs *os.File) {
 	return ours, theirs
 }
 
-// TestConsentTimeout wants the message after an unanswered question to begin its own line.
+// TestConsentTimeout requires the message after an unanswered question to begin a new line.
 func TestConsentTimeout(t *testing.T) {
 	t.Parallel()
 	a := newHealthAPI(t, 21)
@@ -48,7 +48,8 @@ func TestConsentTimeout(t *testing.T) {
 	}
 }
 
-// TestConsentOnTerminal has a person asked, with the cluster and the number, who types yes or something else.
+// TestConsentOnTerminal asks a person, with the cluster and the number of nodes. The person types yes or something
+// else.
 func TestConsentOnTerminal(t *testing.T) {
 	t.Parallel()
 	for typed, agrees := range map[string]bool{"yes\n": true, "y\n": false, "\n": false, "no\n": false} {

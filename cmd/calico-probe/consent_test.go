@@ -18,8 +18,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// TestConsent wants every verb that places probes on more than 20 nodes to name the cluster and the number and to
-// create nothing where there is nobody to ask, and --yes to answer. On 20 nodes, and by the API alone, nobody is asked.
+// TestConsent requires every verb that places probes on more than 20 nodes to name the cluster and the number, and to
+// create nothing without a person. --yes answers. On 20 nodes, and by the API alone, there is no question.
 func TestConsent(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -72,7 +72,7 @@ func TestConsent(t *testing.T) {
 	}
 }
 
-// TestConsentOfSteps wants the steps of a runbook, all together, refused more than 20 nodes without consent.
+// TestConsentOfSteps requires consent for more than 20 nodes over all steps of a runbook.
 func TestConsentOfSteps(t *testing.T) {
 	t.Parallel()
 	named := func(to int) string {
@@ -112,7 +112,7 @@ func TestConsentOfSteps(t *testing.T) {
 	}
 }
 
-// TestConsentByAPI wants nobody to be asked about what creates nothing.
+// TestConsentByAPI requires that there is no question if nothing is created.
 func TestConsentByAPI(t *testing.T) {
 	t.Parallel()
 	a := newHealthAPI(t, 30)
@@ -124,8 +124,8 @@ func TestConsentByAPI(t *testing.T) {
 	}
 }
 
-// TestConsentUnattended wants 'serve', whose client is unattended, refused more than 20 nodes whatever the flags; and a
-// program whose stdin is not a person's refused without --yes.
+// TestConsentUnattended requires that 'serve' never places probes on more than 20 nodes, whatever its flags, and that a
+// program whose stdin is not a terminal needs --yes.
 func TestConsentUnattended(t *testing.T) {
 	t.Parallel()
 	a := newHealthAPI(t, 1)

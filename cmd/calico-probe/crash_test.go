@@ -10,8 +10,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// TestBlankTarget has a node answer an asked check about a blank target, which an Intake lets through: what reads the
-// run says what it is, and none of it crashes.
+// TestBlankTarget makes a node answer about a blank target, which an Intake accepts: every reader of the run shows it,
+// and none crashes.
 func TestBlankTarget(t *testing.T) {
 	plan := probe.Plan{Node: "node-a", Way: "pod", Checks: []string{route.RouteCanReach.ID, link.NodeNeighbours.ID,
 		link.NodePing.ID}}

@@ -7,7 +7,7 @@ import (
 	"github.com/calico-probe/calico-probe/injector"
 )
 
-// TestDebugProfileMistakes wants one line and exit code 2 for each profile that cannot be, before anything is asked.
+// TestDebugProfileMistakes requires one line and exit code 2 for each impossible profile, before any request.
 func TestDebugProfileMistakes(t *testing.T) {
 	t.Parallel()
 	for args, want := range map[string]string{
@@ -38,7 +38,7 @@ func TestDebugProfileMistakes(t *testing.T) {
 	}
 }
 
-// TestDebugProfileCompletes offers what the flag takes.
+// TestDebugProfileCompletes completes the flag's values.
 func TestDebugProfileCompletes(t *testing.T) {
 	t.Parallel()
 	_, out, _ := call(t, "__complete", "shell", "--debug-profile", "")

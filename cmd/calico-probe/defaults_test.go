@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// TestDefaults wants the file's values where the command line has none, and one line about a file that is wrong.
+// TestDefaults requires the file's values if the command line has none, and one line about an invalid file.
 func TestDefaults(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "defaults.yaml")
 	t.Setenv(envDefaults, file)

@@ -51,8 +51,7 @@ func TestReadme(t *testing.T) {
 	}
 }
 
-// TestPagesAgree wants links of every page to lead somewhere, and the images' names to be
-// those of this release.
+// TestPagesAgree requires the links of every page to be valid, and image names to be those of this release.
 func TestPagesAgree(t *testing.T) {
 	t.Parallel()
 	image := regexp.MustCompile(`ghcr\.io/calico-probe/(?:probe|toolbox):[0-9][0-9a-z.-]*`)
@@ -104,7 +103,7 @@ func markdown(t *testing.T) []string {
 	return out
 }
 
-// links are where a page leads to, but for other sites.
+// links returns the links of a page, except those to other sites.
 func links(text string) []string {
 	var out []string
 	for _, link := range regexp.MustCompile(`\]\(([^)]+)\)`).FindAllStringSubmatch(text, -1) {
@@ -115,7 +114,7 @@ func links(text string) []string {
 	return out
 }
 
-// anchors are the headings of a page as links name them.
+// anchors returns the headings of a page as links name them.
 func anchors(text string) []string {
 	var out []string
 	for _, heading := range regexp.MustCompile(`(?m)^#+ (.+)$`).FindAllStringSubmatch(text, -1) {
@@ -184,7 +183,7 @@ func TestExitCodes(t *testing.T) {
 	}
 }
 
-// TestShellDocs holds the guide of the session to what can be typed there.
+// TestShellDocs compares the guide of the session with its commands.
 func TestShellDocs(t *testing.T) {
 	b, err := os.ReadFile("../../docs/shell.md")
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// fleetAPI is a kubeconfig of an API with two nodes, of which worker-b is silent; every verb but get is refused.
+// fleetAPI returns a kubeconfig for an API with two nodes, of which worker-b is silent. It rejects every verb but get.
 func fleetAPI(t *testing.T, refused string) string {
 	t.Helper()
 	node := func(name, ready string) map[string]any {
@@ -67,7 +67,7 @@ func fleetAPI(t *testing.T, refused string) string {
 	return kubeconfigTo(t, server.URL)
 }
 
-// TestFleet runs over two nodes, reads that again, and one of them alone.
+// TestFleet runs over two nodes, then reads the saved run, and one node of it.
 func TestFleet(t *testing.T) {
 	t.Parallel()
 	kubeconfig, saved := fleetAPI(t, ""), filepath.Join(t.TempDir(), "fleet.ndjson")
@@ -118,7 +118,7 @@ func TestFleet(t *testing.T) {
 	}
 }
 
-// TestResume goes on with a run that was cut in the middle of its second node.
+// TestResume resumes a run that was interrupted in its second node.
 func TestResume(t *testing.T) {
 	t.Parallel()
 	kubeconfig, dir := fleetAPI(t, ""), t.TempDir()
@@ -144,7 +144,7 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// TestResumeForeign wants a run of another cluster, one that asked other questions and an old one not to pass for this.
+// TestResumeForeign rejects a run of another cluster, with other checks, or too old.
 func TestResumeForeign(t *testing.T) {
 	t.Parallel()
 	kubeconfig, dir := fleetAPI(t, ""), t.TempDir()
@@ -173,7 +173,7 @@ func TestResumeForeign(t *testing.T) {
 	}
 }
 
-// TestRunbookFleet runs a runbook that looks at all nodes, by the API alone, and one whose look cannot be.
+// TestRunbookFleet runs a runbook with a fleet step by the API alone, and one whose fleet step is impossible.
 func TestRunbookFleet(t *testing.T) {
 	t.Parallel()
 	kubeconfig, dir := fleetAPI(t, ""), t.TempDir()
@@ -205,7 +205,7 @@ func TestRunbookFleet(t *testing.T) {
 	}
 }
 
-// TestFleetUnfinished wants a run without a verdict to leave a file that says so.
+// TestFleetUnfinished requires a run without a verdict to leave a file that says so.
 func TestFleetUnfinished(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "fleet.txt")

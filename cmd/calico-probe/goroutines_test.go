@@ -9,12 +9,12 @@ import (
 	"testing"
 )
 
-// startsPlainly are folders whose goroutines may end the program: they serve the user's own terminal, or are a part of
+// startsPlainly are folders whose goroutines may crash the program: they serve the user's own terminal, or are parts of
 // tests.
 var startsPlainly = []string{"internal/prompt", "internal/ui", "test"}
 
-// TestCrashesAreNamed wants what probe.Async delivers to be read, because a crash that nothing reads vanishes.
-// probe.Detach is for a caller that does not wait.
+// TestCrashesAreNamed requires the result of probe.Async to be read: otherwise a crash would vanish. probe.Detach is
+// for callers that do not wait.
 func TestCrashesAreNamed(t *testing.T) {
 	for _, s := range sources(t, filepath.Join("..", "..")) {
 		if strings.HasSuffix(s.path, "_test.go") {
@@ -61,8 +61,8 @@ func isAsync(e ast.Expr) bool {
 	return false
 }
 
-// TestGoroutines wants every goroutine to be started where its panic is recovered: by probe.Workers, probe.Async or
-// probe.Detach.
+// TestGoroutines requires every goroutine to start through probe.Workers, probe.Async or probe.Detach, which recover
+// panics.
 func TestGoroutines(t *testing.T) {
 	for _, s := range sources(t, filepath.Join("..", "..")) {
 		plainly := slices.ContainsFunc(startsPlainly, func(dir string) bool { return strings.HasPrefix(s.path, dir+"/") })

@@ -7,7 +7,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 )
 
-// TestHelpOfNothing wants help for what is no verb refused as the verb is, and help for one given.
+// TestHelpOfNothing rejects help for an unknown verb, and prints help for a verb.
 func TestHelpOfNothing(t *testing.T) {
 	t.Parallel()
 	exit, out, errs := call(t, "help", "nonsense")
@@ -21,7 +21,7 @@ func TestHelpOfNothing(t *testing.T) {
 	}
 }
 
-// TestOptionsNamesMesh wants the verbs that options names to take its flags, mesh among them.
+// TestOptionsNamesMesh requires the verbs that 'options' names to have its flags, including mesh.
 func TestOptionsNamesMesh(t *testing.T) {
 	t.Parallel()
 	root := (&app{flags: genericclioptions.NewConfigFlags(true)}).command()

@@ -15,8 +15,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// TestNothingForeignIsDecoded has a run saved by somebody whose every text steers a terminal
-// or begins a line: nobody who decodes what is written of it has that, as 'jq -r' does.
+// TestNothingForeignIsDecoded reads a run whose every text contains control characters and newlines. They must not
+// reach a reader that decodes our output, such as 'jq -r'.
 func TestNothingForeignIsDecoded(t *testing.T) {
 	t.Parallel()
 	const said = "x\x1b[2J\u202e\nfail forged: all burns"

@@ -9,15 +9,15 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// How large the house and a room of it may be.
+// The maximum size of the project and of a package ("room").
 const (
 	maxTopFolders = 10
 	maxRoomLines  = 3500 // without tests
 	maxRoomFiles  = 45
 )
 
-// wholeHalls are the packages that are larger than a room, until they are divided, with how many lines each may have.
-// They are today's lines, rounded up to 50. Lower a number when its hall shrinks, and never raise it.
+// wholeHalls are packages above that size, with their current number of lines, rounded up to 50. Lower a number when
+// its package shrinks, and never raise it.
 var wholeHalls = map[string]int{
 	"internal/cluster": 7050,
 	"cmd/calico-probe": 7000,
@@ -31,8 +31,8 @@ var wholeHalls = map[string]int{
 	"test/sandbox":     4550,
 }
 
-// TestHouse holds the plan of the house: few folders at the top, rooms of a size that one person can know, and
-// subjects that know nothing of each other.
+// TestHouse checks the layout: few folders at the top, packages that one person can know, and subjects that are
+// independent of each other.
 func TestHouse(t *testing.T) {
 	const subjects = "internal/subject/"
 	top := must.Get(os.ReadDir("../.."))(t)

@@ -32,7 +32,7 @@ func TestImageName(t *testing.T) {
 	}
 }
 
-// TestVersionJSON wants a development build to name its images by tag, in both forms.
+// TestVersionJSON requires a development build to name its images by tag, in both formats.
 func TestVersionJSON(t *testing.T) {
 	t.Parallel()
 	exit, out, errs := call(t, "version", "-o", "json")
@@ -52,7 +52,7 @@ func TestVersionJSON(t *testing.T) {
 	}
 }
 
-// TestDigestsOfARelease wants a release to name its images by digest: a tag can be moved.
+// TestDigestsOfARelease requires a release to name its images by digest, because a tag can be moved.
 func TestDigestsOfARelease(t *testing.T) {
 	const one, two = "sha256:1", "sha256:2"
 	probeDigest, toolboxDigest = one, two

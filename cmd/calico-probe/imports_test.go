@@ -8,9 +8,8 @@ import (
 	"testing"
 )
 
-// TestImportsRunForward holds what each folder may know (docs/architecture.md). The writing
-// half of the Kubernetes API is injector alone, so that a review of privileges reads one
-// package.
+// TestImportsRunForward checks the imports of each folder (docs/architecture.md). Only injector writes to the
+// Kubernetes API, so a review of privileges reads one package.
 func TestImportsRunForward(t *testing.T) {
 	const own = "github.com/calico-probe/calico-probe/"
 	const in = own + "internal/"

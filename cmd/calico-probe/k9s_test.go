@@ -14,9 +14,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// TestK9sPlugins carries out each plugin of deploy/k9s as k9s does, which puts values where their names stand, and
-// wants each value to reach calico-probe whole: a context may be called what a shell would obey, and k9s may have
-// been started with another kubeconfig.
+// TestK9sPlugins runs each plugin of deploy/k9s as k9s does, which replaces variables with values. Each value must
+// reach calico-probe unchanged: a context's name may contain shell syntax, and k9s may use another kubeconfig.
 func TestK9sPlugins(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {
@@ -76,7 +75,7 @@ func TestK9sPlugins(t *testing.T) {
 	}
 }
 
-// allOf is the text of all files below a folder.
+// allOf returns the text of all files below a folder.
 func allOf(t *testing.T, folder string) string {
 	t.Helper()
 	var all strings.Builder

@@ -13,8 +13,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// TestKubeletIsForPeople wants --via kubelet taken by nobody who did not name it: not by auto, and by no program, be it
-// that somebody tells it to; and its right granted to nobody who did not ask for it.
+// TestKubeletIsForPeople requires that --via kubelet is used only if a person names it: not by auto, and by no program,
+// even if its user allows it. Its right is granted only if requested by name.
 func TestKubeletIsForPeople(t *testing.T) {
 	t.Parallel()
 	const via = injector.MethodKubelet

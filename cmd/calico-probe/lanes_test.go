@@ -10,7 +10,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// TestLanes wants each test that the Makefile names to exist: a renamed one would change its lane in silence.
+// TestLanes requires each test in the Makefile to exist: a renamed test would silently leave its lane.
 func TestLanes(t *testing.T) {
 	makefile := must.Get(os.ReadFile("../../Makefile"))(t)
 	var names []string

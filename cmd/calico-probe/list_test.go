@@ -16,8 +16,8 @@ import (
 	"github.com/calico-probe/calico-probe/internal/report"
 )
 
-// TestLists wants every verb that lists something to take the formats of 'kubectl get', to
-// keep to the words given, and to name the same things in each format.
+// TestLists requires every verb that lists something to support the formats of 'kubectl get', to filter by words, and
+// to list the same items in each format.
 func TestLists(t *testing.T) {
 	t.Parallel()
 	run := func(verb string, args ...string) (int, string, string) {
@@ -89,7 +89,7 @@ func TestLists(t *testing.T) {
 	}
 }
 
-// listVerbs are the verbs whose -o takes names: those that list something.
+// listVerbs are the verbs with a list format in -o.
 func listVerbs(of *cobra.Command) []string {
 	var out []string
 	if f := of.Flags().Lookup("output"); f != nil && strings.HasSuffix(f.Usage, ": "+strings.Join(listFormats, ", ")) {

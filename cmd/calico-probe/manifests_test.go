@@ -10,8 +10,7 @@ import (
 	"github.com/calico-probe/calico-probe/internal/report"
 )
 
-// TestManifestsForServe wants flags that only say how 'serve' is set up refused without --serve,
-// where they would change nothing.
+// TestManifestsForServe rejects flags about 'serve' without --serve, where they would have no effect.
 func TestManifestsForServe(t *testing.T) {
 	t.Parallel()
 	for flag, value := range map[string]string{
@@ -31,7 +30,7 @@ func TestManifestsForServe(t *testing.T) {
 	}
 }
 
-// TestServeNotes wants the head of what 'manifests --serve' prints to say who may connect.
+// TestServeNotes requires the notes of 'manifests --serve' to name who may connect.
 func TestServeNotes(t *testing.T) {
 	t.Parallel()
 	for want, admit := range map[string][]string{

@@ -22,8 +22,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// offline is an agent's client of 'mcp --offline' with a saved run: a function that calls a tool and gives its text,
-// the client, and one that ends it and gives the exit code.
+// offline returns a client of 'mcp --offline' with a saved run: a function that calls a tool and returns its text, the
+// client, and a function that ends it and returns the exit code.
 func offline(t *testing.T, file string) (text func(string, map[string]any) string, c *mcp.ClientSession,
 	end func() int) {
 	t.Helper()
@@ -52,7 +52,7 @@ func offline(t *testing.T, file string) (text func(string, map[string]any) strin
 	}
 }
 
-// TestMCPOffline has an agent ask about a saved run, where there is no cluster.
+// TestMCPOffline uses the tools on a saved run, without a cluster.
 func TestMCPOffline(t *testing.T) {
 	t.Parallel()
 	text, c, end := offline(t, "../../docs/example.ndjson")
@@ -75,8 +75,8 @@ func TestMCPOffline(t *testing.T) {
 	}
 }
 
-// TestMCPSavedByOthers wants a saved run that names its checks by what an agent would obey held to its block: patterns
-// of IDs are explained too.
+// TestMCPSavedByOthers uses a saved run whose check IDs are instructions: they must stay in the quoted block, although
+// Explain accepts patterns.
 func TestMCPSavedByOthers(t *testing.T) {
 	t.Parallel()
 	_, saved, _ := call(t, "analyze", "../../docs/example.ndjson", "-o", "json")
@@ -97,7 +97,7 @@ func TestMCPSavedByOthers(t *testing.T) {
 	end()
 }
 
-// TestMCPRefuses wants wrong usage said in a line.
+// TestMCPRefuses requires one line for wrong usage.
 func TestMCPRefuses(t *testing.T) {
 	t.Parallel()
 	for args, want := range map[string]string{
@@ -120,7 +120,7 @@ func TestMCPRefuses(t *testing.T) {
 	}
 }
 
-// TestMCPFollowsFleet has an agent follow a runbook that looks at all nodes.
+// TestMCPFollowsFleet runs a runbook with a fleet step for an agent.
 func TestMCPFollowsFleet(t *testing.T) {
 	t.Parallel()
 	kubeconfig := fleetAPI(t, "")

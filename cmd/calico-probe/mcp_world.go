@@ -123,7 +123,7 @@ func (o *mcpOptions) runNode(ctx context.Context, node string, how agents.How) (
 	var docs []report.Document
 	run, err := examine.Record(ctx, o.client, opts, report.Collect(&docs))
 	if err == nil && len(docs) == 0 {
-		err = errors.New("the run came to no verdict")
+		err = errors.New("the run reached no verdict")
 	}
 	if err != nil {
 		return run, report.Document{}, sentence(err)
@@ -198,7 +198,7 @@ func (o *mcpOptions) follow(ctx context.Context, name, node string) (*runbook.Re
 		return nil, err
 	}
 	by := &runbookOptions{runFlags: &runFlags{app: o.app, Options: o.Options}, client: o.client, runTimeout: o.Timeout}
-	j := runbook.NewJournal(runbook.Begun{Runbook: it.Runbook.Metadata.Name, Digest: it.Runbook.Digest(), File: it.File,
+	j := runbook.NewJournal(runbook.Header{Runbook: it.Runbook.Metadata.Name, Digest: it.Runbook.Digest(), File: it.File,
 		Source: it.Runbook.Source(), Node: node, Cluster: at, Params: params, By: agent, At: time.Now().UTC()})
 	e := &runbook.Engine{Runbook: it.Runbook, Journal: j, World: runbook.World{
 		Run: func(ctx context.Context, node string, r runbook.Run) (report.Run, error) {

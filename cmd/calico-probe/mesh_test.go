@@ -22,7 +22,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// TestMeshUnfinished wants a mesh without a verdict to leave files that say so.
+// TestMeshUnfinished requires a mesh without a verdict to leave files that say so.
 func TestMeshUnfinished(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -50,13 +50,13 @@ func TestMeshUnfinished(t *testing.T) {
 	}
 }
 
-// watching are the options of a watch that writes into a buffer.
+// watching returns the options of a watch that writes into a buffer.
 func watching(out io.Writer) *runFlags {
 	streams := genericiooptions.IOStreams{In: strings.NewReader(""), Out: out, ErrOut: io.Discard}
 	return &runFlags{app: &app{IOStreams: streams, interrupts: &ui.Interrupts{}}}
 }
 
-// TestWatchMissesANode wants a watch that ends before a node was heard to be incomplete, and to name it.
+// TestWatchMissesANode requires a watch that ends before a node reported to be incomplete, and to name the node.
 func TestWatchMissesANode(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
@@ -75,7 +75,7 @@ func TestWatchMissesANode(t *testing.T) {
 	}
 }
 
-// TestScreenBreaks wants what goes wrong with the terminal to be said, and the probes to be removed.
+// TestScreenBreaks requires an error of the terminal to be reported, and the probes to be removed.
 func TestScreenBreaks(t *testing.T) {
 	t.Parallel()
 	o := watching(io.Discard)

@@ -15,9 +15,9 @@ import (
 	"github.com/calico-probe/calico-probe/internal/report"
 )
 
-// TestAccessMethodsEverywhere wants each access method of the table in injector/method.go wherever CONTRIBUTING
-// ("Add an access method") has a step for it. TestAccessMethodsAreWhole, TestAccessMethodsRefuse,
-// TestPreflightOfEachMethod and TestChart hold the other steps.
+// TestAccessMethodsEverywhere requires each access method in injector/method.go to be wherever CONTRIBUTING ("Add an
+// access method") has a step for it. TestAccessMethodsAreWhole, TestAccessMethodsRefuse, TestPreflightOfEachMethod and
+// TestChart check the other steps.
 func TestAccessMethodsEverywhere(t *testing.T) {
 	t.Parallel()
 	ways := read(t, "../../docs/ways.md")
@@ -58,14 +58,14 @@ func TestAccessMethodsEverywhere(t *testing.T) {
 	}
 }
 
-// takesRights tells whether a use of this name is granted something, by itself or as another one.
+// takesRights reports whether a use has rights, of its own or as another use.
 func takesRights(method string) bool {
 	return slices.ContainsFunc(install.Uses(), func(u install.Use) bool {
 		return u.Name == method && (len(u.Rights) > 0 || u.As != "")
 	})
 }
 
-// flagsOf are the flags of a verb that are an access method's own: they begin with its name.
+// flagsOf returns a verb's flags for one access method: they begin with its name.
 func flagsOf(t *testing.T, root *cobra.Command, verb, method string) []string {
 	t.Helper()
 	cmd, _, err := root.Find([]string{verb})
@@ -81,8 +81,8 @@ func flagsOf(t *testing.T, root *cobra.Command, verb, method string) []string {
 	return out
 }
 
-// testsOfMethods are the access methods that have a whole row in CONTRIBUTING's table of their tests. Each test
-// that a row names must be there.
+// testsOfMethods returns the access methods with a complete row in CONTRIBUTING's table of tests. Each test in a row
+// must exist.
 func testsOfMethods(t *testing.T) map[string]bool {
 	t.Helper()
 	_, text, _ := strings.Cut(read(t, "../../CONTRIBUTING.md"), "\n## Add an access method\n")

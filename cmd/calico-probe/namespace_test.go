@@ -10,8 +10,8 @@ import (
 	"github.com/calico-probe/calico-probe/internal/report"
 )
 
-// TestCalicoNamespaceFlag wants every verb that reads the cluster to take the flag, and a
-// name that is none refused in a line.
+// TestCalicoNamespaceFlag requires every verb that reads the cluster to have the flag, and to reject an invalid name in
+// one line.
 func TestCalicoNamespaceFlag(t *testing.T) {
 	t.Parallel()
 	for _, verb := range []string{
@@ -36,8 +36,7 @@ func TestCalicoNamespaceFlag(t *testing.T) {
 	}
 }
 
-// TestNamedNamespace wants a name given by -n that is none, and one that no namespace has,
-// to end the run there.
+// TestNamedNamespace requires an invalid name of -n, and a missing namespace, to end the run.
 func TestNamedNamespace(t *testing.T) {
 	t.Parallel()
 	for _, verb := range []string{"run --node a", "shell --node a -c help", "preflight", "clean"} {

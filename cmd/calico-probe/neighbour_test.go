@@ -9,7 +9,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 )
 
-// TestNeighbourFlags wants what contradicts itself refused before anything is asked.
+// TestNeighbourFlags rejects contradictions before any request.
 func TestNeighbourFlags(t *testing.T) {
 	t.Parallel()
 	for args, says := range map[string]string{

@@ -19,7 +19,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// nodesAPI is a kubeconfig of an API that has these nodes, each with the InternalIPs beside it.
+// nodesAPI returns a kubeconfig for an API with these nodes and their InternalIPs.
 func nodesAPI(t *testing.T, nodes ...[]string) string {
 	t.Helper()
 	var items []any
@@ -45,8 +45,7 @@ func nodesAPI(t *testing.T, nodes ...[]string) string {
 	return kubeconfigTo(t, server.URL)
 }
 
-// TestNodeFlag wants every verb that takes --node to take one, by the names that kubectl and alerts
-// have for it.
+// TestNodeFlag requires every verb with --node to accept one node, by the names that kubectl and alerts use.
 func TestNodeFlag(t *testing.T) {
 	t.Parallel()
 	for _, verb := range []string{"shell -c help", "preflight", "runbook run node-not-ready", "analyze -"} {
@@ -88,7 +87,7 @@ func TestNodeFlag(t *testing.T) {
 	}
 }
 
-// TestNoNode wants the nodes listed where none was named, and what there is to say where none can be.
+// TestNoNode requires a list of nodes if none is named, and a useful error if there is no list.
 func TestNoNode(t *testing.T) {
 	t.Parallel()
 	plain := ui.BadUsage("no node is named")

@@ -29,8 +29,7 @@ func read(t *testing.T, name string) string {
 	return string(b)
 }
 
-// TestOutputs writes every format at once, and wants each file to be what stdout gets
-// of it alone.
+// TestOutputs writes every format at once, and compares each file with that format on stdout.
 func TestOutputs(t *testing.T) {
 	t.Parallel()
 	bad := saveRun(t, "node-a", true, probe.Result{Check: "node-clock", Status: probe.Fail, Saw: "an hour late"})
@@ -58,7 +57,7 @@ func TestOutputs(t *testing.T) {
 	}
 }
 
-// TestOutputsOfAHealthyNode wants a file that had findings to be empty after a run without.
+// TestOutputsOfAHealthyNode requires a file with findings to be empty after a run without findings.
 func TestOutputsOfAHealthyNode(t *testing.T) {
 	t.Parallel()
 	good := saveRun(t, "node-a", true, probe.Result{Check: "node-clock", Status: probe.OK, Saw: "right"})
@@ -76,8 +75,8 @@ func TestOutputsOfAHealthyNode(t *testing.T) {
 	}
 }
 
-// TestOutputsRefused wants what cannot be written to be said before anything is asked, in
-// one line, and no file to be touched for it.
+// TestOutputsRefused requires one line for an output that cannot be written, before any request, and leaves all files
+// unchanged.
 func TestOutputsRefused(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
@@ -112,12 +111,12 @@ func TestOutputsRefused(t *testing.T) {
 	}
 }
 
-// fullDisk is a disk without room.
+// fullDisk is a writer without space.
 type fullDisk struct{}
 
 func (fullDisk) Write([]byte) (int, error) { return 0, errors.New("no space left on device") }
 
-// TestNoFileTellsOfAnEarlierRun has a run come to nothing where the files of a good one lie.
+// TestNoFileTellsOfAnEarlierRun requires that a failed run leaves no files of an earlier one.
 func TestNoFileTellsOfAnEarlierRun(t *testing.T) {
 	t.Parallel()
 	deaf, err := net.Listen("tcp", "127.0.0.1:0") // takes the connection, and says nothing
@@ -173,7 +172,7 @@ func TestNoFileTellsOfAnEarlierRun(t *testing.T) {
 	}
 }
 
-// TestWhatIsReadIsNotWritten wants nobody to lose the record of an incident to -o.
+// TestWhatIsReadIsNotWritten requires that -o never overwrites an input file.
 func TestWhatIsReadIsNotWritten(t *testing.T) {
 	t.Parallel()
 	night := saveRun(t, "node-a", true, probe.Result{Check: "node-clock", Status: probe.Fail, Saw: "an hour late"})
@@ -227,7 +226,7 @@ metadata: {name: of-a-test}
 spec: {title: a test, steps: [{note: x}]}
 `
 
-// TestABrokenScreenLosesNoRecord of a runbook in a file.
+// TestABrokenScreenLosesNoRecord requires a runbook's file to be complete although stdout fails.
 func TestABrokenScreenLosesNoRecord(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
@@ -248,7 +247,7 @@ func TestABrokenScreenLosesNoRecord(t *testing.T) {
 	}
 }
 
-// TestAFileStaysWhatItIs wants its mode and its other names to be kept.
+// TestAFileStaysWhatItIs requires a file to keep its mode and its other names.
 func TestAFileStaysWhatItIs(t *testing.T) {
 	t.Parallel()
 	night := saveRun(t, "node-a", true, probe.Result{Check: "node-clock", Status: probe.OK, Saw: "right"})
@@ -267,7 +266,7 @@ func TestAFileStaysWhatItIs(t *testing.T) {
 	}
 }
 
-// TestSeveralNodesInOneJUnit file, which is made for that.
+// TestSeveralNodesInOneJUnit writes several nodes into one JUnit file, as the format allows.
 func TestSeveralNodesInOneJUnit(t *testing.T) {
 	t.Parallel()
 	bad := saveRun(t, "node-a", true, probe.Result{Check: "node-clock", Status: probe.Fail, Saw: "an hour late"})
@@ -284,7 +283,7 @@ func TestSeveralNodesInOneJUnit(t *testing.T) {
 	}
 }
 
-// TestOutputCompletion offers formats with what they are for, and leaves files to the shell.
+// TestOutputCompletion completes formats with their purpose, and leaves files to the shell.
 func TestOutputCompletion(t *testing.T) {
 	t.Parallel()
 	for typed, want := range map[string]string{"": "junit\tfor CI", "junit=": ":0", "jsonpath=": ":4"} {
@@ -295,8 +294,7 @@ func TestOutputCompletion(t *testing.T) {
 	}
 }
 
-// TestReaderGone has the reader of stdout go before anything is written: that is no failure, and a
-// file is written all the same.
+// TestReaderGone closes stdout before the first write: that is not a failure, and a file is still written.
 func TestReaderGone(t *testing.T) {
 	t.Parallel()
 	if os.Getenv("CALICO_PROBE_TEST_ARGS") != "" {

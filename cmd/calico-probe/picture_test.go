@@ -10,8 +10,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// TestDocsPicture holds the README's picture of a report to what this version prints of docs/example.ndjson,
-// a run on a real cluster: 'make docs' draws it.
+// TestDocsPicture compares the README's picture of a report with this version's output for docs/example.ndjson, a run
+// on a real cluster. 'make docs' draws it.
 func TestDocsPicture(t *testing.T) {
 	const file, width = "../../docs/report.svg", 90
 	exit, out, errs := call(t, "analyze", "../../docs/example.ndjson")
@@ -31,7 +31,7 @@ func TestDocsPicture(t *testing.T) {
 	}
 }
 
-// folded breaks a command at blanks, and indents what follows.
+// folded wraps a command at blanks, and indents the rest.
 func folded(line string, width int) []string {
 	var out []string
 	const indent = "                "
@@ -47,7 +47,7 @@ func folded(line string, width int) []string {
 	return append(out, line)
 }
 
-// drawn is the text as a picture of a terminal.
+// drawn returns the text as a picture of a terminal.
 func drawn(lines []string, width int) string {
 	const across, down, edge = 7.4, 17, 14
 	var b strings.Builder

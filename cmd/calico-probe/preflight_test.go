@@ -24,8 +24,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// TestPreflightOfNobody wants somebody without any right told which one is missing, by preflight
-// without the advice to use preflight.
+// TestPreflightOfNobody requires preflight to name the missing right of a user without rights, without the advice to
+// use preflight.
 func TestPreflightOfNobody(t *testing.T) {
 	t.Parallel()
 	for version, c := range map[bool]struct {
@@ -64,7 +64,7 @@ func TestPreflightOfNobody(t *testing.T) {
 	}
 }
 
-// TestManifests wants manifests with the subjects they are for, and one line for what is wrong.
+// TestManifests requires manifests with their subjects, and one line for wrong usage.
 func TestManifests(t *testing.T) {
 	t.Parallel()
 	for args, want := range map[string]struct {
@@ -101,7 +101,7 @@ func TestManifests(t *testing.T) {
 	}
 }
 
-// TestSeveral wants the last item of a list completed, by what is not in it yet.
+// TestSeveral requires the last item of a list to be completed with values that the list lacks.
 func TestSeveral(t *testing.T) {
 	t.Parallel()
 	a := &app{flags: genericclioptions.NewConfigFlags(true)}
@@ -127,9 +127,8 @@ func TestSeveral(t *testing.T) {
 	}
 }
 
-// TestAdvised wants commands that help and messages advise to have the name of the plugin,
-// and data to be the same by both names: not parallel, for what a program is called is one
-// for all of it.
+// TestAdvised requires commands in help and messages to have the plugin's name, and data to be the same under both
+// names. It is not parallel, because the program's name is global.
 func TestAdvised(t *testing.T) {
 	said := func(args ...string) string {
 		var out, errs bytes.Buffer
@@ -157,7 +156,7 @@ func TestAdvised(t *testing.T) {
 	}
 }
 
-// TestPreflightOfNoNode wants a report where no node could be read to claim none.
+// TestPreflightOfNoNode requires that the report names no node if none could be read.
 func TestPreflightOfNoNode(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

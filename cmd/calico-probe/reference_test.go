@@ -24,8 +24,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// TestReference wants 'docs' to write a whole section for each cause, check and verb, the same on every machine and
-// as kubectl's plugin.
+// TestReference requires 'docs' to write a complete section for each cause, check and verb, the same on every machine
+// and as kubectl's plugin.
 func TestReference(t *testing.T) {
 	t.Setenv("CALICO_PROBE_IMAGE", "elsewhere.example/probe")
 	t.Setenv("CALICO_PROBE_TOOLBOX_IMAGE", "elsewhere.example/toolbox")
@@ -42,7 +42,7 @@ func TestReference(t *testing.T) {
 	a := &app{flags: genericclioptions.NewConfigFlags(true)}
 	for name, want := range map[string]struct{ headings, has []string }{
 		"causes.md": {cause.All().IDs(), []string{".\n", "\nFix: ", "\nTouches: "}},
-		"checks.md": {examine.CheckIDs(examine.Suite()), []string{"?\n", "\n- asked from: ", "\n- deadline: "}},
+		"checks.md": {examine.CheckIDs(examine.Suite()), []string{"?\n", "\n- runs from: ", "\n- deadline: "}},
 		"cli.md":    {visible(a.documented(a.command())), []string{"\n### Options", "--help", "\n### SEE ALSO\n"}},
 	} {
 		text := pages[name]
@@ -69,8 +69,8 @@ func TestReference(t *testing.T) {
 	}
 }
 
-// TestReferenceStandsAlone wants exactly the promised files, with links that stay inside their page: a copy goes to
-// where the repository is not.
+// TestReferenceStandsAlone requires exactly the documented files, with links inside their page only: copies are used
+// without the repository.
 func TestReferenceStandsAlone(t *testing.T) {
 	t.Parallel()
 	pages := docsPages(t)
@@ -96,8 +96,8 @@ func TestReferenceStandsAlone(t *testing.T) {
 	}
 }
 
-// TestDocsOverwritesNothing wants 'docs' to take an absent or empty folder, and every other argument refused with one
-// line while the files stay as they are.
+// TestDocsOverwritesNothing requires 'docs' to accept an absent or empty folder, and to reject any other argument with
+// one line and without changing files.
 func TestDocsOverwritesNothing(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -135,7 +135,7 @@ func TestDocsOverwritesNothing(t *testing.T) {
 	}
 }
 
-// docsPages are the files that 'docs' writes, by their path below the folder.
+// docsPages returns the files that 'docs' writes, by their path below the folder.
 func docsPages(t *testing.T) map[string]string {
 	t.Helper()
 	dir, pages := t.TempDir(), map[string]string{}
@@ -153,7 +153,7 @@ func docsPages(t *testing.T) map[string]string {
 	return pages
 }
 
-// visible lists a command and those below it, without the hidden ones and help.
+// visible lists a command and its subcommands, without hidden ones and help.
 func visible(cmd *cobra.Command) []string {
 	if cmd.Hidden || cmd.Name() == "help" {
 		return nil
@@ -165,7 +165,7 @@ func visible(cmd *cobra.Command) []string {
 	return out
 }
 
-// TestManPages are read by man itself where it is, and have what such a page must.
+// TestManPages reads the pages with man itself, if installed, and checks their sections.
 func TestManPages(t *testing.T) {
 	t.Parallel()
 	folder := filepath.Join(t.TempDir(), "man1")

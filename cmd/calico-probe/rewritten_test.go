@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestRewritten wants a text to take the place of the one before it, and of nothing else:
-// stderr and stdout are one terminal here.
+// TestRewritten requires a status text to replace the previous one and nothing else: stderr and stdout are one terminal
+// here.
 func TestRewritten(t *testing.T) {
 	t.Parallel()
 	var terminal bytes.Buffer

@@ -16,7 +16,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// How large things may be. What is larger has a second thing in it.
+// The maximum sizes. What is larger does more than one thing.
 const (
 	longestFunction = 60  // lines
 	longestFile     = 400 // lines
@@ -34,11 +34,11 @@ type source struct {
 	set   *token.FileSet
 }
 
-// folder is its package, as its path from the root.
+// folder returns its package, as its path from the root.
 func (s source) folder() string { return filepath.ToSlash(filepath.Dir(s.path)) }
 
-// TestRooms holds how large functions, files and lines may be, that every package says what it is
-// for, and that a name is exported only where another package uses it.
+// TestRooms limits functions, files and lines, requires a comment for every package, and allows an exported name only
+// if another package uses it.
 func TestRooms(t *testing.T) {
 	all := sources(t, filepath.Join("..", ".."))
 	for _, s := range all {
@@ -48,7 +48,7 @@ func TestRooms(t *testing.T) {
 	unusedElsewhere(t, all)
 }
 
-// sources are all Go files below a folder, but those of other modules' caches.
+// sources returns all Go files below a folder, except those in caches of other modules.
 func sources(t *testing.T, root string) []source {
 	t.Helper()
 	var out []source
@@ -80,7 +80,7 @@ func sources(t *testing.T, root string) []source {
 	return out
 }
 
-// tooLarge names what of a file is. Tests are lists of cases, so only the width of their lines counts.
+// tooLarge returns what exceeds a limit in a file. Tests are lists of cases, so only the width of their lines counts.
 func tooLarge(t *testing.T, s source) {
 	t.Helper()
 	if !strings.HasSuffix(s.path, "_test.go") {
@@ -107,7 +107,7 @@ func tooLarge(t *testing.T, s source) {
 
 func (s source) lineOf(at token.Pos) int { return s.set.Position(at).Line }
 
-// texts are the lines with a text in them.
+// texts returns the lines with a string literal.
 func (s source) texts() map[int]bool {
 	out := map[int]bool{}
 	ast.Inspect(s.file, func(n ast.Node) bool {
@@ -121,7 +121,7 @@ func (s source) texts() map[int]bool {
 	return out
 }
 
-// withoutDoc names the packages of which no file says what they are for.
+// withoutDoc returns the packages without a package comment.
 func withoutDoc(t *testing.T, all []source) {
 	t.Helper()
 	said := map[string]bool{}
@@ -137,7 +137,7 @@ func withoutDoc(t *testing.T, all []source) {
 	}
 }
 
-// unusedElsewhere names the exported functions, types and values that no other package names.
+// unusedElsewhere returns the exported functions, types and values that no other package uses.
 func unusedElsewhere(t *testing.T, all []source) {
 	t.Helper()
 	used := map[string]bool{} // folder.Name
@@ -175,7 +175,7 @@ func unusedElsewhere(t *testing.T, all []source) {
 	}
 }
 
-// exported are the names that a file exports, without methods and fields.
+// exported returns the names that a file exports, without methods and fields.
 func exported(f *ast.File) []string {
 	var out []string
 	add := func(name *ast.Ident) {
@@ -205,8 +205,8 @@ func exported(f *ast.File) []string {
 	return out
 }
 
-// inExported tells whether a type is part of something else that its package exports: a reader of
-// that has to find it, though nobody has to write its name.
+// inExported reports whether a type is part of another exported declaration: readers of that must find it, although
+// they need not name it.
 func inExported(all []source, folder, name string) bool {
 	for _, s := range all {
 		if s.folder() != folder || strings.HasSuffix(s.path, "_test.go") {
@@ -237,8 +237,8 @@ func inExported(all []source, folder, name string) bool {
 	return false
 }
 
-// typed reports whether a list of constants has the values of a type that the package exports, of which name is one:
-// readers of the type have to find them all.
+// typed reports whether a list of constants has the values of an exported type, one of which is name: readers of the
+// type must find all of them.
 func typed(g *ast.GenDecl, name string) bool {
 	if g.Tok != token.CONST || len(g.Specs) < 2 {
 		return false
@@ -253,7 +253,7 @@ func typed(g *ast.GenDecl, name string) bool {
 	return ofType && member
 }
 
-// names tells whether a type or a signature has a name in it.
+// names reports whether a type or a signature contains a name.
 func names(n ast.Node, name string) bool {
 	found := false
 	ast.Inspect(n, func(n ast.Node) bool {

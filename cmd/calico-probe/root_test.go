@@ -7,7 +7,7 @@ import (
 	"github.com/calico-probe/calico-probe/internal/report"
 )
 
-// TestMistyped wants one line about what was mistyped, with what was probably meant.
+// TestMistyped requires one line about a mistyped word, with the likely intention.
 func TestMistyped(t *testing.T) {
 	t.Parallel()
 	for typed, want := range map[string]string{
@@ -41,8 +41,8 @@ func TestMistyped(t *testing.T) {
 	}
 }
 
-// TestOptions wants the flags of kubectl listed once, not in each verb's help, and taken and
-// completed all the same.
+// TestOptions requires kubectl's flags in one list instead of each verb's help, and that they still work and are
+// completed.
 func TestOptions(t *testing.T) {
 	t.Parallel()
 	_, all, _ := call(t, "options")
@@ -70,7 +70,7 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// TestVersion wants the flag and the command to say the same.
+// TestVersion requires the same output from the flag and the command.
 func TestVersion(t *testing.T) {
 	t.Parallel()
 	_, verb, _ := call(t, "version")
@@ -80,7 +80,7 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-// TestProgramIsBehindTheScreen runs the program: what a user types comes back in its messages.
+// TestProgramIsBehindTheScreen runs the program: what a user types appears in its messages.
 func TestProgramIsBehindTheScreen(t *testing.T) {
 	t.Parallel()
 	exit, out, errs := call(t, "explain", "no\x1b[2J\u202esuch")

@@ -305,7 +305,7 @@ func fromJournal(out *output.Set, journal string) error {
 	if err != nil {
 		return ui.BadUsage("%w", err)
 	}
-	rb, err := runbook.Load(j.Begun.File, []byte(j.Begun.Source), knownToRunbooks())
+	rb, err := runbook.Load(j.Header.File, []byte(j.Header.Source), knownToRunbooks())
 	if err != nil {
 		return ui.BadUsage("%s is from another version: %w", journal, err)
 	}

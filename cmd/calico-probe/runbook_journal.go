@@ -24,8 +24,8 @@ const (
 	journalsKept = 100
 )
 
-// keptOut are flags that a journal does not keep: secrets, and flags that only concern one call.
-var keptOut = []string{"token", "password", "username", "resume", "journal", "node", "param", "output", "runbooks",
+// droppedFlags are flags that a journal does not keep: secrets, and flags that only concern one call.
+var droppedFlags = []string{"token", "password", "username", "resume", "journal", "node", "param", "output", "runbooks",
 	"yes"}
 
 // isKept reports whether a journal keeps a flag. Addresses of a server or a proxy are kept only if
@@ -39,7 +39,7 @@ func isKept(name, value string) bool {
 		}
 		return !strings.ContainsAny(strings.TrimSuffix(at, "/"), "@/?#")
 	}
-	return !slices.Contains(keptOut, name)
+	return !slices.Contains(droppedFlags, name)
 }
 
 // secretFlags returns the secret flags of this call, which a user must repeat to resume.
@@ -86,7 +86,7 @@ func setAgain(cmd *cobra.Command, name string, values []string) error {
 	switch {
 	case f == nil:
 		return errors.New("there is no such flag")
-	case slices.Contains(keptOut, name):
+	case slices.Contains(droppedFlags, name):
 		return nil
 	case f.Changed && slices.Contains([]string{"answer", "allow-actions"}, name):
 		list := f.Value.(pflag.SliceValue)
@@ -128,7 +128,7 @@ func apiOf(config *rest.Config) (string, error) {
 
 // createJournal creates the journal at --journal, or in the user's folder for state. If that folder
 // is not writable, the runbook still runs, but cannot be resumed.
-func (o *runbookOptions) createJournal(b runbook.Begun) (*runbook.Journal, error) {
+func (o *runbookOptions) createJournal(b runbook.Header) (*runbook.Journal, error) {
 	if o.journal != "" {
 		j, err := runbook.CreateJournal(o.journal, b)
 		if err != nil {

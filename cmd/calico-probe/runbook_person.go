@@ -124,7 +124,7 @@ func (o *runbookOptions) confirm(ctx context.Context, p runbook.Proposal) (bool,
 	}
 	w := o.ErrOut
 	for _, k := range p.Kept {
-		fmt.Fprintf(w, "\nkept from before it: %s\n", probe.OneLine(k.Label()))
+		fmt.Fprintf(w, "\nsaved before it ran: %s\n", probe.OneLine(k.Label()))
 		if k.Failed != "" {
 			fmt.Fprintf(w, "  NOT saved: %s\n", probe.OneLine(k.Failed))
 		}

@@ -151,12 +151,12 @@ func (o *runbookOptions) begin(cmd *cobra.Command, name string) error {
 	if err := o.hasNode(cmd.Context()); err != nil { // its journal could never be resumed
 		return err
 	}
-	begun := runbook.Begun{
+	header := runbook.Header{
 		Runbook: it.Runbook.Metadata.Name, Digest: it.Runbook.Digest(), File: it.File,
 		Source: it.Runbook.Source(), Node: o.Node,
 		Params: params, Flags: flagsToKeep(cmd), Server: server, Cluster: at, By: ui.Whoami(), At: time.Now().UTC(),
 	}
-	j, err := o.createJournal(begun)
+	j, err := o.createJournal(header)
 	if err != nil {
 		return err
 	}
@@ -182,17 +182,17 @@ func (o *runbookOptions) goOn(cmd *cobra.Command) (err error) {
 			_ = j.Close() // it may be closed already
 		}
 	}()
-	rb, err := runbook.Load(j.Begun.File, []byte(j.Begun.Source), knownToRunbooks())
+	rb, err := runbook.Load(j.Header.File, []byte(j.Header.Source), knownToRunbooks())
 	if err != nil {
 		return ui.BadUsage("%w", err)
 	}
-	for name, values := range j.Begun.Flags {
+	for name, values := range j.Header.Flags {
 		if err := setAgain(cmd, name, values); err != nil {
 			return ui.BadUsage("%s: --%s: %w", o.resume, name, err)
 		}
 	}
-	o.Node = j.Begun.Node
-	_, answers, err := o.given(rb, j.Begun.Params)
+	o.Node = j.Header.Node
+	_, answers, err := o.given(rb, j.Header.Params)
 	if err != nil {
 		return err
 	}
@@ -200,8 +200,8 @@ func (o *runbookOptions) goOn(cmd *cobra.Command) (err error) {
 	switch {
 	case err != nil:
 		return err
-	case server != j.Begun.Server:
-		return ui.BadUsage("%s is about a node of %s, but this is %s: choose the cluster with --context or --kubeconfig", o.resume, cmp.Or(j.Begun.Server, "no cluster"), cmp.Or(server, "no cluster"))
+	case server != j.Header.Server:
+		return ui.BadUsage("%s is about a node of %s, but this is %s: choose the cluster with --context or --kubeconfig", o.resume, cmp.Or(j.Header.Server, "no cluster"), cmp.Or(server, "no cluster"))
 	}
 	if err := j.Resume(ui.Whoami()); err != nil {
 		return err
@@ -326,10 +326,10 @@ func (o *runbookOptions) walk(ctx context.Context, rb *runbook.Runbook, j *runbo
 		},
 	}
 	e.World.Kubeconfig, e.World.NoKubectl = o.kubeconfig()
-	begun := &runbook.Record{Runbook: rb.Metadata.Name, Title: rb.Spec.Title, Node: o.Node,
-		Cluster: j.Begun.Cluster, Began: j.Begun.At}
+	started := &runbook.Record{Runbook: rb.Metadata.Name, Title: rb.Spec.Title, Node: o.Node,
+		Cluster: j.Header.Cluster, Began: j.Header.At}
 	o.out.Until(ctx)
-	if err := o.out.Each(func(to *output.Place) error { return writeHead(to, begun) }); err != nil {
+	if err := o.out.Each(func(to *output.Place) error { return writeHead(to, started) }); err != nil {
 		return o.out.Close(err)
 	}
 	r, err := e.Do(ctx)

@@ -31,9 +31,9 @@ contexts:
 - {name: far, context: {cluster: far, user: me}}
 `
 
-// TestRunbooksKubeconfig wants a runbook's commands led to the cluster that was chosen by
-// flags, as the user who was chosen, by a file that only its owner can read and that is gone after
-// each, also where a signal ends the program; and to none where none was chosen.
+// TestRunbooksKubeconfig requires a runbook's commands to use the cluster and the user of the flags, through a file
+// that only its owner can read and that is removed after each command, even if a signal ends the program. Without a
+// cluster there is no file.
 func TestRunbooksKubeconfig(t *testing.T) { // not parallel: it sets the environment
 	dir := t.TempDir()
 	own := filepath.Join(dir, "own", "calico-probe")
@@ -101,8 +101,8 @@ func TestRunbooksKubeconfig(t *testing.T) { // not parallel: it sets the environ
 	}
 }
 
-// TestSetAgain wants answers and actions that are typed at a resume to come to those of the
-// journal, and any other flag to be as it is typed.
+// TestSetAgain requires new answers and actions to be added to those of the journal, and any other flag to have its new
+// value.
 func TestSetAgain(t *testing.T) {
 	t.Parallel()
 	cmd := &cobra.Command{}
@@ -120,8 +120,8 @@ func TestSetAgain(t *testing.T) {
 	}
 }
 
-// TestJournalHasNoSecret wants nothing that is secret of the flags in the journal, the record or
-// what is said; what has to be given again is named, and a journal goes on in its own cluster only.
+// TestJournalHasNoSecret requires that no secret flag is in the journal, the record or a message. The resume line names
+// what to pass again, and a journal resumes only in its own cluster.
 func TestJournalHasNoSecret(t *testing.T) {
 	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
 	dir := t.TempDir()
@@ -162,7 +162,7 @@ func TestJournalHasNoSecret(t *testing.T) {
 	}
 }
 
-// TestIsKept wants an address kept only where it is no more than that.
+// TestIsKept requires an address to be kept only if it has no other parts.
 func TestIsKept(t *testing.T) {
 	t.Parallel()
 	for value, want := range map[string]bool{
@@ -180,7 +180,7 @@ func TestIsKept(t *testing.T) {
 	}
 }
 
-// TestStopwatch wants the time of a person not counted.
+// TestStopwatch requires a person's time not to count.
 func TestStopwatch(t *testing.T) {
 	t.Parallel()
 	over := make(chan bool, 1)

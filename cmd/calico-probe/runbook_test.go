@@ -22,33 +22,33 @@ func typedBook(t *testing.T, args ...string) (exit int, stdout, stderr string) {
 	return exit, out.String(), errs.String()
 }
 
-// TestRunbookUsage wants one line and exit code 2 for what cannot be meant.
+// TestRunbookUsage requires one line and exit code 2 for wrong usage.
 func TestRunbookUsage(t *testing.T) {
 	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
 	dir := t.TempDir()
 	broken := filepath.Join(dir, "broken.yaml")
 	must.Do(t, os.WriteFile(broken, []byte("apiVersion: x\n"), 0o600))
 	for want, args := range map[string][]string{
-		"did you mean node-not-ready":           {"run", "node-not-redy", "--node", "a"},
-		"no such file":                          {"run", "./nowhere.yaml", "--node", "a"},
-		"no node is named":                      {"run", "node-not-ready"},
-		"name one runbook":                      {"run"},
-		"takes no parameter \"x\": it has none": {"run", "node-not-ready", "--node", "a", "--param", "x=1"},
-		"--param takes NAME=VALUE":              {"run", "node-not-ready", "--node", "a", "--param", "x"},
-		"no ask of the name \"fixd\" (did you":  {"run", "node-not-ready", "--node", "a", "--answer", "fixd=done"},
-		"\"maybe\" is no answer to fixed":       {"run", "node-not-ready", "--node", "a", "--answer", "fixed=maybe"},
-		"no action of the name \"all\"":         {"run", "node-not-ready", "--node", "a", "--allow-actions", "all"},
-		"leave out \"node-not-ready\"":          {"run", "node-not-ready", "--resume", "x"},
-		"leave out --node":                      {"run", "--resume", "x", "--node", "a"},
-		"opening the journal":                   {"run", "--resume", filepath.Join(dir, "nothing")},
-		"is not the journal of a runbook":       {"record", broken},
-		"unknown access method \"pigeon\"":      {"run", "node-not-ready", "--node", "a", "--via", "pigeon"},
-		"unknown output format \"table\"":       {"run", "node-not-ready", "--node", "a", "-o", "table"},
-		"--timeout and --run-timeout must be":   {"run", "node-not-ready", "--node", "a", "--run-timeout", "0s"},
-		"apiVersion must be":                    {"run", broken, "--node", "a"},
-		"reading runbooks":                      {"list", "--runbooks", filepath.Join(dir, "nothing")},
-		"unknown command \"rnu\"":               {"rnu"},
-		"lint takes the files":                  {"lint"},
+		"did you mean node-not-ready":              {"run", "node-not-redy", "--node", "a"},
+		"no such file":                             {"run", "./nowhere.yaml", "--node", "a"},
+		"no node is named":                         {"run", "node-not-ready"},
+		"name one runbook":                         {"run"},
+		"takes no parameter \"x\": it has none":    {"run", "node-not-ready", "--node", "a", "--param", "x=1"},
+		"--param takes NAME=VALUE":                 {"run", "node-not-ready", "--node", "a", "--param", "x"},
+		"no ask named \"fixd\" (did you":           {"run", "node-not-ready", "--node", "a", "--answer", "fixd=done"},
+		"\"maybe\" is not a valid answer to fixed": {"run", "node-not-ready", "--node", "a", "--answer", "fixed=maybe"},
+		"no action named \"all\"":                  {"run", "node-not-ready", "--node", "a", "--allow-actions", "all"},
+		"leave out \"node-not-ready\"":             {"run", "node-not-ready", "--resume", "x"},
+		"leave out --node":                         {"run", "--resume", "x", "--node", "a"},
+		"opening the journal":                      {"run", "--resume", filepath.Join(dir, "nothing")},
+		"is not the journal of a runbook":          {"record", broken},
+		"unknown access method \"pigeon\"":         {"run", "node-not-ready", "--node", "a", "--via", "pigeon"},
+		"unknown output format \"table\"":          {"run", "node-not-ready", "--node", "a", "-o", "table"},
+		"--timeout and --run-timeout must be":      {"run", "node-not-ready", "--node", "a", "--run-timeout", "0s"},
+		"apiVersion must be":                       {"run", broken, "--node", "a"},
+		"reading runbooks":                         {"list", "--runbooks", filepath.Join(dir, "nothing")},
+		"unknown command \"rnu\"":                  {"rnu"},
+		"lint takes the files":                     {"lint"},
 	} {
 		exit, stdout, stderr := typedBook(t, args...)
 		if exit != 2 || stdout != "" || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, want) {
@@ -57,7 +57,7 @@ func TestRunbookUsage(t *testing.T) {
 	}
 }
 
-// TestRunbookList wants the built-in ones, those of a folder, and what is wrong with one.
+// TestRunbookList lists the built-in runbooks, those of a folder, and an invalid one.
 func TestRunbookList(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -97,7 +97,7 @@ func TestRunbookList(t *testing.T) {
 	}
 }
 
-// TestRunbookKnown wants the built-in runbooks to be good by what this program knows.
+// TestRunbookKnown requires the built-in runbooks to be valid for this program.
 func TestRunbookKnown(t *testing.T) {
 	t.Parallel()
 	items, err := library(nil)

@@ -17,7 +17,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// compiled is a published schema in a validator that is not ours.
+// compiled returns a published schema in a third-party validator.
 func compiled(t *testing.T, name string) *jsonschema.Schema {
 	t.Helper()
 	exit, out, errs := call(t, "schema", name)
@@ -43,7 +43,7 @@ func validate(s *jsonschema.Schema, text string) error {
 // night is a recorded run, as a file.
 type night struct{ name, file string }
 
-// nights are the recorded runs of the rules' tests.
+// nights returns the recorded runs of the rules' tests.
 func nights(t *testing.T) []night {
 	t.Helper()
 	files := nightfile.All()
@@ -66,7 +66,7 @@ func nights(t *testing.T) []night {
 	return out
 }
 
-// TestNightsFitTheSchemas has each recorded night written as a report and as a stream.
+// TestNightsFitTheSchemas validates each recorded night as a report and as a stream.
 func TestNightsFitTheSchemas(t *testing.T) {
 	t.Parallel()
 	report, event, diff := compiled(t, "report"), compiled(t, "event"), compiled(t, "diff")
@@ -95,7 +95,7 @@ func TestNightsFitTheSchemas(t *testing.T) {
 	}
 }
 
-// TestSchemasRefuse wants what is no report, no event and no runbook to be refused.
+// TestSchemasRefuse rejects documents that are not reports, events or runbooks.
 func TestSchemasRefuse(t *testing.T) {
 	t.Parallel()
 	n := nights(t)[0]
@@ -129,7 +129,7 @@ func TestSchemasRefuse(t *testing.T) {
 	}
 }
 
-// TestSchemasTakeWhatIsNewer wants who validates to be able to read a later version's files.
+// TestSchemasTakeWhatIsNewer requires the schemas to accept files of a later version.
 func TestSchemasTakeWhatIsNewer(t *testing.T) {
 	t.Parallel()
 	_, whole, _ := call(t, "analyze", nights(t)[0].file, "-o", "json")
@@ -140,7 +140,7 @@ func TestSchemasTakeWhatIsNewer(t *testing.T) {
 	}
 }
 
-// TestRunbooksFitTheSchema has the built-in runbooks read by an editor's eyes.
+// TestRunbooksFitTheSchema validates the built-in runbooks, as an editor does.
 func TestRunbooksFitTheSchema(t *testing.T) {
 	t.Parallel()
 	s := compiled(t, "runbook")
@@ -152,7 +152,7 @@ func TestRunbooksFitTheSchema(t *testing.T) {
 	}
 }
 
-// TestSchemaPrints the file that is published, and says what there is.
+// TestSchemaPrints requires the published file, and a list of the schemas.
 func TestSchemaPrints(t *testing.T) {
 	t.Parallel()
 	for _, name := range schema.Names() {

@@ -13,8 +13,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// promising are the sections of docs/security.md of which every bullet, row and paragraph
-// is a promise, and says which by its number: (P7).
+// promising are the sections of docs/security.md in which every bullet, row and paragraph is a promise with its number:
+// (P7).
 var promising = []string{"In short", "What is left behind", "What does not leave the node", "Who might be hostile"}
 
 var (
@@ -24,9 +24,8 @@ var (
 	testFunc = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`)
 )
 
-// TestEveryPromiseHasATest holds docs/security.md complete: what it promises has a row in its
-// table of promises, and each row names a test that there is, or says why there can be none. Each row has a mutant, and
-// names the test that must kill it.
+// TestEveryPromiseHasATest requires each promise of docs/security.md to have a row in its table, and each row to name
+// an existing test or the reason for none. Each row has a mutant, which names the test that must kill it.
 func TestEveryPromiseHasATest(t *testing.T) {
 	text := must.Get(os.ReadFile("../../docs/security.md"))(t)
 	made, kept := map[string]bool{}, map[string]bool{}
@@ -97,8 +96,8 @@ func TestEveryPromiseHasATest(t *testing.T) {
 	}
 }
 
-// blocksOf are the paragraphs, bullets and table rows of a section of Markdown, without
-// the heads of tables and what introduces a list.
+// blocksOf returns the paragraphs, bullets and table rows of a Markdown section, without table heads and introductions
+// of lists.
 func blocksOf(body string) (blocks []string) {
 	for paragraph := range strings.SplitSeq(body, "\n\n") {
 		lines := strings.Split(strings.TrimSpace(paragraph), "\n")
@@ -114,7 +113,7 @@ func blocksOf(body string) (blocks []string) {
 	return blocks
 }
 
-// everyMutant is the tests that must kill the mutants of each row.
+// everyMutant returns the tests that must kill the mutants of each row.
 func everyMutant(t *testing.T) map[string][]string {
 	t.Helper()
 	text := must.Get(os.ReadFile("../../test/e2e/mutants/mutants.txtar"))(t)
@@ -125,7 +124,7 @@ func everyMutant(t *testing.T) map[string][]string {
 	return out
 }
 
-// everyTest is the names of all tests of the project.
+// everyTest returns the names of all tests of the project.
 func everyTest(t *testing.T) map[string]bool {
 	t.Helper()
 	names := map[string]bool{}

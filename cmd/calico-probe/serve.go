@@ -278,7 +278,7 @@ func (o *serveOptions) takeAlerts(ctx context.Context, routes alerts.Routes) err
 			return o.look(ctx, log, job, folder)
 		},
 		Tell: func(ctx context.Context, job alerts.Job) (bool, error) {
-			reason, note := toldOf(job, o.external)
+			reason, note := eventOf(job, o.external)
 			bad := job.Verdict == alerts.Fault || job.Verdict == alerts.Incomplete
 			return tellEach(job, func(id, node string) (bool, error) { return teller.Write(ctx, id, node, bad, reason, note) })
 		},
@@ -344,10 +344,10 @@ func firstOf(run report.Run) string {
 		}
 	}
 	if len(bad) > 0 {
-		return "no cause is known; not well: " + strings.Join(bad, ", ")
+		return "no known cause; failed or unknown: " + strings.Join(bad, ", ")
 	}
 	if len(odd) > 0 {
-		return "nothing is wrong; it warns of: " + strings.Join(odd, ", ")
+		return "nothing is wrong; warnings: " + strings.Join(odd, ", ")
 	}
 	return ""
 }
@@ -373,9 +373,9 @@ func badExternalURL() error {
 	return ui.BadUsage("--external-url takes http(s)://HOST[/PATH] of at most %d characters", maxURL)
 }
 
-// toldOf returns the reason and the message of a job's event on a node. The report comes after
+// eventOf returns the reason and the message of a job's event on a node. The report comes after
 // the cause, which may be cut; external is the server's public URL, if known.
-func toldOf(job alerts.Job, external string) (reason, note string) {
+func eventOf(job alerts.Job, external string) (reason, note string) {
 	reason = map[string]string{alerts.Fault: reasonFault, alerts.Incomplete: reasonIncomplete}[job.Verdict]
 	says := probe.Cut(job.Says, 600)
 	switch {

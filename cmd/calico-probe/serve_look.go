@@ -213,7 +213,7 @@ func (o *serveOptions) journalOf(log *slog.Logger, job alerts.Job,
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return o.beginJournal(job, name)
-	case errors.Is(err, runbook.ErrNoJournal), err == nil && j.Begun.Version != probe.Release:
+	case errors.Is(err, runbook.ErrNoJournal), err == nil && j.Header.Version != probe.Release:
 		if err := os.Remove(name); err != nil {
 			return nil, nil, fmt.Errorf("replacing the journal: %w", err)
 		}
@@ -224,7 +224,7 @@ func (o *serveOptions) journalOf(log *slog.Logger, job alerts.Job,
 	if err != nil {
 		return nil, nil, err
 	}
-	rb, err := runbook.Load(j.Begun.File, []byte(j.Begun.Source), knownToRunbooks())
+	rb, err := runbook.Load(j.Header.File, []byte(j.Header.Source), knownToRunbooks())
 	if err != nil {
 		return nil, nil, errors.Join(err, j.Close())
 	}
@@ -245,7 +245,7 @@ func (o *serveOptions) beginJournal(job alerts.Job, name string) (*runbook.Runbo
 	if err != nil {
 		return nil, nil, err
 	}
-	j, err := runbook.CreateJournal(name, runbook.Begun{
+	j, err := runbook.CreateJournal(name, runbook.Header{
 		Runbook: rb.Metadata.Name, Digest: rb.Digest(), File: rb.Metadata.Name, Source: rb.Source(), Node: job.Node,
 		Cluster: o.asks, Params: params, By: servant, At: time.Now().UTC(),
 	})

@@ -101,16 +101,16 @@ const maxEvents = 100
 
 // tellEach writes an event on the node of a job, or on each node that its alerts name. It returns false if it wrote
 // none, because every node had too many events recently or the alerts name no node.
-func tellEach(job alerts.Job, tell func(id, node string) (bool, error)) (told bool, err error) {
+func tellEach(job alerts.Job, tell func(id, node string) (bool, error)) (written bool, err error) {
 	if !job.Procedure.Many {
 		return tell(job.ID, job.Node)
 	}
 	for i, node := range job.Nodes[:min(len(job.Nodes), maxEvents)] {
 		one, failed := tell(fmt.Sprintf("%s.%d", job.ID, i), node)
-		told = told || one
+		written = written || one
 		if failed != nil && err == nil {
 			err = fmt.Errorf("%s: %w", node, failed)
 		}
 	}
-	return told, err
+	return written, err
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// TestServeMany looks at all nodes for alerts about many.
+// TestServeMany runs over all nodes for alerts about many.
 func TestServeMany(t *testing.T) {
 	t.Parallel()
 	kubeconfig := fleetAPI(t, "")
@@ -50,7 +50,7 @@ func TestServeMany(t *testing.T) {
 	}
 }
 
-// TestServeTellsEach tells each node that the alerts name, by an event of its own, and no more than a hundred.
+// TestServeTellsEach writes an event on each node that the alerts name, at most a hundred.
 func TestServeTellsEach(t *testing.T) {
 	t.Parallel()
 	job := alerts.Job{ID: "a", Node: alerts.ManyNodes, Procedure: alerts.Procedure{Many: true}}

@@ -28,7 +28,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// TestServeRefuses wants bad flags and files refused in a line before anything listens.
+// TestServeRefuses rejects bad flags and files in one line, before it listens.
 func TestServeRefuses(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -71,8 +71,8 @@ func TestServeRefuses(t *testing.T) {
 		"--workers 4":    "unknown flag: --workers",
 		"--check-config": "set --config",
 		"argument":       "takes no arguments",
-		"--check-config --config " + put("runbook.yaml", head+"runbook: other}]}"): `there is no runbook "other"; there are `,
-		"--check-config --config " + put("profile.yaml", head+"profile: other}]}"): `there is no profile "other"; there are quick`,
+		"--check-config --config " + put("runbook.yaml", head+"runbook: other}]}"): `there is no runbook "other": use one of `,
+		"--check-config --config " + put("profile.yaml", head+"profile: other}]}"): `there is no profile "other": use one of quick`,
 		"--check-config --config " + right + " --runbooks " + filepath.Join(dir,
 			"none"): "reading runbooks",
 		"--check-config --config " + right: "",
@@ -94,8 +94,8 @@ func TestServeRefuses(t *testing.T) {
 	}
 }
 
-// TestServeRunbooks wants an alert to be able to start what is built in, one's own to
-// come first, and what an alert cannot start refused where it wants to answer one.
+// TestServeRunbooks requires an alert to start a built-in runbook, the user's runbook before it, and rejects a runbook
+// that declares alerts but cannot run for them.
 func TestServeRunbooks(t *testing.T) {
 	t.Parallel()
 	const text = "apiVersion: calico-probe.io/v1alpha1\nkind: Runbook\nmetadata: {name: %s}\nspec:\n  title: ours\n%s\n"
@@ -144,8 +144,7 @@ func TestServeRunbooks(t *testing.T) {
 	}
 }
 
-// TestServeRoots wants 'serve' to know who signs certificates of the world where the machine
-// does not, as its image; and no other verb.
+// TestServeRoots requires 'serve' to trust public CAs if the machine has none, as in its image; other verbs must not.
 func TestServeRoots(t *testing.T) {
 	t.Parallel()
 	if os.Getenv("SSL_CERT_FILE") == os.DevNull { // what is started below
@@ -166,7 +165,7 @@ func TestServeRoots(t *testing.T) {
 	}
 }
 
-// TestServeVia has a runbook ask by a way of its own: how serve was told to ask is stronger.
+// TestServeVia runs a runbook with its own access method: serve's --via takes precedence.
 func TestServeVia(t *testing.T) {
 	t.Parallel()
 	for via, asked := range map[string]string{"mine": `unknown access method "mine"`, "auto": `unknown access method "theirs"`} {
@@ -179,7 +178,7 @@ func TestServeVia(t *testing.T) {
 	}
 }
 
-// TestServeTakesNoSSH wants a step that asks for any method to get none that takes keys.
+// TestServeTakesNoSSH requires that a step with any method gets none that needs keys.
 func TestServeTakesNoSSH(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ serve, step, want string }{
@@ -192,7 +191,7 @@ func TestServeTakesNoSSH(t *testing.T) {
 	}
 }
 
-// TestServeJournal goes on with what a program left that was killed.
+// TestServeJournal resumes after the program was killed.
 func TestServeJournal(t *testing.T) {
 	t.Parallel()
 	rb, err := runbook.Load("ours", []byte("apiVersion: calico-probe.io/v1alpha1\nkind: Runbook\nmetadata: {name: ours}\nspec:\n  title: ours\n  steps: [{note: nothing}, {conclude: {verdict: fault, says: it was seen}}]\n"), knownToRunbooks())
@@ -244,8 +243,8 @@ func TestServeJournal(t *testing.T) {
 	follow("cut in its first line, its runbook gone", "runbook ours no longer exists")
 }
 
-// TestServeStartsNoCommand follows a runbook for an alert that has a check, a notify and an action by commands. None of
-// them starts: not the dry run and what an action keeps either.
+// TestServeStartsNoCommand runs a runbook for an alert with commands in a check, a notify and an action. None of them
+// starts, not even the dry run and the keep of the action.
 func TestServeStartsNoCommand(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -271,7 +270,7 @@ func TestServeStartsNoCommand(t *testing.T) {
 	}
 }
 
-// TestServeTells wants a note that fits into an event, with the report's place in it.
+// TestServeTells requires a message that fits into an event, with the report's address.
 func TestServeTells(t *testing.T) {
 	t.Parallel()
 	job := alerts.Job{ID: "20261121-1", Alerts: []alerts.Alert{{Name: strings.Repeat("\u202e\n", 500)}},
@@ -281,14 +280,14 @@ func TestServeTells(t *testing.T) {
 		alerts.Warnings: reasonHealthy,
 	} {
 		job.Verdict = verdict
-		got, note := toldOf(job, "")
+		got, note := eventOf(job, "")
 		if got != reason || len(note) > 1024 || !strings.HasPrefix(note, verdict+": ") ||
 			!strings.Contains(note, "/reports/20261121-1") || strings.ContainsAny(note, "\n\u202e\ufffd") {
 			t.Errorf("%s: %s, %d bytes: %s", verdict, got, len(note), note)
 		}
 	}
 	long := "https://" + strings.Repeat("a", maxURL-len("https:///")) + "/"
-	if _, note := toldOf(job, long); !reachedAt(long) || len(note) > 1024 ||
+	if _, note := eventOf(job, long); !reachedAt(long) || len(note) > 1024 ||
 		!strings.HasSuffix(note, "report: "+long+"reports/20261121-1)") {
 		t.Errorf("%d bytes: %s", len(note), note)
 	}
@@ -300,7 +299,7 @@ func TestServeTells(t *testing.T) {
 	}
 	for verdict, says := range map[string]string{alerts.Healthy: "healthy: nothing is wrong",
 		alerts.Warnings: "warnings: see the report", alerts.Fault: "fault: see the report"} {
-		if _, note := toldOf(alerts.Job{Verdict: verdict, Alerts: []alerts.Alert{{}}}, ""); !strings.HasPrefix(note, says) {
+		if _, note := eventOf(alerts.Job{Verdict: verdict, Alerts: []alerts.Alert{{}}}, ""); !strings.HasPrefix(note, says) {
 			t.Error(note)
 		}
 	}
@@ -336,7 +335,7 @@ func TestServeCameTo(t *testing.T) {
 	}
 }
 
-// TestServeNodeNames asks the API once for a burst, and anew for a node that has just joined.
+// TestServeNodeNames queries the API once for a burst, and again for a node that has just joined.
 func TestServeNodeNames(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -380,7 +379,7 @@ func TestServeNodeNames(t *testing.T) {
 	})
 }
 
-// TestServeBounded wants no more of a report held than tells that it is too much.
+// TestServeBounded requires that no more of a report is kept than shows that it is too large.
 func TestServeBounded(t *testing.T) {
 	t.Parallel()
 	var b bounded
@@ -398,7 +397,7 @@ func TestServeBounded(t *testing.T) {
 	}
 }
 
-// TestServeBoundsRecords wants the same of the record of a runbook, in both forms.
+// TestServeBoundsRecords requires the same for the record of a runbook, in both formats.
 func TestServeBoundsRecords(t *testing.T) {
 	t.Parallel()
 	big := runbook.Entry{Kind: "note", Text: strings.Repeat("x", alerts.MaxJSON+1000)}
@@ -408,7 +407,7 @@ func TestServeBoundsRecords(t *testing.T) {
 	}
 }
 
-// TestServeFirstOf wants the cause with the first sentence of its fix, and room for both.
+// TestServeFirstOf requires the cause with the first sentence of its fix, and room for both.
 func TestServeFirstOf(t *testing.T) {
 	t.Parallel()
 	c := probe.Cause{ID: "bird-dead", About: "IPv4", Says: "nobody listens"}
@@ -418,7 +417,7 @@ func TestServeFirstOf(t *testing.T) {
 	}
 	warns := report.Run{Node: "a", Events: []probe.Event{{Node: "a",
 		Result: &probe.Result{Check: "node-swap", Status: probe.Warn}}}}
-	if got := firstOf(warns); got != "nothing is wrong; it warns of: node-swap" {
+	if got := firstOf(warns); got != "nothing is wrong; warnings: node-swap" {
 		t.Error(got)
 	}
 	c.Says, c.Fix.Says = strings.Repeat("a", 2000), strings.Repeat("b", 2000)

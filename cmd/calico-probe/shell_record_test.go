@@ -12,7 +12,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// TestAnalyzeTranscript reads a session back: its last answers, and what was done.
+// TestAnalyzeTranscript reads a transcript: its last answers, and its commands.
 func TestAnalyzeTranscript(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
@@ -75,7 +75,7 @@ func TestAnalyzeTranscript(t *testing.T) {
 	}
 }
 
-// TestAsFile wants no file's name in a message to be taken for an option.
+// TestAsFile requires that no file name in a message can be read as an option.
 func TestAsFile(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]string{"-": "-", "-x": "./-x", "--": "./--", "-a b": "'./-a b'",
@@ -86,7 +86,7 @@ func TestAsFile(t *testing.T) {
 	}
 }
 
-// TestExplainable wants a wrong ID to be told before anything is put anywhere.
+// TestExplainable requires an error for a wrong ID before anything is placed.
 func TestExplainable(t *testing.T) {
 	t.Parallel()
 	for args, good := range map[string]bool{"bird-dead": true, "bgp-session": true, "bgp": true,

@@ -9,22 +9,22 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 )
 
-// TestShellMistakes wants every mistake found before anything is asked of a cluster.
+// TestShellMistakes requires every mistake to be found before any request.
 func TestShellMistakes(t *testing.T) {
 	for want, c := range map[string]struct {
 		args  []string
 		stdin string
 	}{
-		"no node is named":           {args: []string{"-c", "help"}},
-		`did you mean "ping"`:        {args: []string{"--node", "a", "-c", "help; pnig"}},
-		"ping takes":                 {args: []string{"--node", "a"}, stdin: "help\nping\n"},
-		"quote":                      {args: []string{"--node", "a"}, stdin: "ping 'x"},
-		"--idle":                     {args: []string{"--node", "a", "--idle", "-1s"}},
-		`unknown check "nonesuch"`:   {args: []string{"--node", "a", "-c", "run nonesuch"}},
-		"| stands between a command": {args: []string{"--node", "a", "-c", "| less"}},
-		"there is no command":        {args: []string{"--node", "a", "-c", " # nothing"}},
-		"there is no command to run": {args: []string{"--node", "a"}},
-		"command to run: give":       {args: []string{"--node", "a", "-c", ""}, stdin: "help\n"},
+		"no node is named":         {args: []string{"-c", "help"}},
+		`did you mean "ping"`:      {args: []string{"--node", "a", "-c", "help; pnig"}},
+		"ping takes":               {args: []string{"--node", "a"}, stdin: "help\nping\n"},
+		"quote":                    {args: []string{"--node", "a"}, stdin: "ping 'x"},
+		"--idle":                   {args: []string{"--node", "a", "--idle", "-1s"}},
+		`unknown check "nonesuch"`: {args: []string{"--node", "a", "-c", "run nonesuch"}},
+		"| needs a command":        {args: []string{"--node", "a", "-c", "| less"}},
+		"no commands to run":       {args: []string{"--node", "a", "-c", " # nothing"}},
+		"no commands to run":       {args: []string{"--node", "a"}},
+		"commands to run: pass":    {args: []string{"--node", "a", "-c", ""}, stdin: "help\n"},
 	} {
 		var out, errs bytes.Buffer
 		code := Run(context.Background(), genericiooptions.IOStreams{In: strings.NewReader(c.stdin), Out: &out,

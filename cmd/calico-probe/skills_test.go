@@ -13,8 +13,7 @@ import (
 	"github.com/calico-probe/calico-probe/internal/subject/suite/cause"
 )
 
-// TestSkills wants the skills that 'docs' writes to be right: a head that can be read, tools and arguments that there
-// are, causes that there are.
+// TestSkills requires valid skills from 'docs': a readable head, and existing tools, arguments and causes.
 func TestSkills(t *testing.T) {
 	t.Parallel()
 	skills := 0
@@ -29,7 +28,7 @@ func TestSkills(t *testing.T) {
 	}
 }
 
-// lintSkill holds a skill to what agents' programs accept, and its words to what there is.
+// lintSkill checks a skill against the rules of agents' programs, and its words against this program.
 func lintSkill(t *testing.T, name, text string) {
 	t.Helper()
 	_, rest, _ := strings.Cut(text, "---\n")

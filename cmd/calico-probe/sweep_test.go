@@ -21,8 +21,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// failingAt is a kubeconfig of a server in front of another one, which fails one of all calls: with error 500, in the
-// middle of the answer (cut), or by no answer (silent). 0 = none. The result counts the calls.
+// failingAt returns a kubeconfig for a proxy that fails one call to another server: with error 500, in the middle of
+// the response (cut), or without a response (silent). 0 = none. The result counts the calls.
 func failingAt(t *testing.T, kubeconfig string, nth int64, by string) (string, *atomic.Int64) {
 	t.Helper()
 	config := must.Get(clientcmd.BuildConfigFromFlags("", kubeconfig))(t)
@@ -51,7 +51,7 @@ func failingAt(t *testing.T, kubeconfig string, nth int64, by string) (string, *
 	return kubeconfigTo(t, server.URL), calls
 }
 
-// sweptVerb is a verb whose calls fail one after the other, with what makes its API.
+// sweptVerb is a verb whose calls fail one after the other, with its API.
 type sweptVerb struct {
 	args  string
 	exits []int // with a failed call; the first is that without
@@ -81,7 +81,7 @@ func sweptVerbs() []sweptVerb {
 	}
 }
 
-// sweptLeftovers are a pod and a Job that clean is to remove.
+// sweptLeftovers returns a pod and a Job for clean to remove.
 func sweptLeftovers(t *testing.T) (string, func(int, string) string) {
 	meta := func(name string) map[string]any {
 		return map[string]any{"namespace": "kube-system", "name": name, "uid": name,
@@ -100,8 +100,8 @@ func sweptLeftovers(t *testing.T) (string, func(int, string) string) {
 	}
 }
 
-// TestEachCallFails lets each call of a verb fail once in each way: a fault stays one, or the run does not pass for
-// whole, and what was not done is not said to be.
+// TestEachCallFails fails each call of a verb once in each way. A fault stays a fault, or the run is incomplete, and
+// nothing is reported as done that was not.
 func TestEachCallFails(t *testing.T) {
 	t.Parallel()
 	for _, v := range sweptVerbs() {

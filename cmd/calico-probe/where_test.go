@@ -19,8 +19,7 @@ const threeContexts = `{"apiVersion": "v1", "kind": "Config", "current-context":
   {"name": "c", "cluster": {"server": "[fd00::1]:6443"}}],
   "contexts": [{"name": "prod", "context": {"cluster": "a"}}, {"name": "lab", "context": {"cluster": "b"}}, {"name": "six", "context": {"cluster": "c"}}]}`
 
-// TestWhere wants the cluster that is asked named as the flags choose it, and nothing secret
-// of its address.
+// TestWhere requires the cluster as the flags select it, without secret parts of its address.
 func TestWhere(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "config")
@@ -50,8 +49,8 @@ func TestWhere(t *testing.T) {
 	}
 }
 
-// TestWhereIsSaid wants the cluster and the time in every form of a run that was saved as
-// either, and a run of an older version, that tells of neither, read as before.
+// TestWhereIsSaid requires the cluster and the time in every format of a saved run, and reads runs of an older version
+// without them.
 func TestWhereIsSaid(t *testing.T) {
 	t.Parallel()
 	const stream = `{"seq":0,"type":"run","start":{"v":1,"version":"0.1.0","run":"7f","time":"2026-11-21T21:23:57Z","checks":null,"cluster":{"context":"prod","server":"https://10.0.0.1:6443"}},"node":"node-a"}

@@ -22,8 +22,8 @@ import (
 
 var update = flag.Bool("update", false, "write the schemas")
 
-// TestDocsSchema wants the schemas to be those of the types. It runs where the sources
-// are, since the descriptions are their comments.
+// TestDocsSchema compares the schemas with the types. It needs the sources, because the descriptions are their
+// comments.
 func TestDocsSchema(t *testing.T) {
 	t.Chdir("../..")
 	for _, name := range Names() {
@@ -41,7 +41,7 @@ func TestDocsSchema(t *testing.T) {
 	}
 }
 
-// made is the schema of a name.
+// made returns the schema with a name.
 func made(t *testing.T, name string) *jsonschema.Schema {
 	t.Helper()
 	version := fmt.Sprintf("v%d", probe.Version)
@@ -140,10 +140,10 @@ func made(t *testing.T, name string) *jsonschema.Schema {
 // additions are the minor versions, with the fields that each adds.
 const additions = "version 1.1 adds title to causes, affected and between to groups of nodes"
 
-// grows is what readers may rely on.
+// grows describes what readers may rely on.
 const grows = "Fields and types of events may be added: readers skip those they do not know. The values of status, verdict, exit and confidence are closed lists as long as v is the same."
 
-// verdict lists what a run can come to.
+// verdict lists the possible results of a run.
 func verdict(t *testing.T, s *jsonschema.Schema) {
 	t.Helper()
 	for _, word := range report.Verdicts() {
@@ -154,7 +154,7 @@ func verdict(t *testing.T, s *jsonschema.Schema) {
 	}
 }
 
-// mapped are the types whose values are of a list the code has.
+// mapped are the types whose values are in a list in the code.
 func mapped(t reflect.Type) *jsonschema.Schema {
 	switch t {
 	case reflect.TypeFor[probe.Status]():
@@ -194,7 +194,7 @@ func texts[T ~string](of []T) []string {
 	return out
 }
 
-// carries says which field an event of a type cannot be without.
+// carries returns the fields that an event of each type must have.
 func carries(s *jsonschema.Schema, fields map[string][]probe.EventType) {
 	for _, field := range slices.Sorted(func(yield func(string) bool) {
 		for field := range fields {
@@ -211,7 +211,7 @@ func carries(s *jsonschema.Schema, fields map[string][]probe.EventType) {
 	}
 }
 
-// oneOf wants exactly one of these fields.
+// oneOf requires exactly one of these fields.
 func oneOf(t *testing.T, s *jsonschema.Schema, fields ...string) {
 	t.Helper()
 	for _, field := range fields {
@@ -220,7 +220,7 @@ func oneOf(t *testing.T, s *jsonschema.Schema, fields ...string) {
 	}
 }
 
-// nullable lets an empty list be null, which Go writes.
+// nullable allows null for an empty list, which Go writes.
 func nullable(t *testing.T, s *jsonschema.Schema, field string) {
 	t.Helper()
 	was := property(t, s, field)

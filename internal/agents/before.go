@@ -12,7 +12,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// Names of nodes, of what can be explained, and IDs of causes and checks; what is none is not passed on.
+// The syntax of node names, of what can be explained, and of IDs of causes and checks. Anything else is rejected here.
 var (
 	nodeName = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$`)
 	ownName  = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9./-]{0,99}$`)
@@ -22,7 +22,7 @@ var (
 func checkNodes(names ...string) error {
 	for _, n := range names {
 		if !nodeName.MatchString(n) {
-			return refuse("%q is no name of a node", probe.Cut(probe.Line(n), 60))
+			return refuse("%q is not a valid node name", probe.Cut(probe.Line(n), 60))
 		}
 	}
 	return nil
@@ -40,7 +40,7 @@ func (s *Server) checkRun(in runArguments) error {
 	return nil
 }
 
-// usable is which of the runbooks has a name, -1 where none that is right has.
+// usable returns the index of the valid runbook with a name, or -1.
 func (s *Server) usable(name string) int {
 	return slices.IndexFunc(s.world.Runbooks, func(it runbook.Item) bool { return it.Name == name && it.Err == nil })
 }
@@ -60,7 +60,7 @@ func (s *Server) checkRunbook(in runbookArguments) error {
 	return checkNodes(in.Node)
 }
 
-// What a person is asked before something is created; "" = nothing is. The arguments were checked before.
+// The questions to a person before something is created; "" = nothing is created. The arguments are already checked.
 
 func (s *Server) confirmRun(in runArguments) string {
 	if in.Via == viaAPI || !s.world.Probes {
@@ -85,10 +85,10 @@ func confirmMesh(in nodesArguments) string {
 	return "Place a read-only probe pod on " + where + "? Each ends automatically."
 }
 
-// scopeLimit bounds how long the nodes of a question may take to count.
+// scopeLimit bounds how long counting the nodes of a question may take.
 const scopeLimit = 30 * time.Second
 
-// scopeMesh names the nodes that a mesh is about, as part of its question: "" if the world does not count them.
+// scopeMesh describes the nodes of a mesh as part of its question; "" if the world does not count them.
 func (s *Server) scopeMesh(ctx context.Context, in nodesArguments) (string, error) {
 	if s.world.Scope == nil {
 		return "", nil

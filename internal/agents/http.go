@@ -15,24 +15,24 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// Path is where the tools are by HTTP.
+// Path is the path of the tools over HTTP.
 const Path = "/mcp"
 
-// Of HTTP so much is taken.
+// Limits of HTTP requests.
 const (
-	mostBody     = 256 << 10 // bytes of a request
+	maxBody      = 256 << 10 // bytes of a request
 	readLimit    = 15 * time.Second
-	stoppedLimit = 25 * time.Second // that a cluster's grace of 30 seconds has room for
+	stoppedLimit = 25 * time.Second // fits into a pod's default grace period of 30 seconds
 )
 
-// Front says who may reach the tools by HTTP, beside having a token.
+// Front restricts who may use the tools over HTTP, in addition to a token.
 type Front struct {
-	Hosts   []string // names by which this is reached, without port; a request for another is refused
-	Origins []string // web pages that may ask; a request of any other page is refused
+	Hosts   []string // allowed Host names, without port; other requests are rejected
+	Origins []string // allowed origins of web pages; requests of other pages are rejected
 }
 
-// HTTP answers on a listener until ctx ends. There are no sessions: each request stands for itself. Calls under way end
-// with ctx, and have removed what they made when it returns, or stoppedLimit is over.
+// HTTP serves a listener until ctx ends. There are no sessions: each request is independent. It then ends running
+// calls, and returns when they have removed what they created, or after stoppedLimit.
 func (s *Server) HTTP(ctx context.Context, l net.Listener, keeper *gate.Keeper, front Front) error {
 	defer s.end()
 	s.byHTTP = true
@@ -59,23 +59,21 @@ func (s *Server) HTTP(ctx context.Context, l net.Listener, keeper *gate.Keeper, 
 	return nil
 }
 
-// handler lets a request in that has credentials, is for this server by its name, and comes of no page that was not
-// named.
+// handler accepts a request with valid credentials and an allowed host and origin.
 func (s *Server) handler(keeper *gate.Keeper, front Front) http.Handler {
 	tools := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s.mcp }, &mcp.StreamableHTTPOptions{
-		Stateless: true, JSONResponse: true, MaxRequestBodyBytes: mostBody, PropagateRequestCancellation: true,
-		DisableLocalhostProtection: true, // Hosts says more
+		Stateless: true, JSONResponse: true, MaxRequestBodyBytes: maxBody, PropagateRequestCancellation: true,
+		DisableLocalhostProtection: true, // Hosts is stricter
 	})
 	mux := http.NewServeMux()
 	mux.Handle(Path, tools)
 	return front.guard(keeper.Guard(mux, gate.Observer{}))
 }
 
-// fromHeader has where a request came from, for the line that each call has in the log; what a client says there is
-// nothing.
+// fromHeader has the address of a request, for the log line of each call. It overwrites the client's value.
 const fromHeader = "Calico-Probe-From"
 
-// guard refuses what a browser was led to send.
+// guard rejects requests that a web page made a browser send.
 func (f Front) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Content-Type-Options", "nosniff")

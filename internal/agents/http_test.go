@@ -19,8 +19,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// TestHTTPAsks serves by HTTP to clients of an old and a new protocol that can ask their user, and to one that cannot.
-// A probe is placed only if the user was asked and agreed.
+// TestHTTPAsks serves HTTP clients of an old and a new protocol that can ask their user, and one that cannot. A probe
+// is placed only if the user was asked and agreed.
 func TestHTTPAsks(t *testing.T) {
 	t.Parallel()
 	for what, c := range map[string]struct {
@@ -72,7 +72,7 @@ func TestHTTPAsks(t *testing.T) {
 	}
 }
 
-// overHTTP connects a client of a protocol to the tools, by a listener on loopback.
+// overHTTP connects a client of a protocol to the tools, on loopback.
 func overHTTP(t *testing.T, world World, o *mcp.ClientOptions, protocol string) *mcp.ClientSession {
 	t.Helper()
 	const token = "0123456789abcdef"
@@ -115,7 +115,7 @@ func overHTTP(t *testing.T, world World, o *mcp.ClientOptions, protocol string) 
 	return client
 }
 
-// TestYesIsForItsQuestion sends a forged yes, as for other arguments: the server asks the user.
+// TestYesIsForItsQuestion forges consent, for example for other arguments: the server asks the user.
 func TestYesIsForItsQuestion(t *testing.T) {
 	t.Parallel()
 	var ran, asked atomic.Int64

@@ -42,7 +42,7 @@ type (
 	}
 )
 
-// addTools offers what the world can do.
+// addTools adds the tools that the world supports.
 func (s *Server) addTools() error {
 	w, probes := s.world, s.world.Probes
 	var errs []error
@@ -50,7 +50,7 @@ func (s *Server) addTools() error {
 	if w.Triage != nil {
 		add(offer(s, tool[nodesArguments]{name: "triage", title: "Judge nodes by the API", asks: true, do: s.triage,
 			check: checkNodesOf,
-			text:  "Judges all nodes (or some) by what the Kubernetes API says, grouped by cause. Creates nothing. Begin here."}))
+			text:  "Judges all nodes (or some) through the Kubernetes API, grouped by cause. Creates nothing. Begin here."}))
 	}
 	if w.Run != nil {
 		text := "Examines one node and names the cause, its evidence and the fix. It never runs the fix. "
@@ -124,7 +124,7 @@ func (s *Server) run(ctx context.Context, in runArguments) (answer, error) {
 		keep: &kept{kind: kindRun, doc: doc, run: &run}, short: defanged(doc.Shortened())}, nil
 }
 
-// ofDocument is what a run came to, in own words.
+// ofDocument summarizes a run in calico-probe's own words.
 func (s *Server) ofDocument(d report.Document) []string {
 	out := []string{"verdict: " + verdictWord(d.Verdict)}
 	var causes, bad []string
@@ -146,8 +146,8 @@ func (s *Server) ofDocument(d report.Document) []string {
 	return append(out, listed("checks with bad results", bad)...)
 }
 
-// known is a cause or a check with its confidence or status, where it is one of calico-probe's: a saved run may name
-// anything, and Explain takes patterns too.
+// known returns a cause or check with its confidence or status, if its ID belongs to calico-probe: a saved run may
+// contain any text, and Explain also accepts patterns.
 func (s *Server) known(id string, how any) []string {
 	if !plainID.MatchString(id) || s.world.Explain == nil {
 		return nil
@@ -170,7 +170,7 @@ func listed(what string, items []string) []string {
 	return []string{what + ": " + text}
 }
 
-// verdictWord is a verdict's word, of those that there are.
+// verdictWord returns a verdict's word, if it is a known one.
 func verdictWord(v *probe.Verdict) string {
 	if v == nil || !slices.Contains(report.Verdicts(), v.Word) {
 		return "none"
@@ -294,7 +294,7 @@ func (s *Server) listResults() answer {
 	for _, k := range s.runs.list() {
 		a.own = append(a.own, fmt.Sprintf("%s: %s, %s", k.id, k.kind, k.at.UTC().Format("15:04:05 UTC")))
 		if d, ok := k.doc.(report.Document); ok {
-			a.quoted = append(a.quoted, fmt.Sprintf("%s is of node %s", k.id, d.Node))
+			a.quoted = append(a.quoted, fmt.Sprintf("%s is about node %s", k.id, d.Node))
 		}
 	}
 	if len(a.own) == 0 {
@@ -303,7 +303,7 @@ func (s *Server) listResults() answer {
 	return a
 }
 
-// evidence are the answers of one check with all that is known of them.
+// evidence returns the results of one check with all details.
 func evidence(id, check string, all []report.Located) (answer, error) {
 	a := answer{own: []string{"id: " + id}}
 	for _, r := range all {
@@ -328,7 +328,7 @@ func evidence(id, check string, all []report.Located) (answer, error) {
 
 func lines(text string) []string { return strings.Split(strings.TrimRight(text, "\n"), "\n") }
 
-// cutLines are own words, as far as there is room for them.
+// cutLines returns as many lines as fit.
 func cutLines(all []string) []string {
 	size := 0
 	for i, line := range all {

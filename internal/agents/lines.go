@@ -10,20 +10,20 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 )
 
-// maxMessage is how long a line of an agent's may be.
+// maxMessage bounds a line from an agent, in bytes.
 const maxMessage = 4 << 20
 
-// parseError is JSON-RPC's answer to what is no message (section 5.1): the request, and so its ID, is not known.
+// parseError is JSON-RPC's response to an invalid message (section 5.1). The ID is null because the request is unknown.
 const parseError = `{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"Parse error: the line is not a JSON-RPC message"}}` + "\n"
 
-// messages reads whole lines that are messages. Any other line, such as what a shell that started us printed, is
-// answered with an error and left out: the SDK ends the session at the first. So is a batch, which only the protocol of
-// 2025-03-26 has.
+// messages reads lines that are valid messages. Any other line, such as the output of a shell that started us, gets an
+// error response and is dropped: the SDK would end the session. Batches are dropped too, because only protocol version
+// 2025-03-26 has them.
 type messages struct {
 	lines *bufio.Reader
 	in    io.Closer
 	out   io.Writer
-	rest  []byte // of a line that was read
+	rest  []byte // the rest of a line
 }
 
 func (m *messages) Close() error { return m.in.Close() }
@@ -49,7 +49,7 @@ func (m *messages) Read(into []byte) (int, error) {
 	return n, nil
 }
 
-// line is the next line; of one that is too long a part, which is no message.
+// line returns the next line; of a line that is too long, a part that is not a valid message.
 func (m *messages) line() ([]byte, error) {
 	var line []byte
 	for {
@@ -63,7 +63,7 @@ func (m *messages) line() ([]byte, error) {
 	}
 }
 
-// shared is a writer that several write whole messages to.
+// shared is a writer for several goroutines, each of which writes whole messages.
 type shared struct {
 	mu  sync.Mutex
 	out io.Writer

@@ -13,7 +13,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// TestGarbage wants a line that is no message answered with an error, and the session to go on with the next.
+// TestGarbage requires an error for an invalid line, and a session that continues.
 func TestGarbage(t *testing.T) {
 	t.Parallel()
 	in, agent := io.Pipe()
@@ -54,7 +54,7 @@ func TestGarbage(t *testing.T) {
 	t.Fatalf("tools/list is not answered, after %d errors: %v", errors, lines.Err())
 }
 
-// TestLongLine wants a line that is too long left out whole, and what follows it read.
+// TestLongLine requires a line that is too long to be dropped, and the next one to be read.
 func TestLongLine(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer

@@ -10,17 +10,17 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// How much text an answer has at most, in bytes: less than 2,000 tokens of any usual tokenizer, which a test counts.
+// How much text an answer may have, in bytes: less than 2,000 tokens of any common tokenizer, which a test checks.
 const (
 	mostText = 5200
 	mostLine = 500
 )
 
-// quoteMark stands before every line that is not of calico-probe's own words. What is quoted has no line breaks left,
-// so that nothing of it begins a line.
+// quoteMark precedes each line that is not in calico-probe's own words. Quoted text has no line breaks, so none of it
+// can begin a line.
 const quoteMark = "| "
 
-// says is the text of an answer: own lines, then the quoted ones, as far as there is room, then where the rest is.
+// says returns the text of an answer: own lines, as many quoted ones as fit, and where to find the rest.
 func says(own, quoted []string, rest string) string {
 	var b strings.Builder
 	for _, line := range own {
@@ -49,15 +49,15 @@ var (
 	scheme = regexp.MustCompile(`(?i)[a-z][a-z0-9+.-]*:(//)?[^\s]*`)
 	www    = regexp.MustCompile(`(?i)\bwww\.`)
 	tag    = regexp.MustCompile(`<([A-Za-z/!?])`)
-	// here is an address of the machine itself, where a link leads nobody away; nothing may follow the port that makes
-	// it the user of another host, and no other address.
+	// here matches an address of this machine, which is harmless as a link. Nothing after the port may turn it into the
+	// user part of another host, or into another address.
 	here = regexp.MustCompile(`^(?i)https?://(localhost|127\.0\.0\.1|\[::1\])(:[0-9]+)?(/[^\s@]*)?$`)
-	// harmful are the schemes that lead somewhere without two slashes.
+	// harmful matches schemes that work without two slashes.
 	harmful = regexp.MustCompile(`(?i)(^|[^\w.+-])(javascript|data|vbscript|mailto|tel|file):(\S)`)
 )
 
-// defang makes one line of a foreign text that no reader takes for a link, an image or an element: not by Markdown, not
-// by HTML, and not because it looks like an address. Addresses of the machine itself are left alone.
+// defang makes one line of foreign text that no reader takes for a link, an image or an HTML element, neither in
+// Markdown nor in HTML, nor because it looks like an address. It keeps addresses of this machine.
 func defang(text string) string {
 	text = probe.Line(text)
 	text = scheme.ReplaceAllStringFunc(text, func(url string) string {
@@ -72,7 +72,7 @@ func defang(text string) string {
 	return tag.ReplaceAllString(text, "‹$1")
 }
 
-// defanged is what a document is encoded to, with every text in it made harmless.
+// defanged returns a document as JSON data with every text made harmless.
 func defanged(doc any) any {
 	b, err := json.Marshal(doc)
 	if err != nil {
@@ -85,7 +85,7 @@ func defanged(doc any) any {
 	return eachText(tree)
 }
 
-// eachText makes every text of a tree harmless, names of fields too, which may be those of labels.
+// eachText makes every text of a tree harmless, including field names, which may be names of labels.
 func eachText(tree any) any {
 	switch v := tree.(type) {
 	case string:

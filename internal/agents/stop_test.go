@@ -18,8 +18,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// TestStopCleansUp stops a server while a call is under way, and wants it to end only when that has removed what it
-// made.
+// TestStopCleansUp stops a server during a call. It must end only after the call has removed what it created.
 func TestStopCleansUp(t *testing.T) {
 	t.Parallel()
 	const begin = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18",` +
@@ -91,7 +90,7 @@ func TestStopCleansUp(t *testing.T) {
 	}
 }
 
-// TestPanic has a tool crash with words of a node: the caller gets them quoted, and the next call is answered.
+// TestPanic makes a tool crash with a node's text: the caller gets it quoted, and the next call works.
 func TestPanic(t *testing.T) {
 	t.Parallel()
 	w := liar(t)

@@ -10,7 +10,7 @@ import (
 	"github.com/calico-probe/calico-probe/internal/report"
 )
 
-// The kinds of what can be asked about again.
+// The kinds of kept answers.
 const (
 	kindRun     = "run"
 	kindFleet   = "triage"
@@ -19,7 +19,7 @@ const (
 	kindDiff    = "diff"
 )
 
-// kept is one answer that can be asked about again.
+// kept is an answer that tools can show again.
 type kept struct {
 	id    string
 	kind  string
@@ -27,10 +27,10 @@ type kept struct {
 	doc   any // a report.Document, report.Fleet, *mesh.Report, *runbook.Record or report.Difference
 	run   *report.Run
 	saved bool
-	json  []byte // of doc
+	json  []byte // encoded doc
 }
 
-// How much is kept: the oldest go first.
+// How many answers are kept; the oldest are dropped first.
 const (
 	mostKept      = 64
 	mostKeptBytes = 64 << 20
@@ -43,13 +43,13 @@ type store struct {
 	made int
 }
 
-// put keeps an answer and returns its name: a word of ours and a number, as the ID of a saved run may be anything.
+// put keeps an answer and returns its ID: a fixed word and a number, because the ID of a saved run may be any text.
 func (s *store) put(k kept) string {
-	k.json, _ = json.Marshal(defanged(k.doc)) // documents are made of what can be encoded
+	k.json, _ = json.Marshal(defanged(k.doc)) // encoding these types cannot fail
 	return s.add(k)
 }
 
-// add keeps an answer as it is.
+// add keeps an answer unchanged.
 func (s *store) add(k kept) string {
 	k.at = time.Now()
 	s.mu.Lock()
@@ -70,7 +70,7 @@ func (s *store) add(k kept) string {
 	return k.id
 }
 
-// get gives an answer by its name.
+// get returns an answer by its ID.
 func (s *store) get(id string) (kept, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -81,7 +81,7 @@ func (s *store) get(id string) (kept, bool) {
 	return s.all[i], true
 }
 
-// list are the answers there are, the latest first.
+// list returns the kept answers, latest first.
 func (s *store) list() []kept {
 	s.mu.Lock()
 	defer s.mu.Unlock()

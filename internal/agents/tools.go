@@ -16,28 +16,28 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// answer is what a call comes to.
+// answer is the result of a call.
 type answer struct {
-	own    []string // lines of calico-probe's own words
-	quoted []string // lines with what nodes, pods and API objects said
-	keep   *kept    // what can be asked about again, nil = nothing
-	short  any      // what of it is given at once as a document, nil = none
+	own    []string // in calico-probe's own words
+	quoted []string // texts of nodes, pods and API objects
+	keep   *kept    // what tools can show again, nil = nothing
+	short  any      // the part that is returned immediately as a document, nil = none
 }
 
-// tool is one tool: its words, and the function that does it.
+// tool is one tool: its texts and its function.
 type tool[In any] struct {
 	name, title, text string
-	creates           bool // it puts pods on nodes
-	asks              bool // it asks nodes or the API, and waits for its turn
+	creates           bool // it creates pods on nodes
+	asks              bool // it uses nodes or the API, and waits for its turn
 	do                func(ctx context.Context, in In) (answer, error)
-	check             func(in In) error  // refuses arguments before anybody is asked anything, nil = none
-	confirm           func(in In) string // what is asked of a person before, "" = nothing
-	// scope ends the question with the number of nodes and their cluster, nil = the tool places few pods. A yes then
-	// holds for all of them.
+	check             func(in In) error  // rejects arguments before any question, nil = none
+	confirm           func(in In) string // the question to a person, "" = none
+	// scope completes the question with the number of nodes and their cluster; nil = the tool creates few pods. The
+	// person's consent then covers all these nodes.
 	scope func(ctx context.Context, in In) (string, error)
 }
 
-// refusal is an error in calico-probe's own words; of any other the text may be a node's or the API's.
+// refusal is an error in calico-probe's own words. Any other error may contain text of a node or the API.
 type refusal string
 
 func (r refusal) Error() string { return string(r) }
@@ -51,7 +51,7 @@ func offer[In any](s *Server, t tool[In]) error {
 		Title: t.title, ReadOnlyHint: !t.creates, DestructiveHint: &no, IdempotentHint: !t.asks, OpenWorldHint: &no,
 	}}
 	if t.asks {
-		described.Annotations.OpenWorldHint = &yes // what nodes say is anybody's
+		described.Annotations.OpenWorldHint = &yes // texts of nodes may come from anyone
 	}
 	if schema := s.world.Schemas[t.name]; schema != nil {
 		described.OutputSchema = json.RawMessage(schema)
@@ -91,7 +91,7 @@ func offer[In any](s *Server, t tool[In]) error {
 	answered := func(ctx context.Context, req *mcp.CallToolRequest, in In,
 	) (out *mcp.CallToolResult, short any, err error) {
 		err = probe.Recovered(func() error { out, short, err = one(ctx, req, in); return err })
-		if crash, is := errors.AsType[*probe.Crash](err); is { // one call is no reason to lose the others
+		if crash, is := errors.AsType[*probe.Crash](err); is { // a crash must not affect other calls
 			s.log.Error("a call hit a bug in this program", "tool", t.name, "fault", crash.Text, "stack", crash.Stack)
 			s.audit(req, t.name, in, "", crash, 0)
 			return failed(fmt.Errorf("a bug in this program: %w", crash)), nil, nil
@@ -102,7 +102,7 @@ func offer[In any](s *Server, t tool[In]) error {
 	return nil
 }
 
-// scoped returns what ends the question about a call.
+// scoped returns the function that completes a call's question.
 func (t tool[In]) scoped(ctx context.Context, in In) func() (string, error) {
 	return func() (string, error) {
 		if t.scope == nil {
@@ -112,7 +112,7 @@ func (t tool[In]) scoped(ctx context.Context, in In) func() (string, error) {
 	}
 }
 
-// call does something in its turn and time.
+// call runs do within its turn and the limit of a call.
 func (s *Server) call(ctx context.Context, asks bool, do func(context.Context) (answer, error)) (answer, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, callLimit, refuse("the call took longer than %v", callLimit))
 	defer cancel()
@@ -131,18 +131,18 @@ func (s *Server) call(ctx context.Context, asks bool, do func(context.Context) (
 	return a, err
 }
 
-// mostArguments bounds what a call may say, in bytes.
-const mostArguments = 8 << 10
+// maxArguments bounds a call's arguments, in bytes.
+const maxArguments = 8 << 10
 
 func bounded(in any) error {
 	b, err := json.Marshal(in)
-	if err == nil && len(b) > mostArguments {
-		err = refuse("the arguments have more than %d bytes", mostArguments)
+	if err == nil && len(b) > maxArguments {
+		err = refuse("the arguments have more than %d bytes", maxArguments)
 	}
 	return err
 }
 
-// result is what the caller is given.
+// result returns what the caller receives.
 func (s *Server) result(a answer, id string) *mcp.CallToolResult {
 	rest := ""
 	own := a.own
@@ -158,7 +158,7 @@ func (s *Server) result(a answer, id string) *mcp.CallToolResult {
 	return out
 }
 
-// failed is an error as a result, so that the agent reads it: own words, or a quoted reason.
+// failed returns an error as a result, so that the agent reads it: in own words, or as a quoted text.
 func failed(err error) *mcp.CallToolResult {
 	text := ""
 	if own, ok := errors.AsType[refusal](err); ok {
@@ -169,20 +169,20 @@ func failed(err error) *mcp.CallToolResult {
 	return &mcp.CallToolResult{IsError: true, Content: []mcp.Content{&mcp.TextContent{Text: text}}}
 }
 
-// agreedKey is the key of a context's value: a person agreed to pods on all nodes that the call is about.
+// agreedKey is the context key for a person's consent to pods on all nodes of the call.
 type agreedKey struct{}
 
-// Agreed reports whether a person, asked about this call, agreed to pods on all nodes that it is about.
+// Agreed reports whether a person agreed to pods on all nodes of this call.
 func Agreed(ctx context.Context) bool { return ctx.Value(agreedKey{}) != nil }
 
-// confirmed asks the person in front of the client. It returns a result, which is the question, or whether the person
-// agreed; an error is a no. A client on stdin that cannot ask is not held up: the user who started this program as its
-// child gave it --allow-probes. By HTTP the client is anybody with a token, so a request that cannot be asked about
-// creates nothing. That is every request of a protocol before 2026-07-28: without sessions its capabilities are
-// unknown, and there is no way back to the client.
+// confirmed asks the person in front of the client. It returns the question as a result, or whether the person agreed;
+// an error is a refusal. A client on stdin that cannot ask may continue: the user who started this program as its child
+// set --allow-probes. Over HTTP, the client is anyone with a token, so a request that cannot be confirmed creates
+// nothing. That includes every request of a protocol before 2026-07-28: without sessions, the client's capabilities are
+// unknown, and the server cannot ask it.
 //
-// A yes holds for the very question that was asked: the client returns its signature, which covers the tool, the
-// arguments and the number of nodes. Any other yes makes the server ask again.
+// Consent covers exactly the question that was asked. The client returns the question's signature, which covers the
+// tool, the arguments and the number of nodes. With any other signature, the server asks again.
 func (s *Server) confirmed(req *mcp.CallToolRequest, tool, text string, scope func() (string, error)) (
 	asked *mcp.CallToolResult, agreed bool, err error) {
 	if text == "" {
@@ -225,9 +225,9 @@ func (s *Server) signed(parts ...string) string {
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
-// audit writes one line for each call.
+// audit logs one line for each call.
 func (s *Server) audit(req *mcp.CallToolRequest, name string, in any, id string, err error, took time.Duration) {
-	args, _ := json.Marshal(in) // as bounded has seen
+	args, _ := json.Marshal(in) // bounded has already encoded it
 	said := []any{"tool", name, "arguments", probe.Cut(probe.OneLine(string(args)), 1000), "took",
 		took.Round(time.Millisecond).String()}
 	if p := req.Session.InitializeParams(); p != nil && p.ClientInfo != nil {

@@ -16,21 +16,19 @@ import (
 	"github.com/calico-probe/calico-probe/internal/report"
 )
 
-// Cluster is what a Server needs of the cluster. All of it honours its context and may be
-// called at the same time.
+// Cluster is the cluster as a Server needs it. All functions honour their context, and may be called concurrently.
 type Cluster struct {
-	// Node is the name of the node that has this name or this address; "" = there is none.
+	// Node returns the node with this name or address; "" = no such node.
 	Node func(ctx context.Context, nameOrAddress string) (string, error)
-	// PodNode is the node a pod is on; "" = there is no such pod, or it is on none.
+	// PodNode returns the node of a pod; "" = no such pod, or not scheduled.
 	PodNode func(ctx context.Context, namespace, pod string) (string, error)
-	// Look carries out the procedure on the node of the job. The folder is the job's own:
-	// what was left there when the program was killed is there the next time. An error
-	// says that it could not be carried out.
+	// Look runs the job's procedure on its node. The folder belongs to the job, and keeps its content if the program is
+	// killed. An error means that the procedure could not run.
 	Look func(ctx context.Context, job Job, folder string) (Report, error)
-	// Tell says on the node what came of it; false = the node got too many of late. Of a
-	// job in which the program was killed it may be called once more.
+	// Tell writes the result of a job as an event on its node; false = the node got too many events recently. After a
+	// kill during a job, Tell may be called again for it.
 	Tell func(ctx context.Context, job Job) (bool, error)
-	// Page makes a page of what Look has given as JSON, also an older version's; nil = there is none.
+	// Page returns a page for the JSON of a Report, possibly of an older version; nil = no pages.
 	Page func(json []byte) (page.Page, error)
 }
 
@@ -45,19 +43,19 @@ const (
 // verdicts lists them.
 func verdicts() []string { return []string{Healthy, Warnings, Fault, Incomplete} }
 
-// Report is what came of a job.
+// Report is the result of a job.
 type Report struct {
 	Verdict  string // Healthy, Warnings, Fault or Incomplete
-	Says     string // the cause, or what else it came to, in one line
+	Says     string // the cause or other result, in one line
 	JSON     []byte
 	Markdown []byte
 }
 
-// Procedure is what is done about an alert: one of both is set.
+// Procedure is what runs for an alert: exactly one of Runbook and Profile is set.
 type Procedure struct {
 	Runbook string `json:"runbook,omitempty"`
-	Profile string `json:"profile,omitempty"` // of a plain run
-	Many    bool   `json:"many,omitempty"`    // that looks at all nodes at once
+	Profile string `json:"profile,omitempty"` // profile of a plain run
+	Many    bool   `json:"many,omitempty"`    // examine all nodes at once
 }
 
 func (p Procedure) String() string {
@@ -70,7 +68,7 @@ func (p Procedure) String() string {
 	return "run-" + p.Profile
 }
 
-// A State is how far a job has come.
+// A State is the progress of a job.
 type State string
 
 // The states of a job.
@@ -80,22 +78,22 @@ const (
 	Done    State = "done"
 )
 
-// Job is one procedure on one node, or on many at once, for one alert or many.
+// Job is one procedure on one node, or on many nodes at once, for one alert or several.
 type Job struct {
-	ID        string    `json:"id"`              // of letters, digits and dashes; later ones sort behind
-	Node      string    `json:"node"`            // ManyNodes of one that looks at many
-	Nodes     []string  `json:"nodes,omitempty"` // which its alerts are about, of such a one
+	ID        string    `json:"id"`              // letters, digits and dashes; sorts by time
+	Node      string    `json:"node"`            // ManyNodes for a job over many nodes
+	Nodes     []string  `json:"nodes,omitempty"` // for such a job: the nodes in its alerts
 	Procedure Procedure `json:"procedure"`
 	State     State     `json:"state"`
-	Alerts    []Alert   `json:"alerts"`             // the first maxAlerts that it is for
-	More      int       `json:"more,omitempty"`     // how many others
-	Attempts  int       `json:"attempts,omitempty"` // how often it was begun
+	Alerts    []Alert   `json:"alerts"`             // at most maxAlerts of its alerts
+	More      int       `json:"more,omitempty"`     // number of its other alerts
+	Attempts  int       `json:"attempts,omitempty"` // how often it was started
 	Queued    time.Time `json:"queued"`
-	Started   time.Time `json:"started,omitzero"` // the last time
+	Started   time.Time `json:"started,omitzero"` // of the last attempt
 	Ended     time.Time `json:"ended,omitzero"`
 	Verdict   string    `json:"verdict,omitempty"`
 	Says      string    `json:"says,omitempty"`
-	Untold    string    `json:"untold,omitempty"` // why no event was written on the node
+	NoEvent   string    `json:"untold,omitempty"` // why the node has no event
 }
 
 // Alert is one firing of an alert.
@@ -103,11 +101,11 @@ type Alert struct {
 	Fingerprint string            `json:"fingerprint"`
 	StartsAt    time.Time         `json:"startsAt"`
 	Name        string            `json:"name,omitempty"`   // its label alertname
-	Labels      map[string]string `json:"labels,omitempty"` // nil = left out, of one of many
+	Labels      map[string]string `json:"labels,omitempty"` // nil = dropped, because the job has too many alerts
 	Resolved    time.Time         `json:"resolved,omitzero"`
 	firing      bool
-	odd         string // why it cannot be taken for an alert, "" = it can
+	odd         string // why the alert is invalid; "" = it is valid
 }
 
-// key tells firings apart.
+// key identifies a firing.
 func (a Alert) key() string { return a.Fingerprint + "@" + a.StartsAt.UTC().Format(time.RFC3339Nano) }

@@ -18,15 +18,14 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// listening is a listener of this machine, and where it listens.
+// listening returns a local listener and its address.
 func listening(t testing.TB) (net.Listener, string) {
 	t.Helper()
 	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	return l, l.Addr().String()
 }
 
-// serves has a server answer until the test ends, and returns where it takes alerts and where
-// it tells whether it lives.
+// serves runs a server until the test ends. It returns the addresses of its webhook and its health checks.
 func serves(t testing.TB, s *Server) (main, health string) {
 	t.Helper()
 	l, main := listening(t)
@@ -43,7 +42,7 @@ func serves(t testing.TB, s *Server) (main, health string) {
 	return main, health
 }
 
-// dial connects from an address of this machine, and says something.
+// dial connects from a local address and sends a text.
 func dial(t testing.TB, from, to, says string) {
 	t.Helper()
 	d := net.Dialer{Timeout: 10 * time.Second, LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
@@ -52,7 +51,7 @@ func dial(t testing.TB, from, to, says string) {
 	_, _ = io.WriteString(c, says) // it may be closed already, for others
 }
 
-// posted posts a notification on a connection of its own and returns the status.
+// posted posts a notification on a new connection and returns the status.
 func posted(t testing.TB, client *http.Client, url string, b []byte) (int, error) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+PathAlerts, bytes.NewReader(b))
@@ -70,10 +69,9 @@ func posted(t testing.TB, client *http.Client, url string, b []byte) (int, error
 	return resp.StatusCode, nil
 }
 
-// TestCrowd opens far more connections without credentials than are served, from one address and
-// each in another way of doing nothing: a notification from the same address is taken, by a
-// client that comes later and by one that was there before on its old connection, and it is
-// told that this lives.
+// TestCrowd opens far more unauthenticated connections than the server keeps, from one address, each idle in another
+// way. A notification from the same address is accepted, from a new client and on a connection that existed before. The
+// health check succeeds.
 func TestCrowd(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -140,8 +138,8 @@ func TestCrowd(t *testing.T) {
 	}
 }
 
-// TestNothingIsKeptOpen wants the connection of a refused request closed, and the same of one that
-// was let in before and is refused now.
+// TestNothingIsKeptOpen requires the connection of a rejected request to be closed, also if an earlier request on it
+// was accepted.
 func TestNothingIsKeptOpen(t *testing.T) {
 	t.Parallel()
 	s := opened(t, t.TempDir(), usual, nodesOf(1))
@@ -170,7 +168,8 @@ func TestNothingIsKeptOpen(t *testing.T) {
 	}
 }
 
-// TestSlowReaders wants only so many pages in memory at once, alerts accepted meanwhile, and a deadline for each page.
+// TestSlowReaders requires a bounded number of pages in memory, a deadline for each, and that alerts are accepted
+// meanwhile.
 func TestSlowReaders(t *testing.T) {
 	t.Parallel()
 	s := opened(t, t.TempDir(), usual, nodesOf(1))
@@ -210,7 +209,7 @@ func request(t testing.TB, method, path string) *http.Request {
 	return r
 }
 
-// deadline is a connection that keeps its deadline.
+// deadline is a connection that records its deadline.
 type deadline struct {
 	discard
 	at time.Time

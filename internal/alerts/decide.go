@@ -11,17 +11,16 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// assigned is an alert with the node and the procedure it is about.
+// assigned is an alert with its node and procedure.
 type assigned struct {
 	Alert
 	procedure Procedure
 	node      string
-	err       error // nil, unmapped, or why the cluster could not be asked
+	err       error // nil, unmapped, or why the cluster query failed
 }
 
-// take decides about every alert of a notification. What it accepts is on the disk when it
-// returns. An error says that some were not accepted, and have to be sent again; those
-// that were are then known.
+// take handles every alert of a notification. When it returns, accepted alerts are on disk. An error means that some
+// were not accepted, and Alertmanager must send them again; the accepted ones are then recognized.
 func (s *Server) take(ctx context.Context, n notice) (map[string]int, error) {
 	all := s.place(ctx, n.alerts)
 	s.turn.Lock()
@@ -35,16 +34,16 @@ func (s *Server) take(ctx context.Context, n notice) (map[string]int, error) {
 	return took.counts, err
 }
 
-// asksAtOnce is how many questions of a notification wait for the cluster at once.
-const asksAtOnce = 16
+// maxLookups is how many alerts of a notification query the cluster at once.
+const maxLookups = 16
 
-// place asks the cluster about the alerts that are new.
+// place finds the nodes of new alerts.
 func (s *Server) place(ctx context.Context, list []Alert) []assigned {
 	out := make([]assigned, len(list))
 	asked := s.cluster
 	asked.PodNode = s.podNode
 	var all probe.Workers
-	turns := make(chan struct{}, asksAtOnce)
+	turns := make(chan struct{}, maxLookups)
 	for i, a := range list {
 		out[i].Alert = a
 		s.mu.Lock()
@@ -62,9 +61,9 @@ func (s *Server) place(ctx context.Context, list []Alert) []assigned {
 					p.procedure, p.node, p.err = s.routes.target(ctx, asked, a.Labels)
 					return nil
 				})
-				if crash != nil { // sent again, it would crash again
+				if crash != nil { // if the alert were sent again, it would crash again
 					s.log.Error("an alert hit a bug in this program", "fault", crash.Error())
-					p.err = unmapped("its node was not found: the search " + crash.Error())
+					p.err = unmapped("its node was not found: the lookup " + crash.Error())
 				}
 			})
 		}
@@ -73,16 +72,15 @@ func (s *Server) place(ctx context.Context, list []Alert) []assigned {
 	return out
 }
 
-// How long a pod that was on no node is not asked for again, and of how many that is
-// known: a notification that took too long is sent again with all of them, and would
-// else never be done with.
+// podNode caches pods without a node for a while, up to a number of pods. A notification that took too long is sent
+// again in full, and would otherwise repeat all lookups until it times out again.
 const (
 	lostFor = 5 * time.Minute
 	maxLost = 20_000
-	maxPod  = 2 * 253 // letters of a namespace and a pod's name: there is none that has more
+	maxPod  = 2 * 253 // the maximum length of a namespace and a pod's name
 )
 
-// podNode asks for the node of a pod.
+// podNode looks up the node of a pod.
 func (s *Server) podNode(ctx context.Context, namespace, pod string) (string, error) {
 	if len(namespace)+len(pod) > maxPod {
 		return "", nil
@@ -112,20 +110,20 @@ func (s *Server) podNode(ctx context.Context, namespace, pod string) (string, er
 	return "", nil
 }
 
-// decision is what a notification changes.
+// decision is the change that a notification makes.
 type decision struct {
 	counts   map[string]int
-	made     map[string]*Job // jobs that are new, by ID
-	changed  map[string]*Job // jobs as they become
-	order    []string        // of those that are new
-	unmapped []Unmapped      // as they become
-	firings  []heard         // that are new, or heard of again
-	gathered []string        // jobs there were that became part of another one
-	refused  error           // why some are to be sent again
+	made     map[string]*Job // new jobs by ID
+	changed  map[string]*Job // changed jobs by ID
+	order    []string        // of the new ones
+	unmapped []Unmapped      // the new list
+	firings  []heard         // new ones, and those to renew
+	gathered []string        // IDs of jobs that became part of another one
+	refused  error           // why some alerts must be sent again
 }
 
-// decide decides about every alert of a notification and changes nothing yet. beyond is how many alerts of it
-// were not read. The caller holds turn.
+// decide decides about every alert of a notification, without changing anything. beyond is the number of its alerts
+// that were not read. The caller holds turn.
 func (s *Server) decide(all []assigned, beyond int, now time.Time) *decision {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -154,7 +152,7 @@ func (s *Server) decide(all []assigned, beyond int, now time.Time) *decision {
 			if f := s.seen[a.key()]; now.Sub(f.Last) >= heardAgain {
 				t.firings = append(t.firings, heard{f.Key, f.Job, now})
 			}
-		case seen[a.key()] != nil: // twice in one notification
+		case seen[a.key()] != nil: // a duplicate in this notification
 			t.counts[outcomeSame]++
 		case job != nil:
 			t.counts[outcomeSame]++
@@ -164,7 +162,7 @@ func (s *Server) decide(all []assigned, beyond int, now time.Time) *decision {
 			t.firings = append(t.firings, heard{a.key(), job.ID, now})
 		case a.err != nil:
 			refuse(a.err)
-		case a.node == "": // it was known before, and its job has been removed since
+		case a.node == "": // it was known during place, but its job was removed since
 			refuse(errors.New("the job of an alert was removed meanwhile"))
 		case s.stopping:
 			refuse(errStopping)
@@ -185,7 +183,7 @@ func (s *Server) decide(all []assigned, beyond int, now time.Time) *decision {
 	return t
 }
 
-// queue makes a job for an alert.
+// queue creates a job for an alert.
 func (t *decision) queue(a assigned, now time.Time) *Job {
 	job := &Job{ID: newID(now), Node: a.node, Procedure: a.procedure, State: Queued, Queued: now}
 	join(job, a.Alert)
@@ -195,7 +193,7 @@ func (t *decision) queue(a assigned, now time.Time) *Job {
 	return job
 }
 
-// waitingOf is how many jobs of each procedure wait. mu is held.
+// waitingOf returns the number of waiting jobs of each procedure. The caller holds mu.
 func (s *Server) waitingOf() map[Procedure]int {
 	waits := map[Procedure]int{}
 	for _, j := range s.jobs {
@@ -206,8 +204,8 @@ func (s *Server) waitingOf() map[Procedure]int {
 	return waits
 }
 
-// belongs is the job that an alert is for, nil where none is there yet; known is that of the same
-// alert in this notification, latest those that it made. had tells that the alert has had a job.
+// belongs returns the existing job for an alert, or nil. known is the job of the same alert in this notification,
+// latest has the jobs that this notification created. had reports whether the alert already had a job.
 func (s *Server) belongs(
 	t *decision, a assigned, known *Job, latest map[string]*Job, now time.Time,
 ) (job *Job, had bool) {
@@ -231,10 +229,10 @@ func (s *Server) belongs(
 	return job, false
 }
 
-// reject takes back what was decided and could not be written: all of it is to be sent again.
+// reject undoes a decision that could not be written: all its alerts must be sent again.
 func (s *Server) reject(t *decision, err error) error {
 	s.storeFailed(err)
-	for id := range t.made { // or the next start would find them
+	for id := range t.made { // otherwise the next start would find them
 		if gone := s.store.forget(id); gone != nil {
 			err = errors.Join(err, gone)
 			s.owe(id)
@@ -248,7 +246,7 @@ func (s *Server) reject(t *decision, err error) error {
 	return err
 }
 
-// version is a job as this notification has it: a copy, the same for all its alerts.
+// version returns the job as this notification changes it: one copy for all its alerts.
 func (t *decision) version(j *Job) *Job {
 	if j == nil {
 		return nil
@@ -261,7 +259,7 @@ func (t *decision) version(j *Job) *Job {
 	return &c
 }
 
-// join adds an alert to a job that it is new to.
+// join adds a new alert to a job.
 func join(j *Job, a Alert) {
 	if len(j.Alerts) >= maxAlerts {
 		j.More++
@@ -282,10 +280,10 @@ func resolve(j *Job, a Alert) bool {
 	return true
 }
 
-// noted are the alerts about which nothing is done as a notification makes them.
+// noted collects the alerts that start nothing.
 type noted struct {
 	list []Unmapped
-	at   map[string]int // by alert and reason: the place in the list
+	at   map[string]int // index in the list by alert and reason
 }
 
 func newNoted(list []Unmapped) *noted {
@@ -300,7 +298,7 @@ func (n *noted) add(a Alert, why string, now time.Time) {
 	u, key := Unmapped{Alert: a, Reason: why}, a.key()+why
 	if i, known := n.at[key]; known {
 		u = n.list[i]
-		n.list[i].Times = 0 // it has moved
+		n.list[i].Times = 0 // moved to the end
 	}
 	u.Times++
 	u.Last = now
@@ -308,13 +306,13 @@ func (n *noted) add(a Alert, why string, now time.Time) {
 	n.list = append(n.list, u)
 }
 
-// latest are those to keep.
+// latest returns the ones to keep.
 func (n *noted) latest() []Unmapped {
 	list := slices.DeleteFunc(n.list, func(u Unmapped) bool { return u.Times == 0 })
 	return list[max(0, len(list)-maxUnmapped):]
 }
 
-// accept writes what was decided, and makes it so once it is written. turn is held.
+// accept writes a decision, and applies it when it is written. The caller holds turn.
 func (s *Server) accept(t *decision) error {
 	var jobs []Job
 	for _, id := range t.order {
@@ -329,10 +327,10 @@ func (s *Server) accept(t *decision) error {
 	if err == nil && t.counts[outcomeUnmapped] > 0 {
 		err = s.store.writeUnmapped(t.unmapped)
 	}
-	if err == nil { // the last: what is refused is not to be known after a start
+	if err == nil { // firings last: after a restart, a rejected alert must be new
 		if err = s.store.addFirings(t.firings); err != nil {
 			s.mu.Lock()
-			s.appended = moreFirings + 1 // written anew as soon as that goes again
+			s.appended = moreFirings + 1 // rewrites the file as soon as that is possible
 			s.mu.Unlock()
 		}
 	}
@@ -351,7 +349,7 @@ func (s *Server) accept(t *decision) error {
 	for _, f := range t.firings {
 		s.seen[f.Key] = f
 	}
-	defer s.forgetGathered(t.gathered) // which nobody begins before: turn is held
+	defer s.forgetGathered(t.gathered) // no job starts meanwhile, because turn is held
 	s.unmapped = t.unmapped
 	s.appended += len(t.firings)
 	s.mu.Unlock()

@@ -7,25 +7,25 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// ManyNodes stands where a job has its node, of one that looks at many at once: no node has a name with a space.
+// ManyNodes replaces the node of a job over many nodes. No node's name contains a space.
 const ManyNodes = "many nodes"
 
 const (
-	// maxNodes bounds the nodes that a job names; of others it is the look at all that tells.
+	// maxNodes bounds the nodes that a job lists. The run examines all nodes anyway.
 	maxNodes = 500
-	// manyWait is how long a look at many nodes waits for more of them: the alerts of one outage come within seconds.
+	// manyWait is how long a run over many nodes waits for more alerts: those of one outage arrive within seconds.
 	manyWait = 10 * time.Second
 )
 
-// addNode names a node whose alerts a job is for.
+// addNode adds a node to the list of a job.
 func (j *Job) addNode(node string) {
 	if j.Procedure.Many && node != ManyNodes && len(j.Nodes) < maxNodes && !slices.Contains(j.Nodes, node) {
-		j.Nodes = append(slices.Clone(j.Nodes), node) // others may read the old list
+		j.Nodes = append(slices.Clone(j.Nodes), node) // readers may have the old slice
 	}
 }
 
-// manyFor is the look at many nodes that an alert for a node belongs to, nil = none: one that waits, or one for this
-// node that is not long ago. mu is held.
+// manyFor returns the run over many nodes that covers an alert for a node: a waiting one, or a recent one that listed
+// this node; nil = none. The caller holds mu.
 func (s *Server) manyFor(node string, now time.Time) *Job {
 	j := s.jobs[s.latest[keyOf(ManyNodes, manyProcedure)]]
 	switch {
@@ -39,19 +39,19 @@ func (s *Server) manyFor(node string, now time.Time) *Job {
 	return j
 }
 
-// manyProcedure is what is done about alerts for many nodes.
+// manyProcedure is what runs for alerts about many nodes.
 var manyProcedure = Procedure{Profile: string(probe.Standard), Many: true}
 
-// crowd are the nodes of jobs that wait and may become one look at all of them.
+// crowd has the nodes of waiting jobs that one run over many nodes may replace.
 type crowd struct {
-	most  int // 0 = they never do
+	most  int // 0 = never
 	nodes map[string]bool
 }
 
-// single tells whether a job waits that is about one node, and was never begun.
+// single reports whether a waiting job is about one node and was never started.
 func (j *Job) single() bool { return j.State == Queued && j.Attempts == 0 && !j.Procedure.Many }
 
-// crowdOf are those of the jobs there are. mu is held.
+// crowdOf returns the crowd of the existing jobs. The caller holds mu.
 func (s *Server) crowdOf() crowd {
 	c := crowd{s.limits.Many, map[string]bool{}}
 	for _, j := range s.jobs {
@@ -66,7 +66,7 @@ func (c crowd) add(j *Job) {
 	}
 }
 
-// tooMany tells whether they are too many to look at one by one, with one more.
+// tooMany reports whether the crowd, with one more node, is too large for one job per node.
 func (c crowd) tooMany(node string) bool {
 	n := len(c.nodes)
 	if !c.nodes[node] {
@@ -75,7 +75,7 @@ func (c crowd) tooMany(node string) bool {
 	return c.most > 0 && n > c.most
 }
 
-// gather makes one look at many nodes of the jobs that wait, where they are about too many nodes. mu is held.
+// gather replaces waiting jobs with one run over many nodes, if they are about too many nodes. The caller holds mu.
 func (s *Server) gather(t *decision, c crowd, now time.Time) {
 	if c.most == 0 || len(c.nodes) <= c.most {
 		return
@@ -109,7 +109,7 @@ func (s *Server) gather(t *decision, c crowd, now time.Time) {
 		fresh++
 		return true
 	})
-	if fresh > 0 { // of the alerts for which jobs were made one makes this
+	if fresh > 0 { // the alert of one of them created this job
 		t.counts[outcomeQueued] -= fresh - 1
 		t.counts[outcomeSame] += fresh - 1
 	}
@@ -125,10 +125,10 @@ func (s *Server) gather(t *decision, c crowd, now time.Time) {
 			before = append(before, heard{key, many.ID, f.Last})
 		}
 	}
-	t.firings = append(before, t.firings...) // of the same alert the last counts
+	t.firings = append(before, t.firings...) // for the same alert, the last one counts
 }
 
-// forgetGathered removes the jobs that became part of another one, which is written. turn is held.
+// forgetGathered removes the replaced jobs, after the new one is written. The caller holds turn.
 func (s *Server) forgetGathered(ids []string) {
 	for _, id := range ids {
 		if err := s.store.forget(id); err != nil {

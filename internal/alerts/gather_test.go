@@ -14,14 +14,14 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// manyAtMost are limits by which alerts for more nodes than so many become one look.
+// manyAtMost returns limits with which alerts for more nodes than this become one run.
 func manyAtMost(n int) Limits {
 	l := usual
 	l.Many, l.Queue, l.Workers = n, 10, 1
 	return l
 }
 
-// outage are alerts about so many nodes.
+// outage returns alerts for this many nodes.
 func outage(first, n int) []sent {
 	var out []sent
 	for i := range n {
@@ -31,8 +31,8 @@ func outage(first, n int) []sent {
 	return out
 }
 
-// TestOutage posts alerts for forty nodes, in one notification and in one for each: there is one look at many, also
-// where the queue has no room for forty, and whatever is sent again starts nothing.
+// TestOutage posts alerts for forty nodes, in one notification and in forty. There is one run over many nodes, even if
+// the queue has no room for forty jobs, and repeated alerts start nothing.
 func TestOutage(t *testing.T) {
 	t.Parallel()
 	for name, notifications := range map[string][][]sent{
@@ -97,7 +97,7 @@ func TestOutage(t *testing.T) {
 	}
 }
 
-// TestFewNodes wants few nodes to be looked at one by one, and so any number where the limit is 0.
+// TestFewNodes requires separate jobs for few nodes, and with limit 0 for any number.
 func TestFewNodes(t *testing.T) {
 	t.Parallel()
 	for most, nodes := range map[int]int{5: 5, 0: 7} {
@@ -114,7 +114,7 @@ func TestFewNodes(t *testing.T) {
 	}
 }
 
-// TestBegunIsNotGathered leaves jobs alone that run, and those in which the program was killed.
+// TestBegunIsNotGathered requires running jobs, and jobs during which the program was killed, to stay separate.
 func TestBegunIsNotGathered(t *testing.T) {
 	t.Parallel()
 	l := nodesOf(12)
@@ -160,7 +160,7 @@ func TestBegunIsNotGathered(t *testing.T) {
 	})
 }
 
-// TestNoNode has an alert that names no node looked into by a look at all nodes.
+// TestNoNode requires an alert without a node to start a run over all nodes.
 func TestNoNode(t *testing.T) {
 	t.Parallel()
 	routes := must.Get(ParseRoutes([]byte("apiVersion: calico-probe.io/v1alpha1\nkind: AlertRoutes\n"+

@@ -18,35 +18,34 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// PathAlerts is where Alertmanager posts.
+// PathAlerts is the path of Alertmanager's webhook.
 const PathAlerts = "/v1/alerts"
 
-// How long one request may take: to wait for its turn, to be read, and to ask the cluster
-// about its pods, which takes the most of it.
+// Limits of one request: to wait for its turn, to be read, and to find the nodes of its pods, which takes longest.
 const (
 	turnLimit    = 10 * time.Second
 	readLimit    = 15 * time.Second
 	placeLimit   = 25 * time.Second
 	requestLimit = gate.HeaderLimit + turnLimit + readLimit + placeLimit + 5*time.Second
-	pageLimit    = 20 * time.Second // to send a page: a slow reader holds one of few turns
-	healthLimit  = 10 * time.Second // of a request whether this lives
+	pageLimit    = 20 * time.Second // to send a page: a slow reader occupies one of few slots
+	healthLimit  = 10 * time.Second // of a health check
 )
 
-// How many requests have their body or their page in memory at once. Each may take some MB.
+// How many requests may have their body or page in memory at once. Each may take some MB.
 const (
 	maxTaking  = 4
 	maxReading = 4
 )
 
-// What tells whether this lives and can take alerts.
+// Limits of the health checks.
 const (
-	checkEvery = 5 * time.Second // the store: anybody may ask
-	silent     = 2 * time.Minute // without a beat: something holds all up
-	overdue    = 5 * time.Minute // that a job which should have ended goes on
+	checkEvery = 5 * time.Second // tries the store at most this often, because anyone may send the request
+	silent     = 2 * time.Minute // without a beat: something blocks everything
+	overdue    = 5 * time.Minute // a job still runs this long after its limit
 )
 
-// Serve answers on the listener, and on the other one whether this lives, and has jobs done
-// until ctx ends and they have, too.
+// Serve serves requests on l and health checks on health, and runs jobs. When ctx ends, it stops the jobs, and returns
+// when they have ended.
 func (s *Server) Serve(ctx context.Context, l, health net.Listener) error {
 	server, main := s.access.Server(l, s.Handler(), s.observer())
 	server.ReadTimeout, server.WriteTimeout = gate.HeaderLimit+turnLimit, requestLimit
@@ -63,15 +62,15 @@ func (s *Server) Serve(ctx context.Context, l, health net.Listener) error {
 		return server.Serve(main)
 	})
 	failedBeside := probe.Async(func() error { return living.Serve(beside) })
-	defer living.Close() // the last: until then it tells that this stops
+	defer living.Close() // last: until then it reports that the server stops
 	working, stop := context.WithCancel(ctx)
 	defer stop()
 	ended := probe.Async(func() error { s.Run(working); return nil })
 	var err, crash error
 	select {
-	case err = <-failed: // while it should not
+	case err = <-failed: // an unexpected end
 	case err = <-failedBeside:
-	case crash = <-ended: // nothing would carry out jobs any more
+	case crash = <-ended: // otherwise no jobs would run
 		ended = nil
 	case <-ctx.Done():
 	}
@@ -93,12 +92,12 @@ func (s *Server) Serve(ctx context.Context, l, health net.Listener) error {
 	return nil
 }
 
-// observer counts what the gate keeps out.
+// observer counts what the gate rejects.
 func (s *Server) observer() gate.Observer {
 	return gate.Observer{Refused: s.metrics.unauthorized.Inc, Crowded: s.metrics.crowded.Inc}
 }
 
-// HealthHandler tells everybody whether this lives and is ready.
+// HealthHandler serves the health checks, without authentication.
 func (s *Server) HealthHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", s.healthy)
@@ -106,7 +105,7 @@ func (s *Server) HealthHandler() http.Handler {
 	return mux
 }
 
-// Handler answers requests of those who have credentials.
+// Handler serves authenticated requests.
 func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST "+PathAlerts, s.post)
@@ -124,7 +123,7 @@ func (s *Server) Handler() http.Handler {
 	})
 }
 
-// await waits for a turn among requests of a kind; its holder gives it back.
+// await waits for a free slot. The caller must release it.
 func await(ctx context.Context, turns chan struct{}) error {
 	select {
 	case turns <- struct{}{}:
@@ -136,7 +135,7 @@ func await(ctx context.Context, turns chan struct{}) error {
 	}
 }
 
-// paged has only so many pages in memory at once.
+// paged limits how many pages are in memory at once.
 func (s *Server) paged(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := await(r.Context(), s.reading); err != nil {
@@ -144,7 +143,7 @@ func (s *Server) paged(next http.Handler) http.Handler {
 			return
 		}
 		defer func() { <-s.reading }()
-		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(pageLimit)) // what is no connection has no deadline
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(pageLimit)) // only connections have a deadline
 		next.ServeHTTP(w, r)
 	})
 }
@@ -153,7 +152,7 @@ func refuse(w http.ResponseWriter, code int, why error) {
 	http.Error(w, probe.Plain(probe.Cut(why.Error(), 500)), code)
 }
 
-// healthy tells whether jobs are seen to: where they are not, a start helps.
+// healthy reports whether jobs make progress. If not, a restart helps.
 func (s *Server) healthy(w http.ResponseWriter, _ *http.Request) {
 	if since := time.Since(time.Unix(s.beat.Load(), 0)); since > silent {
 		http.Error(w, fmt.Sprintf("no progress for %v", since.Round(time.Second)), http.StatusServiceUnavailable)
@@ -178,7 +177,7 @@ func (s *Server) ready(w http.ResponseWriter, _ *http.Request) {
 	s.mu.Lock()
 	no := s.stopping || time.Now().Before(s.held)
 	s.mu.Unlock()
-	if s.checking.TryLock() { // who asks while another one tries the store has to do with what it was
+	if s.checking.TryLock() { // concurrent requests use the last result
 		if time.Since(s.checked) >= checkEvery {
 			s.broken, s.checked = s.store.check(), time.Now()
 		}
@@ -186,14 +185,14 @@ func (s *Server) ready(w http.ResponseWriter, _ *http.Request) {
 		s.checking.Unlock()
 	}
 	if no {
-		// Anybody may ask, so the answer does not name the file.
+		// The response is public, so it does not name the file.
 		http.Error(w, "not ready: the store is not writable, or the server is stopping", http.StatusServiceUnavailable)
 		return
 	}
 	_, _ = io.WriteString(w, "ok\n")
 }
 
-// post takes a notification. Alertmanager sends it again after a 5xx, and only then.
+// post receives a notification. Alertmanager sends it again only after a 5xx response.
 func (s *Server) post(w http.ResponseWriter, r *http.Request) {
 	answer := func(code int, why error) {
 		s.metrics.requests.WithLabelValues(strconv.Itoa(code)).Inc()
@@ -216,14 +215,14 @@ func (s *Server) post(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer func() { <-s.taking }()
-	// From now on: it may have waited long. What is no connection has no deadline.
+	// The deadline starts now, because the request may have waited long. Only connections have a deadline.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(readLimit))
 	b, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) {
 		answer(http.StatusRequestEntityTooLarge, fmt.Errorf("the notification has more than %d MiB: group alerts by more labels (group_by)", maxBody>>20))
 		return
 	}
-	if err != nil { // a line that stalls is no fault of the notification
+	if err != nil { // a stalled connection is not a bad notification
 		answer(http.StatusServiceUnavailable, errors.New("the notification is incomplete"))
 		return
 	}
@@ -244,18 +243,18 @@ func (s *Server) post(w http.ResponseWriter, r *http.Request) {
 	answer(http.StatusOK, nil)
 }
 
-// served are the forms of a report that is no page.
+// served are the formats of a report besides the page.
 var served = map[string]string{".json": contentTypeJSON, ".md": "text/markdown; charset=utf-8"}
 
-// file answers with a report as it is in the store.
+// file serves a report as it is in the store.
 func (s *Server) file(w http.ResponseWriter, id, suffix string) {
 	b, err := s.store.read(id, suffix)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		http.Error(w, "there is no such report, or its job is not finished", http.StatusNotFound)
+		http.Error(w, "no such report, or its job is not finished", http.StatusNotFound)
 	case err != nil:
 		s.log.Error(err.Error())
-		http.Error(w, "the report cannot be read now", http.StatusInternalServerError)
+		http.Error(w, "the report is currently unreadable", http.StatusInternalServerError)
 	default:
 		w.Header().Set("Content-Type", served[suffix])
 		_, _ = w.Write(b)

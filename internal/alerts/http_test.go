@@ -32,7 +32,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// TestRefusedAreLogged wants one line a minute, with how many they were and who was the last.
+// TestRefusedAreLogged requires one line a minute, with the number of rejected requests and the last client.
 func TestRefusedAreLogged(t *testing.T) {
 	t.Parallel()
 	dir, access := t.TempDir(), tokens(t)
@@ -60,7 +60,7 @@ func TestRefusedAreLogged(t *testing.T) {
 	})
 }
 
-// TestCredentials wants them for everything but whether it lives.
+// TestCredentials requires credentials for everything except the health checks.
 func TestCredentials(t *testing.T) {
 	t.Parallel()
 	l := nodesOf(1)
@@ -147,14 +147,14 @@ func (a authority) sign(t *testing.T, serial int64) (cert, key []byte) {
 		pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: b})
 }
 
-// trusted is what a client of servers that it has signed goes by.
+// trusted returns the TLS configuration of a client that trusts this authority.
 func (a authority) trusted() *tls.Config {
 	roots := x509.NewCertPool()
 	roots.AddCert(a.cert)
 	return &tls.Config{RootCAs: roots}
 }
 
-// TestCertificates serves with TLS and asks clients for certificates; both change on disk.
+// TestCertificates serves with TLS and client certificates; both change on disk.
 func TestCertificates(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -233,7 +233,7 @@ func TestCertificates(t *testing.T) {
 	check("no CA any more", "/", &ours, http.StatusServiceUnavailable, 3)
 }
 
-// TestRefused wants bad input refused in a line, and nothing of it done.
+// TestRefused requires bad input to be rejected with one line, and without effect.
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	l := nodesOf(1)
@@ -243,12 +243,12 @@ func TestRefused(t *testing.T) {
 		code int
 		says string
 	}{
-		"nothing":      {nil, 400, "is no notification of Alertmanager"},
-		"half":         {body(t, firing("node-0", "a"))[:40], 400, "is no notification of Alertmanager"},
-		"a list":       {[]byte("[]"), 400, "is no notification of Alertmanager"},
-		"no list":      {[]byte(`{"version":"4","alerts":{}}`), 400, "is no notification of Alertmanager"},
-		"more behind":  {append(body(t, firing("node-0", "a")), "{}"...), 400, "there is more behind it"},
-		"old":          {[]byte(`{"version":"3","alerts":[{}]}`), 400, `is of version "3"`},
+		"nothing":      {nil, 400, "not a notification of Alertmanager"},
+		"half":         {body(t, firing("node-0", "a"))[:40], 400, "not a notification of Alertmanager"},
+		"a list":       {[]byte("[]"), 400, "not a notification of Alertmanager"},
+		"no list":      {[]byte(`{"version":"4","alerts":{}}`), 400, "not a notification of Alertmanager"},
+		"more behind":  {append(body(t, firing("node-0", "a")), "{}"...), 400, "there is data after it"},
+		"old":          {[]byte(`{"version":"3","alerts":[{}]}`), 400, `version "3"`},
 		"no alerts":    {[]byte(`{"version":"4","alerts":[]}`), 400, "has no alerts"},
 		"too large":    {[]byte(`{"version":"4","receiver":"` + strings.Repeat("x", maxBody) + `"}`), 413, "more than 8 MiB"},
 		"on two lines": {[]byte(`{"version":"\n\u001b[31m"}`), 400, `\n\x1b`},
@@ -280,7 +280,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestLarge takes of a notification what can be taken, and holds down what it costs.
+// TestLarge requires the valid part of a large notification to be accepted, at a bounded cost.
 func TestLarge(t *testing.T) {
 	l := nodesOf(1)
 	s := opened(t, t.TempDir(), usual, l)
@@ -310,7 +310,7 @@ func TestLarge(t *testing.T) {
 	}
 }
 
-// TestStalled has a notification stop in its middle: it is to be sent again.
+// TestStalled stops a notification in the middle: Alertmanager must send it again.
 func TestStalled(t *testing.T) {
 	t.Parallel()
 	s := opened(t, t.TempDir(), usual, nodesOf(1))
@@ -325,8 +325,8 @@ func TestStalled(t *testing.T) {
 	}
 }
 
-// TestReading has tokens that let read, and not post, in a file that comes and goes, and is
-// no good for a while: alerts are taken all the same, and it is said once.
+// TestReading has read-only tokens, in a file that appears, disappears and is invalid for a while. Alerts are accepted
+// meanwhile, and the log has one message.
 func TestReading(t *testing.T) {
 	t.Parallel()
 	const reading = "only to read with"
@@ -374,7 +374,7 @@ func TestReading(t *testing.T) {
 	without()
 }
 
-// TestHealth wants a program that does nothing any more to be started again.
+// TestHealth requires a blocked program to fail its health check.
 func TestHealth(t *testing.T) {
 	t.Parallel()
 	dir, access := t.TempDir(), tokens(t)
@@ -406,7 +406,7 @@ func TestHealth(t *testing.T) {
 	})
 }
 
-// TestHostile shows what an alert and a node say without a browser taking it for more.
+// TestHostile shows texts of an alert and a node that a browser must not interpret.
 func TestHostile(t *testing.T) {
 	t.Parallel()
 	const evil = `<script>alert(1)</script><img src=x onerror=alert(1)>"'</pre></title>` + "\x1b[31m\u202e"
@@ -455,7 +455,7 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// TestMetrics holds them to the habits of Prometheus, and to their table in docs/alerts.md.
+// TestMetrics checks the metrics against Prometheus' conventions and the table in docs/alerts.md.
 func TestMetrics(t *testing.T) {
 	t.Parallel()
 	l := nodesOf(1)
@@ -497,7 +497,7 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// TestReportPage makes the page of a report from what is stored, and shows the Markdown of one that is none.
+// TestReportPage renders the page of a stored report, and the Markdown of an invalid one.
 func TestReportPage(t *testing.T) {
 	t.Parallel()
 	l := nodesOf(2)

@@ -10,22 +10,22 @@ import (
 
 // Limits bound the work.
 type Limits struct {
-	Many        int           // alerts for more nodes than this that wait become one look at all nodes; 0 = never
-	Workers     int           // jobs that run at once; one node has one at most
-	Queue       int           // jobs that wait
-	RunsPerHour int           // jobs begun within any hour; others wait
-	Cooldown    time.Duration // how long after a job an alert of the same node and procedure is taken for the same trouble
+	Many        int           // if alerts for more nodes than this are waiting, one run examines all nodes; 0 = never
+	Workers     int           // concurrent jobs; at most one per node
+	Queue       int           // waiting jobs
+	RunsPerHour int           // jobs started within any hour; others wait
+	Cooldown    time.Duration // for this long after a job, alerts for the same node and procedure belong to it
 	Job         time.Duration // limit of a job
-	Grace       time.Duration // how long running jobs may go on when the program is stopped
+	Grace       time.Duration // how long running jobs may continue when the program is stopped
 
-	// Of each run in a job, which the worker keeps to.
+	// Limits of each run in a job, which Look enforces.
 	Run   time.Duration // limit of the run
-	Start time.Duration // limit of the start of a probe, 0 = the program's own
-	Check time.Duration // limit of each check, 0 = its own
-	Peers int           // healthy nodes that are asked too when something is wrong
+	Start time.Duration // limit of a probe's start; 0 = the default
+	Check time.Duration // limit of each check; 0 = the check's own
+	Peers int           // number of baseline nodes when something is wrong
 }
 
-// DefaultLimits are those of a small cluster.
+// DefaultLimits returns limits for a small cluster.
 func DefaultLimits() Limits {
 	return Limits{
 		Many: 5, Workers: 2, Queue: 100, RunsPerHour: 30, Cooldown: 15 * time.Minute, Job: 10 * time.Minute,
@@ -33,7 +33,7 @@ func DefaultLimits() Limits {
 	}
 }
 
-// UnmarshalJSON reads limits, durations as 90s or 5m; what is left out stays as it was.
+// UnmarshalJSON parses limits, with durations such as 90s or 5m. Missing ones keep their value.
 func (l *Limits) UnmarshalJSON(b []byte) error {
 	fields := struct {
 		Many        *int      `json:"many"`
@@ -56,7 +56,7 @@ func (l *Limits) UnmarshalJSON(b []byte) error {
 	return d.Decode(&fields)
 }
 
-// duration is a time.Duration that is written as a text.
+// duration is a time.Duration in text form.
 type duration time.Duration
 
 func (d *duration) UnmarshalJSON(b []byte) error {
@@ -70,7 +70,7 @@ func (d *duration) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// check refuses limits with which nothing could be done.
+// check rejects limits that would prevent all work.
 func (l Limits) check() error {
 	switch {
 	case l.Workers < 1 || l.Queue < 1 || l.RunsPerHour < 1:

@@ -9,15 +9,14 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// What came of telling a node.
+// The outcomes of an event for a node.
 const (
 	eventWritten    = "written"
 	eventSuppressed = "suppressed"
 	eventFailed     = "failed"
 )
 
-// metrics are what a Server counts. No label has the name of a node: a large cluster has
-// thousands.
+// metrics are the metrics of a Server. No label has a node's name, because a large cluster has thousands of nodes.
 type metrics struct {
 	registry     *prometheus.Registry
 	alerts       *prometheus.CounterVec
@@ -78,7 +77,7 @@ func newMetrics(s *Server) *metrics {
 		gauge("jobs_queued_limit", "Maximum of waiting jobs (spec.limits.queue).", func() float64 { return float64(s.limits.Queue) }),
 		gauge("jobs_running", "Jobs running.", func() float64 { return float64(s.inState(Running)) }),
 		gauge("jobs_running_limit", "Jobs that may run at once (spec.limits.workers).", func() float64 { return float64(s.limits.Workers) }),
-		gauge("rate_limited", "1 while jobs wait since as many as allowed were begun within the hour (spec.limits.runsPerHour).", func() float64 {
+		gauge("rate_limited", "1 while jobs wait because of the hourly limit (spec.limits.runsPerHour).", func() float64 {
 			if !s.heldUp(time.Now()).IsZero() {
 				return 1
 			}
@@ -92,7 +91,7 @@ func newMetrics(s *Server) *metrics {
 func (m *metrics) ran(j Job) {
 	m.runs.WithLabelValues(j.Procedure.String(), j.Verdict).Inc()
 	m.last.WithLabelValues(j.Verdict).Set(float64(j.Ended.Unix()))
-	if j.Attempts <= maxAttempts { // else it was given up, and not done
+	if j.Attempts <= maxAttempts { // otherwise it was given up
 		m.duration.WithLabelValues(j.Procedure.String()).Observe(j.Ended.Sub(j.Started).Seconds())
 	}
 }

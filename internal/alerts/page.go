@@ -16,16 +16,16 @@ import (
 	"github.com/calico-probe/calico-probe/internal/page"
 )
 
-// policy is that of every page, which nobody may show in a frame.
+// policy is the content security policy of every page. No other site may show it in a frame.
 var policy = page.Policy + "; frame-ancestors 'none'"
 
-// overviewed is how many jobs the page lists.
+// overviewed is how many jobs the overview lists.
 const overviewed = 100
 
-// maxPaged is the largest report of which a page is made, in bytes of JSON: four may be made at once.
+// maxPaged is the largest report with a page, in bytes of JSON: four pages may be built at once.
 const maxPaged = 2 << 20
 
-// at is a time as pages have it.
+// at formats a time for pages.
 func at(t time.Time) string {
 	if t.IsZero() {
 		return ""
@@ -41,7 +41,7 @@ func labelled(labels map[string]string) string {
 	return strings.Join(out, " ")
 }
 
-// took is how long a job that is done did, "" of others.
+// took returns how long a finished job took; "" for others.
 func (j Job) took() string {
 	if j.State != Done || j.Started.IsZero() {
 		return ""
@@ -50,15 +50,15 @@ func (j Job) took() string {
 }
 
 func (s *Server) overview(w http.ResponseWriter, _ *http.Request) {
-	reports := &page.Table{Head: []string{"node", "queued", "what was done", "what it came to", "took"}}
+	reports := &page.Table{Head: []string{"node", "queued", "procedure", "result", "took"}}
 	nothing := &page.Table{Head: []string{"alert", "last sent", "times", "why", "labels"}}
 	p := page.Page{Kind: "serve", Subject: "Reports of alerts",
-		Parts: []page.Part{{Title: "Reports", Table: reports}, {Title: "Alerts about which nothing was done", Table: nothing}}}
+		Parts: []page.Part{{Title: "Reports", Table: reports}, {Title: "Alerts that started nothing", Table: nothing}}}
 	s.mu.Lock()
 	p.Facts = []page.Fact{{Name: "running", Value: fmt.Sprintf("%d of %d", s.inState(Running), s.limits.Workers)},
 		{Name: "waiting", Value: fmt.Sprintf("%d of %d", s.inState(Queued), s.limits.Queue)}}
 	if limited := s.heldUp(time.Now()); !limited.IsZero() {
-		p.Notes = append(p.Notes, fmt.Sprintf("as many as allowed (%d) were begun within the hour: the next is at %s",
+		p.Notes = append(p.Notes, fmt.Sprintf("hourly limit of %d jobs reached: the next one starts at %s",
 			s.limits.RunsPerHour, at(limited)))
 	}
 	for _, id := range slices.Backward(s.order) {
@@ -76,21 +76,21 @@ func (s *Server) overview(w http.ResponseWriter, _ *http.Request) {
 	}
 	s.mu.Unlock()
 	if len(reports.Rows) == 0 {
-		p.Parts[0] = page.Part{Title: "Reports", Note: "no alert has led to one yet"}
+		p.Parts[0] = page.Part{Title: "Reports", Note: "no alert has started a job yet"}
 	}
 	if len(nothing.Rows) == 0 {
-		p.Parts[1] = page.Part{Title: "Alerts about which nothing was done", Note: "none"}
+		p.Parts[1] = page.Part{Title: "Alerts that started nothing", Note: "none"}
 	}
 	s.render(w, p)
 }
 
-// report is a page about a job, or its report in another form.
+// report serves the page of a job, or its report in another format.
 func (s *Server) report(w http.ResponseWriter, r *http.Request) {
 	file := r.PathValue("file")
 	suffix := path.Ext(file)
 	id := strings.TrimSuffix(file, suffix)
 	s.mu.Lock()
-	found := s.jobs[id] // before anything becomes the name of a file
+	found := s.jobs[id] // validate before using it as a file name
 	var job Job
 	if found != nil {
 		job = *found
@@ -99,22 +99,22 @@ func (s *Server) report(w http.ResponseWriter, r *http.Request) {
 	s.mu.Unlock()
 	switch {
 	case found == nil:
-		http.Error(w, "there is no such report, or none any more", http.StatusNotFound)
+		http.Error(w, "no such report, or it was removed", http.StatusNotFound)
 	case served[suffix] != "":
 		s.file(w, id, suffix)
 	case suffix != "":
-		http.Error(w, "a report comes as .json and .md", http.StatusNotFound)
+		http.Error(w, "reports are available as .json and .md", http.StatusNotFound)
 	default:
 		s.render(w, s.pageOf(job))
 	}
 }
 
-// pageOf is the page of a job: that of its report, where it has one, with what is known of the job.
+// pageOf returns the page of a job: that of its report, if any, with the facts of the job.
 func (s *Server) pageOf(job Job) page.Page {
 	p, ok := s.stored(job)
 	if !ok {
 		p = page.Page{Subject: job.Node, Verdict: page.Verdict{Word: cmp.Or(job.Verdict, string(job.State)), Says: job.Says}}
-		if text := s.read(job, ".md"); len(text) > 0 { // of a report that is too large, or of a version that had another
+		if text := s.read(job, ".md"); len(text) > 0 { // of a report that is too large, or of a version with another format
 			p.Parts = append(p.Parts, page.Part{Title: "Report", Lines: strings.Split(string(text), "\n")})
 		}
 	}
@@ -127,21 +127,21 @@ func (s *Server) pageOf(job Job) page.Page {
 	return p
 }
 
-// describe adds what is known of the job to the page of its report.
+// describe adds the facts of a job to its report's page.
 func (j Job) describe(p *page.Page) {
 	fact := func(name, value string) {
 		if value != "" {
 			p.Facts = append(p.Facts, page.Fact{Name: name, Value: value})
 		}
 	}
-	fact("what was done", j.Procedure.String())
+	fact("procedure", j.Procedure.String())
 	fact("queued", at(j.Queued))
-	fact("job begun", at(j.Started))
+	fact("job started", at(j.Started))
 	fact("done", at(j.Ended))
 	if j.Attempts > 1 {
 		fact("attempts", fmt.Sprint(j.Attempts))
 	}
-	fact("no event on the node", j.Untold)
+	fact("no event on the node", j.NoEvent)
 	t := &page.Table{Head: []string{"alert", "since", "resolved", "labels"}}
 	for _, a := range j.Alerts {
 		word := "firing"
@@ -158,17 +158,17 @@ func (j Job) describe(p *page.Page) {
 	p.Parts = append(p.Parts, part)
 }
 
-// stored is the page of a job's report as it was kept.
+// stored returns the page of a job's stored report.
 func (s *Server) stored(job Job) (page.Page, bool) {
 	b := s.read(job, ".json")
 	if s.cluster.Page == nil || len(b) == 0 || len(b) > maxPaged {
 		return page.Page{}, false
 	}
 	p, err := s.cluster.Page(b)
-	return p, err == nil // what could not be carried out, and what another version wrote, is none
+	return p, err == nil // errors and reports of other versions have no page
 }
 
-// read is a job's report, nil where there is none.
+// read returns a job's report; nil = none.
 func (s *Server) read(job Job, suffix string) []byte {
 	if job.State != Done {
 		return nil
@@ -183,8 +183,8 @@ func (s *Server) read(job Job, suffix string) []byte {
 func (s *Server) render(w http.ResponseWriter, p page.Page) {
 	var out bytes.Buffer
 	if err := page.Write(&out, p); err != nil {
-		s.log.Error("the page cannot be made", "error", err.Error())
-		http.Error(w, "the page cannot be made", http.StatusInternalServerError)
+		s.log.Error("rendering the page failed", "error", err.Error())
+		http.Error(w, "rendering the page failed", http.StatusInternalServerError)
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")

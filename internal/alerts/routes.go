@@ -14,13 +14,13 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// APIVersion and Kind are those of the configuration file.
+// APIVersion and Kind identify the configuration file.
 const (
 	APIVersion = "calico-probe.io/v1alpha1"
 	Kind       = "AlertRoutes"
 )
 
-// Routes say what is done about which alert, and within which limits.
+// Routes map alerts to procedures, and have the limits.
 type Routes struct {
 	APIVersion string     `json:"apiVersion"`
 	Kind       string     `json:"kind"`
@@ -28,45 +28,45 @@ type Routes struct {
 	Spec       RoutesSpec `json:"spec"`
 }
 
-// Metadata names a file of routes, for a file that is kept in a cluster.
+// Metadata names a file of routes, as in other objects of Kubernetes.
 type Metadata struct {
 	Name string `json:"name,omitempty"`
 }
 
-// RoutesSpec is their list: the first route that matches an alert counts.
+// RoutesSpec is the content: the first route that matches an alert counts.
 type RoutesSpec struct {
 	Routes []Route `json:"routes,omitempty"`
 	Limits Limits  `json:"limits,omitzero"`
 }
 
-// Route is for the alerts that all its matchers match; one of Runbook, Profile and Many is set.
+// Route applies to alerts that match all its matchers; exactly one of Runbook, Profile and Many is set.
 type Route struct {
-	Match   []string `json:"match"`             // as in Alertmanager: alertname=~"Kube.*"
-	Runbook string   `json:"runbook,omitempty"` // its name
-	Profile string   `json:"profile,omitempty"` // of a plain run: quick, standard or deep
-	Many    bool     `json:"many,omitempty"`    // one look at all nodes, whatever node the alert names, if any
-	// Node is the labels that tell the node, the first that an alert has; nil = defaultNodeLabels.
+	Match   []string `json:"match"`             // same syntax as in Alertmanager: alertname=~"Kube.*"
+	Runbook string   `json:"runbook,omitempty"` // name of a runbook
+	Profile string   `json:"profile,omitempty"` // profile of a plain run: quick, standard or deep
+	Many    bool     `json:"many,omitempty"`    // one run over all nodes, whatever node the alert names
+	// Node lists the labels that identify the node; the first one that the alert has counts. nil = defaultNodeLabels.
 	Node []string `json:"node,omitempty"`
 
 	matchers labels.Matchers
 }
 
-// Labels that are more than the name of a node.
+// Labels with a special meaning, beyond a node's name.
 const (
 	labelInstance  = "instance"
 	labelPod       = "pod"
 	labelNamespace = "namespace"
 )
 
-// defaultNodeLabels are the labels that tell an alert's node where a route names none, the
-// likeliest first. The pod stands before the instance: alerts of kube-state-metrics are
-// about the pod they name, and the instance is that of kube-state-metrics itself.
+// defaultNodeLabels returns the labels that identify an alert's node, for a route without any. The pod comes before the
+// instance: alerts of kube-state-metrics are about the pod in their labels, and their instance is kube-state-metrics
+// itself.
 func defaultNodeLabels() []string {
 	return []string{"node", "kubernetes_node", "nodename", labelPod, labelInstance}
 }
 
-// ParseRoutes reads the configuration file, and wants to know of each runbook and profile it
-// names whether there is one. Limits that it leaves out are as DefaultLimits has them.
+// ParseRoutes parses the configuration file. runbooks and profiles are the names that it may use. Missing limits are
+// those of DefaultLimits.
 func ParseRoutes(b []byte, runbooks, profiles []string) (Routes, error) {
 	r := Routes{Spec: RoutesSpec{Limits: DefaultLimits()}}
 	if err := yaml.UnmarshalStrict(b, &r); err != nil {
@@ -85,17 +85,17 @@ func ParseRoutes(b []byte, runbooks, profiles []string) (Routes, error) {
 		}
 		switch {
 		case !route.one():
-			return Routes{}, fmt.Errorf("route %d: name a runbook or a profile, or say many: true, one of these", i+1)
+			return Routes{}, fmt.Errorf("route %d: set exactly one of runbook, profile and many", i+1)
 		case route.Runbook != "" && !slices.Contains(runbooks, route.Runbook):
-			return Routes{}, fmt.Errorf("route %d: there is no runbook %q; there are %s", i+1, route.Runbook, strings.Join(runbooks, ", "))
+			return Routes{}, fmt.Errorf("route %d: there is no runbook %q: use one of %s", i+1, route.Runbook, strings.Join(runbooks, ", "))
 		case route.Profile != "" && !slices.Contains(profiles, route.Profile):
-			return Routes{}, fmt.Errorf("route %d: there is no profile %q; there are %s", i+1, route.Profile, strings.Join(profiles, ", "))
+			return Routes{}, fmt.Errorf("route %d: there is no profile %q: use one of %s", i+1, route.Profile, strings.Join(profiles, ", "))
 		}
 	}
 	return r, nil
 }
 
-// one tells whether a route says one thing to do.
+// one reports whether a route names exactly one procedure.
 func (r Route) one() bool {
 	said := 0
 	for _, does := range []bool{r.Runbook != "", r.Profile != "", r.Many} {
@@ -106,15 +106,14 @@ func (r Route) one() bool {
 	return said == 1
 }
 
-// Answer says which runbook answers an alert.
+// Answer is an alert that a runbook declares.
 type Answer struct {
-	Alert    string // its name
+	Alert    string // name of the alert
 	Matchers []*labels.Matcher
 	Runbook  string
 }
 
-// RoutesFor are the routes where there is no file: what the runbooks themselves say they
-// answer, the first that matches first.
+// RoutesFor returns the routes without a configuration file: from the alerts that runbooks declare, in this order.
 func RoutesFor(answers []Answer) (Routes, error) {
 	r := Routes{APIVersion: APIVersion, Kind: Kind, Spec: RoutesSpec{Limits: DefaultLimits()}}
 	for _, a := range answers {
@@ -156,13 +155,12 @@ func (r Route) matches(alert map[string]string) bool {
 	return true
 }
 
-// unmapped says why nothing is done about an alert.
+// unmapped is why an alert starts nothing.
 type unmapped string
 
 func (u unmapped) Error() string { return string(u) }
 
-// target is what is done about an alert, and where. The error is unmapped, or says that
-// the cluster could not be asked.
+// target returns the procedure and the node of an alert. The error is unmapped, or a failed query of the cluster.
 func (r Routes) target(ctx context.Context, c Cluster, alert map[string]string) (Procedure, string, error) {
 	i := slices.IndexFunc(r.Spec.Routes, func(r Route) bool { return r.matches(alert) })
 	if i < 0 {
@@ -176,8 +174,8 @@ func (r Routes) target(ctx context.Context, c Cluster, alert map[string]string) 
 	return Procedure{Runbook: route.Runbook, Profile: route.Profile}, node, err
 }
 
-// nodeOf finds the node. A label that names a node which is not there ends the search: to
-// look at another one would mislead. A pod that is gone does not.
+// nodeOf finds the node. If a label names an unknown node, the search ends: another node would mislead. If a pod is
+// gone, the search continues.
 func (r Route) nodeOf(ctx context.Context, c Cluster, alert map[string]string) (string, error) {
 	lost := ""
 	for _, label := range r.Node {
@@ -192,7 +190,7 @@ func (r Route) nodeOf(ctx context.Context, c Cluster, alert map[string]string) (
 			if node != "" || err != nil {
 				return node, err
 			}
-			lost = fmt.Sprintf("pod %s/%s is not there, or on no node", alert[labelNamespace], value)
+			lost = fmt.Sprintf("pod %s/%s does not exist, or has no node", alert[labelNamespace], value)
 		default:
 			if host, _, err := net.SplitHostPort(value); err == nil {
 				value = host
@@ -201,11 +199,11 @@ func (r Route) nodeOf(ctx context.Context, c Cluster, alert map[string]string) (
 			if node != "" || err != nil {
 				return node, err
 			}
-			return "", unmapped(fmt.Sprintf("no node has the name or the address %q of its label %s", probe.Cut(value, 200), label))
+			return "", unmapped(fmt.Sprintf("no node has the name or address %q, from label %s", probe.Cut(value, 200), label))
 		}
 	}
 	if lost != "" {
 		return "", unmapped(lost)
 	}
-	return "", unmapped("it has none of the labels that tell a node: " + strings.Join(r.Node, ", "))
+	return "", unmapped("it has no label that identifies a node: " + strings.Join(r.Node, ", "))
 }

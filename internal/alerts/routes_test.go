@@ -26,10 +26,10 @@ func TestParseRoutes(t *testing.T) {
 		head + "spec: {routes: [{profile: quick}]}":                                                                                    "route 1: match is empty",
 		head + "spec: {routes: [{match: ['alertname'], profile: quick}]}":                                                              `route 1: matcher "alertname"`,
 		head + "spec: {routes: [{match: ['a=~\"(\"'], profile: quick}]}":                                                               `route 1: matcher "a=~\"(\""`,
-		head + "spec: {routes: [{match: ['a=\"b\"']}]}":                                                                                "name a runbook or a profile",
-		head + "spec: {routes: [{match: ['a=\"b\"'], profile: quick, runbook: r}]}":                                                    "name a runbook or a profile",
-		head + "spec: {routes: [{match: ['a=\"b\"'], runbook: other}]}":                                                                `there is no runbook "other"; there are r`,
-		head + "spec: {routes: [{match: ['a=\"b\"'], profile: other}]}":                                                                `there is no profile "other"; there are quick`,
+		head + "spec: {routes: [{match: ['a=\"b\"']}]}":                                                                                "set exactly one of runbook, profile and many",
+		head + "spec: {routes: [{match: ['a=\"b\"'], profile: quick, runbook: r}]}":                                                    "set exactly one of runbook, profile and many",
+		head + "spec: {routes: [{match: ['a=\"b\"'], runbook: other}]}":                                                                `there is no runbook "other": use one of r`,
+		head + "spec: {routes: [{match: ['a=\"b\"'], profile: other}]}":                                                                `there is no profile "other": use one of quick`,
 		head + "spec: {routes: [{match: ['a=\"b\"'], profile: quick}, {match: ['a!=\"b\"', 'c=~\"d|e\"'], runbook: r, node: [host]}]}": "",
 	} {
 		_, err := ParseRoutes([]byte(text), []string{"r"}, []string{"quick"})
@@ -40,8 +40,7 @@ func TestParseRoutes(t *testing.T) {
 	}
 }
 
-// TestLimits wants limits that are left out to be the usual ones, and those refused with which
-// nothing could be done.
+// TestLimits requires defaults for missing limits, and rejects limits that would prevent all work.
 func TestLimits(t *testing.T) {
 	t.Parallel()
 	const head = "apiVersion: calico-probe.io/v1alpha1\nkind: AlertRoutes\nspec: {limits: {"
@@ -62,7 +61,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestLimitsDocumented wants the limits that docs/alerts.md shows to be those that hold by themselves.
+// TestLimitsDocumented compares the limits in docs/alerts.md with the defaults.
 func TestLimitsDocumented(t *testing.T) {
 	t.Parallel()
 	b, err := os.ReadFile("../../docs/alerts.md")
@@ -80,7 +79,7 @@ func TestLimitsDocumented(t *testing.T) {
 	}
 }
 
-// TestTarget wants the node an alert is about, and none where that is not certain.
+// TestTarget requires the node that an alert is about, and none if that is uncertain.
 func TestTarget(t *testing.T) {
 	t.Parallel()
 	c := Cluster{
@@ -129,12 +128,12 @@ spec:
 		"a pod that is gone": {routes, kube("namespace", "shop", "pod", "old", "instance", "10.0.0.1:9100"), "first",
 			"worker-1", ""},
 		"a pod of nowhere":    {routes, kube("pod", "web", "instance", "10.0.0.1:9100"), "first", "worker-1", ""},
-		"only a pod, gone":    {routes, kube("namespace", "shop", "pod", "old"), "first", "", "pod shop/old is not there"},
-		"a node that is gone": {routes, kube("node", "worker-9", "instance", "10.0.0.1:8080"), "first", "", `no node has the name or the address "worker-9"`},
+		"only a pod, gone":    {routes, kube("namespace", "shop", "pod", "old"), "first", "", "pod shop/old does not exist"},
+		"a node that is gone": {routes, kube("node", "worker-9", "instance", "10.0.0.1:8080"), "first", "", `no node has the name or address "worker-9"`},
 		"a label of one's own": {routes, map[string]string{"alertname": "Own", "host": "worker-1"}, "run-quick",
 			"worker-1", ""},
-		"only other labels":     {routes, map[string]string{"alertname": "Own", "node": "worker-1"}, "run-quick", "", "none of the labels that tell a node: host"},
-		"no label":              {routes, kube(), "first", "", "none of the labels"},
+		"only other labels":     {routes, map[string]string{"alertname": "Own", "node": "worker-1"}, "run-quick", "", "no label that identifies a node: host"},
+		"no label":              {routes, kube(), "first", "", "no label that identifies"},
 		"no route":              {routes, map[string]string{"alertname": "Watchdog"}, "", "", "no route matches"},
 		"the cluster is silent": {routes, kube("node", "broken"), "first", "", "no answer"},
 		"a pod of Calico": {built, map[string]string{
@@ -160,7 +159,7 @@ spec:
 	}
 }
 
-// TestOdd takes the good alerts of a notification with odd ones.
+// TestOdd requires the valid alerts of a notification to be accepted beside invalid ones.
 func TestOdd(t *testing.T) {
 	t.Parallel()
 	l := nodesOf(1)
@@ -183,7 +182,7 @@ func TestOdd(t *testing.T) {
 	}
 	wantCounts(t, s, map[string]int{outcomeUnmapped: 5, outcomeQueued: 1, outcomeSame: 2})
 	for i, want := range []string{
-		"its labels have", "neither firing nor resolved", "66 labels", "since when", "no labels",
+		"its labels have", "neither firing nor resolved", "66 labels", "no start time", "no labels",
 	} {
 		if i >= len(s.unmapped) || !strings.Contains(s.unmapped[i].Reason, want) {
 			t.Errorf("unmapped %+v, want %q", s.unmapped, want)
@@ -194,7 +193,7 @@ func TestOdd(t *testing.T) {
 	}
 }
 
-// FuzzParse takes any bytes for a notification: what is understood is within bounds.
+// FuzzParse parses any bytes as a notification: the result stays within the limits.
 func FuzzParse(f *testing.F) {
 	f.Add(body(f, firing("node-0", "a"), firing("node-1", "")))
 	f.Add([]byte(`{"version":"4","truncatedAlerts":-1,"alerts":[{"status":"resolved","labels":{"":"\ud800"},"startsAt":"2026-11-01T00:00:00Z"}]}`))

@@ -15,38 +15,38 @@ import (
 	"github.com/calico-probe/calico-probe/internal/gate"
 )
 
-// What is kept of the past, and how often it is tried.
+// How much history is kept, and how often a job is tried.
 const (
 	maxJobs     = 500
 	maxAge      = 30 * 24 * time.Hour
 	maxAlerts   = 200 // of one job
-	maxLabelled = 10  // of these with their labels
+	maxLabelled = 10  // of these, with labels
 	maxUnmapped = 200
-	maxAttempts = 3 // a job in which the program died as often would be its end for ever
+	maxAttempts = 3 // a job that kills the program each time must not do so forever
 	retryStore  = 10 * time.Second
 	tellLimit   = 10 * time.Second
 	beatEvery   = 10 * time.Second
-	// cleanUp is how long a job that was stopped may take to remove what it made.
+	// cleanUp is how long a stopped job may take to remove what it created.
 	cleanUp = 20 * time.Second
 )
 
-// The outcomes of an alert, each of which was received has one.
+// The outcomes of an alert. Each received alert has exactly one.
 const (
-	outcomeQueued   = "queued"       // a job was made for it
-	outcomeSame     = "deduplicated" // a job there is, or was, is for it too
-	outcomeUnmapped = "unmapped"     // nothing is done about it, and why is kept
+	outcomeQueued   = "queued"       // a new job
+	outcomeSame     = "deduplicated" // part of an existing or earlier job
+	outcomeUnmapped = "unmapped"     // starts nothing; the page shows why
 	outcomeResolved = "resolved"
-	outcomeRejected = "rejected" // could not be accepted now: Alertmanager is asked to send it again
+	outcomeRejected = "rejected" // not accepted now: Alertmanager must send it again
 )
 
 func outcomes() []string {
 	return []string{outcomeQueued, outcomeSame, outcomeUnmapped, outcomeResolved, outcomeRejected}
 }
 
-// errStopping is why a job ends that is to be done after the next start.
-var errStopping = errors.New("the program stops; the job is done after its next start")
+// errStopping ends a job that will run after the next start.
+var errStopping = errors.New("the program is stopping; the job runs after the next start")
 
-// Server takes alerts and has jobs done.
+// Server receives alerts and runs jobs.
 type Server struct {
 	cluster Cluster
 	routes  Routes
@@ -55,39 +55,39 @@ type Server struct {
 	store   *store
 	metrics *metrics
 	access  *gate.Keeper
-	wake    chan struct{} // has one when something may be begun
-	taking  chan struct{} // one for each notification that is read
-	reading chan struct{} // one for each page that is made and sent
+	wake    chan struct{} // has an item when a job may start
+	taking  chan struct{} // a slot for each notification that is being read
+	reading chan struct{} // a slot for each page that is being sent
 
-	// turn is held by the goroutine that changes what is below and in the store, so that both agree;
-	// mu by one that looks at it or changes it, never while something is written.
+	// turn is held while jobs change, in memory and in the store, so that both agree. mu is held to read or change
+	// memory, and never during a write to disk.
 	turn     sync.Mutex
-	beat     atomic.Int64 // when jobs were last seen to, in seconds
-	checking sync.Mutex   // held by the goroutine that tries the store
+	beat     atomic.Int64 // when the workers last ran, in seconds
+	checking sync.Mutex   // held while the store is tried
 	checked  time.Time    // when that was
-	broken   error        // what came of it
+	broken   error        // its result
 	mu       sync.Mutex
 	jobs     map[string]*Job   // by ID
-	order    []string          // of jobs, the oldest first
+	order    []string          // of jobs, oldest first
 	latest   map[string]string // by node and procedure: the last job
 	seen     map[string]heard  // by the key of an alert
-	keep     int               // reports
-	appended int               // lines of the file of firings that may be too many
-	begun    []start           // within the last hour
-	owed     map[string]bool   // jobs that are not on the disk as they are here, or not gone from it
-	unmapped []Unmapped        // the latest last
+	keep     int               // number of reports
+	appended int               // lines of the firings file since it was last rewritten
+	starts   []start           // within the last hour
+	owed     map[string]bool   // jobs whose copy on disk is outdated, or still exists
+	unmapped []Unmapped        // latest last
 	stopping bool
-	lost     map[[2]string]time.Time // pods that were on no node, and when
-	held     time.Time               // until when the store is not tried again
+	lost     map[[2]string]time.Time // pods without a node, and when that was found
+	held     time.Time               // do not try the store again before this
 }
 
-// start is that a job was begun.
+// start records that a job was started.
 type start struct {
 	at        time.Time
 	procedure Procedure
 }
 
-// New opens the store. What was queued or running when the program ended is queued again.
+// New opens the store. It queues again what was queued or running when the program ended.
 func New(
 	dir string, routes Routes, limits Limits, access gate.Access, cluster Cluster, log *slog.Logger,
 ) (_ *Server, err error) {
@@ -128,7 +128,7 @@ func New(
 	return s, nil
 }
 
-// restore reads what is in the store. What was running is to be done again.
+// restore loads the store. Running jobs are queued again.
 func (s *Server) restore(now time.Time) error {
 	odd := func(err error) { s.log.Error(err.Error()) }
 	var err error
@@ -139,7 +139,7 @@ func (s *Server) restore(now time.Time) error {
 	if err != nil {
 		return err
 	}
-	past := func(t time.Time) time.Time { // the clock may have been ahead
+	past := func(t time.Time) time.Time { // the clock may have been wrong
 		if t.After(now) {
 			return now
 		}
@@ -148,15 +148,15 @@ func (s *Server) restore(now time.Time) error {
 	for _, j := range jobs {
 		if j.State == Running {
 			j.State = Queued
-			s.log.Info("a job is done again: the program ended in it", "job", j.ID, "node", j.Node, "attempt", j.Attempts)
+			s.log.Info("a job runs again: the program ended during it", "job", j.ID, "node", j.Node, "attempt", j.Attempts)
 		}
 		j.Started, j.Ended = past(j.Started), past(j.Ended)
 		s.add(j)
 		if !j.Started.IsZero() && now.Sub(j.Started) < time.Hour {
-			s.begun = append(s.begun, start{j.Started, j.Procedure})
+			s.starts = append(s.starts, start{j.Started, j.Procedure})
 		}
 	}
-	slices.SortFunc(s.begun, func(a, b start) int { return a.at.Compare(b.at) })
+	slices.SortFunc(s.starts, func(a, b start) int { return a.at.Compare(b.at) })
 	known, err := s.store.firings()
 	if err != nil {
 		return err
@@ -168,10 +168,10 @@ func (s *Server) restore(now time.Time) error {
 	return nil
 }
 
-// Close leaves the store to others. Nothing may be done with the server after it.
+// Close releases the store. The server must not be used afterwards.
 func (s *Server) Close() error { return s.store.close() }
 
-// add makes a job known. mu is held, or no other goroutine has the server yet.
+// add adds a job in memory. The caller holds mu, or is the only user of the server.
 func (s *Server) add(j Job) {
 	s.jobs[j.ID] = &j
 	s.order = append(s.order, j.ID)
@@ -181,18 +181,17 @@ func (s *Server) add(j Job) {
 	}
 }
 
-// How long it is known that an alert which lasts has had a job, since it was heard of
-// last, and of how many that is: Alertmanager sends it again every few hours
-// (repeat_interval), and reports are forgotten sooner where there are many.
+// How long a firing is remembered since it was last received, and how many are. Alertmanager sends a lasting alert
+// again every few hours (repeat_interval). A burst of jobs removes their reports sooner.
 const (
 	firingFor   = 7 * 24 * time.Hour
-	heardAgain  = 12 * time.Hour // until it is written once more that it was
+	heardAgain  = 12 * time.Hour // until a repeated firing is written again
 	maxFirings  = 50_000
-	moreFirings = 10_000 // lines in the file than that, until it is written anew
+	moreFirings = 10_000 // lines in the file beyond maxFirings, until it is rewritten
 )
 
-// compact forgets the firings that were not heard of for long, or are too many, and writes
-// the others. turn is held, or no other goroutine has the server yet.
+// compact forgets firings that are too old or too many, and rewrites the file. The caller holds turn, or is the only
+// user of the server.
 func (s *Server) compact(now time.Time) error {
 	s.mu.Lock()
 	list := slices.SortedFunc(maps.Values(s.seen), func(a, b heard) int { return a.Last.Compare(b.Last) })
@@ -213,9 +212,8 @@ func (s *Server) compact(now time.Time) error {
 	return nil
 }
 
-// jobOf is the job that a firing has had, and whether it has had one, which may have been
-// forgotten. One without a verdict so long ago that the alert, which lasts, is worth
-// another does not count. mu is held.
+// jobOf returns the job of a firing, and whether it had one, which may be forgotten. An incomplete job does not count
+// after a while: a lasting alert deserves another one. The caller holds mu.
 func (s *Server) jobOf(a Alert, now time.Time) (*Job, bool) {
 	f, had := s.seen[a.key()]
 	j := s.jobs[f.Job]
@@ -227,30 +225,30 @@ func (s *Server) jobOf(a Alert, now time.Time) (*Job, bool) {
 
 func keyOf(node string, p Procedure) string { return node + "\x00" + p.String() }
 
-// newID is of time, so that jobs sort, and chance, so that it cannot be guessed.
+// newID combines the time, so that jobs sort, and random bytes, so that IDs cannot be guessed.
 func newID(now time.Time) string {
 	b := make([]byte, 4)
 	_, _ = rand.Read(b) // never fails (crypto/rand)
 	return strings.ReplaceAll(now.UTC().Format("20060102-150405.000000"), ".", "-") + "-" + hex.EncodeToString(b)
 }
 
-// storeFailed keeps what cannot be written from being tried at once again.
+// storeFailed delays the next attempt to write the store.
 func (s *Server) storeFailed(err error) {
 	s.metrics.storeErrors.Inc()
-	s.log.Error("the store cannot be written: what cannot be kept is refused, and nothing is begun until it is tried again", "in", retryStore.String(), "error", err.Error())
+	s.log.Error("the store is not writable: alerts are rejected and no job starts until the next attempt", "in", retryStore.String(), "error", err.Error())
 	s.mu.Lock()
 	s.held = time.Now().Add(retryStore)
 	s.mu.Unlock()
 }
 
-// owe notes a job that is on the disk otherwise than here.
+// owe marks a job whose copy on disk differs.
 func (s *Server) owe(id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.owed[id] = true
 }
 
-// settle writes what could not be written, unless that failed a moment ago. turn is held.
+// settle writes what could not be written, unless that failed a moment ago. The caller holds turn.
 func (s *Server) settle(now time.Time) {
 	s.mu.Lock()
 	held, tooMany, list := now.Before(s.held), s.appended > moreFirings, slices.Sorted(maps.Keys(s.owed))

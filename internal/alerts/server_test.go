@@ -28,7 +28,7 @@ import (
 
 const token = "0123456789abcdef"
 
-// lab is a cluster of nodes that are looked at in no time, or for as long as it takes.
+// lab is a fake cluster whose nodes are examined immediately, or for as long as a test needs.
 type lab struct {
 	mu     sync.Mutex
 	nodes  []string
@@ -95,7 +95,7 @@ func (l *lab) times() int {
 	return len(l.looked)
 }
 
-// atOnce returns the most nodes that runs examined at once, and whether two runs examined one node at once.
+// atOnce returns how many nodes runs examined at once, and whether two runs examined one node at once.
 func (l *lab) atOnce() (nodes int, twice bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -131,13 +131,13 @@ func opened(t testing.TB, dir string, limits Limits, l *lab) *Server {
 	return s
 }
 
-// reopened leaves the store of a server to the next one.
+// reopened closes a server, so that the next one can open its store.
 func reopened(t testing.TB, s *Server) {
 	t.Helper()
 	must.Do(t, s.Close())
 }
 
-// began has a server work until the test ends.
+// began runs a server until the test ends.
 func began(t testing.TB, s *Server) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -169,7 +169,7 @@ func body(t testing.TB, list ...sent) []byte {
 	return b
 }
 
-// post is what a server answers to a notification.
+// post returns a server's response to a notification.
 func post(t testing.TB, s *Server, b []byte) int {
 	t.Helper()
 	return ask(s, http.MethodPost, PathAlerts, token, b).Code
@@ -186,7 +186,7 @@ func ask(s *Server, method, path, with string, b []byte) *httptest.ResponseRecor
 	return w
 }
 
-// healthOf is what a server answers when asked whether it is alive.
+// healthOf returns a server's response to a health check.
 func healthOf(t testing.TB, s *Server, path string) int {
 	t.Helper()
 	w := httptest.NewRecorder()
@@ -211,9 +211,8 @@ func wantCounts(t *testing.T, s *Server, want map[string]int) {
 	}
 }
 
-// TestBurst posts 1,000 alerts on 200 nodes from many sides at once, each until it is
-// taken: the work stays within its limits, every node is looked at once, and every alert
-// that was received has an outcome.
+// TestBurst posts 1,000 alerts for 200 nodes concurrently, and each again until it is accepted. The work stays within
+// its limits, every node is examined once, and every received alert has an outcome.
 func TestBurst(t *testing.T) {
 	t.Parallel()
 	l := nodesOf(200)
@@ -286,14 +285,14 @@ func TestBurst(t *testing.T) {
 	}
 }
 
-// busy tells whether a job is left to do.
+// busy reports whether a job is unfinished.
 func (s *Server) busy() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.waiting()+s.inState(Running) > 0
 }
 
-// TestOnce sends what Alertmanager sends while an alert lasts and comes back.
+// TestOnce sends what Alertmanager sends while an alert lasts and fires again.
 func TestOnce(t *testing.T) {
 	t.Parallel()
 	dir, access := t.TempDir(), tokens(t)
@@ -335,8 +334,7 @@ func TestOnce(t *testing.T) {
 	})
 }
 
-// TestAgain sends an alert again about which nothing could be told: it is worth another
-// job, after a while, until there is a verdict.
+// TestAgain sends an alert again whose job was incomplete: after a while it gets another job, until there is a verdict.
 func TestAgain(t *testing.T) {
 	t.Parallel()
 	dir, access := t.TempDir(), tokens(t)
@@ -363,7 +361,7 @@ func TestAgain(t *testing.T) {
 	})
 }
 
-// TestRate has more jobs than may be begun within an hour: they wait, and are done.
+// TestRate queues more jobs than may start within an hour: they wait, and run later.
 func TestRate(t *testing.T) {
 	t.Parallel()
 	dir, access := t.TempDir(), tokens(t)
@@ -383,7 +381,7 @@ func TestRate(t *testing.T) {
 				t.Errorf("looked %d times, want %d", l.times(), want)
 			}
 			page := ask(s, http.MethodGet, "/", token, nil).Body.String()
-			if strings.Contains(page, "as many as allowed") != (want < 5) {
+			if strings.Contains(page, "hourly limit of") != (want < 5) {
 				t.Errorf("with %d done the page says: %.600s", want, page)
 			}
 			time.Sleep(time.Hour)
@@ -391,8 +389,8 @@ func TestRate(t *testing.T) {
 	})
 }
 
-// TestKilled opens the store of a program that was killed: what was queued and what ran is
-// done, what was done stays, and what kills the program is given up.
+// TestKilled opens the store of a killed program. Queued and running jobs run, finished ones stay, and a job that kills
+// the program each time is given up.
 func TestKilled(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -466,8 +464,8 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// TestKilledBehindTelling has the program killed once the node was told and before that is
-// written: what the next start tells is told of the same job, so that it stays one event.
+// TestKilledBehindTelling kills the program between writing an event and recording that. The next start writes the same
+// event again, for the same job.
 func TestKilledBehindTelling(t *testing.T) {
 	t.Parallel()
 	dir, copied := t.TempDir(), t.TempDir()
@@ -497,7 +495,7 @@ func TestKilledBehindTelling(t *testing.T) {
 	}
 }
 
-// TestStopped tells a program to stop while it works.
+// TestStopped stops a program while it works.
 func TestStopped(t *testing.T) {
 	t.Parallel()
 	dir, access := t.TempDir(), tokens(t)
@@ -553,7 +551,7 @@ func TestStopped(t *testing.T) {
 	})
 }
 
-// TestLimit ends a job that takes too long.
+// TestLimit stops a job that takes too long.
 func TestLimit(t *testing.T) {
 	t.Parallel()
 	dir, access := t.TempDir(), tokens(t)
@@ -568,14 +566,14 @@ func TestLimit(t *testing.T) {
 		post(t, s, body(t, firing("node-0", "a")))
 		time.Sleep(usual.Job)
 		synctest.Wait()
-		if len(l.told) != 1 || l.told[0].Verdict != Incomplete || l.told[0].Says != "it was not done within 1m0s" {
+		if len(l.told) != 1 || l.told[0].Verdict != Incomplete || l.told[0].Says != "it took longer than 1m0s" {
 			t.Errorf("told %+v", l.told)
 		}
 	})
 }
 
-// TestStore takes the store away: nothing is accepted until it is back, and nothing of
-// what was refused is there.
+// TestStore makes the store unwritable: no alert is accepted until it is writable again, and rejected alerts leave
+// nothing.
 func TestStore(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -614,20 +612,20 @@ func TestStore(t *testing.T) {
 	}
 }
 
-// TestTwo wants a folder to have one server.
+// TestTwo allows only one server per folder.
 func TestTwo(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	s := opened(t, dir, usual, nodesOf(0))
-	if _, err := New(dir, anyAlert(t), usual, tokens(t), nodesOf(0).cluster(), quiet()); err == nil || !strings.Contains(err.Error(), "another calico-probe serve works in "+dir) {
+	if _, err := New(dir, anyAlert(t), usual, tokens(t), nodesOf(0).cluster(), quiet()); err == nil || !strings.Contains(err.Error(), "another calico-probe serve uses "+dir) {
 		t.Errorf("a second one: %v", err)
 	}
 	reopened(t, s)
 	opened(t, dir, usual, nodesOf(0))
 }
 
-// TestLost posts many alerts about pods that are gone, before a good one, to a cluster
-// that is too slow for all of them at once: sent again, it gets to the last.
+// TestLost posts many alerts about deleted pods before a valid one, to a cluster that is too slow for all of them.
+// Repeated notifications reach the valid one.
 func TestLost(t *testing.T) {
 	t.Parallel()
 	dir, access := t.TempDir(), tokens(t)
@@ -659,13 +657,13 @@ func TestLost(t *testing.T) {
 		for ; times < 10 && post(t, s, b) != http.StatusOK; times++ {
 			time.Sleep(10 * time.Second)
 		}
-		if times < 2 || times > 4 || len(s.jobs) != 1 || asked > 1000+times*asksAtOnce {
+		if times < 2 || times > 4 || len(s.jobs) != 1 || asked > 1000+times*maxLookups {
 			t.Errorf("taken when it was sent for the %d. time, after %d questions, with %d jobs", times, asked, len(s.jobs))
 		}
 	})
 }
 
-// TestOwed has the store go while a job runs: what came of it is written once it is back.
+// TestOwed makes the store unwritable during a job: the result is written later.
 func TestOwed(t *testing.T) {
 	t.Parallel()
 	dir, access := t.TempDir(), tokens(t)
@@ -699,9 +697,8 @@ func TestOwed(t *testing.T) {
 	})
 }
 
-// TestRefusedFiring has the disk refuse the line that an alert has its job: it is answered with
-// an error, and is no repetition when it is sent again, not even after a start. Where the
-// line cannot be taken away at once, it is as soon as something can be written.
+// TestRefusedFiring fails to write the firing of an accepted alert. The response is an error, and the repeated alert is
+// new, even after a restart. If the line cannot be removed immediately, it is removed with the next write.
 func TestRefusedFiring(t *testing.T) {
 	t.Parallel()
 	for name, full := range map[string]func(*os.File) error{
@@ -737,7 +734,7 @@ func TestRefusedFiring(t *testing.T) {
 	}
 }
 
-// TestUnasked has the cluster not answer: what cannot be mapped now is sent again.
+// TestUnasked makes queries of the cluster fail: alerts whose node is unknown must be sent again.
 func TestUnasked(t *testing.T) {
 	t.Parallel()
 	l := nodesOf(1)
@@ -754,8 +751,8 @@ func TestUnasked(t *testing.T) {
 	wantCounts(t, s, map[string]int{outcomeQueued: 1, outcomeRejected: 1, outcomeSame: 1, outcomeUnmapped: 1})
 }
 
-// TestMany fires for more nodes than there are reports kept, and more alerts of one node
-// than its report names: sent again, also after a start, none is looked at again.
+// TestMany fires for more nodes than there are stored reports, and more alerts of one node than its report lists.
+// Repeated alerts start no job, even after a restart.
 func TestMany(t *testing.T) {
 	t.Parallel()
 	dir, access := t.TempDir(), tokens(t)
@@ -795,7 +792,7 @@ func TestMany(t *testing.T) {
 	})
 }
 
-// TestPanic has one job meet a fault of this program.
+// TestPanic makes one job hit a bug in this program.
 func TestPanic(t *testing.T) {
 	t.Parallel()
 	l := nodesOf(2)
@@ -812,14 +809,14 @@ func TestPanic(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	for _, j := range s.jobs {
-		if want := map[string]string{"node-0": Incomplete, "node-1": Healthy}[j.Node]; j.Verdict != want || (j.Node == "node-0") != strings.Contains(j.Says, "a fault of this program: of nil") {
+		if want := map[string]string{"node-0": Incomplete, "node-1": Healthy}[j.Node]; j.Verdict != want || (j.Node == "node-0") != strings.Contains(j.Says, "a bug in this program: of nil") {
 			t.Errorf("%s: %s %s, want %s", j.Node, j.Verdict, j.Says, want)
 		}
 	}
 }
 
-// TestPanicBesideTheProcedure has this program fail before a job is looked at, when its node is told, and when the node
-// of an alert is looked for: each costs that job or alert alone.
+// TestPanicBesideTheProcedure makes this program panic before a job, during its event, and while the node of an alert
+// is looked up. Each affects only that job or alert.
 func TestPanicBesideTheProcedure(t *testing.T) {
 	t.Parallel()
 	l := nodesOf(3)
@@ -837,7 +834,7 @@ func TestPanicBesideTheProcedure(t *testing.T) {
 		}
 		return node(ctx, name)
 	}
-	s.log = slog.New(&panics{slog.DiscardHandler, "begun", "node-1"})
+	s.log = slog.New(&panics{slog.DiscardHandler, "started", "node-1"})
 	began(t, s)
 	if code := post(t, s, body(t, firing("node-0", "a"), firing("node-1", "b"), firing("node-2", "c"),
 		firing("node-lost", "d"))); code != http.StatusOK {
@@ -853,15 +850,15 @@ func TestPanicBesideTheProcedure(t *testing.T) {
 		t.Errorf("%d jobs, %d alerts without a node", len(s.jobs), len(s.unmapped))
 	}
 	for _, j := range s.jobs {
-		untold := j.Node == "node-0" && strings.Contains(j.Untold, "crashed: of nil")
-		says := j.Node == "node-1" && strings.Contains(j.Says, "a fault of this program: of nil")
+		untold := j.Node == "node-0" && strings.Contains(j.NoEvent, "crashed: of nil")
+		says := j.Node == "node-1" && strings.Contains(j.Says, "a bug in this program: of nil")
 		if j.State != Done || j.Verdict != want[j.Node] || !untold && !says && j.Node != "node-2" {
-			t.Errorf("%s: %s %s %s %q", j.Node, j.State, j.Verdict, j.Says, j.Untold)
+			t.Errorf("%s: %s %s %s %q", j.Node, j.State, j.Verdict, j.Says, j.NoEvent)
 		}
 	}
 }
 
-// panics is a log that panics at a message about a node.
+// panics is a log handler that panics at a message about a node.
 type panics struct {
 	slog.Handler
 	message, node string
@@ -907,7 +904,7 @@ func TestAhead(t *testing.T) {
 	}
 }
 
-// TestUnsound leaves alone in the store what is no job.
+// TestUnsound requires invalid jobs in the store to be ignored.
 func TestUnsound(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -931,8 +928,8 @@ func TestUnsound(t *testing.T) {
 	}
 }
 
-// TestNodeIsBusy posts two alerts about one node that lead to different procedures, with workers for both. One run ends
-// before the other begins.
+// TestNodeIsBusy posts two alerts about one node that start different procedures, with two workers. One run ends before
+// the other starts.
 func TestNodeIsBusy(t *testing.T) {
 	t.Parallel()
 	dir, access := t.TempDir(), tokens(t)
@@ -960,8 +957,8 @@ func TestNodeIsBusy(t *testing.T) {
 	})
 }
 
-// TestShare has one procedure come with all it has: another one gets its part of the queue
-// and of the hour, and does not wait behind it.
+// TestShare floods the server with one procedure: another one still gets its share of the queue and of the hourly
+// limit.
 func TestShare(t *testing.T) {
 	t.Parallel()
 	dir, access := t.TempDir(), tokens(t)
@@ -1010,7 +1007,7 @@ func TestShare(t *testing.T) {
 	})
 }
 
-// TestPrune keeps so many reports, and what is not done whatever its age.
+// TestPrune keeps the configured number of reports, and unfinished jobs of any age.
 func TestPrune(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

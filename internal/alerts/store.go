@@ -16,13 +16,13 @@ import (
 	"github.com/calico-probe/calico-probe/internal/filelock"
 )
 
-// store keeps jobs and reports in a folder: jobs/ID.json, reports/ID.json and ID.md, and
-// work/ID while a job is not done. A file is whole or not there. Methods may not be
-// called at the same time, but for read, check, and what is of a job's own work/ID.
+// store keeps jobs and reports in a folder: jobs/ID.json, reports/ID.json and ID.md, and work/ID until a job is done.
+// Files are written atomically. Methods must not be called concurrently, except read, check, and those for a job's own
+// work/ID.
 type store struct {
 	dir   string
-	lock  *os.File             // no other process has the folder while it is open
-	flush func(*os.File) error // Sync, which tests have fail
+	lock  *os.File             // locks the folder for this process
+	flush func(*os.File) error // Sync; tests make it fail
 }
 
 const (
@@ -32,11 +32,10 @@ const (
 	fileLock      = "lock"
 	fileUnmapped  = "unmapped.json"
 	fileFirings   = "firings.ndjson"
-	partial       = ".partial-" // how a file begins while it is written
+	partial       = ".partial-" // prefix of a file that is being written
 )
 
-// openStore takes a folder, which it makes where there is none, for this process alone:
-// two would do each other's jobs.
+// openStore opens or creates a folder, and locks it for this process: two servers would run each other's jobs.
 func openStore(dir string) (_ *store, err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("store: %w", err)
@@ -51,7 +50,7 @@ func openStore(dir string) (_ *store, err error) {
 		}
 	}()
 	if !filelock.Lock(lock) {
-		return nil, fmt.Errorf("store: another calico-probe serve works in %s: each takes a folder of its own", dir)
+		return nil, fmt.Errorf("store: another calico-probe serve uses %s: each needs its own folder", dir)
 	}
 	s := &store{dir, lock, (*os.File).Sync}
 	for _, sub := range []string{folderJobs, folderReports, folderWork} {
@@ -59,7 +58,7 @@ func openStore(dir string) (_ *store, err error) {
 			return nil, fmt.Errorf("store: %w", err)
 		}
 	}
-	for _, sub := range []string{".", folderJobs, folderReports} { // what a killed program was writing
+	for _, sub := range []string{".", folderJobs, folderReports} { // partial files of a killed program
 		left, err := filepath.Glob(filepath.Join(dir, sub, partial+"*"))
 		if err != nil {
 			return nil, fmt.Errorf("store: %w", err)
@@ -73,7 +72,7 @@ func openStore(dir string) (_ *store, err error) {
 	return s, s.check()
 }
 
-// close leaves the folder to others.
+// close releases the folder.
 func (s *store) close() error {
 	if err := filelock.Close(s.lock); err != nil {
 		return fmt.Errorf("store: %w", err)
@@ -81,7 +80,7 @@ func (s *store) close() error {
 	return nil
 }
 
-// check tells whether something can be written.
+// check reports whether the folder is writable.
 func (s *store) check() error {
 	f, err := os.CreateTemp(s.dir, partial)
 	if err != nil {
@@ -94,10 +93,10 @@ func (s *store) check() error {
 	return nil
 }
 
-// write puts a file there, on the disk when it returns but for its name: sync sees to that.
+// write writes a file and syncs its content; sync makes its name durable.
 func (s *store) write(name string, b []byte) (err error) {
 	name = filepath.Join(s.dir, name)
-	f, err := os.CreateTemp(filepath.Dir(name), partial) // of mode 0600
+	f, err := os.CreateTemp(filepath.Dir(name), partial) // with mode 0600
 	if err != nil {
 		return fmt.Errorf("store: %w", err)
 	}
@@ -113,7 +112,7 @@ func (s *store) write(name string, b []byte) (err error) {
 	return os.Rename(f.Name(), name)
 }
 
-// sync has the names of the files in a folder on the disk.
+// sync makes the names of a folder's files durable.
 func (s *store) sync(folder string) error {
 	d, err := os.Open(filepath.Join(s.dir, folder))
 	if err != nil {
@@ -125,7 +124,7 @@ func (s *store) sync(folder string) error {
 	return nil
 }
 
-// writeJobs has jobs on the disk when it returns.
+// writeJobs writes jobs durably.
 func (s *store) writeJobs(jobs ...Job) error {
 	if len(jobs) == 0 {
 		return nil
@@ -142,9 +141,9 @@ func (s *store) writeJobs(jobs ...Job) error {
 	return s.sync(folderJobs)
 }
 
-// jobs are those in the store, the oldest first. What cannot be read is told to odd.
+// jobs returns the jobs in the store, oldest first. It passes unreadable files to odd.
 func (s *store) jobs(odd func(error)) ([]Job, error) {
-	entries, err := os.ReadDir(filepath.Join(s.dir, folderJobs)) // sorted, and so are IDs
+	entries, err := os.ReadDir(filepath.Join(s.dir, folderJobs)) // sorted by name, and IDs sort by time
 	if err != nil {
 		return nil, fmt.Errorf("store: %w", err)
 	}
@@ -160,7 +159,7 @@ func (s *store) jobs(odd func(error)) ([]Job, error) {
 		}
 		var j Job
 		if err := json.Unmarshal(b, &j); err != nil || j.ID != id || !j.sound() {
-			odd(fmt.Errorf("store: %s is no job and left alone", e.Name()))
+			odd(fmt.Errorf("store: %s is not a job, ignored", e.Name()))
 			continue
 		}
 		out = append(out, j)
@@ -168,14 +167,14 @@ func (s *store) jobs(odd func(error)) ([]Job, error) {
 	return out, nil
 }
 
-// sound tells whether what was read is a job, as the workers rely on.
+// sound reports whether a loaded job is valid, as the workers assume.
 func (j Job) sound() bool {
 	state := slices.Contains([]State{Queued, Running, Done}, j.State)
 	return state && j.Node != "" && j.Procedure != Procedure{} && len(j.Alerts) > 0 &&
 		(j.State != Done || slices.Contains(verdicts(), j.Verdict))
 }
 
-// tidy removes what is left of jobs that need no folder any more.
+// tidy removes folders of jobs that need none.
 func (s *store) tidy(needed func(id string) bool) error {
 	entries, err := os.ReadDir(filepath.Join(s.dir, folderWork))
 	if err != nil {
@@ -191,15 +190,14 @@ func (s *store) tidy(needed func(id string) bool) error {
 	return nil
 }
 
-// heard is that an alert has had a job, which may be forgotten by now.
+// heard records that an alert had a job, which may be forgotten.
 type heard struct {
 	Key  string    `json:"key"` // of the alert
 	Job  string    `json:"job"`
-	Last time.Time `json:"last"` // when it was heard of
+	Last time.Time `json:"last"` // when it was last received
 }
 
-// addFirings has them on the disk when it returns, behind those that are there; where it
-// cannot, it takes away again what it wrote, if that goes.
+// addFirings appends firings durably. If it fails, it tries to remove the incomplete part.
 func (s *store) addFirings(list []heard) error {
 	if len(list) == 0 {
 		return nil
@@ -210,7 +208,7 @@ func (s *store) addFirings(list []heard) error {
 	}
 	size, err := f.Seek(0, io.SeekEnd)
 	if err == nil {
-		_, err = f.Write(append([]byte("\n"), lines(list)...)) // behind a line that was cut
+		_, err = f.Write(append([]byte("\n"), lines(list)...)) // on a new line, after an incomplete one
 		if err = errors.Join(err, s.flush(f)); err != nil {
 			err = errors.Join(err, f.Truncate(size))
 		}
@@ -230,7 +228,7 @@ func lines(list []heard) []byte {
 	return out.Bytes()
 }
 
-// rewriteFirings has just these.
+// rewriteFirings replaces all firings.
 func (s *store) rewriteFirings(list []heard) error {
 	if err := s.write(fileFirings, lines(list)); err != nil {
 		return err
@@ -238,7 +236,7 @@ func (s *store) rewriteFirings(list []heard) error {
 	return s.sync(".")
 }
 
-// firings are those that were written, the latest last; what was cut is left out.
+// firings returns the written firings, latest last, without incomplete lines.
 func (s *store) firings() ([]heard, error) {
 	b, err := os.ReadFile(filepath.Join(s.dir, fileFirings))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -263,7 +261,7 @@ func (s *store) writeReport(id string, r Report) error {
 	return s.sync(folderReports)
 }
 
-// read is a report; fs.ErrNotExist where there is none, or none any more.
+// read returns a report; fs.ErrNotExist if there is none, or it was removed.
 func (s *store) read(id, suffix string) ([]byte, error) {
 	b, err := os.ReadFile(filepath.Join(s.dir, folderReports, id+suffix))
 	if err != nil {
@@ -272,7 +270,7 @@ func (s *store) read(id, suffix string) ([]byte, error) {
 	return b, nil
 }
 
-// work is the folder of a job that is not done.
+// work returns the folder of an unfinished job.
 func (s *store) work(id string) (string, error) {
 	dir := filepath.Join(s.dir, folderWork, id)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -281,10 +279,10 @@ func (s *store) work(id string) (string, error) {
 	return dir, nil
 }
 
-// doneWith removes what only a job that is not done needs.
+// doneWith removes what only an unfinished job needs.
 func (s *store) doneWith(id string) error { return os.RemoveAll(filepath.Join(s.dir, folderWork, id)) }
 
-// forget removes a job: its report first, so that none is left without a job.
+// forget removes a job: first its report, so that no report is left without a job.
 func (s *store) forget(id string) error {
 	if err := s.doneWith(id); err != nil {
 		return fmt.Errorf("store: %w", err)
@@ -299,7 +297,7 @@ func (s *store) forget(id string) error {
 	return nil
 }
 
-// Unmapped is an alert about which nothing was done.
+// Unmapped is an alert that started nothing.
 type Unmapped struct {
 	Alert  Alert     `json:"alert"`
 	Reason string    `json:"reason"`
@@ -328,7 +326,7 @@ func (s *store) unmapped(odd func(error)) ([]Unmapped, error) {
 	}
 	var out []Unmapped
 	if err := json.Unmarshal(b, &out); err != nil {
-		odd(fmt.Errorf("store: %s cannot be read and is begun anew", fileUnmapped))
+		odd(fmt.Errorf("store: %s is unreadable and will be replaced", fileUnmapped))
 		return nil, nil
 	}
 	return out, nil

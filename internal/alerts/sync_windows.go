@@ -2,5 +2,5 @@ package alerts
 
 import "os"
 
-// syncFolder has nothing to do: Windows syncs no folders.
+// syncFolder does nothing: Windows has no sync for folders.
 func syncFolder(*os.File) error { return nil }

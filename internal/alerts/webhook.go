@@ -15,16 +15,16 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// What one notification may have. Alertmanager sends no notification again that it was
-// told is bad (4xx), so these are far from what it sends of itself.
+// Limits of a notification. After a 4xx response, Alertmanager does not send it again, so these are far above what it
+// normally sends.
 const (
 	maxBody         = 8 << 20
-	maxNotified     = 5000     // alerts
-	maxAlertBytes   = 64 << 10 // of one, with the annotations, which are not read
+	maxNotified     = 5000     // number of alerts
+	maxAlertBytes   = 64 << 10 // of one alert with its annotations, which are not read
 	maxLabels       = 64       // of one alert
-	maxLabelBytes   = 4096     // names and values of one alert together
+	maxLabelBytes   = 4096     // of the names and values of one alert's labels together
 	maxFingerprint  = 64
-	maxName         = 200 // of an alert, as it is shown and kept
+	maxName         = 200 // of an alert's name, when shown and stored
 	webhookVersion  = "4" // since Alertmanager 0.6
 	statusFiring    = "firing"
 	statusResolved  = "resolved"
@@ -32,8 +32,7 @@ const (
 	contentTypeJSON = "application/json"
 )
 
-// notified is an alert as Alertmanager posts it, as far as it matters here; each release
-// may add to it.
+// notified has the fields that matter of an alert as Alertmanager posts it; releases may add fields.
 type notified struct {
 	Status      string            `json:"status"`
 	Labels      map[string]string `json:"labels"`
@@ -42,30 +41,29 @@ type notified struct {
 	Fingerprint string            `json:"fingerprint"`
 }
 
-// notice is a notification that was understood.
+// notice is a parsed notification.
 type notice struct {
 	alerts    []Alert
-	beyond    int   // how many more it had than are taken, but for one, which stands for them
-	truncated int64 // left out of it, by max_alerts of the receiver
+	beyond    int   // number of alerts beyond the maximum, without the one that represents them
+	truncated int64 // number of alerts that the receiver's max_alerts left out
 }
 
-// parse reads a notification. An alert in it that is odd is no reason to refuse the
-// others: it says so itself.
+// parse parses a notification. One invalid alert does not reject the others: it gets a reason in odd.
 func parse(b []byte) (notice, error) {
 	n, version, err := decode(json.NewDecoder(bytes.NewReader(b)))
 	switch {
 	case err != nil:
-		return notice{}, fmt.Errorf("is no notification of Alertmanager: %w", err)
+		return notice{}, fmt.Errorf("not a notification of Alertmanager: %w", err)
 	case version != webhookVersion:
-		return notice{}, fmt.Errorf("is of version %q: this reads version %s of Alertmanager's webhook", version, webhookVersion)
+		return notice{}, fmt.Errorf("version %q of Alertmanager's webhook is not supported, only version %s", version, webhookVersion)
 	case len(n.alerts) == 0:
 		return notice{}, errors.New("has no alerts")
 	}
 	return n, nil
 }
 
-// decode takes one alert after another: a body of a few bytes for each would else take a
-// hundred times its size.
+// decode decodes one alert after another. Decoding all at once would need a hundred times the size of the body, if each
+// alert has a few bytes.
 func decode(dec *json.Decoder) (n notice, version string, err error) {
 	if err := opens(dec, '{'); err != nil {
 		return notice{}, "", err
@@ -90,11 +88,11 @@ func decode(dec *json.Decoder) (n notice, version string, err error) {
 			return notice{}, "", fmt.Errorf("reading %s: %w", key, err)
 		}
 	}
-	if _, err := dec.Token(); err != nil { // its end
+	if _, err := dec.Token(); err != nil { // end of the object
 		return notice{}, "", fmt.Errorf("reading JSON: %w", err)
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return notice{}, "", errors.New("there is more behind it")
+		return notice{}, "", errors.New("there is data after it")
 	}
 	n.truncated = max(0, n.truncated)
 	return n, version, nil
@@ -106,7 +104,7 @@ func opens(dec *json.Decoder, what json.Delim) error {
 		return fmt.Errorf("reading JSON: %w", err)
 	}
 	if got != what {
-		return fmt.Errorf("%v stands where %v is wanted", got, what)
+		return fmt.Errorf("%v instead of %v", got, what)
 	}
 	return nil
 }
@@ -125,7 +123,7 @@ func (n *notice) take(dec *json.Decoder) error {
 		case len(n.alerts) < maxNotified:
 			n.alerts = append(n.alerts, alertOf(raw))
 		case len(n.alerts) == maxNotified:
-			n.alerts = append(n.alerts, Alert{odd: fmt.Sprintf("it stands behind the first %d alerts of a notification: group by more labels (group_by)", maxNotified)})
+			n.alerts = append(n.alerts, Alert{odd: fmt.Sprintf("it is beyond the first %d alerts of a notification: group by more labels (group_by)", maxNotified)})
 		default:
 			n.beyond++
 		}
@@ -137,7 +135,7 @@ func (n *notice) take(dec *json.Decoder) error {
 func alertOf(raw json.RawMessage) Alert {
 	var a notified
 	if len(raw) > maxAlertBytes {
-		return Alert{odd: fmt.Sprintf("it has %d KiB, %d are the most", len(raw)>>10, maxAlertBytes>>10)}
+		return Alert{odd: fmt.Sprintf("it has %d KiB, the maximum is %d", len(raw)>>10, maxAlertBytes>>10)}
 	}
 	err := json.Unmarshal(raw, &a)
 	one := Alert{
@@ -146,17 +144,17 @@ func alertOf(raw json.RawMessage) Alert {
 	}
 	switch {
 	case err != nil:
-		one.odd = "it cannot be read: " + probe.Cut(err.Error(), 200)
+		one.odd = "it is unreadable: " + probe.Cut(err.Error(), 200)
 	case a.Status != statusFiring && a.Status != statusResolved:
 		one.odd = fmt.Sprintf("its status is %.40q, neither firing nor resolved", a.Status)
 	case len(a.Labels) == 0:
 		one.odd = "it has no labels"
 	case a.StartsAt.IsZero():
-		one.odd = "it does not say since when"
+		one.odd = "it has no start time"
 	default:
 		one.odd = oddLabels(a.Labels)
 	}
-	if one.odd != "" { // which are not to be kept, then
+	if one.odd != "" { // labels that are invalid must not be stored
 		one.Labels = nil
 	}
 	if a.Status == statusResolved {
@@ -170,19 +168,19 @@ func alertOf(raw json.RawMessage) Alert {
 
 func oddLabels(labels map[string]string) string {
 	if len(labels) > maxLabels {
-		return fmt.Sprintf("it has %d labels, %d are the most", len(labels), maxLabels)
+		return fmt.Sprintf("it has %d labels, the maximum is %d", len(labels), maxLabels)
 	}
 	size := 0
 	for name, value := range labels {
 		size += len(name) + len(value)
 	}
 	if size > maxLabelBytes {
-		return fmt.Sprintf("its labels have %d bytes, %d are the most", size, maxLabelBytes)
+		return fmt.Sprintf("its labels have %d bytes, the maximum is %d", size, maxLabelBytes)
 	}
 	return ""
 }
 
-// fingerprint is for alerts that bring none.
+// fingerprint is for alerts that have none.
 func fingerprint(labels map[string]string) string {
 	h := sha256.New()
 	for _, name := range slices.Sorted(maps.Keys(labels)) {

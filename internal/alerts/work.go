@@ -12,7 +12,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// waiting is how many jobs do; mu is held.
+// waiting returns the number of waiting jobs. The caller holds mu.
 func (s *Server) waiting() int { return s.inState(Queued) }
 
 func (s *Server) inState(state State) int {
@@ -25,25 +25,25 @@ func (s *Server) inState(state State) int {
 	return n
 }
 
-// share is how much of a limit one procedure may take: the rest is left to others, so that
-// pods that crash all over do not keep a node that is not ready waiting.
+// share returns how much of a limit one procedure may use. The rest is for others, so that pods crashing everywhere do
+// not delay the job for a NotReady node.
 func share(limit int) int { return limit - limit/4 }
 
-// limited is until when no job of a procedure may be begun since as many as allowed were
-// within the hour; zero = one may. mu is held.
+// limited returns until when the hourly limit keeps jobs of a procedure from starting; zero = one may start. The caller
+// holds mu.
 func (s *Server) limited(p Procedure, now time.Time) time.Time {
-	for len(s.begun) > 0 && now.Sub(s.begun[0].at) >= time.Hour {
-		s.begun = s.begun[1:]
+	for len(s.starts) > 0 && now.Sub(s.starts[0].at) >= time.Hour {
+		s.starts = s.starts[1:]
 	}
 	var of []start
-	for _, b := range s.begun {
+	for _, b := range s.starts {
 		if b.procedure == p {
 			of = append(of, b)
 		}
 	}
 	var until time.Time
-	if n := s.limits.RunsPerHour; len(s.begun) >= n {
-		until = s.begun[len(s.begun)-n].at.Add(time.Hour)
+	if n := s.limits.RunsPerHour; len(s.starts) >= n {
+		until = s.starts[len(s.starts)-n].at.Add(time.Hour)
 	}
 	if n := share(s.limits.RunsPerHour); len(of) >= n {
 		if later := of[len(of)-n].at.Add(time.Hour); later.After(until) {
@@ -53,7 +53,7 @@ func (s *Server) limited(p Procedure, now time.Time) time.Time {
 	return until
 }
 
-// held is until when no job that waits may be begun, zero = none waits for that. mu is held.
+// heldUp returns until when no waiting job may start; zero = none waits for the limit. The caller holds mu.
 func (s *Server) heldUp(now time.Time) (until time.Time) {
 	for _, j := range s.jobs {
 		if j.State != Queued {
@@ -70,9 +70,9 @@ func (s *Server) heldUp(now time.Time) (until time.Time) {
 	return until
 }
 
-// next is the job to begin now; else when to look again, zero = when roused. It is of the
-// procedure that was begun least within the hour, and the oldest of that. One in which the
-// program ended is alone: who knows which of those that ran it was. mu is held.
+// next returns the job to start now, or the time to look again; zero = when woken. It prefers the procedure that was
+// started least within the hour, and of that the oldest job. A job during which the program ended runs alone: if it was
+// the reason, it does not take others with it. The caller holds mu.
 func (s *Server) next(now time.Time) (*Job, time.Time) {
 	busy, alone := map[string]bool{}, false
 	for _, j := range s.jobs {
@@ -90,9 +90,9 @@ func (s *Server) next(now time.Time) (*Job, time.Time) {
 	if until := s.heldUp(now); !until.IsZero() {
 		return nil, until
 	}
-	begun, soon := map[Procedure]int{}, time.Time{}
-	for _, b := range s.begun {
-		begun[b.procedure]++
+	recent, soon := map[Procedure]int{}, time.Time{}
+	for _, b := range s.starts {
+		recent[b.procedure]++
 	}
 	var next *Job
 	for _, id := range s.order {
@@ -104,7 +104,7 @@ func (s *Server) next(now time.Time) (*Job, time.Time) {
 			soon = full
 			continue
 		}
-		if next == nil || begun[j.Procedure] < begun[next.Procedure] {
+		if next == nil || recent[j.Procedure] < recent[next.Procedure] {
 			next = j
 		}
 	}
@@ -114,8 +114,8 @@ func (s *Server) next(now time.Time) (*Job, time.Time) {
 	return next, soon
 }
 
-// Run has jobs done until ctx ends. Those that run may then go on for the grace, are
-// stopped after that, and queued for the next start. It returns once all have ended.
+// Run runs jobs until ctx ends. Running jobs may then continue for the grace period; after that they are stopped, and
+// queued for the next start. It returns when all have ended.
 func (s *Server) Run(ctx context.Context) {
 	var all probe.Workers
 	working, stop := context.WithCancelCause(context.WithoutCancel(ctx))
@@ -144,11 +144,11 @@ func (s *Server) Run(ctx context.Context) {
 	s.stopping = true
 	running := s.inState(Running)
 	s.mu.Unlock()
-	s.log.Info("stopping: no alert is accepted any more", "running", running, "grace", s.limits.Grace.String())
+	s.log.Info("stopping: no more alerts are accepted", "running", running, "grace", s.limits.Grace.String())
 	ended := probe.Async(func() error { all.Wait(); return nil })
 	crashed := func(err error) {
 		if err != nil {
-			s.ownFault(err)
+			s.reportBug(err)
 		}
 	}
 	select {
@@ -161,12 +161,12 @@ func (s *Server) Run(ctx context.Context) {
 	select {
 	case err := <-ended:
 		crashed(err)
-	case <-time.After(cleanUp): // queued on the disk they are: as running
-		s.log.Error("jobs do not end: what they made ends by itself")
+	case <-time.After(cleanUp): // on disk they are running, so the next start queues them
+		s.log.Error("jobs do not end: what they created expires automatically")
 	}
 }
 
-// begin notes that the next job runs, and returns it. turn is held.
+// begin marks the next job as running, and returns it. The caller holds turn.
 func (s *Server) begin(now time.Time) (*Job, time.Time) {
 	s.mu.Lock()
 	next, again := s.next(now)
@@ -185,30 +185,30 @@ func (s *Server) begin(now time.Time) (*Job, time.Time) {
 	s.mu.Lock()
 	*next = job
 	if job.Attempts <= maxAttempts {
-		s.begun = append(s.begun, start{now, job.Procedure})
+		s.starts = append(s.starts, start{now, job.Procedure})
 	}
 	s.mu.Unlock()
 	return &job, time.Time{}
 }
 
-// doSafely carries out a job that was begun. A crash costs that job alone.
+// doSafely runs a started job. A crash affects only that job.
 func (s *Server) doSafely(ctx context.Context, job Job) {
 	crash := probe.Recovered(func() error { s.do(ctx, job); return nil })
 	if crash == nil {
 		return
 	}
-	says := s.ownFault(crash, "job", job.ID)
+	says := s.reportBug(crash, "job", job.ID)
 	s.change(job.ID, func(j *Job) { j.State, j.Verdict, j.Says, j.Ended = Done, Incomplete, says, time.Now() })
 }
 
-// ownFault logs a crash of this program in a job, and returns what the job's page says of it.
-func (s *Server) ownFault(crash error, of ...any) string {
+// reportBug logs a crash of this program during a job, and returns the text for the job's page.
+func (s *Server) reportBug(crash error, of ...any) string {
 	text := strings.TrimPrefix(crash.Error(), "crashed: ")
-	s.log.Error("a job met a fault of this program", append(of, "fault", text, "stack", stackOf(crash))...)
-	return "a fault of this program: " + text
+	s.log.Error("a job hit a bug in this program", append(of, "fault", text, "stack", stackOf(crash))...)
+	return "a bug in this program: " + text
 }
 
-// stackOf is where a crash was.
+// stackOf returns the stack of a crash.
 func stackOf(err error) string {
 	if crash, is := errors.AsType[*probe.Crash](err); is {
 		return crash.Stack
@@ -216,10 +216,10 @@ func stackOf(err error) string {
 	return ""
 }
 
-// do carries out a job that was begun.
+// do runs a started job.
 func (s *Server) do(ctx context.Context, job Job) {
 	log := s.log.With("job", job.ID, "node", job.Node, "procedure", job.Procedure.String())
-	log.Info("begun", "attempt", job.Attempts)
+	log.Info("started", "attempt", job.Attempts)
 	report, err := s.look(ctx, job)
 	if errors.Is(context.Cause(ctx), errStopping) && (err != nil || report.Verdict == Incomplete) {
 		s.change(job.ID, func(j *Job) { j.State, j.Attempts = Queued, j.Attempts-1 })
@@ -230,7 +230,7 @@ func (s *Server) do(ctx context.Context, job Job) {
 		says := probe.Plain(err.Error())
 		report = Report{
 			Verdict: Incomplete, Says: says, JSON: fmt.Appendf(nil, "{\"error\": %q}\n", says),
-			Markdown: []byte("Could not be carried out: " + says + "\n"),
+			Markdown: []byte("Failed: " + says + "\n"),
 		}
 	}
 	job.Verdict, job.Says, job.Ended = report.Verdict, probe.Cut(probe.Plain(report.Says), 1000), time.Now()
@@ -242,48 +242,48 @@ func (s *Server) do(ctx context.Context, job Job) {
 		s.storeFailed(err)
 		job.Says += " (the report could not be stored)"
 	}
-	job.Untold = s.tell(ctx, job)
+	job.NoEvent = s.tell(ctx, job)
 	s.metrics.ran(job)
 	s.change(job.ID, func(j *Job) {
-		j.State, j.Verdict, j.Says, j.Ended, j.Untold = Done, job.Verdict, job.Says, job.Ended, job.Untold
+		j.State, j.Verdict, j.Says, j.Ended, j.NoEvent = Done, job.Verdict, job.Says, job.Ended, job.NoEvent
 	})
 	took := job.Ended.Sub(job.Started).Round(time.Millisecond)
-	log.Info("done", "verdict", job.Verdict, "says", job.Says, "took", took.String(), "untold", job.Untold)
+	log.Info("done", "verdict", job.Verdict, "says", job.Says, "took", took.String(), "untold", job.NoEvent)
 	if err := s.store.doneWith(job.ID); err != nil {
 		log.Error(err.Error())
 	}
 	s.prune(time.Now())
 }
 
-// look carries out the procedure within the limit of a job.
+// look runs the procedure within the limit of a job.
 func (s *Server) look(ctx context.Context, job Job) (report Report, err error) {
 	if job.Attempts > maxAttempts {
-		return Report{}, fmt.Errorf("given up: the program ended %d times while it was done", maxAttempts)
+		return Report{}, fmt.Errorf("given up: the program ended %d times during this job", maxAttempts)
 	}
 	folder, err := s.store.work(job.ID)
 	if err != nil {
 		return Report{}, err
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, s.limits.Job, fmt.Errorf("it was not done within %v", s.limits.Job))
+	ctx, cancel := context.WithTimeoutCause(ctx, s.limits.Job, fmt.Errorf("it took longer than %v", s.limits.Job))
 	defer cancel()
-	err = probe.Recovered(func() (err error) { // one job is no reason to lose the others
+	err = probe.Recovered(func() (err error) { // a crash must not affect other jobs
 		report, err = s.cluster.Look(ctx, job, folder)
 		return err
 	})
 	switch {
 	case errors.As(err, new(*probe.Crash)):
-		return Report{}, errors.New(s.ownFault(err, "job", job.ID))
+		return Report{}, errors.New(s.reportBug(err, "job", job.ID))
 	case err != nil && errors.Is(err, context.DeadlineExceeded) && ctx.Err() != nil:
 		return Report{}, context.Cause(ctx)
 	case err != nil:
 		return Report{}, err
 	case !slices.Contains(verdicts(), report.Verdict):
-		return Report{}, fmt.Errorf("its verdict is %q, which is none", report.Verdict)
+		return Report{}, fmt.Errorf("invalid verdict %q", report.Verdict)
 	}
 	return report, nil
 }
 
-// How much of a report is kept: a node that talks without end is not to fill the store.
+// How much of a report is kept: a node that reports endlessly must not fill the store.
 const (
 	MaxJSON     = 8 << 20
 	maxMarkdown = 2 << 20
@@ -291,40 +291,39 @@ const (
 
 func (r *Report) bound() {
 	if len(r.JSON) > MaxJSON {
-		r.JSON = fmt.Appendf(nil, "{\"error\": \"the report has more than %d MiB, which is not kept\"}\n", MaxJSON>>20)
+		r.JSON = fmt.Appendf(nil, "{\"error\": \"the report has more than %d MiB, the maximum\"}\n", MaxJSON>>20)
 	}
 	if len(r.Markdown) > maxMarkdown {
-		r.Markdown = []byte(probe.Cut(string(r.Markdown), maxMarkdown) + "\n\nThe rest is not kept.\n")
+		r.Markdown = []byte(probe.Cut(string(r.Markdown), maxMarkdown) + "\n\nThe rest was dropped.\n")
 	}
 }
 
-// tell returns why the node was not told, "" = it was.
+// tell returns why the node got no event; "" = it got one.
 func (s *Server) tell(ctx context.Context, job Job) string {
 	if job.Procedure.Many && len(job.Nodes) == 0 {
-		return "no node is named"
+		return "no alert names a node"
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tellLimit)
 	defer cancel()
-	told := false
-	err := probe.Recovered(func() (err error) { // what was found stands
-		told, err = s.cluster.Tell(ctx, job)
+	written := false
+	err := probe.Recovered(func() (err error) { // the result stands, whatever happens here
+		written, err = s.cluster.Tell(ctx, job)
 		return err
 	})
 	switch {
 	case err != nil:
 		s.metrics.nodeEvents.WithLabelValues(eventFailed).Inc()
-		s.log.Error("no event can be written on the node", "job", job.ID, "node", job.Node, "error", probe.Plain(err.Error()))
+		s.log.Error("writing an event on the node failed", "job", job.ID, "node", job.Node, "error", probe.Plain(err.Error()))
 		return probe.Cut(probe.Plain(err.Error()), 300)
-	case !told:
+	case !written:
 		s.metrics.nodeEvents.WithLabelValues(eventSuppressed).Inc()
-		return "it got too many events of late"
+		return "it got too many events recently"
 	}
 	s.metrics.nodeEvents.WithLabelValues(eventWritten).Inc()
 	return ""
 }
 
-// change changes a job here and in the store. Where that cannot be written, the next
-// start does it again.
+// change changes a job in memory and in the store. If it cannot be written, the next start runs the job again.
 func (s *Server) change(id string, how func(*Job)) {
 	s.turn.Lock()
 	defer s.turn.Unlock()
@@ -342,13 +341,13 @@ func (s *Server) change(id string, how func(*Job)) {
 	s.rouse()
 }
 
-// prune forgets what is done and old, or too much.
+// prune removes old and surplus finished jobs.
 func (s *Server) prune(now time.Time) {
 	s.turn.Lock()
 	defer s.turn.Unlock()
 	s.mu.Lock()
 	var old []string
-	anew := false // an alert is to count for new
+	again := false // an alert may start a job again
 	for i, id := range s.order {
 		if j := s.jobs[id]; j.State == Done && (len(s.order)-i > s.keep || now.Sub(j.Ended) > maxAge) {
 			old = append(old, id)
@@ -368,13 +367,13 @@ func (s *Server) prune(now time.Time) {
 			delete(s.latest, key)
 		}
 		delete(s.owed, id)
-		if j.Verdict == Incomplete { // its alerts are worth another one
-			anew = true
+		if j.Verdict == Incomplete { // its alerts deserve another one
+			again = true
 			maps.DeleteFunc(s.seen, func(_ string, f heard) bool { return f.Job == id })
 		}
 		s.mu.Unlock()
 	}
-	if anew {
+	if again {
 		if err := s.compact(now); err != nil {
 			s.storeFailed(err)
 		}

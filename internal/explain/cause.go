@@ -8,7 +8,7 @@ import (
 	"github.com/calico-probe/calico-probe/internal/diagnose"
 )
 
-// Cause writes what there is to know of a cause without a run.
+// Cause prints everything about a cause that does not need a run.
 func Cause(out io.Writer, r *diagnose.Rule) {
 	fmt.Fprintf(out, "%s: %s\n\n%s\n\n", r.ID, r.Title, r.Doc)
 	if r.Advice != "" {

@@ -10,13 +10,13 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// Check is a check as 'checks -o json' shows it.
+// Check is a check in the output of 'checks -o json'.
 type Check struct {
 	ID       string   `json:"id"`
 	Asks     string   `json:"asks"`
 	Doc      string   `json:"doc"`
 	From     []string `json:"from"`
-	Profile  string   `json:"profile"` // the smallest that has it
+	Profile  string   `json:"profile"` // the smallest profile that includes it
 	Tags     []string `json:"tags,omitempty"`
 	Needs    []string `json:"needs,omitempty"`
 	Access   []string `json:"access,omitempty"`
@@ -36,10 +36,10 @@ func describe(c *probe.Check) Check {
 	return d
 }
 
-// Rows are what there is to know of a check beside its text.
+// Rows returns the properties of a check, besides its text.
 func (d Check) Rows() [][2]string {
 	return slices.DeleteFunc([][2]string{
-		{"asked from", strings.Join(d.From, ", ")}, {"profile", d.Profile}, {"deadline", d.Deadline}, {"needs",
+		{"runs from", strings.Join(d.From, ", ")}, {"profile", d.Profile}, {"deadline", d.Deadline}, {"needs",
 			strings.Join(d.Needs, ", ")},
 		{"touches", strings.Join(d.Access, ", ")}, {"tags", strings.Join(d.Tags, ", ")},
 	}, func(row [2]string) bool { return row[1] == "" })
@@ -54,11 +54,11 @@ func Checks(suite []*probe.Check) []Check {
 	return out
 }
 
-// CheckReference returns all checks of a suite as one page of Markdown.
+// CheckReference returns a page of Markdown with all checks of a suite.
 func CheckReference(suite []*probe.Check) string {
 	var b strings.Builder
-	fmt.Fprint(&b, "\n# Checks\n\nEach is one question, as `calico-probe explain CHECK` explains it.\n\n"+
-		"| check | asks |\n|---|---|\n")
+	fmt.Fprint(&b, "\n# Checks\n\nEach check answers one question. `calico-probe explain CHECK` prints the same text.\n\n"+
+		"| check | question |\n|---|---|\n")
 	for _, d := range Checks(suite) {
 		fmt.Fprintf(&b, "| [`%s`](#%s) | %s |\n", d.ID, d.ID, d.Asks)
 	}

@@ -1,3 +1,5 @@
-// Package explain writes what there is to know of a cause: its words, and what it rests on in a saved run. It judges
-// nothing.
+// Package explain prints the texts about checks and causes, and the evidence for a cause in a saved run. It judges
+// nothing: package diagnose does.
+//
+//	ID -> Cause, Checks -> text; saved run + rule -> diagnose.Why -> Run -> text
 package explain

@@ -7,14 +7,14 @@ import (
 	"github.com/calico-probe/calico-probe/internal/diagnose"
 )
 
-// Reference returns all causes of a suite as one page of Markdown.
+// Reference returns a page of Markdown with all causes of a suite.
 func Reference(suite diagnose.Suite) string {
 	var b strings.Builder
 	fmt.Fprint(&b, `
 # Causes
 
-What a run can name, as `+"`calico-probe explain CAUSE`"+` explains it. Names in braces are put in
-by a run, and are not to be pasted as they stand here. Nothing of a fix is ever run by calico-probe.
+What a run can report, as `+"`calico-probe explain CAUSE`"+` explains it. A run replaces the names in braces:
+do not paste them as they are here. calico-probe never runs a fix.
 
 | cause | fault |
 |---|---|
@@ -42,7 +42,7 @@ by a run, and are not to be pasted as they stand here. Nothing of a fix is ever 
 	return b.String()
 }
 
-// Prose returns a text as Markdown that reads as it does on a terminal: each of its lines is a paragraph.
+// Prose converts a text to Markdown that looks as it does on a terminal: each line is a paragraph.
 func Prose(text string) string {
 	return strings.NewReplacer("\n", "\n\n", "*", `\*`, "_", `\_`, "<", `\<`, "`", "\\`", "|",
 		`\|`, "[", `\[`).Replace(text)

@@ -19,8 +19,8 @@ import (
 	"testing"
 )
 
-// TestReleaseArchives installs each archive of a release that was made in $DIST as krew does, and
-// runs that of this machine by the name that kubectl looks for.
+// TestReleaseArchives installs each archive of a release in $DIST as krew does, and runs the one for this machine under
+// kubectl's name for it.
 func TestReleaseArchives(t *testing.T) {
 	for _, at := range krewed(t).Spec.Platforms {
 		system := at.Selector.MatchLabels["os"] + "/" + at.Selector.MatchLabels["arch"]
@@ -59,8 +59,8 @@ func TestReleaseArchives(t *testing.T) {
 	}
 }
 
-// TestReleaseSBOMs wants what lies beside each archive in $DIST, and each probe, to name the modules
-// that go.mod has in that program, as of their versions.
+// TestReleaseSBOMs requires the SBOM beside each archive in $DIST, and each probe's, to name the modules of that
+// program with the versions in go.mod.
 func TestReleaseSBOMs(t *testing.T) {
 	const module = "golang.org/x/sys" // of the client and of the probe
 	of := regexp.MustCompile(regexp.QuoteMeta(module) + ` (v\S+)`).FindStringSubmatch(read(t, "../../go.mod"))
@@ -95,7 +95,7 @@ func TestReleaseSBOMs(t *testing.T) {
 	}
 }
 
-// unpack takes files and folders, and nothing else, as krew does.
+// unpack extracts files and folders, and nothing else, as krew does.
 func unpack(t *testing.T, name, to string) {
 	t.Helper()
 	write := func(name string, dir bool, mode os.FileMode, r io.Reader) {

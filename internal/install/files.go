@@ -42,10 +42,10 @@ func generated(s Serve) (map[string][]byte, error) {
 // charts are the values about rights for the Helm chart.
 type charts struct {
 	PodSecurity map[string]string `json:"podSecurity"` // labels of the namespace
-	Same        map[string]string `json:"same"`        // uses with the rights of another use
+	Same        map[string]string `json:"same"`        // uses with the same rights as another use
 	Serve       []string          `json:"serve"`       // the uses of 'serve'
 	Uses        []chartUse        `json:"uses"`
-	// restricts the accounts of the use conditions
+	// the validations for the accounts of the use conditions
 	Conditions []admissionv1.Validation `json:"conditions"`
 }
 

@@ -22,8 +22,7 @@ import (
 
 var update = flag.Bool("update", false, "write what is generated instead of comparing it")
 
-// TestDocsAndManifests holds what lies below deploy/, and the table in docs/install.md, to the
-// rights; 'make docs' writes them.
+// TestDocsAndManifests compares deploy/ and the table in docs/install.md with the rights; 'make docs' writes them.
 func TestDocsAndManifests(t *testing.T) {
 	t.Parallel()
 	files, err := generated(Serve{Image: probe.ClientImage, ProbeImage: probe.Image, Admit: []string{AlertsFrom}})
@@ -60,8 +59,8 @@ func read(t *testing.T, name string) string {
 	return string(b)
 }
 
-// TestServeIsNotPeople wants 'serve' to have every role it takes, and people not one more for
-// it: who may make its pods can be root on nodes.
+// TestServeIsNotPeople requires 'serve' to have all its roles, and people no more because of it: anyone who may
+// create its pods can become root on nodes.
 func TestServeIsNotPeople(t *testing.T) {
 	t.Parallel()
 	uses := must.Get(Named("api"))(t)
@@ -104,8 +103,7 @@ func TestServeIsNotPeople(t *testing.T) {
 	}
 }
 
-// TestServeManifest wants the images where they are used, and the port open to those who are admitted
-// and to nobody else.
+// TestServeManifest requires the images where they are used, and the port open only to admitted sources.
 func TestServeManifest(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -134,8 +132,8 @@ func TestServeManifest(t *testing.T) {
 	}
 }
 
-// TestServeAnyCalico wants the rights of 'serve' to be enough wherever calico-node runs: nothing it
-// needs is bound to the namespace that was assumed.
+// TestServeAnyCalico requires the rights of 'serve' to suffice wherever calico-node runs: none is bound to the default
+// namespace.
 func TestServeAnyCalico(t *testing.T) {
 	t.Parallel()
 	uses := must.Get(Named(serveUses()...))(t)
@@ -148,8 +146,8 @@ func TestServeAnyCalico(t *testing.T) {
 	}
 }
 
-// TestServeMemory wants Go's runtime to collect its garbage before the container's limit ends it,
-// and to leave a fifth for what it does not count; in the chart as in the manifests.
+// TestServeMemory requires Go's soft memory limit to be a fifth below the container's limit, for memory that Go does
+// not count, in the chart and in the manifests.
 func TestServeMemory(t *testing.T) {
 	t.Parallel()
 	var values struct {
@@ -171,8 +169,8 @@ func TestServeMemory(t *testing.T) {
 	}
 }
 
-// TestLeastRights wants nothing granted by a wildcard, nothing twice in one use, no right
-// to secrets, and no writing on the whole cluster.
+// TestLeastRights requires no wildcards, no duplicates in a use, no right to secrets, and no write access to the whole
+// cluster.
 func TestLeastRights(t *testing.T) {
 	t.Parallel()
 	for _, u := range Uses() {
@@ -208,8 +206,7 @@ func TestLeastRights(t *testing.T) {
 	}
 }
 
-// TestNamed wants api with everything, an alias to be what it stands for, and a misspelt
-// way to be an error that lists them.
+// TestNamed requires api with every use, resolves an alias, and rejects a misspelled name with a list.
 func TestNamed(t *testing.T) {
 	t.Parallel()
 	uses := must.Get(Named("neighbour", "pod", "ssh"))(t)
@@ -225,8 +222,7 @@ func TestNamed(t *testing.T) {
 	}
 }
 
-// TestNamespaceIsMade wants no namespace relabelled, nor removed with the rest, that is not
-// the probe's alone.
+// TestNamespaceIsMade requires that only the probe's own namespace is relabelled or deleted.
 func TestNamespaceIsMade(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]bool{
@@ -245,7 +241,7 @@ func TestNamespaceIsMade(t *testing.T) {
 	}
 }
 
-// TestBeside wants installations in two namespaces to have no object in common.
+// TestBeside requires that installations in two namespaces share no object.
 func TestBeside(t *testing.T) {
 	t.Parallel()
 	to := must.Get(Subject(rbacv1.GroupKind, "on-call"))(t)
@@ -290,7 +286,7 @@ func TestSubject(t *testing.T) {
 	}
 }
 
-// TestChart wants each use in the values that the chart takes, and by itself those of people.
+// TestChart requires each use in the chart's values, and by default those for people.
 func TestChart(t *testing.T) {
 	t.Parallel()
 	var schema struct {
@@ -309,7 +305,7 @@ func TestChart(t *testing.T) {
 	}
 }
 
-// TestOneVersion holds everything that is released to the version of the program.
+// TestOneVersion requires everything in a release to have the program's version.
 func TestOneVersion(t *testing.T) {
 	t.Parallel()
 	var chart struct{ Version, AppVersion string }

@@ -15,13 +15,13 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Options are which rights are granted, where and to whom.
+// Options choose which rights are granted, where and to whom.
 type Options struct {
-	Uses            []Use // from Named: those of Subjects
+	Uses            []Use // from Named; granted to Subjects
 	Namespace       string
 	CalicoNamespace string
 	Existing        bool             // the namespace exists, and its owner decides what it admits
-	Subjects        []rbacv1.Subject // none = only the roles, to be bound by an administrator
+	Subjects        []rbacv1.Subject // none = only the roles, for an administrator to bind
 }
 
 // Defaults of Options.
@@ -79,7 +79,7 @@ func (o Options) Makes() bool {
 		o.Namespace != o.CalicoNamespace
 }
 
-// Where is the namespace of a scope, "" for the whole cluster.
+// Where returns the namespace of a scope, "" for the whole cluster.
 func (s Scope) Where(namespace, calico string) string {
 	switch s {
 	case Cluster:
@@ -94,8 +94,8 @@ func (s Scope) Where(namespace, calico string) string {
 
 func (o Options) where(in Scope) string { return in.Where(o.Namespace, o.CalicoNamespace) }
 
-// role is the name of a use's roles. Some are cluster-wide, or in namespaces that installations share. So the roles of
-// an installation outside the default namespace have that namespace in their names.
+// role returns the name of a use's roles. Some roles are cluster-wide, or in namespaces that installations share. So
+// the roles of an installation outside the default namespace contain its namespace in their names.
 func (o Options) role(use string) string {
 	if o.Namespace == Namespace {
 		return "calico-probe:" + use
@@ -112,7 +112,7 @@ func labels() map[string]string {
 	return map[string]string{"app.kubernetes.io/part-of": "calico-probe"}
 }
 
-// namespaceFor allows privileged pods, since probes use the node's network and read its files.
+// namespaceFor allows privileged pods, because probes use the node's network and read its files.
 func namespaceFor(name string) *corev1.Namespace {
 	all := labels()
 	maps.Copy(all, podSecurityLabels())
@@ -131,7 +131,7 @@ func podSecurityLabels() map[string]string {
 	return all
 }
 
-// Subject is a user, group or service account in RBAC's form. kind is one of these three, and a service account's name
+// Subject returns a user, group or service account in RBAC's form. kind is one of these three. A service account's name
 // is NAMESPACE:NAME.
 func Subject(kind, name string) (rbacv1.Subject, error) {
 	s := rbacv1.Subject{Kind: kind, APIGroup: rbacv1.GroupName, Name: name}
@@ -192,7 +192,7 @@ func pruned(v any) any {
 	return v
 }
 
-// rightsTable is a Markdown table: what each use may do, where, and what is lost without it.
+// rightsTable returns a Markdown table: what each use may do, where, and what does not work without a right.
 func rightsTable() string {
 	var b strings.Builder
 	b.WriteString("| use | may | where | without it |\n|---|---|---|---|\n")

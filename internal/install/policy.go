@@ -23,8 +23,9 @@ const (
 	pendingKey    = "calico-probe.io/pending-condition"
 )
 
-// longestMessage bounds the condition's message in characters: every list of nodes contains it. Ours have about 450.
-const longestMessage = 1024
+// maxConditionMessage bounds the condition's message in characters: every list of nodes contains it. Ours have about
+// 450.
+const maxConditionMessage = 1024
 
 // policyRules allow an update of a Node that changes only our condition and our annotation. They name what may change
 // and compare everything else, so fields of later Kubernetes versions are protected too.
@@ -43,21 +44,21 @@ func policyRules() []admissionv1.Validation {
 	return []admissionv1.Validation{
 		{Message: "only the condition " + conditionType + " may change",
 			Expression: others("object") + " == " + others("oldObject")},
-		{Message: "of the status only a condition may change", Expression: kept("status", "'conditions'")},
+		{Message: "in the status, only a condition may change", Expression: kept("status", "'conditions'")},
 		{Message: "the spec may not change", Expression: kept("spec", "")},
-		{Message: "of the metadata only an annotation may change",
+		{Message: "in the metadata, only an annotation may change",
 			Expression: kept("metadata", "'annotations', 'managedFields', 'resourceVersion'")},
 		{Message: "only the annotation " + pendingKey + " may change",
 			Expression: equalMaps(notes("object"), notes("oldObject"), "k == "+key)},
-		{Message: "the status is True, False or Unknown, the reason a word, and the message short",
+		{Message: "the status must be True, False or Unknown, the reason one word, and the message short",
 			Expression: ours("object") + " == " + ours("oldObject") + " || " + ours("object") +
 				".all(c, size(" + ours("object") + ") == 1 && c.status in ['True', 'False', 'Unknown'] && c.?reason.orValue('').matches('^[A-Za-z0-9]{0,100}$') && " +
-				fmt.Sprintf("size(c.?message.orValue('')) <= %d)", longestMessage)},
+				fmt.Sprintf("size(c.?message.orValue('')) <= %d)", maxConditionMessage)},
 		{Message: "the annotation " + pendingKey + " is a status and a time",
 			Expression: fmt.Sprintf("%[1]s[?%[3]s] == %[2]s[?%[3]s] || %[1]s[?%[3]s].orValue('').matches("+
 				"'^$|^(False|Unknown) since [0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z$')",
 				notes("object"), notes("oldObject"), key)},
-		{Message: "the managed fields of others may not change", Expression: keptManagers()},
+		{Message: "managed fields of other managers may not change", Expression: keptManagers()},
 	}
 }
 

@@ -42,7 +42,7 @@ func admits(t *testing.T, before, after string) (allowed bool, why string) {
 	return true, ""
 }
 
-// TestPolicyRules evaluates the rules. That an API server evaluates them so is what TestConditions tries on a cluster.
+// TestPolicyRules evaluates the rules. TestConditions tests on a cluster that an API server does the same.
 func TestPolicyRules(t *testing.T) {
 	t.Parallel()
 	const (
@@ -60,7 +60,7 @@ func TestPolicyRules(t *testing.T) {
 		return `{"type":"CalicoHealthy","status":"` + status + `","reason":"` + reason + `","message":"` + message + `"}`
 	}
 	pending := func(text string) string { return `,"` + conditions.PendingKey + `":"` + text + `"` }
-	good := ours("False", "SwapOn", strings.Repeat("m", longestMessage))
+	good := ours("False", "SwapOn", strings.Repeat("m", maxConditionMessage))
 	plain := node("", kubelet)
 	for what, c := range map[string]struct {
 		before, after string
@@ -73,9 +73,9 @@ func TestPolicyRules(t *testing.T) {
 			node(pending("x"), kubelet, ours("Odd", "", "")), ""},
 		"merged managers": {plain, node("", old+","+own, good), ""},
 		"a long message": {plain, node("", kubelet, ours("False", "SwapOn",
-			strings.Repeat("m", longestMessage+1))), "message short"},
+			strings.Repeat("m", maxConditionMessage+1))), "message short"},
 		"another status":     {plain, node("", kubelet, ours("Maybe", "SwapOn", "")), "True, False or Unknown"},
-		"a reason of words":  {plain, node("", kubelet, ours("True", "not a word", "")), "reason a word"},
+		"a reason of words":  {plain, node("", kubelet, ours("True", "not a word", "")), "reason one word"},
 		"another annotation": {plain, node(pending("True since 2026-11-26T03:00:00Z"), kubelet), "a status and a time"},
 		"a long annotation": {plain,
 			node(pending("False since 2026-11-26T03:00:00Z and so on"), kubelet), "a status and a time"},
@@ -85,7 +85,7 @@ func TestPolicyRules(t *testing.T) {
 		"the spec": {plain,
 			strings.Replace(plain, `"spec":{}`, `"spec":{"unschedulable":true}`, 1), "the spec"},
 		"a label": {plain,
-			strings.Replace(plain, `"name":"a"`, `"name":"a","labels":{"x":"y"}`, 1), "of the metadata"},
+			strings.Replace(plain, `"name":"a"`, `"name":"a","labels":{"x":"y"}`, 1), "in the metadata"},
 		"no managers":             {plain, node("", own, good), "managed fields"},
 		"another's manager":       {plain, node("", strings.Replace(kubelet, "Ready", "Other", 1)), "managed fields"},
 		"a manager more":          {plain, node("", kubelet+`,{"manager":"z"}`), "managed fields"},

@@ -11,8 +11,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// TestPolicy wants a policy, and its binding, for service accounts that write conditions, and for nobody else. That it
-// holds them is what TestConditions tries on a cluster.
+// TestPolicy requires a policy and its binding only for service accounts that write conditions. TestConditions tests
+// its effect on a cluster.
 func TestPolicy(t *testing.T) {
 	t.Parallel()
 	if conditionType != conditions.Type || pendingKey != conditions.PendingKey {

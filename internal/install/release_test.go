@@ -34,7 +34,7 @@ type plugin struct {
 	}
 }
 
-// krewed is .krew.yaml as krew-release-bot would fill it in for v1.2.3.
+// krewed returns .krew.yaml as krew-release-bot would fill it in for v1.2.3.
 func krewed(t *testing.T) plugin {
 	t.Helper()
 	text := template.Must(template.New("").Funcs(template.FuncMap{"addURIAndSha": func(uri, tag string) (string, error) {
@@ -56,9 +56,8 @@ func krewed(t *testing.T) plugin {
 	return p
 }
 
-// archived are the names of the files that goreleaser puts at the top of the archives of
-// the client, by its configuration. krew's reader of archives (its downloader) takes files
-// and folders, and refuses the whole of one that has a link.
+// archived returns the top-level files of the client's archives, from goreleaser's configuration. krew's downloader
+// extracts files and folders, and rejects an archive with a link.
 func archived(t *testing.T) []string {
 	t.Helper()
 	var config struct {
@@ -101,8 +100,8 @@ func archived(t *testing.T) []string {
 	return out
 }
 
-// TestArchivesHaveTheDocs wants each generated folder of the archives written by 'make release-files', the output of
-// 'calico-probe docs' among them.
+// TestArchivesHaveTheDocs requires each generated folder of the archives to be written by 'make release-files',
+// including the output of 'calico-probe docs'.
 func TestArchivesHaveTheDocs(t *testing.T) {
 	t.Parallel()
 	makefile, config, folders := read(t, "../../Makefile"), read(t, "../../.goreleaser.yaml"), []string{}
@@ -122,8 +121,7 @@ func TestArchivesHaveTheDocs(t *testing.T) {
 	}
 }
 
-// TestKrew holds .krew.yaml to krew's rules, for krew's own code is no module to be had, and
-// to what is in the archives.
+// TestKrew checks .krew.yaml against krew's rules, because krew's code is not importable, and against the archives.
 func TestKrew(t *testing.T) {
 	t.Parallel()
 	p, shipped := krewed(t), archived(t)

@@ -35,12 +35,12 @@ type Right struct {
 	In       Scope
 	Groups   []string // one of them is enough; "" is the core group
 	Resource string   // with its subresource: pods/attach
-	Names    []string // only objects of these names, nil = all
+	Names    []string // restricts the right to objects with these names; nil = all
 	Verb     string
-	Without  string // what is lost without it; "" = the whole use fails
+	Without  string // what does not work without it; "" = the whole use fails
 }
 
-// String is the form for messages: "create pods/attach".
+// String returns the form for messages: "create pods/attach".
 func (r Right) String() string {
 	name := r.Resource
 	if g := r.Groups[len(r.Groups)-1]; g != "" {
@@ -60,14 +60,14 @@ type Use struct {
 // Uses lists all uses, api first, since the others need its rights.
 func Uses() []Use {
 	return []Use{
-		{Name: "api", Does: "read what the API knows of a node", Rights: reading()},
-		{Name: "pod", Does: "a probe in a pod of its own", Rights: slices.Concat(
+		{Name: "api", Does: "read the API's data about a node", Rights: reading()},
+		{Name: "pod", Does: "a probe in its own pod", Rights: slices.Concat(
 			lost(Probe, "", "pods", []string{"create"}, ""),
-			lost(Probe, "", "pods", []string{"delete"}, "the pod is removed by its job, some seconds later"),
+			lost(Probe, "", "pods", []string{"delete"}, "the clean-up job removes the pod some seconds later"),
 			talking(Probe),
-			lost(Probe, "batch", "jobs", []string{"create"}, "what a killed client leaves stays until its deadline and 'clean'"),
-			lost(Probe, "batch", "jobs", []string{"patch"}, "a run that takes longer than 40 seconds is cut"),
-			lost(Probe, "batch", "jobs", []string{"delete"}, "the job goes by itself, within 40 seconds"),
+			lost(Probe, "batch", "jobs", []string{"create"}, "pods of a killed client stay until their deadline or 'clean'"),
+			lost(Probe, "batch", "jobs", []string{"patch"}, "runs longer than 40 seconds are cut off"),
+			lost(Probe, "batch", "jobs", []string{"delete"}, "the job expires within 40 seconds"),
 		)},
 		{Name: "ephemeral", Does: "a probe in the node's calico-node pod", Rights: slices.Concat(
 			lost(Calico, "", "pods/ephemeralcontainers", []string{"patch"}, ""),
@@ -79,19 +79,19 @@ func Uses() []Use {
 		)},
 		{Name: "ssh", Does: "a probe uploaded by your own ssh"},
 		{Name: "neighbour", Does: "probes on healthy nodes that test the node from there", As: "pod"},
-		{Name: "kubelet", Does: "ask the node's kubelet, through the API server; as good as root on the nodes",
+		{Name: "kubelet", Does: "query the node's kubelet through the API server; equivalent to root on the nodes",
 			Rights: lost(Cluster, "", "nodes/proxy", []string{"get"}, "")},
-		{Name: "shell", Does: "a session; for its root shell a second, privileged pod", As: "pod"},
-		{Name: "clean", Does: "remove what killed clients have left", Rights: slices.Concat(
-			lost(Cluster, "batch", "jobs", []string{"list"}, "clean-up jobs that were left are not seen"),
-			lost(Probe, "", "pods", []string{"delete"}, "pods that were left stay until their deadline"),
-			lost(Probe, "batch", "jobs", []string{"delete"}, "jobs that were left go by themselves, within 40 seconds"),
+		{Name: "shell", Does: "a session, with a second, privileged pod for its root shell", As: "pod"},
+		{Name: "clean", Does: "remove what killed clients left behind", Rights: slices.Concat(
+			lost(Cluster, "batch", "jobs", []string{"list"}, "cannot find leftover clean-up jobs"),
+			lost(Probe, "", "pods", []string{"delete"}, "leftover pods stay until their deadline"),
+			lost(Probe, "batch", "jobs", []string{"delete"}, "leftover jobs expire within 40 seconds"),
 		)},
-		{Name: "conditions", Does: "write what is found of each node as a condition of its own",
+		{Name: "conditions", Does: "write the verdict on each node as a condition",
 			Rights: lost(Cluster, "", "nodes/status", []string{"patch"}, "")},
-		{Name: "serve", Does: "take alerts, and say on nodes what came of them", Rights: slices.Concat(
-			lost(Default, "", "events", []string{"create"}, "what came of an alert is not said on its node"),
-			lost(Default, "", "events", []string{"patch"}, "of a job that was done again, after a kill, the event says what came of it first"),
+		{Name: "serve", Does: "receive alerts, and record the results as events on nodes", Rights: slices.Concat(
+			lost(Default, "", "events", []string{"create"}, "nodes get no event with the result of an alert"),
+			lost(Default, "", "events", []string{"patch"}, "if a job runs again after a kill, its event keeps the first result"),
 		)},
 	}
 }
@@ -103,71 +103,71 @@ var calicoGroups = []string{"crd.projectcalico.org", "projectcalico.org"}
 func reading() []Right {
 	out := slices.Concat(
 		lost(Cluster, "", "nodes", []string{"list"}, ""),
-		lost(Cluster, "", "pods", []string{"list"}, "calico-node's pod and the pods to ask about are not known"),
-		lost(Cluster, "", "pods", []string{"get"}, "a probe whose connection was lost is not found again, nor is a borrowed address"),
-		lost(Cluster, "", "services", []string{"get"}, "where the API server and Typha are is not known"),
-		lost(Cluster, "", "services", []string{"list"}, "no service is asked, nor the cluster's DNS"),
-		lost(Cluster, "discovery.k8s.io", "endpointslices", []string{"list"}, "no service is asked at its endpoints"),
-		lost(Cluster, "apps", "deployments", []string{"list"}, "how many replicas the cluster's DNS and calico-kube-controllers should have is not known"),
-		lost(Cluster, "", "events", []string{"list"}, "why pods do not start is known less well"),
-		lost(Cluster, "networking.k8s.io", "networkpolicies", []string{"list"}, "whether a policy forbids what was asked is not known"),
-		lost(Cluster, "", "namespaces", []string{"list"}, "whether a policy by labels of namespaces denies what was asked is not known"),
-		lost(Leases, "coordination.k8s.io", "leases", []string{"get"}, "whether the kubelet is silent is not known"),
-		lost(Leases, "coordination.k8s.io", "leases", []string{"list"}, "a session's list of nodes does not know silent kubelets"),
+		lost(Cluster, "", "pods", []string{"list"}, "calico-node's pod and the target pods are unknown"),
+		lost(Cluster, "", "pods", []string{"get"}, "cannot find a probe again after a lost connection, nor a borrowed address"),
+		lost(Cluster, "", "services", []string{"get"}, "the addresses of the API server and Typha are unknown"),
+		lost(Cluster, "", "services", []string{"list"}, "services and the cluster's DNS are not tested"),
+		lost(Cluster, "discovery.k8s.io", "endpointslices", []string{"list"}, "the endpoints of services are not tested"),
+		lost(Cluster, "apps", "deployments", []string{"list"}, "the desired replicas of the cluster's DNS and calico-kube-controllers are unknown"),
+		lost(Cluster, "", "events", []string{"list"}, "less information on why pods do not start"),
+		lost(Cluster, "networking.k8s.io", "networkpolicies", []string{"list"}, "cannot check whether a policy forbids a test"),
+		lost(Cluster, "", "namespaces", []string{"list"}, "cannot check policies that select namespaces by label"),
+		lost(Leases, "coordination.k8s.io", "leases", []string{"get"}, "cannot see whether the kubelet is silent"),
+		lost(Leases, "coordination.k8s.io", "leases", []string{"list"}, "a session's list of nodes does not show silent kubelets"),
 	)
 	// For any namespace of calico-node: these are the names in Calico's manifests.
-	config := lost(Cluster, "", "configmaps", []string{"get"}, "Calico's backend and Typha are not known where manifests installed it")
+	config := lost(Cluster, "", "configmaps", []string{"get"}, "Calico's backend and Typha are unknown if manifests installed it")
 	config[0].Names = []string{"calico-config", "canal-config", "kubernetes-services-endpoint"}
 	out = append(out, config...)
-	accounts := lost(Cluster, "", "serviceaccounts", []string{"get"}, "whether the accounts of Calico's parts are there is not known")
+	accounts := lost(Cluster, "", "serviceaccounts", []string{"get"}, "cannot check whether the accounts of Calico's components exist")
 	accounts[0].Names = []string{"calico-node", "calico-cni-plugin", "calico-kube-controllers"}
 	out = append(out, accounts...)
 	for _, r := range []struct{ resource, without string }{
-		{"felixconfigurations", "Felix is asked at its default port"},
-		{"clusterinformations", "whether Calico calls its datastore ready is not known"},
-		{"ippools", "which addresses are pods' is not known"},
-		{"bgpconfigurations", "which BGP peers there should be is not known"},
-		{"bgppeers", "which BGP peers there should be is not known"},
-		{"blockaffinities", "which node has which pods' addresses is not known"},
-		{"ipamblocks", "addresses borrowed from another node's block are not known, nor those that are free"},
-		{"ipamconfigs", "whether IPAM has an address for new pods is not known"},
-		{"ipamconfigurations", "whether IPAM has an address for new pods is not known"},
-		{"ipreservations", "whether IPAM has an address for new pods is not known"},
-		{"networkpolicies", "whether a policy forbids what was asked is not known"},
-		{"globalnetworkpolicies", "whether a policy forbids what was asked is not known"},
-		{"globalnetworksets", "whether a policy by a network set denies what was asked is not known"},
-		{"networksets", "whether a policy by a network set denies what was asked is not known"},
-		{"hostendpoints", "whether a HostEndpoint shuts ports of the node is not known"},
-		{"tiers", "whether a policy surely denies what was asked is not known"},
+		{"felixconfigurations", "Felix is checked on its default port"},
+		{"clusterinformations", "cannot see whether Calico marks its datastore as ready"},
+		{"ippools", "the pods' address ranges are unknown"},
+		{"bgpconfigurations", "the configured BGP peers are unknown"},
+		{"bgppeers", "the configured BGP peers are unknown"},
+		{"blockaffinities", "the address blocks of each node are unknown"},
+		{"ipamblocks", "borrowed and free addresses are unknown"},
+		{"ipamconfigs", "cannot check whether IPAM has an address for new pods"},
+		{"ipamconfigurations", "cannot check whether IPAM has an address for new pods"},
+		{"ipreservations", "cannot check whether IPAM has an address for new pods"},
+		{"networkpolicies", "cannot check whether a policy forbids a test"},
+		{"globalnetworkpolicies", "cannot check whether a policy forbids a test"},
+		{"globalnetworksets", "cannot check policies that use a network set"},
+		{"networksets", "cannot check policies that use a network set"},
+		{"hostendpoints", "cannot check whether a HostEndpoint blocks ports of the node"},
+		{"tiers", "cannot be sure that a policy denies a test"},
 	} {
 		out = append(out, Right{In: Cluster, Groups: calicoGroups, Resource: r.resource, Verb: "list", Without: r.without})
 	}
 	out = append(out, lost(Cluster, "authorization.k8s.io", "subjectaccessreviews", []string{"create"},
-		"whether the accounts of calico-node and kube-proxy may do what they need is not known")...)
-	out = append(out, lost(Cluster, "apps", "daemonsets", []string{"list"}, "why a node has no calico-node is not known")...)
+		"cannot check the rights of calico-node's and kube-proxy's accounts")...)
+	out = append(out, lost(Cluster, "apps", "daemonsets", []string{"list"}, "cannot see why a node has no calico-node")...)
 	for _, kind := range []string{"validatingwebhookconfigurations", "mutatingwebhookconfigurations"} {
 		out = append(out, lost(Cluster, "admissionregistration.k8s.io", kind, []string{"list"},
-			"whether a webhook that nobody answers for stops the node is not known")...)
+			"cannot check whether an unavailable webhook blocks the node")...)
 	}
 	for _, kind := range []string{"adminnetworkpolicies", "clusternetworkpolicies"} {
 		out = append(out, lost(Cluster, "policy.networking.k8s.io", kind, []string{"list"},
-			"whether a policy surely denies what was asked is not known")...)
+			"cannot be sure that a policy denies a test")...)
 	}
 	return append(out, lost(Cluster, "migration.projectcalico.org", "datastoremigrations", []string{"list"},
-		"whether a migration keeps Calico's datastore locked is not known")...)
+		"cannot check whether a migration locks Calico's datastore")...)
 }
 
 // spdy is what is lost without the right to GET, which WebSocket connections need.
-const spdy = "the line is made by SPDY, which not every proxy lets through"
+const spdy = "the connection uses SPDY, which some proxies block"
 
 // talking are the rights, beside reading pods, to watch a probe start in a namespace and to communicate with it.
 func talking(in Scope) []Right {
 	return slices.Concat(
-		lost(in, "", "pods", []string{"watch"}, "the pod is looked at twice a second instead"),
-		lost(in, "", "events", []string{"list"}, "why a probe does not start is known less well"),
+		lost(in, "", "pods", []string{"watch"}, "the pod is polled twice a second instead"),
+		lost(in, "", "events", []string{"list"}, "less information on why a probe does not start"),
 		lost(in, "", "pods/attach", []string{"create"}, ""),
 		lost(in, "", "pods/attach", []string{"get"}, spdy),
-		lost(in, "", "pods/log", []string{"get"}, "an answer that breaks off is not read again"),
+		lost(in, "", "pods/log", []string{"get"}, "an interrupted answer cannot be read again"),
 	)
 }
 

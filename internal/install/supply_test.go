@@ -21,7 +21,7 @@ import (
 	"testing"
 )
 
-// named are the lines of a release's images.txt, by the last part of the image's name: NAME:TAG@DIGEST.
+// named returns the lines of a release's images.txt (NAME:TAG@DIGEST), by the last part of the image's name.
 func named(t *testing.T) map[string]string {
 	t.Helper()
 	line, out := regexp.MustCompile(`^\S+/([a-z-]+):[^:@/]+@sha256:[0-9a-f]{64}$`), map[string]string{}
@@ -38,7 +38,7 @@ func named(t *testing.T) map[string]string {
 	return out
 }
 
-// blobs are the files of an archive that 'images' wrote, by their names in it.
+// blobs returns the files of an archive that 'images' wrote, by name.
 func blobs(t *testing.T, name string) map[string][]byte {
 	t.Helper()
 	f, err := os.Open(name)
@@ -66,7 +66,7 @@ func untar(t *testing.T, from io.Reader) map[string][]byte {
 	}
 }
 
-// index is what this test reads of an OCI index or manifest.
+// index has the fields of an OCI index or manifest that this test reads.
 type index struct {
 	Manifests, Layers []struct {
 		Digest   string
@@ -74,7 +74,7 @@ type index struct {
 	}
 }
 
-// blob reads what a digest stands for in an archive, whose content must be that.
+// blob reads the content of a digest from an archive, and verifies it.
 func blob(t *testing.T, in map[string][]byte, digest string) []byte {
 	t.Helper()
 	b := in["blobs/"+strings.Replace(digest, ":", "/", 1)]
@@ -92,7 +92,7 @@ func decode(t *testing.T, b []byte) (out index) {
 	return out
 }
 
-// program is the one file of an image for an architecture.
+// program returns the single file of an image for an architecture.
 func program(t *testing.T, archive, digest, arch, name string) []byte {
 	t.Helper()
 	in := blobs(t, archive)
@@ -116,9 +116,8 @@ func program(t *testing.T, archive, digest, arch, name string) []byte {
 
 func digestOf(name string) string { return name[strings.Index(name, "@")+1:] }
 
-// TestReleaseDigests wants every client of a release to have compiled in the digests of the probe's image
-// and of the toolbox that are released with it; and the client in its image to be that of the archive,
-// which another builder made.
+// TestReleaseDigests requires every client of a release to contain the digests of the released probe image and toolbox,
+// and the client in its image to be the one of the archive, which another builder made.
 func TestReleaseDigests(t *testing.T) {
 	names := named(t)
 	for _, at := range krewed(t).Spec.Platforms {
@@ -159,8 +158,8 @@ func TestReleaseDigests(t *testing.T) {
 	}
 }
 
-// TestReleaseImageSBOMs wants the SBOM of each image and platform to name what is in it: the modules of its
-// program, and of the toolbox each package of the lock as of its version.
+// TestReleaseImageSBOMs requires the SBOM of each image and platform to name its content: the modules of its program,
+// or each package of the toolbox's lock, with versions.
 func TestReleaseImageSBOMs(t *testing.T) {
 	const module = "golang.org/x/sys"
 	of := regexp.MustCompile(regexp.QuoteMeta(module) + ` (v\S+)`).FindStringSubmatch(read(t, "../../go.mod"))
@@ -200,8 +199,8 @@ func TestReleaseImageSBOMs(t *testing.T) {
 	}
 }
 
-// TestReleaseSignature verifies a release as docs/install.md tells its users to, and then one of
-// whose files, whose checksums or whose key was changed.
+// TestReleaseSignature verifies a release as docs/install.md describes, and then one with a changed file, checksum or
+// key.
 func TestReleaseSignature(t *testing.T) {
 	dir, sums := t.TempDir(), read(t, filepath.Join(os.Getenv("DIST"), "checksums.txt"))
 	copied := func(name, from string) {
@@ -287,8 +286,8 @@ func TestReleaseSignature(t *testing.T) {
 	}
 }
 
-// TestReleaseSameBytes makes the images again: of a copy of the sources elsewhere, with nothing that Go
-// or this repository has cached, and with other settings of Go and of the user.
+// TestReleaseSameBytes builds the images again, from a copy of the sources elsewhere, without Go's or this repository's
+// caches, and with other settings of Go and of the user.
 func TestReleaseSameBytes(t *testing.T) {
 	dir := t.TempDir()
 	script := `umask 077; cd .. && { git ls-files -z -co --exclude-standard | tar --null --ignore-failed-read -cT - | tar -xmC "$1"; } &&

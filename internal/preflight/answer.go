@@ -24,7 +24,7 @@ const (
 	askLogs      = "logs"
 )
 
-// Uses with rights of their own that are no access methods.
+// Uses with their own rights that are not access methods.
 const (
 	useShell = "shell"
 	useClean = "clean"
@@ -42,7 +42,7 @@ func answerOf(method, check string, r probe.Result) probe.Event {
 
 // why explains an error, without the advice to run preflight.
 func why(err error) string {
-	if apierrors.IsForbidden(err) && !errors.As(err, new(cluster.Sentence)) { // which has advice of its own
+	if apierrors.IsForbidden(err) && !errors.As(err, new(cluster.Sentence)) { // it has its own advice
 		return probe.OneLine(cluster.Forbidden(err))
 	}
 	return cluster.Explain(err)

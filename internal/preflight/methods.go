@@ -31,7 +31,7 @@ func (p *Preflight) ofMethod(ctx context.Context, method string) []probe.Event {
 	}
 	if r, held := suiteapi.StartsNothing(p.snap); held && slices.Contains([]string{injector.MethodPod, useShell,
 		injector.MethodEphemeral, injector.MethodExec}, method) {
-		if method == injector.MethodExec { // it starts no container, so a kubelet without the API may still serve it
+		if method == injector.MethodExec { // it starts no container: a kubelet cut off from the API may serve it
 			r.Status = probe.Unknown
 		}
 		return []probe.Event{answerOf(method, askNode, r)}
@@ -60,7 +60,7 @@ func (p *Preflight) ofMethod(ctx context.Context, method string) []probe.Event {
 	return nil
 }
 
-// awaited is an access method with what its test waits for, in words.
+// awaited describes an access method and what its test waits for.
 func (p *Preflight) awaited(method string) string {
 	what := ""
 	switch method {
@@ -161,8 +161,8 @@ func namespaceOf(target string) string {
 	return namespace
 }
 
-// enterable reports which of the containers, as NAMESPACE/POD/CONTAINER, access method exec would use: the first with
-// the right to. If calico-node does not run, there are candidates in other namespaces too.
+// enterable reports which of the containers, as NAMESPACE/POD/CONTAINER, access method exec would use: the first one
+// that the user may enter. If calico-node does not run, other namespaces have candidates too.
 func enterable(targets []string, may []bool) probe.Result {
 	if i := slices.Index(may, true); i >= 0 {
 		return probe.Found(probe.Unknown, "container %s exists; shell untested: a run tests it", targets[i])
@@ -176,7 +176,7 @@ func enterable(targets []string, may []bool) probe.Result {
 	return probe.Found(probe.Fail, "no right to create pods/exec in namespace %s: apply the output of: calico-probe manifests --ways exec --calico-namespace %s", strings.Join(lack, " or "), probe.Quote(lack[0]))
 }
 
-// rehearsed is the API server's answer to a dry run.
+// rehearsed converts the API server's response to a dry run into a result.
 func rehearsed(err error, good string) probe.Result {
 	pe, refused := errors.AsType[*injector.PlacementError](err)
 	switch {
@@ -197,7 +197,7 @@ func rehearsed(err error, good string) probe.Result {
 	return r
 }
 
-// listed is how many images a kubelet reports by default (nodeStatusMaxImages).
+// listed is how many images a kubelet reports by default (nodeStatusMaxImages): a full list may be incomplete.
 const listed = 50
 
 func imageOn(node *corev1.Node, image string) probe.Result {
@@ -211,7 +211,7 @@ func imageOn(node *corev1.Node, image string) probe.Result {
 	return probe.Found(probe.Unknown, "%s is not on node %s yet: a run shows whether the node can pull it", image, node.Name)
 }
 
-// asListed is the name under which a kubelet lists an image. Container runtimes omit the tag if there is a digest.
+// asListed returns the name under which a kubelet lists an image. Container runtimes omit the tag if there is a digest.
 func asListed(image string) string {
 	name, digest, byDigest := strings.Cut(image, "@")
 	if !byDigest {
@@ -262,7 +262,7 @@ func (p *Preflight) login(ctx context.Context, o injector.Options) probe.Result 
 		return probe.Found(probe.OK, "logged in to %s", o.Destination)
 	}
 	if _, err := exec.LookPath("ssh"); err != nil {
-		return probe.Found(probe.Fail, "no ssh program on this machine: install the OpenSSH client")
+		return probe.Found(probe.Fail, "the program ssh is not installed: install OpenSSH's client")
 	}
 	if err := injector.HostKeyKnown(ctx, o); err != nil {
 		return probe.Found(probe.Fail, "%s", probe.OneLine(err.Error()))

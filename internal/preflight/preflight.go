@@ -33,14 +33,14 @@ import (
 type Preflight struct {
 	client *examine.Client
 	opts   examine.Options
-	named  []string // by the user; none = those of auto, of which one is enough
+	named  []string // named by the user; none = those of auto, of which one is enough
 
 	reader *cluster.Client
 	writer *injector.Client
 	snap   *cluster.Snapshot // nil = no node could be read
-	run    *examine.Run      // it runs no check: it has the options of what would be created, and reports
+	run    *examine.Run      // runs no check: it has the options of what would be created, and reports results
 	found  []probe.Event
-	whose  string // the flag of manifests that names the user, "" = user unknown
+	whose  string // the flag of manifests that names the user; "" = unknown user
 
 	// Show, if set, shows the user what is pending. It is closed before the report.
 	Show  func(pending []string) *ui.Watch
@@ -159,7 +159,7 @@ func (p *Preflight) read(ctx context.Context) error {
 		if len(standings) == 0 {
 			return errors.New("the cluster has no nodes")
 		}
-		best := standings[0] // they are sorted
+		best := standings[0] // sorted, the healthiest first
 		p.opts.Node = best.Node
 		if best.Status == probe.OK {
 			p.client.Note("no --node: checking %s, the first node that is ready", best.Node)

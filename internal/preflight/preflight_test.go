@@ -28,8 +28,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// TestVerdict wants every way that was named to have to work, and of those that
-// were not one to be enough; what is not known is never ready.
+// TestVerdict requires every named access method to work, and one to be enough otherwise. Unknown is never ready.
 func TestVerdict(t *testing.T) {
 	t.Parallel()
 	auto := []string{injector.MethodAPI, injector.MethodPod, injector.MethodEphemeral,
@@ -113,11 +112,11 @@ func TestAsListed(t *testing.T) {
 	}
 }
 
-// TestRightsElsewhere wants a user who has the access method pod only where 'manifests' grants it told
-// to name that namespace, instead of to ask for what they have.
+// TestRightsElsewhere requires a hint for users who have the rights of pod only in the namespace of 'manifests': to
+// name it, not to request more rights.
 func TestRightsElsewhere(t *testing.T) {
 	t.Parallel()
-	for allowed, want := range map[string]string{install.Namespace: "you have it: name -n calico-probe", "nowhere": "apply the output of: calico-probe manifests --ways pod"} {
+	for allowed, want := range map[string]string{install.Namespace: "you have it: use -n calico-probe", "nowhere": "apply the output of: calico-probe manifests --ways pod"} {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			var review authorizationv1.SelfSubjectAccessReview
 			if err := json.NewDecoder(r.Body).Decode(&review); err != nil {
@@ -139,8 +138,8 @@ func TestRightsElsewhere(t *testing.T) {
 	}
 }
 
-// TestRightsOfCalicoNamespace wants rights that are missing beside calico-node asked for where it
-// runs, and none of 'serve' missing because it runs elsewhere than 'manifests' assumes.
+// TestRightsOfCalicoNamespace requires missing rights to be named for calico-node's actual namespace, and none of
+// 'serve' to be missing because it is not the default one.
 func TestRightsOfCalicoNamespace(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -172,8 +171,8 @@ func TestRightsOfCalicoNamespace(t *testing.T) {
 	}
 }
 
-// TestShellRehearsed wants preflight to rehearse what 'sh' makes too, and to name the
-// namespace that was asked. The API server is a stand-in.
+// TestShellRehearsed requires a dry run of the pod of 'sh' too, and a result that names the namespace. The API server
+// is a stand-in.
 func TestShellRehearsed(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -237,7 +236,7 @@ func TestShellRehearsed(t *testing.T) {
 	}
 }
 
-// TestPreflightOfEachMethod wants something told of each use that a probe is put on a node by, beside its rights.
+// TestPreflightOfEachMethod requires a result for each use that places a probe, besides its rights.
 func TestPreflightOfEachMethod(t *testing.T) {
 	t.Parallel()
 	config := &rest.Config{Host: "https://127.0.0.1:1"} // where nobody listens
@@ -255,8 +254,7 @@ func TestPreflightOfEachMethod(t *testing.T) {
 	}
 }
 
-// TestEnterable wants the first container that one may go into, and where there is none the
-// right that lacks, in the namespace it lacks in.
+// TestEnterable requires the first container that the user may enter, or else the missing right and its namespace.
 func TestEnterable(t *testing.T) {
 	t.Parallel()
 	targets := []string{"calico-system/calico-node-x/calico-node", "kube-system/kube-proxy-y/kube-proxy"}
@@ -274,8 +272,8 @@ func TestEnterable(t *testing.T) {
 	}
 }
 
-// TestMissingNamespace wants a namespace that is named and missing to be a fault, as a run would end at it,
-// whatever else would work.
+// TestMissingNamespace requires a missing namespace of -n to be a fault, because a run would end there, whatever else
+// works.
 func TestMissingNamespace(t *testing.T) {
 	t.Parallel()
 	missing := &injector.PlacementError{
@@ -295,7 +293,7 @@ func TestMissingNamespace(t *testing.T) {
 	}
 }
 
-// of is a Preflight of node-a, with the namespace that -n names.
+// of returns a Preflight of node-a with this namespace in -n.
 func of(t *testing.T, namespace string, sink report.Sink) *Preflight {
 	t.Helper()
 	noProbe := func(string) []byte { return nil }
@@ -309,7 +307,7 @@ func of(t *testing.T, namespace string, sink report.Sink) *Preflight {
 	return p
 }
 
-// TestWhose wants the manifest for this very user.
+// TestWhose requires the manifest for this user.
 func TestWhose(t *testing.T) {
 	t.Parallel()
 	for user, want := range map[string]string{

@@ -26,7 +26,7 @@ func (p *Preflight) rights(ctx context.Context, methods []string) error {
 		if err != nil {
 			return err
 		}
-		own := uses[len(uses)-1].Rights // api's are asked for once, as its own
+		own := uses[len(uses)-1].Rights // those of api are checked once, under its own name
 		if method == injector.MethodSSH {
 			continue
 		}
@@ -41,7 +41,7 @@ func (p *Preflight) rights(ctx context.Context, methods []string) error {
 		if r.Status == probe.Fail && namespace != install.Namespace {
 			if there, err := in(install.Namespace); err == nil && there.Status != probe.Fail {
 				r.Saw, _, _ = strings.Cut(r.Saw, ": apply what ")
-				r.Saw += "; in namespace " + install.Namespace + " you have it: name -n " + install.Namespace
+				r.Saw += "; in namespace " + install.Namespace + " you have it: use -n " + install.Namespace
 			}
 		}
 		p.add(method, askRights, r)

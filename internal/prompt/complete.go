@@ -10,12 +10,11 @@ import (
 	"github.com/calico-probe/calico-probe/internal/suggest"
 )
 
-// completing is how long Tab may take: what is not known by then is not offered.
+// completing is how long Tab may take. What is unknown by then is not offered.
 const completing = 400 * time.Millisecond
 
-// completer completes the word at the cursor, as liner wants it. Of several words liner lists
-// all, and types the letters with which all begin: no two words begin with the same word and a
-// blank, so that a description behind the blank is never typed.
+// completer completes the word at the cursor for liner. liner lists several words, and inserts their common prefix. No
+// two descriptions begin with the same word and a blank, so it never inserts one.
 func (s *Shell) completer(ctx context.Context) func(line string, pos int) (string, []string, string) {
 	return func(line string, pos int) (string, []string, string) {
 		runes := []rune(line)
@@ -47,7 +46,7 @@ func (s *Shell) completer(ctx context.Context) func(line string, pos int) (strin
 	}
 }
 
-// shown is a character of a description as the terminal may have it.
+// shown returns a character of a description in a form that is safe for the terminal.
 func shown(r rune) rune {
 	if unicode.IsGraphic(r) {
 		return r
@@ -55,8 +54,8 @@ func shown(r rune) rune {
 	return '?'
 }
 
-// readBack are those of the texts that, put into a line, are one word of it: any other
-// could be a command, or be hidden from the person who presses Enter.
+// readBack returns the texts that Parse reads as one word. Any other could become a command when the user presses
+// Enter, or be invisible.
 func readBack(texts []string) []string {
 	return slices.DeleteFunc(slices.Clone(texts), func(text string) bool {
 		lines, err := Parse("x " + text + " y")
@@ -66,7 +65,7 @@ func readBack(texts []string) []string {
 	})
 }
 
-// candidates are what may stand behind the words.
+// candidates returns the words that may follow.
 func (s *Shell) candidates(ctx context.Context, words []string) []string {
 	if len(words) == 0 {
 		return s.names()
@@ -78,8 +77,7 @@ func (s *Shell) candidates(ctx context.Context, words []string) []string {
 	return c.Complete(ctx, words[1:])
 }
 
-// Matching are those of the texts that begin with what is typed; when none does, the
-// only one that has it somewhere.
+// Matching returns the texts with the typed prefix. Without one, it returns the only text that contains the typed part.
 func Matching(texts []string, typed string) []string {
 	var out, within []string
 	for _, t := range texts {
@@ -99,9 +97,9 @@ func Matching(texts []string, typed string) []string {
 	return out
 }
 
-// meant is the one of the texts that was probably meant, "" = none of them.
+// meant returns the text that the user probably meant; "" = none.
 func meant(texts []string, typed string) string {
-	best, by := "", len(typed)/3+1 // a letter of three may be wrong
+	best, by := "", len(typed)/3+1 // one of three letters may be wrong
 	for _, t := range texts {
 		if d := suggest.Distance(t, typed); d < len(t) && (d < by || d == by && best == "") {
 			best, by = t, d

@@ -16,30 +16,29 @@ import (
 	"golang.org/x/term"
 )
 
-// ErrDropped is a line that the user dropped with Ctrl-C.
+// ErrDropped means that the user discarded the line with Ctrl-C.
 var ErrDropped = errors.New("dropped")
 
-// ErrIdle says that nothing was typed for so long that the session ended.
-var ErrIdle = errors.New("nothing was typed")
+// ErrIdle means that there was no input for too long.
+var ErrIdle = errors.New("no input")
 
-// Editor reads lines from the terminal that is stdin: edited, with a history, where it
-// can do that, else plainly. The terminal is in its usual mode whenever no line is read.
+// Editor reads lines from the terminal on stdin: with editing and a history if the terminal supports that, otherwise
+// plain lines. While it reads no line, the terminal is in its normal mode.
 type Editor struct {
-	prompts io.Writer    // of a plain terminal
-	line    *liner.State // nil = plain
+	prompts io.Writer    // for a plain terminal
+	line    *liner.State // nil = plain lines
 	plain   *bufio.Reader
 	keys    *keys
-	usual   liner.ModeApplier // nil = not known
+	usual   liner.ModeApplier // nil = unknown
 	editing liner.ModeApplier
 	over    func()
-	lost    bool // nothing more can be read
+	lost    bool // no more input is possible
 
 	mu      sync.Mutex
 	reading bool
 }
 
-// NewEditor makes one. Where stdout is no terminal, or it is a plain one, prompts go to
-// the writer.
+// NewEditor returns an Editor. If stdout is no terminal, or a plain one, prompts go to the writer.
 func NewEditor(prompts io.Writer, terminal bool) *Editor {
 	e := &Editor{prompts: prompts}
 	stdin := os.Stdin
@@ -53,7 +52,7 @@ func NewEditor(prompts io.Writer, terminal bool) *Editor {
 	if !terminal || !liner.TerminalSupported() {
 		e.plain = bufio.NewReader(in)
 	} else {
-		os.Stdin = in // which it takes once, here
+		os.Stdin = in // liner uses os.Stdin only here
 		e.line = liner.NewLiner()
 		os.Stdin = stdin
 		e.line.SetCtrlCAborts(true)
@@ -72,14 +71,14 @@ func NewEditor(prompts io.Writer, terminal bool) *Editor {
 	return e
 }
 
-// Restore gives the terminal its usual mode back, from wherever.
+// Restore restores the terminal's normal mode. Any goroutine may call it.
 func (e *Editor) Restore() {
 	if e.usual != nil {
 		_ = e.usual.ApplyMode()
 	}
 }
 
-// Close ends it. The terminal is as it was.
+// Close restores the terminal and ends the Editor.
 func (e *Editor) Close() {
 	e.over()
 	if e.keys != nil {
@@ -95,25 +94,25 @@ func (e *Editor) busy() bool { e.mu.Lock(); defer e.mu.Unlock(); return e.readin
 
 func (e *Editor) set(reading bool) { e.mu.Lock(); defer e.mu.Unlock(); e.reading = reading }
 
-// Remember makes a line one that can be had again with the arrow keys.
+// Remember adds a line to the history of the arrow keys.
 func (e *Editor) Remember(line string) {
 	if e.line != nil {
 		e.line.AppendHistory(line)
 	}
 }
 
-// ending is how long an editor may take to let go of its prompt.
+// ending is how long liner may take to return from its prompt.
 const ending = 200 * time.Millisecond
 
-// typedLine is what became of one line: broke is what reading it panicked with.
+// typedLine is the result of reading one line: broke is the value of a panic.
 type typedLine struct {
 	text  string
 	err   error
 	broke any
 }
 
-// Read reads one line. Its error is io.EOF when the terminal was closed, ErrDropped for
-// a line that was dropped, ErrIdle when nothing was typed for so long, and why ctx ended.
+// Read reads one line. It returns io.EOF if the terminal was closed, ErrDropped for a discarded line, ErrIdle without
+// input for too long, and the cause of ctx.
 func (e *Editor) Read(ctx context.Context, prompt string, idle time.Duration,
 	complete liner.WordCompleter) (string, error) {
 	if e.lost {
@@ -158,8 +157,8 @@ func (e *Editor) Read(ctx context.Context, prompt string, idle time.Duration,
 	}
 }
 
-// begin reads a line in the background. A panic is handed on to the reader of the channel, who
-// gives the terminal back.
+// begin reads a line in the background. It passes a panic to the reader of the channel, which restores the terminal
+// first.
 func (e *Editor) begin(prompt string) <-chan typedLine {
 	read := make(chan typedLine, 1)
 	go func() {
@@ -173,7 +172,7 @@ func (e *Editor) begin(prompt string) <-chan typedLine {
 	return read
 }
 
-// abandon leaves the line that is being read, and gives back why. Nothing is read any more.
+// abandon stops reading the line, for good, and returns why.
 func (e *Editor) abandon(read <-chan typedLine, why error) error {
 	e.lost = true
 	if e.keys != nil {
@@ -187,10 +186,10 @@ func (e *Editor) abandon(read <-chan typedLine, why error) error {
 	return why
 }
 
-// drop is what Drop types: the editor sees a Ctrl-C, and one that reads whole lines a line.
+// drop is the input that Drop sends: Ctrl-C for liner, and a newline for a plain reader.
 const drop = "\x03\n"
 
-// Drop drops the line that is being read, for a Ctrl-C that came as a signal.
+// Drop discards the current line, for a Ctrl-C that arrived as a signal.
 func (e *Editor) Drop() {
 	if e.keys != nil && e.busy() {
 		e.keys.press(drop)
@@ -223,8 +222,8 @@ func (e *Editor) prompt(prompt string) (string, error) {
 	return text, nil
 }
 
-// Beside is w for what is said while a line may be being typed, which is shown again
-// below it. Lines longer than the terminal is wide are broken between words.
+// Beside returns w for messages that may come while the user types a line. The line is drawn again below them. Messages
+// wider than the terminal are wrapped between words.
 func (e *Editor) Beside(w io.Writer) io.Writer { return &beside{e, w} }
 
 type beside struct {
@@ -232,7 +231,7 @@ type beside struct {
 	w io.Writer
 }
 
-// Unwrap is where it is said.
+// Unwrap returns the writer behind it.
 func (b *beside) Unwrap() io.Writer { return b.w }
 
 func (b *beside) Write(text []byte) (int, error) {
@@ -243,7 +242,7 @@ func (b *beside) Write(text []byte) (int, error) {
 		}
 		return len(text), nil
 	}
-	// To the beginning of the line, and clear it (ECMA-48: CR, EL).
+	// Go to the first column and clear the line (ECMA-48: CR, EL).
 	if _, err := b.w.Write(append([]byte("\r\x1b[K"), folded...)); err != nil {
 		return 0, err
 	}

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/term"
 )
 
-// columns is how wide the terminal is that a writer leads to, 0 = it leads to none.
+// columns returns the width of the terminal behind a writer; 0 = no terminal.
 func columns(w io.Writer) int {
 	f, ok := Bare(w).(*os.File)
 	if !ok {
@@ -22,11 +22,11 @@ func columns(w io.Writer) int {
 	return width
 }
 
-// narrowest is the width below which lines are left to the terminal to break.
+// narrowest is the minimum width for folding: in a narrower terminal, folded text is not readable either.
 const narrowest = 20
 
-// fold breaks the lines of a text that are longer than a width between words, 0 = none is. What
-// follows is indented by two columns more than the line began.
+// fold wraps lines that are wider than width between words; 0 = never. The continuation is indented by two more columns
+// than the line.
 func fold(text string, width int) string {
 	return Fold(text, width, func(line string) int {
 		indent := len(line) - len(strings.TrimLeft(line, " ")) + 2
@@ -37,9 +37,8 @@ func fold(text string, width int) string {
 	})
 }
 
-// Fold breaks the lines of a text that are longer than a width between words, 0 = none is. What
-// follows is indented by as many columns as indent says of the line; one of which it says -1 stays
-// whole, as does a word longer than a line, and a colour, which takes no column.
+// Fold wraps lines that are wider than width between words; 0 = never. indent returns the columns to indent a line's
+// continuation with; -1 keeps the line whole. Words that are too long stay whole. Colours take no columns.
 func Fold(text string, width int, indent func(line string) int) string {
 	if width < narrowest {
 		return text
@@ -56,7 +55,7 @@ func Fold(text string, width int, indent func(line string) int) string {
 }
 
 func foldLine(b *strings.Builder, line string, width, indent int) {
-	at := 0 // the column
+	at := 0 // the current column
 	for line != "" {
 		blanks := line[:len(line)-len(strings.TrimLeft(line, " "))]
 		rest := line[len(blanks):]
@@ -67,7 +66,7 @@ func foldLine(b *strings.Builder, line string, width, indent int) {
 		word := rest[:end]
 		line = rest[end:]
 		before, long := at+len(blanks), Columns(word)
-		if long == 0 { // blanks at the end, or within a colour that ends here
+		if long == 0 { // blanks at the end, or in a colour that ends here
 			if strings.Contains(word, "\x1b[") {
 				b.WriteString(blanks)
 				at = before
@@ -86,7 +85,7 @@ func foldLine(b *strings.Builder, line string, width, indent int) {
 	}
 }
 
-// Columns is how many columns a text takes, without colours and the end of its line.
+// Columns returns how many columns a text takes, without colours and the final newline.
 func Columns(text string) int {
 	text = strings.TrimRight(text, "\n")
 	n := utf8.RuneCountInString(text)
@@ -101,23 +100,23 @@ func Columns(text string) int {
 	}
 }
 
-// folder folds what a command writes to the terminal, line by line.
+// folder wraps a command's output to the terminal, line by line.
 type folder struct {
 	to    io.Writer
 	width int
-	begun []byte // a line that has not ended
+	begun []byte // an incomplete line
 }
 
-// longestBegun is how much of a line is kept until it ends.
-const longestBegun = 64 << 10
+// maxBegun bounds the part of a line that is kept until its end, in bytes.
+const maxBegun = 64 << 10
 
-// Unwrap is the writer behind it.
+// Unwrap returns the writer behind it.
 func (f *folder) Unwrap() io.Writer { return f.to }
 
 func (f *folder) Write(text []byte) (int, error) {
 	f.begun = append(f.begun, text...)
 	whole := strings.LastIndexByte(string(f.begun), '\n') + 1
-	if len(f.begun)-whole > longestBegun {
+	if len(f.begun)-whole > maxBegun {
 		whole = len(f.begun)
 	}
 	if err := f.write(whole); err != nil {
@@ -126,10 +125,10 @@ func (f *folder) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// flush writes a line that has not ended.
+// flush writes an incomplete line.
 func (f *folder) flush() error { return f.write(len(f.begun)) }
 
-// write folds and writes the first bytes of what is kept.
+// write wraps and writes the first bytes of the buffer.
 func (f *folder) write(n int) error {
 	if n == 0 {
 		return nil

@@ -14,29 +14,29 @@ import (
 // remembered is how many lines a history keeps.
 const remembered = 1000
 
-// History is what was typed in this session and others, in a file. Sessions at the same
-// time add to it line by line.
+// History is a file with the lines typed in this session and others. Sessions that run at the same time append to it
+// line by line.
 type History struct{ path string }
 
-// OpenHistory gives the history in a file, made for this user alone, and its lines.
+// OpenHistory returns the history in a file that only this user can read, and its lines.
 func OpenHistory(path string) (*History, []string, error) {
 	h := &History{path}
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return nil, nil, fmt.Errorf("keeping a history: %w", err)
+		return nil, nil, fmt.Errorf("opening the history: %w", err)
 	}
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_APPEND|os.O_CREATE, 0o600)
 	if err != nil {
-		return nil, nil, fmt.Errorf("keeping a history: %w", err)
+		return nil, nil, fmt.Errorf("opening the history: %w", err)
 	}
 	defer f.Close()
-	if err := f.Chmod(0o600); err != nil { // of one that was there
-		return nil, nil, fmt.Errorf("keeping a history: %w", err)
+	if err := f.Chmod(0o600); err != nil { // for an existing file
+		return nil, nil, fmt.Errorf("opening the history: %w", err)
 	}
 	lines, size, err := linesOf(f)
 	if err != nil {
 		return nil, nil, fmt.Errorf("reading the history: %w", err)
 	}
-	if len(lines) > remembered || size > mostHistory {
+	if len(lines) > remembered || size > maxHistory {
 		lines = lines[max(0, len(lines)-remembered):]
 		if err := h.replace(f, size, lines); err != nil {
 			return nil, nil, fmt.Errorf("shortening the history: %w", err)
@@ -45,34 +45,34 @@ func OpenHistory(path string) (*History, []string, error) {
 	return h, lines, nil
 }
 
-// Add appends a line, but one that begins with a space, as shells do. Each is one write to a
-// file opened anew, which another session may have replaced meanwhile.
+// Add appends a line, unless it begins with a space, as in shells. It opens the file each time, because another session
+// may have replaced it, and appends with a single write.
 func (h *History) Add(line string) error {
 	if strings.HasPrefix(line, " ") {
 		return nil
 	}
 	f, err := os.OpenFile(h.path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
 	if err != nil {
-		return fmt.Errorf("keeping a history: %w", err)
+		return fmt.Errorf("opening the history: %w", err)
 	}
 	_, err = f.WriteString(strings.ReplaceAll(line, "\n", " ") + "\n")
 	if closing := f.Close(); err == nil {
 		err = closing
 	}
 	if err != nil {
-		return fmt.Errorf("keeping a history: %w", err)
+		return fmt.Errorf("writing the history: %w", err)
 	}
 	return nil
 }
 
-// replace puts the lines in the file's place, and behind them what other sessions have
-// added to it since its first size bytes were read.
+// replace atomically replaces the file with these lines, and with those that other sessions appended after its first
+// size bytes were read.
 func (h *History) replace(old *os.File, size int64, lines []string) error {
-	f, err := os.CreateTemp(filepath.Dir(h.path), "."+filepath.Base(h.path)+"-") // 0600
+	f, err := os.CreateTemp(filepath.Dir(h.path), "."+filepath.Base(h.path)+"-") // mode 0600
 	if err != nil {
 		return err
 	}
-	defer os.Remove(f.Name()) // fails once it is in its place
+	defer os.Remove(f.Name()) // fails after the rename
 	defer f.Close()
 	text := strings.Join(lines, "\n")
 	if text != "" {
@@ -100,17 +100,16 @@ func (h *History) replace(old *os.File, size int64, lines []string) error {
 	return err
 }
 
-// mostHistory bounds what is read of a file: a thousand long lines are far less.
-const mostHistory = 4 << 20
+// maxHistory bounds what is read of a file, in bytes. A thousand long lines are much less.
+const maxHistory = 4 << 20
 
-// linesOf are the lines of a file that can be shown, and its size. A line of which only
-// the end was read is none.
+// linesOf returns the printable lines of a file, and its size. It drops a first line whose start was not read.
 func linesOf(f *os.File) ([]string, int64, error) {
 	size, err := f.Seek(0, io.SeekEnd)
 	if err != nil {
 		return nil, 0, err
 	}
-	from := max(0, size-mostHistory)
+	from := max(0, size-maxHistory)
 	b, err := io.ReadAll(io.NewSectionReader(f, from, size-from))
 	if err != nil {
 		return nil, 0, err

@@ -12,11 +12,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// keys hands on what is typed at the prompt, and nothing else: while a command runs the
-// terminal is its own. The editor would read on, could not be interrupted, and would not
-// tell that somebody types.
+// keys passes on the keys typed at the prompt, and only these: while a command runs, the terminal belongs to the
+// command. liner alone would keep reading, could not be interrupted, and would not report that the user types.
 type keys struct {
-	typed chan struct{} // something was
+	typed chan struct{} // receives when a key was typed
 	from  int
 	into  *os.File
 	begun chan struct{}
@@ -25,7 +24,7 @@ type keys struct {
 	on bool
 }
 
-// watchKeys begins to read the terminal, stdin. What is typed comes out of the file.
+// watchKeys starts to read the terminal on stdin. The returned file has the keys.
 func watchKeys() (*keys, *os.File, error) {
 	out, into, err := os.Pipe()
 	if err != nil {
@@ -36,7 +35,7 @@ func watchKeys() (*keys, *os.File, error) {
 	return k, out, nil
 }
 
-// pass ends with the terminal.
+// pass runs until the terminal closes.
 func (k *keys) pass() {
 	defer k.into.Close()
 	buf := make([]byte, 256)
@@ -60,7 +59,7 @@ func (k *keys) pass() {
 	}
 }
 
-// next waits for what is typed; nothing comes once no prompt is there to take it.
+// next waits for keys. It returns without any when no prompt wants them.
 func (k *keys) next(buf []byte) (int, error) {
 	for {
 		ready, err := unix.Poll([]unix.PollFd{{Fd: int32(k.from), Events: unix.POLLIN}}, 1000)
@@ -76,7 +75,7 @@ func (k *keys) next(buf []byte) (int, error) {
 
 func (k *keys) wanted() bool { k.mu.Lock(); defer k.mu.Unlock(); return k.on }
 
-// take reads what is there, unless nobody wants it: then it is somebody else's.
+// take reads the available keys, unless no prompt wants them: then they are for the running command.
 func (k *keys) take(buf []byte, ready bool) (int, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -95,7 +94,7 @@ func (k *keys) take(buf []byte, ready bool) (int, error) {
 	return n, nil
 }
 
-// start lets what is typed through, until stop.
+// start passes keys on, until stop.
 func (k *keys) start() {
 	k.mu.Lock()
 	k.on = true
@@ -108,17 +107,17 @@ func (k *keys) start() {
 
 func (k *keys) stop() { k.mu.Lock(); defer k.mu.Unlock(); k.on = false }
 
-// press types for the user.
+// press adds keys, as if the user had typed them.
 func (k *keys) press(text string) { _, _ = k.into.WriteString(text) }
 
-// close ends what the editor reads, and so its prompt.
+// close closes liner's input, and so ends its prompt.
 func (k *keys) close() { k.into.Close() }
 
-// redraw has the editor show again what is typed: it does so when the window changes.
+// redraw makes liner draw the line again, as after a change of the window size.
 func redraw() { _ = unix.Kill(unix.Getpid(), unix.SIGWINCH) }
 
-// continued calls f whenever the program was stopped and goes on, until the result is
-// called: the shell it went on from may have left the terminal in another mode.
+// continued calls f whenever the program continues after a stop, until the returned function is called: the user's
+// shell may have changed the terminal's mode.
 func continued(f func()) func() {
 	again := make(chan os.Signal, 1)
 	signal.Notify(again, syscall.SIGCONT)

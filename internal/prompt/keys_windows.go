@@ -5,7 +5,7 @@ import (
 	"os"
 )
 
-// keys is nothing on Windows, where the editor reads the console's events itself.
+// keys does nothing on Windows, where liner reads the console's events itself.
 type keys struct{ typed chan struct{} }
 
 func watchKeys() (*keys, *os.File, error) { return nil, nil, errors.ErrUnsupported }

@@ -8,23 +8,22 @@ import (
 	"unicode"
 )
 
-// Line is one command as it was typed: words, and what its output is piped to.
+// Line is one command as typed: its words, and the pipe for its output.
 type Line struct {
 	Words []string
-	Pipe  string // a command of the user's own machine, "" = none
-	Text  string // as it was typed
+	Pipe  string // a local command, "" = none
+	Text  string // as typed
 }
 
-// Parse reads commands: words, quoted as in a shell with ' " and \, end with a new line
-// or ;, # begins a comment, and what follows | goes to the local shell as it is, up to the
-// end of the line or a ; outside quotes.
+// Parse parses commands. Words are quoted as in a shell with ' " and \. A newline or ; ends a command, and # starts a
+// comment. The text after | goes unchanged to the local shell, up to the end of the line or a ; outside quotes.
 func Parse(text string) ([]Line, error) {
 	lines, _, err := parse(text)
 	return lines, err
 }
 
-// parse is Parse, and where the commands are: the line of the text that each begins on. In a text of several lines, an
-// error has the number of its own.
+// parse is Parse, and also returns the line number of each command. If the text has several lines, an error has its
+// line number.
 func parse(text string) (lines []Line, at []int, err error) {
 	p := parser{runes: []rune(text), pipe: -1, number: 1}
 	err = p.readAll()
@@ -41,7 +40,7 @@ func parse(text string) (lines []Line, at []int, err error) {
 	return p.lines, p.numbers, nil
 }
 
-// inLine puts the number of the line that an error is about before it, where the text has several.
+// inLine prefixes an error with its line number, if the text has several lines.
 func inLine(text string, number int, err error) error {
 	if !strings.Contains(strings.TrimSpace(text), "\n") {
 		return err
@@ -49,26 +48,26 @@ func inLine(text string, number int, err error) error {
 	return fmt.Errorf("line %d: %w", number, err)
 }
 
-// parser is a text that is being read, rune by rune.
+// parser reads a text rune by rune.
 type parser struct {
 	runes []rune
 	at    int
-	lines []Line // that have ended
+	lines []Line // finished ones
 
-	number  int   // of the line of the text that the command begins on
-	numbers []int // the same of those that have ended
+	number  int   // line number of the current command
+	numbers []int // the same for finished ones
 
 	line  Line
-	start int // where it begins
-	pipe  int // where its command of the user's machine begins, -1 = it has none
+	start int // start of the current command
+	pipe  int // start of its local command; -1 = none
 	word  strings.Builder
-	from  int  // where the word begins
-	begun bool // a word, if only by quotes with nothing in them
-	quote rune // that is open, 0 = none
-	mute  bool // a comment is open
+	from  int  // start of the current word
+	begun bool // there is a word, even if it is just empty quotes
+	quote rune // the open quote; 0 = none
+	mute  bool // inside a comment
 }
 
-// readAll reads the text, and leaves what its end has begun.
+// readAll reads the text, and leaves an unfinished command in the parser.
 func (p *parser) readAll() error {
 	for ; p.at < len(p.runes); p.at++ {
 		if err := p.read(p.runes[p.at]); err != nil {
@@ -78,7 +77,7 @@ func (p *parser) readAll() error {
 	return nil
 }
 
-// read reads the rune at p.at, and more where they belong to it.
+// read reads the rune at p.at, and the runes that belong to it.
 func (p *parser) read(r rune) error {
 	switch {
 	case r == p.quote && r != 0:
@@ -122,7 +121,7 @@ func (p *parser) escaped() {
 	}
 }
 
-// comment makes spaces of a comment, which is no part of the line's text.
+// comment replaces a comment with spaces, so that it is not part of the line's text.
 func (p *parser) comment() {
 	p.mute, p.runes[p.at] = true, ' '
 	for p.at+1 < len(p.runes) && p.runes[p.at+1] != '\n' {
@@ -139,14 +138,14 @@ func (p *parser) endWord() {
 	p.begun, p.from = false, p.at+1
 }
 
-// endLine ends the command before p.at. One without words counts for nothing.
+// endLine ends the command before p.at. A command without words is dropped.
 func (p *parser) endLine() error {
 	p.endWord()
 	p.line.Text = strings.TrimSpace(string(p.runes[p.start:p.at]))
 	if p.pipe >= 0 {
 		p.line.Pipe = strings.TrimSpace(string(p.runes[p.pipe:p.at]))
 		if p.line.Pipe == "" || len(p.line.Words) == 0 || strings.HasPrefix(p.line.Pipe, "|") {
-			return errors.New("| stands between a command and one of your own machine")
+			return errors.New("| needs a command before it and a local command after it")
 		}
 	}
 	if len(p.line.Words) > 0 {
@@ -157,9 +156,9 @@ func (p *parser) endLine() error {
 	return nil
 }
 
-// unfinished is what is being typed at the end of a text: the words of its last command,
-// the word begun after them, and the index of the rune where that begins. In a quote, in a comment,
-// behind a | and behind what Parse refuses there is nothing to complete.
+// unfinished returns the command that is being typed at the end of a text: its complete words, the last word, and the
+// start of that word as a rune index. In a quote, in a comment, after a | and after invalid input, nothing can be
+// completed.
 func unfinished(text []rune) (words []string, word string, start int, ok bool) {
 	p := parser{runes: slices.Clone(text), pipe: -1}
 	err := p.readAll()

@@ -10,18 +10,17 @@ import (
 	"time"
 )
 
-// PipeError is a command of the user's own machine, behind a |, that did not end with 0.
+// PipeError is a local command after a | that did not exit with 0.
 type PipeError struct {
 	Command string
 	Code    int
 }
 
 func (e PipeError) Error() string {
-	return fmt.Sprintf("%s ended with exit code %d", e.Command, e.Code)
+	return fmt.Sprintf("%s exited with code %d", e.Command, e.Code)
 }
 
-// Bare is what a writer leads to in the end: what a program of the user's own machine is given,
-// or whatever is to have a terminal as such.
+// Bare returns the innermost writer, for a local program or whatever else needs the terminal itself.
 func Bare(w io.Writer) io.Writer {
 	for {
 		over, ok := w.(interface{ Unwrap() io.Writer })
@@ -32,11 +31,11 @@ func Bare(w io.Writer) io.Writer {
 	}
 }
 
-// lingering is how long a command behind a | may take to end once the session is over.
+// lingering is how long a local command after a | may take to exit when the session is over.
 const lingering = 2 * time.Second
 
-// piped runs a command whose output goes to one of the user's machine. Where that ends
-// first, the command has done its work. What was typed of Ctrl-C that one has had too.
+// piped runs a command with its output piped to a local one. If the local one exits first, the command is done. The
+// local one also receives a typed Ctrl-C itself.
 func (s *Shell) piped(ctx, session context.Context, c *Command, l Line) error {
 	from, into, err := os.Pipe()
 	if err != nil {
@@ -53,7 +52,7 @@ func (s *Shell) piped(ctx, session context.Context, c *Command, l Line) error {
 	}
 	ctx, enough := context.WithCancelCause(ctx)
 	defer enough(nil)
-	errPipe := errors.New("the pipe has ended")
+	errPipe := errors.New("the pipe is closed")
 	ended := make(chan error, 1)
 	go func() {
 		err := pipe.Wait()
@@ -71,7 +70,7 @@ func (s *Shell) piped(ctx, session context.Context, c *Command, l Line) error {
 	switch {
 	case errors.As(err, &exit) && exit.ExitCode() >= 0:
 		err = PipeError{l.Pipe, exit.ExitCode()}
-	case errors.As(err, &exit): // a signal, like Ctrl-C
+	case errors.As(err, &exit): // a signal, such as Ctrl-C
 		err = PipeError{l.Pipe, 1}
 	case err != nil:
 		err = fmt.Errorf("running %s: %w", l.Pipe, err)

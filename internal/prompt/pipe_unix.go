@@ -12,21 +12,20 @@ import (
 	"time"
 )
 
-// local is a command of the user's machine, ended with ctx. Its shell outlives a Ctrl-C
-// that what it runs takes for something else, as less does.
+// local returns a local command that ends with ctx. Its shell survives a Ctrl-C, which programs such as less handle in
+// another way.
 func local(ctx context.Context, command string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, "sh", "-c", "trap : INT\n"+command)
-	cmd.Cancel = func() error { // its shell would keep the signal from a pager, which would keep the terminal
+	cmd.Cancel = func() error { // the shell would keep the signal from a pager, which would then keep the terminal
 		for _, pid := range below(cmd.Process.Pid) {
-			_ = syscall.Kill(pid, syscall.SIGTERM) // it may have ended
+			_ = syscall.Kill(pid, syscall.SIGTERM) // it may have exited
 		}
 		return cmd.Process.Signal(syscall.SIGTERM)
 	}
 	return cmd
 }
 
-// below are the processes that one has started, and those they have; none where this
-// machine does not say.
+// below returns the descendants of a process; none if this machine does not show them.
 func below(pid int) []int {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
@@ -48,5 +47,5 @@ func below(pid int) []int {
 	return all
 }
 
-// closedEarly tells whether an error is one of writing to who does not read any more.
+// closedEarly reports whether a write failed because the reader closed the pipe.
 func closedEarly(err error) bool { return errors.Is(err, syscall.EPIPE) }

@@ -15,7 +15,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// TestPipeEndsWithTheSession and with it what its shell has started, as a pager.
+// TestPipeEndsWithTheSession requires a local command, such as a pager, and its children to end with the session.
 func TestPipeEndsWithTheSession(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "pid")

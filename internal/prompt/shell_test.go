@@ -55,8 +55,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// FuzzParse wants words that can be quoted to come back as they were, and no text to
-// break what completes it.
+// FuzzParse requires quoted words to survive parsing, and completion never to panic.
 func FuzzParse(f *testing.F) {
 	f.Add("a 'b c' | less; d # e", 3)
 	f.Add("a \\\n\"\\x\"", 9)
@@ -87,7 +86,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// testShell writes to a buffer.
+// testShell returns a shell that writes to a buffer.
 func testShell(commands ...*Command) (*Shell, *bytes.Buffer) {
 	var out bytes.Buffer
 	s := &Shell{Out: &out, ErrOut: &out}
@@ -144,8 +143,7 @@ func TestComplete(t *testing.T) {
 	}
 }
 
-// TestCompletionsAreWords offers what a node may call its interfaces: what is put into the
-// line is one word, or nothing.
+// TestCompletionsAreWords offers any name that a node may give its interfaces: completion inserts one word or nothing.
 func TestCompletionsAreWords(t *testing.T) {
 	t.Parallel()
 	offered := []string{
@@ -326,12 +324,12 @@ func TestHistory(t *testing.T) {
 	}
 }
 
-// TestHistoryOfOthers is one that something else has made: it is made private, no longer
-// than it may be, and nothing in it steers the terminal.
+// TestHistoryOfOthers opens a foreign file as a history: it becomes private and is shortened, and nothing in it
+// controls the terminal.
 func TestHistoryOfOthers(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "history")
-	if err := os.WriteFile(path, []byte(strings.Repeat("x", mostHistory)+"half a line\nping \x1b[2Ja\nping a\n"), 0o644); err != nil {
+	if err := os.WriteFile(path, []byte(strings.Repeat("x", maxHistory)+"half a line\nping \x1b[2Ja\nping a\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	h, lines, err := OpenHistory(path)
@@ -349,7 +347,7 @@ func TestHistoryOfOthers(t *testing.T) {
 	}
 }
 
-// TestHistoryKeepsWhatIsAddedMeanwhile adds between the reading and the replacing.
+// TestHistoryKeepsWhatIsAddedMeanwhile appends between reading and replacing.
 func TestHistoryKeepsWhatIsAddedMeanwhile(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "history")
@@ -374,14 +372,14 @@ func TestHistoryKeepsWhatIsAddedMeanwhile(t *testing.T) {
 	}
 }
 
-// TestLineNumbers wants a mistake in a script of several lines found by its number.
+// TestLineNumbers requires the line number of a mistake in a script of several lines.
 func TestLineNumbers(t *testing.T) {
 	t.Parallel()
 	s := &Shell{Commands: []*Command{{Name: "ping"}}}
 	for text, want := range map[string]string{
 		"pong\n":                          `pong: `,
 		"# a comment\n\nping; ping\npong": `line 4: pong: `,
-		"ping\nping |\nping":              `line 2: | stands between`,
+		"ping\nping |\nping":              `line 2: | needs a command before it`,
 		"ping\nping\n\"ping":              `line 3: a quote is not closed`,
 		"ping\nping >f":                   `line 2: > means nothing here`,
 	} {

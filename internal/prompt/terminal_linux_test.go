@@ -17,8 +17,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// onTerminal runs the shell of TestAtTerminal on a terminal of so many columns. It gives what
-// types there, and what waits until the terminal has shown a text since the last key.
+// onTerminal runs the shell of TestAtTerminal on a terminal of this width. It returns functions that type, and that
+// wait until the terminal has shown a text since the last key.
 func onTerminal(t *testing.T, columns uint16) (types func(string), wants func(string)) {
 	t.Helper()
 	ours := must.Get(os.OpenFile("/dev/ptmx", os.O_RDWR, 0))(t)
@@ -74,8 +74,7 @@ func onTerminal(t *testing.T, columns uint16) (types func(string), wants func(st
 	return types, wants
 }
 
-// TestShellListsWhatAWordIs wants Tab to list what each address belongs to, and to type the
-// address alone.
+// TestShellListsWhatAWordIs requires Tab to list the owner of each address, and to insert only the address.
 func TestShellListsWhatAWordIs(t *testing.T) {
 	t.Parallel()
 	types, wants := onTerminal(t, 100)
@@ -91,7 +90,7 @@ func TestShellListsWhatAWordIs(t *testing.T) {
 	wants("gone to [192.0.2.1]\n")
 }
 
-// TestShellBreaksLinesBetweenWords on a terminal that is narrower than what is written there.
+// TestShellBreaksLinesBetweenWords uses a terminal that is narrower than the output.
 func TestShellBreaksLinesBetweenWords(t *testing.T) {
 	t.Parallel()
 	types, wants := onTerminal(t, 60)

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TestAtTerminal is a shell for the tests that drive a terminal: its commands panic,
-// and say something while the next one is typed.
+// TestAtTerminal is a shell for the tests that drive a terminal. Its commands panic, and print while the next one is
+// typed.
 func TestAtTerminal(t *testing.T) {
 	if os.Getenv("SHELL_TEST_TERMINAL") == "" {
 		t.Skip("is run by the end-to-end tests, on a terminal")

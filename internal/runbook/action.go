@@ -14,14 +14,14 @@ import (
 // Limits of an action.
 const (
 	dryRunLimit = time.Minute
-	keepLimit   = 20 * time.Second // of each command: a log that cannot be had is no reason to wait long
+	keepLimit   = 20 * time.Second // of each command: a missing log is no reason to wait long
 	actionLimit = 5 * time.Minute  // a drain takes minutes
-	keptLines   = 40               // of what each command keeps, the last ones
+	keptLines   = 40               // the last lines that each command keeps
 )
 
-// action is the one thing that changes something: only where its step was allowed by
-// name, its dry run was shown, and a person said yes. One that began and of which nothing
-// more is known is never done again unasked.
+// action runs the one step that changes something. It runs only if the user allowed the step by name, saw its dry run,
+// and confirmed it. If an earlier attempt started and its result is unknown, it never runs again without a new
+// confirmation.
 func (w *walk) action(ctx context.Context, e *Entry, s *Step) error {
 	var out Deed
 	at, done, err := w.Journal.ended(e.Step, &out)
@@ -40,7 +40,7 @@ func (w *walk) action(ctx context.Context, e *Entry, s *Step) error {
 	case w.past && !done:
 		e.Deed = before
 		return goesOn(s.Name)
-	// One that was not run, or perhaps not, is offered again to who goes on and allows it.
+	// An action that did not run, or may not have run, is offered again if the resumed runbook allows it.
 	case !done, (out.NotRun != "" || out.Unsure != "") && !w.past && slices.Contains(w.Actions, s.Name):
 		if out, err = w.propose(ctx, e.Step, s, before); err != nil {
 			if e.Deed = before; out.Unsure != "" {
@@ -55,41 +55,40 @@ func (w *walk) action(ctx context.Context, e *Entry, s *Step) error {
 	return nil
 }
 
-// cutDeed is what is known of an action that began and has no end, so that nobody knows
-// whether it was done; nil where there is none.
+// cutDeed returns an action that started and has no recorded end, so its result is unknown; nil if there is none.
 func (w *walk) cutDeed(key string) (*Deed, error) {
 	var d Deed
-	at, ok, err := w.Journal.begun(key, &d)
+	at, ok, err := w.Journal.unfinished(key, &d)
 	if !ok || err != nil {
 		return nil, err
 	}
-	d.Unsure = cutOff(at)
+	d.Unsure = interruptedAt(at)
 	return &d, nil
 }
 
-func cutOff(began time.Time) string {
-	return fmt.Sprintf("it began at %s and was cut off before its end", began.UTC().Format("2006-01-02 15:04:05 UTC"))
+func interruptedAt(began time.Time) string {
+	return fmt.Sprintf("it started at %s and was interrupted", began.UTC().Format("2006-01-02 15:04:05 UTC"))
 }
 
-// notRun is why an action is only shown, "" where it may be done; unknown is why its command is not known.
+// notRun returns why an action is only shown; "" if it may run. unknown is the error of building its command.
 func (w *walk) notRun(s *Step, unknown error) string {
 	switch {
 	case unknown != nil:
-		return "its command is not known: " + plainly(unknown.Error())
+		return "cannot build its command: " + plainly(unknown.Error())
 	case !slices.Contains(w.Actions, s.Name):
-		return "it was not allowed; --allow-actions " + s.Name + " does"
+		return "not allowed: use --allow-actions " + s.Name
 	case !w.Commands:
 		return "commands are not allowed here"
 	case w.World.Unattended:
-		return fmt.Sprintf("no person can confirm it: %v", ErrNoPerson)
+		return fmt.Sprintf("cannot be confirmed: %v", ErrNoPerson)
 	case w.Journal.Err() != nil:
 		return "the journal cannot be written, and without it there would be no record that it was done"
 	}
 	return ""
 }
 
-// propose shows an action and does it where that is wanted. What the try before it kept
-// goes on with it where that may have been done.
+// propose shows an action, and runs it if the user confirms. If an earlier attempt may have run, it keeps what that
+// attempt saved: the originals may be gone.
 func (w *walk) propose(ctx context.Context, at string, s *Step, before *Deed) (Deed, error) {
 	a := s.Action
 	out := Deed{Says: w.sight().say(ctx, a.Says), Touches: w.sight().say(ctx, a.Touches), Command: a.Command, Exit: -1}
@@ -111,7 +110,7 @@ func (w *walk) propose(ctx context.Context, at string, s *Step, before *Deed) (D
 	if ctx.Err() != nil {
 		return out, context.Cause(ctx)
 	}
-	if out.NotRun = w.notRun(s, err); out.NotRun != "" { // before anything is started
+	if out.NotRun = w.notRun(s, err); out.NotRun != "" { // check before anything is started
 		return out, nil
 	}
 	w.World.Progress("dry run of " + s.Name)
@@ -135,14 +134,14 @@ func (w *walk) propose(ctx context.Context, at string, s *Step, before *Deed) (D
 	case err != nil:
 		return out, err
 	case !yes:
-		out.NotRun = "it was not confirmed"
+		out.NotRun = "not confirmed"
 		return out, nil
 	}
 	return w.perform(ctx, at, s.Name, out)
 }
 
-// keep has what an action destroys in the record before it does. What cannot be had is
-// told to the user who confirms it, and is no reason to refuse.
+// keep saves the output of commands that show what the action destroys, before it runs. If one fails, the user sees
+// that before confirming. It is not a reason to refuse.
 func (w *walk) keep(ctx context.Context, out *Deed, commands [][]string) error {
 	for _, texts := range commands {
 		words, err := w.words(ctx, texts)
@@ -154,7 +153,7 @@ func (w *walk) keep(ctx context.Context, out *Deed, commands [][]string) error {
 			continue
 		}
 		k := Kept{Command: words, At: time.Now().UTC()}
-		w.World.Progress("keeping what " + Quoted(words) + " shows")
+		w.World.Progress("saving the output of " + Quoted(words))
 		ran, err := w.start(ctx, keepLimit, words, nil)
 		if err != nil {
 			return err
@@ -169,8 +168,7 @@ func (w *walk) keep(ctx context.Context, out *Deed, commands [][]string) error {
 	return nil
 }
 
-// lastLines are the last lines of a text, cleaned, none of them too long; columns and
-// indents stay.
+// lastLines returns the last lines of a text, cleaned and each cut to a limit; columns and indents stay.
 func lastLines(text string) []string {
 	var out []string
 	for line := range strings.Lines(strings.TrimRight(text, " \t\r\n")) {
@@ -179,7 +177,7 @@ func lastLines(text string) []string {
 	return out[max(0, len(out)-keptLines):]
 }
 
-// perform does what was confirmed.
+// perform runs a confirmed action.
 func (w *walk) perform(ctx context.Context, at, step string, out Deed) (Deed, error) {
 	out.By = w.World.Who
 	if err := w.Journal.certainly(at, step, out); err != nil {
@@ -188,8 +186,8 @@ func (w *walk) perform(ctx context.Context, at, step string, out Deed) (Deed, er
 	}
 	began := time.Now()
 	did, err := w.start(ctx, actionLimit, out.Command, nil)
-	if err != nil { // only its beginning is known
-		out.Unsure = cutOff(began)
+	if err != nil { // only its start is recorded
+		out.Unsure = interruptedAt(began)
 		return out, err
 	}
 	out.Exit, out.Output = did.exit, probe.Plain(did.all)

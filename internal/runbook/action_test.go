@@ -16,7 +16,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// mends is an action that destroys what FILE holds, and ends as END has it.
+// mends returns a runbook with an action that destroys FILE, and ends as END says.
 const mends = `  - name: mend
     action:
       says: mends
@@ -30,8 +30,8 @@ const mends = `  - name: mend
   - conclude: {verdict: fault, says: x}
 `
 
-// TestKeep wants what an action destroys shown before it is confirmed, and in the record
-// after it, also where some of it cannot be had.
+// TestKeep requires what an action destroys to be shown before the confirmation, and to be in the record, even if some
+// of it cannot be saved.
 func TestKeep(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "log")
@@ -62,8 +62,8 @@ func TestKeep(t *testing.T) {
 	}
 }
 
-// TestCutAction stops an action that has begun, by whatever stops it: nobody says that it
-// was done or was not, what it was to destroy is kept, and it is not done again unasked.
+// TestCutAction interrupts a running action in several ways. Its result is unknown, the saved output stays, and it does
+// not run again without a confirmation.
 func TestCutAction(t *testing.T) {
 	t.Parallel()
 	for name, killed := range map[string]bool{"Ctrl-C": false, "kill -9": true} {
@@ -73,7 +73,7 @@ func TestCutAction(t *testing.T) {
 			file, journal := filepath.Join(dir, "log"), filepath.Join(dir, "journal")
 			must.Do(t, os.WriteFile(file, []byte("last words\n"), 0o600))
 			rb := loaded(t, strings.NewReplacer("FILE", file, "END", "sleep 20").Replace(mends))
-			j, err := runbook.CreateJournal(journal, begun(rb))
+			j, err := runbook.CreateJournal(journal, headerOf(rb))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -127,7 +127,7 @@ func TestCutAction(t *testing.T) {
 				}
 				r := must.Get(e.Do(t.Context()))(t)
 				d := step(t, r, "mend").Deed
-				if (d.NotRun == "") != (i == 3) || !strings.Contains(d.Before, "it began at") ||
+				if (d.NotRun == "") != (i == 3) || !strings.Contains(d.Before, "it started at") ||
 					d.Kept[0].Lines[0] != "last words" {
 					t.Errorf("%d: %+v", i, d)
 				}
@@ -140,15 +140,15 @@ func TestCutAction(t *testing.T) {
 	}
 }
 
-// TestOfferedAgain wants the user who goes on offered an action that was not done, or perhaps not,
-// and told before that it may have been, where it may.
+// TestOfferedAgain requires a resume to offer an action that did not run, or may not have run, and to say so if it may
+// have.
 func TestOfferedAgain(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		command []string
 		before  string // "" = it certainly was not done
 	}{
-		"killed":      {[]string{"sh", "-c", "kill -9 $$"}, "its command was ended: signal: killed, confirmed by ann@desk"},
+		"killed":      {[]string{"sh", "-c", "kill -9 $$"}, "its command was terminated: signal: killed, confirmed by ann@desk"},
 		"not started": {[]string{"/no/such/program"}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -156,7 +156,7 @@ func TestOfferedAgain(t *testing.T) {
 			dir := t.TempDir()
 			journal := filepath.Join(dir, "journal")
 			rb := loaded(t, strings.NewReplacer("FILE", filepath.Join(dir, "log"), "END", "true").Replace(mends))
-			j := must.Get(runbook.CreateJournal(journal, begun(rb)))(t)
+			j := must.Get(runbook.CreateJournal(journal, headerOf(rb)))(t)
 			var asked []runbook.Proposal
 			agrees := &world{confirm: func(p runbook.Proposal) (bool, error) { asked = append(asked, p); return true, nil }}
 			tries := func(actions []string, command ...string) *runbook.Deed {
@@ -192,15 +192,15 @@ func TestOfferedAgain(t *testing.T) {
 			must.Do(t, os.WriteFile(journal, []byte(string(text)[:at]+began+"\n"), 0o600))
 			j = must.Get(runbook.OpenJournal(journal, false))(t)
 			r := must.Get(runbook.Replay(rb, j))(t)
-			if d := step(t, r, "mend").Deed; d.NotRun != "" || !strings.Contains(d.Unsure, "it began at") {
+			if d := step(t, r, "mend").Deed; d.NotRun != "" || !strings.Contains(d.Unsure, "it started at") {
 				t.Errorf("a second try that was cut is told as %+v", d)
 			}
 		})
 	}
 }
 
-// TestLed wants every command that is started led to the runbook's cluster by a file of its
-// own, none made for one that is not started, and none started that cannot be led.
+// TestLed requires every command to get a kubeconfig for the runbook's cluster. No file is written for a command that
+// does not start, and no command starts without one.
 func TestLed(t *testing.T) {
 	t.Parallel()
 	const steps = `  - name: own
@@ -228,11 +228,11 @@ func TestLed(t *testing.T) {
 	}
 }
 
-// cutDeed wants a record to tell of an action that was cut.
+// cutDeed requires a record of an interrupted action.
 func cutDeed(t *testing.T, r *runbook.Record) {
 	t.Helper()
 	d := step(t, r, "mend").Deed
-	if d == nil || d.NotRun != "" || !strings.Contains(d.Unsure, "it began at") || d.By != "ann@desk" ||
+	if d == nil || d.NotRun != "" || !strings.Contains(d.Unsure, "it started at") || d.By != "ann@desk" ||
 		len(d.Kept) != 3 || d.Kept[0].Lines[0] != "last words" {
 		t.Errorf("of an action that was cut it tells %+v", d)
 	}

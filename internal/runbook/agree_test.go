@@ -13,8 +13,7 @@ import (
 	"github.com/calico-probe/calico-probe/internal/runbook"
 )
 
-// TestAgree wants a step to run only after its nodes were agreed to, and a resume to ask only about nodes without an
-// answer.
+// TestAgree requires consent for a step's nodes before it runs, and after a resume only for nodes without an answer.
 func TestAgree(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "journal")
@@ -23,7 +22,7 @@ func TestAgree(t *testing.T) {
 		t.Helper()
 		j, err := runbook.OpenJournal(file, true)
 		if err != nil {
-			j, err = runbook.CreateJournal(file, begun(rb))
+			j, err = runbook.CreateJournal(file, headerOf(rb))
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -55,7 +54,7 @@ func TestAgree(t *testing.T) {
 	}
 }
 
-// TestTooManyNames wants the names of a step bounded like the nodes of a selector.
+// TestTooManyNames requires the same limit for named nodes as for a selector.
 func TestTooManyNames(t *testing.T) {
 	t.Parallel()
 	var names []string
@@ -64,7 +63,7 @@ func TestTooManyNames(t *testing.T) {
 	}
 	step := "  - run: {on: {names: [" + strings.Join(names, ", ") + "]}}\n"
 	if _, err := runbook.Load("test.yaml", []byte(written(step)), known()); err == nil ||
-		!strings.Contains(err.Error(), "51 nodes are named, and a run asks 50 at most") {
+		!strings.Contains(err.Error(), "51 nodes are named, but a run takes at most 50") {
 		t.Errorf("%v", err)
 	}
 }

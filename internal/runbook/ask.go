@@ -8,13 +8,13 @@ import (
 	"strings"
 )
 
-// Question is what a person is asked.
+// Question is what a runbook asks a person.
 type Question struct {
 	Step    string
 	Text    string
 	Options []string // nil = any text
-	Default *string  // for an empty answer
-	Wrong   string   // what was answered before, and is no option
+	Default *string  // for an empty answer; nil = an answer is required
+	Wrong   string   // the previous answer, if it was not one of the options
 }
 
 func (w *walk) ask(ctx context.Context, e *Entry, s *Step) error {
@@ -45,7 +45,7 @@ func (w *walk) answer(ctx context.Context, s *Step, question string) (Answer, er
 		case errors.Is(err, ErrNoPerson) && q.Default != nil:
 			return Answer{*q.Default, "default"}, nil
 		case errors.Is(err, ErrNoPerson):
-			return Answer{}, stop{Outcome{Verdict: wordIncomplete, Says: fmt.Sprintf("%s is not answered (%s), and %v: give --answer %s=TEXT", s.Name, brief(question), ErrNoPerson, s.Name)}, true}
+			return Answer{}, stop{Outcome{Verdict: wordIncomplete, Says: fmt.Sprintf("the question %s (%s) has no answer, and %v: use --answer %s=TEXT", s.Name, brief(question), ErrNoPerson, s.Name)}, true}
 		case err != nil:
 			return Answer{}, err
 		}
@@ -60,7 +60,7 @@ func (w *walk) answer(ctx context.Context, s *Step, question string) (Answer, er
 	}
 }
 
-// option is the option that is meant by what was typed: itself, or how it alone begins.
+// option returns the option that a user typed: exactly, or a prefix of exactly one option in any case.
 func option(options []string, typed string) (string, bool) {
 	if len(options) == 0 || slices.Contains(options, typed) {
 		return typed, typed != ""

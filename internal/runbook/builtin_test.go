@@ -29,7 +29,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// known is what runbooks may name.
+// known is what runbooks may refer to.
 func known() runbook.Known {
 	suite := append(suiteapi.Checks(nil), suite.Node()...)
 	k := runbook.Known{
@@ -57,10 +57,10 @@ func known() runbook.Known {
 	return k
 }
 
-// general is the runbook for what no other one is for.
+// general is the runbook for symptoms without their own.
 const general = "node-trouble"
 
-// builtin are the built-in runbooks by their names.
+// builtin returns the built-in runbooks by name.
 func builtin(t *testing.T) map[string]*runbook.Runbook {
 	t.Helper()
 	out := map[string]*runbook.Runbook{}
@@ -79,16 +79,16 @@ func builtin(t *testing.T) map[string]*runbook.Runbook {
 	return out
 }
 
-// These are about what has not happened yet, and like no other.
+// These runbooks are about future events, and have their own steps.
 const (
 	beforeReboot  = "before-reboot"
 	beforeUpgrade = "before-upgrade-3-33"
 )
 
-// manyNodes is about all nodes before one of them.
+// manyNodes examines all nodes before one of them.
 const manyNodes = "many-nodes"
 
-// TestSymptoms wants the runbooks that causes name, and every fault of the lab in one for its symptom.
+// TestSymptoms checks the runbooks that causes name, and requires a runbook for the symptom of every sandbox fault.
 func TestSymptoms(t *testing.T) {
 	t.Parallel()
 	all, of := builtin(t), map[string][]string{}
@@ -112,7 +112,7 @@ func TestSymptoms(t *testing.T) {
 	}
 }
 
-// night is a recorded run, as if it had just been made.
+// night returns a recorded run, as if it had just ended.
 func night(t *testing.T, file string) report.Run {
 	t.Helper()
 	text := must.Get(os.ReadFile(file))(t)
@@ -156,8 +156,7 @@ func night(t *testing.T, file string) report.Run {
 	return run
 }
 
-// played runs a runbook with nobody to ask, each of whose runs is the next of these; the
-// last of them is that of all later ones.
+// played runs a runbook unattended, with these results of its runs; the last result repeats.
 func played(
 	t *testing.T, b *runbook.Runbook, answers map[string]string, nights ...report.Run,
 ) (branch string, record *runbook.Record) {
@@ -165,7 +164,7 @@ func played(
 	silent := func(string) {}
 	e := runbook.Engine{
 		Runbook: b, Answers: answers,
-		Journal: runbook.NewJournal(runbook.Begun{
+		Journal: runbook.NewJournal(runbook.Header{
 			Runbook: b.Metadata.Name, Node: nights[0].Node, Params: map[string]string{},
 		}),
 		World: runbook.World{
@@ -200,8 +199,8 @@ func played(
 	return branch, record
 }
 
-// TestNights plays every recorded night to every built-in runbook. None says more than the
-// run did: not of the verdict, nor by leaving out a cause.
+// TestNights runs every built-in runbook on every recorded night. None concludes more than the run: neither a better
+// verdict, nor fewer causes.
 func TestNights(t *testing.T) {
 	t.Parallel()
 	all := builtin(t)
@@ -259,8 +258,7 @@ func unnamed(t *testing.T, b *runbook.Runbook, tonight report.Run) {
 	}
 }
 
-// TestServicesThatGoOn wants a kube-proxy that is dead not made the reason of what its
-// rules, which are there still, did.
+// TestServicesThatGoOn requires that a dead kube-proxy, whose rules still exist, is not blamed for what they do.
 func TestServicesThatGoOn(t *testing.T) {
 	t.Parallel()
 	tonight := night(t, nightfile.Path("lab-services-stale"))
@@ -276,8 +274,8 @@ func TestServicesThatGoOn(t *testing.T) {
 	}
 }
 
-// TestBeforeRebootLooksPastTheFirst wants what a reboot brings back said, whatever else was
-// named, and seen to be gone before a reboot is called safe.
+// TestBeforeRebootLooksPastTheFirst requires what a reboot brings back to be reported beside any other cause, and to be
+// gone before a reboot is called safe.
 func TestBeforeRebootLooksPastTheFirst(t *testing.T) {
 	t.Parallel()
 	b := builtin(t)[beforeReboot]
@@ -297,7 +295,7 @@ func TestBeforeRebootLooksPastTheFirst(t *testing.T) {
 	}
 }
 
-// TestBeforeUpgrade plays what settings made by hand come to in v3.33.
+// TestBeforeUpgrade plays the effects of manual settings in v3.33.
 func TestBeforeUpgrade(t *testing.T) {
 	t.Parallel()
 	b := builtin(t)[beforeUpgrade]
@@ -337,7 +335,7 @@ func TestBeforeUpgrade(t *testing.T) {
 	}
 }
 
-// impatient makes waits short.
+// impatient shortens waits.
 func impatient(b *runbook.Runbook) {
 	for i := range b.Spec.Steps {
 		if w := b.Spec.Steps[i].Wait; w != nil {
@@ -346,9 +344,8 @@ func impatient(b *runbook.Runbook) {
 	}
 }
 
-// TestAlerts plays every alert that a built-in runbook answers as the rules that people have
-// fire it (kubernetes-mixin's, and for Calico those of docs/alerts.md), and wants it to name
-// a node or a pod, and to be answered by one runbook.
+// TestAlerts plays every alert that a built-in runbook declares, as fired by common rules (kubernetes-mixin, and for
+// Calico docs/alerts.md). Each must name a node or a pod, and have exactly one runbook.
 func TestAlerts(t *testing.T) {
 	t.Parallel()
 	kube := map[string]string{"namespace": "kube-system", "pod": "calico-node-x7k2p", "container": "calico-node"}
@@ -405,7 +402,7 @@ func TestAlerts(t *testing.T) {
 	}
 }
 
-// TestMended plays a night in which the fault was mended meanwhile.
+// TestMended plays a night in which the fault was fixed meanwhile.
 func TestMended(t *testing.T) {
 	t.Parallel()
 	all := builtin(t)
@@ -421,8 +418,7 @@ func TestMended(t *testing.T) {
 	}
 }
 
-// TestMildIsNotMended wants a node that had only warnings not called well while what it
-// warned of is there.
+// TestMildIsNotMended requires that a node with a remaining warning is not called healthy.
 func TestMildIsNotMended(t *testing.T) {
 	t.Parallel()
 	b := builtin(t)[beforeReboot]
@@ -434,7 +430,7 @@ func TestMildIsNotMended(t *testing.T) {
 	}
 }
 
-// TestBeforeRebootLooks wants no reboot called safe where nobody saw what it does to swap.
+// TestBeforeRebootLooks requires that no reboot is called safe if the swap check has no answer.
 func TestBeforeRebootLooks(t *testing.T) {
 	t.Parallel()
 	b := builtin(t)[beforeReboot]
@@ -447,8 +443,8 @@ func TestBeforeRebootLooks(t *testing.T) {
 	}
 }
 
-// TestActionsKubectl wants the one action proposed for the pod that was seen, to the
-// cluster the runbook is about, and nothing started where that cluster cannot be told.
+// TestActionsKubectl requires the action to be for the observed pod in the runbook's cluster. Nothing may start if that
+// cluster is unknown.
 func TestActionsKubectl(t *testing.T) {
 	t.Parallel()
 	b := builtin(t)["pods-no-network"]
@@ -457,7 +453,7 @@ func TestActionsKubectl(t *testing.T) {
 	deed := func(not string) *runbook.Deed {
 		e := runbook.Engine{
 			Runbook: b, Actions: []string{"restart-calico-node"}, Commands: true,
-			Journal: runbook.NewJournal(runbook.Begun{Runbook: b.Metadata.Name, Node: ill.Node, Params: map[string]string{}}),
+			Journal: runbook.NewJournal(runbook.Header{Runbook: b.Metadata.Name, Node: ill.Node, Params: map[string]string{}}),
 			World: runbook.World{
 				Kubeconfig: func() (string, func(), error) { return "/nowhere", func() {}, nil }, NoKubectl: not,
 				Run:      func(context.Context, string, runbook.Run) (report.Run, error) { return ill, nil },
@@ -489,7 +485,7 @@ func TestActionsKubectl(t *testing.T) {
 	}
 }
 
-// TestABusyNode wants load to hide nothing: whatever else was named decides, and both are told.
+// TestABusyNode requires that load hides no other cause: the other cause decides the branch, and both are reported.
 func TestABusyNode(t *testing.T) {
 	t.Parallel()
 	named := func(id string) probe.Cause {

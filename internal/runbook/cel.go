@@ -21,24 +21,25 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// costLimit bounds one evaluation, in the steps CEL counts: some hundred milliseconds.
+// costLimit bounds one evaluation in CEL's cost units: some hundred milliseconds. An expression of a runbook, or a huge
+// result, must not hang the client.
 const costLimit = 10_000_000
 
-// Word is a variable or function of expressions, for the guide.
+// Word documents a variable or function of expressions, for the guide.
 type Word struct{ Name, Type, Doc string }
 
-// variables are what expressions read, in the order of the guide.
+// variables are what expressions can read, in the order of the guide.
 var variables = []struct {
 	Word
 	kind *cel.Type
 }{
 	{Word{"node", "string", "the node of the runbook"}, cel.StringType},
-	{Word{"params", "map of strings", `what was given with --param, or the default: params.NAME, params["a-name"]`}, cel.MapType(cel.StringType, cel.StringType)},
-	{Word{"answers", "map of strings", `what was answered to the ask of a step, "" before: answers.STEP, answers["a-step"]`}, cel.MapType(cel.StringType, cel.StringType)},
-	{Word{"results", "list of results", "what the last run on the node of the runbook gave, and the checks of the runbook's own since; also what other nodes said about it, under their names"}, cel.ListType(resultType)},
-	{Word{"causes", "list of causes", "what that run named, the likeliest first; load behind whatever else is more than suspected"}, cel.ListType(causeType)},
+	{Word{"params", "map of strings", `values of --param, or the defaults: params.NAME, params["a-name"]`}, cel.MapType(cel.StringType, cel.StringType)},
+	{Word{"answers", "map of strings", `answer to the ask of a step, "" before it: answers.STEP, answers["a-step"]`}, cel.MapType(cel.StringType, cel.StringType)},
+	{Word{"results", "list of results", "results of the last run on the runbook's node, and of the runbook's own checks since; also results of other nodes about it, under their names"}, cel.ListType(resultType)},
+	{Word{"causes", "list of causes", "causes of that run, the likeliest first; load comes after any other cause above low confidence"}, cel.ListType(causeType)},
 	{Word{"verdict", "string", `healthy, warnings, incomplete or fault; "" before the first run`}, cel.StringType},
-	{Word{"steps", "map of what steps saw", `of an earlier run, fleet, wait or check: steps.STEP.results, .causes, .verdict (the worst of its nodes), .verdicts (of each node by its name) and .lacks (why there is no whole answer); of a fleet also .groups, nodes with the same cause, .causes being those of their examples and .verdicts only those of nodes that are not healthy; empty before`}, cel.MapType(cel.StringType, seenType)},
+	{Word{"steps", "map of what steps saw", `results of an earlier run, fleet, wait or check: steps.STEP.results, .causes, .verdict (the worst of its nodes), .verdicts (by node name) and .lacks (why the answer is incomplete); a fleet also has .groups (nodes with the same cause), its .causes are those of the example nodes, and its .verdicts are those of unhealthy nodes only; empty before the step`}, cel.MapType(cel.StringType, seenType)},
 }
 
 var (
@@ -48,29 +49,29 @@ var (
 	groupType  = cel.ObjectType("runbook.Group")
 )
 
-// functions ask what was seen last of the node; steps.STEP.FUNCTION(...) what a step saw.
+// functions query the last results of the node; steps.STEP.FUNCTION(...) queries those of a step.
 var functions = []struct {
 	Word
 	result *cel.Type
 	of     func(s Seen, id string) ref.Val
 }{
-	{Word{"cause", "bool", `cause("ID"): it was named, with high or medium confidence`}, cel.BoolType, func(s Seen, id string) ref.Val {
+	{Word{"cause", "bool", `cause("ID"): reported with high or medium confidence`}, cel.BoolType, func(s Seen, id string) ref.Val {
 		return types.Bool(s.cause(id, probe.High, probe.Medium))
 	}},
-	{Word{"suspected", "bool", `suspected("ID"): it was named, with whatever confidence`}, cel.BoolType, func(s Seen, id string) ref.Val { return types.Bool(s.cause(id)) }},
-	{Word{"status", "string", `status("CHECK"): its worst answer on the node: fail, unknown, warn, skip, info or ok; "" where it was not asked`}, cel.StringType, func(s Seen, id string) ref.Val {
+	{Word{"suspected", "bool", `suspected("ID"): reported with any confidence`}, cel.BoolType, func(s Seen, id string) ref.Val { return types.Bool(s.cause(id)) }},
+	{Word{"status", "string", `status("CHECK"): its worst answer on the node: fail, unknown, warn, skip, info or ok; "" if it did not run`}, cel.StringType, func(s Seen, id string) ref.Val {
 		return types.String(s.status(id))
 	}},
-	{Word{"asked", "bool", `asked("CHECK"): it has an answer, which skip and unknown are not`}, cel.BoolType, func(s Seen, id string) ref.Val { return types.Bool(s.asked(id)) }},
+	{Word{"asked", "bool", `asked("CHECK"): it has an answer; skip and unknown are not answers`}, cel.BoolType, func(s Seen, id string) ref.Val { return types.Bool(s.asked(id)) }},
 }
 
-// asJSON makes a text part of a JSON document.
-var asJSON = Word{"json", "string", `json(TEXT): it in quotes, as JSON writes it: for the body of a webhook`}
+// asJSON makes a text part of a JSON document. Inserted without it, a quote in a node's text would break the document.
+var asJSON = Word{"json", "string", `json(TEXT): the text as a quoted JSON string, for the body of a webhook`}
 
-// first spares a condition the question whether a list has an item at all.
-var first = Word{"first", "cause, result or group", `first(causes), first(results), first(steps.STEP.groups): the first of the list; where there is none, one whose fields are all empty`}
+// first returns the first item of a list. It never fails, so a condition needs no check for an empty list.
+var first = Word{"first", "cause, result or group", `first(causes), first(results), first(steps.STEP.groups): the first item of the list; for an empty list, an item with empty fields`}
 
-// firstOf is first() for the lists of a type; empty stands for the item that is not there.
+// firstOf implements first() for lists of one type; empty returns the result for an empty list.
 func firstOf(kind *cel.Type, empty func() ref.Val) cel.FunctionOpt {
 	return cel.Overload("first_"+kind.TypeName(), []*cel.Type{cel.ListType(kind)}, kind,
 		cel.UnaryBinding(func(v ref.Val) ref.Val {
@@ -85,8 +86,7 @@ func firstOf(kind *cel.Type, empty func() ref.Val) cel.FunctionOpt {
 		}))
 }
 
-// Words are the variables and functions expressions can use, and the fields of results
-// and causes.
+// Words returns the variables and functions that expressions can use, and the fields of results, causes and groups.
 func Words() (vars, funcs []Word, results, causes, groups []string) {
 	for _, v := range variables {
 		vars = append(vars, v.Word)
@@ -99,10 +99,10 @@ func Words() (vars, funcs []Word, results, causes, groups []string) {
 	return vars, funcs, fieldsOf(reflect.TypeFor[Result]()), causes, fieldsOf(reflect.TypeFor[Group]())
 }
 
-// lastSeen is what the functions without a step read; no runbook can name it.
+// lastSeen is the variable behind functions without a step. Its @ keeps runbooks from naming it.
 const lastSeen = "@seen"
 
-// language is the environment of every expression.
+// language is the CEL environment of every expression.
 var language = sync.OnceValues(func() (*cel.Env, error) {
 	var env *cel.Env
 	empty := func(v any) func() ref.Val { return func() ref.Val { return env.CELTypeAdapter().NativeToValue(v) } }
@@ -130,7 +130,7 @@ var language = sync.OnceValues(func() (*cel.Env, error) {
 				cel.BinaryBinding(func(of, id ref.Val) ref.Val {
 					s, ok := of.Value().(Seen)
 					if !ok {
-						return types.NewErr("%s is asked of something that no step saw", f.Name)
+						return types.NewErr("%s needs results, but that step has none", f.Name)
 					}
 					return f.of(s, string(id.(types.String)))
 				}))),
@@ -144,16 +144,16 @@ var language = sync.OnceValues(func() (*cel.Env, error) {
 	return env, err
 })
 
-// compiled is an expression that can be evaluated.
+// compiled is an expression that was type-checked and can be evaluated.
 type compiled struct {
 	text    string
 	program cel.Program
 	tree    ast.Expr
 	kind    *cel.Type
-	kindOf  func(id int64) *cel.Type // of each part of the tree
+	kindOf  func(id int64) *cel.Type // type of each node of the tree
 }
 
-// compileError is what is wrong with an expression, and in which of its lines, from 1.
+// compileError is an error in an expression, with its line, counted from 1.
 type compileError struct {
 	line int
 	what string
@@ -179,7 +179,7 @@ func compile(text string) (*compiled, error) {
 	return &compiled{text, program, checked.NativeRep().Expr(), checked.OutputType(), checked.NativeRep().GetType}, nil
 }
 
-// sight is everything an expression can read.
+// sight is everything that an expression can read now.
 type sight struct {
 	node            string
 	params, answers map[string]string
@@ -215,23 +215,23 @@ func (s sight) holds(ctx context.Context, text string) (bool, error) {
 	}
 	b, ok := v.(types.Bool)
 	if !ok {
-		return false, fmt.Errorf("%s: gives no true or false", brief(text))
+		return false, fmt.Errorf("%s: not true or false", brief(text))
 	}
 	return bool(b), nil
 }
 
-// brief is an expression on one line.
+// brief returns an expression on one line.
 func brief(text string) string { return strings.Join(strings.Fields(text), " ") }
 
-// piece is a part of a text: words, or an expression to put in.
+// piece is a part of a text: literal words, or an expression whose value is inserted.
 type piece struct {
 	words, expression string
 	line              int // of the text, from 0
 }
 
-var errUnclosed = errors.New("has a ${ without its }; write $${ for a literal ${")
+var errUnclosed = errors.New("has a ${ without a closing }; write $${ for a literal ${")
 
-// pieces takes a text apart.
+// pieces splits a text into literals and expressions.
 func pieces(text string) ([]piece, error) {
 	var out []piece
 	var words strings.Builder
@@ -262,8 +262,8 @@ func pieces(text string) ([]piece, error) {
 	return out, nil
 }
 
-// closing is where the brace is that ends an expression, -1 = nowhere. Braces in its
-// strings, and of its maps, are its own.
+// closing returns the index of the brace that ends an expression; -1 if there is none. It skips braces in strings and
+// in maps.
 func closing(text string) int {
 	depth, quote := 0, byte(0)
 	for i := 0; i < len(text); i++ {
@@ -288,14 +288,14 @@ func closing(text string) int {
 	return -1
 }
 
-// text puts the values into a text. What nodes and people said is cleaned, so that it
-// steers no terminal.
+// text inserts the values of expressions into a text. It cleans texts of nodes and people, so that they cannot control
+// the terminal.
 func (s sight) text(ctx context.Context, text string) (string, error) {
 	return s.fill(ctx, text, func(err error) (string, error) { return "", err })
 }
 
-// say is a text for people, in which an expression that has no value here says so: a note
-// must not end what it tells of.
+// say is text for people. An expression that cannot be evaluated becomes its error message, because a note must not end
+// the runbook.
 func (s sight) say(ctx context.Context, text string) string {
 	out, err := s.fill(ctx, text, func(err error) (string, error) { return "(nothing: " + brief(err.Error()) + ")", nil })
 	if err != nil {
@@ -328,7 +328,7 @@ func (s sight) fill(ctx context.Context, text string, without func(error) (strin
 	return b.String(), nil
 }
 
-// inWords is a value as a text has it.
+// inWords formats a value for a text.
 func inWords(v ref.Val) string {
 	if list, ok := v.(traits.Lister); ok {
 		var parts []string
@@ -343,7 +343,7 @@ func inWords(v ref.Val) string {
 	return fmt.Sprint(v.Value())
 }
 
-// canBeSaid tells whether values of a type make sense in a text.
+// canBeSaid reports whether values of a type make sense in a text.
 func canBeSaid(t *cel.Type) bool {
 	if t.Kind() == types.ListKind {
 		return canBeSaid(t.Parameters()[0])
@@ -356,7 +356,7 @@ func canBeSaid(t *cel.Type) bool {
 	return false
 }
 
-// fieldsOf names the fields of a type as they are written, in its order.
+// fieldsOf returns the JSON names of a type's fields, in order.
 func fieldsOf(t reflect.Type) []string {
 	var out []string
 	for f := range t.Fields() {

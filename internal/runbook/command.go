@@ -15,20 +15,19 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// longestOutput is how much of what a command writes is kept, of its beginning and of its
-// end, in bytes.
-const longestOutput = 64 << 10
+// maxOutput bounds what is kept of a command's output, in bytes: this much of its start and of its end.
+const maxOutput = 64 << 10
 
-// ran is what came of a command.
+// ran is the outcome of a command.
 type ran struct {
 	started bool
-	exit    int    // its code, -1 = none
+	exit    int    // exit code, -1 = none
 	out     string // stdout
-	all     string // stdout and stderr as they came
-	failed  string // why it has no code
+	all     string // stdout and stderr, in the order of writing
+	failed  string // why there is no exit code
 }
 
-// why is what became of one that failed.
+// why describes a failed command in one line.
 func (r ran) why() string {
 	if r.failed != "" {
 		return plainly(r.failed)
@@ -36,9 +35,9 @@ func (r ran) why() string {
 	return probe.Cut(strings.TrimSuffix(fmt.Sprintf("exit code %d: %s", r.exit, plainly(r.all)), ": "), maxSaw)
 }
 
-// start runs a program of this machine to its end, or to its limit, with all it started.
-// It sees the node and the parameters in its environment, and the cluster the runbook is
-// about, not the one of the current context.
+// start runs a program of this machine until it exits or its limit expires, then kills its process group. Its
+// environment has the node, the parameters, and a kubeconfig of the runbook's cluster: kubectl's current context may
+// select another cluster.
 func (w *walk) start(ctx context.Context, limit time.Duration, words []string, stdin io.Reader) (ran, error) {
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -57,7 +56,7 @@ func (w *walk) start(ctx context.Context, limit time.Duration, words []string, s
 		defer remove()
 		cmd.Env = append(cmd.Env, "KUBECONFIG="+name)
 	}
-	cmd.WaitDelay = 2 * time.Second // what it started may keep its pipes
+	cmd.WaitDelay = 2 * time.Second // a child may keep the pipes open
 	alone(cmd)
 	err := cmd.Run()
 	if ctx.Err() != nil {
@@ -69,7 +68,7 @@ func (w *walk) start(ctx context.Context, limit time.Duration, words []string, s
 		r.failed = fmt.Sprintf("timed out after %v", limit)
 	case err == nil, errors.As(err, new(*exec.ExitError)):
 		if r.exit = cmd.ProcessState.ExitCode(); r.exit < 0 {
-			r.failed = "was ended: " + cmd.ProcessState.String()
+			r.failed = "was terminated: " + cmd.ProcessState.String()
 		}
 	case errors.Is(err, exec.ErrWaitDelay):
 		r.exit = cmd.ProcessState.ExitCode()
@@ -79,27 +78,26 @@ func (w *walk) start(ctx context.Context, limit time.Duration, words []string, s
 	return r, nil
 }
 
-// capped keeps the beginning and the end of what is written: a check says first what it
-// saw, a log last why it ended.
+// capped keeps the start and the end of an output. A check prints its result first; a log ends with the error.
 type capped struct {
-	mu          sync.Mutex // stdout and stderr are copied by a goroutine each
+	mu          sync.Mutex // two goroutines copy stdout and stderr
 	first, last []byte
-	cut         bool // something in between is gone
+	cut         bool // something in between was dropped
 }
 
 func (c *capped) Write(p []byte) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	room := min(len(p), longestOutput-len(c.first))
+	room := min(len(p), maxOutput-len(c.first))
 	c.first, c.last = append(c.first, p[:room]...), append(c.last, p[room:]...)
-	if len(c.last) > 2*longestOutput { // not each time: a program may write a few bytes at once
+	if len(c.last) > 2*maxOutput { // only sometimes, because a program may write a few bytes at a time
 		c.shorten()
 	}
 	return len(p), nil
 }
 
 func (c *capped) shorten() {
-	if over := len(c.last) - longestOutput; over > 0 {
+	if over := len(c.last) - maxOutput; over > 0 {
 		c.last, c.cut = append(c.last[:0], c.last[over:]...), true
 	}
 }
@@ -110,15 +108,15 @@ func (c *capped) String() string {
 	c.shorten()
 	last := string(c.last)
 	if c.cut {
-		if _, whole, ok := strings.Cut(last, "\n"); ok { // what is before it is the end of a line
+		if _, whole, ok := strings.Cut(last, "\n"); ok { // drop the partial line before it
 			last = whole
 		}
-		last = "\n(what is in between is left out)\n" + last
+		last = "\n(output in between omitted)\n" + last
 	}
 	return strings.ToValidUTF8(string(c.first)+last, "?")
 }
 
-// words puts the values into the words of a command.
+// words inserts the values into a command's arguments.
 func (w *walk) words(ctx context.Context, texts []string) ([]string, error) {
 	var out []string
 	for _, text := range texts {
@@ -127,7 +125,7 @@ func (w *walk) words(ctx context.Context, texts []string) ([]string, error) {
 			return nil, err
 		}
 		if strings.HasPrefix(text, "${") && strings.HasPrefix(word, "-") {
-			return nil, fmt.Errorf("the value of %s begins with a dash, and would be read as an option", brief(text))
+			return nil, fmt.Errorf("the value of %s begins with a dash, so the command would read it as an option", brief(text))
 		}
 		out = append(out, word)
 	}

@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// alone gives a program a group of its own, which ends with it.
+// alone starts a program in its own process group, so that a timeout also kills its children.
 func alone(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error {

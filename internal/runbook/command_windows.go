@@ -2,5 +2,5 @@ package runbook
 
 import "os/exec"
 
-// alone does nothing here: a program is ended without what it started.
+// alone does nothing on Windows: a timeout kills the program but not its children.
 func alone(*exec.Cmd) {}

@@ -18,7 +18,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// Limits on what is kept of a check's command: those of any result.
+// The limits of what a check's command may return, the same as for any result.
 const (
 	maxSaw   = 400
 	maxLines = 16
@@ -68,8 +68,8 @@ func (w *walk) result(c *Check, s probe.Status, saw string) Result {
 	}
 }
 
-// checkCommand asks a program by the protocol of node-problem-detector's custom plugins:
-// 0 = ok, 1 = a fault, anything else = not known; what it prints first is what it saw.
+// checkCommand runs a program with the protocol of node-problem-detector's custom plugins: exit code 0 is ok, 1 is a
+// fault, anything else is unknown. Its first line of output is the observation.
 func (w *walk) checkCommand(ctx context.Context, c *Check) (Result, error) {
 	words, err := w.words(ctx, c.Command)
 	switch {
@@ -78,7 +78,7 @@ func (w *walk) checkCommand(ctx context.Context, c *Check) (Result, error) {
 	case err != nil:
 		return w.result(c, probe.Unknown, plainly(err.Error())), nil
 	case !w.Commands:
-		return w.result(c, probe.Unknown, "not asked: commands are not allowed here"), nil
+		return w.result(c, probe.Unknown, "not run: commands are not allowed here"), nil
 	}
 	ran, err := w.start(ctx, cmp.Or(time.Duration(c.Limit), checkLimit), words, nil)
 	if err != nil {
@@ -89,7 +89,7 @@ func (w *walk) checkCommand(ctx context.Context, c *Check) (Result, error) {
 		lines = append(lines, probe.Cut(plainly(line), maxSaw))
 	}
 	if len(lines) == 0 {
-		lines = []string{fmt.Sprintf("exit code %d, and no word", ran.exit)}
+		lines = []string{fmt.Sprintf("exit code %d, no output", ran.exit)}
 	}
 	status := probe.Unknown
 	switch ran.exit {
@@ -112,7 +112,7 @@ func (w *walk) notify(ctx context.Context, e *Entry, s *Step) error {
 		if s.Notify.Webhook != nil {
 			return w.post(ctx, s.Notify.Webhook)
 		}
-		return w.tell(ctx, s.Notify.Command)
+		return w.notifyCommand(ctx, s.Notify.Command)
 	})
 	if err != nil {
 		return err
@@ -121,8 +121,8 @@ func (w *walk) notify(ctx context.Context, e *Entry, s *Step) error {
 	return nil
 }
 
-// tell gives the record so far to a program.
-func (w *walk) tell(ctx context.Context, command []string) (Notified, error) {
+// notifyCommand passes the record so far to a program, on stdin.
+func (w *walk) notifyCommand(ctx context.Context, command []string) (Notified, error) {
 	words, err := w.words(ctx, command)
 	out := Notified{Whom: command[0]}
 	switch {
@@ -149,15 +149,14 @@ func (w *walk) tell(ctx context.Context, command []string) (Notified, error) {
 	return out, nil
 }
 
-// A webhook is tried a few times, with a growing pause.
+// A webhook gets a few attempts, with a growing pause between them.
 const (
-	postLimit = 10 * time.Second // of one try
+	postLimit = 10 * time.Second // of one attempt
 	postTries = 3
 	postPause = time.Second
 )
 
-// post sends the record so far. Of its URL, which may hold a token, only the host is
-// ever said.
+// post sends the record so far. The URL may hold a token, so messages name only its host.
 func (w *walk) post(ctx context.Context, h *Webhook) (Notified, error) {
 	out := Notified{Whom: "a webhook"}
 	where, err := w.sight().text(ctx, h.URL)
@@ -171,7 +170,7 @@ func (w *walk) post(ctx context.Context, h *Webhook) (Notified, error) {
 		err = fmt.Errorf("the environment variable %s is not set", h.AuthFrom)
 	}
 	if err == nil && !isHTTP(where) {
-		err = errors.New("what it is to be sent to is no URL of http or https")
+		err = errors.New("its URL is not http or https")
 	}
 	if err == nil && readable(where, auth) {
 		err = errors.New(notOverHTTP)
@@ -212,23 +211,23 @@ func (w *walk) post(ctx context.Context, h *Webhook) (Notified, error) {
 	}
 }
 
-// notOverHTTP is why a secret stays here: a runbook is held to it before it runs, as far as
-// its URL is known then, and again when it is sent.
+// notOverHTTP is why a secret is not sent. It is checked before the runbook starts if the URL is known then, and again
+// before sending.
 const notOverHTTP = "a secret is not sent over http: use https"
 
-// readable tells whether anybody on the way could read a secret of a request: its
-// Authorization, or a name and a password in its URL, which become one.
+// readable reports whether others on the network could read a secret of the request: its Authorization header, or a
+// user and password in the URL, which become that header.
 func readable(where, auth string) bool {
 	u, err := url.Parse(where)
 	return err != nil || u.Scheme != "https" && (auth != "" || u.User != nil)
 }
 
-// body is what is sent.
+// body returns the body of the request.
 func (w *walk) body(ctx context.Context, h *Webhook) ([]byte, error) {
 	if h.Body != "" {
 		text, err := w.sight().text(ctx, h.Body)
 		if err == nil && strings.HasPrefix(strings.TrimSpace(h.Body), "{") && !json.Valid([]byte(text)) {
-			err = errors.New("its body is no JSON with the values in it: write ${json(VALUE)} for a text")
+			err = errors.New("its body is not valid JSON once the values are inserted: write ${json(VALUE)} for a text")
 		}
 		return []byte(text), err
 	}
@@ -238,12 +237,11 @@ func (w *walk) body(ctx context.Context, h *Webhook) ([]byte, error) {
 	return json.Marshal(w.record)
 }
 
-// send tries once. It tells why it failed, "" when it did not, and whether another try
-// may do better.
+// send makes one attempt. It returns why it failed, "" if it did not, and whether another attempt may succeed.
 func send(ctx context.Context, client *http.Client, where, auth string, body []byte) (failed string, again bool) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, where, bytes.NewReader(body))
 	if err != nil {
-		return "the URL cannot be used", false
+		return "invalid URL", false
 	}
 	req.Header.Set("Content-Type", "text/plain; charset=utf-8")
 	if json.Valid(body) {
@@ -255,19 +253,19 @@ func send(ctx context.Context, client *http.Client, where, auth string, body []b
 	}
 	resp, err := client.Do(req)
 	if err != nil {
-		if u, ok := errors.AsType[*url.Error](err); ok { // which names the whole URL
+		if u, ok := errors.AsType[*url.Error](err); ok { // its text has the whole URL
 			err = u.Err
 		}
 		return plainly(err.Error()), true
 	}
 	defer resp.Body.Close()
-	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, 4096)) // so that the connection can be used again
+	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, 4096)) // lets the client reuse the connection
 	switch {
 	case resp.StatusCode < 300:
 		return "", false
 	case resp.StatusCode < 400:
-		return fmt.Sprintf("answers with a redirect (%d), which is not followed", resp.StatusCode), false
+		return fmt.Sprintf("returned a redirect (%d), which is not followed", resp.StatusCode), false
 	}
-	return fmt.Sprintf("answers %d", resp.StatusCode), resp.StatusCode >= 500 ||
+	return fmt.Sprintf("returned status %d", resp.StatusCode), resp.StatusCode >= 500 ||
 		resp.StatusCode == http.StatusTooManyRequests
 }

@@ -12,63 +12,63 @@ import (
 	"github.com/calico-probe/calico-probe/internal/report"
 )
 
-// Limit is that of a whole runbook, where the user sets no other.
+// Limit is the default limit of a whole runbook.
 const Limit = 30 * time.Minute
 
-// Limits of what has none of its own.
+// Defaults and fixed limits of steps.
 const (
 	defaultEvery  = 15 * time.Second // between the attempts of a wait
 	checkLimit    = 10 * time.Second // of a check's command
 	notifyLimit   = 30 * time.Second // of a notify's command
 	parallelNodes = 4                // each run holds a pod and a connection to the API
-	maxNodes      = 50               // of one run: some minutes, and a record that can be sent
-	oldNews       = 10 * time.Minute // what was seen before that is said to be old
+	maxNodes      = 50               // of one run: takes some minutes, and the record is small enough to send
+	oldNews       = 10 * time.Minute // older results are shown with their age
 )
 
-// World is how a runbook reaches what is outside of it. Every function honours its
-// context and may be called again after a resume.
+// World is how a runbook reaches everything outside of it. Every function honours its context, and may be called again
+// after a resume.
 type World struct {
-	// Run asks a node as 'calico-probe run' does. With an error, what was had is in the run.
+	// Run examines a node as 'calico-probe run' does. If it returns an error, the run has the results until then.
 	Run func(ctx context.Context, node string, r Run) (report.Run, error)
-	// Agree is called before a step runs on these nodes. Its error stops the runbook: the user did not agree.
+	// Agree is called before a step runs on these nodes. Its error, the user's refusal, stops the runbook.
 	Agree func(ctx context.Context, r Run, nodes []string) error
-	// Fleet asks many nodes as 'calico-probe run --all-nodes' does. With an error, what was had is in the run.
+	// Fleet examines many nodes as 'calico-probe run --all-nodes' does. If it returns an error, the fleet has the
+	// results until then.
 	Fleet func(ctx context.Context, f Fleet) (report.Fleet, error)
-	// Nodes names the nodes a selector or a number of others picks, without the one given.
+	// Nodes returns the nodes that match a selector, or a number of other ready nodes, without the given one.
 	Nodes func(ctx context.Context, n Nodes, besides string) ([]string, error)
-	// Ask puts a question to a person; ErrNoPerson where there is none.
+	// Ask asks a person a question. It returns ErrNoPerson without a person.
 	Ask func(ctx context.Context, q Question) (string, error)
-	// Confirm asks whether an action is to be done; ErrNoPerson where there is no person to ask.
+	// Confirm asks a person to confirm an action. It returns ErrNoPerson without a person.
 	Confirm func(ctx context.Context, p Proposal) (bool, error)
-	// Show is given every step when it is over, in order, also those of before a resume.
+	// Show is called with every finished step, in order, including those before a resume.
 	Show func(Entry) error
-	// Progress is for a person who waits; Say is for the reader, once.
+	// Progress is for a person who waits; Say is for any reader, once.
 	Progress, Say func(text string)
-	// Waits tells of a wait: that it begins, and what came of each attempt, in place of what
-	// it told before; "" when it is over.
+	// Waits reports a wait: its start, and each attempt, which replaces the previous text; "" at its end.
 	Waits      func(text string)
-	Who        string // runs this
-	Unattended bool   // there is no person to confirm anything
-	// Kubeconfig makes a file that leads a command to the cluster of the runbook, and is
-	// removed when that has ended: it may hold secrets. nil where commands find it themselves.
+	Who        string // the user who runs this
+	Unattended bool   // no person can confirm actions
+	// Kubeconfig writes a file that points a command to the runbook's cluster. remove deletes it afterwards, because it
+	// may hold secrets. nil if commands find the cluster themselves.
 	Kubeconfig func() (name string, remove func(), err error)
-	NoKubectl  string // why kubectl cannot be led there, "" where it can
+	NoKubectl  string // why kubectl cannot use that file; "" if it can
 }
 
-// ErrNoPerson says that there is no person to ask.
-var ErrNoPerson = errors.New("there is no terminal for a question")
+// ErrNoPerson means that no person can be asked.
+var ErrNoPerson = errors.New("there is no terminal to ask on")
 
-// Mistake is an error of what was given: the runbook does not go on with it.
+// Mistake is a wrong input, with which the runbook cannot start.
 type Mistake struct{ Err error }
 
 func (m Mistake) Error() string { return m.Err.Error() }
 func (m Mistake) Unwrap() error { return m.Err }
 
-// Proposal is an action a person is to confirm.
+// Proposal is an action that a person must confirm.
 type Proposal struct {
 	Step string
-	Deed        // what is known of it so far
-	Seen string // when what it goes by was seen, where that is not just now
+	Deed        // what is known so far
+	Seen string // the age of the results that it is based on; "" if they are fresh
 }
 
 // Engine runs one runbook once.
@@ -76,49 +76,48 @@ type Engine struct {
 	Runbook  *Runbook
 	Journal  *Journal
 	World    World
-	Answers  map[string]string // to asks, by the names of their steps
-	Actions  []string          // steps whose actions are allowed
-	Commands bool              // programs may be started on this machine
+	Answers  map[string]string // by the names of their steps
+	Actions  []string          // names of steps with an allowed action
+	Commands bool              // allow programs of this machine
 
-	past bool // only what the journal has is shown
+	past bool // only replay the journal
 }
 
-// Replay tells what a journal has of its runbook, and does nothing.
+// Replay shows the record in a journal, and runs nothing.
 func Replay(rb *Runbook, j *Journal) (*Record, error) {
 	e := &Engine{Runbook: rb, Journal: j, past: true, World: World{Show: func(Entry) error { return nil }}}
 	return e.Do(context.Background())
 }
 
-// walk is a runbook on its way.
+// walk is one execution of a runbook.
 type walk struct {
 	*Engine
 	record    *Record
 	node      string
-	last      []Asked // of the node of the runbook; none or one
-	lastRun   *Run    // what was asked of it
+	last      []Asked // of the runbook's node: none or one
+	lastRun   *Run    // the options of that run
 	lastAt    time.Time
-	own       []Result // of the runbook's own checks
+	own       []Result // results of the runbook's own checks
 	answers   map[string]string
 	steps     map[string]Seen
-	answered  bool   // somebody gave a good or bad answer
-	cut       *Entry // a run or a wait that was stopped
-	later     bool   // somebody answered that it is to stay open
+	answered  bool   // some check had a result, good or bad
+	cut       *Entry // a run or a wait that was interrupted
+	later     bool   // an answer leaves the runbook open
 	unwritten sync.Once
 }
 
 // stop ends a runbook.
 type stop struct {
 	Outcome
-	resumable bool // what it lacked can be given
+	resumable bool // a later resume may supply what was missing
 }
 
 func (s stop) Error() string { return s.Says }
 
-// Do runs it, or goes on where its journal ends. The record tells what it came to; where
-// the journal has no end then, it can be gone on with. An error is a Mistake, or one of
-// showing and of a journal that does not fit.
+// Do runs the runbook, or resumes it at the end of its journal. If the journal then has no outcome, the runbook can be
+// resumed again. The error is a Mistake, or an error of showing or of a journal that does not match.
 func (e *Engine) Do(ctx context.Context) (*Record, error) {
-	b := e.Journal.Begun
+	b := e.Journal.Header
 	w := &walk{Engine: e, node: b.Node, answers: map[string]string{}, steps: map[string]Seen{}, record: &Record{
 		V: recordVersion, Kind: KindRecord, Version: b.Version, Runbook: b.Runbook, Title: e.Runbook.Spec.Title,
 		Digest: b.Digest, Node: b.Node, Cluster: b.Cluster, Params: b.Params, By: b.By, Began: b.At, Steps: []Entry{},
@@ -140,7 +139,7 @@ func (e *Engine) Do(ctx context.Context) (*Record, error) {
 		if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
 			why, exit = cause.Error(), report.ExitIncomplete
 		}
-		ended = stop{Outcome{Verdict: wordIncomplete, Exit: exit, Says: "it was stopped before its end: " + why}, true}
+		ended = stop{Outcome{Verdict: wordIncomplete, Exit: exit, Says: "stopped early: " + why}, true}
 	case err != nil:
 		return w.record, err
 	default:
@@ -167,10 +166,10 @@ func (e *Engine) Do(ctx context.Context) (*Record, error) {
 	return w.record, nil
 }
 
-// exitInterrupted is the exit code of a program that Ctrl-C has ended.
+// exitInterrupted is the exit code of a program that Ctrl-C stopped (128 + SIGINT).
 const exitInterrupted = 130
 
-// exitOf is the exit code of a verdict.
+// exitOf returns the exit code of a verdict.
 func exitOf(verdict string) int {
 	switch verdict {
 	case wordHealthy, wordWarnings:
@@ -181,17 +180,17 @@ func exitOf(verdict string) int {
 	return report.ExitIncomplete
 }
 
-// atEnd is what a runbook comes to that concludes nothing: what was seen last.
+// atEnd returns the outcome of a runbook without a conclusion: that of the last results.
 func (w *walk) atEnd() Outcome {
 	last := w.sight().last
 	if last.Verdict == "" {
-		return Outcome{Verdict: wordIncomplete, Says: "nothing was asked of the node, and nothing concluded"}
+		return Outcome{Verdict: wordIncomplete, Says: "no run on the node, and no conclusion"}
 	}
-	return Outcome{Verdict: last.Verdict, Says: "no step concluded anything; " + last.why()}
+	return Outcome{Verdict: last.Verdict, Says: "no step reached a conclusion; " + last.why()}
 }
 
-// cannotGoOn is what a runbook comes to that something stops: a fault where the last run
-// saw one, and never more than incomplete where it did not.
+// cannotGoOn returns the outcome of a runbook that cannot continue: a fault if the last run saw one, otherwise
+// incomplete.
 func (w *walk) cannotGoOn(says string) error {
 	verdict := wordIncomplete
 	if w.sight().last.Verdict == wordFault {
@@ -200,31 +199,31 @@ func (w *walk) cannotGoOn(says string) error {
 	return stop{Outcome: Outcome{Verdict: verdict, Says: says}}
 }
 
-// old says when the node was last asked, where that is not just now: a runbook that is
-// resumed goes by what the journal has.
+// old returns when the node was last examined, if that is a while ago: a resumed runbook uses the results in its
+// journal.
 func (w *walk) old() string {
 	if w.lastAt.IsZero() || time.Since(w.lastAt) < oldNews {
 		return ""
 	}
-	return fmt.Sprintf("what was seen is of %s, %v ago", w.lastAt.Format("2006-01-02 15:04 UTC"), time.Since(w.lastAt).Round(time.Minute))
+	return fmt.Sprintf("these results are from %s, %v ago", w.lastAt.Format("2006-01-02 15:04 UTC"), time.Since(w.lastAt).Round(time.Minute))
 }
 
-// sight is what expressions read now.
+// sight returns what expressions can read now.
 func (w *walk) sight() sight {
 	return sight{
 		node: w.node, params: w.record.Params, answers: w.answers, steps: w.steps, last: seen(w.last...).with(w.node, w.own),
 	}
 }
 
-// wrote tells once that the journal cannot be written.
+// wrote reports, once, that the journal is not writable.
 func (w *walk) wrote(err error) {
 	if err != nil {
 		w.unwritten.Do(func() { w.World.Say(fmt.Sprintf("%v: this runbook cannot be resumed later", err)) })
 	}
 }
 
-// effect is what is not done again when a runbook is resumed and it had ended: what it came
-// to is taken from the journal. One that was cut is done anew.
+// effect runs what must not run again after a resume. If the journal has its outcome, effect returns that. An
+// interrupted effect runs again.
 func effect[T any](w *walk, key, step string, do func() (T, error)) (out T, at time.Time, err error) {
 	at, ok, err := w.Journal.ended(key, &out)
 	if ok {
@@ -246,9 +245,9 @@ func effect[T any](w *walk, key, step string, do func() (T, error)) (out T, at t
 	return made, at, nil
 }
 
-// goesOn is where a journal ends before its runbook.
+// goesOn ends a replay at the last step of a journal without an outcome.
 func goesOn(step string) error {
-	return stop{Outcome{Verdict: wordIncomplete, Says: "what was written ends here, at " + step + ": it goes on, or was cut"}, true}
+	return stop{Outcome{Verdict: wordIncomplete, Says: "the journal ends at " + step + ": the runbook still runs, or was interrupted"}, true}
 }
 
 func (w *walk) walk(ctx context.Context, above string, steps []Step) error {
@@ -263,7 +262,7 @@ func (w *walk) walk(ctx context.Context, above string, steps []Step) error {
 	return nil
 }
 
-// called is how people know a step.
+// called returns the name of a step for people.
 func called(at string, s *Step) string { return cmp.Or(s.Name, "step "+at) }
 
 func (w *walk) step(ctx context.Context, at string, s *Step) error {
@@ -305,20 +304,20 @@ func (w *walk) step(ctx context.Context, at string, s *Step) error {
 	}
 	switch then := w.Journal.cut; {
 	case err == nil:
-	case w.past && then != nil && then.Entry != nil && then.Entry.Step == at: // as it was shown when it was stopped
+	case w.past && then != nil && then.Entry != nil && then.Entry.Step == at: // as it was shown when the runbook stopped
 		e = *then.Entry
 	case !w.past && ctx.Err() != nil && (s.Run != nil || s.Fleet != nil || s.Wait != nil):
 		e.cut()
 		w.cut = &e
-	case e.Held == nil && e.Deed == nil: // it has not come to its end; what was stopped for says why
+	case e.Held == nil && e.Deed == nil: // unfinished: the reason of the stop explains it
 		return err
 	}
 	return errors.Join(w.show(e), err)
 }
 
-// cut makes an entry that of a run or a wait that was stopped: what came of it is no answer.
+// cut marks an entry as interrupted, so that its partial results do not count as answers.
 func (e *Entry) cut() {
-	const again = "stopped before its end: it is asked again where this is gone on with"
+	const again = "stopped early: it runs again when the runbook is resumed"
 	if e.Kind != "wait" {
 		e.Asked, e.Text = nil, again
 		return
@@ -327,7 +326,7 @@ func (e *Entry) cut() {
 	e.Held, e.Text = &held, again+"; "+lastWords(waited{Asked: e.Asked})
 }
 
-// show keeps an entry and passes it on.
+// show records an entry and shows it.
 func (w *walk) show(e Entry) error {
 	w.record.Steps = append(w.record.Steps, e)
 	if err := w.World.Show(e); err != nil {
@@ -336,12 +335,11 @@ func (w *walk) show(e Entry) error {
 	return nil
 }
 
-// holds evaluates a condition of a step; what cannot be evaluated stops the runbook, since
-// either way might be the wrong one.
+// holds evaluates the condition of a step. An error stops the runbook, because either branch might be wrong.
 func (w *walk) holds(ctx context.Context, at string, s *Step, text string) (bool, error) {
 	holds, err := w.sight().holds(ctx, text)
 	if err != nil && ctx.Err() == nil {
-		return false, w.cannotGoOn(fmt.Sprintf("%s cannot be decided: %s", called(at, s), brief(err.Error())))
+		return false, w.cannotGoOn(fmt.Sprintf("cannot evaluate the condition of %s: %s", called(at, s), brief(err.Error())))
 	}
 	return holds, err
 }
@@ -374,7 +372,7 @@ func (w *walk) conclude(ctx context.Context, e Entry, c *Conclude) error {
 		Next: w.sight().say(ctx, c.Next),
 	}
 	if exitOf(out.Verdict) == report.ExitHealthy && !w.answered {
-		out.Verdict, out.Says = wordIncomplete, "no node gave an answer, so that this is not known: "+out.Says
+		out.Verdict, out.Says = wordIncomplete, "unknown, because no node answered: "+out.Says
 	}
 	e.Text = out.Says
 	if err := w.show(e); err != nil {

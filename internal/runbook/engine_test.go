@@ -26,7 +26,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// written is a runbook of these steps.
+// written returns a runbook with these steps.
 func written(steps string) string {
 	return "apiVersion: calico-probe.io/v1alpha1\nkind: Runbook\nmetadata: {name: test}\nspec:\n  title: a test\n  params: [{name: colour, default: red}]\n  steps:\n" + steps
 }
@@ -37,7 +37,7 @@ func loaded(t testing.TB, steps string) *runbook.Runbook {
 	return rb
 }
 
-// answer is a run in which these checks were answered so.
+// answer returns a run with these results.
 func answer(node string, said map[string]probe.Status, causes ...probe.Cause) report.Run {
 	run := report.Run{Node: node, Version: probe.Release}
 	tally := report.NewTally()
@@ -75,7 +75,7 @@ var (
 	}
 )
 
-// world is a scripted one, which counts what it is asked to do.
+// world is a scripted World that counts its calls.
 type world struct {
 	mu      sync.Mutex
 	did     map[string]int
@@ -130,8 +130,8 @@ func (w *world) functions() runbook.World {
 	}
 }
 
-func begun(rb *runbook.Runbook) runbook.Begun {
-	return runbook.Begun{
+func headerOf(rb *runbook.Runbook) runbook.Header {
+	return runbook.Header{
 		Runbook: rb.Metadata.Name, Digest: rb.Digest(), Source: rb.Source(), Node: "a",
 		Params: map[string]string{"colour": "red"}, By: "ann@desk", At: time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC),
 	}
@@ -141,7 +141,7 @@ func begun(rb *runbook.Runbook) runbook.Begun {
 func does(t *testing.T, steps string, w *world, change ...func(*runbook.Engine)) *runbook.Record {
 	t.Helper()
 	rb := loaded(t, steps)
-	e := &runbook.Engine{Runbook: rb, Journal: runbook.NewJournal(begun(rb)), World: w.functions(), Commands: true}
+	e := &runbook.Engine{Runbook: rb, Journal: runbook.NewJournal(headerOf(rb)), World: w.functions(), Commands: true}
 	for _, c := range change {
 		c(e)
 	}
@@ -157,7 +157,7 @@ func wantOutcome(t *testing.T, r *runbook.Record, verdict string, exit int, says
 	}
 }
 
-// step gives the entry of a step by its name.
+// step returns the entry of a step by name.
 func step(t *testing.T, r *runbook.Record, name string) runbook.Entry {
 	t.Helper()
 	for _, e := range r.Steps {
@@ -169,7 +169,7 @@ func step(t *testing.T, r *runbook.Record, name string) runbook.Entry {
 	return runbook.Entry{}
 }
 
-// TestEnds holds every way in which a runbook can end to its verdict and exit code.
+// TestEnds checks the verdict and exit code of each end of a runbook.
 func TestEnds(t *testing.T) {
 	t.Parallel()
 	ill := func(_ context.Context, node string, _ runbook.Run) (report.Run, error) {
@@ -189,19 +189,19 @@ func TestEnds(t *testing.T) {
 		says    string
 	}{
 		"concluded":                     {"  - run: {}\n  - conclude: {verdict: fault, says: \"it is ${results[0].check}\"}\n", nil, "fault", 3, "it is node-swap"},
-		"healthy by the last run":       {"  - run: {}\n", nil, "healthy", 0, "no step concluded anything; no cause was named"},
+		"healthy by the last run":       {"  - run: {}\n", nil, "healthy", 0, "no step reached a conclusion; no known cause"},
 		"a fault by the last run":       {"  - run: {}\n", ill, "fault", 3, "swap-on (high): swap is on"},
-		"a fault at an empty branch":    {"  - run: {}\n  - choose: [{name: other}]\n", ill, "fault", 3, "swap-on (high): swap is on; not known: felix-live"},
-		"an unknown fault at the end":   {"  - run: {}\n", odd, "fault", 3, "no cause was named; failed: node-swap"},
-		"incomplete by the last run":    {"  - run: {}\n", blind, "incomplete", 5, "not known: node-swap"},
-		"nothing asked":                 {"  - note: hello\n", nil, "incomplete", 5, "nothing was asked"},
-		"healthy that nobody saw":       {"  - run: {}\n  - conclude: {verdict: healthy, says: all is well}\n", blind, "incomplete", 5, "no node gave an answer"},
+		"a fault at an empty branch":    {"  - run: {}\n  - choose: [{name: other}]\n", ill, "fault", 3, "swap-on (high): swap is on; unknown: felix-live"},
+		"an unknown fault at the end":   {"  - run: {}\n", odd, "fault", 3, "no known cause; failed: node-swap"},
+		"incomplete by the last run":    {"  - run: {}\n", blind, "incomplete", 5, "unknown: node-swap"},
+		"nothing asked":                 {"  - note: hello\n", nil, "incomplete", 5, "no run on the node"},
+		"healthy that nobody saw":       {"  - run: {}\n  - conclude: {verdict: healthy, says: all is well}\n", blind, "incomplete", 5, "unknown, because no node answered"},
 		"an assert on a fault":          {"  - run: {}\n  - assert: {that: verdict == \"healthy\", else: \"not ${node}\"}\n", ill, "fault", 3, "not a"},
 		"an assert without a fault":     {"  - run: {}\n  - assert: {that: params.colour == \"blue\", else: not blue}\n", nil, "incomplete", 5, "not blue"},
-		"a condition without an answer": {"  - run: {}\n  - choose: [{name: x, when: \"causes[0].cause == 'swap-on'\"}, {name: other}]\n", nil, "incomplete", 5, "cannot be decided"},
+		"a condition without an answer": {"  - run: {}\n  - choose: [{name: x, when: \"causes[0].cause == 'swap-on'\"}, {name: other}]\n", nil, "incomplete", 5, "cannot evaluate the condition"},
 		"a question nobody answers":     {"  - run: {}\n  - name: q\n    ask: {question: really}\n", nil, "incomplete", 5, "--answer q=TEXT"},
-		"a wait that ends":              {"  - wait: {until: cause(\"swap-on\"), within: 500ms, every: 200ms, run: {}}\n", nil, "incomplete", 5, "seen last: a: healthy"},
-		"a wait that ends on a fault":   {"  - wait: {until: verdict == \"healthy\", within: 500ms, every: 200ms, run: {}, else: still ill}\n", ill, "fault", 3, "still ill; seen last: a: fault, swap-on (high)"},
+		"a wait that ends":              {"  - wait: {until: cause(\"swap-on\"), within: 500ms, every: 200ms, run: {}}\n", nil, "incomplete", 5, "last results: a: healthy"},
+		"a wait that ends on a fault":   {"  - wait: {until: verdict == \"healthy\", within: 500ms, every: 200ms, run: {}, else: still ill}\n", ill, "fault", 3, "still ill; last results: a: fault, swap-on (high)"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -210,8 +210,7 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-// TestSeveralNodes wants every node asked, a few at a time, and those that cannot be asked
-// no reason to stop.
+// TestSeveralNodes requires every node to be examined, a few at a time, and failures to be answers.
 func TestSeveralNodes(t *testing.T) {
 	t.Parallel()
 	var now, most int
@@ -238,7 +237,7 @@ func TestSeveralNodes(t *testing.T) {
   - conclude: {verdict: healthy, says: done}
 `, w)
 	all := step(t, r, "all").Asked
-	if len(all) != 6 || all[4].Unasked != "" || all[3].Unasked != "no access to it" || all[3].Verdict != "incomplete" {
+	if len(all) != 6 || all[4].Lacks != "" || all[3].Lacks != "no access to it" || all[3].Verdict != "incomplete" {
 		t.Errorf("asked: %+v", all)
 	}
 	if most > 4 || most < 2 {
@@ -247,13 +246,13 @@ func TestSeveralNodes(t *testing.T) {
 	if got := r.Steps[1].Text; got != "incomplete incomplete healthy 2 10" {
 		t.Errorf("expressions read %q", got)
 	}
-	if e := step(t, r, "picked"); len(e.Asked) != 2 || !strings.Contains(e.Text, "3 nodes were to be asked, and there were 2") {
+	if e := step(t, r, "picked"); len(e.Asked) != 2 || !strings.Contains(e.Text, "3 other nodes were requested, but only 2 exist") {
 		t.Errorf("others: %+v", e)
 	}
 	wantOutcome(t, r, "healthy", 0, "done")
 }
 
-// TestFunctions holds the functions of expressions to what they say.
+// TestFunctions checks the functions of expressions.
 func TestFunctions(t *testing.T) {
 	t.Parallel()
 	w := &world{run: func(_ context.Context, node string, _ runbook.Run) (report.Run, error) {
@@ -296,7 +295,7 @@ func TestFunctions(t *testing.T) {
 	}
 }
 
-// TestCheck holds checks of one's own to the protocol, and their results to the others.
+// TestCheck checks the protocol of the runbook's own checks, and that their results join the others.
 func TestCheck(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -306,7 +305,7 @@ func TestCheck(t *testing.T) {
 		"ok":             {`command: [sh, -c, "echo fine; echo more"]`, "ok", "fine", false},
 		"a fault":        {`command: [sh, -c, 'echo "$CALICO_PROBE_NODE $CALICO_PROBE_PARAM_COLOUR"; exit 1']`, "fail", "a red", false},
 		"not known":      {`command: [sh, -c, "echo dunno >&2; exit 2"]`, "unknown", "dunno", false},
-		"no word":        {`command: [sh, -c, "exit 3"]`, "unknown", "exit code 3, and no word", false},
+		"no word":        {`command: [sh, -c, "exit 3"]`, "unknown", "exit code 3, no output", false},
 		"no program":     {`command: [/no/such/program]`, "unknown", "could not be started", false},
 		"too slow":       {`command: [sh, -c, "sleep 20 & wait"], limit: 50ms`, "unknown", "timed out after 50ms", false},
 		"hostile":        {`command: [printf, "a\\033[2Jb\\n"]`, "ok", "a?[2Jb", false},
@@ -334,7 +333,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestAsk holds who answers, and what an answer is.
+// TestAsk checks who answers, and which answers are valid.
 func TestAsk(t *testing.T) {
 	t.Parallel()
 	typed := []string{"perhaps", "", "N"}
@@ -359,7 +358,7 @@ func TestAsk(t *testing.T) {
 	}
 }
 
-// TestWait wants a wait that holds to go on at once, and its runs to be what is seen then.
+// TestWait requires a wait to end when its condition is true, and its last results to be used afterwards.
 func TestWait(t *testing.T) {
 	t.Parallel()
 	w := &world{}
@@ -378,15 +377,14 @@ func TestWait(t *testing.T) {
 	}
 	wantOutcome(t, r, "healthy", 0, "")
 	told := w.waited
-	if len(told) != 4 || !strings.Contains(told[0], "for 1m0s at most") ||
+	if len(told) != 4 || !strings.Contains(told[0], "for at most 1m0s") ||
 		!strings.HasPrefix(told[2], "w: attempt 2, not yet, ") ||
-		!strings.HasSuffix(told[2], "left; seen last: a: fault") || told[3] != "" {
+		!strings.HasSuffix(told[2], "left; last results: a: fault") || told[3] != "" {
 		t.Errorf("it told %q", told)
 	}
 }
 
-// TestNotify posts to a real listener, which has a certificate, and nothing that is secret to one
-// that has none.
+// TestNotify posts to a real server with a certificate. A secret is not sent to a server without one.
 func TestNotify(t *testing.T) {
 	t.Setenv("HOOK_AUTH", "Bearer s3cret")
 	var mu sync.Mutex
@@ -443,14 +441,14 @@ func TestNotify(t *testing.T) {
 		"  - name: failing\n    notify: {command: [sh, -c, \"echo gone >&2; exit 4\"]}\n"
 	rb := loaded(t, steps)
 	name := filepath.Join(t.TempDir(), "journal")
-	j := must.Get(runbook.CreateJournal(name, begun(rb)))(t)
+	j := must.Get(runbook.CreateJournal(name, headerOf(rb)))(t)
 	defer j.Close()
 	w := &world{}
 	r := must.Get((&runbook.Engine{Runbook: rb, Journal: j, World: w.functions(), Commands: true}).Do(t.Context()))(t)
 	host := strings.TrimPrefix(s.URL, "https://")
 	openly := runbook.Notified{Whom: "a webhook", Failed: "a secret is not sent over http: use https"}
 	for name, want := range map[string]runbook.Notified{
-		"hook": {Whom: host}, "moved": {Whom: host, Failed: "answers with a redirect (307), which is not followed"}, "refused": {Whom: host, Failed: "answers 403"},
+		"hook": {Whom: host}, "moved": {Whom: host, Failed: "returned a redirect (307), which is not followed"}, "refused": {Whom: host, Failed: "returned status 403"},
 		"by-variable": openly, "by-value": openly, "named": openly,
 		"no-secret": {Whom: strings.TrimPrefix(plain.URL, "http://")},
 		"unset":     {Whom: "a webhook", Failed: "the environment variable NO_SUCH_HOOK is not set"}, "command": {Whom: "grep"}, "failing": {Whom: "sh", Failed: "exit code 4: gone"},
@@ -476,7 +474,7 @@ func TestNotify(t *testing.T) {
 	wantOutcome(t, r, "healthy", 0, "")
 }
 
-// TestAction does nothing that was not allowed, shown and confirmed.
+// TestAction requires every action to be allowed, shown and confirmed.
 func TestAction(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -485,7 +483,7 @@ func TestAction(t *testing.T) {
 		dry     string
 		notRun  string
 	}{
-		"not allowed": {nil, func(runbook.Proposal) (bool, error) { return true, nil }, "true", "--allow-actions mend does"},
+		"not allowed": {nil, func(runbook.Proposal) (bool, error) { return true, nil }, "true", "use --allow-actions mend"},
 		"another one": {[]string{"other"}, func(runbook.Proposal) (bool, error) { return true, nil }, "true", "not allowed"},
 		"nobody":      {[]string{"mend"}, nil, "true", "not confirmed: there is no terminal"},
 		"no": {[]string{"mend"}, func(runbook.Proposal) (bool, error) {
@@ -514,8 +512,7 @@ func TestAction(t *testing.T) {
 	}
 }
 
-// TestStopped wants a runbook that something outside has stopped to say what, and to be
-// one that can go on.
+// TestStopped requires an interrupted runbook to report the reason, and to be resumable.
 func TestStopped(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -525,7 +522,7 @@ func TestStopped(t *testing.T) {
 	}{
 		"time over":   {errors.New("--timeout 1m is over"), nil, "", "--timeout 1m is over", 5},
 		"interrupted": {context.Canceled, nil, "", "interrupted", 130},
-		"no nodes":    {nil, errors.New("the API is away"), "  - run: {on: {others: 2}}\n", "step 2: which nodes to ask is not known: the API is away", 5},
+		"no nodes":    {nil, errors.New("the API is away"), "  - run: {on: {others: 2}}\n", "step 2: cannot select the nodes: the API is away", 5},
 		"nor to wait": {nil, errors.New("the API is away"), "  - wait: {until: \"true\", within: 1m, run: {on: {others: 2}}}\n", "the API is away", 5},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -540,7 +537,7 @@ func TestStopped(t *testing.T) {
 				}
 				return answer(node, healthy), nil
 			}
-			j := runbook.NewJournal(begun(rb))
+			j := runbook.NewJournal(headerOf(rb))
 			r := must.Get((&runbook.Engine{Runbook: rb, Journal: j, World: w.functions()}).Do(ctx))(t)
 			wantOutcome(t, r, "incomplete", c.exit, c.says)
 			if j.Ended {
@@ -550,7 +547,7 @@ func TestStopped(t *testing.T) {
 	}
 }
 
-// TestLoadComesLast wants a busy node to hide no other cause, unless that is only suspected.
+// TestLoadComesLast requires load to come after every other cause, except suspected ones.
 func TestLoadComesLast(t *testing.T) {
 	t.Parallel()
 	load, low := swap, swap

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Parts is a text taken apart and put together again, with its expressions as they are.
+// Parts splits a text and joins it again, with unchanged expressions.
 func Parts(text string) (string, error) {
 	parts, err := pieces(text)
 	var b strings.Builder
@@ -23,14 +23,14 @@ func Parts(text string) (string, error) {
 	return b.String(), err
 }
 
-// Form is what is wrong with the form of a file, without its expressions, which are CEL's.
+// Form returns the findings about a file's form, without its expressions.
 func Form(text []byte) []Finding {
 	l := &linter{file: "x", lines: map[string]int{}}
 	l.decode(text)
 	return l.findings
 }
 
-// ReadJournal reads a journal, and tells what effects of it ended.
+// ReadJournal reads a journal, and returns which effects ended.
 func ReadJournal(text []byte) (j *Journal, ended int, err error) {
 	j, _, err = readJournal(bytes.NewReader(text))
 	if err != nil {
@@ -40,9 +40,9 @@ func ReadJournal(text []byte) (j *Journal, ended int, err error) {
 }
 
 func TestMain(m *testing.M) {
-	leastEvery = time.Millisecond // of a world without nodes
+	minEvery = time.Millisecond // of a world without nodes
 	os.Exit(m.Run())
 }
 
-// Behind are the shells whose scripts lint finds, and the programs behind which it does.
+// Behind returns the shells whose scripts lint finds, and the programs that may start them.
 func Behind() []string { return slices.Concat(shells, slices.Sorted(maps.Keys(starters))) }

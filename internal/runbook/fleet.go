@@ -12,52 +12,52 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// Fleet asks many nodes at once what 'calico-probe run --all-nodes' asks them, and puts those with the same cause
-// together. The node of the runbook is not asked anew by it.
+// Fleet examines many nodes as 'calico-probe run --all-nodes' does, and groups those with the same cause. It does not
+// replace the last results of the runbook's node.
 type Fleet struct {
-	Names    []string `json:"names,omitempty"`    // texts: may hold ${EXPRESSION}; without names and selector all nodes
-	Selector string   `json:"selector,omitempty"` // of labels, as kubectl's -l
-	Checks   []string `json:"checks,omitempty"`   // as --checks
-	Skip     []string `json:"skip,omitempty"`     // as --skip
-	Profile  string   `json:"profile,omitempty"`  // as --profile; not beside checks
-	// Via is api, which creates nothing, or pod, for a probe on each; "" = api.
+	Names    []string `json:"names,omitempty"`    // templates with ${EXPRESSION}; without names and selector all nodes
+	Selector string   `json:"selector,omitempty"` // of labels, same syntax as kubectl's -l
+	Checks   []string `json:"checks,omitempty"`   // same as --checks
+	Skip     []string `json:"skip,omitempty"`     // same as --skip
+	Profile  string   `json:"profile,omitempty"`  // same as --profile; excludes checks
+	// Via is api, which creates nothing, or pod, which places a probe on each node; "" = api.
 	Via string `json:"via,omitempty"`
 }
 
 // fleetWays are the values of its Via.
 var fleetWays = []string{"api", "pod"}
 
-// Group is nodes of a fleet with the same cause, or with bad answers to the same check that no cause explains.
+// Group is a set of nodes with the same cause, or with bad results of the same check that no cause explains.
 type Group struct {
-	Cause      string   `json:"cause"`      // the ID of the rule, "" = no known cause explains them
-	Check      string   `json:"check"`      // the check, where there is no cause
+	Cause      string   `json:"cause"`      // ID of the cause; "" = no known cause explains them
+	Check      string   `json:"check"`      // the check, if there is no cause
 	Confidence string   `json:"confidence"` // of the cause
-	Says       string   `json:"says"`       // what is wrong, with the example
-	Nodes      []string `json:"nodes"`      // by name
-	Of         int      `json:"of"`         // how many nodes were judged
-	Common     string   `json:"common"`     // what sets them apart from the others, "" = nothing
-	Example    string   `json:"example"`    // the node that stands for them
-	Fix        string   `json:"fix"`        // of the example
-	Radius     string   `json:"radius"`     // what that touches
-	Commands   []string `json:"commands"`   // of the fix; as comments those under a condition
+	Says       string   `json:"says"`       // what is wrong, on the example node
+	Nodes      []string `json:"nodes"`      // their names
+	Of         int      `json:"of"`         // number of judged nodes
+	Common     string   `json:"common"`     // what distinguishes them from the other nodes; "" = nothing
+	Example    string   `json:"example"`    // the node that stands for the group
+	Fix        string   `json:"fix"`        // of the example node
+	Radius     string   `json:"radius"`     // what the fix touches
+	Commands   []string `json:"commands"`   // of the fix; conditional ones are comments
 }
 
-// Looked is what a look at many nodes came to.
+// Looked is the outcome of a fleet step.
 type Looked struct {
 	Nodes    int               `json:"nodes"`
 	Verdict  string            `json:"verdict"`
-	Counts   map[string]int    `json:"counts"` // how many nodes came to what
-	Groups   []Group           `json:"groups"` // what failed first, then the larger one
+	Counts   map[string]int    `json:"counts"` // number of nodes by verdict
+	Groups   []Group           `json:"groups"` // failures first, then by size
 	More     int               `json:"more,omitempty"`
-	Causes   []Cause           `json:"causes"`            // of the examples
-	Verdicts map[string]string `json:"verdicts"`          // of each node that is not healthy
-	Unasked  string            `json:"unasked,omitempty"` // why not every node was judged, "" where each was
+	Causes   []Cause           `json:"causes"`            // of the example nodes
+	Verdicts map[string]string `json:"verdicts"`          // of each unhealthy node
+	Lacks    string            `json:"unasked,omitempty"` // why some nodes were not judged; "" if all were
 }
 
-// mostGroups bounds what a record has of a fleet in which nothing is alike.
-const mostGroups = 50
+// maxGroups bounds the groups in a record, for a cluster in which every node has its own cause.
+const maxGroups = 50
 
-// looked takes from a run over many nodes what a runbook needs. The error is why it did not come to its end.
+// looked converts a run over many nodes for the record. err is why it did not finish.
 func looked(run report.Fleet, err error) Looked {
 	out := Looked{Nodes: len(run.Nodes), Verdict: wordIncomplete, Counts: map[string]int{}, Groups: []Group{},
 		Causes: []Cause{}, Verdicts: map[string]string{}}
@@ -67,14 +67,14 @@ func looked(run report.Fleet, err error) Looked {
 		}
 	}
 	for _, g := range run.Groups {
-		if len(out.Groups) == mostGroups {
+		if len(out.Groups) == maxGroups {
 			out.More++
 			continue
 		}
 		group := Group{Cause: g.Cause, Check: g.Check, Confidence: string(g.Confidence), Nodes: g.Nodes, Of: g.Of,
 			Example: g.Example.Node, Commands: []string{}}
 		if c := g.Common; c != nil {
-			group.Common = fmt.Sprintf("%s %s: %d of these %d, and %d of the other %d", c.Attribute, c.Value, c.Has,
+			group.Common = fmt.Sprintf("%s %s: %d of these %d nodes, %d of the other %d", c.Attribute, c.Value, c.Has,
 				len(g.Nodes), c.Others, c.OthersOf)
 		}
 		if c := g.Example.Cause; c != nil {
@@ -87,19 +87,19 @@ func looked(run report.Fleet, err error) Looked {
 	}
 	switch {
 	case err != nil:
-		out.Unasked = probe.Plain(err.Error())
+		out.Lacks = probe.Plain(err.Error())
 	case run.Verdict == nil:
-		out.Unasked = "the run ended without a verdict"
+		out.Lacks = "the run ended without a verdict"
 	default:
 		out.Verdict = run.Word
 	}
 	return out
 }
 
-// seen is what expressions read of it.
+// seen returns what expressions read of it.
 func (l Looked) seen() Seen {
 	s := seen()
-	s.Groups, s.Causes, s.Verdict, s.Verdicts, s.Lacks = l.Groups, l.Causes, l.Verdict, l.Verdicts, l.Unasked
+	s.Groups, s.Causes, s.Verdict, s.Verdicts, s.Lacks = l.Groups, l.Causes, l.Verdict, l.Verdicts, l.Lacks
 	return s
 }
 
@@ -116,23 +116,23 @@ func (w *walk) fleet(ctx context.Context, e *Entry, s *Step) error {
 	return nil
 }
 
-// lookAt looks at many nodes. That they cannot be asked is an answer, unless it is a mistake.
+// lookAt examines many nodes. If they cannot be examined, that is an answer, unless the input was wrong.
 func (w *walk) lookAt(ctx context.Context, f Fleet) (Looked, error) {
 	var names []string
 	for _, text := range f.Names {
 		name, err := w.sight().text(ctx, text)
 		if err != nil {
-			return Looked{}, w.cannotGoOn("which nodes to ask is not known: " + brief(err.Error()))
+			return Looked{}, w.cannotGoOn("cannot select the nodes: " + brief(err.Error()))
 		}
 		if name != "" && !slices.Contains(names, name) {
 			names = append(names, name)
 		}
 	}
 	if len(f.Names) > 0 && len(names) == 0 {
-		return looked(report.Fleet{}, errors.New("no node is named")), nil
+		return looked(report.Fleet{}, errors.New("no node is selected")), nil
 	}
 	f.Names = names
-	w.World.Progress("looking at many nodes")
+	w.World.Progress("checking many nodes")
 	run, err := w.World.Fleet(ctx, f)
 	if ctx.Err() != nil || errors.As(err, new(Mistake)) {
 		return Looked{}, cmp.Or(context.Cause(ctx), err)
@@ -158,7 +158,7 @@ func (l *linter) fleet(at string, f *Fleet, in *scope) {
 	}
 }
 
-// String says how many nodes came to what.
+// String returns the number of nodes by verdict.
 func (l Looked) String() string {
 	var parts []string
 	for _, word := range []string{wordFault, wordIncomplete, wordWarnings, wordHealthy} {
@@ -166,10 +166,10 @@ func (l Looked) String() string {
 			parts = append(parts, fmt.Sprintf("%d %s", n, word))
 		}
 	}
-	return fmt.Sprintf("%d nodes: %s", l.Nodes, cmp.Or(strings.Join(parts, ", "), "none was judged"))
+	return fmt.Sprintf("%d nodes: %s", l.Nodes, cmp.Or(strings.Join(parts, ", "), "none judged"))
 }
 
-// title is what a group is about.
+// title describes a group in one line.
 func (g Group) title() string {
 	if g.Cause == "" {
 		return fmt.Sprintf("%d of %d nodes: %s unexplained", len(g.Nodes), g.Of, g.Check)
@@ -177,7 +177,7 @@ func (g Group) title() string {
 	return fmt.Sprintf("%d of %d nodes: %s (%s)", len(g.Nodes), g.Of, g.Cause, g.Confidence)
 }
 
-// rest are the lines about a group below its title.
+// rest returns the lines below a group's title.
 func (g Group) rest() []string {
 	const shown = 8
 	nodes := strings.Join(g.Nodes[:min(len(g.Nodes), shown)], ", ")
@@ -191,11 +191,11 @@ func (g Group) rest() []string {
 	return append(out, "on "+g.Example+": "+g.Says)
 }
 
-// write tells a person of it.
+// write prints it for a person.
 func (l Looked) write(para func(int, string), head string) {
 	para(0, fmt.Sprintf("%s: calico-probe judged %s", head, l))
-	if l.Unasked != "" {
-		para(4, l.Unasked)
+	if l.Lacks != "" {
+		para(4, l.Lacks)
 	}
 	for _, g := range l.Groups[:min(len(l.Groups), shownBad)] {
 		para(4, g.title())
@@ -210,8 +210,8 @@ func (l Looked) write(para func(int, string), head string) {
 
 func (l Looked) markdown(b *strings.Builder) {
 	fmt.Fprintf(b, "\n  - **%s** of %s\n", l.Verdict, report.Code(l.String()))
-	if l.Unasked != "" {
-		fmt.Fprintf(b, "    - %s\n", report.Code(l.Unasked))
+	if l.Lacks != "" {
+		fmt.Fprintf(b, "    - %s\n", report.Code(l.Lacks))
 	}
 	for _, g := range l.Groups[:min(len(l.Groups), shownBad)] {
 		fmt.Fprintf(b, "    - %s\n", report.Code(g.title()))
@@ -224,6 +224,5 @@ func (l Looked) markdown(b *strings.Builder) {
 	}
 }
 
-// shownBad is how many bad answers stand in texts, of a run and of a cause; the rest is
-// in the record's JSON.
+// shownBad is how many bad results a text shows, per run and per cause. The record's JSON has all.
 const shownBad = 6

@@ -17,7 +17,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// silentZone is what a look at many nodes came to of which some of one zone are silent.
+// silentZone is the result of a fleet run in which some nodes of one zone are silent.
 func silentZone(nodes int, silent ...string) report.Fleet {
 	out := report.Fleet{Verdict: &probe.Verdict{Word: report.WordHealthy}}
 	for i := range nodes {
@@ -36,14 +36,14 @@ func silentZone(nodes int, silent ...string) report.Fleet {
 	return out
 }
 
-// fleetOf makes a world's look at many nodes come to this.
+// fleetOf makes a world return this result.
 func fleetOf(run report.Fleet, err error, asked *runbook.Fleet) func(*runbook.Engine) {
 	return func(e *runbook.Engine) {
 		e.World.Fleet = func(_ context.Context, f runbook.Fleet) (report.Fleet, error) { *asked = f; return run, err }
 	}
 }
 
-// TestFleetStep reads what a look at many nodes came to, writes it, and does not ask again when it is resumed.
+// TestFleetStep reads the result of a fleet step, prints it, and does not repeat the step after a resume.
 func TestFleetStep(t *testing.T) {
 	t.Parallel()
 	const steps = `
@@ -64,7 +64,7 @@ func TestFleetStep(t *testing.T) {
 	run.Groups = silentZone(5, "a", "b").Groups
 	var asked runbook.Fleet
 	r := does(t, steps, &world{}, fleetOf(run, nil, &asked))
-	wantOutcome(t, r, "fault", report.ExitFault, "2 of 5: zone b: 2 of these 2, and 1 of the other 3")
+	wantOutcome(t, r, "fault", report.ExitFault, "2 of 5: zone b: 2 of these 2 nodes, 1 of the other 3")
 	if !slices.Equal(asked.Names, []string{"a", "red"}) || !slices.Equal(asked.Checks, []string{"node-ready"}) {
 		t.Errorf("asked: %+v", asked)
 	}
@@ -81,7 +81,7 @@ func TestFleetStep(t *testing.T) {
 	}
 }
 
-// TestFleetResumed takes what many nodes came to from the journal.
+// TestFleetResumed takes the result of a fleet step from the journal.
 func TestFleetResumed(t *testing.T) {
 	t.Parallel()
 	rb := loaded(t, `
@@ -103,7 +103,7 @@ func TestFleetResumed(t *testing.T) {
 		fits(t, r)
 		return r
 	}
-	j := must.Get(runbook.CreateJournal(file, begun(rb)))(t)
+	j := must.Get(runbook.CreateJournal(file, headerOf(rb)))(t)
 	first := goes(j, nil)
 	j = must.Get(runbook.OpenJournal(file, true))(t)
 	r := goes(j, map[string]string{"fixed": "yes"})
@@ -115,8 +115,8 @@ func TestFleetResumed(t *testing.T) {
 	}
 }
 
-// TestFleetFails wants a look that cannot be had to be an answer, one that is a mistake to end the runbook, and one
-// that was stopped to be had again.
+// TestFleetFails requires a failed fleet run to be an answer, a mistake to stop the runbook, and an interrupted run to
+// be repeated.
 func TestFleetFails(t *testing.T) {
 	t.Parallel()
 	const steps = `
@@ -132,20 +132,21 @@ func TestFleetFails(t *testing.T) {
 	w.Fleet = func(context.Context, runbook.Fleet) (report.Fleet, error) {
 		return report.Fleet{}, runbook.Mistake{Err: errors.New("no node has these labels")}
 	}
-	_, err := (&runbook.Engine{Runbook: rb, Journal: runbook.NewJournal(begun(rb)), World: w}).Do(t.Context())
+	_, err := (&runbook.Engine{Runbook: rb, Journal: runbook.NewJournal(headerOf(rb)), World: w}).Do(t.Context())
 	if !errors.As(err, new(runbook.Mistake)) {
 		t.Errorf("a mistake came to %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	w.Fleet = func(context.Context, runbook.Fleet) (report.Fleet, error) { cancel(); return silentZone(3, "n1"), nil }
-	j := runbook.NewJournal(begun(rb))
+	j := runbook.NewJournal(headerOf(rb))
 	r, err = (&runbook.Engine{Runbook: rb, Journal: j, World: w}).Do(ctx)
 	if err != nil || j.Ended || r.Outcome.Exit != 130 || r.Steps[0].Fleet != nil {
 		t.Errorf("%v: %+v, %+v", err, r.Outcome, r.Steps)
 	}
 }
 
-// TestManyNodes plays the built-in runbook: the node is one of many, beside them, alone, or nothing is wrong.
+// TestManyNodes plays the built-in runbook: the node is one of many, is outside of a group, is alone, or nothing is
+// wrong.
 func TestManyNodes(t *testing.T) {
 	t.Parallel()
 	rb := builtin(t)[manyNodes]
@@ -156,15 +157,15 @@ func TestManyNodes(t *testing.T) {
 		verdict string
 		says    string
 	}{
-		"many":     {silentZone(20, "n1", "n2", "n3"), nil, "fault", "3 of 20 nodes have the same: kubelet-silent: n1's kubelet is silent (zone b:"},
+		"many":     {silentZone(20, "n1", "n2", "n3"), nil, "fault", "3 of 20 nodes have the same fault: kubelet-silent: n1's kubelet is silent (zone b:"},
 		"others":   {silentZone(20, "n2", "n3"), nil, "fault", "swap is on"},
 		"alone":    {silentZone(20, "n1"), nil, "fault", "swap is on"},
-		"nobody":   {silentZone(20), nil, "healthy", "nothing is wrong with any node"},
+		"healthy":  {silentZone(20), nil, "healthy", "the API shows no fault on any node"},
 		"not-seen": {report.Fleet{}, errors.New("no right to list nodes"), "incomplete", "no right to list nodes"},
 	} {
 		w := (&world{run: func(context.Context, string, runbook.Run) (report.Run, error) { return sick, nil }}).functions()
 		w.Fleet = func(context.Context, runbook.Fleet) (report.Fleet, error) { return c.fleet, c.err }
-		b := begun(rb)
+		b := headerOf(rb)
 		b.Node = "n1"
 		r := must.Get((&runbook.Engine{Runbook: rb, Journal: runbook.NewJournal(b), World: w}).Do(t.Context()))(t)
 		fits(t, r)

@@ -11,8 +11,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// FuzzLoad wants any text to be a runbook or to have findings on lines it has. What is
-// fuzzed is the form: the expressions are CEL's, which instrumented takes minutes.
+// FuzzLoad requires any text to be a runbook, or to have findings on existing lines. It fuzzes the form only:
+// instrumenting CEL takes minutes.
 func FuzzLoad(f *testing.F) {
 	f.Add([]byte(written(every)))
 	archive := must.Get(txtar.ParseFile("testdata/lint.txtar"))(f)
@@ -28,7 +28,7 @@ func FuzzLoad(f *testing.F) {
 	})
 }
 
-// FuzzPieces wants a text that was taken apart to be the same put together.
+// FuzzPieces requires that a split text can be joined to the same text.
 func FuzzPieces(f *testing.F) {
 	for _, text := range []string{"", "a ${b} c", "$${a} ${{'}': \"}\"}['}']}", "${", "${a", "$$${a}", "a$"} {
 		f.Add(text)
@@ -40,7 +40,7 @@ func FuzzPieces(f *testing.F) {
 	})
 }
 
-// FuzzJournal wants whatever is read as a journal to have a beginning that can be kept.
+// FuzzJournal requires every readable journal to have a first line that can be written again.
 func FuzzJournal(f *testing.F) {
 	f.Add([]byte(`{"v":1,"kind":"RunbookJournal","node":"a"}
 {"type":"begin","key":"1"}
@@ -54,7 +54,7 @@ func FuzzJournal(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if _, err := json.Marshal(j.Begun); err != nil || ended > strings.Count(string(text), "\n")+1 {
+		if _, err := json.Marshal(j.Header); err != nil || ended > strings.Count(string(text), "\n")+1 {
 			t.Errorf("%d effects have ended in %q, %v", ended, text, err)
 		}
 	})

@@ -17,35 +17,35 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// Begun is the first line of a journal: all that is needed to go on with it.
-type Begun struct {
+// Header is the first line of a journal. It has all that a resume needs.
+type Header struct {
 	V       int                 `json:"v"`
-	Kind    string              `json:"kind"`    // RunbookJournal
+	Kind    string              `json:"kind"`    // always RunbookJournal
 	Version string              `json:"version"` // of the program
 	Runbook string              `json:"runbook"`
 	Digest  string              `json:"digest"`
-	File    string              `json:"file"`   // what the runbook is called
+	File    string              `json:"file"`   // name of the runbook
 	Source  string              `json:"source"` // its text
 	Node    string              `json:"node"`
 	Params  map[string]string   `json:"params"`
-	Flags   map[string][]string `json:"flags,omitempty"`  // that were typed; none that is secret
-	Server  string              `json:"server,omitempty"` // the API it asks
+	Flags   map[string][]string `json:"flags,omitempty"`  // as typed, without secrets
+	Server  string              `json:"server,omitempty"` // address of the API
 	Cluster *probe.Cluster      `json:"cluster,omitempty"`
 	By      string              `json:"by"`
 	At      time.Time           `json:"at"`
 }
 
-// line is any other line of a journal: an effect that began, or that ended with Out.
+// line is any other line of a journal: an effect that started, or one that ended with the outcome Out.
 type line struct {
 	Type string          `json:"type"` // begin, end, resume, outcome or left
 	At   time.Time       `json:"at"`
 	Key  string          `json:"key,omitempty"` // of the effect
 	Step string          `json:"step,omitempty"`
-	By   string          `json:"by,omitempty"` // of a resume
+	By   string          `json:"by,omitempty"` // who resumed it
 	Out  json.RawMessage `json:"out,omitempty"`
 }
 
-// Types of lines.
+// The types of lines.
 const (
 	lineBegin   = "begin"
 	lineEnd     = "end"
@@ -56,62 +56,62 @@ const (
 
 const journalKind = "RunbookJournal"
 
-// longestJournal bounds what is read, in bytes: all of it is held in memory. A run has a few
-// hundred KB, and a record at most mostAnswers of results.
-const longestJournal = 32 << 20
+// maxJournal bounds a journal in bytes, because it is read into memory. A run has a few hundred KB, and a record at
+// most maxAnswers of results.
+const maxJournal = 32 << 20
 
-// Why a journal is not gone on with.
+// Why a journal cannot be resumed.
 var (
 	ErrNoJournal = errors.New("is not the journal of a runbook")
 	ErrInUse     = errors.New("is the journal of a runbook that is running elsewhere")
 	ErrEnded     = errors.New("is the journal of a finished runbook: 'calico-probe runbook record' shows its outcome")
 )
 
-// Journal is the log of the effects of one runbook: what began, and what it came to. A
-// nil file keeps it in memory.
+// Journal is the log of the effects of one runbook: what started, and its outcome. Each line is written before the next
+// step, so a killed client can resume. Without a file it is in memory.
 type Journal struct {
-	Begun Begun
-	Ended bool // it has an outcome
+	Header Header
+	Ended  bool // it has an outcome
 
 	mu    sync.Mutex
 	file  *os.File
 	err   error
-	began map[string]line // and has not ended
+	began map[string]line // started and not ended
 	done  map[string]line
-	came  Outcome // where it has ended
-	cut   *left   // where it was left last, and no run has gone on since
+	came  Outcome // if it has ended
+	cut   *left   // how it was left, until a later run resumes it
 }
 
-// left is how a runbook was left that can be gone on with.
+// left describes an unfinished runbook that can be resumed.
 type left struct {
-	Entry   *Entry  `json:"entry,omitempty"` // the run or wait that was stopped, with what it saw last
+	Entry   *Entry  `json:"entry,omitempty"` // the run or wait that was stopped, with its last results
 	Outcome Outcome `json:"outcome"`
 }
 
-// NewJournal begins a journal in memory.
-func NewJournal(b Begun) *Journal {
+// NewJournal starts a journal in memory.
+func NewJournal(b Header) *Journal {
 	b.V, b.Kind, b.Version = recordVersion, journalKind, probe.Release
-	return &Journal{Begun: b, began: map[string]line{}, done: map[string]line{}}
+	return &Journal{Header: b, began: map[string]line{}, done: map[string]line{}}
 }
 
-// CreateJournal begins one in a new file that only its owner can read.
-func CreateJournal(name string, b Begun) (*Journal, error) {
+// CreateJournal starts a journal in a new file that only its owner can read.
+func CreateJournal(name string, b Header) (*Journal, error) {
 	j := NewJournal(b)
 	f, err := os.OpenFile(name, os.O_RDWR|os.O_APPEND|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("beginning the journal: %w", err)
+		return nil, fmt.Errorf("creating the journal: %w", err)
 	}
-	filelock.Lock(f) // no other process knows of it
+	filelock.Lock(f) // no other process knows the file yet
 	j.file = f
-	if err := j.write(j.Begun); err != nil {
+	if err := j.write(j.Header); err != nil {
 		return nil, errors.Join(err, f.Close(), os.Remove(name))
 	}
 	return j, nil
 }
 
-// OpenJournal reads one to show it, or to go on with it, which takes it for this process.
+// OpenJournal reads a journal. To resume it, goOn also locks it for this process.
 func OpenJournal(name string, goOn bool) (*Journal, error) {
-	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() { // opening a pipe waits for its other end
+	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() { // opening a named pipe would block
 		return nil, fmt.Errorf("%s %w", name, ErrNoJournal)
 	}
 	mode := os.O_RDONLY
@@ -122,7 +122,7 @@ func OpenJournal(name string, goOn bool) (*Journal, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening the journal: %w", err)
 	}
-	free := !goOn || filelock.Lock(f) // before it is read: its holder may still write
+	free := !goOn || filelock.Lock(f) // lock before reading: another process may still write
 	j, whole, err := readJournal(f)
 	switch {
 	case err != nil:
@@ -132,9 +132,9 @@ func OpenJournal(name string, goOn bool) (*Journal, error) {
 		err = ErrEnded
 	case !free:
 		err = ErrInUse
-	case j.Begun.Version != probe.Release:
-		err = fmt.Errorf("is from calico-probe %s, and this is %s: resume with that version, or start again", j.Begun.Version, probe.Release)
-	case !whole: // its last line was cut
+	case j.Header.Version != probe.Release:
+		err = fmt.Errorf("is from calico-probe %s, and this is %s: resume with that version, or start again", j.Header.Version, probe.Release)
+	case !whole: // the last line is incomplete
 		_, err = f.WriteString("\n")
 	}
 	if err != nil {
@@ -144,27 +144,27 @@ func OpenJournal(name string, goOn bool) (*Journal, error) {
 	return j, nil
 }
 
-// readJournal reads what is whole of a journal; whole tells whether its last line is.
+// readJournal reads the complete lines of a journal. whole reports whether the last line is complete.
 func readJournal(r io.Reader) (j *Journal, whole bool, err error) {
-	limited := &io.LimitedReader{R: r, N: longestJournal}
+	limited := &io.LimitedReader{R: r, N: maxJournal}
 	in := bufio.NewReader(limited)
 	first, err := in.ReadBytes('\n')
-	var b Begun
+	var b Header
 	if err != nil || json.Unmarshal(first, &b) != nil || b.Kind != journalKind {
 		return nil, false, ErrNoJournal
 	}
 	if b.V > recordVersion {
 		return nil, false, fmt.Errorf("was written by a newer calico-probe (%s)", b.Version)
 	}
-	j = &Journal{Begun: b, began: map[string]line{}, done: map[string]line{}}
+	j = &Journal{Header: b, began: map[string]line{}, done: map[string]line{}}
 	for {
 		text, err := in.ReadBytes('\n')
 		var l line
 		if json.Unmarshal(text, &l) == nil {
 			j.take(l)
 		}
-		if errors.Is(err, io.EOF) && limited.N <= 0 { // what comes after would be done again
-			return nil, false, fmt.Errorf("has more than %d MB, which no journal has", longestJournal>>20)
+		if errors.Is(err, io.EOF) && limited.N <= 0 { // the missing effects would run again
+			return nil, false, fmt.Errorf("is larger than a journal can be (%d MB)", maxJournal>>20)
 		}
 		if errors.Is(err, io.EOF) {
 			return j, len(text) == 0, nil
@@ -183,7 +183,7 @@ func (j *Journal) take(l line) {
 			j.cut = cut
 		}
 	case lineBegin:
-		if j.began[l.Key] = l; l.Out != nil { // it changes something: what it came to before is old
+		if j.began[l.Key] = l; l.Out != nil { // it has side effects: an earlier outcome is obsolete
 			delete(j.done, l.Key)
 		}
 	case lineEnd:
@@ -194,7 +194,7 @@ func (j *Journal) take(l line) {
 	}
 }
 
-// Name is that of its file, "" where it has none.
+// Name returns the name of its file; "" without a file.
 func (j *Journal) Name() string {
 	if j.file == nil {
 		return ""
@@ -202,10 +202,10 @@ func (j *Journal) Name() string {
 	return j.file.Name()
 }
 
-// Err is the first error that writing met; from then on nothing is written.
+// Err returns the first write error. Nothing is written after it.
 func (j *Journal) Err() error { j.mu.Lock(); defer j.mu.Unlock(); return j.err }
 
-// Close ends writing.
+// Close closes the file.
 func (j *Journal) Close() error {
 	if j.file == nil {
 		return nil
@@ -213,16 +213,16 @@ func (j *Journal) Close() error {
 	return filelock.Close(j.file)
 }
 
-// Resume notes who goes on with it.
+// Resume records who resumes the runbook.
 func (j *Journal) Resume(by string) error { return j.add(line{Type: lineResume, By: by}) }
 
-// begin notes that an effect is about to happen.
+// begin records that an effect is about to start.
 func (j *Journal) begin(key, step string) error {
 	return j.add(line{Type: lineBegin, Key: key, Step: step})
 }
 
-// certainly notes that an effect is about to happen, with what is known of it, and returns
-// when that is on the disk.
+// certainly records that an effect is about to start, with what is known of it, and syncs the file. An action must not
+// run without a durable record.
 func (j *Journal) certainly(key, step string, out any) error {
 	b, err := json.Marshal(out)
 	if err != nil {
@@ -237,7 +237,7 @@ func (j *Journal) certainly(key, step string, out any) error {
 	return nil
 }
 
-// end notes what an effect came to, and gives the time that stands there.
+// end records the outcome of an effect, and returns the recorded time.
 func (j *Journal) end(key, step string, out any) (time.Time, error) {
 	b, err := json.Marshal(out)
 	if err != nil {
@@ -247,7 +247,7 @@ func (j *Journal) end(key, step string, out any) (time.Time, error) {
 	return l.At, j.add(l)
 }
 
-// outcome notes that the runbook has come to its end.
+// outcome records the end of the runbook.
 func (j *Journal) outcome(o Outcome) error {
 	b, err := json.Marshal(o)
 	if err != nil {
@@ -256,7 +256,7 @@ func (j *Journal) outcome(o Outcome) error {
 	return j.add(line{Type: lineOutcome, Out: b})
 }
 
-// left notes that the runbook was left before its end.
+// left records that the runbook stopped before its end.
 func (j *Journal) left(l left) error {
 	b, err := json.Marshal(l)
 	if err != nil {
@@ -265,20 +265,20 @@ func (j *Journal) left(l left) error {
 	return j.add(line{Type: lineLeft, Out: b})
 }
 
-// ended gives what an effect came to that has ended.
+// ended returns the outcome of a finished effect.
 func (j *Journal) ended(key string, out any) (at time.Time, ok bool, err error) {
 	return j.known(j.done, key, out)
 }
 
-// forget has an effect done again that had ended.
+// forget makes a finished effect run again.
 func (j *Journal) forget(key string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	delete(j.done, key)
 }
 
-// begun gives what was known of an effect when it began that has not ended since.
-func (j *Journal) begun(key string, out any) (at time.Time, ok bool, err error) {
+// unfinished returns what was known at the start of an effect that has not ended.
+func (j *Journal) unfinished(key string, out any) (at time.Time, ok bool, err error) {
 	return j.known(j.began, key, out)
 }
 
@@ -308,7 +308,7 @@ func (j *Journal) add(l line) error {
 	return j.err
 }
 
-// write writes one whole line at once.
+// write writes one line with a single call, so that a crash cannot leave half of one before another.
 func (j *Journal) write(v any) error {
 	if j.file == nil {
 		return nil
@@ -325,9 +325,8 @@ func (j *Journal) write(v any) error {
 	return nil
 }
 
-// Prune removes the journals of a folder that are not needed any more: those older than the
-// age, and the oldest ones above the number to keep, but none that is in use. Errors are
-// nobody's concern: it is tried again the next time.
+// Prune removes journals from a folder: those older than age, and the oldest beyond the number to keep. It keeps
+// journals in use. It ignores errors, because the next call tries again.
 func Prune(dir string, age time.Duration, keep int) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -362,9 +361,9 @@ func removeUnused(name string) {
 	}
 }
 
-// JournalName is what a journal of this moment is called, the latest last.
+// JournalName returns a file name for a journal. Names sort by time.
 func JournalName(runbook, node string, at time.Time) string {
-	plain := strings.Map(func(r rune) rune { // whatever is typed as a node is no path
+	plain := strings.Map(func(r rune) rune { // what the user types as a node must not become a path
 		if strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-.", r) {
 			return r
 		}
@@ -375,7 +374,7 @@ func JournalName(runbook, node string, at time.Time) string {
 
 const journalTime = "20060102T150405.000Z"
 
-// isJournalName tells a journal from other files of its folder.
+// isJournalName reports whether a file in the folder is a journal.
 func isJournalName(name string) bool {
 	stamp, _, _ := strings.Cut(name, "-")
 	_, err := time.Parse(journalTime, stamp)

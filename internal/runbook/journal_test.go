@@ -21,8 +21,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// every is a runbook with a step of each kind; FILE is where its programs write that they
-// were started.
+// every is a runbook with a step of each kind. Its programs write to FILE that they started.
 const every = `  - name: look
     run: {on: {names: ["${node}", b]}}
   - name: own
@@ -48,7 +47,7 @@ const every = `  - name: look
   - conclude: {verdict: healthy, says: "well, ${steps.look.verdicts.b}"}
 `
 
-// timeless is a record without its times, of the last try of its actions.
+// timeless returns a record without its times, and with the last attempt of its actions.
 func timeless(t *testing.T, r *runbook.Record) string {
 	t.Helper()
 	c := *r
@@ -67,8 +66,8 @@ func timeless(t *testing.T, r *runbook.Record) string {
 	return string(b)
 }
 
-// TestResume cuts a journal after each of its lines, and in the middle of each, and goes
-// on: the record is the same, and what had ended is not done again.
+// TestResume cuts a journal after each line, and in the middle of each, and resumes it. The record is the same, and
+// finished steps do not run again.
 func TestResume(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -84,7 +83,7 @@ func TestResume(t *testing.T) {
 		return &runbook.Engine{Runbook: rb, Journal: j, World: w.functions(), Commands: true, Actions: []string{"mend"}}
 	}
 	whole := filepath.Join(dir, "whole")
-	j, err := runbook.CreateJournal(whole, begun(rb))
+	j, err := runbook.CreateJournal(whole, headerOf(rb))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,7 +156,7 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// counts is what was done: by the programs, and by the world.
+// counts has the number of calls of the programs and of the world.
 func counts(t *testing.T, file string, w *world) map[string]int {
 	t.Helper()
 	out := map[string]int{}
@@ -172,7 +171,7 @@ func counts(t *testing.T, file string, w *world) map[string]int {
 	return out
 }
 
-// TestCutIsTold wants a journal that ends early to tell as much as it has, and to do nothing.
+// TestCutIsTold requires a truncated journal to be shown as far as it goes, without running anything.
 func TestCutIsTold(t *testing.T) {
 	t.Parallel()
 	for name, last := range map[string]string{
@@ -188,7 +187,7 @@ func TestCutIsTold(t *testing.T) {
 func cutIsTold(t *testing.T, steps string) {
 	rb := loaded(t, steps)
 	name := filepath.Join(t.TempDir(), "j")
-	j, err := runbook.CreateJournal(name, begun(rb))
+	j, err := runbook.CreateJournal(name, headerOf(rb))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -233,7 +232,7 @@ func cutIsTold(t *testing.T, steps string) {
 	}
 }
 
-// TestNoJournal refuses what is none, and what another version wrote.
+// TestNoJournal rejects other files, and journals of other versions.
 func TestNoJournal(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -252,7 +251,7 @@ func TestNoJournal(t *testing.T) {
 	}
 }
 
-// TestPrune removes old journals, and nothing else.
+// TestPrune requires that only old journals are removed.
 func TestPrune(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -281,22 +280,22 @@ func TestPrune(t *testing.T) {
 	pruned(840*time.Hour, 3, 3) // the latest three
 }
 
-// TestCut stops a run and a wait of which the world makes no error: neither is a finished
-// step, the record says that it was cut, and both are asked again.
+// TestCut interrupts a run and a wait that return no error. Neither counts as finished, the record says so, and both
+// run again.
 func TestCut(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		steps, told string
 		at          int // the run in which it is stopped
 	}{
-		"a run":  {"  - name: x\n    run: {}\n  - conclude: {says: done}\n", "stopped before its end", 1},
-		"a wait": {"  - name: x\n    wait: {until: 'status(\"node-swap\") == \"fail\"', within: 1m, every: 1ms, run: {}}\n  - conclude: {says: done}\n", "seen last: a: healthy", 3},
+		"a run":  {"  - name: x\n    run: {}\n  - conclude: {says: done}\n", "stopped early", 1},
+		"a wait": {"  - name: x\n    wait: {until: 'status(\"node-swap\") == \"fail\"', within: 1m, every: 1ms, run: {}}\n  - conclude: {says: done}\n", "last results: a: healthy", 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			rb := loaded(t, c.steps)
 			file := filepath.Join(t.TempDir(), "journal")
-			j, err := runbook.CreateJournal(file, begun(rb))
+			j, err := runbook.CreateJournal(file, headerOf(rb))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -340,12 +339,11 @@ func TestCut(t *testing.T) {
 	}
 }
 
-// TestNotRunIsOfferedAgain goes on with an action that was not allowed, and then is; what
-// was run is not offered again.
+// TestNotRunIsOfferedAgain resumes with an action that was not allowed before. An action that ran is not offered again.
 func TestNotRunIsOfferedAgain(t *testing.T) {
 	t.Parallel()
 	rb := loaded(t, "  - name: mend\n    action: {says: mends, touches: it, dryRun: [echo], command: [echo, did]}\n  - name: q\n    ask: {question: really}\n")
-	j := runbook.NewJournal(begun(rb))
+	j := runbook.NewJournal(headerOf(rb))
 	w := &world{confirm: func(runbook.Proposal) (bool, error) { return true, nil }}
 	var r *runbook.Record
 	for i, actions := range [][]string{nil, nil, {"mend"}, {"mend"}} {
@@ -364,12 +362,11 @@ func TestNotRunIsOfferedAgain(t *testing.T) {
 	}
 }
 
-// TestLater leaves a runbook open by an answer: it ends as it concludes, and asks again
-// when it is gone on with.
+// TestLater answers with the option that leaves a runbook open: it ends with its conclusion, and a resume asks again.
 func TestLater(t *testing.T) {
 	t.Parallel()
 	rb := loaded(t, "  - run: {}\n  - name: fixed\n    ask: {question: done, options: [done, not-yet], default: not-yet, later: not-yet}\n  - conclude: {verdict: fault, says: \"${answers.fixed}\"}\n")
-	j := runbook.NewJournal(begun(rb))
+	j := runbook.NewJournal(headerOf(rb))
 	for i, answer := range []string{"no", "n", "done"} {
 		w := &world{ask: func(runbook.Question) (string, error) { return answer, nil }}
 		r := must.Get((&runbook.Engine{Runbook: rb, Journal: j, World: w.functions()}).Do(t.Context()))(t)

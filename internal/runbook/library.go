@@ -17,7 +17,7 @@ import (
 //go:embed builtin/*.yaml
 var builtin embed.FS
 
-// symptomSteps are the steps of every built-in runbook whose file lists none. The name of the file replaces SYMPTOM.
+// symptomSteps are the steps of each built-in runbook without steps in its file. The file's name replaces SYMPTOM.
 //
 //go:embed builtin/symptom/steps.yaml
 var symptomSteps string
@@ -30,28 +30,28 @@ func whole(name string, text []byte) []byte {
 	return append(text, strings.ReplaceAll(symptomSteps, "SYMPTOM", strings.TrimSuffix(path.Base(name), ".yaml"))...)
 }
 
-// Item is a runbook that can be named.
+// Item is a runbook that a user can name.
 type Item struct {
 	Name     string   `json:"name"`
 	File     string   `json:"file"`
 	Title    string   `json:"title"`
 	Alerts   []string `json:"alerts"`
 	BuiltIn  bool     `json:"builtin"`
-	Replaces string   `json:"replaces,omitempty"` // the file of another one of that name
-	Wrong    string   `json:"wrong,omitempty"`    // why it cannot be run
+	Replaces string   `json:"replaces,omitempty"` // the file of the replaced runbook with the same name
+	Wrong    string   `json:"wrong,omitempty"`    // why it cannot run
 
-	Causes  []probe.Cause `json:"-"` // that make its symptom, with the advice on them
-	Runbook *Runbook      `json:"-"` // nil where something is wrong
+	Causes  []probe.Cause `json:"-"` // the causes of its symptom, with their advice
+	Runbook *Runbook      `json:"-"` // nil if it is invalid
 	Err     error         `json:"-"`
 	Text    []byte        `json:"-"`
 }
 
-// general is the runbook for a node of which nothing more is known: about every cause.
+// general is the runbook for unspecified trouble with a node. It covers every cause.
 const general = "node-trouble"
 
-// Library is the runbooks there are by their names: the built-in ones, then those of the
-// folders (*.yaml, *.yml), of which a later one replaces an earlier one of its name. One
-// that cannot be read is among them, and says why. The error is that of a folder.
+// Library returns the runbooks by name: the built-in ones, and those of the folders (*.yaml, *.yml). A later one
+// replaces an earlier one with the same name. An invalid runbook is included with its error. The returned error is
+// about a folder.
 func Library(known Known, dirs ...string) ([]Item, error) {
 	var out []Item
 	add := func(it Item) {
@@ -87,15 +87,15 @@ func Library(known Known, dirs ...string) ([]Item, error) {
 	return out, nil
 }
 
-// ReadFile reads a runbook; what is wrong with it stands in the item.
+// ReadFile reads a runbook; its errors are in the item.
 func ReadFile(name string, known Known) Item {
 	info, err := os.Stat(name)
-	if err == nil && !info.Mode().IsRegular() { // reading a pipe waits for its other end
-		err = fmt.Errorf("%s is no file", name)
+	if err == nil && !info.Mode().IsRegular() { // reading a named pipe would block
+		err = fmt.Errorf("%s is not a regular file", name)
 	}
 	var text []byte
-	if err == nil && info.Size() > longestFile {
-		err = fmt.Errorf("%s has more than %d KB, which no runbook has", name, longestFile>>10)
+	if err == nil && info.Size() > maxFile {
+		err = fmt.Errorf("%s is larger than a runbook can be (%d KB)", name, maxFile>>10)
 	}
 	if err == nil {
 		text, err = os.ReadFile(name)
@@ -125,8 +125,8 @@ func item(file string, text []byte, err error, known Known) Item {
 	return it
 }
 
-// Given is what the user gives a runbook, held to what it takes: parameters with
-// their defaults, answers in full. The error is a Mistake.
+// Given validates the user's parameters, answers and actions. It returns the parameters with their defaults, and the
+// answers in full. The error is a Mistake.
 func (rb *Runbook) Given(params, answers map[string]string, actions []string) (all, full map[string]string, err error) {
 	all, full = map[string]string{}, map[string]string{}
 	var names, asks, acts []string
@@ -161,34 +161,34 @@ func (rb *Runbook) Given(params, answers map[string]string, actions []string) (a
 	}
 	for name, text := range answers {
 		if !slices.Contains(asks, name) {
-			return nil, nil, mistake("runbook %s has no ask of the name %q%s", rb.Metadata.Name, name, orThere(name, asks))
+			return nil, nil, mistake("runbook %s has no ask named %q%s", rb.Metadata.Name, name, orThere(name, asks))
 		}
 		answer, ok := option(options[name], text)
 		if !ok {
-			return nil, nil, mistake("%q is no answer to %s: it takes %s", text, name, strings.Join(append([]string{"some text"}, options[name]...)[min(1, len(options[name])):], ", "))
+			return nil, nil, mistake("%q is not a valid answer to %s: it takes %s", text, name, strings.Join(append([]string{"some text"}, options[name]...)[min(1, len(options[name])):], ", "))
 		}
 		full[name] = answer
 	}
 	for _, name := range actions {
 		if !slices.Contains(acts, name) {
-			return nil, nil, mistake("runbook %s has no action of the name %q%s", rb.Metadata.Name, name, orThere(name, acts))
+			return nil, nil, mistake("runbook %s has no action named %q%s", rb.Metadata.Name, name, orThere(name, acts))
 		}
 	}
 	return all, full, nil
 }
 
-// orThere hints at what there is.
+// orThere returns a hint with the nearest name, or with all names.
 func orThere(typed string, names []string) string {
 	switch near := Nearest(typed, names); {
 	case near != "":
 		return near
 	case len(names) > 0:
-		return ": there is " + strings.Join(names, ", ")
+		return ": it has " + strings.Join(names, ", ")
 	}
 	return ": it has none"
 }
 
-// Actions names the steps that would change something.
+// Actions returns the names of the steps with an action.
 func (rb *Runbook) Actions() []string {
 	var out []string
 	rb.each(func(s *Step) {

@@ -10,14 +10,15 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// Known is what the program has that a runbook may name.
+// Known is what a runbook may refer to.
 type Known struct {
 	Causes []string
-	Advice []probe.Cause // on each of them: its ID, advice and runbooks
-	Checks []string      // IDs a result can have
-	// Selects are the IDs of the checks that --checks, --skip and --profile of a run pick.
+	Advice []probe.Cause // for each cause: its ID, advice and runbooks
+	Checks []string      // the IDs that a result can have
+	// Selects returns the IDs of the checks that --checks, --skip and --profile of a run select.
 	Selects func(checks, skip []string, profile string) ([]string, error)
-	// Together are those that can be asked of many nodes; an error where none can, or one that is named cannot.
+	// Together returns the checks that a fleet step runs. It fails if a named check cannot run on many nodes, or if
+	// none is left.
 	Together func(Fleet) ([]string, error)
 	Methods  []string
 	Profiles []string
@@ -27,22 +28,22 @@ var (
 	kebab     = regexp.MustCompile(`^[a-z][a-z0-9]*(-[a-z0-9]+)*$`)
 	paramName = regexp.MustCompile(`^[a-z][a-z0-9]*([-_][a-z0-9]+)*$`)
 	envName   = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
-	verdicts  = []string{wordHealthy, wordWarnings, wordFault, wordIncomplete} // a runbook can conclude
+	verdicts  = []string{wordHealthy, wordWarnings, wordFault, wordIncomplete} // that a runbook can conclude
 )
 
-// leastEvery is the shortest pause between two attempts of a wait.
-var leastEvery = 5 * time.Second
+// minEvery is the minimum interval of a wait: each attempt may place a probe on a node.
+var minEvery = 5 * time.Second
 
-// linter holds a runbook to what can be known before it runs.
+// linter checks a runbook before it runs. A mistake that shows only at run time costs time during an incident.
 type linter struct {
 	file     string
 	known    Known
-	lines    map[string]int // of each field, by its path: spec.steps[0].run
+	lines    map[string]int // of each field, by path: spec.steps[0].run
 	findings []Finding
-	unread   []string // paths of fields whose form is wrong
+	unread   []string // paths of fields with a wrong type
 
 	rb       *Runbook
-	names    []string // of steps, wherever
+	names    []string // of all steps
 	branches []string
 	own      []string // IDs of the runbook's own checks
 }
@@ -53,8 +54,8 @@ func (l *linter) find(path, format string, args ...any) {
 	}
 }
 
-// follows tells whether what is wrong at a path may only follow from a field beside it, or above
-// it, whose form is wrong: what a misspelt field was to say is missing.
+// follows reports whether a finding may only be a consequence of a malformed field beside or above it. A misspelled
+// field leaves another one missing, and the user needs only the first finding.
 func (l *linter) follows(path string) bool {
 	for l.lines[path] == 0 && path != "" {
 		path = parent(path)
@@ -62,21 +63,21 @@ func (l *linter) follows(path string) bool {
 	return slices.ContainsFunc(l.unread, func(field string) bool { return path == field || path == parent(field) })
 }
 
-// parent is the path of what a field is in.
+// parent returns the path of the field's container.
 func parent(path string) string { return path[:max(0, strings.LastIndexAny(path, ".["))] }
 
 func (l *linter) findAt(line int, format string, args ...any) {
 	l.findings = append(l.findings, Finding{File: l.file, Line: line, What: brief(fmt.Sprintf(format, args...))})
 }
 
-// warnAt finds what may be meant, or holds on some nights only.
+// warnAt records a suspicious but valid construct.
 func (l *linter) warnAt(line int, format string, args ...any) {
 	l.findings = append(l.findings, Finding{
 		File: l.file, Line: line, What: brief(fmt.Sprintf(format, args...)), Warning: true,
 	})
 }
 
-// line is that of a field, or of what lacks it.
+// line returns the line of a field; for a missing one, that of its container.
 func (l *linter) line(path string) int {
 	for l.lines[path] == 0 && path != "" {
 		path = parent(path)
@@ -108,16 +109,16 @@ func (l *linter) lint(rb *Runbook) {
 		at := fmt.Sprintf("spec.params[%d]", i)
 		switch {
 		case !paramName.MatchString(p.Name):
-			l.find(at+".name", "%q is no name of a parameter: lower-case letters, digits, - and _", p.Name)
+			l.find(at+".name", "%q is not a valid parameter name: use lower-case letters, digits, - and _", p.Name)
 		case slices.Contains(params, p.Name):
 			l.find(at+".name", "duplicate parameter %s", p.Name)
 		case slices.ContainsFunc(params, func(other string) bool { return inEnvironment(other) == inEnvironment(p.Name) }):
-			l.find(at+".name", "the parameter %s is %s to commands, as another one is", p.Name, inEnvironment(p.Name))
+			l.find(at+".name", "parameter %s becomes the environment variable %s, like another parameter", p.Name, inEnvironment(p.Name))
 		}
 		params = append(params, p.Name)
 	}
 	if len(rb.Spec.Steps) == 0 {
-		l.find("spec.steps", "there is no step")
+		l.find("spec.steps", "the runbook has no steps")
 	}
 	rb.each(func(s *Step) {
 		if s.Check != nil {
@@ -127,7 +128,7 @@ func (l *linter) lint(rb *Runbook) {
 	l.steps("spec.steps", rb.Spec.Steps, newScope())
 }
 
-// steps lints steps in their order, and tells whether they always end the runbook.
+// steps lints steps in order. It returns whether they always end the runbook.
 func (l *linter) steps(at string, steps []Step, in *scope) (ends bool) {
 	for i := range steps {
 		here := fmt.Sprintf("%s[%d]", at, i)
@@ -147,7 +148,7 @@ func (l *linter) step(at string, s *Step, in *scope) (ends bool) {
 		l.find(at, "the step does nothing: give it one of %s", strings.Join(kinds(), ", "))
 		return false
 	default:
-		l.find(at, "the step does several things (%s): make a step of each", strings.Join(set, ", "))
+		l.find(at, "the step does several things (%s): split it into a step for each", strings.Join(set, ", "))
 		return false
 	}
 	if s.Name != "" {
@@ -166,8 +167,7 @@ func (l *linter) step(at string, s *Step, in *scope) (ends bool) {
 	return false
 }
 
-// does lints what a step does where it is not left out, and tells whether that always ends
-// the runbook.
+// does lints the operation of a step, given that the step runs. It returns whether the step always ends the runbook.
 func (l *linter) does(at string, s *Step, in *scope) (ends bool) {
 	switch {
 	case s.Run != nil:
@@ -175,7 +175,7 @@ func (l *linter) does(at string, s *Step, in *scope) (ends bool) {
 		in.asks(s.Name, s.Run.On, l.checksOf(s.Run))
 	case s.Fleet != nil:
 		l.fleet(at+".fleet", s.Fleet, in)
-		in.steps[s.Name] = nil // it has causes, and no results
+		in.steps[s.Name] = nil // it has causes, but no results
 	case s.Check != nil:
 		l.check(at+".check", s.Check, in)
 		in.checks(s.Name, s.Check.ID)
@@ -198,9 +198,9 @@ func (l *linter) does(at string, s *Step, in *scope) (ends bool) {
 		c := s.Conclude
 		switch {
 		case c.Verdict == "" && !in.ran:
-			l.find(at+".conclude", "without a verdict it concludes that of the last run, and nothing was run before: give it one of %s", strings.Join(verdicts, ", "))
+			l.find(at+".conclude", "without a verdict, conclude uses that of the last run, but there is no earlier run: give it one of %s", strings.Join(verdicts, ", "))
 		case c.Verdict != "" && !slices.Contains(verdicts, c.Verdict):
-			l.find(at+".conclude.verdict", "a runbook concludes %s, not %q", strings.Join(verdicts, ", "), c.Verdict)
+			l.find(at+".conclude.verdict", "a verdict is one of %s, not %q", strings.Join(verdicts, ", "), c.Verdict)
 		}
 		l.want(at+".conclude.says", c.Says)
 		l.text(at+".conclude.says", c.Says, in)
@@ -214,9 +214,9 @@ func (l *linter) does(at string, s *Step, in *scope) (ends bool) {
 
 func (l *linter) choose(at string, branches []Branch, in *scope) (ends bool) {
 	if len(branches) == 0 {
-		l.find(at, "there is no branch")
+		l.find(at, "choose has no branches")
 	}
-	rest := in.copy() // where none of the branches so far holds
+	rest := in.copy() // the scope after it, if no branch so far matched
 	var through []*scope
 	for i, b := range branches {
 		here := fmt.Sprintf("%s[%d]", at, i)
@@ -227,7 +227,7 @@ func (l *linter) choose(at string, branches []Branch, in *scope) (ends bool) {
 		l.branches = append(l.branches, b.Name)
 		last := i == len(branches)-1
 		if b.When == "" && !last {
-			l.find(here, "only the last branch may lack when: those below it are never taken")
+			l.find(here, "only the last branch may omit when: those below it are unreachable")
 		}
 		inside := rest.copy()
 		if b.When != "" {
@@ -255,7 +255,7 @@ func (l *linter) choose(at string, branches []Branch, in *scope) (ends bool) {
 
 func (l *linter) run(at string, r *Run, in *scope) {
 	if len(r.Checks) > 0 && r.Profile != "" {
-		l.find(at+".profile", "checks names the checks itself: leave out profile, or checks")
+		l.find(at+".profile", "checks and profile both select checks: leave out one of them")
 	}
 	for _, list := range []struct {
 		at       string
@@ -282,7 +282,7 @@ func (l *linter) run(at string, r *Run, in *scope) {
 		l.find(at+".on", "on takes exactly one of names, selector, others")
 	}
 	if len(r.On.Names) > maxNodes {
-		l.find(at+".on.names", "%d nodes are named, and a run asks %d at most", len(r.On.Names), maxNodes)
+		l.find(at+".on.names", "%d nodes are named, but a run takes at most %d", len(r.On.Names), maxNodes)
 	}
 	for i, n := range r.On.Names {
 		l.want(fmt.Sprintf("%s.on.names[%d]", at, i), n)
@@ -292,25 +292,25 @@ func (l *linter) run(at string, r *Run, in *scope) {
 
 func (l *linter) oneOf(at, what, typed string, known []string) {
 	if typed != "" && !slices.Contains(known, typed) {
-		l.find(at, "unknown %s %q%s: there is %s", what, typed, Nearest(typed, known), strings.Join(known, ", "))
+		l.find(at, "unknown %s %q%s: use one of %s", what, typed, Nearest(typed, known), strings.Join(known, ", "))
 	}
 }
 
 func (l *linter) check(at string, c *Check, in *scope) {
 	l.isKebab(at+".id", c.ID)
 	if slices.Contains(l.known.Checks, c.ID) {
-		l.find(at+".id", "%s is a check of the program: choose another ID", c.ID)
+		l.find(at+".id", "%s is a built-in check: choose another ID", c.ID)
 	}
 	l.want(at+".asks", c.Asks)
 	if (len(c.Command) > 0) == (c.That != "") {
-		l.find(at, "a check is answered by a command or by that: exactly one of them")
+		l.find(at, "a check needs exactly one of command and that")
 	}
 	l.command(at+".command", c.Command, in)
 	if c.That != "" {
 		l.condition(at+".that", c.That, in)
 		l.want(at+".saw", c.Saw)
 	} else if c.Saw != "" {
-		l.find(at+".saw", "what a command saw is its first line: leave saw out")
+		l.find(at+".saw", "leave out saw: a command reports its first line of output")
 	}
 	l.text(at+".saw", c.Saw, in)
 }
@@ -322,14 +322,14 @@ func (l *linter) ask(at string, s *Step, in *scope) {
 	l.want(at+".ask.question", s.Ask.Question)
 	l.text(at+".ask.question", s.Ask.Question, in)
 	if d := s.Ask.Default; d != nil && len(s.Ask.Options) > 0 && !slices.Contains(s.Ask.Options, *d) {
-		l.find(at+".ask.default", "the default %q is none of the options", *d)
+		l.find(at+".ask.default", "the default %q is not one of the options", *d)
 	}
 	if later := s.Ask.Later; later != "" && !slices.Contains(s.Ask.Options, later) {
-		l.find(at+".ask.later", "%q is none of the options", later)
+		l.find(at+".ask.later", "%q is not one of the options", later)
 	}
 	for i, o := range s.Ask.Options {
 		if o == "" || slices.Contains(s.Ask.Options[:i], o) {
-			l.find(fmt.Sprintf("%s.ask.options[%d]", at, i), "the option %q is empty, or stands twice", o)
+			l.find(fmt.Sprintf("%s.ask.options[%d]", at, i), "the option %q is empty or a duplicate", o)
 		}
 	}
 }
@@ -337,10 +337,10 @@ func (l *linter) ask(at string, s *Step, in *scope) {
 func (l *linter) wait(at string, s *Step, in *scope) {
 	w := s.Wait
 	if w.Within <= 0 {
-		l.find(at, "a wait needs a limit: within, as 5m")
+		l.find(at, "a wait needs a limit: add within, such as 5m")
 	}
-	if w.Every != 0 && time.Duration(w.Every) < leastEvery {
-		l.find(at+".every", "every is %v at least: each attempt may place a probe on a node", leastEvery)
+	if w.Every != 0 && time.Duration(w.Every) < minEvery {
+		l.find(at+".every", "every must be at least %v: each attempt may place a probe on a node", minEvery)
 	}
 	if w.Every > w.Within {
 		l.find(at+".every", "every is longer than within")
@@ -349,10 +349,10 @@ func (l *linter) wait(at string, s *Step, in *scope) {
 	case w.Run != nil:
 		l.run(at+".run", w.Run, in)
 	case !in.ran:
-		l.find(at, "no earlier step has a run that the wait could repeat: give it a run")
+		l.find(at, "there is no earlier run for the wait to repeat: give it a run")
 	}
 	if time.Duration(w.Within) > Limit {
-		l.warnAt(l.line(at+".within"), "it is longer than the %v of a runbook that is run without --timeout", Limit)
+		l.warnAt(l.line(at+".within"), "it is longer than the default limit of a runbook (%v; see --timeout)", Limit)
 	}
 	if w.Run != nil {
 		in.asks(s.Name, w.Run.On, l.checksOf(w.Run))
@@ -365,17 +365,17 @@ func (l *linter) wait(at string, s *Step, in *scope) {
 
 func (l *linter) isKebab(at, name string) {
 	if !kebab.MatchString(name) {
-		l.find(at, "%q is no name: lower-case letters and digits, with single dashes between", name)
+		l.find(at, "%q is not a valid name: use lower-case letters and digits, with single dashes between them", name)
 	}
 }
 
 func (l *linter) want(at, text string) {
 	if strings.TrimSpace(text) == "" {
-		l.find(at, "%s is missing, or empty", field(at))
+		l.find(at, "%s is missing or empty", field(at))
 	}
 }
 
-// inEnvironment is what a parameter is called in the environment of commands.
+// inEnvironment returns the name of a parameter's environment variable for commands.
 func inEnvironment(param string) string {
 	return "CALICO_PROBE_PARAM_" + strings.ToUpper(strings.ReplaceAll(param, "-", "_"))
 }

@@ -38,8 +38,8 @@ func (l *linter) action(at string, s *Step, in *scope) {
 	l.onlyReads(at+".dryRun", a.DryRun)
 }
 
-// What kubectl does by its verbs, and by those under them. Of any other, as exec or a
-// plugin, it is not known.
+// kubectl's verbs, also with a subcommand, that only read or that change something. Any other verb, such as exec or a
+// plugin, gets a warning.
 var (
 	kubectlReads = []string{"api-resources", "api-versions", "apply view-last-applied", "auth can-i", "auth whoami",
 		"cluster-info", "config current-context",
@@ -54,7 +54,7 @@ var (
 	kubectlKeeps = []string{"--dry-run=server", "--dry-run=client", "--local", "--list", "--help", "-h"}
 )
 
-// onlyReads lints a command that is started before anybody has confirmed anything.
+// onlyReads lints a command that runs before the user confirms anything.
 func (l *linter) onlyReads(at string, words []string) {
 	for _, i := range programs(words) {
 		if !isProgram(words[i], "kubectl") {
@@ -71,15 +71,15 @@ func (l *linter) onlyReads(at string, words []string) {
 		case verb == "", slices.Contains(kubectlReads, verb), slices.Contains(kubectlReads, both):
 		case slices.ContainsFunc(own, func(w string) bool { return slices.Contains(kubectlKeeps, w) }):
 		case slices.Contains(kubectlChanges, verb), slices.Contains(kubectlChanges, both):
-			l.find(at, "kubectl %s changes something, and this is started before anybody has confirmed it: give one that only reads, or --dry-run=server", verb)
+			l.find(at, "kubectl %s changes something, but runs before the user confirms: use a command that only reads, or --dry-run=server", verb)
 		default:
-			l.warnAt(l.line(at), "kubectl %s may change something, and this is started before anybody has confirmed it: see that it only reads", verb)
+			l.warnAt(l.line(at), "kubectl %s may change something, but runs before the user confirms: make sure that it only reads", verb)
 		}
 	}
 }
 
-// kubectlVerb is the first word that is neither an option nor the value of one, as kubectl
-// finds it, and what comes behind it.
+// kubectlVerb returns the verb as kubectl finds it (the first word that is neither an option nor an option's value),
+// and the words after it.
 func kubectlVerb(words []string) (verb string, rest []string) {
 	for i := 0; i < len(words); i++ {
 		w := words[i]
@@ -99,7 +99,7 @@ func kubectlVerb(words []string) (verb string, rest []string) {
 	return "", nil
 }
 
-// command lints the words of a command. What a node said must be no part of a script.
+// command lints a command. A text from a node must never be part of a script, because a shell could execute it.
 func (l *linter) command(at string, words []string, in *scope) {
 	for i, w := range words {
 		here := fmt.Sprintf("%s[%d]", at, i)
@@ -116,9 +116,9 @@ func (l *linter) command(at string, words []string, in *scope) {
 			switch {
 			case !l.holdsValues(words[script]):
 			case isStarted:
-				l.find(here, "a value in a script can be a command: pass it as an argument, and write \"$1\" in the script")
+				l.find(here, "a shell could execute a value in its script: pass the value as an argument, and write \"$1\" in the script")
 			default:
-				l.warnAt(l.line(here), "if %s is a shell here, a value in its script can be a command: pass it as an argument, and write \"$1\" in the script", words[i])
+				l.warnAt(l.line(here), "if %s is a shell, it could execute a value in its script: pass the value as an argument, and write \"$1\" in the script", words[i])
 			}
 		}
 		if isStarted && isProgram(words[i], "ssh") {
@@ -127,9 +127,8 @@ func (l *linter) command(at string, words []string, in *scope) {
 	}
 }
 
-// starters are programs that start another one, which their own words lead up to: so many
-// words that are no options, and the letters of the options that have their value in the
-// next word.
+// starters are programs that start another program, which follows in their arguments. words is the number of their own
+// arguments before it. valued has the letters of options whose value is the next word.
 var starters = map[string]struct {
 	words  int
 	valued string
@@ -139,8 +138,7 @@ var starters = map[string]struct {
 	"timeout": {1, "ks"}, "chroot": {1, ""}, "nsenter": {0, "GSt"}, "busybox": {},
 }
 
-// programs are where the words of a command name what is started: its first word, and what
-// that starts in turn.
+// programs returns the indexes of the words that name a program: the first word, and what that program starts in turn.
 func programs(words []string) []int {
 	var out []int
 	for at := 0; at < len(words); {
@@ -172,12 +170,12 @@ func programs(words []string) []int {
 
 var envWord = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*=`)
 
-// behindOptions is where the first word is that is neither an option nor the value of one.
+// behindOptions returns the index of the first word that is neither an option nor an option's value.
 func behindOptions(words []string, at int, valued string) int {
 	for at < len(words) && (strings.HasPrefix(words[at], "-") || strings.HasPrefix(words[at], "+")) {
 		w := words[at]
 		at++
-		// else the value is in it
+		// Otherwise the value is in the same word.
 		if n := strings.IndexAny(w, valued); n > 0 && n == len(w)-1 && !strings.HasPrefix(w, "--") {
 			at++
 		}
@@ -188,7 +186,7 @@ func behindOptions(words []string, at int, valued string) int {
 	return at
 }
 
-// program is the name of a program, wherever it lies, and as Windows has it too.
+// program returns a program's name without its folder, and without Windows' .exe.
 func program(word string) string {
 	return strings.TrimSuffix(path.Base(strings.ReplaceAll(word, `\`, "/")), ".exe")
 }
@@ -197,7 +195,7 @@ func isProgram(word string, names ...string) bool { return slices.Contains(names
 
 var shells = []string{"sh", "bash", "dash", "ash", "zsh", "ksh", "mksh", "fish"}
 
-// scripts are the words that a shell takes a script from, were it started by the word at.
+// scripts returns the indexes of the words that hold a script, if the word at is a shell.
 func scripts(words []string, at int) []int {
 	var out []int
 	switch {
@@ -224,14 +222,14 @@ func scripts(words []string, at int) []int {
 	return out
 }
 
-// How su is given a script: behind an option, or within its word.
+// How su takes a script: after an option, or in the same word.
 var (
 	suScript       = regexp.MustCompile(`^(-[flmpP]*c|--(session-)?command)$`)
 	suScriptWithin = regexp.MustCompile(`^(-[flmpP]*c.|--(session-)?command=)`)
 )
 
-// ssh lints one whose name is at a word. What comes behind the host is put together there
-// for a shell, and options with a command go to a shell here.
+// ssh lints an ssh command. ssh joins the words after the host into a script for the remote shell. Some options have a
+// command for the local shell.
 func (l *linter) ssh(at string, words []string, name int) {
 	const valued = "BbcDEeFIiJLlmOopPQRSWw"
 	host := behindOptions(words, name+1, valued)
@@ -241,27 +239,27 @@ func (l *linter) ssh(at string, words []string, name int) {
 		switch {
 		case !l.holdsValues(words[i]):
 		case i >= command:
-			l.find(here, "ssh makes a script of its words for a shell of the other host, and a value in it can be a command")
+			l.find(here, "ssh passes these words to a shell on the other host, which could execute a value in them")
 		case sshCommand.MatchString(words[i]), sshOption.MatchString(words[i-1]) && sshCommand.MatchString("-o"+words[i]):
-			l.find(here, "ssh gives this to a shell, and a value in it can be a command")
+			l.find(here, "ssh passes this to a shell, which could execute a value in it")
 		}
 	}
 }
 
-// Options of ssh, with their value in the next word, and with one that is a command, or
-// that begins with a value, so that it may be one.
+// Options of ssh that take their value from the next word, and options whose value is a command, or an expression that
+// may become one.
 var (
 	sshOption  = regexp.MustCompile(`^-[46AaCfGgKkMNnqsTtVvXxYy]*o$`)
 	sshCommand = regexp.MustCompile(`^-[46AaCfGgKkMNnqsTtVvXxYy]*o\s*((?i:(proxy|local|remote|knownhosts)command\b)|\$\{)`)
 )
 
-// holdsValues tells whether values are put into a text.
+// holdsValues reports whether a text has expressions.
 func (*linter) holdsValues(text string) bool {
 	parts, err := pieces(text)
 	return err == nil && slices.ContainsFunc(parts, func(p piece) bool { return p.expression != "" })
 }
 
-// isHTTP tells whether a text is where something can be posted.
+// isHTTP reports whether a text is an http or https URL.
 func isHTTP(text string) bool {
 	u, err := url.Parse(text)
 	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != ""

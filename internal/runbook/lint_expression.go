@@ -13,7 +13,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// text lints the expressions of a text.
+// text lints the expressions in a text.
 func (l *linter) text(at, text string, in *scope) {
 	parts, err := pieces(text)
 	if err != nil {
@@ -23,18 +23,18 @@ func (l *linter) text(at, text string, in *scope) {
 	for _, p := range parts {
 		if strings.TrimSpace(p.expression) == "" {
 			if p.words == "" {
-				l.find(at, "${} has no expression in it; write $${ for a literal ${")
+				l.find(at, "${} has no expression; write $${ for a literal ${")
 			}
 			continue
 		}
 		c := l.expression(at, p.expression, p.line, in)
 		if c != nil && !canBeSaid(c.kind) {
-			l.findAt(l.line(at)+p.line, "${%s} is no text but a %s: name a field of it", brief(p.expression), c.kind)
+			l.findAt(l.line(at)+p.line, "${%s} is a %s, not a text: name one of its fields", brief(p.expression), c.kind)
 		}
 	}
 }
 
-// condition lints an expression that is to be true or false.
+// condition lints an expression that must be true or false.
 func (l *linter) condition(at, text string, in *scope) {
 	if strings.TrimSpace(text) == "" {
 		l.want(at, text)
@@ -42,12 +42,12 @@ func (l *linter) condition(at, text string, in *scope) {
 	}
 	c := l.expression(at, text, 0, in)
 	if c != nil && c.kind.Kind() != types.BoolKind && c.kind.Kind() != types.DynKind {
-		l.find(at, "%s is true or false, and this is a %s: %s", field(at), c.kind, brief(text))
+		l.find(at, "%s must be true or false, but this is a %s: %s", field(at), c.kind, brief(text))
 	}
 }
 
-// expression lints one expression, which begins so many lines below its field; nil =
-// it is none.
+// expression lints one expression, below lines under the start of its field. It returns nil if the expression is
+// invalid.
 func (l *linter) expression(at, text string, below int, in *scope) *compiled {
 	c, err := compile(text)
 	if bad, ok := errors.AsType[compileError](err); ok {
@@ -72,8 +72,8 @@ func (l *linter) expression(at, text string, below int, in *scope) *compiled {
 	return c
 }
 
-// hides tells whether a variable of the expression's own, as exists() has one, bears a name
-// that means something else outside of it.
+// hides reports whether a local variable, such as that of exists(), shadows a global name. The linter then skips the
+// expression, because a name may mean either.
 func (c *compiled) hides() bool {
 	own := false
 	ast.PreOrderVisit(c.tree, ast.NewExprVisitor(func(e ast.Expr) {
@@ -86,9 +86,8 @@ func (c *compiled) hides() bool {
 	return own
 }
 
-// field is that of a result, a cause or what was seen that a part of the expression is, ""
-// = it is none: parameters, answers and facts may bear the same names, and have words of
-// their own.
+// field returns the field of a result, a cause or a step's results that an expression reads; "" for anything else.
+// Parameters, answers and facts may have the same names but other values.
 func (c *compiled) field(e ast.Expr) string {
 	if e.Kind() != ast.SelectKind || c.kindOf(e.AsSelect().Operand().ID()).Kind() != types.StructKind {
 		return ""
@@ -96,7 +95,7 @@ func (c *compiled) field(e ast.Expr) string {
 	return e.AsSelect().FieldName()
 }
 
-// call lints what a function or an index is given, where that stands in the expression.
+// call lints the arguments of a function and an index.
 func (l *linter) call(line int, of *compiled, c ast.CallExpr, in *scope) {
 	args := c.Args()
 	if len(args) == 2 && slices.Contains([]string{operators.Equals, operators.NotEquals, operators.In}, c.FunctionName()) {
@@ -119,8 +118,7 @@ func (l *linter) call(line int, of *compiled, c ast.CallExpr, in *scope) {
 	}
 }
 
-// words are those that a part of an expression can be, "" among them where it can be empty;
-// nil = any.
+// words returns the possible values of an expression, "" included if it can be empty; nil = any value.
 func (l *linter) words(c *compiled, e ast.Expr) []string {
 	what, answer := c.field(e), ""
 	switch e.Kind() {
@@ -158,7 +156,7 @@ func (l *linter) words(c *compiled, e ast.Expr) []string {
 	return out
 }
 
-// compared lints the literals that something is compared with which has known words.
+// compared lints literals that are compared with a field whose possible values are known.
 func (l *linter) compared(line int, c *compiled, field, with ast.Expr, in *scope) {
 	words, name := l.words(c, field), c.field(field)
 	literals := []ast.Expr{with}
@@ -173,8 +171,8 @@ func (l *linter) compared(line int, c *compiled, field, with ast.Expr, in *scope
 		switch {
 		case !ok:
 		case words != nil && !slices.Contains(words, id):
-			l.findAt(line, "it is never %q%s: it can be %s", id, Nearest(id, words), strings.TrimPrefix(strings.Join(words, ", "), ", "))
-		case id == "": // what a cause explains is a check or a cause, and the other one is empty
+			l.findAt(line, "it is never %q%s: possible values are %s", id, Nearest(id, words), strings.TrimPrefix(strings.Join(words, ", "), ", "))
+		case id == "": // a cause explains a check or another cause; the other field is empty
 		case name == "cause":
 			l.isCause(line, id)
 		case name == "check":
@@ -196,7 +194,7 @@ func (l *linter) isCheck(line int, id string) {
 	}
 }
 
-// name lints what is named of params, answers and steps.
+// name lints a name in params, answers or steps.
 func (l *linter) name(line int, of, name string, in *scope) {
 	switch of {
 	case "params":
@@ -205,15 +203,15 @@ func (l *linter) name(line int, of, name string, in *scope) {
 			names = append(names, p.Name)
 		}
 		if !slices.Contains(names, name) {
-			l.findAt(line, "there is no parameter %s%s", name, Nearest(name, names))
+			l.findAt(line, "unknown parameter %s%s", name, Nearest(name, names))
 		}
 	case "answers":
 		if !in.answers[name] || name == "" {
-			l.findAt(line, "answers.%s: no ask of that name comes before%s", name, Nearest(name, slices.Sorted(maps.Keys(in.answers))))
+			l.findAt(line, "answers.%s: no earlier ask has that name%s", name, Nearest(name, slices.Sorted(maps.Keys(in.answers))))
 		}
 	case "steps":
 		if _, ok := in.steps[name]; !ok || name == "" {
-			l.findAt(line, "steps.%s: no run, wait or check of that name comes before%s", name, Nearest(name, slices.Sorted(maps.Keys(in.steps))))
+			l.findAt(line, "steps.%s: no earlier run, wait or check has that name%s", name, Nearest(name, slices.Sorted(maps.Keys(in.steps))))
 		}
 	}
 }

@@ -11,13 +11,13 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// scope is what is known where a step stands, whichever way led there.
+// scope is what is known at a step, on every path to it.
 type scope struct {
 	answers map[string]bool
-	steps   map[string][]string // of each run, wait or check by its name: the checks it may ask
-	ran     bool                // something was asked before
-	asked   []string            // checks that the last run on the node may have asked
-	own     []string            // and the runbook's own that may have an answer since
+	steps   map[string][]string // of each run, wait or check by name: the checks that it may run
+	ran     bool                // there was an earlier run
+	asked   []string            // checks that the last run on the node may have run
+	own     []string            // the runbook's own checks since
 }
 
 func newScope() *scope {
@@ -30,7 +30,7 @@ func (s *scope) copy() *scope {
 	return &c
 }
 
-// join is where ways meet again. The names on a way that ended the runbook stay known.
+// join merges the scopes of two paths. Names defined on a path that ends the runbook stay known.
 func (s *scope) join(ended bool, other *scope) {
 	maps.Copy(s.answers, other.answers)
 	maps.Copy(s.steps, other.steps)
@@ -41,18 +41,18 @@ func (s *scope) join(ended bool, other *scope) {
 	s.asked, s.own = union(s.asked, other.asked), union(s.own, other.own)
 }
 
-// asks is a run that asks the node, or others.
+// asks adds a run on the node, or on others.
 func (s *scope) asks(name string, on *Nodes, checks []string) {
 	s.ran, s.steps[name] = true, checks
 	switch {
 	case on == nil:
 		s.asked, s.own = checks, nil
-	case len(on.Names) > 0: // the node may be among them, or not
+	case len(on.Names) > 0: // the node may be among them
 		s.asked = union(s.asked, checks)
 	}
 }
 
-// checks is a check of the runbook's own, whose result comes to the others.
+// checks adds the result of one of the runbook's own checks.
 func (s *scope) checks(name, id string) {
 	s.own = union(s.own, []string{id})
 	s.steps[name] = []string{id}
@@ -68,7 +68,7 @@ func union(a, b []string) []string {
 	return out
 }
 
-// stepOf is the step that steps.STEP or steps["STEP"] names, "" = it is something else.
+// stepOf returns the step that steps.STEP or steps["STEP"] names; "" = something else.
 func stepOf(e ast.Expr) string {
 	switch e.Kind() {
 	case ast.SelectKind:
@@ -87,8 +87,8 @@ func stepOf(e ast.Expr) string {
 	return ""
 }
 
-// index warns of an item of what was seen that need not be there. One of a list that the runbook
-// has filtered itself is its own affair: an action is not to go on with an empty name.
+// index warns about an item of a list that may be empty. It ignores lists that the runbook filtered itself: there, an
+// action must stop rather than continue with an empty name.
 func (l *linter) index(line int, of *compiled, c ast.CallExpr) {
 	if c.FunctionName() != operators.Index {
 		return
@@ -105,42 +105,42 @@ func (l *linter) index(line int, of *compiled, c ast.CallExpr) {
 		!slices.ContainsFunc([]*types.Type{causeType, resultType, groupType}, kind.Parameters()[0].IsExactType) {
 		return
 	}
-	l.warnAt(line, "%s may have no such item, and a condition that reads it stops the runbook then: first(%s) is empty instead", name, name)
+	l.warnAt(line, "%s may have no such item, which would stop the runbook: use first(%s), which is then empty", name, name)
 }
 
-// isAsked warns of an answer that no step has asked for.
+// isAsked warns about the result of a check that no earlier step runs.
 func (l *linter) isAsked(line int, c ast.CallExpr, id string, in *scope) {
 	if !c.IsMemberFunction() {
 		return
 	}
-	asked, by := union(in.asked, in.own), "no run before this asks it"
+	asked, by := union(in.asked, in.own), "no earlier run includes it"
 	if t := c.Target(); t.Kind() != ast.IdentKind || t.AsIdent() != lastSeen {
 		step := stepOf(t)
 		if step == "" {
 			return
 		}
-		asked, by = in.steps[step], "the step "+step+" does not ask it"
+		asked, by = in.steps[step], "step "+step+" does not run it"
 	}
 	if !slices.Contains(asked, id) {
 		l.warnAt(line, "%s has no answer here: %s", id, by)
 	}
 }
 
-// isAskedAnywhere does so where it is not told of which step the answer is.
+// isAskedAnywhere does the same if the expression names no particular step.
 func (l *linter) isAskedAnywhere(line int, id string, in *scope) {
 	asked := union(in.asked, in.own)
 	for _, of := range in.steps {
 		asked = union(asked, of)
 	}
 	if !slices.Contains(asked, id) {
-		l.warnAt(line, "%s has no answer here: no step before this asks it", id)
+		l.warnAt(line, "%s has no answer here: no earlier step runs it", id)
 	}
 }
 
-// checksOf are the checks that a run may have answers of.
+// checksOf returns the checks that a run may run.
 func (l *linter) checksOf(r *Run) []string {
 	ids, err := l.known.Selects(r.Checks, r.Skip, r.Profile)
-	if err != nil { // which is found elsewhere
+	if err != nil { // reported elsewhere
 		return nil
 	}
 	return append(ids, probe.CheckPlaced, probe.CheckAnswered)

@@ -12,7 +12,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// TestLint wants one finding in each file of the archive, on its line.
+// TestLint requires one finding in each file of the archive, on its line.
 func TestLint(t *testing.T) {
 	t.Parallel()
 	archive := must.Get(txtar.ParseFile("testdata/lint.txtar"))(t)
@@ -36,7 +36,7 @@ func TestLint(t *testing.T) {
 	}
 }
 
-// TestLintFindsEverything wants every finding at once, in the order of the lines.
+// TestLintFindsEverything requires all findings at once, in line order.
 func TestLintFindsEverything(t *testing.T) {
 	t.Parallel()
 	_, err := runbook.Load("x", []byte(written("  - note: ${params.color}\n  - note: |\n      one\n      two ${steps.a.verdict} ${verdic}\n  - run: {profile: quik}\n")), known())
@@ -54,8 +54,7 @@ func TestLintFindsEverything(t *testing.T) {
 	}
 }
 
-// TestLintGoesOn wants what is wrong beside a misspelt field found with it, and nothing that only
-// follows from that field.
+// TestLintGoesOn requires the findings beside a misspelled field, but not their consequences.
 func TestLintGoesOn(t *testing.T) {
 	t.Parallel()
 	_, err := runbook.Load("x", []byte(written("  - run: {profle: quick}\n    nam: look\n  - nots: x\n  - choose: [{name: a, whenn: b}]\n  - note: ${params.color}\n  - run: quick\n  - wait: {until: verdict, within: [1m]}\n")), known())
@@ -64,8 +63,9 @@ func TestLintGoesOn(t *testing.T) {
 	for _, f := range findings {
 		got = append(got, fmt.Sprintf("%d: %s", f.Line, f.What))
 	}
-	want := []string{"8: unknown field \"profle\"", "9: unknown field \"nam\"", "10: unknown field \"nots\"", "11: unknown field \"whenn\"", "12: there is no parameter color",
-		"13: run is to be a mapping", "14: within is to be a duration", "14: until is true or false"}
+	want := []string{"8: unknown field \"profle\"", "9: unknown field \"nam\"", "10: unknown field \"nots\"",
+		"11: unknown field \"whenn\"", "12: unknown parameter color",
+		"13: run must be a mapping", "14: within must be a duration", "14: until must be true or false"}
 	if len(got) != len(want) {
 		t.Fatalf("%d findings, want %d:\n%s", len(got), len(want), strings.Join(got, "\n"))
 	}
@@ -76,7 +76,7 @@ func TestLintGoesOn(t *testing.T) {
 	}
 }
 
-// TestLintWords wants no word accepted that can never be there.
+// TestLintWords rejects comparisons with impossible values.
 func TestLintWords(t *testing.T) {
 	t.Parallel()
 	const ask = "  - name: q\n    ask: {question: a, options: [yes, no]}\n  - name: look\n    run: {}\n"
@@ -99,8 +99,8 @@ func TestLintWords(t *testing.T) {
 	}
 }
 
-// TestLintWarns wants to be told of what stops a runbook on some nights, or is never answered,
-// and of nothing that is looked at first.
+// TestLintWarns requires a warning about expressions that may stop the runbook, or that never have an answer, but not
+// if the runbook checks first.
 func TestLintWarns(t *testing.T) {
 	t.Parallel()
 	const look = "  - name: look\n    run: {}\n"
@@ -113,13 +113,13 @@ func TestLintWarns(t *testing.T) {
 		"a path by a node":       {look + "  - notify: {webhook: {url: \"https://hooks.example/${node}\"}}\n", ""},
 		"an index":               {look + swap, "x:10: warning: causes may have no such item"},
 		"in a text":              {look + "  - note: |\n      a\n      b ${causes[0].says}\n", "x:12: warning: causes"},
-		"of a step":              {look + "  - when: steps.look.results[0].saw != \"\"\n    note: x\n", "first(results) is empty instead"},
+		"of a step":              {look + "  - when: steps.look.results[0].saw != \"\"\n    note: x\n", "first(results), which is then empty"},
 		"of a list of one's own": {look + "  - note: \"${results.filter(r, r.check == 'bgp-session')[0].saw}\"\n", ""},
 		"of a text":              {look + "  - note: \"${node.split('.')[0]} ${first(causes).missing[0]}\"\n", ""},
 		"the first":              {look + "  - when: first(causes).cause == \"swap-on\" && first(steps.look.causes).says != \"\"\n    note: \"${first(results).saw}\"\n", ""},
 
 		"a check not asked":                       {"  - run: {checks: [bgp-session]}\n  - when: status(\"node-swap\") == \"fail\"\n    note: x\n", "x:9: warning: node-swap has no answer here"},
-		"not by that step":                        {look + "  - name: bgp\n    run: {checks: [bgp-session]}\n  - when: steps.bgp.asked(\"node-swap\")\n    note: x\n", "the step bgp does not ask it"},
+		"not by that step":                        {look + "  - name: bgp\n    run: {checks: [bgp-session]}\n  - when: steps.bgp.asked(\"node-swap\")\n    note: x\n", "step bgp does not run it"},
 		"left out by skip":                        {"  - run: {skip: [node-swap]}\n  - when: asked(\"node-swap\")\n    note: x\n", "node-swap has no answer"},
 		"results of no step":                      {"  - run: {checks: [bgp-session]}\n  - note: \"${results.filter(r, r.check == 'node-swap').size()}\"\n", "node-swap has no answer"},
 		"nothing asked":                           {"  - when: status(\"node-swap\") == \"\"\n    note: x\n", "node-swap has no answer"},
@@ -132,7 +132,7 @@ func TestLintWarns(t *testing.T) {
 		"others do not count":                     {look + "  - run: {checks: [bgp-session], on: {others: 1}}\n  - when: status(\"node-swap\") == \"fail\"\n    note: x\n", ""},
 		"a wait that asks again":                  {look + "  - wait: {until: status(\"node-swap\") == \"ok\" && status(\"bgp-session\") == \"ok\", within: 1m}\n", ""},
 		"a wait that asks less":                   {look + "  - wait: {until: status(\"node-swap\") == \"ok\", within: 1m, run: {checks: [bgp-session]}}\n", "node-swap has no answer"},
-		"a wait without end":                      {look + "  - wait: {until: verdict == \"healthy\", within: 10h}\n", "x:10: warning: it is longer than the 30m0s"},
+		"a wait without end":                      {look + "  - wait: {until: verdict == \"healthy\", within: 10h}\n", "x:10: warning: it is longer than the default limit of a runbook (30m0s"},
 	} {
 		rb, err := runbook.Load("x", []byte(written(c.steps)), known())
 		if err != nil {
@@ -146,21 +146,21 @@ func TestLintWarns(t *testing.T) {
 	}
 }
 
-// TestLintScripts wants no value in a script, and nothing refused that is none.
+// TestLintScripts rejects values in scripts, and accepts everything else.
 func TestLintScripts(t *testing.T) {
 	t.Parallel()
 	for words, want := range map[string]string{
-		`sh, -c, 'ls ${node}'`: "in a script", `/bin/sh, -ce, 'ls ${node}'`: "in a script",
-		`sh, -c, -e, 'ls ${node}'`: "in a script", `bash, -c, --, 'ls ${node}'`: "in a script",
-		`bash, -euo, pipefail, -c, 'ls ${node}'`: "in a script", `sh, '-e${node}', -c, ls`: "in a script", `'C:\bin\bash.exe', -c, 'ls ${node}'`: "in a script",
+		`sh, -c, 'ls ${node}'`: "in its script", `/bin/sh, -ce, 'ls ${node}'`: "in its script",
+		`sh, -c, -e, 'ls ${node}'`: "in its script", `bash, -c, --, 'ls ${node}'`: "in its script",
+		`bash, -euo, pipefail, -c, 'ls ${node}'`: "in its script", `sh, '-e${node}', -c, ls`: "in its script", `'C:\bin\bash.exe', -c, 'ls ${node}'`: "in its script",
 		`sh, -c, 'ls "$1"', sh, "${node}"`: "", `sh, -e, ours.sh, -c, "${node}"`: "", `bash, --norc, ours.sh, "${node}"`: "", `grep, -c, "${node}", ours`: "",
-		`sudo, -u, root, sh, -c, 'ls ${node}'`: "in a script", `env, -i, A=b, timeout, -k, 1s, "5", dash, -c, 'ls ${node}'`: "in a script", `chroot, /host, sh, -c, 'ls ${node}'`: "in a script",
-		`kubectl, exec, pod, --, nsenter, -t, "1", -m, --, sh, -c, 'ls ${node}'`: "in a script", `busybox, sh, -c, 'ls ${node}'`: "in a script", `sudo, grep, -c, "${node}", sh`: "",
-		`docker, exec, ours, sh, -c, 'ls ${node}'`: "warning: if sh is a shell here", `sudo, --user, root, sh, -c, 'ls ${node}'`: "warning: if sh is a shell here",
-		`su, -c, 'ls ${node}'`: "in a script", `su, -, ann, -lc, 'ls ${node}'`: "in a script", `su, '--command=ls ${node}'`: "in a script", `runuser, ann, -c, 'ls ${node}'`: "in a script",
+		`sudo, -u, root, sh, -c, 'ls ${node}'`: "in its script", `env, -i, A=b, timeout, -k, 1s, "5", dash, -c, 'ls ${node}'`: "in its script", `chroot, /host, sh, -c, 'ls ${node}'`: "in its script",
+		`kubectl, exec, pod, --, nsenter, -t, "1", -m, --, sh, -c, 'ls ${node}'`: "in its script", `busybox, sh, -c, 'ls ${node}'`: "in its script", `sudo, grep, -c, "${node}", sh`: "",
+		`docker, exec, ours, sh, -c, 'ls ${node}'`: "warning: if sh is a shell,", `sudo, --user, root, sh, -c, 'ls ${node}'`: "warning: if sh is a shell,",
+		`su, -c, 'ls ${node}'`: "in its script", `su, -, ann, -lc, 'ls ${node}'`: "in its script", `su, '--command=ls ${node}'`: "in its script", `runuser, ann, -c, 'ls ${node}'`: "in its script",
 		`su, -c, ls, "${node}"`: "", `runuser, -u, ann, --, grep, -c, "${node}", ours`: "",
 
-		`ssh, host, ls, "${node}"`: "ssh makes", `sudo, ssh, -p, "22", "root@${node}", ls, "${node}"`: "ssh makes", `ssh, host, -p, "22", ls, "${node}"`: "ssh makes", `timeout, "5", ssh, -tp, "22", host, "${node}"`: "ssh makes",
+		`ssh, host, ls, "${node}"`: "ssh passes", `sudo, ssh, -p, "22", "root@${node}", ls, "${node}"`: "ssh passes", `ssh, host, -p, "22", ls, "${node}"`: "ssh passes", `timeout, "5", ssh, -tp, "22", host, "${node}"`: "ssh passes",
 		`ssh, -l, "${params.colour}", -p, "${params.colour}", "${node}", ls`: "", `ssh, "${node}", -l, "${params.colour}", ls`: "", `ssh, -o, "HostName=${node}", "-oUser=${node}", host, ls`: "",
 		`ssh, -o, "ProxyCommand=nc ${node} 22", host, ls`: "to a shell", `ssh, "-voproxycommand nc ${node} 22", host, ls`: "to a shell", `ssh, -vo, "${node}", host, ls`: "to a shell", `ssh, -o, ProxyCommand=nc %h 22, "${node}", ls`: "",
 		`journalctl, -u, ssh, --since, "${node}"`: "", `sudo, -n, systemctl, status, ssh, "${node}"`: "", `grep, --, ssh, "${node}"`: "", `kubectl, get, pods, --, ssh, "${node}"`: "",
@@ -177,8 +177,7 @@ func TestLintScripts(t *testing.T) {
 	}
 }
 
-// TestLintOnlyReads wants nothing that changes started before anybody has confirmed it, by
-// the verb that kubectl sees.
+// TestLintOnlyReads rejects commands that change something before the confirmation, by kubectl's verb.
 func TestLintOnlyReads(t *testing.T) {
 	t.Parallel()
 	for words, want := range map[string]string{
@@ -201,7 +200,7 @@ func TestLintOnlyReads(t *testing.T) {
 	}
 }
 
-// TestWordsAsWritten keeps what YAML's older version made booleans of.
+// TestWordsAsWritten keeps words that YAML 1.1 parses as booleans.
 func TestWordsAsWritten(t *testing.T) {
 	t.Parallel()
 	rb := loaded(t, "  - name: q\n    ask: {question: a, options: [yes, no, on, off]}\n  - run: {on: {names: [y]}}\n")

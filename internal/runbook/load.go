@@ -19,15 +19,15 @@ import (
 	"github.com/calico-probe/calico-probe/internal/suggest"
 )
 
-// longestFile bounds what is read as a runbook, in bytes.
-const longestFile = 1 << 20
+// maxFile bounds a runbook in bytes.
+const maxFile = 1 << 20
 
-// Finding is something wrong with a runbook.
+// Finding is an error or a warning about a runbook.
 type Finding struct {
 	File    string
 	Line    int // from 1
 	What    string
-	Warning bool // it can be run all the same
+	Warning bool // the runbook can run nevertheless
 }
 
 func (f Finding) String() string {
@@ -38,8 +38,7 @@ func (f Finding) String() string {
 	return fmt.Sprintf("%s:%d: %s%s", f.File, f.Line, mark, f.What)
 }
 
-// LintError is what is wrong with a runbook, in the order of its lines; there is at least
-// one finding.
+// LintError has the errors of a runbook in line order, at least one.
 type LintError []Finding
 
 func (e LintError) Error() string {
@@ -49,7 +48,7 @@ func (e LintError) Error() string {
 	return fmt.Sprintf("%s (and %d more; 'calico-probe runbook lint' lists them)", e[0], len(e)-1)
 }
 
-// Load reads a runbook and lints it; file is what findings call it. Any error is a LintError.
+// Load reads and lints a runbook; findings use the name file. Any error is a LintError.
 func Load(file string, text []byte, known Known) (*Runbook, error) {
 	l := &linter{file: file, known: known, lines: map[string]int{}}
 	rb := l.decode(text)
@@ -65,23 +64,23 @@ func Load(file string, text []byte, known Known) (*Runbook, error) {
 	return rb, nil
 }
 
-// Warnings are what is odd about a runbook that can be run, in the order of its lines.
+// Warnings returns the warnings about a valid runbook, in line order.
 func (rb *Runbook) Warnings() []Finding { return rb.warnings }
 
-// Digest tells files apart: the start of the SHA-256 of the text, hexadecimal.
+// Digest identifies the text: the first hexadecimal digits of its SHA-256.
 func (rb *Runbook) Digest() string {
 	sum := sha256.Sum256([]byte(rb.source))
 	return hex.EncodeToString(sum[:8])
 }
 
-// Source is the text of the file.
+// Source returns the text of the file.
 func (rb *Runbook) Source() string { return rb.source }
 
-// decode reads the form. What is wrong with a field leaves the others to be linted; nil = there is
-// nothing to lint. It is not sigs.k8s.io/yaml, by which the key "on" and the answer "no" are booleans.
+// decode reads the fields. A malformed field does not stop the linting of the others. It returns nil if nothing can be
+// linted. sigs.k8s.io/yaml is not used: it follows YAML 1.1, in which the key "on" and the answer "no" are booleans.
 func (l *linter) decode(text []byte) *Runbook {
-	if len(text) > longestFile {
-		l.find("", "has more than %d KB, which no runbook has", longestFile>>10)
+	if len(text) > maxFile {
+		l.find("", "is larger than a runbook can be (%d KB)", maxFile>>10)
 		return nil
 	}
 	d := yaml.NewDecoder(bytes.NewReader(text))
@@ -96,12 +95,12 @@ func (l *linter) decode(text []byte) *Runbook {
 		return nil
 	}
 	if err := d.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
-		l.find("", "has more than one document: write one runbook a file")
+		l.find("", "has more than one document: write one runbook per file")
 		return nil
 	}
 	l.form("", doc.Content[0], reflect.TypeFor[Runbook]())
 	var value any
-	if err := doc.Decode(&value); err != nil { // a key that stands twice
+	if err := doc.Decode(&value); err != nil { // a duplicate key
 		l.yamlError(err)
 		return nil
 	}
@@ -118,7 +117,7 @@ func (l *linter) decode(text []byte) *Runbook {
 	return rb
 }
 
-// yamlError takes apart what the parser says, "yaml: line 3: ..." among it.
+// yamlError splits the parser's message ("yaml: line 3: ...") and adds a hint.
 func (l *linter) yamlError(err error) {
 	texts := []string{strings.TrimPrefix(err.Error(), "yaml: ")}
 	if several, ok := errors.AsType[*yaml.TypeError](err); ok {
@@ -142,25 +141,25 @@ func (l *linter) yamlError(err error) {
 		if strings.Contains(text, "cannot start any token") {
 			text += "; a text that begins with it needs quotes"
 		}
-		l.findAt(line, "is no YAML: %s", text)
+		l.findAt(line, "is not valid YAML: %s", text)
 	}
 }
 
-// misform finds a field whose form is wrong, and takes its value away: what is beside it is read.
+// misform reports a malformed field and clears its value, so that the fields beside it are still read.
 func (l *linter) misform(path string, n *yaml.Node, format string, args ...any) {
 	l.findAt(l.line(path), format, args...)
 	l.unread = append(l.unread, path)
 	*n = yaml.Node{Kind: yaml.ScalarNode, Tag: "!!null"}
 }
 
-// form holds a node of the file to the type it becomes, and notes where everything is.
+// form checks a node of the file against its Go type, and records the line of each field.
 func (l *linter) form(path string, n *yaml.Node, t reflect.Type) {
 	l.lines[path] = n.Line
 	if n.Kind == yaml.ScalarNode && n.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0 {
-		l.lines[path]++ // its text begins below
+		l.lines[path]++ // its text begins on the next line
 	}
 	if n.Kind == yaml.AliasNode {
-		l.misform(path, n, "an alias (*%s): write it out", n.Value)
+		l.misform(path, n, "YAML aliases (*%s) are not supported: write the value out", n.Value)
 		return
 	}
 	for t.Kind() == reflect.Pointer {
@@ -169,13 +168,13 @@ func (l *linter) form(path string, n *yaml.Node, t reflect.Type) {
 	want := func(kind yaml.Kind, what string) bool {
 		is := n.Kind == kind
 		if !is {
-			l.misform(path, n, "%s is to be %s", field(path), what)
+			l.misform(path, n, "%s must be %s", field(path), what)
 		}
 		return is
 	}
 	switch {
 	case t == reflect.TypeFor[Duration]():
-		if want(yaml.ScalarNode, "a duration, as 90s or 5m") {
+		if want(yaml.ScalarNode, "a duration such as 90s or 5m") {
 			if _, err := parseDuration(n.Value); err != nil {
 				l.misform(path, n, "%s: %v", field(path), err)
 			}
@@ -190,7 +189,7 @@ func (l *linter) form(path string, n *yaml.Node, t reflect.Type) {
 			of := fieldOf(t, key.Value)
 			if of == nil {
 				l.lines[at] = key.Line
-				l.misform(at, value, "unknown field %q%s: there is %s", key.Value, Nearest(key.Value, fieldsOf(t)), strings.Join(fieldsOf(t), ", "))
+				l.misform(at, value, "unknown field %q%s: use one of %s", key.Value, Nearest(key.Value, fieldsOf(t)), strings.Join(fieldsOf(t), ", "))
 				continue
 			}
 			l.form(at, value, of)
@@ -206,16 +205,16 @@ func (l *linter) form(path string, n *yaml.Node, t reflect.Type) {
 			return
 		}
 		if _, err := strconv.Atoi(n.Value); err != nil {
-			l.misform(path, n, "%s is to be a number, not %q", field(path), n.Value)
+			l.misform(path, n, "%s must be a number, not %q", field(path), n.Value)
 		}
 	case t.Kind() == reflect.String:
 		if want(yaml.ScalarNode, "a text") && n.ShortTag() != "!!str" {
-			l.misform(path, n, "%s is to be a text: write \"%s\", in quotes", field(path), n.Value)
+			l.misform(path, n, "%s must be a text: write \"%s\", in quotes", field(path), n.Value)
 		}
 	}
 }
 
-// field is the last part of a path, for people.
+// field returns the last part of a path, for messages.
 func field(path string) string {
 	if path == "" {
 		return "a runbook"
@@ -227,7 +226,7 @@ func field(path string) string {
 	return path
 }
 
-// fieldOf is the type of a field, nil where there is none of that name.
+// fieldOf returns the type of a field; nil = no such field.
 func fieldOf(t reflect.Type, name string) reflect.Type {
 	for f := range t.Fields() {
 		if tag, _, _ := strings.Cut(f.Tag.Get("json"), ","); tag == name {
@@ -237,7 +236,7 @@ func fieldOf(t reflect.Type, name string) reflect.Type {
 	return nil
 }
 
-// Nearest is a hint " (did you mean X?)" for a mistyped name, or "".
+// Nearest returns a hint " (did you mean X?)" for a mistyped name, or "".
 func Nearest(typed string, names []string) string {
 	near := suggest.Nearest(typed, names)
 	if near == "" {
@@ -249,7 +248,7 @@ func Nearest(typed string, names []string) string {
 func parseDuration(text string) (Duration, error) {
 	v, err := time.ParseDuration(text)
 	if err != nil || v < 0 {
-		return 0, fmt.Errorf("%q is no duration: write 90s or 5m", text)
+		return 0, fmt.Errorf("%q is not a duration: write 90s or 5m", text)
 	}
 	return Duration(v), nil
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// WriteMarkdown writes the record for a ticket: what it came to, and every step. What
-// nodes and people said stands in code only.
+// WriteMarkdown writes the record for a ticket: the outcome, and every step. Texts of nodes and people appear only as
+// code, so that they cannot format the ticket or mention people.
 func WriteMarkdown(w io.Writer, r *Record) error {
 	var b strings.Builder
 	if o := r.Outcome; o != nil {
@@ -21,13 +21,13 @@ func WriteMarkdown(w io.Writer, r *Record) error {
 			b.WriteString("\n" + report.Fence(says))
 		}
 	} else {
-		fmt.Fprintf(&b, "runbook %s on node %s goes on\n", report.Code(r.Runbook), r.where())
+		fmt.Fprintf(&b, "runbook %s on node %s is unfinished\n", report.Code(r.Runbook), r.where())
 	}
-	b.WriteString("\n### What was asked, seen, decided and done\n\n")
+	b.WriteString("\n### Steps\n\n")
 	for _, e := range r.Steps {
 		e.markdown(&b)
 	}
-	fmt.Fprintf(&b, "\ncalico-probe %s, runbook %s (%s), begun %s by %s", report.Code(r.Version), report.Code(r.Runbook), report.Code(r.Digest), r.Began.UTC().Format("2006-01-02T15:04:05Z"), report.Code(r.By))
+	fmt.Fprintf(&b, "\ncalico-probe %s, runbook %s (%s), started %s by %s", report.Code(r.Version), report.Code(r.Runbook), report.Code(r.Digest), r.Began.UTC().Format("2006-01-02T15:04:05Z"), report.Code(r.By))
 	if r.Outcome != nil {
 		fmt.Fprintf(&b, ", ended %s", r.Outcome.Ended.UTC().Format("2006-01-02T15:04:05Z"))
 	}
@@ -38,7 +38,7 @@ func WriteMarkdown(w io.Writer, r *Record) error {
 	return err
 }
 
-// where is the node, and of which cluster where that is known.
+// where returns the node, and its cluster if known.
 func (r *Record) where() string {
 	if r.Cluster == nil {
 		return report.Code(r.Node)
@@ -63,12 +63,12 @@ func (e Entry) markdown(b *strings.Builder) {
 	block := func(text string) { blocks(b, text) }
 	switch {
 	case e.LeftOut != "":
-		fmt.Fprintf(b, ": left out, since this does not hold: %s\n", report.Code(e.LeftOut))
+		fmt.Fprintf(b, ": skipped, because this is false: %s\n", report.Code(e.LeftOut))
 	case e.Kind == "run" || e.Kind == "wait":
 		if e.Kind == "wait" {
-			held := "did not come to hold"
+			held := "did not become true"
 			if *e.Held {
-				held = "holds"
+				held = "became true"
 			}
 			fmt.Fprintf(b, ": %s %s, at attempt %d", report.Code(e.That), held, e.Tries)
 		}
@@ -89,11 +89,11 @@ func (e Entry) markdown(b *strings.Builder) {
 	case e.Choice != nil && e.Choice.When == "":
 		fmt.Fprintf(b, ": %s\n", e.Choice)
 	case e.Choice != nil:
-		fmt.Fprintf(b, ": %s, since %s\n", e.Choice.Branch, report.Code(e.Choice.When))
+		fmt.Fprintf(b, ": %s, because %s\n", e.Choice.Branch, report.Code(e.Choice.When))
 	case e.Held != nil:
-		held := "does not hold"
+		held := "is false"
 		if *e.Held {
-			held = "holds"
+			held = "is true"
 		}
 		fmt.Fprintf(b, ": %s %s\n", report.Code(e.That), held)
 		if e.Text != "" {
@@ -111,8 +111,8 @@ func (e Entry) markdown(b *strings.Builder) {
 	}
 }
 
-// blocks writes a text as blocks of code. Its commands, which are indented by four, have
-// one of their own, and none is broken: half a command does something else.
+// blocks writes a text as code blocks. Commands, which are indented by four spaces, get their own block and are never
+// wrapped: half a command does something else.
 func blocks(b *strings.Builder, text string) {
 	var prose strings.Builder
 	var commands []string
@@ -143,7 +143,7 @@ func blocks(b *strings.Builder, text string) {
 	flush()
 }
 
-// verbatim writes lines as a block of code, and none of them is broken.
+// verbatim writes lines as a code block, without wrapping.
 func verbatim(b *strings.Builder, language string, lines []string) {
 	indented := make([]string, 0, len(lines))
 	for _, line := range lines {
@@ -164,18 +164,18 @@ func orKind(e Entry) string {
 }
 
 func (a Asked) markdown(b *strings.Builder) {
-	by := "not asked"
+	by := "did not run"
 	for i, way := range a.answering() {
 		if by += ", " + report.Code(way); i == 0 {
-			by = "by way of " + report.Code(way)
+			by = "via " + report.Code(way)
 		}
 	}
 	fmt.Fprintf(b, "  - **%s** on node %s, %s\n", a.Verdict, report.Code(a.Node), by)
 	for _, r := range a.silent() {
-		fmt.Fprintf(b, "    - %s did not work: %s\n", report.Code(r.Target), report.Code(r.Saw))
+		fmt.Fprintf(b, "    - %s failed: %s\n", report.Code(r.Target), report.Code(r.Saw))
 	}
-	if a.Unasked != "" {
-		fmt.Fprintf(b, "    - %s\n", report.Code(a.Unasked))
+	if a.Lacks != "" {
+		fmt.Fprintf(b, "    - %s\n", report.Code(a.Lacks))
 	}
 	for _, c := range a.Causes {
 		fmt.Fprintf(b, "    - cause %s (%s): %s\n", report.Code(strings.TrimSpace(c.ID+" "+c.About)), c.Confidence,
@@ -193,7 +193,7 @@ func (a Asked) markdown(b *strings.Builder) {
 		fmt.Fprintf(b, "    - %s %s: %s\n", r.Status, report.Code(r.label()), report.Code(r.Saw))
 	}
 	if n := len(bad) - shownBad; n > 0 {
-		fmt.Fprintf(b, "    - and %d more that are not good\n", n)
+		fmt.Fprintf(b, "    - and %d more bad results\n", n)
 	}
 }
 
@@ -204,7 +204,7 @@ func (d Deed) markdown(b *strings.Builder, block func(string)) {
 		block(d.DryRun)
 	}
 	for _, k := range d.Kept {
-		fmt.Fprintf(b, "  - kept from before it: %s", report.Code(k.Label()))
+		fmt.Fprintf(b, "  - saved before it ran: %s", report.Code(k.Label()))
 		if k.Failed != "" {
 			fmt.Fprintf(b, ": nothing: %s\n", report.Code(k.Failed))
 			continue
@@ -216,12 +216,12 @@ func (d Deed) markdown(b *strings.Builder, block func(string)) {
 	case d.NotRun != "":
 		fmt.Fprintf(b, "  - **not run**: %s\n", report.Code(d.NotRun))
 	case d.Unsure != "":
-		fmt.Fprintf(b, "  - confirmed by %s: **it is not known whether it was done**: %s\n", report.Code(d.By), report.Code(d.Unsure))
+		fmt.Fprintf(b, "  - confirmed by %s: **unknown whether it ran**: %s\n", report.Code(d.By), report.Code(d.Unsure))
 	default:
 		fmt.Fprintf(b, "  - **run**, confirmed by %s: exit code %d\n", report.Code(d.By), d.Exit)
 	}
 	if d.Before != "" {
-		fmt.Fprintf(b, "  - **it is not known whether it was done before**: %s\n", report.Code(d.Before))
+		fmt.Fprintf(b, "  - **unknown whether it ran before**: %s\n", report.Code(d.Before))
 	}
 	if strings.TrimSpace(d.Output) != "" {
 		b.WriteString("\n")

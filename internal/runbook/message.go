@@ -10,14 +10,14 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// chats are the programs for whose webhooks a message can be made.
+// chats are the chat programs with a message format.
 var chats = []string{"slack", "teams"}
 
-// longestLine bounds a line of a message, in bytes; Slack takes 3,000 letters in one.
-const longestLine = 1500
+// maxLine bounds a line of a message in bytes. Slack accepts 3,000 characters in one text object.
+const maxLine = 1500
 
-// message is what the record comes to so far, for the webhook of a chat. What nodes said stands in elements that read
-// no markup, so that nothing of it is a link or calls somebody.
+// message returns a summary of the record so far for a chat's webhook. Texts of nodes go into plain-text elements, so
+// that they become neither links nor mentions.
 func (r *Record) message(chat string) ([]byte, error) {
 	head, lines := r.inShort()
 	if chat == "slack" {
@@ -26,16 +26,16 @@ func (r *Record) message(chat string) ([]byte, error) {
 	return json.Marshal(teamsMessage(head, lines))
 }
 
-// inShort is a head and a few lines: the verdict, the first cause with its evidence and fix, what the runbook
-// concludes.
+// inShort returns a heading and a few lines: the verdict, the first cause with its evidence and fix, and the
+// conclusion.
 func (r *Record) inShort() (head string, lines []string) {
-	word := "a runbook goes on"
+	word := "runbook unfinished"
 	if o := r.Outcome; o != nil {
 		word = o.Verdict
 	}
 	add := func(what, text string) {
 		if text = probe.OneLine(text); text != "" {
-			lines = append(lines, probe.Cut(what+text, longestLine))
+			lines = append(lines, probe.Cut(what+text, maxLine))
 		}
 	}
 	for _, step := range slices.Backward(r.Steps) {
@@ -66,29 +66,29 @@ func (r *Record) inShort() (head string, lines []string) {
 	if r.Cluster != nil {
 		where = " of " + r.Cluster.String()
 	}
-	lines = append(lines, probe.Cut(probe.OneLine("runbook "+r.Runbook+", begun by "+r.By), longestLine))
+	lines = append(lines, probe.Cut(probe.OneLine("runbook "+r.Runbook+", started by "+r.By), maxLine))
 	return probe.Cut(probe.OneLine(word+": node "+r.Node+where), 150), lines
 }
 
-// slackMessage is one for an incoming webhook of Slack, by its Block Kit.
+// slackMessage returns a message for an incoming webhook of Slack, in its Block Kit format.
 func slackMessage(head string, lines []string) any {
 	text := func(s string) map[string]any { return map[string]any{"type": "plain_text", "text": s, "emoji": false} }
 	blocks := []any{map[string]any{"type": "header", "text": text(head)}}
 	for _, line := range lines {
 		blocks = append(blocks, map[string]any{"type": "section", "text": text(line)})
 	}
-	// The text is what a notification shows; of it Slack reads no markup, nor names of people.
+	// Notifications show this text; Slack parses neither markup nor names in it.
 	return map[string]any{"text": escaped.Replace(head), "mrkdwn": false, "parse": "none", "link_names": false,
 		"unfurl_links": false, "unfurl_media": false, "blocks": blocks}
 }
 
-// escaped is what Slack asks for in texts, so that nothing of them is a reference.
+// escaped has the three characters that Slack requires to be escaped, so that no text becomes a link or a mention.
 var escaped = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
 
-// teamsMessage is one for a webhook of Teams' Workflows: an Adaptive Card.
+// teamsMessage returns a message for a webhook of Teams' Workflows: an Adaptive Card.
 func teamsMessage(head string, lines []string) any {
 	run := func(s string, more map[string]any) any {
-		inline := map[string]any{"type": "TextRun", "text": s} // which reads no Markdown
+		inline := map[string]any{"type": "TextRun", "text": s} // TextRun does not interpret Markdown
 		maps.Copy(inline, more)
 		return map[string]any{"type": "RichTextBlock", "inlines": []any{inline}}
 	}

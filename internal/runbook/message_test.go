@@ -9,8 +9,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// TestMessages makes the messages of chats of what is hostile in every field, and wants each text of it in an element
-// that reads no markup, short, and on one line.
+// TestMessages builds chat messages with hostile text in every field. Each text must be in an element without markup,
+// short, and on one line.
 func TestMessages(t *testing.T) {
 	t.Parallel()
 	const hostile = "<!channel> <https://evil.example|here> [x](https://evil.example) @all\n\x1b[31m" + "&"
@@ -39,7 +39,7 @@ func TestMessages(t *testing.T) {
 					t.Errorf("%s: markup in %q", chat, text)
 				case is && plain:
 					found++
-					if len(text) == 0 || len(text) > longestLine || strings.ContainsAny(text, "\n\x1b") {
+					if len(text) == 0 || len(text) > maxLine || strings.ContainsAny(text, "\n\x1b") {
 						t.Errorf("%s: %q", chat, text)
 					}
 				}
@@ -55,7 +55,7 @@ func TestMessages(t *testing.T) {
 	}
 }
 
-// TestMessageInTime tells what a run saw where the runbook has not concluded yet, and nothing of another node.
+// TestMessageInTime requires the results of a run before the conclusion, and nothing about another node.
 func TestMessageInTime(t *testing.T) {
 	t.Parallel()
 	of := func(node, cause string) Asked {

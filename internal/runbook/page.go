@@ -13,21 +13,21 @@ import (
 	"github.com/calico-probe/calico-probe/internal/report"
 )
 
-// ReadPage makes the page of a record that was saved as JSON.
+// ReadPage returns the page of a record that was saved as JSON.
 func ReadPage(b []byte) (page.Page, error) {
 	var r Record
 	if err := json.Unmarshal(b, &r); err != nil {
-		return page.Page{}, fmt.Errorf("is no JSON record: %w", err)
+		return page.Page{}, fmt.Errorf("is not a JSON record: %w", err)
 	}
 	if r.Kind != KindRecord || r.Node == "" {
-		return page.Page{}, errors.New("is no record of a runbook")
+		return page.Page{}, errors.New("is not the record of a runbook")
 	}
 	return r.Page(), nil
 }
 
-// Page is the record as a page: what it came to, the causes it saw last, and every step.
+// Page returns the record as a page: its outcome, the causes of the last run, and every step.
 func (r *Record) Page() page.Page {
-	p := page.Page{Kind: "what a runbook did", Subject: r.Node, Verdict: page.Verdict{Word: "goes on"},
+	p := page.Page{Kind: "runbook record", Subject: r.Node, Verdict: page.Verdict{Word: "unfinished"},
 		Foot: fmt.Sprintf("calico-probe %s, runbook %s (%s), by %s", r.Version, r.Runbook, r.Digest, r.By)}
 	fact := func(name, value string) {
 		if value != "" {
@@ -38,7 +38,7 @@ func (r *Record) Page() page.Page {
 		fact("cluster", r.Cluster.String())
 	}
 	fact("runbook", r.Runbook)
-	fact("begun", r.Began.UTC().Format("2006-01-02 15:04:05 UTC"))
+	fact("started", r.Began.UTC().Format("2006-01-02 15:04:05 UTC"))
 	for _, name := range slices.Sorted(maps.Keys(r.Params)) {
 		fact(name, r.Params[name])
 	}
@@ -56,12 +56,12 @@ func (r *Record) Page() page.Page {
 		steps = append(steps, e.page())
 	}
 	if len(steps) > 0 {
-		p.Parts = append(p.Parts, page.Part{Title: "What was asked, seen, decided and done", Steps: steps})
+		p.Parts = append(p.Parts, page.Part{Title: "Steps", Steps: steps})
 	}
 	return p
 }
 
-// lastCauses are those that the last run on the node concluded: what was there before may be mended.
+// lastCauses returns the causes of the last run on the node. Those of earlier runs may be fixed.
 func (r *Record) lastCauses() []Cause {
 	for _, e := range slices.Backward(r.Steps) {
 		for _, a := range e.Asked {
@@ -73,7 +73,7 @@ func (r *Record) lastCauses() []Cause {
 	return nil
 }
 
-// page of a step.
+// page returns a step for the page.
 func (e Entry) page() page.Step {
 	s := page.Step{Number: e.Step, Name: orKind(e), Kind: e.Kind}
 	if !e.At.IsZero() {
@@ -85,7 +85,7 @@ func (e Entry) page() page.Step {
 	}
 	switch {
 	case e.LeftOut != "":
-		s.Word, s.Says = "left out", "since this does not hold: "+e.LeftOut
+		s.Word, s.Says = "skipped", "because this is false: "+e.LeftOut
 	case e.Kind == "wait":
 		s.Says = fmt.Sprintf("%s: %s, at attempt %d", holds(*e.Held), e.That, e.Tries)
 	case e.Result != nil:
@@ -111,20 +111,20 @@ func (e Entry) page() page.Step {
 
 func holds(held bool) string {
 	if held {
-		return "holds"
+		return "true"
 	}
-	return "does not hold"
+	return "false"
 }
 
-// seen is what a run came to: its causes, or the answers that are not good.
+// seen returns the results of a run: its causes, or otherwise its bad results.
 func (a Asked) seen() []page.Seen {
 	out := []page.Seen{{Word: a.Verdict, What: "node " + a.Node,
-		Saw: cmp.Or(strings.Join(a.answering(), ", "), "not asked")}}
+		Saw: cmp.Or(strings.Join(a.answering(), ", "), "did not run")}}
 	for _, r := range a.silent() {
 		out = append(out, page.Seen{Word: r.Status, What: r.Target, Saw: r.Saw})
 	}
-	if a.Unasked != "" {
-		out = append(out, page.Seen{Word: wordIncomplete, Saw: a.Unasked})
+	if a.Lacks != "" {
+		out = append(out, page.Seen{Word: wordIncomplete, Saw: a.Lacks})
 	}
 	for _, c := range a.Causes {
 		out = append(out, page.Seen{Word: "cause", What: strings.TrimSpace(c.ID + " " + c.About), Saw: c.Says})
@@ -137,7 +137,7 @@ func (a Asked) seen() []page.Seen {
 		out = append(out, page.Seen{Word: r.Status, What: r.label(), Saw: r.Saw})
 	}
 	if n := len(bad) - shownBad; n > 0 {
-		out = append(out, page.Seen{What: "and", Saw: fmt.Sprintf("%d more that are not good", n)})
+		out = append(out, page.Seen{What: "and", Saw: fmt.Sprintf("%d more bad results", n)})
 	}
 	return out
 }
@@ -153,7 +153,7 @@ func (d Deed) page(s *page.Step) {
 	}
 	lines("its dry run showed:", d.DryRun)
 	for _, k := range d.Kept {
-		lines("kept from before it: "+k.Label(), cmp.Or(k.Failed, strings.Join(k.Lines, "\n")))
+		lines("saved before it ran: "+k.Label(), cmp.Or(k.Failed, strings.Join(k.Lines, "\n")))
 	}
 	switch {
 	case d.NotRun != "":
@@ -161,11 +161,11 @@ func (d Deed) page(s *page.Step) {
 		lines("not run:", d.NotRun)
 	case d.Unsure != "":
 		s.Word = "unknown"
-		lines("confirmed by "+d.By+"; it is not known whether it was done:", d.Unsure)
+		lines("confirmed by "+d.By+"; unknown whether it ran:", d.Unsure)
 	default:
 		s.Word = fmt.Sprintf("exit code %d", d.Exit)
 		s.Says += " Confirmed by " + d.By + "."
 	}
-	lines("it is not known whether it was done before:", d.Before)
-	lines("it wrote:", d.Output)
+	lines("unknown whether it ran before:", d.Before)
+	lines("its output:", d.Output)
 }

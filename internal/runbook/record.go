@@ -6,100 +6,100 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// recordVersion is that of the record and the journal.
+// recordVersion is the version of the record's format and of the journal's.
 const recordVersion = 1
 
-// KindRecord tells a Record from other JSON.
+// KindRecord distinguishes a Record from other JSON documents.
 const KindRecord = "RunbookRecord"
 
-// Record is what was run, seen, decided and done, as -o json and webhooks have it.
+// Record has what a runbook ran, saw, decided and did, for -o json and webhooks.
 type Record struct {
 	V       int    `json:"v"`
-	Kind    string `json:"kind"`    // RunbookRecord
-	Version string `json:"version"` // of the program
+	Kind    string `json:"kind"`    // always RunbookRecord
+	Version string `json:"version"` // of calico-probe
 	Runbook string `json:"runbook"`
 	Title   string `json:"title"`
 	Digest  string `json:"digest"` // of its file
 	Node    string `json:"node"`
-	// Cluster is the one that was asked; none by way of local, nor in what older versions kept.
+	// Cluster is the examined cluster; unset with --via local and in records of older versions.
 	Cluster *probe.Cluster    `json:"cluster,omitempty"`
 	Params  map[string]string `json:"params"`
 	By      string            `json:"by"` // who started it
 	Began   time.Time         `json:"began"`
 	Steps   []Entry           `json:"steps"`
-	Outcome *Outcome          `json:"outcome,omitempty"` // nil = it goes on
+	Outcome *Outcome          `json:"outcome,omitempty"` // nil = unfinished
 }
 
-// Entry is one step that was come to, in the order of that.
+// Entry is one step that was reached, in the order of execution.
 type Entry struct {
-	Step string    `json:"step"`           // where it stands: 1, 3.swap.2
+	Step string    `json:"step"`           // its position: 1, 3.swap.2
 	Name string    `json:"name,omitempty"` // its name in the runbook
-	Kind string    `json:"kind"`           // what it does: run, fleet, check, note, ...
-	At   time.Time `json:"at,omitzero"`    // when it was done, of what takes time or has an effect
-	// LeftOut is the condition that did not hold; nothing below is there then.
+	Kind string    `json:"kind"`           // its operation: run, fleet, check, note, ...
+	At   time.Time `json:"at,omitzero"`    // when it ran; only for steps that take time or have an effect
+	// LeftOut is the condition that was false; the fields below are then unset.
 	LeftOut string `json:"left_out,omitempty"`
 
-	Text     string    `json:"text,omitempty"`   // the note, the question, what an assert or a wait says that did not hold
+	Text     string    `json:"text,omitempty"`   // the note, the question, or the message of a failed assert or wait
 	That     string    `json:"that,omitempty"`   // the expression of an assert or a wait
-	Held     *bool     `json:"held,omitempty"`   // whether it did
-	Tries    int       `json:"tries,omitempty"`  // of a wait
-	Asked    []Asked   `json:"asked,omitempty"`  // of a run, and the last of a wait
-	Fleet    *Looked   `json:"fleet,omitempty"`  // of a fleet
+	Held     *bool     `json:"held,omitempty"`   // whether it was true
+	Tries    int       `json:"tries,omitempty"`  // attempts of a wait
+	Asked    []Asked   `json:"asked,omitempty"`  // results of a run, or of the last attempt of a wait
+	Fleet    *Looked   `json:"fleet,omitempty"`  // results of a fleet
 	Result   *Result   `json:"result,omitempty"` // of a check
-	Answer   *Answer   `json:"answer,omitempty"` // to an ask
+	Answer   *Answer   `json:"answer,omitempty"` // of an ask
 	Choice   *Choice   `json:"choice,omitempty"`
-	Notified *Notified `json:"told,omitempty"` // by a notify
+	Notified *Notified `json:"told,omitempty"` // of a notify
 	Deed     *Deed     `json:"deed,omitempty"` // of an action
 }
 
-// Answer is what was answered, and by whom.
+// Answer is an answer, and who gave it.
 type Answer struct {
 	Text string `json:"text"`
 	By   string `json:"by"` // a person, --answer or "default"
 }
 
-// Choice is a branch that was taken.
+// Choice is the branch that was taken.
 type Choice struct {
-	Branch string   `json:"branch,omitempty"` // "" = none held
-	When   string   `json:"when,omitempty"`   // the expression that did; "" = it is the last, and needs none
-	Not    []string `json:"not,omitempty"`    // the branches above it that did not hold
+	Branch string   `json:"branch,omitempty"` // "" = no branch matched
+	When   string   `json:"when,omitempty"`   // its expression; "" for a last branch without one
+	Not    []string `json:"not,omitempty"`    // names of the branches above it, which did not match
 }
 
-// Notified is the receiver of a notification.
+// Notified is the result of a notification.
 type Notified struct {
-	Whom   string `json:"whom"` // a host, or a command
+	Whom   string `json:"whom"` // a host or a command
 	Failed string `json:"failed,omitempty"`
 }
 
-// Deed is what became of an action.
+// Deed is the result of an action.
 type Deed struct {
 	Says    string   `json:"says"`
 	Touches string   `json:"touches"`
 	Command []string `json:"command"`
-	NotRun  string   `json:"not_run,omitempty"` // why, "" = it was
-	DryRun  string   `json:"dry_run,omitempty"` // what that showed
-	Kept    []Kept   `json:"kept,omitempty"`    // of what it destroys
+	NotRun  string   `json:"not_run,omitempty"` // why it did not run; "" if it did
+	DryRun  string   `json:"dry_run,omitempty"` // output of the dry run
+	Kept    []Kept   `json:"kept,omitempty"`    // what the action destroys
 	By      string   `json:"by,omitempty"`      // who confirmed it
-	Unsure  string   `json:"unsure,omitempty"`  // why it is not known whether it was done, "" = it is
-	Before  string   `json:"before,omitempty"`  // the same of the try before this one
-	Exit    int      `json:"exit"`              // -1 = none
+	Unsure  string   `json:"unsure,omitempty"`  // why it is unknown whether it ran; "" if it is known
+	Before  string   `json:"before,omitempty"`  // the same for an earlier attempt
+	Exit    int      `json:"exit"`              // exit code; -1 = none
 	Output  string   `json:"output,omitempty"`
 }
 
-// Kept is what a command showed before an action.
+// Kept is the output of a command before an action.
 type Kept struct {
 	Command []string  `json:"command"`
-	At      time.Time `json:"at"`               // of a later try there may be others
-	Lines   []string  `json:"lines,omitempty"`  // the last ones of it
-	Failed  string    `json:"failed,omitempty"` // why there are none
+	At      time.Time `json:"at"`               // a later attempt may have other output
+	Lines   []string  `json:"lines,omitempty"`  // the last lines
+	Failed  string    `json:"failed,omitempty"` // why there is no output
 }
 
-// Label is which command it was, as one would type it, and when.
+// Label returns the command, as one would type it, and its time.
 func (k Kept) Label() string {
 	return Quoted(k.Command) + ", at " + k.At.UTC().Format("2006-01-02 15:04:05 UTC")
 }
 
-// Outcome is what a runbook came to.
+// Outcome is the result of a runbook.
 type Outcome struct {
 	Verdict string    `json:"verdict"` // healthy, warnings, incomplete or fault
 	Exit    int       `json:"exit"`
@@ -108,5 +108,5 @@ type Outcome struct {
 	Ended   time.Time `json:"ended,omitzero"`
 }
 
-// plainly cleans what goes to a terminal or a file for people, on one line.
+// plainly cleans a text for a terminal or a file for people, on one line.
 func plainly(text string) string { return probe.Plain(brief(text)) }

@@ -15,10 +15,10 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// hostile is what a node might say to the reader of the record.
+// hostile is a text that a node could send to the reader of the record.
 const hostile = "```\n# owned\n[x](http://evil) @all | <script> \x1b[2J `rm`"
 
-// told is the record of a runbook with a step of each kind, on a node that lies.
+// told returns the record of a runbook with a step of each kind, on a hostile node.
 func told(t *testing.T) *runbook.Record {
 	t.Helper()
 	w := &world{
@@ -71,10 +71,8 @@ func told(t *testing.T) *runbook.Record {
 	return r
 }
 
-// TestRecord holds what people read of a runbook to golden files; what a node said in it
-// steers nothing.
-// TestNoteIsFoldedOnce wants the lines of a note that its file breaks to be one paragraph, and its commands, items and
-// paragraphs to stay apart.
+// TestNoteIsFoldedOnce requires consecutive lines of a note to become one paragraph, and commands, list items and
+// paragraphs to stay separate.
 func TestNoteIsFoldedOnce(t *testing.T) {
 	t.Parallel()
 	var text bytes.Buffer
@@ -88,6 +86,7 @@ func TestNoteIsFoldedOnce(t *testing.T) {
 	}
 }
 
+// TestRecord compares the texts of a record with golden files; texts from nodes control nothing.
 func TestRecord(t *testing.T) {
 	t.Parallel()
 	r := told(t)
@@ -133,8 +132,8 @@ func TestRecord(t *testing.T) {
 	}
 }
 
-// TestCommandsStayWhole wants commands of a note in a block of their own in Markdown, none
-// broken, and none to copy that takes a node away.
+// TestCommandsStayWhole requires a note's commands in their own Markdown block, without wrapping, and conditional ones
+// as comments.
 func TestCommandsStayWhole(t *testing.T) {
 	t.Parallel()
 	long := "kubectl get nodes -o custom-columns='" + strings.Repeat("NAME:.metadata.name,", 12) + "' and more words"
@@ -160,7 +159,7 @@ func TestCommandsStayWhole(t *testing.T) {
 	if want := "  ```sh\n  " + long + "\n  # only if the machine is gone for good:\n  #   kubectl delete node a\n  ```\n"; !strings.Contains(markdown.String(), want) {
 		t.Errorf("the ticket has no %q:\n%s", want, markdown.String())
 	}
-	for _, want := range []string{"look: calico-probe asked node a via pod: fault\n", "    ssh did not work: no answer within 10s\n", "    " + long + "\n"} {
+	for _, want := range []string{"look: calico-probe checked node a via pod: fault\n", "    ssh failed: no answer within 10s\n", "    " + long + "\n"} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("the screen has no %q:\n%s", want, text.String())
 		}

@@ -11,7 +11,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// nodes are those a run asks.
+// nodes returns the nodes of a run.
 func (w *walk) nodes(ctx context.Context, r *Run) ([]string, error) {
 	switch {
 	case r.On == nil:
@@ -19,7 +19,7 @@ func (w *walk) nodes(ctx context.Context, r *Run) ([]string, error) {
 	case len(r.On.Names) == 0:
 		out, err := w.World.Nodes(ctx, *r.On, w.node)
 		if len(out) > maxNodes {
-			return nil, fmt.Errorf("%d nodes are picked, and a run asks %d at most: narrow the selector", len(out), maxNodes)
+			return nil, fmt.Errorf("%d nodes match, but a run takes at most %d: narrow the selector", len(out), maxNodes)
 		}
 		return out, err
 	}
@@ -36,7 +36,7 @@ func (w *walk) nodes(ctx context.Context, r *Run) ([]string, error) {
 	return out, nil
 }
 
-// agree stops the runbook unless probes may be placed on these nodes. A later resume may have the consent.
+// agree stops the runbook if the user does not agree to probes on these nodes. A resume may bring the consent.
 func (w *walk) agree(ctx context.Context, at string, s *Step, r *Run, nodes []string) error {
 	err := w.World.Agree(ctx, *r, nodes)
 	if err == nil || ctx.Err() != nil || errors.As(err, new(Mistake)) {
@@ -45,7 +45,7 @@ func (w *walk) agree(ctx context.Context, at string, s *Step, r *Run, nodes []st
 	return stop{Outcome{Verdict: wordIncomplete, Says: called(at, s) + ": " + brief(err.Error())}, true}
 }
 
-// unanswered are those of the nodes of a step that have no answer in the journal.
+// unanswered returns the nodes of a step without an answer in the journal.
 func (w *walk) unanswered(at string, nodes []string) []string {
 	return slices.DeleteFunc(slices.Clone(nodes), func(node string) bool {
 		_, ok, _ := w.Journal.ended(at+"@"+node, new(Asked))
@@ -53,28 +53,26 @@ func (w *walk) unanswered(at string, nodes []string) []string {
 	})
 }
 
-// noNodes is what a runbook comes to that cannot be told which nodes to ask, which may be
-// better later.
+// noNodes stops a runbook that cannot select its nodes. A resume may succeed.
 func noNodes(at string, s *Step, err error) error {
-	return stop{Outcome{Verdict: wordIncomplete, Says: fmt.Sprintf("%s: which nodes to ask is not known: %s", called(at, s), brief(err.Error()))}, true}
+	return stop{Outcome{Verdict: wordIncomplete, Says: fmt.Sprintf("%s: cannot select the nodes: %s", called(at, s), brief(err.Error()))}, true}
 }
 
-// askOne asks one node. That it cannot be asked is an answer, unless it is a mistake
-// about the node of the runbook.
+// askOne examines one node. If that fails, the failure is the answer, unless the user gave the runbook a wrong node.
 func (w *walk) askOne(ctx context.Context, node string, r Run, room *budget) (Asked, error) {
-	w.World.Progress("asking " + node)
+	w.World.Progress("checking " + node)
 	run, err := w.World.Run(ctx, node, r)
-	// a run that was cut may end without an error
+	// An interrupted run may end without an error.
 	if ctx.Err() != nil || err != nil && node == w.node && errors.As(err, new(Mistake)) {
 		return Asked{}, cmp.Or(context.Cause(ctx), err)
 	}
 	return asked(node, run, err, room), nil
 }
 
-// room is what the steps so far leave of a record's room for results.
+// room returns the remaining budget for results in this record.
 func (w *walk) room() *budget {
 	b := new(budget)
-	b.left.Store(mostAnswers)
+	b.left.Store(maxAnswers)
 	for _, e := range w.record.Steps {
 		for _, a := range e.Asked {
 			for _, r := range a.Results {
@@ -85,7 +83,7 @@ func (w *walk) room() *budget {
 	return b
 }
 
-// onEach does something for every node, a few at a time.
+// onEach calls do for each node, a few at a time.
 func onEach(nodes []string, do func(i int, node string) error) error {
 	errs := make([]error, len(nodes))
 	turn := make(chan struct{}, parallelNodes)
@@ -102,7 +100,7 @@ func onEach(nodes []string, do func(i int, node string) error) error {
 }
 
 func (w *walk) run(ctx context.Context, e *Entry, s *Step) error {
-	// Which nodes those are must not change under a resume.
+	// A resume must use the same nodes.
 	nodes, at, err := effect(w, e.Step+"@", s.Name, func() ([]string, error) { return w.nodes(ctx, s.Run) })
 	if err != nil {
 		if ctx.Err() != nil || errors.As(err, new(Mistake)) || errors.As(err, new(stop)) {
@@ -131,13 +129,13 @@ func (w *walk) run(ctx context.Context, e *Entry, s *Step) error {
 		}
 	}
 	if s.Run.On != nil && len(nodes) < max(1, s.Run.On.Others) {
-		e.Text = fmt.Sprintf("%d nodes were to be asked, and there were %d", max(1, s.Run.On.Others), len(nodes))
+		e.Text = fmt.Sprintf("%d other nodes were requested, but only %d exist", max(1, s.Run.On.Others), len(nodes))
 	}
 	w.saw(s.Name, s.Run, e.Asked, e.At)
 	return nil
 }
 
-// saw makes what was asked what expressions read.
+// saw makes the results of a run available to expressions.
 func (w *walk) saw(name string, r *Run, all []Asked, at time.Time) {
 	if name != "" {
 		w.steps[name] = seen(all...)

@@ -15,7 +15,7 @@ import (
 	"github.com/prometheus/alertmanager/pkg/labels"
 )
 
-// APIVersion and Kind are those of the files this version reads.
+// APIVersion and Kind identify the files that this version reads.
 const (
 	APIVersion = "calico-probe.io/v1alpha1"
 	Kind       = "Runbook"
@@ -34,20 +34,20 @@ type Runbook struct {
 
 // Metadata names a runbook.
 type Metadata struct {
-	Name string `json:"name"` // kebab-case; built-in ones can be replaced by one of the same name
+	Name string `json:"name"` // kebab-case; a runbook with the name of a built-in one replaces it
 }
 
 // Spec is the procedure.
 type Spec struct {
-	Title       string   `json:"title"`                 // what on-call sees, in a few words
-	Description string   `json:"description,omitempty"` // what it is for, what it does not do
-	Alerts      []string `json:"alerts,omitempty"`      // names of alerts it answers
+	Title       string   `json:"title"`                 // a few words for on-call
+	Description string   `json:"description,omitempty"` // what it is for, and what it does not do
+	Alerts      []string `json:"alerts,omitempty"`      // alerts that it answers
 	Params      []Param  `json:"params,omitempty"`
 	Steps       []Step   `json:"steps"`
 }
 
-// Alert takes apart what a runbook names of alerts: a name, and matchers of other labels as
-// Alertmanager writes them, as NAME{pod=~"calico-node-.+"}.
+// Alert parses a runbook's alert: a name, and matchers of other labels in Alertmanager's syntax, such as
+// NAME{pod=~"calico-node-.+"}.
 func Alert(text string) (name string, matchers []*labels.Matcher, err error) {
 	name, rest, some := strings.Cut(text, "{")
 	if name = strings.TrimSpace(name); name == "" {
@@ -62,18 +62,18 @@ func Alert(text string) (name string, matchers []*labels.Matcher, err error) {
 	return name, matchers, nil
 }
 
-// Param is a value given by the user, a string. The node is always given.
+// Param is a string that the user sets. The node is always set.
 type Param struct {
 	Name        string  `json:"name"`
 	Description string  `json:"description,omitempty"`
-	Default     *string `json:"default,omitempty"` // nil = it has to be given
+	Default     *string `json:"default,omitempty"` // nil = required
 }
 
-// Step does one thing: exactly one of the fields below When is set. Texts may hold
-// ${EXPRESSION}, and $${ for a literal ${.
+// Step does one thing: exactly one of the fields below When is set. Texts are templates with ${EXPRESSION}, and $${ for
+// a literal ${.
 type Step struct {
 	Name string `json:"name,omitempty"` // kebab-case, unique in the runbook
-	When string `json:"when,omitempty"` // CEL, bool: else the step is left out
+	When string `json:"when,omitempty"` // CEL, bool; if false, the step is skipped
 
 	Run      *Run      `json:"run,omitempty"`
 	Fleet    *Fleet    `json:"fleet,omitempty"`
@@ -84,107 +84,106 @@ type Step struct {
 	Wait     *Wait     `json:"wait,omitempty"`
 	Notify   *Notify   `json:"notify,omitempty"`
 	Action   *Action   `json:"action,omitempty"`
-	Choose   []Branch  `json:"choose,omitempty"` // the first that holds
+	Choose   []Branch  `json:"choose,omitempty"` // the first branch whose condition is true
 	Conclude *Conclude `json:"conclude,omitempty"`
 }
 
-// Run asks nodes what 'calico-probe run' asks them. What is concluded about the node of
-// the runbook replaces what expressions called results, causes and verdict before.
+// Run examines nodes as 'calico-probe run' does. Its results on the runbook's node replace the values of results,
+// causes and verdict in expressions.
 type Run struct {
-	Checks  []string `json:"checks,omitempty"`  // as --checks
-	Skip    []string `json:"skip,omitempty"`    // as --skip
-	Profile string   `json:"profile,omitempty"` // as --profile; not beside checks
-	Via     string   `json:"via,omitempty"`     // as --via
-	// On is the nodes: nil = the node of the runbook.
+	Checks  []string `json:"checks,omitempty"`  // same as --checks
+	Skip    []string `json:"skip,omitempty"`    // same as --skip
+	Profile string   `json:"profile,omitempty"` // same as --profile; excludes checks
+	Via     string   `json:"via,omitempty"`     // same as --via
+	// On selects the nodes; nil = the node of the runbook.
 	On *Nodes `json:"on,omitempty"`
 }
 
 // Nodes selects nodes; exactly one field is set.
 type Nodes struct {
-	Names    []string `json:"names,omitempty"`    // texts: may hold ${EXPRESSION}
-	Selector string   `json:"selector,omitempty"` // of labels, as kubectl's -l
-	Others   int      `json:"others,omitempty"`   // so many other nodes that are ready
+	Names    []string `json:"names,omitempty"`    // templates with ${EXPRESSION}
+	Selector string   `json:"selector,omitempty"` // of labels, same syntax as kubectl's -l
+	Others   int      `json:"others,omitempty"`   // this number of other ready nodes
 }
 
-// Check is a question of the user's own, answered by a program on the client's machine or
-// by an expression over what was seen. Its result stands among the results under its ID.
+// Check is a user-defined check: a program on the client's machine, or an expression over the results so far. Its
+// result joins the other results under its ID.
 type Check struct {
-	ID   string `json:"id"` // kebab-case, none of the program's own
+	ID   string `json:"id"` // kebab-case, not the ID of a built-in check
 	Asks string `json:"asks"`
-	// exits with 0 ok, 1 a fault, 2 and others not known; its first line is what it saw
+	// exit code 0 = ok, 1 = a fault, others = unknown; the first line of output is the observation
 	Command []string `json:"command,omitempty"`
-	// That is an expression, bool, instead of a command; Saw says what it found, a text.
+	// That is an expression, bool, instead of a command; Saw is the text of the observation.
 	That  string   `json:"that,omitempty"`
 	Saw   string   `json:"saw,omitempty"`
 	Limit Duration `json:"limit,omitempty"` // of the command; 0 = 10s
 }
 
-// Ask puts a question to the person who runs it. The answer is answers.NAME of its step.
+// Ask asks the user a question. Expressions read the answer as answers.NAME, with the name of the step.
 type Ask struct {
 	Question string   `json:"question"`
 	Options  []string `json:"options,omitempty"` // nil = any text
-	Default  *string  `json:"default,omitempty"` // where no person can be asked; nil = the runbook stops there, incomplete
-	// the option after which the runbook stays open: gone on with, it asks again
+	Default  *string  `json:"default,omitempty"` // without a person to ask; nil = the runbook stops, incomplete
+	// the option that leaves the runbook open: a resume asks again
 	Later string `json:"later,omitempty"`
 }
 
-// Assert stops the runbook where something does not hold.
+// Assert stops the runbook if its condition is false.
 type Assert struct {
 	That string `json:"that"` // CEL, bool
-	Else string `json:"else"` // what to say then
+	Else string `json:"else"` // the message if it is false
 }
 
-// Wait runs again and again until something holds.
+// Wait repeats a run until a condition is true.
 type Wait struct {
 	Until  string   `json:"until"` // CEL, bool
 	Within Duration `json:"within"`
 	Every  Duration `json:"every,omitempty"` // 0 = 15s
-	Run    *Run     `json:"run,omitempty"`   // nil = what was asked of the node last
-	Else   string   `json:"else,omitempty"`  // what to say where it never does; the runbook stops there
+	Run    *Run     `json:"run,omitempty"`   // nil = the last run on the node
+	Else   string   `json:"else,omitempty"`  // the message if it stays false; the runbook then stops
 }
 
-// Notify tells somebody: exactly one of Webhook and Command is set.
+// Notify sends a notification: exactly one of Webhook and Command is set.
 type Notify struct {
 	Webhook *Webhook `json:"webhook,omitempty"`
-	Command []string `json:"command,omitempty"` // on the client's machine; the record so far, JSON, on its stdin
+	Command []string `json:"command,omitempty"` // on the client's machine; stdin has the record so far as JSON
 }
 
-// Webhook is where the record so far is posted, as JSON.
+// Webhook is an HTTP endpoint that receives the record so far, as JSON.
 type Webhook struct {
 	URL      string `json:"url,omitempty"`
-	URLFrom  string `json:"urlFrom,omitempty"`  // environment variable that holds it, where it is a secret
+	URLFrom  string `json:"urlFrom,omitempty"`  // environment variable with the URL, if it is a secret
 	AuthFrom string `json:"authFrom,omitempty"` // environment variable with the Authorization header
 	Body     string `json:"body,omitempty"`     // a text instead of the record
-	As       string `json:"as,omitempty"`       // slack or teams: a message as these take it, instead of the record
+	As       string `json:"as,omitempty"`       // slack or teams: a message in that format instead of the record
 }
 
-// Action is a repair. It runs only where --allow-actions names its step, and after the
-// person has seen the dry run and said yes.
+// Action is a repair. It runs only if --allow-actions names its step, and the user has seen the dry run and confirmed.
 type Action struct {
 	Says    string   `json:"says"`    // what it does
 	Touches string   `json:"touches"` // what it disturbs, and for how long
 	DryRun  []string `json:"dryRun"`  // a command that shows what it would do
-	// Keep are commands that show what is gone afterwards, as a log: started after the dry
-	// run, shown with it, and their last lines kept in the record.
+	// Keep are commands for what the action destroys, such as a log. They run after the dry run, and the record keeps
+	// their last lines.
 	Keep    [][]string `json:"keep,omitempty"`
 	Command []string   `json:"command"`
 }
 
-// Branch is one way to go on.
+// Branch is one alternative of a choose.
 type Branch struct {
 	Name  string `json:"name"`           // kebab-case, unique in the runbook
-	When  string `json:"when,omitempty"` // CEL, bool; "" = otherwise, in the last one only
+	When  string `json:"when,omitempty"` // CEL, bool; "" = otherwise, only in the last branch
 	Steps []Step `json:"steps,omitempty"`
 }
 
 // Conclude ends the runbook.
 type Conclude struct {
 	Verdict string `json:"verdict,omitempty"` // healthy, warnings, fault or incomplete; "" = that of the last run
-	Says    string `json:"says"`              // what it came to, for the ticket
+	Says    string `json:"says"`              // the conclusion, for the ticket
 	Next    string `json:"next,omitempty"`
 }
 
-// each calls f with every step, wherever it stands.
+// each calls f with every step, nested ones included.
 func (rb *Runbook) each(f func(*Step)) {
 	var walk func(steps []Step)
 	walk = func(steps []Step) {
@@ -198,12 +197,12 @@ func (rb *Runbook) each(f func(*Step)) {
 	walk(rb.Spec.Steps)
 }
 
-// kinds are the fields of a step that say what it does.
+// kinds returns the fields of a step that define its operation.
 func kinds() []string {
 	return slices.DeleteFunc(fieldsOf(reflect.TypeFor[Step]()), func(f string) bool { return f == "name" || f == "when" })
 }
 
-// kind is what a step does: the names of the fields that are set.
+// kind returns the operations of a step: the names of the fields that are set.
 func (s *Step) kind() (set []string) {
 	v := reflect.ValueOf(s).Elem()
 	for f, value := range v.Fields() {
@@ -214,22 +213,22 @@ func (s *Step) kind() (set []string) {
 	return set
 }
 
-// Duration is a time as people write it: 90s, 5m.
+// Duration is a duration such as 90s or 5m.
 type Duration time.Duration
 
-// UnmarshalJSON reads a text as time.ParseDuration does.
+// UnmarshalJSON parses a text as time.ParseDuration does.
 func (d *Duration) UnmarshalJSON(b []byte) error {
-	if string(b) == "null" { // which leaves a value as it is, by encoding/json's convention
+	if string(b) == "null" { // by convention of encoding/json, null leaves the value unchanged
 		return nil
 	}
 	var text string
 	if err := json.Unmarshal(b, &text); err != nil {
-		return fmt.Errorf("%s is no duration: write 90s or 5m", b)
+		return fmt.Errorf("%s is not a duration: write 90s or 5m", b)
 	}
 	v, err := parseDuration(text)
 	*d = v
 	return err
 }
 
-// MarshalJSON writes it as UnmarshalJSON reads it.
+// MarshalJSON writes the form that UnmarshalJSON reads.
 func (d Duration) MarshalJSON() ([]byte, error) { return json.Marshal(time.Duration(d).String()) }

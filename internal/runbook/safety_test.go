@@ -20,21 +20,21 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// TestWhatGoesWrongIsTold has every form of a record written of what stops before it has an
-// answer, also of each part of its journal.
+// TestWhatGoesWrongIsTold writes every form of the record of a runbook that stops early, also from each part of its
+// journal.
 func TestWhatGoesWrongIsTold(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ steps, says string }{
 		"a wait without nodes":      {"  - wait: {until: 'false', within: 1s, every: 1ms, run: {on: {others: 1}}}\n", "nodes is forbidden"},
-		"a wait after no run":       {"  - {when: params.colour == \"blue\", run: {}}\n  - wait: {until: 'false', within: 1s, every: 1ms}\n", "nothing to ask again"},
-		"an assert without answer":  {"  - run: {}\n  - assert: {that: 'causes[0].cause == \"swap-on\"', else: x}\n", "cannot be decided"},
-		"a wait that does not hold": {"  - wait: {until: 'false', within: 5ms, every: 1ms, run: {}}\n", "did not come to hold"},
+		"a wait after no run":       {"  - {when: params.colour == \"blue\", run: {}}\n  - wait: {until: 'false', within: 1s, every: 1ms}\n", "no earlier run to repeat"},
+		"an assert without answer":  {"  - run: {}\n  - assert: {that: 'causes[0].cause == \"swap-on\"', else: x}\n", "cannot evaluate the condition"},
+		"a wait that does not hold": {"  - wait: {until: 'false', within: 5ms, every: 1ms, run: {}}\n", "was not true within"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			rb := loaded(t, c.steps)
 			file := filepath.Join(t.TempDir(), "j")
-			j, err := runbook.CreateJournal(file, begun(rb))
+			j, err := runbook.CreateJournal(file, headerOf(rb))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -57,7 +57,7 @@ func TestWhatGoesWrongIsTold(t *testing.T) {
 				j := must.Get(runbook.OpenJournal(file, false))(t)
 				again := must.Get(runbook.Replay(rb, j))(t)
 				rendered(t, again)
-				cut := !j.Ended && strings.HasPrefix(again.Outcome.Says, "what was written ends here")
+				cut := !j.Ended && strings.HasPrefix(again.Outcome.Says, "the journal ends at")
 				if again.Outcome.Exit != report.ExitIncomplete || !cut && again.Outcome.Says != r.Outcome.Says {
 					t.Errorf("%d lines of its journal tell of %+v, and it came to %+v", n, *again.Outcome, *r.Outcome)
 				}
@@ -78,7 +78,7 @@ func rendered(t *testing.T, r *runbook.Record) {
 	}
 }
 
-// TestBothOutputs has a command write more than is kept on both of its outputs at once.
+// TestBothOutputs makes a command write more than the limit to stdout and stderr at once.
 func TestBothOutputs(t *testing.T) {
 	t.Parallel()
 	r := does(t, "  - name: own\n    check: {id: own-check, asks: x, command: [sh, -c, 'yes | head -c 500000 & yes n | head -c 500000 >&2; wait; exit 1']}\n", &world{})
@@ -87,7 +87,7 @@ func TestBothOutputs(t *testing.T) {
 	}
 }
 
-// TestOwnChecksGo wants a check of the runbook's own not held against a run made after it.
+// TestOwnChecksGo requires that a later run replaces the result of the runbook's own check.
 func TestOwnChecksGo(t *testing.T) {
 	t.Parallel()
 	ill := true
@@ -102,14 +102,14 @@ func TestOwnChecksGo(t *testing.T) {
 	wantOutcome(t, r, "healthy", 0, "")
 }
 
-// TestNobodyConfirms wants not even a dry run where nobody could confirm what it shows.
+// TestNobodyConfirms requires that without a person not even the dry run starts.
 func TestNobodyConfirms(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "did")
 	r := does(t, "  - name: mend\n    action: {says: a, touches: b, dryRun: [touch, "+file+"], command: [\"true\"]}\n", &world{}, func(e *runbook.Engine) {
 		e.Actions, e.World.Unattended = []string{"mend"}, true
 	})
-	if d := step(t, r, "mend").Deed; !strings.Contains(d.NotRun, "no person can confirm") {
+	if d := step(t, r, "mend").Deed; !strings.Contains(d.NotRun, "cannot be confirmed") {
 		t.Errorf("%+v", d)
 	}
 	if _, err := os.Stat(file); err == nil {
@@ -117,7 +117,7 @@ func TestNobodyConfirms(t *testing.T) {
 	}
 }
 
-// TestValueIsNoOption wants what a node says not read as an option of a command.
+// TestValueIsNoOption requires that a node's text cannot become an option of a command.
 func TestValueIsNoOption(t *testing.T) {
 	t.Parallel()
 	w := &world{run: func(_ context.Context, node string, _ runbook.Run) (report.Run, error) {
@@ -131,7 +131,7 @@ func TestValueIsNoOption(t *testing.T) {
 	}
 }
 
-// TestBodyIsJSON wants values not to break out of the JSON of a webhook's body.
+// TestBodyIsJSON requires that values cannot break the JSON of a webhook's body.
 func TestBodyIsJSON(t *testing.T) {
 	t.Parallel()
 	var got string
@@ -152,30 +152,30 @@ func TestBodyIsJSON(t *testing.T) {
 	}
 	got = ""
 	r := does(t, fmt.Sprintf(steps, hook.URL, "${results[0].saw}"), w)
-	if told := step(t, r, "tell").Notified; got != "" || !strings.Contains(told.Failed, "no JSON") {
+	if told := step(t, r, "tell").Notified; got != "" || !strings.Contains(told.Failed, "not valid JSON") {
 		t.Errorf("%+v, it was sent %s", told, got)
 	}
 }
 
-// TestTooManyNodes asks none where a selector picks more than anybody meant.
+// TestTooManyNodes requires that nothing runs if a selector matches too many nodes.
 func TestTooManyNodes(t *testing.T) {
 	t.Parallel()
 	w := &world{}
 	r := does(t, "  - run: {on: {selector: a=b}}\n", w, func(e *runbook.Engine) {
 		e.World.Nodes = func(context.Context, runbook.Nodes, string) ([]string, error) { return make([]string, 1000), nil }
 	})
-	wantOutcome(t, r, "incomplete", 5, "1000 nodes are picked")
+	wantOutcome(t, r, "incomplete", 5, "1000 nodes match")
 	if len(w.did) != 0 {
 		t.Errorf("it did %v", w.did)
 	}
 }
 
-// TestOldNews wants what is days old said to be so where a runbook is gone on with.
+// TestOldNews requires the age of old results to be shown after a resume.
 func TestOldNews(t *testing.T) {
 	t.Parallel()
 	rb := loaded(t, "  - run: {}\n  - name: mend\n    action: {says: a, touches: b, dryRun: [echo], command: [echo]}\n  - conclude: {verdict: fault, says: x}\n")
 	file := filepath.Join(t.TempDir(), "j")
-	j, err := runbook.CreateJournal(file, begun(rb))
+	j, err := runbook.CreateJournal(file, headerOf(rb))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -212,17 +212,17 @@ func TestOldNews(t *testing.T) {
 	if !strings.Contains(seen, "ago") {
 		t.Errorf("the proposal says %q", seen)
 	}
-	wantOutcome(t, r, "fault", 3, "what was seen is of "+strings.TrimSuffix(before, "T"))
+	wantOutcome(t, r, "fault", 3, "these results are from "+strings.TrimSuffix(before, "T"))
 }
 
-// TestPruneLeavesWhatIsInUse keeps the journals of runbooks that go on.
+// TestPruneLeavesWhatIsInUse keeps the journals of running runbooks.
 func TestPruneLeavesWhatIsInUse(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	rb := loaded(t, "  - run: {}\n")
 	for i := range 4 {
 		name := filepath.Join(dir, runbook.JournalName("test", "a", time.Now().Add(time.Duration(i)*time.Second)))
-		j := must.Get(runbook.CreateJournal(name, begun(rb)))(t)
+		j := must.Get(runbook.CreateJournal(name, headerOf(rb)))(t)
 		defer j.Close()
 	}
 	runbook.Prune(dir, time.Hour, 1)

@@ -13,7 +13,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// recordSchema is the published schema of a record, in a validator that is not ours.
+// recordSchema is the published schema of a record, in a third-party validator.
 var recordSchema = sync.OnceValues(func() (*jsonschema.Schema, error) {
 	b, err := schema.Of("record")
 	if err != nil {
@@ -30,7 +30,7 @@ var recordSchema = sync.OnceValues(func() (*jsonschema.Schema, error) {
 	return c.Compile("record")
 })
 
-// fits wants a record to be as its schema says.
+// fits requires a record to match its schema.
 func fits(t *testing.T, r *runbook.Record) {
 	t.Helper()
 	s := must.Get(recordSchema())(t)

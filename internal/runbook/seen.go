@@ -12,12 +12,12 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// Result is an answer as expressions, the journal and the record have it.
+// Result is a result for expressions, the journal and the record.
 type Result struct {
-	Node   string         `json:"node"` // that answered
+	Node   string         `json:"node"` // the node that answered
 	Check  string         `json:"check"`
 	Target string         `json:"target"`
-	From   string         `json:"from"` // the workload pod out of whose network it was asked, "" = the node's own
+	From   string         `json:"from"` // the workload pod whose network it was tested from; "" = the node's own network
 	Way    string         `json:"way"`
 	Status string         `json:"status"`
 	Saw    string         `json:"saw"`
@@ -25,7 +25,7 @@ type Result struct {
 	Lines  []string       `json:"lines"`
 }
 
-// label names a result: two that differ in the pod they were asked from are not alike.
+// label names a result. The pod distinguishes results of the same check and target.
 func (r Result) label() string {
 	name := strings.TrimSpace(r.Check + " " + r.Target)
 	if r.From != "" {
@@ -34,14 +34,14 @@ func (r Result) label() string {
 	return name
 }
 
-// Cause is a cause concluded about a node.
+// Cause is a cause of a node's trouble.
 type Cause struct {
-	Node string `json:"node"` // it is about
+	Node string `json:"node"` // the node that it is about
 	probe.Cause
-	Commands []string `json:"commands"` // of the fix, for the install there is; as comments those under a condition
+	Commands []string `json:"commands"` // of the fix, for this installation; conditional ones are comments
 }
 
-// Asked is one run on one node: what it answered, and what was made of it.
+// Asked is one run on one node: its results and its causes.
 type Asked struct {
 	Node    string   `json:"node"`
 	Verdict string   `json:"verdict"` // healthy, warnings, incomplete or fault
@@ -49,11 +49,11 @@ type Asked struct {
 	Ways    []string `json:"ways"`
 	Causes  []Cause  `json:"causes"`
 	Results []Result `json:"results"`
-	// Unasked is why there is no whole answer, "" when there is.
-	Unasked string `json:"unasked,omitempty"`
+	// Lacks is why the answer is incomplete; "" if it is complete.
+	Lacks string `json:"unasked,omitempty"`
 }
 
-// The verdicts of what was asked; incomplete where something was not had.
+// The verdicts of a run.
 const (
 	wordHealthy    = report.WordHealthy
 	wordWarnings   = report.WordWarnings
@@ -61,30 +61,29 @@ const (
 	wordFault      = report.WordFault
 )
 
-// mostAnswers is how much the results of one record may take, in bytes of JSON: a node that
-// talks without end is not to fill the memory or the disk of the machine that runs a runbook.
-const mostAnswers = 8 << 20
+// maxAnswers bounds the results in one record, in bytes of JSON. A node that reports endlessly must not fill the
+// memory or the disk of the client's machine.
+const maxAnswers = 8 << 20
 
-// tooMuch is why results are missing that were had.
-const tooMuch = "says too much: some of its results are left out, as a record keeps at most 8 MiB of them"
+// tooMuch is why results are missing.
+const tooMuch = "too many results: a record keeps at most 8 MiB, and drops the rest"
 
-// budget is how many bytes of results a record still has room for.
+// budget is the remaining room for results in a record, in bytes.
 type budget struct{ left atomic.Int64 }
 
-// takes tells whether there is room for a result, and takes that room.
+// takes reserves room for a result, and reports whether there was enough.
 func (b *budget) takes(r Result) bool { return b.left.Add(-r.size()) >= 0 }
 
-// size is how many bytes of JSON a result takes.
+// size returns the size of a result as JSON, in bytes.
 func (r Result) size() int64 {
 	b, err := json.Marshal(r)
-	if err != nil { // the step fails when it is written
+	if err != nil { // writing the step will report the error
 		return 0
 	}
 	return int64(len(b))
 }
 
-// asked takes from a run what a runbook needs, of the results those that there is room for.
-// The error is why there is no whole answer.
+// asked converts a run for the record, with the results that fit into room. err is why the run is incomplete.
 func asked(node string, run report.Run, err error, room *budget) Asked {
 	out := Asked{
 		Node: node, Version: run.Version, Verdict: wordIncomplete, Ways: []string{}, Causes: []Cause{}, Results: []Result{},
@@ -107,14 +106,14 @@ func asked(node string, run report.Run, err error, room *budget) Asked {
 	}
 	switch {
 	case err != nil:
-		out.Unasked = probe.Plain(err.Error())
+		out.Lacks = probe.Plain(err.Error())
 	case run.Verdict == nil:
-		out.Unasked = cmp.Or(run.Lacks, "the run ended without a verdict")
+		out.Lacks = cmp.Or(run.Lacks, "the run ended without a verdict")
 	default:
 		out.Verdict = run.Verdict.Word
 	}
 	if !whole {
-		out.Unasked = strings.TrimPrefix(out.Unasked+"; "+tooMuch, "; ")
+		out.Lacks = strings.TrimPrefix(out.Lacks+"; "+tooMuch, "; ")
 		out.Verdict = worse(out.Verdict, wordIncomplete)
 	}
 	return out
@@ -131,8 +130,8 @@ func resultOf(node, way string, r *probe.Result) Result {
 	}
 }
 
-// rank puts load behind every other cause that is more than suspected: a busy node has
-// other faults too, and most of them say more about the symptom.
+// rank sorts load after every other cause above low confidence. A busy node has other faults too, and most of them
+// explain the symptom better.
 func (c Cause) rank() int {
 	switch {
 	case c.Confidence == probe.Low:
@@ -143,8 +142,7 @@ func (c Cause) rank() int {
 	return 0
 }
 
-// copyable are the commands of a fix that may be copied at once; below them, as comments,
-// those that are right under a condition alone.
+// copyable returns the commands of a fix that can be copied immediately, and the conditional ones as comments.
 func copyable(f probe.Fix) []string {
 	out := []string{}
 	for _, block := range f.Blocks() {
@@ -160,17 +158,17 @@ func copyable(f probe.Fix) []string {
 	return out
 }
 
-// Seen is what expressions read: of the node of the runbook, or of a step.
+// Seen is what expressions read: the results on the runbook's node, or those of a step.
 type Seen struct {
 	Results  []Result          `json:"results"`
 	Causes   []Cause           `json:"causes"`
-	Verdict  string            `json:"verdict"`  // the worst where several nodes were asked, "" where none was
+	Verdict  string            `json:"verdict"`  // the worst of its nodes; "" without a run
 	Verdicts map[string]string `json:"verdicts"` // of each node
-	Lacks    string            `json:"lacks"`    // why there is no whole answer, "" where there is
+	Lacks    string            `json:"lacks"`    // why the answer is incomplete; "" if it is complete
 	Groups   []Group           `json:"groups"`   // of a fleet
 }
 
-// seen puts together what several nodes were asked.
+// seen merges the results of several nodes.
 func seen(all ...Asked) Seen {
 	s := Seen{Results: []Result{}, Causes: []Cause{}, Verdicts: map[string]string{}, Groups: []Group{}}
 	for _, a := range all {
@@ -178,14 +176,14 @@ func seen(all ...Asked) Seen {
 		s.Causes = append(s.Causes, a.Causes...)
 		s.Verdicts[a.Node] = a.Verdict
 		s.Verdict = worse(s.Verdict, a.Verdict)
-		if a.Unasked != "" {
-			s.Lacks = strings.TrimPrefix(s.Lacks+"; "+a.Unasked, "; ")
+		if a.Lacks != "" {
+			s.Lacks = strings.TrimPrefix(s.Lacks+"; "+a.Lacks, "; ")
 		}
 	}
 	return s
 }
 
-// worse is the verdict that weighs more; "" is none.
+// worse returns the worse verdict; "" is none.
 func worse(a, b string) string {
 	order := []string{"", wordHealthy, wordWarnings, wordIncomplete, wordFault}
 	if slices.Index(order, b) > slices.Index(order, a) {
@@ -194,7 +192,7 @@ func worse(a, b string) string {
 	return a
 }
 
-// with adds the results of checks of the runbook's own.
+// with adds results of the runbook's own checks.
 func (s Seen) with(node string, own []Result) Seen {
 	if len(own) == 0 {
 		return s
@@ -214,8 +212,8 @@ func (s Seen) with(node string, own []Result) Seen {
 	return s
 }
 
-// status is the worst answer of a check on the nodes asked, "" where it was not asked.
-// What other nodes answered beside them does not count.
+// status returns the worst result of a check on the examined nodes; "" if it did not run. Results of baseline nodes do
+// not count.
 func (s Seen) status(check string) string {
 	worst := -1
 	for _, r := range s.Results {
@@ -231,7 +229,7 @@ func (s Seen) status(check string) string {
 	return string(probe.Statuses()[worst])
 }
 
-// asked tells whether a check has an answer, good or bad.
+// asked reports whether a check has an answer, good or bad.
 func (s Seen) asked(check string) bool {
 	return slices.ContainsFunc(s.Results, func(r Result) bool {
 		_, own := s.Verdicts[r.Node]
@@ -239,31 +237,30 @@ func (s Seen) asked(check string) bool {
 	})
 }
 
-// cause tells whether a cause was named, with one of these confidences; none = any.
+// cause reports whether a cause was reported with one of these confidences; none given = any.
 func (s Seen) cause(id string, sure ...probe.Confidence) bool {
 	return slices.ContainsFunc(s.Causes, func(c Cause) bool {
 		return c.ID == id && (len(sure) == 0 || slices.Contains(sure, c.Confidence))
 	})
 }
 
-// why is what makes the verdict what it is: the causes, or what is bad without one, and
-// what is not known.
+// why explains a verdict: the causes, or the failed checks without one, and what is unknown.
 func (s Seen) why() string {
 	var parts []string
 	for _, c := range s.Causes {
 		parts = append(parts, fmt.Sprintf("%s (%s): %s", c.ID, c.Confidence, c.Says))
 	}
 	if len(s.Causes) == 0 {
-		parts = append(append(parts, "no cause was named"), s.those("failed", probe.Fail)...)
+		parts = append(append(parts, "no known cause"), s.those("failed", probe.Fail)...)
 	}
-	parts = append(parts, s.those("not known", probe.Unknown)...)
+	parts = append(parts, s.those("unknown", probe.Unknown)...)
 	if s.Lacks != "" {
 		parts = append(parts, s.Lacks)
 	}
 	return strings.Join(parts, "; ")
 }
 
-// those names the checks of the nodes asked that have such an answer; nothing where none has.
+// those returns the names of the checks with this status on the examined nodes; nil if there are none.
 func (s Seen) those(what string, status probe.Status) []string {
 	var names []string
 	for _, r := range s.Results {
@@ -277,8 +274,8 @@ func (s Seen) those(what string, status probe.Status) []string {
 	return []string{what + ": " + strings.Join(names, ", ")}
 }
 
-// through is a value as it comes back from the journal: a run that is resumed sees the
-// same numbers as one that was not.
+// through returns a value as the journal will return it: a resumed runbook then sees the same numbers, such as floats
+// for integers.
 func through[T any](v T) (T, error) {
 	var out T
 	b, err := json.Marshal(v)
@@ -286,7 +283,7 @@ func through[T any](v T) (T, error) {
 		err = json.Unmarshal(b, &out)
 	}
 	if err != nil {
-		return out, fmt.Errorf("keeping what was seen: %w", err)
+		return out, fmt.Errorf("encoding the results: %w", err)
 	}
 	return out, nil
 }

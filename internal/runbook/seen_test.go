@@ -13,8 +13,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// TestTalkativeNode has nodes say more than a record has room for: what is left out is told, and
-// is not healthy. Each attempt of a wait has the room that the steps before it left.
+// TestTalkativeNode makes nodes report more than a record holds. The record says that results are missing, and is not
+// healthy. Each attempt of a wait has the room that earlier steps left.
 func TestTalkativeNode(t *testing.T) {
 	t.Parallel()
 	w := &world{}
@@ -34,20 +34,20 @@ func TestTalkativeNode(t *testing.T) {
   - name: more
     run: {on: {names: [n1]}}
 `, w)
-	if e := step(t, r, "again"); e.Tries != 3 || e.Asked[0].Unasked != "" || len(e.Asked[0].Results) != 5002 {
-		t.Errorf("%d attempts: %q, %d results", e.Tries, e.Asked[0].Unasked, len(e.Asked[0].Results))
+	if e := step(t, r, "again"); e.Tries != 3 || e.Asked[0].Lacks != "" || len(e.Asked[0].Results) != 5002 {
+		t.Errorf("%d attempts: %q, %d results", e.Tries, e.Asked[0].Lacks, len(e.Asked[0].Results))
 	}
 	more := step(t, r, "more").Asked[0]
 	n := len(more.Results)
-	if !strings.HasPrefix(more.Unasked, "says too much") || more.Verdict != "incomplete" || n < 1000 || n > 4000 {
-		t.Errorf("%s, %q, %d results", more.Verdict, more.Unasked, n)
+	if !strings.HasPrefix(more.Lacks, "too many results") || more.Verdict != "incomplete" || n < 1000 || n > 4000 {
+		t.Errorf("%s, %q, %d results", more.Verdict, more.Lacks, n)
 	}
 	if b, err := json.Marshal(r); err != nil || len(b) > 9<<20 {
 		t.Errorf("the record has %d bytes, %v", len(b), err)
 	}
 }
 
-// TestRowsSayTheirPod wants the same check asked on the node and out of a pod to be told apart.
+// TestRowsSayTheirPod distinguishes a check on the node from the same check in a pod.
 func TestRowsSayTheirPod(t *testing.T) {
 	t.Parallel()
 	asked := runbook.Asked{Node: "a", Verdict: "fault", Results: []runbook.Result{

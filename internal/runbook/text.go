@@ -9,10 +9,10 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// width is that of an ordinary terminal, in columns.
+// width is the width of a standard terminal in columns.
 const width = 80
 
-// WriteEntry tells a person of one step.
+// WriteEntry prints one step for a person.
 func WriteEntry(w io.Writer, e Entry) error {
 	var b strings.Builder
 	para := func(indent int, text string) { b.WriteString(wrap(plainly(text), indent)) }
@@ -21,7 +21,7 @@ func WriteEntry(w io.Writer, e Entry) error {
 		head = e.Name
 	}
 	switch {
-	case e.LeftOut != "": // nothing happened; the record has the condition
+	case e.LeftOut != "": // nothing to print; the record has the condition
 	case e.Kind == "run":
 		for _, a := range e.Asked {
 			writeAsked(para, head, a)
@@ -32,7 +32,7 @@ func WriteEntry(w io.Writer, e Entry) error {
 	case e.Fleet != nil:
 		e.Fleet.write(para, head)
 	case e.Kind == "wait":
-		state := fmt.Sprintf("it holds, at attempt %d: %s", e.Tries, e.That)
+		state := fmt.Sprintf("true at attempt %d: %s", e.Tries, e.That)
 		if !*e.Held {
 			state = e.Text
 		}
@@ -48,9 +48,9 @@ func WriteEntry(w io.Writer, e Entry) error {
 	case e.Choice != nil:
 		para(0, fmt.Sprintf("%s: %s", head, e.Choice))
 	case e.Kind == "assert" && *e.Held:
-		para(0, head+": it holds: "+e.That)
+		para(0, head+": true: "+e.That)
 	case e.Kind == "assert":
-		para(0, head+": this does not hold: "+e.That)
+		para(0, head+": false: "+e.That)
 		para(4, e.Text)
 	case e.Notified != nil && e.Notified.Failed != "":
 		para(0, fmt.Sprintf("%s: %s was NOT notified: %s", head, e.Notified.Whom, e.Notified.Failed))
@@ -58,7 +58,7 @@ func WriteEntry(w io.Writer, e Entry) error {
 		para(0, fmt.Sprintf("%s: %s was notified", head, e.Notified.Whom))
 	case e.Deed != nil:
 		e.Deed.write(&b, para, head)
-	case e.Kind == "conclude": // the outcome says it
+	case e.Kind == "conclude": // the outcome has its text
 	case e.Kind == "note":
 		para(0, head+":")
 		writeNote(&b, para, e.Text)
@@ -67,8 +67,8 @@ func WriteEntry(w io.Writer, e Entry) error {
 	return err
 }
 
-// writeNote indents a note: no line that a node put in passes for a step.
-// Lines of prose that follow each other are one paragraph: where the file breaks them is no place for the terminal.
+// writeNote indents a note, so that a text from a node cannot pass for a step. It joins consecutive lines of prose into
+// one paragraph, because the file's line breaks do not fit the terminal.
 func writeNote(b *strings.Builder, para func(int, string), text string) {
 	var prose []string
 	end := func() {
@@ -79,12 +79,12 @@ func writeNote(b *strings.Builder, para func(int, string), text string) {
 	}
 	for line := range strings.Lines(text) {
 		switch words := strings.TrimSpace(line); {
-		case strings.HasPrefix(line, "    "): // a command, to be copied as it is
+		case strings.HasPrefix(line, "    "): // a command, printed unchanged for copying
 			end()
 			b.WriteString(probe.Plain(strings.TrimRight(line, " \n")) + "\n")
 		case words == "":
 			end()
-		case strings.HasPrefix(words, "- "): // of a list
+		case strings.HasPrefix(words, "- "): // item of a list
 			end()
 			prose = []string{words}
 		default:
@@ -99,12 +99,12 @@ func writeAsked(para func(int, string), head string, a Asked) {
 	if len(a.answering()) > 0 {
 		via = " via " + strings.Join(a.answering(), ", ")
 	}
-	para(0, fmt.Sprintf("%s: calico-probe asked node %s%s: %s", head, a.Node, via, a.Verdict))
+	para(0, fmt.Sprintf("%s: calico-probe checked node %s%s: %s", head, a.Node, via, a.Verdict))
 	for _, r := range a.silent() {
-		para(4, fmt.Sprintf("%s did not work: %s", r.Target, r.Saw))
+		para(4, fmt.Sprintf("%s failed: %s", r.Target, r.Saw))
 	}
-	if a.Unasked != "" {
-		para(4, a.Unasked)
+	if a.Lacks != "" {
+		para(4, a.Lacks)
 	}
 	for _, c := range a.Causes {
 		para(4, fmt.Sprintf("%s (%s): %s", c.ID, c.Confidence, c.Says))
@@ -120,11 +120,11 @@ func writeAsked(para func(int, string), head string, a Asked) {
 		para(4, fmt.Sprintf("%s %s: %s", r.Status, r.label(), r.Saw))
 	}
 	if n := len(bad) - shownBad; n > 0 {
-		para(4, fmt.Sprintf("and %d more that are not good", n))
+		para(4, fmt.Sprintf("and %d more bad results", n))
 	}
 }
 
-// silent tells of the ways that did not get onto the node.
+// silent returns the access methods that did not reach the node.
 func (a Asked) silent() []Result {
 	var out []Result
 	for _, r := range a.Results {
@@ -135,7 +135,7 @@ func (a Asked) silent() []Result {
 	return out
 }
 
-// answering are the other ways.
+// answering returns the other access methods.
 func (a Asked) answering() []string {
 	silent := a.silent()
 	return slices.DeleteFunc(slices.Clone(a.Ways), func(way string) bool {
@@ -143,7 +143,7 @@ func (a Asked) answering() []string {
 	})
 }
 
-// bad are the answers of the node that are not good, the worst first; silent ways stand apart.
+// bad returns the node's bad results, the worst first, without those of silent.
 func (a Asked) bad() []Result {
 	var out []Result
 	for _, s := range []probe.Status{probe.Fail, probe.Unknown, probe.Warn} {
@@ -160,9 +160,9 @@ func (a Asked) bad() []Result {
 func (c Choice) String() string {
 	switch {
 	case c.Branch == "":
-		return "no branch fits"
+		return "no branch matches"
 	case c.When == "":
-		return c.Branch + " (no other branch fits)"
+		return c.Branch + " (no other branch matches)"
 	}
 	return c.Branch // the record has the condition
 }
@@ -170,31 +170,31 @@ func (c Choice) String() string {
 func (d Deed) write(b *strings.Builder, para func(int, string), head string) {
 	para(0, fmt.Sprintf("%s: %s", head, d.Says))
 	para(4, "touches: "+d.Touches)
-	b.WriteString("    command: " + plainly(Quoted(d.Command)) + "\n") // never broken: half a command does something else
+	b.WriteString("    command: " + plainly(Quoted(d.Command)) + "\n") // never wrapped: half a command does something else
 	for _, k := range d.Kept {
 		had := fmt.Sprintf("lines: %d (-o markdown and json have them)", len(k.Lines))
 		if k.Failed != "" {
 			had = "nothing: " + k.Failed
 		}
-		para(4, fmt.Sprintf("kept from before it: %s: %s", k.Label(), had))
+		para(4, fmt.Sprintf("saved before it ran: %s: %s", k.Label(), had))
 	}
 	switch {
 	case d.NotRun != "":
 		para(4, "NOT run: "+d.NotRun)
 	case d.Unsure != "":
-		para(4, fmt.Sprintf("confirmed by %s: IT IS NOT KNOWN whether it was done: %s", d.By, d.Unsure))
+		para(4, fmt.Sprintf("confirmed by %s: UNKNOWN whether it ran: %s", d.By, d.Unsure))
 	default:
 		para(4, fmt.Sprintf("run, confirmed by %s: exit code %d", d.By, d.Exit))
 	}
 	if d.Before != "" {
-		para(4, "IT IS NOT KNOWN whether it was done before: "+d.Before)
+		para(4, "UNKNOWN whether it ran before: "+d.Before)
 	}
 	for line := range strings.Lines(d.Output) {
 		para(6, line)
 	}
 }
 
-// Quoted is a command as one would type it.
+// Quoted returns a command as one would type it.
 func Quoted(words []string) string {
 	var out []string
 	for _, w := range words {
@@ -203,7 +203,7 @@ func Quoted(words []string) string {
 	return strings.Join(out, " ")
 }
 
-// WriteOutcome tells a person what a runbook came to.
+// WriteOutcome prints the outcome of a runbook for a person.
 func WriteOutcome(w io.Writer, o Outcome) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "\n%s (exit code %d)\n", o.Verdict, o.Exit)
@@ -217,7 +217,7 @@ func WriteOutcome(w io.Writer, o Outcome) error {
 	return err
 }
 
-// wrap breaks a text into lines of the width, each indented, those after the first more so.
+// wrap breaks a text into indented lines; those after the first are indented further.
 func wrap(text string, indent int) string {
 	margin := strings.Repeat(" ", indent)
 	if lines := probe.Wrap(text, width-indent-2); lines[0] != "" {

@@ -10,12 +10,12 @@ import (
 	"time"
 )
 
-// waited is what a wait came to.
+// waited is the result of a wait.
 type waited struct {
 	Held  bool    `json:"held"`
 	Tries int     `json:"tries"`
 	Asked []Asked `json:"asked"`
-	Why   string  `json:"why,omitempty"` // it could not be told, the last time
+	Why   string  `json:"why,omitempty"` // why the last attempt could not be evaluated
 }
 
 func (w *walk) wait(ctx context.Context, e *Entry, s *Step) error {
@@ -24,11 +24,11 @@ func (w *walk) wait(ctx context.Context, e *Entry, s *Step) error {
 		r = w.lastRun
 	}
 	if r == nil {
-		return w.cannotGoOn(called(e.Step, s) + ": nothing was asked of the node before, so that there is nothing to ask again")
+		return w.cannotGoOn(called(e.Step, s) + ": there is no earlier run to repeat")
 	}
 	out, at, err := effect(w, e.Step, s.Name, func() (waited, error) {
 		out, err := w.until(ctx, e.Step, s, r)
-		e.That, e.Tries, e.Asked = brief(s.Wait.Until), out.Tries, out.Asked // of one that was stopped
+		e.That, e.Tries, e.Asked = brief(s.Wait.Until), out.Tries, out.Asked // of an interrupted wait
 		return out, err
 	})
 	if err != nil {
@@ -41,27 +41,28 @@ func (w *walk) wait(ctx context.Context, e *Entry, s *Step) error {
 	if out.Held {
 		return nil
 	}
-	e.Text = cmp.Or(w.sight().say(ctx, s.Wait.Else), fmt.Sprintf("%s did not come to hold within %v", brief(s.Wait.Until), time.Duration(s.Wait.Within)))
+	e.Text = cmp.Or(w.sight().say(ctx, s.Wait.Else),
+		fmt.Sprintf("%s was not true within %v", brief(s.Wait.Until), time.Duration(s.Wait.Within)))
 	e.Text += "; " + lastWords(out)
 	return w.cannotGoOn(e.Text)
 }
 
-// lastWords tell what a wait saw last.
+// lastWords describes the last results of a wait.
 func lastWords(out waited) string {
 	if len(out.Asked) == 0 {
-		return "no answer came in that time"
+		return "there was no answer in that time"
 	}
 	var parts []string
 	for _, a := range out.Asked {
 		parts = append(parts, a.Node+": "+a.brief())
 	}
 	if out.Why != "" {
-		parts = append(parts, "and it could not be told: "+out.Why)
+		parts = append(parts, "and it could not be evaluated: "+out.Why)
 	}
-	return "seen last: " + strings.Join(parts, ", ")
+	return "last results: " + strings.Join(parts, ", ")
 }
 
-// brief is one run in a few words: its verdict, and what explains it.
+// brief describes one run in a few words: its verdict and its causes.
 func (a Asked) brief() string {
 	var causes []string
 	for _, c := range a.Causes {
@@ -71,17 +72,17 @@ func (a Asked) brief() string {
 	if len(causes) > 0 {
 		out += ", " + strings.Join(causes, ", ")
 	}
-	if a.Unasked != "" {
-		out += ", " + a.Unasked
+	if a.Lacks != "" {
+		out += ", " + a.Lacks
 	}
 	return plainly(out)
 }
 
-// until asks again and again. It is one effect: a wait that was cut begins anew.
+// until repeats a run until the condition is true. It is one effect: an interrupted wait starts again.
 func (w *walk) until(ctx context.Context, at string, s *Step, r *Run) (waited, error) {
 	var out waited
 	within := time.Duration(s.Wait.Within)
-	w.World.Waits(fmt.Sprintf("%s: asking until it holds, for %v at most", called(at, s), within))
+	w.World.Waits(fmt.Sprintf("%s: repeating until it is true, for at most %v", called(at, s), within))
 	defer w.World.Waits("")
 	last, lastRun, own, steps, answered := w.last, w.lastRun, w.own, w.steps, w.answered
 	defer func() { w.last, w.lastRun, w.own, w.steps, w.answered = last, lastRun, own, steps, answered }()
@@ -95,11 +96,11 @@ func (w *walk) until(ctx context.Context, at string, s *Step, r *Run) (waited, e
 	if err := w.agree(ctx, at, s, r, nodes); err != nil {
 		return out, err
 	}
-	began := time.Now() // a person's time to agree is not that of the wait
+	began := time.Now() // the time to get consent does not count
 	limited, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	for {
-		all, room := make([]Asked, len(nodes)), w.room() // an attempt takes the place of the one before it
+		all, room := make([]Asked, len(nodes)), w.room() // each attempt replaces the results of the one before
 		err := onEach(nodes, func(i int, node string) (err error) {
 			if all[i], err = w.askOne(limited, node, *r, room); err == nil {
 				all[i], err = through(all[i])
@@ -110,7 +111,7 @@ func (w *walk) until(ctx context.Context, at string, s *Step, r *Run) (waited, e
 		case ctx.Err() != nil:
 			return out, context.Cause(ctx)
 		case limited.Err() != nil && err != nil:
-			return out, nil // the attempt that was cut tells nothing
+			return out, nil // an interrupted attempt has no result
 		case err != nil:
 			return out, err
 		}
@@ -134,7 +135,7 @@ func (w *walk) until(ctx context.Context, at string, s *Step, r *Run) (waited, e
 		case <-pause.C:
 		case <-limited.Done():
 			pause.Stop()
-			return out, context.Cause(ctx) // nil where it was the wait's own limit
+			return out, context.Cause(ctx) // nil if the wait's own limit expired
 		}
 	}
 }

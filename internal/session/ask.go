@@ -12,35 +12,35 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// patience is how long nothing is said while a probe does not: it says first that it has
-// heard what is asked.
+// patience is how long to wait for a probe before a message. A probe acknowledges each request at once, so this silence
+// means a slow node or connection.
 const patience = 3 * time.Second
 
-// stopLimit is how long what was stopped may take to end.
+// stopLimit is how long a stopped command may take to end.
 const stopLimit = 4 * time.Second
 
-// exchange is one request and the answer that is being read.
+// exchange is one request whose answer is being read.
 type exchange struct {
 	session *injector.Session
-	id      int64         // valid once it is sent
-	sent    chan struct{} // closed then
-	stopped chan struct{} // closed once stop has returned
-	showing atomic.Bool   // an event is being shown, in a pager perhaps, that is being read
-	events  atomic.Int64  // so far
+	id      int64         // valid once sent is closed
+	sent    chan struct{} // closed when the request is sent
+	stopped chan struct{} // closed when stop has returned
+	showing atomic.Bool   // an event is being shown, perhaps in a pager that the user reads
+	events  atomic.Int64  // number of events so far
 	giveUp  context.CancelCauseFunc
 }
 
-// ask sends a plan or a call and gives each event of the answer to each. When ctx ends
-// the probe is told to stop, and stays: what it says later than the limit is dropped. A
-// probe that cannot be asked any more is let go.
+// ask sends a plan or a call, and passes each event of the answer to each. When ctx ends, it tells the probe to stop
+// the request; the probe itself stays. It drops what arrives after the limit. It gives up a probe that no longer
+// accepts requests.
 func (s *nodeSession) ask(ctx context.Context, request probe.Request, each func(probe.Event)) error {
 	whole, giveUp := context.WithCancelCause(context.WithoutCancel(ctx))
 	x := &exchange{session: s.session, sent: make(chan struct{}), stopped: make(chan struct{}), giveUp: giveUp}
-	unasked := context.AfterFunc(ctx, func() { x.stop(ctx, whole) })
+	cancelStop := context.AfterFunc(ctx, func() { x.stop(ctx, whole) })
 	defer func() {
 		giveUp(nil)
-		if !unasked() {
-			<-x.stopped // or it would stop what is asked next
+		if !cancelStop() {
+			<-x.stopped // otherwise it might stop the next request
 		}
 	}()
 	silent := time.AfterFunc(patience, func() {
@@ -68,14 +68,14 @@ func (s *nodeSession) ask(ctx context.Context, request probe.Request, each func(
 	return s.broken(ctx, x.session, reached, err)
 }
 
-// stop tells the probe to stop, and gives up on the answer where its end does not come in
-// time. The time in which the user reads what is shown already does not count.
+// stop tells the probe to stop, and gives up on the answer if it does not end in time. The time in which the user reads
+// an event does not count.
 func (x *exchange) stop(ctx, whole context.Context) {
 	defer close(x.stopped)
 	select {
 	case <-x.sent:
 	case <-time.After(stopLimit):
-		x.giveUp(fmt.Errorf("it could not be asked within %v", stopLimit))
+		x.giveUp(fmt.Errorf("it accepted no request within %v", stopLimit))
 		return
 	case <-whole.Done():
 		return
@@ -93,7 +93,7 @@ func (x *exchange) stop(ctx, whole context.Context) {
 		select {
 		case <-tick.C:
 			now := x.events.Load()
-			if !x.showing.Load() || now != before { // else the user reads the same event still
+			if !x.showing.Load() || now != before { // otherwise the user is still reading the same event
 				left--
 			}
 			before = now
@@ -103,24 +103,24 @@ func (x *exchange) stop(ctx, whole context.Context) {
 			return
 		}
 	}
-	x.giveUp(errors.New("it does not say so in time"))
+	x.giveUp(errors.New("it did not confirm the stop in time"))
 }
 
-// broken is the error of an answer that did not come to its end; reached says that the
-// request was sent. A probe that cannot be asked any more is let go.
+// broken returns the error of an incomplete answer; reached means that the request was sent. It gives up a probe that
+// no longer accepts requests.
 func (s *nodeSession) broken(ctx context.Context, session *injector.Session, reached bool, err error) error {
 	if ctx.Err() != nil && session.Gone() == nil {
 		session.Abandon()
-		why := "the probe does not say that it has stopped"
+		why := "the probe did not confirm the stop"
 		if session.Lost() {
 			why = "the connection to the probe is lost"
 		}
-		return fmt.Errorf("stopped, and %s: what it still says of this is not waited for", why)
+		return fmt.Errorf("stopped, but %s: later output of this command is dropped", why)
 	}
-	if reached && session.Gone() == nil { // something of this answer is lost, and of no other
+	if reached && session.Gone() == nil { // only this answer is incomplete
 		return err
 	}
-	if left := s.letGo(); left != nil { // which is not why
+	if left := s.letGo(); left != nil { // a different error than err
 		s.client.Note("%v", left)
 	}
 	return err

@@ -15,15 +15,15 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// ready makes sure that the node has a probe, and places a new one if the last is lost.
+// ready makes sure that the node has a probe. It places a new one if the last is lost.
 func (s *nodeSession) ready(ctx context.Context) error {
 	lost := s.lost || s.session != nil
 	if s.lost || s.session != nil && s.session.Gone() != nil {
 		_, snap, err := s.Snapshot(ctx)
 		if err != nil {
-			return fmt.Errorf("the probe on %s is gone, and the place of a new one is unknown: %w", s.opts.Node, err)
+			return fmt.Errorf("the probe on %s is gone, and a new one cannot be placed: %w", s.opts.Node, err)
 		}
-		// It has an ID of its own: what the last one was in may still be ending.
+		// A new ID: the container or pod of the lost probe may still be ending.
 		run, err := examine.New(s.client, s.asking(nil), s.sink)
 		if err != nil {
 			return err
@@ -34,10 +34,10 @@ func (s *nodeSession) ready(ctx context.Context) error {
 	}
 	switch {
 	case s.session == nil && ctx.Err() != nil:
-		s.lost = lost // the next command puts one there
+		s.lost = lost // the next command places a new one
 		return context.Cause(ctx)
 	case s.session == nil:
-		return toolError("there is no probe on %s: 'node %s' tries again, and shows why", s.opts.Node, s.opts.Node)
+		return notRunError("there is no probe on %s: 'node %s' tries again, and shows why", s.opts.Node, s.opts.Node)
 	}
 	return nil
 }
@@ -49,7 +49,7 @@ func (s *nodeSession) call(ctx context.Context, c probe.Call, each func(probe.Ev
 		return probe.Result{}, err
 	}
 	if !slices.Contains(s.tools, c.Tool) {
-		return probe.Result{}, toolError("the probe on %s does not have %s: its version differs", s.opts.Node, c.Tool)
+		return probe.Result{}, notRunError("the probe on %s does not have %s: its version differs", s.opts.Node, c.Tool)
 	}
 	c.Hosts = s.hostsIn(ctx, c.Args)
 	var outcome *probe.Result
@@ -72,11 +72,11 @@ func (s *nodeSession) call(ctx context.Context, c probe.Call, each func(probe.Ev
 	})
 	switch {
 	case err != nil:
-		return probe.Result{}, toolError("%v", err)
+		return probe.Result{}, notRunError("%v", err)
 	case outcome == nil:
-		return probe.Result{}, toolError("the probe on %s returned no result", s.opts.Node)
+		return probe.Result{}, notRunError("the probe on %s returned no result", s.opts.Node)
 	case closed != nil:
-		closed = toolError("the output of %s is incomplete: %v", c.Tool, closed)
+		closed = notRunError("the output of %s is incomplete: %v", c.Tool, closed)
 	}
 	return *outcome, closed
 }
@@ -108,7 +108,7 @@ func (s *nodeSession) hostsIn(ctx context.Context, args []string) map[string][]n
 // podAddrs returns the addresses of a pod, if known.
 func (s *nodeSession) podAddrs(ctx context.Context, name string) []netip.Addr {
 	var out []netip.Addr
-	targets, _ := cluster.Targets(s.snap) // what could not be listed is not asked about
+	targets, _ := cluster.Targets(s.snap) // without the targets that could not be listed
 	for _, t := range targets {
 		if (t.Kind == probe.KindPod || t.Kind == probe.KindLocal) && t.Name == name {
 			out = append(out, t.Addr)
@@ -131,8 +131,8 @@ func (s *nodeSession) podAddrs(ctx context.Context, name string) []netip.Addr {
 	return out
 }
 
-// toolError returns the error of a tool that could not run.
-func toolError(format string, args ...any) error {
+// notRunError returns the error of a tool that could not run.
+func notRunError(format string, args ...any) error {
 	return outcomeError{exit: ui.Exit(report.ExitIncomplete), saw: fmt.Sprintf(format, args...)}
 }
 

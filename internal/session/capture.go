@@ -17,44 +17,44 @@ import (
 	"github.com/calico-probe/calico-probe/probe/tools"
 )
 
-// CaptureOptions say what is captured on which nodes.
+// CaptureOptions configure a capture.
 type CaptureOptions struct {
-	Run  examine.Options // Node is where it is captured, and by --own sent from
-	Peer string          // another node where the same is captured, "" = none
-	Pod  string          // of Node, in whose network it is; "" = in the node's own
+	Run  examine.Options // Node is the node to capture on; --own sends from it
+	Peer string          // another node to capture on; "" = none
+	Pod  string          // a pod of Node whose network to capture in; "" = the node's own
 	Args []string        // of the tool
 }
 
-// Captured is a packet, whose Interface has the name of the node before it.
+// Captured is a packet. Its Interface has the node's name as a prefix.
 type Captured struct {
 	capture.Packet
 	Node  string
-	Line  string // the same in words
-	Clock string // how the node's clock, by which its time is, differs from this machine's
+	Line  string // the packet as text
+	Clock string // the offset of the node's clock, which stamped the packet, from this machine's
 }
 
-// CaptureSink takes what is captured, from one goroutine at a time.
+// CaptureSink receives packets, from one goroutine at a time.
 type CaptureSink interface {
-	// Packet takes one.
+	// Packet receives one packet.
 	Packet(p Captured) error
-	// End says how many packets a node is known not to have shown.
+	// End receives the number of packets that a node is known to have dropped.
 	End(node string, dropped int) error
 }
 
-// captures is a capture on one node or on two.
+// captures is a capture on one node or two.
 type captures struct {
 	client  *examine.Client
 	opts    CaptureOptions
 	wanted  *tools.CaptureArgs
-	mu      sync.Mutex // of what is written
+	mu      sync.Mutex // guards the output
 	sink    CaptureSink
 	begin   func()
 	written error // the first error of writing
 }
 
-// Capture captures packets on a node, or on two at once, and gives them to a sink; begin is called before the first.
-// The result is the exit code of what it came to, as a ui.Exit, which has been said. The context is expected to end
-// with the time of the whole run (examine.Options.Deadline).
+// Capture captures packets on one node or two, and passes them to a sink. It calls begin before the first packet. It
+// returns the exit code as a ui.Exit, with everything already printed. The context should end with the limit of the
+// whole run (examine.Options.Deadline).
 func Capture(ctx context.Context, client *examine.Client, o CaptureOptions, begin func(), sink CaptureSink) error {
 	c := &captures{client: client, opts: o, begin: begin, sink: sink}
 	var err error
@@ -63,11 +63,11 @@ func Capture(ctx context.Context, client *examine.Client, o CaptureOptions, begi
 	}
 	err = c.do(ctx)
 	over, late := errors.AsType[examine.TimeoutError](context.Cause(ctx))
-	said, unasked := errors.AsType[outcomeError](err)
+	outcome, failed := errors.AsType[outcomeError](err)
 	switch {
-	case unasked: // of two nodes perhaps
+	case failed: // maybe one of two nodes
 		client.Note("%s", strings.ReplaceAll(err.Error(), "\n", "; "))
-		return said.exit
+		return outcome.exit
 	case late && !errors.As(err, new(ui.Exit)):
 		return over
 	}
@@ -100,7 +100,7 @@ func (c *captures) do(ctx context.Context) error {
 	}
 	all.Wait()
 	errs = slices.DeleteFunc(errs, func(err error) bool { return err == nil })
-	same := func(a, b error) bool { return a.Error() == b.Error() } // as where the API is away
+	same := func(a, b error) bool { return a.Error() == b.Error() } // for example if the API is unreachable
 	if errs = slices.CompactFunc(errs, same); len(errs) > 0 {
 		return errors.Join(errs...)
 	}
@@ -111,7 +111,8 @@ func (c *captures) do(ctx context.Context) error {
 	return c.conclude(ends)
 }
 
-// peerArgs are what the other node captures: the same, or what this one sends, for as long as this one takes.
+// peerArgs returns the arguments for the other node: the same, or the packets that this node sends, for as long as this
+// capture takes.
 func (c *captures) peerArgs() []string {
 	out := slices.DeleteFunc(slices.Clone(c.opts.Args), func(arg string) bool { return arg == "--own" })
 	if c.wanted.Own {
@@ -122,12 +123,12 @@ func (c *captures) peerArgs() []string {
 }
 
 const (
-	peerLonger = 20 * time.Second // for the connections to both nodes
+	peerLonger = 20 * time.Second // for connecting to both nodes
 	longest    = 5 * time.Minute
-	settling   = 500 * time.Millisecond // for packets that are under way to the other node
+	settling   = 500 * time.Millisecond // for packets in flight to the other node
 )
 
-// both has the nodes capture, the other one first: it is ready when this one sends.
+// both captures on both nodes. The other one starts first, so that it is ready when this one sends.
 func (c *captures) both(ctx context.Context, ends []*captureEnd) error {
 	if len(ends) == 1 {
 		ends[0].capture(ctx)
@@ -145,7 +146,7 @@ func (c *captures) both(ctx context.Context, ends []*captureEnd) error {
 		if err := errors.Join(crash, far.failed(ctx)); err != nil {
 			return err
 		}
-		return toolError("%s: %s; nothing was captured on %s", far.node, far.outcome.Saw, near.node)
+		return notRunError("%s: %s; nothing was captured on %s", far.node, far.outcome.Saw, near.node)
 	}
 	near.capture(ctx)
 	if err := near.failed(ctx); err != nil {
@@ -161,7 +162,7 @@ func (c *captures) both(ctx context.Context, ends []*captureEnd) error {
 	return far.failed(ctx)
 }
 
-// conclude says what the nodes came to.
+// conclude reports the outcome of each node.
 func (c *captures) conclude(ends []*captureEnd) error {
 	worst := report.ExitHealthy
 	for _, e := range ends {

@@ -21,16 +21,16 @@ type captureEnd struct {
 	*captures
 	node, pod string
 	args      []string // of the tool
-	began     func()   // nil = nobody waits for it
+	began     func()   // nil = nothing waits for it
 
-	at      *nodeSession // nil = no probe is there yet
+	at      *nodeSession // nil = no probe yet
 	from    *probe.Target
 	clock   string
 	outcome probe.Result
 	err     error
 }
 
-// place puts a probe on the node that may capture and nothing else.
+// place places a probe on the node that may only capture.
 func (e *captureEnd) place(ctx context.Context) error {
 	opts := e.opts.Run
 	opts.Node, opts.ForTool = e.node, true
@@ -38,8 +38,8 @@ func (e *captureEnd) place(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	e.node = s.opts.Node                                                   // by --via local nobody has named it
-	s.checks, s.needed = []string{tools.Capture.Name}, []string{"NET_RAW"} // the first is for auditors
+	e.node = s.opts.Node                                                   // --via local takes no name
+	s.checks, s.needed = []string{tools.Capture.Name}, []string{"NET_RAW"} // checks: for auditors
 	if e.wanted.Payload {
 		s.checks = []string{tools.Capture.Name + " --payload"}
 	}
@@ -73,15 +73,15 @@ func (e *captureEnd) place(ctx context.Context) error {
 	case err == nil && ctx.Err() != nil:
 		err = context.Cause(ctx)
 	case err == nil:
-		err = toolError("no probe could be put on %s: %s", e.node, strings.Join(why, "; "))
+		err = notRunError("cannot place a probe on %s: %s", e.node, strings.Join(why, "; "))
 	}
 	return err
 }
 
-// podOn is the pod in whose network is captured.
+// podOn returns the pod whose network to capture in.
 func podOn(ctx context.Context, reader *cluster.Client, name, node string) (*probe.Target, error) {
 	if reader == nil {
-		return nil, errors.New("which pods run here is not known: no API was asked")
+		return nil, errors.New("the pods on this node are unknown: no API is in use")
 	}
 	pods, err := reader.Running(ctx, node)
 	if err != nil {
@@ -91,7 +91,7 @@ func podOn(ctx context.Context, reader *cluster.Client, name, node string) (*pro
 	return &pod, err
 }
 
-// capture has the node capture until it has ended, or ctx has.
+// capture captures on the node until it ends or ctx ends.
 func (e *captureEnd) capture(ctx context.Context) {
 	ctx, end := context.WithCancel(ctx)
 	defer end()
@@ -115,15 +115,15 @@ func (e *captureEnd) capture(ctx context.Context) {
 			}
 		}
 	})
-	if odd == nil && e.err == nil && (begun || e.outcome.Status == probe.OK) { // else it says why it did not begin
+	if odd == nil && e.err == nil && (begun || e.outcome.Status == probe.OK) { // otherwise its outcome has the reason
 		odd = reader.End()
 	}
 	if odd != nil {
-		e.err = toolError("what %s sends is not taken: %v", e.node, odd)
+		e.err = notRunError("invalid capture from %s: %v", e.node, odd)
 	}
 }
 
-// packet gives one on.
+// packet passes on one packet.
 func (e *captureEnd) packet(reader *capture.Reader, p capture.Packet) error {
 	place := e.node + " "
 	if e.from != nil {
@@ -138,7 +138,7 @@ func (e *captureEnd) packet(reader *capture.Reader, p capture.Packet) error {
 	return e.written
 }
 
-// failed is why the node did not do what it was asked, nil = it did.
+// failed returns why the capture failed, or nil.
 func (e *captureEnd) failed(ctx context.Context) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -151,11 +151,11 @@ func (e *captureEnd) failed(ctx context.Context) error {
 	return e.err
 }
 
-// clockOf is how a node's clock, which said so much when it was asked, differs from this machine's: it was read between
-// the question and its answer.
+// clockOf describes the offset of a node's clock from this machine's. The node read its clock, said, between the
+// request (asked) and the answer (answered).
 func clockOf(node string, said, asked, answered time.Time) string {
 	if said.IsZero() {
-		return "the clock of " + node + " is not known; times are its own"
+		return "clock of " + node + " unknown; times are its own"
 	}
 	margin := answered.Sub(asked) / 2
 	ahead := said.Sub(asked.Add(margin))
@@ -163,6 +163,6 @@ func clockOf(node string, said, asked, answered time.Time) string {
 	if ahead < 0 {
 		word, ahead = "behind", -ahead
 	}
-	return fmt.Sprintf("the clock of %s was %v %s that of the machine that asked, give or take %v; times are its own",
+	return fmt.Sprintf("the clock of %s was %v %s the client's, +/- %v; times are its own",
 		node, ahead.Round(time.Millisecond), word, margin.Round(time.Millisecond)+time.Millisecond)
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/tools"
 )
 
-// TestPcapng reads what is written by a reader that is not ours.
+// TestPcapng reads the written file with a third-party reader.
 func TestPcapng(t *testing.T) {
 	t.Parallel()
 	at := time.Unix(1700000000, 123456789)
@@ -82,7 +82,7 @@ func (k *kept) Packet(p Captured) error {
 
 func (k *kept) End(string, int) error { return nil }
 
-// TestCaptureBelievesNoNode has a node answer with what it likes.
+// TestCaptureBelievesNoNode makes a node send arbitrary data.
 func TestCaptureBelievesNoNode(t *testing.T) {
 	t.Parallel()
 	const begin = `{"start":{"vxlan":[4789]}}` + "\n"
@@ -97,7 +97,7 @@ func TestCaptureBelievesNoNode(t *testing.T) {
 	}{
 		"good":         {good, nil, "", 1},
 		"too many":     {good + strings.Repeat(one, 5), nil, "more than the 3", 3},
-		"text":         {"\x1b[2J hello\n", nil, "node-a sends is not taken: the data is not a capture", 0},
+		"text":         {"\x1b[2J hello\n", nil, "invalid capture from node-a: what came is no capture", 0},
 		"half":         {good[:60], nil, "broke off", 0},
 		"nothing":      {"", nil, "no capture arrived", 0},
 		"a full disk":  {good, broken, broken.Error(), 1},
@@ -132,7 +132,7 @@ func TestCaptureBelievesNoNode(t *testing.T) {
 	}
 }
 
-// TestCaptureExit has what was seen on two nodes come to one exit code.
+// TestCaptureExit combines the results of two nodes into one exit code.
 func TestCaptureExit(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -155,12 +155,12 @@ func TestClockOf(t *testing.T) {
 	t.Parallel()
 	asked := time.Unix(1000, 0)
 	for want, said := range map[string]time.Time{
-		"was 2s ahead of that":   asked.Add(2050 * time.Millisecond),
-		"was 10m0s behind that":  asked.Add(-10*time.Minute + 50*time.Millisecond),
-		"of node-a is not known": {},
+		"was 2s ahead of the client's":  asked.Add(2050 * time.Millisecond),
+		"was 10m0s behind the client's": asked.Add(-10*time.Minute + 50*time.Millisecond),
+		"clock of node-a unknown":       {},
 	} {
 		got := clockOf("node-a", said, asked, asked.Add(100*time.Millisecond))
-		if !strings.Contains(got, want) || !said.IsZero() && !strings.Contains(got, "give or take 51ms") {
+		if !strings.Contains(got, want) || !said.IsZero() && !strings.Contains(got, "+/- 51ms") {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}

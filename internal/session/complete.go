@@ -18,28 +18,28 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// Tab does not wait: what a probe does not say within a moment is there at the next one.
+// Tab waits only briefly: an answer that comes later is used for the next Tab.
 const (
 	tabWaits = 300 * time.Millisecond
 	knownFor = 15 * time.Second
 )
 
-// known is what tools have said of a node, for Tab.
+// known caches the answers of tools for Tab.
 type known struct {
 	mu      sync.Mutex
 	words   map[string]words // by node and tool
-	running chan struct{}    // closed once the probe has answered; nil = it was not asked
-	stop    func()           // gives up on that
-	crash   error            // of that, until a command reports it
+	running chan struct{}    // closed when the probe has answered; nil = no request yet
+	stop    func()           // cancels that request
+	crash   error            // of that request, until a command reports it
 }
 
 type words struct {
-	first, second []string // of each line, "" = it has none
+	first, second []string // the words of each line; "" = the line has none
 	at            time.Time
 }
 
-// completed gives commands what completes their arguments, and has each end what a probe
-// is asked for that: it answers one after the other.
+// completed sets the completion of each command's arguments. It also makes each command cancel a pending request for
+// Tab, because a probe answers one request after the other.
 func (c *Session) completed(all []*prompt.Command) []*prompt.Command {
 	for _, command := range all {
 		own := command.Complete
@@ -80,7 +80,7 @@ func (k *known) takeCrash() error {
 	return crash
 }
 
-// end gives up on what is being asked for Tab.
+// end cancels the pending request for Tab.
 func (k *known) end(ctx context.Context) error {
 	k.mu.Lock()
 	running, stop := k.running, k.stop
@@ -92,13 +92,13 @@ func (k *known) end(ctx context.Context) error {
 	select {
 	case <-running:
 		return nil
-	case <-ctx.Done(): // it could not even be sent
-		return fmt.Errorf("the connection to the probe takes no input: %w", context.Cause(ctx))
+	case <-ctx.Done(): // the request could not even be sent
+		return fmt.Errorf("the connection to the probe accepts no input: %w", context.Cause(ctx))
 	}
 }
 
-// suggest is what the next word of a command may be. It goes by the tools' names,
-// whether or not the probe has them.
+// suggest returns the possible next words of a command. It uses the tools' names, even if this node's probe lacks the
+// tool.
 func (c *Session) suggest(ctx context.Context, command string, before []string) []string {
 	first := len(before) == 0
 	last := ""
@@ -160,7 +160,7 @@ func (c *Session) bird(before []string) []string {
 	return nil
 }
 
-// snapshot is the latest of the node in question, nil when none was read.
+// snapshot returns the latest snapshot of the current node; nil = none was read.
 func (c *Session) snapshot() *cluster.Snapshot {
 	if c.at == nil {
 		return nil
@@ -180,7 +180,7 @@ func (c *Session) otherNodes() []string {
 	return out
 }
 
-// targets are what a run from the node would ask about.
+// targets returns the targets of a run from this node.
 func (c *Session) targets() []probe.Target {
 	snap := c.snapshot()
 	if snap == nil {
@@ -190,7 +190,7 @@ func (c *Session) targets() []probe.Target {
 	return targets
 }
 
-// addresses are those of the targets, each with what it belongs to.
+// addresses returns the targets' addresses, each with its owner.
 func (c *Session) addresses() []string {
 	return c.described(func(t probe.Target) string {
 		if !t.Addr.IsValid() {
@@ -200,7 +200,7 @@ func (c *Session) addresses() []string {
 	})
 }
 
-// endpoints are addresses with a port, each with what it belongs to.
+// endpoints returns the targets' addresses with ports, each with its owner.
 func (c *Session) endpoints() []string {
 	return c.described(func(t probe.Target) string {
 		if !t.Addr.IsValid() || t.Port == 0 {
@@ -210,8 +210,8 @@ func (c *Session) endpoints() []string {
 	})
 }
 
-// described are the texts of the targets, "" being none, each once and behind a tab the names
-// of the targets that have it, as prompt.Command describes what it completes.
+// described returns each non-empty text of the targets once, followed by a tab and the names of the targets with that
+// text. prompt.Command shows the part after the tab as a description.
 func (c *Session) described(text func(probe.Target) string) []string {
 	var texts []string
 	names := map[string][]string{}
@@ -233,7 +233,7 @@ func (c *Session) described(text func(probe.Target) string) []string {
 	return texts
 }
 
-// ownerOf is what an address belongs to, in words.
+// ownerOf describes the owner of an address.
 func ownerOf(t probe.Target) string {
 	switch t.Kind {
 	case probe.KindBlock, probe.KindEncap, probe.KindSession:
@@ -260,7 +260,7 @@ func (c *Session) names() []string {
 	return out
 }
 
-// pods are those on the node that the API lists.
+// pods returns the pods on the node, from the API.
 func (c *Session) pods() []string {
 	var out []string
 	for _, t := range c.targets() {
@@ -274,8 +274,8 @@ func (c *Session) pods() []string {
 	return out
 }
 
-// said is what a tool without arguments says on the node: asked anew when that is old,
-// and what was known before, if anything, when it takes too long.
+// said returns the output of a tool without arguments on the node. If that is old, it runs the tool again; if that
+// takes too long, it returns the old output.
 func (c *Session) said(ctx context.Context, tool string) words {
 	s, k := c.at, &c.known
 	if s == nil || s.session == nil || !slices.Contains(s.tools, tool) {
@@ -299,7 +299,7 @@ func (c *Session) said(ctx context.Context, tool string) words {
 		session, done := s.session, running
 		probe.Detach(func() error {
 			defer close(done)
-			k.ask(asking, session, key, tool) // without it Tab offers less
+			k.ask(asking, session, key, tool) // if that fails, Tab offers less
 			return nil
 		}, k.setCrash)
 	}
@@ -316,12 +316,12 @@ func (c *Session) said(ctx context.Context, tool string) words {
 	return k.words[key]
 }
 
-// offerable are the names that containers and interfaces usually have. Those made past
-// the kubelet have any, and what Tab offers is run with the next Enter.
+// offerable matches the usual names of containers and interfaces. Others may have any name, for example if they were
+// created without the kubelet, and the user's next Enter runs what Tab inserted.
 var offerable = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:/@%-]*$`)
 
-// ask ends with the tool's own deadline, the session, or ctx: the next request then ends
-// the tool, and drops what still comes of it.
+// ask runs a tool until its deadline, the end of the session, or the end of ctx. The next request then ends the tool
+// and drops its remaining output.
 func (k *known) ask(ctx context.Context, session *injector.Session, key, tool string) {
 	var text strings.Builder
 	call := probe.Call{Tool: tool}
@@ -331,12 +331,12 @@ func (k *known) ask(ctx context.Context, session *injector.Session, key, tool st
 		var ev probe.Event
 		ev, err = session.Next(ctx)
 		over = ev.Type == probe.EventEnd
-		if ev, err := seal.Open(ev); err == nil && ev.Type == probe.EventOut && text.Len() < mostSaid {
+		if ev, err := seal.Open(ev); err == nil && ev.Type == probe.EventOut && text.Len() < maxSaid {
 			text.Write(bytesOf(ev))
 		}
 	}
 	if err != nil {
-		return // the next command says so
+		return // the next command reports it
 	}
 	got := words{at: time.Now()}
 	for line := range strings.Lines(text.String()) {
@@ -361,10 +361,10 @@ func (k *known) ask(ctx context.Context, session *injector.Session, key, tool st
 	k.words[key] = got
 }
 
-// mostSaid bounds what is kept of a tool for Tab.
-const mostSaid = 1 << 20
+// maxSaid bounds the output that is kept of a tool for Tab, in bytes.
+const maxSaid = 1 << 20
 
-// bytesOf is what a tool wrote.
+// bytesOf returns what a tool wrote.
 func bytesOf(ev probe.Event) []byte {
 	if ev.Data != nil {
 		return ev.Data

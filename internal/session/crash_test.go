@@ -13,7 +13,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// TestCommandCrashes wants a command that panics to end with an error.
+// TestCommandCrashes requires a panicking command to end with an error.
 func TestCommandCrashes(t *testing.T) {
 	t.Parallel()
 	crashes := func(context.Context, *prompt.Call) error { panic("a blank field") }
@@ -23,8 +23,8 @@ func TestCommandCrashes(t *testing.T) {
 	}
 }
 
-// TestBackgroundRead wants a read in the background to be bounded, so that the API is not tried a second time with a
-// message into the prompt, and its crash to be named by the next command.
+// TestBackgroundRead requires a limit for reads in the background, so that the client does not retry and print into the
+// prompt. The next command reports a crash.
 func TestBackgroundRead(t *testing.T) {
 	t.Parallel()
 	var left time.Duration
@@ -47,7 +47,7 @@ func TestBackgroundRead(t *testing.T) {
 	}
 }
 
-// TestCompletionCrashes wants the crash of what asks for Tab to be said once, by the next command.
+// TestCompletionCrashes requires the next command to report a crash during completion, once.
 func TestCompletionCrashes(t *testing.T) {
 	t.Parallel()
 	var said bytes.Buffer

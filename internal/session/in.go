@@ -17,8 +17,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/tools"
 )
 
-// insideTools are the tools that work in a pod's network, because they are about a
-// network namespace. All others are about the node.
+// insideTools returns the tools that work in a pod's network, because they are about a network namespace. All other
+// tools are about the node.
 func insideTools() []*probe.Tool {
 	return []*probe.Tool{tools.Ping, tools.Dial, tools.DNS, tools.Route, tools.Links, tools.Neigh, tools.Drops,
 		tools.Capture}
@@ -40,7 +40,7 @@ func insideNames() []string {
 	return out
 }
 
-// in makes the command that runs a tool in the network namespace of a pod.
+// in returns the command that runs a tool in a pod's network namespace.
 func (c *Session) in() *prompt.Command {
 	return &prompt.Command{
 		Name: "in", Usage: "POD COMMAND...", Short: "run ping, dial, dns, route, drops, capture, ... in a pod's network",
@@ -75,7 +75,7 @@ func checkInside(args []string) error {
 	}
 	t := insideTool(args[1])
 	if t == nil {
-		return fmt.Errorf("in a pod there is %s, not %q", strings.Join(insideNames(), ", "), args[1])
+		return fmt.Errorf("in a pod, use one of %s, not %q", strings.Join(insideNames(), ", "), args[1])
 	}
 	return t.Check(args[2:])
 }
@@ -103,7 +103,7 @@ func (c *Session) runInside(ctx context.Context, call *prompt.Call) error {
 	return c.useTool(ctx, call, what)
 }
 
-// asPod are the arguments of a tool that looks a name up as the pod does: in the search list of its namespace.
+// asPod returns the arguments of a tool that resolves a name as the pod does: with the search list of its namespace.
 func asPod(pods []corev1.Pod, pod, tool string, args []string) []string {
 	chosen := func(arg string) bool {
 		name, _, _ := strings.Cut(strings.TrimLeft(arg, "-"), "=")
@@ -117,7 +117,7 @@ func asPod(pods []corev1.Pod, pod, tool string, args []string) []string {
 	return append([]string{"--of", pods[i].Namespace}, args...)
 }
 
-// podNamed is a pod of the node in whose network a tool can be run.
+// podNamed returns the pod on this node with that name, if a tool can run in its network.
 func podNamed(pods []corev1.Pod, name, node string) (probe.Target, error) {
 	fit := slices.DeleteFunc(slices.Clone(pods), func(p corev1.Pod) bool {
 		return p.Name != name && p.Namespace+"/"+p.Name != name
@@ -142,7 +142,7 @@ func podNamed(pods []corev1.Pod, name, node string) (probe.Target, error) {
 	return probe.Target{}, fmt.Errorf("%s has no address yet: 'run cni-' looks for the reason", full)
 }
 
-// serverFor is the cluster's DNS, for a look-up in a pod that names no server.
+// serverFor returns the cluster's DNS, for a lookup in a pod that names no server.
 func serverFor(snap *cluster.Snapshot, what probe.Call) (netip.AddrPort, bool) {
 	names := func(arg string) bool { return strings.HasPrefix(arg, "@") }
 	if what.Tool != tools.DNS.Name || slices.ContainsFunc(what.Args, names) || snap == nil {
@@ -157,8 +157,7 @@ func serverFor(snap *cluster.Snapshot, what probe.Call) (netip.AddrPort, bool) {
 	return netip.AddrPort{}, false
 }
 
-// podNames are the pods that can be entered, for completion; without the API there are
-// none.
+// podNames completes the pods that a tool can enter; none without the API.
 func (c *Session) podNames(ctx context.Context) []string {
 	if c.at == nil || c.at.reader == nil {
 		return nil

@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TestAsPod wants names looked up in the pod's search list, unless the pod has another, or the user chose.
+// TestAsPod requires the pod's search list for names, unless the pod has another one or the user chose one.
 func TestAsPod(t *testing.T) {
 	t.Parallel()
 	pod := func(name string, policy corev1.DNSPolicy) corev1.Pod {

@@ -14,32 +14,32 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// nodeSession is one node of a session: the probe that stays there and all it has answered.
-// The runs of the session on that node ask it.
+// nodeSession is one node of a session: its probe, and all answers of that probe. All runs of the session on that node
+// use it.
 type nodeSession struct {
 	client *examine.Client
-	opts   examine.Options // of a run that asks this node everything
-	sink   report.Sink     // of results that no command asked for: how the probe was put there
-	checks []string        // what the probe has to be able to answer
-	needed []string        // and the capabilities it takes for that
-	// rights of the probe in place of needed, nil = none
+	opts   examine.Options // of a run of all checks on this node
+	sink   report.Sink     // for results of no command: how the probe was placed
+	checks []string        // the checks that the probe must support
+	needed []string        // the capabilities that it needs for them
+	// rights of the probe instead of needed; nil = none
 	debugProfile *injector.DebugProfile
 
-	reader *cluster.Client // nil = the API was not queried yet, or never is
+	reader *cluster.Client // nil = the API was not read yet, or never is
 	snap   *cluster.Snapshot
-	ahead  <-chan readAhead // what is being read in the background; nil = nothing is
+	ahead  <-chan readAhead // a read in the background; nil = none
 
-	session *injector.Session // nil = no probe is there
-	method  string            // by which it is there
-	tools   []string          // what it has
-	lost    bool              // there was one, and it cannot be asked any more
+	session *injector.Session // nil = no probe
+	method  string            // its access method
+	tools   []string          // its tools
+	lost    bool              // there was one, and it no longer accepts requests
 	placed  int               // how many there were
 	asked   int64             // the ID of the last request
 
 	answers report.Latest
 }
 
-// newNodeSession is the session on a node before a probe is there.
+// newNodeSession returns the session of a node, without a probe.
 func newNodeSession(client *examine.Client, opts examine.Options) (*nodeSession, error) {
 	if err := opts.Complete(); err != nil {
 		return nil, err
@@ -54,21 +54,21 @@ func newNodeSession(client *examine.Client, opts examine.Options) (*nodeSession,
 	return s, nil
 }
 
-// asking are the options of a run on the node that asks these checks, none = all of the profile.
+// asking returns the options of a run with these checks; none = all of the profile.
 func (s *nodeSession) asking(checks []string) examine.Options {
 	opts := s.opts
 	opts.Checks = checks
 	return opts
 }
 
-// freshFor is how long what the API says is believed between two commands: a check asked
-// again and again does not ask all of that anew, nor wait for it.
+// freshFor is how long a command may use the last snapshot of the API. Repeated checks then neither read everything
+// again nor wait for it.
 const freshFor = 10 * time.Second
 
-// Snapshot is what the API says of the node, as of ten seconds ago at most. What is used in
-// the second half of that time is read anew meanwhile, for the next command.
+// Snapshot returns the API's state of the node, at most ten seconds old. In the second half of that time, it also
+// starts to read a new one for the next command.
 func (s *nodeSession) Snapshot(ctx context.Context) (*cluster.Client, *cluster.Snapshot, error) {
-	if s.reader == nil { // not read yet, or --via local, which asks no API
+	if s.reader == nil { // not read yet, or --via local without an API
 		var err error
 		s.reader, s.snap, err = s.client.Read(ctx, s.opts)
 		return s.reader, s.snap, err
@@ -87,7 +87,7 @@ func (s *nodeSession) Snapshot(ctx context.Context) (*cluster.Client, *cluster.S
 			return nil, nil, context.Cause(ctx)
 		}
 	}
-	if read.crash != nil { // said by the next command, because the user may have been typing
+	if read.crash != nil { // reported only now, because the user may have been typing
 		s.client.Note("reading the API in the background %v", read.crash)
 	}
 	if read.snap != nil {
@@ -110,15 +110,15 @@ func (s *nodeSession) Snapshot(ctx context.Context) (*cluster.Client, *cluster.S
 	return s.reader, s.snap, nil
 }
 
-// readAhead is what reading the API in the background came to: nothing if it failed, because the command that needs it
-// reads again and reports why it cannot.
+// readAhead is the result of a read in the background. A failed read has no result: the command that needs one reads
+// again, and reports the error.
 type readAhead struct {
 	snap  *cluster.Snapshot
 	crash error
 }
 
-// aheadLimit bounds a read in the background. Within it the API is not tried a second time, which takes three times as
-// long and prints a message, perhaps into what the user types.
+// aheadLimit bounds a read in the background. It is too short for the client's first retry, which takes three times as
+// long and prints a message, perhaps into the line that the user types.
 const aheadLimit = 15 * time.Second
 
 // readInBackground reads the API for a later command.
@@ -134,10 +134,10 @@ func readInBackground(ctx context.Context, read func(context.Context) (*cluster.
 	return ahead
 }
 
-// old tells whether what the API said is older than that.
+// old reports whether the snapshot is older than that.
 func (s *nodeSession) old(than time.Duration) bool { return time.Since(s.snap.Read) > than }
 
-// askNode asks the probe on the node what a run wants to know of it.
+// askNode runs the checks of a run on the node's probe.
 func (s *nodeSession) askNode(ctx context.Context, r *examine.Run, snap *cluster.Snapshot) error {
 	if !r.EntersNode() {
 		return nil
@@ -157,7 +157,7 @@ func (s *nodeSession) askNode(ctx context.Context, r *examine.Run, snap *cluster
 	}
 	if ctx.Err() == nil && r.ProvesEncap(snap) {
 		err := r.ProveEncap(ctx, s.session, snap)
-		if ctx.Err() != nil { // its half of the proof is not waited for
+		if ctx.Err() != nil { // the result of the baseline nodes is not awaited
 			s.session.Abandon()
 		}
 		return err
@@ -165,20 +165,20 @@ func (s *nodeSession) askNode(ctx context.Context, r *examine.Run, snap *cluster
 	return nil
 }
 
-// place puts a probe on the node when there is none, or none any more. Where no access method
-// works the reasons are results of the run, and there is still none.
+// place places a probe on the node if it has none, or lost it. If no access method works, the reasons are results of
+// the run, and the node still has no probe.
 func (s *nodeSession) place(ctx context.Context, r *examine.Run, snap *cluster.Snapshot) error {
 	if s.session != nil {
 		gone := s.session.Gone()
 		if gone == nil {
 			return nil
 		}
-		s.client.Note("the probe on %s has gone (%v): putting another there", s.opts.Node, gone)
+		s.client.Note("lost the probe on %s (%v): placing another one", s.opts.Node, gone)
 		if err := s.letGo(); err != nil {
 			s.client.Note("%v", err)
 		}
 	} else if s.lost {
-		s.client.Note("putting another probe on %s", s.opts.Node)
+		s.client.Note("placing another probe on %s", s.opts.Node)
 	}
 	s.lost = false
 	tries, err := r.Attempts(snap, func() bool { return true })
@@ -199,8 +199,7 @@ func (s *nodeSession) place(ctx context.Context, r *examine.Run, snap *cluster.S
 	})
 }
 
-// outliving makes the probe outlive the command that wanted it, and able to do what every
-// command that follows may ask.
+// outliving makes a probe outlive the command that placed it, and gives it the rights for every later command.
 func (s *nodeSession) outliving(open injector.Open) injector.Open {
 	return func(ctx context.Context, opts injector.Options) (*injector.Session, error) {
 		opts.Needed, opts.Checks, opts.DebugProfile = s.needed, s.checks, s.debugProfile
@@ -212,8 +211,8 @@ func (s *nodeSession) outliving(open injector.Open) injector.Open {
 	}
 }
 
-// greet waits for the first word of a probe that was put on the node, which says what tools it has, and keeps the
-// probe. The error says why no word came.
+// greet waits for a new probe's first message, which lists its tools, and keeps the probe. The error is why no message
+// came.
 func (s *nodeSession) greet(ctx context.Context, r *examine.Run, p *injector.Placed) error {
 	var tools []string
 	plan := &probe.Plan{Run: r.ID, Node: r.Node, Way: p.Method}
@@ -231,13 +230,13 @@ func (s *nodeSession) greet(ctx context.Context, r *examine.Run, p *injector.Pla
 	return nil
 }
 
-// letGo leaves a probe that cannot be asked any more. The next command puts another there.
+// letGo drops a probe that no longer accepts requests. The next command places another one.
 func (s *nodeSession) letGo() error {
 	s.lost = true
 	return s.leave()
 }
 
-// leave ends the probe, if there is one, and removes what was created for it.
+// leave ends the probe, if any, and removes what was created for it.
 func (s *nodeSession) leave() error {
 	if s.session == nil {
 		return nil
@@ -250,7 +249,7 @@ func (s *nodeSession) leave() error {
 	return nil
 }
 
-// leaveAll leaves every node at once: it takes as long as the slowest.
+// leaveAll leaves all nodes in parallel, so it takes only as long as the slowest.
 func leaveAll(nodes []*nodeSession) error {
 	errs := make([]error, len(nodes))
 	var all probe.Workers

@@ -21,8 +21,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// withTools is a node whose probe is in this process, and has a tool that stays until it is
-// stopped and one that is done at once.
+// withTools returns a node whose probe runs in this process. It has a tool that runs until it is stopped, and one that
+// ends immediately.
 func withTools(t *testing.T) *nodeSession {
 	t.Helper()
 	tool := func(name string, run probe.ToolFunc) *probe.Tool {
@@ -38,7 +38,7 @@ func withTools(t *testing.T) *nodeSession {
 	)
 }
 
-// nodeWith is a node whose probe is in this process and has these tools.
+// nodeWith returns a node whose probe runs in this process with these tools.
 func nodeWith(t *testing.T, all ...*probe.Tool) *nodeSession {
 	t.Helper()
 	r := &probe.Runner{Host: &probe.Host{}, Tools: all}
@@ -52,8 +52,7 @@ func nodeWith(t *testing.T, all ...*probe.Tool) *nodeSession {
 	return s
 }
 
-// TestStopKeepsTheProbe wants a command that is stopped to say how it went, and the next
-// to be answered by the same probe.
+// TestStopKeepsTheProbe requires a stopped command to report its outcome, and the same probe to answer the next one.
 func TestStopKeepsTheProbe(t *testing.T) {
 	t.Parallel()
 	s := withTools(t)
@@ -87,7 +86,7 @@ func TestStopKeepsTheProbe(t *testing.T) {
 	}
 }
 
-// TestAProbeThatEndsIsLetGo wants a probe that can be asked nothing any more to be noticed.
+// TestAProbeThatEndsIsLetGo requires the session to notice a probe that accepts no more requests.
 func TestAProbeThatEndsIsLetGo(t *testing.T) {
 	t.Parallel()
 	s := withTools(t)
@@ -104,8 +103,8 @@ func TestAProbeThatEndsIsLetGo(t *testing.T) {
 	}
 }
 
-// TestAPagerThatIsReadKeepsTheProbe has what a tool wrote not be taken for longer than a
-// stop may take, after Ctrl-C: the probe is none the worse for it, and nothing is lost.
+// TestAPagerThatIsReadKeepsTheProbe leaves a tool's output unread after Ctrl-C for longer than a stop may take. The
+// probe survives, and no output is lost.
 func TestAPagerThatIsReadKeepsTheProbe(t *testing.T) {
 	t.Parallel()
 	s := nodeWith(t, &probe.Tool{Name: "much", Parse: func([]string) (probe.ToolFunc, error) {
@@ -136,7 +135,7 @@ func TestAPagerThatIsReadKeepsTheProbe(t *testing.T) {
 	}
 }
 
-// TestWhatCouldNotBeAsked wants that not to pass for a mistake of this program's.
+// TestWhatCouldNotBeAsked requires that a tool that could not run is not reported as a bug.
 func TestWhatCouldNotBeAsked(t *testing.T) {
 	t.Parallel()
 	for name, s := range map[string]*nodeSession{"no probe": {opts: examine.Options{Node: "node-a"}},
@@ -154,8 +153,7 @@ func TestWhatCouldNotBeAsked(t *testing.T) {
 	}
 }
 
-// TestClosedOutputEndsATool that writes for ever, as behind "| head -1" of the user's own
-// shell.
+// TestClosedOutputEndsATool stops a tool that writes forever, as behind the local pipe "| head -1".
 func TestClosedOutputEndsATool(t *testing.T) {
 	t.Parallel()
 	s := nodeWith(t, &probe.Tool{Name: "much", Parse: func([]string) (probe.ToolFunc, error) {
@@ -180,8 +178,7 @@ func TestClosedOutputEndsATool(t *testing.T) {
 	}
 }
 
-// TestNodeMeant wants what is typed for a node to be any part of its name that no other
-// node's has, as in the list a session begins with.
+// TestNodeMeant accepts any unique part of a node's name, as in the list at the start of a session.
 func TestNodeMeant(t *testing.T) {
 	t.Parallel()
 	snap := &cluster.Snapshot{}
@@ -191,7 +188,7 @@ func TestNodeMeant(t *testing.T) {
 	c := &Session{at: &nodeSession{snap: snap}}
 	for typed, want := range map[string]string{
 		"worker": "worker", "worker-1": "worker-1", "12": "worker-12", "gpu": "gpu-a", "nowhere": "nowhere",
-		"worker-": "! fits 2 nodes: worker-1, worker-12", "n": "! fits 6 nodes: n1, n2, n3, n4, n5, ...",
+		"worker-": "! matches 2 nodes: worker-1, worker-12", "n": "! matches 6 nodes: n1, n2, n3, n4, n5, ...",
 	} {
 		got, err := c.meant(typed)
 		if want, ambiguous := strings.CutPrefix(want, "!"); ambiguous != (err != nil) || err != nil &&
@@ -204,7 +201,7 @@ func TestNodeMeant(t *testing.T) {
 	}
 }
 
-// testClient is a client without a cluster.
+// testClient returns a client without a cluster.
 func testClient(messages io.Writer) *examine.Client {
 	return examine.NewClient(examine.Config{Probe: func(string) []byte { return nil },
 		Ours: func(string) bool { return false }}, messages)

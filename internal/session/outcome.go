@@ -10,7 +10,7 @@ import (
 	"github.com/calico-probe/calico-probe/internal/ui"
 )
 
-// usage makes the shell's mistakes of typing the program's.
+// usage turns a typing mistake in the shell into wrong usage of the program.
 func usage(err error) error {
 	if errors.As(err, new(prompt.UsageError)) {
 		return ui.BadUsage("%w", err)
@@ -18,20 +18,19 @@ func usage(err error) error {
 	return err
 }
 
-// outcomeError is a tool's answer that is not a good one.
+// outcomeError is the bad result of a tool.
 type outcomeError struct {
 	exit ui.Exit
 	saw  string
-	read bool // it is on the terminal already, in what the tool wrote
+	read bool // already on the terminal, as part of the tool's output
 }
 
 func (e outcomeError) Error() string { return e.saw }
 
-// Unwrap is the exit code.
+// Unwrap returns the exit code.
 func (e outcomeError) Unwrap() error { return e.exit }
 
-// codeOf is the exit code of what a command came to, of all it came to the one that
-// weighs most.
+// codeOf returns the exit code of a command's error; of several errors, the worst code.
 func codeOf(err error) int {
 	if several, ok := err.(interface{ Unwrap() []error }); ok {
 		worst := report.ExitHealthy
@@ -55,7 +54,7 @@ func codeOf(err error) int {
 	return report.ExitTool
 }
 
-// failed says what a command came to that has not said so itself, and in a script which.
+// failed prints the error of a command, unless it is already printed. In a script, which names the command.
 func (c *Session) failed(which string, err error) {
 	if several, ok := err.(interface{ Unwrap() []error }); ok {
 		for _, err := range several.Unwrap() {
@@ -69,7 +68,7 @@ func (c *Session) failed(which string, err error) {
 	case said && outcome.read:
 		return
 	case said:
-	case errors.As(err, new(prompt.PipeError)): // which speaks for itself
+	case errors.As(err, new(prompt.PipeError)): // the local command printed its own error
 		return
 	case errors.As(err, &code):
 		if which != "" {

@@ -10,25 +10,25 @@ import (
 	"github.com/calico-probe/calico-probe/probe/capture"
 )
 
-// Pcapng writes a capture for tcpdump and Wireshark. Of what a node says only packets, and names of interfaces that
-// have been checked, get into it: the file is this program's own.
+// Pcapng writes a capture for tcpdump and Wireshark. From a node, only packets and validated interface names get into
+// the file.
 type Pcapng struct {
 	to     io.Writer
-	filter string         // what was captured, in words
+	filter string         // what was captured, as text
 	ids    map[string]int // of the interfaces
-	first  map[string]int // of each node
+	first  map[string]int // first interface of each node
 }
 
-// NewPcapng begins a file that says what was captured.
+// NewPcapng starts a file; filter describes what is captured.
 func NewPcapng(to io.Writer, filter string) *Pcapng {
 	return &Pcapng{to: to, filter: filter, ids: map[string]int{}, first: map[string]int{}}
 }
 
-// cookedLen is the length of a cooked header (LINKTYPE_LINUX_SLL), which has the direction and which every interface
-// can have: tcpdump reads no file with interfaces of different kinds.
+// cookedLen is the length of a cooked header (LINKTYPE_LINUX_SLL). It has the direction, and fits every kind of
+// interface: tcpdump reads no file with interfaces of different kinds.
 const cookedLen = 16
 
-// Packet writes one, and before the first of an interface what is known of that.
+// Packet writes a packet, and before the first one of an interface the description of that interface.
 func (f *Pcapng) Packet(p Captured) error {
 	id, known := f.ids[p.Interface]
 	if !known {
@@ -50,7 +50,7 @@ func (f *Pcapng) Packet(p Captured) error {
 	return f.write(blockPacket, body, option{packetFlags, littleEndian.AppendUint32(nil, flags)})
 }
 
-// add writes what is known of an interface, and before the first of them what made the file.
+// add writes the description of an interface, and before the first one the file's header.
 func (f *Pcapng) add(node, name, clock string) (int, error) {
 	id := len(f.ids)
 	f.ids[name] = id
@@ -58,27 +58,27 @@ func (f *Pcapng) add(node, name, clock string) (int, error) {
 		f.first[node] = id
 	}
 	if id == 0 {
-		body := littleEndian.AppendUint32(nil, 0x1a2b3c4d) // in the order of bytes that the file has
+		body := littleEndian.AppendUint32(nil, 0x1a2b3c4d) // shows readers the byte order
 		body = append(body, 1, 0, 0, 0)                    // version 1.0
-		body = littleEndian.AppendUint64(body, ^uint64(0)) // how long it gets is not known
+		body = littleEndian.AppendUint64(body, ^uint64(0)) // unknown section length
 		if err := f.write(blockSection, body, option{sectionBy, []byte("calico-probe " + probe.Release)}); err != nil {
 			return 0, err
 		}
 	}
 	options := []option{{interfaceName, []byte(name)}, {comment, []byte(clock)}}
 	if f.filter != "" {
-		options = append(options, option{interfaceFilter, append([]byte{0}, f.filter...)}) // 0 = in words
+		options = append(options, option{interfaceFilter, append([]byte{0}, f.filter...)}) // 0 = text
 	}
 	options = append(options, option{interfaceOS, []byte("Linux")}, option{interfaceResolution, []byte{9}}) // nanoseconds
 	body := littleEndian.AppendUint32(nil, linkCooked)
-	body = littleEndian.AppendUint32(body, 0) // packets are not cut
+	body = littleEndian.AppendUint32(body, 0) // no snapshot length: packets are whole
 	return id, f.write(blockInterface, body, options...)
 }
 
-// cooked is the header that a packet has in the file.
+// cooked returns the header of a packet in the file.
 func cooked(p capture.Packet) []byte {
 	b := make([]byte, cookedLen)
-	binary.BigEndian.PutUint16(b, uint16(p.Direction)) // the kernel's own number
+	binary.BigEndian.PutUint16(b, uint16(p.Direction)) // the kernel's own value
 	binary.BigEndian.PutUint16(b[2:], p.Device)
 	binary.BigEndian.PutUint16(b[4:], uint16(len(p.From)))
 	copy(b[6:14], p.From)
@@ -86,7 +86,8 @@ func cooked(p capture.Packet) []byte {
 	return b
 }
 
-// End writes how many packets a node lacks, at the first of its interfaces. A file has one at least.
+// End writes how many packets a node dropped, for the node's first interface. Without an interface it adds one, because
+// a file needs at least one.
 func (f *Pcapng) End(node string, dropped int) error {
 	id, known := f.first[node]
 	if !known && (len(f.ids) == 0 || dropped > 0) {

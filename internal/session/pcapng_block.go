@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// The blocks that a pcapng file has here, and their options, as draft-ietf-opsawg-pcapng numbers them.
+// The block types and options in this file, as numbered by draft-ietf-opsawg-pcapng.
 const (
 	blockSection    = 0x0a0d0d0a
 	blockInterface  = 1
@@ -26,13 +26,13 @@ const (
 
 var littleEndian = binary.LittleEndian
 
-// option is something more that a block says, nothing where it is empty.
+// option is an optional field of a block; an empty one is left out.
 type option struct {
 	code  uint16
 	value []byte
 }
 
-// write writes a block at once: a reader may have the file open.
+// write writes a block with a single call: a reader may already have the file open.
 func (f *Pcapng) write(kind uint32, body []byte, options ...option) error {
 	var more []byte
 	for _, o := range options {
@@ -43,7 +43,7 @@ func (f *Pcapng) write(kind uint32, body []byte, options ...option) error {
 		more = littleEndian.AppendUint16(more, uint16(len(o.value)))
 		more = padded(append(more, o.value...))
 	}
-	more = append(more, 0, 0, 0, 0) // no more options
+	more = append(more, 0, 0, 0, 0) // end of options
 	length := uint32(12 + len(body) + len(more))
 	b := littleEndian.AppendUint32(nil, kind)
 	b = littleEndian.AppendUint32(b, length)
@@ -52,10 +52,10 @@ func (f *Pcapng) write(kind uint32, body []byte, options ...option) error {
 	return err
 }
 
-// padded fills up to whole words.
+// padded pads to a multiple of four bytes.
 func padded(b []byte) []byte { return append(b, make([]byte, -len(b)&3)...) }
 
-// moment appends a time, the upper half first.
+// moment appends a time, upper half first.
 func moment(b []byte, t time.Time) []byte {
 	at := uint64(t.UnixNano())
 	b = littleEndian.AppendUint32(b, uint32(at>>32))

@@ -29,7 +29,7 @@ func (c *Session) peersCommand() *prompt.Command {
 // peerRow is a node as peers shows it.
 type peerRow struct {
 	name, ready, address, calico, bgp string
-	bad                               int // the more, the worse
+	bad                               int // larger = worse
 }
 
 func (c *Session) peersOf(ctx context.Context, call *prompt.Call) error {
@@ -74,7 +74,7 @@ func (c *Session) peersOf(ctx context.Context, call *prompt.Call) error {
 	return err
 }
 
-// peerRows are the other nodes, the worst first.
+// peerRows returns the other nodes, the worst first.
 func peerRows(snap *cluster.Snapshot, answers []probe.Result) []peerRow {
 	var out []peerRow
 	for _, n := range snap.Nodes {
@@ -124,7 +124,7 @@ func joinedBy(list, one string) string {
 	return list + ", " + one
 }
 
-// sessionWith is the BGP session with a node, both families of it, and how bad it is.
+// sessionWith describes the BGP session with a node, for both families, and returns how bad it is.
 func sessionWith(node string, answers []probe.Result) (text string, bad int) {
 	var parts, peers []string
 	heard := false
@@ -137,7 +137,7 @@ func sessionWith(node string, answers []probe.Result) (text string, bad int) {
 		peers = append(peers, r.Facts.Str(bgp.FactPeer))
 		bad = max(bad, len(probe.Statuses())-slices.Index(probe.Statuses(), r.Status))
 	}
-	if len(parts) > 1 { // one of each family
+	if len(parts) > 1 { // one per family
 		for i, peer := range peers {
 			parts[i] = strings.TrimSpace(peer + " " + parts[i])
 		}
@@ -146,9 +146,9 @@ func sessionWith(node string, answers []probe.Result) (text string, bad int) {
 	case len(parts) > 0:
 		return strings.Join(parts, "; "), bad
 	case len(answers) == 0:
-		return "not asked", 0
+		return "not checked", 0
 	case !heard:
-		return "not known", 0
+		return "unknown", 0
 	}
 	return "none", 0
 }

@@ -47,7 +47,7 @@ func TestWatchArguments(t *testing.T) {
 		{"bird configure", 0, "", "show"},
 		{"logs calico-node", 2 * time.Second, "logs", ""},
 		{"logs -f calico-node", 0, "", "already runs until you stop it"},
-		{"drops --trace 10.0.0.1", 0, "", "type it each time, without watch"},
+		{"drops --trace 10.0.0.1", 0, "", "run it each time, without watch"},
 		{"ping -c 0 10.0.0.1", 0, "", "already runs until you stop it"},
 	} {
 		w, err := watchingOf(strings.Fields(c.args))
@@ -62,8 +62,8 @@ func TestWatchArguments(t *testing.T) {
 	}
 }
 
-// watchedBy is a session on a node whose probe, in this process, has a check and tools
-// that do as they are told; it writes a transcript.
+// watchedBy returns a session on a node whose probe, in this process, has a check and tools with given results. It
+// writes a transcript.
 func watchedBy(t *testing.T, swap func(ctx context.Context) probe.Result, all ...*probe.Tool) (c *Session,
 	transcript string) {
 	t.Helper()
@@ -91,8 +91,8 @@ func watchedBy(t *testing.T, swap func(ctx context.Context) probe.Result, all ..
 	}, transcript
 }
 
-// TestWatchStopped ends a watch in the middle of a time, as it mostly is, and wants what
-// was answered before to stand; and the transcript not to have every time.
+// TestWatchStopped interrupts a watch during a round, the usual end. The earlier answers stay, and the transcript has
+// only changes.
 func TestWatchStopped(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -136,7 +136,7 @@ func TestWatchStopped(t *testing.T) {
 	}
 }
 
-// TestWatchATool wants to read how it went, and why, and of one that writes too much that.
+// TestWatchATool requires a tool's outcome and its reason, and an error for a tool that writes too much.
 func TestWatchATool(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -176,8 +176,8 @@ func TestWatchATool(t *testing.T) {
 	}
 }
 
-// TestWhyOfLittle wants a node of which little was asked not to be called healthy, and the
-// record to say in words what a command came to.
+// TestWhyOfLittle requires that a node with few answers is not called healthy, and that the transcript describes each
+// command's outcome.
 func TestWhyOfLittle(t *testing.T) {
 	t.Parallel()
 	c, _ := watchedBy(t, func(context.Context) probe.Result { return probe.Found(probe.OK, "no swap") })
@@ -254,8 +254,7 @@ func TestSaveArguments(t *testing.T) {
 	}
 }
 
-// TestSaveWhole wants a file that is overwritten to be its owner's alone, and to stay as
-// it was when that fails.
+// TestSaveWhole requires an overwritten file to be private to its owner, and unchanged if the save fails.
 func TestSaveWhole(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
@@ -269,7 +268,7 @@ func TestSaveWhole(t *testing.T) {
 		over bool
 		says string
 	}{{link, true, "is not saved: no space left"}, {filepath.Join(folder, "new"), false,
-		"is not saved: no space left"}, {name, false, "exists already"}, {os.DevNull, true, "is no file"}, {folder,
+		"is not saved: no space left"}, {name, false, "exists already"}, {os.DevNull, true, "is not a file"}, {folder,
 		false, "is a folder"}, {folder, true, "is a folder"}} {
 		if err := writeSaved(try.name, try.over, full); err == nil || !strings.Contains(err.Error(), try.says) {
 			t.Errorf("%s: %v", try.name, err)
@@ -292,7 +291,7 @@ func TestSaveWhole(t *testing.T) {
 	}
 }
 
-// TestPeerRows wants the worst peer first, and each with its own session.
+// TestPeerRows requires the worst peer first, and each peer with its own session.
 func TestPeerRows(t *testing.T) {
 	t.Parallel()
 	node := func(name string, ready corev1.ConditionStatus, address string) corev1.Node {
@@ -329,7 +328,7 @@ func TestPeerRows(t *testing.T) {
 	}
 	both := []probe.Result{with(probe.OK, "fine", "up").With(bgp.FactPeer, "10.0.0.2"), with(probe.Fail, "fine",
 		"down").With(bgp.FactPeer, "fd00::2")}
-	for text, of := range map[string][]probe.Result{"10.0.0.2 ok: up; fd00::2 fail: down": both, "not asked": nil, "not known": {probe.Found(probe.Unknown, "BIRD is dead")}} {
+	for text, of := range map[string][]probe.Result{"10.0.0.2 ok: up; fd00::2 fail: down": both, "not checked": nil, "unknown": {probe.Found(probe.Unknown, "BIRD is dead")}} {
 		if got, _ := sessionWith("fine", of); got != text {
 			t.Errorf("%q, want %q", got, text)
 		}

@@ -19,7 +19,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// record keeps an event of a node: among its latest answers, and in the transcript.
+// record keeps an event of a node: in its latest answers, and in the transcript.
 func (c *Session) record(s *nodeSession, ev probe.Event) {
 	ev = stamped(s, ev)
 	s.answers.Add(ev)
@@ -27,10 +27,10 @@ func (c *Session) record(s *nodeSession, ev probe.Event) {
 	c.write(ev)
 }
 
-// badOnes are checks with answers that are not good, by what those are.
+// badOnes has the checks with bad results, by status.
 type badOnes map[probe.Status][]string
 
-// mark keeps in mind what a command comes to.
+// mark adds a result to the outcome of the current command.
 func (c *Session) mark(s *nodeSession, ev probe.Event) {
 	if s != c.at || ev.Result == nil || ev.Node != s.opts.Node {
 		return
@@ -40,7 +40,7 @@ func (c *Session) mark(s *nodeSession, ev probe.Event) {
 	}
 }
 
-// cameTo puts an exit code into words, for the transcript.
+// cameTo describes an exit code for the transcript.
 func (b badOnes) cameTo(code ui.Exit) string {
 	word := map[ui.Exit]string{report.ExitFault: report.WordFault, report.ExitWarnings: report.WordWarnings,
 		report.ExitIncomplete: report.WordIncomplete}[code]
@@ -59,7 +59,7 @@ func (b badOnes) cameTo(code ui.Exit) string {
 	return fmt.Sprintf("%s (%v)", word, code)
 }
 
-// stamped says when it was, and about which node.
+// stamped sets an event's time and node.
 func stamped(s *nodeSession, ev probe.Event) probe.Event {
 	ev.At = time.Now()
 	switch {
@@ -71,8 +71,7 @@ func stamped(s *nodeSession, ev probe.Event) probe.Event {
 	return ev
 }
 
-// write puts an event into the transcript, if there is one. A disk that is full does
-// not end the session.
+// write adds an event to the transcript, if any. A full disk does not end the session.
 func (c *Session) write(ev probe.Event) {
 	if c.log == nil {
 		return
@@ -82,7 +81,7 @@ func (c *Session) write(ev probe.Event) {
 	}
 }
 
-// beginTranscript opens the transcript the user named.
+// beginTranscript opens the user's transcript.
 func (c *Session) beginTranscript() error {
 	if c.opts.Transcript == "" {
 		return nil
@@ -94,7 +93,7 @@ func (c *Session) beginTranscript() error {
 	return nil
 }
 
-// typed records a command, and what it came to.
+// typed records a command.
 func (c *Session) typed(l prompt.Line) {
 	c.bad = badOnes{}
 	c.write(probe.Event{Type: probe.EventTyped, Node: c.at.opts.Node, Text: l.Text})
@@ -108,20 +107,20 @@ func (c *Session) done(ctx context.Context, err error) {
 		text = "stopped"
 	default:
 		text = cluster.Explain(err)
-		if code, ok := errors.AsType[ui.Exit](err); ok && text == code.Error() { // which tells nobody anything
+		if code, ok := errors.AsType[ui.Exit](err); ok && text == code.Error() { // which says nothing about the reason
 			text = c.bad.cameTo(code)
 		}
 	}
 	c.write(probe.Event{Type: probe.EventDone, Node: c.at.opts.Node, Text: text})
 }
 
-// asks has a node answer what a run wants to know, now: what was answered to that before
-// is old. Its answers are recorded and given to shown.
+// asks runs the checks of a run on a node now. It makes earlier answers to them obsolete. The answers are recorded, and
+// passed to shown.
 func (c *Session) asks(ctx context.Context, s *nodeSession, run *examine.Run, shown report.Sink) error {
 	return c.asksInto(ctx, s, run, c.record, shown)
 }
 
-// asksInto does the same and has its answers recorded by record.
+// asksInto does the same, and records the answers with record.
 func (c *Session) asksInto(ctx context.Context, s *nodeSession, run *examine.Run,
 	record func(*nodeSession, probe.Event), shown report.Sink) error {
 	run.Sink = report.SinkFunc(func(ev probe.Event) error {
@@ -147,7 +146,7 @@ func (c *Session) asksInto(ctx context.Context, s *nodeSession, run *examine.Run
 	return errors.Join(err, run.ReportOthers(snap))
 }
 
-// round says that a node is asked anew.
+// round is the event that starts a new run on a node.
 func round(run *examine.Run, snap *cluster.Snapshot, at *probe.Cluster) probe.Event {
 	ev := probe.Event{Type: probe.EventRecheck, Start: &probe.Start{V: probe.Version, Version: probe.Release,
 		Run: run.ID, Time: time.Now().UTC(), Checks: run.Owes(snap), Cluster: at}}
@@ -181,7 +180,7 @@ func (c *Session) saveCommand() *prompt.Command {
 	}
 }
 
-// save writes what the node answered last, as if it had been one run.
+// save writes the node's latest answers, as if they came from one run.
 func (c *Session) save(_ context.Context, call *prompt.Call) error {
 	name, over, err := saving(call.Args)
 	if err != nil {
@@ -207,7 +206,7 @@ func (c *Session) save(_ context.Context, call *prompt.Call) error {
 	return err
 }
 
-// writeSaved puts what is concluded into a file, whole or not at all.
+// writeSaved writes a conclusion to a file, atomically.
 func writeSaved(name string, over bool, concluded func(report.Sink) (ui.Exit, error)) error {
 	var f *os.File
 	info, err := os.Stat(name)
@@ -217,7 +216,7 @@ func writeSaved(name string, over bool, concluded func(report.Sink) (ui.Exit, er
 	if !over {
 		f, err = os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	} else if name, err = overwritable(name); err == nil {
-		f, err = os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*") // for its owner alone
+		f, err = os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*") // readable by its owner only
 	}
 	if errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("%s exists already: 'save -f %s' overwrites it", name, probe.Quote(name))
@@ -243,7 +242,7 @@ func writeSaved(name string, over bool, concluded func(report.Sink) (ui.Exit, er
 	return nil
 }
 
-// overwritable is the file a name means, which may be a link; a device is not replaced.
+// overwritable returns the file behind a name, which may be a link. It refuses devices.
 func overwritable(name string) (string, error) {
 	info, err := os.Stat(name)
 	switch {
@@ -252,7 +251,7 @@ func overwritable(name string) (string, error) {
 	case err != nil:
 		return "", err
 	case !info.Mode().IsRegular():
-		return "", fmt.Errorf("%s is no file: name one", name)
+		return "", fmt.Errorf("%s is not a file: name a file", name)
 	}
 	return filepath.EvalSymlinks(name)
 }

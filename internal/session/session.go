@@ -65,15 +65,15 @@ type Session struct {
 	at    *nodeSession // the current node
 
 	log       *report.Transcript // nil = none is written
-	unwritten sync.Once          // tells that it cannot be
-	bad       badOnes            // what the command that runs was answered
+	unwritten sync.Once          // reports once that the transcript is not writable
+	bad       badOnes            // bad results of the current command
 
 	known     known
-	explained bool // what a shell means
+	explained bool // the meaning of a shell was explained
 
-	toolboxes []*nodeSession // in containers that stay for the session
+	toolboxes []*nodeSession // in containers that stay until the session ends
 
-	resized chan struct{} // what resizes returns, nil = no shell had the terminal yet
+	resized chan struct{} // see resizes; nil = no shell has used the terminal
 }
 
 // New returns a Session; it sends no request before Run.
@@ -109,7 +109,7 @@ func (c *Session) Run(ctx context.Context) error {
 			return usage(fmt.Errorf("%w; nothing was run", err))
 		}
 		if lines, _ := prompt.Parse(script); len(lines) == 0 {
-			return ui.BadUsage("there is no command to run: give some with -c, or on stdin")
+			return ui.BadUsage("no commands to run: pass them with -c or on stdin")
 		}
 	}
 	if interactive || c.opts.Run.Node == "" {

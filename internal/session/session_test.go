@@ -107,8 +107,8 @@ func TestExitCodeOfCommands(t *testing.T) {
 	}
 }
 
-// TestReadOnce wants an outcome that is a line of the tool's own output, with or without what it is about, not repeated
-// beside it, and the names of checks apart by commas as everywhere.
+// TestReadOnce requires that an outcome in the tool's own output is not printed again, and that commas separate the
+// names of checks.
 func TestReadOnce(t *testing.T) {
 	const wrote = "40 of 40 packets died in FORWARD at veth0: NETFILTER_DROP\n  counter grew by 40\n"
 	for saw, want := range map[string]bool{
@@ -140,7 +140,7 @@ func TestReadOnce(t *testing.T) {
 	}
 }
 
-// TestSuggestions are those that need no probe.
+// TestSuggestions covers the completions that need no probe.
 func TestSuggestions(t *testing.T) {
 	t.Parallel()
 	named := func(name, addr string) corev1.Node {
@@ -184,8 +184,8 @@ func TestSuggestions(t *testing.T) {
 	}
 }
 
-// TestShellKnowsNodes wants a tool to be given the InternalIP of a node that is named, also with a
-// port and in a script, and none of any other word.
+// TestShellKnowsNodes requires a tool to get the InternalIP of a named node, also with a port and in a script, and of
+// no other word.
 func TestShellKnowsNodes(t *testing.T) {
 	t.Parallel()
 	s := nodeWith(t, &probe.Tool{Name: "hosts", Parse: func([]string) (probe.ToolFunc, error) {
@@ -214,8 +214,7 @@ func TestShellKnowsNodes(t *testing.T) {
 	}
 }
 
-// TestOutcomeOnce wants a bad outcome that the tool has written to stdout not repeated on stderr, and one that went
-// into a pipe said there.
+// TestOutcomeOnce requires that a bad outcome on stdout is not repeated on stderr, unless stdout went into a pipe.
 func TestOutcomeOnce(t *testing.T) {
 	t.Parallel()
 	s := nodeWith(t, &probe.Tool{Name: "lost", Parse: func([]string) (probe.ToolFunc, error) {
@@ -235,7 +234,7 @@ func TestOutcomeOnce(t *testing.T) {
 	}
 }
 
-// TestShellDiffTakesANode with and without the word that was needed before.
+// TestShellDiffTakesANode accepts the arguments with and without the word "with", which older versions needed.
 func TestShellDiffTakesANode(t *testing.T) {
 	t.Parallel()
 	diff := (&Session{}).diffCommand()
@@ -248,8 +247,7 @@ func TestShellDiffTakesANode(t *testing.T) {
 	}
 }
 
-// TestNoToolSteersTheTerminal wants nothing of what a node says to reach a terminal, or what
-// is piped to one, that is not to be read.
+// TestNoToolSteersTheTerminal requires that no control characters from a node reach a terminal, or a pipe to one.
 func TestNoToolSteersTheTerminal(t *testing.T) {
 	t.Parallel()
 	for said, want := range map[string]string{
@@ -282,7 +280,7 @@ func TestNoToolSteersTheTerminal(t *testing.T) {
 	}
 }
 
-// TestACallAnswersNoPlan wants the answer to a tool to change nothing of what checks said.
+// TestACallAnswersNoPlan requires that the answer to a tool does not change the results of checks.
 func TestACallAnswersNoPlan(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -303,7 +301,7 @@ func TestACallAnswersNoPlan(t *testing.T) {
 	}
 }
 
-// TestTabOffersNames of what a node says, and nothing that Enter would run as a command.
+// TestTabOffersNames offers a node's names, and nothing that Enter would run as a command.
 func TestTabOffersNames(t *testing.T) {
 	t.Parallel()
 	c := &Session{at: nodeWith(t, &probe.Tool{Name: "ps", Parse: func([]string) (probe.ToolFunc, error) {
@@ -318,7 +316,7 @@ func TestTabOffersNames(t *testing.T) {
 	}
 }
 
-// TestCommandsDoNotWaitForTab has a node that takes its time over what Tab asks.
+// TestCommandsDoNotWaitForTab uses a node that answers Tab's requests slowly.
 func TestCommandsDoNotWaitForTab(t *testing.T) {
 	t.Parallel()
 	asked, ended := make(chan struct{}), make(chan struct{})
@@ -352,8 +350,8 @@ func TestCommandsDoNotWaitForTab(t *testing.T) {
 	<-ended // and not for its own time to be over
 }
 
-// TestPeersAreCleaned has a node whose addresses steer a terminal and make a line: its kubelet
-// may write them, and the API server takes them. What is no address is not shown.
+// TestPeersAreCleaned uses a node whose addresses contain control characters and newlines: its kubelet may write them,
+// and the API server accepts them. Invalid addresses are not shown.
 func TestPeersAreCleaned(t *testing.T) {
 	t.Parallel()
 	const said = "10.0.0.1\x1b[2J\x1b[32m\u202e\nforged\tyes"

@@ -16,7 +16,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/tools"
 )
 
-// shCommand is the one command that lets its user change the node.
+// shCommand returns sh, the only command with which a user can change the node.
 func (c *Session) shCommand() *prompt.Command {
 	return &prompt.Command{
 		Name: tools.Sh.Name, Usage: tools.Sh.Usage, Short: tools.Sh.Short, Doc: tools.Sh.Doc,
@@ -25,17 +25,17 @@ func (c *Session) shCommand() *prompt.Command {
 	}
 }
 
-// oneCommand tells that a shell is to run one command and that is all.
+// oneCommand reports whether the shell must run one command and exit.
 func oneCommand(args []string) bool {
 	return slices.Contains(args, "-c") || slices.Contains(args, "--")
 }
 
-// asItIs is for what a program writes that the user has chosen: one that has the terminal
-// to itself, or whose output, such as tcpdump's, is piped on.
+// asItIs passes on unchanged the output of a program that the user chose: it controls the terminal, or its output, such
+// as tcpdump's, goes into a pipe.
 func asItIs(b []byte) []byte { return b }
 
-// lines is for a terminal in raw mode on which a program that may write lines writes: what
-// steers it is left out but for the beginning of the line and one back, as of a tty's echo.
+// lines is for a terminal in raw mode, for a program that may only write lines. It removes control characters except a
+// carriage return and a backspace, which a tty's echo uses.
 func lines(b []byte) []byte {
 	return bytes.Map(func(r rune) rune {
 		if r == '\n' || r == '\t' || r == '\r' || r == '\b' || unicode.IsGraphic(r) {
@@ -45,7 +45,7 @@ func lines(b []byte) []byte {
 	}, b)
 }
 
-// sh gives the user a shell on the node, or runs one command in it.
+// sh opens a shell on the node, or runs one command in it.
 func (c *Session) sh(ctx context.Context, call *prompt.Call) error {
 	toolbox := false
 	for _, arg := range call.Args {
@@ -67,13 +67,13 @@ func (c *Session) sh(ctx context.Context, call *prompt.Call) error {
 	return c.cameTo(outcome)
 }
 
-// shOf runs the shell of the node, or that of the toolbox, by a probe that may.
+// shOf runs the node's shell, or that of the toolbox, through a probe with the rights for it.
 func (c *Session) shOf(ctx context.Context, call *prompt.Call, args []string, toolbox bool) (probe.Result, error) {
 	in, typed := c.stdin.(*os.File)
 	out, shown := prompt.Bare(c.stdout).(*os.File)
 	alone := call.Terminal && typed && shown && ui.IsTerminal(in)
-	if !alone && !oneCommand(args) { // before anything is put anywhere
-		return probe.Result{}, prompt.Usagef("a shell needs a terminal; without one, give it a command: sh -c COMMAND")
+	if !alone && !oneCommand(args) { // check before anything is placed
+		return probe.Result{}, prompt.Usagef("a shell needs a terminal: without one, use sh -c COMMAND")
 	}
 	s, leave, err := c.shellNode(ctx, toolbox)
 	if err != nil {
@@ -102,14 +102,13 @@ func (c *Session) shOf(ctx context.Context, call *prompt.Call, args []string, to
 	return outcome, errors.Join(err, leave())
 }
 
-// shellNode is a probe that may start a shell. One in a pod of its own has neither the
-// rights nor the node's files to write to: for as long as the shell lasts there is
-// another one that has; so there is for a toolbox, which is another image. By ephemeral
-// that one stays for the session.
+// shellNode returns a probe that may start a shell. A probe in its own pod has neither the rights nor writable node
+// files, so a second, privileged pod exists while the shell runs. A toolbox is another image, and needs a second pod
+// too. With ephemeral, the second container stays until the session ends.
 func (c *Session) shellNode(ctx context.Context, toolbox bool) (s *nodeSession, leave func() error, err error) {
 	at := c.at
 	stays := func() error { return nil }
-	if err := at.ready(ctx); err != nil { // the access method it then has decides
+	if err := at.ready(ctx); err != nil { // it decides the access method
 		return nil, nil, err
 	}
 	had := slices.IndexFunc(c.toolboxes, func(s *nodeSession) bool {
@@ -121,7 +120,7 @@ func (c *Session) shellNode(ctx context.Context, toolbox bool) (s *nodeSession, 
 	case toolbox && by.Stays && had >= 0:
 		return c.toolboxes[had], stays, nil
 	case by.Here():
-		return nil, nil, toolError("the toolbox is an image, which takes a cluster to run it: by --via local there is none")
+		return nil, nil, notRunError("the toolbox is an image, and --via local has no cluster to run it on")
 	}
 	own := at.beside(ctx)
 	if toolbox {
@@ -136,16 +135,16 @@ func (c *Session) shellNode(ctx context.Context, toolbox bool) (s *nodeSession, 
 	if at.debugProfile != nil {
 		rights = at.debugProfile.Name
 	}
-	at.client.Progress("sh takes a %s %s of its own on %s, until %s", rights, in, own.Node, until)
+	at.client.Progress("sh uses a separate %s %s on %s until %s", rights, in, own.Node, until)
 	s, came, err := at.placeBeside(ctx, own, &nodeSession{debugProfile: at.debugProfile})
 	switch {
 	case err != nil:
 		return nil, nil, err
 	case s.session == nil && toolbox:
-		return nil, nil, toolError("%s", strings.ReplaceAll(came, "--image", "--toolbox-image"))
+		return nil, nil, notRunError("%s", strings.ReplaceAll(came, "--image", "--toolbox-image"))
 	case s.session == nil:
-		return nil, nil, toolError("%s", came)
-	case injector.AccessOf(s.method).Stays: // each would stand in the spec of calico-node's pod for good
+		return nil, nil, notRunError("%s", came)
+	case injector.AccessOf(s.method).Stays: // each one would stay in the spec of calico-node's pod
 		c.toolboxes = append(c.toolboxes, s)
 		return s, stays, nil
 	}

@@ -14,8 +14,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// TestWayOut wants Enter ~ . to leave, wherever the pieces it comes in are cut, and
-// everything else to be the shell's.
+// TestWayOut requires Enter ~ . to leave, however the input is split, and everything else to reach the shell.
 func TestWayOut(t *testing.T) {
 	t.Parallel()
 	for typed, want := range map[string]struct {
@@ -51,8 +50,8 @@ func TestWayOut(t *testing.T) {
 	}
 }
 
-// TestOtherScreen wants a terminal to be taken off its other screen if it is there, and only
-// then, wherever what says so is cut; and nothing to be written once it is given back.
+// TestOtherScreen requires a terminal to leave its alternate screen only if it is on it, however the output is split,
+// and that nothing is written after the terminal is returned.
 func TestOtherScreen(t *testing.T) {
 	t.Parallel()
 	for text, there := range map[string]bool{
@@ -89,7 +88,7 @@ func TestOtherScreen(t *testing.T) {
 	}
 }
 
-// TestWayOutOfADeadLine leaves where nothing takes what is typed.
+// TestWayOutOfADeadLine leaves although nothing reads the input.
 func TestWayOutOfADeadLine(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -114,13 +113,13 @@ func TestWayOutOfADeadLine(t *testing.T) {
 	})
 }
 
-// full takes nothing.
+// full accepts no data.
 type full struct{}
 
 func (full) Write([]byte) (int, error) { return 0, io.ErrShortWrite }
 
-// TestShUnread wants a command on the node to end when nobody reads what it writes any
-// more, and a shell without a terminal to be refused before anything is asked.
+// TestShUnread requires a command on the node to end when its output is no longer read, and a shell without a terminal
+// to be rejected before any request.
 func TestShUnread(t *testing.T) {
 	t.Parallel()
 	asked := 0

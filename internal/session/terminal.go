@@ -24,18 +24,18 @@ import (
 	"github.com/calico-probe/calico-probe/probe/tools"
 )
 
-// errLeft is a user who has left the shell, whatever it does.
+// errLeft means that the user left the shell, whatever runs in it.
 var errLeft = errors.New("left the shell")
 
-// errSignal is the end of a shell whose terminal a signal has restored.
+// errSignal means that a signal has restored the terminal of a shell.
 var errSignal = errors.New("the shell was ended by a signal")
 
-// onTerminal runs a tool that has the user's terminal to itself, from its start on: every
-// key goes to it then, also Ctrl-C, and before that Ctrl-C ends it as it ends any other.
-// The terminal comes back as it was, however it ends, and at once.
+// onTerminal runs a tool that controls the user's terminal. Every key goes to the tool once it has started, including
+// Ctrl-C; before that, Ctrl-C cancels it like any other tool. However the tool ends, the terminal's mode is restored
+// immediately.
 func (c *Session) onTerminal(ctx context.Context, s *nodeSession, what probe.Call, in, out *os.File,
 	fit func([]byte) []byte) (probe.Result, error) {
-	changes := c.resizes(out) // first, so that none is missed
+	changes := c.resizes(out) // first, so that no change is missed
 	var known bool
 	if what.Size, known = sizeOf(out); !known {
 		return probe.Result{}, errors.New("the terminal does not report its size")
@@ -70,26 +70,26 @@ func (c *Session) onTerminal(ctx context.Context, s *nodeSession, what probe.Cal
 	case errors.Is(cause, prompt.ErrIdle), begun != nil, failed != nil:
 		return outcome, cause
 	case err != nil && errors.Is(cause, errLeft):
-		return outcome, fmt.Errorf("left the shell, and its end was not seen: %w", err)
+		return outcome, fmt.Errorf("left the shell, but its end was not confirmed: %w", err)
 	case err != nil && a.mine != nil && outcome.Status == "":
-		return outcome, fmt.Errorf("the shell is lost: %w", err)
+		return outcome, fmt.Errorf("lost the shell: %w", err)
 	}
 	return outcome, err
 }
 
-// attached is the user's terminal and a tool that has it to itself.
+// attached is the user's terminal, while a tool controls it.
 type attached struct {
-	limit   time.Duration // how long nothing may be typed or written
+	limit   time.Duration // maximum time without input and output
 	end     context.CancelCauseFunc
-	idle    *time.Timer  // nil = the tool has not begun
-	mine    *rawTerminal // nil = the terminal is still the prompt's
+	idle    *time.Timer  // nil = the tool has not started
+	mine    *rawTerminal // nil = the prompt still has the terminal
 	keys    cancelreader.CancelReader
 	typing  probe.Workers
-	watches func() bool   // ends the watch for the end of the context
-	ended   chan struct{} // closed once the end of the context was seen to
+	watches func() bool   // cancels the watch for the end of the context
+	ended   chan struct{} // closed when the end of the context was handled
 }
 
-// take takes the terminal; it is given back when the context ends.
+// take takes over the terminal, and returns it when the context ends.
 func (a *attached) take(ctx context.Context, c *Session, in, out *os.File) error {
 	var err error
 	if a.keys, err = cancelreader.NewReader(in); err != nil {
@@ -100,27 +100,27 @@ func (a *attached) take(ctx context.Context, c *Session, in, out *os.File) error
 	}
 	a.watches = context.AfterFunc(ctx, func() {
 		defer close(a.ended)
-		a.keys.Cancel() // no key that is meant for the prompt is read
+		a.keys.Cancel() // do not read keys that are meant for the prompt
 		a.mine.giveBack(false)
 		if errors.Is(context.Cause(ctx), errLeft) {
-			ui.Say(c.stderr, "left the shell: ending what runs in it")
+			ui.Say(c.stderr, "left the shell: ending the programs in it")
 		}
 	})
 	return nil
 }
 
-// forward sends keys and sizes to the tool until the context ends, which it does when nothing
-// is typed or written for too long.
+// forward sends keys and sizes to the tool until the context ends. It ends the context after too long without input and
+// output.
 func (a *attached) forward(ctx context.Context, s *nodeSession, size probe.Size, changes <-chan struct{},
 	out *os.File) {
 	a.idle = time.AfterFunc(a.limit, func() { a.end(prompt.ErrIdle) })
-	session, id := s.session, s.asked // s lets go of a session that is lost
+	session, id := s.session, s.asked // s may drop a lost session meanwhile
 	t := &typed{more: make(chan struct{}, 1)}
 	a.typing.Go(func() { t.read(ctx, a.keys, func() { a.idle.Reset(a.limit) }, a.end) })
 	a.typing.Go(func() { t.send(ctx, session, id, size, changes, out) })
 }
 
-// release gives the terminal back, and returns once nothing reads from it any more.
+// release returns the terminal, and waits until nothing reads from it.
 func (a *attached) release(outcome probe.Result) {
 	if !a.watches() {
 		<-a.ended
@@ -138,18 +138,18 @@ func (a *attached) release(outcome probe.Result) {
 	}
 }
 
-// typed is what was typed and is not sent yet. Reading never waits for the line, so that
-// the user can leave on one that is dead.
+// typed buffers keys that are not sent yet. Reading never waits for the connection, so that the user can leave a shell
+// whose connection is dead.
 type typed struct {
 	mu   sync.Mutex
 	kept []byte
 	more chan struct{}
 }
 
-// mostTyped bounds what waits for the line.
-const mostTyped = 1 << 20
+// maxTyped bounds the buffer, in bytes.
+const maxTyped = 1 << 20
 
-// read takes every key until ctx ends, the terminal is gone, or the user leaves.
+// read reads every key until ctx ends, the terminal closes, or the user leaves.
 func (t *typed) read(ctx context.Context, keys io.Reader, heard func(), end func(error)) {
 	b := make([]byte, 1024)
 	out := wayOut{atStart: true}
@@ -159,7 +159,7 @@ func (t *typed) read(ctx context.Context, keys io.Reader, heard func(), end func
 			heard()
 			pass, left := out.of(b[:n])
 			t.mu.Lock()
-			if len(t.kept) < mostTyped {
+			if len(t.kept) < maxTyped {
 				t.kept = append(t.kept, pass...)
 			}
 			t.mu.Unlock()
@@ -181,8 +181,8 @@ func (t *typed) read(ctx context.Context, keys io.Reader, heard func(), end func
 	}
 }
 
-// send hands on what is typed, and each new size of the terminal. What goes into a line
-// that is cut may be lost; the shell is not. So the size goes again with every key.
+// send sends keys, and each new size of the terminal. Data sent into a broken connection may be lost, although the
+// shell survives. So it repeats the size with every key.
 func (t *typed) send(ctx context.Context, session *injector.Session, id int64, sent probe.Size,
 	changes <-chan struct{}, out *os.File) {
 	for {
@@ -213,14 +213,14 @@ func (t *typed) send(ctx context.Context, session *injector.Session, id int64, s
 	}
 }
 
-// wayOut finds what the user types for this program and not for the shell. The fingers
-// know it from ssh: Enter ~ . leaves, and Enter ~ ~ is one ~.
+// wayOut finds the keys that are for this program and not for the shell, as in ssh: Enter ~ . leaves, and Enter ~ ~
+// sends one ~.
 type wayOut struct {
 	atStart bool // of a line
-	tilde   bool // there was one, and what follows tells what it means
+	tilde   bool // after a ~; the next key decides
 }
 
-// of is what of some keys is for the shell, up to those that leave it.
+// of returns the keys that are for the shell, up to those that leave it.
 func (w *wayOut) of(keys []byte) (pass []byte, left bool) {
 	for _, k := range keys {
 		switch {
@@ -241,13 +241,13 @@ func (w *wayOut) of(keys []byte) (pass []byte, left bool) {
 	return pass, false
 }
 
-// sizeOf is a terminal's size.
+// sizeOf returns a terminal's size.
 func sizeOf(out *os.File) (size probe.Size, known bool) {
 	now := term.TTY{Out: out}.GetSize()
 	switch {
 	case now == nil:
 		return probe.Size{}, false
-	case now.Width == 0 || now.Height == 0: // of one that has none, such as a serial line
+	case now.Width == 0 || now.Height == 0: // a terminal without a size, such as a serial line
 		return probe.Size{Rows: 24, Cols: 80}, true
 	}
 	return probe.Size{Rows: now.Height, Cols: now.Width}, true
@@ -272,27 +272,27 @@ func (c *Session) resizes(out *os.File) <-chan struct{} {
 			}
 		}
 		return nil
-	}, func(err error) { c.client.Note("the shell no longer learns of the terminal's new sizes: %v", err) })
+	}, func(err error) { c.client.Note("the shell no longer receives the terminal's new sizes: %v", err) })
 	return c.resized
 }
 
-// rawTerminal is the user's terminal while a tool has it to itself.
+// rawTerminal is the user's terminal while a tool controls it.
 type rawTerminal struct {
-	cooked func() // makes of keys lines again
-	plain  func() // makes the console not understand what steers it
+	cooked func() // restores line mode
+	plain  func() // turns off the console's escape sequences
 	forget func()
 	once   sync.Once
 
 	mu    sync.Mutex
 	out   io.Writer
 	over  bool
-	tail  []byte // of what was written
-	other bool   // it is on its other screen
+	tail  []byte // the end of the output so far
+	other bool   // the alternate screen is active
 }
 
-// take puts the terminal in raw mode, in which every key is read as it is, until the terminal is given back or a signal
-// arrives. kubectl restores it on each signal that could end the program, SIGQUIT included, and end is called after
-// that: kubectl never calls the final function of a parent handler.
+// take puts the terminal into raw mode until it is returned or a signal arrives. kubectl restores it on each signal
+// that could end the program, SIGQUIT included, and then calls end: it never calls the final function of a parent
+// handler.
 func (c *Session) take(in, out *os.File, end func(error)) (*rawTerminal, error) {
 	raw, given := make(chan struct{}), make(chan struct{})
 	tty := term.TTY{In: in, Raw: true, Parent: interrupt.New(func(os.Signal) {}, func() { end(errSignal) })}
@@ -306,7 +306,7 @@ func (c *Session) take(in, out *os.File, end func(error)) (*rawTerminal, error) 
 	select {
 	case <-raw:
 	case err := <-restored:
-		return nil, fmt.Errorf("taking the terminal: %w", err)
+		return nil, fmt.Errorf("switching the terminal to raw mode: %w", err)
 	}
 	ui.SetRaw(true)
 	t := &rawTerminal{out: out, plain: steerable(out), cooked: func() {
@@ -320,7 +320,7 @@ func (c *Session) take(in, out *os.File, end func(error)) (*rawTerminal, error) 
 	return t, nil
 }
 
-// Write shows what the tool writes, while the terminal is its own.
+// Write shows the tool's output, while the tool controls the terminal.
 func (t *rawTerminal) Write(b []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -335,20 +335,18 @@ func (t *rawTerminal) Write(b []byte) (int, error) {
 	return t.out.Write(b)
 }
 
-// otherScreen is what takes a terminal to its other screen, and back.
+// otherScreen matches the escape sequences that enter and leave the alternate screen.
 var otherScreen = regexp.MustCompile(`\x1b\[\?(1049|1047|47)[hl]`)
 
-// fromOther leaves the other screen. It is for a terminal that is there: on any other it
-// takes the cursor to where that was the last time.
+// fromOther leaves the alternate screen. It is only for a terminal that is on it: on others, it moves the cursor to an
+// old position.
 const fromOther = "\x1b[?1049l"
 
-// unmade undoes what else programs make of a terminal, and undo when they end in peace: a
-// hidden cursor, pastes in brackets, reports of the mouse and of focus, keys of another
-// mode, colours, and a part of the screen that alone scrolls.
+// unmade resets what other programs set and reset only if they end normally: a hidden cursor, bracketed paste, mouse
+// and focus reports, another keypad mode, colours, and a scroll region.
 const unmade = "\x1b[?25h\x1b[?2004l\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?1004l\x1b[?1l\x1b>\x1b[0m\x1b7\x1b[r\x1b8\r\n"
 
-// giveBack makes the terminal what it was, also where the tool ended in the middle of
-// what it did there.
+// giveBack restores the terminal, even if the tool ended in the middle of its output.
 func (t *rawTerminal) giveBack(itself bool) {
 	t.once.Do(func() {
 		t.cooked()

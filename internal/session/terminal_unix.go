@@ -7,8 +7,8 @@ import (
 	"os"
 )
 
-// terminalKind is what programs on the node are to take the terminal for.
+// terminalKind returns the terminal type for programs on the node.
 func terminalKind() string { return cmp.Or(os.Getenv("TERM"), "dumb") }
 
-// steerable makes a terminal understand what moves its cursor; here every one does.
+// steerable enables escape sequences; Unix terminals always have them.
 func steerable(*os.File) (back func()) { return func() {} }

@@ -7,10 +7,10 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// terminalKind is what programs on the node are to take the console for.
+// terminalKind returns the terminal type for programs on the node.
 func terminalKind() string { return cmp.Or(os.Getenv("TERM"), "xterm-256color") }
 
-// steerable makes the console understand what moves a terminal's cursor.
+// steerable enables escape sequences of the console.
 func steerable(out *os.File) (back func()) {
 	h := windows.Handle(out.Fd())
 	var mode uint32

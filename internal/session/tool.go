@@ -14,7 +14,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/tools"
 )
 
-// tool makes a command of a tool.
+// tool returns a command for a tool.
 func (c *Session) tool(t *probe.Tool) *prompt.Command {
 	return &prompt.Command{
 		Name: t.Name, Usage: t.Usage, Short: t.Short, Doc: t.Doc, Raw: t == tools.Logs,
@@ -25,7 +25,7 @@ func (c *Session) tool(t *probe.Tool) *prompt.Command {
 	}
 }
 
-// useTool runs a tool on the node and shows what it writes.
+// useTool runs a tool on the node and shows its output.
 func (c *Session) useTool(ctx context.Context, call *prompt.Call, what probe.Call) error {
 	s, leave := c.at, func() error { return nil }
 	if tools.Traces(what) {
@@ -52,10 +52,10 @@ func (c *Session) useTool(ctx context.Context, call *prompt.Call, what probe.Cal
 	return err
 }
 
-// maxRead bounds what is kept of a tool's output to know whether a person has read its outcome there.
+// maxRead bounds the output that is kept to find out whether the user already read the outcome there, in bytes.
 const maxRead = 64 << 10
 
-// repeats reports whether an outcome is a line of what the tool has written, maybe after what it was about.
+// repeats reports whether an outcome is a line of the tool's output, maybe after its target.
 func repeats(saw, wrote string) bool {
 	_, without, _ := strings.Cut(saw, ": ")
 	for line := range strings.Lines(wrote) {
@@ -66,8 +66,8 @@ func repeats(saw, wrote string) bool {
 	return false
 }
 
-// through runs a tool whose output goes to a writer, and ends it once that takes no more:
-// it may be the end of a pipe that has ended.
+// through runs a tool with its output to a writer. It ends the tool when the writer fails, such as a pipe whose reader
+// exited.
 func (s *nodeSession) through(ctx context.Context, what probe.Call, to io.Writer, fit func([]byte) []byte,
 	each func(probe.Event)) (probe.Result, error) {
 	ctx, end := context.WithCancel(ctx)
@@ -81,12 +81,12 @@ func (s *nodeSession) through(ctx context.Context, what probe.Call, to io.Writer
 		}
 	})
 	if writing != nil {
-		return outcome, fmt.Errorf("writing what it says: %w", writing)
+		return outcome, fmt.Errorf("writing its output: %w", writing)
 	}
 	return outcome, err
 }
 
-// written writes what a tool writes, made fit first; the first error is kept in failed.
+// written returns a function that writes a tool's output, converted by fit. failed receives the first error.
 func written(to io.Writer, failed *error, fit func([]byte) []byte) func(probe.Event) {
 	return func(ev probe.Event) {
 		if ev.Type != probe.EventOut || *failed != nil {
@@ -96,12 +96,12 @@ func written(to io.Writer, failed *error, fit func([]byte) []byte) func(probe.Ev
 	}
 }
 
-// printable keeps what a node says from steering a terminal, also one that it is piped to.
+// printable removes control characters from a node's text, also for a terminal behind a pipe.
 func printable(b []byte) []byte {
 	return []byte(probe.Plain(string(b)))
 }
 
-// cameTo says how a tool went, where that is not good.
+// cameTo returns the error of a tool with a bad result.
 func (c *Session) cameTo(outcome probe.Result) error {
 	switch outcome.Status {
 	case probe.OK, probe.Info, probe.Warn:

@@ -7,8 +7,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/tools"
 )
 
-// TestNobodyTypesFrames wants the form in which a capture travels kept for the client, wherever a tool can be typed:
-// packets could come with their payload in it, which the probe's pod would not say.
+// TestNobodyTypesFrames requires that a user cannot request the wire format of a capture in any tool: it could contain
+// payload, which the annotations of the probe's pod would not show.
 func TestNobodyTypesFrames(t *testing.T) {
 	t.Parallel()
 	for _, option := range []string{"--frames", "-frames", "--frames=true"} {

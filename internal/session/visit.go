@@ -14,7 +14,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// visit goes to a node: to the probe that is there already, or with a new one.
+// visit goes to a node: to its existing probe, or with a new one.
 func (c *Session) visit(ctx context.Context, node string) error {
 	node, err := c.meant(node)
 	if err != nil {
@@ -55,8 +55,9 @@ func (c *Session) visit(ctx context.Context, node string) error {
 		if err != nil {
 			return err
 		}
-		s.client.Progress("a probe is on %s, by way of %s: %s", report.Head(node, at, time.Time{}), s.method, strings.Join(s.session.Created(), ", "))
-	case ctx.Err() != nil: // and who stopped it is still where they were
+		s.client.Progress("a probe is on %s, via %s: %s", report.Head(node, at, time.Time{}), s.method,
+			strings.Join(s.session.Created(), ", "))
+	case ctx.Err() != nil: // the user stays on the previous node
 		return context.Cause(ctx)
 	default:
 		rows := rowsOf(c.stderr, s)
@@ -73,13 +74,13 @@ func (c *Session) visit(ctx context.Context, node string) error {
 	return nil
 }
 
-// fresh returns the session on a node that has no probe yet, unless it would be one too many without consent.
+// fresh returns the session of a node without a probe. It asks for consent if that is one node too many.
 func (c *Session) fresh(ctx context.Context, node string) (*nodeSession, error) {
 	if err := c.client.Agree(ctx, c.placed()+1); err != nil {
 		return nil, err
 	}
 	own := c.opts.Run
-	own.Node, own.Checks = node, nil // --checks is of what is run
+	own.Node, own.Checks = node, nil // --checks is about one run
 	s, err := newNodeSession(c.client, own)
 	if err != nil {
 		return nil, err
@@ -88,7 +89,7 @@ func (c *Session) fresh(ctx context.Context, node string) (*nodeSession, error) 
 	return s, nil
 }
 
-// placed counts the nodes on which the session has a probe.
+// placed counts the nodes with a probe of this session.
 func (c *Session) placed() int {
 	n := 0
 	for _, s := range c.nodes {
@@ -99,8 +100,8 @@ func (c *Session) placed() int {
 	return n
 }
 
-// meant is the node that a name, or a part that only one name has, stands for. What fits
-// none is left to the API to refuse.
+// meant returns the node with this name, or with a unique part of it. If no node matches, it returns the text, and the
+// API will reject it.
 func (c *Session) meant(typed string) (string, error) {
 	if c.at == nil || c.at.snap == nil {
 		return typed, nil
@@ -118,9 +119,9 @@ func (c *Session) meant(typed string) (string, error) {
 	case len(within) == 1:
 		return within[0], nil
 	case len(within) > 5:
-		return "", prompt.Usagef("%q fits %d nodes: %s, ...", typed, len(within), strings.Join(within[:5], ", "))
+		return "", prompt.Usagef("%q matches %d nodes: %s, ...", typed, len(within), strings.Join(within[:5], ", "))
 	case len(within) > 1:
-		return "", prompt.Usagef("%q fits %d nodes: %s", typed, len(within), strings.Join(within, ", "))
+		return "", prompt.Usagef("%q matches %d nodes: %s", typed, len(within), strings.Join(within, ", "))
 	}
 	return typed, nil
 }
@@ -137,7 +138,7 @@ func (c *Session) leave() {
 	}
 }
 
-// rowsOf shows the answers about a node, one row each.
+// rowsOf returns a sink that prints a row for each result about a node.
 func rowsOf(w io.Writer, s *nodeSession) report.Sink {
 	rows := report.Rows(w, ui.Colourful(w))
 	return report.SinkFunc(func(ev probe.Event) error {

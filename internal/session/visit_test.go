@@ -10,7 +10,7 @@ import (
 	"github.com/calico-probe/calico-probe/internal/examine"
 )
 
-// TestVisitMany wants a session with probes on 20 nodes to go to a 21st only with the consent of its user.
+// TestVisitMany requires consent before a session places a probe on a 21st node.
 func TestVisitMany(t *testing.T) {
 	t.Parallel()
 	refused, asked := errors.New("refused"), 0

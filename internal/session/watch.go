@@ -31,18 +31,19 @@ Ctrl-C interrupts does not count.
   watch -n 10 felix
   watch bird show protocols`
 
-// watching are the arguments of watch.
+// watching has the arguments of watch.
 type watching struct {
 	every time.Duration
-	want  []string    // checks
-	tool  *probe.Tool // or this, with args
+	want  []string    // checks to repeat
+	tool  *probe.Tool // or a tool to repeat, with args
 	args  []string
 }
 
-// Less would be more load than the node's own, more is no watching.
+// A shorter interval would load the node more than its own work does. With a longer one, an interactive watch makes no
+// sense.
 const (
-	leastEvery = 500 * time.Millisecond
-	mostEvery  = time.Hour
+	minEvery = 500 * time.Millisecond
+	maxEvery = time.Hour
 )
 
 func watchingOf(args []string) (watching, error) {
@@ -53,8 +54,8 @@ func watchingOf(args []string) (watching, error) {
 		if len(args) > 1 {
 			seconds, err = strconv.ParseFloat(args[1], 64)
 		}
-		if err != nil || !(seconds >= leastEvery.Seconds() && seconds <= mostEvery.Seconds()) {
-			return w, fmt.Errorf("-n takes the seconds between two rounds, from %g to %g", leastEvery.Seconds(), mostEvery.Seconds())
+		if err != nil || !(seconds >= minEvery.Seconds() && seconds <= maxEvery.Seconds()) {
+			return w, fmt.Errorf("-n takes the seconds between two rounds, from %g to %g", minEvery.Seconds(), maxEvery.Seconds())
 		}
 		w.every, args = time.Duration(seconds*float64(time.Second)), args[2:]
 	}
@@ -65,10 +66,10 @@ func watchingOf(args []string) (watching, error) {
 		w.tool, w.args = tools.All()[i], args[1:]
 		err := w.tool.Check(w.args)
 		if err == nil && w.tool.Endless != nil && w.tool.Endless(w.args) {
-			err = fmt.Errorf("'%s' already runs until you stop it: type it without watch", strings.Join(args, " "))
+			err = fmt.Errorf("'%s' already runs until you stop it: run it without watch", strings.Join(args, " "))
 		}
 		if err == nil && tools.Traces(probe.Call{Tool: w.tool.Name, Args: w.args}) {
-			err = errors.New("drops --trace loads programs into the kernel: type it each time, without watch")
+			err = errors.New("drops --trace loads programs into the kernel: run it each time, without watch")
 		}
 		return w, err
 	}
@@ -84,20 +85,20 @@ func (c *Session) watchCommand() *prompt.Command {
 	}
 }
 
-// watch asks until Ctrl-C, which is how it is meant to end.
+// watch repeats until Ctrl-C, which is its normal end.
 func (c *Session) watch(ctx context.Context, call *prompt.Call) error {
 	what, err := watchingOf(call.Args)
 	if err != nil {
 		return prompt.Usagef("%w", err)
 	}
-	if what.tool == nil { // what this access method cannot ask is refused at once
+	if what.tool == nil { // fail now if this access method cannot run a check
 		if _, err := examine.New(c.at.client, c.at.asking(what.want), nil); err != nil {
 			return err
 		}
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer c.interrupts.TakeFree(cancel)() // at a prompt it ends ctx
+	defer c.interrupts.TakeFree(cancel)() // at a prompt, Ctrl-C ends ctx
 	s := c.at
 	changes := report.NewChanges(call.Terminal && ui.Colourful(c.stdout))
 	pace := pace{every: what.every}
@@ -106,13 +107,13 @@ func (c *Session) watch(ctx context.Context, call *prompt.Call) error {
 	for {
 		began, before := time.Now(), s.placed
 		gone := s.session == nil || s.session.Gone() != nil
-		if injector.AccessOf(s.method).Stays && pace.deaths > mostDeaths && gone {
+		if injector.AccessOf(s.method).Stays && pace.deaths > maxDeaths && gone {
 			return fmt.Errorf("the probe on %s keeps exiting; ephemeral containers stay listed in their pod, so no other is placed; 'watch' starts again", s.opts.Node)
 		}
 		now := &turn{}
 		answers, lost, err := c.once(ctx, s, what, now)
 		if ctx.Err() != nil {
-			return nil // what was answered before stands
+			return nil // keep the answers so far
 		}
 		if err != nil {
 			return err
@@ -120,7 +121,7 @@ func (c *Session) watch(ctx context.Context, call *prompt.Call) error {
 		now.count(s)
 		last = now
 		text, changed := changes.Round(time.Now(), answers, lost)
-		if changed { // recorded first: what was shown is in the record, also of a client that is killed
+		if changed { // record first, so that the record has what was shown even if the client is killed
 			last.write(c)
 			last = nil
 		}
@@ -141,28 +142,28 @@ func (c *Session) watch(ctx context.Context, call *prompt.Call) error {
 	}
 }
 
-// pace is how long a watch waits where no probe could be put on the node, or none lives long.
+// pace controls the pauses of a watch whose probes cannot be placed, or die soon.
 type pace struct {
 	every  time.Duration
 	slow   time.Duration // the last pause
-	gone   time.Time     // when that began
-	deaths int           // how many were put there, one soon after the other
+	gone   time.Time     // when the trouble began
+	deaths int           // consecutive probes that died early
 }
 
-// A probe that lived so long is replaced at once; how long the longest pause is; and how many
-// are put there in a row by ephemeral, which leaves each of them listed for good.
+// A probe that lived for livedLong is replaced immediately. maxPause is the longest pause. maxDeaths is how many probes
+// in a row may die early with ephemeral, because each container stays listed in its pod.
 const (
-	livedLong  = time.Minute
-	mostPause  = time.Minute
-	mostDeaths = 3
+	livedLong = time.Minute
+	maxPause  = time.Minute
+	maxDeaths = 3
 )
 
-// after is the pause after a time in which another probe was put there, or could not be.
+// after returns the pause after a round in which a probe was replaced, or could not be.
 func (p *pace) after(now time.Time, replaced bool) time.Duration {
 	if now.Sub(p.gone) > p.slow+livedLong {
 		p.slow, p.deaths = p.every, 0
 	} else {
-		p.slow = max(p.every, min(2*p.slow, mostPause))
+		p.slow = max(p.every, min(2*p.slow, maxPause))
 	}
 	p.gone = now
 	if replaced {
@@ -171,20 +172,20 @@ func (p *pace) after(now time.Time, replaced bool) time.Duration {
 	return p.slow
 }
 
-// turn is what was recorded in one time of a watch: it counts once that is over.
+// turn has the events of one round of a watch. It counts once the round is over.
 type turn struct{ events []probe.Event }
 
 // add keeps an event of the node.
 func (t *turn) add(s *nodeSession, ev probe.Event) { t.events = append(t.events, stamped(s, ev)) }
 
-// count takes it among the latest answers of the node.
+// count adds the round to the node's latest answers.
 func (t *turn) count(s *nodeSession) {
 	for _, ev := range t.events {
 		s.answers.Add(ev)
 	}
 }
 
-// write puts it into the transcript; nil = there is nothing to write.
+// write writes the round to the transcript; nothing if t is nil.
 func (t *turn) write(c *Session) {
 	if t == nil {
 		return
@@ -194,7 +195,7 @@ func (t *turn) write(c *Session) {
 	}
 }
 
-// once asks one time; lost says why the answers are not whole.
+// once runs one round; lost is why the answers are incomplete.
 func (c *Session) once(ctx context.Context, s *nodeSession, what watching, into *turn) (answers []probe.Result,
 	lost string, err error) {
 	if what.tool != nil {
@@ -226,18 +227,18 @@ func (c *Session) once(ctx context.Context, s *nodeSession, what watching, into 
 	return answers, lost, nil
 }
 
-// mostWatched bounds what a tool may write in one time.
-const mostWatched = 4 << 20
+// maxWatched bounds what a tool may write in one round, in bytes.
+const maxWatched = 4 << 20
 
-// useOnce runs a tool one time. How it went is an answer, and so is each line it writes,
-// about its first word, which in a table is a name.
+// useOnce runs a tool once. Its outcome is an answer, and so is each line of its output. The first word of a line is
+// the target, because in a table it is a name.
 func (c *Session) useOnce(ctx context.Context, s *nodeSession, what watching, into *turn) (answers []probe.Result,
 	lost string, err error) {
 	var out strings.Builder
 	ctx, enough := context.WithCancel(ctx)
 	defer enough()
 	outcome, err := s.call(ctx, probe.Call{Tool: what.tool.Name, Args: what.args}, func(ev probe.Event) {
-		if out.Len() > mostWatched {
+		if out.Len() > maxWatched {
 			enough()
 			return
 		}
@@ -248,8 +249,8 @@ func (c *Session) useOnce(ctx context.Context, s *nodeSession, what watching, in
 	})
 	name := strings.Join(what.args, " ")
 	switch {
-	case out.Len() > mostWatched:
-		return nil, "", prompt.Usagef("%s %s writes more than %d MB each time, which is more than watch compares: ask for less", what.tool.Name, name, mostWatched>>20)
+	case out.Len() > maxWatched:
+		return nil, "", prompt.Usagef("%s %s writes more than %d MB each time, which is more than watch compares: narrow its arguments", what.tool.Name, name, maxWatched>>20)
 	case err != nil:
 		return nil, cluster.Explain(err), nil
 	case outcome.Status == probe.Unknown:
@@ -269,7 +270,7 @@ func (c *Session) useOnce(ctx context.Context, s *nodeSession, what watching, in
 	return answers, lost, nil
 }
 
-// only are the results among events about a node.
+// only returns the results about a node.
 func only(s *nodeSession, events []probe.Event) []probe.Result {
 	var out []probe.Result
 	for _, ev := range events {

@@ -23,8 +23,7 @@ func (c *Session) whyCommand() *prompt.Command {
 	return &prompt.Command{Name: "why", Short: "name the causes from all answers so far", Doc: whyDoc, Run: c.why}
 }
 
-// concluded shows the latest answers about a node and what follows from them; the exit
-// code is the verdict's.
+// concluded shows the latest answers about a node and the conclusion. The exit code is that of the verdict.
 func (s *nodeSession) concluded(sink report.Sink) (ui.Exit, error) {
 	conclusion, err := examine.Replay(s.answers.Run(), sink)
 	if err != nil {
@@ -39,7 +38,7 @@ func (s *nodeSession) concluded(sink report.Sink) (ui.Exit, error) {
 	return code, nil
 }
 
-// tableTo is what shows answers where a command writes to.
+// tableTo returns a sink that shows answers where a command writes.
 func (c *Session) tableTo(call *prompt.Call) report.Sink {
 	var o report.Options
 	if call.Terminal {
@@ -48,7 +47,7 @@ func (c *Session) tableTo(call *prompt.Call) report.Sink {
 	return report.InSession(call.Out, o)
 }
 
-// why names the causes first, then what they rest on.
+// why prints the causes first, then their evidence.
 func (c *Session) why(_ context.Context, call *prompt.Call) error {
 	s := c.at
 	asked := s.answers.Requested()
@@ -90,7 +89,7 @@ func (c *Session) why(_ context.Context, call *prompt.Call) error {
 	return nil
 }
 
-// soFar says how much of what could be asked was answered, and how old that is.
+// soFar describes how many checks have answers, and how old these are.
 func (s *nodeSession) soFar() (missing bool, text string, err error) {
 	run, err := examine.New(s.client, s.asking(nil), nil)
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package suggest finds the name that was meant by a mistyped one.
+// Package suggest finds the intended name for a mistyped one.
 //
 //	fmt.Errorf("unknown check %q%s", typed, suggest.DidYouMean(typed, names))
 //	// unknown check "bgp-sesion", did you mean bgp-session?
@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// DidYouMean is a hint ", did you mean X?" for a mistyped name, or "".
+// DidYouMean returns a hint ", did you mean X?" for a mistyped name, or "".
 func DidYouMean(typed string, names []string) string {
 	near := Nearest(typed, names)
 	if near == "" {
@@ -19,8 +19,8 @@ func DidYouMean(typed string, names []string) string {
 	return fmt.Sprintf(", did you mean %s?", near)
 }
 
-// Nearest is the name that was probably meant by a mistyped one, "" = none of them: the only one that ends with it
-// after a dash, the one at the smallest distance, or else the one that shares the most words with it.
+// Nearest returns the intended name for a mistyped one; "" = none. It prefers the only name that ends with the typed
+// text after a dash, then the name at the smallest distance, then the name that shares the most words.
 func Nearest(typed string, names []string) string {
 	whole := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !strings.HasSuffix(name, "-"+typed) })
 	if len(whole) == 1 && strings.Contains(typed, "-") {
@@ -50,8 +50,8 @@ func Nearest(typed string, names []string) string {
 	return best
 }
 
-// Distance is how many letters have to be inserted, removed or changed to turn a into b; two
-// neighbouring letters that are swapped count as one (Damerau's distance).
+// Distance returns how many letters must be inserted, removed or changed to turn a into b. Two swapped adjacent letters
+// count as one change (Damerau's distance).
 func Distance(a, b string) int {
 	var above, before []int
 	row := make([]int, len(b)+1)

@@ -1,7 +1,7 @@
-// Package trace tells where the time of a run goes, by OpenTelemetry's spans. They are sent to where the usual
-// OTEL_* environment says, over HTTP, and nowhere without it.
+// Package trace measures where the time of a run goes, with OpenTelemetry spans. It exports them over HTTP as the usual
+// OTEL_* environment variables configure it. Without them it does nothing.
 //
-//	stop, err := trace.Start(ctx, version) // err: the environment asks for what is not known
+//	stop, err := trace.Start(ctx, version) // err: the environment has an unknown value
 //	defer stop()
 //	ctx, end := trace.Span(ctx, "checks", "node", "node-a")
 //	defer end()
@@ -28,11 +28,11 @@ import (
 
 const name = "calico-probe"
 
-// stopLimit is how long the last spans may take to be sent.
+// stopLimit is how long sending the last spans may take.
 const stopLimit = 3 * time.Second
 
-// Start begins to send spans if OTEL_TRACES_EXPORTER is otlp or console (on stderr), or if an OTLP endpoint is set.
-// Stop sends what is left, within three seconds; its error says that spans were lost.
+// Start starts to export spans if OTEL_TRACES_EXPORTER is otlp or console (on stderr), or if an OTLP endpoint is set.
+// stop sends the remaining spans within three seconds; its error means that spans were lost.
 func Start(ctx context.Context, version string) (stop func() error, err error) {
 	to := os.Getenv("OTEL_TRACES_EXPORTER")
 	if to == "" && cmp.Or(os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT"), os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")) != "" {
@@ -47,7 +47,7 @@ func Start(ctx context.Context, version string) (stop func() error, err error) {
 	case "console":
 		out, err = stdouttrace.New(stdouttrace.WithWriter(os.Stderr))
 	default:
-		err = fmt.Errorf("OTEL_TRACES_EXPORTER is %q: it can be otlp, console or none", to)
+		err = fmt.Errorf("OTEL_TRACES_EXPORTER=%q is not supported: use otlp, console or none", to)
 	}
 	if err != nil {
 		return nil, err
@@ -69,7 +69,7 @@ func Start(ctx context.Context, version string) (stop func() error, err error) {
 	}, nil
 }
 
-// errorHandler keeps the first error of the exporter, which else goes to the log.
+// errorHandler keeps the first error of the exporter, which would otherwise go to the log.
 type errorHandler struct {
 	mu    sync.Mutex
 	first error
@@ -81,7 +81,7 @@ func (h *errorHandler) Handle(err error) {
 	h.first = cmp.Or(h.first, err)
 }
 
-// Span begins a span with attributes: names and values in turns. end ends it.
+// Span starts a span with attributes, as alternating names and values. end ends it.
 func Span(ctx context.Context, what string, attributes ...string) (inside context.Context, end func()) {
 	inside, s := otel.Tracer(name).Start(ctx, what)
 	for i := 0; i+1 < len(attributes); i += 2 {
@@ -90,8 +90,8 @@ func Span(ctx context.Context, what string, attributes ...string) (inside contex
 	return inside, func() { s.End() }
 }
 
-// Requests makes each request a span up to the head of its answer. prefix is the path of the API server's address,
-// which may be a secret and is left out. Without a Start the transport is given back as it is.
+// Requests makes each request a span that ends with the response headers. prefix is the path of the API server's
+// address, which may be secret and is left out. Without Start it returns the transport unchanged.
 func Requests(to http.RoundTripper, prefix string) http.RoundTripper {
 	if _, started := otel.GetTracerProvider().(*sdk.TracerProvider); !started {
 		return to

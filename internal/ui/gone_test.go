@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestReaderGone wants a screen whose reader has gone to say so, and no other error called that.
+// TestReaderGone requires ErrReaderGone for a closed reader, and for no other error.
 func TestReaderGone(t *testing.T) {
 	t.Parallel()
 	r, w, err := os.Pipe()

@@ -8,7 +8,7 @@ import (
 	"github.com/calico-probe/calico-probe/internal/prompt"
 )
 
-// TestScreenLetsThroughText and the colours of reports, however it is cut into pieces.
+// TestScreenLetsThroughText requires text and a report's colours to pass, however the writes are split.
 func TestScreenLetsThroughText(t *testing.T) {
 	t.Parallel()
 	for said, want := range map[string]string{
@@ -46,5 +46,5 @@ func TestScreenLetsThroughText(t *testing.T) {
 	}
 }
 
-// colours are some of a report's.
+// colours returns some colours of a report.
 func colours() []string { return []string{"\x1b[1;31m", "\x1b[32m", "\x1b[0m"} }

@@ -14,8 +14,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// TestSayStopping wants a signal at a question to say that nothing was removed, and to say
-// what is usual before and after it.
+// TestSayStopping requires a signal during a question to say that nothing was removed, and the usual message before and
+// after it.
 func TestSayStopping(t *testing.T) {
 	t.Parallel()
 	i := &Interrupts{}
@@ -38,8 +38,8 @@ func TestSayStopping(t *testing.T) {
 	}
 }
 
-// TestOneStop has timeout(1)'s way of ending a program: its SIGTERM comes twice, by the process and
-// by the group, and is one all the same.
+// TestOneStop ends a program as timeout(1) does: SIGTERM arrives twice, for the process and for the group, and counts
+// once.
 func TestOneStop(t *testing.T) { // not in parallel: a child being forked holds the others' pipes
 	if os.Getenv("UI_STOPPED") != "" {
 		ctx, code, stop := UntilSignal(t.Context(), os.Stderr, &Interrupts{})

@@ -28,22 +28,22 @@ type Watch struct {
 	waits   string // what the run waits for
 	probed  bool   // a probe has answered
 	bad     []string
-	unit    string   // of what is pending: checks, nodes
+	unit    string   // of the pending items: checks, nodes
 	pending []string // without an answer
 	total   int
 	drawn   int           // lines on the screen
-	pause   time.Duration // between two draws at least: a node may answer faster than a terminal draws
-	last    time.Time     // when it was drawn
-	draws   int           // how often it was to be drawn
-	count   int           // of bad answers, of which the last ones are kept
+	pause   time.Duration // minimum time between two draws: a node may answer faster than a terminal draws
+	last    time.Time     // time of the last draw
+	draws   int           // number of draws
+	count   int           // number of bad answers; only the last ones are kept
 	ended   chan struct{}
 }
 
 // watching is the Watch on the terminal, above which Say prints.
 var watching atomic.Pointer[Watch]
 
-// Watching shows a Watch until Close, where w is a terminal that can erase lines. Else it is nil. The unit says what
-// the pending ones are, as "checks".
+// Watching shows a Watch until Close, if w is a terminal that can erase lines; otherwise it returns nil. unit names the
+// pending items, such as "checks".
 func Watching(w io.Writer, unit string, pending []string) *Watch {
 	f, ok := prompt.Bare(w).(*os.File)
 	if !ok || !IsTerminal(w) || os.Getenv("TERM") == "dumb" {
@@ -67,14 +67,14 @@ func newWatch(to io.Writer, unit string, pending []string, size func() (int, int
 		total: len(pending), ended: make(chan struct{})}
 }
 
-// Expect begins a new count of what is pending: what the run waited for until then is over.
+// Expect sets new pending items. What the run waited for until then is over.
 func (w *Watch) Expect(pending []string) {
 	if w != nil {
 		w.change(func() { w.waits, w.pending, w.total = "", slices.Clone(pending), len(pending) })
 	}
 }
 
-// Done counts one of the pending ones as answered. A line about what is bad there stays on the screen, "" = none.
+// Done marks a pending item as answered. bad is a line about its fault, which stays on the screen; "" = none.
 func (w *Watch) Done(name, bad string) {
 	if w == nil {
 		return
@@ -87,7 +87,7 @@ func (w *Watch) Done(name, bad string) {
 	})
 }
 
-// tick draws once per interval: the time that has passed is part of it.
+// tick draws once per interval, because the Watch shows the elapsed time.
 func (w *Watch) tick(every time.Duration) {
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
@@ -101,11 +101,11 @@ func (w *Watch) tick(every time.Duration) {
 	}
 }
 
-// viaAPI is the access method that waits for no probe.
+// viaAPI is the access method without a probe to wait for.
 const viaAPI = "api"
 
-// Event takes an event of a run over one node. Only answers about the node itself are shown. The first answer of a
-// probe ends the waiting for it.
+// Event handles an event of a run over one node. It shows only answers about the node itself. The first answer of a
+// probe ends the wait for the probe.
 func (w *Watch) Event(ev probe.Event, node string) {
 	if w == nil || ev.Type != probe.EventResult || ev.Node != node {
 		return
@@ -123,7 +123,7 @@ func (w *Watch) Event(ev probe.Event, node string) {
 	})
 }
 
-// drawPause is the time between two draws at least, after the first freeDraws: a run of one node has a few dozen.
+// drawPause is the minimum time between two draws after the first freeDraws: a run of one node has a few dozen draws.
 const (
 	drawPause = 100 * time.Millisecond
 	freeDraws = 100
@@ -138,7 +138,7 @@ func (w *Watch) addBad(line string) {
 	w.count++
 }
 
-// change draws again after f, or leaves that to the next tick.
+// change applies f and draws again, or leaves the drawing to the next tick.
 func (w *Watch) change(f func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -153,7 +153,7 @@ func (w *Watch) change(f func()) {
 	}
 }
 
-// above prints a line that stays, above the Watch.
+// above prints a permanent line above the Watch.
 func (w *Watch) above(line string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -166,7 +166,7 @@ func (w *Watch) above(line string) {
 	}
 }
 
-// narrow is a line of which each character takes one column: what a node wrote may have others, and a line that wraps
+// narrow makes each character of a line take one column. A node's text may contain wider ones, and a line that wraps
 // cannot be erased.
 func narrow(text string) string {
 	return strings.Map(func(r rune) rune {
@@ -180,7 +180,7 @@ func narrow(text string) string {
 	}, probe.Line(text))
 }
 
-// room is how many lines of the terminal are left for what is above.
+// room is how many lines of the terminal stay free for the output above.
 const room = 3
 
 func (w *Watch) draw() {
@@ -198,13 +198,13 @@ func (w *Watch) draw() {
 	w.drawn = len(lines)
 }
 
-// maxPending is how many are named that have not answered.
+// maxPending is how many pending items are named.
 const maxPending = 3
 
-// progress is how far the run is. What it waits for comes before the names that are pending, which wait for it too.
+// progress describes how far the run is. What it waits for comes before the pending items, which wait for that too.
 func (w *Watch) progress() string {
 	text := time.Since(w.began).Round(time.Second).String()
-	if w.total > 0 { // else it is not known yet what to expect
+	if w.total > 0 { // otherwise the expected items are unknown yet
 		text = fmt.Sprintf("%d of %d %s, %s", w.total-len(w.pending), w.total, w.unit, text)
 	}
 	if n := w.count; n > 0 {
@@ -222,7 +222,7 @@ func (w *Watch) progress() string {
 	return text
 }
 
-// erase takes the Watch from the screen.
+// erase removes the Watch from the screen.
 func (w *Watch) erase() {
 	if w.drawn > 0 {
 		_, _ = fmt.Fprintf(w.to, "\r\x1b[%dA\x1b[J", w.drawn)
@@ -230,7 +230,7 @@ func (w *Watch) erase() {
 	}
 }
 
-// Close erases it; what was bad is in the report.
+// Close erases the Watch: bad answers are in the report.
 func (w *Watch) Close() {
 	if w == nil {
 		return
@@ -248,7 +248,7 @@ func (w *Watch) Close() {
 	watching.CompareAndSwap(w, nil)
 }
 
-// Progress is what a person who waits reads: a Watch shows it as what the run waits for, else it is a line.
+// Progress shows a text to a person who waits: as what the run waits for if there is a Watch, otherwise as a line.
 func Progress(to io.Writer, format string, args ...any) {
 	w := watching.Load()
 	if w == nil {

@@ -12,7 +12,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// onScreen is what a terminal shows after some bytes: it knows new lines, the cursor going up, and erasing from there.
+// onScreen returns what a terminal shows after some bytes. It supports newlines, moving the cursor up, and erasing from
+// there.
 func onScreen(t *testing.T, written string) []string {
 	t.Helper()
 	lines, at := []string{""}, 0
@@ -40,7 +41,7 @@ func onScreen(t *testing.T, written string) []string {
 	return lines
 }
 
-// TestWatch wants the bad answers and the progress while they arrive, and nothing of it afterwards but what was said.
+// TestWatch requires bad answers and progress while answers arrive, and afterwards only the permanent lines.
 func TestWatch(t *testing.T) {
 	var out bytes.Buffer
 	w := newWatch(&out, "checks", []string{"a", "b", "c", "d", "e"}, func() (int, int) { return 40, 10 })
@@ -77,7 +78,7 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-// TestNoWatch wants none where there is no terminal.
+// TestNoWatch requires a nil Watch without a terminal.
 func TestNoWatch(t *testing.T) {
 	w := Watching(io.Discard, "nodes", nil)
 	w.Event(probe.Event{}, "n")
@@ -89,7 +90,7 @@ func TestNoWatch(t *testing.T) {
 	}
 }
 
-// TestWatchWaits wants the wait for an access method to be shown first, and to end with the first answer of the probe.
+// TestWatchWaits requires the wait for an access method to come first, and to end with the probe's first answer.
 func TestWatchWaits(t *testing.T) {
 	var out bytes.Buffer
 	w := newWatch(&out, "checks", []string{"a", "bgp-session"}, func() (int, int) { return 100, 10 })
@@ -119,7 +120,7 @@ func TestWatchWaits(t *testing.T) {
 	}
 }
 
-// TestWatchNodes wants the nodes that have not answered to be counted, and some of them named.
+// TestWatchNodes requires the number of nodes without an answer, and some of their names.
 func TestWatchNodes(t *testing.T) {
 	var out bytes.Buffer
 	w := newWatch(&out, "nodes", nil, func() (int, int) { return 100, 10 })
@@ -131,7 +132,7 @@ func TestWatchNodes(t *testing.T) {
 	}
 }
 
-// TestWatchPause has a node that answers faster than a terminal draws.
+// TestWatchPause uses a node that answers faster than a terminal draws.
 func TestWatchPause(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder

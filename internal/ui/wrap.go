@@ -15,8 +15,8 @@ func Page(w io.Writer, text string) error {
 	return err
 }
 
-// paged is a text for a terminal of this width, 0 = none. A name that takes more than a third of it
-// is none to write beside.
+// paged wraps a text for a terminal of this width; 0 = no wrapping. If a line's name takes more than a third of the
+// width, the rest is not aligned with its text.
 func paged(text string, width int) string {
 	return prompt.Fold(text, width, func(line string) int {
 		if strings.HasPrefix(line, " ") {

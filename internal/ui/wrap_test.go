@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestPaged wants no line but a command wider than the terminal, and nothing but spaces changed.
+// TestPaged requires that only commands are wider than the terminal, and that only spaces change.
 func TestPaged(t *testing.T) {
 	t.Parallel()
 	text := "swap-on: the node swaps\n\n" + strings.Repeat("a kubelet that swaps is slow ", 8) + "\n\nok          " +

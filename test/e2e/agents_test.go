@@ -87,8 +87,9 @@ func bySkill(t testing.TB, c *mcp.ClientSession, name, node string) (cause strin
 	id, confidence, check := "", "", ""
 	for _, call := range skillCalls(t, name) {
 		switch {
-		case call[2] == "there is a cause" && cause == "", call[2] == "its confidence is not high" && (confidence == "high" ||
-			check == ""):
+		case call[2] == "run reports a cause" && cause == "",
+			call[2] == "its confidence is not high" && (confidence == "high" ||
+				check == ""):
 			continue
 		}
 		var args map[string]any

@@ -127,13 +127,13 @@ func TestRunbookEngine(t *testing.T) {
 		t.Errorf("it did not say how to go on: %s", errs.String())
 	}
 	told := call(t, "runbook", "record", journal)
-	if !strings.Contains(told.stdout, "what was written ends here, at there") {
+	if !strings.Contains(told.stdout, "the journal ends at there") {
 		t.Errorf("its record: %+v", told)
 	}
 
 	labelled(t, "node-b", "runbook-e2e")
 	a := call(t, "runbook", "run", "--resume", journal)
-	if a.exit != 5 || !strings.Contains(strings.Join(strings.Fields(a.stdout), " "), "give --answer go=TEXT") ||
+	if a.exit != 5 || !strings.Contains(strings.Join(strings.Fields(a.stdout), " "), "use --answer go=TEXT") ||
 		!strings.Contains(a.stderr, "to resume: "+resume) {
 		t.Fatalf("nobody was there to answer: %+v", a)
 	}
@@ -151,7 +151,7 @@ func TestRunbookEngine(t *testing.T) {
 		t.Fatalf("it came to %+v (%v)\n%s", r.Outcome, err, a.stderr)
 	}
 	both := r.Steps[0].Asked
-	if len(both) != 3 || len(both[0].Ways) < 2 || len(both[1].Ways) < 2 || !strings.Contains(both[2].Unasked, "nowhere") {
+	if len(both) != 3 || len(both[0].Ways) < 2 || len(both[1].Ways) < 2 || !strings.Contains(both[2].Lacks, "nowhere") {
 		t.Errorf("three nodes were asked: %+v", both)
 	}
 	if others := r.Steps[1].Asked; len(others) != 1 || others[0].Node != "node-b" {
@@ -210,7 +210,7 @@ func TestRunbookAction(t *testing.T) {
 	p.enter("yes")
 	p.wants("is not its name")
 	p.enter("no")
-	p.wants("it was not confirmed")
+	p.wants("not confirmed")
 	if made("me") || made("ann") {
 		t.Error("it was done without being confirmed")
 	}
@@ -265,20 +265,21 @@ func TestRunbookKilledInAction(t *testing.T) {
 		}
 		return ""
 	})
-	const unsure = "IT IS NOT KNOWN whether it was done"
+	const unsure = "UNKNOWN whether it ran"
 	words := func(text string) string { return strings.Join(strings.Fields(text), " ") }
-	if a := call(t, "runbook", "record", journal); a.exit != 0 || !strings.Contains(words(a.stdout), unsure) || !strings.Contains(words(a.stdout), "kept from before it: kubectl get node") {
+	if a := call(t, "runbook", "record", journal); a.exit != 0 || !strings.Contains(words(a.stdout), unsure) || !strings.Contains(words(a.stdout), "saved before it ran: kubectl get node") {
 		t.Errorf("its record: %+v", a)
 	}
 
 	p.client("runbook run --resume " + journal)
 	p.wants("to do it, type mend:")
-	if shown := words(p.shows()); !strings.Contains(shown, "CAUTION: it may have been done already: it began at") {
+	if shown := words(p.shows()); !strings.Contains(shown, "CAUTION: it may have been done already: it started at") {
 		t.Errorf("who goes on is not told:\n%s", shown)
 	}
 	p.enter("no")
 	p.left(0)
-	if shown := words(p.shows()); !strings.Contains(shown, "NOT run: it was not confirmed") || !strings.Contains(shown, unsure+" before: it began at") {
+	if shown := words(p.shows()); !strings.Contains(shown, "NOT run: not confirmed") || !strings.Contains(shown,
+		unsure+" before: it started at") {
 		t.Errorf("it says:\n%s", shown)
 	}
 	if b, err := os.ReadFile(did); err != nil || string(b) != "begun\nended\n" {

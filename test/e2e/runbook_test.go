@@ -82,7 +82,7 @@ func TestRunbookSeesItHealed(t *testing.T) {
 	if err != nil || last["verdict"] != "healthy" && last["verdict"] != "warnings" {
 		t.Errorf("%v, %v\n%s", err, last, errs.String())
 	}
-	if says, _ := last["says"].(string); !strings.Contains(says, "well again; it was: new pods of "+node) {
+	if says, _ := last["says"].(string); !strings.Contains(says, "healthy again; it was: new pods of "+node) {
 		t.Errorf("it came to %q", says)
 	}
 	if waited.Held == nil || !*waited.Held || waited.Tries < 2 || waited.At.Before(healed) {
@@ -103,7 +103,7 @@ func TestRunbookRepairs(t *testing.T) {
 	s.client("runbook run pods-no-network --node " + node + " --allow-actions restart-calico-node --journal " + s.file("journal"))
 	s.wants("to do it, type restart-calico-node:")
 	// Of logs of 40 lines the first have left the screen.
-	if shown := s.must("capture-pane", "-p", "-J", "-S", "-"); !strings.Contains(shown, "(server dry run)") || !strings.Contains(shown, "kept from before it: kubectl logs") {
+	if shown := s.must("capture-pane", "-p", "-J", "-S", "-"); !strings.Contains(shown, "(server dry run)") || !strings.Contains(shown, "saved before it ran: kubectl logs") {
 		t.Errorf("no dry run or no log is shown:\n%s", shown)
 	}
 	if now := calicoNode(t, node); now != before {
@@ -118,7 +118,7 @@ func TestRunbookRepairs(t *testing.T) {
 	s.wants("well-again: attempt 1, not yet")
 	mustSandbox(t, "fault", "heal") // as the install-cni of Calico does; the sandbox's stand-in writes no file
 	eventually(t, 5*time.Minute, func() string {
-		if shown := s.shows(); !strings.Contains(shown, node+" is well again") {
+		if shown := s.shows(); !strings.Contains(shown, node+" is healthy again") {
 			return "it is not called well:\n" + shown
 		} else if lines := strings.Count(shown, "well-again: a"); lines > 1 {
 			t.Fatalf("the wait has %d lines:\n%s", lines, shown)

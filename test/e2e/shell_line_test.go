@@ -186,7 +186,7 @@ func TestShellProbeGone(t *testing.T) {
 			r.away(false)
 			s.says(t, "felix-live")
 			s.ends(t, 5, 1) // the ping was not answered whole; the run may have found no API yet
-			if len(s.lines("it has exited"))+len(s.lines("it ended"))+len(s.lines("is gone"))+len(s.lines("is being deleted")) == 0 || len(s.lines("putting another probe on node-a")) != 1 {
+			if len(s.lines("it has ended"))+len(s.lines("it ended"))+len(s.lines("is gone"))+len(s.lines("is being deleted")) == 0 || len(s.lines("placing another probe on node-a")) != 1 {
 				t.Errorf("said: %s", s.errs.String())
 			}
 			if got := answered(s.out.String()); len(got) < 7 || !slices.Equal(got[len(got)-2:], numbers(2)) {
@@ -204,7 +204,7 @@ func TestShellProbeHangsOnItsLine(t *testing.T) {
 	const commands = "ping -c 0 10.88.0.11; ping -c 3 10.88.0.11"
 	check := func(t *testing.T, s *scripted) {
 		s.ends(t, 5)
-		if len(s.lines("broke off")) != 1 || len(s.lines("putting another probe on node-b")) != 1 {
+		if len(s.lines("broke off")) != 1 || len(s.lines("placing another probe on node-b")) != 1 {
 			t.Errorf("said: %s", s.errs.String())
 		}
 		if got := answered(s.out.String()); len(got) < 8 || !slices.Equal(got[len(got)-3:], numbers(3)) {
@@ -346,7 +346,7 @@ func TestShellFrozen(t *testing.T) {
 	}
 	s.says(t, "felix-live")
 	s.ends(t, 5)
-	if len(s.lines("broke off")) != 1 || len(s.lines("is gone")) == 0 || len(s.lines("putting another probe on node-a")) != 1 {
+	if len(s.lines("broke off")) != 1 || len(s.lines("is gone")) == 0 || len(s.lines("placing another probe on node-a")) != 1 {
 		t.Errorf("said: %s", s.errs.String())
 	}
 	// Told to end, the probe may still end the first command itself: then that one is whole,

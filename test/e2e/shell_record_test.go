@@ -240,7 +240,7 @@ func TestShellWatchLosesItsProbe(t *testing.T) {
 	eventually(t, 60*time.Second, func() string {
 		for _, p := range probes() {
 			if p.UID != old[0].UID && p.Status.Phase == corev1.PodRunning &&
-				strings.Contains(w.said.String(), "putting another") {
+				strings.Contains(w.said.String(), "placing another") {
 				return ""
 			}
 		}

@@ -161,7 +161,7 @@ func TestShLeft(t *testing.T) {
 	p.press("C-c")
 	p.press("Enter")
 	p.types("~.")
-	p.wants("left the shell: ending what runs in it")
+	p.wants("left the shell: ending the programs in it")
 	p.wantsLast("node-a>")
 	p.isMade(shPlain)
 	if shRuns(t, "node-a", "31234") {
@@ -175,7 +175,7 @@ func TestShLeft(t *testing.T) {
 	relay.away(true)
 	p.press("Enter")
 	p.types("~.")
-	p.wants("left the shell: ending what runs in it")
+	p.wants("left the shell: ending the programs in it")
 	relay.away(false)
 	p.wantsLast("node-a>")
 	p.enter("exit")
@@ -246,9 +246,9 @@ func TestShBrought(t *testing.T) {
 	t.Cleanup(func() { mustSandbox(t, "exec", "node-a", "--", "sh", "-c", "kill -CONT $(pgrep -o -x sshd)") })
 	shell(t, "node-a", "for p in /proc/[0-9]*; do case $(tr '\\0' ' ' <$p/cmdline) in *session*way\\ ssh*) kill -9 ${p#/proc/};; esac; done 2>/dev/null; true")
 	p.enter("sh")
-	if p.finds(`putting another|broke off`)[0] == "broke off" { // it was asked before its end was seen
+	if p.finds(`placing another|broke off`)[0] == "broke off" { // it was asked before its end was seen
 		p.enter("sh")
-		p.wants("putting another")
+		p.wants("placing another")
 	}
 	p.press("C-c")
 	p.finds(`node-a( \(no probe\))?>\s*$`) // the latter once it was tried
@@ -400,7 +400,7 @@ func TestShLost(t *testing.T) {
 	p.enter(shMakes)
 	p.isMade(shMade)
 	shell(t, "node-a", "for p in /proc/[0-9]*; do case $(tr '\\0' ' ' <$p/cmdline) in */probe\\ session*way\\ shell*) kill -9 ${p#/proc/};; esac; done 2>/dev/null; true")
-	p.wants("the shell is lost")
+	p.wants("lost the shell")
 	p.isMade(shPlain)
 	p.wantsLast("node-a>")
 	p.enter("exit")

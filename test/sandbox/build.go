@@ -15,22 +15,20 @@ import (
 	"time"
 )
 
-// The versions of what is built. Those of Go modules stand in go.mod.
+// The versions of what is built. Those of Go modules are in go.mod.
 const (
 	kubernetesVersion = "v1.36.4"
 	containerdModule  = "github.com/containerd/containerd/v2/cmd/"
 )
 
-// part is one step of the build: what it says, and what it runs in which folder
-// of the repository, with what in its environment.
+// part is one step of the build: its text, its command, the folder in the repository, and its environment.
 type part struct {
 	says string
 	dir  string
 	argv []string
 }
 
-// build makes everything the cluster is made of, if the sources have changed
-// since it was made last.
+// build builds everything in the cluster, if the sources have changed since the last build.
 func build(ctx context.Context) error {
 	root, err := cache()
 	if err != nil {
@@ -100,7 +98,7 @@ func parts(root string) []part {
 	}
 }
 
-// run runs a step and says every fifteen seconds that it goes on.
+// run runs a step, and reports every fifteen seconds that it still runs.
 func (p part) run(ctx context.Context, repo string) error {
 	began := time.Now()
 	cmd := exec.CommandContext(ctx, p.argv[0], p.argv[1:]...)
@@ -137,7 +135,7 @@ func lastLines(text string, n int) string {
 	return strings.Join(lines[max(0, len(lines)-n):], "\n")
 }
 
-// fingerprint changes with every source the build reads.
+// fingerprint changes with every source file of the build.
 func fingerprint(repo string) (string, error) {
 	sum := sha256.New()
 	fmt.Fprintln(sum, kubernetesVersion, runtime.Version(), runtime.GOARCH)
@@ -158,7 +156,7 @@ func fingerprint(repo string) (string, error) {
 	return fmt.Sprintf("%x", sum.Sum(nil)), nil
 }
 
-// built tells whether there is something to start.
+// built returns an error if nothing is built.
 func built() error {
 	stamp, err := cache("built")
 	if err != nil {

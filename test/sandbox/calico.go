@@ -12,15 +12,15 @@ import (
 	"slices"
 )
 
-// Calico itself, where 'up --calico' brought it: a link to its image archives, and its manifest.
+// Calico itself, if 'up --calico' named it: a link to its image archives, and its manifest.
 func (l layout) calicoImages() string   { return l.state("calico", "images") }
 func (l layout) calicoManifest() string { return l.state("calico", "manifest.yaml") }
 
-// carriedCalico is where a node finds the archives.
-const carriedCalico = "/opt/calico"
+// calicoArchives is the archives' folder on a node.
+const calicoArchives = "/opt/calico"
 
-// there tells whether a file is there.
-func there(path string) (bool, error) {
+// exists reports whether a file exists.
+func exists(path string) (bool, error) {
 	_, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
@@ -31,7 +31,7 @@ func there(path string) (bool, error) {
 	return true, nil
 }
 
-// sameCalico tells whether a cluster was started with these archives and this manifest.
+// sameCalico reports whether a cluster was started with these archives and this manifest.
 func (l layout) sameCalico(dir string, manifest []byte) bool {
 	has, err := os.Readlink(l.calicoImages())
 	if err != nil || has != dir {
@@ -41,7 +41,7 @@ func (l layout) sameCalico(dir string, manifest []byte) bool {
 	return err == nil && bytes.Equal(kept, manifest)
 }
 
-// readCalico gives the folder of image archives and the manifest that a user named, none without them.
+// readCalico returns the folder of image archives and the manifest that the user named, if any.
 func readCalico(o options) (dir string, manifest []byte, err error) {
 	if o.calico == "" {
 		if o.manifest != "" {
@@ -73,12 +73,12 @@ func readCalico(o options) (dir string, manifest []byte, err error) {
 		return "", nil, badUsage("%s: %w", file, err)
 	}
 	if len(objs) == 0 {
-		return "", nil, badUsage("%s: it has no object", file)
+		return "", nil, badUsage("%s has no objects", file)
 	}
 	return dir, manifest, nil
 }
 
-// isImageArchive looks for the index that archives of Docker and of OCI have.
+// isImageArchive looks for the index file of Docker's or OCI's archives.
 func isImageArchive(path string) error {
 	f, err := os.Open(path)
 	if err != nil {
@@ -88,10 +88,10 @@ func isImageArchive(path string) error {
 	for r := tar.NewReader(f); ; {
 		h, err := r.Next()
 		if errors.Is(err, io.EOF) {
-			return errors.New("it has neither manifest.json nor index.json: save it by 'docker save' or 'crane pull'")
+			return errors.New("it has neither manifest.json nor index.json: save it with 'docker save' or 'crane pull'")
 		}
 		if err != nil {
-			return fmt.Errorf("no tar archive: %w", err)
+			return fmt.Errorf("not a tar archive: %w", err)
 		}
 		if slices.Contains([]string{"manifest.json", "index.json"}, filepath.Clean(h.Name)) {
 			return nil
@@ -99,7 +99,7 @@ func isImageArchive(path string) error {
 	}
 }
 
-// keepCalico puts both where the cluster's processes find them.
+// keepCalico stores both where the cluster's processes find them.
 func (l layout) keepCalico(dir string, manifest []byte) error {
 	if dir == "" {
 		return nil

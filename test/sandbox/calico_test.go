@@ -82,14 +82,14 @@ func TestWaitsFor(t *testing.T) {
 	}
 	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "calico-node", State: waiting("PodInitializing", "")}}
 	want := "kube-system/calico-node-x on node-a: container install-cni: CrashLoopBackOff back-off 10s; " +
-		"it ended with exit 1 (Error)"
+		"it exited with 1 (Error)"
 	if got := waitsFor(pod); got != want {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
 }
 
-// TestSameCalico wants a running cluster taken for what 'up --calico' names only where it was started
-// with that, and a file that cannot be looked for told from one that is not there.
+// TestSameCalico requires a cluster to match 'up --calico' only if it was started with the same archives and manifest,
+// and an unreadable file to be distinguished from a missing one.
 func TestSameCalico(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -103,13 +103,13 @@ func TestSameCalico(t *testing.T) {
 	if !l.sameCalico(dir, []byte("a")) || l.sameCalico(dir, []byte("b")) || l.sameCalico("/elsewhere", []byte("a")) {
 		t.Error("another Calico passes for the one that runs")
 	}
-	if has, err := there(l.calicoManifest()); err != nil || !has {
+	if has, err := exists(l.calicoManifest()); err != nil || !has {
 		t.Errorf("a manifest: %v %v", has, err)
 	}
-	if has, err := there(filepath.Join(l.calicoManifest(), "x")); err == nil || has {
+	if has, err := exists(filepath.Join(l.calicoManifest(), "x")); err == nil || has {
 		t.Errorf("what cannot be looked for: %v %v", has, err)
 	}
-	if has, err := there(filepath.Join(dir, "nosuch")); err != nil || has {
+	if has, err := exists(filepath.Join(dir, "nosuch")); err != nil || has {
 		t.Errorf("what is not there: %v %v", has, err)
 	}
 }

@@ -14,16 +14,16 @@ import (
 
 const cgroupRoot = "/sys/fs/cgroup"
 
-// unified tells cgroup v2, one hierarchy for everything, from v1.
+// unified reports whether the machine has cgroup v2, one hierarchy for everything.
 func unified() bool {
 	var st unix.Statfs_t
 	return unix.Statfs(cgroupRoot, &st) == nil && st.Type == unix.CGROUP2_SUPER_MAGIC
 }
 
-// hierarchy is one mounted v1 cgroup hierarchy: its folder and mount options.
+// hierarchy is a mounted hierarchy of cgroup v1: its folder and mount options.
 type hierarchy struct{ dir, options string }
 
-// hierarchies lists the v1 hierarchies mounted below /sys/fs/cgroup.
+// hierarchies lists the v1 hierarchies below /sys/fs/cgroup.
 func hierarchies() ([]hierarchy, error) {
 	b, err := os.ReadFile("/proc/self/cgroup")
 	if err != nil {
@@ -44,11 +44,10 @@ func hierarchies() ([]hierarchy, error) {
 	return out, nil
 }
 
-// joinCgroups makes a folder of the name in every hierarchy and moves the
-// process there.
+// joinCgroups creates a folder with that name in every hierarchy, and moves the process there.
 func joinCgroups(name string, pid int) error {
 	if unified() {
-		// Not run on the machine this was written on, which has cgroup v1.
+		// Untested: our machines have cgroup v1.
 		dir := filepath.Join(cgroupRoot, name)
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return fmt.Errorf("making cgroup %s: %w", dir, err)
@@ -64,7 +63,7 @@ func joinCgroups(name string, pid int) error {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return fmt.Errorf("making cgroup %s: %w", dir, err)
 		}
-		if h.options == "cpuset" { // a cpuset without CPUs takes no process
+		if h.options == "cpuset" { // a cpuset without CPUs accepts no process
 			for _, f := range []string{"cpuset.cpus", "cpuset.mems"} {
 				b, err := os.ReadFile(filepath.Join(h.dir, f))
 				if err != nil {
@@ -85,7 +84,7 @@ func joinCgroups(name string, pid int) error {
 	return nil
 }
 
-// removeCgroups removes the folder of the name, deepest first, everywhere.
+// removeCgroups removes the folder with that name from every hierarchy, deepest first.
 func removeCgroups(name string) error {
 	dirs := []string{filepath.Join(cgroupRoot, name)}
 	if !unified() {
@@ -105,7 +104,7 @@ func removeCgroups(name string) error {
 			if err == nil && d.IsDir() {
 				below = append(below, p)
 			}
-			return nil // a folder that goes while it is walked is what is wanted
+			return nil // a folder that disappears meanwhile is fine
 		})
 		errs = append(errs, err)
 		for _, dir := range slices.Backward(below) {
@@ -117,14 +116,14 @@ func removeCgroups(name string) error {
 	return errors.Join(errs...)
 }
 
-// mountCgroups mounts the hierarchies below dir as this cgroup namespace sees
-// them: the node's own folder is their root.
+// mountCgroups mounts the hierarchies below dir as this cgroup namespace sees them, with the node's own folder as their
+// root.
 func mountCgroups(dir string, all []hierarchy) error {
 	if unified() {
 		if err := unix.Mount("cgroup2", dir, "cgroup2", 0, ""); err != nil {
 			return fmt.Errorf("mounting cgroup2: %w", err)
 		}
-		// The first process may not stay in a cgroup that hands controllers on.
+		// A cgroup that delegates controllers must have no processes, so the first process moves to a child.
 		own := filepath.Join(dir, "init")
 		if err := os.MkdirAll(own, 0o755); err != nil {
 			return fmt.Errorf("making cgroup init: %w", err)

@@ -19,11 +19,11 @@ import (
 
 func base64Of(b []byte) string { return base64.StdEncoding.EncodeToString(b) }
 
-// cluster is the first process of the cluster's namespaces. It makes the network
-// between API server and nodes, starts both, and stays to wait for whatever ends.
+// cluster is the first process of the cluster's namespaces. It creates the network between the API server and the
+// nodes, starts both, and then waits for all children.
 func cluster(l layout) error {
 	runtime.LockOSThread()
-	// 'up' gives up earlier, and says what it waited for, unless its --timeout is longer than this.
+	// 'up' normally gives up earlier, and reports what it waited for.
 	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
 	defer cancel()
 	if err := bringUp(ctx, l); err != nil {
@@ -105,8 +105,8 @@ func startControlPlane(l layout, f *family) error {
 	return nil
 }
 
-// startNode starts a node's first process in new namespaces, gives it its
-// network and cgroups, and then lets it go on.
+// startNode starts a node's first process in new namespaces, creates its network and cgroups, and then lets it
+// continue.
 func startNode(l layout, f *family, m member) error {
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -122,11 +122,11 @@ func startNode(l layout, f *family, m member) error {
 	if err != nil {
 		return err
 	}
-	calico, err := there(l.calicoManifest())
+	calico, err := exists(l.calicoManifest())
 	if err = errors.Join(err, connect(m, pid)); err != nil {
 		return err
 	}
-	if !calico { // which masquerades what pods send to the API server, or its user does not want that
+	if !calico { // Calico masquerades the pods' traffic to the API server, unless its user disabled that
 		if err := knowPods(m); err != nil {
 			return err
 		}
@@ -140,8 +140,8 @@ func startNode(l layout, f *family, m member) error {
 	return nil
 }
 
-// joinNode is a node's first process before its cgroup namespace: the namespace
-// is made of the cgroup a process is in, so it has to be moved first.
+// joinNode is a node's first process before it has its cgroup namespace. That namespace is rooted at the process's
+// current cgroup, so the process is moved first.
 func joinNode(l layout, args []string) error {
 	runtime.LockOSThread()
 	m, _, err := memberNamed(args)
@@ -157,6 +157,6 @@ func joinNode(l layout, args []string) error {
 	if err := unix.Unshare(unix.CLONE_NEWCGROUP); err != nil {
 		return fmt.Errorf("making a cgroup namespace: %w", err)
 	}
-	// exec keeps the namespaces of the thread that calls it, for all of the process.
+	// exec keeps the namespaces of the calling thread for the whole process.
 	return syscall.Exec("/proc/self/exe", []string{"sandbox", verbNodeInit, "--name", l.name, m.Name}, os.Environ())
 }

@@ -13,7 +13,7 @@ import (
 
 const bridgeName = "fabric"
 
-// makeFabric makes the bridge the nodes hang on, in this process's namespace.
+// makeFabric creates the bridge between the nodes, in this process's namespace.
 func makeFabric() error {
 	lo, err := netlink.LinkByName("lo")
 	if err != nil {
@@ -37,7 +37,7 @@ func makeFabric() error {
 	return forward()
 }
 
-// forward makes the kernel route between this namespace's interfaces.
+// forward enables the kernel's routing between this namespace's interfaces.
 func forward() error {
 	for _, f := range []string{"/proc/sys/net/ipv4/ip_forward", "/proc/sys/net/ipv6/conf/all/forwarding"} {
 		if err := os.WriteFile(f, []byte("1"), 0o644); err != nil {
@@ -47,7 +47,7 @@ func forward() error {
 	return nil
 }
 
-// connect gives the node whose first process is pid an eth0 on the fabric.
+// connect gives the node with first process pid an eth0 on the bridge.
 func connect(m member, pid int) error {
 	veth := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: m.Name}, PeerName: "eth0", PeerNamespace: netlink.NsPid(pid)}
 	if err := netlink.LinkAdd(veth); err != nil {
@@ -66,7 +66,7 @@ func connect(m member, pid int) error {
 	return addressNode(m, pid)
 }
 
-// knowPods gives the fabric, where the API server is, a way back to a node's pods.
+// knowPods gives this namespace, where the API server runs, a route to a node's pods.
 func knowPods(m member) error {
 	for block, via := range map[netip.Prefix]netip.Addr{m.Block4: m.IP4, m.Block6: m.IP6} {
 		if err := netlink.RouteAdd(&netlink.Route{Dst: ipnet(block), Gw: via.AsSlice()}); err != nil {
@@ -115,8 +115,8 @@ func ipnet(p netip.Prefix) *net.IPNet {
 	return &net.IPNet{IP: p.Masked().Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}
 }
 
-// address keeps the host part and skips duplicate address detection, which would
-// make an IPv6 address unusable for its first second.
+// address keeps the host part. It skips duplicate address detection, during which an IPv6 address would be unusable for
+// a second.
 func address(p netip.Prefix) *netlink.Addr {
 	a := &netlink.Addr{IPNet: &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}}
 	if p.Addr().Is6() {

@@ -9,15 +9,14 @@ import (
 	"time"
 )
 
-// family is the children of a first process. Such a process inherits every
-// orphan of its namespace, so it waits for whatever ends and cannot use
-// exec.Cmd, which waits for its own.
+// family has the children of a first process. Such a process inherits every orphan of its namespace, so it must wait
+// for any child. It cannot use exec.Cmd, which waits only for its own.
 type family struct {
 	layout  layout
-	journal *nodeJournal // nil where daemons write to files outside the node
+	journal *nodeJournal // nil if daemons write to files outside the node
 	mu      sync.Mutex
-	ended   map[int]chan syscall.WaitStatus // of children somebody waits for
-	early   map[int]syscall.WaitStatus      // of those that ended before anybody did
+	ended   map[int]chan syscall.WaitStatus // children with a waiter
+	early   map[int]syscall.WaitStatus      // children that ended before their waiter came
 }
 
 func newFamily(l layout) *family {
@@ -30,7 +29,7 @@ func (f *family) reap() {
 	for {
 		var st syscall.WaitStatus
 		pid, err := syscall.Wait4(-1, &st, 0, nil)
-		if err != nil { // no child at the moment
+		if err != nil { // no child now
 			time.Sleep(10 * time.Millisecond)
 			continue
 		}
@@ -45,7 +44,7 @@ func (f *family) reap() {
 	}
 }
 
-// output is where a component's output goes: the node's journal, or a log outside the node.
+// output returns the file for a component's output: the node's journal, or a log outside the node.
 func (f *family) output(component string) (*os.File, error) {
 	if f.journal != nil && f.journal.service(component) != component {
 		return f.journal.stream(component)
@@ -80,10 +79,10 @@ func (f *family) start(component string, argv []string, extra *os.ProcAttr) (int
 	return p.Pid, nil
 }
 
-// componentSelf is this program started once more.
+// componentSelf is this program, started again.
 const componentSelf = "nodes"
 
-// wait waits for a child's end.
+// wait waits until a child ends.
 func (f *family) wait(pid int) syscall.WaitStatus {
 	f.mu.Lock()
 	if st, ok := f.early[pid]; ok {
@@ -97,9 +96,8 @@ func (f *family) wait(pid int) syscall.WaitStatus {
 	return <-ch
 }
 
-// keep runs a daemon and starts it again a second after it ends, as a service
-// manager would. While its program's file NAME.down lies in the node's control
-// folder it stays down.
+// keep runs a daemon, and restarts it a second after it ends, as a service manager does. While the node's control
+// folder has a file NAME.down, the daemon stays down.
 func (f *family) keep(component string, argv ...string) {
 	go func() {
 		for {
@@ -125,13 +123,13 @@ func (f *family) keep(component string, argv ...string) {
 	}()
 }
 
-// down tells whether a daemon is to stay down.
+// down reports whether a daemon must stay down.
 func (f *family) down(program string) bool {
 	_, err := os.Stat(held(filepath.Base(program)))
 	return err == nil
 }
 
-// once runs a program to its end.
+// once runs a program until it ends.
 func (f *family) once(component string, argv ...string) error {
 	pid, err := f.start(component, argv, nil)
 	if err != nil {

@@ -11,16 +11,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// verbFar makes an address far away from a node: sandbox _far ADDRESS DELAY, in the
-// node's namespaces.
+// verbFar delays all packets from a node to an address: sandbox _far ADDRESS DELAY, in the node's namespaces.
 const verbFar = "_far"
 
-// far takes every packet of this network namespace for an IPv4 address through a tun
-// device, holds it for a while and sends it on by eth0, as a long line would. The
-// kernel here has no netem.
+// far routes packets for an IPv4 address through a tun device, holds each for the delay, and sends it through eth0,
+// like a long link. This kernel has no netem.
 func far(args []string) error {
 	if len(args) != 2 {
-		return badUsage("%s: say an address and a delay", verbFar)
+		return badUsage("%s takes an address and a delay", verbFar)
 	}
 	to, err := netip.ParseAddr(args[0])
 	if err != nil {
@@ -44,7 +42,7 @@ func far(args []string) error {
 		unix.SetsockoptInt(raw, unix.SOL_SOCKET, unix.SO_MARK, farMark)); err != nil {
 		return fmt.Errorf("setting up both ends: %w", err)
 	}
-	// What is sent on has been translated already: conntrack must not see it again.
+	// Delayed packets are already translated: conntrack must not process them again.
 	for _, argv := range [][]string{
 		{"nft", fmt.Sprintf("add table ip far; add chain ip far out { type filter hook output priority raw; }; "+
 			"add rule ip far out meta mark %d notrack", farMark)},
@@ -58,7 +56,7 @@ func far(args []string) error {
 	return passSlowly(tun, raw, to, delay)
 }
 
-// nameTun makes the file the tun device "far".
+// nameTun turns the file into the tun device "far".
 func nameTun(tun *os.File) error {
 	request, err := unix.NewIfreq("far")
 	if err != nil {
@@ -68,7 +66,7 @@ func nameTun(tun *os.File) error {
 	return unix.IoctlIfreq(int(tun.Fd()), unix.TUNSETIFF, request)
 }
 
-// passSlowly sends every packet on when it has been held for the delay.
+// passSlowly sends every packet after the delay.
 func passSlowly(tun *os.File, raw int, to netip.Addr, delay time.Duration) error {
 	type held struct {
 		until  time.Time
@@ -79,7 +77,7 @@ func passSlowly(tun *os.File, raw int, to netip.Addr, delay time.Duration) error
 		at := &unix.SockaddrInet4{Addr: to.As4()}
 		for h := range line {
 			time.Sleep(time.Until(h.until))
-			_ = unix.Sendto(raw, h.packet, 0, at) // a packet lost is what lines do
+			_ = unix.Sendto(raw, h.packet, 0, at) // links may lose packets
 		}
 	}()
 	buffer := make([]byte, 1<<16)
@@ -92,14 +90,14 @@ func passSlowly(tun *os.File, raw int, to netip.Addr, delay time.Duration) error
 		copy(packet, buffer)
 		select {
 		case line <- held{time.Now().Add(delay), packet}:
-		default: // the line is full
+		default: // the link is full
 		}
 	}
 }
 
-// farMark tells packets that were held from those that are to be.
+// farMark marks delayed packets.
 const farMark = 0x66
 
-// notFar takes the line away.
+// notFar removes the delay.
 const notFar = `if [ -e /run/far.pid ]; then kill -KILL $(cat /run/far.pid) 2>/dev/null || true; rm /run/far.pid; fi
 nft delete table ip far 2>/dev/null || true`

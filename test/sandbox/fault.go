@@ -16,39 +16,38 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// A fault is something that can be broken for real, found by people in training,
-// and healed again.
+// A fault is a real breakage that can be injected, for training and tests, and healed again.
 type fault struct {
-	Name     string // kebab-case, as it looks from outside rather than by its cause
-	Incident string // F1 to F7 where it is one of the field's, else ""
-	Node     string // the node on which it is felt
-	About    string // what on-call sees, one line
+	Name     string // kebab-case; describes the symptom, not the cause
+	Incident string // F1 to F7 for an incident from the field, otherwise ""
+	Node     string // the affected node
+	About    string // the symptom for on-call, in one line
 	Shows    shows
 	Inject   func(context.Context, lab) error `json:"-"`
-	Heal     func(context.Context, lab) error `json:"-"` // also of a half injected fault
+	Heal     func(context.Context, lab) error `json:"-"` // also heals a partly injected fault
 }
 
-// shows is what one run of calico-probe has to make of a fault. The tests read it from 'fault list json'.
+// shows is the expected result of one run of calico-probe. The tests read it from 'fault list json'.
 type shows struct {
-	Cause string   // named first, with its ID
-	Early []string // causes that hold for a moment too, while the fault unfolds, and may be named before it
-	With  []string // causes that may stand beside it with high confidence: they hold too
-	API   string   // named first by --via api, where the API shows it
+	Cause string   // the ID of the first cause
+	Early []string // causes that are also true for a moment while the fault develops, and may come first
+	With  []string // causes that are also true, and may have high confidence
+	API   string   // the first cause with --via api, if the API shows the fault
 
-	Runbook string // a built-in runbook that is started on it, "" for none
-	Branch  string // how that has to go, "" for the branch of a cause that makes its symptom
+	Runbook string // the built-in runbook for it; "" = none
+	Branch  string // the branch that this runbook must take; "" = the one for a cause with its symptom
 
-	Gate    bool // one of its family: tried by the gate
-	Mild    bool // nothing has failed yet: warnings, which by themselves leave exit 0
-	Machine bool // every cluster of this machine feels it: nothing else may run beside it
+	Gate    bool // the gate tests it, as one of its family
+	Mild    bool // nothing has failed yet: only warnings, with exit code 0
+	Machine bool // affects the whole machine: no other cluster may run meanwhile
 }
 
-// faults are all there are, in the order they are listed.
+// faults returns all faults in the order of 'fault list'.
 func faults() []fault {
 	return slices.Concat(nodeFaults(), networkFaults(), startFaults(), calicoFaults())
 }
 
-// lab is the cluster a fault is made in.
+// lab is the cluster with the fault.
 type lab struct {
 	layout
 	*objects
@@ -66,12 +65,12 @@ func (l lab) on(ctx context.Context, node, script string) error {
 	return nil
 }
 
-// scripted makes a step of a script for one node.
+// scripted returns a step that runs a script on one node.
 func scripted(node, script string) func(context.Context, lab) error {
 	return func(ctx context.Context, l lab) error { return l.on(ctx, node, script) }
 }
 
-// steps does one thing after the other.
+// steps runs steps in order.
 func steps(all ...func(context.Context, lab) error) func(context.Context, lab) error {
 	return func(ctx context.Context, l lab) error {
 		for _, step := range all {
@@ -83,14 +82,13 @@ func steps(all ...func(context.Context, lab) error) func(context.Context, lab) e
 	}
 }
 
-// signalTo sends a signal to every process of that name, by what /proc calls it. One
-// that ends meanwhile is none.
+// signalTo sends a signal to every process with that name in /proc/PID/comm. It ignores processes that exit meanwhile.
 func signalTo(name, sig string) string {
 	return `for p in /proc/[0-9]*; do if [ "$(cat $p/comm 2>/dev/null)" = ` + name + ` ]; then kill -` + sig + ` ${p#/proc/} 2>/dev/null || true; fi; done`
 }
 
-// freeze moves the processes of a name to a cgroup of their own and freezes it; thaw lets them go on. Which version the
-// machine has is seen by what is mounted.
+// freeze moves the processes with that name to a new cgroup and freezes it; thaw unfreezes it. The mounted hierarchies
+// show whether the machine has cgroup v1 or v2.
 func freeze(name string) string {
 	return frozenCgroup + `mkdir -p $d; for p in /proc/[0-9]*; do if [ "$(cat $p/comm 2>/dev/null)" = ` + name +
 		` ]; then echo ${p#/proc/} >$d/cgroup.procs || true; fi; done; ` +
@@ -99,29 +97,28 @@ func freeze(name string) string {
 
 const thaw = frozenCgroup + `if [ -f $d/cgroup.freeze ]; then echo 0 >$d/cgroup.freeze; else echo THAWED >$d/freezer.state; fi`
 
-// frozenCgroup has the folder of that cgroup in $d.
+// frozenCgroup sets $d to the folder of that cgroup.
 const frozenCgroup = `d=/sys/fs/cgroup/lab-frozen; if [ -d /sys/fs/cgroup/freezer ]; then d=/sys/fs/cgroup/freezer/lab-frozen; fi; `
 
-// stop ends a daemon and keeps it down; start lets it start again.
+// stop kills a daemon and keeps it down; start lets it start again.
 func stop(name string) string  { return "touch " + held(name) + "; " + signalTo(name, "KILL") }
 func start(name string) string { return "rm -f " + held(name) }
 
-// held is the file that keeps a daemon of a node down, as a service manager that was
-// told to stop it.
+// held is the file that keeps a daemon of a node down, like 'systemctl stop'.
 func held(name string) string { return "/var/lib/calico/sandbox/" + name + ".down" }
 
-// openLab connects to a cluster that runs.
+// openLab connects to a running cluster.
 func openLab(l layout) (lab, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", l.kubeconfig())
 	if err != nil {
-		return lab{}, fmt.Errorf("cluster %s does not run: %w", l.name, err)
+		return lab{}, fmt.Errorf("cluster %s is not running: %w", l.name, err)
 	}
-	calico, err := there(l.calicoManifest())
+	calico, err := exists(l.calicoManifest())
 	if err != nil {
 		return lab{}, err
 	}
 	if calico {
-		return lab{}, fmt.Errorf("cluster %s runs Calico itself: these faults are made with its stand-in", l.name)
+		return lab{}, fmt.Errorf("cluster %s runs Calico itself: these faults need its stand-in", l.name)
 	}
 	o, err := clientFor(config)
 	return lab{l, o}, err
@@ -130,7 +127,7 @@ func openLab(l layout) (lab, error) {
 // faultVerb is 'sandbox fault ...'.
 func faultVerb(ctx context.Context, l layout, args []string) error {
 	if len(args) == 0 {
-		return badUsage("fault: say list, inject NAME or heal")
+		return badUsage("fault takes list, inject NAME or heal")
 	}
 	switch {
 	case args[0] == "list" && len(args) == 2 && args[1] == "json":
@@ -145,10 +142,10 @@ func faultVerb(ctx context.Context, l layout, args []string) error {
 	case args[0] == "heal" && len(args) == 1:
 		return heal(ctx, l)
 	}
-	return badUsage("fault %s: say list, inject NAME or heal", strings.Join(args, " "))
+	return badUsage("fault %s: use list, inject NAME or heal", strings.Join(args, " "))
 }
 
-// injected is the fault that is in a cluster, "" for none.
+// injected returns the fault in a cluster, "" for none.
 func injected(l layout) (string, error) {
 	b, err := os.ReadFile(l.state("fault"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -166,7 +163,7 @@ func faultNamed(name string) (fault, bool) {
 	return all[i], true
 }
 
-// injecting and healing are how long a fault may take to show, and to go.
+// Limits for a fault to take effect, and to disappear.
 const (
 	injecting = 2 * time.Minute
 	healing   = 3 * time.Minute
@@ -175,14 +172,14 @@ const (
 func inject(ctx context.Context, l layout, name string) error {
 	f, ok := faultNamed(name)
 	if !ok {
-		return badUsage("no fault %q; 'sandbox fault list' names them", name)
+		return badUsage("unknown fault %q; 'sandbox fault list' lists them", name)
 	}
 	there, err := injected(l)
 	if err != nil {
 		return err
 	}
 	if there != "" {
-		return fmt.Errorf("the fault %s is there already: 'sandbox fault heal --name %s' first", there, l.name)
+		return fmt.Errorf("the fault %s is already injected: run 'sandbox fault heal --name %s' first", there, l.name)
 	}
 	b, err := openLab(l)
 	if err != nil {
@@ -196,11 +193,11 @@ func inject(ctx context.Context, l layout, name string) error {
 	if err := f.Inject(ctx, b); err != nil {
 		return fmt.Errorf("injecting %s: %w", name, err)
 	}
-	fmt.Printf("%s is there; now: calico-probe run --node %s\n", name, f.Node)
+	fmt.Printf("%s is injected; now: calico-probe run --node %s\n", name, f.Node)
 	return nil
 }
 
-// heal takes the fault away and waits until the cluster is whole.
+// heal removes the fault and waits until the cluster is healthy.
 func heal(ctx context.Context, l layout) error {
 	name, err := injected(l)
 	if err != nil {
@@ -226,10 +223,9 @@ func heal(ctx context.Context, l layout) error {
 	return nil
 }
 
-// whole waits until both kubelets are heard of, and the nodes and all their pods are
-// ready.
+// whole waits until both kubelets report, and all nodes and pods are ready.
 func (l lab) whole(ctx context.Context) error {
-	return until(ctx, "the cluster to be whole", func(ctx context.Context) (bool, error) {
+	return until(ctx, "the cluster to be healthy", func(ctx context.Context) (bool, error) {
 		nodes, err := l.kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return false, err

@@ -17,17 +17,17 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// nodeFaults are those of the kubelet, the runtime and the machine.
+// nodeFaults are faults of the kubelet, the runtime and the machine.
 func nodeFaults() []fault {
 	const node = "node-b"
 	return slices.Concat(runtimeFaults(node), kubeletFaults(node), pluginFaults(node))
 }
 
-// runtimeFaults are those of the runtime, and of the init containers that hang with it.
+// runtimeFaults are faults of the runtime, and of the init containers that hang with it.
 func runtimeFaults(node string) []fault {
 	return []fault{
 		{
-			Name: "upgrade-ipam-hangs", Incident: "F1", Node: node, About: "calico-node in Init:0/3 for ever, no events; new pods get no address",
+			Name: "upgrade-ipam-hangs", Incident: "F1", Node: node, About: "calico-node stays in Init:0/3, no events; new pods get no address",
 			Shows: shows{Cause: "upgrade-ipam-pod-cidr", Runbook: "calico-node-init", Gate: true},
 			Inject: func(ctx context.Context, l lab) error {
 				return errors.Join(l.podCIDR(ctx, node, "10.200.1.0/24"), l.leftovers(ctx, node, true),
@@ -39,7 +39,7 @@ func runtimeFaults(node string) []fault {
 			},
 		},
 		{
-			Name: "upgrade-ipam-locked", Incident: "F1", Node: node, About: "calico-node in Init:0/3 for ever, no events; somebody holds a lock",
+			Name: "upgrade-ipam-locked", Incident: "F1", Node: node, About: "calico-node stays in Init:0/3, no events; another process holds a lock",
 			Shows: shows{Cause: "upgrade-ipam-locked", Runbook: "calico-node-init"},
 			Inject: func(ctx context.Context, l lab) error {
 				return errors.Join(l.leftovers(ctx, node, true), l.on(ctx, node, holdLock), l.hang(ctx, node, true))
@@ -49,7 +49,7 @@ func runtimeFaults(node string) []fault {
 			},
 		},
 		{
-			Name: "init-without-process", Incident: "F2", Node: node, About: "calico-node in Init:0/3 for ever, no events; there is no such process",
+			Name: "init-without-process", Incident: "F2", Node: node, About: "calico-node stays in Init:0/3, no events; its process does not exist",
 			Shows: shows{Cause: "shim-hangs", Runbook: "calico-node-init"},
 			Inject: func(ctx context.Context, l lab) error {
 				return errors.Join(l.leftovers(ctx, node, true), l.hang(ctx, node, true), l.on(ctx, node, loseProcess),
@@ -73,7 +73,7 @@ func runtimeFaults(node string) []fault {
 	}
 }
 
-// kubeletFaults are those of the kubelet and of the machine.
+// kubeletFaults are faults of the kubelet and of the machine.
 func kubeletFaults(node string) []fault {
 	silently := func(script string) func(context.Context, lab) error {
 		return func(ctx context.Context, l lab) error {
@@ -85,7 +85,7 @@ func kubeletFaults(node string) []fault {
 	}
 	return []fault{
 		{
-			Name: "swap-after-reboot", Incident: "F4", Node: node, About: "NotReady, 'Kubelet stopped posting node status', the pods still Running; felt by the whole machine",
+			Name: "swap-after-reboot", Incident: "F4", Node: node, About: "NotReady, 'Kubelet stopped posting node status', the pods still Running; affects the whole machine",
 			Shows: shows{Cause: "swap-on", API: "kubelet-silent", Runbook: "node-not-ready", Machine: true},
 			Inject: func(ctx context.Context, l lab) error {
 				if err := l.swapOn(ctx); err != nil {
@@ -108,18 +108,18 @@ func kubeletFaults(node string) []fault {
 			Inject: silently(stop("kubelet")), Heal: scripted(node, start("kubelet")),
 		},
 		{
-			Name: "kubelet-frozen", Node: node, About: "NotReady, 'Kubelet stopped posting node status'; its port takes connections",
+			Name: "kubelet-frozen", Node: node, About: "NotReady, 'Kubelet stopped posting node status'; its port accepts connections",
 			Shows:  shows{Cause: "kubelet-frozen", API: "kubelet-silent"},
 			Inject: silently(signalTo("kubelet", "STOP")), Heal: scripted(node, signalTo("kubelet", "CONT")),
 		},
 		{
-			Name: "kubelet-cut-off", Node: node, About: "NotReady, 'Kubelet stopped posting node status'; everything on the node is well",
+			Name: "kubelet-cut-off", Node: node, About: "NotReady, 'Kubelet stopped posting node status'; everything on the node works",
 			Shows:  shows{Cause: "route-drops", API: "kubelet-silent", Runbook: "node-not-ready"},
 			Inject: silently("ip rule add to " + fabric4 + " ipproto tcp dport " + strconv.Itoa(apiPort) + " prohibit pref 90"),
 			Heal:   scripted(node, "ip rule del pref 90 || true"),
 		},
 		{
-			Name: "node-cut-off", Node: node, About: "NotReady, 'Kubelet stopped posting node status'; it answers nobody",
+			Name: "node-cut-off", Node: node, About: "NotReady, 'Kubelet stopped posting node status'; the node is unreachable",
 			Shows: shows{Cause: "node-unreachable", API: "kubelet-silent", Runbook: "node-not-ready"},
 			Inject: func(ctx context.Context, l lab) error {
 				return errors.Join(l.onFabric(ctx, "ip", "link", "set", node, "nomaster"), l.silent(ctx, node))
@@ -131,7 +131,7 @@ func kubeletFaults(node string) []fault {
 	}
 }
 
-// pluginFaults are those of the CNI plugins and of calico-node's pod.
+// pluginFaults are faults of the CNI plugins and of calico-node's pod.
 func pluginFaults(node string) []fault {
 	return []fault{
 		{
@@ -140,16 +140,16 @@ func pluginFaults(node string) []fault {
 			Inject: func(ctx context.Context, l lab) error {
 				return errors.Join(l.on(ctx, node, "mv /etc/cni/net.d/10-calico.conflist /root/"), l.notReady(ctx, node))
 			},
-			// containerd overlooks a file that is moved there.
+			// containerd does not notice a file that is moved there.
 			Heal: scripted(node, "[ ! -e /root/10-calico.conflist ] || { cat /root/10-calico.conflist >/etc/cni/net.d/10-calico.conflist; rm /root/10-calico.conflist; }"),
 		},
 		{
-			Name: "cni-config-shadowed", Node: node, About: "new pods have addresses nobody knows; old ones are well",
+			Name: "cni-config-shadowed", Node: node, About: "new pods have addresses outside Calico's pools; old pods work",
 			Shows:  shows{Cause: "cni-config-shadowed", Runbook: "pods-no-network"},
 			Inject: scripted(node, `echo '{"cniVersion":"0.4.0","name":"old","type":"bridge"}' >/etc/cni/net.d/05-bridge.conf`), Heal: scripted(node, "rm -f /etc/cni/net.d/05-bridge.conf"),
 		},
 		{
-			Name: "nodename-wrong", Node: node, About: "new pods of the node are out of reach",
+			Name: "nodename-wrong", Node: node, About: "new pods of the node are unreachable",
 			Shows:  shows{Cause: "nodename-wrong"},
 			Inject: scripted(node, "echo "+node+".example.com >/var/lib/calico/nodename"), Heal: scripted(node, "echo "+node+" >/var/lib/calico/nodename"),
 		},
@@ -193,19 +193,19 @@ func pluginFaults(node string) []fault {
 	}
 }
 
-// leaseOver is when a node's lease has run out: 40 s, and a moment more.
+// leaseOver is when a node's lease has expired: 40 s and a bit.
 const leaseOver = 42 * time.Second
 
-// silent waits until the node's kubelet has not been heard of for the length of its
-// lease: before that the API knows nothing.
+// silent waits until the node's kubelet has not reported for the length of its lease: before that, the API shows
+// nothing.
 func (l lab) silent(ctx context.Context, node string) error {
-	return until(ctx, "the lease of "+node+" to run out", func(ctx context.Context) (bool, error) {
+	return until(ctx, "the lease of "+node+" to expire", func(ctx context.Context) (bool, error) {
 		lease, err := l.kube.CoordinationV1().Leases(corev1.NamespaceNodeLease).Get(ctx, node, metav1.GetOptions{})
 		return err == nil && lease.Spec.RenewTime != nil && time.Since(lease.Spec.RenewTime.Time) > leaseOver, err
 	})
 }
 
-// notReady waits until the node's own kubelet calls it so.
+// notReady waits until the node's kubelet reports NotReady.
 func (l lab) notReady(ctx context.Context, node string) error {
 	return until(ctx, node+" to be NotReady", func(ctx context.Context) (bool, error) {
 		n, err := l.kube.CoreV1().Nodes().Get(ctx, node, metav1.GetOptions{})
@@ -221,7 +221,7 @@ func (l lab) notReady(ctx context.Context, node string) error {
 	})
 }
 
-// holdLock takes host-local's lock and keeps it; dropLock ends who holds it.
+// holdLock takes host-local's lock and holds it; dropLock kills its holder.
 const (
 	holdLock = `
 cd /var/lib/cni/networks/k8s-pod-network
@@ -230,8 +230,7 @@ until [ -e lock ] && ! flock -n lock true; do sleep .05; done`
 	dropLock = `for p in /proc/[0-9]*; do [ "$(cat $p/comm 2>/dev/null)" != flock ] || kill -s KILL -- -${p#/proc/}; done`
 )
 
-// loseProcess ends upgrade-ipam behind its runtime's back, by way of a shim that does
-// not notice.
+// loseProcess kills upgrade-ipam while its shim is stopped, so that the runtime does not notice.
 const loseProcess = `
 for p in /proc/[0-9]*; do
 	[ "$(cat $p/comm 2>/dev/null)" = calico-ipam ] || continue
@@ -240,9 +239,9 @@ for p in /proc/[0-9]*; do
 	kill -KILL ${p#/proc/}
 done`
 
-// loseContainerd puts Debian's dockerd before the node's containerd and freezes that.
-// The kubelet here speaks to containerd itself, so that it goes by docker is written
-// into the Node, where the kubelet, which waits for containerd, leaves it.
+// loseContainerd puts Debian's dockerd in front of the node's containerd and freezes containerd. The kubelet still uses
+// containerd itself, so it writes docker as the runtime into the Node. The kubelet, which waits for containerd, does
+// not overwrite that.
 func loseContainerd(node string) func(context.Context, lab) error {
 	return func(ctx context.Context, l lab) error {
 		if err := l.on(ctx, node, `
@@ -264,7 +263,7 @@ setsid dockerd --containerd /run/containerd/containerd.sock --iptables=false --i
 	}
 }
 
-// dockerAnswers waits until dockerd has found its containerd.
+// dockerAnswers waits until dockerd has connected to containerd.
 func (l lab) dockerAnswers(ctx context.Context, node string) error {
 	pid, err := nodePID(l.layout, node)
 	if err != nil {
@@ -297,7 +296,7 @@ func runs(ctx context.Context, name string, args ...string) error {
 	return nil
 }
 
-// onFabric runs a program where the nodes' cables end.
+// onFabric runs a program in the network at the nodes' other ends.
 func (l lab) onFabric(ctx context.Context, argv ...string) error {
 	pid, err := clusterPID(l.layout)
 	if err != nil {

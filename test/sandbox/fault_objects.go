@@ -15,8 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// orphan takes calico-node's DaemonSet away and leaves its pods: nothing makes them
-// anew.
+// orphan deletes calico-node's DaemonSet but not its pods, so that nothing recreates them.
 func (l lab) orphan(ctx context.Context) error {
 	sets := l.kube.AppsV1().DaemonSets("kube-system")
 	set, err := sets.Get(ctx, "calico-node", metav1.GetOptions{})
@@ -40,7 +39,7 @@ func (l lab) orphan(ctx context.Context) error {
 	})
 }
 
-// adoptAgain brings the DaemonSet back, which takes its pods in and makes the others.
+// adoptAgain recreates the DaemonSet, which adopts its pods and creates missing ones.
 func (l lab) adoptAgain(ctx context.Context) error {
 	b, err := os.ReadFile(l.state("daemonset"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -61,8 +60,8 @@ func (l lab) adoptAgain(ctx context.Context) error {
 	return os.Remove(l.state("daemonset"))
 }
 
-// controllers makes the pod of calico-kube-controllers that restarts on a node where
-// pods have no network; its program is a stand-in that ends at once.
+// controllers creates a pod of calico-kube-controllers that restarts on a node where pods have no network. Its program
+// is a stand-in that exits at once.
 func (l lab) controllers(ctx context.Context, node string, there bool) error {
 	const name = "calico-kube-controllers-lab"
 	pods := l.kube.CoreV1().Pods("kube-system")
@@ -89,19 +88,19 @@ func (l lab) controllers(ctx context.Context, node string, there bool) error {
 	})
 }
 
-// podCIDR gives the node another one, "" for that it came with. Nothing may change it,
-// so the Node is made anew, from a copy on disk: whatever ends this between the two
-// steps, heal has the Node. Its kubelet goes on with it.
+// podCIDR changes the pod CIDR of a node, "" for the original one. The field is immutable, so it recreates the Node,
+// from a copy on disk: if this is interrupted between the two steps, heal has the Node. Its kubelet continues with the
+// new Node.
 func (l lab) podCIDR(ctx context.Context, node, cidr string) error {
 	nodes, kept := l.kube.CoreV1().Nodes(), l.state("node-as-it-was")
-	var anew corev1.Node
+	var recreated corev1.Node
 	if cidr == "" {
 		b, err := os.ReadFile(kept)
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
 		if err == nil {
-			err = json.Unmarshal(b, &anew)
+			err = json.Unmarshal(b, &recreated)
 		}
 		if err != nil {
 			return err
@@ -118,14 +117,14 @@ func (l lab) podCIDR(ctx context.Context, node, cidr string) error {
 		if err != nil {
 			return err
 		}
-		anew = *n
-		anew.Spec.PodCIDRs = []string{cidr}
+		recreated = *n
+		recreated.Spec.PodCIDRs = []string{cidr}
 	}
-	anew.Spec.PodCIDR, anew.ResourceVersion, anew.UID = anew.Spec.PodCIDRs[0], "", ""
+	recreated.Spec.PodCIDR, recreated.ResourceVersion, recreated.UID = recreated.Spec.PodCIDRs[0], "", ""
 	if err := nodes.Delete(ctx, node, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
 		return err
 	}
-	if _, err := nodes.Create(ctx, &anew, metav1.CreateOptions{}); err != nil {
+	if _, err := nodes.Create(ctx, &recreated, metav1.CreateOptions{}); err != nil {
 		return err
 	}
 	if cidr == "" {
@@ -134,7 +133,7 @@ func (l lab) podCIDR(ctx context.Context, node, cidr string) error {
 	return nil
 }
 
-// image has the node's calico-node, and no other, start with an image.
+// image makes the calico-node of one node, and no other, start with an image.
 func (l lab) image(ctx context.Context, node, image, strategy string) error {
 	sets, pods := l.kube.AppsV1().DaemonSets("kube-system"), l.kube.CoreV1().Pods("kube-system")
 	set := func(strategy string) error {
@@ -157,7 +156,7 @@ func (l lab) image(ctx context.Context, node, image, strategy string) error {
 	if strategy != "OnDelete" {
 		return set(strategy)
 	}
-	return until(ctx, "calico-node to want its image", func(ctx context.Context) (bool, error) {
+	return until(ctx, "calico-node to pull its image", func(ctx context.Context) (bool, error) {
 		now, err := l.calicoOn(ctx, node)
 		if err != nil || len(now) != 1 || len(now[0].Status.InitContainerStatuses) == 0 {
 			return false, err

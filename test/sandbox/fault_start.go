@@ -15,14 +15,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// startFaults are those of calico-node's start: its init containers, its budget, the
-// datastore and Felix.
+// startFaults are faults of calico-node's start: its init containers, its time limit, the datastore and Felix.
 func startFaults() []fault {
 	const node = "node-b"
 	return slices.Concat(felixFaults(node), serviceFaults(node))
 }
 
-// felixFaults are those of calico-node's liveness: its budget, and how Felix answers.
+// felixFaults are faults of calico-node's liveness: its time limit, and Felix' answers.
 func felixFaults(node string) []fault {
 	return []fault{
 		{
@@ -69,33 +68,34 @@ func felixFaults(node string) []fault {
 		{
 			Name: "loopback-dropped", Node: node, About: "calico-node not ready: a probe's deadline exceeded",
 			Shows: shows{Cause: "loopback-dropped"},
-			// Not all of it: containerd serves attach and logs on its loopback, without which
-			// no probe can be heard.
+			// Not the whole loopback: containerd serves attach and logs there, and no probe could be heard without
+			// them.
 			Inject: steps(scripted(node, "nft 'add table inet lab; add chain inet lab in { type filter hook input priority -10; }; add rule inet lab in iif lo tcp dport { 9099, 10248, 10249, 10256 } drop'"), unready(node)),
 			Heal:   scripted(node, unfirewalled),
 		},
 	}
 }
 
-// serviceFaults are those of services, names and the datastore.
+// serviceFaults are faults of services, names and the datastore.
 func serviceFaults(node string) []fault {
 	return []fault{
 		{
 			Name: "services-flushed", Node: node, About: "pods and the node itself reach no service",
 			Shows:  shows{Cause: "kube-proxy-rules-lost", Runbook: "node-trouble", Gate: true},
 			Inject: scripted(node, "nft delete table ip kube-proxy; nft delete table ip6 kube-proxy"),
-			// It is started again and writes them all.
+			// A restarted kube-proxy writes all rules again.
 			Heal: scripted(node, signalTo("kube-proxy", "KILL")+"; until nft list table ip kube-proxy 2>/dev/null | grep -q 10.96.0.1 && nft list table ip6 kube-proxy 2>/dev/null | grep -q service-; do sleep .2; done; sleep 1"),
 		},
 		{
-			Name: "services-stale", Node: node, About: "services lead to pods that have gone",
+			Name: "services-stale", Node: node, About: "services lead to deleted pods",
 			Shows:  shows{Cause: "kube-proxy-dead", Mild: true},
 			Inject: scripted(node, stop("kube-proxy")), Heal: scripted(node, start("kube-proxy")),
 		},
 		{
 			Name: "api-wrong-server", Node: node, About: "clients of the API's service: 'x509: certificate is valid for ..., not for 10.96.0.1'",
 			Shows: shows{Cause: "service-hijacked", Runbook: "node-trouble"},
-			// projectcalico/felix#1868: before kube-proxy's chain, whose priority is -100, to this node's kubelet.
+			// projectcalico/felix#1868: redirect to this node's kubelet, before kube-proxy's chain, whose priority is
+			// -100.
 			Inject: diverted(node, "ip daddr 10.96.0.1 tcp dport 443 dnat to $(ip -4 -o addr show eth0 | sed 's/.*inet //; s/[/].*//'):10250"),
 			Heal:   scripted(node, undiverted),
 		},
@@ -134,16 +134,15 @@ func serviceFaults(node string) []fault {
 	}
 }
 
-// felixBegun waits until start-up is over and Felix has had a second.
+// felixBegun waits until start-up is over, and then another second for Felix.
 const felixBegun = "until grep -qax -e -felix /proc/[0-9]*/cmdline -z 2>/dev/null; do sleep .1; done; sleep 1"
 
 const unfirewalled = "nft delete table inet lab 2>/dev/null || true"
 
-// busy runs loops among the node's daemons, for at most three minutes: the load
-// average is the whole machine's. All pods together get as much time as two of five for
-// each CPU, so that a start of calico-node, which computes for half of its budget, takes
-// several times as long, while a probe still gets its turn between two starts. Twice as
-// many that take next to nothing from anybody lift the load average until loaded.
+// busy runs loops among the node's daemons for at most three minutes, because the load average belongs to the whole
+// machine. All pods together get as much CPU time as two of five loops per CPU. So a start of calico-node, which
+// computes for half of its time limit, takes several times as long, while probes still run between two starts. Twice as
+// many loops with the lowest priority raise the load average for loaded.
 func busy() string {
 	return fmt.Sprintf(`echo 4s >/var/lib/calico/sandbox/start-work
 for c in /sys/fs/cgroup/*/cgroup.procs; do echo $$ >$c; done
@@ -151,13 +150,13 @@ for i in $(seq %d); do timeout 180 sh -c 'while :; do :; done' lab-busy >/dev/nu
 for i in $(seq %d); do nice -n 19 timeout 180 sh -c 'while :; do :; done' lab-lift >/dev/null 2>&1 & done`, 5*runtime.NumCPU(), 10*runtime.NumCPU())
 }
 
-// ended ends the loops of that name.
+// ended kills the loops with that name.
 func ended(name string) string {
 	return `for p in /proc/[0-9]*; do if grep -qa ` + name + ` $p/cmdline 2>/dev/null && [ ${p#/proc/} != $$ ]; then kill -KILL ${p#/proc/} 2>/dev/null || true; fi; done`
 }
 
-// loaded waits until the load average of the last minute, which follows slowly, shows
-// what busy does: more than the four for each CPU from which a node is called slow.
+// loaded waits until the load average of the last minute, which rises slowly, exceeds four per CPU: from there a node
+// counts as overloaded.
 func loaded(ctx context.Context, _ lab) error {
 	return until(ctx, "the load average to rise", func(context.Context) (bool, error) {
 		b, err := os.ReadFile("/proc/loadavg")
@@ -170,21 +169,20 @@ func loaded(ctx context.Context, _ lab) error {
 	})
 }
 
-// farAway is how far crash-loop-far puts the API server: twenty calls of it are
-// longer than the budget of impatient.
+// farAway is the delay to the API server in crash-loop-far: twenty calls take longer than the time limit of impatient.
 const farAway = 480 * time.Millisecond
 
-// impatient shortens the budget of calico-node's liveness probe to eight seconds.
+// impatient shortens the time limit of calico-node's liveness probe to eight seconds.
 var impatient = liveness(`"initialDelaySeconds":3,"periodSeconds":2,"failureThreshold":3,"timeoutSeconds":1`)
 
-// patient gives the probe its budget back.
+// patient restores the time limit.
 func patient(node string) func(context.Context, lab) error {
 	return steps(func(ctx context.Context, l lab) error {
 		return l.apply(ctx, "calico-node.yaml", settingOf(members()[0]))
 	}, again(node))
 }
 
-// again replaces calico-node on a node and waits until the new one has begun.
+// again replaces calico-node on a node and waits until the new one has started.
 func again(node string) func(context.Context, lab) error {
 	return func(ctx context.Context, l lab) error {
 		old, err := l.calicoOn(ctx, node)
@@ -218,7 +216,7 @@ func (l lab) calicoOn(ctx context.Context, node string) ([]corev1.Pod, error) {
 	return list.Items, nil
 }
 
-// killed waits until calico-node has ended so many times.
+// killed waits until calico-node has ended this many times.
 func killed(node string, times int32) func(context.Context, lab) error {
 	return func(ctx context.Context, l lab) error {
 		return until(ctx, "the kubelet to kill calico-node on "+node, func(ctx context.Context) (bool, error) {
@@ -231,7 +229,7 @@ func killed(node string, times int32) func(context.Context, lab) error {
 	}
 }
 
-// unready waits until the API calls calico-node on the node unready.
+// unready waits until the API shows calico-node on the node as not ready.
 func unready(node string) func(context.Context, lab) error {
 	return func(ctx context.Context, l lab) error {
 		return until(ctx, "calico-node on "+node+" to be unready", func(ctx context.Context) (bool, error) {
@@ -244,8 +242,7 @@ func unready(node string) func(context.Context, lab) error {
 	}
 }
 
-// felixAnswers sets how the stand-in of the second node answers, and waits until calico-node is as ready
-// as that makes it.
+// felixAnswers sets how the stand-in on the second node answers, and waits for the resulting readiness of calico-node.
 func felixAnswers(mode string) func(context.Context, lab) error {
 	node := members()[1].Name
 	return func(ctx context.Context, l lab) error {
@@ -256,7 +253,7 @@ func felixAnswers(mode string) func(context.Context, lab) error {
 	}
 }
 
-// healthHost sets where FelixConfiguration says that Felix of a node answers.
+// healthHost sets healthHost in a node's FelixConfiguration.
 func healthHost(node, host string) func(context.Context, lab) error {
 	return func(ctx context.Context, l lab) error {
 		calls := l.calls.Resource(schema.GroupVersionResource{Group: "crd.projectcalico.org", Version: "v1",
@@ -284,7 +281,7 @@ func calicoSpec(resource, name, patch string) func(context.Context, lab) error {
 	}
 }
 
-// scale sets how many CoreDNS there are, and waits until there are.
+// scale sets the number of CoreDNS pods, and waits for them.
 func scale(to int) func(context.Context, lab) error {
 	return func(ctx context.Context, l lab) error {
 		patch := fmt.Sprintf(`{"spec":{"replicas":%d}}`, to)
@@ -299,8 +296,8 @@ func scale(to int) func(context.Context, lab) error {
 	}
 }
 
-// oldToken writes the file that Calico's CNI plugin reads, with a token that ran out
-// an hour ago. Nothing of it is secret: its signature is none.
+// oldToken writes the file that Calico's CNI plugin reads, with a token that expired an hour ago. It contains no
+// secret: the signature is invalid.
 const oldToken = `part() { base64 -w0 | tr '+/' '-_' | tr -d '='; }
 now=$(date +%s)
 claims=$(printf '{"iss":"https://kubernetes.default.svc.cluster.local","sub":"system:serviceaccount:kube-system:calico-cni-plugin","iat":%d,"exp":%d}' $((now-90000)) $((now-3600)) | part)
@@ -316,7 +313,7 @@ chmod 600 /etc/cni/net.d/calico-kubeconfig`
 // undiverted removes the rule of diverted.
 const undiverted = "nft delete table ip ingress-agent 2>/dev/null || true"
 
-// diverted has a table of another program take connections of a node before kube-proxy does.
+// diverted makes a table of another program redirect connections of a node before kube-proxy does.
 func diverted(node, rule string) func(context.Context, lab) error {
 	return scripted(node, undiverted+`
 nft "add table ip ingress-agent; add chain ip ingress-agent out { type nat hook output priority -110; }

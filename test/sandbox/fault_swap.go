@@ -10,13 +10,12 @@ import (
 	"strings"
 )
 
-// failSwap sets whether the next kubelet refuses to start with swap.
+// failSwap sets whether the next kubelet refuses to start while swap is on.
 func failSwap(refuses bool) string {
 	return fmt.Sprintf("sed -i 's/failSwapOn: .*/failSwapOn: %v/' /var/lib/kubelet/config.yaml", refuses)
 }
 
-// swapFile is on a disk of this machine: a node's root is in memory, which cannot be
-// swapped to.
+// swapFile is on a disk of this machine: a node's root is on tmpfs, which cannot hold swap.
 func (l layout) swapFile() (string, error) { return cache("swap-" + l.name) }
 
 func (l lab) swapOn(ctx context.Context) error {
@@ -30,8 +29,7 @@ func (l lab) swapOn(ctx context.Context) error {
 	return errors.Join(runs(ctx, "mkswap", "-q", file), runs(ctx, "swapon", file))
 }
 
-// swapOff takes away what swapOn makes, if it is there: swap is the whole machine's and
-// outlives the cluster.
+// swapOff removes the swap of swapOn, if any: swap belongs to the whole machine, and outlives the cluster.
 func (l layout) swapOff(ctx context.Context) error {
 	file, err := l.swapFile()
 	if err != nil {

@@ -12,16 +12,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// journald is systemd's log daemon. It runs without systemd, and takes the unit of a line from who opened the
-// stream, where the line's process is in the root of its cgroup namespace, as a node's daemons are.
+// journald is systemd's log daemon. It runs without systemd. It takes a line's unit from the opener of the stream, if
+// the process is in the root of its cgroup namespace, as a node's daemons are.
 const journald = "/usr/lib/systemd/systemd-journald"
 
 const journalSockets = "/run/systemd/journal/"
 
-// journalTime is how long journald may take to take a line, or a stream of them.
+// journalTime is how long journald may take to accept a line, or a stream.
 const journalTime = 5 * time.Second
 
-// journaldConf leaves the machine's kernel log and audit alone.
+// journaldConf leaves out the machine's kernel log and audit.
 const journaldConf = `[Journal]
 Storage=persistent
 ReadKMsg=no
@@ -31,10 +31,10 @@ RateLimitIntervalSec=0
 SystemMaxUse=64M
 `
 
-// nodeJournal has the lines of a node's services, as systemd keeps them.
+// nodeJournal is the journal of a node's services.
 type nodeJournal struct{ node string }
 
-// startJournal starts a node's journald; its daemons started from then on write to it.
+// startJournal starts a node's journald; daemons that start later write to it.
 func (f *family) startJournal(m member) error {
 	for _, dir := range []string{"/etc/systemd", "/var/log/journal", journalSockets} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -44,7 +44,7 @@ func (f *family) startJournal(m member) error {
 	if err := writeFile("/etc/systemd/journald.conf", journaldConf); err != nil {
 		return err
 	}
-	if err := writeFile(journalSockets+"flushed", ""); err != nil { // /var is there: no need to keep it in /run
+	if err := writeFile(journalSockets+"flushed", ""); err != nil { // /var exists: no need for /run
 		return err
 	}
 	if err := f.copyJournal(m.Name + "-journal"); err != nil {
@@ -60,8 +60,7 @@ func (f *family) startJournal(m member) error {
 	return nil
 }
 
-// copyJournal writes what journald passes on to a log outside the node, where one looks when the cluster does
-// not come up.
+// copyJournal copies journald's output to a log outside the node, for a cluster that does not come up.
 func (f *family) copyJournal(component string) error {
 	log, err := os.OpenFile(f.layout.log(component), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -89,12 +88,12 @@ func (f *family) copyJournal(component string) error {
 	return nil
 }
 
-// service is a component's name as systemd has it.
+// service returns a component's name in systemd.
 func (j *nodeJournal) service(component string) string {
 	return strings.TrimPrefix(component, j.node+"-")
 }
 
-// stream is a standard output that leads to the journal, as systemd opens it for a service.
+// stream returns an output to the journal, opened as systemd does for a service.
 func (j *nodeJournal) stream(component string) (*os.File, error) {
 	c, err := net.DialTimeout("unix", journalSockets+"stdout", journalTime)
 	if err != nil {
@@ -105,7 +104,7 @@ func (j *nodeJournal) stream(component string) (*os.File, error) {
 		return nil, fmt.Errorf("opening the journal: %w", err)
 	}
 	name := j.service(component)
-	// identifier, unit, priority info, with prefixes of levels; nothing passed on besides
+	// The header: identifier, unit, priority info, level prefixes, and no forwarding.
 	if _, err := fmt.Fprintf(c, "%s\n%s.service\n6\n1\n0\n0\n0\n", name, name); err != nil {
 		return nil, fmt.Errorf("opening the journal: %w", err)
 	}
@@ -113,7 +112,7 @@ func (j *nodeJournal) stream(component string) (*os.File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening the journal: %w", err)
 	}
-	// A service writes as it writes to a file: it waits where there is no room.
+	// A service must block when there is no room, as on a file.
 	if err := syscall.SetNonblock(int(file.Fd()), false); err != nil {
 		_ = file.Close()
 		return nil, fmt.Errorf("opening the journal: %w", err)
@@ -121,7 +120,7 @@ func (j *nodeJournal) stream(component string) (*os.File, error) {
 	return file, nil
 }
 
-// say writes what systemd writes about a service, as the node's first process, which systemd is elsewhere.
+// say writes systemd's line about a service, as the node's first process, which is normally systemd.
 func (j *nodeJournal) say(component, format string, args ...any) {
 	name := j.service(component)
 	c, err := net.DialTimeout("unixgram", journalSockets+"socket", journalTime)
@@ -138,7 +137,7 @@ func (j *nodeJournal) say(component, format string, args ...any) {
 	}
 }
 
-// ended writes systemd's lines of a service's end.
+// ended writes systemd's lines about the end of a service.
 func (j *nodeJournal) ended(component string, st syscall.WaitStatus, stopped bool) {
 	name := j.service(component) + ".service"
 	switch {

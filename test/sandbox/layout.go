@@ -9,8 +9,7 @@ import (
 	"strings"
 )
 
-// A cluster's addresses are the same for every name: each lives in network
-// namespaces of its own.
+// The addresses are the same in every cluster, because each has its own network namespaces.
 const (
 	fabric4   = "10.88.0.1" // the API server's end of the bridge
 	fabric6   = "fd00:10:88::1"
@@ -23,8 +22,7 @@ const (
 	pause     = "registry.k8s.io/pause:3.10"
 )
 
-// member is one node of the cluster. Its blocks are those Calico's IPAM would
-// have given it.
+// member is one node of the cluster. Its blocks are those that Calico's IPAM would assign.
 type member struct {
 	Name           string
 	IP4, IP6       netip.Addr
@@ -33,12 +31,12 @@ type member struct {
 
 // How many nodes a cluster may have.
 const (
-	fewest = 2
-	most   = 12 // of which each has a kubelet, a containerd and a BIRD
+	minNodes = 2
+	maxNodes = 12 // each has a kubelet, a containerd and a BIRD
 )
 
-// size is how many nodes this cluster has.
-var size = fewest
+// size is the number of nodes of this cluster.
+var size = minNodes
 
 func members() []member {
 	out := []member{
@@ -63,21 +61,21 @@ func members() []member {
 	return out
 }
 
-// keepSize notes how many nodes the cluster has, for the verbs and processes that come later.
+// keepSize stores the number of nodes for later verbs and processes.
 func (l layout) keepSize(n int) error {
 	size = n
 	return writeFile(l.state("size"), strconv.Itoa(n))
 }
 
-// readSize learns it again; a cluster that is not up has none.
+// readSize loads it; without a running cluster it does nothing.
 func (l layout) readSize() {
 	b, err := os.ReadFile(l.state("size"))
-	if n, bad := strconv.Atoi(string(b)); err == nil && bad == nil && n >= fewest && n <= most {
+	if n, bad := strconv.Atoi(string(b)); err == nil && bad == nil && n >= minNodes && n <= maxNodes {
 		size = n
 	}
 }
 
-// layout is where one cluster keeps its things.
+// layout locates the files of one cluster.
 type layout struct{ name string }
 
 const stateRoot = "/run/calico-probe-sandbox"
@@ -91,12 +89,12 @@ func (l layout) log(component string) string {
 	return l.state("logs", component+".log")
 }
 
-// cgroup is the folder of one node below each hierarchy's root.
+// cgroup is the folder of a node below each hierarchy's root.
 func (l layout) cgroup(node string) string {
 	return fmt.Sprintf("calico-probe-sandbox-%s-%s", l.name, node)
 }
 
-// cache is where 'sandbox build' leaves what takes long to make.
+// cache is where 'sandbox build' puts its results.
 func cache(elem ...string) (string, error) {
 	root := os.Getenv("CALICO_PROBE_CACHE")
 	if root == "" {
@@ -109,12 +107,11 @@ func cache(elem ...string) (string, error) {
 	return filepath.Join(append([]string{root}, elem...)...), nil
 }
 
-// V4Name and V6Name are the peer's address as it stands in the names Calico
-// gives BIRD's protocols: Mesh_10_88_0_12.
+// V4Name and V6Name return the peer's address as in the names of BIRD's protocols in Calico: Mesh_10_88_0_12.
 func (m member) V4Name() string { return strings.ReplaceAll(m.IP4.String(), ".", "_") }
 func (m member) V6Name() string { return strings.ReplaceAll(m.IP6.String(), ":", "_") }
 
-// PassiveTo4 and PassiveTo6 tell whether this node waits for the peer to dial:
-// Calico compares the addresses as text.
+// PassiveTo4 and PassiveTo6 report whether this node waits for the peer to connect: Calico compares the addresses as
+// text.
 func (m member) PassiveTo4(peer member) bool { return m.IP4.String() < peer.IP4.String() }
 func (m member) PassiveTo6(peer member) bool { return m.IP6.String() < peer.IP6.String() }

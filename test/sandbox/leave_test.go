@@ -36,8 +36,8 @@ func mustRun(t testing.TB, cmd *exec.Cmd) string {
 	return string(out)
 }
 
-// traces is what a cluster can leave on the machine: namespaces with a process
-// in them, mounts, swap, cgroups, its state, and processes by their arguments.
+// traces returns what a cluster can leave on the machine: namespaces with a process, mounts, swap, cgroups, its state,
+// and processes, by their arguments.
 func traces(t testing.TB) []string {
 	t.Helper()
 	found := map[string]bool{}
@@ -93,7 +93,7 @@ func traces(t testing.TB) []string {
 	return out
 }
 
-// nothingMore waits until there is no trace that was not there before.
+// nothingMore waits until there are no new traces.
 func nothingMore(t testing.TB, before []string) {
 	t.Helper()
 	deadline := time.Now().Add(20 * time.Second)
@@ -109,7 +109,7 @@ func nothingMore(t testing.TB, before []string) {
 	}
 }
 
-// TestLeavesNothing ends a cluster in each of the ways it can end.
+// TestLeavesNothing ends a cluster in each possible way.
 func TestLeavesNothing(t *testing.T) {
 	for name, end := range map[string]func(*testing.T){
 		"down": func(t *testing.T) {
@@ -170,7 +170,7 @@ func TestLeavesNothing(t *testing.T) {
 	}
 }
 
-// BenchmarkUp is the time from nothing to a cluster whose nodes and pods are ready.
+// BenchmarkUp measures the time from nothing to a cluster with ready nodes and pods.
 func BenchmarkUp(b *testing.B) {
 	for b.Loop() {
 		mustRun(b, sandbox(b, "up"))

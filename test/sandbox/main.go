@@ -60,7 +60,7 @@ func main() {
 	os.Exit(1)
 }
 
-// errExit passes a command's exit code on.
+// errExit passes on a command's exit code.
 type errExit int
 
 func (e errExit) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
@@ -88,39 +88,39 @@ func run(args []string) error {
 	return do(ctx, layout{o.name}, o)
 }
 
-// options is what stands behind the verb.
+// options are the arguments after the verb.
 type options struct {
 	name     string
 	timeout  time.Duration
 	calico   string // folder with the image archives of Calico itself
-	manifest string // what starts it
-	nodes    int    // how many there are to be
+	manifest string // Calico's manifest
+	nodes    int    // number of nodes
 	args     []string
 }
 
 func parse(verb string, rest []string) (options, error) {
 	var o options
 	flags := flag.NewFlagSet("sandbox "+verb, flag.ContinueOnError)
-	flags.SetOutput(new(strings.Builder)) // one line of ours instead
+	flags.SetOutput(new(strings.Builder)) // we print one line instead
 	flags.StringVar(&o.name, "name", "default", "")
 	if verb == "up" {
 		flags.DurationVar(&o.timeout, "timeout", 0, "")
 		flags.StringVar(&o.calico, "calico", "", "")
 		flags.StringVar(&o.manifest, "manifest", "", "")
-		flags.IntVar(&o.nodes, "nodes", fewest, "")
+		flags.IntVar(&o.nodes, "nodes", minNodes, "")
 	}
 	if err := flags.Parse(rest); err != nil {
 		return o, badUsage("%s: %w; 'sandbox help' lists the verbs", verb, err)
 	}
-	for verb == "fault" && flags.NArg() > 0 { // flags may stand among its words
+	for verb == "fault" && flags.NArg() > 0 { // flags may come between its words
 		o.args = append(o.args, flags.Arg(0))
 		if err := flags.Parse(flags.Args()[1:]); err != nil {
 			return o, badUsage("%s: %w; 'sandbox help' lists the verbs", verb, err)
 		}
 	}
 	o.args = append(o.args, flags.Args()...)
-	if verb == "up" && (o.nodes < fewest || o.nodes > most) {
-		return o, badUsage("--nodes %d: a cluster has %d to %d", o.nodes, fewest, most)
+	if verb == "up" && (o.nodes < minNodes || o.nodes > maxNodes) {
+		return o, badUsage("--nodes %d: a cluster has %d to %d", o.nodes, minNodes, maxNodes)
 	}
 	if strings.Trim(o.name, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" || o.name == "" || len(o.name) > 20 {
 		return o, badUsage("cluster name %q: use up to 20 lower-case letters, digits and hyphens", o.name)
@@ -128,7 +128,7 @@ func parse(verb string, rest []string) (options, error) {
 	return o, nil
 }
 
-// verbs is what each verb does.
+// verbs maps each verb to its function.
 var verbs = map[string]func(context.Context, layout, options) error{
 	"build":      func(ctx context.Context, _ layout, _ options) error { return build(ctx) },
 	"up":         up,
@@ -137,7 +137,7 @@ var verbs = map[string]func(context.Context, layout, options) error{
 	"kubeconfig": func(_ context.Context, l layout, _ options) error { return kubeconfig(l) },
 	"exec":       func(ctx context.Context, l layout, o options) error { return execOn(ctx, l, o.args) },
 	"ssh-config": func(_ context.Context, l layout, _ options) error { return sshConfig(l) },
-	"dial":       func(_ context.Context, l layout, o options) error { return dial(l, o.args) }, // by ssh-config's lines
+	"dial":       func(_ context.Context, l layout, o options) error { return dial(l, o.args) }, // for ssh-config
 	"load":       func(ctx context.Context, l layout, o options) error { return load(ctx, l, o.args) },
 	"felix":      func(_ context.Context, l layout, o options) error { return felix(l, o.args) },
 	"init-hang":  func(ctx context.Context, l layout, o options) error { return initHang(ctx, l, o.args) },
@@ -151,9 +151,9 @@ var verbs = map[string]func(context.Context, layout, options) error{
 	verbNodeInit:  func(_ context.Context, l layout, o options) error { return nodeInit(l, o.args) },
 }
 
-// The verbs sandbox calls itself by, one a process of the cluster's skeleton.
+// Internal verbs, with which sandbox starts itself as the cluster's processes.
 const (
-	verbSupervise = "_supervise" // in the machine's namespaces: starts the cluster, lets clients in
+	verbSupervise = "_supervise" // in the machine's namespaces: starts the cluster, admits clients
 	verbReap      = "_reap"      // beside it: removes cgroups and state when it has ended
 	verbCluster   = "_cluster"   // first process of the cluster's namespaces
 	verbNode      = "_node"      // a node before it has its cgroup namespace
@@ -168,7 +168,7 @@ func memberNames() []string {
 	return out
 }
 
-// memberNamed is the node a user named.
+// memberNamed returns the node that the user named.
 func memberNamed(args []string) (member, []string, error) {
 	if len(args) == 0 {
 		return member{}, nil, badUsage("name a node: %s", strings.Join(memberNames(), ", "))

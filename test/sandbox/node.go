@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// nodeInit is a node's first process: it makes the node's root, starts containerd,
-// kubelet and kube-proxy and keeps them running.
+// nodeInit is a node's first process: it creates the node's root, starts containerd, kubelet and kube-proxy, and keeps
+// them running.
 func nodeInit(l layout, args []string) error {
 	runtime.LockOSThread()
 	m, _, err := memberNamed(args)
@@ -73,11 +73,11 @@ func writeConfigs(m member) error {
 		"kube-proxy.yaml": "/etc/kubernetes/kube-proxy.yaml", "hosts": "/etc/hosts", "resolv.conf": "/etc/resolv.conf",
 	}
 	links := map[string]string{}
-	calico, err := there(carriedCalico)
+	calico, err := exists(calicoArchives)
 	if err != nil {
 		return err
 	}
-	if !calico { // others stand in under the names of Calico's plugins
+	if !calico { // stand-ins have the names of Calico's plugins
 		configs["10-calico.conflist"] = "/etc/cni/net.d/10-calico.conflist"
 		configs["bird.cfg"], configs["bird6.cfg"] = "/var/lib/calico/sandbox/bird.cfg", "/var/lib/calico/sandbox/bird6.cfg"
 		links["calico"], links["calico-ipam"] = "ptp", "host-local"
@@ -109,16 +109,16 @@ func writeConfigs(m member) error {
 	return nil
 }
 
-// serve starts the node's daemons. Images are imported before the kubelet may
-// ask for them: it would call them missing and wait ten seconds.
+// serve starts the node's daemons. It imports the images before the kubelet needs them: otherwise the kubelet would
+// report them as missing and wait ten seconds.
 func serve(l layout, m member) error {
 	f := newFamily(l)
 	as := func(component string) string { return m.Name + "-" + component }
-	calico, err := there(carriedCalico)
+	calico, err := exists(calicoArchives)
 	if err != nil {
 		return err
 	}
-	if calico { // Calico itself is tried on nodes with a journal, as most have one
+	if calico { // most real nodes have a journal, so the tests with Calico itself use one
 		if err := f.startJournal(m); err != nil {
 			return err
 		}
@@ -135,7 +135,7 @@ func serve(l layout, m member) error {
 		"--kubeconfig=/etc/kubernetes/kubelet.kubeconfig", "--hostname-override="+m.Name,
 		"--node-ip="+m.IP4.String()+","+m.IP6.String())
 	images, err := filepath.Glob("/opt/sandbox/images/*.tar")
-	more, moreErr := filepath.Glob(carriedCalico + "/*.tar")
+	more, moreErr := filepath.Glob(calicoArchives + "/*.tar")
 	if err := errors.Join(err, moreErr); err != nil {
 		return err
 	}
@@ -147,7 +147,7 @@ func serve(l layout, m member) error {
 	return writeFile(l.state("nodes", m.Name, "images"), "")
 }
 
-// waitSocket waits until somebody accepts on a UNIX socket.
+// waitSocket waits until a UNIX socket accepts connections.
 func waitSocket(ctx context.Context, path string) error {
 	for {
 		c, err := net.DialTimeout("unix", path, time.Second)

@@ -31,7 +31,7 @@ type objects struct {
 	calls dynamic.Interface
 }
 
-// newObjects is a client for use inside the cluster's network.
+// newObjects returns a client for use inside the cluster's network.
 func newObjects(l layout) (*objects, error) {
 	return clientFor(&rest.Config{
 		Host: fmt.Sprintf("https://%s:%d", fabric4, apiPort), QPS: 200, Burst: 200,
@@ -53,7 +53,7 @@ func clientFor(config *rest.Config) (*objects, error) {
 	return &objects{kube, calls}, nil
 }
 
-// until asks again and again until what is wanted holds.
+// until calls ok until it returns true.
 func until(ctx context.Context, what string, ok func(context.Context) (bool, error)) error {
 	var last error
 	for {
@@ -103,7 +103,7 @@ func (o *objects) applyAll(ctx context.Context, name string, text []byte) error 
 	return nil
 }
 
-// documents reads the objects of a manifest.
+// documents parses the objects of a manifest.
 func documents(text []byte) ([]*unstructured.Unstructured, error) {
 	var objs []*unstructured.Unstructured
 	docs := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), 4096)
@@ -138,7 +138,7 @@ func (o *objects) applyOne(ctx context.Context, obj *unstructured.Unstructured) 
 		_, err := o.calls.Resource(gvr).Namespace(obj.GetNamespace()).Patch(ctx, obj.GetName(), types.ApplyPatchType, body,
 			metav1.PatchOptions{FieldManager: "sandbox", Force: &force})
 		if apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsForbidden(err) {
-			refused = err // asking again changes nothing
+			refused = err // a retry would not help
 			return true, nil
 		}
 		return err == nil, err
@@ -146,10 +146,10 @@ func (o *objects) applyOne(ctx context.Context, obj *unstructured.Unstructured) 
 	return errors.Join(err, refused)
 }
 
-// furnish fills a cluster whose API answers and waits until all of it is ready.
+// furnish fills a cluster once its API answers, and waits until all of it is ready.
 func furnish(ctx context.Context, l layout, o *objects, stage func(string) error) error {
 	setting := settingOf(members()[0])
-	calico, err := there(l.calicoManifest())
+	calico, err := exists(l.calicoManifest())
 	if err != nil {
 		return err
 	}
@@ -175,7 +175,7 @@ func furnish(ctx context.Context, l layout, o *objects, stage func(string) error
 			if why, err := os.ReadFile(l.state("nodes", m.Name, "failed")); err == nil {
 				return false, errors.New(string(why))
 			}
-			return there(l.state("nodes", m.Name, "images"))
+			return exists(l.state("nodes", m.Name, "images"))
 		}); err != nil {
 			return err
 		}
@@ -208,7 +208,7 @@ func (o *objects) standIn(ctx context.Context, s setting, stage func(string) err
 	return nil
 }
 
-// startPods starts Calico, or what stands in for it, and the cluster's other pods.
+// startPods starts Calico, or its stand-in, and the cluster's other pods.
 func (o *objects) startPods(ctx context.Context, l layout, s setting) error {
 	if s.StandIn {
 		if err := o.apply(ctx, "calico-node.yaml", s); err != nil {
@@ -223,7 +223,7 @@ func (o *objects) startPods(ctx context.Context, l layout, s setting) error {
 	if err := o.applyAll(ctx, "Calico's manifest", manifest); err != nil {
 		return err
 	}
-	// A pod that comes before Felix gets the MTU of no tunnel, and keeps it.
+	// A pod that starts before Felix gets an MTU without room for a tunnel, and keeps it.
 	if err := o.waitCalico(ctx, len(s.Members)); err != nil {
 		return err
 	}
@@ -245,7 +245,7 @@ func (o *objects) waitCalico(ctx context.Context, nodes int) error {
 	})
 }
 
-// adopt writes on the Node what calico-node's start-up would.
+// adopt changes the Node as calico-node's start-up would.
 func (o *objects) adopt(ctx context.Context, m member) error {
 	patch := fmt.Sprintf(`{"metadata":{"annotations":{
 		"projectcalico.org/IPv4Address":"%s/24","projectcalico.org/IPv6Address":"%s/64",
@@ -266,11 +266,10 @@ func (o *objects) adopt(ctx context.Context, m member) error {
 	return nil
 }
 
-// furnishings is how many pods a full cluster has at least: calico-node and a workload
-// on each node, and CoreDNS.
+// furnishings is the minimum number of pods in a full cluster: calico-node and a workload on each node, and CoreDNS.
 const furnishings = 5
 
-// waitFurnished waits until nodes and pods are ready, and keeps saying what it waits for.
+// waitFurnished waits until nodes and pods are ready, and reports what it waits for.
 func (o *objects) waitFurnished(ctx context.Context, stage func(string) error) error {
 	const what = "nodes and pods to be ready"
 	said := ""
@@ -286,7 +285,7 @@ func (o *objects) waitFurnished(ctx context.Context, stage func(string) error) e
 	})
 }
 
-// unready says which node or pod is not ready, and why; "" if the cluster is complete.
+// unready returns which node or pod is not ready, and why; "" if the cluster is complete.
 func (o *objects) unready(ctx context.Context) (string, error) {
 	nodes, err := o.kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -306,7 +305,7 @@ func (o *objects) unready(ctx context.Context) (string, error) {
 		}
 	}
 	for _, n := range nodes.Items {
-		// The kubelet makes its lease some seconds after it has registered.
+		// The kubelet creates its lease some seconds after it has registered.
 		if _, err := o.kube.CoordinationV1().Leases(corev1.NamespaceNodeLease).Get(ctx, n.Name,
 			metav1.GetOptions{}); err != nil {
 			return "", err
@@ -328,13 +327,13 @@ func (o *objects) unready(ctx context.Context) (string, error) {
 	return "", nil
 }
 
-// waitsFor says what a pod that is not ready waits for.
+// waitsFor describes what a pod that is not ready waits for.
 func waitsFor(p *corev1.Pod) string {
 	who := fmt.Sprintf("%s/%s on %s", p.Namespace, p.Name, cmp.Or(p.Spec.NodeName, "no node yet"))
 	for _, s := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
 		last := ""
 		if t := s.LastTerminationState.Terminated; t != nil {
-			last = strings.TrimSpace(fmt.Sprintf("; it ended with exit %d (%s) %s", t.ExitCode, t.Reason, t.Message))
+			last = strings.TrimSpace(fmt.Sprintf("; it exited with %d (%s) %s", t.ExitCode, t.Reason, t.Message))
 		}
 		switch w := s.State.Waiting; {
 		case w != nil && w.Reason != "PodInitializing":

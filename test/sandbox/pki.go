@@ -2,7 +2,7 @@ package main
 
 import "github.com/calico-probe/calico-probe/test/sandbox/pki"
 
-// makePKI makes the cluster's certificate authority and a certificate for each of its components.
+// makePKI creates the cluster's certificate authority and a certificate for each component.
 func makePKI(l layout) error {
 	a, err := pki.New(l.state("pki"))
 	if err != nil {

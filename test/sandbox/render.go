@@ -11,7 +11,7 @@ import (
 //go:embed config
 var configs embed.FS
 
-// render fills one of the embedded templates.
+// render fills in an embedded template.
 func render(name string, data any) (string, error) {
 	t, err := template.New(name).Funcs(template.FuncMap{
 		"lower": strings.ToLower, "plural": plural, "blockOf": blockOf,
@@ -26,7 +26,7 @@ func render(name string, data any) (string, error) {
 	return b.String(), nil
 }
 
-// plural is the resource name of one of Calico's kinds.
+// plural returns the resource name of a kind of Calico.
 func plural(kind string) string {
 	k := strings.ToLower(kind)
 	switch {
@@ -38,7 +38,7 @@ func plural(kind string) string {
 	return k + "s"
 }
 
-// block is an IPAM block as Calico's objects name it.
+// block is an IPAM block as in Calico's objects.
 type block struct {
 	Node, CIDR, Flat string
 	Family           int
@@ -60,14 +60,14 @@ func blockOf(node, cidr string) (block, error) {
 	return b, nil
 }
 
-// setting is what the templates know.
+// setting is the data of the templates.
 type setting struct {
 	Me      member
 	Peers   []member // the other nodes
 	Members []member
 	Pause   string
 	DNS     string
-	StandIn bool // for Calico
+	StandIn bool // the stand-in for Calico
 }
 
 func settingOf(m member) setting {

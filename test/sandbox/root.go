@@ -10,9 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// makeRoot gives the node a root of its own on a tmpfs and moves into it, so that
-// every path is the one a real node has and nothing it writes reaches the
-// machine. It fails rather than go on in the machine's root.
+// makeRoot creates the node's root on a tmpfs and enters it. So every path is that of a real node, and nothing is
+// written to the machine. It fails rather than continue in the machine's root.
 func makeRoot(l layout, m member) error {
 	root := l.state("nodes", m.Name, "root")
 	if err := errors.Join(
@@ -46,8 +45,7 @@ func makeRoot(l layout, m member) error {
 	return pivot(root)
 }
 
-// mountSystem mounts what is the machine's, and what the kernel makes anew for
-// these namespaces.
+// mountSystem mounts the machine's system folders, and new instances of those that the kernel creates per namespace.
 func mountSystem(root string, l layout, m member) error {
 	at := func(p string) string { return filepath.Join(root, p) }
 	bin, err := cache()
@@ -58,7 +56,7 @@ func mountSystem(root string, l layout, m member) error {
 	if err != nil {
 		return err
 	}
-	// The node may change its /usr (/lib/modules is made there); the machine's stays.
+	// The node may change its /usr (/lib/modules is created there) without changing the machine's.
 	if err := unix.Mount("overlay", at("usr"), "overlay", 0,
 		fmt.Sprintf("lowerdir=/usr,upperdir=%s,workdir=%s", at("overlay/up"), at("overlay/work"))); err != nil {
 		return fmt.Errorf("mounting /usr: %w", err)
@@ -71,12 +69,12 @@ func mountSystem(root string, l layout, m member) error {
 		{l.state("logs"), at(l.state("logs"))},
 		{l.state("nodes", m.Name), at(l.state("nodes", m.Name))},
 	}
-	calico, err := there(l.calicoImages())
+	calico, err := exists(l.calicoImages())
 	if err != nil {
 		return err
 	}
 	if calico {
-		binds = append(binds, [2]string{l.calicoImages(), at(carriedCalico)})
+		binds = append(binds, [2]string{l.calicoImages(), at(calicoArchives)})
 	}
 	for _, b := range binds {
 		if err := errors.Join(os.MkdirAll(b[1], 0o755), unix.Mount(b[0], b[1], "", unix.MS_BIND, "")); err != nil {
@@ -89,8 +87,8 @@ func mountSystem(root string, l layout, m member) error {
 	); err != nil {
 		return fmt.Errorf("mounting proc and sys: %w", err)
 	}
-	// As systemd does: without it Calico's ebpf-bootstrap warns. A kernel without it has no /sys/fs/bpf.
-	bpf, err := there(at("sys/fs/bpf"))
+	// systemd mounts it too, and without it Calico's ebpf-bootstrap warns. Some kernels have no /sys/fs/bpf.
+	bpf, err := exists(at("sys/fs/bpf"))
 	if err != nil {
 		return err
 	}
@@ -138,7 +136,7 @@ func makeDev(dev string) error {
 	)
 }
 
-// copyEtc copies the few files of the machine's /etc that programs need.
+// copyEtc copies the files of the machine's /etc that programs need.
 func copyEtc(etc string) error {
 	for _, name := range []string{"passwd", "group", "nsswitch.conf", "ld.so.cache", "ld.so.conf", "protocols",
 		"services", "os-release", "ethertypes"} {
@@ -153,14 +151,14 @@ func copyEtc(etc string) error {
 			return fmt.Errorf("copying /etc/%s: %w", name, err)
 		}
 	}
-	// iptables and others are links through here.
+	// iptables and other programs are links into this folder.
 	if err := os.CopyFS(filepath.Join(etc, "alternatives"), os.DirFS("/etc/alternatives")); err != nil {
 		return fmt.Errorf("copying /etc/alternatives: %w", err)
 	}
 	return nil
 }
 
-// pivot makes root the root and lets go of the old one.
+// pivot makes root the root and unmounts the old one.
 func pivot(root string) error {
 	if err := unix.PivotRoot(root, filepath.Join(root, "old")); err != nil {
 		return fmt.Errorf("changing the root: %w", err)
@@ -169,7 +167,7 @@ func pivot(root string) error {
 		os.Chdir("/"),
 		unix.Unmount("/old", unix.MNT_DETACH),
 		os.Remove("/old"),
-		// Kubelet and containerd need mounts to propagate; before pivot_root this is EINVAL.
+		// kubelet and containerd need mounts to propagate; before pivot_root this fails with EINVAL.
 		unix.Mount("", "/", "", unix.MS_REC|unix.MS_SHARED, ""),
 	); err != nil {
 		return fmt.Errorf("leaving the machine's root: %w", err)

@@ -12,13 +12,12 @@ import (
 	"strings"
 )
 
-// Every node has a real sshd, with a host key of its own, that lets two users in by
-// one key: root, and ops, who may not become root. What a client needs for that lies
-// in the state folder.
+// Every node has a real sshd with its own host key. It admits two users with one key: root, and ops, who may not become
+// root. The state folder has what a client needs.
 
 const sshUser = "ops"
 
-// makeSSHKeys makes the key of the users and those of the nodes.
+// makeSSHKeys creates the users' key and the nodes' host keys.
 func makeSSHKeys(l layout) error {
 	if err := os.MkdirAll(l.state("ssh"), 0o700); err != nil {
 		return fmt.Errorf("making the keys for ssh: %w", err)
@@ -40,7 +39,7 @@ func makeSSHKeys(l layout) error {
 	return writeFile(l.state("ssh", "known_hosts"), known.String())
 }
 
-// sshd is the daemon's configuration. Accounts come from /etc/passwd alone.
+// sshd is the daemon's configuration. Accounts come from /etc/passwd only.
 const sshd = `ListenAddress 0.0.0.0
 ListenAddress ::
 HostKey /etc/ssh/host_key
@@ -52,7 +51,7 @@ UsePAM no
 PidFile none
 `
 
-// writeSSH makes what sshd needs on a node; keys are those of makeSSHKeys.
+// writeSSH writes the files that sshd needs on a node; host and user are keys of makeSSHKeys.
 func writeSSH(host, user []byte) error {
 	for _, dir := range []string{"/etc/ssh", "/run/sshd", "/home/" + sshUser} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -67,7 +66,7 @@ func writeSSH(host, user []byte) error {
 	return errors.Join(err, passwd.Close(),
 		os.Chown("/home/"+sshUser, 61000, 61000),
 		os.Chmod("/tmp", 0o1777),
-		os.WriteFile("/etc/shadow", []byte("root:*:::::::\n"), 0o600), // without it root counts as locked
+		os.WriteFile("/etc/shadow", []byte("root:*:::::::\n"), 0o600), // without it, sshd treats root as locked
 		os.WriteFile("/etc/ssh/host_key", host, 0o600),
 		os.WriteFile("/etc/ssh/authorized_keys", user, 0o644),
 		os.WriteFile("/etc/ssh/sshd_config", []byte(sshd), 0o600),
@@ -91,10 +90,10 @@ func sshConfig(l layout) error {
 	return nil
 }
 
-// dial joins stdin and stdout to a connection from beside the nodes.
+// dial connects stdin and stdout to an address, from the network of the API server.
 func dial(l layout, args []string) error {
 	if len(args) != 2 {
-		return badUsage("dial: name an address and a port")
+		return badUsage("dial takes an address and a port")
 	}
 	pid, err := clusterPID(l)
 	if err != nil {
@@ -115,7 +114,7 @@ func dial(l layout, args []string) error {
 	return err
 }
 
-// clusterPID is the first process of the cluster's namespaces.
+// clusterPID returns the first process of the cluster's namespaces.
 func clusterPID(l layout) (int, error) {
 	all, err := filepath.Glob("/proc/[0-9]*")
 	if err != nil {

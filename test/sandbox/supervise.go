@@ -20,10 +20,9 @@ import (
 	"github.com/calico-probe/calico-probe/test/sandbox/pki"
 )
 
-// supervise holds the cluster: it starts its first process in new namespaces,
-// lets clients on 127.0.0.1 in, and takes everything with it when it ends,
-// however it ends: the kernel kills the first process with its parent's thread,
-// and a PID namespace with its first process.
+// supervise owns the cluster. It starts the cluster's first process in new namespaces, and admits clients on 127.0.0.1.
+// However it ends, everything ends with it: the kernel kills the first process with its parent's thread, and a PID
+// namespace with its first process.
 func supervise(l layout) error {
 	runtime.LockOSThread() // Pdeathsig follows the thread that started the child
 	if err := startReaper(l); err != nil {
@@ -81,7 +80,7 @@ func admit(l net.Listener, pid int) {
 			defer in.Close()
 			out, err := dialInside(pid, net.JoinHostPort(fabric4, fmt.Sprint(apiPort)))
 			if err != nil {
-				fmt.Fprintf(os.Stderr, "a client could not be let in: %v\n", err)
+				fmt.Fprintf(os.Stderr, "a client could not connect: %v\n", err)
 				return
 			}
 			defer out.Close()
@@ -91,17 +90,16 @@ func admit(l net.Listener, pid int) {
 	}
 }
 
-// pass copies one direction and passes its end on.
+// pass copies one direction until its end, and then closes it.
 func pass(to, from net.Conn) {
-	_, _ = io.Copy(to, from) // either side may go at any time
+	_, _ = io.Copy(to, from) // either side may close at any time
 	if t, ok := to.(*net.TCPConn); ok {
 		_ = t.CloseWrite()
 	}
 }
 
-// dialInside connects from a network namespace. A socket belongs to the
-// namespace of the thread that makes it; that thread ends with its goroutine
-// because it is never unlocked.
+// dialInside connects from a network namespace. A socket belongs to the namespace of the thread that creates it. That
+// thread ends with its goroutine, because it is never unlocked.
 func dialInside(pid int, address string) (net.Conn, error) {
 	type dialled struct {
 		conn net.Conn
@@ -126,9 +124,8 @@ func dialInside(pid int, address string) (net.Conn, error) {
 	return d.conn, d.err
 }
 
-// startReaper starts the process that outlives this one to remove what the
-// kernel does not. It holds the read end of a pipe nobody writes to: its end is
-// this process's end.
+// startReaper starts the process that outlives this one, and removes what the kernel does not. It holds the read end of
+// a pipe without a writer: the pipe closes when this process ends.
 func startReaper(l layout) error {
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -142,7 +139,7 @@ func startReaper(l layout) error {
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("starting the cleaner: %w", err)
 	}
-	// A copy that no finalizer knows: it closes when this process ends, not before.
+	// A copy without a finalizer closes only when this process ends.
 	if _, err := unix.FcntlInt(w.Fd(), unix.F_DUPFD_CLOEXEC, 3); err != nil {
 		return fmt.Errorf("starting the cleaner: %w", err)
 	}
@@ -156,14 +153,13 @@ func reap(l layout) error {
 	return removeState(l)
 }
 
-// removeState removes the cgroup folders, the swap of a fault and the state of a
-// cluster that has ended. Processes that are being killed keep their cgroup for a
-// moment.
+// removeState removes the cgroup folders, the swap of a fault and the state of a cluster that has ended. Processes that
+// are being killed keep their cgroup for a moment, so it retries.
 func removeState(l layout) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	if err := l.swapOff(ctx); err != nil {
-		return fmt.Errorf("taking the swap away: %w", err)
+		return fmt.Errorf("removing the swap: %w", err)
 	}
 	deadline := time.Now().Add(10 * time.Second)
 	for {
@@ -184,6 +180,6 @@ func removeState(l layout) error {
 	if err := os.RemoveAll(l.state()); err != nil {
 		return fmt.Errorf("removing the state folder: %w", err)
 	}
-	_ = os.Remove(filepath.Dir(l.state())) // stays while another cluster is there
+	_ = os.Remove(filepath.Dir(l.state())) // fails while another cluster exists
 	return nil
 }

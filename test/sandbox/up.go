@@ -59,8 +59,7 @@ func up(ctx context.Context, l layout, o options) error {
 	return nil
 }
 
-// makeState makes a cluster's folders. Another cluster that ends just then takes away the folder above, which it finds
-// empty.
+// makeState creates a cluster's folders. Another cluster that ends at this moment may remove the empty parent folder.
 func makeState(l layout) error {
 	var err error
 	for range 10 {
@@ -76,8 +75,8 @@ func makeState(l layout) error {
 	return nil
 }
 
-// patience is how long the cluster may take to be ready. Calico's images are hundreds of megabytes,
-// which every node unpacks, and its own start waits for the API more than once.
+// patience is how long the cluster may take to become ready. Every node unpacks hundreds of megabytes of Calico's
+// images, and Calico's start waits for the API several times.
 func patience(images string) time.Duration {
 	if images != "" {
 		return 5 * time.Minute
@@ -85,8 +84,7 @@ func patience(images string) time.Duration {
 	return 90 * time.Second
 }
 
-// startDetached starts the supervisor in a session of its own, so that it
-// outlives this command and its terminal.
+// startDetached starts the supervisor in a new session, so that it outlives this command and its terminal.
 func startDetached(l layout) error {
 	log, err := os.Create(l.log("supervisor"))
 	if err != nil {
@@ -112,11 +110,11 @@ func startDetached(l layout) error {
 	return cmd.Process.Release()
 }
 
-// appearing is how long a process that was started may take to show its arguments: /proc has
-// none of them for a moment after exec, and none of one that has ended.
+// appearing is how long a new process may take to show its arguments: for a moment after exec, /proc shows none, and an
+// exited process never shows any.
 const appearing = 5 * time.Second
 
-// waitReady waits for the cluster's first process to say how it went.
+// waitReady waits until the cluster's first process reports the result.
 func waitReady(ctx context.Context, l layout) error {
 	seen, began := false, time.Now()
 	for {
@@ -143,7 +141,7 @@ func waitReady(ctx context.Context, l layout) error {
 	}
 }
 
-// lastWords is the end of the logs that were written last.
+// lastWords returns the end of the most recent logs.
 func lastWords(l layout) string {
 	var b strings.Builder
 	logs, err := filepath.Glob(l.log("*"))
@@ -184,7 +182,7 @@ func down(ctx context.Context, l layout) error {
 	}
 }
 
-// supervisorPID is the process that holds the cluster, or 0.
+// supervisorPID returns the supervisor's process, or 0.
 func supervisorPID(l layout) int {
 	b, err := os.ReadFile(l.state("pid"))
 	if err != nil {
@@ -197,8 +195,7 @@ func supervisorPID(l layout) int {
 	return pid
 }
 
-// isOurs tells whether a process is the one of this cluster that was started
-// with the verb, so that a recycled number is never taken for it.
+// isOurs reports whether a process is the one of this cluster that was started with the verb, because PIDs are reused.
 func isOurs(pid int, verb, name string, more ...string) bool {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 	want := strings.Join(append([]string{"sandbox", verb, "--name", name}, more...), "\x00") + "\x00"

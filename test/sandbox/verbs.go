@@ -16,7 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// nodePID is a node's first process as the machine sees it.
+// nodePID returns a node's first process, in the machine's PID namespace.
 func nodePID(l layout, node string) (int, error) {
 	procs, err := os.ReadDir("/proc")
 	if err != nil {
@@ -30,7 +30,7 @@ func nodePID(l layout, node string) (int, error) {
 	return 0, fmt.Errorf("cluster %s has no running %s: run 'sandbox up --name %s'", l.name, node, l.name)
 }
 
-// inside is a command in all namespaces of a node.
+// inside returns a command in all namespaces of a node.
 func inside(ctx context.Context, l layout, node string, argv []string) (*exec.Cmd, error) {
 	pid, err := nodePID(l, node)
 	if err != nil {
@@ -51,7 +51,7 @@ func execOn(ctx context.Context, l layout, args []string) error {
 		argv = argv[1:]
 	}
 	if len(argv) == 0 {
-		return badUsage("exec: name a command: sandbox exec %s -- ip route", m.Name)
+		return badUsage("exec takes a command: sandbox exec %s -- ip route", m.Name)
 	}
 	cmd, err := inside(ctx, l, m.Name, argv)
 	if err != nil {
@@ -68,7 +68,7 @@ func execOn(ctx context.Context, l layout, args []string) error {
 // load imports archives on both nodes at the same time.
 func load(ctx context.Context, l layout, tars []string) error {
 	if len(tars) == 0 {
-		return badUsage("load: name an image archive")
+		return badUsage("load takes image archives")
 	}
 	errs := make(chan error)
 	for _, m := range members() {
@@ -101,7 +101,7 @@ func loadOn(ctx context.Context, l layout, node, tar string) error {
 	return nil
 }
 
-// felix tells the stand-in how to answer and waits until it does.
+// felix sets how the stand-in answers, and waits until it does.
 func felix(l layout, args []string) error {
 	m, rest, err := memberNamed(args)
 	if err != nil {
@@ -109,9 +109,9 @@ func felix(l layout, args []string) error {
 	}
 	modes := []string{"ok", "204", "503", "hang", "refuse"}
 	if len(rest) != 1 || !slices.Contains(modes, rest[0]) {
-		return badUsage("felix: say how it answers: %s", strings.Join(modes, ", "))
+		return badUsage("felix takes the answer: %s", strings.Join(modes, ", "))
 	}
-	calico, err := there(l.calicoManifest())
+	calico, err := exists(l.calicoManifest())
 	if err != nil {
 		return err
 	}
@@ -136,15 +136,15 @@ func felix(l layout, args []string) error {
 	return fmt.Errorf("felix on %s did not change to %s within 10s: is calico-node running there?", m.Name, rest[0])
 }
 
-// initHang makes upgrade-ipam hang for the reason it hangs in the field: the
-// folder of an earlier host-local IPAM is there and the migration never succeeds.
+// initHang makes upgrade-ipam hang as in the field: the folder of an earlier host-local IPAM exists, and the migration
+// never succeeds.
 func initHang(ctx context.Context, l layout, args []string) error {
 	m, rest, err := memberNamed(args)
 	if err != nil {
 		return err
 	}
 	if len(rest) != 1 || rest[0] != "on" && rest[0] != "off" {
-		return badUsage("init-hang: say on or off")
+		return badUsage("init-hang takes on or off")
 	}
 	b, err := openLab(l)
 	if err != nil {
@@ -159,8 +159,7 @@ func initHang(ctx context.Context, l layout, args []string) error {
 	return b.hang(ctx, m.Name, hang)
 }
 
-// leftovers puts an address there that host-local gave to a pod long gone, or takes
-// all of it away.
+// leftovers creates an address that host-local assigned to a deleted pod, or removes the folder.
 func (l lab) leftovers(ctx context.Context, node string, there bool) error {
 	const dir = "/var/lib/cni/networks/k8s-pod-network"
 	if there {
@@ -172,7 +171,7 @@ func (l lab) leftovers(ctx context.Context, node string, there bool) error {
 func (o *objects) hang(ctx context.Context, node string, hang bool) error {
 	pods := o.kube.CoreV1().Pods("kube-system")
 	ours := metav1.ListOptions{LabelSelector: "k8s-app=calico-node", FieldSelector: "spec.nodeName=" + node}
-	if hang { // a running pod has its init containers behind it
+	if hang { // a running pod has already passed its init containers
 		if err := pods.DeleteCollection(ctx, *metav1.NewDeleteOptions(0), ours); err != nil {
 			return fmt.Errorf("deleting calico-node on %s: %w", node, err)
 		}

@@ -14,7 +14,7 @@ import (
 
 const healthAddress = "localhost:9099"
 
-// felix answers the health port in the mode that the control file names.
+// felix serves the health port in the mode of the control file.
 func felix() {
 	var listener net.Listener
 	now := ""
@@ -44,8 +44,8 @@ func felix() {
 	}
 }
 
-// bindTo is where Felix listens: where FelixConfiguration says, which 'sandbox' passes
-// on. The probe in health.go does not know of it, as Calico's does not.
+// bindTo returns where Felix listens: the host in FelixConfiguration, which 'sandbox' passes on. The probe in health.go
+// ignores it, as Calico's does.
 func bindTo() string {
 	if host, err := os.ReadFile(filepath.Join(control, "felix.host")); err == nil {
 		return net.JoinHostPort(strings.TrimSpace(string(host)), "9099")
@@ -66,7 +66,7 @@ func wanted() (string, error) {
 
 func answer(l net.Listener, mode string) {
 	if mode == "hang" {
-		for { // accepted, held and never answered
+		for { // accepted, but never answered
 			if _, err := l.Accept(); err != nil {
 				return
 			}
@@ -80,7 +80,7 @@ func answer(l net.Listener, mode string) {
 				w.WriteHeader(http.StatusNoContent)
 			case "503":
 				w.WriteHeader(http.StatusServiceUnavailable)
-				_, _ = w.Write([]byte(table("20s", "timed out", "timed out"))) // the asker may have gone
+				_, _ = w.Write([]byte(table("20s", "timed out", "timed out"))) // the client may be gone
 			default:
 				_, _ = w.Write([]byte(table("1m30s", "reporting live", "reporting ready")))
 			}
@@ -91,7 +91,7 @@ func answer(l net.Listener, mode string) {
 	_ = server.Serve(l) // until the mode changes
 }
 
-// table is Felix v3.32's own table, with the data plane loop as given.
+// table is the table of Felix v3.32, with the given state of the data plane loop.
 func table(timeout, live, ready string) string {
 	line := "+---------------------------+---------+----------------+-----------------+--------+\n"
 	row := func(c, t, l, r string) string {

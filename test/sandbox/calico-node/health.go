@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// health is what the kubelet's probes run, with Calico's messages.
+// health is the program behind the kubelet's probes, with Calico's messages.
 func health(args []string) error {
 	for _, a := range args {
 		var err error
@@ -47,7 +47,7 @@ func felixSays(what, path string) error {
 	return nil
 }
 
-// birdReady wants one established peer in each family.
+// birdReady requires one established peer in each family.
 func birdReady() error {
 	for _, bird := range []string{"bird", "bird6"} {
 		missing, err := notEstablished(bird)
@@ -61,7 +61,7 @@ func birdReady() error {
 	return nil
 }
 
-// notEstablished lists the peers without a session.
+// notEstablished lists the peers without an established session.
 func notEstablished(bird string) ([]string, error) {
 	c, err := net.DialTimeout("unix", filepath.Join(sockets, bird+".ctl"), 2*time.Second)
 	if err != nil {

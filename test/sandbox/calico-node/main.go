@@ -1,9 +1,7 @@
-// Command calico-node stands in for Calico's container of that name, whose image
-// cannot be had without a registry. What matters to a probe is real: BIRD 1.6.8
-// for both families, started as Calico starts it, on the socket and with the
-// configuration path Calico uses; and a start that makes as many calls to the API
-// server as Calico's, one after the other. Felix's health port is answered with the
-// bytes Felix v3.32 answers with.
+// Command calico-node stands in for Calico's container with that name, whose image is only in a registry. The parts
+// that matter to a probe are real: BIRD 1.6.8 for both families, started as Calico does, with Calico's socket and
+// configuration path, and a start that makes as many calls to the API server as Calico's. Felix' health port answers
+// with the bytes of Felix v3.32.
 package main
 
 import (
@@ -43,7 +41,7 @@ func main() {
 	}
 }
 
-// logf writes a line as Calico's logs look.
+// logf writes a line in the format of Calico's logs.
 func logf(where, format string, args ...any) {
 	fmt.Printf("%s [INFO][%d] %s: %s\n", time.Now().UTC().Format("2006-01-02 15:04:05.000"), os.Getpid(), where,
 		fmt.Sprintf(format, args...))
@@ -51,8 +49,8 @@ func logf(where, format string, args ...any) {
 
 const hostLocal = "/var/lib/cni/networks/k8s-pod-network"
 
-// upgradeIPAM ends at once on a node without host-local's leftovers, and with
-// them retries for ever, as the real one does while its migration fails.
+// upgradeIPAM exits at once on a node without leftovers of host-local. With them it retries forever, like the real one
+// while its migration fails.
 func upgradeIPAM() {
 	logf("upgrade/upgrade.go 1", "migrating from host-local to calico-ipam")
 	for {

@@ -18,16 +18,16 @@ import (
 )
 
 const (
-	control  = "/var/lib/calico/sandbox" // what 'sandbox' tells this program
+	control  = "/var/lib/calico/sandbox" // the folder in which 'sandbox' configures this program
 	rendered = "/etc/calico/confd/config"
 	sockets  = "/var/run/calico"
 	program  = "/bin/calico-node"
 )
 
-// start does what rc.local and runsvdir do: start-up, then the services for ever.
+// start replaces rc.local and runsvdir: start-up, then the services forever.
 func start() {
 	stop := make(chan os.Signal, 1)
-	signal.Notify(stop, syscall.SIGTERM) // not heeded before start-up is over, as by the shell that is process 1 there
+	signal.Notify(stop, syscall.SIGTERM) // ignored until start-up is over, as by the shell that is process 1 there
 	startup := exec.Command(program, "-startup")
 	startup.Stdout, startup.Stderr = os.Stdout, os.Stderr
 	if err := startup.Run(); err != nil {
@@ -38,7 +38,7 @@ func start() {
 	if err := os.MkdirAll(rendered, 0o755); err != nil {
 		fatal(err)
 	}
-	watch := exec.Command(program, "-runsv") // who watches over Felix is a process of its own
+	watch := exec.Command(program, "-runsv") // Felix' supervisor is a separate process
 	watch.Stdout, watch.Stderr = os.Stdout, os.Stderr
 	if err := watch.Start(); err != nil {
 		fatal(err)
@@ -57,11 +57,10 @@ func start() {
 	<-stop
 }
 
-// startupWork is what start-up computes beside its calls: what the log of Calico's
-// shows on an idle node.
+// startupWork is the CPU time that start-up needs besides its calls, from the logs of Calico on an idle node.
 const startupWork = 700 * time.Millisecond
 
-// work is startupWork, or what 'sandbox' says: in a large cluster there is more to read.
+// work returns startupWork, or the value from 'sandbox': a large cluster has more to read.
 func work() time.Duration {
 	if b, err := os.ReadFile(filepath.Join(control, "start-work")); err == nil {
 		if d, err := time.ParseDuration(strings.TrimSpace(string(b))); err == nil {
@@ -71,9 +70,8 @@ func work() time.Duration {
 	return startupWork
 }
 
-// startup is 'calico-node -startup' and what follows it before Felix: one call to
-// the datastore after the other, as many as Calico makes, and what they compute
-// between them. While the datastore does not answer it tries for ever.
+// startup is 'calico-node -startup' and what follows it before Felix: as many calls to the datastore as Calico makes,
+// one after the other, and the work in between. If the datastore does not answer, it retries forever.
 func startup() {
 	node := os.Getenv("NODENAME")
 	logf("startup/startup.go 553", "Early log level set to info")
@@ -105,10 +103,10 @@ func startup() {
 	logf("startup/startup.go 241", "Using node name: %s", node)
 }
 
-// startupCalls is how many calls a start of Calico makes, one after the other.
+// startupCalls is how many calls a start of Calico makes.
 const startupCalls = 20
 
-// datastore makes calls to the API server's service as the pod's own account.
+// datastore makes calls to the API server's service with the pod's account.
 func datastore() (func(path string) error, error) {
 	const account = "/var/run/secrets/kubernetes.io/serviceaccount/"
 	token, err := os.ReadFile(account + "token")
@@ -145,8 +143,7 @@ func datastore() (func(path string) error, error) {
 	}, nil
 }
 
-// compute uses a CPU for so long, by the clock of this process: while others have
-// the CPU it does not count.
+// compute uses this much CPU time. Time during which other processes have the CPU does not count.
 func compute(d time.Duration) {
 	spent := func() time.Duration {
 		var u syscall.Rusage
@@ -164,8 +161,8 @@ func compute(d time.Duration) {
 	}
 }
 
-// keep restarts a service a second after it ends, as runit does. While a file
-// NAME.down lies in the control folder it stays down, its socket left behind.
+// keep restarts a service a second after it ends, as runit does. While the control folder has a file NAME.down, the
+// service stays down and its socket remains.
 func keep(name, path string, args ...string) {
 	for {
 		if _, err := os.Stat(filepath.Join(control, name+".down")); err != nil {

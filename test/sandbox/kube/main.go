@@ -1,6 +1,5 @@
-// Command kube is the control plane and the node components of Kubernetes, and
-// etcd, in one binary that picks by the name it is called by: one link of the
-// code they share instead of six.
+// Command kube is the control plane and the node components of Kubernetes, and etcd, in one binary that selects by its
+// name: their shared code is linked once instead of six times.
 package main
 
 import (
@@ -39,7 +38,7 @@ func main() {
 	case "kubelet":
 		command = kubelet.NewKubeletCommand(context.Background())
 	default:
-		fmt.Fprintf(os.Stderr, "kube: no component is called %q\n", name)
+		fmt.Fprintf(os.Stderr, "kube: no component named %q\n", name)
 		os.Exit(2)
 	}
 	os.Exit(cli.Run(command))

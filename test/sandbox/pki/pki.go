@@ -1,5 +1,5 @@
-// Package pki is the sandbox's certificate authority. What it issues lies in one folder as NAME.crt and NAME.key, and
-// is valid for a year; the folder's owner alone may read it.
+// Package pki is the sandbox's certificate authority. It writes each certificate as NAME.crt and NAME.key into one
+// folder. They are valid for a year, and only the folder's owner can read them.
 package pki
 
 import (
@@ -20,14 +20,14 @@ import (
 	"k8s.io/client-go/tools/clientcmd/api"
 )
 
-// Authority signs certificates with a key that it keeps.
+// Authority signs certificates with a key in memory.
 type Authority struct {
 	dir string
 	ca  *x509.Certificate
 	key *ecdsa.PrivateKey
 }
 
-// New makes an authority whose certificate is ca.crt in dir.
+// New creates an authority, with its certificate in ca.crt in dir.
 func New(dir string) (*Authority, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -41,13 +41,13 @@ func New(dir string) (*Authority, error) {
 	return a, err
 }
 
-// Identity is whom a certificate is for.
+// Identity is the subject of a certificate.
 type Identity struct {
 	File, Name, Group string
-	Hosts             []string // names and addresses at which it serves
+	Hosts             []string // names and addresses of a server
 }
 
-// Issue writes the certificate of an identity, for clients and servers, and its key.
+// Issue writes a certificate, for clients and servers, and its key.
 func (a *Authority) Issue(id Identity) error {
 	c := &x509.Certificate{Subject: pkix.Name{CommonName: id.Name}, KeyUsage: x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth}}
@@ -69,7 +69,7 @@ func (a *Authority) Issue(id Identity) error {
 	return err
 }
 
-// sign completes a certificate, signs it and writes it with its key.
+// sign completes and signs a certificate, and writes it with its key.
 func (a *Authority) sign(file string, c *x509.Certificate, key *ecdsa.PrivateKey) (*x509.Certificate, error) {
 	serial, err := rand.Int(rand.Reader, big.NewInt(1<<62))
 	if err != nil {
@@ -98,7 +98,7 @@ func (a *Authority) sign(file string, c *x509.Certificate, key *ecdsa.PrivateKey
 	return x509.ParseCertificate(der)
 }
 
-// Kubeconfig writes a client's configuration with the certificates in it that an authority issued in dir.
+// Kubeconfig writes a client configuration that embeds certificates from dir.
 func Kubeconfig(dir, file, server, identity string) error {
 	at := func(name string) string { return filepath.Join(dir, name) }
 	config := &api.Config{

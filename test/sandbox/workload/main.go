@@ -1,5 +1,5 @@
-// Command workload is what runs in the sandbox's pods: it answers HTTP on port
-// 8080 with its name, and called as pause it waits for ever.
+// Command workload runs in the sandbox's pods: it serves HTTP on port 8080 with its name. Under the name pause, it
+// waits forever.
 package main
 
 import (
