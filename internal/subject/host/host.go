@@ -72,7 +72,7 @@ func Roomy(d Disk, name string, frozen bool) probe.Result {
 	r := probe.Found(probe.OK, "%s", saw)
 	switch {
 	case frozen:
-		r = probe.Found(probe.Fail, "read-only: remounted by the kernel after an error, or mounted so; %s", saw)
+		r = probe.Found(probe.Fail, "read-only: remounted by the kernel after an error, or mounted that way; %s", saw)
 	case name == "/run" || strings.HasPrefix(name, "/run/"):
 		if least := min(d.Free, d.FreeInodes); least < node.RunFull {
 			r.Status = probe.Fail
@@ -178,22 +178,22 @@ func JudgeSwap(names, back []string, hidden bool, k node.Kubelet) probe.Result {
 	r := probe.Found(probe.OK, "no swap")
 	switch {
 	case len(names) > 0 && k.TakesSwap():
-		r = probe.Found(probe.Info, "swap is on, and the kubelet is set to accept it (failSwapOn: false): %s",
+		r = probe.Found(probe.Info, "swap is on, and the kubelet accepts it (failSwapOn: false): %s",
 			strings.Join(names, ", "))
 	case len(names) > 0 && !k.Seen():
-		r = probe.Found(probe.Warn, "swap is on, and whether the kubelet starts with it is not visible: %s",
+		r = probe.Found(probe.Warn, "swap is on, and the kubelet's failSwapOn is not visible: %s",
 			strings.Join(names, ", "))
 	case len(names) > 0:
-		r = probe.Found(probe.Fail, "swap is on, and the kubelet does not start with it: %s", strings.Join(names, ", "))
+		r = probe.Found(probe.Fail, "swap is on, and the kubelet does not start with swap: %s", strings.Join(names, ", "))
 	case len(back) > 0 && k.TakesSwap():
 		r = probe.Found(probe.Info,
-			"swap is off now, comes back at the next reboot, and the kubelet is set to accept it: %s",
+			"swap is off but returns at the next reboot, and the kubelet accepts it: %s",
 			strings.Join(back, ", "))
 	case hidden && len(names) == 0:
-		r = probe.Found(probe.Info, "no swap now; whether a reboot brings it back is not visible by this access method")
+		r = probe.Found(probe.Info, "no swap now; this access method cannot see whether a reboot enables it")
 	case len(back) > 0:
 		r = probe.Found(probe.Warn,
-			"swap is off now and comes back at the next reboot, when the kubelet will not start with it: %s",
+			"swap is off but returns at the next reboot, and then the kubelet will not start: %s",
 			strings.Join(back, ", "))
 	}
 	return r.With(factSwaps, names).With(factReturns, back).With(node.FactAllowed, k.TakesSwap())

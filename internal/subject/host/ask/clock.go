@@ -22,7 +22,7 @@ func nodeClock(_ context.Context, p *probe.Pass) {
 	r := probe.Found(probe.Info, "no other clock to compare with")
 	if !p.Now.IsZero() {
 		skew := time.Since(p.Now).Round(time.Second)
-		r = probe.Found(probe.OK, "%v from the API server's clock", skew.Abs())
+		r = probe.Found(probe.OK, "within %v of the API server's clock", skew.Abs())
 		switch {
 		case skew.Abs() > skewWrong:
 			r.Status = probe.Fail
@@ -43,7 +43,7 @@ func nodeClock(_ context.Context, p *probe.Pass) {
 	if err == nil {
 		r = r.With(factSynchronised, synced)
 		if !synced {
-			r.Saw += "; the kernel calls it not synchronised"
+			r.Saw += "; the kernel reports it as unsynchronised"
 		}
 	}
 	p.Report(r)

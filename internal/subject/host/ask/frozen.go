@@ -43,7 +43,7 @@ func frozenGroups(h *probe.Host) []probe.Result {
 			continue
 		}
 		seen[comm+dir] = true
-		out = append(out, probe.Found(probe.Fail, "%s (process %d) does not run: its cgroup %s is frozen", comm, p.PID, dir).
+		out = append(out, probe.Found(probe.Fail, "%s (process %d) is stopped: its cgroup %s is frozen", comm, p.PID, dir).
 			On("frozen "+comm).With(host.FactFrozen, dir).With(host.FactProgram, comm))
 	}
 	return out

@@ -27,7 +27,7 @@ func TestNodeMemory(t *testing.T) {
 		t.Run(name, func(t *testing.T) { checktest.Want(t, checktest.Run(t, nodeMemoryCheck, h), "", c.status, c.saw) })
 	}
 	h := checktest.Node(t, map[string]string{"proc/meminfo": "MemTotal: 16000000 kB\n"})
-	checktest.Want(t, checktest.Run(t, nodeMemoryCheck, h), "", probe.Unknown, "does not say")
+	checktest.Want(t, checktest.Run(t, nodeMemoryCheck, h), "", probe.Unknown, "has no MemAvailable")
 }
 
 // TestMemoryInside has the cgroup of calico-node's container in each version.
@@ -41,12 +41,12 @@ func TestMemoryInside(t *testing.T) {
 	}{
 		"v2": {"0::/a\n", "a/memory.events", "low 0\noom 2\noom_kill 2\noom_group_kill 0\n", "a/memory.max",
 			"100000000\n", probe.Warn,
-			"2 OOM kills in its container since it started; the container kept running; it has a memory limit"},
+			"2 OOM kills in its container since it started; the container kept running; the container has a memory limit"},
 		"v2, no limit": {"0::/a\n", "a/memory.events", "oom_kill 2\n", "a/memory.max", "max\n", probe.Warn,
 			"kept running"},
 		"v1": {"4:memory:/a\n", "memory/a/memory.oom_control",
 			"oom_kill_disable 0\nunder_oom 0\noom_kill 1\n", "memory/a/memory.limit_in_bytes", "30000000\n",
-			probe.Warn, "kept running; it has a memory limit"},
+			probe.Warn, "kept running; the container has a memory limit"},
 		"v1, no limit": {"4:memory:/a\n", "memory/a/memory.oom_control", "oom_kill 1\n",
 			"memory/a/memory.limit_in_bytes", "9223372036854771712\n", probe.Warn, "kept running"},
 		"never":       {"0::/a\n", "a/memory.events", "oom_kill 0\n", "x", "", probe.OK, "no OOM kill"},

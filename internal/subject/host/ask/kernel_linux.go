@@ -13,7 +13,7 @@ import (
 func usage(at *os.File) (host.Disk, error) {
 	var st unix.Statfs_t
 	if err := unix.Fstatfs(int(at.Fd()), &st); err != nil {
-		return host.Disk{}, fmt.Errorf("asking how full %s is: %w", at.Name(), err)
+		return host.Disk{}, fmt.Errorf("reading the usage of %s: %w", at.Name(), err)
 	}
 	d := host.Disk{Id: uint64(uint32(st.Fsid.Val[0]))<<32 | uint64(uint32(st.Fsid.Val[1])), Free: 100, FreeInodes: 100,
 		Total: st.Blocks * uint64(st.Bsize)}
@@ -30,7 +30,7 @@ func usage(at *os.File) (host.Disk, error) {
 func synchronised() (bool, error) {
 	var t unix.Timex
 	if _, err := unix.Adjtimex(&t); err != nil { // modes 0: read only
-		return false, fmt.Errorf("asking for the state of the clock: %w", err)
+		return false, fmt.Errorf("reading the state of the clock: %w", err)
 	}
 	return t.Status&unix.STA_UNSYNC == 0, nil
 }

@@ -45,10 +45,10 @@ func kernelLog(ctx context.Context, p *probe.Pass) {
 	now := time.Now()
 	// On a machine, process 2 is the parent of the kernel's threads. A container that acts as a node has none.
 	if comm, err := kernel.ReadProc(p.Host, "2/comm"); err != nil || strings.TrimSpace(comm) != "kthreadd" {
-		p.Report(probe.Found(probe.Skip, "the machine's own processes are not to be seen: the kernel's log may be another node's too"))
+		p.Report(probe.Found(probe.Skip, "the machine's own processes are not visible, so the kernel's log may be another node's too"))
 		return
 	}
-	lines, where := ringLines(p.Host, now), "the kernel's ring"
+	lines, where := ringLines(p.Host, now), "the kernel's ring buffer"
 	if lines == nil {
 		where = "the journal"
 		entries, err := logs.JournalEntries(ctx, p.Host, journal.Want{Units: []string{journal.Kernel},
@@ -62,7 +62,7 @@ func kernelLog(ctx context.Context, p *probe.Pass) {
 			return
 		}
 		if entries == nil {
-			p.Report(probe.Found(probe.Skip, "neither the kernel's ring (it takes the capability SYSLOG) nor a journal with its lines is to be read here"))
+			p.Report(probe.Found(probe.Skip, "neither the kernel's ring buffer (needs the capability SYSLOG) nor a journal with kernel lines is readable here"))
 			return
 		}
 		for _, e := range entries {
@@ -142,7 +142,7 @@ func judgeKernel(lines []podlog.Line, killed killings, now time.Time, where stri
 		faults[i].last = l
 	}
 	if len(faults) == 0 {
-		return []probe.Result{probe.Found(probe.OK, "none of the %d lines of the last %s names a fault, by %s", read, probe.Age(kernelSince), where)}
+		return []probe.Result{probe.Found(probe.OK, "no faults in %d kernel lines of the last %s (source: %s)", read, probe.Age(kernelSince), where)}
 	}
 	slices.SortStableFunc(faults, func(a, b *kernelFault) int { return cmp.Compare(a.rank(), b.rank()) })
 	var out []probe.Result
@@ -169,9 +169,9 @@ func (f *kernelFault) result(now time.Time) probe.Result {
 	line := probe.Quoted(f.last.Text)
 	times := ""
 	if f.times > 1 {
-		times = fmt.Sprintf("%d times, the last ", f.times)
+		times = fmt.Sprintf("%d times, most recently ", f.times)
 	}
-	return probe.Found(status, "the kernel said %s%s ago: %s", times, probe.Age(ago), line).
+	return probe.Found(status, "the kernel logged %s%s ago: %s", times, probe.Age(ago), line).
 		On(strings.TrimSpace(f.ID+" "+probe.OneLine(f.subject))).With(logs.FactSignature, f.ID).
 		With(probe.FactKernelOf, probe.OneLine(f.subject)).With(probe.FactTimes, f.times).
 		With(host.FactAgo, int(ago.Seconds())).With(logs.FactLine, line)

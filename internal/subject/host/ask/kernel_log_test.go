@@ -89,7 +89,7 @@ func TestKernelLog(t *testing.T) {
 	many := strings.Repeat("<4>[  100.000000][  T12] nf_conntrack: nf_conntrack: table full, dropping packet\n", 3) +
 		"<12>[  100.000000] Out of memory: Killed process 1 (bird)\n<4>no time\n"
 	got := judgeKernel(ringOf(many, now.Add(-2*time.Minute)), killings{}, now, "x")
-	checktest.Want(t, got, logs.KernelConntrack, probe.Warn, "3 times, the last 20s ago")
+	checktest.Want(t, got, logs.KernelConntrack, probe.Warn, "3 times, most recently 20s ago")
 	if len(got) != 1 {
 		t.Errorf("what a program wrote is believed: %+v", got)
 	}

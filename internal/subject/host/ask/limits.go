@@ -62,7 +62,7 @@ func nodeLimits(ctx context.Context, p *probe.Pass) {
 		}
 	}
 	if !reported {
-		p.Report(probe.Found(probe.OK, "less than 90 %% of %d limits is used", len(found)))
+		p.Report(probe.Found(probe.OK, "all %d limits are less than 90 %% used", len(found)))
 	}
 }
 
@@ -71,9 +71,9 @@ func (l bounded) result() probe.Result {
 	switch {
 	case l.used+l.few >= l.most:
 		r.Status = probe.Fail
-		r.Saw += ": none is left"
+		r.Saw += ": none left"
 		if l.used < l.most {
-			r.Saw = fmt.Sprintf("%d of %d %s: too few are left to start a process", l.used, l.most, l.words)
+			r.Saw = fmt.Sprintf("%d of %d %s: too few left to start a process", l.used, l.most, l.words)
 		}
 	case l.used*100 >= l.most*90:
 		r.Status = probe.Warn
@@ -103,7 +103,7 @@ func limitsOfKernel(h *probe.Host) []bounded {
 			used, err := strconv.ParseUint(f[0], 10, 63)
 			most, other := strconv.ParseUint(f[2], 10, 63)
 			if err == nil && other == nil && most > 0 {
-				out = append(out, bounded{limitOpenFiles, "fs.file-max", "files that are open on the node", used, most, 0})
+				out = append(out, bounded{limitOpenFiles, "fs.file-max", "open files on the node", used, most, 0})
 			}
 		}
 	}
@@ -146,7 +146,7 @@ func inotifyOfRoot(h *probe.Host) (uint64, error) {
 		}
 	}
 	if !seen {
-		return 0, errors.New("no process's open files are to be seen")
+		return 0, errors.New("no process's open files are visible")
 	}
 	return used, nil
 }

@@ -73,7 +73,7 @@ func load(ctx context.Context, h *probe.Host, brief bool) probe.Result {
 	}
 	cpus := len(stat.CPU)
 	if cpus == 0 {
-		return probe.Found(probe.Unknown, "load %.2f, and /proc/stat names no CPU", load.Load1)
+		return probe.Found(probe.Unknown, "load %.2f, but /proc/stat lists no CPU", load.Load1)
 	}
 	each := load.Load1 / float64(cpus)
 	r := probe.Found(probe.OK, "load %.2f on %d CPUs", load.Load1, cpus)
@@ -110,7 +110,7 @@ func load(ctx context.Context, h *probe.Host, brief bool) probe.Result {
 func withSteal(r probe.Result, stolen float64) probe.Result {
 	r = r.With(factSteal, stolen)
 	if stolen >= stealMuch {
-		r.Saw += fmt.Sprintf("; the hypervisor gave %.0f %% of the CPU time to others (steal)", stolen)
+		r.Saw += fmt.Sprintf("; the hypervisor gave %.0f %% of the CPU time to other machines (steal)", stolen)
 		if r.Status == probe.OK {
 			r.Status = probe.Warn
 		}

@@ -29,7 +29,7 @@ func nodeMemory(_ context.Context, p *probe.Pass) {
 			r = probe.Found(probe.Warn, "%d OOM kills in its container since it started; the container kept running",
 				kills)
 			if limited {
-				r.Saw += "; it has a memory limit of its own"
+				r.Saw += "; the container has a memory limit"
 			}
 		}
 		p.Report(r.On(host.TargetCalicoMemory).With(factOOMKills, kills).With(host.FactLimited, limited))
@@ -46,7 +46,7 @@ func memory(h *probe.Host) probe.Result {
 		return probe.Failed(fmt.Errorf("reading /proc/meminfo: %w", err))
 	}
 	if m.MemAvailableBytes == nil || m.MemTotalBytes == nil || *m.MemTotalBytes == 0 {
-		return probe.Found(probe.Unknown, "/proc/meminfo does not say how much is available")
+		return probe.Found(probe.Unknown, "/proc/meminfo has no MemAvailable")
 	}
 	available, total := *m.MemAvailableBytes, *m.MemTotalBytes
 	r := host.JudgeMemory(available, total)

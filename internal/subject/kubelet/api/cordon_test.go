@@ -32,7 +32,7 @@ func TestCordon(t *testing.T) {
 		status probe.Status
 		saw    string
 	}{
-		"a pod waits":            {[]corev1.Pod{waits(cordon)}, probe.Warn, "the node is cordoned; 1 pod waits for a node and may not be here: default/t17"},
+		"a pod waits":            {[]corev1.Pod{waits(cordon)}, probe.Warn, "the node is cordoned; 1 pod waits for a node but cannot run here: default/t17"},
 		"for other parts":        {[]corev1.Pod{waits("0/2 nodes are available: insufficient cpu")}, probe.Info, "the node is cordoned"},
 		"for more than there is": {[]corev1.Pod{large(waits(cordon))}, probe.Info, "the node is cordoned"},
 		"none waits":             {nil, probe.Info, "the node is cordoned"},

@@ -38,11 +38,11 @@ func NodeReady(s *cluster.Snapshot, report func(probe.Result)) {
 		tell(probe.Found(probe.OK, "Ready for %s, kubelet %s, %s, kernel %s",
 			since, info.KubeletVersion, info.ContainerRuntimeVersion, info.KernelVersion))
 	case corev1.ConditionFalse:
-		tell(probe.Found(probe.Fail, "not Ready for %s: %s: %s", since, c.Reason,
+		tell(probe.Found(probe.Fail, "has not been Ready for %s: %s: %s", since, c.Reason,
 			apicheck.Message(c.Message)).With(facts.APIReason,
 			c.Reason).With(facts.Unready, unready(c.Message)))
 	default:
-		tell(probe.Found(probe.Fail, "Ready is Unknown for %s: %s: %s", since, c.Reason,
+		tell(probe.Found(probe.Fail, "Ready has been Unknown for %s: %s: %s", since, c.Reason,
 			apicheck.Message(c.Message)).With(facts.APIReason, c.Reason))
 	}
 	if r, is := restarts(s); is {
@@ -114,7 +114,7 @@ func NodeLease(s *cluster.Snapshot, report func(probe.Result)) {
 	registered := s.Now.Sub(s.Node.CreationTimestamp.Time)
 	switch {
 	case apierrors.IsNotFound(s.Lease.Err) && registered < cluster.LeaseOver:
-		report(probe.Found(probe.Info, "the node registered %s ago, its first lease is still to come", probe.Age(registered)))
+		report(probe.Found(probe.Info, "the node registered %s ago and has no lease yet", probe.Age(registered)))
 		return
 	case apierrors.IsNotFound(s.Lease.Err):
 		report(probe.Found(probe.Fail, "the node has no lease: its kubelet never renewed one, or the lease was deleted"))
@@ -123,7 +123,7 @@ func NodeLease(s *cluster.Snapshot, report func(probe.Result)) {
 		report(apicheck.Unread(s.Lease.Err))
 		return
 	case s.Lease.Value.Spec.RenewTime == nil:
-		report(probe.Found(probe.Unknown, "the node's lease carries no renew time"))
+		report(probe.Found(probe.Unknown, "the node's lease has no renew time"))
 		return
 	}
 	age := max(0, s.Now.Sub(s.Lease.Value.Spec.RenewTime.Time))
@@ -136,9 +136,9 @@ func NodeLease(s *cluster.Snapshot, report func(probe.Result)) {
 	}
 	r := probe.Found(status, "lease renewed %s ago", probe.Age(age))
 	if status == probe.Fail {
-		r.Saw = "the lease has run out: last renewed " + probe.Age(age) + " ago"
+		r.Saw = "the lease has expired: last renewed " + probe.Age(age) + " ago"
 		if now := renamedTo(s); now != "" {
-			r.Saw += "; the same machine reports as node " + now
+			r.Saw += "; the same machine now reports as node " + now
 			r = r.With(facts.RenamedTo, now)
 		}
 	}

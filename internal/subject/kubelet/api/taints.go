@@ -66,16 +66,16 @@ func uninitialized(s *cluster.Snapshot, r probe.Result) probe.Result {
 		return r
 	}
 	r.Status = probe.Warn
-	r.Saw += fmt.Sprintf("; the node is %s old, and what is to take %s away once it has set the node up has not",
+	r.Saw += fmt.Sprintf("; the node is %s old, and no controller has removed %s",
 		probe.Age(age), strings.Join(texts, ", "))
 	if len(absent) > 0 { // no controller will remove them
 		r.Status = probe.Fail
-		r.Saw += fmt.Sprintf("; no pod on the node is the agent that takes %s away", strings.Join(absent, ", "))
+		r.Saw += fmt.Sprintf("; the agent that removes %s has no pod on the node", strings.Join(absent, ", "))
 		r = r.With(facts.WithoutAgent, absent)
 	}
 	r = r.With(facts.Unstarted, texts)
 	if len(names) > 0 {
-		r.Saw += fmt.Sprintf("; %s for a node and may not be here: %s", waitFor(len(names)), cluster.Few(names))
+		r.Saw += fmt.Sprintf("; %s for a node but cannot run here: %s", waitFor(len(names)), cluster.Few(names))
 		r = r.With(facts.WaitingFor, names[:min(len(names), cluster.Sampled)])
 	}
 	return r
@@ -106,7 +106,7 @@ func cordoned(s *cluster.Snapshot, r probe.Result) probe.Result {
 	if r.Status != probe.Fail {
 		r.Status = probe.Warn
 	}
-	r.Saw += fmt.Sprintf("; %s for a node and may not be here: %s", waitFor(len(names)), cluster.Few(names))
+	r.Saw += fmt.Sprintf("; %s for a node but cannot run here: %s", waitFor(len(names)), cluster.Few(names))
 	return r.With(facts.Cordoned, names[:min(len(names), cluster.Sampled)])
 }
 

@@ -60,7 +60,7 @@ func kubeletAuthority(ctx context.Context, h *probe.Host, k node.Kubelet) (probe
 	conn, err := dialer.DialContext(ctx, "tcp", address)
 	if err == nil {
 		_ = conn.Close()
-		return probe.Found(probe.OK, "%s has a certificate of the CA in %s", address, k.Access), true
+		return probe.Found(probe.OK, "%s presents a certificate signed by the CA in %s", address, k.Access), true
 	}
 	var (
 		unknown x509.UnknownAuthorityError
@@ -78,7 +78,7 @@ func kubeletAuthority(ctx context.Context, h *probe.Host, k node.Kubelet) (probe
 	default:
 		return probe.Result{}, false
 	}
-	return probe.Found(probe.Fail, "the kubelet does not accept the certificate of %s, by the CA in %s: %v", address,
+	return probe.Found(probe.Fail, "the kubelet rejects the certificate of %s (CA in %s): %v", address,
 		k.Access, err).With(probe.FactReason, reason), true
 }
 

@@ -34,7 +34,7 @@ func kubeletHealth(ctx context.Context, p *probe.Pass) {
 		func() {
 			addr, on := k.Healthz()
 			if !on {
-				p.Report(probe.Found(probe.Skip, "the kubelet's configuration turns healthz off").On("healthz"))
+				p.Report(probe.Found(probe.Skip, "the kubelet's configuration disables healthz").On("healthz"))
 				return
 			}
 			p.Report(guess(k, askKubelet(ctx, "http", addr, http.StatusOK)).On("healthz"))

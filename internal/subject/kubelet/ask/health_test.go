@@ -49,7 +49,7 @@ func TestKubeletHealth(t *testing.T) {
 
 	h := checktest.Node(t, map[string]string{"var/lib/kubelet/config.yaml": "healthzPort: 0\nport: 1\n"})
 	got = checktest.Run(t, kubeletHealthCheck, h)
-	checktest.Want(t, got, "healthz", probe.Skip, "turns healthz off")
+	checktest.Want(t, got, "healthz", probe.Skip, "disables healthz")
 	checktest.Want(t, got, "api", probe.Fail, "127.0.0.1:1", "refused")
 }
 

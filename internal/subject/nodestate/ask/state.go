@@ -95,7 +95,7 @@ func inParts(name string, all items) []probe.Result {
 		r := probe.Found(probe.Info, "%d values", len(part)).On(target).With(nodestate.FactArea,
 			name).With(nodestate.FactItems, part)
 		if left > 0 {
-			r.Saw += fmt.Sprintf("; %d of this area are left out", left)
+			r.Saw += fmt.Sprintf("; %d more omitted", left)
 			r = r.With(nodestate.FactLeftOut, left)
 		}
 		out = append(out, r)

@@ -92,7 +92,7 @@ func runtimeState(l look) (items, error) {
 	defer hangUp()
 	a, err := client.Status(ctx, &cri.StatusRequest{Verbose: true})
 	if err != nil {
-		return nil, fmt.Errorf("asking the runtime how it is set: %w", err)
+		return nil, fmt.Errorf("reading the runtime's configuration: %w", err)
 	}
 	out := items{}
 	var config map[string]any
@@ -105,7 +105,7 @@ func runtimeState(l look) (items, error) {
 		}
 	}
 	if len(out) == 0 {
-		return nil, fmt.Errorf("the runtime's own word of how it is set: %w", probe.ErrNotVisible)
+		return nil, fmt.Errorf("the runtime's report of its configuration: %w", probe.ErrNotVisible)
 	}
 	return out, nil
 }

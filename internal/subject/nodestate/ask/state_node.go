@@ -233,16 +233,16 @@ const sumHead = 64 << 10
 func fileSum(h *probe.Host, name string) string {
 	f, err := h.Open(name)
 	if err != nil {
-		return "no file that can be read"
+		return "unreadable"
 	}
 	defer f.Close()
 	info, err := f.Stat()
 	if err != nil {
-		return "no file that can be read"
+		return "unreadable"
 	}
 	var head bytes.Buffer
 	if _, err := io.Copy(&head, io.LimitReader(f, sumHead)); err != nil {
-		return "no file that can be read"
+		return "unreadable"
 	}
 	return fmt.Sprintf("%04o, %d bytes, sum %s", info.Mode().Perm(), info.Size(), sumOf(head.Bytes()))
 }

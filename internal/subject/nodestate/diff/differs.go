@@ -70,5 +70,5 @@ func NetworkDiffers(f diagnose.Findings) string {
 	if len(texts) == 0 || len(texts) > MostTelling {
 		return ""
 	}
-	return "; the CNI configuration differs from a node that works: " + strings.Join(texts, "; ")
+	return "; the CNI configuration differs from a working node: " + strings.Join(texts, "; ")
 }

@@ -279,7 +279,7 @@ func StateLines(f diagnose.Findings) []string {
 		lines = append(lines, "differs: system "+strings.Join(system, "; "))
 	}
 	if rest > 0 {
-		lines = append(lines, fmt.Sprintf("%d more differences are in node-state with -o json", rest))
+		lines = append(lines, fmt.Sprintf("%d more differences: see node-state with -o json", rest))
 	}
 	return lines
 }

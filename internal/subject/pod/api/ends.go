@@ -29,7 +29,7 @@ func podsEnd(s *cluster.Snapshot, report func(probe.Result)) {
 		report(probe.Found(probe.OK, "no pods stuck terminating; %s terminating", cluster.Plural(len(s.Placed.Ending.Value), "pod")))
 		return
 	case cluster.KubeletSilent(s):
-		report(probe.Found(probe.Unknown, "%s shall end, and the kubelet is silent: see node-lease", cluster.Plural(len(late), "pod")))
+		report(probe.Found(probe.Unknown, "%s stuck terminating, and the kubelet is silent: see node-lease", cluster.Plural(len(late), "pod")))
 		return
 	}
 	var groups []unended
@@ -71,28 +71,28 @@ func unendedFor(w cluster.Waiter) unended {
 // result judges such a group. Without a reported reason, a container may just be slow.
 func (u unended) result(s *cluster.Snapshot) probe.Result {
 	age := s.Now.Sub(u.pods[0].Since)
-	why := map[string]string{
+	reason := map[string]string{
 		facts.EndsNotCNI: "the CNI plugin does not remove the network", facts.EndsNotRuntime: "the runtime does not stop them",
-		facts.EndsNotClean:  "their containers have ended, and the kubelet is not done with their volumes or cgroups",
-		facts.EndsNotUnsaid: "their containers run on, and the kubelet does not say why",
+		facts.EndsNotClean:  "their containers exited, but the kubelet has not cleaned up their volumes or cgroups",
+		facts.EndsNotUnsaid: "their containers still run, and the kubelet reports no reason",
 	}[u.EndsNot]
 	var names []string
 	for _, w := range u.pods {
 		names = append(names, w.Pod.Namespace+"/"+w.Pod.Name)
 	}
 	g := group{pods: u.pods}
-	r := probe.Found(probe.Warn, "%s (%s) should have ended %s ago: %s", cluster.Plural(len(names), "pod"), cluster.Few(names),
-		probe.Age(age), why)
-	said := u.EndsNot == facts.EndsNotCNI || u.EndsNot == facts.EndsNotRuntime
-	if said && age > cluster.Patience && g.corroborated(s) {
+	r := probe.Found(probe.Warn, "%s (%s) should have terminated %s ago: %s", cluster.Plural(len(names), "pod"), cluster.Few(names),
+		probe.Age(age), reason)
+	hasReason := u.EndsNot == facts.EndsNotCNI || u.EndsNot == facts.EndsNotRuntime
+	if hasReason && age > cluster.Patience && g.corroborated(s) {
 		r.Status = probe.Fail
 	}
 	r = r.With(facts.EndsNot, u.EndsNot).With(facts.Pods, len(u.pods)).With(facts.Age, int(age.Seconds())).
 		With(facts.Pod, cluster.NameOf(u.pods[0].Pod))
 	if u.Message != "" {
-		says := probe.Quoted(u.Message)
-		r.Saw += ": " + says + aged(u.pods, s.Now)
-		r = r.With(facts.Message, says)
+		text := probe.Quoted(u.Message)
+		r.Saw += ": " + text + aged(u.pods, s.Now)
+		r = r.With(facts.Message, text)
 	}
 	if u.Lacks != "" {
 		r = r.With(facts.EndLacks, u.Lacks)

@@ -35,7 +35,7 @@ func TestOldEventsOfPods(t *testing.T) {
 	}{
 		"before the reboot": {waiting, clustertest.Reported(50*time.Minute, cluster.EventSandbox, network),
 			facts.CheckPodsStart,
-			facts.StartsUnsaid, "does not say why", "no route, 50m ago"},
+			facts.StartsUnsaid, "reports no reason", "no route, 50m ago"},
 		"near: since the reboot": {waiting, clustertest.Reported(time.Minute, cluster.EventSandbox, network),
 			facts.CheckPodsStart,
 			facts.StartsCNI, "no route, 60s ago", ""},
@@ -43,7 +43,7 @@ func TestOldEventsOfPods(t *testing.T) {
 			facts.CheckPodsStart,
 			facts.StartsCNI, "no route, 50m ago", ""},
 		"before it was deleted": {ending, clustertest.Reported(20*time.Minute, facts.EventKill, kill), facts.CheckPodsEnd,
-			facts.EndsNotUnsaid, "does not say why", ""},
+			facts.EndsNotUnsaid, "reports no reason", ""},
 		"near: since it was deleted": {ending, clustertest.Reported(time.Minute, facts.EventKill, kill), facts.CheckPodsEnd,
 			facts.EndsNotCNI, "sandbox\", 60s ago", ""},
 	} {

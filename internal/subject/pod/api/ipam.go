@@ -149,20 +149,20 @@ func gone(s *cluster.Snapshot, a cluster.Loan) bool {
 func (r room) text(node string) string {
 	switch r.short() {
 	case facts.ShortNoPool:
-		says := "no enabled pool is for this node"
+		says := "no enabled pool serves this node"
 		if len(r.others) > 0 {
 			says += " (" + cluster.Few(r.others) + ")"
 		}
 		return says
 	case facts.ShortLimit:
-		return fmt.Sprintf("the node has %d blocks, one may have %d, and they are full", r.blocks, r.limit)
+		return fmt.Sprintf("the node's %d blocks are full, and a node may have at most %d", r.blocks, r.limit)
 	case facts.ShortStrict:
-		return fmt.Sprintf("no block of %s has a free address, no block is left to claim, and the %d free ones in blocks of other nodes may not be borrowed (strictAffinity)", node, r.elsewhere)
+		return fmt.Sprintf("%s has no free address and no block to claim, and strictAffinity forbids borrowing the %d free in other nodes' blocks", node, r.elsewhere)
 	case facts.ShortNoBlocks:
-		return fmt.Sprintf("no block of %s has a free address, and none is claimed any more (autoAllocateBlocks false)", node)
+		return fmt.Sprintf("%s has no free address, and IPAM claims no new blocks (autoAllocateBlocks is false)", node)
 	case facts.ShortFull:
-		return "no address is free in " + strings.Join(r.pools, ", ")
+		return "no free address in " + strings.Join(r.pools, ", ")
 	}
-	return fmt.Sprintf("by the API there is room: %d free in blocks of the node, %d blocks unclaimed, %d free in blocks of others",
+	return fmt.Sprintf("the API shows room: %d free in this node's blocks, %d unclaimed blocks, %d free in other nodes' blocks",
 		r.here, r.unclaimed, r.elsewhere)
 }

@@ -22,7 +22,7 @@ func refusals(s *cluster.Snapshot) []probe.Result {
 	var reasons []string
 	for i := range s.Placed.Pods.Value {
 		p := &s.Placed.Pods.Value[i]
-		if !refused(p) || s.Now.Sub(refusedAt(p)) > cluster.Recent ||
+		if !refused(p) || s.Now.Sub(rejectedAt(p)) > cluster.Recent ||
 			p.Labels[cluster.LabelOfProbes] == cluster.NameOfProbes {
 			continue
 		}
@@ -38,7 +38,7 @@ func refusals(s *cluster.Snapshot) []probe.Result {
 		out = append(out, refusalOf(s, reason, by[reason], limit > 0 && running >= limit))
 	}
 	if limit > 0 && running >= limit {
-		out = append(out, probe.Found(probe.Info, "the node is full: it has %d of %d pods, and the kubelet refuses another",
+		out = append(out, probe.Found(probe.Info, "the node is full: %d of %d pods, so the kubelet rejects new ones",
 			running, limit).On("room").With(facts.Full, true))
 	}
 	return out
@@ -67,7 +67,7 @@ var roomSays = regexp.MustCompile(`requested: (\d+), used: \d+, capacity: (\d+)`
 // the kubelet. A pod that requests more than the node has is a case of its own. A pod that names its node bypasses the
 // scheduler, so the pods of one tenant are no fault of the node.
 func refusalOf(s *cluster.Snapshot, reason string, pods []*corev1.Pod, full bool) probe.Result {
-	latest := slices.MaxFunc(pods, func(a, b *corev1.Pod) int { return refusedAt(a).Compare(refusedAt(b)) })
+	latest := slices.MaxFunc(pods, func(a, b *corev1.Pod) int { return rejectedAt(a).Compare(rejectedAt(b)) })
 	status := probe.Warn
 	several := corroborated(s, pods, func(p *corev1.Pod) string { return p.Namespace })
 	if several && (len(pods) > 1 && strings.HasPrefix(reason, "OutOf") || reason == "OutOfpods" && full) {
@@ -81,19 +81,20 @@ func refusalOf(s *cluster.Snapshot, reason string, pods []*corev1.Pod, full bool
 		}
 	}
 	says := probe.Quoted(reason + ": " + latest.Status.Message)
-	who := fmt.Sprintf("%s (%s) was refused by the kubelet", cluster.Plural(len(pods), "pod"), cluster.NameOf(latest))
+	names := cluster.NameOf(latest)
 	if len(pods) > 1 {
-		who = fmt.Sprintf("%s (%s the last) were refused by the kubelet", cluster.Plural(len(pods), "pod"), cluster.NameOf(latest))
+		names = "most recently " + names
 	}
-	age := s.Now.Sub(refusedAt(latest))
-	r := probe.Found(status, "%s, %s ago: %s", who, probe.Age(max(0, age)), says)
+	age := s.Now.Sub(rejectedAt(latest))
+	r := probe.Found(status, "the kubelet rejected %s (%s), %s ago: %s", cluster.Plural(len(pods), "pod"), names,
+		probe.Age(max(0, age)), says)
 	return r.On(facts.StartsRefused+" "+probe.OneLine(reason)).
 		With(facts.Starts, facts.StartsRefused).With(facts.APIReason, reason).With(facts.Pods, len(pods)).
 		With(facts.Message, says).With(facts.Pod, cluster.NameOf(latest)).With(facts.Age, int(age.Seconds()))
 }
 
-// refusedAt is when the kubelet rejected a pod, which it does as soon as it receives it.
-func refusedAt(p *corev1.Pod) time.Time {
+// rejectedAt is when the kubelet rejected a pod, which it does as soon as it receives it.
+func rejectedAt(p *corev1.Pod) time.Time {
 	if p.Status.StartTime != nil && p.Status.StartTime.After(p.CreationTimestamp.Time) {
 		return p.Status.StartTime.Time
 	}

@@ -46,10 +46,10 @@ func TestRefused(t *testing.T) {
 		saw    string
 		full   bool
 	}{
-		"one of the cluster's own":  {"4", []corev1.Pod{proxy}, probe.Fail, "1 pod (kube-system/np) was refused by the kubelet, 20s ago: OutOfpods: " + recorded, true},
+		"one of the cluster's own":  {"4", []corev1.Pod{proxy}, probe.Fail, "the kubelet rejected 1 pod (kube-system/np), 20s ago: OutOfpods: " + recorded, true},
 		"there is room again":       {"9", []corev1.Pod{np}, probe.Warn, "OutOfpods", false},
 		"one for CPU":               {"9", []corev1.Pod{short}, probe.Warn, "OutOfcpu", false},
-		"two for CPU":               {"9", []corev1.Pod{short, other}, probe.Fail, "2 pods (default/np the last) were refused", false},
+		"two for CPU":               {"9", []corev1.Pod{short, other}, probe.Fail, "the kubelet rejected 2 pods (most recently default/np), ", false},
 		"one tenant, full":          {"4", []corev1.Pod{np, np}, probe.Warn, "OutOfpods", true},
 		"one tenant, for CPU":       {"9", []corev1.Pod{short, short}, probe.Warn, "OutOfcpu", false},
 		"a device plugin":           {"9", []corev1.Pod{device}, probe.Warn, "UnexpectedAdmissionError: x", false},

@@ -36,7 +36,7 @@ func PodsStart(s *cluster.Snapshot, report func(probe.Result)) {
 		report(g.result(s).On(target))
 	}
 	if more := len(groups) - groupsMost; more > 0 {
-		report(probe.Found(probe.Info, "%s more of pods that do not start", cluster.Plural(more, "group")).On("more"))
+		report(probe.Found(probe.Info, "%s of pods that do not start", cluster.Plural(more, "more group")).On("more"))
 	}
 	for _, r := range slices.Concat(held, podsHistory(s)) {
 		report(r)
@@ -58,9 +58,9 @@ func started(s *cluster.Snapshot) probe.Result {
 		waiting = append(waiting, cluster.NameOf(w.Pod))
 	}
 	if len(waiting) == 0 {
-		return probe.Found(probe.OK, "all pods that are bound to the node have started; %s in all", all)
+		return probe.Found(probe.OK, "all pods on this node have started (%s)", all)
 	}
-	return probe.Found(probe.OK, "of %s bound to the node %d are starting, the first for %s: %s", all, len(waiting),
+	return probe.Found(probe.OK, "%d of %s on this node still starting, the first for %s: %s", all, len(waiting),
 		probe.Age(s.Now.Sub(first)), cluster.Few(waiting))
 }
 
@@ -119,20 +119,20 @@ var (
 func (g group) foreign() string {
 	return map[string]string{
 		facts.StartsAddresses: "no address", facts.StartsCNI: "no network from the CNI plugin",
-		facts.StartsNetwork: "no network: the runtime has no configuration of one",
-		facts.StartsSandbox: "no sandbox from the runtime", facts.StartsImage: "an image that the node cannot pull",
-		facts.StartsVolume: "a volume that is not mounted", facts.StartsContainer: "no container from the runtime",
-		facts.StartsUnsaid: "not begun, and the kubelet does not say why",
+		facts.StartsNetwork: "no network: the runtime has no CNI configuration",
+		facts.StartsSandbox: "no sandbox from the runtime", facts.StartsImage: "the node cannot pull the image",
+		facts.StartsVolume: "a volume is not mounted", facts.StartsContainer: "no container from the runtime",
+		facts.StartsUnsaid: "not started, and the kubelet reports no reason",
 	}[g.starts]
 }
 
 // result judges a group by the number of its pods and how long they wait.
 func (g group) result(s *cluster.Snapshot) probe.Result {
 	age := s.Now.Sub(g.pods[0].Since)
-	r := probe.Found(probe.Warn, "%s for %s: %s", g.who(), probe.Age(age), cmp.Or(g.foreign(), "a reason that is the pod's own"))
+	r := probe.Found(probe.Warn, "%s for %s: %s", g.who(), probe.Age(age), cmp.Or(g.foreign(), "a problem of the pod itself"))
 	switch {
 	case g.starts == facts.StartsPulling:
-		r = probe.Found(probe.Info, "%s for %s: an image is being pulled", g.who(), probe.Age(age))
+		r = probe.Found(probe.Info, "%s for %s: pulling an image", g.who(), probe.Age(age))
 		if age > pullingLong {
 			r.Status = probe.Warn
 		}
@@ -143,7 +143,7 @@ func (g group) result(s *cluster.Snapshot) probe.Result {
 		r.Status = probe.Info // only that image's name may be wrong
 	case g.starts == facts.StartsImage && !g.manyImages(s):
 	case g.waitsForCalico(s):
-		r.Saw += " (calico-node itself has just come up, or is about to)"
+		r.Saw += " (calico-node is starting, or just became ready)"
 	case g.nodes() && !g.refuted(s) && (g.corroborated(s) || age > cluster.Patience),
 		g.corroborated(s) && (len(g.pods) > 1 || age > cluster.Patience):
 		r.Status = probe.Fail
@@ -198,10 +198,7 @@ func (g group) who() string {
 	for _, w := range g.pods {
 		names = append(names, w.Pod.Namespace+"/"+w.Pod.Name)
 	}
-	if len(names) == 1 {
-		return "1 pod (" + cluster.Few(names) + ") waits"
-	}
-	return fmt.Sprintf("%d pods (%s) wait", len(names), cluster.Few(names))
+	return fmt.Sprintf("%s (%s) waiting", cluster.Plural(len(names), "pod"), cluster.Few(names))
 }
 
 // waitsForCalico reports whether it is too early to judge: calico-node is starting, or has just become ready.
@@ -234,14 +231,14 @@ func (g group) addresses(s *cluster.Snapshot, r probe.Result) probe.Result {
 		r.Status = probe.Fail // the next pod gets no address either
 	}
 	if room.leaked > 0 {
-		r.Saw += fmt.Sprintf("; %d are kept for pods that are gone", room.leaked)
+		r.Saw += fmt.Sprintf("; %d addresses are still assigned to deleted pods", room.leaked)
 	}
 	family := 4
 	if v6 {
 		family = 6
 	}
 	if len(room.pools) == 0 && len(other.pools) > 0 {
-		r.Saw += fmt.Sprintf("; it has IPv%d pools (%s) and no IPv%d pool", 10-family, cluster.Few(other.pools), family)
+		r.Saw += fmt.Sprintf("; the node has IPv%d pools (%s) but no IPv%d pool", 10-family, cluster.Few(other.pools), family)
 		r = r.With(facts.OtherPools, other.pools)
 	}
 	if len(room.pools) == 0 && len(room.others) > 0 {

@@ -55,9 +55,9 @@ func TestTenantsFamily(t *testing.T) {
 			s := clustertest.PlacedOn(cluster.EventSandbox, says, ofTenant(time.Hour, "ContainerCreating", "")...)
 			fullPool(s, func(_, _, _ map[string]any) {})
 			got := ask(t, s, facts.CheckPodsStart)
-			clustertest.WantFirst(t, got, probe.Warn, "no enabled pool is for this node")
+			clustertest.WantFirst(t, got, probe.Warn, "no enabled pool serves this node")
 			s.Placed.Waiting.Value[2].Pod.Namespace = "team-b"
-			clustertest.WantFirst(t, ask(t, s, facts.CheckPodsStart), probe.Fail, "no enabled pool is for this node")
+			clustertest.WantFirst(t, ask(t, s, facts.CheckPodsStart), probe.Fail, "no enabled pool serves this node")
 		})
 	}
 }
@@ -98,7 +98,7 @@ func TestOneTenant(t *testing.T) {
 	}
 	clustertest.WantFirst(t, ask(t, clustertest.PlacedOn("", "", ofTenant(time.Hour, "", "")...), facts.CheckPodsStart),
 		probe.Warn,
-		"does not say why")
+		"reports no reason")
 }
 
 // TestForgedEvent wants an event in the node's words believed of one tenant only as long as no pod of another namespace

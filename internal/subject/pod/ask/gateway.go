@@ -33,11 +33,11 @@ type linkSetting struct {
 }
 
 var linkSettings = []linkSetting{
-	{4, "proxy_arp", 1, true, true, "the node does not answer their pods at the gateway 169.254.1.1"},
-	{4, "forwarding", 1, false, true, "what comes from their pods is not forwarded"},
-	{4, "forwarding", 1, false, false, "what comes in by it for pods is not forwarded"},
-	{6, "disable_ipv6", 0, false, true, "their pods have no gateway for IPv6"},
-	{6, "disable_ipv6", 0, false, false, "no IPv6 packet comes in or goes out by it"},
+	{4, "proxy_arp", 1, true, true, "pods get no ARP reply for their gateway 169.254.1.1"},
+	{4, "forwarding", 1, false, true, "packets from their pods are not forwarded"},
+	{4, "forwarding", 1, false, false, "packets to pods that arrive there are not forwarded"},
+	{6, "disable_ipv6", 0, false, true, "their pods have no IPv6 gateway"},
+	{6, "disable_ipv6", 0, false, false, "no IPv6 packets enter or leave there"},
 }
 
 func podGateway(ctx context.Context, p *probe.Pass) {
@@ -58,7 +58,7 @@ func podGateway(ctx context.Context, p *probe.Pass) {
 		}
 	}
 	if len(pods) == 0 {
-		p.Report(probe.Found(probe.Skip, "no interface of a pod (cali*) is up here"))
+		p.Report(probe.Found(probe.Skip, "no pod interface (cali*) is up on this node"))
 		return
 	}
 	six := slices.ContainsFunc(p.Of(probe.KindSelf), func(t probe.Target) bool { return node.Family(t.Addr) == 6 })
@@ -93,7 +93,7 @@ func linksSet(h *probe.Host, pods, ways []string, six bool) []probe.Result {
 		}
 	}
 	if len(out) == 0 {
-		r := probe.Found(probe.OK, "%d interfaces of pods are set as Felix sets them", len(pods))
+		r := probe.Found(probe.OK, "%d pod interfaces have Felix's settings", len(pods))
 		if _, err := kernel.Sysctl(h, "net/ipv4/conf/"+pods[0]+"/proxy_arp"); err != nil {
 			r = node.Unseen(err)
 		}

@@ -51,10 +51,10 @@ func fromPod(p *probe.Pass, r probe.Result) probe.Result {
 	}
 	switch set := felix[0].Attrs[settingToHost]; strings.ToLower(set) {
 	case "":
-		r.Saw += "; Felix drops what pods send to their own node unless " + settingToHost + " is set, and it is not"
+		r.Saw += "; Felix drops traffic from pods to their own node by default, and " + settingToHost + " is not set"
 		r = r.With(pod.FactToHost, "drop")
 	case "drop", "reject":
-		r.Saw += "; Felix is set to that: " + settingToHost + " is " + probe.Quoted(set)
+		r.Saw += "; Felix blocks traffic from pods to their own node: " + settingToHost + " is " + probe.Quoted(set)
 		r = r.With(pod.FactToHost, strings.ToLower(set))
 	default:
 		return r

@@ -80,7 +80,7 @@ func containerdHealth(ctx context.Context, p *probe.Pass) {
 			r, err := askCRI(ctx, client)
 			if r.Facts.Str(probe.FactReason) == "unimplemented" && !known && node.BehindDocker(p.Host) {
 				r = probe.Found(probe.Skip,
-					"its CRI plugin is not loaded, as is usual with docker, which the kubelet here seems to use")
+					"its CRI plugin is not loaded, as is usual with docker, and the kubelet seems to use docker")
 			}
 			if r.Facts.Str(probe.FactReason) == "unimplemented" && r.Status == probe.Fail {
 				r = withPluginError(ctx, client, r)
@@ -111,7 +111,7 @@ func withPluginError(ctx context.Context, c *containerd.Client, r probe.Result) 
 		}
 	}
 	if !there {
-		r.Saw = "its CRI plugin is not loaded: containerd does not list it, so disabled_plugins in its configuration turns it off"
+		r.Saw = "its CRI plugin is not loaded: containerd does not list it, so disabled_plugins in its configuration disables it"
 		r = r.With(factPluginOff, true)
 	}
 	return r
@@ -135,15 +135,15 @@ func askHealth(ctx context.Context, c *containerd.Client) (probe.Result, error) 
 		return probe.Result{}, err
 	}
 	if a.Status != grpc_health_v1.HealthCheckResponse_SERVING {
-		return probe.Found(probe.Fail, "its health service says %s", a.Status), nil
+		return probe.Found(probe.Fail, "its health service reports %s", a.Status), nil
 	}
-	return probe.Found(probe.OK, "its health service says %s", a.Status), nil
+	return probe.Found(probe.OK, "its health service reports %s", a.Status), nil
 }
 
 func askCRI(ctx context.Context, c *containerd.Client) (probe.Result, error) {
 	conn, ok := c.Conn().(grpc.ClientConnInterface)
 	if !ok {
-		return probe.Result{}, fmt.Errorf("containerd's client holds a %T, no gRPC connection", c.Conn())
+		return probe.Result{}, fmt.Errorf("containerd's client has a %T instead of a gRPC connection", c.Conn())
 	}
 	return runtimeStatus(ctx, cri.NewRuntimeServiceClient(conn))
 }
@@ -173,7 +173,7 @@ func runtimeStatus(ctx context.Context, client cri.RuntimeServiceClient) (probe.
 	case len(bad) > 0:
 		return probe.Found(probe.Fail, "%s", strings.Join(bad, "; ")).With(runtime.FactNotReady, not), nil
 	case len(good) == 0:
-		return probe.Found(probe.Unknown, "it answers without conditions"), nil
+		return probe.Found(probe.Unknown, "it reports no conditions"), nil
 	}
 	return probe.Found(probe.OK, "%s", strings.Join(good, ", ")), nil
 }

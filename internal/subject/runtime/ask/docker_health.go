@@ -46,7 +46,7 @@ func dockerHealth(ctx context.Context, p *probe.Pass) {
 	if awake, _, err := node.NodesDaemon(p.Host, "dockerd"); !known && err == nil && awake == 0 &&
 		!node.BehindDocker(p.Host) {
 		p.Report(probe.Found(probe.Skip,
-			"which runtime the kubelet uses is not known, and asking could start an inactive docker").
+			"the kubelet's runtime is unknown, and a connection could start an inactive docker").
 			With(probe.FactSocket, socket))
 		return
 	}

@@ -98,26 +98,26 @@ func ghosts(ctx context.Context, h *probe.Host, runtime claimant) probe.Result {
 	}
 	rest := ""
 	if more := len(all) - mostContainers; more > 0 {
-		rest = fmt.Sprintf("; %d more were not looked at", more)
+		rest = fmt.Sprintf("; %d more not checked", more)
 	}
 	all = all[:min(len(all), mostContainers)]
 	found, unanswered := processes(one, runtime, all)
 	suspects := slices.DeleteFunc(slices.Clone(found), func(c claim) bool { return alive(h, c.pid) == "" })
-	r := probe.Found(probe.OK, "each of %d containers that the runtime calls running has a process", len(found))
+	r := probe.Found(probe.OK, "each of %d containers reported as running has a process", len(found))
 	if untold := len(all) - len(found); untold > 0 {
-		r.Saw += fmt.Sprintf("; it names none for %d others", untold)
+		r.Saw += fmt.Sprintf("; it reports no PID for %d others", untold)
 		r = r.With(factUntold, untold)
 	}
 	r = r.With(factContainers, len(all))
 	switch {
 	case len(all) == 0:
-		r.Saw = "the runtime calls no container running"
+		r.Saw = "the runtime reports no running containers"
 	case len(suspects) == 0 && unanswered > 0:
 		r.Status = probe.Unknown
-		r.Saw = fmt.Sprintf("of %d of %d containers the runtime does not say whether they run, within %v; the others have a process", unanswered, len(all), limit)
+		r.Saw = fmt.Sprintf("the runtime did not report the state of %d of %d containers within %v; the others have a process", unanswered, len(all), limit)
 	case len(found) == 0:
 		r.Status = probe.Skip
-		r.Saw = fmt.Sprintf("the runtime does not say which processes its %d containers are", len(all))
+		r.Saw = fmt.Sprintf("the runtime reports no PID for its %d containers", len(all))
 	}
 	r.Saw += rest
 	if len(suspects) == 0 {
@@ -134,7 +134,7 @@ func suspected(ctx context.Context, h *probe.Host, runtime claimant, r probe.Res
 	for asked := 0; asked < ghostAsks && len(still) > 0; asked++ { // on a busy node, the runtime notices an exit late
 		select {
 		case <-ctx.Done():
-			return probe.Failed(fmt.Errorf("asking again for %d containers whose process is gone: %w", len(suspects),
+			return probe.Failed(fmt.Errorf("checking %d containers without a process again: %w", len(suspects),
 				ctx.Err()))
 		case <-time.After(ghostPatience):
 		}
@@ -149,18 +149,18 @@ func suspected(ctx context.Context, h *probe.Host, runtime claimant, r probe.Res
 	switch {
 	case len(names) == found && len(names) > 0:
 		return probe.Found(probe.Unknown,
-			"none of the %d processes that the runtime names is alive here: either all its containers are dead, or these are not the processes of its machine", found).
+			"all %d processes that the runtime reports are dead or missing here: its containers are gone, or it runs on another machine", found).
 			With(factContainers, all).Because(lines...)
 	case len(names) > 0:
-		r = probe.Found(probe.Fail, "%d of %d containers that the runtime calls running have no living process: %s%s",
+		r = probe.Found(probe.Fail, "%d of %d containers that the runtime reports as running have no live process: %s%s",
 			len(names), all, node.Some(names), rest)
 		return r.With(runtimefacts.FactGhosts, node.First(names)).With(factContainers, all).Because(lines...)
 	case unanswered > 0:
 		return probe.Found(probe.Unknown,
-			"%d containers have no process, and the runtime did not answer whether it still calls them running",
+			"%d containers have no process, and the runtime did not report whether they still run",
 			unanswered).With(factContainers, all)
 	}
-	r.Saw += fmt.Sprintf("; %d just ended", len(suspects))
+	r.Saw += fmt.Sprintf("; %d just exited", len(suspects))
 	return r
 }
 
@@ -216,7 +216,7 @@ func alive(h *probe.Host, pid int) string {
 	case errors.Is(err, fs.ErrNotExist):
 		return "is gone"
 	case err == nil && stat.State == "Z" && stat.NumThreads < 2: // the first thread may exit before the others
-		return "is dead, and nobody has collected it (zombie)"
+		return "is a zombie: its parent has not reaped it"
 	}
 	return ""
 }

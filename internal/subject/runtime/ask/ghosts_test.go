@@ -63,18 +63,18 @@ func TestGhosts(t *testing.T) {
 		status       probe.Status
 		saw          string
 	}{
-		"none":     {nil, nil, probe.OK, "no container"},
+		"none":     {nil, nil, probe.OK, "no running containers"},
 		"all live": {pids{"a": 7, "b": 9}, nil, probe.OK, "each of 2 containers"},
 		"one gone": {pids{"a": 7, "b": 6}, pids{"b": 6}, probe.Fail,
-			"1 of 2 containers that the runtime calls running have no living process: ns/b"},
+			"1 of 2 containers that the runtime reports as running have no live process: ns/b"},
 		"one a zombie":          {pids{"a": 7, "b": 8}, pids{"b": 8}, probe.Fail, "ns/b"},
-		"one ended meanwhile":   {pids{"a": 7, "b": 6}, pids{"b": 0}, probe.OK, "1 just ended"},
-		"one was started again": {pids{"a": 7, "b": 6}, pids{"b": 7}, probe.OK, "1 just ended"},
-		"then no answer":        {pids{"a": 7, "b": 6}, pids{"b": -1}, probe.Unknown, "did not answer whether"},
-		"no answer at all":      {pids{"a": 7, "b": -1}, nil, probe.Unknown, "of 1 of 2"},
+		"one ended meanwhile":   {pids{"a": 7, "b": 6}, pids{"b": 0}, probe.OK, "1 just exited"},
+		"one was started again": {pids{"a": 7, "b": 6}, pids{"b": 7}, probe.OK, "1 just exited"},
+		"then no answer":        {pids{"a": 7, "b": 6}, pids{"b": -1}, probe.Unknown, "did not report whether"},
+		"no answer at all":      {pids{"a": 7, "b": -1}, nil, probe.Unknown, "state of 1 of 2"},
 		"another machine's": {pids{"a": 6, "b": 5}, pids{"a": 6, "b": 5}, probe.Unknown,
-			"none of the 2 processes"},
-		"processes not told (VMs)": {pids{"a": 0, "b": 0}, nil, probe.Skip, "does not say which"},
+			"all 2 processes"},
+		"processes not told (VMs)": {pids{"a": 0, "b": 0}, nil, probe.Skip, "reports no PID"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -89,7 +89,7 @@ func TestGhosts(t *testing.T) {
 		many[fmt.Sprint("c", i)] = 7
 	}
 	if r := ghosts(t.Context(), h, &said{first: many, asked: map[string]bool{}}); r.Status != probe.OK ||
-		!strings.Contains(r.Saw, "each of 500 containers") || !strings.Contains(r.Saw, "7 more were not looked at") {
+		!strings.Contains(r.Saw, "each of 500 containers") || !strings.Contains(r.Saw, "7 more not checked") {
 		t.Errorf("%s %s", r.Status, r.Saw)
 	}
 	inPod := checktest.Node(t, map[string]string{"proc/1/comm": "probe\n"})

@@ -180,7 +180,7 @@ func TestRealDockerGhost(t *testing.T) {
 	checktest.Freeze(t, behind)
 	signal(t, dies, syscall.SIGKILL)
 	checktest.Want(t, checktest.Run(t, runtimeGhostsCheck, h, asDocker), "", probe.Fail, "1 of 2 containers",
-		"no living process: dies")
+		"no live process: dies")
 	signal(t, behind.Process.Pid, syscall.SIGCONT)
 	checktest.Eventually(t, func() bool {
 		return strings.Contains(checktest.Run(t, runtimeGhostsCheck, h, asDocker)[0].Saw, "each of 1 containers")

@@ -37,9 +37,9 @@ func TestCalicoControllers(t *testing.T) {
 	clustertest.WantFirst(t, ask(t, s, facts.CheckControllers), probe.Warn, "running for 5m, 1 restart")
 	state(corev1.ContainerStatus{RestartCount: 7,
 		State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}}})
-	clustertest.WantFirst(t, ask(t, s, facts.CheckControllers), probe.Warn, "waits: CrashLoopBackOff, 7 restarts, on a")
+	clustertest.WantFirst(t, ask(t, s, facts.CheckControllers), probe.Warn, "waiting: CrashLoopBackOff, 7 restarts, on a")
 	s.Controllers.Value[0].Spec.NodeName = "b"
-	clustertest.WantFirst(t, ask(t, s, facts.CheckControllers), probe.Info, "waits: CrashLoopBackOff, 7 restarts, on b")
+	clustertest.WantFirst(t, ask(t, s, facts.CheckControllers), probe.Info, "waiting: CrashLoopBackOff, 7 restarts, on b")
 	s.Controllers.Err = errors.New("no route to host")
 	clustertest.WantFirst(t, ask(t, s, facts.CheckControllers), probe.Unknown, "no route to host")
 }

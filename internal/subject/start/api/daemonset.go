@@ -28,12 +28,12 @@ const refusedFor = 1000*time.Second + 5*time.Minute
 func skipped(s *cluster.Snapshot, r probe.Result) probe.Result {
 	switch {
 	case s.Sets.Err != nil:
-		r.Saw += fmt.Sprintf("; why is not known: %s", probe.OneLine(s.Sets.Err.Error()))
+		r.Saw += fmt.Sprintf("; reason unknown: %s", probe.OneLine(s.Sets.Err.Error()))
 		return r
 	case s.Sets.Value == nil: // not read
 		return r
 	case len(s.Sets.Value) == 0:
-		r.Saw += "; there is no DaemonSet of calico-node either"
+		r.Saw += "; no calico-node DaemonSet exists either"
 		return r.With(facts.Skips, facts.SkipsNoSet)
 	}
 	for i := range s.Sets.Value {
@@ -55,17 +55,17 @@ func skipped(s *cluster.Snapshot, r probe.Result) probe.Result {
 	for i := range s.Sets.Value {
 		if why := s.Sets.Value[i].Refused; why.Text != "" && why.Current(s.Now.Add(-refusedFor)) {
 			set := &s.Sets.Value[i]
-			r.Saw = fmt.Sprintf("no calico-node pod on this node; DaemonSet %s/%s cannot make its pod: %s", set.Namespace,
+			r.Saw = fmt.Sprintf("no calico-node pod on this node; DaemonSet %s/%s cannot create its pod: %s", set.Namespace,
 				set.Name, why.Aged(s.Now))
 			return r.With(facts.Skips, facts.SkipsRefused).With(facts.SkippedFor, why.Text).With(facts.Owner, set.Name)
 		}
 	}
 	if err := s.Startup.Value.Unplaced.Err; err != nil {
-		r.Saw += fmt.Sprintf("; why is not known: %s", probe.OneLine(err.Error()))
+		r.Saw += fmt.Sprintf("; reason unknown: %s", probe.OneLine(err.Error()))
 		return r
 	}
 	set := s.Sets.Value[0]
-	r.Saw += fmt.Sprintf("; DaemonSet %s/%s selects the node and has no pod on it", set.Namespace, set.Name)
+	r.Saw += fmt.Sprintf("; DaemonSet %s/%s selects the node but has no pod on it", set.Namespace, set.Name)
 	return r.With(facts.Skips, facts.SkipsUnsaid).With(facts.Owner, set.Name)
 }
 
@@ -76,17 +76,17 @@ func skips(set *appsv1.DaemonSet, n *corev1.Node) (why, what, by string) {
 	for _, key := range slices.Sorted(maps.Keys(spec.NodeSelector)) {
 		want := spec.NodeSelector[key]
 		if have, ok := n.Labels[key]; !ok {
-			return facts.SkipsSelector, fmt.Sprintf("its nodeSelector wants %s=%s, and the node has no such label", key, want),
+			return facts.SkipsSelector, fmt.Sprintf("its nodeSelector requires %s=%s, but the node lacks this label", key, want),
 				key + "=" + want
 		} else if have != want {
-			return facts.SkipsSelector, fmt.Sprintf("its nodeSelector wants %s=%s, and the node has %q", key, want, have),
+			return facts.SkipsSelector, fmt.Sprintf("its nodeSelector requires %s=%s, but the node has %q", key, want, have),
 				key + "=" + want
 		}
 	}
 	// An affinity that cannot be parsed matches no node. The controller treats it the same way, so the error is ignored.
 	if fits, _ := nodeaffinity.NewRequiredNodeAffinity(nil, spec.Affinity).Match(n); !fits {
 		required := spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
-		return facts.SkipsAffinity, "its required node affinity wants " + wantsOf(required.NodeSelectorTerms), ""
+		return facts.SkipsAffinity, "its required node affinity is " + wantsOf(required.NodeSelectorTerms), ""
 	}
 	taint, skips := scheduling.FindMatchingUntoleratedTaint(klog.Background(), n.Spec.Taints, spec.Tolerations,
 		func(t *corev1.Taint) bool { return t.Effect != corev1.TaintEffectPreferNoSchedule && !byController(*t) },

@@ -30,15 +30,15 @@ func TestSkipped(t *testing.T) {
 		saw    string
 	}{
 		"recorded: a label of a migration": {corev1.PodSpec{NodeSelector: map[string]string{"projectcalico.org/operator-node-migration": "pre-operator"}}, nil,
-			facts.SkipsSelector, "wants projectcalico.org/operator-node-migration=pre-operator, and the node has no such label"},
+			facts.SkipsSelector, "requires projectcalico.org/operator-node-migration=pre-operator, but the node lacks this label"},
 		"another value": {corev1.PodSpec{NodeSelector: map[string]string{"zone": "east"}}, nil,
-			facts.SkipsSelector, `and the node has "west"`},
+			facts.SkipsSelector, `but the node has "west"`},
 		"an affinity": {corev1.PodSpec{Affinity: need("zone", corev1.NodeSelectorOpNotIn, "west")}, nil,
 			facts.SkipsAffinity, "zone NotIn west"},
 		"a number": {corev1.PodSpec{Affinity: need("cores", corev1.NodeSelectorOpGt, "8")}, nil,
 			facts.SkipsAffinity, "cores Gt 8"},
 		"a taint":       {corev1.PodSpec{}, []corev1.Taint{taint}, facts.SkipsTaint, "taint dedicated=gpu:NoSchedule"},
-		"near: it fits": {corev1.PodSpec{NodeSelector: map[string]string{"zone": "west"}, Affinity: need("cores", corev1.NodeSelectorOpLt, "8")}, nil, facts.SkipsUnsaid, "selects the node and has no pod on it"},
+		"near: it fits": {corev1.PodSpec{NodeSelector: map[string]string{"zone": "west"}, Affinity: need("cores", corev1.NodeSelectorOpLt, "8")}, nil, facts.SkipsUnsaid, "selects the node but has no pod on it"},
 		"near: it tolerates": {corev1.PodSpec{Tolerations: []corev1.Toleration{{Key: "dedicated", Value: "gpu"}}},
 			[]corev1.Taint{taint}, facts.SkipsUnsaid, "selects"},
 		"near: all taints": {corev1.PodSpec{Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}}},
@@ -67,7 +67,7 @@ func TestSkipped(t *testing.T) {
 	}
 	s := clustertest.Snapshot(clustertest.Node("a", "10.0.0.1", ""))
 	s.Sets.Value = []cluster.CalicoSet{}
-	clustertest.WantFirst(t, ask(t, s, facts.CheckCalicoPod), probe.Fail, "no DaemonSet of calico-node either")
+	clustertest.WantFirst(t, ask(t, s, facts.CheckCalicoPod), probe.Fail, "no calico-node DaemonSet exists either")
 	s.Sets = cluster.Read[[]cluster.CalicoSet]{Err: errors.New("forbidden")}
 	if got := ask(t, s, facts.CheckCalicoPod); got[0].Facts.Str(facts.Skips) != facts.SkipsSelector { // the label is gone
 		t.Errorf("%v", got)
@@ -86,10 +86,10 @@ func TestRefusedPods(t *testing.T) {
 	}
 	for name, c := range map[string]struct{ events, why, saw string }{
 		"recorded: a webhook without a backend": {made("0") + "," + failed + "," + other, facts.SkipsRefused,
-			`DaemonSet kube-system/calico-node cannot make its pod: Internal error occurred: failed calling webhook "pod-hook.topolvm.io"`},
+			`DaemonSet kube-system/calico-node cannot create its pod: Internal error occurred: failed calling webhook "pod-hook.topolvm.io"`},
 		"an admission policy": {strings.ReplaceAll(failed, webhook, `pods \"calico-node-7wp58\" is forbidden: ValidatingAdmissionPolicy 'non-root' denied request: no`),
-			facts.SkipsRefused, `cannot make its pod: ValidatingAdmissionPolicy 'non-root' denied request: no`},
-		"near: it has made one since": {failed + "," + made("2"), facts.SkipsUnsaid, "selects the node and has no pod on it"},
+			facts.SkipsRefused, `cannot create its pod: ValidatingAdmissionPolicy 'non-root' denied request: no`},
+		"near: it has made one since": {failed + "," + made("2"), facts.SkipsUnsaid, "selects the node but has no pod on it"},
 		"near: an event that somebody else wrote": {strings.ReplaceAll(failed, "daemonset-controller", "mine"),
 			facts.SkipsUnsaid, "selects the node"},
 		"near: no event": {"", facts.SkipsUnsaid, "selects the node"},

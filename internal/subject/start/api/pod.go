@@ -26,7 +26,7 @@ func CalicoPod(s *cluster.Snapshot, report func(probe.Result)) {
 		report(apicheck.Unread(s.Calico.Err))
 		return
 	case s.Calico.Value == nil && cluster.NotCalicos(s.Node) != "":
-		report(probe.Found(probe.Skip, "no calico-node is looked at here: %s", cluster.NotCalicos(s.Node)))
+		report(probe.Found(probe.Skip, "calico-node is not checked here: %s", cluster.NotCalicos(s.Node)))
 		return
 	case s.Calico.Value == nil:
 		r := probe.Found(probe.Fail, "no calico-node pod on this node (label %s, namespace %s)", cluster.CalicoPods,
@@ -56,7 +56,7 @@ func CalicoPod(s *cluster.Snapshot, report func(probe.Result)) {
 	}
 	if pod.DeletionTimestamp != nil {
 		age := s.Now.Sub(pod.DeletionTimestamp.Time)
-		tell(probe.Found(lateness(age), "being deleted, due %s ago", probe.Age(max(0, age))))
+		tell(probe.Found(lateness(age), "terminating, due %s ago", probe.Age(max(0, age))))
 	}
 	if r, stuck := initState(s); stuck {
 		tell(r)
@@ -98,20 +98,20 @@ func initState(s *cluster.Snapshot) (probe.Result, bool) {
 			continue // a sidecar
 		case c.State.Running != nil:
 			age := s.Now.Sub(c.State.Running.StartedAt.Time)
-			return probe.Found(lateness(age), "%s: init container %s is running for %s, %s", at, c.Name, probe.Age(age),
+			return probe.Found(lateness(age), "%s: init container %s has been running for %s, %s", at, c.Name, probe.Age(age),
 				cluster.Plural(int(c.RestartCount), "restart")).
 				With(facts.Container, c.Name).With(facts.Age, int(age.Seconds())).With(facts.APIReason, at), true
 		case notStarted(c).Text != "":
-			r := probe.Found(probe.Fail, "%s: init container %s cannot be started: %s", at, c.Name,
+			r := probe.Found(probe.Fail, "%s: init container %s cannot start: %s", at, c.Name,
 				notStarted(c).Aged(s.Now))
 			return unstarted(r, c), true
 		case c.State.Waiting != nil && (c.RestartCount > 0 || c.State.Waiting.Reason != "PodInitializing"):
-			return pulled(probe.Found(probe.Fail, "%s: init container %s waits: %s%s", at, c.Name, c.State.Waiting.Reason,
+			return pulled(probe.Found(probe.Fail, "%s: init container %s waiting: %s%s", at, c.Name, c.State.Waiting.Reason,
 				lastRun(c, s.Now)).
 				With(facts.Container, c.Name).With(facts.APIReason, c.State.Waiting.Reason).With(facts.Restarts,
 				int(c.RestartCount)), c), true
 		case c.State.Terminated != nil:
-			return probe.Found(probe.Fail, "%s: init container %s ended with exit code %d (%s)", at, c.Name,
+			return probe.Found(probe.Fail, "%s: init container %s exited %d (%s)", at, c.Name,
 				c.State.Terminated.ExitCode, c.State.Terminated.Reason).
 				With(facts.Container, c.Name).With(facts.ExitCode, int(c.State.Terminated.ExitCode)), true
 		default:
@@ -129,7 +129,7 @@ func containerState(s *cluster.Snapshot, c corev1.ContainerStatus) []probe.Resul
 	var out []probe.Result
 	switch {
 	case notStarted(c).Text != "":
-		r := probe.Found(probe.Fail, "%s cannot be started: %s, %s", c.Name, notStarted(c).Aged(s.Now), restarts)
+		r := probe.Found(probe.Fail, "%s cannot start: %s, %s", c.Name, notStarted(c).Aged(s.Now), restarts)
 		out = append(out, unstarted(r, c))
 	case c.State.Waiting != nil:
 		age := s.Now.Sub(s.Calico.Value.CreationTimestamp.Time)
@@ -137,11 +137,11 @@ func containerState(s *cluster.Snapshot, c corev1.ContainerStatus) []probe.Resul
 		if c.State.Waiting.Reason == "ContainerCreating" || c.State.Waiting.Reason == "PodInitializing" {
 			status = lateness(age)
 		}
-		out = append(out, pulled(probe.Found(status, "%s waits: %s, %s%s", c.Name, c.State.Waiting.Reason, restarts,
+		out = append(out, pulled(probe.Found(status, "%s waiting: %s, %s%s", c.Name, c.State.Waiting.Reason, restarts,
 			lastRun(c, s.Now)).
 			With(facts.APIReason, c.State.Waiting.Reason), c))
 	case c.State.Terminated != nil:
-		out = append(out, probe.Found(probe.Fail, "%s ended: %s, exit code %d, %s", c.Name, c.State.Terminated.Reason,
+		out = append(out, probe.Found(probe.Fail, "%s terminated: %s, exit code %d, %s", c.Name, c.State.Terminated.Reason,
 			c.State.Terminated.ExitCode, restarts))
 	case c.State.Running == nil: // no state is set until the kubelet reports one
 		age := s.Now.Sub(s.Calico.Value.CreationTimestamp.Time)
@@ -153,7 +153,7 @@ func containerState(s *cluster.Snapshot, c corev1.ContainerStatus) []probe.Resul
 			probe.Age(unready), probe.Age(age), restarts).With(facts.NotReady, int(unready.Seconds())))
 		if asksBIRD(s, c.Name) && (s.Backend.Value == "vxlan" || s.Backend.Value == "none") {
 			out[len(out)-1] = out[len(out)-1].With(probe.FactReason, facts.ReasonBirdProbe)
-			out[len(out)-1].Saw += fmt.Sprintf("; its probe asks for BIRD, which the networking backend %s does not run",
+			out[len(out)-1].Saw += fmt.Sprintf("; its probe checks BIRD, which the networking backend %s does not run",
 				s.Backend.Value)
 		}
 	default:
@@ -162,7 +162,7 @@ func containerState(s *cluster.Snapshot, c corev1.ContainerStatus) []probe.Resul
 		if c.RestartCount > 0 && age < cluster.Recent {
 			status, note = probe.Warn, lastRun(c, s.Now)
 		}
-		out = append(out, probe.Found(status, "%s is running and ready for %s, %s%s", c.Name, probe.Age(age), restarts,
+		out = append(out, probe.Found(status, "%s is running and ready, up %s, %s%s", c.Name, probe.Age(age), restarts,
 			note).With(facts.Image, c.Image))
 	}
 	spec, _ := cluster.CalicoContainerOf(s.Calico.Value)
@@ -187,7 +187,7 @@ func unlabelled(n *corev1.Node) string {
 	if n.Labels[corev1.LabelOSStable] == "linux" {
 		return ""
 	}
-	return fmt.Sprintf("; the node's label %s is %q, and Calico's DaemonSets choose linux", corev1.LabelOSStable,
+	return fmt.Sprintf("; the node's label %s is %q, but Calico's DaemonSets select linux", corev1.LabelOSStable,
 		n.Labels[corev1.LabelOSStable])
 }
 
@@ -281,12 +281,12 @@ func calicoBudget(s *cluster.Snapshot, report func(probe.Result)) {
 	}
 	spec, status := cluster.CalicoContainerOf(s.Calico.Value)
 	if spec == nil {
-		report(probe.Found(probe.Skip, "no calico-node container to look at"))
+		report(probe.Found(probe.Skip, "no calico-node container to check"))
 		return
 	}
 	budget, period, which := cluster.KillBudget(spec)
 	if budget == 0 {
-		report(probe.Found(probe.Info, "calico-node has no liveness or startup probe: the kubelet never kills it for being slow"))
+		report(probe.Found(probe.Info, "calico-node has no liveness or startup probe, so the kubelet never kills it for a slow start"))
 		return
 	}
 	tell := func(r probe.Result) {
@@ -297,7 +297,7 @@ func calicoBudget(s *cluster.Snapshot, report func(probe.Result)) {
 		last = status.LastTerminationState.Terminated
 	}
 	if last == nil || last.StartedAt.Unix() <= 0 { // a run that never started was not cut short
-		tell(probe.Found(probe.OK, "%s probe allows about %s from start to the first good answer; no run was cut short",
+		tell(probe.Found(probe.OK, "the %s probe allows about %s from start to first success; no run was cut short",
 			which, probe.Age(budget)))
 		return
 	}
@@ -307,7 +307,7 @@ func calicoBudget(s *cluster.Snapshot, report func(probe.Result)) {
 	// "about" means a fifth more or less.
 	late := budget*6/5 + 10*time.Second
 	near := lived > budget*4/5 && lived < late
-	r := probe.Found(probe.Info, "the last run lived %s and ended with exit code %d (%s); the %s probe allows about %s",
+	r := probe.Found(probe.Info, "the previous container exited %d (%s) after %s; the %s probe allows about %s",
 		probe.Age(lived), last.ExitCode, last.Reason, which, probe.Age(budget))
 	now := status.State.Running
 	ready := status.Ready && now != nil
@@ -318,11 +318,11 @@ func calicoBudget(s *cluster.Snapshot, report func(probe.Result)) {
 	// dead BIRD, or for a load that is gone by now.
 	case ready && (spec.ReadinessProbe != nil || s.Now.Sub(now.StartedAt.Time) > late):
 		r.Status = probe.Warn
-		r.Saw = fmt.Sprintf("it was killed %s ago (exit code %d) after %s, about what the %s probe allows (%s); the run since is ready",
+		r.Saw = fmt.Sprintf("the previous container was killed %s ago (exit code %d) after %s, about what the %s probe allows (%s); the new one is ready",
 			probe.Age(s.Now.Sub(last.FinishedAt.Time)), last.ExitCode, probe.Age(lived), which, probe.Age(budget))
 	default:
 		r.Status = probe.Fail
-		r.Saw = fmt.Sprintf("the last run was killed (exit code %d) after %s, just what the %s probe allows (about %s): it never got to answer",
+		r.Saw = fmt.Sprintf("the previous container was killed (exit code %d) after %s, about what the %s probe allows (%s), before it answered",
 			last.ExitCode, probe.Age(lived), which, probe.Age(budget))
 	}
 	tell(r.With(facts.Lived, int(lived.Seconds())).With(facts.ExitCode, int(last.ExitCode)).With(facts.APIReason,

@@ -38,7 +38,7 @@ func TestCalicoPod(t *testing.T) {
 	}{
 		"healthy": {3, nil, probe.OK, "running and ready"},
 		"hangs in init": {0, func(i, _ *corev1.ContainerStatus) { i.State = running(34 * time.Minute) }, probe.Fail,
-			"Init:0/3: init container upgrade-ipam is running for 34m"},
+			"Init:0/3: init container upgrade-ipam has been running for 34m"},
 		"init begins": {0, func(i, _ *corev1.ContainerStatus) { i.State = running(20 * time.Second) }, probe.Warn,
 			"upgrade-ipam"},
 		"init failed": {0, func(i, _ *corev1.ContainerStatus) { i.State.Waiting.Reason = "CrashLoopBackOff" }, probe.Fail,
@@ -77,16 +77,16 @@ func TestCalicoBudget(t *testing.T) {
 		saw    string
 	}{
 		"never ended":       {0, 0, "", probe.OK, "about 70s"},
-		"killed by budget":  {62 * time.Second, 137, "Error", probe.Fail, "it never got to answer"},
-		"killed early":      {5 * time.Second, 137, "Error", probe.Info, "lived 5s"},
-		"ended by itself":   {65 * time.Second, 1, "Error", probe.Info, "exit code 1"},
+		"killed by budget":  {62 * time.Second, 137, "Error", probe.Fail, "before it answered"},
+		"killed early":      {5 * time.Second, 137, "Error", probe.Info, "after 5s"},
+		"ended by itself":   {65 * time.Second, 1, "Error", probe.Info, "exited 1 (Error)"},
 		"out of memory":     {65 * time.Second, 137, "OOMKilled", probe.Info, "OOMKilled"},
 		"killed much later": {time.Hour, 137, "Error", probe.Info, "60m"},
-		"ended when asked":  {62 * time.Second, 0, "Completed", probe.Fail, "it never got to answer"},
-		"killed, and ready": {62 * time.Second, 137, "Error", probe.Info, "lived 62s"},
+		"ended when asked":  {62 * time.Second, 0, "Completed", probe.Fail, "before it answered"},
+		"killed, and ready": {62 * time.Second, 137, "Error", probe.Info, "exited 137 (Error) after 62s"},
 		"killed, and past": {62 * time.Second, 0, "Completed", probe.Warn,
-			"killed 3m ago (exit code 0) after 62s, about what the liveness probe allows (70s); the run since is ready"},
-		"past, not ready": {62 * time.Second, 0, "Completed", probe.Fail, "it never got to answer"},
+			"killed 3m ago (exit code 0) after 62s, about what the liveness probe allows (70s); the new one is ready"},
+		"past, not ready": {62 * time.Second, 0, "Completed", probe.Fail, "before it answered"},
 		"ready once more": {62 * time.Second, 137, "Error", probe.Warn, "killed 31s ago (exit code 137) after 62s"},
 	} {
 		s := clustertest.Snapshot(clustertest.Node("a", "10.0.0.1", ""))

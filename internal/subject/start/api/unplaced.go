@@ -23,10 +23,10 @@ func unscheduled(s *cluster.Snapshot, r probe.Result) probe.Result {
 		why = says
 	}
 	if why == "" {
-		why = "no scheduler has looked at it"
+		why = "no scheduler has processed it"
 	}
 	owner := metav1.GetControllerOf(p).Name
-	r.Saw += fmt.Sprintf("; pod %s is made for this node and has not been scheduled for %s: %s", cluster.NameOf(p),
+	r.Saw += fmt.Sprintf("; pod %s was created for this node but has not been scheduled for %s: %s", cluster.NameOf(p),
 		probe.Age(s.Now.Sub(p.CreationTimestamp.Time)), why)
 	return r.With(facts.Skips, facts.SkipsUnscheduled).With(facts.SkippedFor, why).With(facts.Owner,
 		probe.OneLine(owner)).

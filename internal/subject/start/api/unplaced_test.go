@@ -20,7 +20,7 @@ func TestStartUnplaced(t *testing.T) {
 			"64", "has not been scheduled for 60s: Insufficient cpu: it asks for cpu 64, and the node has 2 for pods"},
 		"a port": {"0/3 nodes are available: 1 node(s) didn't have free ports for the requested pod ports, 2 node(s) didn't match Pod's node affinity/selector. preemption: not eligible",
 			"1", "has not been scheduled for 60s: didn't have free ports for the requested pod ports"},
-		"nobody":       {"", "1", "for 60s: no scheduler has looked at it"},
+		"nobody":       {"", "1", "for 60s: no scheduler has processed it"},
 		"another form": {"no nodes available to schedule pods", "1", "Unschedulable: no nodes available"},
 	} {
 		s := clustertest.Snapshot(clustertest.Node("a", "10.0.0.1", ""))

@@ -65,7 +65,7 @@ func initProgram(args []string) string {
 func atWork(h *probe.Host, p procfs.Proc, program string) probe.Result {
 	stat, age, err := node.AgeOf(p)
 	if err != nil {
-		return probe.Failed(fmt.Errorf("looking at process %d: %w", p.PID, err))
+		return probe.Failed(fmt.Errorf("reading process %d: %w", p.PID, err))
 	}
 	status := probe.Info
 	if age > initPatience {

@@ -38,7 +38,7 @@ func startupBudget(ctx context.Context, p *probe.Pass) {
 	}
 	seconds, err := strconv.Atoi(set[0].Attrs[probe.AttrBudget])
 	if err != nil || seconds <= 0 {
-		p.Report(probe.Found(probe.Skip, "calico-node has no liveness or startup probe that could end it"))
+		p.Report(probe.Found(probe.Skip, "calico-node has no liveness or startup probe that could kill it"))
 		return
 	}
 	budget := time.Duration(seconds) * time.Second
@@ -48,10 +48,10 @@ func startupBudget(ctx context.Context, p *probe.Pass) {
 		switch _, runs, err := node.CalicoProcess(p.Host, "felix"); {
 		case runs: // until the kubelet restarts it
 			next.Status = probe.Warn
-			next.Saw += "; Felix runs, so this is about its next start"
+			next.Saw += "; Felix is running, so this applies to its next start"
 		case err != nil, !node.SeesProcesses(p.Host):
 			next.Status = probe.Warn
-			next.Saw += "; whether Felix runs cannot be seen"
+			next.Saw += "; it is not visible whether Felix is running"
 		}
 	}
 	p.Report(next.On("estimate").With(start.FactBudget, seconds))
@@ -127,11 +127,11 @@ func startUp(h *probe.Host) (took time.Duration, over bool, err error) {
 func parent(proc procfs.FS, of procfs.ProcStat) (procfs.ProcStat, error) {
 	p, err := proc.Proc(of.PPID)
 	if err != nil {
-		return procfs.ProcStat{}, fmt.Errorf("looking at process %d: %w", of.PPID, err)
+		return procfs.ProcStat{}, fmt.Errorf("reading process %d: %w", of.PPID, err)
 	}
 	stat, err := p.Stat()
 	if err != nil {
-		return procfs.ProcStat{}, fmt.Errorf("looking at process %d: %w", of.PPID, err)
+		return procfs.ProcStat{}, fmt.Errorf("reading process %d: %w", of.PPID, err)
 	}
 	return stat, nil
 }
@@ -141,11 +141,11 @@ func firstOf(proc procfs.FS, of procfs.ProcStat) (procfs.ProcStat, error) {
 	for of.PPID > 0 {
 		p, err := proc.Proc(of.PID)
 		if err != nil {
-			return procfs.ProcStat{}, fmt.Errorf("looking at process %d: %w", of.PID, err)
+			return procfs.ProcStat{}, fmt.Errorf("reading process %d: %w", of.PID, err)
 		}
 		status, err := p.NewStatus()
 		if err != nil {
-			return procfs.ProcStat{}, fmt.Errorf("looking at process %d: %w", of.PID, err)
+			return procfs.ProcStat{}, fmt.Errorf("reading process %d: %w", of.PID, err)
 		}
 		if n := status.NSpids; len(n) > 1 && n[len(n)-1] == 1 {
 			return of, nil

@@ -77,7 +77,7 @@ func standingOf(s *cluster.Snapshot) Standing {
 		j.take(rankCordoned, probe.Found(probe.Info, "cordoned"))
 	}
 	if windows {
-		j.take(rankWindows, probe.Found(probe.Info, "runs Windows, where the probe does not"))
+		j.take(rankWindows, probe.Found(probe.Info, "runs Windows, which the probe does not support"))
 		if j.rank == rankReady {
 			j.rank = rankWindows
 		}

@@ -31,7 +31,7 @@ func TestStartsNothing(t *testing.T) {
 			s.Node.Status.Conditions = []corev1.NodeCondition{{
 				Type: corev1.NodeReady, Status: corev1.ConditionFalse, Message: "container runtime is down",
 			}}
-		}, probe.Fail, "does not answer its kubelet"},
+		}, probe.Fail, "does not answer the kubelet"},
 		"without a network": {func(s *cluster.Snapshot) {
 			s.Node.Status.Conditions = []corev1.NodeCondition{{
 				Type: corev1.NodeReady, Status: corev1.ConditionFalse, Message: "network plugin is not ready",
@@ -41,7 +41,7 @@ func TestStartsNothing(t *testing.T) {
 			other := clustertest.Hanging("b", 3*time.Minute, "ContainerCreating", "")
 			other.Namespace = "team-b"
 			*s = *clustertest.PlacedOn("", "", clustertest.Hanging("a", 3*time.Minute, "ContainerCreating", ""), other)
-		}, probe.Unknown, "is not known"},
+		}, probe.Unknown, "unknown whether"},
 		"a pod without its image": {func(s *cluster.Snapshot) {
 			*s = *clustertest.PlacedOn("", "", clustertest.Hanging("a", time.Hour, "ImagePullBackOff", `Back-off pulling image "a": not found`))
 		}, "", ""},

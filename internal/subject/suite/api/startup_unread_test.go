@@ -58,7 +58,7 @@ func TestStartupUnread(t *testing.T) {
 			absent.Sets.Value = []cluster.CalicoSet{set}
 			absent.Startup.Value, absent.Startup.Err = client.ReadStart(t.Context(), absent)
 			got := ask(t, absent, facts.CheckCalicoPod)[0]
-			if !strings.Contains(got.Saw, "why is not known: listing pods without a node") || got.Facts[facts.Skips] != nil {
+			if !strings.Contains(got.Saw, "reason unknown: listing pods without a node") || got.Facts[facts.Skips] != nil {
 				t.Errorf("%+v", got)
 			}
 		})
