@@ -15,10 +15,12 @@ var nodeClockCheck = answers.To(host.NodeClock, nodeClock)
 // Facts of node-clock.
 const factSynchronised probe.Fact = "synchronised" // as the kernel reports it
 
+// skewWrong is the leeway of the API server for the times in a token (jwt.DefaultLeeway of go-jose). Beyond it, tokens
+// are rejected.
 const skewWrong = time.Minute
 
 func nodeClock(_ context.Context, p *probe.Pass) {
-	synced, err := synchronised()
+	synced, err := isSynchronised()
 	r := probe.Found(probe.Info, "no other clock to compare with")
 	if !p.Now.IsZero() {
 		skew := time.Since(p.Now).Round(time.Second)

@@ -30,7 +30,7 @@ func TestNodeMemory(t *testing.T) {
 	checktest.Want(t, checktest.Run(t, nodeMemoryCheck, h), "", probe.Unknown, "has no MemAvailable")
 }
 
-// TestMemoryInside has the cgroup of calico-node's container in each version.
+// TestMemoryInside reads OOM kills and the limit from the cgroup of calico-node's container, in both cgroup versions.
 func TestMemoryInside(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -92,7 +92,7 @@ func TestNodeDisk(t *testing.T) {
 	}
 	// The mount table of the node's first process, not the probe's own.
 	h := checktest.Node(t, map[string]string{"proc/1/mountinfo": "1 0 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 ro,errors=remount-ro\n2 1 8:2 / /var/lib rw - ext4 /dev/sdb1 rw\n"})
-	if !readOnly(h, "/") || !readOnly(h, "/var") || readOnly(h, "/var/lib/kubelet") {
+	if !isReadOnly(h, "/") || !isReadOnly(h, "/var") || isReadOnly(h, "/var/lib/kubelet") {
 		t.Error("the mount table was misread")
 	}
 	if got := checktest.Run(t, nodeDiskCheck, h); len(got) == 0 || got[0].Target != "/" ||

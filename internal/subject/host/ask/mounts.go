@@ -24,7 +24,7 @@ const (
 	storageWait    = 2 * time.Second // twice as long as a connection takes if its first packet is lost
 )
 
-// storagePorts are the ports of file systems that have the server's address in their mount.
+// storagePorts are the default ports of file systems with the server's address in their mount options.
 var storagePorts = map[string]string{"nfs": "2049", "nfs4": "2049", "cifs": "445"}
 
 // storage is a server and its mounts.
@@ -33,9 +33,9 @@ type storage struct {
 	mounts         int
 }
 
-// askStorage connects to the servers of the node's network file systems. It does not touch the mounts: a process that
+// checkStorage connects to the servers of the node's network file systems. It does not touch the mounts: a process that
 // accesses a mount without its server hangs.
-func askStorage(ctx context.Context, p *probe.Pass) {
+func checkStorage(ctx context.Context, p *probe.Pass) {
 	servers := storageOf(p.Host)
 	for _, s := range servers[:min(len(servers), storageServers)] {
 		one, cancel := context.WithTimeout(ctx, storageWait)

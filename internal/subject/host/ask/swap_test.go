@@ -23,7 +23,7 @@ func TestNodeSwap(t *testing.T) {
 		"no such kernel": {map[string]string{"proc/x": ""}, probe.OK, "no swap"},
 		"on": {map[string]string{"proc/swaps": on, "proc/77/comm": "kubelet\n",
 			"proc/77/cmdline": "kubelet\x00"}, probe.Fail, "/dev/sda3"},
-		"on, who knows": {map[string]string{"proc/swaps": on}, probe.Warn, "not visible"},
+		"on, no kubelet": {map[string]string{"proc/swaps": on}, probe.Warn, "not visible"},
 		"on, accepted": {map[string]string{"proc/swaps": on, "var/lib/kubelet/config.yaml": "failSwapOn: false\n"},
 			probe.Info, "/dev/sda3"},
 		"on, refused": {map[string]string{"proc/swaps": on, "var/lib/kubelet/config.yaml": "failSwapOn: true\n"},

@@ -16,14 +16,14 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// Reasons of an API server that the kubelet does not trust.
+// Reasons why the kubelet does not trust the API server.
 const (
 	authorityOther   = "authority"      // another CA than the kubeconfig's signed its certificate
 	authorityName    = "name"           // its certificate does not cover the name or address in the kubeconfig
 	authorityExpired = "server-expired" // its certificate has expired by this node's clock
 )
 
-// authorityTime is how long the API server may take: a handshake is one more round trip than a connection.
+// authorityTime is the time limit for the API server. A TLS handshake takes a round trip more than a TCP connection.
 const authorityTime = 4 * time.Second
 
 // apiOf is the API server and CA of a kubeconfig.

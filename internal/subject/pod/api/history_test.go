@@ -13,8 +13,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// TestOldEventsOfPods wants what the kubelet reported of a pod before it last ran, or before it was deleted, to say
-// nothing of why it waits now.
+// TestOldEventsOfPods expects an event from before the pod last ran, or before it was deleted, to be history: it does
+// not explain the present wait.
 func TestOldEventsOfPods(t *testing.T) {
 	waiting := clustertest.Hanging("app", time.Hour, "ContainerCreating", "")
 	waiting.Status.ContainerStatuses[0].LastTerminationState.Terminated = &corev1.ContainerStateTerminated{ExitCode: 255}

@@ -16,7 +16,7 @@ const targetRedirect = "redirect"
 func reportRedirects(p *probe.Pass) {
 	rules, err := kernel.Diversions(p.Host)
 	if err != nil && len(rules) == 0 {
-		return // the checks that connect from the pod show what its rules do
+		return // the checks that connect from the pod show the rules' effect
 	}
 	var dead []kernel.PacketRule
 	for _, r := range rules {

@@ -13,7 +13,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// TestSkipped wants the selector or the taint named for which a DaemonSet makes no pod for the node.
+// TestSkipped expects the selector, affinity or taint because of which a DaemonSet creates no pod for the node.
 func TestSkipped(t *testing.T) {
 	need := func(key string, op corev1.NodeSelectorOperator, values ...string) *corev1.Affinity {
 		term := corev1.NodeSelectorTerm{
@@ -74,23 +74,23 @@ func TestSkipped(t *testing.T) {
 	}
 }
 
-// TestRefusedPods wants the API server's answer quoted to a DaemonSet that cannot make its pod, and not one that
-// is over.
+// TestRefusedPods expects the API server's current answer to a DaemonSet that cannot create its pod, not an earlier
+// one.
 func TestRefusedPods(t *testing.T) {
 	t.Parallel()
 	const webhook = `Internal error occurred: failed calling webhook \"pod-hook.topolvm.io\": service \"topolvm-controller\" not found`
 	const failed = `{"reason":"FailedCreate","message":"Error creating: ` + webhook + `","source":{"component":"daemonset-controller"},"lastTimestamp":"2026-11-22T12:00:01Z"}`
 	const other = `{"reason":"FailedDaemonPod","message":"before","lastTimestamp":"2026-11-22T12:00:03Z"}`
-	made := func(at string) string {
+	created := func(at string) string {
 		return `{"reason":"SuccessfulCreate","message":"Created pod","source":{"component":"daemonset-controller"},"lastTimestamp":"2026-11-22T12:00:0` + at + `Z"}`
 	}
 	for name, c := range map[string]struct{ events, why, saw string }{
-		"recorded: a webhook without a backend": {made("0") + "," + failed + "," + other, facts.SkipsRefused,
+		"recorded: a webhook without a backend": {created("0") + "," + failed + "," + other, facts.SkipsRefused,
 			`DaemonSet kube-system/calico-node cannot create its pod: Internal error occurred: failed calling webhook "pod-hook.topolvm.io"`},
 		"an admission policy": {strings.ReplaceAll(failed, webhook, `pods \"calico-node-7wp58\" is forbidden: ValidatingAdmissionPolicy 'non-root' denied request: no`),
 			facts.SkipsRefused, `cannot create its pod: ValidatingAdmissionPolicy 'non-root' denied request: no`},
-		"near: it has made one since": {failed + "," + made("2"), facts.SkipsUnsaid, "selects the node but has no pod on it"},
-		"near: an event that somebody else wrote": {strings.ReplaceAll(failed, "daemonset-controller", "mine"),
+		"near: created one since": {failed + "," + created("2"), facts.SkipsUnsaid, "selects the node but has no pod on it"},
+		"near: an event of another component": {strings.ReplaceAll(failed, "daemonset-controller", "mine"),
 			facts.SkipsUnsaid, "selects the node"},
 		"near: no event": {"", facts.SkipsUnsaid, "selects the node"},
 	} {

@@ -27,14 +27,14 @@ func (k kind) ebpf() bool {
 
 // words describe the installation, the most important first.
 func (k kind) words() string {
-	by := "made by DaemonSet " + cluster.DaemonSetOf(k.s.Calico.Value)
+	from := "from DaemonSet " + cluster.DaemonSetOf(k.s.Calico.Value)
 	if byOperator(k.s.Calico.Value) {
-		by = "by the operator"
+		from = "by the operator"
 	}
 	if k.canal() {
-		by = "as Canal, with flannel's network"
+		from = "as Canal, with flannel's network"
 	}
-	out := []string{strings.TrimSpace("Calico "+k.s.Version()) + " " + by}
+	out := []string{strings.TrimSpace("Calico "+k.s.Version()) + " " + from}
 	switch {
 	case k.ebpf():
 		out = append(out, "eBPF data plane")
@@ -56,16 +56,16 @@ func (k kind) words() string {
 	return strings.Join(out, ", ")
 }
 
-// unseen is a part of an installation that no check covers.
-type unseen struct{ part, says string }
+// uncovered is a part of an installation that no check covers.
+type uncovered struct{ part, text string }
 
-// unseen are the parts that no check looks at.
-func (k kind) unseen() []unseen {
+// gaps returns the parts that no check covers.
+func (k kind) gaps() []uncovered {
 	settings := cluster.FelixTarget(k.s).Attrs
-	var out []unseen
+	var out []uncovered
 	add := func(is bool, part, format string, args ...any) {
 		if is {
-			out = append(out, unseen{part, fmt.Sprintf(format, args...)})
+			out = append(out, uncovered{part, fmt.Sprintf(format, args...)})
 		}
 	}
 	add(k.ebpf(), facts.PartEBPF, "eBPF programs on interfaces and cgroups, and maps with routes, services, connections and policy; traffic through them is tested: pings, connections, services, DNS")
@@ -101,13 +101,13 @@ func calicoKind(s *cluster.Snapshot, report func(probe.Result)) {
 		return
 	}
 	k := kind{s}
-	parts := k.unseen()
+	parts := k.gaps()
 	names := []string{}
 	for _, u := range parts {
 		names = append(names, u.part)
 	}
 	report(probe.Found(probe.OK, "%s", k.words()).With(facts.NotLooked, names))
 	for _, u := range parts {
-		report(probe.Found(probe.Info, "not checked: %s", u.says).On(u.part))
+		report(probe.Found(probe.Info, "not checked: %s", u.text).On(u.part))
 	}
 }

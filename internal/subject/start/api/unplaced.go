@@ -13,14 +13,14 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// unscheduled adds to the result about a missing calico-node why the pod for this node is not scheduled.
-func unscheduled(s *cluster.Snapshot, r probe.Result) probe.Result {
+// withScheduling adds to the result about a missing calico-node why the pod for this node is not scheduled.
+func withScheduling(s *cluster.Snapshot, r probe.Result) probe.Result {
 	p := s.Startup.Value.Unplaced.Value
 	why := cluster.TooMuch(p, s.Node)
-	if says := unfit(p); says != "" && why != "" {
-		why = says + ": " + why
+	if reason := schedulerReason(p); reason != "" && why != "" {
+		why = reason + ": " + why
 	} else if why == "" {
-		why = says
+		why = reason
 	}
 	if why == "" {
 		why = "no scheduler has processed it"
@@ -41,8 +41,8 @@ var (
 	ofOthers     = regexp.MustCompile(`didn't satisfy plugin|didn't match Pod's node affinity|node affinity/selector`)
 )
 
-// unfit is the scheduler's message about a pod, without the parts about other nodes; "" = nothing.
-func unfit(p *corev1.Pod) string {
+// schedulerReason is the scheduler's message about a pod, without the parts about other nodes, "" = none.
+func schedulerReason(p *corev1.Pod) string {
 	for _, c := range p.Status.Conditions {
 		if c.Type != corev1.PodScheduled || c.Status != corev1.ConditionFalse {
 			continue

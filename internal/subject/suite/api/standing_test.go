@@ -91,7 +91,7 @@ func TestStandings(t *testing.T) {
 		}
 	}
 
-	// Nobody is called silent, or without Calico, by who may not look.
+	// Without the right to read leases and pods, no node counts as silent or without Calico.
 	got, gaps, err = Standings(t.Context(), f.Client(t, "/leases", "/pods"))
 	if err != nil || len(gaps) != 2 || got[0].Node != "unready" || got[1].Node != "pressed" ||
 		got[2].Node != "cordoned" || got[3].Status != probe.Unknown {

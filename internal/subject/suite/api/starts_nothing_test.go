@@ -14,13 +14,13 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// TestStartsNothing wants a node whose kubelet or runtime hangs told from one that starts containers.
+// TestStartsNothing distinguishes a node with a hanging kubelet or runtime from one that starts containers.
 func TestStartsNothing(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		change func(*cluster.Snapshot)
 		status probe.Status
-		says   string
+		saw    string
 	}{
 		"well": {func(*cluster.Snapshot) {}, "", ""},
 		"a silent kubelet": {func(s *cluster.Snapshot) {
@@ -48,9 +48,9 @@ func TestStartsNothing(t *testing.T) {
 	} {
 		s := clustertest.Snapshot(clustertest.Node("a", "10.1.0.1", "10.1.0.1/24"))
 		c.change(s)
-		r, said := StartsNothing(s)
-		if said != (c.status != "") || r.Status != c.status || !strings.Contains(r.Saw, c.says) {
-			t.Errorf("%s: %v %+v", name, said, r)
+		r, found := StartsNothing(s)
+		if found != (c.status != "") || r.Status != c.status || !strings.Contains(r.Saw, c.saw) {
+			t.Errorf("%s: %v %+v", name, found, r)
 		}
 	}
 }
