@@ -182,5 +182,6 @@ func nodeTaints(s *cluster.Snapshot, report func(probe.Result)) {
 		report(withCordon(s, probe.Found(probe.OK, "no taints")))
 		return
 	}
-	report(withCordon(s, withStartTaints(s, probe.Found(status, "%s", strings.Join(texts, ", ")).With(facts.Taints, texts))))
+	r := probe.Found(status, "%s", strings.Join(texts, ", ")).With(facts.Taints, texts)
+	report(withCordon(s, withStartTaints(s, r)))
 }

@@ -69,7 +69,8 @@ func TestOldProbeFailure(t *testing.T) {
 			}
 			got := ask(t, s, facts.CheckCalicoPod)
 			quotes := strings.Contains(got[0].Saw, "the kubelet reported: ")
-			if quotes != (c.current != "") || !strings.Contains(got[0].Saw, c.current) || got[0].Facts.Str(facts.Limit) != c.limit {
+			if quotes != (c.current != "") || !strings.Contains(got[0].Saw, c.current) ||
+				got[0].Facts.Str(facts.Limit) != c.limit {
 				t.Errorf("%+v", got[0])
 			}
 			clustertest.WantHistory(t, got, c.history)

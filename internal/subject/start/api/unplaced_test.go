@@ -62,7 +62,8 @@ func TestKubeletMessage(t *testing.T) {
 	if got := ask(t, s, facts.CheckCalicoPod); got[0].Facts.Str(facts.Limit) != facts.LimitProcesses {
 		t.Errorf("%v", got)
 	}
-	s = clustertest.Snapshot(clustertest.Node("a", "10.0.0.1", "")) // near: calico-node is healthy, so old messages do not count
+	// near: calico-node is healthy, so old messages do not count
+	s = clustertest.Snapshot(clustertest.Node("a", "10.0.0.1", ""))
 	s.Calico.Value = clustertest.Calico(3)
 	s.Startup.Value.Told = cluster.Told{Probes: probe.Statement{Text: "Readiness probe failed"}, Limit: facts.LimitFiles}
 	if got := ask(t, s, facts.CheckCalicoPod); got[0].Facts.Str(facts.ProbeSays) != "" {
