@@ -56,7 +56,7 @@ func TestRefused(t *testing.T) {
 		"a device plugin":           {"9", []corev1.Pod{device}, probe.Warn, "UnexpectedAdmissionError: x", false},
 		"near: more than capacity":  {"9", []corev1.Pod{huge}, probe.Info, "OutOfcpu", false},
 		"near: an hour ago":         {"9", []corev1.Pod{before}, probe.OK, "have started", false},
-		"near: full, no rejection":  {"4", nil, probe.Info, "the node is full: it has 4 of 4 pods", true},
+		"near: full, no rejection":  {"4", nil, probe.Info, "the node is full: 4 of 4 pods", true},
 		"near: evicted":             {"9", []corev1.Pod{evicted}, probe.OK, "", false},
 		"near: a probe of our own":  {"9", []corev1.Pod{own}, probe.OK, "", false},
 		"near: no limit is known":   {"", nil, probe.OK, "", false},
