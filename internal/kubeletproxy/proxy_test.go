@@ -261,7 +261,7 @@ func TestKubeletsStats(t *testing.T) {
 	said.paths["/configz"] = `{"kubeletconfig":{"failSwapOn":false}}`
 	checktest.Want(t, k.ask(t, host.NodeSwap), "", probe.Info, "set to accept it")
 	delete(said.paths, "/configz")
-	checktest.Want(t, k.ask(t, host.NodeSwap), "", probe.Warn, "whether the kubelet starts with it is not visible", "404 to /configz")
+	checktest.Want(t, k.ask(t, host.NodeSwap), "", probe.Warn, "the kubelet's failSwapOn is not visible", "404 to /configz")
 	summary(`"swap":{"swapAvailableBytes":0,"swapUsageBytes":0},"fs":{"capacityBytes":0}`)
 	checktest.Want(t, k.ask(t, host.NodeSwap), "", probe.Info, "no swap now; this access method cannot see whether a reboot enables it")
 	checktest.Want(t, k.ask(t, host.NodeMemory), "", probe.Unknown, "does not report")
