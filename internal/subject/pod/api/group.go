@@ -39,7 +39,7 @@ func (g group) isCorroborated(s *cluster.Snapshot) bool {
 	return isCorroborated(s, g.pods, func(w cluster.Waiter) string { return w.Pod.Namespace })
 }
 
-func corroborated[T any](s *cluster.Snapshot, pods []T, namespace func(T) string) bool {
+func isCorroborated[T any](s *cluster.Snapshot, pods []T, namespace func(T) string) bool {
 	first := namespace(pods[0])
 	return slices.ContainsFunc(pods, func(p T) bool {
 		of := namespace(p)
