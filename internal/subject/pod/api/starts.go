@@ -61,7 +61,7 @@ func started(s *cluster.Snapshot) probe.Result {
 	if len(waiting) == 0 {
 		return probe.Found(probe.OK, "all pods on this node have started (%s)", all)
 	}
-	return probe.Found(probe.OK, "%d of %s on this node still starting, the first for %s: %s", all, len(waiting),
+	return probe.Found(probe.OK, "%d of %s on this node still starting, the first for %s: %s", len(waiting), all,
 		probe.Age(s.Now.Sub(first)), cluster.Few(waiting))
 }
 

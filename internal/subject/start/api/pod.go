@@ -308,7 +308,7 @@ func calicoBudget(s *cluster.Snapshot, report func(probe.Result)) {
 	late := budget*6/5 + 10*time.Second
 	near := lived > budget*4/5 && lived < late
 	r := probe.Found(probe.Info, "the previous container exited %d (%s) after %s; the %s probe allows about %s",
-		probe.Age(lived), last.ExitCode, last.Reason, which, probe.Age(budget))
+		last.ExitCode, last.Reason, probe.Age(lived), which, probe.Age(budget))
 	now := status.State.Running
 	ready := status.Ready && now != nil
 	over := ready && s.Now.Sub(now.StartedAt.Time) > cluster.Recent
