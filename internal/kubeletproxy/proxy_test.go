@@ -252,7 +252,7 @@ func TestKubeletsStats(t *testing.T) {
 	if r.Facts[host.FactAvailable] != uint64(94371840) {
 		t.Errorf("%+v", r.Facts)
 	}
-	checktest.Want(t, k.ask(t, host.NodeSwap), "", probe.Fail, "swap is on, and the kubelet does not start with it: 2.0 GB of swap")
+	checktest.Want(t, k.ask(t, host.NodeSwap), "", probe.Fail, "swap is on, and the kubelet does not start with swap: 2.0 GB of swap")
 	got := k.ask(t, host.NodeDisk, probe.Target{Kind: probe.KindRuntime, Name: "cri-o://1.30"})
 	if r = checktest.Want(t, got, "/var/lib/kubelet", probe.Fail, "5 % of"); r.Facts[host.FactReadOnly] != nil {
 		t.Errorf("nobody knows whether it is read-only: %+v", r.Facts)
@@ -261,9 +261,9 @@ func TestKubeletsStats(t *testing.T) {
 	said.paths["/configz"] = `{"kubeletconfig":{"failSwapOn":false}}`
 	checktest.Want(t, k.ask(t, host.NodeSwap), "", probe.Info, "set to accept it")
 	delete(said.paths, "/configz")
-	checktest.Want(t, k.ask(t, host.NodeSwap), "", probe.Warn, "whether the kubelet starts with it is not visible", "404 to /configz")
+	checktest.Want(t, k.ask(t, host.NodeSwap), "", probe.Warn, "the kubelet's failSwapOn is not visible", "404 to /configz")
 	summary(`"swap":{"swapAvailableBytes":0,"swapUsageBytes":0},"fs":{"capacityBytes":0}`)
-	checktest.Want(t, k.ask(t, host.NodeSwap), "", probe.Info, "no swap now; whether a reboot brings it back is not visible")
+	checktest.Want(t, k.ask(t, host.NodeSwap), "", probe.Info, "no swap now; this access method cannot see whether a reboot enables it")
 	checktest.Want(t, k.ask(t, host.NodeMemory), "", probe.Unknown, "does not report")
 	checktest.Want(t, k.ask(t, host.NodeDisk), "/var/lib/kubelet", probe.Unknown, "does not report")
 	summary("")

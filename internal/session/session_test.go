@@ -30,7 +30,7 @@ func TestPickedNode(t *testing.T) {
 	for i := range 1000 {
 		nodes = append(nodes, suiteapi.Standing{Node: fmt.Sprintf("worker-%d", i), Status: probe.OK, Saw: "Ready for 1h"})
 	}
-	nodes[0].Status, nodes[0].Saw = probe.Fail, "not Ready for 5m"
+	nodes[0].Status, nodes[0].Saw = probe.Fail, "has not been Ready for 5m"
 	nodes = append(nodes, suiteapi.Standing{Node: "17"})
 	for typed, want := range map[string][]string{
 		"":         {"worker-0"},
@@ -62,7 +62,7 @@ func TestPickedNode(t *testing.T) {
 	}
 	var out bytes.Buffer
 	show(&out, nodes, nodes)
-	for _, want := range []string{"1   worker-0   fail  not Ready for 5m\n", "20  worker-19  -     Ready for 1h\n", "and 981 more"} {
+	for _, want := range []string{"1   worker-0   fail  has not been Ready for 5m\n", "20  worker-19  -     Ready for 1h\n", "and 981 more"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%q is not in\n%s", want, out.String())
 		}

@@ -307,7 +307,7 @@ mount -o remount,ro /var/lib/docker
 	d.want(t, "cni-nodename", probe.Fail, `"node-a.example.com", but Kubernetes calls this node "node-a"`)
 	d.want(t, "cni-token", probe.Fail, "the token expired")
 	d.want(t, "ipam-files", probe.Warn, "1 addresses")
-	d.want(t, "node-swap", probe.Warn, "comes back at the next reboot", "/etc/fstab line 1 (/dev/sda3)", "/etc/systemd/system/swapfile.swap")
+	d.want(t, "node-swap", probe.Warn, "returns at the next reboot", "/etc/fstab line 1 (/dev/sda3)", "/etc/systemd/system/swapfile.swap")
 	d.want(t, "node-disk", probe.Fail, "/var/lib/containers: ", " 0 % of the inodes")
 	d.want(t, "node-disk", probe.Fail, "/var/lib/docker: read-only")
 
@@ -386,11 +386,11 @@ func TestSwapOn(t *testing.T) {
 	}
 	t.Cleanup(off)
 	d := locally(t, "node-a", "", "node-swap")
-	d.want(t, "node-swap", probe.Info, "swap is on, and the kubelet is set to accept it")
+	d.want(t, "node-swap", probe.Info, "swap is on, and the kubelet accepts it")
 	const set = "sed -i 's/failSwapOn: .*/failSwapOn: %/' /var/lib/kubelet/config.yaml"
 	t.Cleanup(func() { shell(t, "node-a", strings.ReplaceAll(set, "%", "false")) })
 	d = locally(t, "node-a", strings.ReplaceAll(set, "%", "true"), "node-swap")
-	d.want(t, "node-swap", probe.Fail, "the kubelet does not start with it")
+	d.want(t, "node-swap", probe.Fail, "the kubelet does not start with swap")
 }
 
 // TestNoNetworkConfiguration takes Calico's CNI file away and wants what follows
@@ -484,7 +484,7 @@ func TestKilledWhileStarting(t *testing.T) {
 		t.Errorf("exit %d\n%s", a.exit, a.stderr)
 	}
 	d.want(t, "calico-pod", probe.Warn, "1 restart; previous container exited 137")
-	d.want(t, "calico-budget", probe.Warn, "it was killed", "(exit code 137)", "about what the liveness probe allows (7s); the run since is ready")
+	d.want(t, "calico-budget", probe.Warn, "was killed", "(exit code 137)", "about what the liveness probe allows (7s); the new one is ready")
 
 	eventually(t, 30*time.Second, func() string {
 		signalAll(t, node, "calico-node", "KILL")
@@ -496,7 +496,7 @@ func TestKilledWhileStarting(t *testing.T) {
 		}
 		return fmt.Sprint(d.Results)
 	})
-	d.want(t, "calico-pod", probe.Fail, "waits: CrashLoopBackOff", "ended with exit code 137")
+	d.want(t, "calico-pod", probe.Fail, "waiting: CrashLoopBackOff", "previous container exited 137")
 }
 
 // TestClocksApart puts a clock two hours late between client and API server. The

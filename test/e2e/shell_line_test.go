@@ -186,7 +186,7 @@ func TestShellProbeGone(t *testing.T) {
 			r.away(false)
 			s.says(t, "felix-live")
 			s.ends(t, 5, 1) // the ping was not answered whole; the run may have found no API yet
-			if len(s.lines("it has ended"))+len(s.lines("it ended"))+len(s.lines("is gone"))+len(s.lines("is being deleted")) == 0 || len(s.lines("placing another probe on node-a")) != 1 {
+			if len(s.lines("it has exited"))+len(s.lines("it ended"))+len(s.lines("is gone"))+len(s.lines("is being deleted")) == 0 || len(s.lines("placing another probe on node-a")) != 1 {
 				t.Errorf("said: %s", s.errs.String())
 			}
 			if got := answered(s.out.String()); len(got) < 7 || !slices.Equal(got[len(got)-2:], numbers(2)) {

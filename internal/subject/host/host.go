@@ -63,6 +63,8 @@ type Disk struct {
 	Total            uint64  // bytes
 }
 
+// Roomy judges the free space and inodes of a file system. frozen means that it is read-only. /run has other
+// thresholds: it is a tmpfs, which the kubelet's eviction does not watch.
 func Roomy(d Disk, name string, frozen bool) probe.Result {
 	size := fmt.Sprintf("%.1f GB", float64(d.Total)/1e9)
 	if d.Total < 1e8 {
@@ -72,7 +74,7 @@ func Roomy(d Disk, name string, frozen bool) probe.Result {
 	r := probe.Found(probe.OK, "%s", saw)
 	switch {
 	case frozen:
-		r = probe.Found(probe.Fail, "read-only: remounted by the kernel after an error, or mounted so; %s", saw)
+		r = probe.Found(probe.Fail, "read-only: remounted by the kernel after an error, or mounted that way; %s", saw)
 	case name == "/run" || strings.HasPrefix(name, "/run/"):
 		if least := min(d.Free, d.FreeInodes); least < node.RunFull {
 			r.Status = probe.Fail
@@ -96,7 +98,7 @@ var NodeLimits = &probe.Check{
 
 // Facts of node-limits.
 const (
-	FactLimitOf probe.Fact = "limit_of" // the limit's owner: a program, a cgroup, the kernel
+	FactLimitOf probe.Fact = "limit_of" // owner of the limit: a program, a cgroup, the kernel
 	FactFrozen  probe.Fact = "frozen"   // the folder of the frozen cgroup
 	FactProgram probe.Fact = "program"  // the cgroup's program: calico-node, containerd
 )
@@ -107,7 +109,6 @@ var NodeLoad = &probe.Check{
 	ID: "node-load", From: probe.FromNode,
 	Tags: []string{probe.TagHost}, Access: []string{"proc", "host processes", "sys/fs/cgroup"},
 	Limit: 15 * time.Second, // a busy node gives this check little CPU time
-
 }
 
 // Facts of node-load.
@@ -132,7 +133,7 @@ const (
 	FactAvailable probe.Fact = "available_bytes"
 	FactTotal     probe.Fact = "total_bytes"
 
-	FactLimited probe.Fact = "limited" // whether the container has a memory limit of its own
+	FactLimited probe.Fact = "limited" // whether the container has a memory limit
 )
 
 // TargetCalicoMemory is the target of node-memory's result about calico-node's container.
@@ -159,8 +160,8 @@ const FactMounts probe.Fact = "mounts"
 // StorageSilent is the reason of node-disk for a file server that does not answer.
 const StorageSilent = "server-silent"
 
-// NodeSwap looks for swap, because of which a kubelet exits at its next start. In the field, swap had been turned off
-// by hand and came back with a reboot.
+// NodeSwap looks for swap: by default a kubelet exits at its next start if swap is on (failSwapOn). In the field, swap
+// had been turned off by hand and came back with a reboot.
 var NodeSwap = &probe.Check{
 	ID: probe.CheckNodeSwap, From: probe.FromNode,
 	Tags: []string{probe.TagHost}, Access: []string{"proc", "etc/fstab", "etc/systemd", "var/lib/kubelet/config.yaml"},
@@ -172,28 +173,28 @@ const (
 	factReturns probe.Fact = "returns" // what turns swap on at the next boot: file, and line in it
 )
 
-// JudgeSwap judges the swap in use, and what enables swap at the next boot. hidden is true if the latter is not
-// visible.
+// JudgeSwap judges the swap in use (names), and what enables swap at the next boot (back). hidden means that the latter
+// is not visible.
 func JudgeSwap(names, back []string, hidden bool, k node.Kubelet) probe.Result {
 	r := probe.Found(probe.OK, "no swap")
 	switch {
 	case len(names) > 0 && k.TakesSwap():
-		r = probe.Found(probe.Info, "swap is on, and the kubelet is set to accept it (failSwapOn: false): %s",
+		r = probe.Found(probe.Info, "swap is on, and the kubelet accepts it (failSwapOn: false): %s",
 			strings.Join(names, ", "))
 	case len(names) > 0 && !k.Seen():
-		r = probe.Found(probe.Warn, "swap is on, and whether the kubelet starts with it is not visible: %s",
+		r = probe.Found(probe.Warn, "swap is on, and the kubelet's failSwapOn is not visible: %s",
 			strings.Join(names, ", "))
 	case len(names) > 0:
-		r = probe.Found(probe.Fail, "swap is on, and the kubelet does not start with it: %s", strings.Join(names, ", "))
+		r = probe.Found(probe.Fail, "swap is on, and the kubelet does not start with swap: %s", strings.Join(names, ", "))
 	case len(back) > 0 && k.TakesSwap():
 		r = probe.Found(probe.Info,
-			"swap is off now, comes back at the next reboot, and the kubelet is set to accept it: %s",
+			"swap is off but returns at the next reboot, and the kubelet accepts it: %s",
 			strings.Join(back, ", "))
 	case hidden && len(names) == 0:
-		r = probe.Found(probe.Info, "no swap now; whether a reboot brings it back is not visible by this access method")
+		r = probe.Found(probe.Info, "no swap now; this access method cannot see whether a reboot enables it")
 	case len(back) > 0:
 		r = probe.Found(probe.Warn,
-			"swap is off now and comes back at the next reboot, when the kubelet will not start with it: %s",
+			"swap is off but returns at the next reboot, and then the kubelet will not start: %s",
 			strings.Join(back, ", "))
 	}
 	return r.With(factSwaps, names).With(factReturns, back).With(node.FactAllowed, k.TakesSwap())

@@ -1,6 +1,9 @@
-// Package nodestate declares the check node-state, which records a node's settings and judges none. The client
-// compares them with those of a baseline node. Both binaries link the package. Checks is the entry point. Package ask
-// beside it reads the node. Package suite draws the whole flow.
+// Package nodestate declares the check node-state, which records a node's settings and judges none:
+//
+//	ask (on this node, and on a baseline node) -> items of each area -> diff (in the client) -> cause
+//
+// Both binaries link the package. Checks is the entry point. Package ask beside it reads the node, package diff
+// compares two nodes, and package cause names the differences that explain a fault. Package suite draws the whole flow.
 package nodestate
 
 import (
@@ -26,7 +29,7 @@ var NodeState = &probe.Check{
 const (
 	FactItems   probe.Fact = "items"    // name → value of each setting in the area
 	FactArea    probe.Fact = "area"     // one of the Area words
-	FactLeftOut probe.Fact = "left_out" // how many items did not fit
+	FactLeftOut probe.Fact = "left_out" // number of items that did not fit
 )
 
 // The areas of node-state.

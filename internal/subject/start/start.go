@@ -44,7 +44,7 @@ const (
 	FactBudget  probe.Fact = "budget_s"  // seconds that the liveness probe allows
 	FactStretch probe.Fact = "stretch"   // factor by which the load slows work down
 
-	// the shortest TCP handshake with the datastore: the network alone, without the server's and the load's delays
+	// duration of the shortest TCP handshake with the datastore: the network's delay, without those of server and load
 	FactFar   probe.Fact = "far_ms"
 	FactCalls probe.Fact = "calls"  // number of requests to the datastore in one start
 	FactWork  probe.Fact = "work_s" // seconds of CPU work in a start, under this load

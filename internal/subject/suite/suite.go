@@ -1,4 +1,4 @@
-// Package suite lists the checks of all subjects that run on a node. Both binaries show them in this order.
+// Package suite lists the checks of all subjects that run on a node. Both binaries list them in this order.
 //
 // A subject has up to four packages, and results flow through them in this order:
 //
@@ -38,10 +38,10 @@ import (
 func Node() []*probe.Check {
 	return slices.Concat(
 		felix.Checks(), bgp.Checks(), // whether Calico lives on the node
-		link.Checks(), pod.Checks(), service.Checks(), // the paths that users miss
+		link.Checks(), pod.Checks(), service.Checks(), // the paths that users need
 		route.Checks(), overlay.Checks(), firewall.Checks(), // what the kernel does with packets, which explains the paths
 		datastore.Checks(), dns.Checks(), runtime.Checks(), kubelet.Checks(), start.Checks(), cni.Checks(), // what they need
 		logs.Checks(), host.Checks(), // what was logged, and the machine underneath
-		nodestate.Checks(), // for comparison with a baseline node, without a judgement
+		nodestate.Checks(), // for comparison with a baseline node
 	)
 }

@@ -15,14 +15,16 @@ var nodeClockCheck = answers.To(host.NodeClock, nodeClock)
 // Facts of node-clock.
 const factSynchronised probe.Fact = "synchronised" // as the kernel reports it
 
+// skewWrong is the leeway of the API server for the times in a token (jwt.DefaultLeeway of go-jose). Beyond it, tokens
+// are rejected.
 const skewWrong = time.Minute
 
 func nodeClock(_ context.Context, p *probe.Pass) {
-	synced, err := synchronised()
+	synced, err := isSynchronised()
 	r := probe.Found(probe.Info, "no other clock to compare with")
 	if !p.Now.IsZero() {
 		skew := time.Since(p.Now).Round(time.Second)
-		r = probe.Found(probe.OK, "%v from the API server's clock", skew.Abs())
+		r = probe.Found(probe.OK, "within %v of the API server's clock", skew.Abs())
 		switch {
 		case skew.Abs() > skewWrong:
 			r.Status = probe.Fail
@@ -43,7 +45,7 @@ func nodeClock(_ context.Context, p *probe.Pass) {
 	if err == nil {
 		r = r.With(factSynchronised, synced)
 		if !synced {
-			r.Saw += "; the kernel calls it not synchronised"
+			r.Saw += "; the kernel reports it as unsynchronised"
 		}
 	}
 	p.Report(r)

@@ -18,7 +18,7 @@ import (
 var nodeDiskCheck = answers.To(host.NodeDisk, nodeDisk)
 
 func nodeDisk(ctx context.Context, p *probe.Pass) {
-	defer askStorage(ctx, p)
+	defer checkStorage(ctx, p)
 	var seen []uint64
 	for _, name := range []string{"/", "/var/lib/kubelet", "/var/lib/containerd", "/var/lib/docker",
 		"/var/lib/containers", "/var/lib/cni", "/var/lib/cni/results", "/var/lib/cni/networks", p.Host.Place(probe.PlaceLib),
@@ -34,7 +34,7 @@ func nodeDisk(ctx context.Context, p *probe.Pass) {
 			continue
 		}
 		seen = append(seen, d.Id)
-		frozen := readOnly(p.Host, name)
+		frozen := isReadOnly(p.Host, name)
 		if frozen && (name == "/" || name == "/etc") {
 			p.Report(probe.Found(probe.Info, "read-only, as on immutable systems").On(name).With(host.FactReadOnly, true))
 			continue
@@ -49,12 +49,12 @@ func usageOf(h *probe.Host, name string) (host.Disk, error) {
 		return host.Disk{}, err
 	}
 	defer at.Close()
-	return usage(at)
+	return usageAt(at)
 }
 
-// readOnly reports whether the file system under a path of the node is read-only. It reads the mount table of the
+// isReadOnly reports whether the file system under a path of the node is read-only. It reads the mount table of the
 // node's first process, because the probe's own mounts are always read-only. Without that table it reports false.
-func readOnly(h *probe.Host, name string) bool {
+func isReadOnly(h *probe.Host, name string) bool {
 	proc, err := procfs.NewFS(h.Proc)
 	if err != nil {
 		return false

@@ -12,10 +12,10 @@ import (
 	"github.com/calico-probe/calico-probe/probe/kernel"
 )
 
-// freezesFor is longer than runc and systemd freeze a cgroup to change its devices, which takes some milliseconds.
-const freezesFor = time.Second
+// freezePause is longer than runc and systemd freeze a cgroup to change its devices, which takes some milliseconds.
+const freezePause = time.Second
 
-// frozenPrograms are the cgroups of needed programs that are frozen, and still are after a pause
+// frozenPrograms returns results about needed programs in a cgroup that is frozen, and still is after a pause
 // (kubernetes/kubernetes#104280).
 func frozenPrograms(ctx context.Context, h *probe.Host) []probe.Result {
 	if len(frozenGroups(h)) == 0 {
@@ -24,7 +24,7 @@ func frozenPrograms(ctx context.Context, h *probe.Host) []probe.Result {
 	select {
 	case <-ctx.Done():
 		return nil
-	case <-time.After(freezesFor):
+	case <-time.After(freezePause):
 	}
 	return frozenGroups(h)
 }
@@ -43,26 +43,26 @@ func frozenGroups(h *probe.Host) []probe.Result {
 			continue
 		}
 		seen[comm+dir] = true
-		out = append(out, probe.Found(probe.Fail, "%s (process %d) does not run: its cgroup %s is frozen", comm, p.PID, dir).
+		out = append(out, probe.Found(probe.Fail, "%s (process %d) is stopped: its cgroup %s is frozen", comm, p.PID, dir).
 			On("frozen "+comm).With(host.FactFrozen, dir).With(host.FactProgram, comm))
 	}
 	return out
 }
 
-// frozenGroup is the cgroup of a process, or the parent of that, for which a freeze was requested and completed.
+// frozenGroup returns the cgroup of a process, or a parent of it, for which a freeze was requested and completed.
 func frozenGroup(h *probe.Host, text string) string {
 	for _, dir := range groupsOf("freezer", text) {
 		switch {
-		case reads(h, dir+"/cgroup.freeze", "1") && reads(h, dir+"/cgroup.events", "frozen 1"),
-			reads(h, dir+"/freezer.self_freezing", "1") && reads(h, dir+"/freezer.state", "FROZEN"):
+		case hasLine(h, dir+"/cgroup.freeze", "1") && hasLine(h, dir+"/cgroup.events", "frozen 1"),
+			hasLine(h, dir+"/freezer.self_freezing", "1") && hasLine(h, dir+"/freezer.state", "FROZEN"):
 			return dir
 		}
 	}
 	return ""
 }
 
-// reads reports whether a file contains this line.
-func reads(h *probe.Host, name, line string) bool {
+// hasLine reports whether a file contains this line.
+func hasLine(h *probe.Host, name, line string) bool {
 	text, err := h.ReadFile(name)
 	return err == nil && slices.Contains(strings.Split(string(text), "\n"), line)
 }

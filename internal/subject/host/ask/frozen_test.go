@@ -6,7 +6,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/checktest"
 )
 
-// TestFrozenGroup has the files of both versions of cgroups, and one that is only about to freeze.
+// TestFrozenGroup reads the files of both cgroup versions, and of a cgroup that is still freezing.
 func TestFrozenGroup(t *testing.T) {
 	t.Parallel()
 	const two, one = "sys/fs/cgroup/", "sys/fs/cgroup/freezer/"

@@ -27,10 +27,10 @@ func TestNodeMemory(t *testing.T) {
 		t.Run(name, func(t *testing.T) { checktest.Want(t, checktest.Run(t, nodeMemoryCheck, h), "", c.status, c.saw) })
 	}
 	h := checktest.Node(t, map[string]string{"proc/meminfo": "MemTotal: 16000000 kB\n"})
-	checktest.Want(t, checktest.Run(t, nodeMemoryCheck, h), "", probe.Unknown, "does not say")
+	checktest.Want(t, checktest.Run(t, nodeMemoryCheck, h), "", probe.Unknown, "has no MemAvailable")
 }
 
-// TestMemoryInside has the cgroup of calico-node's container in each version.
+// TestMemoryInside reads OOM kills and the limit from the cgroup of calico-node's container, in both cgroup versions.
 func TestMemoryInside(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -41,12 +41,12 @@ func TestMemoryInside(t *testing.T) {
 	}{
 		"v2": {"0::/a\n", "a/memory.events", "low 0\noom 2\noom_kill 2\noom_group_kill 0\n", "a/memory.max",
 			"100000000\n", probe.Warn,
-			"2 OOM kills in its container since it started; the container kept running; it has a memory limit"},
+			"2 OOM kills in its container since it started; the container kept running; the container has a memory limit"},
 		"v2, no limit": {"0::/a\n", "a/memory.events", "oom_kill 2\n", "a/memory.max", "max\n", probe.Warn,
 			"kept running"},
 		"v1": {"4:memory:/a\n", "memory/a/memory.oom_control",
 			"oom_kill_disable 0\nunder_oom 0\noom_kill 1\n", "memory/a/memory.limit_in_bytes", "30000000\n",
-			probe.Warn, "kept running; it has a memory limit"},
+			probe.Warn, "kept running; the container has a memory limit"},
 		"v1, no limit": {"4:memory:/a\n", "memory/a/memory.oom_control", "oom_kill 1\n",
 			"memory/a/memory.limit_in_bytes", "9223372036854771712\n", probe.Warn, "kept running"},
 		"never":       {"0::/a\n", "a/memory.events", "oom_kill 0\n", "x", "", probe.OK, "no OOM kill"},
@@ -92,7 +92,7 @@ func TestNodeDisk(t *testing.T) {
 	}
 	// The mount table of the node's first process, not the probe's own.
 	h := checktest.Node(t, map[string]string{"proc/1/mountinfo": "1 0 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 ro,errors=remount-ro\n2 1 8:2 / /var/lib rw - ext4 /dev/sdb1 rw\n"})
-	if !readOnly(h, "/") || !readOnly(h, "/var") || readOnly(h, "/var/lib/kubelet") {
+	if !isReadOnly(h, "/") || !isReadOnly(h, "/var") || isReadOnly(h, "/var/lib/kubelet") {
 		t.Error("the mount table was misread")
 	}
 	if got := checktest.Run(t, nodeDiskCheck, h); len(got) == 0 || got[0].Target != "/" ||

@@ -9,14 +9,14 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// These are the kernel's messages about the process that it will kill, with its cgroup, and about the killed process.
-// The process controls its own name, so the name comes after the cgroup (mm/oom_kill.c, from Linux 4.19).
+// The kernel logs the cgroup of the process that it will kill, then the killed process (mm/oom_kill.c, from Linux
+// 4.19). A process controls its own name, so toKill takes the cgroup from before the name.
 var (
 	toKill  = regexp.MustCompile(`^oom-kill:.*?,task_memcg=(/.*?),task=.*,pid=(\d+),uid=\d+$`)
 	hasKill = regexp.MustCompile(`: Killed process (\d+) \(`)
 )
 
-// killings maps each process that the kernel killed to its cgroup, and has the pods of Kubernetes and Calico.
+// killings maps each process that the kernel killed to its cgroup, and lists the pods of Kubernetes and Calico.
 type killings struct {
 	cgroups map[string]string // by PID
 	pods    []string          // their UIDs
@@ -34,15 +34,15 @@ func killingsOf(pods []probe.Target) killings {
 	return k
 }
 
-// hear reads a line.
-func (k killings) hear(text string) {
+// add remembers the cgroup if a line names one.
+func (k killings) add(text string) {
 	if m := toKill.FindStringSubmatch(text); m != nil {
 		k.cgroups[m[2]] = m[1]
 	}
 }
 
 // ofNode reports whether the process of such a line belonged to the node itself, outside all pods, or to one of the
-// known pods. Any pod may name a process kubelet.
+// known pods. A tenant's pod may call its process kubelet.
 func (k killings) ofNode(text string) bool {
 	m := hasKill.FindStringSubmatch(text)
 	if m == nil {

@@ -9,11 +9,11 @@ import (
 	"github.com/calico-probe/calico-probe/internal/subject/host"
 )
 
-// usage is the usage of the file system that contains a path.
-func usage(at *os.File) (host.Disk, error) {
+// usageAt returns the usage of the file system that contains a file.
+func usageAt(at *os.File) (host.Disk, error) {
 	var st unix.Statfs_t
 	if err := unix.Fstatfs(int(at.Fd()), &st); err != nil {
-		return host.Disk{}, fmt.Errorf("asking how full %s is: %w", at.Name(), err)
+		return host.Disk{}, fmt.Errorf("reading the usage of %s: %w", at.Name(), err)
 	}
 	d := host.Disk{Id: uint64(uint32(st.Fsid.Val[0]))<<32 | uint64(uint32(st.Fsid.Val[1])), Free: 100, FreeInodes: 100,
 		Total: st.Blocks * uint64(st.Bsize)}
@@ -26,16 +26,16 @@ func usage(at *os.File) (host.Disk, error) {
 	return d, nil
 }
 
-// synchronised reports whether the kernel's clock is synchronized.
-func synchronised() (bool, error) {
+// isSynchronised reports whether the kernel's clock is synchronized.
+func isSynchronised() (bool, error) {
 	var t unix.Timex
 	if _, err := unix.Adjtimex(&t); err != nil { // modes 0: read only
-		return false, fmt.Errorf("asking for the state of the clock: %w", err)
+		return false, fmt.Errorf("reading the state of the clock: %w", err)
 	}
 	return t.Status&unix.STA_UNSYNC == 0, nil
 }
 
-// readRing returns the end of the kernel's log ring, without clearing it.
+// readRing returns the end of the kernel's ring buffer, without clearing it.
 func readRing(most int) ([]byte, error) {
 	b := make([]byte, most)
 	n, err := unix.Klogctl(unix.SYSLOG_ACTION_READ_ALL, b)

@@ -10,8 +10,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// TestTCPSockets looks for its own sockets alone: other programs may have the same port at
-// another address.
+// TestTCPSockets looks only for its own sockets: other programs may use the same port on another address.
 func TestTCPSockets(t *testing.T) {
 	t.Parallel()
 	for _, address := range []string{"127.0.0.1:0", "[::1]:0"} {

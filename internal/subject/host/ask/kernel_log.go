@@ -23,17 +23,17 @@ import (
 var kernelLogCheck = answers.To(host.KernelLog, kernelLog)
 
 const (
-	kernelSince = 30 * time.Minute
-	kernelLines = 400
-	kernelRing  = 128 << 10 // bytes at its end
-	kernelSaid  = 12        // maximum number of subjects in the report
+	kernelSince     = 30 * time.Minute
+	kernelLines     = 400       // maximum number of lines from the journal
+	kernelRing      = 128 << 10 // bytes from the end of the ring buffer
+	maxKernelFaults = 12        // maximum number of subjects in the report
 )
 
 // components are processes that break the node if they exit or hang, by their names in the kernel.
 var components = strings.Fields("calico-node bird bird6 confd calico-typha kubelet containerd containerd-shim dockerd crio " +
 	"kube-proxy coredns systemd runc k3s-server k3s-agent rke2 conmon")
 
-// kernelFault is the kernel's messages about one subject.
+// kernelFault counts the kernel's messages of one kind about one subject.
 type kernelFault struct {
 	logs.Kernel
 	subject string
@@ -45,10 +45,10 @@ func kernelLog(ctx context.Context, p *probe.Pass) {
 	now := time.Now()
 	// On a machine, process 2 is the parent of the kernel's threads. A container that acts as a node has none.
 	if comm, err := kernel.ReadProc(p.Host, "2/comm"); err != nil || strings.TrimSpace(comm) != "kthreadd" {
-		p.Report(probe.Found(probe.Skip, "the machine's own processes are not to be seen: the kernel's log may be another node's too"))
+		p.Report(probe.Found(probe.Skip, "the machine's own processes are not visible, so the kernel's log may be another node's too"))
 		return
 	}
-	lines, where := ringLines(p.Host, now), "the kernel's ring"
+	lines, where := ringLines(p.Host, now), "the kernel's ring buffer"
 	if lines == nil {
 		where = "the journal"
 		entries, err := logs.JournalEntries(ctx, p.Host, journal.Want{Units: []string{journal.Kernel},
@@ -62,7 +62,7 @@ func kernelLog(ctx context.Context, p *probe.Pass) {
 			return
 		}
 		if entries == nil {
-			p.Report(probe.Found(probe.Skip, "neither the kernel's ring (it takes the capability SYSLOG) nor a journal with its lines is to be read here"))
+			p.Report(probe.Found(probe.Skip, "neither the kernel's ring buffer (needs the capability SYSLOG) nor a journal with kernel lines is readable here"))
 			return
 		}
 		for _, e := range entries {
@@ -75,12 +75,12 @@ func kernelLog(ctx context.Context, p *probe.Pass) {
 	}
 }
 
-// ringLine matches a line of the kernel's ring in the form of syslog(2): "<6>[ 1234.567890] text", with the thread or
-// CPU if the kernel is so configured. Lines that programs wrote have another facility than 0, so their number is 8 or
-// more.
+// ringLine matches a line of the kernel's ring buffer in the form of syslog(2): "<6>[ 1234.567890] text". The thread or
+// CPU follows the time if the kernel is configured so. The number is facility*8 + level. Programs can write to the ring
+// (/dev/kmsg), but not with facility 0, so a number below 8 proves a line of the kernel.
 var ringLine = regexp.MustCompile(`^<([0-7])>\[ *(\d+)\.(\d{6})\](?:\[ *[CT]\d+\])? (.*)$`)
 
-// ringLines are the kernel's own lines at the end of its ring, nil if they may not be read or have no times.
+// ringLines returns the kernel's own lines at the end of its ring buffer, nil if it is not readable or has no times.
 func ringLines(h *probe.Host, now time.Time) []podlog.Line {
 	up, err := kernel.ReadProc(h, "uptime")
 	first, _, _ := strings.Cut(up, " ")
@@ -107,8 +107,9 @@ func ringOf(text string, boot time.Time) []podlog.Line {
 	return out
 }
 
-// kernelSays recognizes a line and its subject. It is false for a harmless line, or one about no component.
-func kernelSays(text string, killed killings) (logs.Kernel, string, bool) {
+// classifyKernelLine recognizes a line and its subject. It is false for a harmless line. A message about a process is a
+// fault only if the process is a component: else it is information, or dropped (ID "-").
+func classifyKernelLine(text string, killed killings) (logs.Kernel, string, bool) {
 	s, subject, ok := logs.OfKernel(text)
 	if !ok {
 		return logs.Kernel{}, "", false
@@ -128,8 +129,8 @@ func judgeKernel(lines []podlog.Line, killed killings, now time.Time, where stri
 			continue
 		}
 		read++
-		killed.hear(l.Text)
-		s, subject, ok := kernelSays(l.Text, killed)
+		killed.add(l.Text)
+		s, subject, ok := classifyKernelLine(l.Text, killed)
 		if !ok {
 			continue
 		}
@@ -142,17 +143,17 @@ func judgeKernel(lines []podlog.Line, killed killings, now time.Time, where stri
 		faults[i].last = l
 	}
 	if len(faults) == 0 {
-		return []probe.Result{probe.Found(probe.OK, "none of the %d lines of the last %s names a fault, by %s", read, probe.Age(kernelSince), where)}
+		return []probe.Result{probe.Found(probe.OK, "no faults in %d kernel lines of the last %s (source: %s)", read, probe.Age(kernelSince), where)}
 	}
 	slices.SortStableFunc(faults, func(a, b *kernelFault) int { return cmp.Compare(a.rank(), b.rank()) })
 	var out []probe.Result
-	for _, f := range faults[:min(len(faults), kernelSaid)] {
+	for _, f := range faults[:min(len(faults), maxKernelFaults)] {
 		out = append(out, f.result(now))
 	}
 	return out
 }
 
-// rank sorts faults before mere information.
+// rank sorts faults before information.
 func (f *kernelFault) rank() int {
 	if f.Info {
 		return 1
@@ -169,9 +170,9 @@ func (f *kernelFault) result(now time.Time) probe.Result {
 	line := probe.Quoted(f.last.Text)
 	times := ""
 	if f.times > 1 {
-		times = fmt.Sprintf("%d times, the last ", f.times)
+		times = fmt.Sprintf("%d times, most recently ", f.times)
 	}
-	return probe.Found(status, "the kernel said %s%s ago: %s", times, probe.Age(ago), line).
+	return probe.Found(status, "the kernel logged %s%s ago: %s", times, probe.Age(ago), line).
 		On(strings.TrimSpace(f.ID+" "+probe.OneLine(f.subject))).With(logs.FactSignature, f.ID).
 		With(probe.FactKernelOf, probe.OneLine(f.subject)).With(probe.FactTimes, f.times).
 		With(host.FactAgo, int(ago.Seconds())).With(logs.FactLine, line)

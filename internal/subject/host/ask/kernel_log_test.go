@@ -11,8 +11,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/podlog"
 )
 
-// TestKernelKilled believes the name of a process that the kernel killed only by its cgroup: of the node, or of a pod
-// that the plan has as Calico's or Kubernetes' own.
+// TestKernelKilled trusts the name of a killed process only with its cgroup: one of the node, or of a pod that the plan
+// lists as Calico's or Kubernetes' own.
 func TestKernelKilled(t *testing.T) {
 	t.Parallel()
 	const (
@@ -31,7 +31,7 @@ func TestKernelKilled(t *testing.T) {
 		"a tenant's":               {strings.Replace(ours, "0e1f", "ffff", 1), "bird", "bird", logs.KernelKilledPod},
 		"a tenant's kubelet":       {"/kubepods/pod0e1f2a3b-1111-2222-3333-444455556667/0a", "kubelet", "kubelet", logs.KernelKilledPod},
 		"a tenant's that forges":   {"/kubepods/pod0e1f2a3b-1111-2222-3333-444455556667/0a", ",task_memcg=/a", "kubelet", logs.KernelKilledPod},
-		"of which nothing is said": {"", "kubelet", "kubelet", logs.KernelKilledPod},
+		"without an oom-kill line": {"", "kubelet", "kubelet", logs.KernelKilledPod},
 		"another program":          {"/system.slice/java.service", "java", "java", logs.KernelKilledPod},
 	} {
 		lines := []podlog.Line{{Time: now, Text: head + c.cgroup + ",task=" + c.task + ",pid=77,uid=0"},
@@ -47,7 +47,7 @@ func TestKernelKilled(t *testing.T) {
 	}
 }
 
-// TestKernelLog has the kernel's lines that name a fault, and such as look like them.
+// TestKernelLog reads lines of the kernel that report a fault, and lines that only look like them.
 func TestKernelLog(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 23, 15, 0, 0, 0, time.UTC)
@@ -89,11 +89,11 @@ func TestKernelLog(t *testing.T) {
 	many := strings.Repeat("<4>[  100.000000][  T12] nf_conntrack: nf_conntrack: table full, dropping packet\n", 3) +
 		"<12>[  100.000000] Out of memory: Killed process 1 (bird)\n<4>no time\n"
 	got := judgeKernel(ringOf(many, now.Add(-2*time.Minute)), killings{}, now, "x")
-	checktest.Want(t, got, logs.KernelConntrack, probe.Warn, "3 times, the last 20s ago")
+	checktest.Want(t, got, logs.KernelConntrack, probe.Warn, "3 times, most recently 20s ago")
 	if len(got) != 1 {
-		t.Errorf("what a program wrote is believed: %+v", got)
+		t.Errorf("a line that a program wrote is trusted: %+v", got)
 	}
-	// Neither a ring with times (there is no uptime here) nor a journal.
+	// Without an uptime, the ring has no times. There is no journal either.
 	machine := checktest.Node(t, map[string]string{"proc/2/comm": "kthreadd\n"})
 	checktest.Want(t, checktest.Run(t, kernelLogCheck, machine), "", probe.Skip, "neither the kernel's ring")
 	checktest.Want(t, checktest.Run(t, kernelLogCheck, checktest.Node(t, map[string]string{"proc/2/comm": "sh\n"})), "",

@@ -9,8 +9,8 @@ import (
 	"github.com/calico-probe/calico-probe/internal/subject/host"
 )
 
-func usage(*os.File) (host.Disk, error) { return host.Disk{}, errors.ErrUnsupported }
+func usageAt(*os.File) (host.Disk, error) { return host.Disk{}, errors.ErrUnsupported }
 
-func synchronised() (bool, error) { return false, errors.ErrUnsupported }
+func isSynchronised() (bool, error) { return false, errors.ErrUnsupported }
 
 func readRing(int) ([]byte, error) { return nil, errors.ErrUnsupported }

@@ -34,14 +34,14 @@ const (
 	limitInotify   = "inotify-instances"
 )
 
-// fewFiles is how many files a program must be able to open to start another one: pipes and sockets.
+// fewFiles is how many files a program needs to start another one: pipes and sockets.
 const fewFiles = 4
 
-// bounded is one limit and its usage.
-type bounded struct {
+// limitUse is one limit and its use.
+type limitUse struct {
 	what, holder, words string
 	used, most          uint64
-	few                 uint64 // a rest below this counts as exhausted
+	few                 uint64 // with this much left, or less, the limit counts as exhausted
 }
 
 func nodeLimits(ctx context.Context, p *probe.Pass) {
@@ -62,18 +62,18 @@ func nodeLimits(ctx context.Context, p *probe.Pass) {
 		}
 	}
 	if !reported {
-		p.Report(probe.Found(probe.OK, "less than 90 %% of %d limits is used", len(found)))
+		p.Report(probe.Found(probe.OK, "all %d limits are less than 90 %% used", len(found)))
 	}
 }
 
-func (l bounded) result() probe.Result {
+func (l limitUse) result() probe.Result {
 	r := probe.Found(probe.OK, "%d of %d %s", l.used, l.most, l.words)
 	switch {
 	case l.used+l.few >= l.most:
 		r.Status = probe.Fail
-		r.Saw += ": none is left"
+		r.Saw += ": none left"
 		if l.used < l.most {
-			r.Saw = fmt.Sprintf("%d of %d %s: too few are left to start a process", l.used, l.most, l.words)
+			r.Saw = fmt.Sprintf("%d of %d %s: too few left to start a process", l.used, l.most, l.words)
 		}
 	case l.used*100 >= l.most*90:
 		r.Status = probe.Warn
@@ -82,9 +82,9 @@ func (l bounded) result() probe.Result {
 		With(factUsedOf, int(l.used)).With(probe.FactMax, int(l.most))
 }
 
-// limitsOfKernel are the limits of the whole machine.
-func limitsOfKernel(h *probe.Host) []bounded {
-	var out []bounded
+// limitsOfKernel returns the limits of the whole machine.
+func limitsOfKernel(h *probe.Host) []limitUse {
+	var out []limitUse
 	if text, err := kernel.ReadProc(h, "loadavg"); err == nil {
 		// 0.20 0.18 0.12 1/80 11206: running threads and all threads
 		if f := strings.Fields(text); len(f) > 3 {
@@ -93,7 +93,7 @@ func limitsOfKernel(h *probe.Host) []bounded {
 			for _, name := range []string{"pid_max", "threads-max"} {
 				most, other := kernel.Sysctl(h, "kernel/"+name)
 				if err == nil && other == nil && most > 0 {
-					out = append(out, bounded{limitProcesses, "kernel." + name, "processes and threads", used, uint64(most), 0})
+					out = append(out, limitUse{limitProcesses, "kernel." + name, "processes and threads", used, uint64(most), 0})
 				}
 			}
 		}
@@ -103,21 +103,21 @@ func limitsOfKernel(h *probe.Host) []bounded {
 			used, err := strconv.ParseUint(f[0], 10, 63)
 			most, other := strconv.ParseUint(f[2], 10, 63)
 			if err == nil && other == nil && most > 0 {
-				out = append(out, bounded{limitOpenFiles, "fs.file-max", "files that are open on the node", used, most, 0})
+				out = append(out, limitUse{limitOpenFiles, "fs.file-max", "open files on the node", used, most, 0})
 			}
 		}
 	}
 	if most, err := kernel.Sysctl(h, "fs/inotify/max_user_instances"); err == nil && most > 0 {
 		if used, err := inotifyOfRoot(h); err == nil {
-			out = append(out, bounded{limitInotify, "fs.inotify.max_user_instances", "inotify instances of root", used,
+			out = append(out, limitUse{limitInotify, "fs.inotify.max_user_instances", "inotify instances of root", used,
 				uint64(most), 0})
 		}
 	}
 	return out
 }
 
-// mostProcesses is the maximum number of processes with examined open files.
-const mostProcesses = 3000
+// maxProcesses bounds the processes whose open files are read.
+const maxProcesses = 3000
 
 // inotifyOfRoot counts the inotify instances of root's processes.
 func inotifyOfRoot(h *probe.Host) (uint64, error) {
@@ -130,7 +130,7 @@ func inotifyOfRoot(h *probe.Host) (uint64, error) {
 		return 0, err
 	}
 	used, seen := uint64(0), false
-	for _, p := range all[:min(len(all), mostProcesses)] {
+	for _, p := range all[:min(len(all), maxProcesses)] {
 		if uid, err := node.UserOf(p); err != nil || uid != 0 {
 			continue
 		}
@@ -146,12 +146,12 @@ func inotifyOfRoot(h *probe.Host) (uint64, error) {
 		}
 	}
 	if !seen {
-		return 0, errors.New("no process's open files are to be seen")
+		return 0, errors.New("no process's open files are visible")
 	}
 	return used, nil
 }
 
-// neededPrograms are the processes of programs that a node with Calico needs.
+// neededPrograms returns the processes of programs that a node with Calico needs.
 func neededPrograms(h *probe.Host) []node.Running {
 	daemons := []string{"kubelet", "containerd", "dockerd", "crio", "k3s-server", "k3s-agent"}
 	pods := []string{"calico-node", "kube-proxy"}
@@ -160,9 +160,9 @@ func neededPrograms(h *probe.Host) []node.Running {
 	return append(all, inPods...)
 }
 
-// limitsOfPrograms are the limits of these programs and of their cgroups.
-func limitsOfPrograms(h *probe.Host) []bounded {
-	var out []bounded
+// limitsOfPrograms returns the limits of these programs and of their cgroups.
+func limitsOfPrograms(h *probe.Host) []limitUse {
+	var out []limitUse
 	groups := map[string]bool{}
 	for _, p := range neededPrograms(h) {
 		comm, err := p.Comm()
@@ -173,7 +173,7 @@ func limitsOfPrograms(h *probe.Host) []bounded {
 		most, err := p.Limits()
 		used, other := p.FileDescriptorsLen()
 		if err == nil && other == nil && most.OpenFiles > 0 && most.OpenFiles < 1<<40 {
-			out = append(out, bounded{limitOpenFiles, holder, "open files", uint64(used), most.OpenFiles, fewFiles})
+			out = append(out, limitUse{limitOpenFiles, holder, "open files", uint64(used), most.OpenFiles, fewFiles})
 		}
 		text, err := kernel.ReadProc(h, strconv.Itoa(p.PID)+"/cgroup")
 		if err != nil {
@@ -189,7 +189,8 @@ func limitsOfPrograms(h *probe.Host) []bounded {
 	return out
 }
 
-// groupsOf are the folders of a process's cgroup and its parents, for a controller of version 1 or for version 2.
+// groupsOf returns the folders of a process's cgroup and its parents, for a controller of version 1 or for version 2.
+// The limit of a parent applies too.
 func groupsOf(controller, text string) []string {
 	var out []string
 	for line := range strings.Lines(text) {
@@ -209,19 +210,19 @@ func groupsOf(controller, text string) []string {
 }
 
 // groupLimit reads the limit of one cgroup, false if it has none or is not visible.
-func groupLimit(h *probe.Host, dir, comm string) (bounded, bool) {
+func groupLimit(h *probe.Host, dir, comm string) (limitUse, bool) {
 	most, err := h.ReadFile(dir + "/pids.max")
 	if err != nil || strings.TrimSpace(string(most)) == "max" {
-		return bounded{}, false
+		return limitUse{}, false
 	}
 	used, err := h.ReadFile(dir + "/pids.current")
 	if err != nil {
-		return bounded{}, false
+		return limitUse{}, false
 	}
 	m, err := strconv.ParseUint(strings.TrimSpace(string(most)), 10, 63)
 	u, other := strconv.ParseUint(strings.TrimSpace(string(used)), 10, 63)
 	if err != nil || other != nil || m == 0 {
-		return bounded{}, false
+		return limitUse{}, false
 	}
-	return bounded{limitProcesses, "the cgroup of " + comm, "processes and threads in " + dir, u, m, 0}, true
+	return limitUse{limitProcesses, "the cgroup of " + comm, "processes and threads in " + dir, u, m, 0}, true
 }

@@ -26,7 +26,7 @@ func TestNodeLimits(t *testing.T) {
 		delete(want, l.holder)
 	}
 	if len(want) > 0 {
-		t.Errorf("not told: %v", want)
+		t.Errorf("not reported: %v", want)
 	}
 	groups := groupsOf("pids", "0::/kubepods/pod1/abc\n")
 	if !slices.Equal(groups, []string{"/sys/fs/cgroup/kubepods/pod1/abc", "/sys/fs/cgroup/kubepods/pod1", "/sys/fs/cgroup/kubepods"}) {
@@ -39,7 +39,7 @@ func TestNodeLimits(t *testing.T) {
 	if _, is := groupLimit(h, groups[2], "calico-node"); is {
 		t.Error("a cgroup without a limit has one")
 	}
-	few := bounded{limitOpenFiles, "containerd", "open files", 62, 64, fewFiles}
+	few := limitUse{limitOpenFiles, "containerd", "open files", 62, 64, fewFiles}
 	if r := few.result(); r.Status != probe.Fail {
 		t.Errorf("%v: two files are too few", r)
 	}

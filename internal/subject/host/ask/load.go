@@ -33,8 +33,8 @@ const (
 	factSteal       probe.Fact = "steal"             // percent of the time that the hypervisor gave to other machines
 )
 
-// Load per CPU from which a node counts as slow or overloaded. The incident's nodes had more than ten, their peers
-// below one.
+// Load per CPU from which a node counts as slow or overloaded. In the incident, the broken nodes had more than ten and
+// the healthy ones less than one.
 const (
 	loadSlow       = 4
 	loadOverloaded = 10
@@ -42,18 +42,18 @@ const (
 
 const (
 	loadPause = 500 * time.Millisecond // between two readings: 50 of the kernel's ticks on each CPU
-	// stealMuch is well above a neighbour's burst within half a second. A virtual machine without CPU credits has 50 and
-	// more.
-	stealMuch = 30
-	// throttledMuch is the threshold of the Prometheus rule for Kubernetes (CPUThrottlingHigh).
-	throttledMuch = 25
-	// throttledPeriods is the minimum number of periods for a judgement: ten seconds of 100 ms.
-	throttledPeriods = 100
+	// highSteal is well above a neighbour's burst within half a second. A virtual machine without CPU credits has 50
+	// and more.
+	highSteal = 30
+	// highThrottling is the threshold of the Prometheus rule for Kubernetes (CPUThrottlingHigh).
+	highThrottling = 25
+	// minPeriods is the minimum number of periods for a judgement: ten seconds of 100 ms.
+	minPeriods = 100
 )
 
 func nodeLoad(ctx context.Context, p *probe.Pass) {
 	p.Report(load(ctx, p.Host, p.Brief))
-	if r, limited := throttled(p.Host); limited {
+	if r, limited := throttling(p.Host); limited {
 		p.Report(r.On("calico-node cpu"))
 	}
 }
@@ -73,7 +73,7 @@ func load(ctx context.Context, h *probe.Host, brief bool) probe.Result {
 	}
 	cpus := len(stat.CPU)
 	if cpus == 0 {
-		return probe.Found(probe.Unknown, "load %.2f, and /proc/stat names no CPU", load.Load1)
+		return probe.Found(probe.Unknown, "load %.2f, but /proc/stat lists no CPU", load.Load1)
 	}
 	each := load.Load1 / float64(cpus)
 	r := probe.Found(probe.OK, "load %.2f on %d CPUs", load.Load1, cpus)
@@ -94,7 +94,7 @@ func load(ctx context.Context, h *probe.Host, brief bool) probe.Result {
 	waiting := uninterruptible(proc)
 	select {
 	case <-ctx.Done():
-		return r // the context is over: return what is known
+		return r // no time for a second reading
 	case <-time.After(loadPause):
 	}
 	if later, err := proc.Stat(); err == nil {
@@ -109,8 +109,8 @@ func load(ctx context.Context, h *probe.Host, brief bool) probe.Result {
 // withSteal adds the percentage of the time that the hypervisor gave to other machines.
 func withSteal(r probe.Result, stolen float64) probe.Result {
 	r = r.With(factSteal, stolen)
-	if stolen >= stealMuch {
-		r.Saw += fmt.Sprintf("; the hypervisor gave %.0f %% of the CPU time to others (steal)", stolen)
+	if stolen >= highSteal {
+		r.Saw += fmt.Sprintf("; the hypervisor gave %.0f %% of the CPU time to other machines (steal)", stolen)
 		if r.Status == probe.OK {
 			r.Status = probe.Warn
 		}
@@ -222,8 +222,8 @@ func stuckAt(h *probe.Host, pid int, name string) string {
 	return at
 }
 
-// throttled reports how often calico-node's container reached its CPU limit, false if it has none or is not visible.
-func throttled(h *probe.Host) (probe.Result, bool) {
+// throttling reports how often calico-node's container reached its CPU limit, false if it has none or is not visible.
+func throttling(h *probe.Host) (probe.Result, bool) {
 	if !node.SeesProcesses(h) {
 		return probe.Result{}, false
 	}
@@ -244,7 +244,7 @@ func throttled(h *probe.Host) (probe.Result, bool) {
 	}
 	share := float64(times) * 100 / float64(periods)
 	r := probe.Found(probe.OK, "throttled at its CPU limit in %.0f %% of %d periods since it started", share, periods)
-	if share >= throttledMuch && periods >= throttledPeriods {
+	if share >= highThrottling && periods >= minPeriods {
 		r.Status = probe.Warn
 	}
 	return r.With(host.FactThrottled, share), true
@@ -273,8 +273,8 @@ func cgroupFile(h *probe.Host, pid int, controller, file string) (string, error)
 		return "", err
 	}
 	hierarchy, dir := cgroupOf(text, controller)
-	// Outside the cgroup namespace, a path begins at the nearest common directory: the root, or at most two levels below
-	// it (kubepods, its class).
+	// Outside the cgroup namespace, a path begins at the nearest common directory: the root, or at most two levels
+	// below it (kubepods, its class).
 	dir = path.Clean("/" + dir)
 	const levels = 3
 	above := []string{path.Join("/sys/fs/cgroup", hierarchy)}
@@ -298,7 +298,7 @@ func cgroupFile(h *probe.Host, pid int, controller, file string) (string, error)
 	return "", cmp.Or(odd, fmt.Errorf("%s of the cgroup %s: %w", file, dir, errors.ErrUnsupported))
 }
 
-// foldersIn are the cgroups in a cgroup, none if it was just removed.
+// foldersIn returns the cgroups in a cgroup, none if it was just removed.
 func foldersIn(h *probe.Host, top string) []string {
 	names, err := h.ReadDir(top)
 	if err != nil {

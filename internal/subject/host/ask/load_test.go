@@ -37,13 +37,13 @@ func TestNodeLoad(t *testing.T) {
 		probe.Unknown, "loadavg")
 }
 
-// TestBrief has a quick run: it judges by one reading, and says nothing of what takes two.
+// TestBrief expects a quick run to judge one reading, and to omit the facts that need two.
 func TestBrief(t *testing.T) {
 	t.Parallel()
 	h := checktest.Node(t, map[string]string{"proc/loadavg": "0.50 1.00 1.00 1/100 1\n", "proc/stat": checktest.TwoCPUs})
 	for brief, want := range map[bool]bool{true: false, false: true} {
 		r := load(t.Context(), h, brief)
-		if _, told := r.Facts.Num(factSteal); r.Status != probe.OK || told != want {
+		if _, has := r.Facts.Num(factSteal); r.Status != probe.OK || has != want {
 			t.Errorf("brief %v: %s, %v", brief, r.Status, r.Facts)
 		}
 	}
@@ -61,13 +61,12 @@ func TestSteal(t *testing.T) {
 	}
 }
 
-// TestThrottled has the cgroup of calico-node in each version, seen from the root
-// and from another cgroup namespace.
+// TestThrottled reads the cgroup of calico-node in both versions, from the root and from another cgroup namespace.
 func TestThrottled(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		cgroup, dir, stat string
-		status            probe.Status // "" = nothing to say
+		status            probe.Status // "" = no result
 	}{
 		"v1": {"5:memory:/x\n4:cpu,cpuacct:/kubepods/burstable/pod1/abc\n0::/x\n",
 			"cpu,cpuacct/kubepods/burstable/pod1/abc", "nr_periods 1000\nnr_throttled 400\nthrottled_time 1\n",
@@ -88,14 +87,14 @@ func TestThrottled(t *testing.T) {
 		files := map[string]string{"proc/1/comm": "systemd\n", "proc/9/cgroup": c.cgroup,
 			"sys/fs/cgroup/" + c.dir + "/cpu.stat": c.stat, "sys/fs/cgroup/cgroup.procs": "1\n"}
 		checktest.Process(files, 9, 1, "calico-node", 1, "\t1", "calico-node", "-felix")
-		r, limited := throttled(checktest.Node(t, files))
+		r, limited := throttling(checktest.Node(t, files))
 		if limited != (c.status != "") || r.Status != c.status {
 			t.Errorf("%s: %v %s %s", name, limited, r.Status, r.Saw)
 		}
 	}
 }
 
-// FuzzCounts reads a cgroup's files of names and numbers.
+// FuzzCounts reads arbitrary cgroup files of names and numbers.
 func FuzzCounts(f *testing.F) {
 	f.Add("nr_periods 10\nnr_throttled 4\noom_kill 1\n")
 	f.Fuzz(func(_ *testing.T, text string) {
@@ -104,7 +103,7 @@ func FuzzCounts(f *testing.F) {
 	})
 }
 
-// FuzzCgroup reads the cgroup file of a process.
+// FuzzCgroup reads arbitrary cgroup files of a process.
 func FuzzCgroup(f *testing.F) {
 	f.Add("12:cpu,cpuacct:/kubepods/burstable\n0::/x:y\n")
 	f.Fuzz(func(t *testing.T, text string) {

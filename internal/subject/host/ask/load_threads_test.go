@@ -14,8 +14,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// TestWaitingThreads wants a thread of the kubelet's that waits in the kernel while its first thread goes on, with
-// where it waits, and of no other program.
+// TestWaitingThreads expects a stuck thread of the kubelet with its kernel function, although the first thread runs. It
+// expects no thread of other programs.
 func TestWaitingThreads(t *testing.T) {
 	t.Parallel()
 	files := map[string]string{"proc/71/wchan": "rpc_wait_bit_killable"}

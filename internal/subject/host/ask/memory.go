@@ -23,13 +23,13 @@ const factOOMKills probe.Fact = "oom_kills" // since boot, or since the start of
 
 func nodeMemory(_ context.Context, p *probe.Pass) {
 	p.Report(memory(p.Host))
-	if kills, limited, known := killedInside(p.Host); known {
+	if kills, limited, known := oomKillsInside(p.Host); known {
 		r := probe.Found(probe.OK, "no OOM kill in its container since it started")
 		if kills > 0 {
 			r = probe.Found(probe.Warn, "%d OOM kills in its container since it started; the container kept running",
 				kills)
 			if limited {
-				r.Saw += "; it has a memory limit of its own"
+				r.Saw += "; the container has a memory limit"
 			}
 		}
 		p.Report(r.On(host.TargetCalicoMemory).With(factOOMKills, kills).With(host.FactLimited, limited))
@@ -46,7 +46,7 @@ func memory(h *probe.Host) probe.Result {
 		return probe.Failed(fmt.Errorf("reading /proc/meminfo: %w", err))
 	}
 	if m.MemAvailableBytes == nil || m.MemTotalBytes == nil || *m.MemTotalBytes == 0 {
-		return probe.Found(probe.Unknown, "/proc/meminfo does not say how much is available")
+		return probe.Found(probe.Unknown, "/proc/meminfo has no MemAvailable")
 	}
 	available, total := *m.MemAvailableBytes, *m.MemTotalBytes
 	r := host.JudgeMemory(available, total)
@@ -72,13 +72,13 @@ func oomKills(h *probe.Host) (int, bool) {
 	return oomKill(text)
 }
 
-// killedInside is the kernel's count of OOM kills in calico-node's container, and whether the container has a limit.
-// The count includes kills because the whole node was out of memory.
-func killedInside(h *probe.Host) (kills int, limited, known bool) {
+// oomKillsInside returns the kernel's count of OOM kills in calico-node's container, and whether the container has a
+// limit. The count includes kills while the whole node was out of memory.
+func oomKillsInside(h *probe.Host) (kills int, limited, known bool) {
 	if !node.SeesProcesses(h) {
 		return 0, false, false
 	}
-	one, ok := insideCalico(h)
+	one, ok := calicoPID(h)
 	if !ok {
 		return 0, false, false
 	}
@@ -87,15 +87,15 @@ func killedInside(h *probe.Host) (kills int, limited, known bool) {
 		if text, err := cgroupFile(h, one, "memory", file[0]); err == nil {
 			kills, known = oomKill(text)
 			limit, _ := cgroupFile(h, one, "memory", file[1])
-			n, err := strconv.ParseInt(strings.TrimSpace(limit), 10, 64) // v2 says "max"
+			n, err := strconv.ParseInt(strings.TrimSpace(limit), 10, 64) // v2 has "max" for no limit
 			return kills, err == nil && n < noLimit, known
 		}
 	}
 	return 0, false, false
 }
 
-// insideCalico is a process in calico-node's container: Felix, or another if Felix is killed again and again.
-func insideCalico(h *probe.Host) (pid int, found bool) {
+// calicoPID returns a process in calico-node's container: Felix, or another one if Felix keeps being killed.
+func calicoPID(h *probe.Host) (pid int, found bool) {
 	for _, what := range []string{"felix", "confd", "node-services", "monitor-addresses"} {
 		if p, ok, err := node.CalicoProcess(h, what); err == nil && ok {
 			return p.PID, true
@@ -114,8 +114,8 @@ func insideCalico(h *probe.Host) (pid int, found bool) {
 	return 0, false
 }
 
-// noLimit is the minimum of the values with which cgroup v1 expresses "no limit": the maximum integer less a page, and
-// page sizes differ.
+// noLimit is below every value with which cgroup v1 expresses "no limit": the maximum integer rounded down to a page,
+// and page sizes differ.
 const noLimit = 1 << 62
 
 // oomKill finds the count in a file of names and numbers.

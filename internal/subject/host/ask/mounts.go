@@ -3,6 +3,7 @@ package ask
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"net"
 	"net/netip"
 	"slices"
@@ -23,7 +24,7 @@ const (
 	storageWait    = 2 * time.Second // twice as long as a connection takes if its first packet is lost
 )
 
-// storagePorts are the ports of file systems that have the server's address in their mount.
+// storagePorts are the default ports of file systems with the server's address in their mount options.
 var storagePorts = map[string]string{"nfs": "2049", "nfs4": "2049", "cifs": "445"}
 
 // storage is a server and its mounts.
@@ -32,27 +33,27 @@ type storage struct {
 	mounts         int
 }
 
-// askStorage connects to the servers of the node's network file systems. It does not touch the mounts: a process that
+// checkStorage connects to the servers of the node's network file systems. It does not touch the mounts: a process that
 // accesses a mount without its server hangs.
-func askStorage(ctx context.Context, p *probe.Pass) {
+func checkStorage(ctx context.Context, p *probe.Pass) {
 	servers := storageOf(p.Host)
 	for _, s := range servers[:min(len(servers), storageServers)] {
 		one, cancel := context.WithTimeout(ctx, storageWait)
 		c, err := (&net.Dialer{}).DialContext(one, "tcp", s.at)
 		cancel()
-		what := "1 mount"
-		if s.mounts > 1 {
-			what = "mounts"
+		mounts := fmt.Sprintf("%d %s mounts", s.mounts, s.kind)
+		if s.mounts == 1 {
+			mounts = "1 " + s.kind + " mount"
 		}
-		r := probe.Found(probe.OK, "the server answers; %s %s of it, the first on %s", s.kind, what, s.path)
+		r := probe.Found(probe.OK, "the server answers (%s, first on %s)", mounts, s.path)
 		switch {
 		case err == nil:
 			c.Close()
 		case ctx.Err() != nil:
-			r = probe.Found(probe.Unknown, "there was no time left to ask the server")
+			r = probe.Found(probe.Unknown, "no time left to connect to the server")
 		default:
-			r = probe.Found(probe.Warn, "the server does not answer (%s), and who touches its %s %s waits: the first is %s", probe.OneLine(err.Error()), s.kind, what, s.path).
-				With(probe.FactReason, host.StorageSilent)
+			r = probe.Found(probe.Warn, "the server does not answer (%s), so programs that access it hang (%s, first on %s)",
+				probe.OneLine(err.Error()), mounts, s.path).With(probe.FactReason, host.StorageSilent)
 		}
 		p.Report(r.On("server "+s.at).With(host.FactMounts, s.mounts).With(factMountedOn, s.path))
 	}

@@ -12,7 +12,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// TestNetworkMounts wants a server that answers, one that does not, and none asked for what has no connection.
+// TestNetworkMounts expects one result about a server that answers, one about a server that does not, and none about a
+// mount over UDP.
 func TestNetworkMounts(t *testing.T) {
 	t.Parallel()
 	there := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)

@@ -17,8 +17,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// cgroupWith makes a cgroup for this test with a setting that its version spells in
-// its own way, and gives a function that puts a process into it.
+// cgroupWith creates a cgroup with the settings for its version. It returns a function that moves a process into it.
 func cgroupWith(t *testing.T, controller string, v1, v2 [][2]string) (enter func(pid int)) {
 	t.Helper()
 	name, settings := "calico-probe-test-"+strconv.Itoa(os.Getpid()), v1
@@ -27,7 +26,7 @@ func cgroupWith(t *testing.T, controller string, v1, v2 [][2]string) (enter func
 		dir, settings = filepath.Join("/sys/fs/cgroup", name), v2
 	}
 	if err := os.Mkdir(dir, 0o755); err != nil {
-		t.Skipf("no cgroup for %s can be made here: %v", controller, err)
+		t.Skipf("cannot create a cgroup for %s: %v", controller, err)
 	}
 	t.Cleanup(func() { checktest.Eventually(t, func() bool { return os.Remove(dir) == nil }) })
 	set := func(file, text string) {
@@ -40,8 +39,8 @@ func cgroupWith(t *testing.T, controller string, v1, v2 [][2]string) (enter func
 	return func(pid int) { t.Helper(); set("cgroup.procs", strconv.Itoa(pid)) }
 }
 
-// stuckProcess is one that waits uninterruptibly, as behind a dead NFS server: the
-// parent of a vfork, until the child has done something.
+// stuckProcess starts a process in uninterruptible sleep, as with a dead NFS server: the parent of a vfork sleeps until
+// the child executes a program or exits.
 func stuckProcess(t *testing.T) *exec.Cmd {
 	t.Helper()
 	const cloneVfork = "56, 0x4000|17, 0, 0, 0, 0" // amd64's number of clone, and SIGCHLD
@@ -55,8 +54,7 @@ func stuckProcess(t *testing.T) *exec.Cmd {
 	return cmd
 }
 
-// TestRealLoad makes a process wait uninterruptibly, and another burn a CPU that it
-// may have a tenth of.
+// TestRealLoad runs one process in uninterruptible sleep, and a busy one that is limited to a tenth of a CPU.
 func TestRealLoad(t *testing.T) {
 	pid := stuckProcess(t).Process.Pid
 	checktest.Eventually(t, func() bool {
@@ -80,8 +78,7 @@ func TestRealLoad(t *testing.T) {
 	})
 }
 
-// TestRealMemory lets something in a container of calico-node's make grow beyond
-// the container's limit.
+// TestRealMemory lets a process in calico-node's container grow beyond the container's memory limit.
 func TestRealMemory(t *testing.T) {
 	enter := cgroupWith(t, "memory", [][2]string{{"memory.limit_in_bytes", "30000000"}},
 		[][2]string{{"memory.max", "30000000"}})
@@ -108,6 +105,6 @@ func TestRealMemory(t *testing.T) {
 	must.Do(t, os.WriteFile(grow, nil, 0o600))
 	checktest.Eventually(t, func() bool { return kills() > before })
 	got := checktest.Run(t, nodeMemoryCheck, h)
-	checktest.Want(t, got, "calico-node memory", probe.Warn, "1 OOM kills in its container", "it has a memory limit of its own")
+	checktest.Want(t, got, "calico-node memory", probe.Warn, "1 OOM kills in its container", "the container has a memory limit")
 	checktest.Want(t, got, "", probe.Info, "OOM kills since boot")
 }

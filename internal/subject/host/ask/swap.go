@@ -68,14 +68,14 @@ func swapAtBoot(h *probe.Host) ([]string, error) {
 			back = append(back, fmt.Sprintf("/etc/fstab line %d (%s)", n, f[0]))
 		}
 	}
-	// Units made by hand or by an installer; one linked to /dev/null is masked.
+	// Units that an administrator or an installer wrote. A link to /dev/null masks a unit.
 	for _, dir := range []string{"/etc/systemd/system", "/usr/lib/systemd/system"} {
 		names, err := h.ReadDir(dir)
 		if err != nil {
 			continue
 		}
 		for _, name := range names {
-			if strings.HasSuffix(name, ".swap") && !masked(h, name) {
+			if strings.HasSuffix(name, ".swap") && !isMasked(h, name) {
 				back = append(back, path.Join(dir, name))
 			}
 		}
@@ -89,8 +89,8 @@ func swapAtBoot(h *probe.Host) ([]string, error) {
 	return back, nil
 }
 
-// masked reports whether a unit of systemd is masked.
-func masked(h *probe.Host, unit string) bool {
+// isMasked reports whether a unit of systemd is masked.
+func isMasked(h *probe.Host, unit string) bool {
 	to, err := h.Readlink(path.Join("/etc/systemd/system", unit))
 	return err == nil && to == "/dev/null"
 }

@@ -23,7 +23,7 @@ func TestNodeSwap(t *testing.T) {
 		"no such kernel": {map[string]string{"proc/x": ""}, probe.OK, "no swap"},
 		"on": {map[string]string{"proc/swaps": on, "proc/77/comm": "kubelet\n",
 			"proc/77/cmdline": "kubelet\x00"}, probe.Fail, "/dev/sda3"},
-		"on, who knows": {map[string]string{"proc/swaps": on}, probe.Warn, "not visible"},
+		"on, no kubelet": {map[string]string{"proc/swaps": on}, probe.Warn, "not visible"},
 		"on, accepted": {map[string]string{"proc/swaps": on, "var/lib/kubelet/config.yaml": "failSwapOn: false\n"},
 			probe.Info, "/dev/sda3"},
 		"on, refused": {map[string]string{"proc/swaps": on, "var/lib/kubelet/config.yaml": "failSwapOn: true\n"},
@@ -45,7 +45,7 @@ func TestNodeSwap(t *testing.T) {
 			probe.Warn, "zram-generator.conf"},
 		"fstab, accepted": {map[string]string{"proc/swaps": off, "etc/fstab": "/swap none swap sw 0 0\n",
 			"var/lib/kubelet/config.yaml": "failSwapOn: false\n"},
-			probe.Info, "comes back"},
+			probe.Info, "returns at the next reboot"},
 		"odd config": {map[string]string{"proc/swaps": on, "var/lib/kubelet/config.yaml": "failSwapOn: [\n"},
 			probe.Unknown, "config.yaml"},
 	} {
@@ -60,6 +60,6 @@ func TestNodeSwap(t *testing.T) {
 	checktest.Want(t, checktest.Run(t, nodeSwapCheck, h), "", probe.OK, "no swap") // masked
 	h = checktest.Node(t, map[string]string{"proc/swaps": off})
 	h.Only = []string{"/run/calico"}
-	checktest.Want(t, checktest.Run(t, nodeSwapCheck, h), "", probe.Info, "not visible")
+	checktest.Want(t, checktest.Run(t, nodeSwapCheck, h), "", probe.Info, "cannot see whether")
 	checktest.Want(t, checktest.Run(t, nodeSwapCheck, &probe.Host{Proc: "/nowhere"}), "", probe.Unknown, "/nowhere")
 }

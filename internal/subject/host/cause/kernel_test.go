@@ -27,7 +27,7 @@ func TestOldKill(t *testing.T) {
 			r.Check = check
 			f.Add(probe.Event{Type: probe.EventResult, Node: "node-b", Result: &r})
 		}
-		add(probe.Found(probe.Warn, "the kernel said: Killed process 7 (bird)").On("killed bird").
+		add(probe.Found(probe.Warn, "the kernel logged 5s ago: Killed process 7 (bird)").On("killed bird").
 			With(logs.FactSignature, logs.KernelKilled).With(probe.FactKernelOf, "bird").
 			With(host.FactAgo, c.ago), host.KernelLog.ID)
 		if c.notReady >= 0 {

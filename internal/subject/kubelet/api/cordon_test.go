@@ -11,7 +11,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// TestCordon wants a cordon to be a warning only where a pod waits that could run on the node.
+// TestCordon expects a cordon to be a warning only if a waiting pod could run on the node.
 func TestCordon(t *testing.T) {
 	t.Parallel()
 	waits := func(message string) corev1.Pod {
@@ -32,10 +32,10 @@ func TestCordon(t *testing.T) {
 		status probe.Status
 		saw    string
 	}{
-		"a pod waits":            {[]corev1.Pod{waits(cordon)}, probe.Warn, "the node is cordoned; 1 pod waits for a node and may not be here: default/t17"},
-		"for other parts":        {[]corev1.Pod{waits("0/2 nodes are available: insufficient cpu")}, probe.Info, "the node is cordoned"},
-		"for more than there is": {[]corev1.Pod{large(waits(cordon))}, probe.Info, "the node is cordoned"},
-		"none waits":             {nil, probe.Info, "the node is cordoned"},
+		"a pod waits":        {[]corev1.Pod{waits(cordon)}, probe.Warn, "the node is cordoned; 1 pod waits for a node but cannot run here: default/t17"},
+		"for another reason": {[]corev1.Pod{waits("0/2 nodes are available: insufficient cpu")}, probe.Info, "the node is cordoned"},
+		"requests too much":  {[]corev1.Pod{large(waits(cordon))}, probe.Info, "the node is cordoned"},
+		"no pod waits":       {nil, probe.Info, "the node is cordoned"},
 	} {
 		s := clustertest.Snapshot(clustertest.Node("a", "10.0.0.1", ""))
 		s.Node.Spec.Unschedulable, s.Startup.Value.Kept.Value = true, c.pods
@@ -49,6 +49,6 @@ func TestCordon(t *testing.T) {
 		s.Node.Spec.Taints = append(s.Node.Spec.Taints,
 			corev1.Taint{Key: "nvidia.com/gpu", Effect: corev1.TaintEffectNoSchedule})
 		clustertest.WantFirst(t, ask(t, s, facts.CheckNodeTaints), probe.Info,
-			"the node is cordoned") // which keeps the pods off too
+			"the node is cordoned") // the other taint keeps the pod off too
 	}
 }

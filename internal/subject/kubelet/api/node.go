@@ -21,7 +21,7 @@ func NodeReady(s *cluster.Snapshot, report func(probe.Result)) {
 	c := cluster.Readiness(s.Node)
 	since := probe.Age(s.Now.Sub(c.LastTransitionTime.Time))
 	info := s.Node.Status.NodeInfo
-	tell := func(r probe.Result) {
+	send := func(r probe.Result) {
 		if r.Status == probe.OK && cluster.KubeletSilent(s) { // the node controller reacts later
 			r.Status, r.Saw = probe.Unknown, "the kubelet is silent (see node-lease); last reported: "+r.Saw
 		}
@@ -35,17 +35,17 @@ func NodeReady(s *cluster.Snapshot, report func(probe.Result)) {
 	}
 	switch c.Status {
 	case corev1.ConditionTrue:
-		tell(probe.Found(probe.OK, "Ready for %s, kubelet %s, %s, kernel %s",
+		send(probe.Found(probe.OK, "Ready for %s, kubelet %s, %s, kernel %s",
 			since, info.KubeletVersion, info.ContainerRuntimeVersion, info.KernelVersion))
 	case corev1.ConditionFalse:
-		tell(probe.Found(probe.Fail, "not Ready for %s: %s: %s", since, c.Reason,
+		send(probe.Found(probe.Fail, "has not been Ready for %s: %s: %s", since, c.Reason,
 			apicheck.Message(c.Message)).With(facts.APIReason,
-			c.Reason).With(facts.Unready, unready(c.Message)))
+			c.Reason).With(facts.Unready, unreadyReasons(c.Message)))
 	default:
-		tell(probe.Found(probe.Fail, "Ready is Unknown for %s: %s: %s", since, c.Reason,
+		send(probe.Found(probe.Fail, "Ready has been Unknown for %s: %s: %s", since, c.Reason,
 			apicheck.Message(c.Message)).With(facts.APIReason, c.Reason))
 	}
-	if r, is := restarts(s); is {
+	if r, ok := kubeletStarts(s); ok {
 		report(r)
 	}
 	for _, c := range s.Node.Status.Conditions {
@@ -72,7 +72,7 @@ func NodeReady(s *cluster.Snapshot, report func(probe.Result)) {
 // and True is good.
 const ownCondition corev1.NodeConditionType = facts.ConditionHealthy
 
-// writerOf is the client that last wrote a condition of a node, by its field manager, "" = unknown.
+// writerOf returns the client that last wrote a condition of a node, by its field manager, "" = unknown.
 func writerOf(n *corev1.Node, of corev1.NodeConditionType) string {
 	name, at := "", time.Time{}
 	for _, m := range n.ManagedFields {
@@ -85,9 +85,9 @@ func writerOf(n *corev1.Node, of corev1.NodeConditionType) string {
 	return name
 }
 
-// unready translates the kubelet's reasons into the words of the fact Unready (pkg/kubelet: runtime.go, and the
+// unreadyReasons translates the kubelet's reasons into the words of the fact Unready (pkg/kubelet: runtime.go, and the
 // network messages of containerd, CRI-O and docker).
-func unready(message string) []string {
+func unreadyReasons(message string) []string {
 	var out []string
 	for _, has := range [][2]string{
 		{"container runtime is down", facts.UnreadyRuntime}, {"container runtime status check may not have completed",
@@ -102,11 +102,11 @@ func unready(message string) []string {
 	return out
 }
 
-// RuntimeDown reports whether the kubelet itself reports that its container runtime does not answer, which it does
-// half a minute after the last answer.
+// RuntimeDown reports whether the kubelet's status shows that the container runtime does not answer. It shows that half
+// a minute after the runtime's last answer.
 func RuntimeDown(s *cluster.Snapshot) bool {
 	c := cluster.Readiness(s.Node)
-	return c.Status == corev1.ConditionFalse && slices.Contains(unready(c.Message), facts.UnreadyRuntime)
+	return c.Status == corev1.ConditionFalse && slices.Contains(unreadyReasons(c.Message), facts.UnreadyRuntime)
 }
 
 // NodeLease reports how old the node's lease is.
@@ -114,7 +114,7 @@ func NodeLease(s *cluster.Snapshot, report func(probe.Result)) {
 	registered := s.Now.Sub(s.Node.CreationTimestamp.Time)
 	switch {
 	case apierrors.IsNotFound(s.Lease.Err) && registered < cluster.LeaseOver:
-		report(probe.Found(probe.Info, "the node registered %s ago, its first lease is still to come", probe.Age(registered)))
+		report(probe.Found(probe.Info, "the node registered %s ago and has no lease yet", probe.Age(registered)))
 		return
 	case apierrors.IsNotFound(s.Lease.Err):
 		report(probe.Found(probe.Fail, "the node has no lease: its kubelet never renewed one, or the lease was deleted"))
@@ -123,7 +123,7 @@ func NodeLease(s *cluster.Snapshot, report func(probe.Result)) {
 		report(apicheck.Unread(s.Lease.Err))
 		return
 	case s.Lease.Value.Spec.RenewTime == nil:
-		report(probe.Found(probe.Unknown, "the node's lease carries no renew time"))
+		report(probe.Found(probe.Unknown, "the node's lease has no renew time"))
 		return
 	}
 	age := max(0, s.Now.Sub(s.Lease.Value.Spec.RenewTime.Time))
@@ -136,23 +136,23 @@ func NodeLease(s *cluster.Snapshot, report func(probe.Result)) {
 	}
 	r := probe.Found(status, "lease renewed %s ago", probe.Age(age))
 	if status == probe.Fail {
-		r.Saw = "the lease has run out: last renewed " + probe.Age(age) + " ago"
-		if now := renamedTo(s); now != "" {
-			r.Saw += "; the same machine reports as node " + now
+		r.Saw = "the lease has expired: last renewed " + probe.Age(age) + " ago"
+		if now := currentName(s); now != "" {
+			r.Saw += "; the same machine now reports as node " + now
 			r = r.With(facts.RenamedTo, now)
 		}
 	}
 	report(r.With(facts.Age, int(age.Seconds())))
 }
 
-// renamedTo is the name under which this node's machine registers now, "" = none. Clones may have the same machine ID
-// and UUID, but hardly the same address. Nodes in containers share the boot ID.
-func renamedTo(s *cluster.Snapshot) string {
+// currentName returns the name under which this node's machine registers now, "" = none. Clones may have the same
+// machine ID and UUID, but hardly the same address. Nodes in containers share the boot ID.
+func currentName(s *cluster.Snapshot) string {
 	mine := s.Node.Status.NodeInfo
 	for i := range s.Nodes {
 		other := &s.Nodes[i]
-		its := other.Status.NodeInfo
-		same := mine.MachineID != "" && its.MachineID == mine.MachineID && its.SystemUUID == mine.SystemUUID &&
+		theirs := other.Status.NodeInfo
+		same := mine.MachineID != "" && theirs.MachineID == mine.MachineID && theirs.SystemUUID == mine.SystemUUID &&
 			slices.ContainsFunc(cluster.InternalIPs(other),
 				func(a netip.Addr) bool { return slices.Contains(cluster.InternalIPs(s.Node), a) })
 		if other.Name != s.Node.Name && cluster.ReadyNow(other) && same {
@@ -179,8 +179,9 @@ func nodeTaints(s *cluster.Snapshot, report func(probe.Result)) {
 		}
 	}
 	if len(texts) == 0 {
-		report(cordoned(s, probe.Found(probe.OK, "no taints")))
+		report(withCordon(s, probe.Found(probe.OK, "no taints")))
 		return
 	}
-	report(cordoned(s, uninitialized(s, probe.Found(status, "%s", strings.Join(texts, ", ")).With(facts.Taints, texts))))
+	r := probe.Found(status, "%s", strings.Join(texts, ", ")).With(facts.Taints, texts)
+	report(withCordon(s, withStartTaints(s, r)))
 }

@@ -40,7 +40,7 @@ func TestNodeReady(t *testing.T) {
 	s := clustertest.Snapshot(clustertest.Node("a", "10.0.0.1", ""))
 	s.Node.Status.Conditions = append(s.Node.Status.Conditions,
 		corev1.NodeCondition{Type: corev1.NodeDiskPressure, Status: corev1.ConditionTrue, Reason: "KubeletHasDiskPressure"},
-		corev1.NodeCondition{Type: "SomebodysOwn", Status: corev1.ConditionTrue},
+		corev1.NodeCondition{Type: "Custom", Status: corev1.ConditionTrue},
 		corev1.NodeCondition{Type: conditions.Type, Status: corev1.ConditionTrue},
 		corev1.NodeCondition{Type: corev1.NodeMemoryPressure, Status: corev1.ConditionFalse})
 	got := ask(t, s, "node-ready")
@@ -81,22 +81,22 @@ func TestNodeLease(t *testing.T) {
 	s.Lease.Err, s.Node.CreationTimestamp = gone, clustertest.Ago(5*time.Second)
 	clustertest.WantFirst(t, ask(t, s, "node-lease"), probe.Info, "registered 5s ago")
 	if cluster.KubeletSilent(s) {
-		t.Error("a kubelet that has just registered is called silent")
+		t.Error("a kubelet that has just registered counts as silent")
 	}
 	s.Calico.Value, s.Node.CreationTimestamp = clustertest.Calico(3), clustertest.Ago(time.Hour)
 	if !cluster.KubeletSilent(s) {
-		t.Error("a kubelet without a lease is not called silent")
+		t.Error("a kubelet without a lease does not count as silent")
 	}
 }
 
-// TestKubeProxyFact wants the pods of kube-proxy reported where they could be listed, none of them too.
+// TestKubeProxyFact expects the list of kube-proxy's pods as a fact, even an empty one, unless it could not be read.
 func TestKubeProxyFact(t *testing.T) {
 	s := clustertest.Snapshot(clustertest.Node("a", "10.0.0.1", ""))
 	for _, pods := range [][]string{nil, {}, {"kube-proxy-1"}} {
 		s.Local.Value.KubeProxy = pods
-		told := ask(t, s, "node-ready")[0].Facts[facts.KubeProxy]
-		if (told == nil) != (pods == nil) {
-			t.Errorf("of %#v the fact is %#v", pods, told)
+		got := ask(t, s, "node-ready")[0].Facts[facts.KubeProxy]
+		if (got == nil) != (pods == nil) {
+			t.Errorf("pods %#v: fact %#v", pods, got)
 		}
 	}
 }
@@ -116,7 +116,7 @@ func TestNodeTaints(t *testing.T) {
 	}
 }
 
-// TestRenamedNode wants the Node named as which a silent node's machine reports now.
+// TestRenamedNode expects the name of the Node as which the machine of a silent node reports now.
 func TestRenamedNode(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -129,7 +129,7 @@ func TestRenamedNode(t *testing.T) {
 		"another machine": {func(n *corev1.Node) {
 			n.Status.Addresses[0].Address, n.Status.NodeInfo.SystemUUID = "10.0.0.1", "other"
 		}, ""},
-		"that is as silent": {func(n *corev1.Node) {
+		"also silent": {func(n *corev1.Node) {
 			n.Status.Addresses[0].Address, n.Status.Conditions[0].Status = "10.0.0.1", corev1.ConditionUnknown
 		}, ""},
 	} {
@@ -146,8 +146,7 @@ func TestRenamedNode(t *testing.T) {
 	}
 }
 
-// TestUnready reads what kubelets say: of Kubernetes 1.36 with containerd, and of
-// 1.19 with docker.
+// TestUnready reads messages of kubelets: of Kubernetes 1.36 with containerd, and of 1.19 with docker.
 func TestUnready(t *testing.T) {
 	for message, want := range map[string][]string{
 		"[container runtime is down, PLEG is not healthy: pleg was last seen active 3m12s ago; threshold is 3m0s]":                                              {facts.UnreadyRuntime, facts.UnreadyPLEG},
@@ -164,7 +163,7 @@ func TestUnready(t *testing.T) {
 	}
 }
 
-// TestWriterOf wants the program named that wrote a condition last, as the API server keeps it.
+// TestWriterOf expects the client that wrote a condition last, from the Node's managed fields.
 func TestWriterOf(t *testing.T) {
 	t.Parallel()
 	wrote := func(name, condition string, age time.Duration) metav1.ManagedFieldsEntry {

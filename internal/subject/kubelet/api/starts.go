@@ -7,8 +7,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// restarts is the result about the kubelet's recent starts, false if there is nothing to report.
-func restarts(s *cluster.Snapshot) (probe.Result, bool) {
+// kubeletStarts returns a result about the kubelet's recent starts. It is false if they are too few to report.
+func kubeletStarts(s *cluster.Snapshot) (probe.Result, bool) {
 	var r probe.Result
 	switch {
 	case s.Starts.Err != nil:

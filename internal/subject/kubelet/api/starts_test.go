@@ -10,7 +10,7 @@ import (
 	"github.com/calico-probe/calico-probe/internal/cluster/clustertest"
 )
 
-// TestKubeletStarts counts the kubelet's own events of the last minutes, and no one else's.
+// TestKubeletStarts counts the kubelet's own events of the last minutes, not those of other components.
 func TestKubeletStarts(t *testing.T) {
 	t.Parallel()
 	const events = "/api/v1/namespaces/default/events"
@@ -32,9 +32,9 @@ func TestKubeletStarts(t *testing.T) {
 		client := clustertest.ServerOf(t, map[string]string{events: `{"kind":"EventList","apiVersion":"v1","items":[` + strings.Join(c.items, ",") + `]}`}, nil)
 		s := &cluster.Snapshot{Now: now}
 		s.Starts.Value, s.Starts.Err = client.ReadStarts(t.Context(), "node-b", now.Add(-cluster.StartsCounted))
-		r, is := restarts(s)
-		if is != (c.want != "") || !strings.Contains(r.Saw, c.want) || s.Starts.Err != nil {
-			t.Errorf("%s: %v %q %v", name, is, r.Saw, s.Starts.Err)
+		r, ok := kubeletStarts(s)
+		if ok != (c.want != "") || !strings.Contains(r.Saw, c.want) || s.Starts.Err != nil {
+			t.Errorf("%s: %v %q %v", name, ok, r.Saw, s.Starts.Err)
 		}
 	}
 	if _, err := clustertest.ServerOf(t, nil, nil).ReadStarts(t.Context(), "node-b", now); err == nil {

@@ -16,16 +16,17 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// bornFor is how long a node may have such a taint before the check reports it.
-const bornFor = 2 * time.Minute
+// startTaintGrace is how long a new node may have a taint of a controller or agent that sets it up. Afterwards the
+// check reports the taint.
+const startTaintGrace = 2 * time.Minute
 
-// agentsMade is how long a node may lack its agents' pods. DaemonSets create them within seconds.
-const agentsMade = 30 * time.Second
+// agentGrace is how long a new node may lack its agents' pods. DaemonSets create them within seconds.
+const agentGrace = 30 * time.Second
 
-// withoutAgent are the taints whose agent has no pod on the node, so nothing removes them. The first part of the key
-// names the agent: ebs.csi.aws.com/agent-not-ready, node.cilium.io/agent-not-ready.
-func withoutAgent(s *cluster.Snapshot, taints []corev1.Taint) (out []string) {
-	if s.Placed.Pods.Err != nil || len(s.Placed.Pods.Value) == 0 || s.Now.Sub(s.Node.CreationTimestamp.Time) < agentsMade {
+// taintsWithoutAgent returns the taints for which the node has no agent's pod that would remove them. The domain in the
+// key names the agent: ebs.csi.aws.com/agent-not-ready, node.cilium.io/agent-not-ready.
+func taintsWithoutAgent(s *cluster.Snapshot, taints []corev1.Taint) (out []string) {
+	if s.Placed.Pods.Err != nil || len(s.Placed.Pods.Value) == 0 || s.Now.Sub(s.Node.CreationTimestamp.Time) < agentGrace {
 		return nil
 	}
 	for _, t := range taints {
@@ -46,43 +47,42 @@ func withoutAgent(s *cluster.Snapshot, taints []corev1.Taint) (out []string) {
 	return out
 }
 
-// uninitialized adds to the result about the node's taints which of them a controller has yet to remove, and the pods
-// that wait for that.
-func uninitialized(s *cluster.Snapshot, r probe.Result) probe.Result {
+// withStartTaints adds the taints that a controller has yet to remove, and the pods that wait for that.
+func withStartTaints(s *cluster.Snapshot, r probe.Result) probe.Result {
 	taints := cluster.StartTaints(s.Node)
-	absent := withoutAgent(s, taints)
+	absent := taintsWithoutAgent(s, taints)
 	var texts, names []string
 	for _, t := range taints {
 		texts = append(texts, t.ToString())
 	}
 	for i := range s.Startup.Value.Kept.Value {
-		if p := &s.Startup.Value.Kept.Value[i]; keptBy(p, s.Node, taints, saysTaint) {
+		if p := &s.Startup.Value.Kept.Value[i]; isKeptBy(p, s.Node, taints, taintMessage) {
 			names = append(names, cluster.NameOf(p))
 		}
 	}
 	age := s.Now.Sub(s.Node.CreationTimestamp.Time)
-	starts := age < agentsMade || age < bornFor && len(names) == 0 // else pods already wait for it
+	starts := age < agentGrace || age < startTaintGrace && len(names) == 0 // else pods already wait for it
 	if len(taints) == 0 || starts && len(absent) == 0 {
 		return r
 	}
 	r.Status = probe.Warn
-	r.Saw += fmt.Sprintf("; the node is %s old, and what is to take %s away once it has set the node up has not",
+	r.Saw += fmt.Sprintf("; the node is %s old, and no controller has removed %s",
 		probe.Age(age), strings.Join(texts, ", "))
-	if len(absent) > 0 { // no controller will remove them
+	if len(absent) > 0 { // these taints stay
 		r.Status = probe.Fail
-		r.Saw += fmt.Sprintf("; no pod on the node is the agent that takes %s away", strings.Join(absent, ", "))
+		r.Saw += fmt.Sprintf("; the agent that removes %s has no pod on the node", strings.Join(absent, ", "))
 		r = r.With(facts.WithoutAgent, absent)
 	}
 	r = r.With(facts.Unstarted, texts)
 	if len(names) > 0 {
-		r.Saw += fmt.Sprintf("; %s for a node and may not be here: %s", waitFor(len(names)), cluster.Few(names))
+		r.Saw += fmt.Sprintf("; %s for a node but cannot run here: %s", waitFor(len(names)), cluster.Few(names))
 		r = r.With(facts.WaitingFor, names[:min(len(names), cluster.Sampled)])
 	}
 	return r
 }
 
-// cordoned adds to the result about the node's taints that it is cordoned, and the pods that wait for an uncordon.
-func cordoned(s *cluster.Snapshot, r probe.Result) probe.Result {
+// withCordon adds that the node is cordoned, and the pods that wait for an uncordon.
+func withCordon(s *cluster.Snapshot, r probe.Result) probe.Result {
 	if !s.Node.Spec.Unschedulable {
 		return r
 	}
@@ -95,7 +95,7 @@ func cordoned(s *cluster.Snapshot, r probe.Result) probe.Result {
 	for i := range s.Startup.Value.Kept.Value {
 		p := &s.Startup.Value.Kept.Value[i]
 		// The scheduler checks a cordon first, so its message does not show what else keeps the pod off the node.
-		if keptBy(p, s.Node, cordon, saysCordon) && !keptBy(p, s.Node, others, saysCordon) &&
+		if isKeptBy(p, s.Node, cordon, cordonMessage) && !isKeptBy(p, s.Node, others, cordonMessage) &&
 			cluster.TooMuch(p, s.Node) == "" {
 			names = append(names, cluster.NameOf(p))
 		}
@@ -106,7 +106,7 @@ func cordoned(s *cluster.Snapshot, r probe.Result) probe.Result {
 	if r.Status != probe.Fail {
 		r.Status = probe.Warn
 	}
-	r.Saw += fmt.Sprintf("; %s for a node and may not be here: %s", waitFor(len(names)), cluster.Few(names))
+	r.Saw += fmt.Sprintf("; %s for a node but cannot run here: %s", waitFor(len(names)), cluster.Few(names))
 	return r.With(facts.Cordoned, names[:min(len(names), cluster.Sampled)])
 }
 
@@ -117,17 +117,17 @@ func waitFor(n int) string {
 	return fmt.Sprintf("%d pods wait", n)
 }
 
-// The scheduler's messages for pods that wait because of taints or a cordon (kube-scheduler's plugins tainttoleration
-// and nodeunschedulable).
+// Words in the scheduler's messages about pods that wait because of taints or a cordon (kube-scheduler's plugins
+// tainttoleration and nodeunschedulable).
 const (
-	saysTaint  = "taint"
-	saysCordon = "unschedulable"
+	taintMessage  = "taint"
+	cordonMessage = "unschedulable"
 )
 
-// keptBy reports whether a pod waits for a node because of taints: the scheduler reports so, the pod does not tolerate
-// one of them, and its own selectors match the node.
-func keptBy(p *corev1.Pod, n *corev1.Node, taints []corev1.Taint, says string) bool {
-	if p.Spec.NodeName != "" || !strings.Contains(scheduledWith(p), says) {
+// isKeptBy reports whether taints keep a waiting pod off this node: the scheduler's message contains the word, the pod
+// does not tolerate one of the taints, and its own selectors match the node.
+func isKeptBy(p *corev1.Pod, n *corev1.Node, taints []corev1.Taint, word string) bool {
+	if p.Spec.NodeName != "" || !strings.Contains(schedulerMessage(p), word) {
 		return false
 	}
 	if fits, _ := nodeaffinity.GetRequiredNodeAffinity(p).Match(n); !fits { // also if the affinity cannot be parsed
@@ -137,8 +137,8 @@ func keptBy(p *corev1.Pod, n *corev1.Node, taints []corev1.Taint, says string) b
 	return kept
 }
 
-// scheduledWith is the scheduler's message about a pod for which it found no node.
-func scheduledWith(p *corev1.Pod) string {
+// schedulerMessage is the scheduler's message about a pod for which it found no node, "" = none.
+func schedulerMessage(p *corev1.Pod) string {
 	for _, c := range p.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
 			return c.Message[:min(len(c.Message), cluster.LongestEvent)]

@@ -11,7 +11,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// TestStartTaints wants a taint told that a controller has not taken away, and the pods that wait for that.
+// TestStartTaints expects a warning about a taint that its controller has not removed, with the pods that wait for
+// that.
 func TestStartTaints(t *testing.T) {
 	const key = "node.cloudprovider.kubernetes.io/uninitialized"
 	waits := clustertest.StartWaits("0/1 nodes are available: 1 node(s) had untolerated taint(s).", "1")
@@ -23,15 +24,15 @@ func TestStartTaints(t *testing.T) {
 		saw    string
 	}{
 		"recorded": {key, time.Hour, []corev1.Pod{*waits}, probe.Warn,
-			"1 pod waits for a node and may not be here: kube-system/calico-node-x"},
-		"nobody waits":                 {key, time.Hour, nil, probe.Warn, "has not"},
-		"a CSI driver's":               {"ebs.csi.aws.com/agent-not-ready", time.Hour, nil, probe.Warn, "has not"},
-		"an agent without a pod":       {"node.cilium.io/agent-not-ready", time.Hour, nil, probe.Fail, "no pod on the node is the agent"},
-		"the same, young":              {"node.cilium.io/agent-not-ready", time.Minute, nil, probe.Fail, "no pod on the node is the agent"},
+			"1 pod waits for a node but cannot run here: kube-system/calico-node-x"},
+		"no pod waits":                 {key, time.Hour, nil, probe.Warn, "no controller has removed"},
+		"a CSI driver's":               {"ebs.csi.aws.com/agent-not-ready", time.Hour, nil, probe.Warn, "no controller has removed"},
+		"an agent without a pod":       {"node.cilium.io/agent-not-ready", time.Hour, nil, probe.Fail, "has no pod on the node"},
+		"the same, young":              {"node.cilium.io/agent-not-ready", time.Minute, nil, probe.Fail, "has no pod on the node"},
 		"near: just born, of an agent": {"node.cilium.io/agent-not-ready", 20 * time.Second, nil, probe.Info, "cilium"},
 		"near: its agent starts":       {"ebs.csi.aws.com/agent-not-ready", time.Minute, nil, probe.Info, "ebs"},
 		"near: just born":              {key, time.Minute, nil, probe.Info, key},
-		"near: somebody's":             {"dedicated", time.Hour, nil, probe.Info, "dedicated"},
+		"near: an administrator's":     {"dedicated", time.Hour, nil, probe.Info, "dedicated"},
 		"near: a team's":               {"team.example.com/startup-team-only-not", time.Hour, nil, probe.Info, "team"},
 	} {
 		s := clustertest.Snapshot(clustertest.Node("a", "10.0.0.1", ""))

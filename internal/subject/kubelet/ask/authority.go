@@ -16,14 +16,14 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// Reasons of an API server that the kubelet does not trust.
+// Reasons why the kubelet does not trust the API server.
 const (
 	authorityOther   = "authority"      // another CA than the kubeconfig's signed its certificate
 	authorityName    = "name"           // its certificate does not cover the name or address in the kubeconfig
 	authorityExpired = "server-expired" // its certificate has expired by this node's clock
 )
 
-// authorityTime is how long the API server may take: a handshake is one more round trip than a connection.
+// authorityTime is the time limit for the API server. A TLS handshake takes a round trip more than a TCP connection.
 const authorityTime = 4 * time.Second
 
 // apiOf is the API server and CA of a kubeconfig.
@@ -60,7 +60,7 @@ func kubeletAuthority(ctx context.Context, h *probe.Host, k node.Kubelet) (probe
 	conn, err := dialer.DialContext(ctx, "tcp", address)
 	if err == nil {
 		_ = conn.Close()
-		return probe.Found(probe.OK, "%s has a certificate of the CA in %s", address, k.Access), true
+		return probe.Found(probe.OK, "%s presents a certificate signed by the CA in %s", address, k.Access), true
 	}
 	var (
 		unknown x509.UnknownAuthorityError
@@ -78,7 +78,7 @@ func kubeletAuthority(ctx context.Context, h *probe.Host, k node.Kubelet) (probe
 	default:
 		return probe.Result{}, false
 	}
-	return probe.Found(probe.Fail, "the kubelet does not accept the certificate of %s, by the CA in %s: %v", address,
+	return probe.Found(probe.Fail, "the kubelet rejects the certificate of %s (CA in %s): %v", address,
 		k.Access, err).With(probe.FactReason, reason), true
 }
 

@@ -22,7 +22,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// TestKubeletAuthority wants an API server told from one whose certificate the kubelet's CA did not sign.
+// TestKubeletAuthority distinguishes an API server with a certificate of the kubelet's CA from one with another
+// certificate.
 func TestKubeletAuthority(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewTLSServer(http.NotFoundHandler())
@@ -35,7 +36,7 @@ func TestKubeletAuthority(t *testing.T) {
 	k := node.Kubelet{Access: "/etc/kubernetes/kubelet.conf"}
 	for name, c := range map[string]struct {
 		cluster string
-		told    bool
+		checked bool
 		status  probe.Status
 		reason  string
 	}{
@@ -47,28 +48,28 @@ func TestKubeletAuthority(t *testing.T) {
 			probe.Fail, authorityOther},
 		"another name": {"server: " + server.URL + ", tls-server-name: api.other, certificate-authority-data: " + own,
 			true, probe.Fail, authorityName},
-		"without a check":  {"server: " + server.URL + ", insecure-skip-tls-verify: true", false, "", ""},
-		"by a proxy":       {"server: " + server.URL + ", proxy-url: http://10.0.0.1:1, certificate-authority-data: " + other, false, "", ""},
-		"no CA":            {"server: " + server.URL, false, "", ""},
-		"nobody is there":  {"server: https://127.0.0.1:1, certificate-authority-data: " + own, false, "", ""},
-		"no TLS":           {"server: http://127.0.0.1:" + port + ", certificate-authority-data: " + own, false, "", ""},
-		"what is no URL":   {"server: '%zz', certificate-authority-data: " + own, false, "", ""},
-		"what is no CA":    {"server: " + server.URL + ", certificate-authority-data: AAAA", false, "", ""},
-		"a file not there": {"server: " + server.URL + ", certificate-authority: /none", false, "", ""},
+		"no verification": {"server: " + server.URL + ", insecure-skip-tls-verify: true", false, "", ""},
+		"through a proxy": {"server: " + server.URL + ", proxy-url: http://10.0.0.1:1, certificate-authority-data: " + other, false, "", ""},
+		"no CA":           {"server: " + server.URL, false, "", ""},
+		"nothing listens": {"server: https://127.0.0.1:1, certificate-authority-data: " + own, false, "", ""},
+		"no TLS":          {"server: http://127.0.0.1:" + port + ", certificate-authority-data: " + own, false, "", ""},
+		"an invalid URL":  {"server: '%zz', certificate-authority-data: " + own, false, "", ""},
+		"an invalid CA":   {"server: " + server.URL + ", certificate-authority-data: AAAA", false, "", ""},
+		"a missing file":  {"server: " + server.URL + ", certificate-authority: /none", false, "", ""},
 	} {
 		pems := must.Get(base64.StdEncoding.DecodeString(other))(t)
 		h := checktest.Node(t, map[string]string{
 			"etc/kubernetes/kubelet.conf": "clusters: [{name: c, cluster: {" + c.cluster + "}}]\n",
 			"etc/kubernetes/pki/ca.crt":   string(pems),
 		})
-		r, told := kubeletAuthority(context.Background(), h, k)
-		if told != c.told || told && (r.Status != c.status || r.Facts.Str(probe.FactReason) != c.reason) {
-			t.Errorf("%s: %v %+v", name, told, r)
+		r, checked := kubeletAuthority(context.Background(), h, k)
+		if checked != c.checked || checked && (r.Status != c.status || r.Facts.Str(probe.FactReason) != c.reason) {
+			t.Errorf("%s: %v %+v", name, checked, r)
 		}
 	}
 }
 
-// otherCA is a certificate of a CA that signed nothing here.
+// otherCA returns the certificate of a CA that has signed no server of this test.
 func otherCA(t *testing.T) []byte {
 	t.Helper()
 	key := must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)

@@ -34,15 +34,15 @@ func kubeletHealth(ctx context.Context, p *probe.Pass) {
 		func() {
 			addr, on := k.Healthz()
 			if !on {
-				p.Report(probe.Found(probe.Skip, "the kubelet's configuration turns healthz off").On("healthz"))
+				p.Report(probe.Found(probe.Skip, "the kubelet's configuration disables healthz").On("healthz"))
 				return
 			}
-			p.Report(guess(k, askKubelet(ctx, "http", addr, http.StatusOK)).On("healthz"))
+			p.Report(retractGuess(k, queryKubelet(ctx, "http", addr, http.StatusOK)).On("healthz"))
 		},
 		func() {
 			addr := k.API()
-			// Without credentials the good answer is a refusal.
-			r := guess(k, askKubelet(ctx, "https", addr, http.StatusUnauthorized, http.StatusForbidden, http.StatusOK))
+			// The probe has no credentials, so a healthy kubelet answers 401 or 403.
+			r := retractGuess(k, queryKubelet(ctx, "https", addr, http.StatusUnauthorized, http.StatusForbidden, http.StatusOK))
 			if bound, err := netip.ParseAddr(k.Address); err == nil && bound.IsLoopback() {
 				r = r.With(kubelet.FactBound, addr.String())
 			}
@@ -71,7 +71,7 @@ func kubeletHealth(ctx context.Context, p *probe.Pass) {
 func kubeletCertificate(h *probe.Host, k node.Kubelet, now time.Time) (probe.Result, bool) {
 	text, err := h.ReadFile(k.Access)
 	if err != nil {
-		return notRead(err)
+		return unreadable(err)
 	}
 	var kubeconfig struct {
 		Users []struct {
@@ -91,7 +91,7 @@ func kubeletCertificate(h *probe.Host, k node.Kubelet, now time.Time) (probe.Res
 		text, err = h.ReadFile(user.File)
 	}
 	if err != nil {
-		return notRead(err)
+		return unreadable(err)
 	}
 	c := leafIn(text)
 	if c == nil {
@@ -106,16 +106,16 @@ func kubeletCertificate(h *probe.Host, k node.Kubelet, now time.Time) (probe.Res
 	return r, true
 }
 
-// notRead is the result about a certificate with an unreadable file. It is false if no file exists, or if this probe
-// may not see it.
-func notRead(err error) (probe.Result, bool) {
+// unreadable returns a result about a certificate's file that cannot be read. It is false if the file does not exist,
+// or if this probe may not see it.
+func unreadable(err error) (probe.Result, bool) {
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, probe.ErrNotVisible) || errors.Is(err, fs.ErrPermission) {
 		return probe.Result{}, false
 	}
 	return probe.Failed(err), true
 }
 
-// leafIn is the first certificate of a file that may also contain a key and a chain, nil if there is none.
+// leafIn returns the first certificate of a file that may also contain a key and a chain, nil if it has none.
 func leafIn(text []byte) *x509.Certificate {
 	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
 		if block.Type == "CERTIFICATE" {
@@ -129,8 +129,8 @@ func leafIn(text []byte) *x509.Certificate {
 	return nil
 }
 
-// guess retracts a refusal if the address is only the kubelet's default.
-func guess(k node.Kubelet, r probe.Result) probe.Result {
+// retractGuess turns a refused connection into unknown if the address is only the kubelet's default.
+func retractGuess(k node.Kubelet, r probe.Result) probe.Result {
 	if !k.Seen() && r.Facts.Str(probe.FactReason) == "refused" {
 		r.Status = probe.Unknown
 		r.Saw += "; the kubelet's configuration is not visible here"
@@ -138,7 +138,7 @@ func guess(k node.Kubelet, r probe.Result) probe.Result {
 	return r
 }
 
-func askKubelet(ctx context.Context, scheme string, addr netip.AddrPort, good ...int) probe.Result {
+func queryKubelet(ctx context.Context, scheme string, addr netip.AddrPort, good ...int) probe.Result {
 	one, limit, cancel := node.Part(ctx, 3) // a healthy kubelet needs milliseconds
 	defer cancel()
 	answer, err := httpget.Get(one, fmt.Sprintf("%s://%s/healthz", scheme, addr), httpget.Way{})

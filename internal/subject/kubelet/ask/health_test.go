@@ -24,8 +24,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// kubeletAt is a node whose kubelet is configured to answer where servers of the
-// test do.
+// kubeletAt returns a node with a kubelet that is configured with the ports of two test servers.
 func kubeletAt(t *testing.T, healthz, api http.HandlerFunc) *probe.Host {
 	t.Helper()
 	plain, secure := httptest.NewServer(healthz), httptest.NewTLSServer(api)
@@ -49,11 +48,11 @@ func TestKubeletHealth(t *testing.T) {
 
 	h := checktest.Node(t, map[string]string{"var/lib/kubelet/config.yaml": "healthzPort: 0\nport: 1\n"})
 	got = checktest.Run(t, kubeletHealthCheck, h)
-	checktest.Want(t, got, "healthz", probe.Skip, "turns healthz off")
+	checktest.Want(t, got, "healthz", probe.Skip, "disables healthz")
 	checktest.Want(t, got, "api", probe.Fail, "127.0.0.1:1", "refused")
 }
 
-// TestKubeletBound wants the loopback address told that the kubelet is set to, and no other one.
+// TestKubeletBound expects the fact about the address only if the kubelet is configured with a loopback address.
 func TestKubeletBound(t *testing.T) {
 	t.Parallel()
 	for address, want := range map[string]string{"127.0.0.1": "127.0.0.1:1", "::1": "[::1]:1", "0.0.0.0": "", "": ""} {
@@ -76,8 +75,8 @@ func TestKubeletFrozen(t *testing.T) {
 	checktest.Want(t, got, "api", probe.Fail, "no answer", "within ")
 }
 
-// TestKubeletCertificate wants the certificate judged that kubeadm and the kubelet
-// keep in one file with the key, and the one inside a kubeconfig.
+// TestKubeletCertificate reads a certificate from a file that also contains the key, as kubeadm and the kubelet write
+// it, and from inside a kubeconfig.
 func TestKubeletCertificate(t *testing.T) {
 	t.Parallel()
 	key := must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)

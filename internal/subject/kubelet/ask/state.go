@@ -28,7 +28,7 @@ func savedState(h *probe.Host, k node.Kubelet) (probe.Result, bool) {
 		if err != nil || json.Unmarshal(text, &saved) != nil || saved.Policy == "" || saved.Policy == m.configured {
 			continue // without the file, the kubelet starts with a new state
 		}
-		r := probe.Found(probe.Fail, "%s is of the %s's policy %q, and the kubelet's configuration says %q: a kubelet ends at its start for that",
+		r := probe.Found(probe.Fail, "%s has the %s's policy %q, but the kubelet is configured with %q, so it exits when it starts",
 			name, m.what, probe.Quoted(saved.Policy), m.configured)
 		if k.PID != 0 {
 			r.Status = probe.Warn

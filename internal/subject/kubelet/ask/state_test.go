@@ -8,7 +8,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// TestKubeletState wants a state that is of another policy than is configured, and no other.
+// TestKubeletState expects a result only about a state file with another policy than the configured one.
 func TestKubeletState(t *testing.T) {
 	t.Parallel()
 	const none, static = `{"policyName":"none","defaultCpuSet":"","checksum":1353318690}`, `{"policyName":"static","defaultCpuSet":"0-1"}`
@@ -16,17 +16,17 @@ func TestKubeletState(t *testing.T) {
 		cpu, memory string
 		of          node.Kubelet
 		status      probe.Status
-		says        bool
+		differs     bool
 	}{
-		"another policy":           {none, "", node.Kubelet{CPUManagerPolicy: "static"}, probe.Fail, true},
-		"it still runs":            {none, "", node.Kubelet{CPUManagerPolicy: "static", PID: 7}, probe.Warn, true},
-		"the policy is gone":       {static, "", node.Kubelet{}, probe.Fail, true},
-		"of memory":                {none, `{"policyName":"Static"}`, node.Kubelet{}, probe.Fail, true},
-		"near: the same":           {static, `{"policyName":"None"}`, node.Kubelet{CPUManagerPolicy: "static"}, "", false},
-		"near: nothing is saved":   {"", "", node.Kubelet{CPUManagerPolicy: "static"}, "", false},
-		"near: not to be read":     {"{", "", node.Kubelet{CPUManagerPolicy: "static"}, "", false},
-		"near: as kubelets come":   {none, `{"policyName":"None"}`, node.Kubelet{}, "", false},
-		"near: no policy is in it": {"{}", "", node.Kubelet{CPUManagerPolicy: "static"}, "", false},
+		"another policy":        {none, "", node.Kubelet{CPUManagerPolicy: "static"}, probe.Fail, true},
+		"it still runs":         {none, "", node.Kubelet{CPUManagerPolicy: "static", PID: 7}, probe.Warn, true},
+		"the policy is gone":    {static, "", node.Kubelet{}, probe.Fail, true},
+		"of memory":             {none, `{"policyName":"Static"}`, node.Kubelet{}, probe.Fail, true},
+		"near: the same":        {static, `{"policyName":"None"}`, node.Kubelet{CPUManagerPolicy: "static"}, "", false},
+		"near: no state file":   {"", "", node.Kubelet{CPUManagerPolicy: "static"}, "", false},
+		"near: invalid JSON":    {"{", "", node.Kubelet{CPUManagerPolicy: "static"}, "", false},
+		"near: the defaults":    {none, `{"policyName":"None"}`, node.Kubelet{}, "", false},
+		"near: no policy in it": {"{}", "", node.Kubelet{CPUManagerPolicy: "static"}, "", false},
 	} {
 		files := map[string]string{}
 		if c.cpu != "" {
@@ -37,7 +37,7 @@ func TestKubeletState(t *testing.T) {
 		}
 		h := checktest.Node(t, files)
 		r, ok := savedState(h, c.of)
-		if ok != c.says || ok && r.Status != c.status {
+		if ok != c.differs || ok && r.Status != c.status {
 			t.Errorf("%s: %t %+v", name, ok, r)
 		}
 	}

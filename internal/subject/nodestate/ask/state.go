@@ -35,7 +35,7 @@ var areas = []area{
 }
 
 func nodeState(ctx context.Context, p *probe.Pass) {
-	links, _ := kernel.Links() // the area of interfaces reports the error
+	links, _ := kernel.Links() // without links, the area of interfaces reports an error
 	l := look{ctx: ctx, p: p, h: p.Host, links: links}
 	if d, _ := node.Uplink(p, links, 4); d != nil {
 		l.out = d.Name
@@ -47,39 +47,39 @@ func nodeState(ctx context.Context, p *probe.Pass) {
 	node.Each(areas, func(a area) {
 		got, err := a.read(l)
 		if err != nil {
-			// Not all nodes have all areas. The check judges nothing, so a missing area is no missing answer.
+			// Not every node has every area, and the check judges nothing. So this is a skip, not an unknown.
 			p.Report(probe.Found(probe.Skip, "not read: %v", err).On(a.name).With(nodestate.FactArea, a.name))
 			return
 		}
-		for _, r := range inParts(a.name, got) {
+		for _, r := range splitParts(a.name, got) {
 			p.Report(r)
 		}
 	})
 }
 
-// Limits of one area: the size of a part in bytes, which must fit a line of the stream with the rest of its result,
-// and the number of parts.
+// Limits of one area: the number of parts, and the size of a part in bytes. A part and the rest of its result must fit
+// into one line of the stream.
 const (
-	mostParts = 5
-	mostPart  = 3000
+	maxParts     = 5
+	maxPartBytes = 3000
 )
 
-// inParts are the results of an area: its items in order, as many as fit.
-func inParts(name string, all items) []probe.Result {
+// splitParts returns the results of an area: its items in order, as many as fit.
+func splitParts(name string, all items) []probe.Result {
 	parts, sizes := []map[string]string{{}}, []int{0}
 	left := 0
 	for _, key := range slices.Sorted(maps.Keys(all)) {
-		shortKey, value := shortened(key), shortened(all[key])
+		shortKey, value := shorten(key), shorten(all[key])
 		b, err := json.Marshal([]string{shortKey, value})
 		last := len(parts) - 1
 		switch {
 		case err != nil:
 			left++
 			continue
-		case sizes[last]+len(b) > mostPart && len(parts) == mostParts:
+		case sizes[last]+len(b) > maxPartBytes && len(parts) == maxParts:
 			left++
 			continue
-		case sizes[last]+len(b) > mostPart:
+		case sizes[last]+len(b) > maxPartBytes:
 			parts, sizes = append(parts, map[string]string{}), append(sizes, 0)
 			last++
 		}
@@ -95,7 +95,7 @@ func inParts(name string, all items) []probe.Result {
 		r := probe.Found(probe.Info, "%d values", len(part)).On(target).With(nodestate.FactArea,
 			name).With(nodestate.FactItems, part)
 		if left > 0 {
-			r.Saw += fmt.Sprintf("; %d of this area are left out", left)
+			r.Saw += fmt.Sprintf("; %d more omitted", left)
 			r = r.With(nodestate.FactLeftOut, left)
 		}
 		out = append(out, r)

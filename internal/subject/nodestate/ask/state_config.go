@@ -18,8 +18,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// aloneSettings are settings of a kubelet that differ on each node.
-var aloneSettings = []string{"providerID", "provider-id", "hostname-override", "node-ip", "node-labels",
+// nodeSettings are settings of a kubelet that differ between healthy nodes.
+var nodeSettings = []string{"providerID", "provider-id", "hostname-override", "node-ip", "node-labels",
 	"register-with-taints",
 	"registerWithTaints", "container-runtime-endpoint", "containerRuntimeEndpoint"}
 
@@ -56,14 +56,14 @@ func kubeletState(l look) (items, error) {
 		return nil, fmt.Errorf("the kubelet's configuration: %w", probe.ErrNotVisible)
 	}
 	for name := range out {
-		if slices.Contains(aloneSettings, strings.TrimPrefix(name, "--")) {
+		if slices.Contains(nodeSettings, strings.TrimPrefix(name, "--")) {
 			delete(out, name)
 		}
 	}
 	return out, nil
 }
 
-// flags are the arguments of a program: --name=value, or --name value.
+// flags reads the arguments of a program: --name=value, or --name value.
 func flags(into items, n neutral, args []string) {
 	for i, arg := range args[min(1, len(args)):] {
 		if !strings.HasPrefix(arg, "-") {
@@ -77,7 +77,7 @@ func flags(into items, n neutral, args []string) {
 	}
 }
 
-// runtimeState is the running configuration that containerd reports.
+// runtimeState reads the running configuration that containerd reports.
 func runtimeState(l look) (items, error) {
 	ctx, _, cancel := node.Part(l.ctx, 2)
 	defer cancel()
@@ -92,25 +92,25 @@ func runtimeState(l look) (items, error) {
 	defer hangUp()
 	a, err := client.Status(ctx, &cri.StatusRequest{Verbose: true})
 	if err != nil {
-		return nil, fmt.Errorf("asking the runtime how it is set: %w", err)
+		return nil, fmt.Errorf("reading the runtime's configuration: %w", err)
 	}
 	out := items{}
 	var config map[string]any
 	if json.Unmarshal([]byte(a.GetInfo()["config"]), &config) == nil {
 		flat(out, l.own, "", config)
 	}
-	for name, value := range a.GetInfo() { // of CNI: the last error, and the like
+	for name, value := range a.GetInfo() { // the last error of the CNI configuration
 		if name == "lastCNILoadStatus" || strings.HasPrefix(name, "lastCNILoadStatus.") {
 			out[name] = l.own.value(name, strings.Trim(value, `"`))
 		}
 	}
 	if len(out) == 0 {
-		return nil, fmt.Errorf("the runtime's own word of how it is set: %w", probe.ErrNotVisible)
+		return nil, fmt.Errorf("the runtime's report of its configuration: %w", probe.ErrNotVisible)
 	}
 	return out, nil
 }
 
-// containerdState is the content of containerd's file, which it reads at its start.
+// containerdState reads containerd's configuration file, which containerd itself reads only when it starts.
 func containerdState(l look) (items, error) {
 	name := "/etc/containerd/config.toml"
 	if _, args, _ := node.NodesDaemon(l.h, "containerd"); len(args) > 0 {
@@ -129,7 +129,7 @@ func containerdState(l look) (items, error) {
 	return out, nil
 }
 
-// proxyState is the running configuration that kube-proxy reports on its metrics port.
+// proxyState reads the running configuration that kube-proxy reports on its metrics port.
 func proxyState(l look) (items, error) {
 	all, err := node.ProcessesOf(l.h, node.InNodesNetwork, func(comm string) bool { return comm == "kube-proxy" })
 	if err != nil {

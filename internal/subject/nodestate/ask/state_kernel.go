@@ -16,7 +16,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// Settings of the kernel that are compared: those of each interface, and others.
+// Settings of the kernel to compare: those of each interface, and others.
 var (
 	confs4 = strings.Fields(`forwarding rp_filter proxy_arp arp_ignore arp_announce arp_filter send_redirects accept_redirects
 		accept_local accept_source_route route_localnet log_martians disable_policy disable_xfrm src_valid_mark`)
@@ -40,8 +40,8 @@ var (
 		kernel/keys/maxkeys user/max_user_namespaces user/max_net_namespaces vm/max_map_count vm/overcommit_memory`)
 )
 
-// mostDevices is the maximum number of pods' interfaces that are examined one by one.
-const mostDevices = 64
+// maxDevices bounds the pods' interfaces that are read one by one.
+const maxDevices = 64
 
 func sysctlState(l look) (items, error) {
 	if _, err := kernel.ReadProc(l.h, "sys/net/ipv4/conf/all/forwarding"); err != nil {
@@ -59,7 +59,7 @@ func sysctlState(l look) (items, error) {
 		groups["<uplink>"] = []string{l.out}
 	}
 	for _, d := range l.links {
-		if node.IsPods(d) && len(groups["cali*"]) < mostDevices {
+		if node.IsPods(d) && len(groups["cali*"]) < maxDevices {
 			groups["cali*"] = append(groups["cali*"], d.Name)
 		}
 	}
@@ -75,7 +75,7 @@ func sysctlState(l look) (items, error) {
 						values = append(values, strings.TrimSpace(text))
 					}
 				}
-				if value := mostOften(values); value != "" {
+				if value := commonest(values); value != "" {
 					out[of.tree+group+"/"+name] = value
 				}
 			}
@@ -84,17 +84,17 @@ func sysctlState(l look) (items, error) {
 	return out, nil
 }
 
-// sysctlFolders are the folders in which all settings are compared, since a fault may be in a setting that no cause
-// knows. The kernel has about 250 in them.
+// sysctlFolders are folders in which all settings are compared, because a fault may be in a setting that no cause has.
+// The kernel has about 250 settings in them.
 var sysctlFolders = []string{"net/ipv4", "net/ipv4/route", "net/ipv6", "net/ipv6/icmp", "net/core", "net/netfilter"}
 
-// mostSysctls is the maximum number of settings that are read from a folder.
-const mostSysctls = 200
+// maxSysctls bounds the settings that are read from a folder.
+const maxSysctls = 200
 
-// unlikeSysctl are settings that are secret, or counters and lists that differ between nodes.
-var unlikeSysctl = regexp.MustCompile(`_key$|secret|_count$|available_|rps_sock_flow_entries|flow_limit_cpu_bitmap|netdev_rss_key|nf_log`)
+// incomparableSysctl matches settings that are secret, and counters and lists that differ between nodes.
+var incomparableSysctl = regexp.MustCompile(`_key$|secret|_count$|available_|rps_sock_flow_entries|flow_limit_cpu_bitmap|netdev_rss_key|nf_log`)
 
-// folderSysctls reads the settings in the folders. It skips what it cannot read.
+// folderSysctls reads the settings in the folders. It skips unreadable ones.
 func folderSysctls(h *probe.Host, into items, own neutral) {
 	if h.Far != nil {
 		return
@@ -104,9 +104,9 @@ func folderSysctls(h *probe.Host, into items, own neutral) {
 		if err != nil {
 			continue // a kernel without that feature
 		}
-		for _, e := range entries[:min(len(entries), mostSysctls)] {
+		for _, e := range entries[:min(len(entries), maxSysctls)] {
 			name := folder + "/" + e.Name()
-			if !e.Type().IsRegular() || unlikeSysctl.MatchString(name) {
+			if !e.Type().IsRegular() || incomparableSysctl.MatchString(name) {
 				continue
 			}
 			if text, err := kernel.ReadProc(h, "sys/"+name); err == nil {
@@ -116,8 +116,8 @@ func folderSysctls(h *probe.Host, into items, own neutral) {
 	}
 }
 
-// mostOften is the most frequent value in a group, and the values of members that differ.
-func mostOften(values []string) string {
+// commonest returns the most frequent value in a group, and the other values.
+func commonest(values []string) string {
 	count := map[string]int{}
 	var kinds []string
 	for _, v := range values {
@@ -137,7 +137,7 @@ func mostOften(values []string) string {
 	return kinds[0] + ", on some " + strings.Join(kinds[1:], " and ")
 }
 
-// linkState are the interfaces that do not belong to pods, with the settings that interfaces of a kind should share.
+// linkState reads the interfaces that do not belong to pods. It reads the settings that should be equal on all nodes.
 func linkState(l look) (items, error) {
 	if len(l.links) == 0 {
 		return nil, fmt.Errorf("interfaces of the node: %w", probe.ErrNotVisible)
@@ -164,14 +164,14 @@ func linkState(l look) (items, error) {
 		}
 		out[l.net.text(d.Name)] = value
 	}
-	if mtu := mostOften(mtus); mtu != "" {
+	if mtu := commonest(mtus); mtu != "" {
 		out["cali*"] = "veth, MTU " + mtu
 	}
 	return out, nil
 }
 
-// routeState are the routes that no daemon of all nodes maintains: special ones, and manual ones. It omits routes to
-// other nodes' pods through those nodes, since they differ on each node.
+// routeState reads special routes, and routes that no daemon maintains on all nodes. It omits routes to other nodes'
+// pods through those nodes, because they differ on each node.
 func routeState(l look) (items, error) {
 	others := map[netip.Addr]bool{}
 	for _, t := range l.p.Of(probe.KindNode, probe.KindPeer) {
@@ -180,7 +180,7 @@ func routeState(l look) (items, error) {
 	pods := podDevices(l.links, l.out)
 	out := items{}
 	for _, f := range []int{4, 6} {
-		routes, err := kernel.Routes(f, 0, 512, func(r kernel.Route) bool { return oddRoute(r, others, pods) })
+		routes, err := kernel.Routes(f, 0, 512, func(r kernel.Route) bool { return isOddRoute(r, others, pods) })
 		if err != nil && len(routes) == 0 {
 			return nil, err
 		}
@@ -197,9 +197,8 @@ func routeState(l look) (items, error) {
 	return out, nil
 }
 
-// podDevices are the interfaces of pods, by name: those of the node's own pods, of any CNI plugin, and tunnels to
-// those of other nodes. Routes lead to them with Felix's protocol or, as for VXLAN, with none. out is the node's
-// uplink.
+// podDevices returns the interfaces that lead to pods, by name: those of the node's own pods, of any CNI plugin, and
+// tunnels to other nodes. Their routes have Felix's protocol or, as for VXLAN, none. out is the node's uplink.
 func podDevices(links []kernel.Link, out string) map[string]bool {
 	pods := map[string]bool{}
 	for _, d := range links {
@@ -210,23 +209,24 @@ func podDevices(links []kernel.Link, out string) map[string]bool {
 	return pods
 }
 
-// oddRoute reports whether a route is worth comparing: it leads neither to other nodes nor to this node's own pods.
-func oddRoute(r kernel.Route, others map[netip.Addr]bool, pods map[string]bool) bool {
-	made := kernel.ProtocolName(r.Proto)
+// isOddRoute reports whether a route is worth comparing: it leads neither to other nodes nor to this node's own pods.
+func isOddRoute(r kernel.Route, others map[netip.Addr]bool, pods map[string]bool) bool {
+	proto := kernel.ProtocolName(r.Proto)
 	toOther := slices.ContainsFunc(r.Hops, func(h kernel.Hop) bool { return others[h.Gateway] })
 	switch r.TypeName() {
 	case "blackhole", "unreachable", "prohibit", "throw":
 		// The kernel adds some of its own for IPv6. BIRD and Felix add blackholes for addresses of a block without a pod.
-		return made != "bird" && made != "felix" && made != "kernel" && (r.Proto != 80)
+		return proto != "bird" && proto != "felix" && proto != "kernel" && (r.Proto != 80)
 	case "":
-		return !toOther && made != "kernel" && made != "bird" && made != "felix" && made != "ra" &&
-			(made != "dhcp" || r.To.Bits() == 0) &&
+		return !toOther && proto != "kernel" && proto != "bird" && proto != "felix" && proto != "ra" &&
+			(proto != "dhcp" || r.To.Bits() == 0) &&
 			!slices.ContainsFunc(r.Hops, func(h kernel.Hop) bool { return pods[h.Device] })
 	}
 	return false
 }
 
-// neighbourState are the manual entries. Those of tunnels belong to Felix or another network.
+// neighbourState reads the permanent entries, which are manual. It omits those of tunnels: Felix or another network
+// plugin writes them.
 func neighbourState(l look) (items, error) {
 	out := items{}
 	for _, f := range []int{4, 6} {
@@ -269,7 +269,7 @@ func ruleState(l look) (items, error) {
 	return out, nil
 }
 
-// policyState are IPsec's policies. In a mesh, each node has some for all others.
+// policyState reads IPsec's policies. In a mesh, each node has some for all others, so their addresses are replaced.
 func policyState(l look) (items, error) {
 	hide := l.net
 	for _, t := range l.p.Of(probe.KindNode, probe.KindPeer) {
@@ -285,8 +285,8 @@ func policyState(l look) (items, error) {
 	return out, err
 }
 
-// mostRules is the maximum number of rules of a chain that are listed one by one.
-const mostRules = 12
+// maxRules bounds the rules of a chain that are listed one by one.
+const maxRules = 12
 
 func wallState(l look) (items, error) {
 	walls, err := kernel.Walls(l.h, node.ForeignChain)
@@ -301,14 +301,14 @@ func wallState(l look) (items, error) {
 		}
 		if w.Hook == "" {
 			out[name] = "chain: " + verdictsOf(w.Rules)
-		} else if w.Policy != "accept" || len(w.Rules) > 0 || w.Table != "filter" && !usual(w.Table) {
+		} else if w.Policy != "accept" || len(w.Rules) > 0 || w.Table != "filter" && !isUsual(w.Table) {
 			out[name] = fmt.Sprintf("hook %s, policy %s, %s", w.Hook, w.Policy, verdictsOf(w.Rules))
 		}
-		if w.Hook == "" && !slices.Contains(w.Rules, "notrack") && len(w.Rules) > mostRules {
+		if w.Hook == "" && !slices.Contains(w.Rules, "notrack") && len(w.Rules) > maxRules {
 			continue
 		}
 		for i, rule := range w.Rules {
-			if i < mostRules || strings.Contains(rule, "notrack") {
+			if i < maxRules || strings.Contains(rule, "notrack") {
 				out[name+": "+l.net.text(rule)] = ""
 			}
 		}
@@ -316,12 +316,12 @@ func wallState(l look) (items, error) {
 	return out, nil
 }
 
-// usual reports whether a table is one that iptables-nft creates when it lists rules.
-func usual(table string) bool {
+// isUsual reports whether a table is one that iptables-nft creates when it lists rules.
+func isUsual(table string) bool {
 	return slices.Contains([]string{"nat", "mangle", "raw", "security"}, table)
 }
 
-// verdictsOf are the verdicts in the rules of a chain, each once.
+// verdictsOf returns the verdicts in the rules of a chain, each once.
 func verdictsOf(rules []string) string {
 	var out []string
 	for _, rule := range rules {
@@ -341,13 +341,13 @@ func verdictsOf(rules []string) string {
 	return strings.Join(out, " ")
 }
 
-// queueState is the queueing of the uplink and of pods' interfaces, and the programs attached to them.
+// queueState reads the queues of the uplink, tunnels and pods' interfaces, and the programs attached to them.
 func queueState(l look) (items, error) {
 	wanted := slices.DeleteFunc(slices.Clone(l.links), func(d kernel.Link) bool {
 		return d.Name != l.out && !node.IsPods(d) && !slices.ContainsFunc(node.Encapsulations,
 			func(e node.Encapsulation) bool { return e.Device == d.Name })
 	})
-	queues, err := kernel.Queues(wanted[:min(len(wanted), mostDevices)])
+	queues, err := kernel.Queues(wanted[:min(len(wanted), maxDevices)])
 	if err != nil {
 		return nil, err
 	}
@@ -364,7 +364,7 @@ func queueState(l look) (items, error) {
 	}
 	out := items{}
 	for name, of := range values {
-		out[name] = mostOften(of)
+		out[name] = commonest(of)
 	}
 	return out, nil
 }

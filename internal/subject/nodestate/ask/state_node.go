@@ -24,7 +24,7 @@ import (
 var modules = strings.Fields(`br_netfilter overlay vxlan ipip wireguard nf_conntrack ip_tables ip6_tables nf_tables ip_set
 	ip_vs iptable_nat iptable_raw`)
 
-// systemState is the kernel: its version, command line and loaded modules.
+// systemState reads the kernel's version, command line and loaded modules, and the name of the system.
 func systemState(l look) (items, error) {
 	release, err := kernel.ReadProc(l.h, "sys/kernel/osrelease")
 	if err != nil {
@@ -52,7 +52,7 @@ func systemState(l look) (items, error) {
 			}
 		}
 	}
-	names, _ := l.h.ReadDir("/etc/modprobe.d") // most images show none
+	names, _ := l.h.ReadDir("/etc/modprobe.d") // often not visible
 	for _, name := range names[:min(len(names), 50)] {
 		text, err := l.h.ReadFile("/etc/modprobe.d/" + name)
 		if err != nil {
@@ -67,8 +67,8 @@ func systemState(l look) (items, error) {
 	return out, nil
 }
 
-// limited are the processes with compared limits: the display name, and the names of processes.
-var limited = []struct{ name, comm, arg string }{
+// limitedProcesses are the processes with limits to compare: a display name, the kernel's name, and an argument.
+var limitedProcesses = []struct{ name, comm, arg string }{
 	{"kubelet", "kubelet", ""}, {"containerd", "containerd", ""}, {"dockerd", "dockerd", ""}, {"crio", "crio", ""},
 	{"calico-node", "calico-node", "felix"}, {"bird", "bird", ""}, {"kube-proxy", "kube-proxy", ""},
 }
@@ -82,7 +82,7 @@ func limitState(l look) (items, error) {
 		return nil, fmt.Errorf("the node's processes: %w", probe.ErrNotVisible)
 	}
 	out := items{}
-	for _, d := range limited {
+	for _, d := range limitedProcesses {
 		at := node.OnNode
 		if d.name == "calico-node" || d.name == "bird" || d.name == "kube-proxy" {
 			at = node.InNodesNetwork
@@ -114,7 +114,7 @@ func isCalled(args []string, word string) bool {
 	return slices.ContainsFunc(args[1:], func(a string) bool { return strings.TrimLeft(a, "-") == word })
 }
 
-// pidsMax is how many processes the cgroup of a process may have, "" if not visible.
+// pidsMax returns how many processes the cgroup of a process may have, "" if not visible.
 func pidsMax(h *probe.Host, p procfs.Proc) string {
 	groups, err := p.Cgroups()
 	if err != nil {
@@ -145,7 +145,7 @@ func pathState(l look) (items, error) {
 			out[name] = "missing"
 		case err == nil:
 			out[name] = strings.TrimSpace(fmt.Sprintf("%s %04o %s", kindName(info.Mode()), info.Mode().Perm(),
-				mountedAs(mounts, name)))
+				mountProblems(mounts, name)))
 		}
 	}
 	if len(out) == 0 {
@@ -169,8 +169,8 @@ func pathState(l look) (items, error) {
 	return out, nil
 }
 
-// networkItems puts the content of a network configuration into a map, a plugin's settings under its type:
-// "/etc/cni/net.d/10-calico.conflist calico.ipam.type" → "calico-ipam". It then records no checksum of the file.
+// networkItems puts the content of a network configuration into a map, with a plugin's settings under its type:
+// "/etc/cni/net.d/10-calico.conflist calico.ipam.type" → "calico-ipam". They replace the checksum of the file.
 func networkItems(into items, n neutral, file string, text []byte) {
 	var list map[string]any
 	if json.Unmarshal(text, &list) != nil {
@@ -207,8 +207,8 @@ func kindName(m fs.FileMode) string {
 	return "special file"
 }
 
-// mountedAs returns mount options of a path that prevent programs from using it.
-func mountedAs(table, name string) string {
+// mountProblems returns mount options of a path that prevent programs from using it.
+func mountProblems(table, name string) string {
 	at, options := "", ""
 	for line := range strings.Lines(table) {
 		f := strings.Fields(line)
@@ -226,23 +226,23 @@ func mountedAs(table, name string) string {
 	return strings.Join(out, " ")
 }
 
-// sumHead is how many bytes of a plugin its checksum covers. A linker writes what distinguishes builds into them, and
-// reading a whole folder of plugins would take longer.
+// sumHead is how many bytes of a plugin its checksum covers. A linker writes the build ID into them, and reading whole
+// plugins would take too long.
 const sumHead = 64 << 10
 
 func fileSum(h *probe.Host, name string) string {
 	f, err := h.Open(name)
 	if err != nil {
-		return "no file that can be read"
+		return "unreadable"
 	}
 	defer f.Close()
 	info, err := f.Stat()
 	if err != nil {
-		return "no file that can be read"
+		return "unreadable"
 	}
 	var head bytes.Buffer
 	if _, err := io.Copy(&head, io.LimitReader(f, sumHead)); err != nil {
-		return "no file that can be read"
+		return "unreadable"
 	}
 	return fmt.Sprintf("%04o, %d bytes, sum %s", info.Mode().Perm(), info.Size(), sumOf(head.Bytes()))
 }
@@ -297,7 +297,7 @@ func calicoState(l look) (items, error) {
 	}
 	out := items{}
 	for variable := range strings.SplitSeq(text, "\x00") {
-		if name, value, _ := strings.Cut(variable, "="); calicoNames.MatchString(name) && len(out) < mostFlat {
+		if name, value, _ := strings.Cut(variable, "="); calicoNames.MatchString(name) && len(out) < maxSettings {
 			out[name] = l.own.value(name, value)
 		}
 	}

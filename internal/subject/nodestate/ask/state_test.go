@@ -15,7 +15,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// differsLook is what the areas are read with, on a node made of files.
+// differsLook returns the input of the areas' functions, for a node made of files.
 func differsLook(t *testing.T, files map[string]string, links ...kernel.Link) look {
 	t.Helper()
 	h := checktest.Node(t, files)
@@ -39,7 +39,7 @@ func differsRead(t *testing.T, l look, read func(look) (items, error), want map[
 	return got
 }
 
-// TestNodeStateSysctls wants the interfaces of pods as one group, with what only some of them have.
+// TestNodeStateSysctls expects the pods' interfaces as one group, with the values that only some of them have.
 func TestNodeStateSysctls(t *testing.T) {
 	t.Parallel()
 	const conf = "proc/sys/net/ipv4/conf/"
@@ -55,8 +55,8 @@ func TestNodeStateSysctls(t *testing.T) {
 		"net/ipv4/conf/<uplink>/rp_filter": "2", "kernel/pid_max": "4194304"})
 }
 
-// TestNodeStateConfiguration wants the kubelet's and containerd's settings flat, the node's own replaced, and no
-// secret.
+// TestNodeStateConfiguration expects flat settings of the kubelet and containerd, with the node's own names replaced
+// and without secrets.
 func TestNodeStateConfiguration(t *testing.T) {
 	t.Parallel()
 	files := map[string]string{
@@ -82,7 +82,7 @@ func TestNodeStateConfiguration(t *testing.T) {
 	differsRead(t, l, resolverState, map[string]string{"nameserver": "10.0.0.2, 10.0.0.3", "search": "example.com"})
 }
 
-// TestNodeStateProcesses wants limits, calico-node's environment and who else is there.
+// TestNodeStateProcesses reads limits, calico-node's environment, and other network programs.
 func TestNodeStateProcesses(t *testing.T) {
 	t.Parallel()
 	files := map[string]string{"proc/1/comm": "systemd\n"}
@@ -106,7 +106,7 @@ func TestNodeStateProcesses(t *testing.T) {
 	}
 }
 
-// TestNodeStatePaths wants a lock that is a folder, a folder that is mounted read-only, and the plugins' sums.
+// TestNodeStatePaths has a lock that is a folder, and plugins on a read-only mount. It expects the plugins' checksums.
 func TestNodeStatePaths(t *testing.T) {
 	t.Parallel()
 	files := map[string]string{"run/xtables.lock/there": "", "opt/cni/bin/calico": "program", "etc/cni/net.d/10-calico.conflist": `{"nodename": "node-a", "name": "k8s-pod-network", "plugins": [
@@ -128,7 +128,7 @@ func TestNodeStatePaths(t *testing.T) {
 	}
 }
 
-// TestNodeStateWords wants what belongs to the node replaced where it is a whole word, and nothing else.
+// TestNodeStateWords expects the node's names and addresses to be replaced, but only as whole words.
 func TestNodeStateWords(t *testing.T) {
 	t.Parallel()
 	n := neutral{"node-a": "<node>", "10.88.0.11": "<address>", "fd00::11": "<address>",
@@ -148,15 +148,15 @@ func TestNodeStateWords(t *testing.T) {
 	}
 }
 
-// TestNodeStateParts wants all results to fit a line of the stream, and a count of what does not.
+// TestNodeStateParts expects every result to fit into a line of the stream, and a count of the items that do not.
 func TestNodeStateParts(t *testing.T) {
 	t.Parallel()
 	all := items{}
 	for i := range 400 {
 		all[strings.Repeat("n", i%50)+"<&>"+strings.Repeat("x", i)] = strings.Repeat("v<", i)
 	}
-	parts := inParts(nodestate.AreaSysctls, all)
-	if len(parts) != mostParts || parts[0].Facts[nodestate.FactLeftOut] == nil {
+	parts := splitParts(nodestate.AreaSysctls, all)
+	if len(parts) != maxParts || parts[0].Facts[nodestate.FactLeftOut] == nil {
 		t.Errorf("%d parts, %v", len(parts), parts[0].Facts)
 	}
 	for _, r := range parts {
@@ -168,13 +168,13 @@ func TestNodeStateParts(t *testing.T) {
 			t.Errorf("%.200s", b.String())
 		}
 	}
-	if a, b := shortened(strings.Repeat("x", 300)+"1"), shortened(strings.Repeat("x", 300)+"2"); a == b ||
+	if a, b := shorten(strings.Repeat("x", 300)+"1"), shorten(strings.Repeat("x", 300)+"2"); a == b ||
 		len(a) > node.MaxText {
 		t.Errorf("%q and %q", a, b)
 	}
 }
 
-// TestNodeStateHere asks this machine: whatever it shows, each area answers.
+// TestNodeStateHere reads this machine: each area has a result, even if only a skip.
 func TestNodeStateHere(t *testing.T) {
 	t.Parallel()
 	seen := map[any]bool{}
@@ -189,8 +189,8 @@ func TestNodeStateHere(t *testing.T) {
 	}
 }
 
-// TestOddRoute wants routes of the pod network left out of what is compared, by any protocol, and a VPN's and one by
-// hand compared.
+// TestOddRoute expects routes of the pod network to be omitted, with any protocol, and those of a VPN and an
+// administrator to be compared.
 func TestOddRoute(t *testing.T) {
 	t.Parallel()
 	links := []kernel.Link{{Name: "eth0", Kind: "veth", Addrs: []netip.Prefix{netip.MustParsePrefix("10.0.0.1/24")}},
@@ -204,7 +204,7 @@ func TestOddRoute(t *testing.T) {
 	} {
 		r := kernel.Route{To: netip.MustParsePrefix("10.244.1.0/26"), Proto: 3, Type: 1,
 			Hops: []kernel.Hop{{Device: device, Gateway: netip.MustParseAddr("10.244.1.1")}}}
-		if got := oddRoute(r, others, pods); got != odd {
+		if got := isOddRoute(r, others, pods); got != odd {
 			t.Errorf("by %s: odd %v", device, got)
 		}
 	}

@@ -18,7 +18,7 @@ import (
 // items are the content of one area: name → value.
 type items map[string]string
 
-// look is what the functions of the areas share.
+// look is the common input of the functions that read an area.
 type look struct {
 	ctx   context.Context
 	p     *probe.Pass
@@ -26,14 +26,14 @@ type look struct {
 	links []kernel.Link
 	out   string // the uplink's name
 	own   neutral
-	net   neutral // the uplink's name is left out too
+	net   neutral // also replaces the uplink's name
 }
 
 // neutral replaces what is specific to one node, so that two nodes with equal settings have equal texts. Its keys are
 // names and addresses in their written form.
 type neutral map[string]string
 
-// neutralFor replaces the node's name, its addresses and those of its interfaces.
+// neutralFor returns the replacements of a node: for its name, its addresses, and those of its interfaces.
 func neutralFor(p *probe.Pass, links []kernel.Link) neutral {
 	n := neutral{}
 	host, _ := kernel.ReadProc(p.Host, "sys/kernel/hostname")
@@ -48,7 +48,7 @@ func neutralFor(p *probe.Pass, links []kernel.Link) neutral {
 		}
 	}
 	for _, l := range links {
-		if l.Loopback || l.Kind == "dummy" { // addresses of services, which are the same on all nodes
+		if l.Loopback || l.Kind == "dummy" { // kube-proxy's addresses of services are equal on all nodes
 			continue
 		}
 		for _, a := range l.Addrs {
@@ -61,16 +61,16 @@ func neutralFor(p *probe.Pass, links []kernel.Link) neutral {
 	return n
 }
 
-// shortestName is the minimum length of a node's name that is replaced in other texts.
-const shortestName = 2
+// minName is the minimum length of a name to replace: a shorter one occurs in other words.
+const minName = 2
 
 func (n neutral) add(name, word string) {
-	if len(name) >= shortestName && name != "localhost" {
+	if len(name) >= minName && name != "localhost" {
 		n[strings.ToLower(name)] = word
 	}
 }
 
-// with is the same with one more name.
+// with returns a copy with one more name.
 func (n neutral) with(name, word string) neutral {
 	out := maps.Clone(n)
 	out.add(name, word)
@@ -85,7 +85,7 @@ var (
 	idText     = regexp.MustCompile(`\b[0-9a-f]{64}\b`)
 )
 
-// text is a text of the node with its own names replaced.
+// text replaces the node's own names in a text.
 func (n neutral) text(s string) string {
 	s = podDevice.ReplaceAllString(s, "cali*")
 	s = uidText.ReplaceAllString(s, "<uid>")
@@ -107,7 +107,7 @@ func (n neutral) text(s string) string {
 	})
 }
 
-// value is the value of a setting in a form that may leave the node.
+// value returns the value of a setting without secrets and without the node's own names.
 func (n neutral) value(name, value string) string {
 	if secretName.MatchString(name) {
 		return "(left out)"
@@ -123,9 +123,9 @@ func (n neutral) value(name, value string) string {
 // secretName matches names of settings with secret values, besides those of probe.Masked.
 var secretName = regexp.MustCompile(`(?i)(^|[._-])(auths?|username|password|passwd|secret|token|credentials?|identitytoken)($|[.\[_-])|staticpodurlheader`)
 
-// shortened is a text of at most mostText bytes. A checksum of the whole distinguishes it from others with the same
-// beginning.
-func shortened(text string) string {
+// shorten cuts a text to at most node.MaxText bytes. A checksum of the whole text distinguishes it from others with
+// the same beginning.
+func shorten(text string) string {
 	text = probe.OneLine(text)
 	if len(text) <= node.MaxText {
 		return text
@@ -133,16 +133,16 @@ func shortened(text string) string {
 	return probe.Cut(text, node.MaxText-10) + " " + sumOf([]byte(text))
 }
 
-// sumOf is a short checksum of a text or a file.
+// sumOf returns a short checksum.
 func sumOf(b []byte) string {
 	sum := sha256.Sum256(b)
 	return hex.EncodeToString(sum[:4])
 }
 
-// mostFlat is the maximum number of values of a configuration that are read, and deepest how deep.
+// maxSettings bounds the values that are read from a configuration, and maxDepth their nesting.
 const (
-	mostFlat = 600
-	deepest  = 12
+	maxSettings = 600
+	maxDepth    = 12
 )
 
 // flat puts the values of a decoded configuration into a map: "evictionHard.memory.available" → "100Mi".
@@ -151,7 +151,7 @@ func flat(into items, n neutral, name string, value any) {
 }
 
 func flatten(into items, n neutral, name string, value any, depth int) {
-	if len(into) >= mostFlat || depth > deepest {
+	if len(into) >= maxSettings || depth > maxDepth {
 		return
 	}
 	within := func(key string) string { return strings.TrimPrefix(name+"."+key, ".") }
@@ -179,8 +179,8 @@ func flatten(into items, n neutral, name string, value any, depth int) {
 	}
 }
 
-// tomlItems reads the settings of a TOML file line by line: sections, and values as they are written. That is enough
-// to compare files, but it does not interpret them.
+// tomlItems reads the settings of a TOML file line by line: sections, and values as they are written. That suffices to
+// compare files, without a parser.
 func tomlItems(into items, n neutral, file string) {
 	section, open := "", ""
 	for line := range strings.Lines(file) {
@@ -200,7 +200,7 @@ func tomlItems(into items, n neutral, file string) {
 		}
 		key, value, ok := strings.Cut(open, "=")
 		open = ""
-		if !ok || len(into) >= mostFlat {
+		if !ok || len(into) >= maxSettings {
 			continue
 		}
 		name := strings.TrimPrefix(strings.TrimSpace(section)+"."+strings.Trim(strings.TrimSpace(key), `"'`), ".")

@@ -11,19 +11,21 @@ import (
 	"github.com/calico-probe/calico-probe/probe/logs"
 )
 
-const MostTelling = 3 // deeds that may all be the reason
+// MostTelling is the maximum number of differences that are worth showing as the reason. More of them explain nothing.
+const MostTelling = 3
 
-// WorksThere are the checks that are bad here and good on a baseline node, or bad there only about this node.
+// WorksThere returns the checks that are bad on this node, but good on a baseline node or bad there only about this
+// node.
 func WorksThere(f diagnose.Findings) []string {
 	var out []string
 	for _, r := range f.Where(func(r diagnose.Finding) bool { return diagnose.IsBad(r.Status) }) {
 		if slices.Contains(out, r.Check) || BadThere(f, r.Check) {
 			continue
 		}
-		if r.Facts[probe.FactLives] == true { // ping is blocked, and nothing else
+		if r.Facts[probe.FactLives] == true { // only ping is blocked
 			continue
 		}
-		if r.Check == logs.DaemonLog.ID && r.Status == probe.Warn { // a service that goes on, or that was started again
+		if r.Check == logs.DaemonLog.ID && r.Status == probe.Warn { // a service that still runs, or was restarted
 			continue
 		}
 		if slices.ContainsFunc(f.Elsewhere(r.Check), func(o diagnose.Finding) bool { return diagnose.IsAnswered(o.Status) }) {
@@ -33,33 +35,33 @@ func WorksThere(f diagnose.Findings) []string {
 	return out
 }
 
-// BadThere tells whether a check is bad on every baseline node that answered it, and not only about this node.
+// BadThere reports whether a check is bad on every baseline node that answered it, and not only about this node.
 func BadThere(f diagnose.Findings, id string) bool {
-	asked, ill := 0, 0
+	answered, bad := 0, 0
 	for _, node := range f.Others() {
 		of := f.At(node).Of(id)
 		if !slices.ContainsFunc(of, func(r diagnose.Finding) bool { return diagnose.IsAnswered(r.Status) }) {
 			continue
 		}
-		asked++
+		answered++
 		if slices.ContainsFunc(of, func(r diagnose.Finding) bool {
-			return diagnose.IsBad(r.Status) && !diagnose.Concerns(r, f.Node) && !aboutOwn(f, r)
+			return diagnose.IsBad(r.Status) && !diagnose.Concerns(r, f.Node) && !isAboutThisNode(f, r)
 		}) {
-			ill++
+			bad++
 		}
 	}
-	return asked > 0 && ill == asked
+	return answered > 0 && bad == answered
 }
 
-// aboutOwn tells whether what a baseline node asked about is bad when this node asks about it too and leads back
-// here: a Service, one of whose endpoints is on this node.
-func aboutOwn(f diagnose.Findings, r diagnose.Finding) bool {
+// isAboutThisNode reports whether a baseline node's bad result leads back to this node: it is about a Service, and the
+// same Service is bad here too. One of its endpoints may be on this node.
+func isAboutThisNode(f diagnose.Findings, r diagnose.Finding) bool {
 	shared := r.Check == service.ServiceClusterIP.ID || r.Check == service.ServiceNodePort.ID
 	return shared && slices.ContainsFunc(f.Bad(r.Check), func(own diagnose.Finding) bool { return own.Target == r.Target })
 }
 
-// NetworkDiffers says, as the end of a sentence, what the files of network configurations have here and not on a
-// baseline node, "" where that is nothing, or much.
+// NetworkDiffers describes, as the end of a sentence, how the CNI configuration differs from that of a baseline node.
+// It returns "" if nothing differs, or too much.
 func NetworkDiffers(f diagnose.Findings) string {
 	var texts []string
 	for _, d := range Differences(f) {
@@ -70,5 +72,5 @@ func NetworkDiffers(f diagnose.Findings) string {
 	if len(texts) == 0 || len(texts) > MostTelling {
 		return ""
 	}
-	return "; the CNI configuration differs from a node that works: " + strings.Join(texts, "; ")
+	return "; the CNI configuration differs from a working node: " + strings.Join(texts, "; ")
 }

@@ -26,14 +26,14 @@ import (
 	"github.com/calico-probe/calico-probe/probe/logs"
 )
 
-// How likely a difference matters.
+// Ranks of differences.
 const (
-	Breaks  = 1 // it breaks what it touches by itself
-	perhaps = 2
-	Hardly  = 3 // nodes that work differ in it
+	Breaks   = 1 // alone breaks the checks that it concerns
+	mayBreak = 2
+	Hardly   = 3 // healthy nodes differ in it too
 )
 
-// What differences of an area can touch.
+// The checks that a difference in an area can break.
 var (
 	touchesPaths = []string{link.NodePing.ID, pod.PodPing.ID, pod.PodTCP.ID, pod.PodMTU.ID,
 		service.ServiceClusterIP.ID, service.ServiceNodePort.ID, dns.DNSCluster.ID, dns.DNSExternal.ID,
@@ -57,94 +57,94 @@ var (
 		pod.PodTCP.ID, service.KubeProxyHealth.ID}
 )
 
-// matter is what is known of items of an area: the first that fits holds.
+// matter ranks items of an area. The first matter that fits an item applies.
 type matter struct {
 	area  string
-	name  *regexp.Regexp // of "NAME = HERE | THERE"; nil = all others of the area
+	name  *regexp.Regexp // matches "NAME = HERE | THERE"; nil = all other items of the area
 	rank  int
-	of    []string
-	alone bool // only where the item is on this node alone
+	of    []string // the checks that it can break
+	alone bool     // only if the item exists on this node alone
 }
 
-func worded(text string) *regexp.Regexp { return regexp.MustCompile(`(?i)` + text) }
+func pattern(text string) *regexp.Regexp { return regexp.MustCompile(`(?i)` + text) }
 
 var (
 	startsToo = append(append([]string{}, touchesCalico...), touchesRuntime...)
-	// What calico-node does over the network, and not whether BIRD's process lives.
+	// Checks of calico-node that need the network. Those of BIRD's process do not.
 	pathsToo = append([]string{facts.CheckCalicoPod, facts.CheckCalicoBudget, felix.FelixLive.ID, felix.FelixReady.ID,
 		logs.CalicoLog.ID, start.InitStall.ID, start.StartupBudget.ID, facts.CheckNodeReady,
 		facts.CheckNodeTaints}, touchesPaths...)
 )
 
 var knownItems = []matter{
-	{nodestate.AreaSysctls, worded(`conf/cali\*/(proxy_arp|proxy_ndp|forwarding|disable_ipv6|arp_ignore|arp_filter|rp_filter|disable_policy)`),
+	{nodestate.AreaSysctls, pattern(`conf/cali\*/(proxy_arp|proxy_ndp|forwarding|disable_ipv6|arp_ignore|arp_filter|rp_filter|disable_policy)`),
 		Breaks, touchesPaths, false},
-	{nodestate.AreaSysctls, worded(`ip_forward|conf/(all|<uplink>)/(forwarding|disable_ipv6|arp_ignore|arp_filter|disable_xfrm)|` +
+	{nodestate.AreaSysctls, pattern(`ip_forward|conf/(all|<uplink>)/(forwarding|disable_ipv6|arp_ignore|arp_filter|disable_xfrm)|` +
 		`icmp_echo_ignore_all|echo_ignore_all|bridge-nf-call-ip`), Breaks, touchesPaths, false},
-	{nodestate.AreaSysctls, worded(`rp_filter|accept_local|route_localnet|arp_announce|proxy_arp|proxy_ndp|src_valid_mark|nonlocal_bind|` +
-		`tcp_be_liberal|ip_no_pmtu_disc|tcp_mtu_probing|ip_local_|tcp_tw_reuse|tcp_timestamps|conntrack_checksum|accept_ra `), perhaps,
+	{nodestate.AreaSysctls, pattern(`rp_filter|accept_local|route_localnet|arp_announce|proxy_arp|proxy_ndp|src_valid_mark|nonlocal_bind|` +
+		`tcp_be_liberal|ip_no_pmtu_disc|tcp_mtu_probing|ip_local_|tcp_tw_reuse|tcp_timestamps|conntrack_checksum|accept_ra `), mayBreak,
 		touchesPaths, false},
-	{nodestate.AreaSysctls, worded(`ip_default_ttl = (\d|[12]\d) \|`), Breaks, touchesPaths, false},
-	// The kernel chooses these by the size of the machine.
-	{nodestate.AreaSysctls, worded(`/(tcp_mem|udp_mem|tcp_max_orphans|tcp_max_tw_buckets|tcp_max_syn_backlog|tcp_[rw]mem|.*_thresh|` +
+	{nodestate.AreaSysctls, pattern(`ip_default_ttl = (\d|[12]\d) \|`), Breaks, touchesPaths, false},
+	// The kernel derives these from the size of the machine.
+	{nodestate.AreaSysctls, pattern(`/(tcp_mem|udp_mem|tcp_max_orphans|tcp_max_tw_buckets|tcp_max_syn_backlog|tcp_[rw]mem|.*_thresh|` +
 		`nf_conntrack_(max|buckets|expect_max)|max_size|min_adv_mss|netdev_.*|[rw]mem_.*|optmem_max|inet_peer_.*|.*mc_.*) `), Hardly, nil, false},
-	{nodestate.AreaSysctls, worded(`net/ipv4/(tcp_(ecn|syn_retries|synack_retries|abort_on_overflow|window_scaling|sack|fwmark_accept|` +
+	{nodestate.AreaSysctls, pattern(`net/ipv4/(tcp_(ecn|syn_retries|synack_retries|abort_on_overflow|window_scaling|sack|fwmark_accept|` +
 		`retries2|syncookies|base_mss|min_snd_mss)|fwmark_reflect|icmp_ratelimit|ip_default_ttl|ip_unprivileged_port_start)|` +
-		`net/core/somaxconn|nf_conntrack_.*timeout`), perhaps, touchesPaths, false},
-	{nodestate.AreaSysctls, worded(`inotify|pid_max|threads-max|max_user_namespaces|max_net_namespaces|modules_disabled|maxkeys|nr_open`),
-		perhaps, startsToo, false},
-	{nodestate.AreaRoutes, worded(`^(blackhole|unreachable|prohibit|throw)`), Breaks, pathsToo, true},
+		`net/core/somaxconn|nf_conntrack_.*timeout`), mayBreak, touchesPaths, false},
+	{nodestate.AreaSysctls, pattern(`inotify|pid_max|threads-max|max_user_namespaces|max_net_namespaces|modules_disabled|maxkeys|nr_open`),
+		mayBreak, startsToo, false},
+	{nodestate.AreaRoutes, pattern(`^(blackhole|unreachable|prohibit|throw)`), Breaks, pathsToo, true},
 	{nodestate.AreaNeighbours, nil, Breaks, pathsToo, true},
 	{nodestate.AreaIPsec, nil, Breaks, pathsToo, false},
-	{nodestate.AreaFirewall, worded(`saddr [^|]*(masquerade|\bs?nat\b)`), perhaps, pathsToo, true}, // of a bridge's own range
-	{nodestate.AreaFirewall, worded(`notrack|drop|reject|queue|tproxy|dnat|redirect|masquerade|snat|: .*\bnat\b|` +
+	{nodestate.AreaFirewall, pattern(`saddr [^|]*(masquerade|\bs?nat\b)`), mayBreak, pathsToo, true}, // perhaps of a bridge's own range
+	{nodestate.AreaFirewall, pattern(`notrack|drop|reject|queue|tproxy|dnat|redirect|masquerade|snat|: .*\bnat\b|` +
 		`rewrite (ttl|.addr|header|link header|.port)|synproxy|\bdup\b|flow offload`), Breaks, pathsToo, true},
-	{nodestate.AreaFirewall, worded(`set mark`), perhaps, pathsToo, true},
-	{nodestate.AreaFirewall, worded(`policy drop`), Breaks, pathsToo, false},
-	{nodestate.AreaQueues, worded(` filter | XDP |netem|tbf|htb|ingress`), Breaks, pathsToo, true},
-	{nodestate.AreaQueues, worded(`netem|tbf`), Breaks, pathsToo, false},
+	{nodestate.AreaFirewall, pattern(`set mark`), mayBreak, pathsToo, true},
+	{nodestate.AreaFirewall, pattern(`policy drop`), Breaks, pathsToo, false},
+	{nodestate.AreaQueues, pattern(` filter | XDP |netem|tbf|htb|ingress`), Breaks, pathsToo, true},
+	{nodestate.AreaQueues, pattern(`netem|tbf`), Breaks, pathsToo, false},
 	{nodestate.AreaRules, nil, Breaks, pathsToo, true},
-	{nodestate.AreaRoutes, worded(`^default`), perhaps, pathsToo, false},
+	{nodestate.AreaRoutes, pattern(`^default`), mayBreak, pathsToo, false},
 	{nodestate.AreaRoutes, nil, Breaks, pathsToo, true},
-	{nodestate.AreaInterfaces, worded(`^(<uplink>|cali\*|vxlan.calico|tunl0|wireguard.cali) `), perhaps, touchesPaths, false},
-	{nodestate.AreaKubelet, worded(`^(--cluster-dns|clusterDNS|--cluster-domain|clusterDomain|--resolv-conf|resolvConf) `), Breaks,
+	{nodestate.AreaInterfaces, pattern(`^(<uplink>|cali\*|vxlan.calico|tunl0|wireguard.cali) `), mayBreak, touchesPaths, false},
+	{nodestate.AreaKubelet, pattern(`^(--cluster-dns|clusterDNS|--cluster-domain|clusterDomain|--resolv-conf|resolvConf) `), Breaks,
 		touchesNames, false},
-	{nodestate.AreaKubelet, worded(`^(--pod-max-pids|podPidsLimit|--cgroup-driver|cgroupDriver|--cgroup-root|cgroupRoot|` +
+	{nodestate.AreaKubelet, pattern(`^(--pod-max-pids|podPidsLimit|--cgroup-driver|cgroupDriver|--cgroup-root|cgroupRoot|` +
 		`--max-pods|maxPods|podsPerCore|maxOpenFiles|--root-dir)`), Breaks, startsToo, false},
-	{nodestate.AreaKubelet, worded(`^(staticPodPath|evictionHard|--eviction-hard|featureGates|seccompDefault|protectKernelDefaults|` +
-		`cpuManagerPolicy|topologyManagerPolicy|enforceNodeAllocatable|allowedUnsafeSysctls|reservedMemory)`), perhaps, startsToo,
+	{nodestate.AreaKubelet, pattern(`^(staticPodPath|evictionHard|--eviction-hard|featureGates|seccompDefault|protectKernelDefaults|` +
+		`cpuManagerPolicy|topologyManagerPolicy|enforceNodeAllocatable|allowedUnsafeSysctls|reservedMemory)`), mayBreak, startsToo,
 		false},
-	{nodestate.AreaRuntime, worded(`confDir|binDir|sandbox|cgroup|snapshotter|runtimeType|disabled|lastCNILoadStatus|maxConfNum`), Breaks,
+	{nodestate.AreaRuntime, pattern(`confDir|binDir|sandbox|cgroup|snapshotter|runtimeType|disabled|lastCNILoadStatus|maxConfNum`), Breaks,
 		startsToo, false},
-	{nodestate.AreaContainerd, worded(`conf_dir|bin_dir|sandbox|cgroup|snapshotter|runtime_type|disabled_plugins|required_plugins|` +
+	{nodestate.AreaContainerd, pattern(`conf_dir|bin_dir|sandbox|cgroup|snapshotter|runtime_type|disabled_plugins|required_plugins|` +
 		`max_conf_num|^root|^state|address|config_path`), Breaks, startsToo, false},
-	{nodestate.AreaProxy, worded(`masqueradeAll|clusterCIDR|cluster-cidr|masquerade-all|mode|nodePortAddresses|strictARP|excludeCIDRs|` +
+	{nodestate.AreaProxy, pattern(`masqueradeAll|clusterCIDR|cluster-cidr|masquerade-all|mode|nodePortAddresses|strictARP|excludeCIDRs|` +
 		`bindAddress|detectLocal|proxy-mode|featureGates|localhostNodePorts`), Breaks, touchesProxy, false},
-	{nodestate.AreaLimits, worded(`open files|pids.max`), Breaks, startsToo, false},
-	{nodestate.AreaPaths, worded(`^/(opt/cni/bin|etc/cni/net.d|run/xtables.lock|var/lib/calico|var/run/calico|var/lib/cni|lib/modules|` +
+	{nodestate.AreaLimits, pattern(`open files|pids.max`), Breaks, startsToo, false},
+	{nodestate.AreaPaths, pattern(`^/(opt/cni/bin|etc/cni/net.d|run/xtables.lock|var/lib/calico|var/run/calico|var/lib/cni|lib/modules|` +
 		`sys/fs/bpf|var/lib/kubelet|run/containerd/containerd.sock) = (missing|special|` +
 		`folder[^|]*\| file|file[^|]*\| folder|[^|]* (ro|noexec)( |$))`),
 		Breaks, startsToo, false},
-	{nodestate.AreaPaths, worded(`^/opt/cni/bin/(calico|calico-ipam|loopback|portmap|bandwidth|tuning|flannel|host-local) `), perhaps,
+	{nodestate.AreaPaths, pattern(`^/opt/cni/bin/(calico|calico-ipam|loopback|portmap|bandwidth|tuning|flannel|host-local) `), mayBreak,
 		touchesRuntime, false},
-	{nodestate.AreaPaths, worded(`^/etc/cni/net.d/`), perhaps, touchesRuntime, false},
-	{nodestate.AreaProcesses, worded(`^(auditd|irqbalance|tuned|conntrackd|systemd-resolve|node-cache|dhclient|dhcpcd|haproxy) `), Hardly,
+	{nodestate.AreaPaths, pattern(`^/etc/cni/net.d/`), mayBreak, touchesRuntime, false},
+	{nodestate.AreaProcesses, pattern(`^(auditd|irqbalance|tuned|conntrackd|systemd-resolve|node-cache|dhclient|dhcpcd|haproxy) `), Hardly,
 		nil, false},
-	{nodestate.AreaProcesses, nil, perhaps, pathsToo, true},
-	{nodestate.AreaCalico, worded(`^(GOMAXPROCS|GOMEMLIMIT|NODENAME|FELIXHOSTNAME) `), Hardly, nil, false},
+	{nodestate.AreaProcesses, nil, mayBreak, pathsToo, true},
+	{nodestate.AreaCalico, pattern(`^(GOMAXPROCS|GOMEMLIMIT|NODENAME|FELIXHOSTNAME) `), Hardly, nil, false},
 	{nodestate.AreaCalico, nil, Breaks, append(append([]string{}, startsToo...), touchesPaths...), false},
-	{nodestate.AreaResolver, nil, perhaps, touchesNames, false},
-	{nodestate.AreaSystem, worded(`blacklisted|boot option`), perhaps, pathsToo, false},
+	{nodestate.AreaResolver, nil, mayBreak, touchesNames, false},
+	{nodestate.AreaSystem, pattern(`blacklisted|boot option`), mayBreak, pathsToo, false},
 }
 
-// Matters says how likely a difference matters, which checks it can touch, and where in the order of such it stands.
+// Matters returns the rank of a difference, the checks that it can break, and its place among those of the same rank.
 func Matters(d Difference) (rank int, concerned []string, order int) {
 	text := d.Name + " = " + d.Here + " | " + d.There
 	for i, m := range knownItems {
 		if m.area != d.Area || m.name != nil && !m.name.MatchString(text) || m.alone && d.InOther && !d.In {
 			continue
 		}
-		if d.Area == nodestate.AreaLimits && !tight(d.Here, d.There) {
+		if d.Area == nodestate.AreaLimits && !isTight(d.Here, d.There) {
 			break
 		}
 		return m.rank, m.of, i
@@ -152,11 +152,11 @@ func Matters(d Difference) (rank int, concerned []string, order int) {
 	return Hardly, nil, len(knownItems)
 }
 
-// roomy is a limit that no daemon of a node comes to: with a few hundred pods they have some thousand files open.
-const roomy = 20_000
+// ampleLimit is a limit that no daemon of a node reaches: with a few hundred pods they have some thousand open files.
+const ampleLimit = 20_000
 
-// tight tells whether a limit is lower here than there, and low.
-func tight(here, there string) bool {
+// isTight reports whether a limit is lower here than there, and low enough to be reached.
+func isTight(here, there string) bool {
 	first := func(s string) int {
 		word, _, _ := strings.Cut(s, " ")
 		n, err := strconv.Atoi(word)
@@ -165,5 +165,5 @@ func tight(here, there string) bool {
 		}
 		return n
 	}
-	return first(here) < min(first(there), roomy)
+	return first(here) < min(first(there), ampleLimit)
 }

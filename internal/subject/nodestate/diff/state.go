@@ -11,29 +11,29 @@ import (
 	"github.com/calico-probe/calico-probe/internal/subject/nodestate"
 )
 
-// Difference is one item of the node's state that is another on a baseline node.
+// Difference is one item of a node's state that differs on a baseline node.
 type Difference struct {
 	Area, Name   string
-	Here, There  string // values, "" where the item is not there or has none
-	In, InOther  bool   // whether the item is there
-	Other        string // the baseline node
-	order        int    // among those of a rank
-	Rank         int    // how likely it matters: 1 breaks things by itself, 3 hardly ever
-	Concerns     []string
-	Result, With diagnose.Finding // the results that say so
+	Here, There  string           // the values on both nodes, "" = none
+	In, InOther  bool             // whether the item exists on this node, and on the other
+	Other        string           // the baseline node
+	order        int              // place among those of the same rank
+	Rank         int              // Breaks, mayBreak or Hardly
+	Concerns     []string         // the checks that it can break
+	Result, With diagnose.Finding // the results with the values of this node, and of the other
 }
 
-// nodeItems are the items of a node's areas, each with the result that has it. An area that was not read is not there.
+// nodeItems maps each area that was read on a node to its items.
 type nodeItems map[string]*areaItems
 
 type areaItems struct {
-	Values map[string]string
-	Of     map[string]diagnose.Finding
+	Values map[string]string           // by item
+	Of     map[string]diagnose.Finding // the result with the item
 	first  diagnose.Finding
-	cut    bool
+	cut    bool // some items are missing
 }
 
-// StateOf reads what node-state said on the node in question.
+// StateOf reads the results of node-state about the node in question.
 func StateOf(f diagnose.Findings) nodeItems {
 	out := nodeItems{}
 	for _, r := range f.Of(nodestate.NodeState.ID) {
@@ -50,7 +50,7 @@ func StateOf(f diagnose.Findings) nodeItems {
 			at.cut = true
 		}
 		for _, item := range slices.Sorted(maps.Keys(all)) {
-			if len(at.Values) >= mostItems { // a node may say anything
+			if len(at.Values) >= maxItems { // a hostile node may send more
 				at.cut = true
 				break
 			}
@@ -61,11 +61,11 @@ func StateOf(f diagnose.Findings) nodeItems {
 	return out
 }
 
-// mostItems is how many items of an area are compared; node-state gives fewer.
-const mostItems = 500
+// maxItems bounds the items of an area. An honest probe sends fewer.
+const maxItems = 500
 
-// Differences are those between the node and every baseline node that was asked too, those that matter most
-// first. What is as here on one of these is none.
+// Differences returns the differences between the node and all its baseline nodes, the most important first. If one
+// baseline node has the same value as this node, that is no difference.
 func Differences(f diagnose.Findings) []Difference {
 	mine := StateOf(f)
 	var out []Difference
@@ -75,7 +75,7 @@ func Differences(f diagnose.Findings) []Difference {
 		if len(mine) == 0 || len(theirs) == 0 {
 			continue
 		}
-		found := between(mine, theirs, node)
+		found := compareItems(mine, theirs, node)
 		if compared++; compared == 1 {
 			out = found
 			continue
@@ -88,7 +88,7 @@ func Differences(f diagnose.Findings) []Difference {
 			return theirs[d.Area] != nil && !again[[2]string{d.Area, d.Name}]
 		})
 	}
-	out = saidOnce(out)
+	out = withoutDuplicates(out)
 	slices.SortStableFunc(out, func(a, b Difference) int {
 		return cmp.Or(cmp.Compare(a.Rank, b.Rank), cmp.Compare(a.order, b.order), cmp.Compare(a.Area, b.Area),
 			cmp.Compare(a.Name, b.Name))
@@ -96,7 +96,7 @@ func Differences(f diagnose.Findings) []Difference {
 	return out
 }
 
-func between(mine, theirs nodeItems, node string) []Difference {
+func compareItems(mine, theirs nodeItems, node string) []Difference {
 	var out []Difference
 	for area, here := range mine {
 		there := theirs[area]
@@ -130,12 +130,12 @@ func between(mine, theirs nodeItems, node string) []Difference {
 	return out
 }
 
-// onBoth are the areas of which an item says something only where both nodes have it: another kernel has other
-// settings, and a process that is not seen has no limits.
-var onBoth = []string{nodestate.AreaSystem, nodestate.AreaSysctls, nodestate.AreaLimits, nodestate.AreaResolver}
+// areasOfBoth are areas in which an item counts only if both nodes have it: another kernel has other settings, and a
+// process that is not visible has no limits.
+var areasOfBoth = []string{nodestate.AreaSystem, nodestate.AreaSysctls, nodestate.AreaLimits, nodestate.AreaResolver}
 
-// isComparable tells whether that an item is on one node alone says something: not where the other node's area was cut,
-// nor where nothing like it was read there.
+// isComparable reports whether a missing item is really missing on the other node: the area was not cut there, and
+// similar items were read.
 func isComparable(d Difference, here, there *areaItems) bool {
 	if d.In && d.InOther {
 		return true
@@ -145,13 +145,13 @@ func isComparable(d Difference, here, there *areaItems) bool {
 		without = here
 	}
 	switch {
-	case without.cut, slices.Contains(onBoth, d.Area):
+	case without.cut, slices.Contains(areasOfBoth, d.Area):
 		return false
 	case d.Area == nodestate.AreaKubelet, d.Area == nodestate.AreaProxy:
 		return hasKind(without.Values, strings.HasPrefix(d.Name, "--"))
 	case d.Area == nodestate.AreaPaths:
 		file, _, isSetting := strings.Cut(d.Name, " ")
-		if isSetting { // of a file that is on both, which says more than that it is on one alone
+		if isSetting { // counts only if both nodes have the file: else the missing file is the difference
 			_, known := without.Values[file]
 			return known
 		}
@@ -162,7 +162,7 @@ func isComparable(d Difference, here, there *areaItems) bool {
 	return true
 }
 
-// hasKind tells whether a configuration has any flag, or anything that is none.
+// hasKind reports whether a configuration has any flag, or (flag false) any other setting.
 func hasKind(values map[string]string, flag bool) bool {
 	for name := range values {
 		if strings.HasPrefix(name, "--") == flag {
@@ -172,14 +172,15 @@ func hasKind(values map[string]string, flag bool) bool {
 	return false
 }
 
-// Folders whose files node-state lists.
+// Folders with files that node-state lists.
 const (
 	pluginFolder  = "/opt/cni/bin"
 	networkFolder = "/etc/cni/net.d"
 )
 
-// saidOnce leaves out what the runtime says of itself where its file says it too, and a chain of which a rule is said.
-func saidOnce(all []Difference) []Difference {
+// withoutDuplicates drops a setting that the runtime reports if its file has the same difference, and a chain if one of
+// its rules differs.
+func withoutDuplicates(all []Difference) []Difference {
 	last := func(d Difference) string {
 		name := d.Name[strings.LastIndex(d.Name, ".")+1:]
 		return strings.TrimSuffix(strings.ToLower(strings.ReplaceAll(name, "_", "")), "s")
@@ -204,12 +205,12 @@ func saidOnce(all []Difference) []Difference {
 	})
 }
 
-// Touches tells whether the difference can touch one of some checks.
+// Touches reports whether the difference can break one of some checks.
 func (d Difference) Touches(ids []string) bool {
 	return slices.ContainsFunc(d.Concerns, func(id string) bool { return slices.Contains(ids, id) })
 }
 
-// areaWords is how an area is called before the name of an item.
+// areaWords are the words before an item's name, by area.
 var areaWords = map[string]string{
 	nodestate.AreaSystem: "", nodestate.AreaSysctls: "sysctl", nodestate.AreaInterfaces: "interface",
 	nodestate.AreaRoutes:     "route",
@@ -221,7 +222,7 @@ var areaWords = map[string]string{
 	nodestate.AreaCalico: "calico-node's environment:", nodestate.AreaResolver: "resolv.conf",
 }
 
-// Text says the difference in one line, as the node in question is called.
+// Text describes the difference in one line. node is the name of the node in question.
 func (d Difference) Text(node string) string {
 	what := strings.TrimSpace(areaWords[d.Area] + " " + BrieflyTo(d.Name))
 	value := func(v string) string { return BrieflyTo(cmp.Or(v, `""`)) }
@@ -241,22 +242,23 @@ func (d Difference) Text(node string) string {
 	}
 }
 
-// widthItem is how much of a name or a value of an item is shown.
-const widthItem = 80
+// maxWidth is how many characters of an item's name or value are shown.
+const maxWidth = 80
 
+// BrieflyTo shortens a text to maxWidth, and makes it safe as the argument of a cause's sentence.
 func BrieflyTo(text string) string {
 	text = diagnose.WithoutBraces(text)
-	if short := []rune(text); len(short) > widthItem {
-		return string(short[:widthItem]) + "…"
+	if short := []rune(text); len(short) > maxWidth {
+		return string(short[:maxWidth]) + "…"
 	}
 	return text
 }
 
-// mostDifferences is how many of them a comparison shows.
-const mostDifferences = 5
+// maxDifferences is how many differences a comparison shows.
+const maxDifferences = 5
 
-// StateLines are the differences as a comparison shows them, where something is bad: those that may matter, and
-// that the systems are not the same, once.
+// StateLines returns the differences for a comparison of nodes, if any check is bad: those that may matter, and one
+// line about the systems.
 func StateLines(f diagnose.Findings) []string {
 	if len(f.Where(func(r diagnose.Finding) bool { return diagnose.IsBad(r.Status) })) == 0 {
 		return nil
@@ -269,7 +271,7 @@ func StateLines(f diagnose.Findings) []string {
 		switch {
 		case d.Area == nodestate.AreaSystem && (d.Name == "kernel" || d.Name == "os"):
 			system = append(system, fmt.Sprintf("%s here, %s on %s", d.Here, d.There, d.Other))
-		case len(lines) < mostDifferences && d.Rank < Hardly:
+		case len(lines) < maxDifferences && d.Rank < Hardly:
 			lines = append(lines, "differs: "+d.Text(f.Node))
 		default:
 			rest++
@@ -279,7 +281,7 @@ func StateLines(f diagnose.Findings) []string {
 		lines = append(lines, "differs: system "+strings.Join(system, "; "))
 	}
 	if rest > 0 {
-		lines = append(lines, fmt.Sprintf("%d more differences are in node-state with -o json", rest))
+		lines = append(lines, fmt.Sprintf("%d more differences: see node-state with -o json", rest))
 	}
 	return lines
 }

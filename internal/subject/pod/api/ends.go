@@ -11,8 +11,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// unended are the pods that cannot terminate, for one reason.
-type unended struct {
+// stuckGroup has the pods that cannot terminate for the same reason.
+type stuckGroup struct {
 	facts.FailedKill
 	pods []cluster.Waiter
 }
@@ -29,13 +29,13 @@ func podsEnd(s *cluster.Snapshot, report func(probe.Result)) {
 		report(probe.Found(probe.OK, "no pods stuck terminating; %s terminating", cluster.Plural(len(s.Placed.Ending.Value), "pod")))
 		return
 	case cluster.KubeletSilent(s):
-		report(probe.Found(probe.Unknown, "%s shall end, and the kubelet is silent: see node-lease", cluster.Plural(len(late), "pod")))
+		report(probe.Found(probe.Unknown, "%s stuck terminating, and the kubelet is silent: see node-lease", cluster.Plural(len(late), "pod")))
 		return
 	}
-	var groups []unended
+	var groups []stuckGroup
 	for _, w := range late {
-		u := unendedFor(w)
-		i := slices.IndexFunc(groups, func(o unended) bool { return o.FailedKill == u.FailedKill })
+		u := stuckReason(w)
+		i := slices.IndexFunc(groups, func(o stuckGroup) bool { return o.FailedKill == u.FailedKill })
 		if i < 0 {
 			groups = append(groups, u)
 			continue
@@ -43,17 +43,17 @@ func podsEnd(s *cluster.Snapshot, report func(probe.Result)) {
 		groups[i].pods = append(groups[i].pods, w)
 	}
 	seen := map[string]bool{}
-	for _, u := range groups[:min(len(groups), groupsMost)] {
-		if r := u.result(s); !seen[u.EndsNot] { // others of the same kind differ only in words
+	for _, u := range groups[:min(len(groups), maxGroups)] {
+		if r := u.result(s); !seen[u.EndsNot] { // others of this kind differ only in the message
 			seen[u.EndsNot] = true
 			report(r.On(u.EndsNot))
 		}
 	}
 }
 
-// unendedFor is what keeps a pod from terminating: the kubelet's last event, or what of the pod still runs.
-func unendedFor(w cluster.Waiter) unended {
-	u := unended{pods: []cluster.Waiter{w}}
+// stuckReason finds why a pod does not terminate: from the kubelet's last event, or else from its containers' states.
+func stuckReason(w cluster.Waiter) stuckGroup {
+	u := stuckGroup{pods: []cluster.Waiter{w}}
 	all := slices.Concat(w.Pod.Status.ContainerStatuses, w.Pod.Status.InitContainerStatuses)
 	runs := func(c corev1.ContainerStatus) bool { return c.State.Terminated == nil && c.State.Waiting == nil }
 	switch {
@@ -68,31 +68,31 @@ func unendedFor(w cluster.Waiter) unended {
 	return u
 }
 
-// result judges such a group. Without a reported reason, a container may just be slow.
-func (u unended) result(s *cluster.Snapshot) probe.Result {
+// result judges a group. It fails only with a reported reason: without one, a container may just be slow to stop.
+func (u stuckGroup) result(s *cluster.Snapshot) probe.Result {
 	age := s.Now.Sub(u.pods[0].Since)
-	why := map[string]string{
+	reason := map[string]string{
 		facts.EndsNotCNI: "the CNI plugin does not remove the network", facts.EndsNotRuntime: "the runtime does not stop them",
-		facts.EndsNotClean:      "their containers have ended, and the kubelet is not done with their volumes or cgroups",
-		facts.EndsNotUnreported: "their containers run on, and the kubelet does not say why",
+		facts.EndsNotClean:  "their containers exited, but the kubelet has not cleaned up their volumes or cgroups",
+		facts.EndsNotUnreported: "their containers still run, and the kubelet reports no reason",
 	}[u.EndsNot]
 	var names []string
 	for _, w := range u.pods {
 		names = append(names, w.Pod.Namespace+"/"+w.Pod.Name)
 	}
 	g := group{pods: u.pods}
-	r := probe.Found(probe.Warn, "%s (%s) should have ended %s ago: %s", cluster.Plural(len(names), "pod"), cluster.Few(names),
-		probe.Age(age), why)
-	said := u.EndsNot == facts.EndsNotCNI || u.EndsNot == facts.EndsNotRuntime
-	if said && age > cluster.Patience && g.corroborated(s) {
+	r := probe.Found(probe.Warn, "%s (%s) should have terminated %s ago: %s", cluster.Plural(len(names), "pod"), cluster.Few(names),
+		probe.Age(age), reason)
+	hasReason := u.EndsNot == facts.EndsNotCNI || u.EndsNot == facts.EndsNotRuntime
+	if hasReason && age > cluster.Patience && g.isCorroborated(s) {
 		r.Status = probe.Fail
 	}
 	r = r.With(facts.EndsNot, u.EndsNot).With(facts.Pods, len(u.pods)).With(facts.Age, int(age.Seconds())).
 		With(facts.Pod, cluster.NameOf(u.pods[0].Pod))
 	if u.Message != "" {
-		says := probe.Quoted(u.Message)
-		r.Saw += ": " + says + aged(u.pods, s.Now)
-		r = r.With(facts.Message, says)
+		text := probe.Quoted(u.Message)
+		r.Saw += ": " + text + aged(u.pods, s.Now)
+		r = r.With(facts.Message, text)
 	}
 	if u.Lacks != "" {
 		r = r.With(facts.EndLacks, u.Lacks)
@@ -100,7 +100,7 @@ func (u unended) result(s *cluster.Snapshot) probe.Result {
 	if u.Plugin != "" {
 		r = r.With(facts.Plugin, u.Plugin)
 	}
-	if g.corroborated(s) {
+	if g.isCorroborated(s) {
 		r = r.With(facts.Corroborated, true)
 	}
 	if err := s.Placed.Ending.Err; err != nil && u.Message == "" {

@@ -14,16 +14,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// Doomed is a pod whose grace was over some time ago.
-func Doomed(namespace string, late time.Duration, change func(*corev1.Pod)) corev1.Pod {
-	p := clustertest.Hanging("app-"+namespace, time.Hour, "", "")
-	p.Namespace, p.DeletionTimestamp = namespace, new(clustertest.Ago(late))
-	running := corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
-	p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "c", State: running}}
-	change(&p)
-	return p
-}
-
+// TestPodsEnd reports pods that are stuck terminating, by the reason that the kubelet gives, and fails only if more
+// than one tenant is affected.
 func TestPodsEnd(t *testing.T) {
 	const (
 		saidDel  = `error killing pod: failed to "KillPodSandbox" for "11d141ef-59c9-49c8-99a7-0a42c6328d91" with KillPodSandboxError: "rpc error: code = Unknown desc = failed to destroy network for sandbox \"ab12\": plugin type=\"calico\" failed (delete): stat /var/lib/calico/nodename: no such file or directory"`
@@ -36,7 +28,7 @@ func TestPodsEnd(t *testing.T) {
 	}
 	ours := func(p *corev1.Pod) { p.Labels = map[string]string{cluster.LabelOfProbes: cluster.NameOfProbes} }
 	for name, c := range map[string]struct {
-		says   string // by an event
+		event  string // the kubelet's message
 		pods   []corev1.Pod
 		silent bool
 		status probe.Status
@@ -49,7 +41,7 @@ func TestPodsEnd(t *testing.T) {
 		"a finalizer":         {"", []corev1.Pod{clustertest.Doomed("a", time.Hour, held)}, false, probe.OK, "", ""},
 		"a probe's":           {"", []corev1.Pod{clustertest.Doomed("a", time.Hour, ours)}, false, probe.OK, "", ""},
 		"the kubelet is dead": {"", []corev1.Pod{clustertest.Doomed("a", time.Hour, as)}, true, probe.Unknown, "", ""},
-		"nobody says why": {"", []corev1.Pod{clustertest.Doomed("a", time.Hour, as)}, false, probe.Warn,
+		"no reported reason": {"", []corev1.Pod{clustertest.Doomed("a", time.Hour, as)}, false, probe.Warn,
 			facts.EndsNotUnreported, ""},
 		"a volume in use": {"", []corev1.Pod{clustertest.Doomed("a", time.Hour, ended)}, false, probe.Warn,
 			facts.EndsNotClean, ""},
@@ -74,9 +66,9 @@ func TestPodsEnd(t *testing.T) {
 			}
 			s.Placed.Ending.Value = cluster.Endings(c.pods)
 			for i := range s.Placed.Ending.Value {
-				if c.says != "" {
+				if c.event != "" {
 					s.Placed.Ending.Value[i].Last = cluster.KillWord([]corev1.Event{
-						{Reason: facts.EventKill, Message: c.says, Source: corev1.EventSource{Component: "kubelet"}},
+						{Reason: facts.EventKill, Message: c.event, Source: corev1.EventSource{Component: "kubelet"}},
 						{Reason: facts.EventKill, Message: "mine", Source: corev1.EventSource{Component: "me"}},
 					}, "node-a")
 				}

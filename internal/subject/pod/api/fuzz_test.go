@@ -7,7 +7,8 @@ import (
 	"github.com/calico-probe/calico-probe/internal/cluster/clustertest"
 )
 
-// FuzzIPAM reads pools, blocks and settings of IPAM of any JSON: no count is negative, and each loan is of an address.
+// FuzzIPAM reads pools, blocks and IPAM settings from arbitrary JSON. No count is negative, and each assignment has a
+// valid address.
 func FuzzIPAM(f *testing.F) {
 	f.Add([]byte(`{"p":{"cidr":"10.244.0.0/16","blockSize":26,"nodeSelector":"all()"}}`),
 		[]byte(`{"b":{"cidr":"10.244.0.0/26","affinity":"host:node-a","unallocated":[1,2,-1,70000],"allocations":[0,null,9],`+

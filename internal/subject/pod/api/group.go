@@ -11,35 +11,35 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// How long a pod may take to start before the check reports it. The kubelet retries a sandbox after about ten seconds,
-// so one that still fails has failed at least twice.
+// How long a pod may wait before the check reports it. The kubelet retries a sandbox after about ten seconds, so a pod
+// that has waited twice as long has failed at least twice.
 const (
-	settled     = 20 * time.Second // if the kubelet reports what failed
-	exhausted   = 10 * time.Second // if IPAM has no address: a retry does not change that
-	unsaid      = time.Minute      // if the kubelet reports nothing
-	pullingLong = 10 * time.Minute // for an image that is being pulled
-	calicoFresh = time.Minute      // after calico-node became ready: the kubelet then retries pods that waited for it
-	groupsMost  = 8                // maximum number of groups of pods in a report
-	imagesMost  = 8                // maximum number of images and registries listed for one group
+	waitReported   = 20 * time.Second // if the kubelet reports what failed
+	waitNoAddress  = 10 * time.Second // if IPAM has no address: a retry does not change that
+	waitUnreported = time.Minute      // if the kubelet reports nothing
+	waitPulling    = 10 * time.Minute // for an image that is being pulled
+	waitCalico     = time.Minute      // after calico-node became ready: the kubelet then retries pods that waited for it
+	maxGroups      = 8                // maximum number of groups of pods in a report
+	maxImages      = 8                // maximum number of images and registries listed for one group
 )
 
-// A group is the pods that do not start for the same reason.
+// group has the pods that do not start for the same reason.
 type group struct {
 	starts  string // one of the words of the fact Starts
 	plugin  string
-	message string // without names and numbers that are specific to one pod
+	message string // of the kubelet or runtime, without names and numbers that differ between pods
 	sandbox facts.Sandbox
 	refusal string // of a registry
 	pods    []cluster.Waiter
 }
 
-// corroborated reports whether no single tenant can have caused what is reported of a group: its pods are in two
-// namespaces, or in one of the cluster itself.
-func (g group) corroborated(s *cluster.Snapshot) bool {
-	return corroborated(s, g.pods, func(w cluster.Waiter) string { return w.Pod.Namespace })
+// isCorroborated reports whether more than one tenant shows the problem: the pods are in two namespaces, or in one of
+// the cluster itself. A single tenant can forge it with specs, annotations and events.
+func (g group) isCorroborated(s *cluster.Snapshot) bool {
+	return isCorroborated(s, g.pods, func(w cluster.Waiter) string { return w.Pod.Namespace })
 }
 
-func corroborated[T any](s *cluster.Snapshot, pods []T, namespace func(T) string) bool {
+func isCorroborated[T any](s *cluster.Snapshot, pods []T, namespace func(T) string) bool {
 	first := namespace(pods[0])
 	return slices.ContainsFunc(pods, func(p T) bool {
 		of := namespace(p)
@@ -51,5 +51,5 @@ func corroborated[T any](s *cluster.Snapshot, pods []T, namespace func(T) string
 var (
 	runtimeHangs = regexp.MustCompile(`deadline exceeded|is reserved for|no space left|failed to create shim`)
 	diskFull     = regexp.MustCompile(`no space left on device`)
-	volumeOwn    = regexp.MustCompile(`(configmap|secret|persistentvolumeclaim) .*not found|references non-existent`)
+	ownVolume    = regexp.MustCompile(`(configmap|secret|persistentvolumeclaim) .*not found|references non-existent`)
 )

@@ -13,8 +13,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// TestOldEventsOfPods wants what the kubelet reported of a pod before it last ran, or before it was deleted, to say
-// nothing of why it waits now.
+// TestOldEventsOfPods expects an event from before the pod last ran, or before it was deleted, to be history: it does
+// not explain the present wait.
 func TestOldEventsOfPods(t *testing.T) {
 	waiting := clustertest.Hanging("app", time.Hour, "ContainerCreating", "")
 	waiting.Status.ContainerStatuses[0].LastTerminationState.Terminated = &corev1.ContainerStateTerminated{ExitCode: 255}
@@ -35,7 +35,7 @@ func TestOldEventsOfPods(t *testing.T) {
 	}{
 		"before the reboot": {waiting, clustertest.Reported(50*time.Minute, cluster.EventSandbox, network),
 			facts.CheckPodsStart,
-			facts.StartsUnreported, "does not say why", "no route, 50m ago"},
+			facts.StartsUnreported, "reports no reason", "no route, 50m ago"},
 		"near: since the reboot": {waiting, clustertest.Reported(time.Minute, cluster.EventSandbox, network),
 			facts.CheckPodsStart,
 			facts.StartsCNI, "no route, 60s ago", ""},
@@ -43,7 +43,7 @@ func TestOldEventsOfPods(t *testing.T) {
 			facts.CheckPodsStart,
 			facts.StartsCNI, "no route, 50m ago", ""},
 		"before it was deleted": {ending, clustertest.Reported(20*time.Minute, facts.EventKill, kill), facts.CheckPodsEnd,
-			facts.EndsNotUnreported, "does not say why", ""},
+			facts.EndsNotUnreported, "reports no reason", ""},
 		"near: since it was deleted": {ending, clustertest.Reported(time.Minute, facts.EventKill, kill), facts.CheckPodsEnd,
 			facts.EndsNotCNI, "sandbox\", 60s ago", ""},
 	} {

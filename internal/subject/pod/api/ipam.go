@@ -24,15 +24,15 @@ type room struct {
 	prefixes  []netip.Prefix
 	others    []string // pools that do not serve the node's pods, and why
 	blocks    int      // blocks of the node, in any pool
-	limit     int      // how many the node may have
+	limit     int      // maximum number of blocks of a node
 	here      int      // free addresses in blocks of the node
-	elsewhere int      // free addresses in blocks of others
+	elsewhere int      // free addresses in blocks of other nodes
 	unclaimed int      // blocks without an owner
 	reserved  int      // free except for an IPReservation
-	leaked    int      // still assigned to pods that are gone
-	borrowed  int      // addresses of the node's blocks that pods elsewhere use
-	strict    bool
-	closed    bool // no block can be claimed any more
+	leaked    int      // still assigned to deleted pods
+	borrowed  int      // addresses of the node's blocks in use by pods on other nodes
+	strict    bool     // strictAffinity: the node may not borrow from blocks of other nodes
+	closed    bool     // autoAllocateBlocks is false: nodes claim no new blocks
 }
 
 // short is why no address is available, "" if one is.
@@ -127,7 +127,7 @@ func (r *room) add(s *cluster.Snapshot, spec map[string]any, v6 bool) {
 	}
 	for _, a := range cluster.GivenIn(spec) {
 		switch {
-		case gone(s, a):
+		case isGone(s, a):
 			r.leaked++
 		case own && a.Node != s.Node.Name:
 			r.borrowed++
@@ -135,9 +135,9 @@ func (r *room) add(s *cluster.Snapshot, spec map[string]any, v6 bool) {
 	}
 }
 
-// gone reports whether the pod of an address surely no longer exists: its node does not exist, or is this one and has
-// no such pod.
-func gone(s *cluster.Snapshot, a cluster.Loan) bool {
+// isGone reports whether the pod of an address certainly no longer exists: its node does not exist, or is this node and
+// has no such pod.
+func isGone(s *cluster.Snapshot, a cluster.Loan) bool {
 	if a.Node == s.Node.Name {
 		return s.Placed.Pods.Err == nil && !slices.ContainsFunc(s.Placed.Pods.Value,
 			func(p corev1.Pod) bool { return p.Namespace == a.Namespace && p.Name == a.Name })
@@ -145,24 +145,24 @@ func gone(s *cluster.Snapshot, a cluster.Loan) bool {
 	return !slices.ContainsFunc(s.Nodes, func(n corev1.Node) bool { return n.Name == a.Node })
 }
 
-// text is the space in words.
+// text describes the space, or why there is none.
 func (r room) text(node string) string {
 	switch r.short() {
 	case facts.ShortNoPool:
-		says := "no enabled pool is for this node"
+		text := "no enabled pool serves this node"
 		if len(r.others) > 0 {
-			says += " (" + cluster.Few(r.others) + ")"
+			text += " (" + cluster.Few(r.others) + ")"
 		}
-		return says
+		return text
 	case facts.ShortLimit:
-		return fmt.Sprintf("the node has %d blocks, one may have %d, and they are full", r.blocks, r.limit)
+		return fmt.Sprintf("the node's %d blocks are full, and a node may have at most %d", r.blocks, r.limit)
 	case facts.ShortStrict:
-		return fmt.Sprintf("no block of %s has a free address, no block is left to claim, and the %d free ones in blocks of other nodes may not be borrowed (strictAffinity)", node, r.elsewhere)
+		return fmt.Sprintf("%s has no free address and no block to claim, and strictAffinity forbids borrowing the %d free in other nodes' blocks", node, r.elsewhere)
 	case facts.ShortNoBlocks:
-		return fmt.Sprintf("no block of %s has a free address, and none is claimed any more (autoAllocateBlocks false)", node)
+		return fmt.Sprintf("%s has no free address, and IPAM claims no new blocks (autoAllocateBlocks is false)", node)
 	case facts.ShortFull:
-		return "no address is free in " + strings.Join(r.pools, ", ")
+		return "no free address in " + strings.Join(r.pools, ", ")
 	}
-	return fmt.Sprintf("by the API there is room: %d free in blocks of the node, %d blocks unclaimed, %d free in blocks of others",
+	return fmt.Sprintf("the API shows room: %d free in this node's blocks, %d unclaimed blocks, %d free in other nodes' blocks",
 		r.here, r.unclaimed, r.elsewhere)
 }

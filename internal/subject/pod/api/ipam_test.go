@@ -15,7 +15,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// fullPool is the recorded one: the only enabled pool is a /29 with one block, all of it given away.
+// fullPool sets up a recorded case: the only enabled pool is a /29 with one block, and all its addresses are assigned.
 func fullPool(s *cluster.Snapshot, change func(pool, block, config map[string]any)) {
 	var given []any
 	attributes := []any{}
@@ -52,7 +52,7 @@ func TestRoom(t *testing.T) {
 			func(r room) bool { return r.reserved == 1 }},
 		"a block is left": {func(p, _, _ m) { p["cidr"] = "10.245.0.0/28" }, "",
 			func(r room) bool { return r.unclaimed == 1 }},
-		"none is claimed": {func(p, _,
+		"claims no new blocks": {func(p, _,
 			c m) {
 			p["cidr"] = "10.245.0.0/28"
 			c["autoAllocateBlocks"] = false
@@ -99,12 +99,12 @@ func TestRoom(t *testing.T) {
 			t.Errorf("%s: %v", name, got)
 		}
 	}
-	// The words of IPAM where no pool selects the node, and where none is enabled (v3.32).
+	// IPAM's messages if no pool selects the node, and if no pool is enabled (v3.32).
 	for _, says := range []string{"no configured Calico pools for node node-a", "cannot find a qualified ippool"} {
 		two := clustertest.PlacedOn(cluster.EventSandbox, saidSandbox+`plugin type="calico" failed (add): `+says,
 			clustertest.Hanging("a", 44*time.Second, "ContainerCreating", ""),
 			clustertest.Hanging("b", 44*time.Second, "ContainerCreating", ""))
-		two.Placed.Waiting.Value[1].Pod.Namespace = "team-b" // of one namespace alone: TestTenantsFamily
+		two.Placed.Waiting.Value[1].Pod.Namespace = "team-b" // a single namespace: TestTenantsFamily
 		fullPool(two, func(_, _, _ m) {})
 		got := ask(t, two, facts.CheckPodsStart)
 		if len(got) != 1 || got[0].Status != probe.Fail || got[0].Facts[facts.AddressesOfPod] != 6 ||
@@ -114,6 +114,6 @@ func TestRoom(t *testing.T) {
 	}
 	s := clustertest.PlacedOn("", "")
 	if _, known := roomFor(s, false); known {
-		t.Error("another IPAM is reckoned up")
+		t.Error("counted the space of another IPAM")
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// aged is the end of a quoted message: how old it is, "" if it has no time.
+// aged returns the age of the latest of the pods' messages as the end of a sentence, "" if they have no time.
 func aged(pods []cluster.Waiter, now time.Time) string {
 	var last probe.Statement
 	for _, w := range pods {
@@ -18,11 +18,12 @@ func aged(pods []cluster.Waiter, now time.Time) string {
 	return last.Aged(now)
 }
 
-// podsHistory are the results about pods with kubelet messages only from before their present wait.
+// podsHistory returns results about pods with kubelet messages only from before their present wait. Such a message is
+// history: it may have another reason.
 func podsHistory(s *cluster.Snapshot) []probe.Result {
 	var out []probe.Result
 	for _, w := range s.Placed.Waiting.Value[:min(len(s.Placed.Waiting.Value), cluster.MaxPodsWithEvents)] {
-		if w.Last == nil && w.Before != nil && s.Now.Sub(w.Since) >= settled {
+		if w.Last == nil && w.Before != nil && s.Now.Sub(w.Since) >= waitReported {
 			said := cluster.StatementOf(w.Before)
 			said.Text = probe.Quoted(cluster.GeneralText(w, w.Before.Message))
 			out = append(out, said.History(s.Now).On(cluster.NameOf(w.Pod)+" history"))

@@ -8,8 +8,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// unpulled is what blocks a pod's image: the node's disk or store, a registry, or the image itself.
-func unpulled(w cluster.Waiter) group {
+// pullReason finds why a pod's image is missing: the node's disk or image store, a registry, or the image itself.
+func pullReason(w cluster.Waiter) group {
 	says := cluster.GeneralText(w, w.Says)
 	if facts.PullFailed(says) == "" && w.Pull != nil {
 		says = cluster.GeneralText(w, w.Pull.Message)
@@ -40,7 +40,7 @@ func (g group) sameReason(o group) bool {
 	return facts.RefusedByWay(g.refusal) || facts.RegistryOf(g.pods[0].Image) == facts.RegistryOf(o.pods[0].Image)
 }
 
-// images are the images for which the pods of a group wait, and their registries.
+// images returns the images for which the pods of a group wait, and their registries.
 func (g group) images() (images, registries []string) {
 	for _, w := range g.pods {
 		images = append(images, probe.OneLine(w.Image))
@@ -49,23 +49,22 @@ func (g group) images() (images, registries []string) {
 	return cluster.Distinct(images), cluster.Distinct(registries)
 }
 
-// manyImages reports whether several images fail, and not of one tenant alone. A single image may just have a wrong
-// name.
-func (g group) manyImages(s *cluster.Snapshot) bool {
+// hasManyImages reports whether several images of more than one tenant fail. A single image may just have a wrong name.
+func (g group) hasManyImages(s *cluster.Snapshot) bool {
 	images, _ := g.images()
-	return len(images) > 1 && g.corroborated(s)
+	return len(images) > 1 && g.isCorroborated(s)
 }
 
-// ofTheNode reports whether failing images are more than one pod's own problem. An invalid registry name or a
+// isNodeFault reports whether failing images are more than one pod's own problem. An invalid registry name or a
 // forbidden image is the owner's mistake. A registry that limits requests, or that this node does not trust, is not.
 // Neither are several images, of more than one registry or namespace.
-func (g group) ofTheNode(s *cluster.Snapshot) bool {
+func (g group) isNodeFault(s *cluster.Snapshot) bool {
 	_, registries := g.images()
 	switch g.refusal {
 	case facts.RefusedLimited, facts.RefusedPlain, facts.RefusedUntrusted, facts.RefusedFailing:
 		return true
 	case facts.RefusedUnauthorized:
-		return g.manyImages(s)
+		return g.hasManyImages(s)
 	}
-	return len(registries) > 1 || g.corroborated(s)
+	return len(registries) > 1 || g.isCorroborated(s)
 }

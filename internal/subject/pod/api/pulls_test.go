@@ -12,7 +12,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// TestPulls wants what a registry refuses told from what is wrong with one image, and both from the node's store.
+// TestPulls distinguishes a registry that refuses pulls, a problem of one image, and a broken image store of the node.
 func TestPulls(t *testing.T) {
 	const (
 		head    = `failed to pull and unpack image "x": failed to resolve image: failed to do request: Head "https://x/v2/": `
@@ -28,12 +28,12 @@ func TestPulls(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		pods    []corev1.Pod
-		event   string // that the kubelet wrote about the first
+		event   string // of the kubelet, about the first pod
 		status  probe.Status
 		starts  string
 		refusal string
 	}{
-		"a registry that is no such": {[]corev1.Pod{pull("default", "hub.exampel/app:1", head+unknown)}, "",
+		"a registry that does not exist": {[]corev1.Pod{pull("default", "hub.exampel/app:1", head+unknown)}, "",
 			probe.Info, facts.StartsImage, facts.RefusedUnresolved},
 		"the same of two tenants": {[]corev1.Pod{pull("a", "hub.example/app:1", head+unknown),
 			pull("b", "quay.io/b:1", head+unknown)}, "",
@@ -44,12 +44,12 @@ func TestPulls(t *testing.T) {
 			facts.RefusedLimited},
 		"plain": {[]corev1.Pod{pull("default", "hub.example/app:1", head+"http: server gave HTTP response to HTTPS client")}, "",
 			probe.Warn, facts.StartsImage, facts.RefusedPlain},
-		"an image that one may not have": {[]corev1.Pod{pull("default", "team/app:1", denied)}, "", probe.Info,
+		"a forbidden image": {[]corev1.Pod{pull("default", "team/app:1", denied)}, "", probe.Info,
 			facts.StartsImage, facts.RefusedUnauthorized},
-		"two that nobody may have": {[]corev1.Pod{pull("a", "hub.example/a:1", denied),
+		"two forbidden images": {[]corev1.Pod{pull("a", "hub.example/a:1", denied),
 			pull("b", "hub.example/b:1", denied)}, "",
 			probe.Fail, facts.StartsImage, facts.RefusedUnauthorized},
-		"an image that is none": {[]corev1.Pod{pull("kube-system", "team/app:1", `failed to resolve image: docker.io/team/app:1: not found`)}, "",
+		"a missing image": {[]corev1.Pod{pull("kube-system", "team/app:1", `failed to resolve image: docker.io/team/app:1: not found`)}, "",
 			probe.Info, facts.StartsOwn, ""},
 		"an older kubelet": {[]corev1.Pod{pull("default", "busybox", `Back-off pulling image "busybox"`)},
 			`Failed to pull image "busybox": rpc error: code = Unknown desc = ` + limited, probe.Warn, facts.StartsImage,
@@ -74,9 +74,9 @@ func TestPulls(t *testing.T) {
 	}
 }
 
-// TestUnmade wants a runtime that fails itself told from a program that a container lacks, also while the
-// kubelet waits before the next attempt.
-func TestUnmade(t *testing.T) {
+// TestUncreated distinguishes a failing runtime from a container without its program, also during the kubelet's
+// back-off.
+func TestUncreated(t *testing.T) {
 	const began = "failed to create containerd task: failed to create shim task: OCI runtime create failed: "
 	for says, want := range map[string]struct{ starts, obstacle string }{
 		began + `unable to retrieve OCI runtime error (open /x/log.json: no such file or directory): exec: "runc": executable file not found in $PATH`: {

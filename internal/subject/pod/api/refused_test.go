@@ -14,7 +14,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// TestRefused wants the pods told of which the kubelet refused lately for want of room, and a node that is full.
+// TestRefused expects a result about pods that the kubelet recently rejected for lack of resources, and about a full
+// node.
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	refusedPod := func(age time.Duration, reason, says string) corev1.Pod {
@@ -46,16 +47,16 @@ func TestRefused(t *testing.T) {
 		saw    string
 		full   bool
 	}{
-		"one of the cluster's own":  {"4", []corev1.Pod{proxy}, probe.Fail, "1 pod (kube-system/np) was refused by the kubelet, 20s ago: OutOfpods: " + recorded, true},
+		"one of the cluster's own":  {"4", []corev1.Pod{proxy}, probe.Fail, "the kubelet rejected 1 pod (kube-system/np), 20s ago: OutOfpods: " + recorded, true},
 		"there is room again":       {"9", []corev1.Pod{np}, probe.Warn, "OutOfpods", false},
 		"one for CPU":               {"9", []corev1.Pod{short}, probe.Warn, "OutOfcpu", false},
-		"two for CPU":               {"9", []corev1.Pod{short, other}, probe.Fail, "2 pods (default/np the last) were refused", false},
+		"two for CPU":               {"9", []corev1.Pod{short, other}, probe.Fail, "the kubelet rejected 2 pods (most recently default/np), ", false},
 		"one tenant, full":          {"4", []corev1.Pod{np, np}, probe.Warn, "OutOfpods", true},
 		"one tenant, for CPU":       {"9", []corev1.Pod{short, short}, probe.Warn, "OutOfcpu", false},
 		"a device plugin":           {"9", []corev1.Pod{device}, probe.Warn, "UnexpectedAdmissionError: x", false},
-		"near: more than there is":  {"9", []corev1.Pod{huge}, probe.Info, "OutOfcpu", false},
+		"near: more than capacity":  {"9", []corev1.Pod{huge}, probe.Info, "OutOfcpu", false},
 		"near: an hour ago":         {"9", []corev1.Pod{before}, probe.OK, "have started", false},
-		"near: full, none refused":  {"4", nil, probe.Info, "the node is full: it has 4 of 4 pods", true},
+		"near: full, no rejection":  {"4", nil, probe.Info, "the node is full: 4 of 4 pods", true},
 		"near: evicted":             {"9", []corev1.Pod{evicted}, probe.OK, "", false},
 		"near: a probe of our own":  {"9", []corev1.Pod{own}, probe.OK, "", false},
 		"near: no limit is known":   {"", nil, probe.OK, "", false},

@@ -16,27 +16,28 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// PodsStart reports why pods of the node wait. Pods with the same reason are one result.
+// PodsStart reports why pods on the node wait. Pods with the same reason share one result, and reasons of the node come
+// first.
 func PodsStart(s *cluster.Snapshot, report func(probe.Result)) {
 	if s.Placed.Pods.Err != nil {
 		report(apicheck.Unread(s.Placed.Pods.Err))
 		return
 	}
-	groups, held := grouped(s), refusals(s)
+	groups, held := grouped(s), rejections(s)
 	if len(groups) == 0 && len(held) == 0 {
 		report(started(s))
 		return
 	}
 	seen := map[string]int{}
-	for _, g := range groups[:min(len(groups), groupsMost)] {
+	for _, g := range groups[:min(len(groups), maxGroups)] {
 		target := g.starts
 		if seen[g.starts]++; seen[g.starts] > 1 {
 			target += fmt.Sprintf(" %d", seen[g.starts])
 		}
 		report(g.result(s).On(target))
 	}
-	if more := len(groups) - groupsMost; more > 0 {
-		report(probe.Found(probe.Info, "%s more of pods that do not start", cluster.Plural(more, "group")).On("more"))
+	if more := len(groups) - maxGroups; more > 0 {
+		report(probe.Found(probe.Info, "%s of pods that do not start", cluster.Plural(more, "more group")).On("more"))
 	}
 	for _, r := range slices.Concat(held, podsHistory(s)) {
 		report(r)
@@ -58,9 +59,9 @@ func started(s *cluster.Snapshot) probe.Result {
 		waiting = append(waiting, cluster.NameOf(w.Pod))
 	}
 	if len(waiting) == 0 {
-		return probe.Found(probe.OK, "all pods that are bound to the node have started; %s in all", all)
+		return probe.Found(probe.OK, "all pods on this node have started (%s)", all)
 	}
-	return probe.Found(probe.OK, "of %s bound to the node %d are starting, the first for %s: %s", all, len(waiting),
+	return probe.Found(probe.OK, "%d of %s on this node still starting, the first for %s: %s", len(waiting), all,
 		probe.Age(s.Now.Sub(first)), cluster.Few(waiting))
 }
 
@@ -74,7 +75,7 @@ func grouped(s *cluster.Snapshot) []group {
 		}
 		g := reasonOf(w)
 		if i >= cluster.MaxPodsWithEvents && g.starts == facts.StartsUnreported && len(out) > 0 {
-			continue // its events were not read, but those of others were
+			continue // its events were not read, and other pods have a known reason
 		}
 		g.pods = []cluster.Waiter{w}
 		if at := slices.IndexFunc(out, g.sameReason); at >= 0 {
@@ -96,56 +97,56 @@ func grouped(s *cluster.Snapshot) []group {
 func (g group) patience() time.Duration {
 	switch g.starts {
 	case facts.StartsUnreported, facts.StartsPulling:
-		return unsaid
+		return waitUnreported
 	case facts.StartsVolume:
-		if !mountFails.MatchString(g.message) || onItsWay.MatchString(g.message) {
-			return unsaid
+		if !mountFails.MatchString(g.message) || volumePending.MatchString(g.message) {
+			return waitUnreported
 		}
 	case facts.StartsAddresses:
-		return exhausted
+		return waitNoAddress
 	}
-	return settled
+	return waitReported
 }
 
-// mountFails matches the kubelet's messages about a volume that it failed to set up or mount. onItsWay matches those
-// about a volume that another node has yet to release, and about a ConfigMap or Secret that the kubelet has yet to
-// read after its own start.
+// mountFails matches the kubelet's messages about a volume that it failed to set up or mount. volumePending matches
+// those about a volume that another node has yet to release, and about a ConfigMap or Secret that the kubelet has yet
+// to read after its own start.
 var (
-	mountFails = regexp.MustCompile(`^MountVolume\.SetUp failed for volume`)
-	onItsWay   = regexp.MustCompile(`not attached|failed to sync (?:configmap|secret) cache`)
+	mountFails    = regexp.MustCompile(`^MountVolume\.SetUp failed for volume`)
+	volumePending = regexp.MustCompile(`not attached|failed to sync (?:configmap|secret) cache`)
 )
 
-// foreign is what keeps pods from starting, in words, "" for reasons within the pods themselves.
+// foreign describes a reason outside the pods, "" for a reason within them.
 func (g group) foreign() string {
 	return map[string]string{
 		facts.StartsAddresses: "no address", facts.StartsCNI: "no network from the CNI plugin",
-		facts.StartsNetwork: "no network: the runtime has no configuration of one",
-		facts.StartsSandbox: "no sandbox from the runtime", facts.StartsImage: "an image that the node cannot pull",
-		facts.StartsVolume: "a volume that is not mounted", facts.StartsContainer: "no container from the runtime",
-		facts.StartsUnreported: "not begun, and the kubelet does not say why",
+		facts.StartsNetwork: "no network: the runtime has no CNI configuration",
+		facts.StartsSandbox: "no sandbox from the runtime", facts.StartsImage: "the node cannot pull the image",
+		facts.StartsVolume: "a volume is not mounted", facts.StartsContainer: "no container from the runtime",
+		facts.StartsUnreported: "not started, and the kubelet reports no reason",
 	}[g.starts]
 }
 
 // result judges a group by the number of its pods and how long they wait.
 func (g group) result(s *cluster.Snapshot) probe.Result {
 	age := s.Now.Sub(g.pods[0].Since)
-	r := probe.Found(probe.Warn, "%s for %s: %s", g.who(), probe.Age(age), cmp.Or(g.foreign(), "a reason that is the pod's own"))
+	r := probe.Found(probe.Warn, "%s for %s: %s", g.who(), probe.Age(age), cmp.Or(g.foreign(), "a problem of the pod itself"))
 	switch {
 	case g.starts == facts.StartsPulling:
-		r = probe.Found(probe.Info, "%s for %s: an image is being pulled", g.who(), probe.Age(age))
-		if age > pullingLong {
+		r = probe.Found(probe.Info, "%s for %s: pulling an image", g.who(), probe.Age(age))
+		if age > waitPulling {
 			r.Status = probe.Warn
 		}
 	case g.foreign() == "":
 		r.Status = probe.Info
-	case g.starts == facts.StartsVolume: // only that volume may be at fault
-	case g.starts == facts.StartsImage && !g.ofTheNode(s):
-		r.Status = probe.Info // only that image's name may be wrong
-	case g.starts == facts.StartsImage && !g.manyImages(s):
+	case g.starts == facts.StartsVolume: // perhaps only that volume is at fault
+	case g.starts == facts.StartsImage && !g.isNodeFault(s):
+		r.Status = probe.Info // perhaps only the image's name is wrong
+	case g.starts == facts.StartsImage && !g.hasManyImages(s):
 	case g.waitsForCalico(s):
-		r.Saw += " (calico-node itself has just come up, or is about to)"
-	case g.nodes() && !g.refuted(s) && (g.corroborated(s) || age > cluster.Patience),
-		g.corroborated(s) && (len(g.pods) > 1 || age > cluster.Patience):
+		r.Saw += " (calico-node is starting, or just became ready)"
+	case g.provesNodeFault() && !g.isRefuted(s) && (g.isCorroborated(s) || age > cluster.Patience),
+		g.isCorroborated(s) && (len(g.pods) > 1 || age > cluster.Patience):
 		r.Status = probe.Fail
 	}
 	r = r.With(facts.Starts, g.starts).With(facts.Pods, len(g.pods)).With(facts.Age, int(age.Seconds())).
@@ -161,12 +162,12 @@ func (g group) result(s *cluster.Snapshot) probe.Result {
 	if g.plugin != "" {
 		r = r.With(facts.Plugin, g.plugin)
 	}
-	if g.corroborated(s) {
+	if g.isCorroborated(s) {
 		r = r.With(facts.Corroborated, true)
 	}
 	if images, registries := g.images(); g.refusal != "" {
-		r = r.With(facts.Refusal, g.refusal).With(facts.Images, images[:min(len(images), imagesMost)]).
-			With(facts.Registries, registries[:min(len(registries), imagesMost)])
+		r = r.With(facts.Refusal, g.refusal).With(facts.Images, images[:min(len(images), maxImages)]).
+			With(facts.Registries, registries[:min(len(registries), maxImages)])
 	}
 	if s.Placed.Waiting.Err != nil && g.starts == facts.StartsUnreported {
 		if apicheck.Failed(s.Placed.Waiting.Err) { // the reason may be within the pods
@@ -177,31 +178,29 @@ func (g group) result(s *cluster.Snapshot) probe.Result {
 	return g.addresses(s, g.sandbox.On(r))
 }
 
-// nodes reports whether the message names something that no pod can cause. Then one pod is enough evidence.
-func (g group) nodes() bool { return g.starts == facts.StartsNetwork || g.sandbox.OfNode() }
+// provesNodeFault reports whether the message describes something that no pod can cause. Then one pod is enough
+// evidence.
+func (g group) provesNodeFault() bool { return g.starts == facts.StartsNetwork || g.sandbox.OfNode() }
 
-// refuted reports whether a pod of another namespace started on the node since shortly before the first of the group
+// isRefuted reports whether a pod of another namespace started on the node since shortly before the first of the group
 // began to wait. Then the group's events cannot be true of the node: anyone with the right to create events can forge
 // them. The time before counts because a tenant can delete and recreate a pod, which restarts its wait.
-func (g group) refuted(s *cluster.Snapshot) bool {
+func (g group) isRefuted(s *cluster.Snapshot) bool {
 	since := g.pods[0].Since.Add(-cluster.Patience)
 	network := g.starts == facts.StartsCNI || g.starts == facts.StartsNetwork || g.starts == facts.StartsAddresses
-	return !g.corroborated(s) && slices.ContainsFunc(s.Placed.Pods.Value, func(p corev1.Pod) bool {
+	return !g.isCorroborated(s) && slices.ContainsFunc(s.Placed.Pods.Value, func(p corev1.Pod) bool {
 		return p.Namespace != g.pods[0].Pod.Namespace && p.Status.StartTime != nil &&
 			p.Status.StartTime.After(since) && cluster.Begun(&p) && !(network && p.Spec.HostNetwork)
 	})
 }
 
-// who lists the pods of a group.
+// who lists the waiting pods of a group.
 func (g group) who() string {
 	var names []string
 	for _, w := range g.pods {
 		names = append(names, w.Pod.Namespace+"/"+w.Pod.Name)
 	}
-	if len(names) == 1 {
-		return "1 pod (" + cluster.Few(names) + ") waits"
-	}
-	return fmt.Sprintf("%d pods (%s) wait", len(names), cluster.Few(names))
+	return fmt.Sprintf("%s (%s) waiting", cluster.Plural(len(names), "pod"), cluster.Few(names))
 }
 
 // waitsForCalico reports whether it is too early to judge: calico-node is starting, or has just become ready.
@@ -211,7 +210,7 @@ func (g group) waitsForCalico(s *cluster.Snapshot) bool {
 	}
 	limit := cluster.Patience
 	if cluster.PodReady(s.Calico.Value) {
-		limit = calicoFresh
+		limit = waitCalico
 	}
 	return s.Now.Sub(cluster.ConditionOfPod(s.Calico.Value, corev1.ContainersReady).Time) < limit
 }
@@ -229,19 +228,19 @@ func (g group) addresses(s *cluster.Snapshot, r probe.Result) probe.Result {
 	other, _ := roomFor(s, !v6)
 	r.Saw += "; " + room.text(s.Node.Name)
 	// A pod's annotation can request the family without a pool, and an event can be forged.
-	byOne := room.short() == facts.ShortNoPool && len(other.pools) > 0 && !g.corroborated(s)
+	byOne := room.short() == facts.ShortNoPool && len(other.pools) > 0 && !g.isCorroborated(s)
 	if room.short() != "" && g.starts == facts.StartsAddresses && r.Status == probe.Warn && !byOne {
 		r.Status = probe.Fail // the next pod gets no address either
 	}
 	if room.leaked > 0 {
-		r.Saw += fmt.Sprintf("; %d are kept for pods that are gone", room.leaked)
+		r.Saw += fmt.Sprintf("; %d addresses are still assigned to deleted pods", room.leaked)
 	}
 	family := 4
 	if v6 {
 		family = 6
 	}
 	if len(room.pools) == 0 && len(other.pools) > 0 {
-		r.Saw += fmt.Sprintf("; it has IPv%d pools (%s) and no IPv%d pool", 10-family, cluster.Few(other.pools), family)
+		r.Saw += fmt.Sprintf("; the node has IPv%d pools (%s) but no IPv%d pool", 10-family, cluster.Few(other.pools), family)
 		r = r.With(facts.OtherPools, other.pools)
 	}
 	if len(room.pools) == 0 && len(room.others) > 0 {
@@ -253,15 +252,16 @@ func (g group) addresses(s *cluster.Snapshot, r probe.Result) probe.Result {
 		With(facts.Reserved, room.reserved).With(facts.Leaked, room.leaked).With(facts.Borrowed, room.borrowed)
 }
 
-// reasonOf is what keeps a pod from starting: the container's own state if it has one, else the last event.
+// reasonOf finds why a pod does not start: from the container's waiting reason if that is specific, else from the last
+// event.
 func reasonOf(w cluster.Waiter) group {
 	switch {
 	case w.Reason == "InvalidImageName" || w.Reason == "ErrInvalidImageName" || w.Reason == "ErrImageNeverPull":
 		return own(w)
 	case probe.ImageWanting(w.Reason):
-		return unpulled(w)
+		return pullReason(w)
 	case w.Unmade:
-		return uncreated(w)
+		return createReason(w)
 	case w.Reason != "" && w.Reason != "ContainerCreating" && w.Reason != "PodInitializing":
 		return own(w)
 	case w.Last == nil:
@@ -275,7 +275,7 @@ func reasonOf(w cluster.Waiter) group {
 	case cluster.EventNetwork:
 		return group{starts: facts.StartsNetwork, message: text}
 	case cluster.EventMount, cluster.EventAttach, cluster.EventMap:
-		if volumeOwn.MatchString(w.Last.Message) {
+		if ownVolume.MatchString(w.Last.Message) {
 			return group{starts: facts.StartsOwn, message: text}
 		}
 		return group{starts: facts.StartsVolume, message: text}
@@ -285,9 +285,9 @@ func reasonOf(w cluster.Waiter) group {
 	return group{starts: facts.StartsUnreported}
 }
 
-// uncreated is the reason of a pod that has a sandbox, but one of its containers cannot be created or started. It is a
-// fault of the runtime if the message is one that no pod can cause, else one of the pod.
-func uncreated(w cluster.Waiter) group {
+// createReason finds why a container of a pod with a sandbox cannot be created or started. It is a fault of the runtime
+// if no pod can cause the message, else a problem of the pod.
+func createReason(w cluster.Waiter) group {
 	says := cluster.GeneralText(w, w.Says)
 	broken := facts.ContainerFailed(says)
 	hangs := w.Reason == "CreateContainerError" && runtimeHangs.MatchString(facts.WithoutOwners(says))

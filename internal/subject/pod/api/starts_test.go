@@ -14,7 +14,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// TestPodsAreStarting wants pods that have not started to be counted as such, however short they wait.
+// TestPodsAreStarting expects pods that have not started to be counted, even after a few seconds.
 func TestPodsAreStarting(t *testing.T) {
 	t.Parallel()
 	s := clustertest.Snapshot(clustertest.Node("a", "10.0.0.1", ""))
@@ -22,16 +22,16 @@ func TestPodsAreStarting(t *testing.T) {
 	p.Namespace, p.Name = "default", "young"
 	s.Placed.Pods.Value = make([]corev1.Pod, 3)
 	s.Placed.Waiting.Value = []cluster.Waiter{{Pod: p, Since: s.Now.Add(-5 * time.Second)}}
-	if r := started(s); r.Saw != "of 3 pods bound to the node 1 are starting, the first for 5s: default/young" {
+	if r := started(s); r.Saw != "1 of 3 pods on this node still starting, the first for 5s: default/young" {
 		t.Errorf("%q", r.Saw)
 	}
 	s.Placed.Waiting.Value = nil
-	if r := started(s); !strings.HasPrefix(r.Saw, "all pods that are bound") {
+	if r := started(s); !strings.HasPrefix(r.Saw, "all pods on this node") {
 		t.Errorf("%q", r.Saw)
 	}
 }
 
-// What real kubelets wrote: of Calico v3.32.1 with containerd, and older ones.
+// Messages of real kubelets, with Calico v3.32.1 and containerd, and of older ones.
 const (
 	saidSandbox = `Failed to create pod sandbox: rpc error: code = Unknown desc = failed to setup network for sandbox "ID64": `
 	saidFull    = saidSandbox + `plugin type="calico" failed (add): failed to request IPv4 addresses: Assigned 0 out of 1 requested IPv4 addresses; No IPs available in pools: [10.245.0.0/29]`
@@ -47,7 +47,7 @@ func TestPodsStart(t *testing.T) {
 			out = append(out, clustertest.Hanging(fmt.Sprintf("app-%d", i), age, "ContainerCreating", ""))
 		}
 		if n > 1 {
-			out[n-1].Namespace = "team-b" // of one namespace alone: TestOneTenant
+			out[n-1].Namespace = "team-b" // a single namespace: TestOneTenant
 		}
 		return out
 	}
@@ -74,10 +74,10 @@ func TestPodsStart(t *testing.T) {
 		starts      string
 		saw         string
 	}{
-		"all run":          {"", "", []corev1.Pod{running}, probe.OK, "", "1 pod in all"},
-		"just young":       {cluster.EventSandbox, saidToken, creating(5, 19*time.Second), probe.OK, "", ""},
-		"young and unsaid": {"", "", creating(5, 50*time.Second), probe.OK, "", ""},
-		"no address":       {cluster.EventSandbox, saidFull, creating(10, 44*time.Second), probe.Fail, facts.StartsAddresses, "10 pods (default/app-0, default/app-1, default/app-2 and 7 more) wait for 44s: no address: failed to setup network for sandbox: plugin"},
+		"all run":         {"", "", []corev1.Pod{running}, probe.OK, "", "all pods on this node have started (1 pod)"},
+		"just young":      {cluster.EventSandbox, saidToken, creating(5, 19*time.Second), probe.OK, "", ""},
+		"young, no event": {"", "", creating(5, 50*time.Second), probe.OK, "", ""},
+		"no address":      {cluster.EventSandbox, saidFull, creating(10, 44*time.Second), probe.Fail, facts.StartsAddresses, "10 pods (default/app-0, default/app-1, default/app-2 and 7 more) waiting for 44s: no address: failed to setup network for sandbox: plugin"},
 		"one, of the node's": {cluster.EventSandbox, saidToken, creating(1, 3*time.Minute), probe.Fail, facts.StartsCNI,
 			"Unauthorized"},
 		"one, lately": {cluster.EventSandbox, saidDocker, creating(1, 44*time.Second), probe.Warn, facts.StartsCNI,
@@ -91,7 +91,7 @@ func TestPodsStart(t *testing.T) {
 			creating(2, 3*time.Minute), probe.Fail, facts.StartsSandbox, "failed to pull image"},
 		"no cgroup of the pod": {cluster.EventCgroup, `unable to ensure pod container exists: failed to create container for [kubepods besteffort poda-uid] : mkdir /sys/fs/cgroup/memory/kubepods/besteffort/poda-uid: cannot allocate memory`,
 			creating(2, 3*time.Minute), probe.Fail, facts.StartsSandbox, "from the runtime: failed to create container for"},
-		"nobody says": {"", "", creating(2, 3*time.Minute), probe.Fail, facts.StartsUnreported, "does not say why"},
+		"no event": {"", "", creating(2, 3*time.Minute), probe.Fail, facts.StartsUnreported, "reports no reason"},
 		"not begun": {"", "", []corev1.Pod{clustertest.Hanging("a", 3*time.Minute, "", "")}, probe.Warn,
 			facts.StartsUnreported, ""},
 		"pulling": {cluster.EventPulling, `Pulling image "x"`, creating(2, 3*time.Minute),
@@ -132,7 +132,7 @@ func TestPodsStart(t *testing.T) {
 	}
 }
 
-// TestPodsStartBesideCalico wants less said of a node whose calico-node has just come up.
+// TestPodsStartBesideCalico expects only a warning while calico-node has just become ready.
 func TestPodsStartBesideCalico(t *testing.T) {
 	s := clustertest.PlacedOn(cluster.EventSandbox, saidDocker,
 		clustertest.Hanging("a", time.Hour, "ContainerCreating", ""),
@@ -140,7 +140,7 @@ func TestPodsStartBesideCalico(t *testing.T) {
 	s.Calico.Value = clustertest.Calico(3)
 	s.Calico.Value.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue},
 		{Type: corev1.ContainersReady, Status: corev1.ConditionTrue, LastTransitionTime: clustertest.Ago(20 * time.Second)}}
-	clustertest.WantFirst(t, ask(t, s, facts.CheckPodsStart), probe.Warn, "just come up")
+	clustertest.WantFirst(t, ask(t, s, facts.CheckPodsStart), probe.Warn, "just became ready")
 	s.Calico.Value.Status.Conditions[1].LastTransitionTime = clustertest.Ago(2 * time.Minute)
 	clustertest.WantFirst(t, ask(t, s, facts.CheckPodsStart), probe.Fail, "nodename")
 }

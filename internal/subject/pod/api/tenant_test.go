@@ -13,7 +13,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// TestTenantsPools has a pod's annotation repeat what Calico's IPAM says of its pools.
+// TestTenantsPools has a pod's annotation contain IPAM's message about missing pools.
 func TestTenantsPools(t *testing.T) {
 	t.Parallel()
 	const says = saidSandbox + `plugin type="calico" failed (add): error parsing pool "no configured Calico pools": ` +
@@ -27,7 +27,7 @@ func TestTenantsPools(t *testing.T) {
 	}
 }
 
-// TestTenantsRegistry has a tenant's registry reply in the words of a node that is out of files or of disk.
+// TestTenantsRegistry has a tenant's registry reply with the errors of a node without free files or disk space.
 func TestTenantsRegistry(t *testing.T) {
 	t.Parallel()
 	for _, words := range []string{"too many open files", "no space left on device"} {
@@ -43,7 +43,7 @@ func TestTenantsRegistry(t *testing.T) {
 	}
 }
 
-// TestTenantsFamily has a pod request an address of the family that has no pool on the node.
+// TestTenantsFamily has a pod request an address of the family without a pool on the node.
 func TestTenantsFamily(t *testing.T) {
 	t.Parallel()
 	for name, says := range map[string]string{
@@ -55,14 +55,14 @@ func TestTenantsFamily(t *testing.T) {
 			s := clustertest.PlacedOn(cluster.EventSandbox, says, ofTenant(time.Hour, "ContainerCreating", "")...)
 			fullPool(s, func(_, _, _ map[string]any) {})
 			got := ask(t, s, facts.CheckPodsStart)
-			clustertest.WantFirst(t, got, probe.Warn, "no enabled pool is for this node")
+			clustertest.WantFirst(t, got, probe.Warn, "no enabled pool serves this node")
 			s.Placed.Waiting.Value[2].Pod.Namespace = "team-b"
-			clustertest.WantFirst(t, ask(t, s, facts.CheckPodsStart), probe.Fail, "no enabled pool is for this node")
+			clustertest.WantFirst(t, ask(t, s, facts.CheckPodsStart), probe.Fail, "no enabled pool serves this node")
 		})
 	}
 }
 
-// ofTenant are pods of one namespace that wait for their network.
+// ofTenant returns waiting pods of one namespace.
 func ofTenant(age time.Duration, reason, says string) []corev1.Pod {
 	var out []corev1.Pod
 	for i := range 3 {
@@ -73,8 +73,8 @@ func ofTenant(age time.Duration, reason, says string) []corev1.Pod {
 	return out
 }
 
-// TestOneTenant wants no fault from what one tenant can write: annotations, which Calico's plugin repeats in
-// its errors, specs, and events, which who may create them can write in the kubelet's name.
+// TestOneTenant expects no fault from anything that a single tenant can write: annotations (Calico's plugin quotes them
+// in its errors), specs, and events (anyone allowed to create events can forge the kubelet's).
 func TestOneTenant(t *testing.T) {
 	const calico = saidSandbox + `plugin type="calico" failed (add): `
 	for name, says := range map[string]string{
@@ -98,11 +98,11 @@ func TestOneTenant(t *testing.T) {
 	}
 	clustertest.WantFirst(t, ask(t, clustertest.PlacedOn("", "", ofTenant(time.Hour, "", "")...), facts.CheckPodsStart),
 		probe.Warn,
-		"does not say why")
+		"reports no reason")
 }
 
-// TestForgedEvent wants an event in the node's words believed of one tenant only as long as no pod of another namespace
-// has got what that event says nobody gets.
+// TestForgedEvent trusts an event about one tenant's pods only until a pod of another namespace has started: that
+// disproves the event.
 func TestForgedEvent(t *testing.T) {
 	for name, c := range map[string]struct {
 		reason, says string
@@ -159,7 +159,7 @@ func TestForgedEventRenewed(t *testing.T) {
 		probe.Fail, "")
 }
 
-// TestTwoNamespaces wants what two namespaces agree about to be a fault.
+// TestTwoNamespaces expects a fault if pods of two namespaces show the same problem.
 func TestTwoNamespaces(t *testing.T) {
 	pods := ofTenant(time.Hour, "ContainerCreating", "")
 	pods[2].Namespace = "team-b"

@@ -22,22 +22,22 @@ const (
 	factOfPods probe.Fact = "of_pods"     // true: these are interfaces of pods
 )
 
-// linkSetting is a setting of one interface, and what breaks if it is wrong.
+// linkSetting is a kernel setting of an interface, and the effect of a wrong value.
 type linkSetting struct {
 	family int
 	name   string
 	wanted int
-	either bool // the setting of "all" is enough
-	pods   bool // of pods' interfaces, else of those by which packets reach the node
-	means  string
+	byAll  bool // the kernel also honours the value of "all" (proxy_arp is on if either is)
+	pods   bool // of pods' interfaces, else of the uplink and the tunnels, where packets for pods arrive
+	effect string
 }
 
 var linkSettings = []linkSetting{
-	{4, "proxy_arp", 1, true, true, "the node does not answer their pods at the gateway 169.254.1.1"},
-	{4, "forwarding", 1, false, true, "what comes from their pods is not forwarded"},
-	{4, "forwarding", 1, false, false, "what comes in by it for pods is not forwarded"},
-	{6, "disable_ipv6", 0, false, true, "their pods have no gateway for IPv6"},
-	{6, "disable_ipv6", 0, false, false, "no IPv6 packet comes in or goes out by it"},
+	{4, "proxy_arp", 1, true, true, "pods get no ARP reply for their gateway 169.254.1.1"},
+	{4, "forwarding", 1, false, true, "packets from their pods are not forwarded"},
+	{4, "forwarding", 1, false, false, "packets to pods that arrive there are not forwarded"},
+	{6, "disable_ipv6", 0, false, true, "their pods have no IPv6 gateway"},
+	{6, "disable_ipv6", 0, false, false, "no IPv6 packets enter or leave there"},
 }
 
 func podGateway(ctx context.Context, p *probe.Pass) {
@@ -46,7 +46,7 @@ func podGateway(ctx context.Context, p *probe.Pass) {
 		p.Report(node.Unseen(err))
 		return
 	}
-	var pods, ways []string
+	var pods, inbound []string
 	for _, d := range all {
 		tunnel := slices.ContainsFunc(node.Encapsulations,
 			func(e node.Encapsulation) bool { return e.Device == d.Name && e.Family == 4 })
@@ -54,21 +54,22 @@ func podGateway(ctx context.Context, p *probe.Pass) {
 		case node.IsPods(d) && d.Up && d.Carrier:
 			pods = append(pods, d.Name)
 		case d.Up && (tunnel || d.Name == node.UplinkName(p)):
-			ways = append(ways, d.Name)
+			inbound = append(inbound, d.Name)
 		}
 	}
 	if len(pods) == 0 {
-		p.Report(probe.Found(probe.Skip, "no interface of a pod (cali*) is up here"))
+		p.Report(probe.Found(probe.Skip, "no pod interface (cali*) is up on this node"))
 		return
 	}
 	six := slices.ContainsFunc(p.Of(probe.KindSelf), func(t probe.Target) bool { return node.Family(t.Addr) == 6 })
-	look := func() []probe.Result { return linksSet(p.Host, pods, ways, six) }
-	found := look()
+	read := func() []probe.Result { return checkLinks(p.Host, pods, inbound, six) }
+	found := read()
+	// The interface of a new pod may not have its settings yet, so a wrong value must persist.
 	if slices.ContainsFunc(found, func(r probe.Result) bool { return r.Status == probe.Fail }) {
 		select {
 		case <-ctx.Done():
 		case <-time.After(500 * time.Millisecond):
-			found = look()
+			found = read()
 		}
 	}
 	for _, r := range found {
@@ -76,24 +77,24 @@ func podGateway(ctx context.Context, p *probe.Pass) {
 	}
 }
 
-// linksSet reads each setting of pods' interfaces, and of those by which packets for pods reach the node.
-func linksSet(h *probe.Host, pods, ways []string, six bool) []probe.Result {
+// checkLinks reads each setting of pods' interfaces (pods), and of the uplink and tunnels (inbound).
+func checkLinks(h *probe.Host, pods, inbound []string, six bool) []probe.Result {
 	var out []probe.Result
 	forwards, err := kernel.Sysctl(h, "net/ipv4/ip_forward")
 	for _, s := range linkSettings {
-		names := ways
+		names := inbound
 		if s.pods {
 			names = pods
 		}
 		if s.family == 6 && !six || s.name == "forwarding" && (err != nil || forwards == 0) {
 			continue
 		}
-		if r, is := wronglySet(h, s, names); is {
+		if r, wrong := wrongSetting(h, s, names); wrong {
 			out = append(out, r)
 		}
 	}
 	if len(out) == 0 {
-		r := probe.Found(probe.OK, "%d interfaces of pods are set as Felix sets them", len(pods))
+		r := probe.Found(probe.OK, "%d pod interfaces have Felix's settings", len(pods))
 		if _, err := kernel.Sysctl(h, "net/ipv4/conf/"+pods[0]+"/proxy_arp"); err != nil {
 			r = node.Unseen(err)
 		}
@@ -102,10 +103,10 @@ func linksSet(h *probe.Host, pods, ways []string, six bool) []probe.Result {
 	return out
 }
 
-// wronglySet is the result about one setting, false if no interface has a wrong value.
-func wronglySet(h *probe.Host, s linkSetting, names []string) (probe.Result, bool) {
+// wrongSetting is the result about one setting, false if no interface has a wrong value.
+func wrongSetting(h *probe.Host, s linkSetting, names []string) (probe.Result, bool) {
 	of := func(name string) string { return fmt.Sprintf("net/ipv%d/conf/%s/%s", s.family, name, s.name) }
-	if value, err := kernel.Sysctl(h, of("all")); s.either && err == nil && value == s.wanted {
+	if value, err := kernel.Sysctl(h, of("all")); s.byAll && err == nil && value == s.wanted {
 		return probe.Result{}, false
 	}
 	var wrong []string
@@ -123,7 +124,7 @@ func wronglySet(h *probe.Host, s linkSetting, names []string) (probe.Result, boo
 		about = "cali*"
 	}
 	return probe.Found(probe.Fail, "%s is %d on %d of %d interfaces (%s): %s", s.name, 1-s.wanted, len(wrong), len(names),
-		node.Some(wrong), s.means).On(fmt.Sprintf("%s of %s", s.name, about)).
+		node.Some(wrong), s.effect).On(fmt.Sprintf("%s of %s", s.name, about)).
 		With(probe.FactSysctl, of(wrong[0])).With(pod.FactSetting, s.name).With(pod.FactWanted,
 		s.wanted).With(probe.FactFamily, s.family).
 		With(pod.FactWrongOn, node.First(wrong)).With(factLooked, len(names)).With(factOfPods, s.pods), true

@@ -13,7 +13,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/reach"
 )
 
-// settingToHost is Felix's setting, and kubeletAPI the port of the kubelet's API.
+// settingToHost is the name of Felix's setting. kubeletAPI is the default port of the kubelet's API.
 const (
 	settingToHost = "defaultEndpointToHostAction"
 	kubeletAPI    = 10250
@@ -28,33 +28,33 @@ func ownNode(ctx context.Context, p *probe.Pass) {
 	node.Each(p.Of(probe.KindSelf), func(t probe.Target) {
 		to := netip.AddrPortFrom(t.Addr, uint16(cmp.Or(k.Port, kubeletAPI)))
 		c := reach.Connect(ctx, to)
-		p.Report(fromPod(p, podAnswers(c.Result(ctx), c, false)).On(pod.RoleOwnNode+" "+to.String()).
+		p.Report(judgeOwnNode(p, acceptRefusal(c.Result(ctx), c, false)).On(pod.RoleOwnNode+" "+to.String()).
 			With(probe.FactFamily, node.Family(t.Addr)).With(probe.FactPort, int(to.Port())).With(probe.FactRole,
 			pod.RoleOwnNode))
 	})
 }
 
-// fromPod judges the result. A node may block its pods for good reasons, so this alone is no fault. It is one if Felix
-// is configured to block them and no policy applies to the pod.
-func fromPod(p *probe.Pass, r probe.Result) probe.Result {
+// judgeOwnNode judges the result. A node may block its pods for good reasons, so a failure alone is only information.
+// It is a warning if Felix is configured to block them and no policy applies to the pod.
+func judgeOwnNode(p *probe.Pass, r probe.Result) probe.Result {
 	if r.Status != probe.Fail {
 		return r
 	}
 	r.Status = probe.Info
-	held := slices.ContainsFunc(p.Of(probe.KindLocal), func(t probe.Target) bool {
+	hasPolicy := slices.ContainsFunc(p.Of(probe.KindLocal), func(t probe.Target) bool {
 		return t.Name == p.From && (t.Attrs[probe.AttrPolicy] != "" || t.Attrs[probe.AttrUnread] != "")
 	})
 	felix := p.Of(probe.KindFelix)
 	reason := r.Facts.Str(probe.FactReason)
-	if held || len(felix) == 0 || p.Gaps[probe.KindFelix] != "" || reason != "timeout" && reason != "rejected" {
+	if hasPolicy || len(felix) == 0 || p.Gaps[probe.KindFelix] != "" || reason != "timeout" && reason != "rejected" {
 		return r
 	}
 	switch set := felix[0].Attrs[settingToHost]; strings.ToLower(set) {
 	case "":
-		r.Saw += "; Felix drops what pods send to their own node unless " + settingToHost + " is set, and it is not"
+		r.Saw += "; Felix drops traffic from pods to their own node by default, and " + settingToHost + " is not set"
 		r = r.With(pod.FactToHost, "drop")
 	case "drop", "reject":
-		r.Saw += "; Felix is set to that: " + settingToHost + " is " + probe.Quoted(set)
+		r.Saw += "; Felix blocks traffic from pods to their own node: " + settingToHost + " is " + probe.Quoted(set)
 		r = r.With(pod.FactToHost, strings.ToLower(set))
 	default:
 		return r

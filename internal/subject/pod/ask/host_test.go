@@ -7,8 +7,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// TestFromPod wants a node that its pods do not reach to be a finding where Felix is set to that alone.
-func TestFromPod(t *testing.T) {
+// TestJudgeOwnNode expects a warning about an unreachable node only if Felix alone is configured to block it.
+func TestJudgeOwnNode(t *testing.T) {
 	t.Parallel()
 	lost := probe.Found(probe.Fail, "no answer").With(probe.FactReason, "timeout")
 	felix := func(action string) probe.Target {
@@ -37,9 +37,9 @@ func TestFromPod(t *testing.T) {
 		"near: no Felix":      {[]probe.Target{pod}, lost, probe.Info, ""},
 		"near: no route": {[]probe.Target{felix("DROP"), pod}, lost.With(probe.FactReason, "net-unreachable"),
 			probe.Info, ""},
-		"near: the node lets it in": {[]probe.Target{felix("DROP"), pod}, probe.Found(probe.OK, "connected"), probe.OK, ""},
+		"near: the node accepts it": {[]probe.Target{felix("DROP"), pod}, probe.Found(probe.OK, "connected"), probe.OK, ""},
 	} {
-		got := fromPod(&probe.Pass{Targets: c.targets, From: "default/a"}, c.r)
+		got := judgeOwnNode(&probe.Pass{Targets: c.targets, From: "default/a"}, c.r)
 		if got.Status != c.status || got.Facts.Str(podfacts.FactToHost) != c.action {
 			t.Errorf("%s: %+v", name, got)
 		}

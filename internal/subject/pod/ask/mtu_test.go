@@ -9,13 +9,12 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// TestSizes plays paths of every width, with routers that say so, that lie, that
-// say nothing of use, and none.
+// TestSizes simulates paths of several MTUs. Their routers report the right MTU, a wrong one, a useless one or nothing.
 func TestSizes(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		carries  int                   // the biggest that passes
-		answers  func(int) (int, bool) // what a router says about one that does not
+		mtu      int                   // the largest packet that passes
+		answers  func(int) (int, bool) // the MTU that a router reports for a larger packet
 		status   probe.Status
 		saw      string
 		attempts int
@@ -26,16 +25,16 @@ func TestSizes(t *testing.T) {
 			"packets of 1410 bytes pass, those of 1411 are lost without an ICMP error; the sender's eth0 has 1500", 13},
 		"one less":   {1499, nil, probe.Fail, "packets of 1499 bytes pass, those of 1500 are lost", 13},
 		"hardly any": {256, nil, probe.Fail, "packets of 256 bytes pass, those of 257 are lost", 13},
-		"told": {1400, func(int) (int, bool) { return 1400, true }, probe.Info,
+		"reported": {1400, func(int) (int, bool) { return 1400, true }, probe.Info,
 			"reports a path MTU of 1400, and such packets pass", 2},
-		"told twice": {1300,
+		"reported twice": {1300,
 			func(size int) (int, bool) { return map[bool]int{true: 1400, false: 1300}[size > 1400], true },
 			probe.Info, "reports a path MTU of 1300", 3},
-		"untold": {1400, func(int) (int, bool) { return 0, true }, probe.Info,
+		"reported without a size": {1400, func(int) (int, bool) { return 0, true }, probe.Info,
 			"larger than 1400 bytes without reporting the right size", 13},
-		"lied": {1350, func(size int) (int, bool) { return 1400, size > 1400 }, probe.Fail,
+		"reported wrongly": {1350, func(size int) (int, bool) { return 1400, size > 1400 }, probe.Fail,
 			"packets of 1350 bytes pass, those of 1351 are lost", 13},
-		"told absurd": {1400, func(int) (int, bool) { return 9000, true }, probe.Info,
+		"reported larger": {1400, func(int) (int, bool) { return 9000, true }, probe.Info,
 			"larger than 1400 bytes without reporting", 13},
 	} {
 		s := node.Sizes{Promised: 1500, Device: "eth0", Passes: node.SmallPacket, Vanishes: 1501}
@@ -45,14 +44,14 @@ func TestSizes(t *testing.T) {
 			if size <= s.Passes || size >= s.Vanishes || n > 20 {
 				t.Fatalf("%s: tries %d of %+v", name, size, s)
 			}
-			if size <= c.carries {
+			if size <= c.mtu {
 				s.Passes = size
 				continue
 			}
 			s.Vanishes, s.Refused = size, false
 			if c.answers != nil {
-				if told, ok := c.answers(size); ok {
-					s.Refused, s.ReportedMTU = true, told
+				if mtu, ok := c.answers(size); ok {
+					s.Refused, s.ReportedMTU = true, mtu
 				}
 			}
 		}

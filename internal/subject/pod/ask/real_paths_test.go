@@ -13,7 +13,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/nstest"
 )
 
-// TestRealPodTCP wants every way a packet can end told apart.
+// TestRealPodTCP distinguishes connections that are accepted, refused, rejected, dropped, or have no route.
 func TestRealPodTCP(t *testing.T) {
 	if !nstest.Enter(t, checktest.TwoNodes+`
 ip addr add 10.244.0.7/32 dev lo
@@ -61,10 +61,10 @@ ip netns exec router nft add rule inet t f ip6 daddr fd00:244::4 reject with icm
 		"net-unreachable")
 	for _, r := range got {
 		if strings.HasPrefix(r.Target, "self") {
-			t.Errorf("it asked itself: %+v", r)
+			t.Errorf("it connected to itself: %+v", r)
 		}
 	}
-	// Once more for the other ports of the same pods.
+	// Other ports of the same pods.
 	got = checktest.Run(t, podTCPCheck, &probe.Host{}, pod("dead", "10.244.1.2", 8081), pod("rejected", "10.244.1.4",
 		8081),
 		pod("undeclared", "10.244.1.3", 0), pod("undeclared6", "fd00:244::2", 0))
@@ -72,13 +72,13 @@ ip netns exec router nft add rule inet t f ip6 daddr fd00:244::4 reject with icm
 	reason(checktest.Want(t, got, "rejected 10.244.1.4", probe.Fail, `"port unreachable" by ICMP from 10.9.0.9`), "rejected")
 	checktest.Want(t, got, "undeclared 10.244.1.3", probe.OK, "reachable in", "reset from unused port")
 	checktest.Want(t, got, "undeclared6 fd00:244::2", probe.OK, "reset from unused port")
-	// The router falls silent for this node.
+	// The router drops all packets of this node.
 	checktest.Do(t, "ip netns exec router nft insert rule inet t f drop")
 	checktest.Want(t, checktest.Run(t, podTCPCheck, &probe.Host{}, pod("good", "10.244.1.2", 8080)), "good 10.244.1.2",
 		probe.Fail, "no answer")
 }
 
-// TestRealLocalPods pings the pods of this node too, and not the one it stands in.
+// TestRealLocalPods pings the other pods of this node too, but not the pod in which it runs.
 func TestRealLocalPods(t *testing.T) {
 	if !nstest.Enter(t, checktest.TwoNodes+`
 ip netns add here
@@ -106,8 +106,7 @@ ip route add 10.244.0.7 dev cali1
 	checktest.Want(t, ask(), "here 10.244.0.7", probe.Fail, "none of 5")
 }
 
-// TestRealPodMTU narrows the way between two nodes, lets the router say so, and then
-// keeps it from saying so.
+// TestRealPodMTU lowers the MTU between two nodes. First the router reports that, then its ICMP errors are dropped.
 func TestRealPodMTU(t *testing.T) {
 	if !nstest.Enter(t, checktest.TwoNodes) {
 		return
@@ -142,15 +141,15 @@ func TestRealPodMTU(t *testing.T) {
 	checktest.Want(t, got, "far6 fd00:244::2", probe.OK, "packets of 1500 bytes pass")
 	checktest.Do(t, "ip netns exec router nft delete table ip scrub")
 
-	// The router knows, and says so.
+	// The router reports the smaller MTU.
 	checktest.Do(t, "ip -n router link set far mtu 1400", "ip -n far link set eth0 mtu 1400")
-	for range 2 { // also when the kernel has learnt it
+	for range 2 { // the second time, the kernel has cached the MTU
 		got = ask()
 		num(checktest.Want(t, got, "far 10.244.1.2", probe.Info,
 			"a router on the way reports a path MTU of 1400, and such packets pass; the sender's eth0 has 1500"), node.FactReportedMTU, 1400)
 		num(checktest.Want(t, got, "far6 fd00:244::2", probe.Info, "a path MTU of 1400, and such packets pass"), probe.FactPasses, 1400)
 	}
-	// It is not let say so: the black hole.
+	// The router's ICMP errors are dropped: a black hole.
 	checktest.Do(t, "ip netns exec router nft add table inet t",
 		"ip netns exec router nft add chain inet t out { type filter hook output priority 0 ; }",
 		"ip netns exec router nft add rule inet t out icmp type destination-unreachable drop",
@@ -161,7 +160,7 @@ func TestRealPodMTU(t *testing.T) {
 	num(r, probe.FactPasses, 1400)
 	num(r, node.FactSmallest, 1401)
 	checktest.Want(t, got, "far6 fd00:244::2", probe.Fail, "packets of 1400 bytes pass, those of 1401 are lost")
-	// A route or an interface that promises no more than that is right.
+	// A route or an interface with that MTU is correct.
 	checktest.Do(t, "ip route replace 10.244.0.0/16 via 10.9.0.9 mtu 1400",
 		"ip -6 route replace fd00:244::/64 via fd09::9 mtu 1400")
 	got = ask()
@@ -170,7 +169,7 @@ func TestRealPodMTU(t *testing.T) {
 	checktest.Do(t, "ip route replace 10.244.0.0/16 via 10.9.0.9", "ip link set eth0 mtu 9000")
 	r = checktest.Want(t, ask(), "far 10.244.1.2", probe.Fail, "packets of 1400 bytes pass", "eth0 has 9000")
 	num(r, probe.FactPromised, 9000)
-	// Loss is no matter of size.
+	// If packets of every size are lost, the MTU is not the reason.
 	checktest.Do(t, "ip link set eth0 mtu 1400",
 		"ip netns exec router nft add chain inet t f { type filter hook forward priority 0 ; }",
 		"ip netns exec router nft add rule inet t f drop")

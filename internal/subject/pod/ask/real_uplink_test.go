@@ -14,7 +14,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/nstest"
 )
 
-// TestRealPodUplink stands where a pod would, takes its way out and its cable.
+// TestRealPodUplink runs in a pod's place: without a default route, behind a dead proxy, and without a carrier.
 func TestRealPodUplink(t *testing.T) {
 	if !nstest.Enter(t, checktest.Furniture) {
 		return
@@ -42,7 +42,7 @@ func TestRealPodUplink(t *testing.T) {
 	do("route", "add", "default", "via", "10.9.0.2")
 	r := checktest.Want(t, ask(pod), name, probe.OK, "eth0 is up", "with a default route")
 	if r.From != "default/w" {
-		t.Errorf("asked from %q", r.From)
+		t.Errorf("from %q", r.From)
 	}
 	checktest.Want(t, ask(checktest.At(probe.KindLocal, "default/w", "10.9.0.77")), name, probe.Fail,
 		"no interface in the pod has its address")
@@ -55,7 +55,7 @@ func TestRealPodUplink(t *testing.T) {
 	}
 	for _, r := range ask(pod) {
 		if r.Target == targetRedirect {
-			t.Errorf("a proxy listens, and %+v", r)
+			t.Errorf("a proxy listens, but: %+v", r)
 		}
 	}
 	must.Do(t, listener.Close())

@@ -16,7 +16,7 @@ const targetRedirect = "redirect"
 func reportRedirects(p *probe.Pass) {
 	rules, err := kernel.Diversions(p.Host)
 	if err != nil && len(rules) == 0 {
-		return // the checks that connect from the pod show what its rules do
+		return // the checks that connect from the pod show the rules' effect
 	}
 	var dead []kernel.PacketRule
 	for _, r := range rules {
@@ -38,7 +38,7 @@ func reportRedirects(p *probe.Pass) {
 	}
 	slices.Sort(texts)
 	texts = slices.Compact(texts)
-	p.Report(probe.Found(probe.Warn, "a rule in the pod's own network namespace sends its connections to port %d, where nothing listens: %s",
+	p.Report(probe.Found(probe.Warn, "a rule in the pod's network namespace redirects its connections to port %d, where nothing listens: %s",
 		dead[0].Sends.Port(), node.Some(texts)).On(targetRedirect).With(probe.FactRule, texts[0]).
 		With(probe.FactPort, int(dead[0].Sends.Port())))
 }

@@ -16,12 +16,12 @@ import (
 // podTCPCheck binds pod.PodTCP to the function that runs it.
 var podTCPCheck = answers.To(pod.PodTCP, podTCP)
 
-// unusedPort is TCP port multiplexing (RFC 1078), which no program serves.
+// unusedPort is TCP port multiplexing (RFC 1078), which practically no program serves. A reset from it proves the path.
 const unusedPort = 1
 
 func podTCP(ctx context.Context, p *probe.Pass) {
-	node.Each([]func(context.Context, *probe.Pass){ownNode, otherPods}, func(ask func(context.Context, *probe.Pass)) {
-		ask(ctx, p)
+	node.Each([]func(context.Context, *probe.Pass){ownNode, otherPods}, func(run func(context.Context, *probe.Pass)) {
+		run(ctx, p)
 	})
 }
 
@@ -34,14 +34,14 @@ func otherPods(ctx context.Context, p *probe.Pass) {
 	node.Each(targets, func(t probe.Target) {
 		to := netip.AddrPortFrom(t.Addr, uint16(cmp.Or(t.Port, unusedPort)))
 		c := reach.Connect(ctx, to)
-		r := podAnswers(c.Result(ctx), c, t.Port != 0)
+		r := acceptRefusal(c.Result(ctx), c, t.Port != 0)
 		p.Report(node.About(r, t).On(t.String()).With(probe.FactFamily, node.Family(t.Addr)).With(probe.FactNode, t.Node).
 			With(probe.FactPort, int(to.Port())).With(pod.FactDeclared, t.Port != 0))
 	})
 }
 
-// podAnswers counts a refusal as an answer: it proves that the path works.
-func podAnswers(r probe.Result, c reach.Connection, declared bool) probe.Result {
+// acceptRefusal turns a refused connection into a good result: the refusal proves that the path works.
+func acceptRefusal(r probe.Result, c reach.Connection, declared bool) probe.Result {
 	if r.Status != probe.Fail || c.Reason() != "refused" {
 		return r
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/reach"
 )
 
-func TestPodAnswers(t *testing.T) {
+func TestAcceptRefusal(t *testing.T) {
 	t.Parallel()
 	to := netip.MustParseAddrPort("10.244.1.2:8080")
 	firewall := reach.Unreachable(13, true, netip.MustParseAddr("10.9.0.9"))
@@ -25,7 +25,7 @@ func TestPodAnswers(t *testing.T) {
 		saw      string
 		reason   string
 	}{
-		"taken": {reach.Connection{Took: 2 * time.Millisecond}, true, probe.OK, "connected to 10.244.1.2:8080 in 2ms",
+		"accepted": {reach.Connection{Took: 2 * time.Millisecond}, true, probe.OK, "connected to 10.244.1.2:8080 in 2ms",
 			""},
 		"refused": {reach.Connection{Err: syscall.ECONNREFUSED}, true, probe.Info, "nothing listens on its port 8080",
 			"refused"},
@@ -36,7 +36,7 @@ func TestPodAnswers(t *testing.T) {
 			`"port unreachable" by ICMP from 10.9.0.9`, "rejected"},
 		"prohibited": {reach.Connection{Err: syscall.EHOSTUNREACH, Said: firewall}, false, probe.Fail,
 			`"administratively prohibited" by ICMP from 10.9.0.9`, "rejected"},
-		"no way on": {reach.Connection{Err: syscall.EHOSTUNREACH,
+		"no route onward": {reach.Connection{Err: syscall.EHOSTUNREACH,
 			Said: reach.Unreachable(1, true, netip.MustParseAddr("10.9.0.9"))}, true, probe.Fail,
 			`"host unreachable" by ICMP`, "host-unreachable"},
 		"new code": {reach.Connection{Err: syscall.EHOSTUNREACH,
@@ -47,12 +47,12 @@ func TestPodAnswers(t *testing.T) {
 		"no route":  {reach.Connection{Err: syscall.ENETUNREACH}, true, probe.Fail, "no route to it", "net-unreachable"},
 		"blackhole": {reach.Connection{Err: syscall.EINVAL}, true, probe.Fail, "blackhole", "blackhole"},
 		"reset":     {reach.Connection{Err: syscall.ECONNRESET}, true, probe.Fail, "reset while it opens", "reset"},
-		"not askable": {reach.Connection{Err: errors.New("too many open files")}, true, probe.Unknown,
+		"a local error": {reach.Connection{Err: errors.New("too many open files")}, true, probe.Unknown,
 			"too many open files", "error"},
 		"stopped": {reach.Connection{Err: context.Canceled}, true, probe.Unknown, "interrupted before an answer", ""},
 	} {
 		c.conn.To = to
-		r := podAnswers(c.conn.Result(t.Context()), c.conn, c.declared)
+		r := acceptRefusal(c.conn.Result(t.Context()), c.conn, c.declared)
 		checktest.Want(t, []probe.Result{r}, "", c.status, c.saw)
 		if got := r.Facts.Str(probe.FactReason); got != c.reason {
 			t.Errorf("%s: reason %q, want %q", name, got, c.reason)

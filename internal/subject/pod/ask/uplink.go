@@ -13,9 +13,9 @@ import (
 )
 
 // podUplinkCheck binds pod.PodUplink to the function that runs it.
-var podUplinkCheck = answers.To(pod.PodUplink, uplinkOfPod)
+var podUplinkCheck = answers.To(pod.PodUplink, podUplink)
 
-func uplinkOfPod(_ context.Context, p *probe.Pass) {
+func podUplink(_ context.Context, p *probe.Pass) {
 	all, err := kernel.Links()
 	if err != nil {
 		p.Report(node.Unseen(err))
@@ -31,15 +31,15 @@ func uplinkOfPod(_ context.Context, p *probe.Pass) {
 		f := node.Family(t.Addr)
 		r := probe.Found(probe.Fail, "no interface in the pod has its address %s", t.Addr)
 		if i >= 0 {
-			r = leaves(&all[i], f)
+			r = judgeUplink(&all[i], f)
 		}
 		p.Report(r.On(fmt.Sprintf("IPv%d", f)).With(probe.FactFamily, f))
 	}
 	reportRedirects(p)
 }
 
-// leaves judges a pod's interface and its way out of the pod.
-func leaves(d *kernel.Link, f int) probe.Result {
+// judgeUplink judges a pod's interface and its default route.
+func judgeUplink(d *kernel.Link, f int) probe.Result {
 	way, err := node.Lookup(node.DocumentationAddrs[f])
 	r := probe.Found(probe.OK, "%s is %s, MTU %d, with a default route", d.Name, d.State, d.MTU)
 	switch {

@@ -69,18 +69,18 @@ func containerdHealth(ctx context.Context, p *probe.Pass) {
 	}
 	defer client.Close()
 	ctx = namespaces.WithNamespace(ctx, namespaceOf(kind))
-	with := func(ask func(context.Context, *containerd.Client) (probe.Result,
+	with := func(query func(context.Context, *containerd.Client) (probe.Result,
 		error)) func(context.Context) (probe.Result, error) {
-		return func(ctx context.Context) (probe.Result, error) { return ask(ctx, client) }
+		return func(ctx context.Context) (probe.Result, error) { return query(ctx, client) }
 	}
-	questions := []node.Question{{Name: "version", Ask: with(askVersion)}, {Name: "health", Ask: with(askHealth)},
-		{Name: "tasks", Ask: func(ctx context.Context) (probe.Result, error) { return askTasks(ctx, client, p.Host) }}}
+	questions := []node.Question{{Name: "version", Ask: with(versionOf)}, {Name: "health", Ask: with(healthOf)},
+		{Name: "tasks", Ask: func(ctx context.Context) (probe.Result, error) { return taskList(ctx, client, p.Host) }}}
 	if kind != "docker" {
 		questions = append(questions, node.Question{Name: "cri-status", Ask: func(ctx context.Context) (probe.Result, error) {
-			r, err := askCRI(ctx, client)
+			r, err := criStatus(ctx, client)
 			if r.Facts.Str(probe.FactReason) == "unimplemented" && !known && node.BehindDocker(p.Host) {
 				r = probe.Found(probe.Skip,
-					"its CRI plugin is not loaded, as is usual with docker, which the kubelet here seems to use")
+					"its CRI plugin is not loaded, as is usual with docker, and the kubelet seems to use docker")
 			}
 			if r.Facts.Str(probe.FactReason) == "unimplemented" && r.Status == probe.Fail {
 				r = withPluginError(ctx, client, r)
@@ -94,24 +94,24 @@ func containerdHealth(ctx context.Context, p *probe.Pass) {
 // factPlugin is the plugin that containerd failed to load.
 const factPlugin probe.Fact = "plugin"
 
-// withPluginError adds containerd's error about its CRI plugin, or about one that this needs. containerd keeps the
-// error of each plugin that it failed to load.
+// withPluginError adds containerd's error about its CRI plugin, or about one that this needs. containerd lists all
+// plugins, with the error of each one that it failed to load. It does not list disabled plugins.
 func withPluginError(ctx context.Context, c *containerd.Client, r probe.Result) probe.Result {
 	a, err := c.IntrospectionService().Plugins(ctx)
 	if err != nil {
 		return r
 	}
-	there := false
+	listed := false
 	for _, p := range a.GetPlugins() {
 		ofCRI := p.GetID() == "cri" || strings.HasPrefix(p.GetType(), "io.containerd.cri.")
-		there = there || ofCRI
+		listed = listed || ofCRI
 		if why := p.GetInitErr().GetMessage(); ofCRI && why != "" {
 			r.Saw = fmt.Sprintf("its CRI plugin is not loaded: %s %s: %s", p.GetType(), p.GetID(), probe.Quoted(why))
 			return r.With(factPlugin, p.GetID())
 		}
 	}
-	if !there {
-		r.Saw = "its CRI plugin is not loaded: containerd does not list it, so disabled_plugins in its configuration turns it off"
+	if !listed {
+		r.Saw = "its CRI plugin is not loaded: containerd does not list it, so disabled_plugins in its configuration disables it"
 		r = r.With(factPluginOff, true)
 	}
 	return r
@@ -120,7 +120,7 @@ func withPluginError(ctx context.Context, c *containerd.Client, r probe.Result) 
 // factPluginOff is true if containerd is configured not to load its CRI plugin.
 const factPluginOff probe.Fact = "plugin_off"
 
-func askVersion(ctx context.Context, c *containerd.Client) (probe.Result, error) {
+func versionOf(ctx context.Context, c *containerd.Client) (probe.Result, error) {
 	v, err := c.Version(ctx)
 	if err != nil {
 		return probe.Result{}, err
@@ -129,21 +129,21 @@ func askVersion(ctx context.Context, c *containerd.Client) (probe.Result, error)
 		With(factRevision, v.Revision), nil
 }
 
-func askHealth(ctx context.Context, c *containerd.Client) (probe.Result, error) {
+func healthOf(ctx context.Context, c *containerd.Client) (probe.Result, error) {
 	a, err := c.HealthService().Check(ctx, &grpc_health_v1.HealthCheckRequest{}, grpc.WaitForReady(true))
 	if err != nil {
 		return probe.Result{}, err
 	}
 	if a.Status != grpc_health_v1.HealthCheckResponse_SERVING {
-		return probe.Found(probe.Fail, "its health service says %s", a.Status), nil
+		return probe.Found(probe.Fail, "its health service reports %s", a.Status), nil
 	}
-	return probe.Found(probe.OK, "its health service says %s", a.Status), nil
+	return probe.Found(probe.OK, "its health service reports %s", a.Status), nil
 }
 
-func askCRI(ctx context.Context, c *containerd.Client) (probe.Result, error) {
+func criStatus(ctx context.Context, c *containerd.Client) (probe.Result, error) {
 	conn, ok := c.Conn().(grpc.ClientConnInterface)
 	if !ok {
-		return probe.Result{}, fmt.Errorf("containerd's client holds a %T, no gRPC connection", c.Conn())
+		return probe.Result{}, fmt.Errorf("containerd's client has a %T instead of a gRPC connection", c.Conn())
 	}
 	return runtimeStatus(ctx, cri.NewRuntimeServiceClient(conn))
 }
@@ -173,21 +173,21 @@ func runtimeStatus(ctx context.Context, client cri.RuntimeServiceClient) (probe.
 	case len(bad) > 0:
 		return probe.Found(probe.Fail, "%s", strings.Join(bad, "; ")).With(runtime.FactNotReady, not), nil
 	case len(good) == 0:
-		return probe.Found(probe.Unknown, "it answers without conditions"), nil
+		return probe.Found(probe.Unknown, "it reports no conditions"), nil
 	}
 	return probe.Found(probe.OK, "%s", strings.Join(good, ", ")), nil
 }
 
-func askTasks(ctx context.Context, c *containerd.Client, h *probe.Host) (probe.Result, error) {
+func taskList(ctx context.Context, c *containerd.Client, h *probe.Host) (probe.Result, error) {
 	a, err := c.TaskService().List(ctx, &tasks.ListTasksRequest{})
-	if err == nil && over(ctx) {
-		err = context.DeadlineExceeded // containerd then omits unresponsive shims and returns the rest
+	if err == nil && isOver(ctx) {
+		err = context.DeadlineExceeded // then containerd has left out shims that did not answer
 	}
 	if err == nil {
 		return probe.Found(probe.OK, "%d tasks listed", len(a.Tasks)).With(factTasks, len(a.Tasks)), nil
 	}
 	// containerd queries its shims one after the other, so a frozen one delays the list.
-	if frozen := frozenShims(h); over(ctx) && len(frozen) > 0 {
+	if frozen := frozenShims(h); isOver(ctx) && len(frozen) > 0 {
 		return probe.Found(probe.Fail, "listing the running containers times out; %d of their shims are frozen: %s",
 			len(frozen), node.Some(frozen)).
 			With(probe.FactReason, "timeout").With(runtime.FactShims, node.First(frozen)), nil
@@ -195,8 +195,8 @@ func askTasks(ctx context.Context, c *containerd.Client, h *probe.Host) (probe.R
 	return probe.Result{}, err
 }
 
-// over reports whether a context's deadline has passed, even if its timer has not fired yet.
-func over(ctx context.Context) bool {
+// isOver reports whether a context's deadline has passed, even if its timer has not fired yet.
+func isOver(ctx context.Context) bool {
 	end, limited := ctx.Deadline()
 	return ctx.Err() != nil || limited && !time.Now().Before(end)
 }

@@ -31,8 +31,8 @@ func TestContainerdNotThere(t *testing.T) {
 		"not visible")
 }
 
-// TestContainerdSilent wants a daemon that accepts and does not answer named in
-// each of its parts, in the time of one call.
+// TestContainerdSilent has a daemon that accepts connections but never answers. It expects a failure for each request,
+// within the time of one.
 func TestContainerdSilent(t *testing.T) {
 	t.Parallel()
 	h := checktest.Node(t, map[string]string{"run/containerd/x": ""})
@@ -45,14 +45,14 @@ func TestContainerdSilent(t *testing.T) {
 		checktest.Want(t, got, part, probe.Fail, "does not answer within ")
 	}
 	if took := time.Since(began); took > 4*time.Second {
-		t.Errorf("the four calls waited for each other: %v", took)
+		t.Errorf("the four requests ran one after the other: %v", took)
 	}
 	l.Close()
 	checktest.Want(t, checktest.Run(t, containerdHealthCheck, h), "/run/containerd/containerd.sock", probe.Fail, "nothing listens")
 }
 
-// heldUp lists tasks as containerd does when a shim holds it up: once the time is over
-// it gives those it has asked by then, which are none.
+// heldUp lists tasks as containerd does while a shim hangs: at the deadline it returns the tasks that it has so far,
+// here none.
 type heldUp struct{ tasks.TasksClient }
 
 func (heldUp) List(ctx context.Context, _ *tasks.ListTasksRequest, _ ...grpc.CallOption) (*tasks.ListTasksResponse,
@@ -62,8 +62,7 @@ func (heldUp) List(ctx context.Context, _ *tasks.ListTasksRequest, _ ...grpc.Cal
 	return &tasks.ListTasksResponse{}, nil
 }
 
-// lateTimer is a context whose timer has not told yet that its time is over, as on a node
-// that is busy.
+// lateTimer is a context with a timer that fires late, as on a busy node.
 type lateTimer struct {
 	context.Context
 	end time.Time
@@ -71,15 +70,14 @@ type lateTimer struct {
 
 func (c lateTimer) Deadline() (time.Time, bool) { return c.end, true }
 
-// TestContainerdListsTooLate wants no list taken for a whole one that came when its time
-// was over.
+// TestContainerdListsTooLate expects an error for a list that came after the deadline, because it may be incomplete.
 func TestContainerdListsTooLate(t *testing.T) {
 	t.Parallel()
 	client, err := containerd.New("", containerd.WithServices(containerd.WithTaskClient(heldUp{})))
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := askTasks(lateTimer{t.Context(), time.Now().Add(50 * time.Millisecond)}, client, checktest.Node(t, nil))
+	r, err := taskList(lateTimer{t.Context(), time.Now().Add(50 * time.Millisecond)}, client, checktest.Node(t, nil))
 	if !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("%v, %v", r, err)
 	}

@@ -24,7 +24,7 @@ func dockerHealth(ctx context.Context, p *probe.Pass) {
 	const socket = node.SocketDocker
 	kind, known := node.RuntimeOf(p)
 	if known && kind != "docker" {
-		// a connection could start it: systemd listens on the socket of an inactive docker
+		// A connection could start docker: systemd listens on the socket of an inactive one.
 		p.Report(probe.Found(probe.Skip, "the kubelet uses %s", kind).With(factRuntime, kind))
 		return
 	}
@@ -46,7 +46,7 @@ func dockerHealth(ctx context.Context, p *probe.Pass) {
 	if awake, _, err := node.NodesDaemon(p.Host, "dockerd"); !known && err == nil && awake == 0 &&
 		!node.BehindDocker(p.Host) {
 		p.Report(probe.Found(probe.Skip,
-			"which runtime the kubelet uses is not known, and asking could start an inactive docker").
+			"the kubelet's runtime is unknown, and a connection could start an inactive docker").
 			With(probe.FactSocket, socket))
 		return
 	}
@@ -62,7 +62,7 @@ func dockerHealth(ctx context.Context, p *probe.Pass) {
 			p.Report(node.NoAnswer(err, "dockerd /"+what, limit).On(what).With(probe.FactSocket, socket))
 			return
 		}
-		p.Report(dockerSays(what, answer).On(what).With(probe.FactSocket, socket).With(probe.FactCode, answer.Code))
+		p.Report(judgeDocker(what, answer).On(what).With(probe.FactSocket, socket).With(probe.FactCode, answer.Code))
 	})
 }
 
@@ -71,7 +71,7 @@ func dials(h *probe.Host, socket string) func(context.Context) (net.Conn, error)
 	return func(ctx context.Context) (net.Conn, error) { return h.Dial(ctx, socket) }
 }
 
-func dockerSays(what string, a httpget.Page) probe.Result {
+func judgeDocker(what string, a httpget.Page) probe.Result {
 	if a.Code != http.StatusOK {
 		return probe.Found(probe.Fail, "dockerd answers %d: %.200s", a.Code, a.Body)
 	}

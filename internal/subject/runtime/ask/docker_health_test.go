@@ -36,5 +36,5 @@ func TestDockerHealth(t *testing.T) {
 	must.Do(t, os.Remove(shim))
 	got := checktest.Run(t, dockerHealthCheck, h, asDocker)
 	checktest.Want(t, got, "_ping", probe.OK, "OK")
-	checktest.Want(t, got, "info", probe.Unknown, "reading dockerd's /info") // not understood is not good
+	checktest.Want(t, got, "info", probe.Unknown, "reading dockerd's /info") // an answer that cannot be read is not ok
 }

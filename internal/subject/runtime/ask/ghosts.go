@@ -29,12 +29,12 @@ import (
 var runtimeGhostsCheck = answers.To(runtimefacts.RuntimeGhosts, runtimeGhosts)
 
 // Facts of runtime-ghosts.
-const factUntold probe.Fact = "no_pids" // containers without a PID in the runtime's report
+const factNoPIDs probe.Fact = "no_pids" // containers without a PID in the runtime's report
 
 const (
-	mostContainers = 500 // the kubelet's own limit is 110 pods
-	ghostPatience  = 2 * time.Second
-	ghostAsks      = 3
+	maxContainers  = 500             // the kubelet's default limit is 110 pods
+	ghostPatience  = 2 * time.Second // between two checks of a container without a process
+	maxGhostChecks = 3
 )
 
 // claim is a container that the runtime reports as running.
@@ -45,8 +45,8 @@ type claim struct {
 
 // claimant is a runtime that can be queried.
 type claimant interface {
-	running(context.Context) ([]claim, error) // without their processes
-	// of a container by its ID; 0 = it does not run, or the runtime does not report the PID
+	running(context.Context) ([]claim, error) // without their PIDs
+	// returns the PID of a container by its ID; 0 = it does not run, or the runtime does not report the PID
 	process(context.Context, string) (pid int, _ error)
 }
 
@@ -97,70 +97,70 @@ func ghosts(ctx context.Context, h *probe.Host, runtime claimant) probe.Result {
 		return asUnknown(reach.Unanswering(err, "which containers run", limit))
 	}
 	rest := ""
-	if more := len(all) - mostContainers; more > 0 {
-		rest = fmt.Sprintf("; %d more were not looked at", more)
+	if more := len(all) - maxContainers; more > 0 {
+		rest = fmt.Sprintf("; %d more not checked", more)
 	}
-	all = all[:min(len(all), mostContainers)]
+	all = all[:min(len(all), maxContainers)]
 	found, unanswered := processes(one, runtime, all)
-	suspects := slices.DeleteFunc(slices.Clone(found), func(c claim) bool { return alive(h, c.pid) == "" })
-	r := probe.Found(probe.OK, "each of %d containers that the runtime calls running has a process", len(found))
-	if untold := len(all) - len(found); untold > 0 {
-		r.Saw += fmt.Sprintf("; it names none for %d others", untold)
-		r = r.With(factUntold, untold)
+	suspects := slices.DeleteFunc(slices.Clone(found), func(c claim) bool { return processProblem(h, c.pid) == "" })
+	r := probe.Found(probe.OK, "each of %d containers reported as running has a process", len(found))
+	if n := len(all) - len(found); n > 0 {
+		r.Saw += fmt.Sprintf("; the runtime reports no PID for %d others", n)
+		r = r.With(factNoPIDs, n)
 	}
 	r = r.With(factContainers, len(all))
 	switch {
 	case len(all) == 0:
-		r.Saw = "the runtime calls no container running"
+		r.Saw = "the runtime reports no running containers"
 	case len(suspects) == 0 && unanswered > 0:
 		r.Status = probe.Unknown
-		r.Saw = fmt.Sprintf("of %d of %d containers the runtime does not say whether they run, within %v; the others have a process", unanswered, len(all), limit)
+		r.Saw = fmt.Sprintf("the runtime did not report the state of %d of %d containers within %v; the others have a process", unanswered, len(all), limit)
 	case len(found) == 0:
 		r.Status = probe.Skip
-		r.Saw = fmt.Sprintf("the runtime does not say which processes its %d containers are", len(all))
+		r.Saw = fmt.Sprintf("the runtime reports no PID for its %d containers", len(all))
 	}
 	r.Saw += rest
 	if len(suspects) == 0 {
 		return r
 	}
-	return suspected(ctx, h, runtime, r, suspects, len(found), len(all), rest)
+	return recheck(ctx, h, runtime, r, suspects, len(found), len(all), rest)
 }
 
-// suspected queries containers without a process again, since they may just have exited. r is the result if they have.
-// found of all containers have a process in the runtime's report.
-func suspected(ctx context.Context, h *probe.Host, runtime claimant, r probe.Result, suspects []claim, found, all int,
+// recheck queries containers without a process again, because they may just have exited. If so, the result is r. found
+// of all containers have a PID in the runtime's report.
+func recheck(ctx context.Context, h *probe.Host, runtime claimant, r probe.Result, suspects []claim, found, all int,
 	rest string) probe.Result {
 	still, unanswered := suspects, 0
-	for asked := 0; asked < ghostAsks && len(still) > 0; asked++ { // on a busy node, the runtime notices an exit late
+	for n := 0; n < maxGhostChecks && len(still) > 0; n++ { // on a busy node, the runtime notices an exit late
 		select {
 		case <-ctx.Done():
-			return probe.Failed(fmt.Errorf("asking again for %d containers whose process is gone: %w", len(suspects),
+			return probe.Failed(fmt.Errorf("checking %d containers without a process again: %w", len(suspects),
 				ctx.Err()))
 		case <-time.After(ghostPatience):
 		}
 		still, unanswered = processes(ctx, runtime, still)
-		still = slices.DeleteFunc(still, func(c claim) bool { return alive(h, c.pid) == "" })
+		still = slices.DeleteFunc(still, func(c claim) bool { return processProblem(h, c.pid) == "" })
 	}
 	var names, lines []string
 	for _, c := range still {
 		names = append(names, c.name)
-		lines = append(lines, fmt.Sprintf("%s %.12s: process %d %s", c.name, c.id, c.pid, alive(h, c.pid)))
+		lines = append(lines, fmt.Sprintf("%s %.12s: process %d %s", c.name, c.id, c.pid, processProblem(h, c.pid)))
 	}
 	switch {
 	case len(names) == found && len(names) > 0:
 		return probe.Found(probe.Unknown,
-			"none of the %d processes that the runtime names is alive here: either all its containers are dead, or these are not the processes of its machine", found).
+			"all %d processes that the runtime reports are dead or missing here: its containers are gone, or it runs on another machine", found).
 			With(factContainers, all).Because(lines...)
 	case len(names) > 0:
-		r = probe.Found(probe.Fail, "%d of %d containers that the runtime calls running have no living process: %s%s",
+		r = probe.Found(probe.Fail, "%d of %d containers that the runtime reports as running have no live process: %s%s",
 			len(names), all, node.Some(names), rest)
 		return r.With(runtimefacts.FactGhosts, node.First(names)).With(factContainers, all).Because(lines...)
 	case unanswered > 0:
 		return probe.Found(probe.Unknown,
-			"%d containers have no process, and the runtime did not answer whether it still calls them running",
+			"%d containers have no process, and the runtime did not report whether they still run",
 			unanswered).With(factContainers, all)
 	}
-	r.Saw += fmt.Sprintf("; %d just ended", len(suspects))
+	r.Saw += fmt.Sprintf("; %d just exited", len(suspects))
 	return r
 }
 
@@ -198,8 +198,8 @@ func processes(ctx context.Context, runtime claimant, all []claim) (found []clai
 	return found, unanswered
 }
 
-// alive is "" for a live process, else what is wrong with it.
-func alive(h *probe.Host, pid int) string {
+// processProblem describes why a process does not run, "" if it does.
+func processProblem(h *probe.Host, pid int) string {
 	proc, err := procfs.NewFS(h.Proc)
 	if err != nil {
 		return "" // not visible is not dead
@@ -216,7 +216,7 @@ func alive(h *probe.Host, pid int) string {
 	case errors.Is(err, fs.ErrNotExist):
 		return "is gone"
 	case err == nil && stat.State == "Z" && stat.NumThreads < 2: // the first thread may exit before the others
-		return "is dead, and nobody has collected it (zombie)"
+		return "is a zombie: its parent has not reaped it"
 	}
 	return ""
 }
@@ -256,21 +256,21 @@ func (r criRuntime) process(ctx context.Context, id string) (int, error) {
 	return pidIn([]byte(a.GetInfo()["info"])), nil
 }
 
-// pidIn reads the PID from what containerd and CRI-O report beyond the interface, 0 if they do not.
+// pidIn reads the PID from the verbose info of containerd and CRI-O, which the CRI does not define. 0 = not reported.
 func pidIn(info []byte) int {
-	var told struct {
+	var verbose struct {
 		PID int `json:"pid"`
 	}
-	if json.Unmarshal(info, &told) != nil {
+	if json.Unmarshal(info, &verbose) != nil {
 		return 0
 	}
-	return told.PID
+	return verbose.PID
 }
 
 // dockerd is docker, queried on its own socket.
 type dockerd struct{ host *probe.Host }
 
-func (d dockerd) ask(ctx context.Context, path string, into any) error {
+func (d dockerd) get(ctx context.Context, path string, into any) error {
 	page, err := httpget.Get(ctx, "http://docker/"+path,
 		httpget.Way{Dial: dials(d.host, node.SocketDocker), Most: criconn.MaxMessage})
 	if err != nil {
@@ -291,7 +291,7 @@ func (d dockerd) running(ctx context.Context) ([]claim, error) {
 		Names  []string
 		Labels map[string]string
 	}
-	if err := d.ask(ctx, "containers/json", &list); err != nil {
+	if err := d.get(ctx, "containers/json", &list); err != nil {
 		return nil, err
 	}
 	var out []claim
@@ -315,7 +315,7 @@ func (d dockerd) process(ctx context.Context, id string) (int, error) {
 			Pid     int
 		}
 	}
-	if err := d.ask(ctx, "containers/"+id+"/json", &one); err != nil || !one.State.Running {
+	if err := d.get(ctx, "containers/"+id+"/json", &one); err != nil || !one.State.Running {
 		return 0, err
 	}
 	return one.State.Pid, nil

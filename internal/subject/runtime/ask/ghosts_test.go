@@ -19,15 +19,14 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// said is a runtime that claims a process for each container, differently when it
-// is asked again.
-type said struct {
+// scriptedRuntime reports PIDs of containers. The second query of a container may return another PID.
+type scriptedRuntime struct {
 	first, again map[string]int // -1: no answer
 	mu           sync.Mutex
-	asked        map[string]bool
+	queried      map[string]bool
 }
 
-func (s *said) running(context.Context) ([]claim, error) {
+func (s *scriptedRuntime) running(context.Context) ([]claim, error) {
 	var out []claim
 	for id := range s.first {
 		out = append(out, claim{id: id, name: "ns/" + id})
@@ -35,14 +34,14 @@ func (s *said) running(context.Context) ([]claim, error) {
 	return out, nil
 }
 
-func (s *said) process(_ context.Context, id string) (int, error) {
+func (s *scriptedRuntime) process(_ context.Context, id string) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	from := s.first
-	if s.asked[id] {
+	if s.queried[id] {
 		from = s.again
 	}
-	s.asked[id] = true
+	s.queried[id] = true
 	if from[id] < 0 {
 		return 0, errors.New("no answer")
 	}
@@ -63,44 +62,43 @@ func TestGhosts(t *testing.T) {
 		status       probe.Status
 		saw          string
 	}{
-		"none":     {nil, nil, probe.OK, "no container"},
+		"none":     {nil, nil, probe.OK, "no running containers"},
 		"all live": {pids{"a": 7, "b": 9}, nil, probe.OK, "each of 2 containers"},
 		"one gone": {pids{"a": 7, "b": 6}, pids{"b": 6}, probe.Fail,
-			"1 of 2 containers that the runtime calls running have no living process: ns/b"},
-		"one a zombie":          {pids{"a": 7, "b": 8}, pids{"b": 8}, probe.Fail, "ns/b"},
-		"one ended meanwhile":   {pids{"a": 7, "b": 6}, pids{"b": 0}, probe.OK, "1 just ended"},
-		"one was started again": {pids{"a": 7, "b": 6}, pids{"b": 7}, probe.OK, "1 just ended"},
-		"then no answer":        {pids{"a": 7, "b": 6}, pids{"b": -1}, probe.Unknown, "did not answer whether"},
-		"no answer at all":      {pids{"a": 7, "b": -1}, nil, probe.Unknown, "of 1 of 2"},
+			"1 of 2 containers that the runtime reports as running have no live process: ns/b"},
+		"one a zombie":     {pids{"a": 7, "b": 8}, pids{"b": 8}, probe.Fail, "ns/b"},
+		"one has exited":   {pids{"a": 7, "b": 6}, pids{"b": 0}, probe.OK, "1 just exited"},
+		"one restarted":    {pids{"a": 7, "b": 6}, pids{"b": 7}, probe.OK, "1 just exited"},
+		"then no answer":   {pids{"a": 7, "b": 6}, pids{"b": -1}, probe.Unknown, "did not report whether"},
+		"no answer at all": {pids{"a": 7, "b": -1}, nil, probe.Unknown, "state of 1 of 2"},
 		"another machine's": {pids{"a": 6, "b": 5}, pids{"a": 6, "b": 5}, probe.Unknown,
-			"none of the 2 processes"},
-		"processes not told (VMs)": {pids{"a": 0, "b": 0}, nil, probe.Skip, "does not say which"},
+			"all 2 processes"},
+		"no PIDs (VMs)": {pids{"a": 0, "b": 0}, nil, probe.Skip, "reports no PID"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := ghosts(t.Context(), h, &said{first: c.first, again: c.again, asked: map[string]bool{}})
+			r := ghosts(t.Context(), h, &scriptedRuntime{first: c.first, again: c.again, queried: map[string]bool{}})
 			if r.Status != c.status || !strings.Contains(r.Saw, c.saw) {
 				t.Errorf("%s %s", r.Status, r.Saw)
 			}
 		})
 	}
 	many := pids{}
-	for i := range mostContainers + 7 {
+	for i := range maxContainers + 7 {
 		many[fmt.Sprint("c", i)] = 7
 	}
-	if r := ghosts(t.Context(), h, &said{first: many, asked: map[string]bool{}}); r.Status != probe.OK ||
-		!strings.Contains(r.Saw, "each of 500 containers") || !strings.Contains(r.Saw, "7 more were not looked at") {
+	if r := ghosts(t.Context(), h, &scriptedRuntime{first: many, queried: map[string]bool{}}); r.Status != probe.OK ||
+		!strings.Contains(r.Saw, "each of 500 containers") || !strings.Contains(r.Saw, "7 more not checked") {
 		t.Errorf("%s %s", r.Status, r.Saw)
 	}
 	inPod := checktest.Node(t, map[string]string{"proc/1/comm": "probe\n"})
 	checktest.Want(t, checktest.Run(t, runtimeGhostsCheck, inPod), "", probe.Skip, "processes are not visible")
-	if alive(&probe.Host{Proc: "/proc"}, os.Getpid()) != "" {
-		t.Error("this very process is not alive")
+	if processProblem(&probe.Host{Proc: "/proc"}, os.Getpid()) != "" {
+		t.Error("the test's own process does not run")
 	}
 }
 
-// TestDockerGhost has a server that answers in dockerd's words (API v1.41) about a
-// pod's container.
+// TestDockerGhost has a server that answers like dockerd (API v1.41) about a pod's container.
 func TestDockerGhost(t *testing.T) {
 	t.Parallel()
 	h := checktest.Node(t, map[string]string{"run/x": "", "proc/1/comm": "systemd\n",
@@ -122,7 +120,7 @@ func TestDockerGhost(t *testing.T) {
 	checktest.Want(t, checktest.Run(t, runtimeGhostsCheck, h, asDocker), "", probe.Unknown, "no socket")
 }
 
-// FuzzPID reads what a runtime tells beyond the interface.
+// FuzzPID reads arbitrary verbose info of a runtime.
 func FuzzPID(f *testing.F) {
 	f.Add([]byte(`{"sandboxID":"1f","pid":4711,"removing":false,"runtimeSpec":{"ociVersion":"1.3.0"}}`)) // containerd 2.4.2
 	f.Add([]byte(`{"pid":1e400}`))

@@ -21,9 +21,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// realPod runs a containerd below the node's root, and through the kubelet's
-// interface a pod in it with some containers. It gives the containers' processes
-// and the shim's.
+// realPod starts a containerd under the node's root, and a pod with some containers through the CRI. It returns the
+// PIDs of the containers and of the shim.
 func realPod(t *testing.T, h *probe.Host, names ...string) (pids []int, shim int) {
 	t.Helper()
 	socket := checktest.RealCRI(t, containerdHealthCheck, h, "")
@@ -87,7 +86,7 @@ func realPod(t *testing.T, h *probe.Host, names ...string) (pids []int, shim int
 	return pids, shim
 }
 
-// emptied removes what a runtime leaves of its cgroups, once they are empty.
+// emptied removes a runtime's empty cgroups after the test.
 func emptied(t *testing.T, name string) {
 	t.Helper()
 	t.Cleanup(func() {
@@ -96,7 +95,7 @@ func emptied(t *testing.T, name string) {
 			t.Error(err)
 		}
 		for _, dir := range append(left, "/sys/fs/cgroup/"+name) {
-			_ = os.Remove(dir) // another's, or not there
+			_ = os.Remove(dir) // fails if it is in use or does not exist
 		}
 	})
 }
@@ -105,12 +104,11 @@ func signal(t *testing.T, pid int, s syscall.Signal) {
 	t.Helper()
 	must.Do(t, syscall.Kill(pid, s))
 	if s == syscall.SIGKILL {
-		checktest.Eventually(t, func() bool { return alive(&probe.Host{Proc: "/proc"}, pid) != "" })
+		checktest.Eventually(t, func() bool { return processProblem(&probe.Host{Proc: "/proc"}, pid) != "" })
 	}
 }
 
-// TestRealGhost stops the shim of a pod and then kills one of its containers, so
-// that nobody tells the runtime.
+// TestRealGhost stops the shim of a pod and then kills one of its containers, so the runtime gets no exit event.
 func TestRealGhost(t *testing.T) {
 	h := checktest.Node(t, nil)
 	h.Proc = "/proc"
@@ -132,8 +130,8 @@ func TestRealGhost(t *testing.T) {
 	})
 }
 
-// TestRealDockerGhost is the incident: dockerd has lost its containerd and goes on
-// calling a container running whose process is gone.
+// TestRealDockerGhost reproduces the incident: dockerd has lost its containerd, and still reports a container without a
+// process as running.
 func TestRealDockerGhost(t *testing.T) {
 	h := checktest.Node(t, map[string]string{"run/x": ""})
 	h.Proc = "/proc"
@@ -160,7 +158,7 @@ func TestRealDockerGhost(t *testing.T) {
 	docker("import", empty, "empty")
 	start := func(name string) int {
 		t.Helper()
-		// Without CAP_SYS_RESOURCE nobody may lower a score.
+		// Lowering a score needs CAP_SYS_RESOURCE, so use the highest one.
 		args := []string{"run", "-d", "--network=none", "--oom-score-adj=1000", "--name", name}
 		for _, dir := range []string{"/bin", "/lib", "/lib64", "/usr"} {
 			args = append(args, "-v", dir+":"+dir+":ro")
@@ -180,7 +178,7 @@ func TestRealDockerGhost(t *testing.T) {
 	checktest.Freeze(t, behind)
 	signal(t, dies, syscall.SIGKILL)
 	checktest.Want(t, checktest.Run(t, runtimeGhostsCheck, h, asDocker), "", probe.Fail, "1 of 2 containers",
-		"no living process: dies")
+		"no live process: dies")
 	signal(t, behind.Process.Pid, syscall.SIGCONT)
 	checktest.Eventually(t, func() bool {
 		return strings.Contains(checktest.Run(t, runtimeGhostsCheck, h, asDocker)[0].Saw, "each of 1 containers")

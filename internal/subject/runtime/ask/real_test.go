@@ -15,8 +15,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// realContainerd starts a containerd below the node's root and waits until it
-// answers.
+// realContainerd starts a containerd under the node's root and waits until it answers.
 func realContainerd(t *testing.T, h *probe.Host) *exec.Cmd {
 	t.Helper()
 	config := "version = 3\nroot = '" + h.Root + "/root'\nstate = '" + h.Root + "/state'\n[grpc]\naddress = '" + h.Root + "/run/containerd/containerd.sock'\n"
@@ -31,7 +30,7 @@ func realContainerd(t *testing.T, h *probe.Host) *exec.Cmd {
 	return cmd
 }
 
-// TestRealContainerd asks a containerd of its own: alive, frozen, dead.
+// TestRealContainerd checks a containerd that runs, is frozen, and is dead.
 func TestRealContainerd(t *testing.T) {
 	const socket = "/run/containerd/containerd.sock"
 	h := checktest.Node(t, nil)
@@ -55,8 +54,8 @@ func TestRealContainerd(t *testing.T) {
 	checktest.Want(t, checktest.Run(t, criHealthCheck, h), socket, probe.Fail, "nothing listens")
 }
 
-// TestRealContainerdWithoutCRI has a containerd as docker's packages set it, where
-// it is not known which runtime the kubelet uses.
+// TestRealContainerdWithoutCRI has a containerd as docker's packages configure it, and an unknown runtime of the
+// kubelet.
 func TestRealContainerdWithoutCRI(t *testing.T) {
 	h := checktest.Node(t, map[string]string{"run/x": ""})
 	file := filepath.Join(h.Root, "config.toml")
@@ -73,8 +72,7 @@ func TestRealContainerdWithoutCRI(t *testing.T) {
 	checktest.Want(t, checktest.Run(t, containerdHealthCheck, h), "cri-status", probe.Skip, "as is usual with docker")
 }
 
-// TestRealDocker is the incident: dockerd answers its ping while the containerd
-// behind it is frozen.
+// TestRealDocker reproduces the incident: dockerd answers its ping while its containerd is frozen.
 func TestRealDocker(t *testing.T) {
 	h := checktest.Node(t, map[string]string{"run/x": ""})
 	asDocker := probe.Target{Kind: probe.KindRuntime, Name: "docker://20.10.24"}
@@ -90,7 +88,7 @@ func TestRealDocker(t *testing.T) {
 	checktest.Want(t, checktest.Run(t, dockerHealthCheck, h, asDocker), "info", probe.OK, "docker 20.10",
 		"0 of 0 containers")
 
-	checktest.Eventually(t, func() bool { // the kubelet does not ask this one for its CRI
+	checktest.Eventually(t, func() bool { // the kubelet does not use the CRI of this one
 		return !slices.ContainsFunc(checktest.Run(t, containerdHealthCheck, h, asDocker),
 			func(r probe.Result) bool { return r.Status != probe.OK || r.Target == "cri-status" })
 	})

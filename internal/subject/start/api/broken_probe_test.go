@@ -15,7 +15,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// TestBrokenProbe wants a loop to be a fault, one restart to be none yet, and an event of an earlier run to be history.
+// TestBrokenProbe expects a fault about a restart loop, a warning after one restart, and no word about an event of an
+// earlier container.
 func TestBrokenProbe(t *testing.T) {
 	const words = "Liveness probe failed: Error: unknown shorthand flag: 'l' in -l"
 	for name, c := range map[string]struct {

@@ -34,7 +34,7 @@ func calicoControllers(s *cluster.Snapshot, report func(probe.Result)) {
 	case s.NoControllers.Err != nil:
 		report(apicheck.Unread(s.NoControllers.Err))
 	case s.NoControllers.Value != "":
-		report(probe.Found(probe.Warn, "none runs in this cluster: %s", s.NoControllers.Value).
+		report(probe.Found(probe.Warn, "not running in this cluster: %s", s.NoControllers.Value).
 			With(probe.FactReason, facts.ControllersNone).On("calico-kube-controllers"))
 	default:
 		report(probe.Found(probe.Skip, "this cluster has no calico-kube-controllers (label %s, namespace %s)",
@@ -44,17 +44,17 @@ func calicoControllers(s *cluster.Snapshot, report func(probe.Result)) {
 
 func controllersState(s *cluster.Snapshot, p *corev1.Pod) probe.Result {
 	if len(p.Status.ContainerStatuses) == 0 {
-		return probe.Found(probe.Warn, "%s, no container of it has been reported yet", p.Status.Phase)
+		return probe.Found(probe.Warn, "%s, no container reported yet", p.Status.Phase)
 	}
 	c := p.Status.ContainerStatuses[0] // it has only one
 	restarts := cluster.Plural(int(c.RestartCount), "restart")
 	r := probe.Found(probe.OK, "running and ready, %s", restarts)
 	switch {
 	case c.State.Waiting != nil:
-		r = probe.Found(probe.Warn, "waits: %s, %s%s", c.State.Waiting.Reason, restarts,
+		r = probe.Found(probe.Warn, "waiting: %s, %s%s", c.State.Waiting.Reason, restarts,
 			lastRun(c, s.Now)).With(facts.APIReason, c.State.Waiting.Reason)
 	case c.State.Terminated != nil:
-		r = probe.Found(probe.Warn, "ended: %s, exit code %d, %s", c.State.Terminated.Reason, c.State.Terminated.ExitCode,
+		r = probe.Found(probe.Warn, "terminated: %s, exit code %d, %s", c.State.Terminated.Reason, c.State.Terminated.ExitCode,
 			restarts)
 	case c.State.Running != nil && c.RestartCount > 0 && s.Now.Sub(c.State.Running.StartedAt.Time) < cluster.Recent:
 		r = probe.Found(probe.Warn, "running for %s, %s%s", probe.Age(s.Now.Sub(c.State.Running.StartedAt.Time)), restarts,

@@ -37,14 +37,14 @@ func TestCalicoControllers(t *testing.T) {
 	clustertest.WantFirst(t, ask(t, s, facts.CheckControllers), probe.Warn, "running for 5m, 1 restart")
 	state(corev1.ContainerStatus{RestartCount: 7,
 		State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}}})
-	clustertest.WantFirst(t, ask(t, s, facts.CheckControllers), probe.Warn, "waits: CrashLoopBackOff, 7 restarts, on a")
+	clustertest.WantFirst(t, ask(t, s, facts.CheckControllers), probe.Warn, "waiting: CrashLoopBackOff, 7 restarts, on a")
 	s.Controllers.Value[0].Spec.NodeName = "b"
-	clustertest.WantFirst(t, ask(t, s, facts.CheckControllers), probe.Info, "waits: CrashLoopBackOff, 7 restarts, on b")
+	clustertest.WantFirst(t, ask(t, s, facts.CheckControllers), probe.Info, "waiting: CrashLoopBackOff, 7 restarts, on b")
 	s.Controllers.Err = errors.New("no route to host")
 	clustertest.WantFirst(t, ask(t, s, facts.CheckControllers), probe.Unknown, "no route to host")
 }
 
-// TestNoControllers wants a Deployment told that has no pod, and none where there is no Deployment.
+// TestNoControllers expects a warning about a Deployment without a pod, and a skip without a Deployment.
 func TestNoControllers(t *testing.T) {
 	t.Parallel()
 	const folder = "/apis/apps/v1/namespaces/kube-system/deployments"
@@ -54,7 +54,7 @@ func TestNoControllers(t *testing.T) {
 		unread    bool
 	}{
 		"near: scaled to none": {list: head + `"spec":{"replicas":0}}]}`},
-		"nobody says why":      {list: head + `"spec":{"replicas":1}}]}`, why: "Deployment kube-system/c has no pod"},
+		"no reported reason":   {list: head + `"spec":{"replicas":1}}]}`, why: "Deployment kube-system/c has no pod"},
 		"refused": {list: head + `"spec":{"replicas":1},"status":{"conditions":[{"type":"ReplicaFailure","status":"True","message":"error looking up service account"}]}}]}`,
 			why: "Deployment kube-system/c cannot create a pod: error looking up service account"},
 		"near: none": {list: `{"kind":"DeploymentList","apiVersion":"apps/v1","items":[]}`},

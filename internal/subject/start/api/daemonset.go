@@ -18,95 +18,96 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// refusedFor is the maximum age of a refusal that still applies. The controller retries after at most 1000 s
+// refusalLife is how long a refusal counts as current. The controller retries after at most 1000 s
 // (client-go, util/workqueue). An event recorder that has written 25 events of one object writes another each 5 min
 // (client-go, tools/record).
-const refusedFor = 1000*time.Second + 5*time.Minute
+const refusalLife = 1000*time.Second + 5*time.Minute
 
-// skipped reports why the node has no calico-node pod, as far as its DaemonSets show it. It adds that to the result
-// about the missing pod.
-func skipped(s *cluster.Snapshot, r probe.Result) probe.Result {
+// withSkipReason adds to the result about the missing pod why the node has none, as far as the DaemonSets show it.
+func withSkipReason(s *cluster.Snapshot, r probe.Result) probe.Result {
 	switch {
 	case s.Sets.Err != nil:
-		r.Saw += fmt.Sprintf("; why is not known: %s", probe.OneLine(s.Sets.Err.Error()))
+		r.Saw += fmt.Sprintf("; reason unknown: %s", probe.OneLine(s.Sets.Err.Error()))
 		return r
 	case s.Sets.Value == nil: // not read
 		return r
 	case len(s.Sets.Value) == 0:
-		r.Saw += "; there is no DaemonSet of calico-node either"
+		r.Saw += "; no calico-node DaemonSet exists either"
 		return r.With(facts.Skips, facts.SkipsNoSet)
 	}
 	for i := range s.Sets.Value {
 		set := &s.Sets.Value[i]
-		why, what, by := skips(&set.DaemonSet, s.Node)
-		if why == "" {
+		reason, text, by := skipReason(&set.DaemonSet, s.Node)
+		if reason == "" {
 			continue
 		}
 		name := set.Namespace + "/" + set.Name
-		r.Saw += fmt.Sprintf("; DaemonSet %s skips the node: %s", name, what)
+		r.Saw += fmt.Sprintf("; DaemonSet %s skips the node: %s", name, text)
 		if by != "" {
 			r = r.With(facts.SkippedBy, by)
 		}
-		return r.With(facts.Skips, why).With(facts.SkippedFor, what).With(facts.Owner, set.Name)
+		return r.With(facts.Skips, reason).With(facts.SkippedFor, text).With(facts.Owner, set.Name)
 	}
 	if s.Startup.Value.Unplaced.Value != nil {
-		return unscheduled(s, r)
+		return withScheduling(s, r)
 	}
 	for i := range s.Sets.Value {
-		if why := s.Sets.Value[i].Refused; why.Text != "" && why.Current(s.Now.Add(-refusedFor)) {
+		if why := s.Sets.Value[i].Refused; why.Text != "" && why.Current(s.Now.Add(-refusalLife)) {
 			set := &s.Sets.Value[i]
-			r.Saw = fmt.Sprintf("no calico-node pod on this node; DaemonSet %s/%s cannot make its pod: %s", set.Namespace,
+			r.Saw = fmt.Sprintf("no calico-node pod on this node; DaemonSet %s/%s cannot create its pod: %s", set.Namespace,
 				set.Name, why.Aged(s.Now))
 			return r.With(facts.Skips, facts.SkipsRefused).With(facts.SkippedFor, why.Text).With(facts.Owner, set.Name)
 		}
 	}
 	if err := s.Startup.Value.Unplaced.Err; err != nil {
-		r.Saw += fmt.Sprintf("; why is not known: %s", probe.OneLine(err.Error()))
+		r.Saw += fmt.Sprintf("; reason unknown: %s", probe.OneLine(err.Error()))
 		return r
 	}
 	set := s.Sets.Value[0]
-	r.Saw += fmt.Sprintf("; DaemonSet %s/%s selects the node and has no pod on it", set.Namespace, set.Name)
+	r.Saw += fmt.Sprintf("; DaemonSet %s/%s selects the node but has no pod on it", set.Namespace, set.Name)
 	return r.With(facts.Skips, facts.SkipsUnexplained).With(facts.Owner, set.Name)
 }
 
-// skips is why a DaemonSet creates no pod for a node: one of the Skips words, the same as a sentence, and the label or
-// taint to change, "" for an affinity.
-func skips(set *appsv1.DaemonSet, n *corev1.Node) (why, what, by string) {
+// skipReason returns why a DaemonSet creates no pod for a node: a word of the fact Skips, a sentence, and the label or
+// taint to change ("" for an affinity).
+func skipReason(set *appsv1.DaemonSet, n *corev1.Node) (reason, text, by string) {
 	spec := &set.Spec.Template.Spec
 	for _, key := range slices.Sorted(maps.Keys(spec.NodeSelector)) {
 		want := spec.NodeSelector[key]
 		if have, ok := n.Labels[key]; !ok {
-			return facts.SkipsSelector, fmt.Sprintf("its nodeSelector wants %s=%s, and the node has no such label", key, want),
+			return facts.SkipsSelector, fmt.Sprintf("its nodeSelector requires %s=%s, but the node lacks this label", key, want),
 				key + "=" + want
 		} else if have != want {
-			return facts.SkipsSelector, fmt.Sprintf("its nodeSelector wants %s=%s, and the node has %q", key, want, have),
+			return facts.SkipsSelector, fmt.Sprintf("its nodeSelector requires %s=%s, but the node has %q", key, want, have),
 				key + "=" + want
 		}
 	}
 	// An affinity that cannot be parsed matches no node. The controller treats it the same way, so the error is ignored.
 	if fits, _ := nodeaffinity.NewRequiredNodeAffinity(nil, spec.Affinity).Match(n); !fits {
 		required := spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
-		return facts.SkipsAffinity, "its required node affinity wants " + wantsOf(required.NodeSelectorTerms), ""
+		return facts.SkipsAffinity, "its required node affinity is " + affinityText(required.NodeSelectorTerms), ""
 	}
-	taint, skips := scheduling.FindMatchingUntoleratedTaint(klog.Background(), n.Spec.Taints, spec.Tolerations,
-		func(t *corev1.Taint) bool { return t.Effect != corev1.TaintEffectPreferNoSchedule && !byController(*t) },
+	taint, skip := scheduling.FindMatchingUntoleratedTaint(klog.Background(), n.Spec.Taints, spec.Tolerations,
+		func(t *corev1.Taint) bool {
+			return t.Effect != corev1.TaintEffectPreferNoSchedule && !isToleratedByController(*t)
+		},
 		false) // comparison operators in tolerations are an alpha feature
-	if skips {
+	if skip {
 		return facts.SkipsTaint, "it does not tolerate the node's taint " + taint.ToString(), taint.ToString()
 	}
 	return "", "", ""
 }
 
-// byController reports whether the DaemonSet controller adds a toleration for a taint to all pods on the node's own
-// network, such as calico-node's (pkg/controller/daemon/util).
-func byController(t corev1.Taint) bool {
+// isToleratedByController reports whether the DaemonSet controller adds a toleration for a taint to all pods on the
+// node's own network, such as calico-node's (pkg/controller/daemon/util).
+func isToleratedByController(t corev1.Taint) bool {
 	return slices.Contains([]string{corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable, corev1.TaintNodeUnschedulable,
 		corev1.TaintNodeMemoryPressure, corev1.TaintNodeDiskPressure, corev1.TaintNodePIDPressure,
 		corev1.TaintNodeNetworkUnavailable}, t.Key)
 }
 
-// wantsOf is a short form of an affinity's requirements.
-func wantsOf(terms []corev1.NodeSelectorTerm) string {
+// affinityText shortens an affinity's requirements to one line.
+func affinityText(terms []corev1.NodeSelectorTerm) string {
 	var out []string
 	for _, t := range terms {
 		var all []string

@@ -13,7 +13,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// TestSkipped wants the selector or the taint named for which a DaemonSet makes no pod for the node.
+// TestSkipped expects the selector, affinity or taint because of which a DaemonSet creates no pod for the node.
 func TestSkipped(t *testing.T) {
 	need := func(key string, op corev1.NodeSelectorOperator, values ...string) *corev1.Affinity {
 		term := corev1.NodeSelectorTerm{
@@ -30,15 +30,15 @@ func TestSkipped(t *testing.T) {
 		saw    string
 	}{
 		"recorded: a label of a migration": {corev1.PodSpec{NodeSelector: map[string]string{"projectcalico.org/operator-node-migration": "pre-operator"}}, nil,
-			facts.SkipsSelector, "wants projectcalico.org/operator-node-migration=pre-operator, and the node has no such label"},
+			facts.SkipsSelector, "requires projectcalico.org/operator-node-migration=pre-operator, but the node lacks this label"},
 		"another value": {corev1.PodSpec{NodeSelector: map[string]string{"zone": "east"}}, nil,
-			facts.SkipsSelector, `and the node has "west"`},
+			facts.SkipsSelector, `but the node has "west"`},
 		"an affinity": {corev1.PodSpec{Affinity: need("zone", corev1.NodeSelectorOpNotIn, "west")}, nil,
 			facts.SkipsAffinity, "zone NotIn west"},
 		"a number": {corev1.PodSpec{Affinity: need("cores", corev1.NodeSelectorOpGt, "8")}, nil,
 			facts.SkipsAffinity, "cores Gt 8"},
 		"a taint":       {corev1.PodSpec{}, []corev1.Taint{taint}, facts.SkipsTaint, "taint dedicated=gpu:NoSchedule"},
-		"near: it fits": {corev1.PodSpec{NodeSelector: map[string]string{"zone": "west"}, Affinity: need("cores", corev1.NodeSelectorOpLt, "8")}, nil, facts.SkipsUnexplained, "selects the node and has no pod on it"},
+		"near: it fits": {corev1.PodSpec{NodeSelector: map[string]string{"zone": "west"}, Affinity: need("cores", corev1.NodeSelectorOpLt, "8")}, nil, facts.SkipsUnexplained, "selects the node but has no pod on it"},
 		"near: it tolerates": {corev1.PodSpec{Tolerations: []corev1.Toleration{{Key: "dedicated", Value: "gpu"}}},
 			[]corev1.Taint{taint}, facts.SkipsUnexplained, "selects"},
 		"near: all taints": {corev1.PodSpec{Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}}},
@@ -67,30 +67,30 @@ func TestSkipped(t *testing.T) {
 	}
 	s := clustertest.Snapshot(clustertest.Node("a", "10.0.0.1", ""))
 	s.Sets.Value = []cluster.CalicoSet{}
-	clustertest.WantFirst(t, ask(t, s, facts.CheckCalicoPod), probe.Fail, "no DaemonSet of calico-node either")
+	clustertest.WantFirst(t, ask(t, s, facts.CheckCalicoPod), probe.Fail, "no calico-node DaemonSet exists either")
 	s.Sets = cluster.Read[[]cluster.CalicoSet]{Err: errors.New("forbidden")}
 	if got := ask(t, s, facts.CheckCalicoPod); got[0].Facts.Str(facts.Skips) != facts.SkipsSelector { // the label is gone
 		t.Errorf("%v", got)
 	}
 }
 
-// TestRefusedPods wants the API server's answer quoted to a DaemonSet that cannot make its pod, and not one that
-// is over.
+// TestRefusedPods expects the API server's current answer to a DaemonSet that cannot create its pod, not an earlier
+// one.
 func TestRefusedPods(t *testing.T) {
 	t.Parallel()
 	const webhook = `Internal error occurred: failed calling webhook \"pod-hook.topolvm.io\": service \"topolvm-controller\" not found`
 	const failed = `{"reason":"FailedCreate","message":"Error creating: ` + webhook + `","source":{"component":"daemonset-controller"},"lastTimestamp":"2026-11-22T12:00:01Z"}`
 	const other = `{"reason":"FailedDaemonPod","message":"before","lastTimestamp":"2026-11-22T12:00:03Z"}`
-	made := func(at string) string {
+	created := func(at string) string {
 		return `{"reason":"SuccessfulCreate","message":"Created pod","source":{"component":"daemonset-controller"},"lastTimestamp":"2026-11-22T12:00:0` + at + `Z"}`
 	}
 	for name, c := range map[string]struct{ events, why, saw string }{
-		"recorded: a webhook without a backend": {made("0") + "," + failed + "," + other, facts.SkipsRefused,
-			`DaemonSet kube-system/calico-node cannot make its pod: Internal error occurred: failed calling webhook "pod-hook.topolvm.io"`},
+		"recorded: a webhook without a backend": {created("0") + "," + failed + "," + other, facts.SkipsRefused,
+			`DaemonSet kube-system/calico-node cannot create its pod: Internal error occurred: failed calling webhook "pod-hook.topolvm.io"`},
 		"an admission policy": {strings.ReplaceAll(failed, webhook, `pods \"calico-node-7wp58\" is forbidden: ValidatingAdmissionPolicy 'non-root' denied request: no`),
-			facts.SkipsRefused, `cannot make its pod: ValidatingAdmissionPolicy 'non-root' denied request: no`},
-		"near: it has made one since": {failed + "," + made("2"), facts.SkipsUnexplained, "selects the node and has no pod on it"},
-		"near: an event that somebody else wrote": {strings.ReplaceAll(failed, "daemonset-controller", "mine"),
+			facts.SkipsRefused, `cannot create its pod: ValidatingAdmissionPolicy 'non-root' denied request: no`},
+		"near: created one since": {failed + "," + created("2"), facts.SkipsUnexplained, "selects the node but has no pod on it"},
+		"near: an event of another component": {strings.ReplaceAll(failed, "daemonset-controller", "mine"),
 			facts.SkipsUnexplained, "selects the node"},
 		"near: no event": {"", facts.SkipsUnexplained, "selects the node"},
 	} {

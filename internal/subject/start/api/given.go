@@ -10,8 +10,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// constrained reports what hinders calico-node's container: a CPU limit, and missing privileges.
-func constrained(r probe.Result, c *corev1.Container) probe.Result {
+// withConstraints adds what hinders calico-node's container: a CPU limit, and missing privileges.
+func withConstraints(r probe.Result, c *corev1.Container) probe.Result {
 	if limit, has := c.Resources.Limits[corev1.ResourceCPU]; has {
 		r = r.With(facts.CPULimit, limit.MilliValue())
 	}
@@ -19,21 +19,21 @@ func constrained(r probe.Result, c *corev1.Container) probe.Result {
 	if sec != nil && sec.Privileged != nil && *sec.Privileged {
 		return r
 	}
-	may := func(name corev1.Capability) bool {
+	isNetAdmin := func(name corev1.Capability) bool {
 		return name == "NET_ADMIN" || name == "CAP_NET_ADMIN" || name == "ALL"
 	}
-	if sec == nil || sec.Capabilities == nil || !slices.ContainsFunc(sec.Capabilities.Add, may) {
+	if sec == nil || sec.Capabilities == nil || !slices.ContainsFunc(sec.Capabilities.Add, isNetAdmin) {
 		r = r.With(facts.Unprivileged, true)
 	}
 	return r
 }
 
-// tokenFolder is where a pod finds the token of its service account.
+// tokenFolder is where the API server mounts the token of a pod's service account.
 const tokenFolder = "/var/run/secrets/kubernetes.io/serviceaccount"
 
-// withoutToken reports whether no container of a calico-node with the Kubernetes datastore has a token or a
+// lacksToken reports whether no container of a calico-node with the Kubernetes datastore has a token or a
 // kubeconfig. The API server mounts a token into each container unless that is disabled.
-func withoutToken(s *cluster.Snapshot, pod *corev1.Pod) bool {
+func lacksToken(s *cluster.Snapshot, pod *corev1.Pod) bool {
 	if len(s.Etcd.Value) > 0 || s.CalicoEnv("KUBECONFIG") != "" || pod.UID == "" {
 		return false
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// TestGiven wants it noted what calico-node's container is not given: privileges, CPU, a token.
-func TestGiven(t *testing.T) {
+// TestConstraints expects facts about missing privileges, a CPU limit and a missing token of calico-node's container.
+func TestConstraints(t *testing.T) {
 	t.Parallel()
 	privileged := &corev1.SecurityContext{Privileged: new(true)}
 	for name, c := range map[string]struct {
@@ -25,7 +25,7 @@ func TestGiven(t *testing.T) {
 		"not privileged": {func(p *corev1.Pod) {
 			p.Spec.Containers[0].SecurityContext = &corev1.SecurityContext{Privileged: new(false)}
 		}, true, nil, nil},
-		"nothing said": {func(p *corev1.Pod) { p.Spec.Containers[0].SecurityContext = nil }, true, nil, nil},
+		"no security context": {func(p *corev1.Pod) { p.Spec.Containers[0].SecurityContext = nil }, true, nil, nil},
 		"by the operator, not privileged": {func(p *corev1.Pod) {
 			p.Spec.Containers[0].SecurityContext = &corev1.SecurityContext{
 				Capabilities: &corev1.Capabilities{Add: []corev1.Capability{"NET_RAW", "NET_ADMIN"}},

@@ -22,13 +22,13 @@ const (
 	saidLive  = `Liveness probe failed: calico/node is not live: BIRD is not live`
 )
 
-// TestOldProbeFailure wants a message from before the present not-ready period shown as history, and never in the
-// result that says what is wrong now.
+// TestOldProbeFailure expects a message from before the present not-ready period as history, and never in the result
+// about the present.
 func TestOldProbeFailure(t *testing.T) {
 	for name, c := range map[string]struct {
 		unready, started time.Duration
 		events           []corev1.Event
-		says             string // in the result about the present
+		current          string // in the result about the present
 		history          string
 		limit            string
 	}{
@@ -69,7 +69,8 @@ func TestOldProbeFailure(t *testing.T) {
 			}
 			got := ask(t, s, facts.CheckCalicoPod)
 			quotes := strings.Contains(got[0].Saw, "the kubelet reported: ")
-			if quotes != (c.says != "") || !strings.Contains(got[0].Saw, c.says) || got[0].Facts.Str(facts.Limit) != c.limit {
+			if quotes != (c.current != "") || !strings.Contains(got[0].Saw, c.current) ||
+				got[0].Facts.Str(facts.Limit) != c.limit {
 				t.Errorf("%+v", got[0])
 			}
 			clustertest.WantHistory(t, got, c.history)
@@ -77,7 +78,7 @@ func TestOldProbeFailure(t *testing.T) {
 	}
 }
 
-// TestOldRefusal wants a refusal that the DaemonSet controller would have met again by now to be no reason.
+// TestOldRefusal expects a refusal to be history once the DaemonSet controller would have met it again.
 func TestOldRefusal(t *testing.T) {
 	for age, current := range map[time.Duration]bool{10 * time.Minute: true, 50 * time.Minute: false} {
 		s := clustertest.Snapshot(clustertest.Node("node-a", "10.0.0.1", ""))

@@ -27,14 +27,14 @@ func (k kind) ebpf() bool {
 
 // words describe the installation, the most important first.
 func (k kind) words() string {
-	by := "made by DaemonSet " + cluster.DaemonSetOf(k.s.Calico.Value)
+	from := "from DaemonSet " + cluster.DaemonSetOf(k.s.Calico.Value)
 	if byOperator(k.s.Calico.Value) {
-		by = "by the operator"
+		from = "by the operator"
 	}
 	if k.canal() {
-		by = "as Canal, with flannel's network"
+		from = "as Canal, with flannel's network"
 	}
-	out := []string{strings.TrimSpace("Calico "+k.s.Version()) + " " + by}
+	out := []string{strings.TrimSpace("Calico "+k.s.Version()) + " " + from}
 	switch {
 	case k.ebpf():
 		out = append(out, "eBPF data plane")
@@ -56,35 +56,35 @@ func (k kind) words() string {
 	return strings.Join(out, ", ")
 }
 
-// unseen is a part of an installation that no check covers.
-type unseen struct{ part, says string }
+// uncovered is a part of an installation that no check covers.
+type uncovered struct{ part, text string }
 
-// unseen are the parts that no check looks at.
-func (k kind) unseen() []unseen {
+// gaps returns the parts that no check covers.
+func (k kind) gaps() []uncovered {
 	settings := cluster.FelixTarget(k.s).Attrs
-	var out []unseen
+	var out []uncovered
 	add := func(is bool, part, format string, args ...any) {
 		if is {
-			out = append(out, unseen{part, fmt.Sprintf(format, args...)})
+			out = append(out, uncovered{part, fmt.Sprintf(format, args...)})
 		}
 	}
-	add(k.ebpf(), facts.PartEBPF, "the programs on interfaces and cgroups, and the maps with routes, services, connections and policy; what has to pass them is tested: pings, connections, services, DNS")
-	add(k.etcd(), facts.PartEtcd, "pools, blocks, BGP peers, policies and Felix's settings, which are in Calico's own etcd: what the node has is not compared with them")
+	add(k.ebpf(), facts.PartEBPF, "eBPF programs on interfaces and cgroups, and maps with routes, services, connections and policy; traffic through them is tested: pings, connections, services, DNS")
+	add(k.etcd(), facts.PartEtcd, "pools, blocks, BGP peers, policies and Felix's settings: they are in Calico's own etcd, so the node is not compared with them")
 	add(k.canal(), facts.PartFlannel, "flannel's part: its device flannel.1, its routes and /run/flannel/subnet.env")
-	add(k.s.Backend.Value == "none" && !k.canal(), facts.PartPlugin, "the pods' addresses, interfaces and routes: they are another plugin's, and Calico makes policy alone")
+	add(k.s.Backend.Value == "none" && !k.canal(), facts.PartPlugin, "the pods' addresses, interfaces and routes: another plugin manages them, and Calico only enforces policy")
 	blocks := k.s.Blocks
 	add(k.s.Backend.Value != "none" && !k.etcd() && blocks.Err == nil && len(blocks.Value.Owned) == 0, facts.PartIPAM,
-		"who has which pod addresses: Calico's IPAM has no block, so another one gives them away, and routes are judged by the pods that are asked")
+		"the assignment of pod addresses: Calico's IPAM has no block, so another IPAM assigns them, and routes are judged only by the pods in this run")
 	add(cluster.FelixBools[settings["wireguardEnabled"]] || cluster.FelixBools[settings["wireguardEnabledV6"]],
 		facts.PartWireGuard,
-		"WireGuard's peers and keys; its device, address, MTU and port are")
+		"WireGuard's peers and keys; its device, address, MTU and port are checked")
 	n := 0
 	for i := range k.s.Nodes {
 		if k.s.Nodes[i].Labels[corev1.LabelOSStable] == "windows" {
 			n++
 		}
 	}
-	add(n > 0, facts.PartWindows, "%s with Windows: no probe runs there, and this node is not compared with them", cluster.Plural(n, "node"))
+	add(n > 0, facts.PartWindows, "%s with Windows: the probe does not run there, and this node is not compared with them", cluster.Plural(n, "node"))
 	return out
 }
 
@@ -101,13 +101,13 @@ func calicoKind(s *cluster.Snapshot, report func(probe.Result)) {
 		return
 	}
 	k := kind{s}
-	parts := k.unseen()
+	parts := k.gaps()
 	names := []string{}
 	for _, u := range parts {
 		names = append(names, u.part)
 	}
 	report(probe.Found(probe.OK, "%s", k.words()).With(facts.NotLooked, names))
 	for _, u := range parts {
-		report(probe.Found(probe.Info, "not looked at: %s", u.says).On(u.part))
+		report(probe.Found(probe.Info, "not checked: %s", u.text).On(u.part))
 	}
 }

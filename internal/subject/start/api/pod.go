@@ -26,27 +26,27 @@ func CalicoPod(s *cluster.Snapshot, report func(probe.Result)) {
 		report(apicheck.Unread(s.Calico.Err))
 		return
 	case s.Calico.Value == nil && cluster.NotCalicos(s.Node) != "":
-		report(probe.Found(probe.Skip, "no calico-node is looked at here: %s", cluster.NotCalicos(s.Node)))
+		report(probe.Found(probe.Skip, "calico-node is not checked here: %s", cluster.NotCalicos(s.Node)))
 		return
 	case s.Calico.Value == nil:
 		r := probe.Found(probe.Fail, "no calico-node pod on this node (label %s, namespace %s)", cluster.CalicoPods,
 			strings.Join(s.CalicoIn, " or "))
-		if text := unlabelled(s.Node); text != "" && s.Sets.Value == nil {
+		if text := labelHint(s.Node); text != "" && s.Sets.Value == nil {
 			r.Saw += text
 			r = r.With(facts.Skips, facts.SkipsSelector).With(facts.SkippedBy, corev1.LabelOSStable+"=linux")
 		}
-		report(skipped(s, r).With(probe.FactReason, facts.ReasonNoPod))
+		report(withSkipReason(s, r).With(probe.FactReason, facts.ReasonNoPod))
 		return
 	}
 	pod := s.Calico.Value
 	name := pod.Namespace + "/" + pod.Name
-	tell := func(r probe.Result) {
-		r = kubeletSays(s, r)
+	send := func(r probe.Result) {
+		r = withKubeletMessage(s, r)
 		if r.Status == probe.OK && cluster.KubeletSilent(s) { // the status is old if the kubelet is dead
 			r.Status = probe.Unknown
 			r.Saw = "the kubelet is silent (see node-lease); last reported: " + r.Saw
 		}
-		if withoutToken(s, pod) {
+		if lacksToken(s, pod) {
 			r = r.With(facts.NoToken, true)
 		}
 		if _, owner, ok := strings.Cut(cluster.DaemonSetOf(pod), "/"); ok {
@@ -56,20 +56,20 @@ func CalicoPod(s *cluster.Snapshot, report func(probe.Result)) {
 	}
 	if pod.DeletionTimestamp != nil {
 		age := s.Now.Sub(pod.DeletionTimestamp.Time)
-		tell(probe.Found(lateness(age), "being deleted, due %s ago", probe.Age(max(0, age))))
+		send(probe.Found(lateness(age), "terminating, due %s ago", probe.Age(max(0, age))))
 	}
 	if r, stuck := initState(s); stuck {
-		tell(r)
+		send(r)
 		return
 	}
 	for _, c := range pod.Status.ContainerStatuses {
 		for _, r := range containerState(s, c) {
-			tell(s.Startup.Value.Broken.On(r.With(facts.Container, c.Name), c, s.Now))
+			send(s.Startup.Value.Broken.On(r.With(facts.Container, c.Name), c, s.Now))
 		}
 	}
 	if len(pod.Status.ContainerStatuses) == 0 {
 		age := s.Now.Sub(pod.CreationTimestamp.Time)
-		tell(probe.Found(lateness(age), "%s for %s: the kubelet has not reported any container", pod.Status.Phase,
+		send(probe.Found(lateness(age), "%s for %s: the kubelet has not reported any container", pod.Status.Phase,
 			probe.Age(age)).
 			With(facts.Phase, string(pod.Status.Phase)))
 	}
@@ -98,20 +98,20 @@ func initState(s *cluster.Snapshot) (probe.Result, bool) {
 			continue // a sidecar
 		case c.State.Running != nil:
 			age := s.Now.Sub(c.State.Running.StartedAt.Time)
-			return probe.Found(lateness(age), "%s: init container %s is running for %s, %s", at, c.Name, probe.Age(age),
+			return probe.Found(lateness(age), "%s: init container %s has been running for %s, %s", at, c.Name, probe.Age(age),
 				cluster.Plural(int(c.RestartCount), "restart")).
 				With(facts.Container, c.Name).With(facts.Age, int(age.Seconds())).With(facts.APIReason, at), true
-		case notStarted(c).Text != "":
-			r := probe.Found(probe.Fail, "%s: init container %s cannot be started: %s", at, c.Name,
-				notStarted(c).Aged(s.Now))
-			return unstarted(r, c), true
+		case startFailure(c).Text != "":
+			r := probe.Found(probe.Fail, "%s: init container %s cannot start: %s", at, c.Name,
+				startFailure(c).Aged(s.Now))
+			return withStartFailure(r, c), true
 		case c.State.Waiting != nil && (c.RestartCount > 0 || c.State.Waiting.Reason != "PodInitializing"):
-			return pulled(probe.Found(probe.Fail, "%s: init container %s waits: %s%s", at, c.Name, c.State.Waiting.Reason,
+			return withPullError(probe.Found(probe.Fail, "%s: init container %s waiting: %s%s", at, c.Name, c.State.Waiting.Reason,
 				lastRun(c, s.Now)).
 				With(facts.Container, c.Name).With(facts.APIReason, c.State.Waiting.Reason).With(facts.Restarts,
 				int(c.RestartCount)), c), true
 		case c.State.Terminated != nil:
-			return probe.Found(probe.Fail, "%s: init container %s ended with exit code %d (%s)", at, c.Name,
+			return probe.Found(probe.Fail, "%s: init container %s exited %d (%s)", at, c.Name,
 				c.State.Terminated.ExitCode, c.State.Terminated.Reason).
 				With(facts.Container, c.Name).With(facts.ExitCode, int(c.State.Terminated.ExitCode)), true
 		default:
@@ -128,20 +128,20 @@ func containerState(s *cluster.Snapshot, c corev1.ContainerStatus) []probe.Resul
 	restarts := cluster.Plural(int(c.RestartCount), "restart")
 	var out []probe.Result
 	switch {
-	case notStarted(c).Text != "":
-		r := probe.Found(probe.Fail, "%s cannot be started: %s, %s", c.Name, notStarted(c).Aged(s.Now), restarts)
-		out = append(out, unstarted(r, c))
+	case startFailure(c).Text != "":
+		r := probe.Found(probe.Fail, "%s cannot start: %s, %s", c.Name, startFailure(c).Aged(s.Now), restarts)
+		out = append(out, withStartFailure(r, c))
 	case c.State.Waiting != nil:
 		age := s.Now.Sub(s.Calico.Value.CreationTimestamp.Time)
 		status := probe.Fail
 		if c.State.Waiting.Reason == "ContainerCreating" || c.State.Waiting.Reason == "PodInitializing" {
 			status = lateness(age)
 		}
-		out = append(out, pulled(probe.Found(status, "%s waits: %s, %s%s", c.Name, c.State.Waiting.Reason, restarts,
+		out = append(out, withPullError(probe.Found(status, "%s waiting: %s, %s%s", c.Name, c.State.Waiting.Reason, restarts,
 			lastRun(c, s.Now)).
 			With(facts.APIReason, c.State.Waiting.Reason), c))
 	case c.State.Terminated != nil:
-		out = append(out, probe.Found(probe.Fail, "%s ended: %s, exit code %d, %s", c.Name, c.State.Terminated.Reason,
+		out = append(out, probe.Found(probe.Fail, "%s terminated: %s, exit code %d, %s", c.Name, c.State.Terminated.Reason,
 			c.State.Terminated.ExitCode, restarts))
 	case c.State.Running == nil: // no state is set until the kubelet reports one
 		age := s.Now.Sub(s.Calico.Value.CreationTimestamp.Time)
@@ -151,9 +151,9 @@ func containerState(s *cluster.Snapshot, c corev1.ContainerStatus) []probe.Resul
 		unready := min(age, s.Now.Sub(cluster.ConditionOfPod(s.Calico.Value, corev1.ContainersReady).Time))
 		out = append(out, probe.Found(lateness(unready), "%s has not been ready for %s, running for %s, %s", c.Name,
 			probe.Age(unready), probe.Age(age), restarts).With(facts.NotReady, int(unready.Seconds())))
-		if asksBIRD(s, c.Name) && (s.Backend.Value == "vxlan" || s.Backend.Value == "none") {
+		if probesBIRD(s, c.Name) && (s.Backend.Value == "vxlan" || s.Backend.Value == "none") {
 			out[len(out)-1] = out[len(out)-1].With(probe.FactReason, facts.ReasonBirdProbe)
-			out[len(out)-1].Saw += fmt.Sprintf("; its probe asks for BIRD, which the networking backend %s does not run",
+			out[len(out)-1].Saw += fmt.Sprintf("; its probe checks BIRD, which the networking backend %s does not run",
 				s.Backend.Value)
 		}
 	default:
@@ -162,14 +162,14 @@ func containerState(s *cluster.Snapshot, c corev1.ContainerStatus) []probe.Resul
 		if c.RestartCount > 0 && age < cluster.Recent {
 			status, note = probe.Warn, lastRun(c, s.Now)
 		}
-		out = append(out, probe.Found(status, "%s is running and ready for %s, %s%s", c.Name, probe.Age(age), restarts,
+		out = append(out, probe.Found(status, "%s is running and ready, up %s, %s%s", c.Name, probe.Age(age), restarts,
 			note).With(facts.Image, c.Image))
 	}
 	spec, _ := cluster.CalicoContainerOf(s.Calico.Value)
 	for i := range out {
 		out[i] = out[i].With(facts.Restarts, int(c.RestartCount))
 		if spec != nil && spec.Name == c.Name {
-			out[i] = constrained(out[i], spec)
+			out[i] = withConstraints(out[i], spec)
 		}
 		if t := c.LastTerminationState.Terminated; t != nil {
 			out[i] = out[i].With(facts.LastEnd, t.Reason)
@@ -181,33 +181,33 @@ func containerState(s *cluster.Snapshot, c corev1.ContainerStatus) []probe.Resul
 	return out
 }
 
-// unlabelled is the end of a sentence about a missing pod. Calico's DaemonSets, of manifests and of the operator,
-// select nodes by this label.
-func unlabelled(n *corev1.Node) string {
+// labelHint is the end of a sentence about a missing pod, "" if the node has the label by which Calico's DaemonSets
+// select nodes, in the manifests and by the operator.
+func labelHint(n *corev1.Node) string {
 	if n.Labels[corev1.LabelOSStable] == "linux" {
 		return ""
 	}
-	return fmt.Sprintf("; the node's label %s is %q, and Calico's DaemonSets choose linux", corev1.LabelOSStable,
+	return fmt.Sprintf("; the node's label %s is %q, but Calico's DaemonSets select linux", corev1.LabelOSStable,
 		n.Labels[corev1.LabelOSStable])
 }
 
-// pulled adds the kubelet's message about an image that it cannot pull.
-func pulled(r probe.Result, c corev1.ContainerStatus) probe.Result {
+// withPullError adds the kubelet's message about an image that it cannot pull.
+func withPullError(r probe.Result, c corev1.ContainerStatus) probe.Result {
 	if !probe.ImageWanting(c.State.Waiting.Reason) {
 		return r
 	}
 	r.Saw += fmt.Sprintf("; image %s: %s", c.Image, apicheck.Message(c.State.Waiting.Message))
-	says := probe.OneLine(c.State.Waiting.Message[:min(len(c.State.Waiting.Message), cluster.LongestEvent)])
-	broken, refusal := facts.ContainerFailed(says), facts.PullFailed(says)
+	text := probe.OneLine(c.State.Waiting.Message[:min(len(c.State.Waiting.Message), cluster.LongestEvent)])
+	broken, refusal := facts.ContainerFailed(text), facts.PullFailed(text)
 	if refusal != "" && broken.Obstacle == "" {
 		r = r.With(facts.Refusal, refusal)
 	}
 	return broken.On(r).With(facts.Image, c.Image)
 }
 
-// notStarted is the kubelet's message about a container with a program that could not be started, empty for any other
+// startFailure is the kubelet's message about a container with a program that could not be started, empty for any other
 // container. The message is about the present run, or about the previous one while the container waits.
-func notStarted(c corev1.ContainerStatus) probe.Statement {
+func startFailure(c corev1.ContainerStatus) probe.Statement {
 	for _, t := range []*corev1.ContainerStateTerminated{c.State.Terminated, c.LastTerminationState.Terminated} {
 		if t != nil && (t.Reason == "StartError" || t.Reason == "ContainerCannotRun") && c.State.Running == nil {
 			return probe.Statement{By: cluster.KubeletName, Text: apicheck.Message(t.Message), At: t.FinishedAt.Time}
@@ -221,15 +221,15 @@ func notStarted(c corev1.ContainerStatus) probe.Statement {
 	return probe.Statement{}
 }
 
-func unstarted(r probe.Result, c corev1.ContainerStatus) probe.Result {
-	says := notStarted(c).Text
-	r = r.With(facts.Container, c.Name).With(facts.NotStarted, true).With(facts.Message, says).
+func withStartFailure(r probe.Result, c corev1.ContainerStatus) probe.Result {
+	text := startFailure(c).Text
+	r = r.With(facts.Container, c.Name).With(facts.NotStarted, true).With(facts.Message, text).
 		With(facts.Restarts, int(c.RestartCount))
-	return facts.ContainerFailed(says).On(r)
+	return facts.ContainerFailed(text).On(r)
 }
 
-// asksBIRD reports whether a probe of the container requires BIRD.
-func asksBIRD(s *cluster.Snapshot, container string) bool {
+// probesBIRD reports whether a probe of the container requires BIRD.
+func probesBIRD(s *cluster.Snapshot, container string) bool {
 	spec, _ := cluster.CalicoContainerOf(s.Calico.Value)
 	if spec == nil || spec.Name != container {
 		return false
@@ -265,13 +265,13 @@ func lateness(age time.Duration) probe.Status {
 	return probe.Fail
 }
 
-// Exit codes of a container that was killed: 128 + SIGKILL, 128 + SIGTERM. A container that was asked to stop may also
-// exit with 0. During start-up, its first process is a shell that ignores SIGTERM, so it is killed in the end. Later,
+// Exit codes of a container that the kubelet killed: 128 + SIGKILL, 128 + SIGTERM. A container may also exit with 0 on
+// SIGTERM. During start-up, its first process is a shell that ignores SIGTERM, so it is killed in the end. Later,
 // runit's runsvdir is the first process. It exits with 0 on SIGTERM (runsvdir(8)), and never on its own.
 const (
 	exitKilled     = 137
 	exitTerminated = 143
-	exitAsked      = 0
+	exitStopped    = 0
 )
 
 func calicoBudget(s *cluster.Snapshot, report func(probe.Result)) {
@@ -281,15 +281,15 @@ func calicoBudget(s *cluster.Snapshot, report func(probe.Result)) {
 	}
 	spec, status := cluster.CalicoContainerOf(s.Calico.Value)
 	if spec == nil {
-		report(probe.Found(probe.Skip, "no calico-node container to look at"))
+		report(probe.Found(probe.Skip, "no calico-node container to check"))
 		return
 	}
 	budget, period, which := cluster.KillBudget(spec)
 	if budget == 0 {
-		report(probe.Found(probe.Info, "calico-node has no liveness or startup probe: the kubelet never kills it for being slow"))
+		report(probe.Found(probe.Info, "calico-node has no liveness or startup probe, so the kubelet never kills it for a slow start"))
 		return
 	}
-	tell := func(r probe.Result) {
+	send := func(r probe.Result) {
 		report(r.With(facts.Budget, int(budget.Seconds())).With(facts.Period, period).With(facts.BudgetProbe, which))
 	}
 	var last *corev1.ContainerStateTerminated
@@ -297,18 +297,18 @@ func calicoBudget(s *cluster.Snapshot, report func(probe.Result)) {
 		last = status.LastTerminationState.Terminated
 	}
 	if last == nil || last.StartedAt.Unix() <= 0 { // a run that never started was not cut short
-		tell(probe.Found(probe.OK, "%s probe allows about %s from start to the first good answer; no run was cut short",
+		send(probe.Found(probe.OK, "the %s probe allows about %s from start to first success; no run was cut short",
 			which, probe.Age(budget)))
 		return
 	}
 	lived := last.FinishedAt.Sub(last.StartedAt.Time)
-	killed := last.ExitCode == exitKilled || last.ExitCode == exitTerminated || last.ExitCode == exitAsked
+	killed := last.ExitCode == exitKilled || last.ExitCode == exitTerminated || last.ExitCode == exitStopped
 	// The kubelet's probe worker starts at a random point of a period, and the kill takes up to the grace period. So
 	// "about" means a fifth more or less.
 	late := budget*6/5 + 10*time.Second
 	near := lived > budget*4/5 && lived < late
-	r := probe.Found(probe.Info, "the last run lived %s and ended with exit code %d (%s); the %s probe allows about %s",
-		probe.Age(lived), last.ExitCode, last.Reason, which, probe.Age(budget))
+	r := probe.Found(probe.Info, "the previous container exited %d (%s) after %s; the %s probe allows about %s",
+		last.ExitCode, last.Reason, probe.Age(lived), which, probe.Age(budget))
 	now := status.State.Running
 	ready := status.Ready && now != nil
 	over := ready && s.Now.Sub(now.StartedAt.Time) > cluster.Recent
@@ -318,14 +318,14 @@ func calicoBudget(s *cluster.Snapshot, report func(probe.Result)) {
 	// dead BIRD, or for a load that is gone by now.
 	case ready && (spec.ReadinessProbe != nil || s.Now.Sub(now.StartedAt.Time) > late):
 		r.Status = probe.Warn
-		r.Saw = fmt.Sprintf("it was killed %s ago (exit code %d) after %s, about what the %s probe allows (%s); the run since is ready",
+		r.Saw = fmt.Sprintf("the previous container was killed %s ago (exit code %d) after %s, about what the %s probe allows (%s); the new one is ready",
 			probe.Age(s.Now.Sub(last.FinishedAt.Time)), last.ExitCode, probe.Age(lived), which, probe.Age(budget))
 	default:
 		r.Status = probe.Fail
-		r.Saw = fmt.Sprintf("the last run was killed (exit code %d) after %s, just what the %s probe allows (about %s): it never got to answer",
+		r.Saw = fmt.Sprintf("the previous container was killed (exit code %d) after %s, about what the %s probe allows (%s), before it answered",
 			last.ExitCode, probe.Age(lived), which, probe.Age(budget))
 	}
-	tell(r.With(facts.Lived, int(lived.Seconds())).With(facts.ExitCode, int(last.ExitCode)).With(facts.APIReason,
+	send(r.With(facts.Lived, int(lived.Seconds())).With(facts.ExitCode, int(last.ExitCode)).With(facts.APIReason,
 		last.Reason).
 		With(facts.Restarts, int(status.RestartCount)).With(facts.Over, over))
 }

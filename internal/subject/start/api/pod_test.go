@@ -16,7 +16,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// TestSilentKubelet wants nothing concluded from the last words of a kubelet that has no lease any more.
+// TestSilentKubelet expects no conclusion from the last status of a kubelet without a lease.
 func TestSilentKubelet(t *testing.T) {
 	s := clustertest.Snapshot(clustertest.Node("a", "10.0.0.1", ""))
 	s.Lease.Err = apierrors.NewNotFound(schema.GroupResource{Resource: "leases"}, "a")
@@ -38,7 +38,7 @@ func TestCalicoPod(t *testing.T) {
 	}{
 		"healthy": {3, nil, probe.OK, "running and ready"},
 		"hangs in init": {0, func(i, _ *corev1.ContainerStatus) { i.State = running(34 * time.Minute) }, probe.Fail,
-			"Init:0/3: init container upgrade-ipam is running for 34m"},
+			"Init:0/3: init container upgrade-ipam has been running for 34m"},
 		"init begins": {0, func(i, _ *corev1.ContainerStatus) { i.State = running(20 * time.Second) }, probe.Warn,
 			"upgrade-ipam"},
 		"init failed": {0, func(i, _ *corev1.ContainerStatus) { i.State.Waiting.Reason = "CrashLoopBackOff" }, probe.Fail,
@@ -77,16 +77,16 @@ func TestCalicoBudget(t *testing.T) {
 		saw    string
 	}{
 		"never ended":       {0, 0, "", probe.OK, "about 70s"},
-		"killed by budget":  {62 * time.Second, 137, "Error", probe.Fail, "it never got to answer"},
-		"killed early":      {5 * time.Second, 137, "Error", probe.Info, "lived 5s"},
-		"ended by itself":   {65 * time.Second, 1, "Error", probe.Info, "exit code 1"},
+		"killed by budget":  {62 * time.Second, 137, "Error", probe.Fail, "before it answered"},
+		"killed early":      {5 * time.Second, 137, "Error", probe.Info, "after 5s"},
+		"exited by itself":  {65 * time.Second, 1, "Error", probe.Info, "exited 1 (Error)"},
 		"out of memory":     {65 * time.Second, 137, "OOMKilled", probe.Info, "OOMKilled"},
 		"killed much later": {time.Hour, 137, "Error", probe.Info, "60m"},
-		"ended when asked":  {62 * time.Second, 0, "Completed", probe.Fail, "it never got to answer"},
-		"killed, and ready": {62 * time.Second, 137, "Error", probe.Info, "lived 62s"},
+		"exited on SIGTERM": {62 * time.Second, 0, "Completed", probe.Fail, "before it answered"},
+		"killed, and ready": {62 * time.Second, 137, "Error", probe.Info, "exited 137 (Error) after 62s"},
 		"killed, and past": {62 * time.Second, 0, "Completed", probe.Warn,
-			"killed 3m ago (exit code 0) after 62s, about what the liveness probe allows (70s); the run since is ready"},
-		"past, not ready": {62 * time.Second, 0, "Completed", probe.Fail, "it never got to answer"},
+			"killed 3m ago (exit code 0) after 62s, about what the liveness probe allows (70s); the new one is ready"},
+		"past, not ready": {62 * time.Second, 0, "Completed", probe.Fail, "before it answered"},
 		"ready once more": {62 * time.Second, 137, "Error", probe.Warn, "killed 31s ago (exit code 137) after 62s"},
 	} {
 		s := clustertest.Snapshot(clustertest.Node("a", "10.0.0.1", ""))
@@ -94,11 +94,11 @@ func TestCalicoBudget(t *testing.T) {
 		running := &s.Calico.Value.Status.ContainerStatuses[0]
 		running.State.Running.StartedAt = clustertest.Ago(30 * time.Second)
 		ended := 31 * time.Second
-		if name == "killed, and ready" { // that was forty days ago
+		if name == "killed, and ready" { // forty days ago
 			running.State.Running.StartedAt = clustertest.Ago(40 * 24 * time.Hour)
 			ended = 40*24*time.Hour + time.Second
 		}
-		if name == "ready once more" { // it is asked whether it is
+		if name == "ready once more" { // then Ready means that start-up is complete
 			s.Calico.Value.Spec.Containers[0].ReadinessProbe = &corev1.Probe{}
 		}
 		if strings.Contains(name, "past") {
@@ -114,7 +114,7 @@ func TestCalicoBudget(t *testing.T) {
 	}
 }
 
-// TestBirdProbe wants a probe that asks for what the backend does not run named.
+// TestBirdProbe expects the reason if a probe checks BIRD but the backend does not run it.
 func TestBirdProbe(t *testing.T) {
 	for backend, want := range map[string]string{"vxlan": facts.ReasonBirdProbe, "none": facts.ReasonBirdProbe,
 		"bird": "", "": ""} {
@@ -131,8 +131,8 @@ func TestBirdProbe(t *testing.T) {
 	}
 }
 
-// TestCalicoImage wants what keeps an image away said with it, and a pod that is not
-// there told from one that is ill.
+// TestCalicoImage expects the registry's error about a missing image, and distinguishes a missing pod from a broken
+// one.
 func TestCalicoImage(t *testing.T) {
 	s := clustertest.Snapshot(clustertest.Node("a", "10.0.0.1", ""))
 	s.Calico.Value = clustertest.Calico(3)
@@ -173,7 +173,7 @@ func TestCalicoImage(t *testing.T) {
 	}
 }
 
-// TestCalicoPulls wants the same words read of calico-node's own image and containers.
+// TestCalicoPulls expects the same facts about calico-node's image and containers as about those of other pods.
 func TestCalicoPulls(t *testing.T) {
 	for says, want := range map[string]struct {
 		reason, refusal, obstacle string

@@ -9,15 +9,14 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// calicoHistory shows why a probe of calico-node failed before it was last ready, if it is not ready again and the
-// kubelet has not yet reported the reason. If no pod exists, it shows why the DaemonSet failed to create one some time
-// ago.
+// calicoHistory returns old messages that may no longer apply: why calico-node's probe failed before it was last ready,
+// if the kubelet has reported nothing since, or why the DaemonSet failed to create a pod some time ago.
 func calicoHistory(s *cluster.Snapshot) []probe.Result {
 	var out []probe.Result
 	if s.Calico.Value == nil {
 		for _, set := range s.Sets.Value {
-			if why := set.Refused; why.Text != "" && !why.Current(s.Now.Add(-refusedFor)) {
-				out = append(out, why.History(s.Now).On(set.Namespace+"/"+set.Name+" history"))
+			if refusal := set.Refused; refusal.Text != "" && !refusal.Current(s.Now.Add(-refusalLife)) {
+				out = append(out, refusal.History(s.Now).On(set.Namespace+"/"+set.Name+" history"))
 			}
 		}
 	} else if s.Startup.Value.Before.Text != "" && s.Startup.Value.Probes.Text == "" {
@@ -29,9 +28,9 @@ func calicoHistory(s *cluster.Snapshot) []probe.Result {
 	return out
 }
 
-// kubeletSays adds the kubelet's message to a bad result about calico-node's pod: what keeps the pod from starting, or
-// why its probe fails.
-func kubeletSays(s *cluster.Snapshot, r probe.Result) probe.Result {
+// withKubeletMessage adds the kubelet's message to a bad result about calico-node's pod: what keeps the pod from
+// starting, or why its probe fails.
+func withKubeletMessage(s *cluster.Snapshot, r probe.Result) probe.Result {
 	if r.Status != probe.Fail && r.Status != probe.Warn || r.Facts[facts.NotStarted] == true {
 		return r
 	}
@@ -43,15 +42,15 @@ func kubeletSays(s *cluster.Snapshot, r probe.Result) probe.Result {
 			cluster.EventNetwork: facts.StartsNetwork,
 		}[e.Reason]
 		if starts != "" {
-			said := cluster.StatementOf(e)
-			said.Text = probe.Quoted(cluster.GeneralText(cluster.Waiter{Pod: s.Calico.Value}, e.Message))
-			r.Saw += "; the kubelet reported: " + said.Aged(s.Now)
-			return r.With(facts.Starts, starts).With(facts.Message, said.Text)
+			message := cluster.StatementOf(e)
+			message.Text = probe.Quoted(cluster.GeneralText(cluster.Waiter{Pod: s.Calico.Value}, e.Message))
+			r.Saw += "; the kubelet reported: " + message.Aged(s.Now)
+			return r.With(facts.Starts, starts).With(facts.Message, message.Text)
 		}
 	}
-	if said := s.Startup.Value.Probes; said.Text != "" && r.Facts[facts.BrokenProbe] == nil {
-		r.Saw += "; the kubelet reported: " + said.Aged(s.Now)
-		r = r.With(facts.ProbeSays, said.Text)
+	if message := s.Startup.Value.Probes; message.Text != "" && r.Facts[facts.BrokenProbe] == nil {
+		r.Saw += "; the kubelet reported: " + message.Aged(s.Now)
+		r = r.With(facts.ProbeSays, message.Text)
 	}
 	if s.Startup.Value.Limit != "" {
 		r = r.With(facts.Limit, s.Startup.Value.Limit)

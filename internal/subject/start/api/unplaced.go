@@ -13,20 +13,20 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// unscheduled adds to the result about a missing calico-node why the pod for this node is not scheduled.
-func unscheduled(s *cluster.Snapshot, r probe.Result) probe.Result {
+// withScheduling adds to the result about a missing calico-node why the pod for this node is not scheduled.
+func withScheduling(s *cluster.Snapshot, r probe.Result) probe.Result {
 	p := s.Startup.Value.Unplaced.Value
 	why := cluster.TooMuch(p, s.Node)
-	if says := unfit(p); says != "" && why != "" {
-		why = says + ": " + why
+	if reason := schedulerReason(p); reason != "" && why != "" {
+		why = reason + ": " + why
 	} else if why == "" {
-		why = says
+		why = reason
 	}
 	if why == "" {
-		why = "no scheduler has looked at it"
+		why = "no scheduler has processed it"
 	}
 	owner := metav1.GetControllerOf(p).Name
-	r.Saw += fmt.Sprintf("; pod %s is made for this node and has not been scheduled for %s: %s", cluster.NameOf(p),
+	r.Saw += fmt.Sprintf("; pod %s was created for this node but has not been scheduled for %s: %s", cluster.NameOf(p),
 		probe.Age(s.Now.Sub(p.CreationTimestamp.Time)), why)
 	return r.With(facts.Skips, facts.SkipsUnscheduled).With(facts.SkippedFor, why).With(facts.Owner,
 		probe.OneLine(owner)).
@@ -41,8 +41,8 @@ var (
 	ofOthers     = regexp.MustCompile(`didn't satisfy plugin|didn't match Pod's node affinity|node affinity/selector`)
 )
 
-// unfit is the scheduler's message about a pod, without the parts about other nodes; "" = nothing.
-func unfit(p *corev1.Pod) string {
+// schedulerReason is the scheduler's message about a pod, without the parts about other nodes, "" = none.
+func schedulerReason(p *corev1.Pod) string {
 	for _, c := range p.Status.Conditions {
 		if c.Type != corev1.PodScheduled || c.Status != corev1.ConditionFalse {
 			continue

@@ -13,14 +13,14 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// TestStartUnplaced wants the scheduler's reason about this node, and what is more than the node has.
+// TestStartUnplaced expects the scheduler's reason for this node, and the requests that exceed the node's resources.
 func TestStartUnplaced(t *testing.T) {
-	for name, c := range map[string]struct{ says, cpu, want string }{
+	for name, c := range map[string]struct{ message, cpu, want string }{
 		"recorded": {"0/2 nodes are available: 1 Insufficient cpu, 1 node(s) didn't satisfy plugin(s) [NodeAffinity]. no new claims to deallocate, preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling.",
 			"64", "has not been scheduled for 60s: Insufficient cpu: it asks for cpu 64, and the node has 2 for pods"},
 		"a port": {"0/3 nodes are available: 1 node(s) didn't have free ports for the requested pod ports, 2 node(s) didn't match Pod's node affinity/selector. preemption: not eligible",
 			"1", "has not been scheduled for 60s: didn't have free ports for the requested pod ports"},
-		"nobody":       {"", "1", "for 60s: no scheduler has looked at it"},
+		"no scheduler": {"", "1", "for 60s: no scheduler has processed it"},
 		"another form": {"no nodes available to schedule pods", "1", "Unschedulable: no nodes available"},
 	} {
 		s := clustertest.Snapshot(clustertest.Node("a", "10.0.0.1", ""))
@@ -28,7 +28,7 @@ func TestStartUnplaced(t *testing.T) {
 		set.Name, set.Namespace = "calico-node", "kube-system"
 		s.Sets.Value = []cluster.CalicoSet{set}
 		s.Node.Status.Allocatable = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2")}
-		s.Startup.Value.Unplaced.Value = clustertest.StartWaits(c.says, c.cpu)
+		s.Startup.Value.Unplaced.Value = clustertest.StartWaits(c.message, c.cpu)
 		got := ask(t, s, facts.CheckCalicoPod)
 		t.Run(name, func(t *testing.T) { clustertest.WantFirst(t, got, probe.Fail, c.want) })
 		if why := got[0].Facts.Str(facts.Skips); why != facts.SkipsUnscheduled {
@@ -37,8 +37,9 @@ func TestStartUnplaced(t *testing.T) {
 	}
 }
 
-// TestStartTold wants the kubelet's words about a calico-node pod of which nothing runs, or whose probe fails.
-func TestStartTold(t *testing.T) {
+// TestKubeletMessage expects the kubelet's message about a calico-node pod that does not start, or with a failing
+// probe.
+func TestKubeletMessage(t *testing.T) {
 	s := clustertest.Snapshot(clustertest.Node("a", "10.0.0.1", ""))
 	s.Calico.Value = clustertest.Calico(0)
 	s.Calico.Value.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "upgrade-ipam",
@@ -61,7 +62,8 @@ func TestStartTold(t *testing.T) {
 	if got := ask(t, s, facts.CheckCalicoPod); got[0].Facts.Str(facts.Limit) != facts.LimitProcesses {
 		t.Errorf("%v", got)
 	}
-	s = clustertest.Snapshot(clustertest.Node("a", "10.0.0.1", "")) // near: it is well, whatever was said before
+	// near: calico-node is healthy, so old messages do not count
+	s = clustertest.Snapshot(clustertest.Node("a", "10.0.0.1", ""))
 	s.Calico.Value = clustertest.Calico(3)
 	s.Startup.Value.KubeletEvents = cluster.KubeletEvents{Probes: probe.Statement{Text: "Readiness probe failed"}, Limit: facts.LimitFiles}
 	if got := ask(t, s, facts.CheckCalicoPod); got[0].Facts.Str(facts.ProbeSays) != "" {

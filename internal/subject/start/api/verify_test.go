@@ -15,8 +15,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// TestDecoy reads a node where a tenant poses as calico-node, and wants nothing of the
-// decoy but that it is told of.
+// TestDecoy reads a node on which a tenant's pod poses as calico-node. It expects the decoy to be reported as ignored,
+// and used for nothing else.
 func TestDecoy(t *testing.T) {
 	t.Parallel()
 	var f clustertest.Fleet
@@ -41,9 +41,9 @@ func TestDecoy(t *testing.T) {
 	last := got[len(got)-1]
 	if len(got) != 2 || last.Status != probe.Info || last.Target != "tenant/calico-node" ||
 		!strings.Contains(last.Saw, "is not Calico's: ignored") {
-		t.Errorf("%v, want the decoy told of", got)
+		t.Errorf("%v, want the decoy reported", got)
 	}
-	// Rules read where calico-node is from these.
+	// Causes find calico-node by these facts.
 	if last.Facts.Str(facts.Pod) != "" || last.Facts.Str(facts.Owner) != "" {
 		t.Errorf("the decoy has facts: %v", last.Facts)
 	}
@@ -58,7 +58,7 @@ func TestDecoy(t *testing.T) {
 	}
 }
 
-// TestUnverified wants what no pod is verified for called unknown, and never absent.
+// TestUnverified expects unknown, never missing, if two pods claim to be calico-node.
 func TestUnverified(t *testing.T) {
 	t.Parallel()
 	var f clustertest.Fleet

@@ -37,13 +37,13 @@ func initStall(_ context.Context, h *probe.Host) probe.Result {
 	}
 	for _, p := range all {
 		if program := initProgram(p.Args); program != "" {
-			return atWork(h, p.Proc, program)
+			return judgeProgram(h, p.Proc, program)
 		}
 	}
 	return probe.Found(probe.OK, "no init container of calico-node is running")
 }
 
-// initProgram names the init container to which a program belongs.
+// initProgram returns the init container to which a program belongs, "" = none.
 func initProgram(args []string) string {
 	switch filepath.Base(args[0]) {
 	case "calico-ipam":
@@ -62,10 +62,10 @@ func initProgram(args []string) string {
 	return ""
 }
 
-func atWork(h *probe.Host, p procfs.Proc, program string) probe.Result {
+func judgeProgram(h *probe.Host, p procfs.Proc, program string) probe.Result {
 	stat, age, err := node.AgeOf(p)
 	if err != nil {
-		return probe.Failed(fmt.Errorf("looking at process %d: %w", p.PID, err))
+		return probe.Failed(fmt.Errorf("reading process %d: %w", p.PID, err))
 	}
 	status := probe.Info
 	if age > initPatience {
@@ -83,8 +83,7 @@ func atWork(h *probe.Host, p procfs.Proc, program string) probe.Result {
 		With(start.FactWaits, waits).With(start.FactLeads, leads).Because(slices.Concat(open, stack(h, p.PID))...)
 }
 
-// openFiles lists the open files of a process and the remote ends of its connections. It reports nothing if they are
-// not visible.
+// openFiles lists the open files of a process and the remote ends of its connections, nothing if they are not visible.
 func openFiles(h *probe.Host, pid int) (open, leads []string) {
 	dir := filepath.Join(h.Proc, strconv.Itoa(pid), "fd")
 	entries, err := os.ReadDir(dir)
@@ -103,7 +102,7 @@ func openFiles(h *probe.Host, pid int) (open, leads []string) {
 	delete(wanted, 0)
 	sockets, err := tcpByInode(wanted)
 	if err != nil {
-		sockets = nil // then sockets are shown as inode numbers only
+		sockets = nil // then a socket is shown by its inode only
 	}
 	for i, to := range open {
 		socket := sockets[kernel.SocketInode(to)]
@@ -126,7 +125,7 @@ func tcpByInode(wanted map[uint32]bool) (map[uint32]string, error) {
 	return out, err
 }
 
-// stack is a process's kernel stack, the innermost function first, none if the probe lacks the privilege.
+// stack returns a process's kernel stack, the innermost function first, nothing without the privilege to read it.
 func stack(h *probe.Host, pid int) []string {
 	const deep = 4
 	text, err := kernel.ReadProc(h, fmt.Sprintf("%d/stack", pid))

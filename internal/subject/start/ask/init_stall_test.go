@@ -18,10 +18,10 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// TestInitStall looks at a real process under the name of the real one.
+// TestInitStall examines a real process with the name of install-cni's program.
 func TestInitStall(t *testing.T) {
 	if runtime.GOOS != "linux" {
-		t.Skip("looks at /proc")
+		t.Skip("reads /proc")
 	}
 	h := &probe.Host{Root: "/", Proc: "/proc"}
 	checktest.Want(t, checktest.Run(t, initStallCheck, h), "", probe.OK, "no init container")
@@ -36,7 +36,7 @@ func TestInitStall(t *testing.T) {
 	must.Do(t, os.Symlink("/bin/sleep", cmd.Path))
 	must.Do(t, cmd.Start())
 	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
-	// A process has its arguments a moment after it has begun.
+	// A process gets its arguments a moment after it starts.
 	for deadline := time.Now().Add(10 * time.Second); checktest.Run(t, initStallCheck, h)[0].Status == probe.OK &&
 		time.Now().Before(deadline); {
 		time.Sleep(10 * time.Millisecond)
@@ -45,7 +45,7 @@ func TestInitStall(t *testing.T) {
 		fmt.Sprintf("install-cni (process %d) has been running", cmd.Process.Pid))
 	leads := fmt.Sprintf("to %s, established", l.Addr())
 	if !slices.ContainsFunc(r.Lines, func(line string) bool { return strings.Contains(line, leads) }) {
-		t.Errorf("where its connection leads is not shown: %+v", r)
+		t.Errorf("the remote end of its connection is not shown: %+v", r)
 	}
 	if to := fmt.Sprint(r.Facts[start.FactLeads]); !strings.Contains(to, leads) ||
 		!slices.Contains([]string{"S", "R"}, r.Facts.Str(start.FactProcess)) { // it may not sleep yet
@@ -53,7 +53,7 @@ func TestInitStall(t *testing.T) {
 	}
 }
 
-// TestInitStalled takes a process that has been there for half an hour.
+// TestInitStalled has a process that has been running for half an hour.
 func TestInitStalled(t *testing.T) {
 	t.Parallel()
 	boot := time.Now().Add(-time.Hour).Unix()

@@ -12,8 +12,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// TestOpenSockets wants a process's connections described, and nothing else called
-// one of them.
+// TestOpenSockets expects descriptions of a process's sockets, and its other files by name.
 func TestOpenSockets(t *testing.T) {
 	t.Parallel()
 	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)

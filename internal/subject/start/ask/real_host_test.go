@@ -16,8 +16,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// TestRealStart has real processes in a process namespace of their own, under the
-// names they have in calico-node's container; Calico itself cannot run here.
+// TestRealStart runs real processes in their own PID namespace, with the names of those in calico-node's container:
+// Calico itself cannot run here.
 func TestRealStart(t *testing.T) {
 	dir, calicoNode := t.TempDir(), checktest.BashAs(t, "calico-node")
 	for name, text := range map[string]string{

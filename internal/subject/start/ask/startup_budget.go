@@ -25,8 +25,8 @@ const (
 	// startupCalls is about how many sequential requests a start of calico-node sends, between 12 and 20 (startup.go,
 	// tunnel addresses).
 	startupCalls = 20
-	// startupWork is its CPU time besides these, in three programs one after the other, before Felix answers: 0.7 s of
-	// log on an idle node of the incident, and the starts of the programs themselves.
+	// startupWork is the CPU time of a start besides the requests: three programs run one after the other until Felix
+	// answers. In the incident, the log of an idle node covered 0.7 s, without the starts of the programs themselves.
 	startupWork = 2 * time.Second
 )
 
@@ -38,27 +38,27 @@ func startupBudget(ctx context.Context, p *probe.Pass) {
 	}
 	seconds, err := strconv.Atoi(set[0].Attrs[probe.AttrBudget])
 	if err != nil || seconds <= 0 {
-		p.Report(probe.Found(probe.Skip, "calico-node has no liveness or startup probe that could end it"))
+		p.Report(probe.Found(probe.Skip, "calico-node has no liveness or startup probe that could kill it"))
 		return
 	}
 	budget := time.Duration(seconds) * time.Second
-	p.Report(measured(p.Host, budget).On("measured").With(start.FactBudget, seconds))
-	next := estimated(ctx, p, budget)
+	p.Report(measure(p.Host, budget).On("measured").With(start.FactBudget, seconds))
+	next := estimate(ctx, p, budget)
 	if next.Status == probe.Fail {
 		switch _, runs, err := node.CalicoProcess(p.Host, "felix"); {
 		case runs: // until the kubelet restarts it
 			next.Status = probe.Warn
-			next.Saw += "; Felix runs, so this is about its next start"
+			next.Saw += "; Felix is running, so this applies to its next start"
 		case err != nil, !node.SeesProcesses(p.Host):
 			next.Status = probe.Warn
-			next.Saw += "; whether Felix runs cannot be seen"
+			next.Saw += "; it is not visible whether Felix is running"
 		}
 	}
 	p.Report(next.On("estimate").With(start.FactBudget, seconds))
 }
 
-// measured reads the times from the processes of calico-node's container.
-func measured(h *probe.Host, budget time.Duration) probe.Result {
+// measure reads how long start-up took from the ages of the processes in calico-node's container.
+func measure(h *probe.Host, budget time.Duration) probe.Result {
 	if !node.SeesProcesses(h) {
 		return node.NoProcesses
 	}
@@ -67,7 +67,7 @@ func measured(h *probe.Host, budget time.Duration) probe.Result {
 		return node.Unseen(err)
 	}
 	late, spent := probe.Warn, probe.Fail
-	if over { // only once, perhaps while the whole cluster started, and it came up
+	if over { // it did come up, perhaps slowly because the whole cluster was starting
 		late, spent = probe.Info, probe.Warn
 	}
 	status := probe.OK
@@ -84,8 +84,8 @@ func measured(h *probe.Host, budget time.Duration) probe.Result {
 	return r.With(start.FactStartup, took.Seconds()).With(start.FactOver, over)
 }
 
-// startUp is the time from the container's first process to the supervisor of Felix, which survives Felix's restarts.
-// If start-up is not complete, it is the time so far.
+// startUp returns the time from the container's first process to the supervisor of Felix, which survives Felix's
+// restarts. If start-up is not complete, it is the time so far.
 func startUp(h *probe.Host) (took time.Duration, over bool, err error) {
 	proc, err := procfs.NewFS(h.Proc)
 	if err != nil {
@@ -127,25 +127,25 @@ func startUp(h *probe.Host) (took time.Duration, over bool, err error) {
 func parent(proc procfs.FS, of procfs.ProcStat) (procfs.ProcStat, error) {
 	p, err := proc.Proc(of.PPID)
 	if err != nil {
-		return procfs.ProcStat{}, fmt.Errorf("looking at process %d: %w", of.PPID, err)
+		return procfs.ProcStat{}, fmt.Errorf("reading process %d: %w", of.PPID, err)
 	}
 	stat, err := p.Stat()
 	if err != nil {
-		return procfs.ProcStat{}, fmt.Errorf("looking at process %d: %w", of.PPID, err)
+		return procfs.ProcStat{}, fmt.Errorf("reading process %d: %w", of.PPID, err)
 	}
 	return stat, nil
 }
 
-// firstOf is the first process of the container of a process: PID 1 there.
+// firstOf returns the first process of a process's container: PID 1 there.
 func firstOf(proc procfs.FS, of procfs.ProcStat) (procfs.ProcStat, error) {
 	for of.PPID > 0 {
 		p, err := proc.Proc(of.PID)
 		if err != nil {
-			return procfs.ProcStat{}, fmt.Errorf("looking at process %d: %w", of.PID, err)
+			return procfs.ProcStat{}, fmt.Errorf("reading process %d: %w", of.PID, err)
 		}
 		status, err := p.NewStatus()
 		if err != nil {
-			return procfs.ProcStat{}, fmt.Errorf("looking at process %d: %w", of.PID, err)
+			return procfs.ProcStat{}, fmt.Errorf("reading process %d: %w", of.PID, err)
 		}
 		if n := status.NSpids; len(n) > 1 && n[len(n)-1] == 1 {
 			return of, nil
@@ -157,7 +157,7 @@ func firstOf(proc procfs.FS, of procfs.ProcStat) (procfs.ProcStat, error) {
 	return procfs.ProcStat{}, fmt.Errorf("the first process of calico-node's container: %w", probe.ErrNotVisible)
 }
 
-// ticks is a time in the kernel's unit for programs (USER_HZ), a hundredth of a second on all architectures.
+// ticks converts a time in the kernel's unit for programs (USER_HZ), a hundredth of a second on all architectures.
 func ticks(n uint64) time.Duration { return time.Duration(n) * 10 * time.Millisecond }
 
 func uptime(h *probe.Host) (time.Duration, error) {
@@ -172,10 +172,10 @@ func uptime(h *probe.Host) (time.Duration, error) {
 	return time.Duration(s * float64(time.Second)), nil
 }
 
-// estimated measures the round trip to the datastore and estimates the start-up time.
-func estimated(ctx context.Context, p *probe.Pass, budget time.Duration) probe.Result {
+// estimate measures the round trip to the datastore and estimates the start-up time.
+func estimate(ctx context.Context, p *probe.Pass, budget time.Duration) probe.Result {
 	targets := p.Of(probe.KindDatastore)
-	// then Calico does not keep its data elsewhere
+	// With etcd, Calico keeps no data elsewhere.
 	if slices.ContainsFunc(targets, func(t probe.Target) bool { return t.Name == node.NameEtcd }) {
 		targets = slices.DeleteFunc(targets, func(t probe.Target) bool { return t.Name != node.NameEtcd })
 	}
@@ -200,10 +200,10 @@ func estimated(ctx context.Context, p *probe.Pass, budget time.Duration) probe.R
 				shortest = t.Connect
 			}
 		}
-		// The requests share connections, so the time of the answer counts, or the round trip if that is longer.
+		// The requests share a connection, so each takes the time of an answer, or of a round trip if that is longer.
 		near := node.Median(trips, func(t node.Trip) time.Duration { return max(t.Answer, t.Connect) })
 		if far == 0 || near < far {
-			far = near // at best
+			far = near // the best of several servers
 		}
 	}
 	if far == 0 {
@@ -231,8 +231,8 @@ func estimated(ctx context.Context, p *probe.Pass, budget time.Duration) probe.R
 		With(start.FactWork, startupWork.Seconds()*stretch)
 }
 
-// slowness is the factor by which work takes longer than on an idle node: the runnable tasks per CPU. If the kernel
-// reports that no task waits for a CPU, the load has another reason.
+// slowness is the factor by which work takes longer than on an idle node: the load per CPU. If the kernel reports that
+// few tasks wait for a CPU, the load has another reason, such as a disk, and does not slow CPU work.
 func slowness(h *probe.Host) float64 {
 	proc, err := procfs.NewFS(h.Proc)
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// TestMeasured has the processes of calico-node's container at several ages, in
-// hundredths of a second since boot.
+// TestMeasured has the processes of calico-node's container with several start times, in hundredths of a second since
+// boot.
 func TestMeasured(t *testing.T) {
 	t.Parallel()
 	tree := func(watched int, felix ...string) *probe.Host {
@@ -24,7 +24,7 @@ func TestMeasured(t *testing.T) {
 		checktest.Process(files, 70, 1, "containerd-shim", 99000, "", "containerd-shim-runc-v2")
 		checktest.Process(files, 71, 70, "runsvdir", 100000, "\t1", "/usr/local/bin/runsvdir", "-P", "/etc/service/enabled")
 		checktest.Process(files, 72, 71, "runsv", watched, "\t60", "runsv", "felix")
-		checktest.Process(files, 73, 72, "calico-node", 109000, "\t90", felix...) // started anew by runit
+		checktest.Process(files, 73, 72, "calico-node", 109000, "\t90", felix...) // restarted by runit
 		return checktest.Node(t, files)
 	}
 	calico := []string{"calico-node", "-felix"}
@@ -47,12 +47,12 @@ func TestMeasured(t *testing.T) {
 	trip, _ := r.Facts.Num(factTrip)
 	far, there := r.Facts.Num(start.FactFar)
 	if work, _ := r.Facts.Num(start.FactWork); work != 900 || !there || trip <= 0 || far > trip {
-		t.Errorf("what it is made of: %v", r.Facts)
+		t.Errorf("parts of the estimate: %v", r.Facts)
 	}
 	files := map[string]string{"proc/loadavg": "900.00 1.00 1.00 1/100 1\n", "proc/stat": checktest.TwoCPUs}
 	checktest.Process(files, 1, 0, "systemd", 0, "", "/sbin/init")
 	checktest.Process(files, 73, 1, "calico-node", 109000, "",
-		calico...) // not by runit: how long its start took is not to be seen
+		calico...) // not started by runit, so the duration of its start is not visible
 	checktest.Want(t, checktest.Run(t, startupBudgetCheck, checktest.Node(t, files), near, checktest.Budget("60")),
 		"measured",
 		probe.Skip, "not runit")
@@ -64,7 +64,7 @@ func TestMeasured(t *testing.T) {
 	checktest.Want(t, checktest.Run(t, startupBudgetCheck, checktest.Node(t, files), near, checktest.Budget("60")),
 		"estimate",
 		probe.Warn,
-		"whether Felix runs cannot be seen")
+		"it is not visible whether Felix is running")
 	checktest.Want(t, checktest.Run(t, startupBudgetCheck, tree(104000, calico...), checktest.Budget("60")), "measured",
 		probe.Info, "took 40s")
 	checktest.Want(t, checktest.Run(t, startupBudgetCheck, tree(107000, calico...), checktest.Budget("60")), "measured",
@@ -94,8 +94,7 @@ func TestMeasured(t *testing.T) {
 		"no calico-node")
 }
 
-// TestEstimated has a datastore at a distance, and a load with and without CPUs that
-// are waited for.
+// TestEstimated has a distant datastore, and a load with and without tasks that wait for a CPU.
 func TestEstimated(t *testing.T) {
 	t.Parallel()
 	far := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter,
@@ -112,7 +111,7 @@ func TestEstimated(t *testing.T) {
 		})
 	}
 	idle := loaded("0.10", "0.00")
-	// 20 calls of 60 ms, and 2 s
+	// A start takes 20 calls of 60 ms, plus 2 s.
 	for seconds, s := range map[string]probe.Status{"60": probe.OK, "6": probe.Warn, "3": probe.Fail} {
 		checktest.Want(t, checktest.Run(t, startupBudgetCheck, idle, datastore, checktest.Budget(seconds)), "estimate", s,
 			"20 calls of ", "allows ")
@@ -120,7 +119,7 @@ func TestEstimated(t *testing.T) {
 	checktest.Want(t, checktest.Run(t, startupBudgetCheck, loaded("40.00", "99.00"), datastore, checktest.Budget("60")),
 		"estimate", probe.Fail,
 		"40.0 times as long")
-	// they wait for a disk
+	// The tasks wait for a disk.
 	checktest.Want(t, checktest.Run(t, startupBudgetCheck, loaded("40.00", "3.00"), datastore, checktest.Budget("60")),
 		"estimate", probe.OK, "20 calls")
 	etcd := checktest.APIAt(netip.MustParseAddrPort("127.0.0.1:1"))

@@ -17,7 +17,7 @@ func TestChecksAreWellFormed(t *testing.T) {
 	}
 }
 
-// TestFixFacts holds what fixes are put together from.
+// TestFixFacts expects the facts that fixes insert into their commands.
 func TestFixFacts(t *testing.T) {
 	s := clustertest.Snapshot(clustertest.Node("a", "10.0.0.1", ""))
 	s.Calico.Value = clustertest.Calico(3)

@@ -34,8 +34,8 @@ func (c *crashingCalls) RoundTrip(r *http.Request) (*http.Response, error) {
 	return c.RoundTripper.RoundTrip(r)
 }
 
-// TestReaderCrashes has the reader of each part crash in turn. All other parts are read, and the crash is named: by a
-// check whose answer is unknown, or by a survey that is not whole.
+// TestReaderCrashes has the reader of each part crash in turn. It expects all other parts to be read, and the crash to
+// be reported: by an unknown result, or as an unread part of the survey.
 func TestReaderCrashes(t *testing.T) {
 	t.Parallel()
 	all := crashAt(t, "", nil)
@@ -47,9 +47,9 @@ func TestReaderCrashes(t *testing.T) {
 					t.Errorf("%s: %v", path, err)
 				}
 			case err != nil:
-				t.Errorf("%s: everything is lost: %v", path, err)
+				t.Errorf("%s: nothing was read: %v", path, err)
 			case !errors.As(errors.Join(of.UnreadParts()...), new(*probe.Crash)) && !namesCrash(t, s):
-				t.Errorf("%s: nothing names the crash", path)
+				t.Errorf("%s: the crash is not reported", path)
 			}
 		})
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// TestPoolsUnread wants nothing said of tunnels and sessions where the pools that need them could not be read.
+// TestPoolsUnread expects unknown results about tunnels and sessions if the pools could not be read.
 func TestPoolsUnread(t *testing.T) {
 	s := clustertest.Snapshot(clustertest.Node("a", "10.88.0.11", "10.88.0.11/24"),
 		clustertest.Node("b", "10.88.0.12", "10.88.0.12/24"))

@@ -17,7 +17,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// Standing is the state of a node, from objects of the API that are read for all nodes at once.
+// Standing is the state of a node in a list of nodes, from objects of the API that are read for all nodes at once.
 type Standing struct {
 	Node   string
 	Status probe.Status // the worst of the checks node-ready, node-lease and calico-pod
@@ -37,8 +37,8 @@ const (
 	rankWindows
 )
 
-// Standings returns the state of each node, the worst first. gaps lists what could not be read besides the nodes
-// themselves. It makes no node worse.
+// Standings returns the state of each node, the worst first. gaps lists the kinds of objects that could not be read. An
+// unread object makes no node worse.
 func Standings(ctx context.Context, c *cluster.Client) (out []Standing, gaps []string, err error) {
 	snapshots, gaps, err := c.OfEach(ctx)
 	if err != nil {
@@ -54,7 +54,7 @@ func Standings(ctx context.Context, c *cluster.Client) (out []Standing, gaps []s
 	return out, gaps, nil
 }
 
-// standingOf runs the checks that distinguish nodes.
+// standingOf runs the cheap checks that show which nodes are broken.
 func standingOf(s *cluster.Snapshot) Standing {
 	j := judged{Standing: Standing{Node: s.Node.Name, rank: rankReady, Status: probe.OK}}
 	kubeletapi.NodeReady(s, j.by(rankUnready))
@@ -77,7 +77,7 @@ func standingOf(s *cluster.Snapshot) Standing {
 		j.take(rankCordoned, probe.Found(probe.Info, "cordoned"))
 	}
 	if windows {
-		j.take(rankWindows, probe.Found(probe.Info, "runs Windows, where the probe does not"))
+		j.take(rankWindows, probe.Found(probe.Info, "runs Windows, which the probe does not support"))
 		if j.rank == rankReady {
 			j.rank = rankWindows
 		}

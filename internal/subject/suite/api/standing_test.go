@@ -72,12 +72,12 @@ func TestStandings(t *testing.T) {
 	}{
 		{"unready", probe.Fail, "KubeletNotReady: container runtime is down"},
 		{"leaseless", probe.Fail, "has no lease"},
-		{"silent", probe.Fail, "the lease has run out"},
+		{"silent", probe.Fail, "the lease has expired"},
 		{"pressed", probe.Fail, "DiskPressure"},
 		{"bare", probe.Fail, "no calico-node pod"},
-		{"crashing", probe.Fail, "calico-node: waits: CrashLoopBackOff"},
+		{"crashing", probe.Fail, "calico-node: waiting: CrashLoopBackOff"},
 		{"in-init", probe.Fail, "calico-node: Init:0/1"},
-		{"posed", probe.Fail, "calico-node: waits: CrashLoopBackOff"},
+		{"posed", probe.Fail, "calico-node: waiting: CrashLoopBackOff"},
 		{"claimed-twice", probe.Unknown, "2 DaemonSets claim to be calico-node"},
 		{"starting", probe.Warn, "PodInitializing"},
 		{"cordoned", probe.OK, "cordoned; Ready for"},
@@ -91,7 +91,7 @@ func TestStandings(t *testing.T) {
 		}
 	}
 
-	// Nobody is called silent, or without Calico, by who may not look.
+	// Without the right to read leases and pods, no node counts as silent or without Calico.
 	got, gaps, err = Standings(t.Context(), f.Client(t, "/leases", "/pods"))
 	if err != nil || len(gaps) != 2 || got[0].Node != "unready" || got[1].Node != "pressed" ||
 		got[2].Node != "cordoned" || got[3].Status != probe.Unknown {

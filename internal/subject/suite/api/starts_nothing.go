@@ -10,25 +10,25 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// StartsNothing is the result about a node that cannot start containers now, as far as the API shows it, false if
-// nothing shows it. A container runtime that hangs shows after half a minute at the earliest.
+// StartsNothing returns a result about a node that cannot start containers now. It is false if the API shows no sign of
+// that. The API shows a hanging container runtime only after half a minute.
 func StartsNothing(s *cluster.Snapshot) (probe.Result, bool) {
-	const instead = "; --via ssh, and --via local on the node itself, need neither"
+	const instead = "; try --via ssh, or --via local on the node itself: neither needs a new container"
 	switch {
 	case cluster.KubeletSilent(s):
-		return probe.Found(probe.Fail, "the kubelet of %s is silent, so nothing starts there: its lease has run out%s", s.Node.Name, instead), true
+		return probe.Found(probe.Fail, "the kubelet of %s is silent (its lease has expired), so no container can start there%s", s.Node.Name, instead), true
 	case kubeletapi.RuntimeDown(s):
-		return probe.Found(probe.Fail, "the container runtime of %s does not answer its kubelet, so nothing starts there%s", s.Node.Name, instead), true
+		return probe.Found(probe.Fail, "the container runtime of %s does not answer the kubelet, so no container can start there%s", s.Node.Name, instead), true
 	}
-	var held []probe.Result
+	var waiting []probe.Result
 	podapi.PodsStart(s, func(r probe.Result) {
-		if r.Status == probe.Fail && slices.Contains([]string{facts.StartsSandbox, facts.StartsContainer,
-			facts.StartsUnreported}, r.Facts.Str(facts.Starts)) {
-			held = append(held, r)
+		if r.Status == probe.Fail && slices.Contains([]string{facts.StartsSandbox, facts.StartsContainer, facts.StartsUnreported},
+			r.Facts.Str(facts.Starts)) {
+			waiting = append(waiting, r)
 		}
 	})
-	if len(held) == 0 {
+	if len(waiting) == 0 {
 		return probe.Result{}, false
 	}
-	return probe.Found(probe.Unknown, "whether %s starts a container now is not known: %s", s.Node.Name, held[0].Saw), true
+	return probe.Found(probe.Unknown, "unknown whether %s can start containers now: %s", s.Node.Name, waiting[0].Saw), true
 }

@@ -14,13 +14,13 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// TestStartsNothing wants a node whose kubelet or runtime hangs told from one that starts containers.
+// TestStartsNothing distinguishes a node with a hanging kubelet or runtime from one that starts containers.
 func TestStartsNothing(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		change func(*cluster.Snapshot)
 		status probe.Status
-		says   string
+		saw    string
 	}{
 		"well": {func(*cluster.Snapshot) {}, "", ""},
 		"a silent kubelet": {func(s *cluster.Snapshot) {
@@ -31,7 +31,7 @@ func TestStartsNothing(t *testing.T) {
 			s.Node.Status.Conditions = []corev1.NodeCondition{{
 				Type: corev1.NodeReady, Status: corev1.ConditionFalse, Message: "container runtime is down",
 			}}
-		}, probe.Fail, "does not answer its kubelet"},
+		}, probe.Fail, "does not answer the kubelet"},
 		"without a network": {func(s *cluster.Snapshot) {
 			s.Node.Status.Conditions = []corev1.NodeCondition{{
 				Type: corev1.NodeReady, Status: corev1.ConditionFalse, Message: "network plugin is not ready",
@@ -41,16 +41,16 @@ func TestStartsNothing(t *testing.T) {
 			other := clustertest.Hanging("b", 3*time.Minute, "ContainerCreating", "")
 			other.Namespace = "team-b"
 			*s = *clustertest.PlacedOn("", "", clustertest.Hanging("a", 3*time.Minute, "ContainerCreating", ""), other)
-		}, probe.Unknown, "is not known"},
+		}, probe.Unknown, "unknown whether"},
 		"a pod without its image": {func(s *cluster.Snapshot) {
 			*s = *clustertest.PlacedOn("", "", clustertest.Hanging("a", time.Hour, "ImagePullBackOff", `Back-off pulling image "a": not found`))
 		}, "", ""},
 	} {
 		s := clustertest.Snapshot(clustertest.Node("a", "10.1.0.1", "10.1.0.1/24"))
 		c.change(s)
-		r, said := StartsNothing(s)
-		if said != (c.status != "") || r.Status != c.status || !strings.Contains(r.Saw, c.says) {
-			t.Errorf("%s: %v %+v", name, said, r)
+		r, found := StartsNothing(s)
+		if found != (c.status != "") || r.Status != c.status || !strings.Contains(r.Saw, c.saw) {
+			t.Errorf("%s: %v %+v", name, found, r)
 		}
 	}
 }

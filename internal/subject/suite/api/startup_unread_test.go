@@ -15,8 +15,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// TestStartupUnread holds that what explains a start and was not read is not taken for nothing reported: it is skipped
-// without the right to read it, and unknown where the API fails.
+// TestStartupUnread expects unread events and pods not to count as absent: the result is a skip without the right to
+// read them, and unknown if the API fails.
 func TestStartupUnread(t *testing.T) {
 	t.Parallel()
 	const noRight = "no right to list events"
@@ -24,7 +24,7 @@ func TestStartupUnread(t *testing.T) {
 		code   int
 		reason string
 		status probe.Status
-		saw    string // where events are read
+		saw    string // about the events
 	}{
 		"forbidden": {http.StatusForbidden, "Forbidden", probe.Skip, noRight},
 		"failing":   {http.StatusInternalServerError, "InternalError", probe.Unknown, "reading the kubelet's events"},
@@ -58,7 +58,7 @@ func TestStartupUnread(t *testing.T) {
 			absent.Sets.Value = []cluster.CalicoSet{set}
 			absent.Startup.Value, absent.Startup.Err = client.ReadStart(t.Context(), absent)
 			got := ask(t, absent, facts.CheckCalicoPod)[0]
-			if !strings.Contains(got.Saw, "why is not known: listing pods without a node") || got.Facts[facts.Skips] != nil {
+			if !strings.Contains(got.Saw, "reason unknown: listing pods without a node") || got.Facts[facts.Skips] != nil {
 				t.Errorf("%+v", got)
 			}
 		})

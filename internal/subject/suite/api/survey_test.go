@@ -15,7 +15,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// TestReadAll wants each node of a Survey to get the answers that a Snapshot of it alone has.
+// TestReadAll expects the same results about a node from a Survey as from a Snapshot of that node alone.
 func TestReadAll(t *testing.T) {
 	t.Parallel()
 	var f clustertest.Fleet
@@ -39,18 +39,18 @@ func TestReadAll(t *testing.T) {
 		}
 		of := survey.Of(n)
 		for _, id := range cluster.SurveyChecks() {
-			of.Now = alone.Now // which was read later
+			of.Now = alone.Now // the Snapshot was read later
 			if got, want := ask(t, of, id), ask(t, alone, id); !reflect.DeepEqual(bare(got), bare(want)) {
 				t.Errorf("%s of %s: %v, alone %v", id, n.Name, got, want)
 			}
 		}
 	}
 	if _, err := f.Client(t, "/nodes").ReadAll(t.Context()); err == nil {
-		t.Error("nodes that may not be listed are no error")
+		t.Error("no error without the right to list nodes")
 	}
 }
 
-// bare are results without what differs from one run to the next.
+// bare returns results without the parts that differ between runs.
 func bare(all []probe.Result) []string {
 	var out []string
 	for _, r := range all {
@@ -59,7 +59,7 @@ func bare(all []probe.Result) []string {
 	return out
 }
 
-// TestSurveyChecks wants them to be checks of the API's.
+// TestSurveyChecks expects a survey's checks to exist, and to need no list of all pods.
 func TestSurveyChecks(t *testing.T) {
 	t.Parallel()
 	var all []string
@@ -68,15 +68,15 @@ func TestSurveyChecks(t *testing.T) {
 	}
 	for _, id := range cluster.SurveyChecks() {
 		if !slices.Contains(all, id) {
-			t.Errorf("%s is no check of the API's", id)
+			t.Errorf("%s is not a check of the API", id)
 		}
 	}
 	if slices.Contains(cluster.SurveyChecks(), facts.CheckPodsStart) {
-		t.Error("pods of every node are listed for a survey")
+		t.Error("a survey lists the pods of every node")
 	}
 }
 
-// BenchmarkSurvey judges all nodes of a large cluster by what was read of it.
+// BenchmarkSurvey judges all nodes of a large cluster.
 func BenchmarkSurvey(b *testing.B) {
 	for _, nodes := range []int{1000, 5000} {
 		b.Run(fmt.Sprint(nodes), func(b *testing.B) {
@@ -92,7 +92,7 @@ func BenchmarkSurvey(b *testing.B) {
 	}
 }
 
-// large is what there is to read of so many nodes that are well.
+// large returns a Survey of so many healthy nodes.
 func large(nodes int) *cluster.Survey {
 	var f clustertest.Fleet
 	for i := range nodes {

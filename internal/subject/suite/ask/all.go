@@ -29,7 +29,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// bySubject are the checks of all ask packages.
+// bySubject returns the checks of all ask packages.
 func bySubject() []*probe.Check {
 	return slices.Concat(
 		bgpask.Checks(), cniask.Checks(), datastoreask.Checks(), dnsask.Checks(), felixask.Checks(),

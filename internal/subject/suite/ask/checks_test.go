@@ -21,7 +21,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// TestInEtcd wants nothing said of what Calico keeps in an etcd, and no alarm of it.
+// TestInEtcd expects a skip about data that Calico keeps in etcd, and no alarm.
 func TestInEtcd(t *testing.T) {
 	t.Parallel()
 	felix := probe.Target{Kind: probe.KindFelix, Name: "felix"}
@@ -57,15 +57,14 @@ func TestSuite(t *testing.T) {
 			t.Errorf("%s: vantage %q, access %v", c.ID, c.From, c.Access)
 		}
 	}
-	for _, c := range bySubject() { // Validate finds a check that none of them answers
+	for _, c := range bySubject() { // Validate finds a check without a function
 		if n := len(slices.DeleteFunc(All(), func(a *probe.Check) bool { return a != c })); n != 1 {
-			t.Errorf("%s is answered, and %d times in the suite: add it to Checks of its subject", c.ID, n)
+			t.Errorf("%s has a function, and is %d times in the suite: add it to Checks of its subject", c.ID, n)
 		}
 	}
 }
 
-// TestFamilies wants a family to select what its name says, and never a check that takes a probe on
-// another node.
+// TestFamilies expects each family to select its checks, but never one that needs a probe on another node.
 func TestFamilies(t *testing.T) {
 	t.Parallel()
 	twoProbes := []*probe.Check{runnable(overlay.EncapProof), runnable(link.NeighbourReach)}
@@ -91,7 +90,7 @@ func TestFamilies(t *testing.T) {
 			t.Errorf("--checks %s selects %s", family, got)
 		}
 	}
-	// What a cluster with VXLAN and without BGP needs stays.
+	// Checks that a cluster with VXLAN and without BGP needs stay selected.
 	rest, err := probe.Select(All(), nil, []string{"bgp"})
 	for _, c := range []*probe.Check{runnable(pod.PodPing), runnable(pod.PodTCP), runnable(route.RouteBlocks),
 		runnable(link.IPAutodetect), runnable(overlay.EncapProof)} {
@@ -101,7 +100,8 @@ func TestFamilies(t *testing.T) {
 	}
 }
 
-func TestNobodyToAsk(t *testing.T) {
+// TestNoTargets expects a skip from checks without a target.
+func TestNoTargets(t *testing.T) {
 	t.Parallel()
 	for _, c := range []*probe.Check{runnable(link.NodePing), runnable(pod.PodPing), runnable(route.RouteCanReach)} {
 		checktest.Want(t, checktest.Run(t, c, &probe.Host{}), "", probe.Skip, "known")
@@ -113,8 +113,8 @@ func ExampleAll() {
 	// Output: felix-live
 }
 
-// TestEverySocketSilent is the worst night: BIRD, containerd and dockerd accept and
-// never answer. Everything ends in its time, and says so.
+// TestEverySocketSilent has BIRD, containerd and dockerd accept connections but never answer. It expects every check to
+// end within its limit, with a timeout as the reason.
 func TestEverySocketSilent(t *testing.T) {
 	t.Parallel()
 	h := checktest.Node(t, map[string]string{"run/calico/x": "", "run/containerd/x": "", "proc/7/comm": "dockerd\n",
@@ -151,7 +151,7 @@ func TestEverySocketSilent(t *testing.T) {
 			return r.Check == id && r.Target == target && r.Status == probe.Fail &&
 				r.Facts.Str(probe.FactReason) == "timeout"
 		}) {
-			t.Errorf("%s of %s is not called a timeout", id, target)
+			t.Errorf("%s of %s is no timeout", id, target)
 		}
 	}
 }

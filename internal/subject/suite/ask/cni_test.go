@@ -10,7 +10,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/checktest"
 )
 
-// TestMovedFolders lays Calico's folders as MicroK8s and the operator's calicoRunHostPath and calicoLibHostPath do.
+// TestMovedFolders has Calico's folders where MicroK8s, and the operator's calicoRunHostPath and calicoLibHostPath, put
+// them.
 func TestMovedFolders(t *testing.T) {
 	t.Parallel()
 	const lib, args = "var/snap/microk8s/current/var/lib/calico", "var/snap/microk8s/current/args/cni-network/"

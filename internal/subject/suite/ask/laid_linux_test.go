@@ -4,7 +4,7 @@ import (
 	"syscall"
 )
 
-// laying puts in place of a file what is none, by what a probe calls it.
+// laying returns functions that create something else in place of a file, by the probe's name for it.
 func laying() map[string]func(name string) error {
 	return map[string]func(string) error{
 		"named pipe": func(name string) error { return syscall.Mkfifo(name, 0o600) },

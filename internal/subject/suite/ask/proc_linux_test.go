@@ -13,8 +13,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// TestHangingProcess has a process whose command line never comes, as that of one
-// that hangs in the kernel and holds its own memory's lock.
+// TestHangingProcess has a process with a command line that cannot be read: the process hangs in the kernel and holds
+// the lock of its memory. Reading it must not hang a check.
 func TestHangingProcess(t *testing.T) {
 	t.Parallel()
 	files := map[string]string{"proc/1/comm": "systemd\n", "proc/1/cmdline": "/sbin/init\x00", "proc/9/comm": "java\n"}

@@ -13,8 +13,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// TestKubeletNotKnown wants what hangs on the kubelet's settings unknown where two
-// processes may be it.
+// TestKubeletNotKnown expects unknown results from checks that depend on the kubelet's settings, if two processes may
+// be the kubelet.
 func TestKubeletNotKnown(t *testing.T) {
 	t.Parallel()
 	files := map[string]string{"proc/swaps": "Filename Type Size Used Priority\n", "proc/1/cgroup": "0::/\n",
@@ -27,8 +27,7 @@ func TestKubeletNotKnown(t *testing.T) {
 	}
 }
 
-// TestLaidByPods has a named pipe and a link to an endless file where checks read what a
-// pod may be allowed to write.
+// TestLaidByPods has a named pipe or a socket in place of a file that a pod may be able to write.
 func TestLaidByPods(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

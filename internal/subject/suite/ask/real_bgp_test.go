@@ -14,8 +14,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/nstest"
 )
 
-// TestRealBlocksInBIRD asks a BIRD in a graceful restart, which has routes and keeps
-// them to itself, about blocks the kernel lacks.
+// TestRealBlocksInBIRD has a BIRD in a graceful restart, which has routes but does not write them to the kernel. It
+// checks blocks without a route in the kernel.
 func TestRealBlocksInBIRD(t *testing.T) {
 	if !nstest.Enter(t, checktest.Furniture+"ip addr add 10.9.0.2/32 dev lo\n") {
 		return
@@ -41,6 +41,6 @@ func TestRealBlocksInBIRD(t *testing.T) {
 	vxlan := probe.Target{Kind: probe.KindPool, Name: "10.244.0.0/16",
 		Attrs: map[string]string{probe.AttrVXLAN: "Always"}}
 	if r := checktest.Want(t, ask(known, vxlan), "IPv4", probe.Fail, "10.244.99.0/26 of b"); has(r) {
-		t.Errorf("Felix makes this route, not BIRD: %+v", r)
+		t.Errorf("Felix creates this route, not BIRD: %+v", r)
 	}
 }

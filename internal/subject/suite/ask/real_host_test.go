@@ -29,7 +29,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/nstest"
 )
 
-// TestRealCNIPlace wants the files looked at where a containerd reads them.
+// TestRealCNIPlace expects the checks to read the CNI files where containerd reads them.
 func TestRealCNIPlace(t *testing.T) {
 	h := checktest.Node(t, map[string]string{
 		"own/net.d/10-calico.conflist": `{"plugins":[{"type":"calico","ipam":{"type":"calico-ipam"}}]}`,
@@ -47,7 +47,7 @@ func TestRealCNIPlace(t *testing.T) {
 	checktest.Want(t, checktest.Run(t, runnable(cni.CNIToken), h), "", probe.Fail, "expired 24h0m")
 }
 
-// pki writes an authority and what it signs below a directory, as PEM.
+// pki writes a CA and certificates of it into a directory, as PEM.
 func pki(t *testing.T, dir string, names map[string]time.Duration) {
 	t.Helper()
 	ca := checktest.Certificate(t, "ca", time.Now().Add(20*24*time.Hour))
@@ -71,8 +71,8 @@ func pki(t *testing.T, dir string, names map[string]time.Duration) {
 	}
 }
 
-// TestRealEtcd asks an etcd that wants certificates: with one, without, with one
-// that has run out, after it was frozen and after it died.
+// TestRealEtcd connects to an etcd that requires certificates: with a valid one, with none, and with an expired one,
+// then while etcd is frozen, and after its death.
 func TestRealEtcd(t *testing.T) {
 	if !nstest.Enter(t, "ip link set lo up") {
 		return
@@ -93,8 +93,8 @@ func TestRealEtcd(t *testing.T) {
 	etcd.Stdout, etcd.Stderr = log, log
 	must.Do(t, etcd.Start())
 	t.Cleanup(func() {
-		if said, err := os.ReadFile(log.Name()); err == nil && t.Failed() {
-			t.Logf("etcd said:\n%s", said)
+		if output, err := os.ReadFile(log.Name()); err == nil && t.Failed() {
+			t.Logf("etcd logged:\n%s", output)
 		}
 		_ = etcd.Process.Kill() // the test may have done so
 		_ = etcd.Wait()

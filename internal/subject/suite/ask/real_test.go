@@ -17,8 +17,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/nstest"
 )
 
-// TestRealHost makes faults of a node's kernel for real, in a namespace: forwarding
-// turned off, a peer on the link that does not exist, a full disk.
+// TestRealHost injects real faults into a namespace: disabled forwarding, a missing peer on the link, and a full disk.
 func TestRealHost(t *testing.T) {
 	if !nstest.Enter(t, checktest.Furniture+`
 mount --make-rprivate /
@@ -39,7 +38,7 @@ mount -t tmpfs -o size=1m tmpfs /var/log
 
 	checktest.Want(t, checktest.Run(t, runnable(firewall.NodeConntrack), h), "", probe.OK, "entries")
 
-	peer := checktest.At(probe.KindNode, "peer", "10.9.0.2") // on the link, and nobody there
+	peer := checktest.At(probe.KindNode, "peer", "10.9.0.2") // an address on the link that no machine has
 	checktest.Want(t, checktest.Run(t, runnable(link.NodePing), h, peer), "peer 10.9.0.2", probe.Fail, "none of 5")
 	checktest.Eventually(t, func() bool {
 		return slices.ContainsFunc(checktest.Run(t, runnable(link.NodeNeighbours), h, peer),

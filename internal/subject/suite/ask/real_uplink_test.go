@@ -15,7 +15,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/nstest"
 )
 
-// TestRealUplink pulls the cable, and wants that to be the only failure.
+// TestRealUplink disconnects the uplink, and expects that to be the only failure.
 func TestRealUplink(t *testing.T) {
 	if !nstest.Enter(t, checktest.Furniture) {
 		return
@@ -54,7 +54,7 @@ func TestRealUplink(t *testing.T) {
 			t.Fatalf("ip %v: %v: %s", args, err, out)
 		}
 	}
-	// Packets leave the node all the same.
+	// Packets still leave the node.
 	checktest.Want(t, checktest.Run(t, runnable(link.NodeUplink), h, checktest.At(probe.KindSelf, "self", "172.18.0.1"),
 		by), "br-0a1b2c3d4e5f IPv4", probe.Warn,
 		"is switched off", "eth0, with 10.9.0.1, is up")

@@ -194,7 +194,7 @@ func TestDiffersListed(t *testing.T) {
 			"Debian 12"})
 	got := strings.Join(compare.Nodes(n.f), "\n")
 	for _, want := range []string{"differs: sysctl net/ipv4/conf/cali*/proxy_arp: 0 here, 1 on node-b",
-		"differs: system 5.15 here, 6.1 on node-b; Ubuntu 22.04 here, Debian 12 on node-b", "1 more differences are in node-state"} {
+		"differs: system 5.15 here, 6.1 on node-b; Ubuntu 22.04 here, Debian 12 on node-b", "1 more differences: see node-state"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q in\n%s", want, got)
 		}

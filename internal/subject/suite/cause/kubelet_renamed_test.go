@@ -30,7 +30,7 @@ func of(check, target string, r probe.Result) probe.Result {
 // that has run out, and nothing where the lease is fresh.
 func TestKubeletRenamed(t *testing.T) {
 	t.Parallel()
-	over := of(facts.CheckNodeLease, "", probe.Found(probe.Fail, "the lease has run out").With(facts.Age, 300))
+	over := of(facts.CheckNodeLease, "", probe.Found(probe.Fail, "the lease has expired").With(facts.Age, 300))
 	refused := of(logs.DaemonLog.ID, logs.ServiceKubelet, probe.Found(probe.Warn, `running, and logs: node "a" is not allowed to modify node "m01"`).
 		With(logs.FactEnded, false).With(logs.FactSignature, logs.FaultRenamed))
 	well := of(kubelet.KubeletHealth.ID, "healthz", probe.Found(probe.OK, "ok"))
@@ -53,7 +53,7 @@ func TestKubeletRenamed(t *testing.T) {
 // TestDeadConnection wants a restart first only where the API server answers on the node.
 func TestDeadConnection(t *testing.T) {
 	t.Parallel()
-	over := of(facts.CheckNodeLease, "", probe.Found(probe.Fail, "the lease has run out").With(facts.Age, 300))
+	over := of(facts.CheckNodeLease, "", probe.Found(probe.Fail, "the lease has expired").With(facts.Age, 300))
 	well := of(kubelet.KubeletHealth.ID, "healthz", probe.Found(probe.OK, "ok"))
 	dead := of(logs.DaemonLog.ID, logs.ServiceKubelet, probe.Found(probe.Warn, "running, and logs: use of closed network connection").
 		With(logs.FactEnded, false).With(logs.FactSignature, logs.FaultDeadConn))
