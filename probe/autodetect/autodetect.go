@@ -51,7 +51,7 @@ func (c Choice) String() string {
 // errNoAddress says that a method finds no address.
 var errNoAddress = errors.New("finds no address")
 
-// ErrMethod says that there is no such method: calico-node ends with it.
+// ErrMethod says that there is no such method: calico-node exits at startup.
 var ErrMethod = errors.New("is no autodetection method")
 
 // First is the method that calico-node uses by default.

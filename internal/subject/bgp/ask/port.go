@@ -22,19 +22,19 @@ func bgpPort(ctx context.Context, p *probe.Pass) {
 	port := node.BGPDefaultPort
 	if set := p.Of(probe.KindBackend); len(set) > 0 {
 		if set[0].Name != "bird" {
-			p.Report(probe.Found(probe.Skip, "Calico's networking backend here is %s, which has no BGP", set[0].Name))
+			p.Report(probe.Found(probe.Skip, "Calico's networking backend here is %s, which does not use BGP", set[0].Name))
 			return
 		}
 		if set[0].Port > 0 {
 			port = set[0].Port
 		}
 	} else {
-		p.Report(node.Gap(p, probe.KindBackend, "whether this node speaks BGP is not known"))
+		p.Report(node.Gap(p, probe.KindBackend, "unknown whether this node uses BGP"))
 		return
 	}
 	peers := bgpPeers(ctx, p, port)
 	if len(peers) == 0 {
-		p.Report(node.Gap(p, probe.KindSession, "the API expects no BGP session for this node"))
+		p.Report(node.Gap(p, probe.KindSession, "the API configures no BGP session for this node"))
 		return
 	}
 	reportListener(ctx, p, uint16(port))
@@ -109,7 +109,7 @@ func mostTelling(peers []probe.Target) []probe.Target {
 func guessedPort(p *probe.Pass, r probe.Result) probe.Result {
 	if why := p.Gaps[probe.KindBackend]; why != "" && r.Status == probe.Fail {
 		r.Status = probe.Unknown
-		r.Saw += "; whether BGP has another port here is not known: " + why
+		r.Saw += "; unknown whether BGP uses another port here: " + why
 	}
 	return r
 }

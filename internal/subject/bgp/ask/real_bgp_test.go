@@ -32,8 +32,8 @@ func TestRealGracefulRestart(t *testing.T) {
 	ask := func() []probe.Result {
 		return checktest.Run(t, bgpSessionCheck, h, checktest.Backend("bird"), checktest.Self("127.0.0.1"))
 	}
-	r := checktest.Want(t, ask(), socket, probe.Warn, "graceful restart: no BGP route enters the kernel for up to 2",
-		"unless these come up: 127.0.0.3")
+	r := checktest.Want(t, ask(), socket, probe.Warn, "graceful restart: BIRD writes no BGP routes into the kernel for up to 2",
+		"unless these peers come up: 127.0.0.3")
 	if left, ok := r.Facts.Num(bgp.FactWaitLeft); !ok || left < 1 || r.Facts.Str(bgp.FactKernelState) != "wait" {
 		t.Errorf("%+v", r.Facts)
 	}
@@ -50,7 +50,7 @@ func TestRealGracefulRestart(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	checktest.Want(t, ask(), socket, probe.Fail,
-		"1 of 1 peers established, and BIRD writes no routes into the kernel: its kernel protocol is down")
+		"1 of 1 peers established, but BIRD writes no routes into the kernel: its kernel protocol is down")
 }
 
 // TestRealGracefulRestart2 asks the same of BIRD 2, which tells it for each channel.
@@ -72,7 +72,7 @@ protocol bgp Mesh_127_0_0_3 from bgp_template { neighbor 127.0.0.3 as 64512; }
 	checktest.Eventually(t, func() bool {
 		return slices.ContainsFunc(ask(), func(r probe.Result) bool { return r.Target == "127.0.0.3" })
 	})
-	checktest.Want(t, ask(), "/run/calico/bird.ctl", probe.Warn, "graceful restart", "unless these come up: 127.0.0.3")
+	checktest.Want(t, ask(), "/run/calico/bird.ctl", probe.Warn, "graceful restart", "unless these peers come up: 127.0.0.3")
 }
 
 // TestRealBirdConfig takes the configuration from under a BIRD, and the BIRD from
@@ -126,10 +126,10 @@ func TestRealBGPExpected(t *testing.T) {
 	}
 	cmd := checktest.BirdIn(t, h, checktest.MeshOf("127.0.0.1", "127.0.0.2", "127.0.0.3"))
 	checktest.Eventually(t, func() bool { return ask()[0].Status == probe.OK })
-	checktest.Want(t, ask(), "IPv4", probe.OK, "all 2 peers that the API expects: 2 mesh")
+	checktest.Want(t, ask(), "IPv4", probe.OK, "all 2 peers that the API configures: 2 mesh")
 	checktest.Kill(t, cmd)
 	checktest.BirdIn(t, h, checktest.MeshOf("127.0.0.1", "127.0.0.2", "127.0.0.9"))
 	checktest.Eventually(t, func() bool { return ask()[0].Status == probe.Fail })
 	checktest.Want(t, ask(), "IPv4", probe.Fail,
-		"BIRD lacks 1 of 2 peers that the API expects: c 127.0.0.3; BIRD has 1 that the API does not know: Mesh_127_0_0_9")
+		"BIRD lacks 1 of 2 peers that the API configures: c 127.0.0.3; BIRD has 1 that the API does not configure: Mesh_127_0_0_9")
 }

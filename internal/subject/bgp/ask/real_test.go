@@ -30,7 +30,7 @@ nft add rule inet t in ip daddr 127.0.0.7 tcp dport 1790 reject with icmp type h
 	h, node4 := checktest.Node(t, map[string]string{"run/x": ""}), checktest.Node(t, map[string]string{"run/calico/x": ""})
 	checktest.Want(t, checktest.Run(t, bgpPortCheck, h, backend, checktest.At(probe.KindNode, "node", "127.0.0.2")), "",
 		probe.Skip,
-		"the API expects no BGP session for this node")
+		"the API configures no BGP session for this node")
 	mesh := func(name, addr string) probe.Target { return checktest.Session("mesh", name, addr, 1790) }
 	checktest.Want(t, checktest.Run(t, bgpPortCheck, h, backend, checktest.At(probe.KindSelf, "self", "127.0.0.1"),
 		mesh("dead", "127.0.0.3")),

@@ -39,7 +39,7 @@ func sessionsOf(ctx context.Context, d node.Daemon, p *probe.Pass) int {
 		// bird-socket explains this. No session could be queried here.
 		r := judgeDead(d, p, limit, err)
 		if r.Status != probe.Skip {
-			r = probe.Found(probe.Unknown, "peers not asked: %s", r.Saw)
+			r = probe.Found(probe.Unknown, "cannot query peers: %s", r.Saw)
 		}
 		p.Report(r.On(name).With(probe.FactFamily, d.Family))
 		return 0
@@ -87,7 +87,7 @@ func asWhole(status bird.Status, protocols []bird.Protocol, peers, up int) probe
 		if kernel != "" {
 			how = "its kernel protocol is down"
 		}
-		r = probe.Found(probe.Fail, "%d of %d peers established, and BIRD writes no routes into the kernel: %s", up,
+		r = probe.Found(probe.Fail, "%d of %d peers established, but BIRD writes no routes into the kernel: %s", up,
 			peers, how)
 		if !slices.ContainsFunc(protocols, func(o bird.Protocol) bool { return calicoName.MatchString(o.Name) }) {
 			r.Status = probe.Warn // a BIRD that is not Calico's may only pass routes on
@@ -136,15 +136,15 @@ func restarting(status bird.Status, protocols []bird.Protocol) probe.Result {
 	}
 	var until []string
 	if len(down) > 0 {
-		until = append(until, "these come up: "+node.Some(down))
+		until = append(until, "these peers come up: "+node.Some(down))
 	}
 	if len(late) > 0 {
-		until = append(until, "these have sent all their routes: "+node.Some(late))
+		until = append(until, "these peers have sent all their routes: "+node.Some(late))
 	}
 	if len(until) == 0 {
 		until = append(until, fmt.Sprintf("%d protocols recover", status.Waiting))
 	}
-	return probe.Found(probe.Warn, "graceful restart: no BGP route enters the kernel for up to %.0fs more, unless %s",
+	return probe.Found(probe.Warn, "graceful restart: BIRD writes no BGP routes into the kernel for up to %.0fs, unless %s",
 		status.WaitLeft.Seconds(), strings.Join(until, " and ")).
 		With(factWaiting, status.Waiting).With(bgp.FactWaitLeft, status.WaitLeft.Seconds()).With(bgp.FactBlockers,
 		node.First(names))
@@ -219,7 +219,7 @@ func sessionState(proto bird.Protocol, age string) probe.Result {
 		}
 		if !calicoName.MatchString(proto.Name) {
 			r.Status = probe.Warn
-			r.Saw += "; not a session that Calico configured"
+			r.Saw += "; Calico did not configure this session"
 		}
 		r = r.Because(proto.Details...)
 	}

@@ -90,9 +90,9 @@ func hostEndpoints(s *cluster.Snapshot, report func(probe.Result)) {
 	case s.HostEndpoints.Err != nil:
 		report(apicheck.Unread(s.HostEndpoints.Err))
 	case len(own) == 0:
-		report(probe.Found(probe.OK, "no HostEndpoint is about this node"))
+		report(probe.Found(probe.OK, "no HostEndpoint applies to this node"))
 	case unknown != nil:
-		r := probe.Found(probe.Info, "%s about this node; what policies do there is not known: %s",
+		r := probe.Found(probe.Info, "%s for this node; the effect of policies is unknown: %s",
 			cluster.Plural(len(own), "HostEndpoint"), probe.OneLine(unknown.Error()))
 		if apicheck.Failed(unknown) {
 			r.Status = probe.Unknown
@@ -137,20 +137,20 @@ func judgeHost(s *cluster.Snapshot, h cluster.HostEndpoint) probe.Result {
 	}
 	var says []string
 	if len(shut) > 0 {
-		says = append(says, fmt.Sprintf("nothing lets TCP %s in to the node, nor are they failsafe ports", strings.Join(shut, ", ")))
+		says = append(says, fmt.Sprintf("no policy allows TCP %s to the node, and they are not failsafe ports", strings.Join(shut, ", ")))
 	}
 	if home {
-		says = append(says, fmt.Sprintf("nothing lets in what comes from %v, as to Felix's port %d", felix.from, felix.number))
+		says = append(says, fmt.Sprintf("no policy allows traffic from %v, such as to Felix's port %d", felix.from, felix.number))
 	}
 	if out {
-		says = append(says, "nothing lets out what the node itself sends, such as HTTPS, but to failsafe ports")
+		says = append(says, "no policy allows the node's own outgoing traffic, such as HTTPS, except to failsafe ports")
 	}
 	if len(says) == 0 {
-		return probe.Found(probe.OK, "on %s; of no port that Kubernetes and Calico need is it sure that it is shut", where)
+		return probe.Found(probe.OK, "on %s; no port that Kubernetes and Calico need is clearly blocked", where)
 	}
 	none := "no policy selects it"
 	if len(shut) == 0 && !home {
-		none = "no policy of Egress selects it"
+		none = "no egress policy selects it"
 	}
 	r := probe.Found(probe.Warn, "on %s: %s; %s", where, strings.Join(says, ", and "), cmp.Or(by, none))
 	return r.With(facts.HostEndpoint, h.Name).With(facts.ShutPorts, numbers).With(facts.ShutOut, out).

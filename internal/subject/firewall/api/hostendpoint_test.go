@@ -82,7 +82,7 @@ func TestHostEndpoints(t *testing.T) {
 	}
 	s := clustertest.Snapshot(clustertest.Node("a", "10.0.0.1", ""))
 	s.HostEndpoints.Value, s.Policies.Unread = []cluster.HostEndpoint{recorded}, errors.New("refused")
-	clustertest.WantFirst(t, ask(t, s, facts.CheckHostEndpoints), probe.Unknown, "is not known: refused")
+	clustertest.WantFirst(t, ask(t, s, facts.CheckHostEndpoints), probe.Unknown, "is unknown: refused")
 }
 
 // TestFailsafe reads Felix's variable.

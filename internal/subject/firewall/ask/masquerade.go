@@ -31,13 +31,13 @@ func foreignNAT(p *probe.Pass) (probe.Result, bool) {
 		for _, f := range flows {
 			if rule, _ := f.through(all, w, 0); rule != "" {
 				text := probe.OneLine(w.Family + " " + w.Table + " " + rule)
-				r := probe.Found(probe.Info, "a rule that is neither Calico's nor kube-proxy's gives pods' packets to other "+
-					"pods the node's address: %s", text).With(firewall.FactNATRule, text)
+				r := probe.Found(probe.Info, "a rule that belongs to neither Calico nor kube-proxy masquerades packets "+
+					"between pods: %s", text).With(firewall.FactNATRule, text)
 				return deniedByLabels(p, r), true
 			}
 		}
 	}
-	return probe.Found(probe.OK, "no rule of others surely hides the addresses of pods from other nodes' pods"), true
+	return probe.Found(probe.OK, "no foreign rule clearly masquerades traffic to pods on other nodes"), true
 }
 
 // deniedByLabels makes such a rule a warning if a policy admits pods by their labels: the policy does not recognize
@@ -46,7 +46,7 @@ func deniedByLabels(p *probe.Pass, r probe.Result) probe.Result {
 	for _, felix := range p.Of(probe.KindFelix) {
 		if policy := felix.Attrs[probe.AttrByLabels]; policy != "" {
 			r.Status = probe.Warn
-			r.Saw += "; " + policy + " admits pods by their labels, and these packets have the address of a node"
+			r.Saw += "; " + policy + " allows pods by their labels, but these packets have a node's address"
 			return r.With(firewall.FactByLabels, policy)
 		}
 	}

@@ -52,7 +52,7 @@ func packetDrops(ctx context.Context, p *probe.Pass) {
 		s.from(ctx, drops.Space{Name: pod[0].Name, Host: p.Host, View: view}, pod, mostFromPod)
 	}
 	if s.reported == 0 {
-		p.Report(probe.Found(probe.OK, "nothing is lost: %d addresses answer%s", s.asked, s.also))
+		p.Report(probe.Found(probe.OK, "no packets lost: %d addresses answer %s", s.asked, s.also))
 	}
 }
 
@@ -92,11 +92,11 @@ func (s *searching) aPod() ([]probe.Target, *netns.View) {
 	local := s.p.Of(probe.KindLocal)
 	for _, pod := range local {
 		if view, err := (netns.Entry{Host: s.p.Host}).View(pod); err == nil {
-			s.also = ", of the node and of " + pod.Name
+			s.also = "the node and " + pod.Name
 			return slices.DeleteFunc(slices.Clone(local), func(t probe.Target) bool { return t.Name != pod.Name }), view
 		}
 	}
-	s.also = ", of the node; no pod could be asked from"
+	s.also = "the node; no pod to test from"
 	return nil, nil
 }
 
@@ -228,7 +228,7 @@ func diedAt(found drops.Found, shape drops.Shape) probe.Result {
 	}
 	if found.Unread != nil && found.Lost > 0 {
 		first, _, _ := strings.Cut(found.Unread.Error(), "\n")
-		r.Saw += "; not all could be read: " + first
+		r.Saw += "; some counters could not be read: " + first
 	}
 	return r
 }

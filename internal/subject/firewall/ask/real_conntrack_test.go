@@ -67,7 +67,7 @@ nft add rule inet t out ct state new accept
 			time.Sleep(time.Millisecond)
 		}
 	})
-	r := checktest.Want(t, checktest.Run(t, nodeConntrackCheck, h), "", probe.Fail, "because the table is full")
+	r := checktest.Want(t, checktest.Run(t, nodeConntrackCheck, h), "", probe.Fail, "the full table dropped")
 	ended.Store(true)
 	sender.Wait()
 	if n, _ := r.Facts.Num(factDropped); n < 900 {

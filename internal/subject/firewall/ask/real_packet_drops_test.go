@@ -27,7 +27,7 @@ func TestRealPacketDrops(t *testing.T) {
 	pod.Node = "node-b"
 	checktest.Settled(t, node, other, pod)
 	ask := func() []probe.Result { return checktest.Run(t, packetDropsCheck, h, node, other, pod) }
-	checktest.Want(t, ask(), "", probe.OK, "nothing is lost: 3 addresses answer, of the node; no pod could be asked from")
+	checktest.Want(t, ask(), "", probe.OK, "no packets lost: 3 addresses answer the node; no pod to test from")
 	do := func(script string) {
 		t.Helper()
 		for line := range strings.Lines(script) {
@@ -92,7 +92,7 @@ func TestRealPacketDropsOfBGP(t *testing.T) {
 	checktest.Want(t, checktest.Run(t, packetDropsCheck, h, node, session), "node-b 10.9.1.2", probe.Fail,
 		"connections to TCP port 179 are lost: legacy iptables, table ip filter, chain OUTPUT, rule 1")
 	session.Attrs = map[string]string{probe.AttrPassword: "true"}
-	checktest.Want(t, checktest.Run(t, packetDropsCheck, h, node, session), "", probe.OK, "nothing is lost")
+	checktest.Want(t, checktest.Run(t, packetDropsCheck, h, node, session), "", probe.OK, "no packets lost")
 }
 
 // TestRealPacketDropsCut wants a check whose time is over before answers could come not to say that nothing is lost.

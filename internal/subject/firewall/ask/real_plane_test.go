@@ -22,7 +22,7 @@ func TestRealFirewall(t *testing.T) {
 	ask := func(settings ...string) []probe.Result {
 		return checktest.Run(t, nodeFirewallCheck, h, checktest.FelixWith(settings...))
 	}
-	checktest.Want(t, ask(), "IPv4", probe.Fail, "no firewall has Calico's chains, but there are 1 pod interfaces")
+	checktest.Want(t, ask(), "IPv4", probe.Fail, "no firewall has Calico's chains, but this node has 1 pod interfaces")
 	checktest.Want(t, checktest.Run(t, nodeFirewallCheck, h), "IPv4", probe.Info, "no firewall has Calico's chains") // the data plane is not known
 	checktest.Want(t, ask("bpfEnabled", "true"), "", probe.Skip, "eBPF")
 
@@ -30,8 +30,8 @@ func TestRealFirewall(t *testing.T) {
 		"iptables-legacy -A FORWARD -s 10.0.0.0/8 -m comment --comment other -j RETURN",
 		"ip6tables-legacy -N cali-FORWARD")
 	got := ask()
-	checktest.Want(t, got, "IPv4", probe.Fail, "Calico's chains are in legacy iptables, but no rule of FORWARD leads to them")
-	checktest.Want(t, got, "IPv6", probe.Fail, "no rule of FORWARD leads to them")
+	checktest.Want(t, got, "IPv4", probe.Fail, "Calico's chains are in legacy iptables, but no FORWARD rule jumps to them")
+	checktest.Want(t, got, "IPv6", probe.Fail, "no FORWARD rule jumps to them")
 	checktest.Do(t, "iptables-legacy -A FORWARD -j cali-FORWARD", "ip6tables-legacy -I FORWARD -j cali-FORWARD")
 	got = ask()
 	r := checktest.Want(t, got, "IPv4", probe.OK, "in use only in legacy iptables")
@@ -43,14 +43,14 @@ func TestRealFirewall(t *testing.T) {
 	// docker on the other backend
 	checktest.Do(t, "iptables-nft -P FORWARD DROP")
 	checktest.Want(t, ask(), "IPv4", probe.Warn,
-		"the policy of FORWARD of iptables-nft drops what no rule there accepts, and Calico's chains are in legacy iptables")
+		"the default policy of FORWARD of iptables-nft drops packets that no rule there accepts, and Calico's chains are in legacy iptables")
 	checktest.Do(t, "iptables-nft -P FORWARD ACCEPT", "iptables-legacy -P FORWARD DROP")
 	checktest.Want(t, ask(), "IPv4", probe.OK, "only in legacy iptables") // what Calico accepts is accepted there
 	checktest.Do(t, "iptables-nft -t nat -N KUBE-SERVICES")
 	checktest.Want(t, ask(), "IPv4", probe.Info, "kube-proxy's are in iptables-nft")
 
 	checktest.Do(t, "iptables-nft -N cali-FORWARD")
-	checktest.Want(t, ask(), "IPv4", probe.Info, "unused ones are left over in iptables-nft")
+	checktest.Want(t, ask(), "IPv4", probe.Info, "unused ones remain in iptables-nft")
 	checktest.Do(t, "iptables-nft -I FORWARD -j cali-FORWARD")
 	r = checktest.Want(t, ask(), "IPv4", probe.Fail,
 		"forwarded packets pass Calico's chains in legacy iptables and in iptables-nft")
@@ -74,7 +74,7 @@ func TestRealFirewall(t *testing.T) {
 	checktest.Want(t, ask(), "IPv4", probe.OK, "in use only in nftables")
 	checktest.Do(t, "nft add table inet mine",
 		"nft add chain inet mine f { type filter hook forward priority 0 ; policy drop ; }")
-	r = checktest.Want(t, ask(), "IPv4", probe.Info, "in use only in nftables", "dropped by the policy of f of nftables' table mine") // by hand, and taken to know the pods
+	r = checktest.Want(t, ask(), "IPv4", probe.Info, "in use only in nftables", "dropped by the default policy of f of nftables' table mine") // by hand, and taken to know the pods
 	if drops, _ := r.Facts[firewall.FactDrops].([]string); len(drops) != 1 || drops[0] != "f of nftables' table mine" {
 		t.Errorf("%+v", r.Facts)
 	}

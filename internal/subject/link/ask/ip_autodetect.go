@@ -25,7 +25,7 @@ const factKind probe.Fact = "kind" // of the interface: device, bridge, ...
 func ipAutodetect(ctx context.Context, p *probe.Pass) {
 	set := p.Of(probe.KindCalico)
 	if len(set) == 0 {
-		p.Report(node.Gap(p, probe.KindCalico, "how Calico is configured on this node is not known"))
+		p.Report(node.Gap(p, probe.KindCalico, "Calico's configuration on this node is unknown"))
 		return
 	}
 	all, err := kernel.Links()
@@ -77,11 +77,11 @@ func detected(p *probe.Pass, self autodetect.Node, family int, setting, method s
 		return probe.Found(probe.Info, "the address is configured, not detected: %s", setting)
 	case setting == "" && mine.IsValid():
 		return probe.Found(probe.Info,
-			"%s is registered and kept: Calico looks for an address only when there is none", mine)
+			"Calico keeps the registered %s: it detects an address only if none is registered", mine)
 	case strings.Contains(method, "$(") || strings.HasPrefix(method, "("):
-		return probe.Found(probe.Unknown, "the method is %s, whose value on this node is not known", method)
+		return probe.Found(probe.Unknown, "the method is %s, but its value on this node is unknown", method)
 	case !autodetect.Knows(self.Version, method):
-		return probe.Found(probe.Fail, "Calico %s has no method %s, which came with %s: calico-node ends with it",
+		return probe.Found(probe.Fail, "Calico %s lacks the method %s (added in %s): calico-node exits at startup",
 			self.Version, method, autodetect.Since(method))
 	}
 	choice, err := self.Detect(method, family)
@@ -89,20 +89,20 @@ func detected(p *probe.Pass, self autodetect.Node, family int, setting, method s
 	var r probe.Result
 	switch picked := choice.Addr.Addr(); {
 	case errors.Is(err, autodetect.ErrMethod):
-		r = probe.Found(probe.Fail, "%v: calico-node ends with it", err)
+		r = probe.Found(probe.Fail, "%v: calico-node exits at startup", err)
 	case err != nil && mine.IsValid():
-		r = probe.Found(probe.Warn, "%s finds no IPv%d address (%v), so the registered %s is kept", method, family,
+		r = probe.Found(probe.Warn, "%s finds no IPv%d address (%v), so Calico keeps the registered %s", method, family,
 			err, mine)
 	case err != nil:
 		r = probe.Found(probe.Fail, "%s finds no IPv%d address (%v), and none is registered", method, family, err)
 	case !mine.IsValid():
-		r = probe.Found(probe.Info, "%s picks %s, and nothing is registered yet", method, choice)
+		r = probe.Found(probe.Info, "%s picks %s, but no address is registered yet", method, choice)
 	case picked != mine:
 		when := "at calico-node's next start"
 		if autodetect.Redetects(self.Version) {
 			when = "within a minute, or at calico-node's next start"
 		}
-		r = probe.Found(probe.Fail, "%s picks %s, but %s is registered: it will change %s", method, choice, mine, when)
+		r = probe.Found(probe.Fail, "%s picks %s, but %s is registered: the address will change %s", method, choice, mine, when)
 	case len(self.Internal) > 0 && !slices.Contains(self.Internal, picked):
 		r = probe.Found(probe.Info, "%s picks %s, as registered; it is not the node's InternalIP", method, choice)
 	default:

@@ -24,7 +24,7 @@ var neighbourReachCheck = answers.To(link.NeighbourReach, neighbourReach)
 func neighbourReach(ctx context.Context, p *probe.Pass) {
 	targets := p.Of(probe.KindOutside)
 	if len(targets) == 0 {
-		p.Report(probe.Found(probe.Skip, "is asked by a probe on another node, which only the client can start"))
+		p.Report(probe.Found(probe.Skip, "needs a probe on another node, which only the client can start"))
 		return
 	}
 	var bgp []int
@@ -95,7 +95,7 @@ func askedOutside(ctx context.Context, p *probe.Pass, targets []probe.Target, up
 			note(t, node.Unseen(err))
 		case up[t.Addr]:
 			// A session stays up until its hold time expires, even if the node is dead.
-			note(t, probe.Found(probe.Skip, "not asked: the BGP session is up, see bgp-session"))
+			note(t, probe.Found(probe.Skip, "not tested: the BGP session is up, see bgp-session"))
 		default:
 			all.Go(func() {
 				r := reach.DialBGP(asking, up, selfOf(p, t.Addr), netip.AddrPortFrom(t.Addr, uint16(t.Port)))
@@ -139,7 +139,7 @@ func reachKubelet(ctx context.Context, to netip.AddrPort) probe.Result {
 		r.Saw += fmt.Sprintf(", and the kubelet answers (%d)", page.Code)
 		return r.With(link.FactSpeaks, true).With(probe.FactCode, page.Code)
 	case probe.Reason(err) == "timeout" && ctx.Err() == nil && !errors.Is(err, httpget.ErrNotTaken):
-		r.Saw += fmt.Sprintf(", and nobody answers a request within %v", limit)
+		r.Saw += fmt.Sprintf(", but the kubelet does not answer a request within %v", limit)
 		return r.With(link.FactSpeaks, false)
 	}
 	return r
@@ -160,9 +160,9 @@ func unsigned(r probe.Result, sessions []probe.Target, gap string, to netip.Addr
 	switch {
 	case secret:
 		r.Status, r.Saw = probe.Unknown,
-			r.Saw+"; the session has a password, and a connection without it times out in the same way"
+			r.Saw+"; the session has a password, and a connection without it times out too"
 	case gap != "":
-		r.Status, r.Saw = probe.Unknown, r.Saw+"; whether the session has a password is not known: "+gap
+		r.Status, r.Saw = probe.Unknown, r.Saw+"; unknown whether the session has a password: "+gap
 	}
 	return r
 }

@@ -63,10 +63,10 @@ func odd(p *probe.Pass, table []kernel.Neighbour) []probe.Result {
 
 // oddEntry judges the entry for another node by the MAC of its interface, false = it is normal.
 func oddEntry(n kernel.Neighbour, own string) (probe.Result, bool) {
-	r := probe.Found(probe.Info, "a permanent entry, which somebody made, sends its packets to MAC %s on %s", n.MAC, n.Device)
+	r := probe.Found(probe.Info, "a manual permanent entry sends its packets to MAC %s on %s", n.MAC, n.Device)
 	switch {
 	case n.MAC == own:
-		r = probe.Found(probe.Fail, "ARP or NDP says that it has MAC %s, which is that of %s here", n.MAC, n.Device)
+		r = probe.Found(probe.Fail, "ARP or NDP resolves it to MAC %s, which belongs to %s on this node", n.MAC, n.Device)
 	case n.State != "permanent":
 		return probe.Result{}, false
 	}
@@ -106,12 +106,12 @@ func stillFailed(ctx context.Context, failed []probe.Target, f int) []probe.Resu
 		case err != nil:
 			r = node.Unseen(err)
 		case unasked != nil:
-			r = probe.Found(probe.Info, "it did not answer ARP or NDP the last time; it could not be asked again: %v",
+			r = probe.Found(probe.Info, "no answer to ARP or NDP the last time; the retry failed: %v",
 				unasked).With(link.FactNeighbour, state)
 		case state == "failed", state == "incomplete":
 			r = probe.Found(probe.Fail, "no answer to ARP or NDP on the link").With(link.FactNeighbour, state)
 		default:
-			r = probe.Found(probe.OK, "answers ARP or NDP now, after it once did not").With(link.FactNeighbour, state)
+			r = probe.Found(probe.OK, "answers ARP or NDP now, but did not before").With(link.FactNeighbour, state)
 		}
 		out = append(out, node.About(r, t).On(t.String()).With(probe.FactNode, t.Node))
 	}
@@ -121,7 +121,7 @@ func stillFailed(ctx context.Context, failed []probe.Target, f int) []probe.Resu
 func full(h *probe.Host, family, entries int) probe.Result {
 	most, err := kernel.Sysctl(h, fmt.Sprintf("net/ipv%d/neigh/default/gc_thresh3", family))
 	if err != nil {
-		return probe.Found(probe.Info, "%d entries; the kernel does not tell the limit", entries).
+		return probe.Found(probe.Info, "%d entries; the kernel does not report the limit", entries).
 			With(probe.FactEntries, entries)
 	}
 	r := probe.Found(probe.OK, "%d of %d entries", entries, most)

@@ -26,7 +26,7 @@ var limiting = []string{"htb", "tbf", "netem", "hfsc", "cbq"}
 func uplinkQueue(_ context.Context, p *probe.Pass) {
 	device := node.UplinkName(p)
 	if device == "" {
-		p.Report(probe.Found(probe.Skip, "no interface here has an IPv4 address that is known to be the node's"))
+		p.Report(probe.Found(probe.Skip, "no interface has a known IPv4 address of this node"))
 		return
 	}
 	tallies, err := kernel.Tallies(p.Host)
@@ -40,7 +40,7 @@ func uplinkQueue(_ context.Context, p *probe.Pass) {
 
 // limits judges the disciplines of one interface by their counters.
 func limits(tallies []kernel.Tally, device string) probe.Result {
-	r := probe.Found(probe.OK, "nothing limits how %s sends", device).With(probe.FactInterface, device)
+	r := probe.Found(probe.OK, "no queueing discipline limits %s", device).With(probe.FactInterface, device)
 	for _, t := range tallies {
 		of := strings.Fields(t.Of) // eth0 htb 1:0
 		if t.Table != kernel.TallyQueue || len(of) < 2 || of[0] != device || !slices.Contains(limiting, of[1]) {
@@ -49,7 +49,7 @@ func limits(tallies []kernel.Tally, device string) probe.Result {
 		if dropped, seen := r.Facts[factDropped].(int); seen && dropped >= int(t.N) {
 			continue // a discipline below another one counts the same packets
 		}
-		r = probe.Found(probe.Info, "%s sends through a queue of the kind %s, which has dropped %d packets", device, of[1],
+		r = probe.Found(probe.Info, "%s has the queueing discipline %s, which has dropped %d packets", device, of[1],
 			t.N).With(probe.FactInterface, device).With(factQueue, of[1]).With(factDropped, int(t.N))
 	}
 	return r

@@ -54,13 +54,13 @@ ip addr add 10.0.0.66/24 dev ens224
 	checktest.Want(t, ask(calico("v3.32.1", "none", "can-reach=10.9.0.2"), own, peer), "IPv4", probe.OK,
 		"can-reach=10.9.0.2 picks 10.9.0.1")
 	checktest.Want(t, ask(calico("v3.15.0", "none", "kubernetes-internal-ip"), own, peer), "IPv4", probe.Fail,
-		"has no method",
+		"lacks the method",
 		"v3.22")
 	checktest.Want(t, ask(calico("v3.32.1", "none", "nonsense"), own, peer), "IPv4", probe.Fail,
 		"is no autodetection method")
 	checktest.Want(t, ask(calico("v3.32.1", "none", "interface=eth7"), own, peer), "IPv4", probe.Warn,
 		"finds no IPv4 address",
-		"10.9.0.1 is kept")
+		"Calico keeps the registered 10.9.0.1")
 	checktest.Want(t, ask(calico("v3.32.1", "", ""), own), "IPv6", probe.Skip, "not to detect")
 
 	for _, args := range [][]string{{"link", "del", "ens224"}, {"link", "add", "br-0a1b2c3d4e5f", "type", "bridge"},

@@ -53,7 +53,7 @@ ip link set eth0 up
 		}
 	}
 	add("twin", "e2", "10.9.0.2/24")
-	checktest.Want(t, ask(), "other 10.9.0.2 answers", probe.Info, "2 MACs answer ARP for it: ")
+	checktest.Want(t, ask(), "other 10.9.0.2 answers", probe.Info, "2 MACs answer ARP for this address: ")
 	add("mine", "e3", "10.9.0.1/24")
 	checktest.Want(t, ask(), "own 10.9.0.1", probe.Fail, "another machine answers ARP for the node's own address 10.9.0.1: MAC ")
 }

@@ -52,7 +52,7 @@ func twins(ctx context.Context, p *probe.Pass) {
 		}
 		heard, err := arp.Who(ctx, link, addrs)
 		if err != nil {
-			p.Report(probe.Found(probe.Info, "who answers on the link could not be asked: %v", err).On("answers on " + link.Name))
+			p.Report(probe.Found(probe.Info, "cannot send ARP requests on the link: %v", err).On("answers on " + link.Name))
 			continue
 		}
 		for _, r := range judgeTwins(heard, self, others, macs) {
@@ -101,7 +101,7 @@ func judgeTwins(heard map[netip.Addr][]string, own probe.Target, others []probe.
 	for _, t := range others {
 		if all := heard[t.Addr]; len(all) > 1 {
 			slices.Sort(all)
-			r := probe.Found(probe.Info, "%d MACs answer ARP for it: %s", len(all), strings.Join(all, ", "))
+			r := probe.Found(probe.Info, "%d MACs answer ARP for this address: %s", len(all), strings.Join(all, ", "))
 			out = append(out, node.About(r, t).With(link.FactTwins, all).With(probe.FactNode, t.Node).On(t.String()+" answers"))
 		}
 	}

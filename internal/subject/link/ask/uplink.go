@@ -30,7 +30,7 @@ func nodeUplink(_ context.Context, p *probe.Pass) {
 		}
 	}
 	if !found {
-		p.Report(probe.Found(probe.Info, "no interface here has an address that is known to be the node's"))
+		p.Report(probe.Found(probe.Info, "no interface has a known address of this node"))
 	}
 }
 
@@ -57,7 +57,7 @@ func carries(d *kernel.Link, at netip.Prefix) probe.Result {
 	r := probe.Found(probe.OK, "%s with %s is %s, MTU %d", d.Name, at.Addr(), d.State, d.MTU)
 	switch {
 	case !d.Up:
-		r = probe.Found(probe.Fail, "%s, which has the node's address %s, is switched off", d.Name, at.Addr())
+		r = probe.Found(probe.Fail, "%s, which has the node's address %s, is administratively down", d.Name, at.Addr())
 	case slices.Contains(node.Dead, d.State):
 		r = probe.Found(probe.Fail, "%s, which has the node's address %s, has no carrier (%s)", d.Name, at.Addr(),
 			d.State)

@@ -12,7 +12,7 @@ import (
 // TestInTheWay names the device of another CNI that has what Calico's needs.
 func TestInTheWay(t *testing.T) {
 	t.Parallel()
-	none := probe.Found(probe.Fail, "there is no interface vxlan.calico")
+	none := probe.Found(probe.Fail, "interface vxlan.calico does not exist")
 	for name, c := range map[string]struct {
 		link kernel.Link
 		set  node.TunnelSettings

@@ -20,13 +20,13 @@ func routeMakers(s *cluster.Snapshot, report func(probe.Result)) {
 	case err != nil:
 		report(apicheck.UnreadOf("not known:", cluster.ElsewhereSaid(err)))
 	case s.Calico.Value == nil:
-		report(probe.Found(probe.Skip, "no calico-node is known here"))
+		report(probe.Found(probe.Skip, "no calico-node is known on this node"))
 	case s.Backend.Value != "bird":
-		report(probe.Found(probe.Skip, "no BIRD of Calico's runs here that could make routes"))
+		report(probe.Found(probe.Skip, "Calico runs no BIRD here that could set routes"))
 	case len(pools) == 0:
-		report(probe.Found(probe.Skip, "no pool without VXLAN is in use: Felix makes the routes of the others"))
+		report(probe.Found(probe.Skip, "no pool without VXLAN is in use: Felix sets the routes of VXLAN pools"))
 	case !known:
-		report(probe.Found(probe.Unknown, "the version of calico-node is not known"))
+		report(probe.Found(probe.Unknown, "the version of calico-node is unknown"))
 	default:
 		report(judgeMakers(s, now, minor, pools))
 	}
@@ -82,8 +82,8 @@ func (d division) worst() string {
 // text is a division in words.
 func (d division) text() string {
 	var out []string
-	for _, by := range [][2]string{{probe.MakersNone, "nobody makes"}, {probe.MakersBoth, "both Felix and BIRD make"},
-		{probe.MakersFelix, "Felix makes"}, {probe.MakersBIRD, "BIRD makes"}} {
+	for _, by := range [][2]string{{probe.MakersNone, "no daemon sets"}, {probe.MakersBoth, "both Felix and BIRD set"},
+		{probe.MakersFelix, "Felix sets"}, {probe.MakersBIRD, "BIRD sets"}} {
 		if pools := d[by[0]]; len(pools) > 0 {
 			out = append(out, fmt.Sprintf("%s the routes of %s", by[1], cluster.Few(pools)))
 		}

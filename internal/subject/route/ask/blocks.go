@@ -169,25 +169,25 @@ type phrasing struct{ what, lacks string }
 var (
 	foreign = phrasing{"blocks of other nodes", "no route"}
 	// The plan contains only those with existing pods.
-	borrowed = phrasing{"addresses that other nodes borrowed", "no route of their own"}
+	borrowed = phrasing{"addresses borrowed by other nodes", "no host route"}
 )
 
 // astray lists the blocks with routes to a wrong place.
 func (f findings) astray(what string, total int) (bad []string) {
 	if len(f.shared) > 0 {
-		bad = append(bad, fmt.Sprintf("%d of %d %s belong to two nodes at once in Calico's IPAM: %s", len(f.shared),
+		bad = append(bad, fmt.Sprintf("%d of %d %s belong to two nodes in Calico's IPAM: %s", len(f.shared),
 			total, what, node.Some(f.shared)))
 	}
 	if len(f.wrong) > 0 {
-		bad = append(bad, fmt.Sprintf("%d of %d %s lead to the wrong node: %s", len(f.wrong), total, what,
+		bad = append(bad, fmt.Sprintf("%d of %d %s are routed to the wrong node: %s", len(f.wrong), total, what,
 			node.Some(f.wrong)))
 	}
 	if len(f.swallowed) > 0 {
-		bad = append(bad, fmt.Sprintf("this node discards packets to %d of %d %s by a blackhole route: %s",
+		bad = append(bad, fmt.Sprintf("a blackhole route on this node drops packets to %d of %d %s: %s",
 			len(f.swallowed), total, what, node.Some(f.swallowed)))
 	}
 	if len(f.overlaps) > 0 {
-		bad = append(bad, fmt.Sprintf("packets to %d of %d %s stay on this node, whose interface has their range: %s",
+		bad = append(bad, fmt.Sprintf("packets to %d of %d %s stay on this node, because a local interface has their range: %s",
 			len(f.overlaps), total, what, node.Some(f.overlaps)))
 	}
 	return bad
@@ -196,7 +196,7 @@ func (f findings) astray(what string, total int) (bad []string) {
 // judged combines the findings into one result.
 func (f findings) judged(as phrasing, total int, in birdKnows) probe.Result {
 	what := as.what
-	r := probe.Found(probe.OK, "all %d %s have a route that leads to their node", total, what)
+	r := probe.Found(probe.OK, "all %d %s have a route to their node", total, what)
 	var missing, quiet []string
 	expected := len(f.missing) > 0 && len(f.shared)+len(f.wrong)+len(f.swallowed)+len(f.overlaps)+len(in.known) == 0
 	for _, l := range f.missing {
@@ -224,7 +224,7 @@ func (f findings) judged(as phrasing, total int, in birdKnows) probe.Result {
 	case f.asking != nil:
 		r = node.Unseen(f.asking)
 	case len(f.routed) > 0:
-		r = probe.Found(probe.Info, "%d of %d %s are reached through a router, which must know them: %s",
+		r = probe.Found(probe.Info, "%d of %d %s are reached through a router, which needs routes to them: %s",
 			len(f.routed), total, what, node.Some(f.routed))
 	}
 	if len(in.known) > 0 {
@@ -237,7 +237,7 @@ func (f findings) judged(as phrasing, total int, in birdKnows) probe.Result {
 		r = r.With(route.FactByFelix, node.First(in.felix))
 	}
 	if len(f.byHand) > 0 {
-		r.Saw += "; by a route that somebody made (proto static or boot): " + node.Some(f.byHand)
+		r.Saw += "; by a manual route (proto static or boot): " + node.Some(f.byHand)
 		r = r.With(route.FactByHand, node.First(f.byHand))
 	}
 	if len(f.owners) > 0 {

@@ -48,9 +48,9 @@ func TestLost(t *testing.T) {
 			"lead to the wrong node"},
 		"no node is called so": {findings{missing: []ipamBlock{ready}}, birdKnows{}, probe.Fail, "10.244.1.0/26 of b"},
 		"two owners": {findings{shared: []string{"10.244.1.0/26 of b and c"}}, birdKnows{}, probe.Fail,
-			"belong to two nodes at once"},
+			"belong to two nodes in"},
 		"an interface has the range": {findings{missing: []ipamBlock{quiet}, overlaps: []string{"virbr0 with 10.244.1.1/26, 10.244.1.0/26 of b"}}, birdKnows{},
-			probe.Fail, "packets to 1 of 9 blocks of other nodes stay on this node, whose interface has their range: virbr0 with 10.244.1.1/26"},
+			probe.Fail, "packets to 1 of 9 blocks of other nodes stay on this node, because a local interface has their range: virbr0 with 10.244.1.1/26"},
 		"nothing is lost": {findings{}, birdKnows{}, probe.OK, "all 9 blocks"},
 	} {
 		if r := c.f.judged(foreign, 9, c.in); r.Status != c.want || !strings.Contains(r.Saw, c.saw) {

@@ -40,11 +40,11 @@ func TestDiverted(t *testing.T) {
 		want probe.Status
 		saw  string
 	}{
-		"recorded": {node.Leads{Device: "eth0", Gateway: gateway, Table: 30400, Calicos: false}, probe.Fail, `leave by eth0 through 10.88.0.1, for the rule "30400: from 10.88.0.11/32 lookup 30400"`},
+		"recorded": {node.Leads{Device: "eth0", Gateway: gateway, Table: 30400, Calicos: false}, probe.Fail, `leave by eth0 through 10.88.0.1 because of the rule "30400: from 10.88.0.11/32 lookup 30400"`},
 		"near: the same way": {node.Leads{Device: "cali1", Gateway: netip.Addr{}, Table: 30400, Calicos: true}, probe.OK,
-			"none of which"},
+			"they do not change"},
 		"near: by the main table": {node.Leads{Device: "eth1", Gateway: netip.Addr{}, Table: kernel.TableMain,
-			Calicos: false}, probe.OK, "none of which"},
+			Calicos: false}, probe.OK, "they do not change"},
 	} {
 		// The rule catches the second of the node's addresses.
 		nodes := []probe.Target{{Addr: own.Next()}, {Addr: own}}
@@ -125,10 +125,10 @@ func TestDivertedWhoeverSends(t *testing.T) {
 		want    probe.Status
 		saw     string
 	}{
-		"recorded": {calicos, probe.Fail, "leave by tailscale0, for the rule \"5270: from all lookup 52\"; without it they would by eth0 through 10.88.0.12"},
+		"recorded": {calicos, probe.Fail, "leave by tailscale0 because of the rule \"5270: from all lookup 52\"; without it they would leave by eth0 through 10.88.0.12"},
 		"recorded: no route now": {func(netip.Addr) (node.Leads, bool) { return node.Leads{}, true }, probe.Fail,
-			"for the rule \"5270: from all lookup 52\", and Calico, of whose blocks the address is, has no route to it now"},
-		"near: no route of Calico": {noWay, probe.OK, "none of which"},
+			"because of the rule \"5270: from all lookup 52\"; Calico has no route to this address, although it is in one of its blocks"},
+		"near: no route of Calico": {noWay, probe.OK, "they do not change"},
 	} {
 		got, err := divertedBy(t.Context(), rules, nodes, pods, asker{ask, c.calicos})
 		if err != nil || got.Status != c.want || !strings.Contains(got.Saw, c.saw) {

@@ -31,7 +31,7 @@ func TestJudgePods(t *testing.T) {
 		routes: map[netip.Addr][]string{b.Addr: {"cali961ed78da02"}},
 	}
 	r, ok := links.judge([]probe.Target{a, b})
-	const want = "no route leads to 1 of 2 pods of this node: default/workload-a 10.244.174.129, whose interface caliab026e27ce4 is there"
+	const want = "1 of 2 pods on this node have no route: default/workload-a 10.244.174.129; its interface caliab026e27ce4 is up"
 	if !ok || r.Status != probe.Fail || r.Saw != want {
 		t.Errorf("%+v", r)
 	}

@@ -55,7 +55,7 @@ ip route add 10.244.24.0/26 via 10.244.24.0 dev vxlan.calico onlink
 	}
 
 	checktest.Want(t, ask(b("10.244.1.0/26"), c("10.244.1.0/26")), "IPv4", probe.Fail,
-		"1 of 2 blocks of other nodes belong to two nodes at once in Calico's IPAM: 10.244.1.0/26 of b and c")
+		"1 of 2 blocks of other nodes belong to two nodes in Calico's IPAM: 10.244.1.0/26 of b and c")
 	r = checktest.Want(t, ask(own(checktest.BlockOf("10.244.1.0/26", "a", "10.9.0.1")), c("10.244.1.0/26")), "IPv4",
 		probe.Fail,
 		"10.244.1.0/26 of a and c")
@@ -67,15 +67,15 @@ ip route add 10.244.24.0/26 via 10.244.24.0 dev vxlan.calico onlink
 
 	got := ask(b("10.244.22.0/26"), c("10.244.22.5/32"))
 	checktest.Want(t, got, "IPv4", probe.OK)
-	checktest.Want(t, got, "IPv4 addresses", probe.OK, "all 1 addresses that other nodes borrowed")
+	checktest.Want(t, got, "IPv4 addresses", probe.OK, "all 1 addresses borrowed by other nodes")
 	checktest.Want(t, ask(b("10.244.22.0/26"), c("10.244.22.6/32")), "IPv4 addresses", probe.Fail,
-		"1 of 1 addresses that other nodes borrowed have no route of their own: 10.244.22.6 of c")
+		"1 of 1 addresses borrowed by other nodes have no host route: 10.244.22.6 of c")
 	checktest.Want(t, ask(c("10.244.9.0/26"), b("10.244.22.5/32")), "IPv4 addresses", probe.Fail,
 		"10.244.22.5 of b leads to c 10.9.0.3 by eth0")
 	checktest.Want(t, ask(own(checktest.BlockOf("10.244.23.0/26", "a", "10.9.0.1")), c("10.244.23.7/32")),
 		"IPv4 addresses", probe.Fail,
 		"10.244.23.7 of c")
-	r = checktest.Want(t, ask(c("10.244.23.0/26")), "IPv4", probe.Fail, "this node discards packets to 1 of 1")
+	r = checktest.Want(t, ask(c("10.244.23.0/26")), "IPv4", probe.Fail, "a blackhole route on this node drops packets to 1 of 1")
 	if of := r.Facts[route.FactOwners].(map[probe.Fact]map[string][]string)[route.FactSwallowed]; !slices.Equal(
 		of["10.244.23.0/26"], []string{"c"}) {
 		t.Errorf("%+v", r.Facts)

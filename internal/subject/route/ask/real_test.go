@@ -29,17 +29,17 @@ func TestRealRoutes(t *testing.T) {
 			checktest.At(probe.KindPeer, "docker", "172.18.0.1"), checktest.At(probe.KindPod, "pod6", "fd00:244::2"),
 			checktest.At(probe.KindNode, "none6", "fd77::1"),
 			checktest.At(probe.KindSelf, "self", "10.9.0.1"))
-		checktest.Want(t, got, "peer 10.9.0.2", probe.OK, "by eth0 from 10.9.0.1, route 10.9.0.0/24 made by kernel")
+		checktest.Want(t, got, "peer 10.9.0.2", probe.OK, "dev eth0 src 10.9.0.1, route 10.9.0.0/24 proto kernel")
 		checktest.Want(t, got, "pod 10.244.1.2", probe.OK,
-			"by eth0 through 10.9.0.2 from 10.9.0.1, route 10.244.1.0/26 made by bird")
-		checktest.Want(t, got, "felix 10.244.2.2", probe.OK, "made by felix")
+			"via 10.9.0.2 dev eth0 src 10.9.0.1, route 10.244.1.0/26 proto bird")
+		checktest.Want(t, got, "felix 10.244.2.2", probe.OK, "proto felix")
 		checktest.Want(t, got, "hole 10.244.3.2", probe.Fail, "blackhole")
 		checktest.Want(t, got, "unreachable 10.244.4.2", probe.Fail, "unreachable")
 		checktest.Want(t, got, "prohibit 10.244.5.2", probe.Fail, "prohibit")
 		checktest.Want(t, got, "docker 172.18.0.1", probe.Fail, "no route")
-		checktest.Want(t, got, "pod6 fd00:244::2", probe.OK, "through fd09::2", "made by bird")
+		checktest.Want(t, got, "pod6 fd00:244::2", probe.OK, "via fd09::2 dev", "proto bird")
 		checktest.Want(t, got, "none6 fd77::1", probe.Fail, "no route")
-		checktest.Want(t, got, "IPv4 default route", probe.Info, "there is no default route")
+		checktest.Want(t, got, "IPv4 default route", probe.Info, "no default route")
 	})
 	t.Run("default route", func(t *testing.T) {
 		if !nstest.Enter(t, checktest.Furniture+"ip route add default via 10.9.0.2\n") {
@@ -50,7 +50,7 @@ func TestRealRoutes(t *testing.T) {
 			checktest.At(probe.KindSelf, "self", "10.0.0.66"))
 		checktest.Want(t, got, "pod 10.244.9.2", probe.Info, "only the default route")
 		checktest.Want(t, got, "peer 10.9.0.2", probe.Info, "Calico registered 10.0.0.66")
-		checktest.Want(t, got, "IPv4 default route", probe.OK, "by eth0 through 10.9.0.2")
+		checktest.Want(t, got, "IPv4 default route", probe.OK, "via 10.9.0.2 dev eth0")
 	})
 }
 
@@ -72,14 +72,14 @@ func TestRealBlocks(t *testing.T) {
 	got := ask(good, felix, six, own)
 	checktest.Want(t, got, "IPv4", probe.OK, "all 2 blocks")
 	checktest.Want(t, got, "IPv6", probe.OK, "all 1 blocks")
-	checktest.Want(t, got, "own IPv4", probe.OK, "all 1 own blocks")
+	checktest.Want(t, got, "own IPv4", probe.OK, "all 1 blocks of this node")
 	r := checktest.Want(t, ask(good, block("10.244.9.0/26", "c", "10.9.0.3")), "IPv4", probe.Fail,
 		"1 of 2 blocks of other nodes have no route: 10.244.9.0/26 of c")
 	if r.Facts[route.FactNoRoute] == nil {
 		t.Errorf("%+v", r.Facts)
 	}
 	checktest.Want(t, ask(block("10.244.1.0/26", "c", "10.9.0.3"), felix), "IPv4", probe.Fail,
-		"1 of 2 blocks of other nodes lead to the wrong node: 10.244.1.0/26 of c leads to b 10.9.0.2 by eth0")
+		"1 of 2 blocks of other nodes are routed to the wrong node: 10.244.1.0/26 of c leads to b 10.9.0.2 by eth0")
 	checktest.Want(t, ask(block("10.244.1.0/26", "c", "10.9.0.3")), "IPv4", probe.Info,
 		"through a router") // 10.9.0.2 is no node
 	checktest.Want(t, ask(block("10.244.9.0/26", "far", "10.77.0.3")), "IPv4", probe.Info,
@@ -131,11 +131,11 @@ func TestRealBlocks(t *testing.T) {
 		t.Errorf("without the table: %+v", r)
 	}
 	if r := unread.survey(on(block("10.244.3.0/26", "c", "10.9.0.3")), nil).judged(foreign, 1,
-		birdKnows{}); r.Status != probe.Fail || !strings.Contains(r.Saw, "discards") {
+		birdKnows{}); r.Status != probe.Fail || !strings.Contains(r.Saw, "a blackhole route on this node drops packets") {
 		t.Errorf("a blackhole without the table: %+v", r)
 	}
 	checktest.Want(t, ask(block("10.244.3.0/26", "c", "10.9.0.3")), "IPv4", probe.Fail,
-		"this node discards packets to 1 of 1 blocks of other nodes by a blackhole route: 10.244.3.0/26 of c")
+		"a blackhole route on this node drops packets to 1 of 1 blocks of other nodes: 10.244.3.0/26 of c")
 	own.Name = "10.244.8.0/26"
 	checktest.Want(t, ask(own), "own IPv4", probe.Info, "no blackhole route")
 	checktest.Want(t, ask(checktest.At(probe.KindSelf, "self", "10.9.0.1")), "", probe.Skip, "no blocks")

@@ -42,7 +42,7 @@ func routeRules(ctx context.Context, p *probe.Pass) {
 			continue
 		}
 		rules = slices.DeleteFunc(rules, func(r kernel.Rule) bool { return r.Own() || r.Mark != 0 })
-		r := probe.Found(probe.OK, "no rule but the kernel's and such for marked packets")
+		r := probe.Found(probe.OK, "only the kernel's rules and rules for marked packets")
 		if len(rules) > 0 {
 			ways := asker{node.LookupFrom, calicosWays(f, p.Of(probe.KindBlock))}
 			if r, err = divertedBy(ctx, rules, own, targets, ways); err != nil {
@@ -74,8 +74,8 @@ func saidMainless(p *probe.Pass) map[int]bool {
 		case !unrouted(routes):
 			continue
 		default:
-			r := probe.Found(probe.Fail, "no routing rule leads to the main table, which has routes: the kernel's own "+
-				"rule (32766: from all lookup main) is gone, and no route of that table is taken by %s", node.FamilyText(f))
+			r := probe.Found(probe.Fail, "no routing rule selects table main: the kernel's own rule (32766: from all "+
+				"lookup main) is gone, and %s packets ignore the routes in main", node.FamilyText(f))
 			p.Report(r.On(node.FamilyText(f)).With(probe.FactFamily, f).With(route.FactMainless, true).With(probe.FactRules,
 				len(rules)))
 		}
@@ -206,7 +206,7 @@ func divertedBy(ctx context.Context, rules []kernel.Rule, own []probe.Target, ta
 			}
 		}
 	}
-	return probe.Found(probe.OK, "%d rules of others, none of which changes the way of a packet to pods", len(rules)), nil
+	return probe.Found(probe.OK, "%d foreign rules, but they do not change the route of packets to pods", len(rules)), nil
 }
 
 // ruleOf is the rule that selects a route's table, -1 if none does.
@@ -225,16 +225,16 @@ func rejectingFrom(rules []kernel.Rule, from sender, to netip.Addr) int {
 
 // rejected is the result about packets that a rule drops because of their source address.
 func rejected(from sender, to probe.Target, rule kernel.Rule) probe.Result {
-	return probe.Found(probe.Fail, "the routing rule %q takes packets from %s (%s) to %s", rule, from.name, from.addr, to).
+	return probe.Found(probe.Fail, "the routing rule %q drops packets from %s (%s) to %s", rule, from.name, from.addr, to).
 		With(probe.FactRule, rule.String()).With(route.FactPref, rule.Priority).With(route.FactRejects, true)
 }
 
 // diverted is the result about packets that a rule sends to another route than intended.
 func diverted(whose string, got, meant node.Leads, rule kernel.Rule) probe.Result {
-	says := "; without it they would by " + meant.Text()
+	says := "; without it they would leave by " + meant.Text()
 	if meant.Device == "" {
-		says = ", and Calico, of whose blocks the address is, has no route to it now"
+		says = "; Calico has no route to this address, although it is in one of its blocks"
 	}
-	return probe.Found(probe.Fail, "%s leave by %s, for the rule %q%s", whose, got.Text(), rule, says).With(probe.FactRule, rule.String()).With(route.FactPref, rule.Priority).With(route.FactTable, rule.Table).
+	return probe.Found(probe.Fail, "%s leave by %s because of the rule %q%s", whose, got.Text(), rule, says).With(probe.FactRule, rule.String()).With(route.FactPref, rule.Priority).With(route.FactTable, rule.Table).
 		With(probe.FactInterface, got.Device)
 }

@@ -73,7 +73,7 @@ func routeSpecial(_ context.Context, p *probe.Pass) {
 		p.Report(m.result())
 	}
 	if len(found) == 0 {
-		p.Report(probe.Found(probe.OK, "no route of others drops what is for %d nodes, pods and Services", len(targets)))
+		p.Report(probe.Found(probe.OK, "no foreign route drops traffic to %d nodes, pods and Services", len(targets)))
 	}
 }
 
@@ -189,18 +189,18 @@ func astray(links []kernel.Link, to netip.Addr, way, matched kernel.Route) bool 
 
 func (m misled) result() probe.Result {
 	if m.rule != nil {
-		return probe.Found(probe.Fail, "the routing rule %q drops what is for %s", m.name(), node.Some(m.hits)).
+		return probe.Found(probe.Fail, "the routing rule %q drops traffic to %s", m.name(), node.Some(m.hits)).
 			On(fmt.Sprintf("rule %d", m.rule.Priority)).With(probe.FactRule, m.name()).With(route.FactPref, m.rule.Priority).
 			With(probe.FactFamily, m.family).With(route.FactMeant, node.First(m.hits)).With(route.FactTowards, m.kinds)
 	}
 	made := kernel.ProtocolName(m.route.Proto)
-	r := probe.Found(probe.Fail, "the route %q (made by %s) drops what is for %s", m.route, made, node.Some(m.hits))
+	r := probe.Found(probe.Fail, "the route %q drops traffic to %s", m.route, node.Some(m.hits))
 	if m.route.Type == kernel.Local {
-		r = probe.Found(probe.Fail, "the route %q (made by %s) delivers to this node itself what is for %s", m.route, made,
+		r = probe.Found(probe.Fail, "the route %q delivers to this node itself traffic for %s", m.route,
 			node.Some(m.hits))
 	}
 	if m.astray {
-		r = probe.Found(probe.Info, "the route %q (made by %s) leads past the link to %s", m.route, made, node.Some(m.hits))
+		r = probe.Found(probe.Info, "the route %q bypasses the direct link to %s", m.route, node.Some(m.hits))
 	}
 	r = r.On(strings.TrimSpace(m.route.TypeName()+" "+m.route.To.String())).With(route.FactRoute, m.route.String()).
 		With(route.FactRouteType, m.route.TypeName()).With(route.FactMatch, m.route.To.String()).With(route.FactRouteProto,

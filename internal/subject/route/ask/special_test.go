@@ -30,12 +30,12 @@ func TestSwallowsLocally(t *testing.T) {
 	m := misled{route: kernel.Route{To: block, Type: kernel.Local, Proto: byAgent, Table: 255},
 		hits: []string{"default/a 10.244.1.2"}, kinds: []string{"pod"}}
 	r := m.result()
-	if !strings.Contains(r.Saw, "delivers to this node itself what is for default/a 10.244.1.2") || r.Facts[route.FactRouteType] != "local" {
+	if !strings.Contains(r.Saw, "delivers to this node itself traffic for default/a 10.244.1.2") || r.Facts[route.FactRouteType] != "local" {
 		t.Error(r)
 	}
 }
 
-// TestRejectingRules wants the rule that drops what is for a target, and none that is for other packets or comes behind
+// TestRejectingRules wants the rule that drops traffic to a target, and none that is for other packets or comes behind
 // a table that may have a route.
 func TestRejectingRules(t *testing.T) {
 	t.Parallel()

@@ -46,7 +46,7 @@ func untracked(ctx context.Context, p *probe.Pass) {
 		p.Report(r)
 	}
 	if len(found) == 0 {
-		p.Report(probe.Found(probe.OK, "no rule of others keeps packets for Services or pods from being tracked"))
+		p.Report(probe.Found(probe.OK, "no foreign rule disables connection tracking for Services or pods"))
 	}
 }
 
@@ -63,7 +63,7 @@ func addressedBy(ctx context.Context, p *probe.Pass, links []kernel.Link) []addr
 			if t.Kind != probe.KindDNS || !errors.Is(reach.Connect(ctx, one.to).Err, syscall.ECONNREFUSED) {
 				return
 			}
-			one.text += fmt.Sprintf(" (which %s of this node has, and where nothing listens)", links[i].Name)
+			one.text += fmt.Sprintf(" (an address of this node's %s, with no listener)", links[i].Name)
 		}
 		out = append(out, one)
 	}
@@ -109,12 +109,12 @@ func untrackedFor(rules []kernel.PacketRule, targets []addressed, local []netip.
 			continue
 		}
 		seen[r.String()] = true
-		one := probe.Found(probe.Warn, "packets for %s are not tracked: what policies let in is not let back out", node.Some(hits))
+		one := probe.Found(probe.Warn, "packets to %s are not tracked: policies that allow a connection drop its replies", node.Some(hits))
 		switch {
 		case r.Partly:
-			one = probe.Found(probe.Info, "packets for %s may be kept from being tracked, under more conditions", node.Some(hits))
+			one = probe.Found(probe.Info, "packets to %s may be untracked, under further conditions", node.Some(hits))
 		case slices.Contains(kinds, "service"):
-			one = probe.Found(probe.Fail, "packets for %s are not tracked, so their address is never translated to a pod's", node.Some(hits))
+			one = probe.Found(probe.Fail, "packets to %s are not tracked, so the kernel never translates their address to a pod's", node.Some(hits))
 		}
 		out = append(out, one.On(r.String()).With(probe.FactRule, r.String()).With(route.FactMeant, node.First(hits)).
 			With(route.FactTowards, kinds).With(probe.FactChain, r.Chain).With(probe.FactRawTable, r.Table))

@@ -86,7 +86,7 @@ func (a routeView) leads(l ipamBlock) (string, error) {
 	case err != nil:
 		return "", err
 	case !way.Match.IsValid():
-		return "", errors.New("this kernel does not tell which route matches")
+		return "", errors.New("this kernel does not report which route matches")
 	case way.Match.Bits() > l.prefix.Bits(): // one address, borrowed by a pod elsewhere
 		return "", nil
 	}
@@ -195,9 +195,9 @@ func (a routeView) ownBlocks(own []ipamBlock) probe.Result {
 			open = append(open, l.prefix.String())
 		}
 	}
-	r := probe.Found(probe.OK, "all %d own blocks have their blackhole route", len(own))
+	r := probe.Found(probe.OK, "all %d blocks of this node have a blackhole route", len(own))
 	if len(open) > 0 {
-		r = probe.Found(probe.Info, "%d of %d own blocks have no blackhole route: %s", len(open), len(own), node.Some(open))
+		r = probe.Found(probe.Info, "%d of %d blocks of this node have no blackhole route: %s", len(open), len(own), node.Some(open))
 	}
 	return r.With(factBlocks, len(own))
 }

@@ -36,7 +36,7 @@ func xfrmPolicies(_ context.Context, p *probe.Pass) {
 		return
 	}
 	if len(policies) == 0 {
-		p.Report(probe.Found(probe.OK, "there are no policies of IPsec"))
+		p.Report(probe.Found(probe.OK, "no IPsec policies on this node"))
 		return
 	}
 	flows := flowsOf(p)
@@ -49,7 +49,7 @@ func xfrmPolicies(_ context.Context, p *probe.Pass) {
 		p.Report(r)
 	}
 	if len(found) == 0 {
-		p.Report(probe.Found(probe.OK, "%d policies of IPsec, none of which matches what goes between nodes, pods and Services",
+		p.Report(probe.Found(probe.OK, "%d IPsec policies, but they match no traffic between nodes, pods and Services",
 			len(policies)))
 	}
 }
@@ -127,7 +127,7 @@ func met(p kernel.XFRMPolicy, f flow) probe.Result {
 	case p.Blocks:
 		r = probe.Found(probe.Fail, "packets %s are dropped: the policy blocks them", f.text)
 	case !p.Associated:
-		r = probe.Found(probe.Warn, "packets %s have to be encrypted (%s), and there is no security association for it: they are dropped",
+		r = probe.Found(probe.Warn, "packets %s must be encrypted (%s), but no security association exists: they are dropped",
 			f.text, p.Template)
 	default:
 		r = probe.Found(probe.Info, "packets %s are encrypted (%s)", f.text, p.Template)
