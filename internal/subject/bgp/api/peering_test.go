@@ -9,7 +9,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// TestBGPPeering wants a node told that has nobody to learn routes from, and the BGPPeers that make no session.
+// TestBGPPeering expects a report for a node without any peer, and the BGPPeers that create no session.
 func TestBGPPeering(t *testing.T) {
 	off := cluster.Specs{"default": {"nodeToNodeMeshEnabled": false}}
 	reflector := func(nodes, peers string) cluster.Specs {

@@ -64,7 +64,7 @@ func TestBirdConfig(t *testing.T) {
 	if strings.Contains(fmt.Sprint(ask(good)), "hunter2") {
 		t.Error("a password is shown")
 	}
-	birdtest.Serve(t, filepath.Join(good.Root, "run/calico/bird.ctl"), "../../../../probe/bird/testdata/bird-1.6.8-restarting.txt") // loaded a second ago, by its clock
+	birdtest.Serve(t, filepath.Join(good.Root, "run/calico/bird.ctl"), "../../../../probe/bird/testdata/bird-1.6.8-restarting.txt") // by its own clock, BIRD loaded the file a second ago
 	at(good, time.Hour)
 	checktest.Want(t, ask(good, checktest.Backend("bird")), file, probe.OK, "written 1h0m0s ago")
 	checktest.Want(t, ask(good, checktest.Backend("vxlan")), "", probe.Skip, "vxlan")
@@ -73,7 +73,7 @@ func TestBirdConfig(t *testing.T) {
 		"proc/7/root" + file: "router id 10.0.0.1;\nprotocol device { }\nprotocol bgp Mesh_10_0_0_9 from x {\n"}))
 	birdtest.Serve(t, filepath.Join(other.Root, "run/calico/bird.ctl"), "../../../../probe/bird/testdata/bird-1.6.8-restarting.txt")
 	checktest.Want(t, ask(other), file, probe.Info, "not loaded yet")
-	at(other, time.Hour) // and yet BIRD was the last to read it
+	at(other, time.Hour) // BIRD read the file after this write
 	checktest.Want(t, ask(other), file, probe.Info, "BIRD lacks Mesh_10_0_0_9", "BIRD also has Mesh_127_0_0_2")
 
 	text := must.Get(os.ReadFile("../../../../probe/bird/testdata/bird-1.6.8-restarting.txt"))(t)
@@ -102,7 +102,7 @@ func TestBirdConfig(t *testing.T) {
 
 	outside := checktest.Node(t, files(map[string]string{"proc/7/cmdline": start, "secret": renderedConfig,
 		"proc/7/root/etc/calico/confd/config/x": ""}))
-	// leads into the container's root, never out of it
+	// the link resolves below the container's root
 	must.Do(t, os.Symlink("/secret", filepath.Join(outside.Root, "proc/7/root", file)))
 	checktest.Want(t, ask(outside), file, probe.Fail, "does not exist")
 

@@ -9,7 +9,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/checktest"
 )
 
-func TestBirdNotThere(t *testing.T) {
+func TestBirdMissing(t *testing.T) {
 	t.Parallel()
 	empty := checktest.Node(t, map[string]string{"run/x": ""})
 	checktest.Want(t, checktest.Run(t, birdSocketCheck, empty, checktest.Backend("vxlan"), checktest.Self("10.0.0.1")),

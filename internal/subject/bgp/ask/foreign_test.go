@@ -10,8 +10,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// TestExchanged wants an established session that carries nothing reported, of another node and with pools
-// that go by BGP.
+// TestExchanged expects a warning for an established session with another node that exchanges no routes, if the pools
+// use BGP only.
 func TestExchanged(t *testing.T) {
 	t.Parallel()
 	bgp := map[string]string{probe.AttrIPIP: "Never", probe.AttrVXLAN: "Never"}

@@ -14,8 +14,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/checktest"
 )
 
-// TestMD5 has the counters of the kernel as both ends of a session had them whose password was on
-// one side alone, while a session is down.
+// TestMD5 replays kernel counters recorded at both ends of a session that is down because only one end has a password.
 func TestMD5(t *testing.T) {
 	t.Parallel()
 	netstat := func(missing, unexpected, different int) string {

@@ -8,7 +8,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/checktest"
 )
 
-// TestMostTelling has a hundred nodes, of which some are not ready, and two switches.
+// TestMostTelling samples a hundred nodes, some of them not ready, and two switches.
 func TestMostTelling(t *testing.T) {
 	t.Parallel()
 	peers := []probe.Target{}

@@ -56,7 +56,7 @@ func TestBird(t *testing.T) {
 
 func TestBird2(t *testing.T) {
 	t.Parallel()
-	h := checktest.Node(t, map[string]string{"run/bird/x": ""}) // not from a container
+	h := checktest.Node(t, map[string]string{"run/bird/x": ""}) // the socket of a BIRD outside any container
 	birdtest.Serve(t, filepath.Join(h.Root, "run/bird/bird.ctl"), "../../../../probe/bird/testdata/bird-2.0.12.txt")
 	got := checktest.Run(t, bgpSessionCheck, h, checktest.Backend("bird"), checktest.Self("10.0.0.2"))
 	checktest.Want(t, got, "127.0.0.1", probe.OK, "Established", "0 routes imported, 1 exported")
@@ -64,7 +64,7 @@ func TestBird2(t *testing.T) {
 		"BIRD writes no routes into the kernel: it has no kernel protocol")
 }
 
-// TestAsWhole has what no recording holds.
+// TestAsWhole covers states that no recording contains.
 func TestAsWhole(t *testing.T) {
 	t.Parallel()
 	peer := func(name, state string) bird.Protocol { return bird.Protocol{Name: name, Proto: "BGP", BGP: state} }
@@ -103,7 +103,7 @@ func TestAsWhole(t *testing.T) {
 	}
 }
 
-// TestHoldTimer wants how long a session still lives without a word from the peer.
+// TestHoldTimer expects the time until a session with a silent peer expires.
 func TestHoldTimer(t *testing.T) {
 	t.Parallel()
 	r, _ := judgeSession(node.Daemons()[0], &probe.Pass{},
@@ -114,7 +114,7 @@ func TestHoldTimer(t *testing.T) {
 	}
 }
 
-// TestSessionReason wants BIRD's words read, in both C libraries' words for errors.
+// TestSessionReason maps BIRD's texts to reasons, with the error texts of both C libraries.
 func TestSessionReason(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{

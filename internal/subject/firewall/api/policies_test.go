@@ -13,7 +13,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// TestAPIPolicies wants a policy that surely denies CoreDNS the API server, and none that may let it out.
+// TestAPIPolicies expects a policy that certainly blocks CoreDNS from the API server, and no policy that may allow it.
 func TestAPIPolicies(t *testing.T) {
 	t.Parallel()
 	const egress = networkingv1.PolicyTypeEgress
@@ -43,7 +43,7 @@ func TestAPIPolicies(t *testing.T) {
 	}
 }
 
-// TestPodPolicies wants each policy that holds for a pod of the node named with those pods.
+// TestPodPolicies expects each policy that selects a pod of the node, with those pods.
 func TestPodPolicies(t *testing.T) {
 	t.Parallel()
 	s := clustertest.WithDNS()

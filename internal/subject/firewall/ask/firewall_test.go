@@ -9,7 +9,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/kernel"
 )
 
-// TestRefuses names chains of others with a rule that refuses forwarded packets, and none of Calico's.
+// TestRefuses names foreign chains that drop or reject forwarded packets, and ignores Calico's.
 func TestRefuses(t *testing.T) {
 	t.Parallel()
 	w := wallsOf(4, []kernel.Chain{
@@ -23,7 +23,7 @@ func TestRefuses(t *testing.T) {
 	}
 }
 
-// TestForeignTables names each table of others once, for the families that it sees.
+// TestForeignTables names each foreign table once, for the families that it sees.
 func TestForeignTables(t *testing.T) {
 	t.Parallel()
 	chains := []kernel.Chain{
@@ -89,7 +89,7 @@ func TestWalls(t *testing.T) {
 	}
 }
 
-// TestRefusedBelow has the chains that a removed kube-router leaves (k3s-io/k3s#7244), and Docker's beside them.
+// TestRefusedBelow has the chains that a removed kube-router leaves behind (k3s-io/k3s#7244), and Docker's.
 func TestRefusedBelow(t *testing.T) {
 	t.Parallel()
 	chain := func(name string, refuses bool, jumps ...string) kernel.Chain {

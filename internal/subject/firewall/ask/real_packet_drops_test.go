@@ -15,8 +15,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/nstest"
 )
 
-// TestRealPacketDrops loses packets to another node and to a pod of it in turn, and wants the place named with what
-// causes read.
+// TestRealPacketDrops drops packets to another node and to its pod in different places. It expects the place, with the
+// facts that causes read.
 func TestRealPacketDrops(t *testing.T) {
 	if !nstest.Enter(t, checktest.TwoNodes) {
 		return
@@ -75,7 +75,7 @@ func TestRealPacketDrops(t *testing.T) {
 	}
 }
 
-// TestRealPacketDropsOfBGP wants the rule named that drops connections to a BGP peer without a session.
+// TestRealPacketDropsOfBGP expects the rule that drops connections to a BGP peer without a session.
 func TestRealPacketDropsOfBGP(t *testing.T) {
 	if !nstest.Enter(t, checktest.TwoNodes) {
 		return
@@ -95,7 +95,7 @@ func TestRealPacketDropsOfBGP(t *testing.T) {
 	checktest.Want(t, checktest.Run(t, packetDropsCheck, h, node, session), "", probe.OK, "no packets lost")
 }
 
-// TestRealPacketDropsCut wants a check whose time is over before answers could come not to say that nothing is lost.
+// TestRealPacketDropsCut expects no "no packets lost" from a check that times out before answers can arrive.
 func TestRealPacketDropsCut(t *testing.T) {
 	if !nstest.Enter(t, checktest.TwoNodes) {
 		return

@@ -16,8 +16,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// TestNeighbourReach asks this machine about itself: what listens answers, what does
-// not is refused, and a refusal shows that the machine lives.
+// TestNeighbourReach tests this machine: open ports answer, closed ports refuse, and a refusal proves that the machine
+// is alive.
 func TestNeighbourReach(t *testing.T) {
 	t.Parallel()
 	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
@@ -45,8 +45,9 @@ func TestNeighbourReach(t *testing.T) {
 	}
 }
 
-// TestAskFromOutside wants a kubelet that answers told from one for which the kernel alone accepts connections.
-func TestAskFromOutside(t *testing.T) {
+// TestReachKubelet distinguishes a kubelet that answers from a frozen one, for which only the kernel accepts
+// connections.
+func TestReachKubelet(t *testing.T) {
 	t.Parallel()
 	frozen := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer frozen.Close()
@@ -71,8 +72,8 @@ func TestAskFromOutside(t *testing.T) {
 	}
 	frozen.Close()
 	r := reachKubelet(ctx, netip.MustParseAddrPort(frozen.Addr().String()))
-	if _, told := r.Facts[link.FactSpeaks]; told || r.Status != probe.Fail {
-		t.Errorf("nothing listens: %+v", r)
+	if _, found := r.Facts[link.FactSpeaks]; found || r.Status != probe.Fail {
+		t.Errorf("closed port: %+v", r)
 	}
 }
 
@@ -121,7 +122,7 @@ func TestLinked(t *testing.T) {
 	}
 }
 
-// TestUnsigned wants no silence called a fault where a password makes it.
+// TestUnsigned expects no failure for a silent port if a password explains the silence.
 func TestUnsigned(t *testing.T) {
 	t.Parallel()
 	to, other := netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.2")

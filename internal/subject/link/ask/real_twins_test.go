@@ -11,7 +11,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/nstest"
 )
 
-// TestRealTwins has two more machines on the link of a node: each has an address that another one has too.
+// TestRealTwins adds two machines with duplicate addresses to the link.
 func TestRealTwins(t *testing.T) {
 	if !nstest.Enter(t, `
 mount --make-rprivate /

@@ -74,7 +74,7 @@ func TestNodeNeighbours(t *testing.T) {
 	}
 }
 
-// TestOddEntry wants entries for other nodes told that no answer on the link makes, and no usual one.
+// TestOddEntry expects a report of entries for other nodes that no answer on the link creates, and no normal ones.
 func TestOddEntry(t *testing.T) {
 	t.Parallel()
 	const own, other = "02:00:00:00:00:0a", "02:00:00:00:00:0b"

@@ -11,8 +11,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// TestStartTunnels wants the settings told that differ between nodes, and who is the odd one.
-func TestStartTunnels(t *testing.T) {
+// TestTunnelSettings expects the settings that differ between nodes, and which node is the odd one.
+func TestTunnelSettings(t *testing.T) {
 	config := func(name, key string, v any) unstructured.Unstructured {
 		return unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": name},
 			"spec": map[string]any{key: v}}}

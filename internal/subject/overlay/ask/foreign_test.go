@@ -9,7 +9,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// TestInTheWay names the device of another CNI that has what Calico's needs.
+// TestInTheWay names another CNI's device that occupies the VNI or port of Calico's.
 func TestInTheWay(t *testing.T) {
 	t.Parallel()
 	none := probe.Found(probe.Fail, "interface vxlan.calico does not exist")

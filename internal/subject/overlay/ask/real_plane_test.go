@@ -11,8 +11,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/nstest"
 )
 
-// TestRealOverlay breaks a real VXLAN device in every way. IPIP and WireGuard this
-// machine's kernel does not have; TestTunnelJudged has what is judged of them.
+// TestRealOverlay breaks a real VXLAN device in every way. The test machine's kernel lacks IPIP and WireGuard, so
+// TestTunnelJudged covers them.
 func TestRealOverlay(t *testing.T) {
 	if !nstest.Enter(t, checktest.PlaneFurniture) {
 		return
@@ -53,7 +53,7 @@ func TestRealOverlay(t *testing.T) {
 	checktest.Want(t, ask(checktest.FelixWith("vxlanPort", "4790")), dev, probe.Fail, "UDP port is 4789, not 4790")
 	checktest.Want(t, ask(checktest.FelixWith("vxlanVNI", "7")), dev, probe.Fail, "VNI is 4096, not 7")
 
-	checktest.Do(t, "ip link add wireguard.cali type veth peer name wg7", "ip link set wireguard.cali up") // for its name
+	checktest.Do(t, "ip link add wireguard.cali type veth peer name wg7", "ip link set wireguard.cali up") // only the name matters
 	const wg = "wireguard.cali"
 	checktest.Want(t, ask(checktest.FelixWith("wireguardEnabled", "true")), wg, probe.Warn,
 		"no address for this node's end")
@@ -105,7 +105,7 @@ func TestRealOverlay(t *testing.T) {
 	if faults, _ := r.Facts[probe.FactFaults].([]string); len(faults) != 1 || faults[0] != "missing" {
 		t.Errorf("%v", r.Facts)
 	}
-	// As the eBPF data plane has it: no VNI and no entries.
+	// The device of the eBPF data plane has no VNI and no entries.
 	checktest.Do(t, "ip link del vxlan-v6.calico", "ip link add vxlan.calico type vxlan external dstport 4789",
 		"ip addr add 10.244.0.1/32 dev vxlan.calico", "ip link set vxlan.calico address 66:00:00:00:00:01 up")
 	got = ask(checktest.FelixWith("bpfEnabled", "true"))
@@ -118,7 +118,7 @@ func TestRealOverlay(t *testing.T) {
 	}
 }
 
-// TestRealHostSets leaves a node out of a real ipset and of a real set of nftables.
+// TestRealHostSets removes a node from a real ipset and from a real nftables set.
 func TestRealHostSets(t *testing.T) {
 	if !nstest.Enter(t, checktest.Furniture) {
 		return
@@ -141,7 +141,7 @@ func TestRealHostSets(t *testing.T) {
 	checktest.Want(t, got, "cali40all-vxlan-net", probe.Fail,
 		"this node drops tunnelled packets from b 10.9.0.2: not in cali40all-vxlan-net")
 	checktest.Want(t, got, "cali60all-vxlan-net", probe.Fail, "b fd09::2")
-	// the set is left over
+	// the set is stale
 	checktest.Want(t, ask(checktest.FelixWith(), checktest.Pool("10.244.0.0/16", "Never", "Never")), "", probe.Skip,
 		"no pool uses a tunnel")
 
@@ -153,7 +153,7 @@ func TestRealHostSets(t *testing.T) {
 	checktest.Do(t, "nft delete element ip calico cali40all-vxlan-net { 10.9.0.2 }")
 	checktest.Want(t, ask(), "cali40all-vxlan-net", probe.Fail, "drops tunnelled packets from b 10.9.0.2")
 
-	// IPIP's set is plain sets of nets, whether or not the kernel has IPIP.
+	// IPIP's set is a plain set of networks, so it needs no IPIP in the kernel.
 	checktest.Do(t, "nft add set ip calico cali40all-hosts-net { type ipv4_addr ; }",
 		"nft add element ip calico cali40all-hosts-net { 10.9.0.2 }")
 	ipip := []probe.Target{checktest.FelixWith(), checktest.Pool("10.244.0.0/16", "CrossSubnet", "Never"),
@@ -164,7 +164,7 @@ func TestRealHostSets(t *testing.T) {
 		probe.Fail, "drops tunnelled packets from c 10.9.0.3")
 }
 
-// TestRealHostSetsWithoutNetAdmin wants IP sets skipped where they cannot be read.
+// TestRealHostSetsWithoutNetAdmin expects a skip if the IP sets are unreadable.
 func TestRealHostSetsWithoutNetAdmin(t *testing.T) {
 	if !checktest.WithoutNetAdmin(t) {
 		return

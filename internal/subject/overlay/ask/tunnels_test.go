@@ -10,8 +10,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// TestTunnelJudged has the devices that the kernel of the tests cannot make: IPIP's
-// and WireGuard's. Those of VXLAN are in TestRealOverlay.
+// TestTunnelJudged covers the devices that the test machine's kernel cannot create: IPIP and WireGuard. TestRealOverlay
+// covers VXLAN.
 func TestTunnelJudged(t *testing.T) {
 	t.Parallel()
 	own := func(addr string) probe.Target {
@@ -58,8 +58,7 @@ func TestTunnelJudged(t *testing.T) {
 	}
 }
 
-// TestTunnelUse wants to know a tunnel that is used from one that is not, and both
-// from not knowing.
+// TestTunnelUse distinguishes used tunnels, unused tunnels, and unknown use.
 func TestTunnelUse(t *testing.T) {
 	t.Parallel()
 	felix := func(on string) probe.Target {

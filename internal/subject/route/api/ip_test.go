@@ -63,7 +63,7 @@ func TestIPRegistered(t *testing.T) {
 			if len(got) != 1+c.more {
 				t.Errorf("%d results, want %d: %v", len(got), 1+c.more, got)
 			}
-			// Rules read why, and which other node it is about.
+			// Causes read the reason and the other node.
 			reasons := map[string][2]string{
 				"incident 003, a new NIC": {facts.ReasonOutside, ""}, "incident 004, a docker bridge": {facts.ReasonOutside,
 					""}, "bare and odd": {facts.ReasonOutside, ""},
@@ -78,8 +78,8 @@ func TestIPRegistered(t *testing.T) {
 	}
 }
 
-// TestSharedInternalIP wants two kubelets at one address and port told, and neither the old Node of a machine nor
-// kubelets that share a host on purpose.
+// TestSharedInternalIP expects a report of two kubelets with the same address and port. It accepts a machine's old
+// Node, and kubelets that share a host on purpose.
 func TestSharedInternalIP(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -103,7 +103,7 @@ func TestSharedInternalIP(t *testing.T) {
 	}
 }
 
-// TestUnregistered has clusters where Calico writes no addresses on Nodes; what stands there is old.
+// TestUnregistered has clusters where Calico writes no addresses on Nodes: the annotations are stale.
 func TestUnregistered(t *testing.T) {
 	stale := func(image, backend string) *cluster.Snapshot {
 		s := clustertest.Snapshot(clustertest.Node("a", "10.0.0.1", "172.18.0.1/16"),

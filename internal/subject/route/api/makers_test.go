@@ -10,14 +10,14 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// TestRouteMakers has both sides of programClusterRoutes, by version and kind of pool, as they are now
-// and as v3.33 reads them.
+// TestRouteMakers combines both settings of programClusterRoutes with versions and kinds of pools, now and as v3.33
+// interprets them.
 func TestRouteMakers(t *testing.T) {
 	t.Parallel()
 	const both, none, felix, bird = probe.MakersBoth, probe.MakersNone, probe.MakersFelix, probe.MakersBIRD
 	for name, c := range map[string]struct {
 		version, felix, bird, ipip string
-		by, next                   string // who makes them now, and the fact about v3.33
+		by, next                   string // which daemon sets them now, and the fact about v3.33
 		status                     probe.Status
 	}{
 		"IPIP as it comes":       {"v3.32.1", "", "", "Always", bird, facts.MakersMove, probe.Info},
@@ -69,7 +69,7 @@ func ofVersion(version string) *cluster.Snapshot {
 	return s
 }
 
-// TestRouteMakersNotKnown has what cannot be told, or is not the settings' matter.
+// TestRouteMakersNotKnown covers unknown settings, and clusters where the settings do not matter.
 func TestRouteMakersNotKnown(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -13,7 +13,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// TestIPPools wants ranges told that collide, and pods that are not masqueraded where nobody knows them outside.
+// TestIPPools expects reports of overlapping ranges, and of pods without NAT that BGP does not advertise outside.
 func TestIPPools(t *testing.T) {
 	pool := func(cidr string, more ...any) cluster.Specs {
 		spec := map[string]any{"cidr": cidr, "natOutgoing": true}

@@ -10,8 +10,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// TestLost has what the plan says of nodes and what came of their routes.
-// The owners of a block are a fact of their own: nobody has to take a sentence apart.
+// TestOwners expects the owners of a block as a fact, so that causes need not parse the sentence.
 func TestOwners(t *testing.T) {
 	t.Parallel()
 	of := func(node string) ipamBlock {
@@ -24,6 +23,7 @@ func TestOwners(t *testing.T) {
 	}
 }
 
+// TestLost combines the nodes' state in the plan with the routes that the kernel has.
 func TestLost(t *testing.T) {
 	t.Parallel()
 	of := func(cidr, node, state string) ipamBlock {

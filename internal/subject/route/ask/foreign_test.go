@@ -12,7 +12,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// TestOwnedBy finds another node's address on this one, and no pod's.
+// TestOwnedBy finds another node's address on this node, and ignores pods' addresses.
 func TestOwnedBy(t *testing.T) {
 	t.Parallel()
 	links := []kernel.Link{{Name: "eth0", Addrs: []netip.Prefix{netip.MustParsePrefix("10.0.0.2/32")}}}
@@ -28,7 +28,7 @@ func TestOwnedBy(t *testing.T) {
 	}
 }
 
-// TestDiverted wants the rule named that sends packets another way, by the kernel's own answers.
+// TestDiverted expects the name of the rule that diverts packets, given the kernel's lookups.
 func TestDiverted(t *testing.T) {
 	t.Parallel()
 	own := netip.MustParseAddr("10.88.0.11")
@@ -46,7 +46,7 @@ func TestDiverted(t *testing.T) {
 		"near: by the main table": {node.Leads{Device: "eth1", Gateway: netip.Addr{}, Table: kernel.TableMain,
 			Calicos: false}, probe.OK, "they do not change"},
 	} {
-		// The rule catches the second of the node's addresses.
+		// The rule matches only the second address of the node.
 		nodes := []probe.Target{{Addr: own.Next()}, {Addr: own}}
 		ask := func(_, from netip.Addr, _ string) (node.Leads, bool) {
 			if from == own {
@@ -61,7 +61,7 @@ func TestDiverted(t *testing.T) {
 	}
 }
 
-// TestDivertedByACloud has rules of a cloud's CNI, which sends its own pods by them: Calico makes no routes there.
+// TestDivertedByACloud has rules of a cloud's CNI, which routes its own pods with them: Calico sets no routes there.
 func TestDivertedByACloud(t *testing.T) {
 	t.Parallel()
 	own := netip.MustParseAddr("10.0.0.1")
@@ -87,10 +87,10 @@ func TestDivertedByACloud(t *testing.T) {
 	}
 }
 
-// noWay is a main table without a route of Calico's.
+// noWay is a main table without Calico's routes.
 func noWay(netip.Addr) (node.Leads, bool) { return node.Leads{}, false }
 
-// TestClosest wants no way told by the blackhole of the node's own block.
+// TestClosest expects no route from the blackhole of the node's own block.
 func TestClosest(t *testing.T) {
 	t.Parallel()
 	routes := []kernel.Route{
@@ -107,7 +107,7 @@ func TestClosest(t *testing.T) {
 	}
 }
 
-// TestDivertedWhoeverSends wants a rule named that catches every sender, as a VPN's, where Calico has a route.
+// TestDivertedWhoeverSends expects the name of a rule for all senders, such as a VPN's, if Calico has a route.
 func TestDivertedWhoeverSends(t *testing.T) {
 	t.Parallel()
 	nodes := []probe.Target{{Addr: netip.MustParseAddr("10.88.0.11")}}
@@ -137,7 +137,7 @@ func TestDivertedWhoeverSends(t *testing.T) {
 	}
 }
 
-// TestRejected wants a rule named that rejects what pods send, and none that rejects only a part of it.
+// TestRejected expects the name of a rule that rejects all of the pods' packets, not of one that rejects some.
 func TestRejected(t *testing.T) {
 	t.Parallel()
 	local := probe.Target{Kind: probe.KindLocal, Name: "default/w", Addr: netip.MustParseAddr("10.244.0.1")}

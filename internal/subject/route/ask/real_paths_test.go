@@ -10,7 +10,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/nstest"
 )
 
-// TestRealRouteSpecial makes each type of route that takes a pod's packets, one of them as a cloud's guest agent does.
+// TestRealRouteSpecial adds each type of route that captures a pod's packets, one of them as a cloud's guest agent
+// does.
 func TestRealRouteSpecial(t *testing.T) {
 	if !nstest.Enter(t, checktest.TwoNodes+"ip route add local 10.244.1.0/26 dev eth0 table local proto 66\n") {
 		return
@@ -27,7 +28,7 @@ func TestRealRouteSpecial(t *testing.T) {
 	}
 }
 
-// TestRealRoutePods takes a pod's route away, leads it to another pod, and puts it back.
+// TestRealRoutePods deletes a pod's route, then points it to another pod, then restores it.
 func TestRealRoutePods(t *testing.T) {
 	if !nstest.Enter(t, checktest.TwoNodes+`
 ip link add caliab026e27ce4 type veth peer name eth7 netns far

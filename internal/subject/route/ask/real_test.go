@@ -54,7 +54,7 @@ func TestRealRoutes(t *testing.T) {
 	})
 }
 
-// TestRealBlocks removes and misleads routes to other nodes' blocks.
+// TestRealBlocks deletes and misdirects routes to other nodes' blocks.
 func TestRealBlocks(t *testing.T) {
 	if !nstest.Enter(t, checktest.Furniture+"ip route add default via 10.9.0.9\nip route add blackhole 10.244.7.0/26 proto bird\n") {
 		return
@@ -81,16 +81,16 @@ func TestRealBlocks(t *testing.T) {
 	checktest.Want(t, ask(block("10.244.1.0/26", "c", "10.9.0.3"), felix), "IPv4", probe.Fail,
 		"1 of 2 blocks of other nodes are routed to the wrong node: 10.244.1.0/26 of c leads to b 10.9.0.2 by eth0")
 	checktest.Want(t, ask(block("10.244.1.0/26", "c", "10.9.0.3")), "IPv4", probe.Info,
-		"through a router") // 10.9.0.2 is no node
+		"through a router") // 10.9.0.2 is not a node
 	checktest.Want(t, ask(block("10.244.9.0/26", "far", "10.77.0.3")), "IPv4", probe.Info,
-		"through a router") // as the node itself
+		"through a router") // the same router as for the node itself
 	pool := func(cidr, attr, mode string) probe.Target {
 		return probe.Target{Kind: probe.KindPool, Name: cidr, Attrs: map[string]string{attr: mode}}
 	}
 	far, tor := block("10.244.9.0/26", "far", "10.77.0.3"), checktest.Session("global", "tor", "10.9.0.254", 179)
 	for _, p := range []probe.Target{pool("10.244.0.0/16", probe.AttrIPIP, "CrossSubnet"),
 		pool("10.244.0.0/16", probe.AttrVXLAN, "Always")} {
-		checktest.Want(t, ask(far, p), "IPv4", probe.Fail, "1 of 1 blocks of other nodes have no route: 10.244.9.0/26 of far") // the router has never heard of it
+		checktest.Want(t, ask(far, p), "IPv4", probe.Fail, "1 of 1 blocks of other nodes have no route: 10.244.9.0/26 of far") // the router has no route to it
 	}
 	checktest.Want(t, ask(far, tor, pool("10.244.0.0/16", probe.AttrVXLAN, "CrossSubnet")), "IPv4", probe.Fail, "no route")
 	checktest.Want(t, ask(far, tor, pool("10.244.0.0/16", probe.AttrIPIP, "Always")), "IPv4", probe.Info,
@@ -120,8 +120,7 @@ func TestRealBlocks(t *testing.T) {
 		"the API reports c as NotReady")
 	checktest.Want(t, ask(lost, block("10.244.8.0/26", "d", "10.9.0.4")), "IPv4", probe.Fail,
 		"2 of 2 blocks of other nodes have no route: 10.244.8.0/26 of d, 10.244.9.0/26 of c")
-	// A table that could not be read: nobody can say that the routes are the only ones,
-	// and a lookup still tells a blackhole.
+	// Without the table there may be other routes, but a lookup still reveals a blackhole.
 	unread := routeView{nodes: map[netip.Addr]string{good.Addr: "b"}, unread: errors.New("interrupted")}
 	on := func(of probe.Target) []ipamBlock {
 		return []ipamBlock{{netip.MustParsePrefix(of.Name), of.Node, of.Addr,

@@ -12,7 +12,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/nstest"
 )
 
-// TestRealUntracked has NodeLocal DNSCache's rules and its interface left over: nothing listens there any more.
+// TestRealUntracked has leftover rules and the interface of NodeLocal DNSCache, without its listener.
 func TestRealUntracked(t *testing.T) {
 	if !nstest.Enter(t, `ip link set lo up
 ip link add nodelocaldns type veth peer name other

@@ -10,7 +10,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/kernel"
 )
 
-// TestSwallowsLocally has routes of table local as kernels and guest agents make them: 66 is google-guest-agent's.
+// TestSwallowsLocally has routes in table local as kernels and guest agents add them: 66 is google-guest-agent's.
 func TestSwallowsLocally(t *testing.T) {
 	t.Parallel()
 	const byKernel, byAgent = 2, 66
@@ -35,8 +35,8 @@ func TestSwallowsLocally(t *testing.T) {
 	}
 }
 
-// TestRejectingRules wants the rule that drops traffic to a target, and none that is for other packets or comes behind
-// a table that may have a route.
+// TestRejectingRules expects the rule that drops all traffic to a target. It ignores rules for other packets, and rules
+// after a table that may have a route.
 func TestRejectingRules(t *testing.T) {
 	t.Parallel()
 	api := probe.Target{Kind: probe.KindDatastore, Addr: netip.MustParseAddr("10.0.0.1"), Port: 6443}
