@@ -45,7 +45,7 @@ func bgpPeering(s *cluster.Snapshot, report func(probe.Result)) {
 	mesh, set := global["nodeToNodeMeshEnabled"].(bool)
 	off := set && !mesh
 	reflectors := reflectorsOf(s)
-	tell := func(r probe.Result) {
+	reportPeers := func(r probe.Result) {
 		if len(reflectors) > 0 {
 			r = r.With(facts.Reflectors, reflectors)
 		}
@@ -59,18 +59,18 @@ func bgpPeering(s *cluster.Snapshot, report func(probe.Result)) {
 		report(probe.Found(probe.Warn, "cannot derive this node's BGP sessions from the resources: %s", probe.OneLine(err.Error())).
 			With(probe.FactReason, facts.BadBGPPeer))
 	case len(sessions) > 0:
-		tell(probe.Found(probe.OK, "%s for this node", cluster.Plural(len(sessions), "BGP session")))
+		reportPeers(probe.Found(probe.OK, "%s for this node", cluster.Plural(len(sessions), "BGP session")))
 	case off:
-		tell(probe.Found(probe.Info, "the node-to-node mesh is disabled (nodeToNodeMeshEnabled: false), and no BGPPeer selects this node").
+		reportPeers(probe.Found(probe.Info, "the node-to-node mesh is disabled (nodeToNodeMeshEnabled: false), and no BGPPeer selects this node").
 			With(probe.FactReason, facts.NoBGPPeer))
 	case s.Node.Annotations[cluster.AnnotationCluster] != "":
-		tell(probe.Found(probe.Info, "this node is a route reflector (annotation %s): the node-to-node mesh excludes it, and no BGPPeer selects it", cluster.AnnotationCluster).
+		reportPeers(probe.Found(probe.Info, "this node is a route reflector (annotation %s): the node-to-node mesh excludes it, and no BGPPeer selects it", cluster.AnnotationCluster).
 			With(probe.FactReason, facts.NoBGPPeer))
 	case len(reflectors) > 0:
-		tell(probe.Found(probe.Info, "the node-to-node mesh excludes the route reflectors %s (annotation %s), and no BGPPeer selects this node",
+		reportPeers(probe.Found(probe.Info, "the node-to-node mesh excludes the route reflectors %s (annotation %s), and no BGPPeer selects this node",
 			cluster.Few(reflectors), cluster.AnnotationCluster).With(probe.FactReason, facts.NoBGPPeer))
 	default:
-		tell(probe.Found(probe.Info, "this node has no peer in the node-to-node mesh (it or all others are route reflectors), and no BGPPeer selects it").
+		reportPeers(probe.Found(probe.Info, "this node has no peer in the node-to-node mesh (it or all others are route reflectors), and no BGPPeer selects it").
 			With(probe.FactReason, facts.NoBGPPeer))
 	}
 }

@@ -21,11 +21,11 @@ const (
 // exchangeTime is how long a session may take to exchange its routes after it is established.
 const exchangeTime = 10 * time.Second
 
-// exchanged judges the routes of an established session with another node. A session that exchanges none of the
+// judgeExchange judges the routes of an established session with another node. A session that exchanges none of the
 // existing blocks is useless. It is false if there is nothing to report.
-func exchanged(d node.Daemon, p *probe.Pass, proto bird.Protocol, peer probe.Target,
+func judgeExchange(d node.Daemon, p *probe.Pass, proto bird.Protocol, peer probe.Target,
 	age time.Duration) (probe.Result, bool) {
-	if !proto.Established() || len(proto.Details) == 0 || peer.Node == "" || age < exchangeTime || !byBGP(d, p) {
+	if !proto.Established() || len(proto.Details) == 0 || peer.Node == "" || age < exchangeTime || !usesOnlyBGP(d, p) {
 		return probe.Result{}, false
 	}
 	own, theirs := 0, 0
@@ -64,8 +64,8 @@ func exchanged(d node.Daemon, p *probe.Pass, proto bird.Protocol, peer probe.Tar
 		With(bgp.FactFilters, filters), true
 }
 
-// byBGP reports whether all pools of the family advertise their blocks by BGP only.
-func byBGP(d node.Daemon, p *probe.Pass) bool {
+// usesOnlyBGP reports whether all pools of the family advertise their blocks by BGP only.
+func usesOnlyBGP(d node.Daemon, p *probe.Pass) bool {
 	pools := 0
 	for _, t := range p.Of(probe.KindPool) {
 		cidr, err := netip.ParsePrefix(t.Name)

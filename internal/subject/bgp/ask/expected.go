@@ -62,7 +62,7 @@ func bgpExpected(ctx context.Context, p *probe.Pass) {
 		}
 		r, quiet := silent[f]
 		if !quiet || len(here) > 0 { // BIRD 3 serves both families on one socket
-			r = compared(expected[f], here, why == "")
+			r = comparePeers(expected[f], here, why == "")
 		} else if r.Status == probe.Fail { // which bird-socket reports
 			r = probe.Found(probe.Unknown, "cannot query peers: %s", r.Saw)
 		}
@@ -104,9 +104,9 @@ func peersOf(protocols []bird.Protocol) []birdPeer {
 	return out
 }
 
-// compared judges the peers of one family. It reports extra peers of BIRD only if the expected ones are completely
+// comparePeers judges the peers of one family. It reports extra peers of BIRD only if the expected ones are completely
 // known.
-func compared(expected []probe.Target, has []birdPeer, whole bool) probe.Result {
+func comparePeers(expected []probe.Target, has []birdPeer, whole bool) probe.Result {
 	ports := map[netip.Addr][]int{}
 	for _, b := range has {
 		ports[b.addr] = append(ports[b.addr], b.port)

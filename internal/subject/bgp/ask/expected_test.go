@@ -45,7 +45,7 @@ func TestBGPExpected(t *testing.T) {
 		"cannot query peers: no such socket")
 }
 
-func TestCompared(t *testing.T) {
+func TestComparePeers(t *testing.T) {
 	t.Parallel()
 	var expected []probe.Target
 	var protocols []bird.Protocol
@@ -54,10 +54,10 @@ func TestCompared(t *testing.T) {
 		expected = append(expected, checktest.Session("mesh", "n"+fmt.Sprint(i), addr, 1790))
 		protocols = append(protocols, bird.Protocol{Name: "Mesh_x", Proto: "BGP", Neighbor: netip.MustParseAddr(addr)})
 	}
-	if r := compared(expected, peersOf(protocols), true); r.Status != probe.OK {
+	if r := comparePeers(expected, peersOf(protocols), true); r.Status != probe.OK {
 		t.Errorf("a large mesh: %+v", r)
 	}
-	r := compared(expected, peersOf(protocols[:5]), true)
+	r := comparePeers(expected, peersOf(protocols[:5]), true)
 	if r.Status != probe.Fail || !strings.HasSuffix(r.Saw, "and 992 more") ||
 		len(r.Facts[probe.FactMissing].([]string)) != node.Listed {
 		t.Errorf("without most of them: %+v", r)
@@ -70,10 +70,10 @@ func TestCompared(t *testing.T) {
 		t.Errorf("%+v", peers)
 	}
 	link := peersOf([]bird.Protocol{{Name: "uplink", Proto: "BGP", Neighbor: netip.MustParseAddr("fe80::1%eth0")}})
-	if r := compared(nil, link, true); r.Status != probe.Info || !strings.Contains(r.Saw, "uplink") {
+	if r := comparePeers(nil, link, true); r.Status != probe.Info || !strings.Contains(r.Saw, "uplink") {
 		t.Errorf("%+v", r)
 	}
-	if r := compared(expected[:1], append(peersOf(protocols[:1]), link...), false); r.Status != probe.OK {
+	if r := comparePeers(expected[:1], append(peersOf(protocols[:1]), link...), false); r.Status != probe.OK {
 		t.Errorf("when not all that is expected is known nothing is too much: %+v", r)
 	}
 }

@@ -10,9 +10,9 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// TestExchanged expects a warning for an established session with another node that exchanges no routes, if the pools
-// use BGP only.
-func TestExchanged(t *testing.T) {
+// TestJudgeExchange expects a warning for an established session with another node that exchanges no routes, if the
+// pools use BGP only.
+func TestJudgeExchange(t *testing.T) {
 	t.Parallel()
 	bgp := map[string]string{probe.AttrIPIP: "Never", probe.AttrVXLAN: "Never"}
 	block := func(name, node string, own bool) probe.Target {
@@ -47,7 +47,7 @@ func TestExchanged(t *testing.T) {
 			{Kind: probe.KindPool, Name: "10.244.0.0/16", Attrs: c.attrs}}}
 		of := up
 		of.Imported, of.Exported, of.Received = c.imported, c.exported, c.received
-		r, ok := exchanged(node.Daemons()[0], p, of, c.peer, c.age)
+		r, ok := judgeExchange(node.Daemons()[0], p, of, c.peer, c.age)
 		if ok != (c.saw != "") || !strings.Contains(r.Saw, c.saw) {
 			t.Errorf("%s: %v %v", name, ok, r)
 		}

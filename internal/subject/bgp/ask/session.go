@@ -66,22 +66,22 @@ func sessionsOf(ctx context.Context, d node.Daemon, p *probe.Pass) int {
 		r, peer := judgeSession(d, p, proto, status)
 		p.Report(r)
 		age, _ := bird.Age(proto.Since, status.ServerTime)
-		if of, ok := exchanged(d, p, proto, peer, age); ok && !status.Restarting {
+		if of, ok := judgeExchange(d, p, proto, peer, age); ok && !status.Restarting {
 			p.Report(of.On("routes " + r.Target))
 		}
 	}
-	p.Report(asWhole(status, protocols, peers, up).On(name).With(probe.FactFamily, d.Family).With(FactPeerCount, peers).
+	p.Report(judgeAll(status, protocols, peers, up).On(name).With(probe.FactFamily, d.Family).With(FactPeerCount, peers).
 		With(factUpCount, up))
 	return peers - up
 }
 
-// asWhole judges what applies to all peers of one BIRD: whether their routes reach the kernel.
-func asWhole(status bird.Status, protocols []bird.Protocol, peers, up int) probe.Result {
+// judgeAll judges one BIRD as a whole: whether the routes of its peers reach the kernel.
+func judgeAll(status bird.Status, protocols []bird.Protocol, peers, up int) probe.Result {
 	kernel := kernelState(protocols)
 	r := probe.Found(probe.Info, "BIRD %s has no BGP peers", status.Version)
 	switch {
 	case status.Restarting:
-		r = restarting(status, protocols)
+		r = judgeRestart(status, protocols)
 	case up > 0 && (kernel == "" || kernel == "down"):
 		how := "it has no kernel protocol"
 		if kernel != "" {
@@ -115,9 +115,9 @@ func kernelState(protocols []bird.Protocol) string {
 	return state
 }
 
-// restarting lists the peers for which a graceful restart waits. BIRD marks them as pending. If only the table's rows
+// judgeRestart lists the peers for which a graceful restart waits. BIRD marks them as pending. If only the table's rows
 // are known, they are the sessions that are not up.
-func restarting(status bird.Status, protocols []bird.Protocol) probe.Result {
+func judgeRestart(status bird.Status, protocols []bird.Protocol) probe.Result {
 	down, late, names := []string{}, []string{}, []string{}
 	for _, o := range protocols {
 		if o.Proto != "BGP" || o.Recovery != "pending" && (len(o.Details) > 0 || o.Established()) {

@@ -64,8 +64,8 @@ func TestBird2(t *testing.T) {
 		"BIRD writes no routes into the kernel: it has no kernel protocol")
 }
 
-// TestAsWhole covers states that no recording contains.
-func TestAsWhole(t *testing.T) {
+// TestJudgeAll covers states that no recording contains.
+func TestJudgeAll(t *testing.T) {
 	t.Parallel()
 	peer := func(name, state string) bird.Protocol { return bird.Protocol{Name: name, Proto: "BGP", BGP: state} }
 	kernel := func(state string) bird.Protocol { return bird.Protocol{Name: "kernel1", Proto: "Kernel", State: state} }
@@ -97,7 +97,7 @@ func TestAsWhole(t *testing.T) {
 				up++
 			}
 		}
-		if r := asWhole(c.status, c.protocols, 1, up); r.Status != c.want || !strings.Contains(r.Saw, c.saw) {
+		if r := judgeAll(c.status, c.protocols, 1, up); r.Status != c.want || !strings.Contains(r.Saw, c.saw) {
 			t.Errorf("%s: %s %q", name, r.Status, r.Saw)
 		}
 	}

@@ -30,10 +30,10 @@ func hostPorts() []hostPort {
 		{number: 179, whose: "BGP's"}, {number: 22, whose: "ssh's"}}
 }
 
-// atHome represents connections of the node to itself over the loopback, to which a HostEndpoint of all interfaces
-// applies too. The kubelet probes Felix that way, and fetches the output of exec and attach from the container
-// runtime.
-func atHome(s *cluster.Snapshot) hostPort {
+// loopbackPort represents connections of the node to itself over the loopback, to which a HostEndpoint of all
+// interfaces applies too. The kubelet probes Felix that way, and fetches the output of exec and attach from the
+// container runtime.
+func loopbackPort(s *cluster.Snapshot) hostPort {
 	return hostPort{number: cmp.Or(cluster.FelixTarget(s).Port, 9099), whose: "Felix's",
 		from: netip.AddrFrom4([4]byte{127, 0, 0, 1})}
 }
@@ -116,19 +116,19 @@ func judgeHost(s *cluster.Snapshot, h cluster.HostEndpoint) probe.Result {
 		if slices.Contains(open, port.number) || !whole {
 			continue
 		}
-		if policy, denied := shuts(s, h, probe.DeniesIngress, port); denied {
+		if policy, denied := blocks(s, h, probe.DeniesIngress, port); denied {
 			by = cmp.Or(by, policy)
 			shut = append(shut, fmt.Sprintf("%d (%s)", port.number, port.whose))
 			numbers = append(numbers, port.number)
 		}
 	}
-	felix := atHome(s)
-	policy, home := shuts(s, h, probe.DeniesIngress, felix)
+	felix := loopbackPort(s)
+	policy, home := blocks(s, h, probe.DeniesIngress, felix)
 	home = home && h.Device == "*" && whole && !slices.Contains(open, felix.number)
 	if home {
 		by = cmp.Or(by, policy)
 	}
-	policy, out := shuts(s, h, probe.DeniesEgress, hostPort{number: netpolicy.HTTPSPort})
+	policy, out := blocks(s, h, probe.DeniesEgress, hostPort{number: netpolicy.HTTPSPort})
 	if _, chosen := s.Felix.Value["failsafeOutboundHostPorts"]; chosen || s.CalicoEnv("FELIX_FAILSAFEOUTBOUNDHOSTPORTS") != "" {
 		out = false // the client may be among them
 	}
@@ -155,21 +155,21 @@ func judgeHost(s *cluster.Snapshot, h cluster.HostEndpoint) probe.Result {
 	r := probe.Found(probe.Warn, "on %s: %s; %s", where, strings.Join(says, ", and "), cmp.Or(by, none))
 	return r.With(facts.HostEndpoint, h.Name).With(facts.ShutPorts, numbers).With(facts.ShutOut, out).
 		With(facts.ShutLoopback, home).With(facts.ShutBy, by).
-		With(facts.OnAddress, about(s, h)).With(facts.OnDevice, h.Device)
+		With(facts.OnAddress, appliesToNode(s, h)).With(facts.OnDevice, h.Device)
 }
 
-// about reports whether a HostEndpoint surely applies to the node's InternalIP: by its address, or because it applies
-// to all interfaces.
-func about(s *cluster.Snapshot, h cluster.HostEndpoint) bool {
+// appliesToNode reports whether a HostEndpoint surely applies to the node's InternalIP: by its address, or because it
+// applies to all interfaces.
+func appliesToNode(s *cluster.Snapshot, h cluster.HostEndpoint) bool {
 	return h.Device == "*" || slices.ContainsFunc(cluster.InternalIPs(s.Node), func(a netip.Addr) bool {
 		return slices.Contains(h.Addrs, a.String())
 	})
 }
 
-// shuts reports whether a HostEndpoint surely blocks a TCP port of a node, or with DeniesEgress of others, and names
+// blocks reports whether a HostEndpoint surely blocks a TCP port of a node, or with DeniesEgress of others, and names
 // the policy. The name is "" if no policy selects the HostEndpoint: then it denies all traffic, unless a profile
 // allows it.
-func shuts(s *cluster.Snapshot, h cluster.HostEndpoint, direction string, port hostPort) (by string, denied bool) {
+func blocks(s *cluster.Snapshot, h cluster.HostEndpoint, direction string, port hostPort) (by string, denied bool) {
 	by, held := s.Policies.AtHost(h.Labels, direction, port.number, port.from)
 	return by, by != "" || !held && len(h.Profiles) == 0
 }

@@ -27,8 +27,8 @@ const (
 // Usage of the table, in percent, from which it is reported, and from which dropped packets are attributed to it. A
 // burst fills the last quarter within a second, and expiring entries free a few places while packets are dropped.
 const (
-	nearlyFull   = 75
-	asGoodAsFull = 95
+	nearlyFull      = 75
+	effectivelyFull = 95
 )
 
 // conntrackPause is the time between two readings of the drop counters. It is long enough to show drops on a node with
@@ -105,7 +105,7 @@ func conntrack(ctx context.Context, h *probe.Host, brief bool) probe.Result {
 			r.Status = probe.Fail
 			r.Saw += ": the table is full"
 		}
-		if counted && now.full > before.full && entries*100 >= most*asGoodAsFull {
+		if counted && now.full > before.full && entries*100 >= most*effectivelyFull {
 			r.Status = probe.Fail
 			r.Saw += fmt.Sprintf("; within half a second, the full table dropped %d packets or connections", now.full-before.full)
 		}

@@ -71,8 +71,8 @@ func nodeFirewall(_ context.Context, p *probe.Pass) {
 	for _, f := range []int{4, 6} {
 		w := wallsOf(f, chains, legacy)
 		w.unread = unread
-		w.letPods(p, f)
-		if f == 6 && len(w.calico) == 0 && !sixIsUsed(p) {
+		w.sortOutAccepting(p, f)
+		if f == 6 && len(w.calico) == 0 && !usesIPv6(p) {
 			continue // Calico in one family may write none for the other
 		}
 		r := judgeWalls(w, pods, known)
@@ -89,8 +89,8 @@ func nodeFirewall(_ context.Context, p *probe.Pass) {
 	}
 }
 
-// sixIsUsed reports whether pods of this node have, or may get, IPv6 addresses.
-func sixIsUsed(p *probe.Pass) bool {
+// usesIPv6 reports whether pods of this node have, or may get, IPv6 addresses.
+func usesIPv6(p *probe.Pass) bool {
 	return slices.ContainsFunc(p.Of(probe.KindLocal, probe.KindSelf), func(t probe.Target) bool {
 		return t.Addr.IsValid() && node.Family(t.Addr) == 6
 	})

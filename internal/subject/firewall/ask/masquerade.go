@@ -80,8 +80,8 @@ func podFlows(p *probe.Pass) []podFlow {
 // proxyMark is the mark of packets that kube-proxy masquerades (its masqueradeBit, 14 by default).
 const proxyMark = "0x4000"
 
-// chainsDeep is how deep jumps are followed. The kernel allows 16.
-const chainsDeep = 16
+// maxJumps limits the depth of nested jumps. The kernel allows 16.
+const maxJumps = 16
 
 // through is the first rule of a chain, or of those to which it jumps, that surely masquerades the flow, with its
 // chain, "" if none does. It also reports that the rules of the calling chains no longer see the flow, or may not.
@@ -102,7 +102,7 @@ func (f podFlow) through(all []kernel.Wall, w kernel.Wall, depth int) (rule stri
 			return "", true
 		case "jump", "goto":
 			i := chainNamed(all, w, to)
-			if i < 0 || depth == chainsDeep {
+			if i < 0 || depth == maxJumps {
 				return "", true
 			}
 			rule, over = f.through(all, all[i], depth+1)

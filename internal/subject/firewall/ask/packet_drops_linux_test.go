@@ -18,8 +18,8 @@ func TestPacketDropsWithoutTargets(t *testing.T) {
 	checktest.Want(t, checktest.Run(t, packetDropsCheck, h, itself), "", probe.Skip, "no other node or pod is known")
 }
 
-// TestDiedAt expects "lost beyond the node" only if the node cannot have dropped the packets uncounted.
-func TestDiedAt(t *testing.T) {
+// TestJudgeSearch expects "lost beyond the node" only if the node cannot have dropped the packets uncounted.
+func TestJudgeSearch(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		found  drops.Found
@@ -33,7 +33,7 @@ func TestDiedAt(t *testing.T) {
 		"not permitted":   {drops.Found{Left: true, Unread: probe.ErrNotVisible}, probe.Skip, false},
 	} {
 		c.found.Packets, c.found.Lost, c.found.Device = 40, 40, "eth0"
-		r := diedAt(c.found, drops.Shape{})
+		r := judgeSearch(c.found, drops.Shape{})
 		if beyond := r.Facts[factBeyond] == true; r.Status != c.status || beyond != c.beyond {
 			t.Errorf("%s: %s, beyond %v: %s", name, r.Status, beyond, r.Saw)
 		}

@@ -77,7 +77,7 @@ func TestReachKubelet(t *testing.T) {
 	}
 }
 
-func TestExcused(t *testing.T) {
+func TestDowngradeExcused(t *testing.T) {
 	t.Parallel()
 	silent := probe.Found(probe.Fail, "silent")
 	node := func(port int) probe.Target { return probe.Target{Name: "node-b", Node: "node-b", Port: port} }
@@ -91,7 +91,7 @@ func TestExcused(t *testing.T) {
 		{node(179), true, probe.Fail}, {pod, true, probe.Fail},
 		{node(22), false, probe.Fail}, {node(0), false, probe.Fail},
 	} {
-		if got := excused(c.t, silent, c.alive).Status; got != c.want {
+		if got := downgradeExcused(c.t, silent, c.alive).Status; got != c.want {
 			t.Errorf("%+v, alive %v: %s, want %s", c.t, c.alive, got, c.want)
 		}
 	}
@@ -108,22 +108,22 @@ func TestExcused(t *testing.T) {
 	}
 }
 
-func TestLinked(t *testing.T) {
+func TestAddNeighbour(t *testing.T) {
 	t.Parallel()
 	lost, back := probe.Found(probe.Fail, "none of 5"), probe.Found(probe.OK, "5 of 5")
-	if r := linked(lost, "failed"); !strings.Contains(r.Saw, "no answer to ARP or NDP") ||
+	if r := addNeighbour(lost, "failed"); !strings.Contains(r.Saw, "no answer to ARP or NDP") ||
 		r.Facts.Str(link.FactNeighbour) != "failed" {
 		t.Errorf("%+v", r)
 	}
-	for _, r := range []probe.Result{linked(lost, "reachable"), linked(back, "failed"), linked(lost, "")} {
+	for _, r := range []probe.Result{addNeighbour(lost, "reachable"), addNeighbour(back, "failed"), addNeighbour(lost, "")} {
 		if strings.Contains(r.Saw, "nobody") {
 			t.Errorf("%+v", r)
 		}
 	}
 }
 
-// TestUnsigned expects no failure for a silent port if a password explains the silence.
-func TestUnsigned(t *testing.T) {
+// TestRetractUnsigned expects no failure for a silent port if a password explains the silence.
+func TestRetractUnsigned(t *testing.T) {
 	t.Parallel()
 	to, other := netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.2")
 	with := func(a netip.Addr) []probe.Target {
@@ -144,7 +144,7 @@ func TestUnsigned(t *testing.T) {
 		"refused, password":      {refused, with(to), "", probe.Fail},
 		"taken, as if it had no": {probe.Found(probe.OK, "taken"), with(to), "", probe.OK},
 	} {
-		if got := unsigned(c.r, c.sessions, c.gap, to); got.Status != c.want {
+		if got := retractUnsigned(c.r, c.sessions, c.gap, to); got.Status != c.want {
 			t.Errorf("%s: %+v, want %s", name, got, c.want)
 		}
 	}

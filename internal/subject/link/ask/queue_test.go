@@ -8,7 +8,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/kernel"
 )
 
-func TestLimits(t *testing.T) {
+func TestJudgeQueue(t *testing.T) {
 	t.Parallel()
 	of := func(queue string, n uint64) kernel.Tally {
 		return kernel.Tally{Table: kernel.TallyQueue, Of: queue, Name: "drops", N: n}
@@ -27,7 +27,7 @@ func TestLimits(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if r := limits(c.tallies, "eth0"); r.Status != c.status || !strings.Contains(r.Saw, c.saw) {
+			if r := judgeQueue(c.tallies, "eth0"); r.Status != c.status || !strings.Contains(r.Saw, c.saw) {
 				t.Errorf("%+v", r)
 			}
 		})

@@ -16,8 +16,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// mostTwins is the maximum number of addresses to request: each request is a broadcast.
-const mostTwins = 16
+// maxTwins is the maximum number of addresses to request: each request is a broadcast.
+const maxTwins = 16
 
 // twinsWait is how long the check waits for answers. A link answers within milliseconds.
 const twinsWait = 600 * time.Millisecond
@@ -66,7 +66,7 @@ func beside(l kernel.Link, own netip.Addr, nodes []probe.Target) []probe.Target 
 	var out []probe.Target
 	for _, t := range nodes {
 		near := slices.ContainsFunc(l.Addrs, func(a netip.Prefix) bool { return a.Contains(own) && a.Contains(t.Addr) })
-		if near && t.Addr != own && len(out) < mostTwins {
+		if near && t.Addr != own && len(out) < maxTwins {
 			out = append(out, t)
 		}
 	}

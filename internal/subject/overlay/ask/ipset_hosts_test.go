@@ -12,7 +12,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-func TestMembersJudged(t *testing.T) {
+func TestJudgeMembers(t *testing.T) {
 	t.Parallel()
 	var others []probe.Target
 	for i := range 50 {

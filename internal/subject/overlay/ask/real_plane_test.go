@@ -12,7 +12,7 @@ import (
 )
 
 // TestRealOverlay breaks a real VXLAN device in every way. The test machine's kernel lacks IPIP and WireGuard, so
-// TestTunnelJudged covers them.
+// TestJudgeTunnel covers them.
 func TestRealOverlay(t *testing.T) {
 	if !nstest.Enter(t, checktest.PlaneFurniture) {
 		return

@@ -67,8 +67,8 @@ func overlayTunnels(ctx context.Context, p *probe.Pass) {
 		own, others := e.Ends(p)
 		switch {
 		case mode == "" && err == nil:
-			// The kernel creates a tunl0 of its own, which is down and has no address. The eBPF data plane uses VXLAN whatever
-			// the pools configure.
+			// The kernel creates a tunl0 of its own, which is down and has no address. The eBPF data plane uses VXLAN
+			// whatever the pools configure.
 			if d != nil && d.Up && len(d.Addrs) > 0 && !node.EBPF(p, all) {
 				say(probe.Found(probe.Info, "%s exists with %s, but Calico's configuration does not use %s",
 					d.Name, d.Addrs[0].Addr(), e.Name).On(e.Device))
@@ -90,7 +90,7 @@ func overlayTunnels(ctx context.Context, p *probe.Pass) {
 				e.Device).On(e.Device))
 		default:
 			set := node.SettingsOf(p, e)
-			say(withOffload(inTheWay(judgeTunnel(e, mode, d, *own, set), e, set, all), d).On(e.Device))
+			say(withOffload(addConflict(judgeTunnel(e, mode, d, *own, set), e, set, all), d).On(e.Device))
 			if d != nil && d.Up && d.VXLAN != nil && !d.VXLAN.External && len(others) > 0 {
 				f, err := vteps(*d, e.Family)
 				if err != nil {
@@ -118,9 +118,9 @@ func withOffload(r probe.Result, d *kernel.Link) probe.Result {
 	return r.With(overlay.FactSumsLater, later)
 }
 
-// inTheWay names the device of another CNI that prevents Calico's from being created or set up. The kernel creates no
-// second device with the same VNI and port, and none next to one that accepts all VNIs on a port.
-func inTheWay(r probe.Result, e node.Encapsulation, set node.TunnelSettings, all []kernel.Link) probe.Result {
+// addConflict names the device of another CNI that prevents Calico's from being created or set up. The kernel creates
+// no second device with the same VNI and port, and none next to one that accepts all VNIs on a port.
+func addConflict(r probe.Result, e node.Encapsulation, set node.TunnelSettings, all []kernel.Link) probe.Result {
 	if r.Status != probe.Fail || e.Name != "VXLAN" {
 		return r
 	}

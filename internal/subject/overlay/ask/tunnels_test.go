@@ -10,9 +10,9 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// TestTunnelJudged covers the devices that the test machine's kernel cannot create: IPIP and WireGuard. TestRealOverlay
+// TestJudgeTunnel covers the devices that the test machine's kernel cannot create: IPIP and WireGuard. TestRealOverlay
 // covers VXLAN.
-func TestTunnelJudged(t *testing.T) {
+func TestJudgeTunnel(t *testing.T) {
 	t.Parallel()
 	own := func(addr string) probe.Target {
 		return probe.Target{Kind: probe.KindTunnel, Name: "a", Addr: netip.MustParseAddr(addr),

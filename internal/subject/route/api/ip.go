@@ -39,7 +39,7 @@ func registeredFamily(s *cluster.Snapshot, key string, report func(probe.Result)
 		return false
 	}
 	if mine == nil {
-		if taken, ok := takenMeanwhile(s, all); ok {
+		if taken, ok := findTaken(s, all); ok {
 			report(taken.On(family))
 			return true
 		}
@@ -69,9 +69,9 @@ func registeredFamily(s *cluster.Snapshot, key string, report func(probe.Result)
 	return true
 }
 
-// takenMeanwhile finds another node that is registered with an address that this node, registered with none, reports
+// findTaken finds another node that is registered with an address that this node, registered with none, reports
 // as its own. calico-node cannot start here until that is resolved.
-func takenMeanwhile(s *cluster.Snapshot, all []cluster.Registration) (probe.Result, bool) {
+func findTaken(s *cluster.Snapshot, all []cluster.Registration) (probe.Result, bool) {
 	for _, o := range all {
 		addr := o.Registered.Addr()
 		if !slices.Contains(cluster.InternalIPs(s.Node), addr) {

@@ -36,7 +36,7 @@ func routeMakers(s *cluster.Snapshot, report func(probe.Result)) {
 func judgeMakers(s *cluster.Snapshot, now cluster.Makers, minor int, pools []cluster.Routed) probe.Result {
 	settings := fmt.Sprintf("programClusterRoutes is %s in FelixConfiguration and %s in BGPConfiguration",
 		cmp.Or(s.SetForFelix(), "not set"), cmp.Or(s.SetForBIRD(), "not set"))
-	by := split(now, pools)
+	by := divide(now, pools)
 	r := probe.Found(probe.OK, "%s; %s", by.text(), settings)
 	if minor >= cluster.MakersBIRD && len(by[probe.MakersNone])+len(by[probe.MakersBoth]) > 0 {
 		r.Status = probe.Warn
@@ -52,7 +52,7 @@ func judgeMakers(s *cluster.Snapshot, now cluster.Makers, minor int, pools []clu
 	if r.Status == probe.OK {
 		r.Status = probe.Info
 	}
-	next := split(then, pools)
+	next := divide(then, pools)
 	r.Saw += "; from Calico v3.33 on " + next.text()
 	return r.With(facts.NextMakers, cmp.Or(next.worst(), facts.MakersMove))
 }
@@ -60,8 +60,8 @@ func judgeMakers(s *cluster.Snapshot, now cluster.Makers, minor int, pools []clu
 // division is pools by the daemon that sets their routes.
 type division map[string][]string
 
-// split divides pools by the daemon that sets their routes.
-func split(m cluster.Makers, pools []cluster.Routed) division {
+// divide divides pools by the daemon that sets their routes.
+func divide(m cluster.Makers, pools []cluster.Routed) division {
 	out := division{}
 	for _, p := range pools {
 		out[m.Of(p.IPIP)] = append(out[m.Of(p.IPIP)], p.CIDR)

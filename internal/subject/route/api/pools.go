@@ -75,9 +75,9 @@ func blockWith(s *cluster.Snapshot, cidr netip.Prefix, within func(*cluster.Snap
 	return ""
 }
 
-// toldOutside reports whether BGP advertises this node's pods to a router outside the cluster. It is true if that is
-// unknown.
-func toldOutside(s *cluster.Snapshot) bool {
+// isAdvertisedOutside reports whether BGP advertises this node's pods to a router outside the cluster. It is true if
+// that is unknown.
+func isAdvertisedOutside(s *cluster.Snapshot) bool {
 	switch {
 	case s.Peering.Unread() != nil:
 		return true
@@ -118,7 +118,7 @@ func ipPools(s *cluster.Snapshot, report func(probe.Result)) {
 			continue
 		}
 		found = true
-		r := onePool(s, cidr, spec)
+		r := judgePool(s, cidr, spec)
 		if apicheck.Failed(unseen) && (r.Status == probe.OK || r.Status == probe.Info) {
 			r = apicheck.Unread(unseen)
 		}
@@ -130,12 +130,12 @@ func ipPools(s *cluster.Snapshot, report func(probe.Result)) {
 	}
 }
 
-// tunnelled reports whether a pool's packets are always encapsulated between nodes.
-func tunnelled(spec map[string]any) bool {
+// isTunnelled reports whether a pool's packets are always encapsulated between nodes.
+func isTunnelled(spec map[string]any) bool {
 	return spec["vxlanMode"] == "Always" || spec["ipipMode"] == "Always"
 }
 
-func onePool(s *cluster.Snapshot, cidr netip.Prefix, spec map[string]any) probe.Result {
+func judgePool(s *cluster.Snapshot, cidr netip.Prefix, spec map[string]any) probe.Result {
 	if block := blockWith(s, cidr, nodesWithin); block != "" && len(s.Nodes) > 1 {
 		return probe.Found(probe.Fail, "%s: %s", cidr, block).With(probe.FactReason, facts.PoolHasNodes)
 	}
@@ -163,11 +163,11 @@ func onePool(s *cluster.Snapshot, cidr netip.Prefix, spec map[string]any) probe.
 	if _, here := cluster.PoolFor(s.Node, spec); nat || !here {
 		return probe.Found(probe.OK, "%s does not overlap any node or Service", cidr)
 	}
-	told := toldOutside(s)
+	told := isAdvertisedOutside(s)
 	r := probe.Found(probe.Info, "%s: its pods keep their addresses outside the cluster (natOutgoing: false)", cidr)
 	if !told {
 		r.Saw += ", and BGP advertises them to no router there"
-		if tunnelled(spec) { // a network that has routes to the pods would not need a tunnel
+		if isTunnelled(spec) { // a network that has routes to the pods would not need a tunnel
 			r.Status = probe.Warn
 		}
 	}

@@ -38,7 +38,7 @@ func routeCanReach(_ context.Context, p *probe.Pass) {
 	}
 	for _, t := range targets {
 		way, err := node.Lookup(t.Addr)
-		r := routed(t, way, own)
+		r := judgeRoute(t, way, own)
 		if err != nil {
 			r = node.Unroutable(err)
 		}
@@ -76,7 +76,7 @@ func defaultRoute(f int) (probe.Result, bool) {
 	return r.With(route.FactDefault, true).With(probe.FactInterface, way.Device), true
 }
 
-func routed(t probe.Target, way node.Hop, own []probe.Target) probe.Result {
+func judgeRoute(t probe.Target, way node.Hop, own []probe.Target) probe.Result {
 	var saw strings.Builder // in the form of 'ip route get'
 	if way.Gateway.IsValid() {
 		fmt.Fprintf(&saw, "via %s ", way.Gateway)

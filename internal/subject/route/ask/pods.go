@@ -27,9 +27,9 @@ const (
 	factInterfaces probe.Fact = "interfaces" // by address: the pod's own interface
 )
 
-// bareAgain is how long a starting or terminating pod may have an interface without a route. The plugin creates one
+// bareGrace is how long a starting or terminating pod may have an interface without a route. The plugin creates one
 // right after the other, even on a slow node.
-const bareAgain = 1500 * time.Millisecond
+const bareGrace = 1500 * time.Millisecond
 
 // podLinks are the interfaces of this node's pods, and their routes.
 type podLinks struct {
@@ -104,7 +104,7 @@ func routePods(ctx context.Context, p *probe.Pass) {
 	if len(bare) > 0 {
 		select {
 		case <-ctx.Done():
-		case <-time.After(bareAgain):
+		case <-time.After(bareGrace):
 		}
 		if seen, err = readPodLinks(); err != nil {
 			p.Report(node.Unseen(err))

@@ -126,11 +126,11 @@ func TestRealBlocks(t *testing.T) {
 		return []ipamBlock{{netip.MustParsePrefix(of.Name), of.Node, of.Addr,
 			""}}
 	}
-	if r := unread.survey(on(good), nil).judged(foreign, 1, birdKnows{}); r.Status != probe.Unknown {
+	if r := unread.survey(on(good), nil).judge(foreign, 1, birdRoutes{}); r.Status != probe.Unknown {
 		t.Errorf("without the table: %+v", r)
 	}
-	if r := unread.survey(on(block("10.244.3.0/26", "c", "10.9.0.3")), nil).judged(foreign, 1,
-		birdKnows{}); r.Status != probe.Fail || !strings.Contains(r.Saw, "a blackhole route on this node drops packets") {
+	if r := unread.survey(on(block("10.244.3.0/26", "c", "10.9.0.3")), nil).judge(foreign, 1,
+		birdRoutes{}); r.Status != probe.Fail || !strings.Contains(r.Saw, "a blackhole route on this node drops packets") {
 		t.Errorf("a blackhole without the table: %+v", r)
 	}
 	checktest.Want(t, ask(block("10.244.3.0/26", "c", "10.9.0.3")), "IPv4", probe.Fail,

@@ -18,8 +18,8 @@ import (
 // untrackedCheck binds route.Untracked to the function that runs it.
 var untrackedCheck = answers.To(route.Untracked, untracked)
 
-// addressed is a destination of packets that a rule may match.
-type addressed struct {
+// destination is a destination of packets that a rule may match.
+type destination struct {
 	text   string
 	kind   string
 	to     netip.AddrPort
@@ -41,7 +41,7 @@ func untracked(ctx context.Context, p *probe.Pass) {
 	for _, t := range p.Of(probe.KindLocal) {
 		local = append(local, t.Addr.Unmap())
 	}
-	found := untrackedFor(rules, addressedBy(ctx, p, links), local)
+	found := matchUntracked(rules, destinations(ctx, p, links), local)
 	for _, r := range found {
 		p.Report(r)
 	}
@@ -50,15 +50,15 @@ func untracked(ctx context.Context, p *probe.Pass) {
 	}
 }
 
-// addressedBy lists Services and pods, except for addresses of the node itself that have a listener.
-func addressedBy(ctx context.Context, p *probe.Pass, links []kernel.Link) []addressed {
+// destinations lists Services and pods, except for addresses of the node itself that have a listener.
+func destinations(ctx context.Context, p *probe.Pass, links []kernel.Link) []destination {
 	pods := map[netip.Addr]bool{}
-	var out []addressed
+	var out []destination
 	add := func(t probe.Target, kind string, protos ...int) {
 		if !t.Addr.IsValid() {
 			return
 		}
-		one := addressed{t.String(), kind, netip.AddrPortFrom(t.Addr.Unmap(), uint16(t.Port)), protos}
+		one := destination{t.String(), kind, netip.AddrPortFrom(t.Addr.Unmap(), uint16(t.Port)), protos}
 		if i := slices.IndexFunc(links, func(l kernel.Link) bool { return l.Has(one.to.Addr()) }); i >= 0 {
 			if t.Kind != probe.KindDNS || !errors.Is(reach.Connect(ctx, one.to).Err, syscall.ECONNREFUSED) {
 				return
@@ -89,8 +89,8 @@ func addressedBy(ctx context.Context, p *probe.Pass, links []kernel.Link) []addr
 	return out
 }
 
-// untrackedFor are the rules that match one of these, each once. local are the addresses of pods here.
-func untrackedFor(rules []kernel.PacketRule, targets []addressed, local []netip.Addr) []probe.Result {
+// matchUntracked are the rules that match one of these, each once. local are the addresses of pods here.
+func matchUntracked(rules []kernel.PacketRule, targets []destination, local []netip.Addr) []probe.Result {
 	var out []probe.Result
 	seen := map[string]bool{}
 	for _, r := range rules {

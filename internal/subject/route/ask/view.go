@@ -59,7 +59,7 @@ func routesTo(family int, wanted map[netip.Prefix]bool) (map[netip.Prefix]entry,
 	return out, nil
 }
 
-// Values of leads other than a destination.
+// Results of nextHop other than a destination.
 const (
 	noRoute   = "nowhere"        // only the default route matches, or none
 	swallowed = "into blackhole" // this node has a blackhole route for exactly the block
@@ -69,9 +69,9 @@ const (
 	byHand = "by hand"
 )
 
-// leads is where packets to a block go if that is not its node, else "". Tunnels that Felix fills have gateways of
+// nextHop is where packets to a block go if that is not its node, else "". Tunnels that Felix fills have gateways of
 // their own. If a gateway's owner is unknown, the device decides.
-func (a routeView) leads(l ipamBlock) (string, error) {
+func (a routeView) nextHop(l ipamBlock) (string, error) {
 	to := l.prefix.Addr()
 	if !l.prefix.IsSingleIP() {
 		to = to.Next()
@@ -92,7 +92,7 @@ func (a routeView) leads(l ipamBlock) (string, error) {
 	}
 	whose := a.nodes[way.Gateway]
 	wider := way.Match.Bits() < l.prefix.Bits()
-	switch hops := a.among(a.table[l.prefix].gateways); {
+	switch hops := a.nodesOf(a.table[l.prefix].gateways); {
 	case len(hops) > 1 && !wider:
 		return "to " + strings.Join(hops, " and ") + " at once", nil
 	case way.Gateway.IsValid() && (way.Gateway == l.addr || whose == l.node):
@@ -100,8 +100,8 @@ func (a routeView) leads(l ipamBlock) (string, error) {
 	case felixTunnel(way.Device) && whose == "":
 		return "", nil
 	case wider:
-		// A wider route, such as the default one, is not for the block. But if it also leads to the node, a router may know
-		// the block, unless it never sees its packets.
+		// A wider route, such as the default one, is not for the block. But if it also leads to the node, a router may
+		// know the block, unless it never sees its packets.
 		if a.encapsulated(l, probe.AttrVXLAN) || a.encapsulated(l, probe.AttrIPIP) && !a.fabric {
 			return noRoute, nil
 		}
@@ -164,8 +164,8 @@ func (a routeView) byFelix(l ipamBlock) bool {
 	})
 }
 
-// among lists the different nodes to which some gateways belong.
-func (a routeView) among(gateways []netip.Addr) []string {
+// nodesOf lists the different nodes to which some gateways belong.
+func (a routeView) nodesOf(gateways []netip.Addr) []string {
 	var out []string
 	seen := map[string]bool{}
 	for _, g := range gateways {

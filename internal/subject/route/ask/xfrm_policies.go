@@ -44,7 +44,7 @@ func xfrmPolicies(_ context.Context, p *probe.Pass) {
 		p.Report(node.Gap(p, probe.KindNode, "no other node or pod is known"))
 		return
 	}
-	found := matched(policies, flows)
+	found := matchPolicies(policies, flows)
 	for _, r := range found {
 		p.Report(r)
 	}
@@ -54,14 +54,14 @@ func xfrmPolicies(_ context.Context, p *probe.Pass) {
 	}
 }
 
-// mostFlows is the maximum number of packets that are compared.
-const mostFlows = 400
+// maxFlows bounds the pairs of addresses to compare, which grow with the square of the targets.
+const maxFlows = 400
 
 // flowsOf are the packets of this node and its pods.
 func flowsOf(p *probe.Pass) []flow {
 	var out []flow
 	add := func(from, to probe.Target, directions ...string) {
-		if len(out) >= mostFlows || !from.Addr.IsValid() || !to.Addr.IsValid() ||
+		if len(out) >= maxFlows || !from.Addr.IsValid() || !to.Addr.IsValid() ||
 			node.Family(from.Addr) != node.Family(to.Addr) ||
 			from.Addr == to.Addr {
 			return
@@ -92,8 +92,8 @@ func flowsOf(p *probe.Pass) []flow {
 	return out
 }
 
-// matched are the policies that match one of the packets, each once, with the first such packet.
-func matched(policies []kernel.XFRMPolicy, flows []flow) []probe.Result {
+// matchPolicies are the policies that match one of the packets, each once, with the first such packet.
+func matchPolicies(policies []kernel.XFRMPolicy, flows []flow) []probe.Result {
 	type hit struct{ policy, flow, count int }
 	var hits []hit
 	for i, f := range flows {
@@ -115,13 +115,13 @@ func matched(policies []kernel.XFRMPolicy, flows []flow) []probe.Result {
 	}
 	var out []probe.Result
 	for _, h := range hits {
-		out = append(out, met(policies[h.policy], flows[h.flow]))
+		out = append(out, judgePolicy(policies[h.policy], flows[h.flow]))
 	}
 	return out
 }
 
-// met is a policy's effect on a packet, in words.
-func met(p kernel.XFRMPolicy, f flow) probe.Result {
+// judgePolicy describes a policy's effect on a packet.
+func judgePolicy(p kernel.XFRMPolicy, f flow) probe.Result {
 	var r probe.Result
 	switch {
 	case p.Blocks:
