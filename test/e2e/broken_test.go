@@ -158,7 +158,7 @@ func TestDeadBIRD(t *testing.T) {
 	mustSandbox(t, "exec", "node-a", "--", "touch", "/var/lib/calico/sandbox/bird.down")
 	signalAll(t, "node-a", "bird", "KILL")
 	d, _ := report(t, "run", "--node", "node-a", "--via", "pod", "--checks", "bgp")
-	d.want(t, "bird-socket", probe.Fail, "/run/calico/bird.ctl", "nothing listens")
+	d.want(t, "bird-socket", probe.Fail, "/run/calico/bird.ctl", "refuses connections")
 	d.want(t, "bgp-port", probe.OK, "port 179 here") // BIRD for IPv6 lives
 	d, _ = report(t, "run", "--node", "node-b", "--via", "pod", "--checks", "bgp")
 	d.want(t, "bgp-session", probe.Fail, "node-a 10.88.0.11")

@@ -126,7 +126,7 @@ func judgeRegistration(mine cluster.Registration, all []cluster.Registration) pr
 			With(probe.FactReason, facts.ReasonOutside)
 	}
 	return probe.Found(probe.Fail, "registered %s is not the InternalIP %s; %d of %d other nodes are outside its network %s",
-		mine.Registered.Addr(), mine.Internal, mine.Registered.Masked(), others-neighbours, others).
+		mine.Registered.Addr(), mine.Internal, others-neighbours, others, mine.Registered.Masked()).
 		With(probe.FactReason, facts.ReasonOutside)
 }
 

@@ -45,7 +45,7 @@ func TestJudgeMissing(t *testing.T) {
 		"BIRD knows it": {findings{missing: []ipamBlock{quiet}}, birdRoutes{known: []string{"x"}}, probe.Fail,
 			"the API reports c as NotReady"},
 		"another leads astray": {findings{missing: []ipamBlock{quiet}, wrong: []string{"x"}}, birdRoutes{}, probe.Fail,
-			"lead to the wrong node"},
+			"are routed to the wrong node"},
 		"no node is called so": {findings{missing: []ipamBlock{ready}}, birdRoutes{}, probe.Fail, "10.244.1.0/26 of b"},
 		"two owners": {findings{shared: []string{"10.244.1.0/26 of b and c"}}, birdRoutes{}, probe.Fail,
 			"belong to two nodes in"},
