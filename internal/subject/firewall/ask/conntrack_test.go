@@ -71,7 +71,7 @@ func TestIdleConnections(t *testing.T) {
 		r := checktest.Want(t, got, firewall.TargetIdle, c.status, "loses its entry after "+c.seconds+" s")
 		idle, _ := r.Facts.Num(factIdle)
 		if strict := c.loose == "0"; strconv.Itoa(int(idle)) != c.seconds || r.Facts[firewall.FactLoose] == strict ||
-			strings.Contains(r.Saw, "is dropped") != strict {
+			strings.Contains(r.Saw, "drops its next packet") != strict {
 			t.Errorf("%+v: %+v", c, r)
 		}
 	}
