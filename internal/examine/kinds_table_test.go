@@ -61,7 +61,7 @@ func ownInstallations() []installation {
 				w.group = apiCalicoNative
 				return w.by("bird").pool("10.244.0.0/16", "Always", "Never").registered(4)
 			}},
-		{name: "Calico v3.33, IPIP", says: "As it comes, Felix makes the routes of pools with IPIP, and BIRD those of others.",
+		{name: "Calico v3.33, IPIP", says: "As it comes, Felix sets the routes of pools with IPIP, and BIRD those of others.",
 			build: func() *world {
 				w := standard()
 				w.calico.version = "v3.33.0"

@@ -91,7 +91,7 @@ func TestTelling(t *testing.T) {
 	}
 	bird := probe.Found(probe.Info, "BIRD has no peers").On("/run/calico/bird.ctl").With(bgpask.FactPeerCount, 0)
 	none := probe.Found(probe.Skip, "Calico's networking backend here is vxlan").On("/run/calico/bird.ctl")
-	dead := probe.Found(probe.Unknown, "peers not asked").On("/run/calico/bird.ctl")
+	dead := probe.Found(probe.Unknown, "cannot query peers").On("/run/calico/bird.ctl")
 	for name, c := range map[string]struct {
 		said []probe.Result
 		want string

@@ -330,7 +330,7 @@ func TestBeforeUpgrade(t *testing.T) {
 	clash := night(t, nightfile.Path("route-makers-none"))
 	branch, record := played(t, b, nil, clash)
 	if o := record.Outcome; branch != "clash-now" || o.Verdict != "fault" ||
-		!strings.Contains(o.Says, "nobody makes the routes") {
+		!strings.Contains(o.Says, "no daemon sets the routes") {
 		t.Errorf("it goes %s and comes to %+v", branch, *record.Outcome)
 	}
 }

@@ -140,7 +140,7 @@ func TestSecondNIC(t *testing.T) {
 	}
 	register("10.0.0.66/24") // as calico-node does within a minute
 	d, _ = report(t, "run", "--node", "node-a", "--via", "pod", "--checks", "ip-autodetect,ip-registered")
-	d.want(t, "ip-registered", probe.Fail, "IPv4: registered 10.0.0.66 is not the InternalIP 10.88.0.11", "outside its network 10.0.0.0/24: 1 of 1 other nodes")
+	d.want(t, "ip-registered", probe.Fail, "IPv4: registered 10.0.0.66 is not the InternalIP 10.88.0.11", "1 of 1 other nodes are outside its network 10.0.0.0/24")
 	d.want(t, "ip-autodetect", probe.Info, "IPv4: first-found picks 10.0.0.66", "not the node's InternalIP")
 	d, _ = report(t, "run", "--node", "node-b", "--via", "pod", "--checks", "ip-registered,node-ping")
 	d.want(t, "ip-registered", probe.Warn, "IPv4 node-a: node node-a is registered with 10.0.0.66")
@@ -158,7 +158,7 @@ func TestDeadBIRD(t *testing.T) {
 	mustSandbox(t, "exec", "node-a", "--", "touch", "/var/lib/calico/sandbox/bird.down")
 	signalAll(t, "node-a", "bird", "KILL")
 	d, _ := report(t, "run", "--node", "node-a", "--via", "pod", "--checks", "bgp")
-	d.want(t, "bird-socket", probe.Fail, "/run/calico/bird.ctl", "nothing listens")
+	d.want(t, "bird-socket", probe.Fail, "/run/calico/bird.ctl", "refuses connections")
 	d.want(t, "bgp-port", probe.OK, "port 179 here") // BIRD for IPv6 lives
 	d, _ = report(t, "run", "--node", "node-b", "--via", "pod", "--checks", "bgp")
 	d.want(t, "bgp-session", probe.Fail, "node-a 10.88.0.11")

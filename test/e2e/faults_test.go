@@ -240,7 +240,7 @@ func TestRoutes(t *testing.T) {
 	}
 	shell(t, node, "ip route replace blackhole "+block+"; ip -6 route del "+block6)
 	d, _ := report(t, "run", "--node", node, "--via", "pod", "--checks", "route-blocks,route-can-reach,pod-ping,node-ping")
-	d.want(t, "route-blocks", probe.Fail, "IPv4: ", "discards", "by a blackhole route: "+block+" of node-b")
+	d.want(t, "route-blocks", probe.Fail, "IPv4: ", "a blackhole route on this node drops packets to", ": "+block+" of node-b")
 	d.want(t, "route-blocks", probe.Fail, "IPv6: ", "no route: "+block6+" of node-b")
 	d.want(t, "route-can-reach", probe.Fail, "default/workload-b 10.244.", "blackhole")
 	d.want(t, "route-can-reach", probe.Info, "default/workload-b fd00:", "only the default route")
@@ -254,8 +254,8 @@ func TestMainRule(t *testing.T) {
 	t.Cleanup(func() { shell(t, node, "ip -6 rule add "+rule+"; ip -6 rule del "+other) })
 	shell(t, node, "ip -6 rule add "+other+" && ip -6 rule del "+rule)
 	d, _ := report(t, "run", "--node", node, "--via", "pod", "--checks", "route-rules")
-	d.want(t, "route-rules", probe.Fail, "IPv6: no routing rule leads to the main table")
-	d.want(t, "route-rules", probe.OK, "IPv4: no rule but the kernel's")
+	d.want(t, "route-rules", probe.Fail, "IPv6: no routing rule selects table main")
+	d.want(t, "route-rules", probe.OK, "IPv4: only the kernel's rules")
 	if len(d.Causes) == 0 || d.Causes[0].ID != "main-rule-missing" || d.Causes[0].About != "IPv6" {
 		t.Errorf("the causes are %+v", d.Causes)
 	}

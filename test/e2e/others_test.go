@@ -67,7 +67,7 @@ func TestK9s(t *testing.T) {
 	s.wants("workload-a")
 	s.enter("/workload-a")
 	s.press("Q")
-	s.finds(`pings(, and all)? came back|nothing is lost|all came back`)
+	s.finds(`pings(, and all)? came back|nothing is lost|no packets lost|all came back`)
 	s.press("q")
 }
 

@@ -64,7 +64,7 @@ func TestTunnelsProven(t *testing.T) {
 	if a.exit != 3 {
 		t.Errorf("exit %d\n%s", a.exit, a.stderr)
 	}
-	d.want(t, "overlay-tunnels", probe.Fail, "there is no interface vxlan.calico, though Calico uses VXLAN (Always) and registered 10.244.0.200")
+	d.want(t, "overlay-tunnels", probe.Fail, "interface vxlan.calico does not exist, but Calico uses VXLAN (Always) and registered 10.244.0.200")
 	tunnel("null")
 
 	patchPool(t, `{"spec":{"vxlanMode":"Never","ipipMode":"Always"}}`)

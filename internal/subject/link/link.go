@@ -86,8 +86,8 @@ var NodeUplink = &probe.Check{
 	Tags: []string{probe.TagNetwork, probe.TagHost}, Access: []string{"host network", "netlink"},
 }
 
-// UplinkQueue asks for what limits how the uplink sends. Tools that test with a slow or lossy network leave it behind
-// (chaos-mesh/chaos-mesh#3906), and routes and firewalls do not show it.
+// UplinkQueue checks whether a queueing discipline limits or delays the uplink. Tools that simulate slow or lossy
+// networks leave one behind (chaos-mesh/chaos-mesh#3906), and routes and firewalls do not show it.
 var UplinkQueue = &probe.Check{
 	ID: "uplink-queue", From: probe.FromNode,
 	Tags: []string{probe.TagNetwork}, Access: []string{"host network", "netlink"},

@@ -37,8 +37,8 @@ const (
 	FactByFelix probe.Fact = "by_felix"
 )
 
-// RouteCanReach asks the kernel how it would route a packet. Calico's can-reach autodetection picks an address the
-// same way.
+// RouteCanReach looks up the kernel's route to each target, as 'ip route get' does. Calico's can-reach autodetection
+// picks an address the same way.
 var RouteCanReach = &probe.Check{
 	ID:   "route-can-reach",
 	From: probe.FromNode,

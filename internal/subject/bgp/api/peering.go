@@ -30,13 +30,13 @@ func bgpPeering(s *cluster.Snapshot, report func(probe.Result)) {
 		report(apicheck.UnreadOf("BGP's resources are", s.Peering.Unread()))
 		return
 	case s.Calico.Value == nil || s.Backend.Value == "vxlan" || s.Backend.Value == "none":
-		report(probe.Found(probe.Skip, "no BIRD of Calico's is known here"))
+		report(probe.Found(probe.Skip, "no Calico BIRD is known on this node"))
 		return
 	case s.Pools.Err != nil:
 		report(apicheck.Unread(s.Pools.Err))
 		return
 	case len(s.Nodes) < 2 || !cluster.ByBIRD(s):
-		report(probe.Found(probe.Skip, "no route to another node's pods is known that BIRD would make"))
+		report(probe.Found(probe.Skip, "no route to other nodes' pods is known to depend on BIRD"))
 		return
 	}
 	sessions, err := cluster.SessionTargets(s, s.Node)
@@ -45,32 +45,32 @@ func bgpPeering(s *cluster.Snapshot, report func(probe.Result)) {
 	mesh, set := global["nodeToNodeMeshEnabled"].(bool)
 	off := set && !mesh
 	reflectors := reflectorsOf(s)
-	tell := func(r probe.Result) {
+	reportPeers := func(r probe.Result) {
 		if len(reflectors) > 0 {
 			r = r.With(facts.Reflectors, reflectors)
 		}
 		if len(idle) > 0 {
-			r.Saw += "; BGPPeers that make no session: " + strings.Join(idle, ", ")
+			r.Saw += "; BGPPeers without a session: " + strings.Join(idle, ", ")
 		}
 		report(r.With(facts.MeshOff, off).With(facts.IdlePeers, idle))
 	}
 	switch {
 	case err != nil:
-		report(probe.Found(probe.Warn, "the sessions of this node do not follow from the resources: %s", probe.OneLine(err.Error())).
+		report(probe.Found(probe.Warn, "cannot derive this node's BGP sessions from the resources: %s", probe.OneLine(err.Error())).
 			With(probe.FactReason, facts.BadBGPPeer))
 	case len(sessions) > 0:
-		tell(probe.Found(probe.OK, "%s for this node", cluster.Plural(len(sessions), "BGP session")))
+		reportPeers(probe.Found(probe.OK, "%s for this node", cluster.Plural(len(sessions), "BGP session")))
 	case off:
-		tell(probe.Found(probe.Info, "the mesh of nodes is switched off (nodeToNodeMeshEnabled false), and no BGPPeer is for this node").
+		reportPeers(probe.Found(probe.Info, "the node-to-node mesh is disabled (nodeToNodeMeshEnabled: false), and no BGPPeer selects this node").
 			With(probe.FactReason, facts.NoBGPPeer))
 	case s.Node.Annotations[cluster.AnnotationCluster] != "":
-		tell(probe.Found(probe.Info, "this node is a route reflector by its annotation %s, so the mesh of nodes leaves it out, and no BGPPeer is for it", cluster.AnnotationCluster).
+		reportPeers(probe.Found(probe.Info, "this node is a route reflector (annotation %s): the node-to-node mesh excludes it, and no BGPPeer selects it", cluster.AnnotationCluster).
 			With(probe.FactReason, facts.NoBGPPeer))
 	case len(reflectors) > 0:
-		tell(probe.Found(probe.Info, "the mesh of nodes leaves out %s, route reflectors by their annotation %s, and no BGPPeer is for this node",
+		reportPeers(probe.Found(probe.Info, "the node-to-node mesh excludes the route reflectors %s (annotation %s), and no BGPPeer selects this node",
 			cluster.Few(reflectors), cluster.AnnotationCluster).With(probe.FactReason, facts.NoBGPPeer))
 	default:
-		tell(probe.Found(probe.Info, "this node has no peer in the mesh of nodes (it is a route reflector, or the others are), and no BGPPeer is for it").
+		reportPeers(probe.Found(probe.Info, "this node has no peer in the node-to-node mesh (it or all others are route reflectors), and no BGPPeer selects it").
 			With(probe.FactReason, facts.NoBGPPeer))
 	}
 }

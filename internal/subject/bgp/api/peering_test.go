@@ -9,7 +9,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// TestBGPPeering wants a node told that has nobody to learn routes from, and the BGPPeers that make no session.
+// TestBGPPeering expects a report for a node without any peer, and the BGPPeers that create no session.
 func TestBGPPeering(t *testing.T) {
 	off := cluster.Specs{"default": {"nodeToNodeMeshEnabled": false}}
 	reflector := func(nodes, peers string) cluster.Specs {
@@ -21,9 +21,9 @@ func TestBGPPeering(t *testing.T) {
 		status                probe.Status
 		saw                   string
 	}{
-		"no peer": {configs: off, status: probe.Info, saw: "no BGPPeer is for this node"},
+		"no peer": {configs: off, status: probe.Info, saw: "no BGPPeer selects this node"},
 		"a selector of nothing": {configs: off, peers: reflector("all()", "route-reflector == 'true'"), status: probe.Info,
-			saw: "make no session: rr (no node has what peerSelector route-reflector == 'true' asks for)"},
+			saw: "without a session: rr (no node has what peerSelector route-reflector == 'true' asks for)"},
 		"of no node": {configs: off, peers: cluster.Specs{"x": {"node": "gone", "peerIP": "10.88.0.254"}},
 			status: probe.Info, saw: "x (there is no node gone)"},
 		"near: the mesh": {status: probe.OK, saw: "1 BGP session for this node"},
@@ -31,7 +31,7 @@ func TestBGPPeering(t *testing.T) {
 			status: probe.OK, saw: "1 BGP session"},
 		"near: VXLAN": {configs: off, pools: cluster.Specs{"p": {"cidr": "10.244.0.0/16",
 			"vxlanMode": "Always"}}, status: probe.Skip, saw: "no route"},
-		"near: no BIRD":          {configs: off, backend: "vxlan", status: probe.Skip, saw: "no BIRD"},
+		"near: no BIRD":          {configs: off, backend: "vxlan", status: probe.Skip, saw: "no Calico BIRD"},
 		"near: a reflector here": {configs: off, peers: reflector("all()", "all()"), status: probe.OK, saw: "1 BGP session"},
 	} {
 		s := clustertest.Snapshot(clustertest.Node("a", "10.88.0.11", "10.88.0.11/24"),

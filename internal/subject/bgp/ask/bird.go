@@ -31,11 +31,11 @@ func judgeDead(d node.Daemon, p *probe.Pass, limit time.Duration, err error) pro
 	case errors.Is(err, probe.ErrNotVisible):
 		return probe.Found(probe.Skip, "%v", err)
 	case reason != "missing" && runsNoBIRD(p): // the folder outlives calico-node until the node reboots
-		return probe.Found(probe.Skip, "Calico's networking backend here is %s, which runs no BIRD; the socket is left over from before", node.Named(p, probe.KindBackend))
+		return probe.Found(probe.Skip, "Calico's networking backend here is %s, which runs no BIRD; the socket is stale", node.Named(p, probe.KindBackend))
 	case reason == "missing":
 		r = judgeMissing(d, p)
 	case reason == "refused":
-		r = probe.Found(probe.Fail, "the socket exists but nothing listens: BIRD is dead or restarting")
+		r = probe.Found(probe.Fail, "the socket refuses connections: BIRD is dead or restarting")
 	case reason == "timeout":
 		r = probe.Found(probe.Fail, "accepts the connection but does not answer within %v", limit)
 	case reason == "reset", reason == "closed":
@@ -74,11 +74,11 @@ func judgeMissing(d node.Daemon, p *probe.Pass) probe.Result {
 	case len(own) > 0 && !slices.ContainsFunc(own, has):
 		return probe.Found(probe.Skip, "Calico has registered no IPv%d address for this node", d.Family)
 	case backend == "" && onlyOtherBIRD(d, p.Host):
-		return probe.Found(probe.Skip, "only BIRD for IPv%d runs here", 10-d.Family)
+		return probe.Found(probe.Skip, "this node runs BIRD only for IPv%d", 10-d.Family)
 	case backend == "" && errors.Is(node.Unlisted(p, probe.KindBackend), probe.ErrNotVisible):
 		return node.Gap(p, probe.KindBackend, "")
 	case backend == "":
-		return probe.Found(probe.Unknown, "no such socket, and it is not known whether this node should run BIRD")
+		return probe.Found(probe.Unknown, "no such socket; unknown whether this node should run BIRD")
 	}
 	return probe.Found(probe.Fail, "no such socket: BIRD has not started on this node")
 }

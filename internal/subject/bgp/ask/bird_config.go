@@ -67,10 +67,10 @@ func birdConfig(ctx context.Context, p *probe.Pass) {
 		p.Report(node.Unseen(err))
 	case len(found) == 0 && set == "bird":
 		p.Report(probe.Found(probe.Fail,
-			"neither BIRD nor confd runs on this node, though Calico's networking backend here is bird").
+			"neither BIRD nor confd runs on this node, but Calico's networking backend here is bird").
 			With(probe.FactReason, "down"))
 	case len(found) == 0:
-		p.Report(probe.Found(probe.Skip, "no BIRD of Calico's runs on this node"))
+		p.Report(probe.Found(probe.Skip, "Calico runs no BIRD on this node"))
 	}
 	for _, d := range node.Daemons() {
 		if b, ok := found[birdProgram(d)]; ok {
@@ -93,15 +93,15 @@ func judgeConfig(ctx context.Context, d node.Daemon, p *probe.Pass, b birdProces
 	var r probe.Result
 	switch {
 	case errors.Is(err, fs.ErrPermission):
-		return probe.Found(probe.Skip, "the file is in the root of process %d, which this access method may not read",
+		return probe.Found(probe.Skip, "the file is in the root filesystem of process %d, which this access method cannot read",
 			b.pid).With(probe.FactReason, "denied")
 	case errors.Is(err, fs.ErrNotExist):
-		r = probe.Found(probe.Fail, "the file does not exist: confd has not finished its first rendering").
+		r = probe.Found(probe.Fail, "the file does not exist: confd has not rendered it yet").
 			With(probe.FactReason, "missing")
 	case err != nil:
 		return probe.Failed(err)
 	case file.Protocols == 0:
-		r = probe.Found(probe.Fail, "the file has no protocol: confd has not rendered it").
+		r = probe.Found(probe.Fail, "the file defines no protocol: confd has not rendered it yet").
 			With(probe.FactReason, "empty")
 	default:
 		r = probe.Found(probe.OK, "router ID %s, %d BGP peers, written %v ago", cmp.Or(file.RouterID, "not set"),
@@ -153,7 +153,7 @@ func judgeLoaded(ctx context.Context, d node.Daemon, h *probe.Host, file configF
 		return r
 	case file.age < reloadPatience && differs:
 		r.Status = probe.Info
-		r.Saw += ", about to be loaded"
+		r.Saw += ", not loaded yet"
 		return r
 	case file.age < reloadPatience:
 		return r
@@ -163,7 +163,7 @@ func judgeLoaded(ctx context.Context, d node.Daemon, h *probe.Host, file configF
 		r.Saw += fmt.Sprintf("; not loaded: BIRD last loaded its configuration %v ago", ago.Round(time.Second))
 	case ago > file.age+clockGrain:
 		r.Status = probe.Warn
-		r.Saw += fmt.Sprintf("; BIRD loaded its configuration before that, %v ago, with the same peers",
+		r.Saw += fmt.Sprintf("; BIRD last loaded its configuration earlier, %v ago, with the same peers",
 			ago.Round(time.Second))
 	case differs:
 		r.Status = probe.Info
@@ -200,7 +200,7 @@ func readConfig(root, name string) (configFile, error) {
 	f, err := container.Open(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		if _, gone := container.Stat("/"); gone != nil {
-			return configFile{}, errors.New("BIRD's process ended while it was examined")
+			return configFile{}, errors.New("BIRD's process exited during the check")
 		}
 	}
 	if err != nil {

@@ -64,7 +64,7 @@ func TestBirdConfig(t *testing.T) {
 	if strings.Contains(fmt.Sprint(ask(good)), "hunter2") {
 		t.Error("a password is shown")
 	}
-	birdtest.Serve(t, filepath.Join(good.Root, "run/calico/bird.ctl"), "../../../../probe/bird/testdata/bird-1.6.8-restarting.txt") // loaded a second ago, by its clock
+	birdtest.Serve(t, filepath.Join(good.Root, "run/calico/bird.ctl"), "../../../../probe/bird/testdata/bird-1.6.8-restarting.txt") // by its own clock, BIRD loaded the file a second ago
 	at(good, time.Hour)
 	checktest.Want(t, ask(good, checktest.Backend("bird")), file, probe.OK, "written 1h0m0s ago")
 	checktest.Want(t, ask(good, checktest.Backend("vxlan")), "", probe.Skip, "vxlan")
@@ -72,8 +72,8 @@ func TestBirdConfig(t *testing.T) {
 	other := checktest.Node(t, files(map[string]string{"proc/7/cmdline": start,
 		"proc/7/root" + file: "router id 10.0.0.1;\nprotocol device { }\nprotocol bgp Mesh_10_0_0_9 from x {\n"}))
 	birdtest.Serve(t, filepath.Join(other.Root, "run/calico/bird.ctl"), "../../../../probe/bird/testdata/bird-1.6.8-restarting.txt")
-	checktest.Want(t, ask(other), file, probe.Info, "about to be loaded")
-	at(other, time.Hour) // and yet BIRD was the last to read it
+	checktest.Want(t, ask(other), file, probe.Info, "not loaded yet")
+	at(other, time.Hour) // BIRD read the file after this write
 	checktest.Want(t, ask(other), file, probe.Info, "BIRD lacks Mesh_10_0_0_9", "BIRD also has Mesh_127_0_0_2")
 
 	text := must.Get(os.ReadFile("../../../../probe/bird/testdata/bird-1.6.8-restarting.txt"))(t)
@@ -96,13 +96,13 @@ func TestBirdConfig(t *testing.T) {
 	checktest.Want(t, ask(same), file, probe.Warn, "with the same peers")
 
 	empty := checktest.Node(t, files(map[string]string{"proc/7/cmdline": start, "proc/7/root" + file: ""}))
-	checktest.Want(t, ask(empty), file, probe.Fail, "bird is running (process 7), but the file has no protocol")
+	checktest.Want(t, ask(empty), file, probe.Fail, "bird is running (process 7), but the file defines no protocol")
 	missing := checktest.Node(t, files(map[string]string{"proc/7/cmdline": start}))
-	checktest.Want(t, ask(missing), file, probe.Fail, "the file does not exist: confd has not finished its first rendering")
+	checktest.Want(t, ask(missing), file, probe.Fail, "the file does not exist: confd has not rendered it yet")
 
 	outside := checktest.Node(t, files(map[string]string{"proc/7/cmdline": start, "secret": renderedConfig,
 		"proc/7/root/etc/calico/confd/config/x": ""}))
-	// leads into the container's root, never out of it
+	// the link resolves below the container's root
 	must.Do(t, os.Symlink("/secret", filepath.Join(outside.Root, "proc/7/root", file)))
 	checktest.Want(t, ask(outside), file, probe.Fail, "does not exist")
 
@@ -125,9 +125,9 @@ func TestBirdConfig(t *testing.T) {
 
 	checktest.Want(t, ask(checktest.Node(t, files(nil)), checktest.Backend("bird")), "", probe.Fail,
 		"neither BIRD nor confd")
-	checktest.Want(t, ask(checktest.Node(t, files(nil))), "", probe.Skip, "no BIRD of Calico's")
+	checktest.Want(t, ask(checktest.Node(t, files(nil))), "", probe.Skip, "Calico runs no BIRD")
 	checktest.Want(t, ask(checktest.Node(t, files(map[string]string{"proc/7/cmdline": "/usr/sbin/bird\x00-f\x00-u\x00bird\x00"}))), "",
-		probe.Skip, "no BIRD of Calico's")
+		probe.Skip, "Calico runs no BIRD")
 	checktest.Want(t, ask(checktest.Node(t, map[string]string{"proc/1/comm": "probe\n"}), checktest.Backend("bird")), "",
 		probe.Skip,
 		"processes are not visible")

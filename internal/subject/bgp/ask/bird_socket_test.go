@@ -9,7 +9,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/checktest"
 )
 
-func TestBirdNotThere(t *testing.T) {
+func TestBirdMissing(t *testing.T) {
 	t.Parallel()
 	empty := checktest.Node(t, map[string]string{"run/x": ""})
 	checktest.Want(t, checktest.Run(t, birdSocketCheck, empty, checktest.Backend("vxlan"), checktest.Self("10.0.0.1")),
@@ -17,10 +17,10 @@ func TestBirdNotThere(t *testing.T) {
 	checktest.Want(t, checktest.Run(t, birdSocketCheck, empty, checktest.Backend("bird"), checktest.Self("10.0.0.1")),
 		"/run/calico/bird.ctl", probe.Fail,
 		"has not started")
-	checktest.Want(t, checktest.Run(t, birdSocketCheck, empty), "/run/calico/bird6.ctl", probe.Unknown, "not known")
+	checktest.Want(t, checktest.Run(t, birdSocketCheck, empty), "/run/calico/bird6.ctl", probe.Unknown, "unknown whether")
 	checktest.Want(t, checktest.Run(t, bgpSessionCheck, empty, checktest.Backend("bird"), checktest.Self("10.0.0.1")),
 		"/run/calico/bird.ctl", probe.Unknown,
-		"peers not asked")
+		"cannot query peers")
 	blind := checktest.Node(t, nil)
 	blind.Only = []string{"/etc"}
 	checktest.Want(t, checktest.Run(t, birdSocketCheck, blind, checktest.Backend("bird")), "/run/calico/bird.ctl",
@@ -38,12 +38,12 @@ func TestBirdNotThere(t *testing.T) {
 	l.Close()
 	checktest.Want(t, checktest.Run(t, birdSocketCheck, dead, checktest.Backend("bird")), "/run/calico/bird.ctl",
 		probe.Fail,
-		"nothing listens")
+		"refuses connections")
 	// A migration from BIRD to VXLAN leaves the socket behind until the node boots.
 	for _, none := range []string{"vxlan", "none"} {
 		for _, check := range []*probe.Check{birdSocketCheck, bgpSessionCheck} {
 			checktest.Want(t, checktest.Run(t, check, dead, checktest.Backend(none)), "/run/calico/bird.ctl", probe.Skip, none,
-				"left over from before")
+				"stale")
 		}
 	}
 }

@@ -21,11 +21,11 @@ const (
 // exchangeTime is how long a session may take to exchange its routes after it is established.
 const exchangeTime = 10 * time.Second
 
-// exchanged judges the routes of an established session with another node. A session that exchanges none of the
+// judgeExchange judges the routes of an established session with another node. A session that exchanges none of the
 // existing blocks is useless. It is false if there is nothing to report.
-func exchanged(d node.Daemon, p *probe.Pass, proto bird.Protocol, peer probe.Target,
+func judgeExchange(d node.Daemon, p *probe.Pass, proto bird.Protocol, peer probe.Target,
 	age time.Duration) (probe.Result, bool) {
-	if !proto.Established() || len(proto.Details) == 0 || peer.Node == "" || age < exchangeTime || !byBGP(d, p) {
+	if !proto.Established() || len(proto.Details) == 0 || peer.Node == "" || age < exchangeTime || !usesOnlyBGP(d, p) {
 		return probe.Result{}, false
 	}
 	own, theirs := 0, 0
@@ -41,31 +41,31 @@ func exchanged(d node.Daemon, p *probe.Pass, proto bird.Protocol, peer probe.Tar
 	}
 	var wrong []string
 	if own > 0 && proto.Exported == 0 {
-		wrong = append(wrong, fmt.Sprintf("none of this node's %d blocks is exported to it", own))
+		wrong = append(wrong, fmt.Sprintf("this node exports 0 of its %d blocks to the peer", own))
 	}
 	if theirs > 0 && proto.Imported == 0 {
-		how := "and it sends none: its own side keeps them back"
+		how := "the peer sends no routes"
 		if proto.Received > 0 {
-			how = fmt.Sprintf("though it has sent %d routes: this side's filter drops them", proto.Received)
+			how = fmt.Sprintf("a filter on this node drops the %d routes that the peer sent", proto.Received)
 		}
-		wrong = append(wrong, fmt.Sprintf("none of its %d blocks is imported, %s", theirs, how))
+		wrong = append(wrong, fmt.Sprintf("this node imports 0 of the peer's %d blocks: %s", theirs, how))
 	}
 	if len(wrong) == 0 {
 		return probe.Result{}, false
 	}
 	saw, filters := strings.Join(wrong, "; "), peer.Attrs[probe.AttrFilters]
 	if filters != "" {
-		saw += "; its BGPPeer names BGPFilter " + filters
+		saw += "; its BGPPeer uses BGPFilter " + filters
 	}
-	r := probe.Found(probe.Warn, "the session is established, and %s", saw)
+	r := probe.Found(probe.Warn, "the session is established, but %s", saw)
 	return r.With(probe.FactFamily, d.Family).With(probe.FactNode, peer.Node).With(factOwnBlocks,
 		own).With(factTheirBlocks, theirs).
 		With(factExported, proto.Exported).With(factImported, proto.Imported).With(bgp.FactUpdates, proto.Received).
 		With(bgp.FactFilters, filters), true
 }
 
-// byBGP reports whether all pools of the family advertise their blocks by BGP only.
-func byBGP(d node.Daemon, p *probe.Pass) bool {
+// usesOnlyBGP reports whether all pools of the family advertise their blocks by BGP only.
+func usesOnlyBGP(d node.Daemon, p *probe.Pass) bool {
 	pools := 0
 	for _, t := range p.Of(probe.KindPool) {
 		cidr, err := netip.ParsePrefix(t.Name)

@@ -33,17 +33,17 @@ type birdPeer struct {
 
 func bgpExpected(ctx context.Context, p *probe.Pass) {
 	if set := node.Named(p, probe.KindBackend); set == "vxlan" || set == "none" {
-		p.Report(probe.Found(probe.Skip, "Calico's networking backend here is %s, which has no BGP", set))
+		p.Report(probe.Found(probe.Skip, "Calico's networking backend here is %s, which does not use BGP", set))
 		return
 	}
 	sessions := p.Of(probe.KindSession)
 	if len(sessions) == 0 {
-		p.Report(node.Gap(p, probe.KindSession, "the API expects no BGP session for this node"))
+		p.Report(node.Gap(p, probe.KindSession, "the API configures no BGP session for this node"))
 		return
 	}
 	why := p.Gaps[probe.KindSession]
 	if why != "" {
-		p.Report(probe.Found(probe.Unknown, "more peers may be expected: %s", why).On("BGPPeers"))
+		p.Report(probe.Found(probe.Unknown, "the API may configure more peers: %s", why).On("BGPPeers"))
 	}
 	expected := node.SplitByFamily(sessions)
 	var has []birdPeer
@@ -62,9 +62,9 @@ func bgpExpected(ctx context.Context, p *probe.Pass) {
 		}
 		r, quiet := silent[f]
 		if !quiet || len(here) > 0 { // BIRD 3 serves both families on one socket
-			r = compared(expected[f], here, why == "")
+			r = comparePeers(expected[f], here, why == "")
 		} else if r.Status == probe.Fail { // which bird-socket reports
-			r = probe.Found(probe.Unknown, "peers not asked: %s", r.Saw)
+			r = probe.Found(probe.Unknown, "cannot query peers: %s", r.Saw)
 		}
 		p.Report(r.On(fmt.Sprintf("IPv%d", f)).With(probe.FactFamily, f).With(factExpected, len(expected[f])))
 	}
@@ -104,9 +104,9 @@ func peersOf(protocols []bird.Protocol) []birdPeer {
 	return out
 }
 
-// compared judges the peers of one family. It reports extra peers of BIRD only if the expected ones are completely
+// comparePeers judges the peers of one family. It reports extra peers of BIRD only if the expected ones are completely
 // known.
-func compared(expected []probe.Target, has []birdPeer, whole bool) probe.Result {
+func comparePeers(expected []probe.Target, has []birdPeer, whole bool) probe.Result {
 	ports := map[netip.Addr][]int{}
 	for _, b := range has {
 		ports[b.addr] = append(ports[b.addr], b.port)
@@ -122,7 +122,7 @@ func compared(expected []probe.Target, has []birdPeer, whole bool) probe.Result 
 		case !ok:
 			missing = append(missing, t.String())
 		case !slices.Contains(at, 0) && !slices.Contains(at, t.Port):
-			missing = append(missing, fmt.Sprintf("%s at port %d, where it has port %d", t, t.Port, at[0]))
+			missing = append(missing, fmt.Sprintf("%s at port %d, where BIRD has port %d", t, t.Port, at[0]))
 		}
 	}
 	for _, b := range has {
@@ -136,19 +136,19 @@ func compared(expected []probe.Target, has []birdPeer, whole bool) probe.Result 
 			kinds = append(kinds, fmt.Sprintf("%d %s", n, scope))
 		}
 	}
-	r := probe.Found(probe.OK, "BIRD has all %d peers that the API expects: %s", len(expected),
+	r := probe.Found(probe.OK, "BIRD has all %d peers that the API configures: %s", len(expected),
 		strings.Join(kinds, ", "))
 	switch {
 	case len(missing) > 0:
-		r = probe.Found(probe.Fail, "BIRD lacks %d of %d peers that the API expects: %s", len(missing), len(expected),
+		r = probe.Found(probe.Fail, "BIRD lacks %d of %d peers that the API configures: %s", len(missing), len(expected),
 			node.Some(missing))
 	case len(expected) == 0:
-		r = probe.Found(probe.Info, "the API expects no peer")
+		r = probe.Found(probe.Info, "the API configures no peer")
 	case len(extra) > 0:
 		r.Status = probe.Info
 	}
 	if len(extra) > 0 {
-		r.Saw += fmt.Sprintf("; BIRD has %d that the API does not know: %s", len(extra), node.Some(extra))
+		r.Saw += fmt.Sprintf("; BIRD has %d that the API does not configure: %s", len(extra), node.Some(extra))
 	}
 	return r.With(probe.FactMissing, node.First(missing)).With(factExtra, node.First(extra))
 }

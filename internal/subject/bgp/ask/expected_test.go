@@ -24,7 +24,7 @@ func TestBGPExpected(t *testing.T) {
 	}
 	b, c, d, tor := checktest.Session("mesh", "b", "127.0.0.2", 179), checktest.Session("mesh", "c", "127.0.0.3", 179),
 		checktest.Session("node", "d", "127.0.0.4", 179), checktest.Session("global", "tor", "192.0.2.1", 179)
-	checktest.Want(t, ask(b, c, d, tor), "IPv4", probe.OK, "all 4 peers that the API expects: 2 mesh, 1 global, 1 node")
+	checktest.Want(t, ask(b, c, d, tor), "IPv4", probe.OK, "all 4 peers that the API configures: 2 mesh, 1 global, 1 node")
 	r := checktest.Want(t, ask(b, c, d, tor, checktest.Session("mesh", "e", "10.0.0.9", 179)), "IPv4", probe.Fail,
 		"lacks 1 of 5",
 		"e 10.0.0.9")
@@ -32,20 +32,20 @@ func TestBGPExpected(t *testing.T) {
 		t.Errorf("%+v", r.Facts)
 	}
 	checktest.Want(t, ask(b, c, checktest.Session("node", "d", "127.0.0.4", 1790), tor), "IPv4", probe.Fail,
-		"d 127.0.0.4 at port 1790, where it has port 179")
-	checktest.Want(t, ask(b, c, d), "IPv4", probe.Info, "all 3", "does not know: Global_192_0_2_1")
+		"d 127.0.0.4 at port 1790, where BIRD has port 179")
+	checktest.Want(t, ask(b, c, d), "IPv4", probe.Info, "all 3", "does not configure: Global_192_0_2_1")
 	got := ask(b, c, d, tor, checktest.Session("mesh", "b", "fd00::2", 179))
 	checktest.Want(t, got, "IPv4", probe.OK)
 	checktest.Want(t, got, "IPv6", probe.Skip, "no IPv6 address")
 	checktest.Want(t, checktest.Run(t, bgpExpectedCheck, h, b, checktest.Backend("vxlan")), "", probe.Skip, "vxlan")
-	checktest.Want(t, ask(), "", probe.Skip, "expects no BGP session")
+	checktest.Want(t, ask(), "", probe.Skip, "configures no BGP session")
 	dead := checktest.Node(t, map[string]string{"run/calico/x": ""})
 	checktest.Want(t, checktest.Run(t, bgpExpectedCheck, dead, b, checktest.Backend("bird"), checktest.Self("127.0.0.1")),
 		"IPv4", probe.Unknown,
-		"peers not asked: no such socket")
+		"cannot query peers: no such socket")
 }
 
-func TestCompared(t *testing.T) {
+func TestComparePeers(t *testing.T) {
 	t.Parallel()
 	var expected []probe.Target
 	var protocols []bird.Protocol
@@ -54,10 +54,10 @@ func TestCompared(t *testing.T) {
 		expected = append(expected, checktest.Session("mesh", "n"+fmt.Sprint(i), addr, 1790))
 		protocols = append(protocols, bird.Protocol{Name: "Mesh_x", Proto: "BGP", Neighbor: netip.MustParseAddr(addr)})
 	}
-	if r := compared(expected, peersOf(protocols), true); r.Status != probe.OK {
+	if r := comparePeers(expected, peersOf(protocols), true); r.Status != probe.OK {
 		t.Errorf("a large mesh: %+v", r)
 	}
-	r := compared(expected, peersOf(protocols[:5]), true)
+	r := comparePeers(expected, peersOf(protocols[:5]), true)
 	if r.Status != probe.Fail || !strings.HasSuffix(r.Saw, "and 992 more") ||
 		len(r.Facts[probe.FactMissing].([]string)) != node.Listed {
 		t.Errorf("without most of them: %+v", r)
@@ -70,10 +70,10 @@ func TestCompared(t *testing.T) {
 		t.Errorf("%+v", peers)
 	}
 	link := peersOf([]bird.Protocol{{Name: "uplink", Proto: "BGP", Neighbor: netip.MustParseAddr("fe80::1%eth0")}})
-	if r := compared(nil, link, true); r.Status != probe.Info || !strings.Contains(r.Saw, "uplink") {
+	if r := comparePeers(nil, link, true); r.Status != probe.Info || !strings.Contains(r.Saw, "uplink") {
 		t.Errorf("%+v", r)
 	}
-	if r := compared(expected[:1], append(peersOf(protocols[:1]), link...), false); r.Status != probe.OK {
+	if r := comparePeers(expected[:1], append(peersOf(protocols[:1]), link...), false); r.Status != probe.OK {
 		t.Errorf("when not all that is expected is known nothing is too much: %+v", r)
 	}
 }

@@ -10,9 +10,9 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// TestExchanged wants an established session that carries nothing reported, of another node and with pools
-// that go by BGP.
-func TestExchanged(t *testing.T) {
+// TestJudgeExchange expects a warning for an established session with another node that exchanges no routes, if the
+// pools use BGP only.
+func TestJudgeExchange(t *testing.T) {
 	t.Parallel()
 	bgp := map[string]string{probe.AttrIPIP: "Never", probe.AttrVXLAN: "Never"}
 	block := func(name, node string, own bool) probe.Target {
@@ -33,9 +33,9 @@ func TestExchanged(t *testing.T) {
 		peer               probe.Target
 		saw                string // "" = nothing
 	}{
-		"recorded: none exported":  {bgp, 1, 0, 1, time.Minute, peer, "none of this node's 1 blocks is exported to it; its BGPPeer names BGPFilter tor-out"},
-		"none imported, none sent": {bgp, 0, 1, 0, time.Minute, peer, "its own side keeps them back"},
-		"none imported, some sent": {bgp, 0, 1, 3, time.Minute, peer, "it has sent 3 routes: this side's filter"},
+		"recorded: none exported":  {bgp, 1, 0, 1, time.Minute, peer, "this node exports 0 of its 1 blocks to the peer; its BGPPeer uses BGPFilter tor-out"},
+		"none imported, none sent": {bgp, 0, 1, 0, time.Minute, peer, "blocks: the peer sends no routes"},
+		"none imported, some sent": {bgp, 0, 1, 3, time.Minute, peer, "a filter on this node drops the 3 routes"},
 		"near: both":               {bgp, 1, 1, 1, time.Minute, peer, ""},
 		"near: just established":   {bgp, 0, 0, 0, time.Second, peer, ""},
 		"near: VXLAN":              {map[string]string{probe.AttrVXLAN: "Always"}, 0, 0, 0, time.Minute, peer, ""},
@@ -47,7 +47,7 @@ func TestExchanged(t *testing.T) {
 			{Kind: probe.KindPool, Name: "10.244.0.0/16", Attrs: c.attrs}}}
 		of := up
 		of.Imported, of.Exported, of.Received = c.imported, c.exported, c.received
-		r, ok := exchanged(node.Daemons()[0], p, of, c.peer, c.age)
+		r, ok := judgeExchange(node.Daemons()[0], p, of, c.peer, c.age)
 		if ok != (c.saw != "") || !strings.Contains(r.Saw, c.saw) {
 			t.Errorf("%s: %v %v", name, ok, r)
 		}

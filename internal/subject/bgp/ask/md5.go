@@ -18,9 +18,9 @@ const md5Different = "different" // both ends have a password, and they differ
 
 // md5Counters are the kernel's names (net/ipv4/proc.c, from 2.6.20; the third from 4.12).
 var md5Counters = []struct{ name, word, text string }{
-	{"TCPMD5Failure", md5Different, "were signed with another password than this node's"},
-	{"TCPMD5Unexpected", bgp.MD5Unexpected, "were signed, and this node has no password for who sent them"},
-	{"TCPMD5NotFound", bgp.MD5Missing, "were not signed, and this node has a password for who sent them"},
+	{"TCPMD5Failure", md5Different, "were signed with a different password"},
+	{"TCPMD5Unexpected", bgp.MD5Unexpected, "were signed, although this node has no password for the sender"},
+	{"TCPMD5NotFound", bgp.MD5Missing, "were not signed, although this node has a password for the sender"},
 }
 
 // md5Counts are the counters of this network namespace, nil if they cannot be read.
@@ -50,7 +50,7 @@ func md5Dropped(ctx context.Context, h *probe.Host, before map[string]int) (prob
 	for {
 		for _, c := range md5Counters {
 			if grew := after[c.word] - before[c.word]; grew > 0 {
-				return probe.Found(probe.Warn, "the kernel has just dropped %d TCP segments that %s", grew, c.text).
+				return probe.Found(probe.Warn, "the kernel just dropped %d TCP segments that %s", grew, c.text).
 					With(bgp.FactMD5, c.word).With(bgp.FactMD5Grew, grew).With(factMD5All, after[c.word]), true
 			}
 		}
@@ -58,7 +58,7 @@ func md5Dropped(ctx context.Context, h *probe.Host, before map[string]int) (prob
 		case <-ctx.Done():
 			for _, c := range md5Counters {
 				if n := after[c.word]; n > 0 {
-					return probe.Found(probe.Info, "since boot the kernel has dropped %d TCP segments that %s; none in these seconds",
+					return probe.Found(probe.Info, "since boot, the kernel has dropped %d TCP segments that %s; 0 during this check",
 						n, c.text).With(bgp.FactMD5, c.word).With(bgp.FactMD5Grew, 0).With(factMD5All, n), true
 				}
 			}

@@ -14,8 +14,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/checktest"
 )
 
-// TestMD5 has the counters of the kernel as both ends of a session had them whose password was on
-// one side alone, while a session is down.
+// TestMD5 replays kernel counters recorded at both ends of a session that is down because only one end has a password.
 func TestMD5(t *testing.T) {
 	t.Parallel()
 	netstat := func(missing, unexpected, different int) string {
@@ -29,8 +28,8 @@ func TestMD5(t *testing.T) {
 	}{
 		"the password is here":    {netstat(73, 0, 0), netstat(75, 0, 0), probe.Warn, "just dropped 2 TCP segments that were not signed", bgp.MD5Missing},
 		"the password is there":   {netstat(0, 73, 0), netstat(0, 74, 0), probe.Warn, "just dropped 1 TCP segments that were signed", bgp.MD5Unexpected},
-		"two passwords":           {netstat(9, 0, 1), netstat(9, 0, 2), probe.Warn, "with another password", md5Different},
-		"of another time":         {netstat(3, 0, 0), "", probe.Info, "since boot the kernel has dropped 3", bgp.MD5Missing},
+		"two passwords":           {netstat(9, 0, 1), netstat(9, 0, 2), probe.Warn, "with a different password", md5Different},
+		"of another time":         {netstat(3, 0, 0), "", probe.Info, "since boot, the kernel has dropped 3", bgp.MD5Missing},
 		"no password was at odds": {netstat(0, 0, 0), "", "", "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {

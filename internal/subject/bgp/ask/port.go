@@ -22,19 +22,19 @@ func bgpPort(ctx context.Context, p *probe.Pass) {
 	port := node.BGPDefaultPort
 	if set := p.Of(probe.KindBackend); len(set) > 0 {
 		if set[0].Name != "bird" {
-			p.Report(probe.Found(probe.Skip, "Calico's networking backend here is %s, which has no BGP", set[0].Name))
+			p.Report(probe.Found(probe.Skip, "Calico's networking backend here is %s, which does not use BGP", set[0].Name))
 			return
 		}
 		if set[0].Port > 0 {
 			port = set[0].Port
 		}
 	} else {
-		p.Report(node.Gap(p, probe.KindBackend, "whether this node speaks BGP is not known"))
+		p.Report(node.Gap(p, probe.KindBackend, "unknown whether this node uses BGP"))
 		return
 	}
 	peers := bgpPeers(ctx, p, port)
 	if len(peers) == 0 {
-		p.Report(node.Gap(p, probe.KindSession, "the API expects no BGP session for this node"))
+		p.Report(node.Gap(p, probe.KindSession, "the API configures no BGP session for this node"))
 		return
 	}
 	reportListener(ctx, p, uint16(port))
@@ -58,13 +58,13 @@ func bgpPort(ctx context.Context, p *probe.Pass) {
 		if t.Attrs[probe.AttrPassword] != "" {
 			r = r.With(probe.FactPassword, true)
 		}
-		p.Report(node.About(guessedPort(p, r), t).On(t.String()).With(probe.FactFamily,
+		p.Report(node.About(retractGuess(p, r), t).On(t.String()).With(probe.FactFamily,
 			node.Family(t.Addr)).With(probe.FactNode, t.Node).
 			With(probe.FactPort, t.Port))
 	})
 }
 
-// bgpPeers are the peers to which the check connects: those that the API configures for this node, else those in
+// bgpPeers returns the peers to which the check connects: those that the API configures for this node, else those in
 // BIRD's configuration. Of the latter it uses this node's own port, unless the session's name contains one.
 func bgpPeers(ctx context.Context, p *probe.Pass, port int) []probe.Target {
 	expected := p.Of(probe.KindSession)
@@ -77,13 +77,13 @@ func bgpPeers(ctx context.Context, p *probe.Pass, port int) []probe.Target {
 		}
 	}
 	byFamily := node.SplitByFamily(expected)
-	return append(mostTelling(byFamily[4]), mostTelling(byFamily[6])...)
+	return append(samplePeers(byFamily[4]), samplePeers(byFamily[6])...)
 }
 
-// mostTelling picks a few of many peers, spread evenly. Peers that are no nodes come first: they are few, and
+// samplePeers picks a few of many peers, spread evenly. Peers that are no nodes come first: they are few, and
 // everything depends on them. Nodes that are not ready come last.
-func mostTelling(peers []probe.Target) []probe.Target {
-	const most = 8
+func samplePeers(peers []probe.Target) []probe.Target {
+	const maxPeers = 8 // bounds the connections that one run opens in each address family
 	var groups [3][]probe.Target
 	for _, t := range peers {
 		i := 1
@@ -97,7 +97,7 @@ func mostTelling(peers []probe.Target) []probe.Target {
 	}
 	var out []probe.Target
 	for _, group := range groups {
-		n := min(len(group), most-len(out))
+		n := min(len(group), maxPeers-len(out))
 		for i := range n {
 			out = append(out, group[i*len(group)/n])
 		}
@@ -105,11 +105,11 @@ func mostTelling(peers []probe.Target) []probe.Target {
 	return out
 }
 
-// guessedPort retracts a failure if the plan does not contain BGP's port.
-func guessedPort(p *probe.Pass, r probe.Result) probe.Result {
+// retractGuess makes a failure unknown if the plan lacks BGP's port, so that the check guessed 179.
+func retractGuess(p *probe.Pass, r probe.Result) probe.Result {
 	if why := p.Gaps[probe.KindBackend]; why != "" && r.Status == probe.Fail {
 		r.Status = probe.Unknown
-		r.Saw += "; whether BGP has another port here is not known: " + why
+		r.Saw += "; unknown whether BGP uses another port here: " + why
 	}
 	return r
 }
@@ -122,15 +122,15 @@ func reportListener(ctx context.Context, p *probe.Pass, port uint16) {
 	case err != nil:
 		p.Report(node.Unseen(err).On(here))
 	case len(at) == 0:
-		r := guessedPort(p, probe.Found(probe.Fail, "nothing listens on TCP port %d of this node", port))
-		if elsewhere := birdListens(ctx, p.Host); len(elsewhere) > 0 {
+		r := retractGuess(p, probe.Found(probe.Fail, "nothing listens on TCP port %d of this node", port))
+		if elsewhere := birdListeners(ctx, p.Host); len(elsewhere) > 0 {
 			r.Saw += "; BIRD listens on " + strings.Join(elsewhere, ", ")
 			r = r.With(bgp.FactListensAt, elsewhere)
 		}
 		p.Report(r.On(here).With(probe.FactListening, at).With(probe.FactPort, int(port)))
 	default:
 		r := probe.Found(probe.OK, "listening on %s", strings.Join(at, ", "))
-		if who := holderOfTCP(ctx, p.Host, port); who != "" && !strings.HasPrefix(who, "bird") {
+		if who := tcpListener(ctx, p.Host, port); who != "" && !strings.HasPrefix(who, "bird") {
 			r.Saw += ": " + who
 			r = r.With(probe.FactHeldBy, who)
 		}
@@ -138,16 +138,16 @@ func reportListener(ctx context.Context, p *probe.Pass, port uint16) {
 	}
 }
 
-// birdListens are the addresses, on any port, on which a BIRD of this node listens.
-func birdListens(ctx context.Context, h *probe.Host) (out []string) {
-	const most = 500
+// birdListeners returns the addresses, on any port, on which a BIRD of this node listens.
+func birdListeners(ctx context.Context, h *probe.Host) (out []string) {
+	const maxSockets = 500
 	var sockets []kernel.Socket
 	if kernel.TCP(kernel.Listening, 0, 0, func(s kernel.Socket) { sockets = append(sockets, s) }) != nil {
 		return nil
 	}
 	one, _, cancel := node.Part(ctx, 2)
 	defer cancel()
-	sockets = sockets[:min(len(sockets), most)]
+	sockets = sockets[:min(len(sockets), maxSockets)]
 	names, _ := kernel.Owners(one, h, sockets) // the visible ones
 	for _, s := range sockets {
 		if strings.HasPrefix(names[s.Inode], "bird") {
@@ -158,8 +158,8 @@ func birdListens(ctx context.Context, h *probe.Host) (out []string) {
 	return slices.Compact(out)
 }
 
-// holderOfTCP is the process that listens on a TCP port, "" if not visible.
-func holderOfTCP(ctx context.Context, h *probe.Host, port uint16) string {
+// tcpListener returns the process that listens on a TCP port, "" if not visible.
+func tcpListener(ctx context.Context, h *probe.Host, port uint16) string {
 	var sockets []kernel.Socket
 	if kernel.TCP(kernel.Listening, port, 0, func(s kernel.Socket) { sockets = append(sockets, s) }) != nil {
 		return ""

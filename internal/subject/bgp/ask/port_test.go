@@ -8,8 +8,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/checktest"
 )
 
-// TestMostTelling has a hundred nodes, of which some are not ready, and two switches.
-func TestMostTelling(t *testing.T) {
+// TestSamplePeers samples a hundred nodes, some of them not ready, and two switches.
+func TestSamplePeers(t *testing.T) {
 	t.Parallel()
 	peers := []probe.Target{}
 	for i := range 100 {
@@ -22,7 +22,7 @@ func TestMostTelling(t *testing.T) {
 	}
 	peers = append(peers, checktest.Session("global", "tor-1", "10.0.0.253", 1179),
 		checktest.Session("global", "tor-2", "10.0.0.254", 179))
-	got := mostTelling(peers)
+	got := samplePeers(peers)
 	if len(got) != 8 || got[0].Name != "tor-1" || got[1].Name != "tor-2" || got[2].Name != "n01" ||
 		got[7].Name < "n80" {
 		t.Errorf("%v", got)
@@ -32,7 +32,7 @@ func TestMostTelling(t *testing.T) {
 			t.Errorf("%s is not ready, and others are", p)
 		}
 	}
-	if got := mostTelling(peers[:3]); len(got) != 3 || got[0].Name != "n01" {
+	if got := samplePeers(peers[:3]); len(got) != 3 || got[0].Name != "n01" {
 		t.Errorf("of few: %v", got)
 	}
 }

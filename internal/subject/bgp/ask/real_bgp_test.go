@@ -16,9 +16,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/nstest"
 )
 
-// TestRealGracefulRestart starts a BIRD as calico-node does, with one peer that
-// lives and one that is gone: the dead one must be named as what holds back the
-// routes of the other.
+// TestRealGracefulRestart starts BIRD as calico-node does, with one live and one dead peer. The result must name the
+// dead peer as the reason why BIRD withholds the routes of the live one.
 func TestRealGracefulRestart(t *testing.T) {
 	if !nstest.Enter(t, checktest.Furniture) {
 		return
@@ -32,14 +31,14 @@ func TestRealGracefulRestart(t *testing.T) {
 	ask := func() []probe.Result {
 		return checktest.Run(t, bgpSessionCheck, h, checktest.Backend("bird"), checktest.Self("127.0.0.1"))
 	}
-	r := checktest.Want(t, ask(), socket, probe.Warn, "graceful restart: no BGP route enters the kernel for up to 2",
-		"unless these come up: 127.0.0.3")
+	r := checktest.Want(t, ask(), socket, probe.Warn, "graceful restart: BIRD writes no BGP routes into the kernel for up to 2",
+		"unless these peers come up: 127.0.0.3")
 	if left, ok := r.Facts.Num(bgp.FactWaitLeft); !ok || left < 1 || r.Facts.Str(bgp.FactKernelState) != "wait" {
 		t.Errorf("%+v", r.Facts)
 	}
 	checktest.Kill(t, dead)
 	checktest.BirdIn(t, h, checktest.MeshOf("127.0.0.1", "127.0.0.2"),
-		"-R") // without the dead peer nothing holds routes back
+		"-R") // without the dead peer, BIRD withholds no routes
 	checktest.Established(t, bgpSessionCheck, h, "127.0.0.2")
 	checktest.Eventually(t, func() bool {
 		return slices.ContainsFunc(ask(),
@@ -50,10 +49,10 @@ func TestRealGracefulRestart(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	checktest.Want(t, ask(), socket, probe.Fail,
-		"1 of 1 peers established, and BIRD writes no routes into the kernel: its kernel protocol is down")
+		"1 of 1 peers established, but BIRD writes no routes into the kernel: its kernel protocol is down")
 }
 
-// TestRealGracefulRestart2 asks the same of BIRD 2, which tells it for each channel.
+// TestRealGracefulRestart2 does the same with BIRD 2, which reports the restart for each channel.
 func TestRealGracefulRestart2(t *testing.T) {
 	if !nstest.Enter(t, checktest.Furniture) {
 		return
@@ -72,11 +71,10 @@ protocol bgp Mesh_127_0_0_3 from bgp_template { neighbor 127.0.0.3 as 64512; }
 	checktest.Eventually(t, func() bool {
 		return slices.ContainsFunc(ask(), func(r probe.Result) bool { return r.Target == "127.0.0.3" })
 	})
-	checktest.Want(t, ask(), "/run/calico/bird.ctl", probe.Warn, "graceful restart", "unless these come up: 127.0.0.3")
+	checktest.Want(t, ask(), "/run/calico/bird.ctl", probe.Warn, "graceful restart", "unless these peers come up: 127.0.0.3")
 }
 
-// TestRealBirdConfig takes the configuration from under a BIRD, and the BIRD from
-// beside confd.
+// TestRealBirdConfig deletes the configuration of a running BIRD, and then stops BIRD while confd keeps running.
 func TestRealBirdConfig(t *testing.T) {
 	if !nstest.Enter(t, checktest.Furniture) {
 		return
@@ -88,7 +86,7 @@ func TestRealBirdConfig(t *testing.T) {
 	ask := func() []probe.Result {
 		return checktest.Run(t, birdConfigCheck, h, checktest.Backend("bird"), checktest.Self("127.0.0.1"))
 	}
-	checktest.Eventually(t, func() bool { // until BIRD answers, the file alone is judged
+	checktest.Eventually(t, func() bool { // the check judges only the file until BIRD answers
 		return slices.ContainsFunc(checktest.Run(t, birdSocketCheck, h, checktest.Backend("bird")),
 			func(r probe.Result) bool { return r.Status == probe.OK })
 	})
@@ -101,7 +99,7 @@ func TestRealBirdConfig(t *testing.T) {
 	checktest.Want(t, ask(), file, probe.Fail, "the file does not exist")
 	checktest.Kill(t, cmd)
 	checktest.Want(t, ask(), "", probe.Fail, "neither BIRD nor confd runs")
-	// a process of that name is all of confd that can be had without Calico
+	// stands in for confd, which needs Calico
 	confd := exec.Command(checktest.BashAs(t, "confd"), "-c", "read x")
 	must.Get(confd.StdinPipe())(t)
 	must.Do(t, confd.Start())
@@ -113,8 +111,7 @@ func TestRealBirdConfig(t *testing.T) {
 		"does not exist")
 }
 
-// TestRealBGPExpected takes a peer out of a BIRD's configuration that the API
-// still asks for.
+// TestRealBGPExpected removes a peer from BIRD's configuration that the API still configures.
 func TestRealBGPExpected(t *testing.T) {
 	if !nstest.Enter(t, checktest.Furniture) {
 		return
@@ -126,10 +123,10 @@ func TestRealBGPExpected(t *testing.T) {
 	}
 	cmd := checktest.BirdIn(t, h, checktest.MeshOf("127.0.0.1", "127.0.0.2", "127.0.0.3"))
 	checktest.Eventually(t, func() bool { return ask()[0].Status == probe.OK })
-	checktest.Want(t, ask(), "IPv4", probe.OK, "all 2 peers that the API expects: 2 mesh")
+	checktest.Want(t, ask(), "IPv4", probe.OK, "all 2 peers that the API configures: 2 mesh")
 	checktest.Kill(t, cmd)
 	checktest.BirdIn(t, h, checktest.MeshOf("127.0.0.1", "127.0.0.2", "127.0.0.9"))
 	checktest.Eventually(t, func() bool { return ask()[0].Status == probe.Fail })
 	checktest.Want(t, ask(), "IPv4", probe.Fail,
-		"BIRD lacks 1 of 2 peers that the API expects: c 127.0.0.3; BIRD has 1 that the API does not know: Mesh_127_0_0_9")
+		"BIRD lacks 1 of 2 peers that the API configures: c 127.0.0.3; BIRD has 1 that the API does not configure: Mesh_127_0_0_9")
 }

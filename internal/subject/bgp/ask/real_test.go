@@ -16,7 +16,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/nstest"
 )
 
-// TestRealBGPPort wants each way a connection can fail told apart.
+// TestRealBGPPort expects a different result for each way in which a connection can fail.
 func TestRealBGPPort(t *testing.T) {
 	if !nstest.Enter(t, checktest.Furniture+`
 nft add table inet t
@@ -30,7 +30,7 @@ nft add rule inet t in ip daddr 127.0.0.7 tcp dport 1790 reject with icmp type h
 	h, node4 := checktest.Node(t, map[string]string{"run/x": ""}), checktest.Node(t, map[string]string{"run/calico/x": ""})
 	checktest.Want(t, checktest.Run(t, bgpPortCheck, h, backend, checktest.At(probe.KindNode, "node", "127.0.0.2")), "",
 		probe.Skip,
-		"the API expects no BGP session for this node")
+		"the API configures no BGP session for this node")
 	mesh := func(name, addr string) probe.Target { return checktest.Session("mesh", name, addr, 1790) }
 	checktest.Want(t, checktest.Run(t, bgpPortCheck, h, backend, checktest.At(probe.KindSelf, "self", "127.0.0.1"),
 		mesh("dead", "127.0.0.3")),
@@ -63,7 +63,7 @@ nft add rule inet t in ip daddr 127.0.0.7 tcp dport 1790 reject with icmp type h
 	checktest.Want(t, got, "own-port 127.0.0.5", probe.OK, "to port 1791")
 	checktest.Want(t, got, "tor 127.0.0.6", probe.Fail, "to port 1179 refused")
 
-	// The peer at another port has dialled this node, at this node's port.
+	// The peer with another port has connected to this node's port.
 	here := must.Get(net.Listen("tcp", "127.0.0.1:1790"))(t)
 	defer here.Close()
 	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP("127.0.0.5")}}
@@ -75,7 +75,7 @@ nft add rule inet t in ip daddr 127.0.0.7 tcp dport 1790 reject with icmp type h
 		checktest.Session("mesh", "own-port", "127.0.0.5", 1791))
 	checktest.Want(t, got, "own-port 127.0.0.5", probe.OK, "the BGP session is up")
 
-	// Where the API does not tell, BIRD's own peers are asked.
+	// Without peers from the API, the check connects to those in BIRD's configuration.
 	birdtest.Serve(t, filepath.Join(node4.Root, "run/calico/bird.ctl"), "../../../../probe/bird/testdata/bird-1.6.8-restarting.txt")
 	got = nil
 	r := probe.Runner{Suite: []*probe.Check{bgpPortCheck}, Host: node4}

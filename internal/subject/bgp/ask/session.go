@@ -39,7 +39,7 @@ func sessionsOf(ctx context.Context, d node.Daemon, p *probe.Pass) int {
 		// bird-socket explains this. No session could be queried here.
 		r := judgeDead(d, p, limit, err)
 		if r.Status != probe.Skip {
-			r = probe.Found(probe.Unknown, "peers not asked: %s", r.Saw)
+			r = probe.Found(probe.Unknown, "cannot query peers: %s", r.Saw)
 		}
 		p.Report(r.On(name).With(probe.FactFamily, d.Family))
 		return 0
@@ -66,28 +66,28 @@ func sessionsOf(ctx context.Context, d node.Daemon, p *probe.Pass) int {
 		r, peer := judgeSession(d, p, proto, status)
 		p.Report(r)
 		age, _ := bird.Age(proto.Since, status.ServerTime)
-		if of, ok := exchanged(d, p, proto, peer, age); ok && !status.Restarting {
+		if of, ok := judgeExchange(d, p, proto, peer, age); ok && !status.Restarting {
 			p.Report(of.On("routes " + r.Target))
 		}
 	}
-	p.Report(asWhole(status, protocols, peers, up).On(name).With(probe.FactFamily, d.Family).With(FactPeerCount, peers).
+	p.Report(judgeAll(status, protocols, peers, up).On(name).With(probe.FactFamily, d.Family).With(FactPeerCount, peers).
 		With(factUpCount, up))
 	return peers - up
 }
 
-// asWhole judges what applies to all peers of one BIRD: whether their routes reach the kernel.
-func asWhole(status bird.Status, protocols []bird.Protocol, peers, up int) probe.Result {
+// judgeAll judges one BIRD as a whole: whether the routes of its peers reach the kernel.
+func judgeAll(status bird.Status, protocols []bird.Protocol, peers, up int) probe.Result {
 	kernel := kernelState(protocols)
 	r := probe.Found(probe.Info, "BIRD %s has no BGP peers", status.Version)
 	switch {
 	case status.Restarting:
-		r = restarting(status, protocols)
+		r = judgeRestart(status, protocols)
 	case up > 0 && (kernel == "" || kernel == "down"):
 		how := "it has no kernel protocol"
 		if kernel != "" {
 			how = "its kernel protocol is down"
 		}
-		r = probe.Found(probe.Fail, "%d of %d peers established, and BIRD writes no routes into the kernel: %s", up,
+		r = probe.Found(probe.Fail, "%d of %d peers established, but BIRD writes no routes into the kernel: %s", up,
 			peers, how)
 		if !slices.ContainsFunc(protocols, func(o bird.Protocol) bool { return calicoName.MatchString(o.Name) }) {
 			r.Status = probe.Warn // a BIRD that is not Calico's may only pass routes on
@@ -115,9 +115,9 @@ func kernelState(protocols []bird.Protocol) string {
 	return state
 }
 
-// restarting lists the peers for which a graceful restart waits. BIRD marks them as pending. If only the table's rows
+// judgeRestart lists the peers for which a graceful restart waits. BIRD marks them as pending. If only the table's rows
 // are known, they are the sessions that are not up.
-func restarting(status bird.Status, protocols []bird.Protocol) probe.Result {
+func judgeRestart(status bird.Status, protocols []bird.Protocol) probe.Result {
 	down, late, names := []string{}, []string{}, []string{}
 	for _, o := range protocols {
 		if o.Proto != "BGP" || o.Recovery != "pending" && (len(o.Details) > 0 || o.Established()) {
@@ -136,15 +136,15 @@ func restarting(status bird.Status, protocols []bird.Protocol) probe.Result {
 	}
 	var until []string
 	if len(down) > 0 {
-		until = append(until, "these come up: "+node.Some(down))
+		until = append(until, "these peers come up: "+node.Some(down))
 	}
 	if len(late) > 0 {
-		until = append(until, "these have sent all their routes: "+node.Some(late))
+		until = append(until, "these peers have sent all their routes: "+node.Some(late))
 	}
 	if len(until) == 0 {
 		until = append(until, fmt.Sprintf("%d protocols recover", status.Waiting))
 	}
-	return probe.Found(probe.Warn, "graceful restart: no BGP route enters the kernel for up to %.0fs more, unless %s",
+	return probe.Found(probe.Warn, "graceful restart: BIRD writes no BGP routes into the kernel for up to %.0fs, unless %s",
 		status.WaitLeft.Seconds(), strings.Join(until, " and ")).
 		With(factWaiting, status.Waiting).With(bgp.FactWaitLeft, status.WaitLeft.Seconds()).With(bgp.FactBlockers,
 		node.First(names))
@@ -219,7 +219,7 @@ func sessionState(proto bird.Protocol, age string) probe.Result {
 		}
 		if !calicoName.MatchString(proto.Name) {
 			r.Status = probe.Warn
-			r.Saw += "; not a session that Calico configured"
+			r.Saw += "; Calico did not configure this session"
 		}
 		r = r.Because(proto.Details...)
 	}

@@ -26,7 +26,7 @@ func TestBird(t *testing.T) {
 	checktest.Want(t, got, v6, probe.Fail, "no such socket")
 	checktest.Want(t, checktest.Run(t, birdSocketCheck, h, checktest.Backend("bird"), checktest.Self("10.0.0.1")), v6,
 		probe.Skip, "no IPv6 address")
-	checktest.Want(t, checktest.Run(t, birdSocketCheck, h), v6, probe.Skip, "only BIRD for IPv4")
+	checktest.Want(t, checktest.Run(t, birdSocketCheck, h), v6, probe.Skip, "BIRD only for IPv4")
 
 	got = checktest.Run(t, bgpSessionCheck, h, checktest.Backend("bird"), checktest.Self("10.0.0.1"))
 	r := checktest.Want(t, got, "127.0.0.2", probe.OK, "Established", "1 routes imported")
@@ -38,8 +38,8 @@ func TestBird(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	checktest.Want(t, got, "127.0.0.4", probe.Fail, "Passive", "waits for the peer to connect")
-	r = checktest.Want(t, got, v4, probe.Warn, "graceful restart: no BGP route enters the kernel for up to 2",
-		"s more, unless these come up: 127.0.0.3, 127.0.0.4, 192.0.2.1")
+	r = checktest.Want(t, got, v4, probe.Warn, "graceful restart: BIRD writes no BGP routes into the kernel for up to 2",
+		"s, unless these peers come up: 127.0.0.3, 127.0.0.4, 192.0.2.1")
 	if left, ok := r.Facts.Num(bgp.FactWaitLeft); !ok || left < 200 || r.Facts.Str(bgp.FactKernelState) != "wait" ||
 		len(r.Facts[bgp.FactBlockers].([]string)) != 3 {
 		t.Errorf("%+v", r.Facts)
@@ -56,7 +56,7 @@ func TestBird(t *testing.T) {
 
 func TestBird2(t *testing.T) {
 	t.Parallel()
-	h := checktest.Node(t, map[string]string{"run/bird/x": ""}) // not from a container
+	h := checktest.Node(t, map[string]string{"run/bird/x": ""}) // the socket of a BIRD outside any container
 	birdtest.Serve(t, filepath.Join(h.Root, "run/bird/bird.ctl"), "../../../../probe/bird/testdata/bird-2.0.12.txt")
 	got := checktest.Run(t, bgpSessionCheck, h, checktest.Backend("bird"), checktest.Self("10.0.0.2"))
 	checktest.Want(t, got, "127.0.0.1", probe.OK, "Established", "0 routes imported, 1 exported")
@@ -64,8 +64,8 @@ func TestBird2(t *testing.T) {
 		"BIRD writes no routes into the kernel: it has no kernel protocol")
 }
 
-// TestAsWhole has what no recording holds.
-func TestAsWhole(t *testing.T) {
+// TestJudgeAll covers states that no recording contains.
+func TestJudgeAll(t *testing.T) {
 	t.Parallel()
 	peer := func(name, state string) bird.Protocol { return bird.Protocol{Name: name, Proto: "BGP", BGP: state} }
 	kernel := func(state string) bird.Protocol { return bird.Protocol{Name: "kernel1", Proto: "Kernel", State: state} }
@@ -86,10 +86,10 @@ func TestAsWhole(t *testing.T) {
 		"nobody up": {bird.Status{}, []bird.Protocol{peer("Mesh_10_0_0_2", "Connect")}, probe.Info, "0 of 1"},
 		"rows only": {bird.Status{Restarting: true, WaitLeft: 9 * time.Second},
 			[]bird.Protocol{peer("Mesh_10_0_0_2", "Established"), peer("uplink", "Connect")},
-			probe.Warn, "up to 9s more, unless these come up: uplink"},
+			probe.Warn, "up to 9s, unless these peers come up: uplink"},
 		"no end of routes": {bird.Status{Restarting: true},
 			[]bird.Protocol{{Name: "Mesh_10_0_0_2", Proto: "BGP", BGP: "Established", Recovery: "pending"}},
-			probe.Warn, "unless these have sent all their routes: Mesh_10_0_0_2"},
+			probe.Warn, "unless these peers have sent all their routes: Mesh_10_0_0_2"},
 	} {
 		up := 0
 		for _, p := range c.protocols {
@@ -97,13 +97,13 @@ func TestAsWhole(t *testing.T) {
 				up++
 			}
 		}
-		if r := asWhole(c.status, c.protocols, 1, up); r.Status != c.want || !strings.Contains(r.Saw, c.saw) {
+		if r := judgeAll(c.status, c.protocols, 1, up); r.Status != c.want || !strings.Contains(r.Saw, c.saw) {
 			t.Errorf("%s: %s %q", name, r.Status, r.Saw)
 		}
 	}
 }
 
-// TestHoldTimer wants how long a session still lives without a word from the peer.
+// TestHoldTimer expects the time until a session with a silent peer expires.
 func TestHoldTimer(t *testing.T) {
 	t.Parallel()
 	r, _ := judgeSession(node.Daemons()[0], &probe.Pass{},
@@ -114,7 +114,7 @@ func TestHoldTimer(t *testing.T) {
 	}
 }
 
-// TestSessionReason wants BIRD's words read, in both C libraries' words for errors.
+// TestSessionReason maps BIRD's texts to reasons, with the error texts of both C libraries.
 func TestSessionReason(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{

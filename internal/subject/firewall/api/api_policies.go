@@ -76,7 +76,7 @@ func apiPolicies(s *cluster.Snapshot, report func(probe.Result)) {
 		by[out.By] = append(by[out.By], p)
 	}
 	if len(by) == 0 {
-		report(probe.Found(probe.OK, "no policy keeps any of %s of the cluster itself from the API server", cluster.Plural(len(pods), "pod")))
+		report(probe.Found(probe.OK, "no policy blocks %s of the cluster itself from the API server", cluster.Plural(len(pods), "pod")))
 		return
 	}
 	for _, policy := range order[:min(len(order), apicheck.MaxPolicies)] {
@@ -85,7 +85,7 @@ func apiPolicies(s *cluster.Snapshot, report func(probe.Result)) {
 			names = append(names, cluster.NameOf(p))
 		}
 		slices.Sort(names)
-		report(probe.Found(probe.Fail, "it denies them the API server (TCP %d): %s", port, cluster.Few(names)).On(policy).
+		report(probe.Found(probe.Fail, "it blocks these pods from the API server (TCP %d): %s", port, cluster.Few(names)).On(policy).
 			With(facts.Policy, policy).With(facts.NamedPods, names[:min(len(names), apicheck.MaxPods)]))
 	}
 }

@@ -30,10 +30,10 @@ func hostPorts() []hostPort {
 		{number: 179, whose: "BGP's"}, {number: 22, whose: "ssh's"}}
 }
 
-// atHome represents connections of the node to itself over the loopback, to which a HostEndpoint of all interfaces
-// applies too. The kubelet probes Felix that way, and fetches the output of exec and attach from the container
-// runtime.
-func atHome(s *cluster.Snapshot) hostPort {
+// loopbackPort represents connections of the node to itself over the loopback, to which a HostEndpoint of all
+// interfaces applies too. The kubelet probes Felix that way, and fetches the output of exec and attach from the
+// container runtime.
+func loopbackPort(s *cluster.Snapshot) hostPort {
 	return hostPort{number: cmp.Or(cluster.FelixTarget(s).Port, 9099), whose: "Felix's",
 		from: netip.AddrFrom4([4]byte{127, 0, 0, 1})}
 }
@@ -90,9 +90,9 @@ func hostEndpoints(s *cluster.Snapshot, report func(probe.Result)) {
 	case s.HostEndpoints.Err != nil:
 		report(apicheck.Unread(s.HostEndpoints.Err))
 	case len(own) == 0:
-		report(probe.Found(probe.OK, "no HostEndpoint is about this node"))
+		report(probe.Found(probe.OK, "no HostEndpoint applies to this node"))
 	case unknown != nil:
-		r := probe.Found(probe.Info, "%s about this node; what policies do there is not known: %s",
+		r := probe.Found(probe.Info, "%s for this node; the effect of policies is unknown: %s",
 			cluster.Plural(len(own), "HostEndpoint"), probe.OneLine(unknown.Error()))
 		if apicheck.Failed(unknown) {
 			r.Status = probe.Unknown
@@ -116,19 +116,19 @@ func judgeHost(s *cluster.Snapshot, h cluster.HostEndpoint) probe.Result {
 		if slices.Contains(open, port.number) || !whole {
 			continue
 		}
-		if policy, denied := shuts(s, h, probe.DeniesIngress, port); denied {
+		if policy, denied := blocks(s, h, probe.DeniesIngress, port); denied {
 			by = cmp.Or(by, policy)
 			shut = append(shut, fmt.Sprintf("%d (%s)", port.number, port.whose))
 			numbers = append(numbers, port.number)
 		}
 	}
-	felix := atHome(s)
-	policy, home := shuts(s, h, probe.DeniesIngress, felix)
+	felix := loopbackPort(s)
+	policy, home := blocks(s, h, probe.DeniesIngress, felix)
 	home = home && h.Device == "*" && whole && !slices.Contains(open, felix.number)
 	if home {
 		by = cmp.Or(by, policy)
 	}
-	policy, out := shuts(s, h, probe.DeniesEgress, hostPort{number: netpolicy.HTTPSPort})
+	policy, out := blocks(s, h, probe.DeniesEgress, hostPort{number: netpolicy.HTTPSPort})
 	if _, chosen := s.Felix.Value["failsafeOutboundHostPorts"]; chosen || s.CalicoEnv("FELIX_FAILSAFEOUTBOUNDHOSTPORTS") != "" {
 		out = false // the client may be among them
 	}
@@ -137,39 +137,39 @@ func judgeHost(s *cluster.Snapshot, h cluster.HostEndpoint) probe.Result {
 	}
 	var says []string
 	if len(shut) > 0 {
-		says = append(says, fmt.Sprintf("nothing lets TCP %s in to the node, nor are they failsafe ports", strings.Join(shut, ", ")))
+		says = append(says, fmt.Sprintf("no policy allows TCP %s to the node, and they are not failsafe ports", strings.Join(shut, ", ")))
 	}
 	if home {
-		says = append(says, fmt.Sprintf("nothing lets in what comes from %v, as to Felix's port %d", felix.from, felix.number))
+		says = append(says, fmt.Sprintf("no policy allows traffic from %v, such as to Felix's port %d", felix.from, felix.number))
 	}
 	if out {
-		says = append(says, "nothing lets out what the node itself sends, such as HTTPS, but to failsafe ports")
+		says = append(says, "no policy allows the node's own outgoing traffic, such as HTTPS, except to failsafe ports")
 	}
 	if len(says) == 0 {
-		return probe.Found(probe.OK, "on %s; of no port that Kubernetes and Calico need is it sure that it is shut", where)
+		return probe.Found(probe.OK, "on %s; no port that Kubernetes and Calico need is clearly blocked", where)
 	}
 	none := "no policy selects it"
 	if len(shut) == 0 && !home {
-		none = "no policy of Egress selects it"
+		none = "no egress policy selects it"
 	}
 	r := probe.Found(probe.Warn, "on %s: %s; %s", where, strings.Join(says, ", and "), cmp.Or(by, none))
 	return r.With(facts.HostEndpoint, h.Name).With(facts.ShutPorts, numbers).With(facts.ShutOut, out).
 		With(facts.ShutLoopback, home).With(facts.ShutBy, by).
-		With(facts.OnAddress, about(s, h)).With(facts.OnDevice, h.Device)
+		With(facts.OnAddress, appliesToNode(s, h)).With(facts.OnDevice, h.Device)
 }
 
-// about reports whether a HostEndpoint surely applies to the node's InternalIP: by its address, or because it applies
-// to all interfaces.
-func about(s *cluster.Snapshot, h cluster.HostEndpoint) bool {
+// appliesToNode reports whether a HostEndpoint surely applies to the node's InternalIP: by its address, or because it
+// applies to all interfaces.
+func appliesToNode(s *cluster.Snapshot, h cluster.HostEndpoint) bool {
 	return h.Device == "*" || slices.ContainsFunc(cluster.InternalIPs(s.Node), func(a netip.Addr) bool {
 		return slices.Contains(h.Addrs, a.String())
 	})
 }
 
-// shuts reports whether a HostEndpoint surely blocks a TCP port of a node, or with DeniesEgress of others, and names
+// blocks reports whether a HostEndpoint surely blocks a TCP port of a node, or with DeniesEgress of others, and names
 // the policy. The name is "" if no policy selects the HostEndpoint: then it denies all traffic, unless a profile
 // allows it.
-func shuts(s *cluster.Snapshot, h cluster.HostEndpoint, direction string, port hostPort) (by string, denied bool) {
+func blocks(s *cluster.Snapshot, h cluster.HostEndpoint, direction string, port hostPort) (by string, denied bool) {
 	by, held := s.Policies.AtHost(h.Labels, direction, port.number, port.from)
 	return by, by != "" || !held && len(h.Profiles) == 0
 }

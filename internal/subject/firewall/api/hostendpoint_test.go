@@ -12,7 +12,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// TestHostEndpoints wants the ports of the node that a HostEndpoint surely shuts, and no more.
+// TestHostEndpoints expects the ports of the node that a HostEndpoint certainly blocks, and no others.
 func TestHostEndpoints(t *testing.T) {
 	type m = map[string]any
 	in, all := []any{"Ingress"}, []any{m{"action": "Allow"}}
@@ -42,7 +42,7 @@ func TestHostEndpoints(t *testing.T) {
 			"port": int64(22)}}}, probe.Warn, "[10250 6443 179]"},
 		"failsafe, and nothing out": {recorded, nil, m{"failsafeInboundHostPorts": []any{m{"port": int64(10250)},
 			m{"port": int64(22)}, m{"port": int64(179)}, m{"port": int64(6443)}}}, probe.Warn, "[]"},
-		// Seen on Calico v3.32.1: without a policy of Egress all is dropped that the node itself sends.
+		// Seen on Calico v3.32.1: without an egress policy, all of the node's own outgoing traffic is dropped.
 		"nothing out": {recorded, map[string]m{"p": {"types": in, "ingress": all}}, nil, probe.Warn, "[]"},
 		"some out": {recorded, map[string]m{"p": {"types": both, "ingress": all, "egress": []any{to(int64(6443))}}}, nil,
 			probe.Warn, "[]"},
@@ -52,7 +52,7 @@ func TestHostEndpoints(t *testing.T) {
 			int64(443))}}}, nil, probe.OK, "<nil>"},
 		"near: from some": {recorded, map[string]m{"p": {"types": both, "egress": all, "ingress": []any{m{"action": "Allow",
 			"source": m{"nets": []any{"10.0.0.0/8"}}}}}}, nil, probe.OK, "<nil>"},
-		// Seen on Calico v3.32.1, with the nodes' network alone let in: Felix, exec and attach are cut off.
+		// Seen on Calico v3.32.1 with only the nodes' network allowed: Felix, exec and attach are unreachable.
 		"recorded: every interface": {of(everywhere), map[string]m{"p": {"types": both, "egress": all, "ingress": []any{
 			m{"action": "Allow", "source": m{"nets": []any{"10.0.0.0/8", "192.0.2.1"}}}}}}, nil, probe.Warn, "[] home"},
 		"near: loopback let in": {of(everywhere), map[string]m{"p": {"types": both, "egress": all, "ingress": []any{
@@ -82,7 +82,7 @@ func TestHostEndpoints(t *testing.T) {
 	}
 	s := clustertest.Snapshot(clustertest.Node("a", "10.0.0.1", ""))
 	s.HostEndpoints.Value, s.Policies.Unread = []cluster.HostEndpoint{recorded}, errors.New("refused")
-	clustertest.WantFirst(t, ask(t, s, facts.CheckHostEndpoints), probe.Unknown, "is not known: refused")
+	clustertest.WantFirst(t, ask(t, s, facts.CheckHostEndpoints), probe.Unknown, "is unknown: refused")
 }
 
 // TestFailsafe reads Felix's variable.

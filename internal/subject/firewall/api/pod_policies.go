@@ -21,7 +21,7 @@ func podPolicies(s *cluster.Snapshot, report func(probe.Result)) {
 		report(apicheck.Unread(s.Placed.Pods.Err))
 		return
 	case s.Policies.Unread != nil:
-		report(probe.Found(probe.Info, "which policies there are is not known: %s", probe.OneLine(s.Policies.Unread.Error())))
+		report(probe.Found(probe.Info, "cannot read the policies: %s", probe.OneLine(s.Policies.Unread.Error())))
 		return
 	}
 	by, held, all := map[string][]string{}, 0, 0
@@ -48,11 +48,11 @@ func podPolicies(s *cluster.Snapshot, report func(probe.Result)) {
 		slices.Sort(pods)
 		r := probe.Found(probe.Info, "it may block traffic of %d of %s (%s)", len(pods), cluster.Plural(all, "pod"), cluster.Few(pods))
 		if in := denies[policy]; in != "" {
-			r = probe.Found(probe.Info, "it selects %d of %s (%s), and denies all %s of the first of them", len(pods),
+			r = probe.Found(probe.Info, "it selects %d of %s (%s), and denies all %s of the first one", len(pods),
 				cluster.Plural(all, "pod"), cluster.Few(pods), strings.ReplaceAll(in, ",", " and "))
 		}
 		if held < all {
-			r.Saw += "; ask its owner. Pods without a policy were tested instead"
+			r.Saw += "; ask its owner. Other checks used pods without a policy"
 		}
 		report(r.On(policy).With(facts.Policy, policy).With(facts.NamedPods, pods[:min(len(pods), apicheck.MaxPods)]))
 	}

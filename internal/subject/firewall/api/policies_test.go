@@ -13,7 +13,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// TestAPIPolicies wants a policy that surely denies CoreDNS the API server, and none that may let it out.
+// TestAPIPolicies expects a policy that certainly blocks CoreDNS from the API server, and no policy that may allow it.
 func TestAPIPolicies(t *testing.T) {
 	t.Parallel()
 	const egress = networkingv1.PolicyTypeEgress
@@ -23,7 +23,7 @@ func TestAPIPolicies(t *testing.T) {
 		saw    string
 	}{
 		"recorded: the DNS alone": {clustertest.PolicyOf(t, "kube-system", "p", "egress: [{ports: [{port: 53, protocol: UDP}]}]", egress),
-			probe.Fail, "denies them the API server (TCP 6443): kube-system/coredns-1"},
+			probe.Fail, "it blocks these pods from the API server (TCP 6443): kube-system/coredns-1"},
 		"another port":         {clustertest.PolicyOf(t, "kube-system", "p", "egress: [{ports: [{port: 443}]}]", egress), probe.Fail, "TCP 6443"},
 		"near: its port":       {clustertest.PolicyOf(t, "kube-system", "p", "egress: [{ports: [{port: 6443}]}]", egress), probe.OK, ""},
 		"near: the Service":    {clustertest.PolicyOf(t, "kube-system", "p", "egress: [{to: [{ipBlock: {cidr: 10.96.0.1/32}}]}]", egress), probe.OK, ""},
@@ -43,13 +43,13 @@ func TestAPIPolicies(t *testing.T) {
 	}
 }
 
-// TestPodPolicies wants each policy that holds for a pod of the node named with those pods.
+// TestPodPolicies expects each policy that selects a pod of the node, with those pods.
 func TestPodPolicies(t *testing.T) {
 	t.Parallel()
 	s := clustertest.WithDNS()
 	clustertest.WantFirst(t, ask(t, s, facts.CheckPodPolicies), probe.OK, "no policy selects any of 1 pod")
 	s.Policies.List = []netpolicy.Policy{clustertest.PolicyOf(t, "shop", "deny", "{}", networkingv1.PolicyTypeEgress)}
-	clustertest.WantFirst(t, ask(t, s, facts.CheckPodPolicies), probe.Info, "it selects 1 of 1 pod (shop/web), and denies all egress of the first of them")
+	clustertest.WantFirst(t, ask(t, s, facts.CheckPodPolicies), probe.Info, "it selects 1 of 1 pod (shop/web), and denies all egress of the first one")
 	s.Policies.List = []netpolicy.Policy{clustertest.OfCalico(t, "threatfeed",
 		"{selector: app == 'web', egress: [{action: Deny, destination: {selector: feed == 'x'}}, {action: Allow}]}")}
 	other := s.Placed.Pods.Value[0].DeepCopy()
@@ -57,5 +57,5 @@ func TestPodPolicies(t *testing.T) {
 	s.Placed.Pods.Value = append(s.Placed.Pods.Value, *other)
 	clustertest.WantFirst(t, ask(t, s, facts.CheckPodPolicies), probe.Info, "it may block traffic of 1 of 2 pods (shop/web)")
 	s.Policies.Unread = errors.New("gone")
-	clustertest.WantFirst(t, ask(t, s, facts.CheckPodPolicies), probe.Info, "is not known")
+	clustertest.WantFirst(t, ask(t, s, facts.CheckPodPolicies), probe.Info, "cannot read the policies")
 }

@@ -27,8 +27,8 @@ const (
 // Usage of the table, in percent, from which it is reported, and from which dropped packets are attributed to it. A
 // burst fills the last quarter within a second, and expiring entries free a few places while packets are dropped.
 const (
-	nearlyFull   = 75
-	asGoodAsFull = 95
+	nearlyFull      = 75
+	effectivelyFull = 95
 )
 
 // conntrackPause is the time between two readings of the drop counters. It is long enough to show drops on a node with
@@ -66,7 +66,7 @@ func shortLived(h *probe.Host) (probe.Result, bool) {
 		r.Status = probe.Warn
 	}
 	if strict {
-		r.Saw += ", and what it sends next is dropped (nf_conntrack_tcp_loose is 0)"
+		r.Saw += ", and the kernel drops its next packet (nf_conntrack_tcp_loose is 0)"
 	}
 	return r.On(firewall.TargetIdle).With(probe.FactSysctl, name).With(factIdle, seconds).With(firewall.FactLoose,
 		!strict), true
@@ -75,7 +75,7 @@ func shortLived(h *probe.Host) (probe.Result, bool) {
 func conntrack(ctx context.Context, h *probe.Host, brief bool) probe.Result {
 	entries, err := kernel.Sysctl(h, "net/netfilter/nf_conntrack_count")
 	if errors.Is(err, fs.ErrNotExist) {
-		return probe.Found(probe.Skip, "connection tracking is not loaded here")
+		return probe.Found(probe.Skip, "connection tracking is not loaded on this node")
 	}
 	if err != nil {
 		return probe.Failed(err)
@@ -96,18 +96,18 @@ func conntrack(ctx context.Context, h *probe.Host, brief bool) probe.Result {
 	now, _ := dropped(h)
 	if counted && now.raced > before.raced && now.full == before.full {
 		raced := now.raced - before.raced
-		r.Saw += fmt.Sprintf("; within half a second %d entries could not be made, mostly because two packets of one connection came at once: such a packet is lost", raced)
+		r.Saw += fmt.Sprintf("; within half a second, the kernel could not insert %d entries, mostly because two packets of one connection arrived at once: such packets are lost", raced)
 		r = r.With(factRaced, raced)
 	}
 	if near {
 		r.Status = probe.Warn
 		if entries >= most {
 			r.Status = probe.Fail
-			r.Saw += ": it is full"
+			r.Saw += ": the table is full"
 		}
-		if counted && now.full > before.full && entries*100 >= most*asGoodAsFull {
+		if counted && now.full > before.full && entries*100 >= most*effectivelyFull {
 			r.Status = probe.Fail
-			r.Saw += fmt.Sprintf("; within half a second %d packets or connections were dropped because the table is full", now.full-before.full)
+			r.Saw += fmt.Sprintf("; within half a second, the full table dropped %d packets or connections", now.full-before.full)
 		}
 		if now.all > 0 {
 			r.Saw += fmt.Sprintf("; %d since boot", now.all)

@@ -22,7 +22,7 @@ func TestNodeConntrack(t *testing.T) {
 			"proc/sys/net/netfilter/nf_conntrack_max": "1000\n"})
 		checktest.Want(t, checktest.Run(t, nodeConntrackCheck, h), "", s, entries+" of 1000 entries")
 	}
-	// The kernel's counters in hexadecimal; they grow while the check waits for the second reading.
+	// The kernel's counters in hexadecimal. They grow while the check waits for its second reading.
 	const counters = "entries  clashres found new invalid ignore delete chainlength insert insert_failed drop early_drop icmp_error  expect_new expect_create expect_delete search_restart\n" +
 		"00000064  00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000 %08x %08x 00000000 00000000  00000000 00000000 00000000 00000000\n"
 	for name, c := range map[string]struct {
@@ -47,7 +47,7 @@ func TestNodeConntrack(t *testing.T) {
 	checktest.Want(t, checktest.Run(t, nodeConntrackCheck, odd), "", probe.Unknown, "nf_conntrack_count")
 }
 
-// TestIdleConnections holds the limits of how long an idle connection keeps its entry.
+// TestIdleConnections tests the thresholds for the timeout of idle connections.
 func TestIdleConnections(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -71,7 +71,7 @@ func TestIdleConnections(t *testing.T) {
 		r := checktest.Want(t, got, firewall.TargetIdle, c.status, "loses its entry after "+c.seconds+" s")
 		idle, _ := r.Facts.Num(factIdle)
 		if strict := c.loose == "0"; strconv.Itoa(int(idle)) != c.seconds || r.Facts[firewall.FactLoose] == strict ||
-			strings.Contains(r.Saw, "is dropped") != strict {
+			strings.Contains(r.Saw, "drops its next packet") != strict {
 			t.Errorf("%+v: %+v", c, r)
 		}
 	}

@@ -71,14 +71,14 @@ func nodeFirewall(_ context.Context, p *probe.Pass) {
 	for _, f := range []int{4, 6} {
 		w := wallsOf(f, chains, legacy)
 		w.unread = unread
-		w.letPods(p, f)
-		if f == 6 && len(w.calico) == 0 && !sixIsUsed(p) {
+		w.sortOutAccepting(p, f)
+		if f == 6 && len(w.calico) == 0 && !usesIPv6(p) {
 			continue // Calico in one family may write none for the other
 		}
 		r := judgeWalls(w, pods, known)
 		if r.Status == probe.Fail && len(w.used) == 0 {
 			if seen := firewallFlushers(p.Host); len(seen) > 0 {
-				r.Saw += "; what flushes firewalls here: " + strings.Join(seen, ", ")
+				r.Saw += "; processes that flush firewalls here: " + strings.Join(seen, ", ")
 				r = r.With(firewall.FactFlushers, seen)
 			}
 		}
@@ -89,8 +89,8 @@ func nodeFirewall(_ context.Context, p *probe.Pass) {
 	}
 }
 
-// sixIsUsed reports whether pods of this node have, or may get, IPv6 addresses.
-func sixIsUsed(p *probe.Pass) bool {
+// usesIPv6 reports whether pods of this node have, or may get, IPv6 addresses.
+func usesIPv6(p *probe.Pass) bool {
 	return slices.ContainsFunc(p.Of(probe.KindLocal, probe.KindSelf), func(t probe.Target) bool {
 		return t.Addr.IsValid() && node.Family(t.Addr) == 6
 	})
@@ -237,26 +237,26 @@ func judgeWalls(w walls, pods int, known bool) probe.Result {
 	switch {
 	case len(w.used) > 1:
 		r = probe.Found(probe.Fail,
-			"forwarded packets pass Calico's chains in %s: one set of rules is left over and drops what it does not know", strings.Join(w.used, " and in "))
+			"forwarded packets pass Calico's chains in %s: one set of rules is stale and drops traffic that it does not recognize", strings.Join(w.used, " and in "))
 	case len(w.used) == 0 && w.unread != nil:
 		r = node.Unseen(w.unread)
 	case len(w.used) == 0 && len(in) > 0:
-		r = probe.Found(probe.Fail, "Calico's chains are in %s, but no rule of FORWARD leads to them",
+		r = probe.Found(probe.Fail, "Calico's chains are in %s, but no FORWARD rule jumps to them",
 			strings.Join(in, " and in "))
 	case len(in) == 0 && pods > 0 && known:
 		r = probe.Found(probe.Fail,
-			"no firewall has Calico's chains, but there are %d pod interfaces (cali*): policy and masquerading do not work", pods)
+			"no firewall has Calico's chains, but this node has %d pod interfaces (cali*): policies and masquerading do not work", pods)
 	case len(in) == 0:
-		r = probe.Found(probe.Info, "no firewall has Calico's chains, and there are %d pod interfaces (cali*)", pods)
+		r = probe.Found(probe.Info, "no firewall has Calico's chains, and this node has %d pod interfaces (cali*)", pods)
 	case len(shut) > 0 && pods > 0:
 		r = probe.Found(probe.Warn,
-			"the policy of %s drops what no rule there accepts, and Calico's chains are in %s",
+			"the default policy of %s drops packets that no rule there accepts, and Calico's chains are in %s",
 			strings.Join(shut, " and "), w.used[0])
 	case len(beside) > 0:
-		r = probe.Found(probe.Info, "Calico's chains are in use in %s; unused ones are left over in %s", w.used[0],
+		r = probe.Found(probe.Info, "Calico's chains are in use in %s; unused ones remain in %s", w.used[0],
 			strings.Join(beside, " and "))
 	case w.unread != nil:
-		r = probe.Found(probe.Info, "Calico's chains are in use in %s; whether there are others cannot be seen: %v",
+		r = probe.Found(probe.Info, "Calico's chains are in use in %s; cannot check for others: %v",
 			w.used[0], w.unread)
 	default:
 		r = probe.Found(probe.OK, "Calico's chains are in use only in %s", w.used[0])
@@ -267,12 +267,12 @@ func judgeWalls(w walls, pods int, known bool) probe.Result {
 	}
 	if len(others) > 0 && (r.Status == probe.OK || r.Status == probe.Info) {
 		r.Status = probe.Info
-		r.Saw += "; forwarded packets that no rule there accepts are dropped by the policy of " + strings.Join(others,
+		r.Saw += "; forwarded packets that no rule there accepts are dropped by the default policy of " + strings.Join(others,
 			" and ")
 	}
 	if len(w.passes) > 0 && r.Status == probe.OK {
 		r.Status = probe.Info
-		r.Saw += fmt.Sprintf("; the policy of %s drops, and its rules accept pods", strings.Join(w.passes, " and "))
+		r.Saw += fmt.Sprintf("; the default policy of %s is drop, but its rules accept pods", strings.Join(w.passes, " and "))
 	}
 	return r.With(probe.FactBackends, node.First(in)).With(firewall.FactInUse, node.First(w.used)).With(factServices,
 		node.First(w.services)).

@@ -9,7 +9,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/kernel"
 )
 
-// TestRefuses names chains of others with a rule that refuses forwarded packets, and none of Calico's.
+// TestRefuses names foreign chains that drop or reject forwarded packets, and ignores Calico's.
 func TestRefuses(t *testing.T) {
 	t.Parallel()
 	w := wallsOf(4, []kernel.Chain{
@@ -23,7 +23,7 @@ func TestRefuses(t *testing.T) {
 	}
 }
 
-// TestForeignTables names each table of others once, for the families that it sees.
+// TestForeignTables names each foreign table once, for the families that it sees.
 func TestForeignTables(t *testing.T) {
 	t.Parallel()
 	chains := []kernel.Chain{
@@ -64,21 +64,21 @@ func TestWalls(t *testing.T) {
 		"docker beside": {[]kernel.Chain{docker}, []kernel.Chain{calico, forward}, nil, 3, true, probe.Warn,
 			"FORWARD of iptables-nft drops"},
 		"docker beside, no pods": {[]kernel.Chain{docker}, []kernel.Chain{calico, forward}, nil, 0, true, probe.Info,
-			"dropped by the policy of FORWARD of iptables-nft"},
+			"dropped by the default policy of FORWARD of iptables-nft"},
 		"by hand": {[]kernel.Chain{calico, forward,
 			{Table: "filter", Name: "forward", Forward: true, Drops: true}}, nil, nil, 3, true, probe.Info,
-			"dropped by the policy of forward of nftables' table filter"},
+			"dropped by the default policy of forward of nftables' table filter"},
 		"two": {[]kernel.Chain{calico, forward}, []kernel.Chain{calico, forward}, nil, 0, false, probe.Fail,
 			"legacy iptables and in iptables-nft"},
 		"one in use": {[]kernel.Chain{calico, forward}, []kernel.Chain{calico}, nil, 1, true, probe.Info,
-			"unused ones are left over in legacy"},
-		"none in use":             {[]kernel.Chain{calico}, nil, nil, 1, true, probe.Fail, "no rule of FORWARD leads to them"},
+			"unused ones remain in legacy"},
+		"none in use":             {[]kernel.Chain{calico}, nil, nil, 1, true, probe.Fail, "no FORWARD rule jumps to them"},
 		"none":                    {nil, nil, nil, 2, true, probe.Fail, "2 pod interfaces"},
 		"none, settings unknown":  {nil, nil, nil, 2, false, probe.Info, "2 pod interfaces"},
 		"none and no pods":        {nil, nil, nil, 0, true, probe.Info, "0 pod interfaces"},
 		"none, legacy unread":     {nil, nil, unread, 2, true, probe.Skip, "16 MB"},
 		"unhooked, legacy unread": {[]kernel.Chain{calico}, nil, unread, 2, true, probe.Skip, "16 MB"},
-		"nft, legacy unread":      {[]kernel.Chain{calico, forward}, nil, unread, 2, true, probe.Info, "cannot be seen"},
+		"nft, legacy unread":      {[]kernel.Chain{calico, forward}, nil, unread, 2, true, probe.Info, "cannot check for others"},
 		"other family": {[]kernel.Chain{{Family: 6, Table: "filter", Name: "cali-FORWARD"}}, nil, nil, 0, true,
 			probe.Info, "no firewall has Calico's chains"},
 	} {
@@ -89,7 +89,7 @@ func TestWalls(t *testing.T) {
 	}
 }
 
-// TestRefusedBelow has the chains that a removed kube-router leaves (k3s-io/k3s#7244), and Docker's beside them.
+// TestRefusedBelow has the chains that a removed kube-router leaves behind (k3s-io/k3s#7244), and Docker's.
 func TestRefusedBelow(t *testing.T) {
 	t.Parallel()
 	chain := func(name string, refuses bool, jumps ...string) kernel.Chain {

@@ -10,12 +10,12 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// mostFlushers is the maximum number of processes in a report.
-const mostFlushers = 4
+// maxFlushers is the maximum number of processes in a report.
+const maxFlushers = 4
 
 var (
-	// flushes matches a command that removes foreign rules: nft flush or delete, iptables -F or -X, and the restore of a
-	// whole ruleset. A shell loop contains it as text.
+	// flushes matches a command that removes foreign rules: nft flush or delete, iptables -F or -X, and the restore of
+	// a whole ruleset. A shell loop contains it as text.
 	flushes = regexp.MustCompile(`\bnft\b[^;|&]*\b(?:flush|delete table|destroy table)\b|\bnft (?:-\S+ )*-f\b|` +
 		`\bip6?tables(?:-nft|-legacy)?\b[^;|&]* (?:-F|--flush|-X|--delete-chain)\b|\bip6?tables(?:-nft|-legacy)?-restore\b`)
 	// keepsOthers matches a restore that keeps foreign rules, as Felix and kube-proxy run it.
@@ -40,5 +40,5 @@ func firewallFlushers(h *probe.Host) []string {
 		}
 	}
 	slices.Sort(out)
-	return out[:min(len(out), mostFlushers)]
+	return out[:min(len(out), maxFlushers)]
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/checktest"
 )
 
-// TestFirewallFlushers wants what removes the rules of others named, and no Felix, kube-proxy or reader.
+// TestFirewallFlushers lists commands that remove foreign rules, and ignores Felix, kube-proxy and commands that read.
 func TestFirewallFlushers(t *testing.T) {
 	t.Parallel()
 	files := map[string]string{}

@@ -9,9 +9,9 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// letPods removes chains that drop forwarded packets by default policy, but surely accept packets between a pod here
-// and one elsewhere. It does so only as far as it can read and understand their rules.
-func (w *walls) letPods(p *probe.Pass, family int) {
+// sortOutAccepting removes chains that drop forwarded packets by default policy, but surely accept packets between a
+// pod here and one elsewhere. It does so only as far as it can read and understand their rules.
+func (w *walls) sortOutAccepting(p *probe.Pass, family int) {
 	_, shut, _ := w.dropping()
 	flows := bothWays(podFlows(p), family)
 	if len(shut) == 0 || len(flows) == 0 {
@@ -79,7 +79,7 @@ func (f podFlow) passes(all []kernel.Wall, w kernel.Wall, depth int) (accepted, 
 			return false, fits == maybe
 		case "jump", "goto":
 			i := chainNamed(all, w, to)
-			if i < 0 || depth == chainsDeep {
+			if i < 0 || depth == maxJumps {
 				return false, true
 			}
 			accepted, over := f.passes(all, all[i], depth+1)

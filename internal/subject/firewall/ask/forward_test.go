@@ -8,7 +8,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/kernel"
 )
 
-// TestForwardAccepts wants pods taken as let through by the rules of a chain only where that is sure.
+// TestForwardAccepts expects a chain to accept pods only if its rules certainly do.
 func TestForwardAccepts(t *testing.T) {
 	t.Parallel()
 	flow := podFlow{netip.MustParseAddr("10.244.1.2"), netip.MustParseAddr("10.244.2.3"), "eth0"}

@@ -31,13 +31,13 @@ func foreignNAT(p *probe.Pass) (probe.Result, bool) {
 		for _, f := range flows {
 			if rule, _ := f.through(all, w, 0); rule != "" {
 				text := probe.OneLine(w.Family + " " + w.Table + " " + rule)
-				r := probe.Found(probe.Info, "a rule that is neither Calico's nor kube-proxy's gives pods' packets to other "+
-					"pods the node's address: %s", text).With(firewall.FactNATRule, text)
+				r := probe.Found(probe.Info, "a rule that belongs to neither Calico nor kube-proxy masquerades packets "+
+					"between pods: %s", text).With(firewall.FactNATRule, text)
 				return deniedByLabels(p, r), true
 			}
 		}
 	}
-	return probe.Found(probe.OK, "no rule of others surely hides the addresses of pods from other nodes' pods"), true
+	return probe.Found(probe.OK, "no foreign rule clearly masquerades traffic to pods on other nodes"), true
 }
 
 // deniedByLabels makes such a rule a warning if a policy admits pods by their labels: the policy does not recognize
@@ -46,7 +46,7 @@ func deniedByLabels(p *probe.Pass, r probe.Result) probe.Result {
 	for _, felix := range p.Of(probe.KindFelix) {
 		if policy := felix.Attrs[probe.AttrByLabels]; policy != "" {
 			r.Status = probe.Warn
-			r.Saw += "; " + policy + " admits pods by their labels, and these packets have the address of a node"
+			r.Saw += "; " + policy + " allows pods by their labels, but these packets have a node's address"
 			return r.With(firewall.FactByLabels, policy)
 		}
 	}
@@ -80,8 +80,8 @@ func podFlows(p *probe.Pass) []podFlow {
 // proxyMark is the mark of packets that kube-proxy masquerades (its masqueradeBit, 14 by default).
 const proxyMark = "0x4000"
 
-// chainsDeep is how deep jumps are followed. The kernel allows 16.
-const chainsDeep = 16
+// maxJumps limits the depth of nested jumps. The kernel allows 16.
+const maxJumps = 16
 
 // through is the first rule of a chain, or of those to which it jumps, that surely masquerades the flow, with its
 // chain, "" if none does. It also reports that the rules of the calling chains no longer see the flow, or may not.
@@ -102,7 +102,7 @@ func (f podFlow) through(all []kernel.Wall, w kernel.Wall, depth int) (rule stri
 			return "", true
 		case "jump", "goto":
 			i := chainNamed(all, w, to)
-			if i < 0 || depth == chainsDeep {
+			if i < 0 || depth == maxJumps {
 				return "", true
 			}
 			rule, over = f.through(all, all[i], depth+1)

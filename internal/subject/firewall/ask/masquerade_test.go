@@ -10,7 +10,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/kernel"
 )
 
-// TestFlowThroughNAT wants the rules seen that surely hide a pod's address from another node's pod, and no others.
+// TestFlowThroughNAT finds the rules that certainly masquerade traffic to another node's pod, and no others.
 func TestFlowThroughNAT(t *testing.T) {
 	t.Parallel()
 	const mask = "saddr 10.244.0.0/16 masquerade"
@@ -37,7 +37,7 @@ func TestFlowThroughNAT(t *testing.T) {
 		{six, mask, ""},
 		{four, "saddr 10.244.0.0/16 return", ""},
 		{four, "not", ""}, {four, "saddr", ""}, {four, "", ""},
-		// what stands before
+		// rules before it
 		{four, "saddr 172.17.0.0/16 masquerade; " + mask, mask},
 		{four, "match set accept; " + mask, ""},
 		{four, "mark 0x4000/0x4000 return; " + mask, mask}, {four, "mark 0x1 return; " + mask, ""},
@@ -64,7 +64,7 @@ func TestFlowThroughNAT(t *testing.T) {
 	}
 }
 
-// TestDeniedByLabels wants a warning only where a policy admits pods by their labels.
+// TestDeniedByLabels expects a warning only if a policy allows pods by their labels.
 func TestDeniedByLabels(t *testing.T) {
 	felix := func(attrs map[string]string) *probe.Pass {
 		return &probe.Pass{Targets: []probe.Target{{Kind: probe.KindFelix, Attrs: attrs}}}

@@ -30,8 +30,8 @@ const (
 
 // Maximum number of searches from the node and from a pod.
 const (
-	mostSearches = 3
-	mostFromPod  = 2
+	maxSearches = 3
+	maxFromPod  = 2
 )
 
 func packetDrops(ctx context.Context, p *probe.Pass) {
@@ -43,16 +43,16 @@ func packetDrops(ctx context.Context, p *probe.Pass) {
 	}
 	node := drops.Space{Name: drops.Node, Host: p.Host}
 	s := searching{p: p, node: node, targets: targets}
-	s.from(ctx, node, nil, mostSearches)
+	s.from(ctx, node, nil, maxSearches)
 	if ctx.Err() != nil {
 		return // already reported
 	}
 	if pod, view := s.aPod(); view != nil {
 		defer view.Close()
-		s.from(ctx, drops.Space{Name: pod[0].Name, Host: p.Host, View: view}, pod, mostFromPod)
+		s.from(ctx, drops.Space{Name: pod[0].Name, Host: p.Host, View: view}, pod, maxFromPod)
 	}
 	if s.reported == 0 {
-		p.Report(probe.Found(probe.OK, "nothing is lost: %d addresses answer%s", s.asked, s.also))
+		p.Report(probe.Found(probe.OK, "no packets lost: %d addresses answer %s", s.asked, s.also))
 	}
 }
 
@@ -92,11 +92,11 @@ func (s *searching) aPod() ([]probe.Target, *netns.View) {
 	local := s.p.Of(probe.KindLocal)
 	for _, pod := range local {
 		if view, err := (netns.Entry{Host: s.p.Host}).View(pod); err == nil {
-			s.also = ", of the node and of " + pod.Name
+			s.also = "the node and " + pod.Name
 			return slices.DeleteFunc(slices.Clone(local), func(t probe.Target) bool { return t.Name != pod.Name }), view
 		}
 	}
-	s.also = ", of the node; no pod could be asked from"
+	s.also = "the node; no pod to test from"
 	return nil, nil
 }
 
@@ -118,12 +118,12 @@ func (s *searching) from(ctx context.Context, space drops.Space, pod []probe.Tar
 	}
 	looked, err := drops.Look(ctx, space, addrs)
 	if err != nil {
-		s.report(askedFrom(node.Unseen(err), pod))
+		s.report(fromPod(node.Unseen(err), pod))
 		return
 	}
 	if ctx.Err() != nil { // without an answer by now, a target is not proven lost
 		r, _ := node.CutShort(ctx, ctx.Err())
-		s.report(askedFrom(r, pod))
+		s.report(fromPod(r, pod))
 		return
 	}
 	s.asked += looked.Sent
@@ -170,17 +170,17 @@ func (s *searching) search(ctx context.Context, from drops.Space, pod []probe.Ta
 		}
 	}
 	found, err := drops.Search(ctx, q)
-	r := diedAt(found, shape)
+	r := judgeSearch(found, shape)
 	switch {
 	case err != nil && ctx.Err() != nil:
 		r, _ = node.CutShort(ctx, err)
 	case err != nil:
 		r = node.Unseen(err)
 	}
-	s.report(askedFrom(r, pod).On(t.String()).With(probe.FactFamily, node.Family(t.Addr)).With(probe.FactNode, t.Node))
+	s.report(fromPod(r, pod).On(t.String()).With(probe.FactFamily, node.Family(t.Addr)).With(probe.FactNode, t.Node))
 }
 
-func askedFrom(r probe.Result, pod []probe.Target) probe.Result {
+func fromPod(r probe.Result, pod []probe.Target) probe.Result {
 	if len(pod) > 0 {
 		r.From = pod[0].Name
 	}
@@ -197,8 +197,8 @@ func ownAddr(pod []probe.Target, f int) netip.Addr {
 	return netip.Addr{}
 }
 
-// diedAt is the result of a search.
-func diedAt(found drops.Found, shape drops.Shape) probe.Result {
+// judgeSearch converts the outcome of a search into a result.
+func judgeSearch(found drops.Found, shape drops.Shape) probe.Result {
 	lines := found.Lines(shape)
 	r := probe.Found(probe.Info, "%s", lines[0]).Because(lines[1:]...).With(probe.FactSent, found.Packets).
 		With(probe.FactReceived, found.Packets-found.Lost)
@@ -228,7 +228,7 @@ func diedAt(found drops.Found, shape drops.Shape) probe.Result {
 	}
 	if found.Unread != nil && found.Lost > 0 {
 		first, _, _ := strings.Cut(found.Unread.Error(), "\n")
-		r.Saw += "; not all could be read: " + first
+		r.Saw += "; some counters could not be read: " + first
 	}
 	return r
 }

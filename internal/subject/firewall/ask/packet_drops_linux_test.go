@@ -10,16 +10,16 @@ import (
 	"github.com/calico-probe/calico-probe/probe/drops"
 )
 
-// TestPacketDropsOfNobody wants it said that nobody was asked, where all that is known is the node itself.
-func TestPacketDropsOfNobody(t *testing.T) {
+// TestPacketDropsWithoutTargets expects a skip if the plan contains only the node itself.
+func TestPacketDropsWithoutTargets(t *testing.T) {
 	t.Parallel()
 	h := &probe.Host{Root: "/", Proc: "/proc"}
 	itself := probe.Target{Kind: probe.KindNode, Name: "node-a", Addr: netip.MustParseAddr("127.0.0.1")}
 	checktest.Want(t, checktest.Run(t, packetDropsCheck, h, itself), "", probe.Skip, "no other node or pod is known")
 }
 
-// TestDiedAt wants packets called lost beyond the node only where nothing of it can have dropped them unseen.
-func TestDiedAt(t *testing.T) {
+// TestJudgeSearch expects "lost beyond the node" only if the node cannot have dropped the packets uncounted.
+func TestJudgeSearch(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		found  drops.Found
@@ -33,7 +33,7 @@ func TestDiedAt(t *testing.T) {
 		"not permitted":   {drops.Found{Left: true, Unread: probe.ErrNotVisible}, probe.Skip, false},
 	} {
 		c.found.Packets, c.found.Lost, c.found.Device = 40, 40, "eth0"
-		r := diedAt(c.found, drops.Shape{})
+		r := judgeSearch(c.found, drops.Shape{})
 		if beyond := r.Facts[factBeyond] == true; r.Status != c.status || beyond != c.beyond {
 			t.Errorf("%s: %s, beyond %v: %s", name, r.Status, beyond, r.Saw)
 		}

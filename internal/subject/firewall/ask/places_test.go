@@ -8,7 +8,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/drops"
 )
 
-// TestPlaces wants the words of rules for the place where packets die to be those of what looks for it.
+// TestPlaces compares the values of FactPlaceKind with the kinds of probe/drops, which they repeat.
 func TestPlaces(t *testing.T) {
 	t.Parallel()
 	for word, want := range map[string]string{

@@ -21,8 +21,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/nstest"
 )
 
-// TestRealConntrack fills the connection tracking table of a namespace, whose
-// limit is the machine's and cannot be set there.
+// TestRealConntrack fills the connection tracking table of a namespace. The limit is the machine's, and a namespace
+// cannot change it.
 func TestRealConntrack(t *testing.T) {
 	if !nstest.Enter(t, `
 ip link set lo up
@@ -41,7 +41,7 @@ nft add rule inet t out ct state new accept
 	defer c.Close()
 	made := 0
 	upTo := func(entries int) {
-		for ; made < entries; made++ { // every packet is a connection to another port of 127.1.0.0/16
+		for ; made < entries; made++ { // each packet opens a connection to another port of 127.1.0.0/16
 			to := netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 1, 0, byte(made >> 15)}),
 				uint16(1<<15+made&(1<<15-1)))
 			// of one before, and of one too many
@@ -61,13 +61,13 @@ nft add rule inet t out ct state new accept
 	upTo(most + 1000)
 	var ended atomic.Bool
 	var sender sync.WaitGroup
-	sender.Go(func() { // the table stays full only as long as somebody wants more
+	sender.Go(func() { // the table stays full only while new connections arrive
 		for !ended.Load() {
 			upTo(made + 1)
 			time.Sleep(time.Millisecond)
 		}
 	})
-	r := checktest.Want(t, checktest.Run(t, nodeConntrackCheck, h), "", probe.Fail, "because the table is full")
+	r := checktest.Want(t, checktest.Run(t, nodeConntrackCheck, h), "", probe.Fail, "the full table dropped")
 	ended.Store(true)
 	sender.Wait()
 	if n, _ := r.Facts.Num(factDropped); n < 900 {

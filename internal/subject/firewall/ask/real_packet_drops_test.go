@@ -15,8 +15,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/nstest"
 )
 
-// TestRealPacketDrops loses packets to another node and to a pod of it in turn, and wants the place named with what
-// causes read.
+// TestRealPacketDrops drops packets to another node and to its pod in different places. It expects the place, with the
+// facts that causes read.
 func TestRealPacketDrops(t *testing.T) {
 	if !nstest.Enter(t, checktest.TwoNodes) {
 		return
@@ -27,7 +27,7 @@ func TestRealPacketDrops(t *testing.T) {
 	pod.Node = "node-b"
 	checktest.Settled(t, node, other, pod)
 	ask := func() []probe.Result { return checktest.Run(t, packetDropsCheck, h, node, other, pod) }
-	checktest.Want(t, ask(), "", probe.OK, "nothing is lost: 3 addresses answer, of the node; no pod could be asked from")
+	checktest.Want(t, ask(), "", probe.OK, "no packets lost: 3 addresses answer the node; no pod to test from")
 	do := func(script string) {
 		t.Helper()
 		for line := range strings.Lines(script) {
@@ -75,7 +75,7 @@ func TestRealPacketDrops(t *testing.T) {
 	}
 }
 
-// TestRealPacketDropsOfBGP wants the rule named that drops connections to a BGP peer without a session.
+// TestRealPacketDropsOfBGP expects the rule that drops connections to a BGP peer without a session.
 func TestRealPacketDropsOfBGP(t *testing.T) {
 	if !nstest.Enter(t, checktest.TwoNodes) {
 		return
@@ -92,10 +92,10 @@ func TestRealPacketDropsOfBGP(t *testing.T) {
 	checktest.Want(t, checktest.Run(t, packetDropsCheck, h, node, session), "node-b 10.9.1.2", probe.Fail,
 		"connections to TCP port 179 are lost: legacy iptables, table ip filter, chain OUTPUT, rule 1")
 	session.Attrs = map[string]string{probe.AttrPassword: "true"}
-	checktest.Want(t, checktest.Run(t, packetDropsCheck, h, node, session), "", probe.OK, "nothing is lost")
+	checktest.Want(t, checktest.Run(t, packetDropsCheck, h, node, session), "", probe.OK, "no packets lost")
 }
 
-// TestRealPacketDropsCut wants a check whose time is over before answers could come not to say that nothing is lost.
+// TestRealPacketDropsCut expects no "no packets lost" from a check that times out before answers can arrive.
 func TestRealPacketDropsCut(t *testing.T) {
 	if !nstest.Enter(t, checktest.TwoNodes) {
 		return

@@ -12,8 +12,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/nstest"
 )
 
-// TestRealFirewall puts Calico's chains into each of Linux's firewalls, and into
-// two.
+// TestRealFirewall adds Calico's chains to each of Linux's firewalls, and to two at once.
 func TestRealFirewall(t *testing.T) {
 	if !nstest.Enter(t, checktest.Furniture+"ip link add cali0123456789a type veth peer name pod1\n") {
 		return
@@ -22,16 +21,16 @@ func TestRealFirewall(t *testing.T) {
 	ask := func(settings ...string) []probe.Result {
 		return checktest.Run(t, nodeFirewallCheck, h, checktest.FelixWith(settings...))
 	}
-	checktest.Want(t, ask(), "IPv4", probe.Fail, "no firewall has Calico's chains, but there are 1 pod interfaces")
-	checktest.Want(t, checktest.Run(t, nodeFirewallCheck, h), "IPv4", probe.Info, "no firewall has Calico's chains") // the data plane is not known
+	checktest.Want(t, ask(), "IPv4", probe.Fail, "no firewall has Calico's chains, but this node has 1 pod interfaces")
+	checktest.Want(t, checktest.Run(t, nodeFirewallCheck, h), "IPv4", probe.Info, "no firewall has Calico's chains") // the data plane is unknown
 	checktest.Want(t, ask("bpfEnabled", "true"), "", probe.Skip, "eBPF")
 
 	checktest.Do(t, "iptables-legacy -N cali-FORWARD", "iptables-legacy -N cali-INPUT",
 		"iptables-legacy -A FORWARD -s 10.0.0.0/8 -m comment --comment other -j RETURN",
 		"ip6tables-legacy -N cali-FORWARD")
 	got := ask()
-	checktest.Want(t, got, "IPv4", probe.Fail, "Calico's chains are in legacy iptables, but no rule of FORWARD leads to them")
-	checktest.Want(t, got, "IPv6", probe.Fail, "no rule of FORWARD leads to them")
+	checktest.Want(t, got, "IPv4", probe.Fail, "Calico's chains are in legacy iptables, but no FORWARD rule jumps to them")
+	checktest.Want(t, got, "IPv6", probe.Fail, "no FORWARD rule jumps to them")
 	checktest.Do(t, "iptables-legacy -A FORWARD -j cali-FORWARD", "ip6tables-legacy -I FORWARD -j cali-FORWARD")
 	got = ask()
 	r := checktest.Want(t, got, "IPv4", probe.OK, "in use only in legacy iptables")
@@ -40,17 +39,17 @@ func TestRealFirewall(t *testing.T) {
 	}
 	checktest.Want(t, got, "IPv6", probe.OK, "in use only in legacy iptables")
 
-	// docker on the other backend
+	// Docker uses the other backend
 	checktest.Do(t, "iptables-nft -P FORWARD DROP")
 	checktest.Want(t, ask(), "IPv4", probe.Warn,
-		"the policy of FORWARD of iptables-nft drops what no rule there accepts, and Calico's chains are in legacy iptables")
+		"the default policy of FORWARD of iptables-nft drops packets that no rule there accepts, and Calico's chains are in legacy iptables")
 	checktest.Do(t, "iptables-nft -P FORWARD ACCEPT", "iptables-legacy -P FORWARD DROP")
-	checktest.Want(t, ask(), "IPv4", probe.OK, "only in legacy iptables") // what Calico accepts is accepted there
+	checktest.Want(t, ask(), "IPv4", probe.OK, "only in legacy iptables") // Calico accepts its packets in this firewall
 	checktest.Do(t, "iptables-nft -t nat -N KUBE-SERVICES")
 	checktest.Want(t, ask(), "IPv4", probe.Info, "kube-proxy's are in iptables-nft")
 
 	checktest.Do(t, "iptables-nft -N cali-FORWARD")
-	checktest.Want(t, ask(), "IPv4", probe.Info, "unused ones are left over in iptables-nft")
+	checktest.Want(t, ask(), "IPv4", probe.Info, "unused ones remain in iptables-nft")
 	checktest.Do(t, "iptables-nft -I FORWARD -j cali-FORWARD")
 	r = checktest.Want(t, ask(), "IPv4", probe.Fail,
 		"forwarded packets pass Calico's chains in legacy iptables and in iptables-nft")
@@ -59,14 +58,14 @@ func TestRealFirewall(t *testing.T) {
 	}
 	checktest.Do(t, "ip6tables-legacy -F", "ip6tables-legacy -X")
 	six := checktest.Run(t, nodeFirewallCheck, h, checktest.FelixWith(), checktest.At(probe.KindSelf, "a", "fd09::1"))
-	checktest.Want(t, six, "IPv6", probe.Fail, "no firewall has Calico's chains") // which Calico writes where it has IPv6
+	checktest.Want(t, six, "IPv6", probe.Fail, "no firewall has Calico's chains") // Calico has IPv6, so its chains are missing
 	if got := ask(); len(got) != 1 {
 		t.Errorf("without IPv6: %+v", got)
 	}
 	checktest.Do(t, "iptables-legacy -F", "iptables-legacy -X", "iptables-legacy -P FORWARD ACCEPT")
 	checktest.Want(t, ask(), "IPv4", probe.OK, "in use only in iptables-nft")
 
-	// Felix's own table, as its nftables mode has it
+	// Felix's own table in nftables mode
 	checktest.Do(t, "iptables-nft -F", "iptables-nft -X", "iptables-nft -t nat -X", "nft add table ip calico",
 		"nft add chain ip calico filter-cali-FORWARD",
 		"nft add chain ip calico filter-FORWARD { type filter hook forward priority 0 ; policy accept ; }",
@@ -74,13 +73,13 @@ func TestRealFirewall(t *testing.T) {
 	checktest.Want(t, ask(), "IPv4", probe.OK, "in use only in nftables")
 	checktest.Do(t, "nft add table inet mine",
 		"nft add chain inet mine f { type filter hook forward priority 0 ; policy drop ; }")
-	r = checktest.Want(t, ask(), "IPv4", probe.Info, "in use only in nftables", "dropped by the policy of f of nftables' table mine") // by hand, and taken to know the pods
+	r = checktest.Want(t, ask(), "IPv4", probe.Info, "in use only in nftables", "dropped by the default policy of f of nftables' table mine") // an administrator's table, assumed to accept pods
 	if drops, _ := r.Facts[firewall.FactDrops].([]string); len(drops) != 1 || drops[0] != "f of nftables' table mine" {
 		t.Errorf("%+v", r.Facts)
 	}
 }
 
-// TestRealFirewallWithoutNetAdmin wants the firewall skipped where it cannot be read.
+// TestRealFirewallWithoutNetAdmin expects a skip if the firewall is unreadable.
 func TestRealFirewallWithoutNetAdmin(t *testing.T) {
 	if !checktest.WithoutNetAdmin(t) {
 		return

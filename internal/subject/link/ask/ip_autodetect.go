@@ -25,7 +25,7 @@ const factKind probe.Fact = "kind" // of the interface: device, bridge, ...
 func ipAutodetect(ctx context.Context, p *probe.Pass) {
 	set := p.Of(probe.KindCalico)
 	if len(set) == 0 {
-		p.Report(node.Gap(p, probe.KindCalico, "how Calico is configured on this node is not known"))
+		p.Report(node.Gap(p, probe.KindCalico, "Calico's configuration on this node is unknown"))
 		return
 	}
 	all, err := kernel.Links()
@@ -49,14 +49,14 @@ func ipAutodetect(ctx context.Context, p *probe.Pass) {
 		if method == "" {
 			method = autodetect.First
 		}
-		r := detected(p, self, family, ip, method)
+		r := judgeDetection(p, self, family, ip, method)
 		p.Report(r.On(fmt.Sprintf("IPv%d", family)).With(probe.FactFamily, family).With(link.FactMethod, method).
 			With(link.FactCalico, self.Version))
 	}
 }
 
-// registered is the address of a family in this node's registration in Calico, the zero value = none.
-func registered(p *probe.Pass, family int) (mine netip.Addr) {
+// registeredAddress returns the address of a family that Calico registered for this node, the zero value = none.
+func registeredAddress(p *probe.Pass, family int) (mine netip.Addr) {
 	for _, t := range p.Of(probe.KindSelf) {
 		if t.Addr.Is4() == (family == 4) {
 			mine = t.Addr
@@ -65,9 +65,9 @@ func registered(p *probe.Pass, family int) (mine netip.Addr) {
 	return mine
 }
 
-// detected judges one family. setting is the value of IP or IP6.
-func detected(p *probe.Pass, self autodetect.Node, family int, setting, method string) probe.Result {
-	mine := registered(p, family)
+// judgeDetection judges one family. setting is the value of IP or IP6.
+func judgeDetection(p *probe.Pass, self autodetect.Node, family int, setting, method string) probe.Result {
+	mine := registeredAddress(p, family)
 	switch {
 	case node.Named(p, probe.KindBackend) == "none":
 		return probe.Found(probe.Skip, "Calico's networking backend here is none, so it detects no address")
@@ -77,11 +77,11 @@ func detected(p *probe.Pass, self autodetect.Node, family int, setting, method s
 		return probe.Found(probe.Info, "the address is configured, not detected: %s", setting)
 	case setting == "" && mine.IsValid():
 		return probe.Found(probe.Info,
-			"%s is registered and kept: Calico looks for an address only when there is none", mine)
+			"Calico keeps the registered %s: it detects an address only if none is registered", mine)
 	case strings.Contains(method, "$(") || strings.HasPrefix(method, "("):
-		return probe.Found(probe.Unknown, "the method is %s, whose value on this node is not known", method)
+		return probe.Found(probe.Unknown, "the method is %s, but its value on this node is unknown", method)
 	case !autodetect.Knows(self.Version, method):
-		return probe.Found(probe.Fail, "Calico %s has no method %s, which came with %s: calico-node ends with it",
+		return probe.Found(probe.Fail, "Calico %s lacks the method %s (added in %s): calico-node exits at startup",
 			self.Version, method, autodetect.Since(method))
 	}
 	choice, err := self.Detect(method, family)
@@ -89,20 +89,20 @@ func detected(p *probe.Pass, self autodetect.Node, family int, setting, method s
 	var r probe.Result
 	switch picked := choice.Addr.Addr(); {
 	case errors.Is(err, autodetect.ErrMethod):
-		r = probe.Found(probe.Fail, "%v: calico-node ends with it", err)
+		r = probe.Found(probe.Fail, "%v: calico-node exits at startup", err)
 	case err != nil && mine.IsValid():
-		r = probe.Found(probe.Warn, "%s finds no IPv%d address (%v), so the registered %s is kept", method, family,
+		r = probe.Found(probe.Warn, "%s finds no IPv%d address (%v), so Calico keeps the registered %s", method, family,
 			err, mine)
 	case err != nil:
 		r = probe.Found(probe.Fail, "%s finds no IPv%d address (%v), and none is registered", method, family, err)
 	case !mine.IsValid():
-		r = probe.Found(probe.Info, "%s picks %s, and nothing is registered yet", method, choice)
+		r = probe.Found(probe.Info, "%s picks %s, but no address is registered yet", method, choice)
 	case picked != mine:
 		when := "at calico-node's next start"
 		if autodetect.Redetects(self.Version) {
 			when = "within a minute, or at calico-node's next start"
 		}
-		r = probe.Found(probe.Fail, "%s picks %s, but %s is registered: it will change %s", method, choice, mine, when)
+		r = probe.Found(probe.Fail, "%s picks %s, but %s is registered: the address will change %s", method, choice, mine, when)
 	case len(self.Internal) > 0 && !slices.Contains(self.Internal, picked):
 		r = probe.Found(probe.Info, "%s picks %s, as registered; it is not the node's InternalIP", method, choice)
 	default:
@@ -113,18 +113,18 @@ func detected(p *probe.Pass, self autodetect.Node, family int, setting, method s
 			With(factKind, choice.Kind)
 	}
 	if mine.IsValid() {
-		holder := holding(self.Interfaces, mine)
+		holder := interfaceWith(self.Interfaces, mine)
 		r = r.With(probe.FactRegistered, mine.String()).With(link.FactKeptOn, holder.Name).
 			With(link.FactKeptOnKind, holder.Kind)
 	}
-	if said := serves(choice.Interface, towards(p, family)); err == nil && r.Status != probe.OK {
+	if said := servedNodes(choice.Interface, devicesToNodes(p, family)); err == nil && r.Status != probe.OK {
 		r.Saw += said
 	}
 	return r.With(link.FactAlternatives, others).Because(lines...)
 }
 
-// holding is the interface with an address, or none.
-func holding(all []autodetect.Interface, a netip.Addr) autodetect.Interface {
+// interfaceWith returns the interface with an address, the zero value = none.
+func interfaceWith(all []autodetect.Interface, a netip.Addr) autodetect.Interface {
 	for _, i := range all {
 		if slices.ContainsFunc(i.Addrs, func(p netip.Prefix) bool { return p.Addr() == a }) {
 			return i
@@ -133,7 +133,7 @@ func holding(all []autodetect.Interface, a netip.Addr) autodetect.Interface {
 	return autodetect.Interface{}
 }
 
-// alternatives is what the other methods would pick: reaching a peer, the peers' networks, the Node's own address.
+// alternatives returns the picks of the other methods: reaching a peer, the peers' networks, the Node's own address.
 func alternatives(p *probe.Pass, self autodetect.Node, family int, own string) (map[string]string, []string) {
 	methods := []string{autodetect.First, "kubernetes-internal-ip"}
 	for _, t := range p.Of(probe.KindNode) {
@@ -149,7 +149,7 @@ func alternatives(p *probe.Pass, self autodetect.Node, family int, own string) (
 			}
 		}
 	}
-	devices := towards(p, family)
+	devices := devicesToNodes(p, family)
 	picks, lines := map[string]string{}, []string{}
 	for _, m := range methods {
 		if _, seen := picks[m]; seen || m == own || !autodetect.Knows(self.Version, m) ||
@@ -160,16 +160,16 @@ func alternatives(p *probe.Pass, self autodetect.Node, family int, own string) (
 		said := "nothing"
 		if c, err := self.Detect(m, family); err == nil {
 			picks[m] = c.String()
-			said = c.String() + serves(c.Interface, devices)
+			said = c.String() + servedNodes(c.Interface, devices)
 		}
 		lines = append(lines, m+" would pick "+said)
 	}
 	return picks, lines
 }
 
-// towards are the interfaces by which the kernel sends to the other nodes, one for each node's address, "" without a
-// route.
-func towards(p *probe.Pass, f int) []string {
+// devicesToNodes returns the interfaces by which the kernel sends to the other nodes, one for each node's address, ""
+// without a route.
+func devicesToNodes(p *probe.Pass, f int) []string {
 	var out []string
 	for _, t := range node.SplitByFamily(p.Of(probe.KindNode))[f] {
 		way, err := node.Lookup(t.Addr)
@@ -181,18 +181,18 @@ func towards(p *probe.Pass, f int) []string {
 	return out
 }
 
-// serves reports how many of the other nodes are reached by an interface.
-func serves(name string, towards []string) string {
-	if len(towards) == 0 {
+// servedNodes describes how many of the other nodes the kernel reaches through an interface.
+func servedNodes(name string, devices []string) string {
+	if len(devices) == 0 {
 		return ""
 	}
 	n := 0
-	for _, device := range towards {
+	for _, device := range devices {
 		if device == name {
 			n++
 		}
 	}
-	return fmt.Sprintf("; %d of %d other nodes are reached through %s", n, len(towards), name)
+	return fmt.Sprintf("; %d of %d other nodes are reached through %s", n, len(devices), name)
 }
 
 // maxAlternatives keeps one result within a line of the stream.

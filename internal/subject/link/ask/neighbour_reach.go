@@ -24,7 +24,7 @@ var neighbourReachCheck = answers.To(link.NeighbourReach, neighbourReach)
 func neighbourReach(ctx context.Context, p *probe.Pass) {
 	targets := p.Of(probe.KindOutside)
 	if len(targets) == 0 {
-		p.Report(probe.Found(probe.Skip, "is asked by a probe on another node, which only the client can start"))
+		p.Report(probe.Found(probe.Skip, "needs a probe on another node, which only the client can start"))
 		return
 	}
 	var bgp []int
@@ -34,23 +34,23 @@ func neighbourReach(ctx context.Context, p *probe.Pass) {
 		}
 	}
 	up, err := node.Speaking(bgp...)
-	got := askedOutside(ctx, p, targets, up, err)
-	alive := slices.ContainsFunc(got, func(s seenFrom) bool {
-		return s.t.Name == s.t.Node && s.t.Attrs[probe.AttrReference] == "" && heard(s.r)
+	got := testOutside(ctx, p, targets, up, err)
+	alive := slices.ContainsFunc(got, func(s outsideResult) bool {
+		return s.t.Name == s.t.Node && s.t.Attrs[probe.AttrReference] == "" && hasAnswered(s.r)
 	})
 	for f, pinged := range node.SplitByFamily(pingable(targets)) {
-		table := onLink(ctx, pinged, f, alive)
+		table := awaitNeighbours(ctx, pinged, f, alive)
 		for i, s := range got {
 			if s.t.Port == 0 && node.Family(s.t.Addr) == f {
-				got[i].r = linked(s.r, stateOf(table, s.t.Addr))
+				got[i].r = addNeighbour(s.r, stateOf(table, s.t.Addr))
 			}
 		}
 	}
 	for _, t := range targets { // in the plan's order
-		i := slices.IndexFunc(got, func(s seenFrom) bool {
+		i := slices.IndexFunc(got, func(s outsideResult) bool {
 			return s.t.Kind == t.Kind && s.t.Name == t.Name && s.t.Addr == t.Addr && s.t.Port == t.Port
 		})
-		r := excused(t, got[i].r, alive)
+		r := downgradeExcused(t, got[i].r, alive)
 		if t.Port > 0 {
 			r = r.With(probe.FactPort, t.Port)
 		}
@@ -66,22 +66,22 @@ func pingable(targets []probe.Target) []probe.Target {
 	return slices.DeleteFunc(slices.Clone(targets), func(t probe.Target) bool { return t.Port > 0 })
 }
 
-// askedOutside tests all targets in parallel. up are the peers with a BGP session, unless that is unknown.
-func askedOutside(ctx context.Context, p *probe.Pass, targets []probe.Target, up map[netip.Addr]bool,
-	err error) []seenFrom {
+// testOutside tests all targets in parallel. up are the peers with a BGP session, unless that is unknown.
+func testOutside(ctx context.Context, p *probe.Pass, targets []probe.Target, up map[netip.Addr]bool,
+	err error) []outsideResult {
 	var mu sync.Mutex
-	var got []seenFrom
+	var got []outsideResult
 	note := func(t probe.Target, r probe.Result) {
 		mu.Lock()
 		defer mu.Unlock()
-		got = append(got, seenFrom{t, r.With(probe.FactFamily, node.Family(t.Addr)).With(probe.FactNode, t.Node)})
+		got = append(got, outsideResult{t, r.With(probe.FactFamily, node.Family(t.Addr)).With(probe.FactNode, t.Node)})
 	}
 	asking, cancel := context.WithTimeout(ctx, probe.DefaultLimit)
 	defer cancel()
 	var all probe.Workers
 	for _, pinged := range node.SplitByFamily(pingable(targets)) {
 		all.Go(func() {
-			pingOutside(asking, pinged, func(t probe.Target, r probe.Result) { note(t, fullSize(asking, t, r)) })
+			pingOutside(asking, pinged, func(t probe.Target, r probe.Result) { note(t, addPathMTU(asking, t, r)) })
 		})
 	}
 	for _, t := range targets {
@@ -95,11 +95,11 @@ func askedOutside(ctx context.Context, p *probe.Pass, targets []probe.Target, up
 			note(t, node.Unseen(err))
 		case up[t.Addr]:
 			// A session stays up until its hold time expires, even if the node is dead.
-			note(t, probe.Found(probe.Skip, "not asked: the BGP session is up, see bgp-session"))
+			note(t, probe.Found(probe.Skip, "not tested: the BGP session is up, see bgp-session"))
 		default:
 			all.Go(func() {
 				r := reach.DialBGP(asking, up, selfOf(p, t.Addr), netip.AddrPortFrom(t.Addr, uint16(t.Port)))
-				note(t, unsigned(r, p.Of(probe.KindSession), p.Gaps[probe.KindSession], t.Addr))
+				note(t, retractUnsigned(r, p.Of(probe.KindSession), p.Gaps[probe.KindSession], t.Addr))
 			})
 		}
 	}
@@ -107,9 +107,9 @@ func askedOutside(ctx context.Context, p *probe.Pass, targets []probe.Target, up
 	return got
 }
 
-// fullSize measures which packet sizes reach a node that answers pings. If full-size packets are lost, it adds that to
-// the ping's result: connections then open and hang, also those from the API server to the kubelet.
-func fullSize(ctx context.Context, t probe.Target, r probe.Result) probe.Result {
+// addPathMTU measures which packet sizes reach a node that answers pings. If full-size packets are lost, it adds that
+// to the ping's result: connections then open and hang, also those from the API server to the kubelet.
+func addPathMTU(ctx context.Context, t probe.Target, r probe.Result) probe.Result {
 	if r.Status != probe.OK || t.Name != t.Node || t.Attrs[probe.AttrReference] != "" {
 		return r
 	}
@@ -139,16 +139,16 @@ func reachKubelet(ctx context.Context, to netip.AddrPort) probe.Result {
 		r.Saw += fmt.Sprintf(", and the kubelet answers (%d)", page.Code)
 		return r.With(link.FactSpeaks, true).With(probe.FactCode, page.Code)
 	case probe.Reason(err) == "timeout" && ctx.Err() == nil && !errors.Is(err, httpget.ErrNotAccepted):
-		r.Saw += fmt.Sprintf(", and nobody answers a request within %v", limit)
+		r.Saw += fmt.Sprintf(", but the kubelet does not answer a request within %v", limit)
 		return r.With(link.FactSpeaks, false)
 	}
 	return r
 }
 
-// unsigned retracts a failure that a password may explain: if the BGP daemon requires signatures (TCP MD5), the kernel
-// silently drops unsigned connections. sessions are the configured ones of this node, unless gap says why they are
-// unknown.
-func unsigned(r probe.Result, sessions []probe.Target, gap string, to netip.Addr) probe.Result {
+// retractUnsigned retracts a failure that a password may explain: if the BGP daemon requires signatures (TCP MD5), the
+// kernel silently drops unsigned connections. sessions are the configured ones of this node, unless gap says why they
+// are unknown.
+func retractUnsigned(r probe.Result, sessions []probe.Target, gap string, to netip.Addr) probe.Result {
 	secret := slices.ContainsFunc(sessions,
 		func(t probe.Target) bool { return t.Addr == to && t.Attrs[probe.AttrPassword] != "" })
 	if secret {
@@ -160,15 +160,15 @@ func unsigned(r probe.Result, sessions []probe.Target, gap string, to netip.Addr
 	switch {
 	case secret:
 		r.Status, r.Saw = probe.Unknown,
-			r.Saw+"; the session has a password, and a connection without it times out in the same way"
+			r.Saw+"; the session has a password, and a connection without it times out too"
 	case gap != "":
-		r.Status, r.Saw = probe.Unknown, r.Saw+"; whether the session has a password is not known: "+gap
+		r.Status, r.Saw = probe.Unknown, r.Saw+"; unknown whether the session has a password: "+gap
 	}
 	return r
 }
 
-// seenFrom is what this node sees of a target.
-type seenFrom struct {
+// outsideResult is the result of testing one target from this node.
+type outsideResult struct {
 	t probe.Target
 	r probe.Result
 }
@@ -183,16 +183,16 @@ func selfOf(p *probe.Pass, to netip.Addr) netip.Addr {
 	return netip.Addr{}
 }
 
-// heard reports whether the machine itself answered. A refusal is an answer too.
-func heard(r probe.Result) bool {
+// hasAnswered reports whether the machine itself answered. A refusal is an answer too.
+func hasAnswered(r probe.Result) bool {
 	return r.Status == probe.OK || r.Facts.Str(probe.FactReason) == "refused"
 }
 
 // portSSH is sshd's default port.
 const portSSH = 22
 
-// excused retracts a failure that proves nothing alone: some nodes run no sshd, and some networks block pings.
-func excused(t probe.Target, r probe.Result, alive bool) probe.Result {
+// downgradeExcused retracts a failure that proves nothing alone: some nodes run no sshd, and some networks block pings.
+func downgradeExcused(t probe.Target, r probe.Result, alive bool) probe.Result {
 	if r.Status == probe.Fail && alive && t.Name == t.Node && (t.Port == 0 || t.Port == portSSH) {
 		r.Status = probe.Info
 	}
@@ -239,10 +239,10 @@ func pingOutside(ctx context.Context, targets []probe.Target, note func(probe.Ta
 	}
 }
 
-// onLink is the kernel's table of neighbours. The kernel trusts an address that it heard of recently for five seconds,
-// and then requests it three times, a second apart (delay_first_probe_time, ucast_solicit: neighbour states delay and
-// probe). For a node without any other answer, onLink waits for that.
-func onLink(ctx context.Context, targets []probe.Target, f int, alive bool) []kernel.Neighbour {
+// awaitNeighbours returns the kernel's table of neighbours. The kernel trusts an address that it heard of recently for
+// five seconds, and then requests it three times, a second apart (delay_first_probe_time, ucast_solicit: neighbour
+// states delay and probe). For a node without any other answer, awaitNeighbours waits for that.
+func awaitNeighbours(ctx context.Context, targets []probe.Target, f int, alive bool) []kernel.Neighbour {
 	for {
 		// Without the table the result has less detail, but is still valid.
 		table, err := neighbours(f)
@@ -261,8 +261,8 @@ func onLink(ctx context.Context, targets []probe.Target, f int, alive bool) []ke
 	}
 }
 
-// linked adds the neighbour table's entry to the result of a ping.
-func linked(r probe.Result, state string) probe.Result {
+// addNeighbour adds the neighbour table's entry to the result of a ping.
+func addNeighbour(r probe.Result, state string) probe.Result {
 	if state == "" {
 		return r
 	}

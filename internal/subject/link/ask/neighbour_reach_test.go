@@ -16,8 +16,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// TestNeighbourReach asks this machine about itself: what listens answers, what does
-// not is refused, and a refusal shows that the machine lives.
+// TestNeighbourReach tests this machine: open ports answer, closed ports refuse, and a refusal proves that the machine
+// is alive.
 func TestNeighbourReach(t *testing.T) {
 	t.Parallel()
 	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
@@ -45,8 +45,9 @@ func TestNeighbourReach(t *testing.T) {
 	}
 }
 
-// TestAskFromOutside wants a kubelet that answers told from one for which the kernel alone accepts connections.
-func TestAskFromOutside(t *testing.T) {
+// TestReachKubelet distinguishes a kubelet that answers from a frozen one, for which only the kernel accepts
+// connections.
+func TestReachKubelet(t *testing.T) {
 	t.Parallel()
 	frozen := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer frozen.Close()
@@ -62,7 +63,7 @@ func TestAskFromOutside(t *testing.T) {
 		says   string
 	}{
 		{lives.Listener.Addr(), true, ", and the kubelet answers (401)"},
-		{frozen.Addr(), false, ", and nobody answers a request within 1"},
+		{frozen.Addr(), false, ", but the kubelet does not answer a request within "},
 	} {
 		r := reachKubelet(ctx, netip.MustParseAddrPort(c.at.String()))
 		if r.Status != probe.OK || r.Facts[link.FactSpeaks] != c.speaks || !strings.Contains(r.Saw, c.says) {
@@ -71,12 +72,12 @@ func TestAskFromOutside(t *testing.T) {
 	}
 	frozen.Close()
 	r := reachKubelet(ctx, netip.MustParseAddrPort(frozen.Addr().String()))
-	if _, told := r.Facts[link.FactSpeaks]; told || r.Status != probe.Fail {
-		t.Errorf("nothing listens: %+v", r)
+	if _, found := r.Facts[link.FactSpeaks]; found || r.Status != probe.Fail {
+		t.Errorf("closed port: %+v", r)
 	}
 }
 
-func TestExcused(t *testing.T) {
+func TestDowngradeExcused(t *testing.T) {
 	t.Parallel()
 	silent := probe.Found(probe.Fail, "silent")
 	node := func(port int) probe.Target { return probe.Target{Name: "node-b", Node: "node-b", Port: port} }
@@ -90,7 +91,7 @@ func TestExcused(t *testing.T) {
 		{node(179), true, probe.Fail}, {pod, true, probe.Fail},
 		{node(22), false, probe.Fail}, {node(0), false, probe.Fail},
 	} {
-		if got := excused(c.t, silent, c.alive).Status; got != c.want {
+		if got := downgradeExcused(c.t, silent, c.alive).Status; got != c.want {
 			t.Errorf("%+v, alive %v: %s, want %s", c.t, c.alive, got, c.want)
 		}
 	}
@@ -107,22 +108,22 @@ func TestExcused(t *testing.T) {
 	}
 }
 
-func TestLinked(t *testing.T) {
+func TestAddNeighbour(t *testing.T) {
 	t.Parallel()
 	lost, back := probe.Found(probe.Fail, "none of 5"), probe.Found(probe.OK, "5 of 5")
-	if r := linked(lost, "failed"); !strings.Contains(r.Saw, "no answer to ARP or NDP") ||
+	if r := addNeighbour(lost, "failed"); !strings.Contains(r.Saw, "no answer to ARP or NDP") ||
 		r.Facts.Str(link.FactNeighbour) != "failed" {
 		t.Errorf("%+v", r)
 	}
-	for _, r := range []probe.Result{linked(lost, "reachable"), linked(back, "failed"), linked(lost, "")} {
+	for _, r := range []probe.Result{addNeighbour(lost, "reachable"), addNeighbour(back, "failed"), addNeighbour(lost, "")} {
 		if strings.Contains(r.Saw, "nobody") {
 			t.Errorf("%+v", r)
 		}
 	}
 }
 
-// TestUnsigned wants no silence called a fault where a password makes it.
-func TestUnsigned(t *testing.T) {
+// TestRetractUnsigned expects no failure for a silent port if a password explains the silence.
+func TestRetractUnsigned(t *testing.T) {
 	t.Parallel()
 	to, other := netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.2")
 	with := func(a netip.Addr) []probe.Target {
@@ -143,7 +144,7 @@ func TestUnsigned(t *testing.T) {
 		"refused, password":      {refused, with(to), "", probe.Fail},
 		"taken, as if it had no": {probe.Found(probe.OK, "taken"), with(to), "", probe.OK},
 	} {
-		if got := unsigned(c.r, c.sessions, c.gap, to); got.Status != c.want {
+		if got := retractUnsigned(c.r, c.sessions, c.gap, to); got.Status != c.want {
 			t.Errorf("%s: %+v, want %s", name, got, c.want)
 		}
 	}

@@ -26,20 +26,20 @@ func nodeNeighbours(ctx context.Context, p *probe.Pass) {
 		}
 		// Permanent entries, such as Felix writes for tunnels, do not count.
 		counted := slices.DeleteFunc(slices.Clone(table), func(n kernel.Neighbour) bool { return n.State == "permanent" })
-		p.Report(full(p.Host, f, len(counted)).On(target).With(probe.FactFamily, f))
+		p.Report(judgeTable(p.Host, f, len(counted)).On(target).With(probe.FactFamily, f))
 		failed := slices.DeleteFunc(node.Unique(p.Of(probe.KindNode, probe.KindPeer)),
 			func(t probe.Target) bool { return stateOf(table, t.Addr) != "failed" })
-		for _, r := range append(stillFailed(ctx, failed, f), odd(p, table)...) {
+		for _, r := range append(retryFailed(ctx, failed, f), oddEntries(p, table)...) {
 			p.Report(r.With(probe.FactFamily, f))
 		}
 	}
 	twins(ctx, p)
 }
 
-// odd are the entries for other nodes that no answer on the link creates: permanent ones, and ones with the MAC of
-// this node's own interface. Calico writes permanent entries for its tunnels, but with other addresses than the
+// oddEntries are the entries for other nodes that no answer on the link creates: permanent ones, and ones with the MAC
+// of this node's own interface. Calico writes permanent entries for its tunnels, but with other addresses than the
 // nodes'.
-func odd(p *probe.Pass, table []kernel.Neighbour) []probe.Result {
+func oddEntries(p *probe.Pass, table []kernel.Neighbour) []probe.Result {
 	links, err := kernel.Links()
 	if err != nil {
 		return nil // node-uplink reports it
@@ -54,19 +54,19 @@ func odd(p *probe.Pass, table []kernel.Neighbour) []probe.Result {
 		if i < 0 {
 			continue
 		}
-		if r, is := oddEntry(table[i], macs[table[i].Device]); is {
+		if r, is := judgeEntry(table[i], macs[table[i].Device]); is {
 			out = append(out, r.On(t.String()).With(probe.FactNode, t.Node))
 		}
 	}
 	return out
 }
 
-// oddEntry judges the entry for another node by the MAC of its interface, false = it is normal.
-func oddEntry(n kernel.Neighbour, own string) (probe.Result, bool) {
-	r := probe.Found(probe.Info, "a permanent entry, which somebody made, sends its packets to MAC %s on %s", n.MAC, n.Device)
+// judgeEntry judges the entry for another node by the MAC of its interface, false = it is normal.
+func judgeEntry(n kernel.Neighbour, own string) (probe.Result, bool) {
+	r := probe.Found(probe.Info, "a manual permanent entry sends its packets to MAC %s on %s", n.MAC, n.Device)
 	switch {
 	case n.MAC == own:
-		r = probe.Found(probe.Fail, "ARP or NDP says that it has MAC %s, which is that of %s here", n.MAC, n.Device)
+		r = probe.Found(probe.Fail, "ARP or NDP resolves it to MAC %s, which belongs to %s on this node", n.MAC, n.Device)
 	case n.State != "permanent":
 		return probe.Result{}, false
 	}
@@ -90,14 +90,14 @@ func stateOf(table []kernel.Neighbour, addr netip.Addr) string {
 	return ""
 }
 
-// stillFailed makes the kernel request failed entries again, by a ping. Such an entry may be as old as the node's last
+// retryFailed makes the kernel request failed entries again, by a ping. Such an entry may be as old as the node's last
 // packet to it.
-func stillFailed(ctx context.Context, failed []probe.Target, f int) []probe.Result {
+func retryFailed(ctx context.Context, failed []probe.Target, f int) []probe.Result {
 	addrs := make([]netip.Addr, len(failed))
 	for i, t := range failed {
 		addrs[i] = t.Addr
 	}
-	_, unasked := icmp.Ping(ctx, addrs, icmp.Usual)
+	_, pingErr := icmp.Ping(ctx, addrs, icmp.Usual)
 	table, err := neighbours(f)
 	var out []probe.Result
 	for _, t := range failed {
@@ -105,23 +105,23 @@ func stillFailed(ctx context.Context, failed []probe.Target, f int) []probe.Resu
 		switch state := stateOf(table, t.Addr); {
 		case err != nil:
 			r = node.Unseen(err)
-		case unasked != nil:
-			r = probe.Found(probe.Info, "it did not answer ARP or NDP the last time; it could not be asked again: %v",
-				unasked).With(link.FactNeighbour, state)
+		case pingErr != nil:
+			r = probe.Found(probe.Info, "no answer to ARP or NDP the last time; the retry failed: %v",
+				pingErr).With(link.FactNeighbour, state)
 		case state == "failed", state == "incomplete":
 			r = probe.Found(probe.Fail, "no answer to ARP or NDP on the link").With(link.FactNeighbour, state)
 		default:
-			r = probe.Found(probe.OK, "answers ARP or NDP now, after it once did not").With(link.FactNeighbour, state)
+			r = probe.Found(probe.OK, "answers ARP or NDP now, but did not before").With(link.FactNeighbour, state)
 		}
 		out = append(out, node.About(r, t).On(t.String()).With(probe.FactNode, t.Node))
 	}
 	return out
 }
 
-func full(h *probe.Host, family, entries int) probe.Result {
+func judgeTable(h *probe.Host, family, entries int) probe.Result {
 	most, err := kernel.Sysctl(h, fmt.Sprintf("net/ipv%d/neigh/default/gc_thresh3", family))
 	if err != nil {
-		return probe.Found(probe.Info, "%d entries; the kernel does not tell the limit", entries).
+		return probe.Found(probe.Info, "%d entries; the kernel does not report the limit", entries).
 			With(probe.FactEntries, entries)
 	}
 	r := probe.Found(probe.OK, "%d of %d entries", entries, most)

@@ -11,45 +11,46 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// uplinkQueueCheck is link.UplinkQueue with what answers it.
+// uplinkQueueCheck binds link.UplinkQueue to the function that runs it.
 var uplinkQueueCheck = answers.To(link.UplinkQueue, uplinkQueue)
 
 // Facts of uplink-queue.
 const (
-	factQueue   probe.Fact = "queue"   // the kind of the discipline that limits: htb, netem, ...
+	factQueue   probe.Fact = "queue"   // the kind of the limiting discipline: htb, netem, ...
 	factDropped probe.Fact = "dropped" // packets, since it was set
 )
 
-// limiting are the disciplines that drop or delay what the interface could send. No kernel sets one by default.
+// limiting are the disciplines that drop or delay packets that the interface could send. No kernel sets one by
+// default.
 var limiting = []string{"htb", "tbf", "netem", "hfsc", "cbq"}
 
 func uplinkQueue(_ context.Context, p *probe.Pass) {
 	device := node.UplinkName(p)
 	if device == "" {
-		p.Report(probe.Found(probe.Skip, "no interface here has an IPv4 address that is known to be the node's"))
+		p.Report(probe.Found(probe.Skip, "no interface has a known IPv4 address of this node"))
 		return
 	}
 	tallies, err := kernel.Tallies(p.Host)
-	// The error may be of counters that are not needed here. Without one queue, it is of the queues.
+	// The error may concern other counters. If no queue was read, it concerns the queues.
 	if !slices.ContainsFunc(tallies, func(t kernel.Tally) bool { return t.Table == kernel.TallyQueue }) && err != nil {
 		p.Report(node.Unseen(err))
 		return
 	}
-	p.Report(limits(tallies, device))
+	p.Report(judgeQueue(tallies, device))
 }
 
-// limits judges the disciplines of one interface by their counters.
-func limits(tallies []kernel.Tally, device string) probe.Result {
-	r := probe.Found(probe.OK, "nothing limits how %s sends", device).With(probe.FactInterface, device)
+// judgeQueue judges the disciplines of one interface by their counters.
+func judgeQueue(tallies []kernel.Tally, device string) probe.Result {
+	r := probe.Found(probe.OK, "no queueing discipline limits %s", device).With(probe.FactInterface, device)
 	for _, t := range tallies {
 		of := strings.Fields(t.Of) // eth0 htb 1:0
 		if t.Table != kernel.TallyQueue || len(of) < 2 || of[0] != device || !slices.Contains(limiting, of[1]) {
 			continue
 		}
 		if dropped, seen := r.Facts[factDropped].(int); seen && dropped >= int(t.N) {
-			continue // a discipline below another one counts the same packets
+			continue // a child discipline counts the same packets as its parent
 		}
-		r = probe.Found(probe.Info, "%s sends through a queue of the kind %s, which has dropped %d packets", device, of[1],
+		r = probe.Found(probe.Info, "%s has the queueing discipline %s, which has dropped %d packets", device, of[1],
 			t.N).With(probe.FactInterface, device).With(factQueue, of[1]).With(factDropped, int(t.N))
 	}
 	return r

@@ -8,7 +8,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/kernel"
 )
 
-func TestLimits(t *testing.T) {
+func TestJudgeQueue(t *testing.T) {
 	t.Parallel()
 	of := func(queue string, n uint64) kernel.Tally {
 		return kernel.Tally{Table: kernel.TallyQueue, Of: queue, Name: "drops", N: n}
@@ -18,16 +18,16 @@ func TestLimits(t *testing.T) {
 		status  probe.Status
 		saw     string
 	}{
-		"usual":           {[]kernel.Tally{of("eth0 fq_codel 0:0", 9), of("eth0 mq 0:0", 9)}, probe.OK, "nothing limits"},
-		"another device":  {[]kernel.Tally{of("cali1 tbf 1:0", 9)}, probe.OK, "nothing limits"},
-		"its link tally":  {[]kernel.Tally{{Table: kernel.TallyLink, Of: "eth0 htb", N: 9}}, probe.OK, "nothing limits"},
+		"usual":           {[]kernel.Tally{of("eth0 fq_codel 0:0", 9), of("eth0 mq 0:0", 9)}, probe.OK, "no queueing discipline limits"},
+		"another device":  {[]kernel.Tally{of("cali1 tbf 1:0", 9)}, probe.OK, "no queueing discipline limits"},
+		"its link tally":  {[]kernel.Tally{{Table: kernel.TallyLink, Of: "eth0 htb", N: 9}}, probe.OK, "no queueing discipline limits"},
 		"limits":          {[]kernel.Tally{of("eth0 htb 1:0", 0)}, probe.Info, "htb, which has dropped 0"},
 		"drops":           {[]kernel.Tally{of("eth0 htb 1:0", 7), of("eth0 pfifo 10:0", 7)}, probe.Info, "dropped 7"},
 		"one below drops": {[]kernel.Tally{of("eth0 htb 1:0", 0), of("eth0 netem 10:0", 3)}, probe.Info, "netem, which has"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if r := limits(c.tallies, "eth0"); r.Status != c.status || !strings.Contains(r.Saw, c.saw) {
+			if r := judgeQueue(c.tallies, "eth0"); r.Status != c.status || !strings.Contains(r.Saw, c.saw) {
 				t.Errorf("%+v", r)
 			}
 		})

@@ -12,7 +12,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/nstest"
 )
 
-// TestRealForwarding turns forwarding off for the family that TestRealHost leaves.
+// TestRealForwarding disables IPv6 forwarding.
 func TestRealForwarding(t *testing.T) {
 	if !nstest.Enter(t, "") {
 		return

@@ -17,8 +17,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/nstest"
 )
 
-// TestRealReversePath lets a packet come in by a way that an answer would not
-// leave.
+// TestRealReversePath receives a packet on an interface that a reply would not use.
 func TestRealReversePath(t *testing.T) {
 	if !nstest.Enter(t, checktest.Furniture) {
 		return
@@ -37,7 +36,7 @@ func TestRealReversePath(t *testing.T) {
 		t.Helper()
 		near := must.Get(net.InterfaceByName("eth0"))(t)
 		far := must.Get(net.InterfaceByName("far"))(t)
-		// UDP from 203.0.113.9, to which there is no route, to 10.9.0.1.
+		// UDP from 203.0.113.9, which has no route, to 10.9.0.1.
 		packet := []byte{0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17, 0, 0, 203, 0, 113, 9, 10, 9, 0, 1, 0, 9, 0, 9, 0, 8, 0, 0}
 		sum := 0
 		for i := 0; i < 20; i += 2 {
@@ -65,7 +64,7 @@ func TestRealReversePath(t *testing.T) {
 		probe.Warn, "does not start")
 }
 
-// TestRealNeighbour has a neighbour that did not answer, and then comes.
+// TestRealNeighbour has a neighbour that first does not answer, and then does.
 func TestRealNeighbour(t *testing.T) {
 	if !nstest.Enter(t, checktest.Furniture) {
 		return
@@ -93,6 +92,6 @@ func TestRealNeighbour(t *testing.T) {
 	ip("link", "set", "far", "netns", "probe-neighbour")
 	ip("-n", "probe-neighbour", "addr", "add", "10.9.0.2/24", "dev", "far")
 	ip("-n", "probe-neighbour", "link", "set", "far", "up")
-	ip("neigh", "replace", "10.9.0.2", "dev", "eth0", "nud", "failed") // which a link that goes down would flush
+	ip("neigh", "replace", "10.9.0.2", "dev", "eth0", "nud", "failed") // setting the link down would flush the entry
 	checktest.Want(t, checktest.Run(t, nodeNeighboursCheck, h, peer), "peer 10.9.0.2", probe.OK, "answers ARP or NDP now")
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/nstest"
 )
 
-// TestRealAutodetect adds the NIC of one incident and the bridge of another to a
-// node and wants both named as what Calico would pick.
+// TestRealAutodetect adds the NIC of one incident and the bridge of another to a node. The result must name each as
+// Calico's choice.
 func TestRealAutodetect(t *testing.T) {
 	if !nstest.Enter(t, checktest.Furniture+`
 ip link add ens224 type veth peer name far2
@@ -54,13 +54,13 @@ ip addr add 10.0.0.66/24 dev ens224
 	checktest.Want(t, ask(calico("v3.32.1", "none", "can-reach=10.9.0.2"), own, peer), "IPv4", probe.OK,
 		"can-reach=10.9.0.2 picks 10.9.0.1")
 	checktest.Want(t, ask(calico("v3.15.0", "none", "kubernetes-internal-ip"), own, peer), "IPv4", probe.Fail,
-		"has no method",
+		"lacks the method",
 		"v3.22")
 	checktest.Want(t, ask(calico("v3.32.1", "none", "nonsense"), own, peer), "IPv4", probe.Fail,
 		"is not an autodetection method")
 	checktest.Want(t, ask(calico("v3.32.1", "none", "interface=eth7"), own, peer), "IPv4", probe.Warn,
 		"finds no IPv4 address",
-		"10.9.0.1 is kept")
+		"Calico keeps the registered 10.9.0.1")
 	checktest.Want(t, ask(calico("v3.32.1", "", ""), own), "IPv6", probe.Skip, "not to detect")
 
 	for _, args := range [][]string{{"link", "del", "ens224"}, {"link", "add", "br-0a1b2c3d4e5f", "type", "bridge"},
@@ -76,18 +76,17 @@ ip addr add 10.0.0.66/24 dev ens224
 		"IPv4",
 		probe.Info, "it is not the node's InternalIP")
 	if r.Facts.Str(link.FactKeptOn) != "br-0a1b2c3d4e5f" || r.Facts.Str(link.FactKeptOnKind) != "bridge" {
-		t.Errorf("who has it: %v", r.Facts)
+		t.Errorf("holder: %v", r.Facts)
 	}
 	r = checktest.Want(t, ask(calico("v3.25.0", "none", ""), checktest.At(probe.KindSelf, "self", "10.66.0.1"), peer),
 		"IPv4", probe.Fail,
 		"but 10.66.0.1 is registered")
-	if on, told := r.Facts[link.FactKeptOn]; !told || on != "" {
-		t.Errorf("nobody has it: %v", r.Facts)
+	if on, found := r.Facts[link.FactKeptOn]; !found || on != "" {
+		t.Errorf("no holder: %v", r.Facts)
 	}
 }
 
-// TestRealPings wants loss, a missing route, silence and the node's own firewall
-// told apart.
+// TestRealPings distinguishes loss, a missing route, silence and the node's own firewall.
 func TestRealPings(t *testing.T) {
 	if !nstest.Enter(t, checktest.Furniture+`
 nft add table inet t
@@ -114,7 +113,7 @@ nft add rule inet t in ip daddr 127.0.0.6 icmp type echo-request reject with icm
 	checktest.Want(t, got, "good6 ::1", probe.OK, "5 of 5")
 	checktest.Want(t, got, "firewall 127.0.0.9", probe.Fail, "rejected locally")
 	checktest.Want(t, got, "silent 127.0.0.8", probe.Fail, "none of 5")
-	checktest.Want(t, got, "pingless 127.0.0.4", probe.Warn, "none of 5", "TCP 10250 answers there") // by a refusal
+	checktest.Want(t, got, "pingless 127.0.0.4", probe.Warn, "none of 5", "TCP 10250 answers there") // it refuses the connection
 	checktest.Want(t, got, "refusing 127.0.0.6", probe.Fail, "destination unreachable from", "code 13")
 	checktest.Want(t, got, "nowhere 172.18.0.1", probe.Fail, "net-unreachable")
 	checktest.Want(t, got, "hole 10.244.3.2", probe.Fail, "blackhole")

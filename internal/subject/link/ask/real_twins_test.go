@@ -11,7 +11,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/nstest"
 )
 
-// TestRealTwins has two more machines on the link of a node: each has an address that another one has too.
+// TestRealTwins adds two machines with duplicate addresses to the link.
 func TestRealTwins(t *testing.T) {
 	if !nstest.Enter(t, `
 mount --make-rprivate /
@@ -53,7 +53,7 @@ ip link set eth0 up
 		}
 	}
 	add("twin", "e2", "10.9.0.2/24")
-	checktest.Want(t, ask(), "other 10.9.0.2 answers", probe.Info, "2 MACs answer ARP for it: ")
+	checktest.Want(t, ask(), "other 10.9.0.2 answers", probe.Info, "2 MACs answer ARP for this address: ")
 	add("mine", "e3", "10.9.0.1/24")
 	checktest.Want(t, ask(), "own 10.9.0.1", probe.Fail, "another machine answers ARP for the node's own address 10.9.0.1: MAC ")
 }

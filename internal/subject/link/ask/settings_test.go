@@ -61,7 +61,7 @@ func TestNodeNeighbours(t *testing.T) {
 	t.Parallel()
 	h := checktest.Node(t, map[string]string{"proc/sys/net/ipv4/neigh/default/gc_thresh3": "1024\n"})
 	for entries, s := range map[int]probe.Status{3: probe.OK, 819: probe.OK, 820: probe.Warn, 1024: probe.Fail} {
-		if r := full(h, 4, entries); r.Status != s {
+		if r := judgeTable(h, 4, entries); r.Status != s {
 			t.Errorf("%d entries: %+v", entries, r)
 		}
 	}
@@ -69,13 +69,13 @@ func TestNodeNeighbours(t *testing.T) {
 		netip.MustParseAddr("10.0.0.2")); s != "failed" {
 		t.Error(s)
 	}
-	if r := full(h, 6, 3); r.Status != probe.Info {
+	if r := judgeTable(h, 6, 3); r.Status != probe.Info {
 		t.Errorf("without a limit: %+v", r)
 	}
 }
 
-// TestOddEntry wants entries for other nodes told that no answer on the link makes, and no usual one.
-func TestOddEntry(t *testing.T) {
+// TestJudgeEntry expects a report of entries for other nodes that no answer on the link creates, and no normal ones.
+func TestJudgeEntry(t *testing.T) {
 	t.Parallel()
 	const own, other = "02:00:00:00:00:0a", "02:00:00:00:00:0b"
 	for _, c := range []struct {
@@ -86,7 +86,7 @@ func TestOddEntry(t *testing.T) {
 		{other, "reachable", false, ""}, {other, "stale", false, ""}, {other, "permanent", true, probe.Info},
 		{own, "reachable", true, probe.Fail}, {own, "permanent", true, probe.Fail},
 	} {
-		r, is := oddEntry(kernel.Neighbour{Device: "eth0", MAC: c.mac, State: c.state}, own)
+		r, is := judgeEntry(kernel.Neighbour{Device: "eth0", MAC: c.mac, State: c.state}, own)
 		if is != c.is || r.Status != c.status || is && r.Facts[link.FactOwnMAC] != (c.mac == own) {
 			t.Errorf("%s %s: %v %+v", c.mac, c.state, is, r)
 		}

@@ -42,7 +42,7 @@ func nodeSysctl(_ context.Context, p *probe.Pass) {
 		case err != nil:
 			r = probe.Failed(err)
 		case value == 0:
-			r = probe.Found(probe.Fail, "0: this node does not forward packets, so its pods reach nothing beyond it")
+			r = probe.Found(probe.Fail, "0: this node does not forward packets, so its pods cannot reach anything outside it")
 		}
 		p.Report(r.On(name))
 	}
@@ -96,11 +96,11 @@ func reversePath(p *probe.Pass) probe.Result {
 	r := probe.Found(probe.OK, "%s", strings.Join(says, ", "))
 	if counted && strict && dropped > 0 {
 		r.Status = probe.Info
-		r.Saw += fmt.Sprintf("; the kernel has dropped %d packets for it since boot", dropped)
+		r.Saw += fmt.Sprintf("; the kernel has dropped %d packets because of it since boot", dropped)
 	}
 	if version := node.Named(p, probe.KindCalico); all == 2 && refusesLoose(version) {
 		r.Status = probe.Warn
-		r.Saw += fmt.Sprintf("; Felix of Calico %s does not start with a loose check for all, unless IgnoreLooseRPF is set", version)
+		r.Saw += fmt.Sprintf("; Felix of Calico %s does not start with a loose check (all 2) unless IgnoreLooseRPF is set", version)
 	}
 	if counted {
 		r = r.With(factRPDropped, dropped)

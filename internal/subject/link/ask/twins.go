@@ -16,8 +16,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// mostTwins is the maximum number of addresses to request: each request is a broadcast.
-const mostTwins = 16
+// maxTwins is the maximum number of addresses to request: each request is a broadcast.
+const maxTwins = 16
 
 // twinsWait is how long the check waits for answers. A link answers within milliseconds.
 const twinsWait = 600 * time.Millisecond
@@ -52,7 +52,7 @@ func twins(ctx context.Context, p *probe.Pass) {
 		}
 		heard, err := arp.Who(ctx, link, addrs)
 		if err != nil {
-			p.Report(probe.Found(probe.Info, "who answers on the link could not be asked: %v", err).On("answers on " + link.Name))
+			p.Report(probe.Found(probe.Info, "cannot send ARP requests on the link: %v", err).On("answers on " + link.Name))
 			continue
 		}
 		for _, r := range judgeTwins(heard, self, others, macs) {
@@ -66,7 +66,7 @@ func beside(l kernel.Link, own netip.Addr, nodes []probe.Target) []probe.Target 
 	var out []probe.Target
 	for _, t := range nodes {
 		near := slices.ContainsFunc(l.Addrs, func(a netip.Prefix) bool { return a.Contains(own) && a.Contains(t.Addr) })
-		if near && t.Addr != own && len(out) < mostTwins {
+		if near && t.Addr != own && len(out) < maxTwins {
 			out = append(out, t)
 		}
 	}
@@ -101,7 +101,7 @@ func judgeTwins(heard map[netip.Addr][]string, own probe.Target, others []probe.
 	for _, t := range others {
 		if all := heard[t.Addr]; len(all) > 1 {
 			slices.Sort(all)
-			r := probe.Found(probe.Info, "%d MACs answer ARP for it: %s", len(all), strings.Join(all, ", "))
+			r := probe.Found(probe.Info, "%d MACs answer ARP for this address: %s", len(all), strings.Join(all, ", "))
 			out = append(out, node.About(r, t).With(link.FactTwins, all).With(probe.FactNode, t.Node).On(t.String()+" answers"))
 		}
 	}

@@ -7,8 +7,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// TestTwinsBehindProxy wants no twin where one MAC answers for every address, as a cloud's virtual switch does, and one
-// where a machine answers for this node's address alone.
+// TestTwinsBehindProxy expects no twin if one MAC answers for all addresses, as a cloud's virtual switch does, and a
+// twin if a machine answers only for this node's address.
 func TestTwinsBehindProxy(t *testing.T) {
 	t.Parallel()
 	const own, peer, proxy, twin = "52:54:00:00:00:01", "52:54:00:00:00:02", "12:34:56:78:9a:bc", "52:54:00:00:00:09"

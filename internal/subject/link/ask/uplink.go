@@ -25,24 +25,24 @@ func nodeUplink(_ context.Context, p *probe.Pass) {
 	for _, f := range []int{4, 6} {
 		if out, at := node.Uplink(p, all, f); out != nil {
 			found = true
-			p.Report(besideInternal(p, all, f, out, carries(out, at)).On(fmt.Sprintf("%s IPv%d", out.Name, f)).
+			p.Report(downgradeIfInternal(p, all, f, out, judgeLink(out, at)).On(fmt.Sprintf("%s IPv%d", out.Name, f)).
 				With(probe.FactFamily, f))
 		}
 	}
 	if !found {
-		p.Report(probe.Found(probe.Info, "no interface here has an address that is known to be the node's"))
+		p.Report(probe.Found(probe.Info, "no interface has a known address of this node"))
 	}
 }
 
-// besideInternal reduces a dead interface to a warning if another one has the node's InternalIP. Then the address in
-// Calico is probably the wrong one, such as that of an unused bridge, and packets do leave the node.
-func besideInternal(p *probe.Pass, all []kernel.Link, f int, out *kernel.Link, r probe.Result) probe.Result {
+// downgradeIfInternal reduces a dead interface to a warning if another one has the node's InternalIP. Then the address
+// in Calico is probably the wrong one, such as that of an unused bridge, and packets do leave the node.
+func downgradeIfInternal(p *probe.Pass, all []kernel.Link, f int, out *kernel.Link, r probe.Result) probe.Result {
 	if r.Status != probe.Fail {
 		return r
 	}
 	for _, own := range node.OwnAddresses(p, f) {
 		for i, d := range all {
-			if &all[i] != out && carries(&d, netip.Prefix{}).Status == probe.OK &&
+			if &all[i] != out && judgeLink(&d, netip.Prefix{}).Status == probe.OK &&
 				slices.ContainsFunc(d.Addrs, func(a netip.Prefix) bool { return a.Addr() == own }) {
 				r.Status = probe.Warn
 				r.Saw += fmt.Sprintf("; %s, with %s, is up", d.Name, own)
@@ -53,11 +53,11 @@ func besideInternal(p *probe.Pass, all []kernel.Link, f int, out *kernel.Link, r
 	return r
 }
 
-func carries(d *kernel.Link, at netip.Prefix) probe.Result {
+func judgeLink(d *kernel.Link, at netip.Prefix) probe.Result {
 	r := probe.Found(probe.OK, "%s with %s is %s, MTU %d", d.Name, at.Addr(), d.State, d.MTU)
 	switch {
 	case !d.Up:
-		r = probe.Found(probe.Fail, "%s, which has the node's address %s, is switched off", d.Name, at.Addr())
+		r = probe.Found(probe.Fail, "%s, which has the node's address %s, is administratively down", d.Name, at.Addr())
 	case slices.Contains(node.Dead, d.State):
 		r = probe.Found(probe.Fail, "%s, which has the node's address %s, has no carrier (%s)", d.Name, at.Addr(),
 			d.State)

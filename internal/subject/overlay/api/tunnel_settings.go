@@ -24,7 +24,7 @@ func sameTunnels(s *cluster.Snapshot, report func(probe.Result)) {
 		report(apicheck.UnreadOf("not known:", s.Felix.Err))
 		return
 	case len(s.Nodes) < 2:
-		report(probe.Found(probe.Skip, "there is no other node to compare with"))
+		report(probe.Found(probe.Skip, "no other node to compare with"))
 		return
 	}
 	mine, theirs := cluster.FelixSettings(s.FelixConfigs.Value, s.Node), s.Known().Felix()
@@ -53,7 +53,7 @@ func sameTunnels(s *cluster.Snapshot, report func(probe.Result)) {
 		}
 		found = true
 		from := settingFrom(s, setting.key)
-		r := probe.Found(probe.Warn, "%s is %s on this node (%s) and %s on %s: the two ends of a tunnel have to agree",
+		r := probe.Found(probe.Warn, "%s is %s on this node (%s) and %s on %s: both ends of a tunnel must use the same value",
 			setting.key, unset(here), from, unset(value), cluster.Few(others))
 		// If one node among many differs, the others are not at fault.
 		odd := from != defaultConfig || len(others)*2 > len(s.Nodes)-1 && len(s.Nodes) > 2
@@ -68,7 +68,7 @@ func sameTunnels(s *cluster.Snapshot, report func(probe.Result)) {
 	case s.Pools.Err != nil: // it is unknown which tunnels are used
 		report(apicheck.Unread(s.Pools.Err))
 	default:
-		report(probe.Found(probe.OK, "the settings of tunnels are the same as those of the other nodes"))
+		report(probe.Found(probe.OK, "the tunnel settings match those of the other nodes"))
 	}
 }
 

@@ -11,8 +11,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// TestStartTunnels wants the settings told that differ between nodes, and who is the odd one.
-func TestStartTunnels(t *testing.T) {
+// TestTunnelSettings expects the settings that differ between nodes, and which node is the odd one.
+func TestTunnelSettings(t *testing.T) {
 	config := func(name, key string, v any) unstructured.Unstructured {
 		return unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": name},
 			"spec": map[string]any{key: v}}}
@@ -29,13 +29,13 @@ func TestStartTunnels(t *testing.T) {
 		"another node": {[]unstructured.Unstructured{config("node.b", "vxlanPort", int64(4799))},
 			vxlan, probe.Warn, "and 4799 on b"},
 		"near: for all": {[]unstructured.Unstructured{config("default", "vxlanPort", int64(4799))},
-			vxlan, probe.OK, "the same"},
+			vxlan, probe.OK, "match those"},
 		"near: the default by name": {[]unstructured.Unstructured{config("node.a", "vxlanPort", int64(4789))},
-			vxlan, probe.OK, "the same"},
+			vxlan, probe.OK, "match those"},
 		"near: no VXLAN": {[]unstructured.Unstructured{config("node.a", "vxlanPort", int64(4799))},
-			nil, probe.OK, "the same"},
+			nil, probe.OK, "match those"},
 		"near: its log": {[]unstructured.Unstructured{config("node.a", "logSeverityScreen",
-			"Debug")}, vxlan, probe.OK, "the same"},
+			"Debug")}, vxlan, probe.OK, "match those"},
 	} {
 		s := clustertest.Snapshot(clustertest.Node("a", "10.0.0.1", ""), clustertest.Node("b", "10.0.0.2", ""),
 			clustertest.Node("c", "10.0.0.3", ""))

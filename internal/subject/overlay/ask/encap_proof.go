@@ -41,8 +41,8 @@ func encaps(ctx context.Context, p *probe.Pass) {
 	})
 }
 
-// way names one direction of one path.
-func way(from, to string, t probe.Target) string {
+// pathName names one direction of one path.
+func pathName(from, to string, t probe.Target) string {
 	return fmt.Sprintf("%s to %s %s IPv%d", from, to, t.Name, node.Family(t.Addr))
 }
 
@@ -76,20 +76,20 @@ func awaitTokens(ctx context.Context, p *probe.Pass, here string, targets []prob
 	defer cancel()
 	got, err := l.Wait(one, len(paths))
 	for i, t := range targets {
-		r := arrived(got[i], t, limit.String())
+		r := judgeArrival(got[i], t, limit.String())
 		switch {
 		case err != nil && !got[i].Passed:
 			r = probe.Failed(err)
 		case ctx.Err() != nil && !got[i].Passed:
 			r, _ = node.CutShort(ctx, ctx.Err())
 		}
-		p.Report(r.On(way(t.Node, here, t)).With(overlay.FactPath, t.Name).With(probe.FactFamily, node.Family(t.Addr)).
+		p.Report(r.On(pathName(t.Node, here, t)).With(overlay.FactPath, t.Name).With(probe.FactFamily, node.Family(t.Addr)).
 			With(overlay.FactReceiver, here))
 	}
 }
 
-// arrived judges a token on its way to this node.
-func arrived(a encap.Arrival, t probe.Target, limit string) probe.Result {
+// judgeArrival judges a token on its way to this node.
+func judgeArrival(a encap.Arrival, t probe.Target, limit string) probe.Result {
 	packets := "UDP packets to port " + strconv.Itoa(t.Port)
 	if t.Port == 0 {
 		packets = "IPIP packets (protocol 4)"
@@ -104,11 +104,11 @@ func arrived(a encap.Arrival, t probe.Target, limit string) probe.Result {
 		r = probe.Found(probe.Fail, "%s were sent, but none arrived within %s: they are lost between the nodes",
 			packets, limit)
 	}
-	return ofUse(r, t).With(overlay.FactWire, a.Wire).With(overlay.FactPassed, a.Passed)
+	return downgradeUnused(r, t).With(overlay.FactWire, a.Wire).With(overlay.FactPassed, a.Passed)
 }
 
-// ofUse reduces a fault of an unused path to information.
-func ofUse(r probe.Result, t probe.Target) probe.Result {
+// downgradeUnused reduces a fault of an unused path to information.
+func downgradeUnused(r probe.Result, t probe.Target) probe.Result {
 	used := t.Attrs[probe.AttrUsed] == "true"
 	if !used && r.Status == probe.Fail {
 		r.Status = probe.Info
@@ -131,7 +131,7 @@ func send(ctx context.Context, here string, own netip.Addr, t probe.Target) prob
 		} else {
 			r = reach.DialBGP(ctx, up, own, netip.AddrPortFrom(t.Addr, uint16(t.Port)))
 		}
-		return ofUse(r, t).On(way(here, to, t)).With(overlay.FactPath, t.Name)
+		return downgradeUnused(r, t).On(pathName(here, to, t)).With(overlay.FactPath, t.Name)
 	}
 	token, err := tokenOf(t)
 	if err == nil {
@@ -143,11 +143,11 @@ func send(ctx context.Context, here string, own netip.Addr, t probe.Target) prob
 	case stopped:
 		r = cut
 	case errors.Is(err, encap.ErrRefused) && errors.Is(err, syscall.EPERM):
-		r = ofUse(probe.Found(probe.Fail, "packets cannot leave: this node's own firewall rejects them"), t)
+		r = downgradeUnused(probe.Found(probe.Fail, "packets cannot leave: this node's own firewall rejects them"), t)
 	case errors.Is(err, encap.ErrRefused):
-		r = ofUse(probe.Found(probe.Fail, "%v", err), t)
+		r = downgradeUnused(probe.Found(probe.Fail, "%v", err), t)
 	default:
 		r = probe.Failed(err)
 	}
-	return r.On(way(here, to, t)).With(overlay.FactPath, t.Name)
+	return r.On(pathName(here, to, t)).With(overlay.FactPath, t.Name)
 }

@@ -9,10 +9,10 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// TestInTheWay names the device of another CNI that has what Calico's needs.
-func TestInTheWay(t *testing.T) {
+// TestAddConflict names another CNI's device that occupies the VNI or port of Calico's.
+func TestAddConflict(t *testing.T) {
 	t.Parallel()
-	none := probe.Found(probe.Fail, "there is no interface vxlan.calico")
+	none := probe.Found(probe.Fail, "interface vxlan.calico does not exist")
 	for name, c := range map[string]struct {
 		link kernel.Link
 		set  node.TunnelSettings
@@ -32,7 +32,7 @@ func TestInTheWay(t *testing.T) {
 			node.TunnelSettings{}, ""},
 		"near: no VXLAN": {kernel.Link{Name: "eth0"}, node.TunnelSettings{}, ""},
 	} {
-		r := inTheWay(none, node.Encapsulations[1], c.set, []kernel.Link{c.link})
+		r := addConflict(none, node.Encapsulations[1], c.set, []kernel.Link{c.link})
 		if r.Facts.Str(overlay.FactForeign) != c.want {
 			t.Errorf("%s: %v", name, r)
 		}

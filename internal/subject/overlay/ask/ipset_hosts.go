@@ -45,14 +45,14 @@ func ipsetHosts(_ context.Context, p *probe.Pass) {
 		case err != nil:
 			p.Report(node.Unseen(err).On(set.name))
 		case len(others) == 0:
-			p.Report(node.Gap(p, probe.KindTunnel, "no other node has an end of this tunnel").On(set.name))
+			p.Report(node.Gap(p, probe.KindTunnel, "no other node is registered for this tunnel").On(set.name))
 		default:
 			p.Report(judgeMembers(set.name, others, members).On(set.name))
 		}
 		silent = false
 	}
 	if silent {
-		p.Report(node.Gap(p, probe.KindPool, "no pool uses a tunnel, or Felix keeps no set of peers here"))
+		p.Report(node.Gap(p, probe.KindPool, "no pool uses a tunnel, or Felix maintains no host set here"))
 	}
 }
 
@@ -92,7 +92,7 @@ func judgeMembers(set string, others []probe.Target, members []kernel.Span) prob
 	case total == 0:
 		r = probe.Found(probe.Skip, "no other node has a registered address")
 	case len(absent) > 0:
-		r = probe.Found(probe.Fail, "tunnelled packets from %s are dropped here: not in %s", node.Some(absent), set)
+		r = probe.Found(probe.Fail, "this node drops tunnelled packets from %s: not in %s", node.Some(absent), set)
 	}
 	return r.With(overlay.FactSet, set).With(factVTEPs, total).With(overlay.FactAbsent, node.First(absent))
 }

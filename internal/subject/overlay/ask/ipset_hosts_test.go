@@ -12,7 +12,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-func TestMembersJudged(t *testing.T) {
+func TestJudgeMembers(t *testing.T) {
 	t.Parallel()
 	var others []probe.Target
 	for i := range 50 {
@@ -24,7 +24,7 @@ func TestMembersJudged(t *testing.T) {
 	r := judgeMembers("set", others, []kernel.Span{{First: netip.MustParseAddr("10.0.0.0"),
 		Last: netip.MustParseAddr("10.0.0.4")}})
 	checktest.Want(t, []probe.Result{r}, "", probe.Fail,
-		"from n5 10.0.0.5, n6 10.0.0.6, n7 10.0.0.7 and 42 more are dropped here: not in set")
+		"drops tunnelled packets from n5 10.0.0.5, n6 10.0.0.6, n7 10.0.0.7 and 42 more: not in set")
 	if absent, _ := r.Facts[overlay.FactAbsent].([]string); len(absent) != node.Listed {
 		t.Errorf("%+v", r.Facts)
 	}

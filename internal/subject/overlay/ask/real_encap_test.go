@@ -22,8 +22,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/nstest"
 )
 
-// TestRealEncap sends tokens from one namespace to another over a cable, and drops
-// them on the way, at the receiver's firewall and at the sender's.
+// TestRealEncap sends tokens from one namespace to another over a veth pair. It drops them in transit, and by the
+// firewalls of the receiver and the sender.
 func TestRealEncap(t *testing.T) {
 	if !nstest.Enter(t, `
 mount --make-rprivate /
@@ -138,8 +138,8 @@ nft add chain inet t in { type filter hook input priority 0 ; }
 	checktest.Want(t, checktest.Run(t, encapProofCheck, &probe.Host{}), "", probe.Skip, "second probe")
 }
 
-// inNamespace calls f on a thread in a named network namespace. It may dial only
-// literal addresses, which Go does on the calling goroutine.
+// inNamespace calls f on a thread in a named network namespace. f may dial only literal addresses: Go resolves names on
+// other threads.
 func inNamespace(t *testing.T, name string, f func(context.Context) []probe.Result) []probe.Result {
 	t.Helper()
 	ns := must.Get(netns.GetFromName(name))(t)
@@ -149,7 +149,7 @@ func inNamespace(t *testing.T, name string, f func(context.Context) []probe.Resu
 	done := make(chan []probe.Result)
 	failed := make(chan error, 1)
 	go func() {
-		runtime.LockOSThread() // and never given back
+		runtime.LockOSThread() // never unlocked: the thread exits with the goroutine
 		if err := netns.Set(ns); err != nil {
 			failed <- err
 		}

@@ -11,8 +11,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/nstest"
 )
 
-// TestRealOverlay breaks a real VXLAN device in every way. IPIP and WireGuard this
-// machine's kernel does not have; TestTunnelJudged has what is judged of them.
+// TestRealOverlay breaks a real VXLAN device in every way. The test machine's kernel lacks IPIP and WireGuard, so
+// TestJudgeTunnel covers them.
 func TestRealOverlay(t *testing.T) {
 	if !nstest.Enter(t, checktest.PlaneFurniture) {
 		return
@@ -42,18 +42,18 @@ func TestRealOverlay(t *testing.T) {
 	got = checktest.Run(t, overlayTunnelsCheck, &probe.Host{}, checktest.FelixWith(),
 		checktest.Pool("10.244.0.0/16", "Never", "Never"))
 	checktest.Want(t, got, dev, probe.Info,
-		"vxlan.calico exists with 10.244.0.1, but nothing in Calico's configuration uses VXLAN")
+		"vxlan.calico exists with 10.244.0.1, but Calico's configuration does not use VXLAN")
 	checktest.Want(t, checktest.Run(t, overlayTunnelsCheck, &probe.Host{}, checktest.FelixWith("bpfEnabled", "true"),
-		checktest.Pool("10.244.0.0/16", "Never", "Never")), "", probe.Skip, "no pool of Calico's uses a tunnel")
+		checktest.Pool("10.244.0.0/16", "Never", "Never")), "", probe.Skip, "no Calico IP pool uses a tunnel")
 	checktest.Want(t, checktest.Run(t, overlayTunnelsCheck, &probe.Host{}, checktest.FelixWith(),
 		checktest.Pool("10.244.0.0/16", "Never", "Always")), dev,
 		probe.Info, "no address for this node's")
 	checktest.Want(t, ask(checktest.FelixWith("vxlanMTU", "1410")), dev, probe.Warn,
-		"MTU of vxlan.calico is 1450, and vxlanMTU is set to 1410")
+		"MTU of vxlan.calico is 1450, but vxlanMTU is 1410")
 	checktest.Want(t, ask(checktest.FelixWith("vxlanPort", "4790")), dev, probe.Fail, "UDP port is 4789, not 4790")
 	checktest.Want(t, ask(checktest.FelixWith("vxlanVNI", "7")), dev, probe.Fail, "VNI is 4096, not 7")
 
-	checktest.Do(t, "ip link add wireguard.cali type veth peer name wg7", "ip link set wireguard.cali up") // for its name
+	checktest.Do(t, "ip link add wireguard.cali type veth peer name wg7", "ip link set wireguard.cali up") // only the name matters
 	const wg = "wireguard.cali"
 	checktest.Want(t, ask(checktest.FelixWith("wireguardEnabled", "true")), wg, probe.Warn,
 		"no address for this node's end")
@@ -64,7 +64,7 @@ func TestRealOverlay(t *testing.T) {
 
 	checktest.Do(t, "bridge fdb del 66:00:00:00:00:02 dev vxlan.calico dst 10.9.0.2 self")
 	checktest.Want(t, ask(), peers, probe.Fail,
-		"1 of 2 other nodes are not reached through the tunnel: b 10.9.0.2 has no forwarding entry for its MAC 66:00:00:00:00:02")
+		"1 of 2 other nodes are unreachable through the tunnel: b 10.9.0.2 has no forwarding entry for its MAC 66:00:00:00:00:02")
 	checktest.Do(t, "bridge fdb add 66:00:00:00:00:02 dev vxlan.calico dst 10.9.0.99 self permanent")
 	checktest.Want(t, ask(), peers, probe.Fail, "b 10.9.0.2: packets to its MAC 66:00:00:00:00:02 are sent to 10.9.0.99")
 	checktest.Do(t, "ip neigh replace 10.244.1.0 lladdr 66:00:00:00:00:77 dev vxlan.calico nud permanent")
@@ -101,24 +101,24 @@ func TestRealOverlay(t *testing.T) {
 	}
 	checktest.Do(t, "ip link del vxlan.calico")
 	r = checktest.Want(t, ask(), dev, probe.Fail,
-		"there is no interface vxlan.calico, though Calico uses VXLAN (Always) and registered 10.244.0.1")
+		"interface vxlan.calico does not exist, but Calico uses VXLAN (Always) and registered 10.244.0.1")
 	if faults, _ := r.Facts[probe.FactFaults].([]string); len(faults) != 1 || faults[0] != "missing" {
 		t.Errorf("%v", r.Facts)
 	}
-	// As the eBPF data plane has it: no VNI and no entries.
+	// The device of the eBPF data plane has no VNI and no entries.
 	checktest.Do(t, "ip link del vxlan-v6.calico", "ip link add vxlan.calico type vxlan external dstport 4789",
 		"ip addr add 10.244.0.1/32 dev vxlan.calico", "ip link set vxlan.calico address 66:00:00:00:00:01 up")
 	got = ask(checktest.FelixWith("bpfEnabled", "true"))
-	checktest.Want(t, got, dev, probe.OK, "in the mode of the eBPF data plane")
-	checktest.Want(t, got, "vxlan-v6.calico", probe.Skip, "carries both families")
+	checktest.Want(t, got, dev, probe.OK, "in eBPF data plane mode")
+	checktest.Want(t, got, "vxlan-v6.calico", probe.Skip, "transports both families")
 	checktest.Want(t, ask(checktest.FelixWith("bpfEnabled", "false")), "vxlan-v6.calico", probe.Fail,
-		"there is no interface")
+		"does not exist")
 	if len(got) != 2 {
 		t.Errorf("%+v", got)
 	}
 }
 
-// TestRealHostSets leaves a node out of a real ipset and of a real set of nftables.
+// TestRealHostSets removes a node from a real ipset and from a real nftables set.
 func TestRealHostSets(t *testing.T) {
 	if !nstest.Enter(t, checktest.Furniture) {
 		return
@@ -129,7 +129,7 @@ func TestRealHostSets(t *testing.T) {
 		}
 		return checktest.Run(t, ipSetHostsCheck, &probe.Host{}, targets...)
 	}
-	checktest.Want(t, ask(), "", probe.Skip, "Felix keeps no set of peers here")
+	checktest.Want(t, ask(), "", probe.Skip, "Felix maintains no host set here")
 	checktest.Do(t, "ipset create cali40all-vxlan-net hash:net family inet", "ipset add cali40all-vxlan-net 10.9.0.2",
 		"ipset add cali40all-vxlan-net 10.77.0.0/24",
 		"ipset create cali60all-vxlan-net hash:net family inet6", "ipset add cali60all-vxlan-net fd09::2")
@@ -139,9 +139,9 @@ func TestRealHostSets(t *testing.T) {
 	checktest.Do(t, "ipset del cali40all-vxlan-net 10.9.0.2", "ipset del cali60all-vxlan-net fd09::2")
 	got = ask()
 	checktest.Want(t, got, "cali40all-vxlan-net", probe.Fail,
-		"tunnelled packets from b 10.9.0.2 are dropped here: not in cali40all-vxlan-net")
+		"this node drops tunnelled packets from b 10.9.0.2: not in cali40all-vxlan-net")
 	checktest.Want(t, got, "cali60all-vxlan-net", probe.Fail, "b fd09::2")
-	// the set is left over
+	// the set is stale
 	checktest.Want(t, ask(checktest.FelixWith(), checktest.Pool("10.244.0.0/16", "Never", "Never")), "", probe.Skip,
 		"no pool uses a tunnel")
 
@@ -151,9 +151,9 @@ func TestRealHostSets(t *testing.T) {
 	checktest.Do(t, "ipset destroy cali40all-vxlan-net")
 	checktest.Want(t, ask(), "cali40all-vxlan-net", probe.OK, "all 2")
 	checktest.Do(t, "nft delete element ip calico cali40all-vxlan-net { 10.9.0.2 }")
-	checktest.Want(t, ask(), "cali40all-vxlan-net", probe.Fail, "from b 10.9.0.2 are dropped here")
+	checktest.Want(t, ask(), "cali40all-vxlan-net", probe.Fail, "drops tunnelled packets from b 10.9.0.2")
 
-	// IPIP's set is plain sets of nets, whether or not the kernel has IPIP.
+	// IPIP's set is a plain set of networks, so it needs no IPIP in the kernel.
 	checktest.Do(t, "nft add set ip calico cali40all-hosts-net { type ipv4_addr ; }",
 		"nft add element ip calico cali40all-hosts-net { 10.9.0.2 }")
 	ipip := []probe.Target{checktest.FelixWith(), checktest.Pool("10.244.0.0/16", "CrossSubnet", "Never"),
@@ -161,10 +161,10 @@ func TestRealHostSets(t *testing.T) {
 	checktest.Want(t, ask(ipip...), "cali40all-hosts-net", probe.OK, "all 1")
 	checktest.Want(t, ask(append(ipip, checktest.TunnelEnd("c", "10.244.2.0", "tunl0", "10.9.0.3", ""))...),
 		"cali40all-hosts-net",
-		probe.Fail, "from c 10.9.0.3 are dropped")
+		probe.Fail, "drops tunnelled packets from c 10.9.0.3")
 }
 
-// TestRealHostSetsWithoutNetAdmin wants IP sets skipped where they cannot be read.
+// TestRealHostSetsWithoutNetAdmin expects a skip if the IP sets are unreadable.
 func TestRealHostSetsWithoutNetAdmin(t *testing.T) {
 	if !checktest.WithoutNetAdmin(t) {
 		return

@@ -67,30 +67,30 @@ func overlayTunnels(ctx context.Context, p *probe.Pass) {
 		own, others := e.Ends(p)
 		switch {
 		case mode == "" && err == nil:
-			// The kernel creates a tunl0 of its own, which is down and has no address. The eBPF data plane uses VXLAN whatever
-			// the pools configure.
+			// The kernel creates a tunl0 of its own, which is down and has no address. The eBPF data plane uses VXLAN
+			// whatever the pools configure.
 			if d != nil && d.Up && len(d.Addrs) > 0 && !node.EBPF(p, all) {
-				say(probe.Found(probe.Info, "%s exists with %s, but nothing in Calico's configuration uses %s",
+				say(probe.Found(probe.Info, "%s exists with %s, but Calico's configuration does not use %s",
 					d.Name, d.Addrs[0].Addr(), e.Name).On(e.Device))
 			}
 		case err != nil && own == nil && d == nil:
 		case err != nil && own == nil:
-			say(node.Unseen(fmt.Errorf("%s exists, but its intended configuration is not known: %w", e.Device, err)).
+			say(node.Unseen(fmt.Errorf("%s exists, but its intended configuration is unknown: %w", e.Device, err)).
 				On(e.Device))
 		case own == nil && p.Gaps[probe.KindTunnel] != "":
 			say(node.Gap(p, probe.KindTunnel, "").On(e.Device))
 		case own == nil && e.Name == "WireGuard" && d != nil && d.Up && node.FelixSetting(p, "wireguardHostEncryptionEnabled") != "true":
-			say(probe.Found(probe.Warn, "%s is on and %s is up, but Calico has no address for this node's end: pods' packets to other nodes go unencrypted, or nowhere",
+			say(probe.Found(probe.Warn, "%s is on and %s is up, but Calico has no address for this node's end: pod traffic to other nodes is unencrypted or lost",
 				e.Name, e.Device).On(e.Device).With(probe.FactFaults, []string{"address"}))
 		case own == nil:
 			say(probe.Found(probe.Info, "%s is in use (%s), but Calico has no address for this node's %s", e.Name,
 				mode, e.Device).On(e.Device))
 		case d == nil && e.Device == "vxlan-v6.calico" && node.EBPF(p, all):
-			say(probe.Found(probe.Skip, "the eBPF data plane needs no %s: its vxlan.calico carries both families",
+			say(probe.Found(probe.Skip, "the eBPF data plane needs no %s: vxlan.calico transports both families",
 				e.Device).On(e.Device))
 		default:
 			set := node.SettingsOf(p, e)
-			say(withOffload(inTheWay(judgeTunnel(e, mode, d, *own, set), e, set, all), d).On(e.Device))
+			say(withOffload(addConflict(judgeTunnel(e, mode, d, *own, set), e, set, all), d).On(e.Device))
 			if d != nil && d.Up && d.VXLAN != nil && !d.VXLAN.External && len(others) > 0 {
 				f, err := vteps(*d, e.Family)
 				if err != nil {
@@ -102,7 +102,7 @@ func overlayTunnels(ctx context.Context, p *probe.Pass) {
 		}
 	}
 	if silent {
-		p.Report(node.Gap(p, probe.KindPool, "no pool of Calico's uses a tunnel, and WireGuard is off"))
+		p.Report(node.Gap(p, probe.KindPool, "no Calico IP pool uses a tunnel, and WireGuard is disabled"))
 	}
 }
 
@@ -118,9 +118,9 @@ func withOffload(r probe.Result, d *kernel.Link) probe.Result {
 	return r.With(overlay.FactSumsLater, later)
 }
 
-// inTheWay names the device of another CNI that prevents Calico's from being created or set up. The kernel creates no
-// second device with the same VNI and port, and none next to one that accepts all VNIs on a port.
-func inTheWay(r probe.Result, e node.Encapsulation, set node.TunnelSettings, all []kernel.Link) probe.Result {
+// addConflict names the device of another CNI that prevents Calico's from being created or set up. The kernel creates
+// no second device with the same VNI and port, and none next to one that accepts all VNIs on a port.
+func addConflict(r probe.Result, e node.Encapsulation, set node.TunnelSettings, all []kernel.Link) probe.Result {
 	if r.Status != probe.Fail || e.Name != "VXLAN" {
 		return r
 	}
@@ -129,9 +129,9 @@ func inTheWay(r probe.Result, e node.Encapsulation, set node.TunnelSettings, all
 		if v := d.VXLAN; v != nil && !strings.HasSuffix(d.Name, ".calico") && v.Port == port && (v.External || v.VNI == vni) {
 			what := fmt.Sprintf("has the same VNI %d and UDP port %d", vni, port)
 			if v.External {
-				what = fmt.Sprintf("takes every VNI of UDP port %d", port)
+				what = fmt.Sprintf("accepts all VNIs on UDP port %d", port)
 			}
-			r.Saw += fmt.Sprintf("; %s, which is not Calico's, %s", d.Name, what)
+			r.Saw += fmt.Sprintf("; %s, which does not belong to Calico, %s", d.Name, what)
 			return r.With(overlay.FactForeign, d.Name)
 		}
 	}
@@ -144,7 +144,7 @@ func judgeTunnel(e node.Encapsulation, mode string, d *kernel.Link, own probe.Ta
 	set node.TunnelSettings) probe.Result {
 	if d == nil {
 		return probe.Found(probe.Fail,
-			"there is no interface %s, though Calico uses %s (%s) and registered %s for this node's end",
+			"interface %s does not exist, but Calico uses %s (%s) and registered %s for this node's end",
 			e.Device, e.Name, mode, own.Addr).With(probe.FactFaults, []string{"missing"})
 	}
 	faults, wrong, local := []string{}, []string{}, ""
@@ -162,7 +162,7 @@ func judgeTunnel(e node.Encapsulation, mode string, d *kernel.Link, own probe.Ta
 	if v := d.VXLAN; v != nil {
 		outer, _ := netip.ParseAddr(own.Attrs[probe.AttrOuter])
 		if v.External {
-			saw = append(saw, fmt.Sprintf("port %d, in the mode of the eBPF data plane", v.Port))
+			saw = append(saw, fmt.Sprintf("port %d, in eBPF data plane mode", v.Port))
 		} else {
 			saw = append(saw, fmt.Sprintf("VNI %d, port %d", v.VNI, v.Port))
 			if set.VNI != 0 && v.VNI != set.VNI {
@@ -184,7 +184,7 @@ func judgeTunnel(e node.Encapsulation, mode string, d *kernel.Link, own probe.Ta
 		}
 	}
 	if e.Name == "WireGuard" {
-		saw = append(saw, "its peers not checked")
+		saw = append(saw, "peers not checked")
 	}
 	r := probe.Found(probe.OK, "%s", strings.Join(saw, ", "))
 	switch {
@@ -192,7 +192,7 @@ func judgeTunnel(e node.Encapsulation, mode string, d *kernel.Link, own probe.Ta
 		r = probe.Found(probe.Fail, "%s: %s", e.Device, strings.Join(wrong, "; "))
 	case set.MTU != 0 && d.MTU != set.MTU:
 		faults = append(faults, "mtu")
-		r = probe.Found(probe.Warn, "the MTU of %s is %d, and %s is set to %d", e.Device, d.MTU, e.MTU, set.MTU)
+		r = probe.Found(probe.Warn, "the MTU of %s is %d, but %s is %d", e.Device, d.MTU, e.MTU, set.MTU)
 	}
 	r = r.With(probe.FactFaults, faults).With(probe.FactMTU, d.MTU)
 	if d.VXLAN != nil {
@@ -239,13 +239,13 @@ func judgeVTEPs(others []probe.Target, f forwarding) probe.Result {
 			cut = append(cut, fmt.Sprintf("%s: packets to its MAC %s are sent to %s", name, mac, leads[0]))
 		}
 	}
-	r := probe.Found(probe.OK, "all %d other nodes have a neighbour entry and a forwarding entry that leads to them",
+	r := probe.Found(probe.OK, "all %d other nodes have correct neighbour and forwarding entries",
 		total)
 	switch {
 	case total == 0:
-		r = probe.Found(probe.Skip, "no other node has a tunnel address and an address of its own")
+		r = probe.Found(probe.Skip, "no other node has both a tunnel address and a node address")
 	case len(cut) > 0:
-		r = probe.Found(probe.Fail, "%d of %d other nodes are not reached through the tunnel: %s", len(cut), total,
+		r = probe.Found(probe.Fail, "%d of %d other nodes are unreachable through the tunnel: %s", len(cut), total,
 			node.Some(cut))
 	}
 	return r.With(factVTEPs, total).With(overlay.FactCutOff, node.First(cut))

@@ -10,9 +10,9 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// TestTunnelJudged has the devices that the kernel of the tests cannot make: IPIP's
-// and WireGuard's. Those of VXLAN are in TestRealOverlay.
-func TestTunnelJudged(t *testing.T) {
+// TestJudgeTunnel covers the devices that the test machine's kernel cannot create: IPIP and WireGuard. TestRealOverlay
+// covers VXLAN.
+func TestJudgeTunnel(t *testing.T) {
 	t.Parallel()
 	own := func(addr string) probe.Target {
 		return probe.Target{Kind: probe.KindTunnel, Name: "a", Addr: netip.MustParseAddr(addr),
@@ -37,7 +37,7 @@ func TestTunnelJudged(t *testing.T) {
 		"IPIP": {ipip, dev("tunl0", "ipip", true, "10.244.0.1/32"), "10.244.0.1", node.TunnelSettings{},
 			probe.OK, "tunl0 is up with 10.244.0.1, MTU 1440"},
 		"no tunl0": {ipip, nil, "10.244.0.1", node.TunnelSettings{}, probe.Fail,
-			"there is no interface tunl0, though Calico uses IPIP (Always) and registered 10.244.0.1"},
+			"interface tunl0 does not exist, but Calico uses IPIP (Always) and registered 10.244.0.1"},
 		"tunl0 down": {ipip, dev("tunl0", "ipip", false, "10.244.0.1/32"), "10.244.0.1", node.TunnelSettings{},
 			probe.Fail, "tunl0: it is down"},
 		"tunl0 as made": {ipip, dev("tunl0", "ipip", false), "10.244.0.1", node.TunnelSettings{}, probe.Fail,
@@ -45,9 +45,9 @@ func TestTunnelJudged(t *testing.T) {
 		"another address": {ipip, dev("tunl0", "ipip", true, "10.244.7.1/32", "fe80::1/64"), "10.244.0.1",
 			node.TunnelSettings{}, probe.Fail, "it has 10.244.7.1, but Calico registered 10.244.0.1"},
 		"another MTU": {ipip, dev("tunl0", "ipip", true, "10.244.0.1/32"), "10.244.0.1",
-			node.TunnelSettings{MTU: 1480}, probe.Warn, "the MTU of tunl0 is 1440, and ipipMTU is set to 1480"},
+			node.TunnelSettings{MTU: 1480}, probe.Warn, "the MTU of tunl0 is 1440, but ipipMTU is 1480"},
 		"WireGuard": {wg, dev("wireguard.cali", "wireguard", true, "10.244.0.2/32"), "10.244.0.2",
-			node.TunnelSettings{MTU: 1440}, probe.OK, "its peers not checked"},
+			node.TunnelSettings{MTU: 1440}, probe.OK, "peers not checked"},
 		"WireGuard away": {wg, nil, "10.244.0.2", node.TunnelSettings{}, probe.Fail,
 			"registered 10.244.0.2 for this node's end"},
 		"WireGuard6 wrong": {wg6, dev("wg-v6.cali", "wireguard", true, "fd00::9/128"), "fd00::1", node.TunnelSettings{},
@@ -58,8 +58,7 @@ func TestTunnelJudged(t *testing.T) {
 	}
 }
 
-// TestTunnelUse wants to know a tunnel that is used from one that is not, and both
-// from not knowing.
+// TestTunnelUse distinguishes used tunnels, unused tunnels, and unknown use.
 func TestTunnelUse(t *testing.T) {
 	t.Parallel()
 	felix := func(on string) probe.Target {

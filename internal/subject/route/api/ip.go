@@ -15,7 +15,7 @@ import (
 func ipRegistered(s *cluster.Snapshot, report func(probe.Result)) {
 	sharedInternal(s, report)
 	if why := s.Unregistered(); why != "" {
-		report(probe.Found(probe.Skip, "Calico registers no address on Nodes here: %s", why))
+		report(probe.Found(probe.Skip, "Calico does not register addresses on Nodes here: %s", why))
 		return
 	}
 	found := false
@@ -23,7 +23,7 @@ func ipRegistered(s *cluster.Snapshot, report func(probe.Result)) {
 		found = registeredFamily(s, key, report) || found
 	}
 	if !found {
-		report(probe.Found(probe.Warn, "no node carries a projectcalico.org/IPv4Address or IPv6Address annotation: Calico registered no address here"))
+		report(probe.Found(probe.Warn, "no Node has a projectcalico.org/IPv4Address or IPv6Address annotation: Calico registered no addresses"))
 	}
 }
 
@@ -39,7 +39,7 @@ func registeredFamily(s *cluster.Snapshot, key string, report func(probe.Result)
 		return false
 	}
 	if mine == nil {
-		if taken, ok := takenMeanwhile(s, all); ok {
+		if taken, ok := findTaken(s, all); ok {
 			report(taken.On(family))
 			return true
 		}
@@ -48,7 +48,7 @@ func registeredFamily(s *cluster.Snapshot, key string, report func(probe.Result)
 			s.Calico.Value == nil && cluster.NotCalicos(s.Node) != "" {
 			status = probe.Info
 		}
-		report(probe.Found(status, "no %s address registered here, while %s have one", family,
+		report(probe.Found(status, "no %s address registered for this node, but %s have one", family,
 			cluster.Plural(len(all), "other node")).On(family))
 		return true
 	}
@@ -59,7 +59,7 @@ func registeredFamily(s *cluster.Snapshot, key string, report func(probe.Result)
 	}
 	for _, other := range all {
 		if other.Node != mine.Node && other.Internal.IsValid() && mine.Agrees() && !other.Agrees() {
-			report(probe.Found(probe.Warn, "node %s is registered with %s, its InternalIP is %s", other.Node,
+			report(probe.Found(probe.Warn, "node %s is registered with %s, but its InternalIP is %s", other.Node,
 				other.Registered.Addr(), other.Internal).
 				On(family+" "+other.Node).
 				With(probe.FactNode, other.Node).With(probe.FactReason, facts.ReasonPeer).
@@ -69,15 +69,15 @@ func registeredFamily(s *cluster.Snapshot, key string, report func(probe.Result)
 	return true
 }
 
-// takenMeanwhile finds another node that is registered with an address that this node, registered with none, reports
+// findTaken finds another node that is registered with an address that this node, registered with none, reports
 // as its own. calico-node cannot start here until that is resolved.
-func takenMeanwhile(s *cluster.Snapshot, all []cluster.Registration) (probe.Result, bool) {
+func findTaken(s *cluster.Snapshot, all []cluster.Registration) (probe.Result, bool) {
 	for _, o := range all {
 		addr := o.Registered.Addr()
 		if !slices.Contains(cluster.InternalIPs(s.Node), addr) {
 			continue
 		}
-		r := probe.Found(probe.Fail, "no address is registered here, and %s, this node's InternalIP, is for %s", addr, o.Node).
+		r := probe.Found(probe.Fail, "no address is registered for this node; its InternalIP %s is registered for %s", addr, o.Node).
 			With(probe.FactReason, facts.ReasonTaken).With(probe.FactNode, o.Node).
 			With(facts.Registered, addr.String()).With(facts.Internal, addr.String())
 		i := slices.IndexFunc(s.Nodes, func(n corev1.Node) bool { return n.Name == o.Node })
@@ -112,21 +112,21 @@ func judgeRegistration(mine cluster.Registration, all []cluster.Registration) pr
 	case !mine.Internal.IsValid():
 		return probe.Found(probe.Info, "%s is registered; the node reports no InternalIP of this family", mine.Registered)
 	case mine.Agrees():
-		return probe.Found(probe.OK, "registered %s is the node's InternalIP; %d of %d other nodes agree with theirs",
+		return probe.Found(probe.OK, "registered %s is the node's InternalIP; %d of %d other nodes match too",
 			mine.Registered, agree, others)
 	case others > 0 && neighbours == others:
 		return probe.Found(probe.Info, "registered %s is not the InternalIP %s, but all %d other nodes are registered in the same network", mine.Registered, mine.Internal, others)
 	case others == 0:
-		return probe.Found(probe.Info, "registered %s is not the InternalIP %s; there is no other node to compare with",
+		return probe.Found(probe.Info, "registered %s is not the InternalIP %s; no other node to compare with",
 			mine.Registered, mine.Internal)
 	case others > 0 && agree == 0:
-		return probe.Found(probe.Info, "registered %s is not the InternalIP %s, and no other node's is either: a network of its own for pods?", mine.Registered, mine.Internal)
+		return probe.Found(probe.Info, "registered %s is not the InternalIP %s, and neither is any other node's: dedicated pod network?", mine.Registered, mine.Internal)
 	case mine.Registered.IsSingleIP():
-		return probe.Found(probe.Fail, "registered %s is not the InternalIP %s, while %d of %d other nodes registered theirs", mine.Registered.Addr(), mine.Internal, agree, others).
+		return probe.Found(probe.Fail, "registered %s is not the InternalIP %s, but %d of %d other nodes registered theirs", mine.Registered.Addr(), mine.Internal, agree, others).
 			With(probe.FactReason, facts.ReasonOutside)
 	}
-	return probe.Found(probe.Fail, "registered %s is not the InternalIP %s; outside its network %s: %d of %d other nodes",
-		mine.Registered.Addr(), mine.Internal, mine.Registered.Masked(), others-neighbours, others).
+	return probe.Found(probe.Fail, "registered %s is not the InternalIP %s; %d of %d other nodes are outside its network %s",
+		mine.Registered.Addr(), mine.Internal, others-neighbours, others, mine.Registered.Masked()).
 		With(probe.FactReason, facts.ReasonOutside)
 }
 
@@ -151,7 +151,7 @@ func sharedInternal(s *cluster.Snapshot, report func(probe.Result)) {
 			if other.Name == s.Node.Name || !cluster.ReadyNow(other) || kubeletPort(other) != kubeletPort(s.Node) {
 				continue
 			}
-			report(probe.Found(probe.Warn, "%s is the InternalIP of this node and of %s, both Ready: the API server reaches one of their kubelets for the other", a, other.Name).
+			report(probe.Found(probe.Warn, "%s is the InternalIP of this node and of %s, both Ready: the API server reaches the wrong kubelet for one of them", a, other.Name).
 				On("InternalIP "+a.String()).With(probe.FactReason, facts.ReasonShared).
 				With(probe.FactNode, other.Name).With(facts.Internal, a.String()))
 			return

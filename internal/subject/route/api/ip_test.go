@@ -26,19 +26,19 @@ func TestIPRegistered(t *testing.T) {
 		more   int // results beyond the first
 	}{
 		"all agree": {[]corev1.Node{clustertest.Node("a", "172.17.73.66", "172.17.73.66/22"),
-			clustertest.Node("b", "172.17.73.65", "172.17.73.65/22")}, probe.OK, "1 of 1 other nodes agree", 0},
+			clustertest.Node("b", "172.17.73.65", "172.17.73.65/22")}, probe.OK, "1 of 1 other nodes match", 0},
 		"incident 003, a new NIC": {[]corev1.Node{clustertest.Node("a", "172.17.73.66", "10.0.0.66/24"),
 			clustertest.Node("b", "172.17.73.65", "172.17.73.65/22")},
-			probe.Fail, "registered 10.0.0.66 is not the InternalIP 172.17.73.66; outside its network 10.0.0.0/24: 1 of 1 other nodes", 0},
+			probe.Fail, "registered 10.0.0.66 is not the InternalIP 172.17.73.66; 1 of 1 other nodes are outside its network 10.0.0.0/24", 0},
 		"incident 004, a docker bridge": {[]corev1.Node{clustertest.Node("a", "10.1.0.1", "172.18.0.1/16"),
 			clustertest.Node("b", "10.1.0.2", "10.1.0.2/24"), clustertest.Node("c", "10.1.0.3", "10.1.0.3/24")},
 			probe.Fail, "172.18.0.1", 0},
-		"a network of its own": {[]corev1.Node{clustertest.Node("a", "10.1.0.1", "192.168.0.1/24"),
+		"dedicated pod network": {[]corev1.Node{clustertest.Node("a", "10.1.0.1", "192.168.0.1/24"),
 			clustertest.Node("b", "10.1.0.2", "192.168.0.2/24")}, probe.Info, "same network", 0},
 		"a network for each rack": {[]corev1.Node{clustertest.Node("a", "10.1.0.1", "192.168.1.1/24"),
-			clustertest.Node("b", "10.1.0.2", "192.168.2.1/24")}, probe.Info, "a network of its own", 0},
+			clustertest.Node("b", "10.1.0.2", "192.168.2.1/24")}, probe.Info, "dedicated pod network", 0},
 		"bare addresses": {[]corev1.Node{clustertest.Node("a", "10.1.0.1", "192.168.1.1"),
-			clustertest.Node("b", "10.1.0.2", "192.168.1.2")}, probe.Info, "a network of its own", 0},
+			clustertest.Node("b", "10.1.0.2", "192.168.1.2")}, probe.Info, "dedicated pod network", 0},
 		"bare and odd": {[]corev1.Node{clustertest.Node("a", "10.1.0.1", "172.18.0.1"),
 			clustertest.Node("b", "10.1.0.2", "10.1.0.2")},
 			probe.Fail, "1 of 1 other nodes registered theirs", 0},
@@ -47,15 +47,15 @@ func TestIPRegistered(t *testing.T) {
 		"twice the same": {[]corev1.Node{clustertest.Node("a", "10.1.0.1", "172.18.0.1/16"),
 			clustertest.Node("b", "10.1.0.2", "172.18.0.1/16")}, probe.Fail, "for this node and for b", 0},
 		"routed, all agree": {[]corev1.Node{clustertest.Node("a", "10.1.0.1", "10.1.0.1/32"),
-			clustertest.Node("b", "10.2.0.1", "10.2.0.1/32")}, probe.OK, "agree", 0},
+			clustertest.Node("b", "10.2.0.1", "10.2.0.1/32")}, probe.OK, "match", 0},
 		"missing here": {[]corev1.Node{clustertest.Node("a", "10.1.0.1", ""),
 			clustertest.Node("b", "10.1.0.2", "10.1.0.2/24")},
-			probe.Warn, "no IPv4 address registered here", 0},
+			probe.Warn, "no IPv4 address registered for this node", 0},
 		"missing here, and an old Node has it": {[]corev1.Node{clustertest.Node("a", "10.1.0.1", ""), silent(clustertest.Node("b", "", "10.1.0.1/24"))},
-			probe.Fail, "this node's InternalIP, is for b, which is NotReady (its kubelet is silent)", 0},
-		"nowhere": {[]corev1.Node{clustertest.Node("a", "10.1.0.1", "")}, probe.Warn, "no node carries", 0},
+			probe.Fail, "its InternalIP 10.1.0.1 is registered for b, which is NotReady (its kubelet is silent)", 0},
+		"nowhere": {[]corev1.Node{clustertest.Node("a", "10.1.0.1", "")}, probe.Warn, "no Node has", 0},
 		"alone":   {[]corev1.Node{clustertest.Node("a", "10.1.0.1", "10.9.0.1/24")}, probe.Info, "no other node", 0},
-		"rubbish": {[]corev1.Node{clustertest.Node("a", "10.1.0.1", "not an address")}, probe.Warn, "no node carries", 0},
+		"rubbish": {[]corev1.Node{clustertest.Node("a", "10.1.0.1", "not an address")}, probe.Warn, "no Node has", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := ask(t, clustertest.Snapshot(c.nodes...), "ip-registered")
@@ -63,7 +63,7 @@ func TestIPRegistered(t *testing.T) {
 			if len(got) != 1+c.more {
 				t.Errorf("%d results, want %d: %v", len(got), 1+c.more, got)
 			}
-			// Rules read why, and which other node it is about.
+			// Causes read the reason and the other node.
 			reasons := map[string][2]string{
 				"incident 003, a new NIC": {facts.ReasonOutside, ""}, "incident 004, a docker bridge": {facts.ReasonOutside,
 					""}, "bare and odd": {facts.ReasonOutside, ""},
@@ -78,8 +78,8 @@ func TestIPRegistered(t *testing.T) {
 	}
 }
 
-// TestSharedInternalIP wants two kubelets at one address and port told, and neither the old Node of a machine nor
-// kubelets that share a host on purpose.
+// TestSharedInternalIP expects a report of two kubelets with the same address and port. It accepts a machine's old
+// Node, and kubelets that share a host on purpose.
 func TestSharedInternalIP(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -103,7 +103,7 @@ func TestSharedInternalIP(t *testing.T) {
 	}
 }
 
-// TestUnregistered has clusters where Calico writes no addresses on Nodes; what stands there is old.
+// TestUnregistered has clusters where Calico writes no addresses on Nodes: the annotations are stale.
 func TestUnregistered(t *testing.T) {
 	stale := func(image, backend string) *cluster.Snapshot {
 		s := clustertest.Snapshot(clustertest.Node("a", "10.0.0.1", "172.18.0.1/16"),

@@ -20,13 +20,13 @@ func routeMakers(s *cluster.Snapshot, report func(probe.Result)) {
 	case err != nil:
 		report(apicheck.UnreadOf("not known:", cluster.SeeCalicoPod(err)))
 	case s.Calico.Value == nil:
-		report(probe.Found(probe.Skip, "no calico-node is known here"))
+		report(probe.Found(probe.Skip, "no calico-node is known on this node"))
 	case s.Backend.Value != "bird":
-		report(probe.Found(probe.Skip, "no BIRD of Calico's runs here that could make routes"))
+		report(probe.Found(probe.Skip, "Calico runs no BIRD here that could set routes"))
 	case len(pools) == 0:
-		report(probe.Found(probe.Skip, "no pool without VXLAN is in use: Felix makes the routes of the others"))
+		report(probe.Found(probe.Skip, "no pool without VXLAN is in use: Felix sets the routes of VXLAN pools"))
 	case !known:
-		report(probe.Found(probe.Unknown, "the version of calico-node is not known"))
+		report(probe.Found(probe.Unknown, "the version of calico-node is unknown"))
 	default:
 		report(judgeMakers(s, now, minor, pools))
 	}
@@ -36,7 +36,7 @@ func routeMakers(s *cluster.Snapshot, report func(probe.Result)) {
 func judgeMakers(s *cluster.Snapshot, now cluster.Makers, minor int, pools []cluster.Routed) probe.Result {
 	settings := fmt.Sprintf("programClusterRoutes is %s in FelixConfiguration and %s in BGPConfiguration",
 		cmp.Or(s.SetForFelix(), "not set"), cmp.Or(s.SetForBIRD(), "not set"))
-	by := split(now, pools)
+	by := divide(now, pools)
 	r := probe.Found(probe.OK, "%s; %s", by.text(), settings)
 	if minor >= cluster.MakersBIRD && len(by[probe.MakersNone])+len(by[probe.MakersBoth]) > 0 {
 		r.Status = probe.Warn
@@ -52,7 +52,7 @@ func judgeMakers(s *cluster.Snapshot, now cluster.Makers, minor int, pools []clu
 	if r.Status == probe.OK {
 		r.Status = probe.Info
 	}
-	next := split(then, pools)
+	next := divide(then, pools)
 	r.Saw += "; from Calico v3.33 on " + next.text()
 	return r.With(facts.NextMakers, cmp.Or(next.worst(), facts.MakersMove))
 }
@@ -60,8 +60,8 @@ func judgeMakers(s *cluster.Snapshot, now cluster.Makers, minor int, pools []clu
 // division is pools by the daemon that sets their routes.
 type division map[string][]string
 
-// split divides pools by the daemon that sets their routes.
-func split(m cluster.Makers, pools []cluster.Routed) division {
+// divide divides pools by the daemon that sets their routes.
+func divide(m cluster.Makers, pools []cluster.Routed) division {
 	out := division{}
 	for _, p := range pools {
 		out[m.Of(p.IPIP)] = append(out[m.Of(p.IPIP)], p.CIDR)
@@ -82,8 +82,8 @@ func (d division) worst() string {
 // text is a division in words.
 func (d division) text() string {
 	var out []string
-	for _, by := range [][2]string{{probe.MakersNone, "nobody makes"}, {probe.MakersBoth, "both Felix and BIRD make"},
-		{probe.MakersFelix, "Felix makes"}, {probe.MakersBIRD, "BIRD makes"}} {
+	for _, by := range [][2]string{{probe.MakersNone, "no daemon sets"}, {probe.MakersBoth, "both Felix and BIRD set"},
+		{probe.MakersFelix, "Felix sets"}, {probe.MakersBIRD, "BIRD sets"}} {
 		if pools := d[by[0]]; len(pools) > 0 {
 			out = append(out, fmt.Sprintf("%s the routes of %s", by[1], cluster.Few(pools)))
 		}

@@ -10,14 +10,14 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// TestRouteMakers has both sides of programClusterRoutes, by version and kind of pool, as they are now
-// and as v3.33 reads them.
+// TestRouteMakers combines both settings of programClusterRoutes with versions and kinds of pools, now and as v3.33
+// interprets them.
 func TestRouteMakers(t *testing.T) {
 	t.Parallel()
 	const both, none, felix, bird = probe.MakersBoth, probe.MakersNone, probe.MakersFelix, probe.MakersBIRD
 	for name, c := range map[string]struct {
 		version, felix, bird, ipip string
-		by, next                   string // who makes them now, and the fact about v3.33
+		by, next                   string // which daemon sets them now, and the fact about v3.33
 		status                     probe.Status
 	}{
 		"IPIP as it comes":       {"v3.32.1", "", "", "Always", bird, facts.MakersMove, probe.Info},
@@ -69,7 +69,7 @@ func ofVersion(version string) *cluster.Snapshot {
 	return s
 }
 
-// TestRouteMakersNotKnown has what cannot be told, or is not the settings' matter.
+// TestRouteMakersNotKnown covers unknown settings, and clusters where the settings do not matter.
 func TestRouteMakersNotKnown(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -81,12 +81,12 @@ func TestRouteMakersNotKnown(t *testing.T) {
 		"no Calico": {func(s *cluster.Snapshot) { s.Backend.Value, s.Calico.Value = "", nil }, probe.Skip,
 			"no calico-node"},
 		"all VXLAN": {func(s *cluster.Snapshot) { s.Pools.Value["p"]["vxlanMode"] = "CrossSubnet" }, probe.Skip,
-			"Felix makes"},
-		"not in use":   {func(s *cluster.Snapshot) { s.Pools.Value["p"]["disabled"] = true }, probe.Skip, "Felix makes"},
+			"Felix sets"},
+		"not in use":   {func(s *cluster.Snapshot) { s.Pools.Value["p"]["disabled"] = true }, probe.Skip, "Felix sets"},
 		"etcd":         {func(s *cluster.Snapshot) { s.Pools.Err = cluster.ErrInEtcd }, probe.Skip, probe.GapEtcd},
 		"no version":   {func(s *cluster.Snapshot) { s.Info.Value.Spec = nil }, probe.Unknown, "version"},
 		"unread":       {func(s *cluster.Snapshot) { s.Felix.Err = errors.New("broken") }, probe.Unknown, "broken"},
-		"peers unread": {func(s *cluster.Snapshot) { s.Peering.Peers.Err = errors.New("broken") }, probe.OK, "BIRD makes"},
+		"peers unread": {func(s *cluster.Snapshot) { s.Peering.Peers.Err = errors.New("broken") }, probe.OK, "BIRD sets"},
 		"configs unread": {func(s *cluster.Snapshot) { s.Peering.Configs.Err = errors.New("broken") }, probe.Unknown,
 			"broken"},
 	} {

@@ -69,15 +69,15 @@ func blockWith(s *cluster.Snapshot, cidr netip.Prefix, within func(*cluster.Snap
 			continue
 		}
 		if in := within(s, b.CIDR); len(in) > 0 {
-			return fmt.Sprintf("block %s of node %s has the address of %s in it", b.CIDR, b.Node, in[0])
+			return fmt.Sprintf("block %s of node %s contains the address of %s", b.CIDR, b.Node, in[0])
 		}
 	}
 	return ""
 }
 
-// toldOutside reports whether BGP advertises this node's pods to a router outside the cluster. It is true if that is
-// unknown.
-func toldOutside(s *cluster.Snapshot) bool {
+// isAdvertisedOutside reports whether BGP advertises this node's pods to a router outside the cluster. It is true if
+// that is unknown.
+func isAdvertisedOutside(s *cluster.Snapshot) bool {
 	switch {
 	case s.Peering.Unread() != nil:
 		return true
@@ -118,7 +118,7 @@ func ipPools(s *cluster.Snapshot, report func(probe.Result)) {
 			continue
 		}
 		found = true
-		r := onePool(s, cidr, spec)
+		r := judgePool(s, cidr, spec)
 		if apicheck.Failed(unseen) && (r.Status == probe.OK || r.Status == probe.Info) {
 			r = apicheck.Unread(unseen)
 		}
@@ -126,16 +126,16 @@ func ipPools(s *cluster.Snapshot, report func(probe.Result)) {
 		report(r.On(name).With(facts.Pools, []string{name + " (" + cidr.String() + ")"}).With(probe.FactFamily, family))
 	}
 	if !found {
-		report(probe.Found(probe.Skip, "no enabled IP pool of Calico's is known"))
+		report(probe.Found(probe.Skip, "no enabled Calico IP pool is known"))
 	}
 }
 
-// tunnelled reports whether a pool's packets are always encapsulated between nodes.
-func tunnelled(spec map[string]any) bool {
+// isTunnelled reports whether a pool's packets are always encapsulated between nodes.
+func isTunnelled(spec map[string]any) bool {
 	return spec["vxlanMode"] == "Always" || spec["ipipMode"] == "Always"
 }
 
-func onePool(s *cluster.Snapshot, cidr netip.Prefix, spec map[string]any) probe.Result {
+func judgePool(s *cluster.Snapshot, cidr netip.Prefix, spec map[string]any) probe.Result {
 	if block := blockWith(s, cidr, nodesWithin); block != "" && len(s.Nodes) > 1 {
 		return probe.Found(probe.Fail, "%s: %s", cidr, block).With(probe.FactReason, facts.PoolHasNodes)
 	}
@@ -143,31 +143,31 @@ func onePool(s *cluster.Snapshot, cidr netip.Prefix, spec map[string]any) probe.
 		return probe.Found(probe.Fail, "%s: %s", cidr, block).With(probe.FactReason, facts.PoolHasServices)
 	}
 	if api := apiWithin(s, cidr); len(api) > 0 {
-		return probe.Found(probe.Warn, "%s has the address of the API server in it (%s): what pods send there keeps their own "+
-			"addresses, for Calico masquerades only what leaves every pool, disabled ones too", cidr, cluster.Few(api)).
+		return probe.Found(probe.Warn, "%s contains the API server's address (%s): pods reach it with their own "+
+			"addresses, because Calico masquerades only traffic that leaves all pools, including disabled ones", cidr, cluster.Few(api)).
 			With(probe.FactReason, facts.PoolHasAPI)
 	}
 	if kept, _ := spec["disableBGPExport"].(bool); kept && spec["vxlanMode"] != "Always" && cluster.ByBIRD(s) {
-		return probe.Found(probe.Warn, "%s: BGP tells nobody on which nodes its pods are (disableBGPExport)", cidr).
+		return probe.Found(probe.Warn, "%s: BGP does not advertise its blocks (disableBGPExport)", cidr).
 			With(probe.FactReason, facts.PoolUnexported)
 	}
 	if services := servicesWithin(s, cidr); len(services) > 0 {
-		return probe.Found(probe.Info, "%s has cluster IPs of services in it: %s", cidr, cluster.Few(services)).
+		return probe.Found(probe.Info, "%s contains cluster IPs of Services: %s", cidr, cluster.Few(services)).
 			With(probe.FactReason, facts.PoolHasServices)
 	}
 	if nodes := nodesWithin(s, cidr); len(nodes) > 0 {
-		return probe.Found(probe.Info, "%s has addresses of nodes in it: %s", cidr, cluster.Few(nodes)).
+		return probe.Found(probe.Info, "%s contains addresses of nodes: %s", cidr, cluster.Few(nodes)).
 			With(probe.FactReason, facts.PoolHasNodes)
 	}
 	nat, _ := spec["natOutgoing"].(bool)
 	if _, here := cluster.PoolFor(s.Node, spec); nat || !here {
-		return probe.Found(probe.OK, "%s overlaps with no node and no service", cidr)
+		return probe.Found(probe.OK, "%s does not overlap any node or Service", cidr)
 	}
-	told := toldOutside(s)
-	r := probe.Found(probe.Info, "%s: its pods keep their addresses outside of the cluster (natOutgoing false)", cidr)
+	told := isAdvertisedOutside(s)
+	r := probe.Found(probe.Info, "%s: its pods keep their addresses outside the cluster (natOutgoing: false)", cidr)
 	if !told {
-		r.Saw += ", and BGP tells no router there where they are"
-		if tunnelled(spec) { // a network that has routes to the pods would not need a tunnel
+		r.Saw += ", and BGP advertises them to no router there"
+		if isTunnelled(spec) { // a network that has routes to the pods would not need a tunnel
 			r.Status = probe.Warn
 		}
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// TestIPPools wants ranges told that collide, and pods that are not masqueraded where nobody knows them outside.
+// TestIPPools expects reports of overlapping ranges, and of pods without NAT that BGP does not advertise outside.
 func TestIPPools(t *testing.T) {
 	pool := func(cidr string, more ...any) cluster.Specs {
 		spec := map[string]any{"cidr": cidr, "natOutgoing": true}
@@ -33,35 +33,35 @@ func TestIPPools(t *testing.T) {
 		saw    string
 		told   any
 	}{
-		"well": {pool("10.244.0.0/16"), nil, nil, probe.OK, "overlaps with no", nil},
+		"well": {pool("10.244.0.0/16"), nil, nil, probe.OK, "does not overlap any node or Service", nil},
 		"nodes in it": {pool("10.88.0.0/16"), nil, nil,
-			probe.Info, "addresses of nodes in it: a 10.88.0.11, b 10.88.0.12", nil},
+			probe.Info, "contains addresses of nodes: a 10.88.0.11, b 10.88.0.12", nil},
 		"a node in a block": {pool("10.88.0.0/16"), []cluster.Block{{CIDR: netip.MustParsePrefix("10.88.0.0/26"),
 			Node: "c"}}, nil,
-			probe.Fail, "of node c has the address of a", nil},
+			probe.Fail, "of node c contains the address of a", nil},
 		"near: a block elsewhere": {pool("10.88.0.0/16"),
 			[]cluster.Block{{CIDR: netip.MustParsePrefix("10.88.9.0/26"), Node: "c"}}, nil,
 			probe.Info, "addresses of nodes", nil},
 		"services in it": {pool("10.96.0.0/12"), nil, nil, probe.Info,
-			"cluster IPs of services in it: default/web 10.96.0.7", nil},
+			"contains cluster IPs of Services: default/web 10.96.0.7", nil},
 		"a service in a block": {pool("10.96.0.0/12"), []cluster.Block{{CIDR: netip.MustParsePrefix("10.96.0.0/26"),
 			Node: "b"}}, nil,
 			probe.Fail,
-			"of node b has the address of default/web", nil},
+			"of node b contains the address of default/web", nil},
 		"not masqueraded": {pool("10.244.0.0/16", "natOutgoing", false), nil, nil,
-			probe.Info, "BGP tells no router", false},
+			probe.Info, "BGP advertises them to no router", false},
 		"not masqueraded, in a tunnel": {pool("10.244.0.0/16", "natOutgoing", false, "vxlanMode", "Always"), nil, nil,
-			probe.Warn, "BGP tells no router", false},
+			probe.Warn, "BGP advertises them to no router", false},
 		"near: a router knows": {pool("10.244.0.0/16", "natOutgoing", false), nil, router,
 			probe.Info, "keep their addresses", true},
 		"near: of other nodes": {pool("10.244.0.0/16", "natOutgoing", false, "nodeSelector", "zone == 'x'"), nil, nil,
-			probe.OK, "overlaps with no", nil},
-		"the API server in it": {pool("192.0.2.0/24"), nil, nil, probe.Warn, "the API server in it (192.0.2.7)", nil},
+			probe.OK, "does not overlap any node or Service", nil},
+		"the API server in it": {pool("192.0.2.0/24"), nil, nil, probe.Warn, "contains the API server's address (192.0.2.7)", nil},
 		"the API server in it, disabled": {pool("192.0.2.0/24", "disabled", true), nil, nil,
-			probe.Warn, "disabled ones too", nil},
-		"not exported": {pool("10.244.0.0/16", "disableBGPExport", true), nil, nil, probe.Warn, "BGP tells nobody", nil},
+			probe.Warn, "including disabled ones", nil},
+		"not exported": {pool("10.244.0.0/16", "disableBGPExport", true), nil, nil, probe.Warn, "BGP does not advertise its blocks", nil},
 		"near: not exported, VXLAN": {pool("10.244.0.0/16", "disableBGPExport", true, "vxlanMode", "Always"), nil, nil,
-			probe.OK, "overlaps with no", nil},
+			probe.OK, "does not overlap any node or Service", nil},
 		"near: disabled": {pool("10.88.0.0/16", "disabled", true), nil, nil, probe.Skip, "no enabled", nil},
 	} {
 		s := clustertest.Snapshot(clustertest.Node("a", "10.88.0.11", "10.88.0.11/24"),

@@ -75,11 +75,11 @@ func routeBlocks(ctx context.Context, p *probe.Pass) {
 		}
 		if len(blocks) > 0 {
 			f := a.survey(blocks, own)
-			report(f.judged(foreign, len(blocks), inBIRD(ctx, d, p.Host, a, f.missing)), "IPv%d")
+			report(f.judge(foreign, len(blocks), queryBIRD(ctx, d, p.Host, a, f.missing)), "IPv%d")
 		}
 		if len(addresses) > 0 {
 			f := a.survey(addresses, nil)
-			report(f.judged(borrowed, len(addresses), birdKnows{}), "IPv%d addresses")
+			report(f.judge(borrowed, len(addresses), birdRoutes{}), "IPv%d addresses")
 		}
 		own = slices.DeleteFunc(own, func(l ipamBlock) bool { return l.prefix.IsSingleIP() })
 		if len(own) > 0 {
@@ -98,8 +98,8 @@ type findings struct {
 	asking                           error
 }
 
-// owned records the nodes of a block with a problem, for as many blocks as the result lists.
-func (f findings) owned(key probe.Fact, l ipamBlock, nodes ...string) {
+// noteOwners records the nodes of a block with a problem, for as many blocks as the result lists.
+func (f findings) noteOwners(key probe.Fact, l ipamBlock, nodes ...string) {
 	of := f.owners[key]
 	if of == nil {
 		of = map[string][]string{}
@@ -127,17 +127,17 @@ func (a routeView) survey(blocks, own []ipamBlock) findings {
 			text := fmt.Sprintf("%s of %s", l.prefix, strings.Join(of, " and "))
 			if !slices.Contains(f.shared, text) {
 				f.shared = append(f.shared, text)
-				f.owned(route.FactShared, l, of...)
+				f.noteOwners(route.FactShared, l, of...)
 			}
 			continue // the correct destination is unknown
 		}
 		if device, text := a.overlap(l); device != "" {
 			f.overlapOn = cmp.Or(f.overlapOn, device)
 			f.overlaps = append(f.overlaps, text)
-			f.owned(route.FactOverlaps, l, l.node)
+			f.noteOwners(route.FactOverlaps, l, l.node)
 			continue
 		}
-		saw, err := a.leads(l)
+		saw, err := a.nextHop(l)
 		switch {
 		case err != nil:
 			f.asking = err
@@ -146,15 +146,15 @@ func (a routeView) survey(blocks, own []ipamBlock) findings {
 			f.routed = append(f.routed, l.String())
 		case saw == byHand:
 			f.routed = append(f.routed, l.String())
-			f.owned(route.FactByHand, l, l.node)
+			f.noteOwners(route.FactByHand, l, l.node)
 			f.byHand = append(f.byHand, l.String())
 		case saw == noRoute:
 			f.missing = append(f.missing, l)
 		case saw == swallowed:
 			f.swallowed = append(f.swallowed, l.String())
-			f.owned(route.FactSwallowed, l, l.node)
+			f.noteOwners(route.FactSwallowed, l, l.node)
 		default:
-			f.owned(route.FactWrong, l, l.node)
+			f.noteOwners(route.FactWrong, l, l.node)
 			f.wrong = append(f.wrong, l.String()+" leads "+saw)
 		}
 	}
@@ -169,34 +169,34 @@ type phrasing struct{ what, lacks string }
 var (
 	foreign = phrasing{"blocks of other nodes", "no route"}
 	// The plan contains only those with existing pods.
-	borrowed = phrasing{"addresses that other nodes borrowed", "no route of their own"}
+	borrowed = phrasing{"addresses borrowed by other nodes", "no host route"}
 )
 
-// astray lists the blocks with routes to a wrong place.
-func (f findings) astray(what string, total int) (bad []string) {
+// describeFaults lists the blocks with routes to a wrong place.
+func (f findings) describeFaults(what string, total int) (bad []string) {
 	if len(f.shared) > 0 {
-		bad = append(bad, fmt.Sprintf("%d of %d %s belong to two nodes at once in Calico's IPAM: %s", len(f.shared),
+		bad = append(bad, fmt.Sprintf("%d of %d %s belong to two nodes in Calico's IPAM: %s", len(f.shared),
 			total, what, node.Some(f.shared)))
 	}
 	if len(f.wrong) > 0 {
-		bad = append(bad, fmt.Sprintf("%d of %d %s lead to the wrong node: %s", len(f.wrong), total, what,
+		bad = append(bad, fmt.Sprintf("%d of %d %s are routed to the wrong node: %s", len(f.wrong), total, what,
 			node.Some(f.wrong)))
 	}
 	if len(f.swallowed) > 0 {
-		bad = append(bad, fmt.Sprintf("this node discards packets to %d of %d %s by a blackhole route: %s",
+		bad = append(bad, fmt.Sprintf("a blackhole route on this node drops packets to %d of %d %s: %s",
 			len(f.swallowed), total, what, node.Some(f.swallowed)))
 	}
 	if len(f.overlaps) > 0 {
-		bad = append(bad, fmt.Sprintf("packets to %d of %d %s stay on this node, whose interface has their range: %s",
+		bad = append(bad, fmt.Sprintf("packets to %d of %d %s stay on this node, because a local interface has their range: %s",
 			len(f.overlaps), total, what, node.Some(f.overlaps)))
 	}
 	return bad
 }
 
-// judged combines the findings into one result.
-func (f findings) judged(as phrasing, total int, in birdKnows) probe.Result {
+// judge combines the findings into one result.
+func (f findings) judge(as phrasing, total int, in birdRoutes) probe.Result {
 	what := as.what
-	r := probe.Found(probe.OK, "all %d %s have a route that leads to their node", total, what)
+	r := probe.Found(probe.OK, "all %d %s have a route to their node", total, what)
 	var missing, quiet []string
 	expected := len(f.missing) > 0 && len(f.shared)+len(f.wrong)+len(f.swallowed)+len(f.overlaps)+len(in.known) == 0
 	for _, l := range f.missing {
@@ -207,7 +207,7 @@ func (f findings) judged(as phrasing, total int, in birdKnows) probe.Result {
 			quiet = append(quiet, of)
 		}
 	}
-	bad := f.astray(what, total)
+	bad := f.describeFaults(what, total)
 	if len(missing) > 0 {
 		bad = append(bad, fmt.Sprintf("%d of %d %s have %s: %s%s", len(missing), total, what, as.lacks, node.Some(missing),
 			in.said))
@@ -224,7 +224,7 @@ func (f findings) judged(as phrasing, total int, in birdKnows) probe.Result {
 	case f.asking != nil:
 		r = node.Unseen(f.asking)
 	case len(f.routed) > 0:
-		r = probe.Found(probe.Info, "%d of %d %s are reached through a router, which must know them: %s",
+		r = probe.Found(probe.Info, "%d of %d %s are reached through a router, which needs routes to them: %s",
 			len(f.routed), total, what, node.Some(f.routed))
 	}
 	if len(in.known) > 0 {
@@ -237,7 +237,7 @@ func (f findings) judged(as phrasing, total int, in birdKnows) probe.Result {
 		r = r.With(route.FactByFelix, node.First(in.felix))
 	}
 	if len(f.byHand) > 0 {
-		r.Saw += "; by a route that somebody made (proto static or boot): " + node.Some(f.byHand)
+		r.Saw += "; by a manual route (proto static or boot): " + node.Some(f.byHand)
 		r = r.With(route.FactByHand, node.First(f.byHand))
 	}
 	if len(f.owners) > 0 {
@@ -248,17 +248,17 @@ func (f findings) judged(as phrasing, total int, in birdKnows) probe.Result {
 		With(route.FactSwallowed, node.First(f.swallowed)).With(route.FactShared, node.First(f.shared))
 }
 
-// birdKnows are BIRD's routes to blocks without a route in the kernel.
-type birdKnows struct {
+// birdRoutes are BIRD's routes to blocks without a route in the kernel.
+type birdRoutes struct {
 	known []string // block and protocol
 	felix []string // blocks for which Felix sets the routes
 	said  string   // the same as the end of a sentence
 }
 
-// inBIRD queries a daemon for the first blocks without a route. If Felix sets the routes (VXLAN,
+// queryBIRD queries a daemon for the first blocks without a route. If Felix sets the routes (VXLAN,
 // programClusterRoutes), or no BIRD answers, it reports nothing.
-func inBIRD(ctx context.Context, d node.Daemon, h *probe.Host, a routeView, missing []ipamBlock) birdKnows {
-	var in birdKnows
+func queryBIRD(ctx context.Context, d node.Daemon, h *probe.Host, a routeView, missing []ipamBlock) birdRoutes {
+	var in birdRoutes
 	for _, l := range missing {
 		if a.byFelix(l) && l.state == "" {
 			in.felix = append(in.felix, l.String())
@@ -284,7 +284,7 @@ func inBIRD(ctx context.Context, d node.Daemon, h *probe.Host, a routeView, miss
 	for _, l := range missing {
 		routes, err := c.Routes(l.prefix)
 		if err != nil {
-			return birdKnows{felix: in.felix}
+			return birdRoutes{felix: in.felix}
 		}
 		for _, r := range routes {
 			if strings.HasPrefix(r.Protocol, "kernel") { // it learned this one from the kernel

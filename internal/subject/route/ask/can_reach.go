@@ -38,12 +38,12 @@ func routeCanReach(_ context.Context, p *probe.Pass) {
 	}
 	for _, t := range targets {
 		way, err := node.Lookup(t.Addr)
-		r := routed(t, way, own)
+		r := judgeRoute(t, way, own)
 		if err != nil {
 			r = node.Unroutable(err)
 		}
 		if device := ownedBy(links, t); device != "" {
-			r = probe.Found(probe.Fail, "%s is an address of this node too, on %s: what is sent there never leaves", t.Addr, device).
+			r = probe.Found(probe.Fail, "%s is also an address of this node, on %s: packets to it never leave the node", t.Addr, device).
 				With(route.FactOwnedBy, device)
 		}
 		p.Report(r.On(t.String()).With(probe.FactFamily, node.Family(t.Addr)).With(probe.FactNode, t.Node))
@@ -65,26 +65,25 @@ func defaultRoute(f int) (probe.Result, bool) {
 	way, err := node.Lookup(node.DocumentationAddrs[f])
 	switch {
 	case errors.Is(err, syscall.ENETUNREACH):
-		return probe.Found(probe.Info, "there is no default route").With(route.FactDefault, false), true
+		return probe.Found(probe.Info, "no default route").With(route.FactDefault, false), true
 	case err != nil:
 		return probe.Result{}, false
 	}
-	r := probe.Found(probe.OK, "by %s", way.Device)
+	r := probe.Found(probe.OK, "dev %s", way.Device)
 	if way.Gateway.IsValid() {
-		r = probe.Found(probe.OK, "by %s through %s", way.Device, way.Gateway).With(node.FactGateway, way.Gateway.String())
+		r = probe.Found(probe.OK, "via %s dev %s", way.Gateway, way.Device).With(node.FactGateway, way.Gateway.String())
 	}
 	return r.With(route.FactDefault, true).With(probe.FactInterface, way.Device), true
 }
 
-func routed(t probe.Target, way node.Hop, own []probe.Target) probe.Result {
-	var saw strings.Builder
-	fmt.Fprintf(&saw, "by %s", way.Device)
+func judgeRoute(t probe.Target, way node.Hop, own []probe.Target) probe.Result {
+	var saw strings.Builder // in the form of 'ip route get'
 	if way.Gateway.IsValid() {
-		fmt.Fprintf(&saw, " through %s", way.Gateway)
+		fmt.Fprintf(&saw, "via %s ", way.Gateway)
 	}
-	fmt.Fprintf(&saw, " from %s", way.Source)
+	fmt.Fprintf(&saw, "dev %s src %s", way.Device, way.Source)
 	if way.Match.IsValid() {
-		fmt.Fprintf(&saw, ", route %s made by %s", way.Match, way.Proto)
+		fmt.Fprintf(&saw, ", route %s proto %s", way.Match, way.Proto)
 	}
 	r := probe.Found(probe.OK, "%s", &saw).With(probe.FactInterface, way.Device).With(probe.FactSource,
 		way.Source.String())
@@ -96,7 +95,7 @@ func routed(t probe.Target, way node.Hop, own []probe.Target) probe.Result {
 	}
 	if t.Kind == probe.KindPod && way.Match.IsValid() && way.Match.Bits() == 0 {
 		r.Status = probe.Info
-		r.Saw += ": only the default route leads to this pod"
+		r.Saw += ": only the default route matches this pod"
 	}
 	for _, o := range own {
 		if t.Kind != probe.KindPod && node.Family(o.Addr) == node.Family(t.Addr) {

@@ -12,7 +12,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// TestOwnedBy finds another node's address on this one, and no pod's.
+// TestOwnedBy finds another node's address on this node, and ignores pods' addresses.
 func TestOwnedBy(t *testing.T) {
 	t.Parallel()
 	links := []kernel.Link{{Name: "eth0", Addrs: []netip.Prefix{netip.MustParsePrefix("10.0.0.2/32")}}}
@@ -28,8 +28,8 @@ func TestOwnedBy(t *testing.T) {
 	}
 }
 
-// TestDiverted wants the rule named that sends packets another way, by the kernel's own answers.
-func TestDiverted(t *testing.T) {
+// TestDiversion expects the name of the rule that diverts packets, given the kernel's lookups.
+func TestDiversion(t *testing.T) {
 	t.Parallel()
 	own := netip.MustParseAddr("10.88.0.11")
 	pod := probe.Target{Kind: probe.KindLocal, Name: "default/w", Addr: netip.MustParseAddr("10.244.0.1")}
@@ -40,13 +40,13 @@ func TestDiverted(t *testing.T) {
 		want probe.Status
 		saw  string
 	}{
-		"recorded": {node.Leads{Device: "eth0", Gateway: gateway, Table: 30400, Calicos: false}, probe.Fail, `leave by eth0 through 10.88.0.1, for the rule "30400: from 10.88.0.11/32 lookup 30400"`},
+		"recorded": {node.Leads{Device: "eth0", Gateway: gateway, Table: 30400, Calicos: false}, probe.Fail, `leave by eth0 through 10.88.0.1 because of the rule "30400: from 10.88.0.11/32 lookup 30400"`},
 		"near: the same way": {node.Leads{Device: "cali1", Gateway: netip.Addr{}, Table: 30400, Calicos: true}, probe.OK,
-			"none of which"},
+			"they do not change"},
 		"near: by the main table": {node.Leads{Device: "eth1", Gateway: netip.Addr{}, Table: kernel.TableMain,
-			Calicos: false}, probe.OK, "none of which"},
+			Calicos: false}, probe.OK, "they do not change"},
 	} {
-		// The rule catches the second of the node's addresses.
+		// The rule matches only the second address of the node.
 		nodes := []probe.Target{{Addr: own.Next()}, {Addr: own}}
 		ask := func(_, from netip.Addr, _ string) (node.Leads, bool) {
 			if from == own {
@@ -54,15 +54,15 @@ func TestDiverted(t *testing.T) {
 			}
 			return node.Leads{Device: "cali1", Table: kernel.TableMain, Calicos: true}, true
 		}
-		got := must.Get(divertedBy(t.Context(), rules, nodes, []probe.Target{pod}, asker{ask, noWay}))(t)
+		got := must.Get(findDiversion(t.Context(), rules, nodes, []probe.Target{pod}, routeLookup{ask, noWay}))(t)
 		if got.Status != c.want || !strings.Contains(got.Saw, c.saw) {
 			t.Errorf("%s: %v", name, got)
 		}
 	}
 }
 
-// TestDivertedByACloud has rules of a cloud's CNI, which sends its own pods by them: Calico makes no routes there.
-func TestDivertedByACloud(t *testing.T) {
+// TestDiversionByACloud has rules of a cloud's CNI, which routes its own pods with them: Calico sets no routes there.
+func TestDiversionByACloud(t *testing.T) {
 	t.Parallel()
 	own := netip.MustParseAddr("10.0.0.1")
 	nodes, pods := []probe.Target{{Addr: own}}, []probe.Target{{Kind: probe.KindPod, Addr: own.Next()}}
@@ -73,7 +73,7 @@ func TestDivertedByACloud(t *testing.T) {
 		}
 		return node.Leads{Device: "eth0", Table: kernel.TableMain}, true
 	}
-	if got, err := divertedBy(t.Context(), rules, nodes, pods, asker{ask, noWay}); err != nil || got.Status != probe.OK {
+	if got, err := findDiversion(t.Context(), rules, nodes, pods, routeLookup{ask, noWay}); err != nil || got.Status != probe.OK {
 		t.Error(got, err)
 	}
 	ended, cancel := context.WithCancel(t.Context())
@@ -82,16 +82,16 @@ func TestDivertedByACloud(t *testing.T) {
 	always := func(netip.Addr, netip.Addr, string) (node.Leads, bool) {
 		return node.Leads{Device: "cali1", Calicos: true}, true
 	}
-	if _, err := divertedBy(ended, rules, nodes, pods, asker{always, noWay}); err == nil {
+	if _, err := findDiversion(ended, rules, nodes, pods, routeLookup{always, noWay}); err == nil {
 		t.Error("what was not asked is called fine")
 	}
 }
 
-// noWay is a main table without a route of Calico's.
+// noWay is a main table without Calico's routes.
 func noWay(netip.Addr) (node.Leads, bool) { return node.Leads{}, false }
 
-// TestClosest wants no way told by the blackhole of the node's own block.
-func TestClosest(t *testing.T) {
+// TestLongestMatch expects no route from the blackhole of the node's own block.
+func TestLongestMatch(t *testing.T) {
 	t.Parallel()
 	routes := []kernel.Route{
 		{To: netip.MustParsePrefix("10.244.1.0/26"), Hops: []kernel.Hop{{}}},
@@ -101,14 +101,14 @@ func TestClosest(t *testing.T) {
 	for addr, want := range map[string]string{
 		"10.244.1.3": "cali1", "10.244.1.4": "", "10.244.2.1": "eth0", "10.1.1.1": "",
 	} {
-		if got, ok := closest(routes, netip.MustParseAddr(addr)); got.Device != want || ok != (want != "") {
+		if got, ok := longestMatch(routes, netip.MustParseAddr(addr)); got.Device != want || ok != (want != "") {
 			t.Errorf("%s: %+v %v", addr, got, ok)
 		}
 	}
 }
 
-// TestDivertedWhoeverSends wants a rule named that catches every sender, as a VPN's, where Calico has a route.
-func TestDivertedWhoeverSends(t *testing.T) {
+// TestDiversionOfAllSenders expects the name of a rule for all senders, such as a VPN's, if Calico has a route.
+func TestDiversionOfAllSenders(t *testing.T) {
 	t.Parallel()
 	nodes := []probe.Target{{Addr: netip.MustParseAddr("10.88.0.11")}}
 	pods := []probe.Target{{Kind: probe.KindPod, Name: "default/w", Addr: netip.MustParseAddr("10.244.2.1")}}
@@ -125,20 +125,20 @@ func TestDivertedWhoeverSends(t *testing.T) {
 		want    probe.Status
 		saw     string
 	}{
-		"recorded": {calicos, probe.Fail, "leave by tailscale0, for the rule \"5270: from all lookup 52\"; without it they would by eth0 through 10.88.0.12"},
+		"recorded": {calicos, probe.Fail, "leave by tailscale0 because of the rule \"5270: from all lookup 52\"; without it they would leave by eth0 through 10.88.0.12"},
 		"recorded: no route now": {func(netip.Addr) (node.Leads, bool) { return node.Leads{}, true }, probe.Fail,
-			"for the rule \"5270: from all lookup 52\", and Calico, of whose blocks the address is, has no route to it now"},
-		"near: no route of Calico": {noWay, probe.OK, "none of which"},
+			"because of the rule \"5270: from all lookup 52\"; Calico has no route to this address, although it is in one of its blocks"},
+		"near: no route of Calico": {noWay, probe.OK, "they do not change"},
 	} {
-		got, err := divertedBy(t.Context(), rules, nodes, pods, asker{ask, c.calicos})
+		got, err := findDiversion(t.Context(), rules, nodes, pods, routeLookup{ask, c.calicos})
 		if err != nil || got.Status != c.want || !strings.Contains(got.Saw, c.saw) {
 			t.Errorf("%s: %v %v", name, got, err)
 		}
 	}
 }
 
-// TestRejected wants a rule named that rejects what pods send, and none that rejects only a part of it.
-func TestRejected(t *testing.T) {
+// TestRejection expects the name of a rule that rejects all of the pods' packets, not of one that rejects some.
+func TestRejection(t *testing.T) {
 	t.Parallel()
 	local := probe.Target{Kind: probe.KindLocal, Name: "default/w", Addr: netip.MustParseAddr("10.244.0.1")}
 	other := probe.Target{Kind: probe.KindPod, Name: "default/o", Addr: netip.MustParseAddr("10.244.1.1")}
@@ -161,7 +161,7 @@ func TestRejected(t *testing.T) {
 			}
 			return node.Leads{Device: "cali1", Table: kernel.TableMain, Calicos: true}, true
 		}
-		got, err := divertedBy(t.Context(), []kernel.Rule{c.rule}, nil, []probe.Target{local, other}, asker{ask, noWay})
+		got, err := findDiversion(t.Context(), []kernel.Rule{c.rule}, nil, []probe.Target{local, other}, routeLookup{ask, noWay})
 		if err != nil || got.Status != c.want {
 			t.Errorf("%s: %v, %v", name, got, err)
 		}

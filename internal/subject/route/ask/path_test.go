@@ -13,7 +13,7 @@ import (
 
 func prefix(s string) netip.Prefix { return netip.MustParsePrefix(s) }
 
-func TestXFRMMatched(t *testing.T) {
+func TestMatchPolicies(t *testing.T) {
 	t.Parallel()
 	pods := flow{netip.MustParseAddr("10.244.1.2"), netip.MustParseAddr("10.244.2.3"), "from a to b", "out"}
 	tunnel := kernel.XFRMPolicy{From: prefix("10.244.0.0/16"), To: prefix("10.244.0.0/16"), Direction: "out",
@@ -32,7 +32,7 @@ func TestXFRMMatched(t *testing.T) {
 		"other range":    {[]kernel.XFRMPolicy{with(func(p *kernel.XFRMPolicy) { p.To = prefix("192.168.0.0/16") })}, ""},
 		"other ports":    {[]kernel.XFRMPolicy{with(func(p *kernel.XFRMPolicy) { p.ToPort = 1701 })}, ""},
 	} {
-		got := matched(c.policies, []flow{pods, pods})
+		got := matchPolicies(c.policies, []flow{pods, pods})
 		if len(got) == 0 && c.want == "" {
 			continue
 		}
@@ -42,9 +42,9 @@ func TestXFRMMatched(t *testing.T) {
 	}
 }
 
-func TestUntrackedFor(t *testing.T) {
+func TestMatchUntracked(t *testing.T) {
 	t.Parallel()
-	dns := []addressed{
+	dns := []destination{
 		{"service 10.96.0.10", "service", netip.MustParseAddrPort("10.96.0.10:53"), []int{node.ProtoUDP, node.ProtoTCP}},
 		{"default/web 10.244.1.2", "pod", netip.MustParseAddrPort("10.244.1.2:8080"), []int{node.ProtoTCP}},
 	}
@@ -66,7 +66,7 @@ func TestUntrackedFor(t *testing.T) {
 		"IPv6":          {with(func(r *kernel.PacketRule) { r.Family, r.To = 6, netip.Prefix{} }), ""},
 		"on conditions": {with(func(r *kernel.PacketRule) { r.Partly = true }), probe.Info},
 	} {
-		got := untrackedFor([]kernel.PacketRule{c.rule, c.rule}, dns, local)
+		got := matchUntracked([]kernel.PacketRule{c.rule, c.rule}, dns, local)
 		if len(got) == 0 && c.want == "" {
 			continue
 		}
@@ -76,15 +76,15 @@ func TestUntrackedFor(t *testing.T) {
 	}
 }
 
-func TestNarrowest(t *testing.T) {
+func TestLongestPrefix(t *testing.T) {
 	t.Parallel()
 	routes := []kernel.Route{{To: prefix("10.0.0.0/8"), Type: kernel.Blackhole, Proto: 4},
 		{To: prefix("10.88.0.12/32"), Type: kernel.Blackhole, Proto: 3}, {To: prefix("10.88.0.13/32"), Type: 7, Proto: 3}}
-	got := narrowest(routes, netip.MustParseAddr("10.88.0.12"))
+	got := longestPrefix(routes, netip.MustParseAddr("10.88.0.12"))
 	if got == nil || got.To != routes[1].To {
 		t.Errorf("%v, want the host route", got)
 	}
-	r := misled{route: *got, hits: []string{"node-b 10.88.0.12"}, kinds: []string{"node"},
+	r := misdirection{route: *got, hits: []string{"node-b 10.88.0.12"}, kinds: []string{"node"},
 		nodes: []string{"node-b"}}.result()
 	if r.Status != probe.Fail || !strings.Contains(r.Saw, "blackhole 10.88.0.12") ||
 		r.Facts.Str(route.FactRouteProto) != "boot" {
@@ -97,7 +97,7 @@ func TestNarrowest(t *testing.T) {
 	}
 }
 
-func TestAstray(t *testing.T) {
+func TestBypassesLink(t *testing.T) {
 	t.Parallel()
 	links := []kernel.Link{{Name: "eth0", Up: true, Addrs: []netip.Prefix{prefix("10.88.0.11/24")}}}
 	to := netip.MustParseAddr("10.88.0.12")
@@ -114,13 +114,13 @@ func TestAstray(t *testing.T) {
 	}{
 		"gateway": {by("eth0", "10.88.0.1"), true}, "device": {by("wg0", ""), true}, "on the link": {by("eth0", ""), false},
 	} {
-		if got := astray(links, to, c.way, c.way); got != c.want {
+		if got := bypassesLink(links, to, c.way, c.way); got != c.want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}
 	wide := by("eth0", "10.88.0.1")
 	wide.To = prefix("0.0.0.0/0")
-	if astray(links, to, wide, wide) {
+	if bypassesLink(links, to, wide, wide) {
 		t.Error("the default route is nobody's detour")
 	}
 }

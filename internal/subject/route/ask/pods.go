@@ -27,9 +27,9 @@ const (
 	factInterfaces probe.Fact = "interfaces" // by address: the pod's own interface
 )
 
-// bareAgain is how long a starting or terminating pod may have an interface without a route. The plugin creates one
+// bareGrace is how long a starting or terminating pod may have an interface without a route. The plugin creates one
 // right after the other, even on a slow node.
-const bareAgain = 1500 * time.Millisecond
+const bareGrace = 1500 * time.Millisecond
 
 // podLinks are the interfaces of this node's pods, and their routes.
 type podLinks struct {
@@ -92,7 +92,7 @@ func interfaceOf(pod string) string {
 func routePods(ctx context.Context, p *probe.Pass) {
 	pods := p.Of(probe.KindLocal)
 	if len(pods) == 0 {
-		p.Report(node.Gap(p, probe.KindLocal, "no workload pod of this node is known"))
+		p.Report(node.Gap(p, probe.KindLocal, "no workload pod on this node is known"))
 		return
 	}
 	seen, err := readPodLinks()
@@ -104,7 +104,7 @@ func routePods(ctx context.Context, p *probe.Pass) {
 	if len(bare) > 0 {
 		select {
 		case <-ctx.Done():
-		case <-time.After(bareAgain):
+		case <-time.After(bareGrace):
 		}
 		if seen, err = readPodLinks(); err != nil {
 			p.Report(node.Unseen(err))
@@ -121,7 +121,7 @@ func routePods(ctx context.Context, p *probe.Pass) {
 		}
 	}
 	if !judged {
-		p.Report(probe.Found(probe.Skip, "no pod here that is known has an interface of Calico's name"))
+		p.Report(probe.Found(probe.Skip, "no known pod on this node has a Calico interface (cali*)"))
 	}
 	own := map[string]bool{}
 	for _, t := range pods {
@@ -129,7 +129,7 @@ func routePods(ctx context.Context, p *probe.Pass) {
 	}
 	bare = slices.DeleteFunc(bare, func(name string) bool { return own[name] })
 	if len(bare) > 0 {
-		p.Report(probe.Found(probe.Warn, "no route leads to %d interfaces of other pods: %s", len(bare), node.Some(bare)).
+		p.Report(probe.Found(probe.Warn, "%d interfaces of other pods have no route: %s", len(bare), node.Some(bare)).
 			On("other pods").With(factBare, node.First(bare)))
 	}
 }
@@ -159,18 +159,18 @@ func (l podLinks) judge(pods []probe.Target) (probe.Result, bool) {
 			}
 		} else {
 			astray = append(astray, t.String())
-			bad = append(bad, fmt.Sprintf("%s leads to %s and its interface is %s", t, strings.Join(leads, " and "), device))
+			bad = append(bad, fmt.Sprintf("the route to %s leads to %s, but its interface is %s", t, strings.Join(leads, " and "), device))
 		}
 	}
 	if total == 0 {
 		return probe.Result{}, false
 	}
-	r := probe.Found(probe.OK, "%d of %d pods asked about have their route", total, total)
+	r := probe.Found(probe.OK, "%d of %d pods have their route", total, total)
 	if len(missing) > 0 {
-		text := fmt.Sprintf("no route leads to %d of %d pods of this node: %s", len(missing), total, node.Some(missing))
+		text := fmt.Sprintf("%d of %d pods on this node have no route: %s", len(missing), total, node.Some(missing))
 		if len(missing) == 1 {
 			device := interfaces[leftAddress(missing[0])]
-			text += ", whose interface " + device + " " + l.state(device)
+			text += "; its interface " + device + " " + l.state(device)
 		}
 		bad = append([]string{text}, bad...)
 	}
@@ -191,7 +191,7 @@ func (l podLinks) state(device string) string {
 	case !l.up[device]:
 		return "has no carrier: its other end, in the pod, is down"
 	}
-	return "is there"
+	return "is up"
 }
 
 // leftAddress is the address at the end of a target's name.

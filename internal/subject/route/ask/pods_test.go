@@ -10,7 +10,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// TestInterfaceOf has a name that real Calico gave (v3.32.1).
+// TestInterfaceOf compares with a name recorded from Calico v3.32.1.
 func TestInterfaceOf(t *testing.T) {
 	t.Parallel()
 	if got := interfaceOf("default/workload-a"); got != "caliab026e27ce4" {
@@ -18,7 +18,7 @@ func TestInterfaceOf(t *testing.T) {
 	}
 }
 
-// TestJudgePods has the tables of a node of real Calico, as they were and with one route gone.
+// TestJudgePods has the recorded tables of a node with Calico: complete, and without one route.
 func TestJudgePods(t *testing.T) {
 	t.Parallel()
 	pod := func(name, addr string) probe.Target {
@@ -31,7 +31,7 @@ func TestJudgePods(t *testing.T) {
 		routes: map[netip.Addr][]string{b.Addr: {"cali961ed78da02"}},
 	}
 	r, ok := links.judge([]probe.Target{a, b})
-	const want = "no route leads to 1 of 2 pods of this node: default/workload-a 10.244.174.129, whose interface caliab026e27ce4 is there"
+	const want = "1 of 2 pods on this node have no route: default/workload-a 10.244.174.129; its interface caliab026e27ce4 is up"
 	if !ok || r.Status != probe.Fail || r.Saw != want {
 		t.Errorf("%+v", r)
 	}
@@ -60,8 +60,8 @@ func TestJudgePods(t *testing.T) {
 	if r, _ = links.judge([]probe.Target{a, b}); r.Status != probe.OK || len(links.bare()) != 0 {
 		t.Errorf("healthy: %+v, %v", r, links.bare())
 	}
-	// A pod of another plugin, or one that has just gone, is not judged.
+	// The check ignores pods of other plugins, and pods that were just deleted.
 	if _, ok = links.judge([]probe.Target{pod("default/other", "10.9.0.7")}); ok {
-		t.Error("a pod without an interface of Calico's is judged")
+		t.Error("judged a pod without a Calico interface")
 	}
 }

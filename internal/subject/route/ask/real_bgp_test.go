@@ -18,9 +18,8 @@ func own(t probe.Target) probe.Target {
 	return t
 }
 
-// TestRealBlockFaults has what is worse than a missing route: one that leads to two
-// nodes, an owner too many, a borrowed address that goes with its block, a tunnel to
-// the wrong node.
+// TestRealBlockFaults covers faults worse than a missing route: a route to two nodes, a block with two owners, a
+// borrowed address that follows its block's route, and a tunnel to the wrong node.
 func TestRealBlockFaults(t *testing.T) {
 	if !nstest.Enter(t, checktest.Furniture+`
 ip route add 10.244.20.0/26 nexthop via 10.9.0.2 nexthop via 10.9.0.3
@@ -41,7 +40,7 @@ ip route add 10.244.24.0/26 via 10.244.24.0 dev vxlan.calico onlink
 	ask := func(targets ...probe.Target) []probe.Result {
 		return checktest.Run(t, routeBlocksCheck, &probe.Host{Root: t.TempDir()}, targets...)
 	}
-	with := c("10.244.2.0/26") // makes c known as a node
+	with := c("10.244.2.0/26") // so that the plan contains node c
 	r := checktest.Want(t, ask(b("10.244.20.0/26"), with), "IPv4", probe.Fail,
 		"10.244.20.0/26 of b leads to b 10.9.0.2 and c 10.9.0.3 at once")
 	if len(r.Facts[route.FactWrong].([]string)) != 2 { // 10.244.2.0/26 is b's
@@ -50,12 +49,12 @@ ip route add 10.244.24.0/26 via 10.244.24.0 dev vxlan.calico onlink
 	checktest.Want(t, ask(checktest.BlockOf("fd00:244:20::/64", "b", "fd09::2"),
 		checktest.BlockOf("fd00:244:9::/64", "c", "fd09::3")), "IPv6",
 		probe.Fail, "of b leads to b fd09::2 and c fd09::3 at once")
-	if r := ask(b("10.244.21.0/26"))[0]; r.Status == probe.Fail { // the second way is a router's
+	if r := ask(b("10.244.21.0/26"))[0]; r.Status == probe.Fail { // the second next hop is a router
 		t.Errorf("%+v", r)
 	}
 
 	checktest.Want(t, ask(b("10.244.1.0/26"), c("10.244.1.0/26")), "IPv4", probe.Fail,
-		"1 of 2 blocks of other nodes belong to two nodes at once in Calico's IPAM: 10.244.1.0/26 of b and c")
+		"1 of 2 blocks of other nodes belong to two nodes in Calico's IPAM: 10.244.1.0/26 of b and c")
 	r = checktest.Want(t, ask(own(checktest.BlockOf("10.244.1.0/26", "a", "10.9.0.1")), c("10.244.1.0/26")), "IPv4",
 		probe.Fail,
 		"10.244.1.0/26 of a and c")
@@ -67,15 +66,15 @@ ip route add 10.244.24.0/26 via 10.244.24.0 dev vxlan.calico onlink
 
 	got := ask(b("10.244.22.0/26"), c("10.244.22.5/32"))
 	checktest.Want(t, got, "IPv4", probe.OK)
-	checktest.Want(t, got, "IPv4 addresses", probe.OK, "all 1 addresses that other nodes borrowed")
+	checktest.Want(t, got, "IPv4 addresses", probe.OK, "all 1 addresses borrowed by other nodes")
 	checktest.Want(t, ask(b("10.244.22.0/26"), c("10.244.22.6/32")), "IPv4 addresses", probe.Fail,
-		"1 of 1 addresses that other nodes borrowed have no route of their own: 10.244.22.6 of c")
+		"1 of 1 addresses borrowed by other nodes have no host route: 10.244.22.6 of c")
 	checktest.Want(t, ask(c("10.244.9.0/26"), b("10.244.22.5/32")), "IPv4 addresses", probe.Fail,
 		"10.244.22.5 of b leads to c 10.9.0.3 by eth0")
 	checktest.Want(t, ask(own(checktest.BlockOf("10.244.23.0/26", "a", "10.9.0.1")), c("10.244.23.7/32")),
 		"IPv4 addresses", probe.Fail,
 		"10.244.23.7 of c")
-	r = checktest.Want(t, ask(c("10.244.23.0/26")), "IPv4", probe.Fail, "this node discards packets to 1 of 1")
+	r = checktest.Want(t, ask(c("10.244.23.0/26")), "IPv4", probe.Fail, "a blackhole route on this node drops packets to 1 of 1")
 	if of := r.Facts[route.FactOwners].(map[probe.Fact]map[string][]string)[route.FactSwallowed]; !slices.Equal(
 		of["10.244.23.0/26"], []string{"c"}) {
 		t.Errorf("%+v", r.Facts)

@@ -11,7 +11,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/nstest"
 )
 
-// TestOverlap wants an interface told whose range is another node's block, or lies in it, and no other.
+// TestOverlap expects a report for an interface with a range equal to or inside another node's block, and no other.
 func TestOverlap(t *testing.T) {
 	if !nstest.Enter(t, `
 		ip link set lo up

@@ -12,7 +12,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/nstest"
 )
 
-// TestRealUntracked has NodeLocal DNSCache's rules and its interface left over: nothing listens there any more.
+// TestRealUntracked has leftover rules and the interface of NodeLocal DNSCache, without its listener.
 func TestRealUntracked(t *testing.T) {
 	if !nstest.Enter(t, `ip link set lo up
 ip link add nodelocaldns type veth peer name other
@@ -26,8 +26,8 @@ iptables-nft -t raw -A PREROUTING -d 10.96.0.10 -p udp --dport 53 -j NOTRACK
 	dns := checktest.At(probe.KindDNS, "service", "10.96.0.10")
 	dns.Port = 53
 	checktest.Want(t, checktest.Run(t, untrackedCheck, h, dns), "raw PREROUTING: to 10.96.0.10/32 udp port 53 notrack", probe.Fail,
-		"which nodelocaldns of this node has, and where nothing listens")
+		"an address of this node's nodelocaldns, with no listener")
 	l := must.Get(net.Listen("tcp", "10.96.0.10:53"))(t)
 	defer l.Close()
-	checktest.Want(t, checktest.Run(t, untrackedCheck, h, dns), "", probe.OK, "no rule of others")
+	checktest.Want(t, checktest.Run(t, untrackedCheck, h, dns), "", probe.OK, "no foreign rule")
 }

@@ -19,12 +19,12 @@ var routeRulesCheck = answers.To(route.RouteRules, routeRules)
 
 // Maximum number of routing lookups, and of Calico's routes.
 const (
-	mostAsked  = 40
-	mostRoutes = 10000
+	maxLookups = 40
+	maxRoutes  = 10000
 )
 
 func routeRules(ctx context.Context, p *probe.Pass) {
-	said := saidMainless(p)
+	said := reportMainless(p)
 	asked := len(said) > 0
 	for _, f := range []int{4, 6} {
 		targets := node.SplitByFamily(node.Unique(p.Of(probe.KindLocal, probe.KindPod)))[f]
@@ -42,10 +42,10 @@ func routeRules(ctx context.Context, p *probe.Pass) {
 			continue
 		}
 		rules = slices.DeleteFunc(rules, func(r kernel.Rule) bool { return r.Own() || r.Mark != 0 })
-		r := probe.Found(probe.OK, "no rule but the kernel's and such for marked packets")
+		r := probe.Found(probe.OK, "only the kernel's rules and rules for marked packets")
 		if len(rules) > 0 {
-			ways := asker{node.LookupFrom, calicosWays(f, p.Of(probe.KindBlock))}
-			if r, err = divertedBy(ctx, rules, own, targets, ways); err != nil {
+			ways := routeLookup{node.LookupFrom, calicoRoutes(f, p.Of(probe.KindBlock))}
+			if r, err = findDiversion(ctx, rules, own, targets, ways); err != nil {
 				r = probe.Failed(err)
 			}
 		}
@@ -56,26 +56,26 @@ func routeRules(ctx context.Context, p *probe.Pass) {
 	}
 }
 
-// saidMainless reports the families, 4 or 6, in which no rule selects the main table and packets do not use its
+// reportMainless reports the families, 4 or 6, in which no rule selects the main table and packets do not use its
 // routes. IPv6 uses them without a rule as long as no custom rules exist.
-func saidMainless(p *probe.Pass) map[int]bool {
+func reportMainless(p *probe.Pass) map[int]bool {
 	said := map[int]bool{}
 	for _, f := range []int{4, 6} {
 		rules, err := kernel.Rules(f)
-		if err != nil || !mainless(rules) { // the lookup of a packet reports errors
+		if err != nil || !lacksMainRule(rules) { // the lookup of a packet reports errors
 			continue
 		}
-		routes, err := kernel.Routes(f, kernel.TableMain, mostAsked, func(r kernel.Route) bool {
+		routes, err := kernel.Routes(f, kernel.TableMain, maxLookups, func(r kernel.Route) bool {
 			return r.Type == 0 && len(r.Hops) > 0 && r.Hops[0].Device != "" && r.Hops[0].Device != "lo"
 		})
 		switch {
 		case len(routes) == 0 && err != nil:
 			p.Report(node.Unseen(err).On(node.FamilyText(f)))
-		case !unrouted(routes):
+		case !isUnrouted(routes):
 			continue
 		default:
-			r := probe.Found(probe.Fail, "no routing rule leads to the main table, which has routes: the kernel's own "+
-				"rule (32766: from all lookup main) is gone, and no route of that table is taken by %s", node.FamilyText(f))
+			r := probe.Found(probe.Fail, "no routing rule selects table main: the kernel's own rule (32766: from all "+
+				"lookup main) is gone, and %s packets ignore the routes in main", node.FamilyText(f))
 			p.Report(r.On(node.FamilyText(f)).With(probe.FactFamily, f).With(route.FactMainless, true).With(probe.FactRules,
 				len(rules)))
 		}
@@ -84,9 +84,9 @@ func saidMainless(p *probe.Pass) map[int]bool {
 	return said
 }
 
-// unrouted reports whether the kernel has no route for a packet to a destination of one of some routes. It ignores the
-// node's own addresses, which are in another table, and failed lookups.
-func unrouted(routes []kernel.Route) bool {
+// isUnrouted reports whether the kernel has no route for a packet to a destination of one of some routes. It ignores
+// the node's own addresses, which are in another table, and failed lookups.
+func isUnrouted(routes []kernel.Route) bool {
 	for _, r := range routes {
 		to := r.To.Addr()
 		if gateway := r.Hops[0].Gateway; r.To.Bits() == 0 && gateway.IsValid() {
@@ -105,8 +105,8 @@ func unrouted(routes []kernel.Route) bool {
 	return false
 }
 
-// mainless reports whether no rule sends all packets to the whole main table.
-func mainless(rules []kernel.Rule) bool {
+// lacksMainRule reports whether no rule sends all packets to the whole main table.
+func lacksMainRule(rules []kernel.Rule) bool {
 	return !slices.ContainsFunc(rules, func(r kernel.Rule) bool {
 		return r.Table == kernel.TableMain && !r.From.IsValid() && !r.To.IsValid() && r.Mark == 0 && r.In == "" &&
 			r.Out == "" && !r.Partly
@@ -120,23 +120,23 @@ type sender struct {
 	name string
 }
 
-// asker looks up the routes of packets.
-type asker struct {
+// routeLookup looks up the routes of packets.
+type routeLookup struct {
 	kernel  func(to, from netip.Addr, in string) (node.Leads, bool) // from and in may be empty
 	calicos func(to netip.Addr) (node.Leads,
 		bool) // by Calico's route in the main table, if it has one
 }
 
-// calicosWays finds Calico's routes in the main table, regardless of rules before that table. If it has none to an
+// calicoRoutes finds Calico's routes in the main table, regardless of rules before that table. If it has none to an
 // address of one of its own blocks, as with BGP down, the result has no device.
-func calicosWays(f int, blocks []probe.Target) func(netip.Addr) (node.Leads, bool) {
+func calicoRoutes(f int, blocks []probe.Target) func(netip.Addr) (node.Leads, bool) {
 	// If a table cannot be read, the check assumes no route of Calico and claims nothing.
-	all, _ := kernel.Routes(f, kernel.TableMain, mostRoutes, func(r kernel.Route) bool {
+	all, _ := kernel.Routes(f, kernel.TableMain, maxRoutes, func(r kernel.Route) bool {
 		made := kernel.ProtocolName(r.Proto)
 		return made == "bird" || made == "felix"
 	})
 	return func(to netip.Addr) (node.Leads, bool) {
-		if way, has := closest(all, to); has {
+		if way, has := longestMatch(all, to); has {
 			return way, true
 		}
 		return node.Leads{}, slices.ContainsFunc(blocks, func(b probe.Target) bool {
@@ -146,9 +146,9 @@ func calicosWays(f int, blocks []probe.Target) func(netip.Addr) (node.Leads, boo
 	}
 }
 
-// closest is the route with the longest prefix, if it leads to an interface. The blackhole of the node's own block
+// longestMatch is the route with the longest prefix, if it leads to an interface. The blackhole of the node's own block
 // leads nowhere.
-func closest(all []kernel.Route, to netip.Addr) (node.Leads, bool) {
+func longestMatch(all []kernel.Route, to netip.Addr) (node.Leads, bool) {
 	best := kernel.Route{}
 	for _, r := range all {
 		if r.To.Contains(to) && (!best.To.IsValid() || r.To.Bits() > best.To.Bits()) {
@@ -162,24 +162,24 @@ func closest(all []kernel.Route, to netip.Addr) (node.Leads, bool) {
 		true
 }
 
-// divertedBy finds the first packet that takes another route with its source address than without. Lookups that were
+// findDiversion finds the first packet that takes another route with its source address than without. Lookups that were
 // skipped because ctx ended are its error.
-func divertedBy(ctx context.Context, rules []kernel.Rule, own []probe.Target, targets []probe.Target, ask asker) (
+func findDiversion(ctx context.Context, rules []kernel.Rule, own []probe.Target, targets []probe.Target, ask routeLookup) (
 	probe.Result, error) {
 	var node, pods []sender
 	for _, t := range own {
 		node = append(node, sender{addr: t.Addr, name: "this node"})
 	}
 	for _, t := range targets {
-		if at, ok := ask.kernel(t.Addr, netip.Addr{}, ""); t.Kind == probe.KindLocal && ok && len(pods) < mostAsked {
+		if at, ok := ask.kernel(t.Addr, netip.Addr{}, ""); t.Kind == probe.KindLocal && ok && len(pods) < maxLookups {
 			pods = append(pods, sender{t.Addr, at.Device, t.Name})
 		}
 	}
-	for _, t := range targets[:min(len(targets), mostAsked)] {
+	for _, t := range targets[:min(len(targets), maxLookups)] {
 		plain, ok := ask.kernel(t.Addr, netip.Addr{}, "")
 		if i := ruleOf(rules, plain); ok && !plain.Calicos && i >= 0 {
 			if meant, has := ask.calicos(t.Addr); has {
-				return diverted(fmt.Sprintf("packets to %s", t), plain, meant, rules[i]), nil
+				return diversion(fmt.Sprintf("packets to %s", t), plain, meant, rules[i]), nil
 			}
 		}
 		if !ok || !plain.Calicos { // the CNI of a cloud routes its pods by rules
@@ -194,19 +194,19 @@ func divertedBy(ctx context.Context, rules []kernel.Rule, own []probe.Target, ta
 				return probe.Result{}, context.Cause(ctx)
 			}
 			got, ok := ask.kernel(t.Addr, from.addr, from.in)
-			if i := rejectingFrom(rules, from, t.Addr); !ok && i >= 0 {
-				return rejected(from, t, rules[i]), nil
+			if i := rejectingRule(rules, from, t.Addr); !ok && i >= 0 {
+				return rejection(from, t, rules[i]), nil
 			}
 			if !ok || got.Device == plain.Device && got.Gateway == plain.Gateway {
 				continue
 			}
 			if i := ruleOf(rules, got); i >= 0 {
 				whose := fmt.Sprintf("packets from %s (%s) to %s", from.name, from.addr, t)
-				return diverted(whose, got, plain, rules[i]), nil
+				return diversion(whose, got, plain, rules[i]), nil
 			}
 		}
 	}
-	return probe.Found(probe.OK, "%d rules of others, none of which changes the way of a packet to pods", len(rules)), nil
+	return probe.Found(probe.OK, "%d foreign rules, but they do not change the route of packets to pods", len(rules)), nil
 }
 
 // ruleOf is the rule that selects a route's table, -1 if none does.
@@ -214,8 +214,8 @@ func ruleOf(rules []kernel.Rule, way node.Leads) int {
 	return slices.IndexFunc(rules, func(r kernel.Rule) bool { return r.Table == way.Table })
 }
 
-// rejectingFrom is the rule that drops or rejects all packets from a sender to an address, -1 if none does.
-func rejectingFrom(rules []kernel.Rule, from sender, to netip.Addr) int {
+// rejectingRule is the rule that drops or rejects all packets from a sender to an address, -1 if none does.
+func rejectingRule(rules []kernel.Rule, from sender, to netip.Addr) int {
 	return slices.IndexFunc(rules, func(r kernel.Rule) bool {
 		return r.Rejects && r.From.IsValid() && r.From.Contains(from.addr) && (r.In == "" || r.In == from.in) &&
 			(kernel.Rule{To: r.To, Not: r.Not, Narrow: r.Narrow, Mark: r.Mark, Out: r.Out, Protocol: r.Protocol,
@@ -223,18 +223,18 @@ func rejectingFrom(rules []kernel.Rule, from sender, to netip.Addr) int {
 	})
 }
 
-// rejected is the result about packets that a rule drops because of their source address.
-func rejected(from sender, to probe.Target, rule kernel.Rule) probe.Result {
-	return probe.Found(probe.Fail, "the routing rule %q takes packets from %s (%s) to %s", rule, from.name, from.addr, to).
+// rejection is the result about packets that a rule drops because of their source address.
+func rejection(from sender, to probe.Target, rule kernel.Rule) probe.Result {
+	return probe.Found(probe.Fail, "the routing rule %q drops packets from %s (%s) to %s", rule, from.name, from.addr, to).
 		With(probe.FactRule, rule.String()).With(route.FactPref, rule.Priority).With(route.FactRejects, true)
 }
 
-// diverted is the result about packets that a rule sends to another route than intended.
-func diverted(whose string, got, meant node.Leads, rule kernel.Rule) probe.Result {
-	says := "; without it they would by " + meant.Text()
+// diversion is the result about packets that a rule sends to another route than intended.
+func diversion(whose string, got, meant node.Leads, rule kernel.Rule) probe.Result {
+	says := "; without it they would leave by " + meant.Text()
 	if meant.Device == "" {
-		says = ", and Calico, of whose blocks the address is, has no route to it now"
+		says = "; Calico has no route to this address, although it is in one of its blocks"
 	}
-	return probe.Found(probe.Fail, "%s leave by %s, for the rule %q%s", whose, got.Text(), rule, says).With(probe.FactRule, rule.String()).With(route.FactPref, rule.Priority).With(route.FactTable, rule.Table).
+	return probe.Found(probe.Fail, "%s leave by %s because of the rule %q%s", whose, got.Text(), rule, says).With(probe.FactRule, rule.String()).With(route.FactPref, rule.Priority).With(route.FactTable, rule.Table).
 		With(probe.FactInterface, got.Device)
 }

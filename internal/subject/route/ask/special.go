@@ -21,16 +21,16 @@ var routeSpecialCheck = answers.To(route.RouteSpecial, routeSpecial)
 // gatewayOfPods is the pods' IPv4 gateway, the same on all nodes.
 var gatewayOfPods = netip.MustParseAddr("169.254.1.1")
 
-// mostSpecial is the maximum number of such routes that are kept: a list of banned addresses may be long.
-const mostSpecial = 20000
+// maxSpecial bounds the routes in memory: fail2ban and similar tools may add one for each banned address.
+const maxSpecial = 20000
 
-// wordFor maps the kinds of targets to which a node sends packets to a word for each.
-var wordFor = map[string]string{probe.KindNode: "node", probe.KindPeer: "node", probe.KindSession: "node",
+// targetWord maps kinds of targets to the words in FactTowards.
+var targetWord = map[string]string{probe.KindNode: "node", probe.KindPeer: "node", probe.KindSession: "node",
 	probe.KindPod: "pod", probe.KindLocal: "pod", probe.KindService: "service", probe.KindDNS: "service",
 	probe.KindDatastore: "api", probe.KindTypha: "typha", probe.KindEncap: "node"}
 
-// misled are the targets that one route or one rule affects.
-type misled struct {
+// misdirection is a route or rule, and the targets that it affects.
+type misdirection struct {
 	route  kernel.Route
 	rule   *kernel.Rule // it drops packets itself; nil = the route does
 	family int
@@ -56,9 +56,9 @@ func routeSpecial(_ context.Context, p *probe.Pass) {
 		p.Report(node.Unseen(err))
 		return
 	}
-	var found []misled
+	var found []misdirection
 	for f, of := range node.SplitByFamily(targets) {
-		special, err := kernel.Routes(f, 0, mostSpecial, isSpecial)
+		special, err := kernel.Routes(f, 0, maxSpecial, isSpecial)
 		if err != nil {
 			p.Report(node.Unseen(err).On(node.FamilyText(f)).With(probe.FactFamily, f))
 			continue
@@ -67,13 +67,13 @@ func routeSpecial(_ context.Context, p *probe.Pass) {
 		if err != nil {
 			p.Report(node.Unseen(err).On(node.FamilyText(f)).With(probe.FactFamily, f))
 		}
-		found = append(found, misledBy(special, rules, links, of[:min(len(of), 200)])...)
+		found = append(found, findMisdirected(special, rules, links, of[:min(len(of), 200)])...)
 	}
 	for _, m := range found {
 		p.Report(m.result())
 	}
 	if len(found) == 0 {
-		p.Report(probe.Found(probe.OK, "no route of others drops what is for %d nodes, pods and Services", len(targets)))
+		p.Report(probe.Found(probe.OK, "no foreign route drops traffic to %d nodes, pods and Services", len(targets)))
 	}
 }
 
@@ -85,37 +85,37 @@ func isSpecial(r kernel.Route) bool {
 
 var dropping = []string{"blackhole", "unreachable", "prohibit"}
 
-// misledBy looks up the route to each target, and finds the routes and rules that misdirect it.
-func misledBy(special []kernel.Route, rules []kernel.Rule, links []kernel.Link, targets []probe.Target) []misled {
-	var out []misled
+// findMisdirected looks up the route to each target, and finds the routes and rules that misdirect it.
+func findMisdirected(special []kernel.Route, rules []kernel.Rule, links []kernel.Link, targets []probe.Target) []misdirection {
+	var out []misdirection
 	for _, t := range targets {
 		way, matched, err := kernel.RouteOf(kernel.Packet{To: t.Addr})
 		var by *kernel.Route
-		rule := rejecting(rules, t)
+		rule := findRejecting(rules, t)
 		switch {
 		case rule != nil:
 		case errors.Is(err, syscall.EINVAL), errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.EACCES):
-			by = narrowest(special, t.Addr)
-		case err == nil && matched != nil && swallowsLocally(*matched):
+			by = longestPrefix(special, t.Addr)
+		case err == nil && matched != nil && isForeignLocal(*matched):
 			by = matched
-		case err == nil && matched != nil && wordFor[t.Kind] == "node" && astray(links, t.Addr, way, *matched):
+		case err == nil && matched != nil && targetWord[t.Kind] == "node" && bypassesLink(links, t.Addr, way, *matched):
 			by = matched
 		}
-		var one misled
+		var one misdirection
 		switch {
 		case by != nil:
-			one = misled{route: *by, family: node.Family(t.Addr), astray: err == nil && by.Type != kernel.Local}
+			one = misdirection{route: *by, family: node.Family(t.Addr), astray: err == nil && by.Type != kernel.Local}
 		case rule != nil:
-			one = misled{rule: rule, family: node.Family(t.Addr)}
+			one = misdirection{rule: rule, family: node.Family(t.Addr)}
 		default:
 			continue
 		}
-		i := slices.IndexFunc(out, func(m misled) bool { return m.name() == one.name() })
+		i := slices.IndexFunc(out, func(m misdirection) bool { return m.name() == one.name() })
 		if i < 0 {
 			i, out = len(out), append(out, one)
 		}
 		out[i].hits = append(out[i].hits, t.String())
-		if kind := wordFor[t.Kind]; !slices.Contains(out[i].kinds, kind) {
+		if kind := targetWord[t.Kind]; !slices.Contains(out[i].kinds, kind) {
 			out[i].kinds = append(out[i].kinds, kind)
 		}
 		if t.Node != "" && !slices.Contains(out[i].nodes, t.Node) {
@@ -126,16 +126,16 @@ func misledBy(special []kernel.Route, rules []kernel.Rule, links []kernel.Link, 
 }
 
 // name is the route or the rule in the form of 'ip'.
-func (m misled) name() string {
+func (m misdirection) name() string {
 	if m.rule != nil {
 		return m.rule.String()
 	}
 	return m.route.String()
 }
 
-// rejecting is the rule that drops all packets from this node to a target, nil if none does. An earlier table, other
-// than that of the node's own addresses, may have a route. Then the kernel's own lookup counts.
-func rejecting(rules []kernel.Rule, t probe.Target) *kernel.Rule {
+// findRejecting is the rule that drops all packets from this node to a target, nil if none does. An earlier table,
+// other than that of the node's own addresses, may have a route. Then the kernel's own lookup counts.
+func findRejecting(rules []kernel.Rule, t probe.Target) *kernel.Rule {
 	protocol := 0
 	if t.Kind == probe.KindDatastore || t.Kind == probe.KindTypha { // the protocol of the others is unknown
 		protocol = syscall.IPPROTO_TCP
@@ -151,8 +151,8 @@ func rejecting(rules []kernel.Rule, t probe.Target) *kernel.Rule {
 	return nil
 }
 
-// narrowest is the matching route with the fewest addresses.
-func narrowest(routes []kernel.Route, a netip.Addr) *kernel.Route {
+// longestPrefix returns the most specific matching route.
+func longestPrefix(routes []kernel.Route, a netip.Addr) *kernel.Route {
 	var out *kernel.Route
 	for i, r := range routes {
 		if r.To.Contains(a.Unmap()) && (out == nil || r.To.Bits() > out.To.Bits()) {
@@ -162,16 +162,16 @@ func narrowest(routes []kernel.Route, a netip.Addr) *kernel.Route {
 	return out
 }
 
-// swallowsLocally reports whether a route delivers a packet to this machine although no interface has the address. The
+// isForeignLocal reports whether a route delivers a packet to this machine although no interface has the address. The
 // kernel itself creates the routes of its own addresses. Guest agents of clouds add such routes for alias ranges,
 // which may be a node's block of pods (cilium/cilium#36817).
-func swallowsLocally(r kernel.Route) bool {
+func isForeignLocal(r kernel.Route) bool {
 	return r.Type == kernel.Local && kernel.ProtocolName(r.Proto) != "kernel"
 }
 
-// astray reports whether packets to a node on a directly connected network leave through another interface or a
+// bypassesLink reports whether packets to a node on a directly connected network leave through another interface or a
 // gateway, because of a route that neither the kernel nor a routing daemon created.
-func astray(links []kernel.Link, to netip.Addr, way, matched kernel.Route) bool {
+func bypassesLink(links []kernel.Link, to netip.Addr, way, matched kernel.Route) bool {
 	made := kernel.ProtocolName(matched.Proto)
 	if len(way.Hops) == 0 || way.Type == kernel.Local || made != "static" && made != "boot" {
 		return false
@@ -187,20 +187,20 @@ func astray(links []kernel.Link, to netip.Addr, way, matched kernel.Route) bool 
 	return false
 }
 
-func (m misled) result() probe.Result {
+func (m misdirection) result() probe.Result {
 	if m.rule != nil {
-		return probe.Found(probe.Fail, "the routing rule %q drops what is for %s", m.name(), node.Some(m.hits)).
+		return probe.Found(probe.Fail, "the routing rule %q drops traffic to %s", m.name(), node.Some(m.hits)).
 			On(fmt.Sprintf("rule %d", m.rule.Priority)).With(probe.FactRule, m.name()).With(route.FactPref, m.rule.Priority).
 			With(probe.FactFamily, m.family).With(route.FactMeant, node.First(m.hits)).With(route.FactTowards, m.kinds)
 	}
 	made := kernel.ProtocolName(m.route.Proto)
-	r := probe.Found(probe.Fail, "the route %q (made by %s) drops what is for %s", m.route, made, node.Some(m.hits))
+	r := probe.Found(probe.Fail, "the route %q drops traffic to %s", m.route, node.Some(m.hits))
 	if m.route.Type == kernel.Local {
-		r = probe.Found(probe.Fail, "the route %q (made by %s) delivers to this node itself what is for %s", m.route, made,
+		r = probe.Found(probe.Fail, "the route %q delivers to this node itself traffic for %s", m.route,
 			node.Some(m.hits))
 	}
 	if m.astray {
-		r = probe.Found(probe.Info, "the route %q (made by %s) leads past the link to %s", m.route, made, node.Some(m.hits))
+		r = probe.Found(probe.Info, "the route %q bypasses the direct link to %s", m.route, node.Some(m.hits))
 	}
 	r = r.On(strings.TrimSpace(m.route.TypeName()+" "+m.route.To.String())).With(route.FactRoute, m.route.String()).
 		With(route.FactRouteType, m.route.TypeName()).With(route.FactMatch, m.route.To.String()).With(route.FactRouteProto,

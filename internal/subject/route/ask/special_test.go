@@ -10,8 +10,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/kernel"
 )
 
-// TestSwallowsLocally has routes of table local as kernels and guest agents make them: 66 is google-guest-agent's.
-func TestSwallowsLocally(t *testing.T) {
+// TestIsForeignLocal has routes in table local as kernels and guest agents add them: 66 is google-guest-agent's.
+func TestIsForeignLocal(t *testing.T) {
 	t.Parallel()
 	const byKernel, byAgent = 2, 66
 	block, own := netip.MustParsePrefix("10.244.1.0/26"), netip.MustParsePrefix("10.9.0.1/32")
@@ -23,20 +23,20 @@ func TestSwallowsLocally(t *testing.T) {
 		"an address of its own":  {kernel.Route{To: own, Type: kernel.Local, Proto: byKernel, Table: 255}, false},
 		"a block by the gateway": {kernel.Route{To: block, Proto: byAgent}, false},
 	} {
-		if got := swallowsLocally(c.route); got != c.want {
+		if got := isForeignLocal(c.route); got != c.want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}
-	m := misled{route: kernel.Route{To: block, Type: kernel.Local, Proto: byAgent, Table: 255},
+	m := misdirection{route: kernel.Route{To: block, Type: kernel.Local, Proto: byAgent, Table: 255},
 		hits: []string{"default/a 10.244.1.2"}, kinds: []string{"pod"}}
 	r := m.result()
-	if !strings.Contains(r.Saw, "delivers to this node itself what is for default/a 10.244.1.2") || r.Facts[route.FactRouteType] != "local" {
+	if !strings.Contains(r.Saw, "delivers to this node itself traffic for default/a 10.244.1.2") || r.Facts[route.FactRouteType] != "local" {
 		t.Error(r)
 	}
 }
 
-// TestRejectingRules wants the rule that drops what is for a target, and none that is for other packets or comes behind
-// a table that may have a route.
+// TestRejectingRules expects the rule that drops all traffic to a target. It ignores rules for other packets, and rules
+// after a table that may have a route.
 func TestRejectingRules(t *testing.T) {
 	t.Parallel()
 	api := probe.Target{Kind: probe.KindDatastore, Addr: netip.MustParseAddr("10.0.0.1"), Port: 6443}
@@ -63,7 +63,7 @@ func TestRejectingRules(t *testing.T) {
 		"near: after table main": {[]kernel.Rule{local, {Priority: 80, Table: kernel.TableMain}, drop}, api, false},
 		"near: a node's pings":   {[]kernel.Rule{local, drop}, probe.Target{Kind: probe.KindNode, Addr: api.Addr}, false},
 	} {
-		if got := rejecting(c.rules, c.target); (got != nil) != c.want {
+		if got := findRejecting(c.rules, c.target); (got != nil) != c.want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}

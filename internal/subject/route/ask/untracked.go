@@ -18,8 +18,8 @@ import (
 // untrackedCheck binds route.Untracked to the function that runs it.
 var untrackedCheck = answers.To(route.Untracked, untracked)
 
-// addressed is a destination of packets that a rule may match.
-type addressed struct {
+// destination is a destination of packets that a rule may match.
+type destination struct {
 	text   string
 	kind   string
 	to     netip.AddrPort
@@ -41,29 +41,29 @@ func untracked(ctx context.Context, p *probe.Pass) {
 	for _, t := range p.Of(probe.KindLocal) {
 		local = append(local, t.Addr.Unmap())
 	}
-	found := untrackedFor(rules, addressedBy(ctx, p, links), local)
+	found := matchUntracked(rules, destinations(ctx, p, links), local)
 	for _, r := range found {
 		p.Report(r)
 	}
 	if len(found) == 0 {
-		p.Report(probe.Found(probe.OK, "no rule of others keeps packets for Services or pods from being tracked"))
+		p.Report(probe.Found(probe.OK, "no foreign rule disables connection tracking for Services or pods"))
 	}
 }
 
-// addressedBy lists Services and pods, except for addresses of the node itself that have a listener.
-func addressedBy(ctx context.Context, p *probe.Pass, links []kernel.Link) []addressed {
+// destinations lists Services and pods, except for addresses of the node itself that have a listener.
+func destinations(ctx context.Context, p *probe.Pass, links []kernel.Link) []destination {
 	pods := map[netip.Addr]bool{}
-	var out []addressed
+	var out []destination
 	add := func(t probe.Target, kind string, protos ...int) {
 		if !t.Addr.IsValid() {
 			return
 		}
-		one := addressed{t.String(), kind, netip.AddrPortFrom(t.Addr.Unmap(), uint16(t.Port)), protos}
+		one := destination{t.String(), kind, netip.AddrPortFrom(t.Addr.Unmap(), uint16(t.Port)), protos}
 		if i := slices.IndexFunc(links, func(l kernel.Link) bool { return l.Has(one.to.Addr()) }); i >= 0 {
 			if t.Kind != probe.KindDNS || !errors.Is(reach.Connect(ctx, one.to).Err, syscall.ECONNREFUSED) {
 				return
 			}
-			one.text += fmt.Sprintf(" (which %s of this node has, and where nothing listens)", links[i].Name)
+			one.text += fmt.Sprintf(" (an address of this node's %s, with no listener)", links[i].Name)
 		}
 		out = append(out, one)
 	}
@@ -89,8 +89,8 @@ func addressedBy(ctx context.Context, p *probe.Pass, links []kernel.Link) []addr
 	return out
 }
 
-// untrackedFor are the rules that match one of these, each once. local are the addresses of pods here.
-func untrackedFor(rules []kernel.PacketRule, targets []addressed, local []netip.Addr) []probe.Result {
+// matchUntracked are the rules that match one of these, each once. local are the addresses of pods here.
+func matchUntracked(rules []kernel.PacketRule, targets []destination, local []netip.Addr) []probe.Result {
 	var out []probe.Result
 	seen := map[string]bool{}
 	for _, r := range rules {
@@ -109,12 +109,12 @@ func untrackedFor(rules []kernel.PacketRule, targets []addressed, local []netip.
 			continue
 		}
 		seen[r.String()] = true
-		one := probe.Found(probe.Warn, "packets for %s are not tracked: what policies let in is not let back out", node.Some(hits))
+		one := probe.Found(probe.Warn, "packets to %s are not tracked: policies that allow a connection drop its replies", node.Some(hits))
 		switch {
 		case r.Partly:
-			one = probe.Found(probe.Info, "packets for %s may be kept from being tracked, under more conditions", node.Some(hits))
+			one = probe.Found(probe.Info, "packets to %s may be untracked, under further conditions", node.Some(hits))
 		case slices.Contains(kinds, "service"):
-			one = probe.Found(probe.Fail, "packets for %s are not tracked, so their address is never translated to a pod's", node.Some(hits))
+			one = probe.Found(probe.Fail, "packets to %s are not tracked, so the kernel never translates their address to a pod's", node.Some(hits))
 		}
 		out = append(out, one.On(r.String()).With(probe.FactRule, r.String()).With(route.FactMeant, node.First(hits)).
 			With(route.FactTowards, kinds).With(probe.FactChain, r.Chain).With(probe.FactRawTable, r.Table))

@@ -59,7 +59,7 @@ func routesTo(family int, wanted map[netip.Prefix]bool) (map[netip.Prefix]entry,
 	return out, nil
 }
 
-// Values of leads other than a destination.
+// Results of nextHop other than a destination.
 const (
 	noRoute   = "nowhere"        // only the default route matches, or none
 	swallowed = "into blackhole" // this node has a blackhole route for exactly the block
@@ -69,9 +69,9 @@ const (
 	byHand = "by hand"
 )
 
-// leads is where packets to a block go if that is not its node, else "". Tunnels that Felix fills have gateways of
+// nextHop is where packets to a block go if that is not its node, else "". Tunnels that Felix fills have gateways of
 // their own. If a gateway's owner is unknown, the device decides.
-func (a routeView) leads(l ipamBlock) (string, error) {
+func (a routeView) nextHop(l ipamBlock) (string, error) {
 	to := l.prefix.Addr()
 	if !l.prefix.IsSingleIP() {
 		to = to.Next()
@@ -86,13 +86,13 @@ func (a routeView) leads(l ipamBlock) (string, error) {
 	case err != nil:
 		return "", err
 	case !way.Match.IsValid():
-		return "", errors.New("this kernel does not tell which route matches")
+		return "", errors.New("this kernel does not report which route matches")
 	case way.Match.Bits() > l.prefix.Bits(): // one address, borrowed by a pod elsewhere
 		return "", nil
 	}
 	whose := a.nodes[way.Gateway]
 	wider := way.Match.Bits() < l.prefix.Bits()
-	switch hops := a.among(a.table[l.prefix].gateways); {
+	switch hops := a.nodesOf(a.table[l.prefix].gateways); {
 	case len(hops) > 1 && !wider:
 		return "to " + strings.Join(hops, " and ") + " at once", nil
 	case way.Gateway.IsValid() && (way.Gateway == l.addr || whose == l.node):
@@ -100,8 +100,8 @@ func (a routeView) leads(l ipamBlock) (string, error) {
 	case felixTunnel(way.Device) && whose == "":
 		return "", nil
 	case wider:
-		// A wider route, such as the default one, is not for the block. But if it also leads to the node, a router may know
-		// the block, unless it never sees its packets.
+		// A wider route, such as the default one, is not for the block. But if it also leads to the node, a router may
+		// know the block, unless it never sees its packets.
 		if a.encapsulated(l, probe.AttrVXLAN) || a.encapsulated(l, probe.AttrIPIP) && !a.fabric {
 			return noRoute, nil
 		}
@@ -164,8 +164,8 @@ func (a routeView) byFelix(l ipamBlock) bool {
 	})
 }
 
-// among lists the different nodes to which some gateways belong.
-func (a routeView) among(gateways []netip.Addr) []string {
+// nodesOf lists the different nodes to which some gateways belong.
+func (a routeView) nodesOf(gateways []netip.Addr) []string {
 	var out []string
 	seen := map[string]bool{}
 	for _, g := range gateways {
@@ -195,9 +195,9 @@ func (a routeView) ownBlocks(own []ipamBlock) probe.Result {
 			open = append(open, l.prefix.String())
 		}
 	}
-	r := probe.Found(probe.OK, "all %d own blocks have their blackhole route", len(own))
+	r := probe.Found(probe.OK, "all %d blocks of this node have a blackhole route", len(own))
 	if len(open) > 0 {
-		r = probe.Found(probe.Info, "%d of %d own blocks have no blackhole route: %s", len(open), len(own), node.Some(open))
+		r = probe.Found(probe.Info, "%d of %d blocks of this node have no blackhole route: %s", len(open), len(own), node.Some(open))
 	}
 	return r.With(factBlocks, len(own))
 }

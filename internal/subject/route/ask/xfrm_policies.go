@@ -36,7 +36,7 @@ func xfrmPolicies(_ context.Context, p *probe.Pass) {
 		return
 	}
 	if len(policies) == 0 {
-		p.Report(probe.Found(probe.OK, "there are no policies of IPsec"))
+		p.Report(probe.Found(probe.OK, "no IPsec policies on this node"))
 		return
 	}
 	flows := flowsOf(p)
@@ -44,24 +44,24 @@ func xfrmPolicies(_ context.Context, p *probe.Pass) {
 		p.Report(node.Gap(p, probe.KindNode, "no other node or pod is known"))
 		return
 	}
-	found := matched(policies, flows)
+	found := matchPolicies(policies, flows)
 	for _, r := range found {
 		p.Report(r)
 	}
 	if len(found) == 0 {
-		p.Report(probe.Found(probe.OK, "%d policies of IPsec, none of which matches what goes between nodes, pods and Services",
+		p.Report(probe.Found(probe.OK, "%d IPsec policies, but they match no traffic between nodes, pods and Services",
 			len(policies)))
 	}
 }
 
-// mostFlows is the maximum number of packets that are compared.
-const mostFlows = 400
+// maxFlows bounds the pairs of addresses to compare, which grow with the square of the targets.
+const maxFlows = 400
 
 // flowsOf are the packets of this node and its pods.
 func flowsOf(p *probe.Pass) []flow {
 	var out []flow
 	add := func(from, to probe.Target, directions ...string) {
-		if len(out) >= mostFlows || !from.Addr.IsValid() || !to.Addr.IsValid() ||
+		if len(out) >= maxFlows || !from.Addr.IsValid() || !to.Addr.IsValid() ||
 			node.Family(from.Addr) != node.Family(to.Addr) ||
 			from.Addr == to.Addr {
 			return
@@ -92,8 +92,8 @@ func flowsOf(p *probe.Pass) []flow {
 	return out
 }
 
-// matched are the policies that match one of the packets, each once, with the first such packet.
-func matched(policies []kernel.XFRMPolicy, flows []flow) []probe.Result {
+// matchPolicies are the policies that match one of the packets, each once, with the first such packet.
+func matchPolicies(policies []kernel.XFRMPolicy, flows []flow) []probe.Result {
 	type hit struct{ policy, flow, count int }
 	var hits []hit
 	for i, f := range flows {
@@ -115,19 +115,19 @@ func matched(policies []kernel.XFRMPolicy, flows []flow) []probe.Result {
 	}
 	var out []probe.Result
 	for _, h := range hits {
-		out = append(out, met(policies[h.policy], flows[h.flow]))
+		out = append(out, judgePolicy(policies[h.policy], flows[h.flow]))
 	}
 	return out
 }
 
-// met is a policy's effect on a packet, in words.
-func met(p kernel.XFRMPolicy, f flow) probe.Result {
+// judgePolicy describes a policy's effect on a packet.
+func judgePolicy(p kernel.XFRMPolicy, f flow) probe.Result {
 	var r probe.Result
 	switch {
 	case p.Blocks:
 		r = probe.Found(probe.Fail, "packets %s are dropped: the policy blocks them", f.text)
 	case !p.Associated:
-		r = probe.Found(probe.Warn, "packets %s have to be encrypted (%s), and there is no security association for it: they are dropped",
+		r = probe.Found(probe.Warn, "packets %s must be encrypted (%s), but no security association exists: they are dropped",
 			f.text, p.Template)
 	default:
 		r = probe.Found(probe.Info, "packets %s are encrypted (%s)", f.text, p.Template)
