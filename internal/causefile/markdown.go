@@ -111,7 +111,7 @@ func parseFixes(blocks []string) (map[string]probe.Fix, error) {
 			return nil, fmt.Errorf("%q is neither %q nor %q", blocks[0], fixHeading, fixHeading+": NAME")
 		}
 		if _, twice := fixes[m[1]]; twice {
-			return nil, fmt.Errorf("%q is there twice", blocks[0])
+			return nil, fmt.Errorf("%q occurs twice", blocks[0])
 		}
 		n := 1
 		for n < len(blocks) && !strings.HasPrefix(blocks[n], "## ") {

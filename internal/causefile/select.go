@@ -134,7 +134,7 @@ func (m *matcher) source(words []string) (selection, []string, error) {
 		return func(s scope) []diagnose.Finding { return s.found[words[0]] }, words[1:], nil
 	}
 	if len(words) == 1 || statuses[words[1]] == nil {
-		return nil, nil, fmt.Errorf("%q is no name of the match, and as a check it needs a status behind it", words[0])
+		return nil, nil, fmt.Errorf("%q is not a selection of this match, and a check needs a status after it", words[0])
 	}
 	status := statuses[words[1]]
 	if words[0] == everyCheck {
@@ -187,7 +187,7 @@ var comparison = regexp.MustCompile(`^(!?)([a-z_]+)(!=|=|~~|~|<=|>=|<|>|\?\?|\?)
 func (m *matcher) condition(text string) (condition, error) {
 	parts := comparison.FindStringSubmatch(text)
 	if parts == nil {
-		return nil, fmt.Errorf("%q is no condition such as reason=timeout", text)
+		return nil, fmt.Errorf("%q is not a condition such as reason=timeout", text)
 	}
 	not, key, operator, right := parts[1] == "!", parts[2], parts[3], parts[4]
 	if !slices.Contains(fields, key) {

@@ -92,7 +92,7 @@ func compared(f diagnose.Findings, id string, baseline []string) string {
 		}
 		switch {
 		case len(worst) > 0:
-			parts = append(parts, fmt.Sprintf("bad on %s too: %s", node, brief(worst[0])))
+			parts = append(parts, fmt.Sprintf("also failing on %s: %s", node, brief(worst[0])))
 		case len(about) > 0:
 			parts = append(parts, fmt.Sprintf("%s fails only towards %s: %s", node, f.Node, brief(about[0])))
 		case slices.ContainsFunc(good, same):
@@ -170,10 +170,10 @@ func seenFrom(f diagnose.Findings, node string) []string {
 		parts = append(parts, "answers "+strings.Join(good, ", "))
 	}
 	if len(taken) > 0 {
-		parts = append(parts, "accepts connections and answers no request: "+strings.Join(taken, ", "))
+		parts = append(parts, "accepts connections, but answers no request: "+strings.Join(taken, ", "))
 	}
 	if len(not) > 0 {
-		parts = append(parts, "does not: "+strings.Join(not, ", "))
+		parts = append(parts, "no answer: "+strings.Join(not, ", "))
 	}
 	return []string{fmt.Sprintf("%s seen from %s: %s", f.Node, node, strings.Join(parts, "; "))}
 }
@@ -239,7 +239,7 @@ func state(f diagnose.Findings, of []diagnose.Finding, family float64) string {
 			}
 		}
 		if !f.Answered(bgp.BGPSession.ID) {
-			return "not asked"
+			return "not checked"
 		}
 		return "has no such session"
 	}

@@ -49,9 +49,9 @@ func Of(n report.FleetNode, run string) Condition {
 	c, says := Condition{Status: Unknown, Reason: "NotKnown"}, "too few checks could run"
 	switch n.Word {
 	case report.WordHealthy, report.WordWarnings:
-		c.Status, c.Reason, says = True, "NothingBroken", "nothing is broken"
+		c.Status, c.Reason, says = True, "NothingBroken", "no fault found"
 	case report.WordFault:
-		c.Status, c.Reason, says = False, "NoKnownCause", "no known cause explains what is broken"
+		c.Status, c.Reason, says = False, "NoKnownCause", "the fault has no known cause"
 	}
 	if len(n.Causes) > 0 && c.Status != True {
 		first := n.Causes[0]

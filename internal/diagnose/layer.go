@@ -39,7 +39,7 @@ var layerNames = []string{
 func ParseLayer(name string) (Layer, error) {
 	i := slices.Index(layerNames, name)
 	if i < 0 {
-		return 0, fmt.Errorf("%q is no layer: use one of %s", name, strings.Join(layerNames, ", "))
+		return 0, fmt.Errorf("%q is not a layer: use one of %s", name, strings.Join(layerNames, ", "))
 	}
 	return Layer(i) + LayerMachine, nil
 }

@@ -51,7 +51,7 @@ func soleWitness(f Findings, evidence, against []Clue) string {
 		return "pods of namespace " + who[0]
 	}
 	if slices.ContainsFunc(evidence, func(c Clue) bool { return c.Weight > 0 && c.Node == f.Node && theirs(c) }) {
-		return who[0] + ", and in what it does not answer"
+		return who[0] + ", and in its missing answers"
 	}
 	return who[0]
 }

@@ -101,7 +101,7 @@ func (k *Kubelet) health(ctx context.Context, p *probe.Pass) {
 		p.Report(probe.Found(probe.Info, "it cannot report usage (%s): memory and disks are from its metrics", s.failed).
 			On("stats"))
 	case err == nil && s.hung:
-		p.Report(probe.Found(probe.Warn, "the kubelet answers, but where it has to ask the container runtime (/stats/summary) not within %v: that hangs, or is very slow",
+		p.Report(probe.Found(probe.Warn, "the kubelet answers, but not within %v where it needs the container runtime (/stats/summary): the runtime hangs, or is very slow",
 			kubeletLimit).On(probe.TargetRuntime))
 	}
 }

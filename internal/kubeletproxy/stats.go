@@ -61,7 +61,7 @@ func (k *Kubelet) readSummary(ctx context.Context) (kubeletSummary, error) {
 			out.hung = true
 			return out, nil
 		}
-		return out, fmt.Errorf("%w; for it the kubelet asks the container runtime, which may hang", err)
+		return out, fmt.Errorf("%w; the kubelet needs the container runtime for it, which may hang", err)
 	case err != nil:
 		return out, err
 	case a.cut:

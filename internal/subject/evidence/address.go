@@ -155,7 +155,7 @@ func DetectedTwice(f diagnose.Findings, c *diagnose.Case, peer, address string) 
 	if internal == "" || internal == address {
 		return
 	}
-	c.Says += fmt.Sprintf("; that is not an InternalIP: calico-node detects it on both with %s", picks[0].Facts.Str(link.FactMethod))
+	c.Says += fmt.Sprintf("; it is not an InternalIP: calico-node detects it on both nodes with %s", picks[0].Facts.Str(link.FactMethod))
 	c.For = append(c.For, diagnose.Suggests(picks[:1])...)
 	c.Fix = &setMethod
 	maps.Copy(c.Args, MethodFor(c.Family, internal, picks[0]))

@@ -38,7 +38,7 @@ func TestCNIConfig(t *testing.T) {
 	}{
 		"good": {map[string]string{"etc/cni/net.d/10-calico.conflist": checktest.CalicoList,
 			"etc/cni/net.d/calico-kubeconfig": "x"}, "", probe.OK,
-			"10-calico.conflist is used and names calico, calico-ipam, portmap"},
+			"10-calico.conflist is used, with the plugins calico, calico-ipam, portmap"},
 		"none": {map[string]string{"etc/cni/net.d/calico-kubeconfig": "x"}, "", probe.Fail,
 			"install-cni has not run"},
 		"no folder": {nil, "", probe.Fail, "no network configuration"},
@@ -123,7 +123,7 @@ func TestAlienPlugins(t *testing.T) {
 		other = elf.EM_X86_64
 	}
 	for text, why := range map[string]string{
-		header(own): "", "#!/bin/sh": "", "": "is empty", "\x7fELF": "is no program", "<html>504 Gateway Time-out</html>": "is no program",
+		header(own): "", "#!/bin/sh": "", "": "is empty", "\x7fELF": "is not a program", "<html>504 Gateway Time-out</html>": "is not a program",
 		header(other): "is for another CPU",
 	} {
 		h := checktest.Node(t, map[string]string{"etc/cni/net.d/10-calico.conflist": checktest.CalicoList, "opt/cni/bin/calico": text,

@@ -49,7 +49,7 @@ func foundElsewhere(h *probe.Host, r probe.Result, told node.CNIPlace) probe.Res
 			if err != nil || i < 0 {
 				continue
 			}
-			return probe.Found(probe.Fail, "the runtime reads %s, where no network configuration is; Calico's is %s",
+			return probe.Found(probe.Fail, "no network configuration in %s, which the runtime reads; Calico's file is %s",
 				told.Config, networks[i].File).With(cni.FactFolder, told.Config).With(cni.FactBehind, networks[i].File).
 				With(probe.FactReason, cni.CNIElsewhere)
 		case r.Facts.Str(probe.FactReason) == cni.CNIPlugins && !slices.Contains(told.Plugins, place.Plugins[0]):
@@ -89,7 +89,7 @@ func (c cniTold) unread(h *probe.Host, r probe.Result, now time.Time) probe.Resu
 			return r
 		}
 	}
-	out := probe.Found(probe.Fail, "%s is there, and the runtime has not read it: %s", r.Facts.Str(probe.FactFile), probe.Quoted(c.load))
+	out := probe.Found(probe.Fail, "%s exists, but the runtime has not read it: %s", r.Facts.Str(probe.FactFile), probe.Quoted(c.load))
 	out.Facts = r.Facts
 	return out.With(probe.FactReason, cni.CNIUnread)
 }
@@ -183,7 +183,7 @@ func networksAt(h *probe.Host, places []node.CNIPlace, sure bool) probe.Result {
 		return node.Unseen(fmt.Errorf("%s: %w", places[0].Config, probe.ErrNotVisible))
 	case !sure:
 		return probe.Found(probe.Unknown,
-			"no network configuration in %s and the other usual places, and the runtime does not say which directory it reads", places[0].Config)
+			"no network configuration in %s or the other usual folders, and the runtime does not report which folder it reads", places[0].Config)
 	}
 	if aside := setAside(h, places[0].Config); aside != "" {
 		return probe.Found(probe.Fail, "no network configuration in %s under a name that the runtime reads: Calico's configuration was renamed to %s",

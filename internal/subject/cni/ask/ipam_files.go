@@ -60,7 +60,7 @@ func heldByOne(ctx context.Context, h *probe.Host) (probe.Result, bool) {
 	}
 	held, holder, err := node.LockHeld(h, lock)
 	if err != nil || !held || holder != first {
-		return probe.Found(probe.OK, "%s is held for a moment by one after the other", lock), err == nil
+		return probe.Found(probe.OK, "%s is held only briefly, by one process after another", lock), err == nil
 	}
 	name, age := node.WhoIs(h, holder)
 	r := probe.Found(probe.Warn, "%s is held%s: new pods wait for it to get an address", lock, byWhom(h, holder)).
@@ -100,13 +100,13 @@ func leftAddresses(ctx context.Context, p *probe.Pass) probe.Result {
 	if held {
 		select {
 		case <-ctx.Done():
-			return probe.Failed(fmt.Errorf("asking again for the lock of %s: %w", hostLocal, ctx.Err()))
+			return probe.Failed(fmt.Errorf("checking the lock of %s again: %w", hostLocal, ctx.Err()))
 		case <-time.After(lockPause):
 			held, holder, err = node.LockHeld(h, lock)
 		}
 	}
 	reason, why := unmovable(p)
-	r := probe.Found(probe.Info, "%s exists and has no address in it", hostLocal)
+	r := probe.Found(probe.Info, "%s exists, but contains no address", hostLocal)
 	switch {
 	case err != nil:
 		r = probe.Failed(err)
@@ -156,7 +156,7 @@ func unmovable(p *probe.Pass) (reason, why string) {
 	}) {
 		return "", ""
 	}
-	return cni.IPAMOutsidePool, fmt.Sprintf("the Node's podCIDR %s is in no enabled IP pool of Calico's", cidr)
+	return cni.IPAMOutsidePool, fmt.Sprintf("no enabled IP pool contains the Node's podCIDR %s", cidr)
 }
 
 // byWhom names a process of the node, and its age: a lock is held for milliseconds, a backup runs for an hour.

@@ -50,13 +50,13 @@ func judgeFirst(h *probe.Host, networks []node.Network, calicosPods bool) probe.
 		return probe.Found(probe.Fail, "%s comes first and names %s; Calico's %s is not used", first.File, named,
 			networks[calicos].File).With(cni.FactBehind, networks[calicos].File).With(probe.FactReason, cni.CNIShadowed)
 	case calicos < 0 && aside != "" && calicosPods:
-		return probe.Found(probe.Fail, "%s is used and names %s; Calico's configuration was renamed to %s, which the runtime does not read",
+		return probe.Found(probe.Fail, "%s is used, with the plugins %s; Calico's configuration was renamed to %s, which the runtime does not read",
 			first.File, named, aside).With(cni.FactBehind, aside).With(probe.FactReason, cni.CNIShadowed)
 	case calicos < 0:
 		return probe.Found(probe.Info,
-			"%s names %s, and no file names calico: Calico enforces policy only here, or its file is gone", first.File, named)
+			"%s names %s, and no file names calico: Calico only enforces policy here, or its file is gone", first.File, named)
 	}
-	return probe.Found(probe.OK, "%s is used and names %s", first.File, named)
+	return probe.Found(probe.OK, "%s is used, with the plugins %s", first.File, named)
 }
 
 // judgePlugins judges whether the runtime can start all plugins of the network in use.
@@ -64,7 +64,7 @@ func judgePlugins(h *probe.Host, r probe.Result, file string, needs, missing, bi
 	if len(missing) > 0 {
 		says := "%s names plugins that are not in %s: %s"
 		if slices.Equal(missing, []string{"loopback"}) {
-			says = "%s is used, and the plugin that the runtime runs for each pod beside it is not in %s: %s"
+			says = "%s is used, but the plugin that the runtime also runs for each pod is not in %s: %s"
 		}
 		return probe.Found(probe.Fail, says, file, strings.Join(bins, ", "), strings.Join(missing, ", ")).
 			With(probe.FactReason, cni.CNIPlugins)

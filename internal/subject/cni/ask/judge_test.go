@@ -36,7 +36,7 @@ func TestCNIJudged(t *testing.T) {
 		reason string
 		says   string
 	}{
-		"good":                  {told, nil, probe.OK, "", "is used and names calico, calico-ipam"},
+		"good":                  {told, nil, probe.OK, "", "is used, with the plugins calico, calico-ipam"},
 		"no loopback":           {told, map[string]string{"opt/cni/bin/loopback": ""}, probe.Fail, cni.CNIPlugins, "each pod beside it is not in /opt/cni/bin: loopback"},
 		"loopback of its own":   {internal, map[string]string{"opt/cni/bin/loopback": ""}, probe.OK, "", "is used"},
 		"renamed, other's used": {told, map[string]string{"etc/cni/net.d/10-calico.conflist": "", "etc/cni/net.d/10-calico.conflist.cilium_bak": calico, "etc/cni/net.d/05-cilium.conflist": `{"plugins": [{"type": "cilium-cni"}]}`}, probe.Fail, cni.CNIShadowed, "renamed to 10-calico.conflist.cilium_bak"},
@@ -69,7 +69,7 @@ func TestCNIJudged(t *testing.T) {
 	}
 }
 
-// TestCNICannotStart wants a program that may not be executed and one that is cut short told from a whole one.
+// TestCNICannotStart checks that a non-executable and a truncated program differ from a complete one.
 func TestCNICannotStart(t *testing.T) {
 	t.Parallel()
 	var program bytes.Buffer
@@ -83,7 +83,7 @@ func TestCNICannotStart(t *testing.T) {
 	rest := strings.Repeat("\x00", 256-len(whole))
 	h := checktest.Node(t, map[string]string{"opt/cni/bin/whole": whole + rest, "opt/cni/bin/cut": whole,
 		"lib/plain": whole + rest})
-	for file, want := range map[string]string{"/opt/cni/bin/whole": "", "/opt/cni/bin/cut": "is cut short", "/lib/plain": "may not be executed (its mode is 0644)"} {
+	for file, want := range map[string]string{"/opt/cni/bin/whole": "", "/opt/cni/bin/cut": "is truncated", "/lib/plain": "is not executable (mode 0644)"} {
 		if got, err := cannotStart(h, file); err != nil || !strings.HasPrefix(got, want) || (want == "") != (got == "") {
 			t.Errorf("%s: %q, %v", file, got, err)
 		}

@@ -24,13 +24,13 @@ func TestMTUJudged(t *testing.T) {
 		saw     string
 	}{
 		"IPIP": {[]leg{ipip}, map[int]int{1480: 3}, 1480, probe.OK,
-			"new pods get MTU 1480 (file), and tunl0 carries 1480"},
+			"new pods get MTU 1480 (file), and tunl0 allows 1480"},
 		"no setting":     {[]leg{ipip}, map[int]int{1480: 3}, 0, probe.OK, "pods have MTU 1480"},
 		"an old default": {[]leg{ipip}, map[int]int{1440: 3}, 1440, probe.OK, "tunl0 carries 1480"},
 		"the smallest":   {[]leg{ipip, wg}, map[int]int{1440: 1}, 1440, probe.OK, "wireguard.cali carries 1440"},
-		"too large":      {[]leg{ipip, wg}, nil, 1480, probe.Warn, "wireguard.cali carries at most 1440"},
+		"too large":      {[]leg{ipip, wg}, nil, 1480, probe.Warn, "wireguard.cali allows at most 1440"},
 		"narrow tunnel": {[]leg{{"tunl0", 1410, "IPIP", 20, "eth0", 1500}}, nil, 1440, probe.Warn,
-			"tunl0 carries at most 1410"},
+			"tunl0 allows at most 1410"},
 		"does not fit": {[]leg{wide}, nil, 1500, probe.Fail,
 			"new pods get MTU 1500 (file) and tunl0 accepts 1500: with 20 bytes of IPIP that exceeds the MTU of eth0, 1500"},
 		"host's own": {[]leg{wide}, nil, 1480, probe.Info, "pods send less"},

@@ -41,9 +41,9 @@ func cniNodename(_ context.Context, h *probe.Host) probe.Result {
 	r := probe.Found(probe.OK, "%q%s, the name Kubernetes uses", name, told)
 	switch {
 	case h.Node == "":
-		r = probe.Found(probe.Info, "%q; the node's name in Kubernetes is not known here", name)
+		r = probe.Found(probe.Info, "%q; the node's name in Kubernetes is unknown here", name)
 	case name != h.Node && isNodeRef(h, name):
-		r = probe.Found(probe.Info, "%q%s, and calico-node is set to take it for Kubernetes' %q (CALICO_K8S_NODE_REF)", name,
+		r = probe.Found(probe.Info, "%q%s, and CALICO_K8S_NODE_REF maps it to %q in Kubernetes", name,
 			told, h.Node)
 	case name != h.Node:
 		r = probe.Found(probe.Fail,

@@ -32,13 +32,13 @@ ip link add cali0123456789b mtu 1450 type veth peer name pod2
 		t.Helper()
 		must.Do(t, os.WriteFile(h.Root+"/"+name, []byte(text), 0o644))
 	}
-	checktest.Want(t, ask(), "", probe.OK, "new pods get MTU 1450 (/var/lib/calico/mtu), and vxlan.calico carries 1450")
+	checktest.Want(t, ask(), "", probe.OK, "new pods get MTU 1450 (/var/lib/calico/mtu), and vxlan.calico allows 1450")
 	checktest.Want(t, checktest.Run(t, cniMTUCheck, h, checktest.Backend("bird")), "", probe.Skip,
 		"no address is registered")
 
 	checktest.Do(t, "ip link set cali0123456789b mtu 1480")
 	checktest.Want(t, ask(), "", probe.Warn,
-		"1 pod interfaces have an older MTU of up to 1480, but vxlan.calico carries at most 1450")
+		"1 pod interfaces have an older MTU of up to 1480, but vxlan.calico allows at most 1450")
 	set("var/lib/calico/mtu", "1440")
 	checktest.Do(t, "ip link set cali0123456789b mtu 1450")
 	checktest.Want(t, ask(), "", probe.Info, "2 pod interfaces have an older MTU of up to 1450, which fits")
@@ -83,7 +83,7 @@ ip link add cali0123456789b mtu 1450 type veth peer name pod2
 		probe.Fail, "exceeds the MTU")
 
 	checktest.Do(t, "ip link set eth0 mtu 1460")
-	checktest.Want(t, checktest.Run(t, cniMTUCheck, h, plan...), "", probe.Warn, "eth0 carries at most 1460")
+	checktest.Want(t, checktest.Run(t, cniMTUCheck, h, plan...), "", probe.Warn, "eth0 allows at most 1460")
 	checktest.Do(t, "ip link del cali0123456789a", "ip link del cali0123456789b")
 	checktest.Want(t, checktest.Run(t, cniMTUCheck, checktest.Node(t, map[string]string{"x": ""}), plan...), "",
 		probe.Skip,

@@ -116,9 +116,9 @@ func (c pluginConfig) trust(h *probe.Host, file string, at *url.URL) (*tls.Confi
 		}
 		c.authority = text
 	}
-	authority, verified := x509.NewCertPool(), "and the file's authority signed its certificate"
+	authority, verified := x509.NewCertPool(), "and the file's CA signed its certificate"
 	if c.untested || !authority.AppendCertsFromPEM(c.authority) {
-		c.untested, verified = true, "and its certificate was not verified, as the file has no authority"
+		c.untested, verified = true, "but its certificate was not verified: the file has no CA"
 	}
 	return &tls.Config{ServerName: cmp.Or(c.serverName, at.Hostname()), RootCAs: authority,
 		InsecureSkipVerify: c.untested}, verified, nil
@@ -151,7 +151,7 @@ func lookupFailure(name string, err error, limit time.Duration) probe.Result {
 	var lookup *net.DNSError
 	switch isLookup := errors.As(err, &lookup); {
 	case err == nil, isLookup && lookup.IsNotFound:
-		return probe.Found(probe.Fail, "%s: the node resolves no such name", name).With(probe.FactReason, cni.ReasonNoName)
+		return probe.Found(probe.Fail, "%s does not resolve on this node", name).With(probe.FactReason, cni.ReasonNoName)
 	case isLookup && lookup.IsTimeout, errors.Is(err, context.DeadlineExceeded):
 		return probe.Found(probe.Fail, "%s: no answer from the node's resolver within %v", name, limit).
 			With(probe.FactReason, cni.ReasonNoResolver)

@@ -159,7 +159,7 @@ func (c claims) judge(now time.Time) probe.Result {
 	var r probe.Result
 	switch {
 	case from.After(now.Add(node.SkewOdd)):
-		r = probe.Found(probe.Fail, "the token is not valid before %s, and this node's clock says %s",
+		r = probe.Found(probe.Fail, "the token is not valid before %s, but this node's clock shows %s",
 			from.Format(time.RFC3339), now.UTC().Format(time.RFC3339))
 	case c.Expires == 0:
 		r = probe.Found(probe.Info, "the token does not expire")

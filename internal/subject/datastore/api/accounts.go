@@ -23,7 +23,7 @@ func calicoAccounts(s *cluster.Snapshot, report func(probe.Result)) {
 		return
 	}
 	if len(s.Accounts.Value) == 0 {
-		report(probe.Found(probe.Skip, "no pod of Calico's that has an account is known here"))
+		report(probe.Found(probe.Skip, "no Calico pod with a ServiceAccount was found"))
 		return
 	}
 	for _, a := range s.Accounts.Value {
@@ -35,7 +35,7 @@ func calicoAccounts(s *cluster.Snapshot, report func(probe.Result)) {
 			if a.Of == facts.AccountNode {
 				status = probe.Fail
 			}
-			r = probe.Found(status, "there is no such ServiceAccount, and the API server refuses every token of it").
+			r = probe.Found(status, "this ServiceAccount does not exist, and the API server rejects all its tokens").
 				With(probe.FactReason, facts.AccountGone)
 		case apierrors.IsForbidden(err):
 			r = probe.Found(probe.Skip, "you may not read this ServiceAccount")
@@ -43,10 +43,10 @@ func calicoAccounts(s *cluster.Snapshot, report func(probe.Result)) {
 			r = apicheck.Unread(err)
 		case a.Of == facts.AccountNode && remade(s, a):
 			r = probe.Found(probe.Warn,
-				"it was made %s ago, after calico-node's pod: the API server refuses the token that the pod began with",
+				"created %s ago, after calico-node's pod: the API server rejects the token that the pod started with",
 				probe.Age(s.Now.Sub(a.Made()))).With(probe.FactReason, facts.AccountRemade)
 		default:
-			r = probe.Found(probe.OK, "it is there")
+			r = probe.Found(probe.OK, "it exists")
 		}
 		report(r.On(cmp.Or(map[string]string{facts.AccountNode: "calico-node", facts.AccountCNI: "CNI plugin"}[a.Of],
 			"calico-kube-controllers")).With(facts.Account, name).With(facts.AccountOf, a.Of).

@@ -27,7 +27,7 @@ func typhaService(s *cluster.Snapshot, report func(probe.Result)) {
 		report(probe.Found(probe.Skip, "calico-node is not configured to look for Typha"))
 	case apierrors.IsNotFound(s.Typha.Err):
 		tell(probe.Found(probe.Fail,
-			"there is no such Service, and calico-node is configured to look for Typha in it (FELIX_TYPHAK8SSERVICENAME)").
+			"this Service does not exist, but calico-node is configured to find Typha through it (FELIX_TYPHAK8SSERVICENAME)").
 			With(probe.FactReason, facts.TyphaNoService))
 	case s.Typha.Err != nil && !errors.Is(s.Typha.Err, cluster.ErrNoTypha):
 		tell(apicheck.Unread(s.Typha.Err))

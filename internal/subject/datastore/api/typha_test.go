@@ -30,7 +30,7 @@ func TestStartTypha(t *testing.T) {
 		saw    string
 	}{
 		"recorded: no such Service": {"kube-system/calico-typha", gone, nil, nil, probe.Fail,
-			"there is no such Service"},
+			"this Service does not exist"},
 		"no pods": {"kube-system/calico-typha", cluster.ErrNoTypha, svc(typhaPort), nil, probe.Fail,
 			"it has no ready endpoint"},
 		"near: not read": {"kube-system/calico-typha", apierrors.NewServiceUnavailable("x"), svc(typhaPort), nil,

@@ -35,7 +35,7 @@ func deadWebhooks(s *cluster.Snapshot, report func(probe.Result)) {
 		switch {
 		case h.Conditions:
 			r.Status = probe.Info
-			r.Saw += " where its conditions hold, which are not looked at"
+			r.Saw += " where its conditions match (not evaluated)"
 		case stops:
 			r.Status = probe.Fail
 		}

@@ -32,7 +32,7 @@ const (
 func datastoreLatency(ctx context.Context, p *probe.Pass) {
 	targets := p.Of(probe.KindDatastore)
 	if len(targets) == 0 {
-		p.Report(node.Gap(p, probe.KindDatastore, "no address of the API server is known"))
+		p.Report(node.Gap(p, probe.KindDatastore, "the API server's address is unknown"))
 		return
 	}
 	now := p.Now
@@ -64,7 +64,7 @@ func datastoreLatency(ctx context.Context, p *probe.Pass) {
 			r = r.With(datastore.FactSetBy, by)
 		}
 		if slice := t.Attrs[probe.AttrSlice]; slice != "" {
-			r.Saw += "; it is in EndpointSlice " + slice + ", which no API server made"
+			r.Saw += "; it is in EndpointSlice " + slice + ", which no API server created"
 			r = r.With(datastore.FactSlice, slice)
 		}
 		p.Report(node.About(r, t).On(t.Name+" "+addr).With(factTries, tried).With(factAnswered, len(trips)).
@@ -128,7 +128,7 @@ func etcdSays(r probe.Result, last node.Trip) probe.Result {
 	var health struct{ Health, Reason string }
 	switch err := json.Unmarshal(last.Page.Body, &health); {
 	case errors.Is(last.Refused, node.ErrNoCertificate):
-		r.Saw += "; it asks for a client certificate, which this probe cannot read"
+		r.Saw += "; it requires a client certificate, which this probe cannot read"
 	case last.Refused != nil:
 		r.Status = probe.Fail
 		r.Saw += fmt.Sprintf("; it rejects the certificate of Calico's CNI plugin: %v", last.Refused)

@@ -165,7 +165,7 @@ func (k *dnsKept) notJudged() string {
 	if k.beyond == 0 {
 		return ""
 	}
-	return fmt.Sprintf("; %s not judged, as there are more than %d kinds of pods", cluster.Plural(k.beyond, "more pod"), mostAlike)
+	return fmt.Sprintf("; %s not evaluated: more than %d kinds of pods", cluster.Plural(k.beyond, "more pod"), mostAlike)
 }
 
 // dnsPolicies finds pods of the node that policies block from the cluster's DNS.
@@ -176,14 +176,14 @@ func dnsPolicies(s *cluster.Snapshot, report func(probe.Result)) {
 		report(apicheck.Unread(s.Placed.Pods.Err))
 		return
 	case len(servers) == 0:
-		report(probe.Found(probe.Skip, "no pod of the cluster's DNS is known"))
+		report(probe.Found(probe.Skip, "no cluster DNS pod was found"))
 		return
 	case unknown != nil:
-		report(probe.Found(probe.Info, "what policies let out is not known: %s", probe.OneLine(unknown.Error())))
+		report(probe.Found(probe.Info, "the effect of policies is unknown: %s", probe.OneLine(unknown.Error())))
 		return
 	}
 	if policy := s.Policies.Closed(servers, netpolicy.ProtocolUDP); policy != "" {
-		r := probe.Found(probe.Fail, "it selects the pods of the cluster's DNS, and no policy lets UDP %d in to them", servers[0].Port)
+		r := probe.Found(probe.Fail, "it selects the cluster DNS pods, and no policy allows UDP %d to them", servers[0].Port)
 		if s.Policies.Closed(servers, netpolicy.ProtocolTCP) == "" {
 			r.Saw += ", only TCP"
 			if cachesDNS(s) { // the cache may send its queries over TCP
@@ -235,21 +235,21 @@ func (k *keptPods) result(asked, outside int, namespace string) probe.Result {
 	pods := cluster.Few(k.pods)
 	switch {
 	case k.Set != "":
-		return probe.Found(probe.Fail, "a rule of it denies pods what %s has, and with it the cluster's DNS: %s", k.Set, pods)
+		return probe.Found(probe.Fail, "one of its rules denies pods access to %s, which contains cluster DNS: %s", k.Set, pods)
 	case k.How == netpolicy.DNSDenied:
-		return probe.Found(probe.Fail, "a rule of it denies pods the cluster's DNS, and lets them out of the cluster: %s", pods)
+		return probe.Found(probe.Fail, "one of its rules denies cluster DNS to pods that may connect outside the cluster: %s", pods)
 	case k.How == netpolicy.DNSMissed:
-		return probe.Found(probe.Fail, "its rule for the DNS port does not reach the cluster's DNS by UDP, and no other does: %s", pods)
+		return probe.Found(probe.Fail, "its rule for the DNS port does not match cluster DNS over UDP, and no other rule allows it: %s", pods)
 	case k.How == netpolicy.DNSShut && kept == outside && kept > 0:
 		return probe.Found(probe.Fail, "it selects the cluster's DNS pods and blocks all %d pods on the node outside %s that query them: %s",
 			kept, namespace, pods)
 	case k.How == netpolicy.DNSShut:
-		return probe.Found(probe.Info, "it selects the pods of the cluster's DNS and does not let in %d of %d pods that ask it: %s",
+		return probe.Found(probe.Info, "it selects the cluster DNS pods and blocks %d of %d pods that query them: %s",
 			len(k.pods), asked, pods)
 	case k.How == netpolicy.DNSNoEgress:
 		return probe.Found(probe.Warn, "it denies all egress of %d of %d pods that use cluster DNS, so these resolve no names: %s",
 			len(k.pods), asked, pods)
 	}
-	return probe.Found(probe.Warn, "it allows egress of %d of %d pods that use cluster DNS, but none to cluster DNS by UDP: %s",
+	return probe.Found(probe.Warn, "it allows egress of %d of %d pods that use cluster DNS, but none to cluster DNS over UDP: %s",
 		len(k.pods), asked, pods)
 }

@@ -51,8 +51,8 @@ func TestDNSPolicies(t *testing.T) {
 		}
 		return out
 	}
-	const missed = "its rule for the DNS port does not reach the cluster's DNS by UDP, and no other does: shop/web"
-	const denied = "it allows egress of 1 of 1 pods that use cluster DNS, but none to cluster DNS by UDP: shop/web"
+	const missed = "its rule for the DNS port does not match cluster DNS over UDP, and no other rule allows it: shop/web"
+	const denied = "it allows egress of 1 of 1 pods that use cluster DNS, but none to cluster DNS over UDP: shop/web"
 	const noEgress = "it denies all egress of 1 of 1 pods that use cluster DNS, so these resolve no names: shop/web"
 	for name, one := range map[string]struct {
 		policies []netpolicy.Policy
@@ -76,8 +76,8 @@ func TestDNSPolicies(t *testing.T) {
 			probe.Warn, denied},
 
 		"the DNS lets TCP in alone": {onDNS("ingress: [{ports: [{port: 53}, {port: 9153}]}]"), probe.Fail,
-			"no policy lets UDP 53 in to them, only TCP"},
-		"the DNS lets nothing in": {onDNS("{}"), probe.Fail, "no policy lets UDP 53 in"},
+			"no policy allows UDP 53 to them, only TCP"},
+		"the DNS lets nothing in": {onDNS("{}"), probe.Fail, "no policy allows UDP 53"},
 		"near: the DNS lets UDP in too": {onDNS("ingress: [{ports: [{port: 53}]}]",
 			"ingress: [{ports: [{port: 53, protocol: UDP}]}]"), probe.OK, ""},
 		"near: the DNS lets certain pods in": {onDNS(
@@ -201,7 +201,7 @@ func TestDNSPoliciesTakeTurns(t *testing.T) {
 	var got []string
 	dnsPolicies(s, func(r probe.Result) { got = append(got, r.Target+": "+r.Saw) })
 	const want = "NetworkPolicy shop/p: it allows egress of 1 of 40 pods that use cluster DNS, but none to cluster DNS by " +
-		"UDP: shop/web; 6 more pods not judged, as there are more than 40 kinds of pods"
+		"UDP: shop/web; 6 more pods not evaluated: more than 40 kinds of pods"
 	if len(got) != 1 || got[0] != want {
 		t.Errorf("%q, want %q", got, want)
 	}
@@ -229,7 +229,7 @@ func TestExactPolicies(t *testing.T) {
 				s.Policies.Sets = []netpolicy.Set{set("192.0.2.0/24", "10.0.0.0/8", "fd00::/8")}
 			},
 			probe.Fail,
-			"a rule of it denies pods what GlobalNetworkSet bad (10.0.0.0/8) has, and with it the cluster's DNS"},
+			"one of its rules denies pods access to GlobalNetworkSet bad (10.0.0.0/8), which contains cluster DNS"},
 		"near: a feed of others": {[]netpolicy.Policy{clustertest.OfCalico(t, "p", threatFeed)},
 			func(s *cluster.Snapshot) { s.Policies.Sets = []netpolicy.Set{set("192.0.2.0/24")} }, probe.OK, ""},
 		"near: of the Service's network, before it is translated": {[]netpolicy.Policy{clustertest.OfCalico(t, "p", threatFeed)},
@@ -241,7 +241,7 @@ func TestExactPolicies(t *testing.T) {
 		"networks, not the DNS's": {[]netpolicy.Policy{clustertest.OfCalico(t, "p", "{egress: [{action: Deny, destination: {nets: "+
 			"[10.0.0.0/8], notNets: [10.244.0.0/24]}}, {action: Allow}]}")}, func(*cluster.Snapshot) {}, probe.OK, ""},
 		"networks": {[]netpolicy.Policy{clustertest.OfCalico(t, "p", "{egress: [{action: Deny, destination: {nets: "+
-			"[10.0.0.0/8]}}, {action: Allow}]}")}, func(*cluster.Snapshot) {}, probe.Fail, "a rule of it denies"},
+			"[10.0.0.0/8]}}, {action: Allow}]}")}, func(*cluster.Snapshot) {}, probe.Fail, "one of its rules denies"},
 		"near: networks, with a rule before": {[]netpolicy.Policy{clustertest.OfCalico(t, "p", "{egress: [{action: Allow, destination: "+
 			"{services: {name: kube-dns, namespace: kube-system}}}, {action: Deny, destination: {nets: "+
 			"[10.0.0.0/8]}}, {action: Allow}]}")}, func(*cluster.Snapshot) {}, probe.OK, ""},

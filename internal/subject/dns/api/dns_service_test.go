@@ -123,10 +123,10 @@ func TestDNSRights(t *testing.T) {
 		saw    string
 	}{
 		"none is ready":  {cluster.DNSServers{Rights: lacks}, probe.Fail, "may not list endpointslices"},
-		"one is ready":   {cluster.DNSServers{Rights: lacks, Ready: 1}, probe.Warn, "goes on with what it knows"},
+		"one is ready":   {cluster.DNSServers{Rights: lacks, Ready: 1}, probe.Warn, "keeps serving what it has read"},
 		"by roles alone": {cluster.DNSServers{Rights: roles}, probe.Warn, "by the roles and bindings"},
 		"near: it has all": {cluster.DNSServers{Rights: cluster.Rights{Account: "a", Asked: 6}}, probe.OK,
-			"may do all 6 things"},
+			"has all 6 rights"},
 		"near: another server": {cluster.DNSServers{}, probe.Skip, "no pod of CoreDNS"},
 	} {
 		s.DNSServers.Value = c.of

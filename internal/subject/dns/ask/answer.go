@@ -34,6 +34,6 @@ func asServed(p *probe.Pass, r probe.Result) probe.Result {
 		}
 	}
 	r.Status = probe.Fail
-	r.Saw += ", and Service default/kubernetes has " + strings.Join(has, ", ")
+	r.Saw += ", but Service default/kubernetes has " + strings.Join(has, ", ")
 	return r.With(dns.FactOfService, has)
 }

@@ -20,7 +20,7 @@ func dnsCluster(ctx context.Context, p *probe.Pass) {
 	domain, guessed := node.DomainOf(k, err)
 	servers := dnsServers(p, k)
 	if len(servers) == 0 {
-		p.Report(node.Gap(p, probe.KindDNS, "the cluster has no DNS service that is known"))
+		p.Report(node.Gap(p, probe.KindDNS, "no DNS Service of the cluster is known"))
 		return
 	}
 	if err == nil && k.GivesNone() {
@@ -68,7 +68,7 @@ func oneZone(ctx context.Context, r probe.Result, network, addr, name, domain st
 	if again.Status != probe.Fail || again.Facts.Str(probe.FactRcode) == "" {
 		return r
 	}
-	r.Saw = fmt.Sprintf("it answers %s to this name of namespace default, and resolves %s", r.Facts.Str(probe.FactRcode), other)
+	r.Saw = fmt.Sprintf("it answers %s for this name in namespace default, but resolves %s", r.Facts.Str(probe.FactRcode), other)
 	return r.With(dnsfacts.FactOtherZone, other)
 }
 

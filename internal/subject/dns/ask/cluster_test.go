@@ -104,7 +104,7 @@ func TestDNSCluster(t *testing.T) {
 				return a
 			}
 			return new(dns.Msg).SetRcode(q, dns.RcodeServerFailure)
-		}, probe.Fail, "it answers SERVFAIL to this name of namespace default, and resolves kube-dns.kube-system.svc."},
+		}, probe.Fail, "it answers SERVFAIL for this name in namespace default, but resolves kube-dns.kube-system.svc."},
 		"empty":  {rcode(dns.RcodeSuccess), probe.Fail, "with no address"},
 		"silent": {func(*dns.Msg) *dns.Msg { return nil }, probe.Fail, "no answer from"},
 	} {

@@ -62,7 +62,7 @@ func dnsExternal(ctx context.Context, p *probe.Pass) {
 	}
 	if len(servers) == 0 {
 		if err == nil || errors.Is(err, fs.ErrNotExist) {
-			p.Report(node.Gap(p, probe.KindDNS, "neither a name server of the node nor a DNS service is known"))
+			p.Report(node.Gap(p, probe.KindDNS, "no name server of the node and no DNS Service are known"))
 		}
 		return
 	}
@@ -220,7 +220,7 @@ func searched(ctx context.Context, answers []searchAnswer) probe.Result {
 		r.Saw += ": " + strings.Join(bad, ", ")
 	case len(wild) > 0:
 		r.Status = probe.Info
-		r.Saw += fmt.Sprintf("; %s answers every name (a wildcard), also names that belong to others",
+		r.Saw += fmt.Sprintf("; %s answers every name (a wildcard), including names outside it",
 			strings.Join(wild, ", "))
 	}
 	return r.With(factSearchCost, len(answers)).With(probe.FactTook, node.Milliseconds(whole)).Because(lines...)

@@ -100,7 +100,7 @@ func asksElsewhere(ctx context.Context, p *probe.Pass, at probe.Target, answers 
 		}
 		r := node.NoAnswer(err, addr.String(), limit).With(probe.FactAddress, addr.String()).
 			With(probe.FactListening, []string{answers.String()})
-		r.Saw = fmt.Sprintf("calico-node's liveness probe asks %s (%s), but Felix answers at %s, as FelixConfiguration's healthHost or healthPort says", addr, r.Facts.Str(probe.FactReason), answers)
+		r.Saw = fmt.Sprintf("calico-node's liveness probe uses %s (%s), but Felix answers at %s, from FelixConfiguration's healthHost or healthPort", addr, r.Facts.Str(probe.FactReason), answers)
 		p.Report(r.On("localhost"))
 	}
 }
@@ -139,14 +139,14 @@ func meaning(p *probe.Pass, r probe.Result, at probe.Target) probe.Result {
 	switch why := node.Unlisted(p, probe.KindFelix); {
 	case len(p.Of(probe.KindFelix)) == 0 && !calicoHere(p.Host):
 		r.Status = probe.Unknown
-		r.Saw += "; nothing on this machine looks like a Calico node"
+		r.Saw += "; this machine has no trace of Calico"
 	case at.Attrs[probe.AttrEnabled] == "false":
 		r.Status = probe.Skip
 		r.Saw = "Felix is configured not to answer (healthEnabled is false): " + r.Saw
 		r = r.With(probe.FactReason, "disabled")
 	case why != nil && at.Attrs[probe.AttrEnabled] == "":
 		r.Status = node.Unseen(why).Status
-		r.Saw += fmt.Sprintf("; whether Felix should answer there is not known: %v", why)
+		r.Saw += fmt.Sprintf("; unknown whether Felix should answer there: %v", why)
 	}
 	return r
 }
@@ -186,7 +186,7 @@ func answered(a *felix.Answer, addr netip.AddrPort, path string) probe.Result {
 	case !a.Good() && len(bad) > 0:
 		r = probe.Found(probe.Fail, "%d from %s%s: %s", a.Code, addr, path, strings.Join(bad, ", "))
 	case !a.Good():
-		r = probe.Found(probe.Fail, "%d from %s%s, without saying why", a.Code, addr, path)
+		r = probe.Found(probe.Fail, "%d from %s%s, without a reason", a.Code, addr, path)
 	case len(a.Components) > 0:
 		r.Saw += fmt.Sprintf(", %d components healthy", len(a.Components))
 	}

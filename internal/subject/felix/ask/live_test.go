@@ -64,7 +64,7 @@ func TestFelix(t *testing.T) {
 		moved := probe.Target{Kind: probe.KindFelix, Host: "127.0.0.2", Port: l.Addr().(*net.TCPAddr).Port}
 		checktest.Want(t, checktest.Run(t, felixLiveCheck, h, moved), "", probe.OK, "204")
 		moved.Attrs = map[string]string{probe.AttrProbed: "localhost"}
-		checktest.Want(t, checktest.Run(t, felixLiveCheck, h, moved), "localhost", probe.Fail, "asks 127.0.0.1",
+		checktest.Want(t, checktest.Run(t, felixLiveCheck, h, moved), "localhost", probe.Fail, "uses 127.0.0.1",
 			"but Felix answers at 127.0.0.2")
 	}
 

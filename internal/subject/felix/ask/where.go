@@ -115,7 +115,7 @@ func whereItListens(ctx context.Context, p *probe.Pass, at probe.Target, asked [
 			return here.atNextStart(ctx, p.Host, r, at, probed), true
 		}
 		if here.known { // the kubelet sends its probes to the wrong address
-			return probe.Found(probe.Fail, "calico-node's probe asks %s, but Felix answers at %s", probed, addr).
+			return probe.Found(probe.Fail, "calico-node's probe uses %s, but Felix answers at %s", probed, addr).
 				With(probe.FactAddress, probed.String()).With(probe.FactListening, []string{addr.String()}).
 				With(probe.FactReason, "refused"), true
 		}
@@ -133,7 +133,7 @@ func (f felixHere) atNextStart(ctx context.Context, h *probe.Host, r probe.Resul
 		return r
 	}
 	next := net.JoinHostPort(host, strconv.Itoa(port))
-	r.Saw += fmt.Sprintf("; FelixConfiguration moves it to %s at its next start, and calico-node's probe will go on to ask %s",
+	r.Saw += fmt.Sprintf("; FelixConfiguration moves it to %s at its next start, but calico-node's probe will keep using %s",
 		next, probed)
 	if r.Status == probe.OK {
 		r.Status = probe.Warn

@@ -39,7 +39,7 @@ func TestFelixWhereItListens(t *testing.T) {
 	moved := at
 	moved.Host = "127.0.0.3"
 	r := checktest.Want(t, checktest.Run(t, felixLiveCheck, with(port), moved), "", probe.Warn, "204 from 127.0.0.1:",
-		fmt.Sprintf("moves it to 127.0.0.3:%d at its next start, and calico-node's probe will go on to ask %s", at.Port, running))
+		fmt.Sprintf("moves it to 127.0.0.3:%d at its next start, but calico-node's probe will keep using %s", at.Port, running))
 	if r.Facts.Str(felix.FactNextStart) != fmt.Sprintf("127.0.0.3:%d", at.Port) {
 		t.Errorf("%+v", r.Facts)
 	}
@@ -51,11 +51,11 @@ func TestFelixWhereItListens(t *testing.T) {
 	// Nobody listens where the probe asks, and Felix is found by its socket.
 	moved.Port = 2
 	r = checktest.Want(t, checktest.Run(t, felixLiveCheck, with("FELIX_HEALTHPORT=1"), moved), "", probe.Fail,
-		"calico-node's probe asks 127.0.0.1:1, but Felix answers at "+running.String())
+		"calico-node's probe uses 127.0.0.1:1, but Felix answers at "+running.String())
 	if list, _ := r.Facts[probe.FactListening].([]string); len(list) != 1 || r.Facts.Str(probe.FactReason) != "refused" {
 		t.Errorf("%+v", r.Facts)
 	}
 	// Felix started anew where it is configured to, and the kubelet asks the old port.
 	checktest.Want(t, checktest.Run(t, felixLiveCheck, with("FELIX_HEALTHPORT=1"), at), "localhost", probe.Fail,
-		"asks 127.0.0.1:1")
+		"uses 127.0.0.1:1")
 }

@@ -127,12 +127,12 @@ func serviceClaims(s *cluster.Snapshot, report func(probe.Result)) {
 		}
 		found = true
 		name := svc.Namespace + "/" + svc.Name
-		report(probe.Found(status, "what is sent to %s of %s goes to the pods of Service %s, which has that address by %s",
+		report(probe.Found(status, "packets to %s of %s go to the pods of Service %s, which claims that address through %s",
 			strings.Join(taken, ", "), strings.Join(addrs, ", "), name, by).On(name).With(facts.Service, name).
 			With(facts.TakenPorts, ports))
 	}
 	if !found {
-		report(probe.Found(probe.OK, "none of %s takes a port that the node needs",
+		report(probe.Found(probe.OK, "%s checked: no port that the node needs is taken",
 			cluster.Plural(len(s.AllServices.Value), "service")))
 	}
 }

@@ -40,8 +40,8 @@ func TestProxyRights(t *testing.T) {
 		"a static pod":                    {[]corev1.Pod{static}, user, cut, probe.Warn, "system:kube-proxy may not"},
 		"a pod":                           {[]corev1.Pod{pod}, sa, cut, probe.Warn, "system:serviceaccount:kube-system:kube-proxy may not list endpointslices"},
 		"a pod's binding is gone":         {[]corev1.Pod{pod}, user, all, probe.Warn, "may not list services"},
-		"near: the user has all":          {nil, user, all, probe.OK, "may do all 4 things"},
-		"near: the pod has all":           {[]corev1.Pod{pod}, sa, all, probe.OK, "may do all 4 things"},
+		"near: the user has all":          {nil, user, all, probe.OK, "has all 4 rights"},
+		"near: the pod has all":           {[]corev1.Pod{pod}, sa, all, probe.OK, "has all 4 rights"},
 	} {
 		client := clustertest.ServerOf(t, map[string]string{
 			rbac + "/clusterrolebindings":                 `{"kind":"ClusterRoleBindingList","apiVersion":"rbac.authorization.k8s.io/v1","items":[{"metadata":{"name":"b"},"roleRef":{"kind":"ClusterRole","name":"system:node-proxier"},"subjects":[` + c.bound + `]}]}`,

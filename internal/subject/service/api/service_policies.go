@@ -45,18 +45,18 @@ func servicePolicies(s *cluster.Snapshot, report func(probe.Result)) {
 	slices.Sort(local)
 	slices.Sort(filtered)
 	if len(local) > 0 {
-		report(probe.Found(probe.Info, "%s use only endpoints of the node that is asked (a traffic policy is Local): %s",
+		report(probe.Found(probe.Info, "%s use only local endpoints (a traffic policy is Local): %s",
 			cluster.Plural(len(local), "service"), cluster.Few(local)).
 			On(facts.ServicesLocal).With(facts.Services, cluster.Few(local)))
 	}
 	if len(filtered) > 0 {
-		report(probe.Found(probe.Info, "the pods of %s are let be reached by certain pods alone, such as by %s: %s",
-			cluster.Plural(len(filtered), "service"), by, cluster.Few(filtered)).
+		report(probe.Found(probe.Info, "policies such as %s let only certain pods reach %s: %s",
+			by, cluster.Plural(len(filtered), "service"), cluster.Few(filtered)).
 			On(facts.ServicesBySource).With(facts.Services, cluster.Few(filtered)).
 			With(facts.Policy, by))
 	}
 	if len(local)+len(filtered) == 0 {
-		report(probe.Found(probe.OK, "none of %s has a traffic policy Local, or pods that are reached by certain pods alone",
+		report(probe.Found(probe.OK, "%s checked: no traffic policy Local, and no policy that lets only certain pods in",
 			cluster.Plural(len(s.AllServices.Value), "service")))
 	}
 }

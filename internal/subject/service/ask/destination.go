@@ -54,7 +54,7 @@ func serviceDestination(ctx context.Context, p *probe.Pass) {
 	}
 	all := followable(p)
 	if len(all) == 0 {
-		p.Report(node.Gap(p, probe.KindDatastore, "no service with ready endpoints is known"))
+		p.Report(node.Gap(p, probe.KindDatastore, "no Service with ready endpoints is known"))
 		return
 	}
 	domain, _ := node.DomainOf(node.ReadKubelet(p.Host))
@@ -124,7 +124,7 @@ func (f follower) follow(ctx context.Context, s followed) probe.Result {
 	case errors.Is(err, kernel.ErrNotTracked) && !accepted, errors.Is(err, errNotSent):
 		return f.unsent(s, err)
 	case errors.Is(err, kernel.ErrNotTracked), errors.Is(err, fs.ErrNotExist): // no evidence
-		return probe.Found(probe.Info, "where connections to %s go is not known: %v", s.to, err)
+		return probe.Found(probe.Info, "unknown where connections to %s go: %v", s.to, err)
 	case err != nil:
 		if r, cut := node.CutShort(ctx, err); cut {
 			return r
@@ -135,11 +135,11 @@ func (f follower) follow(ctx context.Context, s followed) probe.Result {
 	case sent == s.to:
 		return f.untranslated(ctx, s, accepted)
 	case len(s.endpoints) == 0:
-		return probe.Found(probe.Info, "%s leads to %s; the endpoints of the service are not known", s.to, sent).
+		return probe.Found(probe.Info, "%s leads to %s; the endpoints of the service are unknown", s.to, sent).
 			With(service.FactSentTo, sent.String())
 	}
 	rules, unread := f.rules()
-	found := probe.Found(probe.Info, "%s leads to %s, which is no endpoint of the service (%s)", s.to, sent, ports(s.endpoints)).
+	found := probe.Found(probe.Info, "%s leads to %s, which is not an endpoint of the service (%s)", s.to, sent, ports(s.endpoints)).
 		With(service.FactSentTo, sent.String())
 	rules = slices.DeleteFunc(slices.Clone(rules), func(rule kernel.PacketRule) bool { return !f.reaches(rule, s) })
 	rule, known := culprit(rules, s, sent, f.isOwn(sent.Addr()))
@@ -149,7 +149,7 @@ func (f follower) follow(ctx context.Context, s followed) probe.Result {
 	case unread != nil:
 		found.Saw += fmt.Sprintf("; not all rules could be read: %v", unread)
 	default:
-		found.Saw += "; no rule of others sends it there"
+		found.Saw += "; no foreign rule sends it there"
 		found = found.With(probe.FactReason, service.ReasonNoEndpoint)
 	}
 	return found
@@ -168,7 +168,7 @@ func blamed(r probe.Result, rule kernel.PacketRule) probe.Result {
 // judged sets the status of a redirected Service, by what answers at the destination.
 func (f follower) judged(ctx context.Context, r probe.Result, s followed) probe.Result {
 	if f.serves(ctx, s) {
-		r.Saw += "; what answers there serves clients of the service"
+		r.Saw += "; the server there can serve the service's clients"
 		return r
 	}
 	r.Status = s.lost()
@@ -187,7 +187,7 @@ func (f followed) lost() probe.Status {
 // untranslated is a connection with the Service's address still in its packets: no rule matched them, or they stay on
 // this node.
 func (f follower) untranslated(ctx context.Context, s followed, accepted bool) probe.Result {
-	r := probe.Found(probe.Info, "packets for %s leave with that address: no rule of kube-proxy translates it", s.to)
+	r := probe.Found(probe.Info, "packets for %s leave with that address: no kube-proxy rule translates it", s.to)
 	if i := slices.IndexFunc(f.links, func(l kernel.Link) bool { return l.Has(s.to.Addr()) }); i >= 0 {
 		r.Saw = fmt.Sprintf("packets for %s stay on this node: its interface %s has that address", s.to, f.links[i].Name)
 		return r
@@ -195,7 +195,7 @@ func (f follower) untranslated(ctx context.Context, s followed, accepted bool) p
 	_, entry, err := kernel.RouteOf(kernel.Packet{To: s.to.Addr()})
 	if err == nil && entry != nil && entry.Type == kernel.Local {
 		text := probe.OneLine(entry.String())
-		r.Saw = fmt.Sprintf("%s leads to this node itself, which is no endpoint of the service; route: %s", s.to, text)
+		r.Saw = fmt.Sprintf("%s leads to this node itself, which is not an endpoint of the service; route: %s", s.to, text)
 		return f.judged(ctx, r, s).With(probe.FactRule, text).With(service.FactMeans, service.MeansRoute).
 			With(service.FactSentTo, s.to.String())
 	}
@@ -218,7 +218,7 @@ func (f follower) untranslated(ctx context.Context, s followed, accepted bool) p
 // routes to the Service's address and endpoints, a rule sends it to an address without a route. An example is the
 // hostPort of a deleted pod: its address is in the node's own block, which has a blackhole route.
 func (f follower) unsent(s followed, err error) probe.Result {
-	r := probe.Found(probe.Info, "where connections to %s go is not known: %v", s.to, err)
+	r := probe.Found(probe.Info, "unknown where connections to %s go: %v", s.to, err)
 	if len(s.endpoints) == 0 || !routable(s.to) || !slices.ContainsFunc(s.endpoints, routable) {
 		return r
 	}
@@ -231,7 +231,7 @@ func (f follower) unsent(s followed, err error) probe.Result {
 		return r
 	}
 	to := rules[i].Sends
-	r.Saw = fmt.Sprintf("%s leads to %s, to which this node has no route, and which is no endpoint of the service (%s)",
+	r.Saw = fmt.Sprintf("%s leads to %s, to which this node has no route, and which is not an endpoint of the service (%s)",
 		s.to, to, ports(s.endpoints))
 	r.Status = s.lost()
 	return blamed(r.With(service.FactSentTo, to.String()), rules[i])

@@ -108,7 +108,7 @@ func TestRealDestination(t *testing.T) {
 	checktest.Do(t, "nft add table ip agent", "nft add chain ip agent out { type nat hook output priority -110 ; }",
 		"nft add rule ip agent out ip daddr 10.96.0.1 tcp dport 443 dnat to 10.88.0.11:10250")
 	r := checktest.Want(t, followServices(t), theAPI, probe.Fail,
-		"10.96.0.1:443 leads to 10.88.0.11:10250, which is no endpoint of the service (10.88.0.11:6443); nftables rule: "+
+		"10.96.0.1:443 leads to 10.88.0.11:10250, which is not an endpoint of the service (10.88.0.11:6443); nftables rule: "+
 			"ip agent out: to 10.96.0.1/32 tcp port 443 dnat to 10.88.0.11:10250")
 	if r.Facts.Str(service.FactSentTo) != "10.88.0.11:10250" || r.Facts.Str(probe.FactRawTable) != "ip agent" ||
 		r.Facts.Str(probe.FactChain) != "out" || r.Facts.Str(service.FactWall) != kernel.WallNative {
@@ -137,7 +137,7 @@ func TestRealDestination(t *testing.T) {
 		"nft add table ip raw2", "nft add chain ip raw2 out { type filter hook output priority -300 ; }",
 		"nft add rule ip raw2 out ip daddr 10.96.0.10 notrack")
 	got = followServices(t)
-	checktest.Want(t, got, theAPI, probe.Info, "which is no endpoint of the service (10.88.0.11:6443); no rule of others")
+	checktest.Want(t, got, theAPI, probe.Info, "which is not an endpoint of the service (10.88.0.11:6443); no foreign rule")
 	checktest.Want(t, got, theDNS, probe.Info, "is not known: the kernel does not track this connection")
 }
 
