@@ -91,7 +91,7 @@ func TestCNINodename(t *testing.T) {
 		"to another node"); r.Facts.Str(probe.FactReason) != "other" {
 		t.Errorf("%v", r.Facts)
 	}
-	checktest.Want(t, named(""), "", probe.Info, "not known here")
+	checktest.Want(t, named(""), "", probe.Info, "unknown here")
 
 	// The plugin's own configuration wins, and Calico may have been given another name on purpose.
 	with := func(nodename, environment string) []probe.Result {

@@ -77,7 +77,7 @@ ip link add cali0123456789b mtu 1450 type veth peer name pod2
 	set("etc/cni/net.d/10-calico.conflist", conf("1500"))
 	plan := []probe.Target{checktest.FelixWith(), checktest.Pool("10.244.0.0/16", "Never", "CrossSubnet"),
 		checktest.At(probe.KindSelf, "a", "10.9.0.1"), checktest.TunnelEnd("b", "10.244.1.0", "vxlan.calico", "10.9.0.2", "")}
-	checktest.Want(t, checktest.Run(t, cniMTUCheck, h, plan...), "", probe.OK, "eth0 carries 1500")
+	checktest.Want(t, checktest.Run(t, cniMTUCheck, h, plan...), "", probe.OK, "eth0 allows 1500")
 	checktest.Want(t, checktest.Run(t, cniMTUCheck, h, append(plan,
 		checktest.TunnelEnd("c", "10.244.2.0", "vxlan.calico", "10.77.0.3", ""))...), "",
 		probe.Fail, "exceeds the MTU")

@@ -171,11 +171,11 @@ func TestDNSPoliciesAsked(t *testing.T) {
 				"egress: [{action: Allow, protocol: TCP}]}")}
 		}, probe.Warn, "shop/web"},
 		"DNS unread": {func(s *cluster.Snapshot) { s.DNS.Err = errors.New("gone") }, probe.Skip,
-			"no pod of the cluster's DNS"},
-		"no DNS":      {func(s *cluster.Snapshot) { s.DNS.Value.Service = nil }, probe.Skip, "no pod of the cluster's DNS"},
+			"no cluster DNS pod"},
+		"no DNS":      {func(s *cluster.Snapshot) { s.DNS.Value.Service = nil }, probe.Skip, "no cluster DNS pod"},
 		"pods unread": {func(s *cluster.Snapshot) { s.Placed.Pods.Err = errors.New("gone") }, probe.Unknown, "gone"},
 		"policies unread": {func(s *cluster.Snapshot) { s.Policies.Unread = errors.New("refused") },
-			probe.Info, "not known: refused"},
+			probe.Info, "unknown: refused"},
 	} {
 		s := clustertest.WithDNS()
 		s.Policies.List = []netpolicy.Policy{kubernetesPolicy(t, "p", toWeb)}

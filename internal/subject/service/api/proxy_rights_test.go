@@ -59,7 +59,7 @@ func TestProxyRights(t *testing.T) {
 		}
 	}
 	s := clustertest.Snapshot(clustertest.Node("a", "10.0.0.1", ""))
-	clustertest.WantFirst(t, ask(t, s, facts.CheckProxyRights), probe.Skip, "not known")
+	clustertest.WantFirst(t, ask(t, s, facts.CheckProxyRights), probe.Skip, "unknown")
 	s.Proxy.Value.Rights = cluster.Rights{Account: "system:serviceaccount:kube-system:kube-proxy", Lacks: []string{"list endpointslices"}}
 	s.Proxy.Value.Sure = true // the API server says so itself
 	clustertest.WantFirst(t, ask(t, s, facts.CheckProxyRights), probe.Fail, "may not list endpointslices")

@@ -124,21 +124,21 @@ func TestRealDestination(t *testing.T) {
 		"nft add rule ip agent out udp dport 53 redirect to :5300")
 	aNameServer(t, "127.0.0.1:5300")
 	got = followServices(t)
-	checktest.Want(t, got, theAPI, probe.Info, "leads to 10.88.0.11:8443", "serves clients of the service")
-	checktest.Want(t, got, theDNS, probe.Info, "leads to 127.0.0.1:5300", "serves clients of the service")
+	checktest.Want(t, got, theAPI, probe.Info, "leads to 10.88.0.11:8443", "can serve the service's clients")
+	checktest.Want(t, got, theDNS, probe.Info, "leads to 127.0.0.1:5300", "can serve the service's clients")
 	checktest.Do(t, "nft delete table ip agent")
 
 	checktest.Do(t, "nft flush table ip kube-proxy")
 	got = followServices(t)
-	checktest.Want(t, got, theAPI, probe.Info, "no rule of kube-proxy translates it")
-	checktest.Want(t, got, theDNS, probe.Info, "no rule of kube-proxy translates it")
-	// Rules that are old, and no rule of others.
+	checktest.Want(t, got, theAPI, probe.Info, "no kube-proxy rule translates it")
+	checktest.Want(t, got, theDNS, probe.Info, "no kube-proxy rule translates it")
+	// Rules that are old, and no foreign rule.
 	checktest.Do(t, "nft add rule ip kube-proxy nat-output ip daddr 10.96.0.1 tcp dport 443 dnat to 10.88.0.11:10250",
 		"nft add table ip raw2", "nft add chain ip raw2 out { type filter hook output priority -300 ; }",
 		"nft add rule ip raw2 out ip daddr 10.96.0.10 notrack")
 	got = followServices(t)
 	checktest.Want(t, got, theAPI, probe.Info, "which is not an endpoint of the service (10.88.0.11:6443); no foreign rule")
-	checktest.Want(t, got, theDNS, probe.Info, "is not known: the kernel does not track this connection")
+	checktest.Want(t, got, theDNS, probe.Info, "go: the kernel does not track this connection")
 }
 
 // TestRealDestinationIptables does the same by both iptables: REDIRECT, and the chain that a hostPort has left.
@@ -165,7 +165,7 @@ func TestRealDestinationIptables(t *testing.T) {
 				program+" -t nat -I OUTPUT -m addrtype --dst-type LOCAL -j CNI-HOSTPORT-DNAT",
 				program+" -t nat -A CNI-HOSTPORT-DNAT -p tcp -m multiport --dports 443 -j CNI-DN-7a31",
 				program+" -t nat -A CNI-DN-7a31 -p tcp -m tcp --dport 443 -j DNAT --to-destination 10.244.7.5:8443")
-			r := checktest.Want(t, followServices(t), theAPI, probe.Fail, "10.96.0.1:443 leads to 10.244.7.5:8443, which is no endpoint",
+			r := checktest.Want(t, followServices(t), theAPI, probe.Fail, "10.96.0.1:443 leads to 10.244.7.5:8443, which is not an endpoint",
 				"ip nat CNI-DN-7a31: tcp port 443 dnat to 10.244.7.5:8443")
 			if n, _ := r.Facts.Num(service.FactHandle); r.Facts.Str(probe.FactChain) != "CNI-DN-7a31" || n < 1 {
 				t.Errorf("%v", r.Facts)

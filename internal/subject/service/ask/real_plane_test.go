@@ -45,7 +45,7 @@ nft add chain ip6 kube-proxy service-AAAA-default/kubernetes/tcp/https
 	kubeProxyIn(t, "nftables")
 	checktest.Want(t, checktest.Run(t, kubeProxyHealthCheck, h), "services", probe.OK, "1 ports of services have chains in nftables")
 	if r := left(&probe.Pass{Host: &probe.Host{Proc: t.TempDir()}}, "its port"); r.Status != probe.Warn ||
-		!strings.Contains(r.Saw, "rules for 1 services are still here (nftables)") {
+		!strings.Contains(r.Saw, "rules for 1 services are still in the kernel (nftables)") {
 		t.Errorf("%+v", r)
 	}
 	checktest.Do(t, "nft flush ruleset")
