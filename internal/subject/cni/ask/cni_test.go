@@ -70,7 +70,7 @@ func TestCNIConfig(t *testing.T) {
 	}
 	for _, runtime := range [][]probe.Target{nil, {{Kind: probe.KindRuntime, Name: "cri-o://1.34.1"}}} {
 		checktest.Want(t, checktest.Run(t, cniConfigCheck, with(nil, ""), runtime...), "", probe.Unknown,
-			"the runtime does not say which directory it reads")
+			"the runtime does not report which folder it reads")
 		openShift := with(map[string]string{"etc/kubernetes/cni/net.d/00-multus.conf": `{"type":"multus-shim"}`}, "")
 		checktest.Want(t, checktest.Run(t, cniConfigCheck, openShift, runtime...), "", probe.Info, "Multus")
 	}
@@ -93,7 +93,7 @@ func TestCNINodename(t *testing.T) {
 	}
 	checktest.Want(t, named(""), "", probe.Info, "unknown here")
 
-	// The plugin's own configuration wins, and Calico may have been given another name on purpose.
+	// The plugin's own configuration takes precedence, and Calico's name may differ on purpose.
 	with := func(nodename, environment string) []probe.Result {
 		files := map[string]string{"var/lib/calico/nodename": "worker-3", "proc/73/environ": environment,
 			"etc/cni/net.d/10-calico.conflist": strings.Replace(checktest.CalicoList, `{"type":"calico",`,
@@ -103,8 +103,8 @@ func TestCNINodename(t *testing.T) {
 		h.Node = "worker-3.example.com"
 		return checktest.Run(t, cniNodenameCheck, h)
 	}
-	checktest.Want(t, with("worker-3.example.com", ""), "", probe.OK, "by /etc/cni/net.d/10-calico.conflist")
-	checktest.Want(t, with("other", ""), "", probe.Fail, `"other" by /etc/cni/net.d/10-calico.conflist`)
+	checktest.Want(t, with("worker-3.example.com", ""), "", probe.OK, "(from /etc/cni/net.d/10-calico.conflist)")
+	checktest.Want(t, with("other", ""), "", probe.Fail, `"other" (from /etc/cni/net.d/10-calico.conflist)`)
 	checktest.Want(t, with("__KUBERNETES_NODE_NAME__", ""), "", probe.Fail, `"worker-3", but`)
 	checktest.Want(t, with("worker-3", "NODENAME=worker-3\x00CALICO_K8S_NODE_REF=worker-3.example.com"), "", probe.Info,
 		"CALICO_K8S_NODE_REF")
@@ -112,7 +112,7 @@ func TestCNINodename(t *testing.T) {
 		"has not finished its start-up")
 }
 
-// TestAlienPlugins wants a program that the kernel refuses named, and no other file.
+// TestAlienPlugins checks that only programs that the kernel rejects are named.
 func TestAlienPlugins(t *testing.T) {
 	t.Parallel()
 	header := func(machine elf.Machine) string {
@@ -202,8 +202,7 @@ func TestIPAMFiles(t *testing.T) {
 	}
 }
 
-// TestPlace has what containerd tells of itself, once and now, and what others
-// tell.
+// TestPlace reads the configurations of old and new containerd versions, and of other runtimes.
 func TestPlace(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
@@ -226,15 +225,15 @@ func FuzzPlace(f *testing.F) {
 	f.Fuzz(func(_ *testing.T, config []byte) { placeIn(config) })
 }
 
-// TestSetAside wants a configuration that another CNI renamed to be named.
+// TestSetAside checks that a configuration which another CNI renamed is found.
 func TestSetAside(t *testing.T) {
 	t.Parallel()
 	h := checktest.Node(t, map[string]string{"etc/cni/net.d/10-calico.conflist.cilium_bak": "{}", "etc/cni/net.d/calico-kubeconfig": ""})
-	if got := setAside(h, "/etc/cni/net.d"); got != "10-calico.conflist.cilium_bak" {
+	if got := renamedConfig(h, "/etc/cni/net.d"); got != "10-calico.conflist.cilium_bak" {
 		t.Errorf("%q", got)
 	}
 	h = checktest.Node(t, map[string]string{"etc/cni/net.d/10-calico.conflist": "{}"})
-	if got := setAside(h, "/etc/cni/net.d"); got != "" {
+	if got := renamedConfig(h, "/etc/cni/net.d"); got != "" {
 		t.Errorf("%q", got)
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/nstest"
 )
 
-// TestRealMTU gives the parts of a pod's path sizes that do not agree.
+// TestRealMTU sets MTUs that do not match along a pod's path.
 func TestRealMTU(t *testing.T) {
 	if !nstest.Enter(t, checktest.PlaneFurniture+`
 ip link add cali0123456789a mtu 1450 type veth peer name pod1
@@ -45,14 +45,14 @@ ip link add cali0123456789b mtu 1450 type veth peer name pod2
 	set("etc/cni/net.d/10-calico.conflist", conf("1500"))
 	checktest.Want(t, ask(), "", probe.Warn, "new pods get MTU 1500 (/etc/cni/net.d/10-calico.conflist)",
 		"depend on path MTU discovery")
-	// The kernel takes no such MTU while the interface below has its own; but that may shrink.
+	// The kernel rejects such an MTU for the present MTU below it, but that one may shrink later.
 	checktest.Do(t, "ip link set eth0 mtu 9000", "ip link set vxlan.calico mtu 1500", "ip link set eth0 mtu 1500")
 	checktest.Want(t, ask(), "", probe.Fail, "new pods get MTU 1500",
 		"vxlan.calico accepts 1500: with 50 bytes of VXLAN that exceeds the MTU of eth0, 1500")
 	set("etc/cni/net.d/10-calico.conflist", conf("1450"))
 	checktest.Want(t, ask(), "", probe.Info, "vxlan.calico accepts 1500", "pods send less")
 	pools := []string{probe.KindPool}
-	var unpooled []probe.Target // as without the right to read the pools
+	var unpooled []probe.Target // as if the pools could not be read
 	for _, target := range checktest.VXLANPlan() {
 		if target.Kind != probe.KindPool {
 			unpooled = append(unpooled, target)
@@ -72,7 +72,7 @@ ip link add cali0123456789b mtu 1450 type veth peer name pod2
 	checktest.Do(t, "ip link set eth0 mtu 9000", "ip link set vxlan.calico mtu 8950")
 	checktest.Want(t, ask(), "", probe.Info, "new pods get MTU 1450", "8950 would fit through vxlan.calico")
 
-	// Without another subnet, CrossSubnet packs nothing; with one it does.
+	// CrossSubnet encapsulates only towards another subnet.
 	checktest.Do(t, "ip link set vxlan.calico mtu 1500", "ip link set eth0 mtu 1500")
 	set("etc/cni/net.d/10-calico.conflist", conf("1500"))
 	plan := []probe.Target{checktest.FelixWith(), checktest.Pool("10.244.0.0/16", "Never", "CrossSubnet"),
