@@ -22,7 +22,7 @@ const (
 	factResolved probe.Fact = "resolved" // addresses to which the health host's name resolves
 )
 
-func askFelix(ctx context.Context, p *probe.Pass, path string) {
+func queryFelix(ctx context.Context, p *probe.Pass, path string) {
 	at := probe.Target{}
 	if t := p.Of(probe.KindFelix); len(t) > 0 {
 		at = t[0]
@@ -49,19 +49,19 @@ func askFelix(ctx context.Context, p *probe.Pass, path string) {
 		r := probe.Found(probe.Fail,
 			"localhost resolves to %s on this node, which is not its loopback: the kubelet and Felix use that address", addrs[i])
 		p.Report(r.With(factResolved, texts(addrs)).With(probe.FactReason, "foreign-address"))
-		addrs = []netip.Addr{netip.MustParseAddr("127.0.0.1")} // what would be, were it right
+		addrs = []netip.Addr{netip.MustParseAddr("127.0.0.1")} // the answer if localhost resolved correctly
 	}
 	var worst probe.Result
 	for _, a := range addrs {
 		addr := netip.AddrPortFrom(a, uint16(at.Port))
-		// A healthy Felix answers in a millisecond, and the kubelet's own probe waits at least a second. With two addresses,
-		// each gets its share of the time.
+		// A healthy Felix answers in a millisecond, and the kubelet's own probe waits at least a second. With two
+		// addresses, each gets its share of the time.
 		one, limit, cancel := node.Part(ctx, 3)
 		answer, err := felix.Get(one, addr, path)
 		cancel()
 		if err == nil {
-			p.Report(node.HeldHealth(ctx, p.Host, answered(answer, addr, path), answer.FromFelix()))
-			asksElsewhere(ctx, p, at, addr, path)
+			p.Report(node.HeldHealth(ctx, p.Host, judgeAnswer(answer, addr, path), answer.FromFelix()))
+			checkProbeAddress(ctx, p, at, addr, path)
 			return
 		}
 		if r, cut := node.CutShort(ctx, err); cut {
@@ -73,16 +73,17 @@ func askFelix(ctx context.Context, p *probe.Pass, path string) {
 		}
 	}
 	if worst.Facts.Str(probe.FactReason) == "refused" {
-		if r, ok := whereItListens(ctx, p, at, addrs, path); ok {
+		if r, ok := queryListeners(ctx, p, at, addrs, path); ok {
 			p.Report(r)
 			return
 		}
 	}
-	p.Report(node.HeldHealth(ctx, p.Host, meaning(p, worst, at), false))
+	p.Report(node.HeldHealth(ctx, p.Host, explainRefusal(p, worst, at), false))
 }
 
-// asksElsewhere sends the request to the address that calico-node's own probe uses, if Felix answered on another one.
-func asksElsewhere(ctx context.Context, p *probe.Pass, at probe.Target, answers netip.AddrPort, path string) {
+// checkProbeAddress sends the request to the address that calico-node's own probe uses, if Felix answered on another
+// one.
+func checkProbeAddress(ctx context.Context, p *probe.Pass, at probe.Target, answers netip.AddrPort, path string) {
 	addr, moved := netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), answers.Port()), at.Attrs[probe.AttrProbed] != ""
 	if here := runningFelix(p.Host); here.known {
 		probed, ok := here.probed(ctx, p.Host)
@@ -121,9 +122,9 @@ func weight(r probe.Result) int {
 	return 1
 }
 
-// meaning adds known reasons to a Felix that does not answer: another listener on its port, health disabled, or a
-// guessed address.
-func meaning(p *probe.Pass, r probe.Result, at probe.Target) probe.Result {
+// explainRefusal adds known reasons to a Felix that does not answer: another listener on its port, health disabled, or
+// a guessed address.
+func explainRefusal(p *probe.Pass, r probe.Result, at probe.Target) probe.Result {
 	if r.Facts.Str(probe.FactReason) != "refused" {
 		return r
 	}
@@ -137,7 +138,7 @@ func meaning(p *probe.Pass, r probe.Result, at probe.Target) probe.Result {
 		}
 	}
 	switch why := node.Unlisted(p, probe.KindFelix); {
-	case len(p.Of(probe.KindFelix)) == 0 && !calicoHere(p.Host):
+	case len(p.Of(probe.KindFelix)) == 0 && !hasCalico(p.Host):
 		r.Status = probe.Unknown
 		r.Saw += "; this machine has no trace of Calico"
 	case at.Attrs[probe.AttrEnabled] == "false":
@@ -151,8 +152,8 @@ func meaning(p *probe.Pass, r probe.Result, at probe.Target) probe.Result {
 	return r
 }
 
-// calicoHere reports whether the node shows any trace of Calico.
-func calicoHere(h *probe.Host) bool {
+// hasCalico reports whether the node shows any trace of Calico.
+func hasCalico(h *probe.Host) bool {
 	for _, name := range []string{h.Place(probe.PlaceRun), h.Place(probe.PlaceLib), "/etc/cni/net.d/10-calico.conflist"} {
 		if _, err := h.Stat(name); err == nil || errors.Is(err, probe.ErrNotVisible) { // not visible: assume yes
 			return true
@@ -161,8 +162,8 @@ func calicoHere(h *probe.Host) bool {
 	return false
 }
 
-// answered judges an answer.
-func answered(a *felix.Answer, addr netip.AddrPort, path string) probe.Result {
+// judgeAnswer judges Felix's answer, or that of another program on its port.
+func judgeAnswer(a *felix.Answer, addr netip.AddrPort, path string) probe.Result {
 	r := probe.Found(probe.OK, "%d from %s%s", a.Code, addr, path)
 	var bad []string
 	for _, c := range a.Components {
