@@ -14,7 +14,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// TestStartTypha wants a Typha that is configured and not there.
+// TestStartTypha checks a Typha that is configured but missing.
 func TestStartTypha(t *testing.T) {
 	gone := apierrors.NewNotFound(schema.GroupResource{Resource: "services"}, "calico-typha")
 	svc := func(port string) *corev1.Service {
@@ -37,7 +37,7 @@ func TestStartTypha(t *testing.T) {
 			probe.Unknown, ""},
 		"another port": {"kube-system/calico-typha", nil, svc("typha"), one, probe.Fail,
 			"no port named calico-typha"},
-		"near: it is there":    {"kube-system/calico-typha", nil, svc(typhaPort), one, probe.OK, "1 endpoint"},
+		"near: it exists":      {"kube-system/calico-typha", nil, svc(typhaPort), one, probe.OK, "1 endpoint"},
 		"near: none is wanted": {"", nil, nil, nil, probe.Skip, "not configured"},
 	} {
 		s := clustertest.Snapshot(clustertest.Node("a", "10.0.0.1", ""))

@@ -16,7 +16,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// TestStartWebhooks wants webhooks told that nobody answers for and that stop a node, and none that does not.
+// TestStartWebhooks checks that only dead webhooks that block a node are reported.
 func TestStartWebhooks(t *testing.T) {
 	rule := func(group, resource string, ops ...admissionv1.OperationType) []admissionv1.RuleWithOperations {
 		return []admissionv1.RuleWithOperations{{Operations: ops, Rule: admissionv1.Rule{APIGroups: []string{group},
@@ -70,8 +70,8 @@ func TestStartWebhooks(t *testing.T) {
 	}
 }
 
-// TestWebhooksUnread wants a webhook of which nobody knows whether it is answered told as that: a Service that could
-// not be read is none that is missing.
+// TestWebhooksUnread checks that a webhook with an unreadable Service is unknown: an unreadable Service is not a
+// missing one.
 func TestWebhooksUnread(t *testing.T) {
 	hook := `{"items":[{"metadata":{"name":"v"},"webhooks":[{"name":"a","failurePolicy":"Fail","rules":[{"operations":["*"],` +
 		`"apiGroups":["*"],"apiVersions":["*"],"resources":["*/*"]}],"clientConfig":{"service":{"namespace":"x","name":"y"}}}]}]}`
