@@ -14,17 +14,17 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// dnsElsewhere reports whether the DNS Service uses only endpoints of the same node, and this node has none.
-func dnsElsewhere(s *cluster.Snapshot) bool {
+// lacksLocalEndpoint reports whether the DNS Service uses only endpoints of the same node, and this node has none.
+func lacksLocalEndpoint(s *cluster.Snapshot) bool {
 	policy := s.DNS.Value.Service.Spec.InternalTrafficPolicy
 	here := func(t probe.Target) bool { return t.Name == "endpoint" && t.Node == s.Node.Name }
 	return policy != nil && *policy == corev1.ServiceInternalTrafficPolicyLocal &&
 		!slices.ContainsFunc(s.DNS.Value.Targets, here)
 }
 
-// misserved is why a DNS Service leads to no server although it may have endpoints: one of the Empty words and a
-// sentence, "" if nothing is wrong.
-func misserved(svc *corev1.Service) (word, what string) {
+// serviceFault returns why a DNS Service leads to no server although it may have endpoints: one of the Empty words and
+// a sentence. Both are "" without a fault.
+func serviceFault(svc *corev1.Service) (word, what string) {
 	if by, is := svc.Labels[cluster.ProxyName]; is {
 		return facts.EmptyOtherProxy, fmt.Sprintf("has the label %s=%s, so kube-proxy leaves it to that program", cluster.ProxyName, probe.Quoted(by))
 	}
@@ -54,14 +54,14 @@ func dnsService(s *cluster.Snapshot, report func(probe.Result)) {
 		return
 	}
 	name := s.DNS.Value.Service.Namespace + "/" + s.DNS.Value.Service.Name
-	if wrong, what := misserved(s.DNS.Value.Service); wrong != "" {
+	if wrong, what := serviceFault(s.DNS.Value.Service); wrong != "" {
 		// That program may be running, and the DNS may use another one. Only names that do not resolve make it a fault.
 		report(probe.Found(probe.Info, "Service %s %s", name, what).On("endpoints").With(facts.Service, name).
 			With(facts.Empty, wrong))
 	} else if why := s.DNS.Value.Targets[0].Attrs[probe.AttrEmpty]; why != "" {
 		report(probe.Found(probe.Warn, "%s", why).On("endpoints").With(facts.Service, name).
 			With(facts.Empty, s.DNS.Value.Targets[0].Attrs[probe.AttrEmptyFor]))
-	} else if dnsElsewhere(s) {
+	} else if lacksLocalEndpoint(s) {
 		report(probe.Found(probe.Warn, "Service %s has internalTrafficPolicy Local, so each node uses only its own endpoints, "+
 			"and this node has none", name).On("endpoints").With(facts.Service, name).With(facts.Empty, facts.EmptyLocal))
 	} else {

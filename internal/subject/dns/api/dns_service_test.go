@@ -14,7 +14,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// TestMisserved wants what is wrong with a DNS Service beside its endpoints.
+// TestMisserved checks the faults of a DNS Service besides missing endpoints.
 func TestMisserved(t *testing.T) {
 	t.Parallel()
 	port := func(protocol corev1.Protocol) corev1.ServicePort {
@@ -34,13 +34,13 @@ func TestMisserved(t *testing.T) {
 		if c.label != "" {
 			svc.Labels = map[string]string{cluster.ProxyName: c.label}
 		}
-		if got, _ := misserved(svc); got != c.want {
+		if got, _ := serviceFault(svc); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}
 }
 
-// TestDNSService wants it said why nothing stands behind the cluster's DNS, and what CoreDNS' account lacks.
+// TestDNSService checks that the reason for missing endpoints is reported, and the missing rights of CoreDNS.
 func TestDNSService(t *testing.T) {
 	t.Parallel()
 	const owner = `"ownerReferences":[{"kind":"ReplicaSet","controller":true,"name":"r","uid":"1","apiVersion":"apps/v1"}]`
@@ -110,7 +110,7 @@ func TestDNSService(t *testing.T) {
 	}
 }
 
-// TestDNSRights wants a right that is not there to be a fault only where no CoreDNS is ready without it.
+// TestDNSRights checks that a missing right is a fault only if no CoreDNS is ready without it.
 func TestDNSRights(t *testing.T) {
 	t.Parallel()
 	s := clustertest.Snapshot(clustertest.Node("a", "10.0.0.1", ""))

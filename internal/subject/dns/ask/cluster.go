@@ -35,11 +35,11 @@ func dnsCluster(ctx context.Context, p *probe.Pass) {
 				r.Status = probe.Unknown
 				r.Saw += " (the kubelet's domain is not visible here)"
 			}
-			return oneZone(ctx, asServed(p, r), network, addrOf(t), name, domain)
+			return withOtherZone(ctx, compareService(p, r), network, addrOf(t), name, domain)
 		}
 		var udp, tcp probe.Result
 		node.Each([]func(){func() { udp = ask("udp") }, func() { tcp = ask("tcp") }}, func(f func()) { f() })
-		for network, r := range map[string]probe.Result{"udp": cutAnswer(udp, tcp), "tcp": tcp} {
+		for network, r := range map[string]probe.Result{"udp": judgeTruncated(udp, tcp), "tcp": tcp} {
 			if t.Name == probe.RoleGiven {
 				r = r.With(dnsfacts.FactGiven, k.ClusterDNS)
 			}
@@ -53,10 +53,10 @@ func dnsCluster(ctx context.Context, p *probe.Pass) {
 	})
 }
 
-// oneZone adds to an answer without an address that the same server resolves names of another namespace: then its
-// configuration has a separate part for this one. It repeats the first query after that, since a server that briefly
-// lost the API answers now.
-func oneZone(ctx context.Context, r probe.Result, network, addr, name, domain string) probe.Result {
+// withOtherZone adds to an answer without an address that the same server resolves names of another namespace. Then its
+// configuration has a separate zone for this one. It repeats the first query afterwards: a server that briefly lost the
+// API answers it now.
+func withOtherZone(ctx context.Context, r probe.Result, network, addr, name, domain string) probe.Result {
 	if r.Status != probe.Fail || r.Facts.Str(probe.FactRcode) == "" {
 		return r
 	}
@@ -85,8 +85,8 @@ func withEndpoints(r probe.Result, t probe.Target) probe.Result {
 	return r.With(dnsfacts.FactUnserved, why)
 }
 
-// cutAnswer judges a truncated UDP answer by the same query over TCP, as clients do.
-func cutAnswer(udp, tcp probe.Result) probe.Result {
+// judgeTruncated judges a truncated UDP answer by the same query over TCP, as clients do.
+func judgeTruncated(udp, tcp probe.Result) probe.Result {
 	if udp.Facts[node.FactTruncated] != true {
 		return udp
 	}
