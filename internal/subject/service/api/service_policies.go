@@ -11,8 +11,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// keepsLocal reports whether a Service uses only endpoints of the client's own node, in part or always.
-func keepsLocal(svc *corev1.Service) bool {
+// usesLocal reports whether a Service uses only endpoints of the client's own node, in part or always.
+func usesLocal(svc *corev1.Service) bool {
 	inside := svc.Spec.InternalTrafficPolicy
 	return inside != nil && *inside == corev1.ServiceInternalTrafficPolicyLocal ||
 		svc.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal
@@ -28,11 +28,11 @@ func servicePolicies(s *cluster.Snapshot, report func(probe.Result)) {
 	by := ""
 	for i := range s.AllServices.Value {
 		svc := &s.AllServices.Value[i]
-		if ignored(svc) || len(svc.Spec.Selector) == 0 {
+		if isIgnored(svc) || len(svc.Spec.Selector) == 0 {
 			continue
 		}
 		name := svc.Namespace + "/" + svc.Name
-		if keepsLocal(svc) {
+		if usesLocal(svc) {
 			local = append(local, name)
 		}
 		if policy := s.Policies.BySource(svc.Namespace, svc.Spec.Selector); policy != "" {

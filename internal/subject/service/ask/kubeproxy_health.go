@@ -47,7 +47,7 @@ func kubeProxyHealth(ctx context.Context, p *probe.Pass) {
 	if err != nil {
 		r := node.NoAnswer(err, health, limit)
 		if r.Facts.Str(probe.FactReason) == "refused" {
-			r = left(p, health)
+			r = judgeAbsent(p, health)
 		}
 		p.Report(r.With(probe.FactAddress, health))
 		return
@@ -82,9 +82,9 @@ func kubeProxyHealth(ctx context.Context, p *probe.Pass) {
 	}
 }
 
-// left judges a node without a kube-proxy listener by the rules in the kernel: a kube-proxy that exits leaves all its
-// rules.
-func left(p *probe.Pass, health string) probe.Result {
+// judgeAbsent judges a node without a kube-proxy listener by the rules in the kernel: a kube-proxy that exits leaves
+// all its rules.
+func judgeAbsent(p *probe.Pass, health string) probe.Result {
 	nothing := true // no rules of kube-proxy are visible; a kernel without IPVS has no list of it
 	for _, mode := range []string{"ipvs", "nftables", "iptables"} {
 		rules, seen := published(p.Host, mode)
@@ -100,7 +100,7 @@ func left(p *probe.Pass, health string) probe.Result {
 		if len(proxies) > 0 {
 			r = probe.Found(probe.Info,
 				"kube-proxy runs (process %d) but does not listen on %s: it is starting, or configured for another address; its rules for %.0f services are here (%s)", proxies[0].PID, health, n, mode)
-			if age, stuck := notUp(p.Host, proxies); stuck {
+			if age, stuck := isStuck(p.Host, proxies); stuck {
 				r = probe.Found(probe.Warn, "kube-proxy has run for %s (process %d) without listening on a port: its startup hangs, "+
 					"for example without the API server, or both its ports are disabled; its rules for %.0f services are from the previous run (%s)",
 					probe.Age(age), proxies[0].PID, n, mode).With(probe.FactReason, service.ReasonNotUp)
@@ -123,18 +123,18 @@ func left(p *probe.Pass, health string) probe.Result {
 	return r
 }
 
-// inStart is how long a kube-proxy may take to start.
-const inStart = 20 * time.Second
+// maxStart is how long a kube-proxy may take to start.
+const maxStart = 20 * time.Second
 
-// notUp reports whether the only kube-proxy has run for longer than its start takes and listens on no TCP port.
-func notUp(h *probe.Host, proxies []node.Running) (time.Duration, bool) {
+// isStuck reports whether the only kube-proxy has run for longer than its start takes and listens on no TCP port.
+func isStuck(h *probe.Host, proxies []node.Running) (time.Duration, bool) {
 	if len(proxies) != 1 {
 		return 0, false
 	}
 	_, age, err := node.AgeOf(proxies[0].Proc)
 	inodes := node.SocketsOf(h, proxies[0].PID)
 	listens := false
-	if err != nil || age < inStart || len(inodes) == 0 {
+	if err != nil || age < maxStart || len(inodes) == 0 {
 		return age, false
 	}
 	err = kernel.TCP(kernel.Listening, 0, 0, func(s kernel.Socket) { listens = listens || inodes[s.Inode] })

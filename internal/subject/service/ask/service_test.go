@@ -23,8 +23,8 @@ func TestServices(t *testing.T) {
 	got := checktest.Run(t, serviceClusterIPCheck, &probe.Host{}, good, same, dead)
 	checktest.Want(t, got, "d/web "+open.String(), probe.OK, "connected to")
 	checktest.Want(t, got, "d/web 127.0.0.1:1", probe.Info, "refused: an endpoint is reached")
-	if len(got) != 3 { // the third says that it cannot enter pods
-		t.Errorf("one service asked twice: %+v", got)
+	if len(got) != 3 { // the third: it cannot enter pods
+		t.Errorf("one service connected to twice: %+v", got)
 	}
 	checktest.Want(t, checktest.Run(t, serviceClusterIPCheck, &probe.Host{}, checktest.Self("10.0.0.1")), "", probe.Skip,
 		"no service")
