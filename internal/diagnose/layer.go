@@ -8,7 +8,7 @@ import (
 
 // A Layer is the part of a node in which a cause lies. A fault in one layer shows in all later ones: without a
 // network no datastore is reachable, and without a datastore Felix cannot work. So a cause may explain causes of its
-// own and of later layers. Of an earlier layer it may explain only a symptom, and only if it is no symptom itself
+// own and of later layers. Of an earlier layer it may explain only a symptom, and only if it is not one itself
 // (MayExplain). Rule.Explains is subject to the same limit.
 type Layer int
 
