@@ -14,7 +14,7 @@ type document struct {
 	head  []byte // the front matter, YAML
 	title string
 	doc   string               // a line for each paragraph
-	says  string               // the advice, "" = none
+	tips  string               // the advice, "" = none
 	fixes map[string]probe.Fix // by name, "" for the default fix
 }
 
@@ -58,7 +58,7 @@ func parse(text string) (document, error) {
 	}
 	d.doc = strings.Join(doc, "\n")
 	if len(blocks) > 1 && blocks[0] == advice {
-		d.says, blocks = blocks[1], blocks[2:]
+		d.tips, blocks = blocks[1], blocks[2:]
 	}
 	var err error
 	d.fixes, err = parseFixes(blocks)

@@ -212,8 +212,8 @@ func (d document) advice(name string, shared Shared) (string, error) {
 	named, known := shared.Advice[name]
 	switch {
 	case name == "":
-		return d.says, nil
-	case d.says != "":
+		return d.tips, nil
+	case d.tips != "":
 		return "", fmt.Errorf("advice: %s and %q: use one of them", name, advice)
 	case !known:
 		return "", fmt.Errorf("advice: %s is not shared advice", name)

@@ -178,10 +178,15 @@ func isCondition(w string) bool { return comparison.MatchString(w) }
 // condition reports whether a selection keeps a finding.
 type condition func(s scope, r diagnose.Finding) bool
 
-// comparison matches a condition on a field or a fact. = means one of the texts between bars, != none of them. ~
-// means a list that contains one, or a text that contains it. ~~ means a text or a list entry that matches the
-// pattern. < and > compare a number, or the length of a list. ? means that the fact exists, ?? that it exists and is
-// not empty.
+// comparison matches a condition on a field or a fact:
+//
+//	=    equals one of the texts between bars
+//	!=   equals no text between bars
+//	~    is a list that contains one of the texts, or a text that contains it
+//	~~   is a text, or a list with an entry, that matches the pattern
+//	< >  is a number, or a list of a length, below or above
+//	?    the fact exists
+//	??   the fact exists and is not empty
 var comparison = regexp.MustCompile(`^(!?)([a-z_]+)(!=|=|~~|~|<=|>=|<|>|\?\?|\?)(.*)$`)
 
 func (m *matcher) condition(text string) (condition, error) {

@@ -89,7 +89,7 @@ func their(id, text string, shared Shared, known Known, ours []string) (*diagnos
 	return rule, append(lintForeign(text, rule), Lint(rule, known)...)
 }
 
-// markdownIn lists the causes' files of a folder; a README is none.
+// markdownIn lists the causes' files of a folder: all Markdown files but README.md.
 func markdownIn(root *os.Root, dir string) ([]string, error) {
 	folder, err := root.Open(".")
 	if err != nil {
