@@ -20,9 +20,9 @@ const (
 	maxSessions = 4
 )
 
-// Nodes compares the node in question with its baseline nodes in a few lines: checks that failed only here, checks
-// that failed on both, the node's ports as seen from a baseline node, and both ends of the BGP sessions between them.
-// It returns no lines without an answer from a baseline node, nor for a node that answered and has no failed check.
+// Nodes compares the node in question with its baseline nodes in a few lines. They show the checks that failed only
+// here or on both, the node's ports as seen from a baseline node, and both ends of their BGP sessions. It returns no
+// lines without an answer from a baseline node, nor for a node that answered and has no failed check.
 func Nodes(f diagnose.Findings) []string {
 	if isFine(f) {
 		return nil
@@ -69,13 +69,13 @@ func isFine(f diagnose.Findings) bool {
 
 // compared returns the baseline nodes' results of a check that failed here.
 func compared(f diagnose.Findings, id string, baseline []string) string {
-	var parts, asked []string
+	var parts, targets []string
 	for _, r := range f.Of(id) {
 		if diagnose.IsBad(r.Status) {
-			asked = append(asked, r.Target)
+			targets = append(targets, r.Target)
 		}
 	}
-	same := func(r diagnose.Finding) bool { return slices.Contains(asked, r.Target) }
+	same := func(r diagnose.Finding) bool { return slices.Contains(targets, r.Target) }
 	for _, node := range baseline {
 		var good, info, worst, about []diagnose.Finding
 		for _, r := range f.At(node).Of(id) {

@@ -25,14 +25,14 @@ func TestComparison(t *testing.T) {
 	add("node-b", "bgp-session", "node-a 10.0.0.1", probe.Fail, "start Passive for 2h",
 		probe.Facts{probe.FactNode: "node-a", probe.FactFamily: 4, bgp.FactState: "start",
 			bgp.FactBGPState: "Passive"})
-	add("node-b", "bgp-session", "/run/calico/bird6.ctl", probe.Unknown, "nobody listens",
+	add("node-b", "bgp-session", "/run/calico/bird6.ctl", probe.Unknown, "no listener",
 		probe.Facts{probe.FactFamily: 6})
 	if got := Nodes(f); got != nil {
 		t.Errorf("without a peer: %q", got)
 	}
 	add("node-a", "probe-placed", "neighbour", probe.Unknown, "no right", nil)
 	if got := Nodes(f); got != nil {
-		t.Errorf("a peer that was not asked: %q", got)
+		t.Errorf("a peer without an answer: %q", got)
 	}
 	add("node-a", "node-swap", "", probe.OK, "no swap", nil)
 	add("node-a", "pod-mtu", "default/y 10.1.2.1", probe.Fail, "1400 bytes do not pass", nil)
