@@ -356,7 +356,7 @@ func TestKubeletKeepsSilent(t *testing.T) {
 	}
 	began := time.Now()
 	checktest.Want(t, silent(map[string]string{"/healthz": "ok"}).ask(t, host.NodeDisk), "", probe.Unknown, "no answer to /stats/summary within 5s",
-		"container runtime, which may hang")
+		"container runtime for it, which may hang")
 	if took := time.Since(began); took > 2*kubeletLimit+2*time.Second {
 		t.Errorf("it took %v", took)
 	}

@@ -146,7 +146,7 @@ func TestIPAMFiles(t *testing.T) {
 		"nothing to do")
 	checktest.Want(t, checktest.Run(t, ipamFilesCheck, checktest.Node(t,
 		map[string]string{dir + "last_reserved_ip.0": "10.200.0.5"})), "", probe.Info,
-		"has no address in it")
+		"contains no address")
 	canal := checktest.Node(t, map[string]string{dir + "10.200.0.5": "abc",
 		"etc/cni/net.d/10-canal.conflist": `{"plugins":[{"type":"calico","ipam":{"type":"host-local"}}]}`})
 	checktest.Want(t, checktest.Run(t, ipamFilesCheck, canal), "", probe.Info, "host-local is in use")
@@ -171,7 +171,7 @@ func TestIPAMFiles(t *testing.T) {
 	none := checktest.Want(t, checktest.Run(t, ipamFilesCheck, h, calico(""), pool), "", probe.Fail, "2 addresses",
 		"the Kubernetes Node has no podCIDR")
 	outside := checktest.Want(t, checktest.Run(t, ipamFilesCheck, h, calico("10.244.1.0/24"), pool), "", probe.Fail,
-		"the Node's podCIDR 10.244.1.0/24 is in no enabled IP pool")
+		"the Node's podCIDR 10.244.1.0/24 no enabled IP pool contains")
 	if none.Facts.Str(probe.FactReason) != cni.IPAMNoPodCIDR ||
 		outside.Facts.Str(probe.FactReason) != cni.IPAMOutsidePool {
 		t.Errorf("%v %v", none.Facts, outside.Facts)
@@ -181,7 +181,7 @@ func TestIPAMFiles(t *testing.T) {
 	disabled := pool
 	disabled.Attrs = map[string]string{probe.AttrDisabled: "true"}
 	checktest.Want(t, checktest.Run(t, ipamFilesCheck, h, calico("10.200.1.0/24"), disabled), "", probe.Fail,
-		"is in no enabled IP pool")
+		"no enabled IP pool contains")
 	tunnel := probe.Target{Kind: probe.KindTunnel,
 		Attrs: map[string]string{probe.AttrOwn: "true", probe.AttrDevice: "tunl0"}}
 	checktest.Want(t, checktest.Run(t, ipamFilesCheck, h, calico(""), pool, tunnel), "", probe.Warn,

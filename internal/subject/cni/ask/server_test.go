@@ -53,15 +53,15 @@ func TestCNIServer(t *testing.T) {
 		reason string
 		saw    string
 	}{
-		"good":            {server.URL, own, probe.OK, "", "the file's authority signed its certificate"},
+		"good":            {server.URL, own, probe.OK, "", "the file's CA signed its certificate"},
 		"closed":          {closedServer, own, probe.Fail, "refused", "nothing listens there"},
 		"other authority": {server.URL, other, probe.Fail, cni.ReasonAuthority, "unknown authority"},
 		"other name":      {named("localhost"), own, probe.Fail, cni.ReasonName, "certificate is"},
-		"no authority":    {server.URL, nil, probe.OK, "", "was not verified"},
+		"no CA":    {server.URL, nil, probe.OK, "", "was not verified"},
 		"expired":         {old.URL, authorityOf(expired.Certificate[0]), probe.Fail, cni.ReasonExpired, "expired"},
 		"not TLS":         {strings.Replace(plain.URL, "http:", "https:", 1), own, probe.Fail, cni.ReasonNotTLS, "TLS"},
 		"without TLS":     {plain.URL, own, probe.OK, "", "without TLS"},
-		"second address":  {named("two.example.com"), own, probe.OK, "", "the file's authority signed its certificate"},
+		"second address":  {named("two.example.com"), own, probe.OK, "", "the file's CA signed its certificate"},
 		"no address": {"https://none.example.com:1", own, probe.Fail, "refused",
 			"connection to 127.0.0.1:1 refused"},
 	} {
@@ -97,7 +97,7 @@ func TestCNIServerTrust(t *testing.T) {
 			kubeconfigFile: start + name + "\n    certificate-authority: " + file + "\n", "etc/cni/net.d/ca.crt": ca}))
 	}
 	for _, file := range []string{"ca.crt", "/etc/cni/net.d/ca.crt"} {
-		checktest.Want(t, ask("example.com", file, own), "", probe.OK, "the file's authority signed its certificate")
+		checktest.Want(t, ask("example.com", file, own), "", probe.OK, "the file's CA signed its certificate")
 		checktest.Want(t, ask("example.com", file, other), "", probe.Fail, "unknown authority")
 		checktest.Want(t, ask("other.test", file, own), "", probe.Fail, "not other.test")
 	}
@@ -165,7 +165,7 @@ func TestLookupFailure(t *testing.T) {
 		status probe.Status
 		reason string
 	}{
-		"no such name": {&net.DNSError{Err: "no such host", IsNotFound: true}, probe.Fail, cni.ReasonNoName},
+		"does not resolve on this node": {&net.DNSError{Err: "no such host", IsNotFound: true}, probe.Fail, cni.ReasonNoName},
 		"no address":   {nil, probe.Fail, cni.ReasonNoName},
 		"no answer":    {&net.DNSError{Err: "i/o timeout", IsTimeout: true}, probe.Fail, cni.ReasonNoResolver},
 		"over":         {context.DeadlineExceeded, probe.Fail, cni.ReasonNoResolver},

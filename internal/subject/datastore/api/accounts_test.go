@@ -73,5 +73,5 @@ func TestAccounts(t *testing.T) {
 // TestNoAccounts checks that the result is skip without a Calico pod.
 func TestNoAccounts(t *testing.T) {
 	clustertest.WantFirst(t, ask(t, clustertest.Snapshot(clustertest.Node("a", "10.0.0.1", "")), facts.CheckAccounts),
-		probe.Skip, "no pod of Calico's")
+		probe.Skip, "no Calico pod")
 }

@@ -46,7 +46,7 @@ func TestStartWebhooks(t *testing.T) {
 			Namespaces: named(corev1.LabelMetadataName, metav1.LabelSelectorOpIn, "kube-system",
 				"calico-system")}, false, probe.Fail, "writes of pods"},
 		"near: conditions": {cluster.DeadHook{Rules: leases, Conditions: true}, true, probe.Info,
-			"where its conditions hold"},
+			"where its conditions match"},
 		"near: deletions": {cluster.DeadHook{Rules: rule("*", "*", admissionv1.Delete)}, true, probe.OK, "none blocks"},
 		"near: one namespace": {cluster.DeadHook{Rules: rule("", "pods", admissionv1.Create),
 			Namespaces: named("team", metav1.LabelSelectorOpExists)}, false, probe.OK, "none blocks"},

@@ -200,7 +200,7 @@ func TestDNSPoliciesTakeTurns(t *testing.T) {
 	s.Policies.List = []netpolicy.Policy{kubernetesPolicy(t, "p", toWeb)}
 	var got []string
 	dnsPolicies(s, func(r probe.Result) { got = append(got, r.Target+": "+r.Saw) })
-	const want = "NetworkPolicy shop/p: it allows egress of 1 of 40 pods that use cluster DNS, but none to cluster DNS by " +
+	const want = "NetworkPolicy shop/p: it allows egress of 1 of 40 pods that use cluster DNS, but none to cluster DNS over " +
 		"UDP: shop/web; 6 more pods not evaluated: more than 40 kinds of pods"
 	if len(got) != 1 || got[0] != want {
 		t.Errorf("%q, want %q", got, want)
@@ -251,7 +251,7 @@ func TestExactPolicies(t *testing.T) {
 			func(s *cluster.Snapshot) {
 				s.Policies.Names = map[string]map[string]string{"kube-system": {}, "shop": {}}
 			}, probe.Warn,
-			"its rule for the DNS port does not reach"},
+			"its rule for the DNS port does not match"},
 		"near: a namespace with the label": {[]netpolicy.Policy{kubernetesPolicy(t, "p", "egress: [{to: [{namespaceSelector: "+
 			"{matchLabels: {name: kube-system}}}], ports: [{port: 53, protocol: UDP}]}]")}, func(s *cluster.Snapshot) {
 			s.Policies.Names = map[string]map[string]string{"kube-system": {"name": "kube-system"}, "shop": {}}

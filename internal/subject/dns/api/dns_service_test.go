@@ -127,7 +127,7 @@ func TestDNSRights(t *testing.T) {
 		"by roles alone": {cluster.DNSServers{Rights: roles}, probe.Warn, "by the roles and bindings"},
 		"near: it has all": {cluster.DNSServers{Rights: cluster.Rights{Account: "a", Asked: 6}}, probe.OK,
 			"has all 6 rights"},
-		"near: another server": {cluster.DNSServers{}, probe.Skip, "no pod of CoreDNS"},
+		"near: another server": {cluster.DNSServers{}, probe.Skip, "no CoreDNS pod"},
 	} {
 		s.DNSServers.Value = c.of
 		if r := dnsRights(s); r.Status != c.status || !strings.Contains(r.Saw, c.saw) {

@@ -127,7 +127,7 @@ func TestDNSCluster(t *testing.T) {
 	if !slices.ContainsFunc(got, func(r probe.Result) bool { return r.Facts.Str(dnsfacts.FactUnserved) != "" }) {
 		t.Errorf("%+v", got)
 	}
-	checktest.Want(t, checktest.Run(t, dnsClusterCheck, h, checktest.Self("10.0.0.1")), "", probe.Skip, "no DNS service")
+	checktest.Want(t, checktest.Run(t, dnsClusterCheck, h, checktest.Self("10.0.0.1")), "", probe.Skip, "no DNS Service")
 }
 
 // TestDNSAsServed distinguishes an answer with the Service's address from one with another address.

@@ -46,7 +46,7 @@ func TestFelix(t *testing.T) {
 	}
 	checktest.Want(t, checktest.Run(t, felixReadyCheck, h, felixAt(t, checktest.Says(503, hang))), "", probe.Fail, "FelixStartup reporting non-ready")
 	checktest.Want(t, checktest.Run(t, felixLiveCheck, h, felixAt(t, checktest.Says(503, ""))), "", probe.Fail,
-		"without saying why")
+		"without a reason")
 	checktest.Want(t, checktest.Run(t, felixLiveCheck, h, felixAt(t, checktest.Says(204, ""))), "", probe.OK, "204")
 	checktest.Want(t, checktest.Run(t, felixLiveCheck, h, felixAt(t, checktest.Says(200, "hello"))), "", probe.Warn,
 		"another program listens")
@@ -74,7 +74,7 @@ func TestFelix(t *testing.T) {
 	checktest.Want(t, checktest.Run(t, felixLiveCheck, h, at), "", probe.Skip, "configured not to answer")
 	if l, err := net.Listen("tcp", "127.0.0.1:9099"); err == nil { // free here, and closed again afterwards
 		l.Close()
-		checktest.Want(t, checktest.Run(t, felixLiveCheck, h), "", probe.Unknown, "nothing on this machine looks like")
+		checktest.Want(t, checktest.Run(t, felixLiveCheck, h), "", probe.Unknown, "this machine has no trace")
 		calico := checktest.Node(t, map[string]string{"var/lib/calico/nodename": "n"})
 		checktest.Want(t, checktest.Run(t, felixLiveCheck, calico), "", probe.Fail, "refused")
 	}

@@ -34,7 +34,7 @@ func TestServiceClaims(t *testing.T) {
 		return s
 	}
 	proxied := corev1.LoadBalancerIPModeProxy
-	const saw = "TCP 10250 (the kubelet's) of 10.0.0.1 goes to the pods of Service kube-system/bad-ext, which has that address by "
+	const saw = "TCP 10250 (the kubelet's) of 10.0.0.1 go to the pods of Service kube-system/bad-ext, which claims that address through "
 	for name, c := range map[string]struct {
 		service corev1.Service
 		status  probe.Status

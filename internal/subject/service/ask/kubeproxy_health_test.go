@@ -72,7 +72,7 @@ func TestKubeProxyHealth(t *testing.T) {
 
 	files := map[string]string{"proc/net/ip_vs": "TCP  0A600001:01BB rr\n  -> AC114941:192B Masq 1 3 0"}
 	checktest.Want(t, checktest.Run(t, kubeProxyHealthCheck, checktest.Node(t, files)), "", probe.Warn,
-		"nothing listens on 127.0.0.1:10256, but kube-proxy's rules for 1 services are still here (ipvs)")
+		"no kube-proxy listens on 127.0.0.1:10256, but its rules for 1 services are still in the kernel (ipvs)")
 	bpf := probe.Target{Kind: probe.KindFelix, Attrs: map[string]string{"bpfEnabled": "true"}}
 	checktest.Want(t, checktest.Run(t, kubeProxyHealthCheck, checktest.Node(t, files), bpf), "", probe.Info,
 		"because the data plane is eBPF")

@@ -27,7 +27,7 @@ func TestServices(t *testing.T) {
 		t.Errorf("one service connected to twice: %+v", got)
 	}
 	checktest.Want(t, checktest.Run(t, serviceClusterIPCheck, &probe.Host{}, checktest.Self("10.0.0.1")), "", probe.Skip,
-		"no service")
+		"no Service")
 
 	here, there := target(probe.KindNodePort, "a", int(open.Port())), target(probe.KindNodePort, "b", 1)
 	got = checktest.Run(t, serviceNodePortCheck, &probe.Host{}, here, there)
