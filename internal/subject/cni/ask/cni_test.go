@@ -171,7 +171,7 @@ func TestIPAMFiles(t *testing.T) {
 	none := checktest.Want(t, checktest.Run(t, ipamFilesCheck, h, calico(""), pool), "", probe.Fail, "2 addresses",
 		"the Kubernetes Node has no podCIDR")
 	outside := checktest.Want(t, checktest.Run(t, ipamFilesCheck, h, calico("10.244.1.0/24"), pool), "", probe.Fail,
-		"the Node's podCIDR 10.244.1.0/24 no enabled IP pool contains")
+		"no enabled IP pool contains the Node's podCIDR 10.244.1.0/24")
 	if none.Facts.Str(probe.FactReason) != cni.IPAMNoPodCIDR ||
 		outside.Facts.Str(probe.FactReason) != cni.IPAMOutsidePool {
 		t.Errorf("%v %v", none.Facts, outside.Facts)

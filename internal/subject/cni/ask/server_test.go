@@ -165,7 +165,7 @@ func TestLookupFailure(t *testing.T) {
 		status probe.Status
 		reason string
 	}{
-		"does not resolve on this node": {&net.DNSError{Err: "no such host", IsNotFound: true}, probe.Fail, cni.ReasonNoName},
+		"no such name": {&net.DNSError{Err: "no such host", IsNotFound: true}, probe.Fail, cni.ReasonNoName},
 		"no address":   {nil, probe.Fail, cni.ReasonNoName},
 		"no answer":    {&net.DNSError{Err: "i/o timeout", IsTimeout: true}, probe.Fail, cni.ReasonNoResolver},
 		"over":         {context.DeadlineExceeded, probe.Fail, cni.ReasonNoResolver},
