@@ -37,7 +37,7 @@ func TestDatastoreLatency(t *testing.T) {
 		"endpoint 127.0.0.1:1",
 		probe.Fail, "refused")
 	checktest.Want(t, checktest.Run(t, datastoreLatencyCheck, &probe.Host{}, checktest.Self("10.0.0.1")), "", probe.Skip,
-		"no address")
+		"the API server's address is unknown")
 }
 
 // TestUnready has an API server without etcd, a load balancer without an API server, and a load balancer with one
