@@ -24,7 +24,7 @@ import (
 // TestCalicoRights queries a server that answers reviews like a cluster with Calico's roles, and one whose
 // ClusterRoleBinding or CRD was deleted.
 func TestCalicoRights(t *testing.T) {
-	var reviews []string
+	var queried []string
 	var mutex sync.Mutex
 	reviews := func(allowed bool, code int) map[string]http.HandlerFunc {
 		return map[string]http.HandlerFunc{"/apis/authorization.k8s.io/v1/subjectaccessreviews": func(w http.ResponseWriter,
@@ -41,7 +41,7 @@ func TestCalicoRights(t *testing.T) {
 			if review.Spec.User == "system:serviceaccount:kube-system:calico-node" {
 				mutex.Lock()
 				defer mutex.Unlock()
-				reviews = append(reviews, a.Verb+" "+a.Resource+"/"+a.Subresource+" "+a.Name)
+				queried = append(queried, a.Verb+" "+a.Resource+"/"+a.Subresource+" "+a.Name)
 			}
 			w.Header().Set("Content-Type", "application/json")
 			w.WriteHeader(code)
@@ -78,7 +78,7 @@ func TestCalicoRights(t *testing.T) {
 		"a CRD gone, it runs":   {true, 201, "felixconfigurations", true, probe.OK, probe.Warn, nil},
 		"a CRD gone":            {true, 201, "felixconfigurations", false, probe.OK, probe.Fail, nil},
 	} {
-		reviews = nil
+		queried = nil
 		client := clustertest.ServerOf(t, kinds(c.lacks), reviews(c.may, c.code))
 		s := clustertest.OfCalicoNode()
 		if c.ready {
@@ -99,8 +99,8 @@ func TestCalicoRights(t *testing.T) {
 			(got[1].Status == probe.Fail) == c.may:
 			t.Errorf("%s: the CNI plugin: %v", name, got)
 		}
-		if !slices.Contains(reviews, "create serviceaccounts/token calico-cni-plugin") {
-			t.Errorf("%s: reviews %v", name, reviews)
+		if !slices.Contains(queried, "create serviceaccounts/token calico-cni-plugin") {
+			t.Errorf("%s: queried %v", name, queried)
 		}
 	}
 	s := clustertest.Snapshot(clustertest.Node("a", "10.0.0.1", ""))

@@ -49,7 +49,7 @@ func TestServicePolicies(t *testing.T) {
 		"externalTrafficPolicy": {svc(func(s *corev1.Service) { s.Spec.ExternalTrafficPolicy = "Local" }), nil, probe.Info, "a traffic policy is Local): shop/db"},
 		"internalTrafficPolicy": {svc(func(s *corev1.Service) { s.Spec.InternalTrafficPolicy = &local }), nil,
 			probe.Info, "is Local): shop/db"},
-		"recorded: by label":   {plain, []netpolicy.Policy{np(from(web))}, probe.Info, "such as by NetworkPolicy shop/db-from-web: shop/db"},
+		"recorded: by label":   {plain, []netpolicy.Policy{np(from(web))}, probe.Info, "such as NetworkPolicy shop/db-from-web let only certain pods reach 1 service: shop/db"},
 		"Calico's":             {plain, []netpolicy.Policy{calico(map[string]any{"selector": "app == 'web'"})}, probe.Info, "Calico's NetworkPolicy shop/x"},
 		"near: no policy":      {plain, nil, probe.OK, "1 service checked"},
 		"near: addresses too":  {plain, []netpolicy.Policy{np(from(web, nodes))}, probe.OK, ""},
