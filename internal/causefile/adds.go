@@ -248,9 +248,9 @@ var (
 	constant = regexp.MustCompile(`^[A-Za-z0-9._:/=@,-]+(?: [A-Za-z0-9._:/=@,-]+)*$`)
 )
 
-// readArg reads "TYPE VALUE", where the value is a template. TYPE is the name of a type, "own" for constant text, or
-// one of three with a word that replaces a malformed value: "name:WORD" and "word:WORD", and "unsure:WORD" for values
-// that only the node reports, which never go into a command.
+// readArg reads "TYPE VALUE", where the value is a template. TYPE is the name of a type, or "own" for constant text.
+// Three more types have a word that replaces a malformed value in a command: "name:WORD", "word:WORD" and
+// "unsure:WORD". The last is for values that only the node reports: a command always has their word.
 func (m *matcher) readArg(name, typed string) (argsFunc, error) {
 	m.rule.Uses.Args = append(m.rule.Uses.Args, name)
 	kind, template, found := strings.Cut(typed, " ")

@@ -9,7 +9,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// argFile is a cause whose fix has one value, of a type to be put in.
+// argFile is a cause with a single value in its fix; the test inserts the type.
 const argFile = `---
 layer: kubelet
 find:
@@ -31,7 +31,7 @@ Do it.
 Touches: nothing
 `
 
-// TestArgForms wants the word in place of a value that is not of the form of the word.
+// TestArgForms checks that a malformed value is replaced by its word.
 func TestArgForms(t *testing.T) {
 	t.Parallel()
 	shared := Shared{Args: map[string]Args{"twice": {Names: []string{"a"},

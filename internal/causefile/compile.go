@@ -148,7 +148,7 @@ func (m *matcher) readFind(find map[string]alternatives) error {
 	left := slices.Sorted(maps.Keys(find))
 	for _, name := range left {
 		if !selectionName.MatchString(name) {
-			return fmt.Errorf("find: %q is no name of a selection", name)
+			return fmt.Errorf("find: %q is not a valid selection name", name)
 		}
 	}
 	for len(left) > 0 {

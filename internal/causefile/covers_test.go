@@ -8,7 +8,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// TestCoversEach wants what a selection finds covered, target by target, and nothing else of its checks.
+// TestCoversEach checks that only the selection's findings are covered, and nothing else of their checks.
 func TestCoversEach(t *testing.T) {
 	t.Parallel()
 	const text = "---\nlayer: peers\nfind:\n  rule: route-rules fail\n" +
@@ -39,7 +39,7 @@ func TestCoversEach(t *testing.T) {
 	}
 }
 
-// TestFurther wants the cases behind one that holds only where that says so.
+// TestFurther checks that cases after one that holds are tried only with "further".
 func TestFurther(t *testing.T) {
 	t.Parallel()
 	for further, want := range map[string]int{"": 1, "further: true, ": 2} {
@@ -51,7 +51,7 @@ func TestFurther(t *testing.T) {
 	}
 }
 
-// TestEntries wants a list compared with a number by how many entries it has.
+// TestEntries checks that a list is compared with a number by its length.
 func TestEntries(t *testing.T) {
 	t.Parallel()
 	const text = "find: {several: \"bgp-session fail in_use>1\"}\ncases: [{if: several, says: some, for: proof several}]"

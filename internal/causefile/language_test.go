@@ -8,7 +8,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// file is a cause whose match is the rest of its front matter.
+// file returns a cause with this match in its front matter.
 func file(match string) string {
 	return "---\nlayer: peers\n" + match + "\n---\n# a title\n\nA doc.\n\n## Fix\n\nDo it.\n\nTouches: nothing\n"
 }

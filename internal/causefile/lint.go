@@ -26,15 +26,15 @@ func Lint(rule *diagnose.Rule, known Known) []error {
 	add := func(format string, values ...any) { bad = append(bad, fmt.Errorf(format, values...)) }
 	for _, id := range slices.Concat(rule.Wants, rule.RuledOut, rule.RefutedBy, rule.Uses.Checks) {
 		if !slices.Contains(known.Checks, id) {
-			add("%q is no check", id)
+			add("%q is not a check", id)
 		}
 	}
 	if rule.TracedBy != "" && !slices.Contains(known.Checks, rule.TracedBy) {
-		add("traced-by: %q is no check", rule.TracedBy)
+		add("traced-by: %q is not a check", rule.TracedBy)
 	}
 	for _, id := range rule.Explains {
 		if !slices.Contains(known.Causes, id) {
-			add("explains: %q is no cause", id)
+			add("explains: %q is not a cause", id)
 		}
 	}
 	named := map[string]bool{}
@@ -61,7 +61,7 @@ func lintArgs(named map[string]bool, uses diagnose.Uses) []error {
 	var bad []error
 	for name := range named {
 		if !slices.Contains(uses.Args, name) && !slices.Contains(uses.ArgsTogether, name) && !diagnose.IsCommonArg(name) {
-			bad = append(bad, fmt.Errorf("no case gives {%s} of a fix", name))
+			bad = append(bad, fmt.Errorf("no case sets {%s} of a fix", name))
 		}
 	}
 	for _, name := range uses.Args {

@@ -14,7 +14,7 @@ type document struct {
 	head  []byte // the front matter, YAML
 	title string
 	doc   string               // a line for each paragraph
-	says  string               // the advice, "" = none
+	tips  string               // the advice, "" = none
 	fixes map[string]probe.Fix // by name, "" for the default fix
 }
 
@@ -58,7 +58,7 @@ func parse(text string) (document, error) {
 	}
 	d.doc = strings.Join(doc, "\n")
 	if len(blocks) > 1 && blocks[0] == advice {
-		d.says, blocks = blocks[1], blocks[2:]
+		d.tips, blocks = blocks[1], blocks[2:]
 	}
 	var err error
 	d.fixes, err = parseFixes(blocks)
@@ -111,7 +111,7 @@ func parseFixes(blocks []string) (map[string]probe.Fix, error) {
 			return nil, fmt.Errorf("%q is neither %q nor %q", blocks[0], fixHeading, fixHeading+": NAME")
 		}
 		if _, twice := fixes[m[1]]; twice {
-			return nil, fmt.Errorf("%q is there twice", blocks[0])
+			return nil, fmt.Errorf("%q occurs twice", blocks[0])
 		}
 		n := 1
 		for n < len(blocks) && !strings.HasPrefix(blocks[n], "## ") {

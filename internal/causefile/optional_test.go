@@ -8,7 +8,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// optionals are a sentence with optional parts, and a clue with a condition.
+// optionals is a cause with a sentence with optional parts, and a clue with a condition.
 const optionals = `find:
   down: bgp-session bad
   since: down age_s?
@@ -18,7 +18,7 @@ cases:
   says: "down[ for {since.age_s:lasting}][, by {since.age_s:lasting} of {listed.pods}] [-]ready"
   for: [proof down if since and not listed, hint down if not since or listed]`
 
-// TestOptional wants a part in brackets only where its values are there, and a clue only where its condition holds.
+// TestOptional checks that a part in brackets appears only with its values, and a clue only if its condition holds.
 func TestOptional(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -41,7 +41,7 @@ func TestOptional(t *testing.T) {
 	}
 }
 
-// TestOptionalMistakes wants a selection that is not there named.
+// TestOptionalMistakes checks that an unknown selection is named.
 func TestOptionalMistakes(t *testing.T) {
 	t.Parallel()
 	for right, wrong := range map[string]string{"if since and": "if nothing and", "[ for {since.": "[ for {nothing."} {
@@ -52,7 +52,7 @@ func TestOptionalMistakes(t *testing.T) {
 	}
 }
 
-// TestMatch wants what a pattern fits, or its first group, and a pattern that is none named.
+// TestMatch expects the text that a pattern matches, or its first group, and an error for an invalid pattern.
 func TestMatch(t *testing.T) {
 	t.Parallel()
 	const text = "find: {down: bgp-session bad}\ncases:\n- if: down\n  for: proof down\n" +

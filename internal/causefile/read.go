@@ -136,7 +136,7 @@ var ruleID = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
 // readCause returns the cause of one file. code is its match, nil if the file has cases.
 func readCause(id, text string, shared Shared, code Match) (*diagnose.Rule, error) {
 	if !ruleID.MatchString(id) || len(id) > 40 {
-		return nil, fmt.Errorf("%q is no ID: use lower-case words joined by dashes, at most 40 characters", id)
+		return nil, fmt.Errorf("%q is not an ID: use lower-case words joined by dashes, at most 40 characters", id)
 	}
 	d, err := parse(text)
 	if err != nil {
@@ -167,7 +167,7 @@ func readCause(id, text string, shared Shared, code Match) (*diagnose.Rule, erro
 	}
 	for _, name := range head.Runbooks {
 		if !ruleID.MatchString(name) {
-			return nil, fmt.Errorf("runbooks: %.40q is no name", name)
+			return nil, fmt.Errorf("runbooks: %.40q is not a name", name)
 		}
 	}
 	delete(d.fixes, "")
@@ -175,7 +175,7 @@ func readCause(id, text string, shared Shared, code Match) (*diagnose.Rule, erro
 	for _, name := range head.Fixes {
 		fix, known := shared.Fixes[name]
 		if _, own := d.fixes[name]; !known || own || code == nil {
-			return nil, fmt.Errorf("fixes: %s is no shared fix, is there twice, or needs a match in Go", name)
+			return nil, fmt.Errorf("fixes: %s is not a shared fix, occurs twice, or needs a match in Go", name)
 		}
 		rule.Fixes[name] = fix
 	}
@@ -200,7 +200,7 @@ func (d document) fix(name string, shared Shared) (probe.Fix, error) {
 	case name != "" && has:
 		return own, fmt.Errorf("fix: %s and %q: use one of them", name, fixHeading)
 	case name != "" && !known:
-		return own, fmt.Errorf("fix: %s is no shared fix", name)
+		return own, fmt.Errorf("fix: %s is not a shared fix", name)
 	case name != "":
 		return named, nil
 	}
@@ -212,11 +212,11 @@ func (d document) advice(name string, shared Shared) (string, error) {
 	named, known := shared.Advice[name]
 	switch {
 	case name == "":
-		return d.says, nil
-	case d.says != "":
+		return d.tips, nil
+	case d.tips != "":
 		return "", fmt.Errorf("advice: %s and %q: use one of them", name, advice)
 	case !known:
-		return "", fmt.Errorf("advice: %s is no shared advice", name)
+		return "", fmt.Errorf("advice: %s is not shared advice", name)
 	}
 	return named, nil
 }
@@ -227,7 +227,7 @@ func Advice(text string) (map[string]string, error) {
 	for pair := range slices.Chunk(split(text), 2) {
 		name, found := strings.CutPrefix(pair[0], advice+": ")
 		if _, twice := out[name]; !found || twice || len(pair) < 2 {
-			return nil, fmt.Errorf("%q is no advice of its own with a paragraph", pair[0])
+			return nil, fmt.Errorf("%q is not an advice heading with one paragraph", pair[0])
 		}
 		out[name] = pair[1]
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// whole is a file that reads.
+// whole is a valid file.
 const whole = `---
 layer: init
 find:
@@ -120,16 +120,16 @@ func TestOne(t *testing.T) {
 	}
 }
 
-// TestBroken breaks the file in one place at a time, and wants an error that names the place.
+// TestBroken breaks the file in one place at a time, and expects an error that names the place.
 func TestBroken(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ old, new, want string }{
 		"no front matter":  {"---\nlayer", "layer", "no front matter"},
-		"unknown layer":    {"layer: init", "layer: attic", `"attic" is no layer`},
+		"unknown layer":    {"layer: init", "layer: attic", `"attic" is not a layer`},
 		"unknown key":      {"layer: init", "layer: init\ncolour: red", "colour not found"},
 		"no title":         {"# an upgrade waits", "an upgrade waits", "no title"},
 		"no status":        {"ipam-files fail reason", "ipam-files reason", "needs a status"},
-		"odd condition":    {"reason=locked", "locked", "is no condition"},
+		"odd condition":    {"reason=locked", "locked", "is not a condition"},
 		"circle":           {"starts={held.starts}", "starts={pods.starts}", `no selection "pods"`},
 		"unknown weight":   {"proof held", "sure held", "does not begin with proof"},
 		"unknown shared":   {"@down one", "@up one", "no shared"},
@@ -162,7 +162,7 @@ func TestBroken(t *testing.T) {
 	}
 }
 
-// TestConditions wants each operator to keep what it says.
+// TestConditions checks which findings each operator keeps.
 func TestConditions(t *testing.T) {
 	t.Parallel()
 	r := found("c", "tasks here", probe.Warn, probe.Facts{"n": 5.0, "yes": true, "word": "abc", "none": "",

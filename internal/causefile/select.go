@@ -134,7 +134,7 @@ func (m *matcher) source(words []string) (selection, []string, error) {
 		return func(s scope) []diagnose.Finding { return s.found[words[0]] }, words[1:], nil
 	}
 	if len(words) == 1 || statuses[words[1]] == nil {
-		return nil, nil, fmt.Errorf("%q is no name of the match, and as a check it needs a status behind it", words[0])
+		return nil, nil, fmt.Errorf("%q is not a selection of this match, and a check needs a status after it", words[0])
 	}
 	status := statuses[words[1]]
 	if words[0] == everyCheck {
@@ -178,16 +178,21 @@ func isCondition(w string) bool { return comparison.MatchString(w) }
 // condition reports whether a selection keeps a finding.
 type condition func(s scope, r diagnose.Finding) bool
 
-// comparison matches a condition on a field or a fact. = means one of the texts between bars, != none of them. ~
-// means a list that contains one, or a text that contains it. ~~ means a text or a list entry that matches the
-// pattern. < and > compare a number, or the length of a list. ? means that the fact exists, ?? that it exists and is
-// not empty.
+// comparison matches a condition on a field or a fact:
+//
+//	=    equals one of the texts between bars
+//	!=   equals no text between bars
+//	~    is a list that contains one of the texts, or a text that contains it
+//	~~   is a text, or a list with an entry, that matches the pattern
+//	< >  is a number, or a list of a length, below or above
+//	?    the fact exists
+//	??   the fact exists and is not empty
 var comparison = regexp.MustCompile(`^(!?)([a-z_]+)(!=|=|~~|~|<=|>=|<|>|\?\?|\?)(.*)$`)
 
 func (m *matcher) condition(text string) (condition, error) {
 	parts := comparison.FindStringSubmatch(text)
 	if parts == nil {
-		return nil, fmt.Errorf("%q is no condition such as reason=timeout", text)
+		return nil, fmt.Errorf("%q is not a condition such as reason=timeout", text)
 	}
 	not, key, operator, right := parts[1] == "!", parts[2], parts[3], parts[4]
 	if !slices.Contains(fields, key) {

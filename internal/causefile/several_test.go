@@ -8,7 +8,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// TestOnce wants one case for each value of a key, about the first finding that has it.
+// TestOnce expects one case for each value of a key, about the first finding with it.
 func TestOnce(t *testing.T) {
 	t.Parallel()
 	const text = "find:\n  peer: bgp-session bad node?? once:node\n  theirs: bgp-session bad node={peer.node}\n" +
@@ -23,7 +23,7 @@ func TestOnce(t *testing.T) {
 	}
 }
 
-// TestOthersShared wants a shared selection to see each other node as if it were the one in question.
+// TestOthersShared checks that a shared selection sees each other node as the one in question.
 func TestOthersShared(t *testing.T) {
 	t.Parallel()
 	shared := Shared{Selections: map[string]SelectionFunc{
@@ -45,7 +45,7 @@ func TestOthersShared(t *testing.T) {
 	}
 }
 
-// TestFirstWord wants targets compared by their first word, and ports found in a list.
+// TestFirstWord checks that targets compare by their first word, and that ports are found in a list.
 func TestFirstWord(t *testing.T) {
 	t.Parallel()
 	const text = "find: {down: \"bgp-session bad firstword=it ports~179\"}\ncases: [{if: down, says: some, for: proof down}]"

@@ -54,7 +54,7 @@ func (t text) whole(s scope) string {
 }
 
 // parseTexts parses the values in conditions and arguments, and removes a word's quotes. {node} is the node in
-// question, which results of other nodes may be about.
+// question: results of other nodes may be about it.
 func parseTexts(words, names []string) (texts, error) {
 	var out texts
 	for _, w := range words {
@@ -129,8 +129,8 @@ func parseSentence(template string, names []string, words map[string]wordList) (
 	return append(out, rest...), err
 }
 
-// parseValue parses one placeholder. The key is one of the first finding, *key of all findings, or count. key|other
-// takes the first value that is not empty: a peer has a node's name, or only an address.
+// parseValue parses one placeholder. KEY is a value of the first finding, *KEY the values of all findings, and count
+// their number. KEY|OTHER takes the first value that is not empty, since a peer may have only an address.
 func parseValue(name, key, format, argument string, names []string, words map[string]wordList,
 ) (func(s scope) string, error) {
 	if !slices.Contains(names, name) {
@@ -241,8 +241,8 @@ func firstOf(v any, most string) string {
 }
 
 func (w wordList) show(v any, _ string) string {
-	if said, has := w[plainValue(v)]; has {
-		return said
+	if replacement, has := w[plainValue(v)]; has {
+		return replacement
 	}
 	return w["other"]
 }

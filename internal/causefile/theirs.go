@@ -89,7 +89,7 @@ func their(id, text string, shared Shared, known Known, ours []string) (*diagnos
 	return rule, append(lintForeign(text, rule), Lint(rule, known)...)
 }
 
-// markdownIn lists the causes' files of a folder; a README is none.
+// markdownIn lists the causes' files of a folder: all Markdown files but README.md.
 func markdownIn(root *os.Root, dir string) ([]string, error) {
 	folder, err := root.Open(".")
 	if err != nil {
@@ -98,7 +98,7 @@ func markdownIn(root *os.Root, dir string) ([]string, error) {
 	defer folder.Close()
 	entries, err := folder.ReadDir(maxFiles + 1)
 	if err != nil && !errors.Is(err, io.EOF) {
-		return nil, fmt.Errorf("%s is no folder that can be read: %w", dir, err)
+		return nil, fmt.Errorf("cannot read the folder %s: %w", dir, err)
 	}
 	if len(entries) > maxFiles {
 		return nil, fmt.Errorf("%s has more than %d files", dir, maxFiles)

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// own is an operator's cause, with a command and a sentence to put in.
+// own is an operator's cause; the test inserts a command and a sentence.
 func own(says, command string) string {
 	return fmt.Sprintf("---\nlayer: routes\nfind:\n  lost: route-rules fail\ncases:\n- if: lost\n  says: %q\n  for: proof lost\n---\n"+
 		"# our agent removed table 220\n\nDoc.\n\n## Fix\n\nRestart it.\n\n```sh\n%s\n```\n\nTouches: this node\n", says, command)
@@ -69,7 +69,7 @@ func TestTheirs(t *testing.T) {
 	}
 }
 
-// TestTheirsBounds wants a folder of any content to be refused in a line, and no file outside it to be read.
+// TestTheirsBounds checks that a folder with any content gives a one-line error, and that no file outside it is read.
 func TestTheirsBounds(t *testing.T) {
 	t.Parallel()
 	many := t.TempDir()

@@ -20,9 +20,9 @@ const (
 	maxSessions = 4
 )
 
-// Nodes compares the node in question with its baseline nodes in a few lines: checks that failed only here, checks
-// that failed on both, the node's ports as seen from a baseline node, and both ends of the BGP sessions between them.
-// It returns no lines without an answer from a baseline node, nor for a node that answered and has no failed check.
+// Nodes compares the node in question with its baseline nodes in a few lines. They show the checks that failed only
+// here or on both, the node's ports as seen from a baseline node, and both ends of their BGP sessions. It returns no
+// lines without an answer from a baseline node, nor for a node that answered and has no failed check.
 func Nodes(f diagnose.Findings) []string {
 	if isFine(f) {
 		return nil
@@ -69,13 +69,13 @@ func isFine(f diagnose.Findings) bool {
 
 // compared returns the baseline nodes' results of a check that failed here.
 func compared(f diagnose.Findings, id string, baseline []string) string {
-	var parts, asked []string
+	var parts, targets []string
 	for _, r := range f.Of(id) {
 		if diagnose.IsBad(r.Status) {
-			asked = append(asked, r.Target)
+			targets = append(targets, r.Target)
 		}
 	}
-	same := func(r diagnose.Finding) bool { return slices.Contains(asked, r.Target) }
+	same := func(r diagnose.Finding) bool { return slices.Contains(targets, r.Target) }
 	for _, node := range baseline {
 		var good, info, worst, about []diagnose.Finding
 		for _, r := range f.At(node).Of(id) {
@@ -92,7 +92,7 @@ func compared(f diagnose.Findings, id string, baseline []string) string {
 		}
 		switch {
 		case len(worst) > 0:
-			parts = append(parts, fmt.Sprintf("bad on %s too: %s", node, brief(worst[0])))
+			parts = append(parts, fmt.Sprintf("also failing on %s: %s", node, brief(worst[0])))
 		case len(about) > 0:
 			parts = append(parts, fmt.Sprintf("%s fails only towards %s: %s", node, f.Node, brief(about[0])))
 		case slices.ContainsFunc(good, same):
@@ -170,10 +170,10 @@ func seenFrom(f diagnose.Findings, node string) []string {
 		parts = append(parts, "answers "+strings.Join(good, ", "))
 	}
 	if len(taken) > 0 {
-		parts = append(parts, "accepts connections and answers no request: "+strings.Join(taken, ", "))
+		parts = append(parts, "accepts connections, but answers no request: "+strings.Join(taken, ", "))
 	}
 	if len(not) > 0 {
-		parts = append(parts, "does not: "+strings.Join(not, ", "))
+		parts = append(parts, "no answer: "+strings.Join(not, ", "))
 	}
 	return []string{fmt.Sprintf("%s seen from %s: %s", f.Node, node, strings.Join(parts, "; "))}
 }
@@ -239,7 +239,7 @@ func state(f diagnose.Findings, of []diagnose.Finding, family float64) string {
 			}
 		}
 		if !f.Answered(bgp.BGPSession.ID) {
-			return "not asked"
+			return "not checked"
 		}
 		return "has no such session"
 	}

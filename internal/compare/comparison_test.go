@@ -25,14 +25,14 @@ func TestComparison(t *testing.T) {
 	add("node-b", "bgp-session", "node-a 10.0.0.1", probe.Fail, "start Passive for 2h",
 		probe.Facts{probe.FactNode: "node-a", probe.FactFamily: 4, bgp.FactState: "start",
 			bgp.FactBGPState: "Passive"})
-	add("node-b", "bgp-session", "/run/calico/bird6.ctl", probe.Unknown, "nobody listens",
+	add("node-b", "bgp-session", "/run/calico/bird6.ctl", probe.Unknown, "no listener",
 		probe.Facts{probe.FactFamily: 6})
 	if got := Nodes(f); got != nil {
 		t.Errorf("without a peer: %q", got)
 	}
 	add("node-a", "probe-placed", "neighbour", probe.Unknown, "no right", nil)
 	if got := Nodes(f); got != nil {
-		t.Errorf("a peer that was not asked: %q", got)
+		t.Errorf("a peer without an answer: %q", got)
 	}
 	add("node-a", "node-swap", "", probe.OK, "no swap", nil)
 	add("node-a", "pod-mtu", "default/y 10.1.2.1", probe.Fail, "1400 bytes do not pass", nil)
@@ -56,9 +56,9 @@ func TestComparison(t *testing.T) {
 	add("node-a", "neighbour-reach", "node-b 10.0.0.2 tcp 10250", probe.OK, "x", probe.Facts{link.FactSpeaks: false})
 	want := `compared with baseline node node-a:
 node-swap          ok on node-a: no swap
-pod-mtu            bad on node-a too: default/y 10.1.2.1 1400 bytes do not pass
+pod-mtu            also failing on node-a: default/y 10.1.2.1 1400 bytes do not pass
 pod-ping           node-a fails only towards node-b: default/b 10.1.3.1 none of 5
-node-b seen from node-a: answers icmp; accepts connections and answers no request: tcp 10250; does not: tcp 179 of 10.0.0.2 (refused)
+node-b seen from node-a: answers icmp; accepts connections, but answers no request: tcp 10250; no answer: tcp 179 of 10.0.0.2 (refused)
 BGP IPv4  node-b to node-a: start Passive | node-a to node-b: start Connect, Socket: Connection refused
 BGP IPv6  node-b to node-a: BIRD does not answer | node-a to node-b: Established`
 	if got := strings.Join(Nodes(f), "\n"); got != want {

@@ -1,4 +1,6 @@
-// Package compare shows in a few lines how a node differs from its baseline nodes: the checks that failed on it
-// alone, and both ends of their BGP sessions. Nodes is its entry point: findings in, lines out. It runs no check and
-// names no cause.
+// Package compare shows in a few lines how a node differs from its baseline nodes:
+//
+//	findings of all nodes -> Nodes -> checks that failed only here or on both, ports, both ends of BGP sessions
+//
+// Nodes is the entry point. The comparison has at most a dozen lines. The package runs no check and names no cause.
 package compare

@@ -43,15 +43,15 @@ type Condition struct {
 // maxMessage bounds a message in bytes, because every list of nodes has it.
 const maxMessage = 400
 
-// Of returns the condition of a node in a run: True if nothing is broken, False for a fault, and Unknown if too few
-// checks could run.
+// Of returns the condition of a node in a run: True without a fault, False with one, and Unknown if too few checks
+// could run.
 func Of(n report.FleetNode, run string) Condition {
 	c, says := Condition{Status: Unknown, Reason: "NotKnown"}, "too few checks could run"
 	switch n.Word {
 	case report.WordHealthy, report.WordWarnings:
-		c.Status, c.Reason, says = True, "NothingBroken", "nothing is broken"
+		c.Status, c.Reason, says = True, "NothingBroken", "no fault found"
 	case report.WordFault:
-		c.Status, c.Reason, says = False, "NoKnownCause", "no known cause explains what is broken"
+		c.Status, c.Reason, says = False, "NoKnownCause", "the fault has no known cause"
 	}
 	if len(n.Causes) > 0 && c.Status != True {
 		first := n.Causes[0]
@@ -72,8 +72,8 @@ func inOneWord(id string) string {
 
 // same reports whether two conditions are equal, apart from the run that found them.
 func (c Condition) same(other Condition) bool {
-	said := func(c Condition) string { return c.Message[:max(0, strings.LastIndex(c.Message, ": run "))] }
-	return c.Status == other.Status && c.Reason == other.Reason && said(c) == said(other)
+	text := func(c Condition) string { return c.Message[:max(0, strings.LastIndex(c.Message, ": run "))] }
+	return c.Status == other.Status && c.Reason == other.Reason && text(c) == text(other)
 }
 
 // A Pending is a status that one round found and no second round has confirmed yet.
@@ -104,8 +104,8 @@ func ParsePending(text string) Pending {
 	return Pending{status, since}
 }
 
-// Two rounds agree if at least minApart lies between them: two answers of the same second share their cause, such as
-// one bad moment of the API server. After maxApart the first round is history, and counts no more.
+// Two rounds agree if at least minApart lies between them. Two answers of the same second may share one bad moment of
+// the API server. After maxApart the first round is history, and no longer counts.
 const (
 	minApart = 30 * time.Second
 	maxApart = 48 * time.Hour
@@ -182,7 +182,7 @@ type Limits struct {
 //     no node turns, and Held names those that would have. A controller that requires True treats False and Unknown
 //     alike, so they share the limit. Nodes that turn True in this round make room for the next one only: writing
 //     them may fail.
-//   - A condition that says the same is written again after Beat, so that a reader can recognize an old one. Since
+//   - An unchanged condition is written again after Beat, so that a reader can recognize an old one. Since
 //     changes with the status alone.
 func Plan(had map[string]Standing, found map[string]Condition, limits Limits, now time.Time) Round {
 	changes, r := map[string]Change{}, Round{}

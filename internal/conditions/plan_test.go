@@ -18,8 +18,7 @@ var (
 	dark    = Of(node(report.WordIncomplete), "r2")
 )
 
-// was is a node that a round of a minute ago left with a condition, and with something pending that was found so long
-// ago; "" = nothing.
+// was is a node after a round a minute ago: with a condition, and with a pending status of this age, "" for none.
 func was(c Condition, pending string, ago time.Duration) Standing {
 	c.Message = strings.ReplaceAll(c.Message, "r2", "r1")
 	c.Heartbeat, c.Since = planNow.Add(-time.Minute), planNow.Add(-24*time.Hour)
@@ -30,12 +29,12 @@ func was(c Condition, pending string, ago time.Duration) Standing {
 	return s
 }
 
-// TestPlan has one node of each kind, and says what the round does with it.
+// TestPlan has one node of each kind, and checks what the round does with it.
 func TestPlan(t *testing.T) {
 	t.Parallel()
 	old, ahead, words := was(well, "", 0), was(well, "", 0), was(bad, "", 0)
 	old.Heartbeat = planNow.Add(-time.Hour)
-	ahead.Heartbeat = planNow.Add(1000 * time.Hour) // by a clock that is ahead
+	ahead.Heartbeat = planNow.Add(1000 * time.Hour) // from a clock that is ahead
 	words.Message = "for its proof: run this (high): run r1"
 	others := bad
 	others.Message = "for its proof: run that (high): run r2"
@@ -96,8 +95,8 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// TestPlanLimit wants nodes that are False or Unknown already to count, whether or not this round judges them, and all
-// of those that would turn to be held together.
+// TestPlanLimit checks that nodes that are already False or Unknown count, judged in this round or not, and that all
+// nodes that would turn are held back together.
 func TestPlanLimit(t *testing.T) {
 	t.Parallel()
 	had := map[string]Standing{"false": was(bad, "", 0), "unknown": was(dark, "", 0), "well": was(well, "", 0),
@@ -120,14 +119,14 @@ func TestPlanLimit(t *testing.T) {
 		if got := fmt.Sprintf("%s; held %v", strings.Join(written, ", "), held); got != want {
 			t.Errorf("at most %d: %s, want %s", most, got, want)
 		}
-		// what is held for long stays pending, or a round a day would not hold it
+		// a held node stays pending; else one round a day would not hold it back
 		if fades := changes["fades"]; most < 5 && fades.Pending != (Pending{Unknown, planNow}) {
 			t.Errorf("at most %d: fades is %+v", most, fades)
 		}
 	}
 }
 
-// TestPlanAbove wants pending nodes that the limit would hold back to be called so in the round that finds them.
+// TestPlanAbove checks that Above is set in the round that finds pending nodes which the limit would hold back.
 func TestPlanAbove(t *testing.T) {
 	t.Parallel()
 	had := map[string]Standing{"false": was(bad, "", 0), "first": was(well, "", 0),

@@ -13,17 +13,16 @@ import (
 )
 
 // An Arg is a value of this run in a fix. A sentence shows the value as seen. A command contains it only if it has
-// the form that the command expects, and such a form has no character that is special to a shell, to JSON or to the
-// options of a program. In place of any other value the command has a word in capitals, which the reader replaces. So
-// a command needs no quotes, and stays the same behind ssh, where a second shell reads it. Only the constructors make
-// an Arg.
-type Arg struct{ said, typed string }
+// the form that the command expects. Such a form has no character that is special to a shell, to JSON or to a program's
+// options. In place of any other value the command has a word in capitals, which the reader replaces. So a command
+// needs no quotes, and stays the same behind ssh, where a second shell reads it. Only the constructors create an Arg.
+type Arg struct{ sentence, command string }
 
 // Said is the value's form in a sentence.
-func (a Arg) Said() string { return a.said }
+func (a Arg) Said() string { return a.sentence }
 
 // Typed is the value's form in a command.
-func (a Arg) Typed() string { return a.typed }
+func (a Arg) Typed() string { return a.command }
 
 // Node, Namespace, Pod and DaemonSet are names of objects of Kubernetes.
 func NodeArg(s string) Arg { return CheckedArg(s, IsName(s), "NODE") }
@@ -116,9 +115,9 @@ func filled(text string, args map[string]Arg, as func(Arg) string) string {
 }
 
 // inSentence and inCommand are the two forms of an Arg.
-func inSentence(a Arg) string { return a.said }
+func inSentence(a Arg) string { return a.sentence }
 
-func inCommand(a Arg) string { return a.typed }
+func inCommand(a Arg) string { return a.command }
 
 // Placeholders returns the names of Args in a text.
 func Placeholders(text string) []string {

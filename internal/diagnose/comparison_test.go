@@ -6,7 +6,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// TestFactsAsSaved wants a rule to see the same types live and in a saved run.
+// TestFactsAsSaved checks that a rule sees the same types in a live and in a saved run.
 func TestFactsAsSaved(t *testing.T) {
 	t.Parallel()
 	f := Findings{}

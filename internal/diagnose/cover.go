@@ -117,7 +117,7 @@ func consequences(f Findings, all []candidate) (within func(c, of int) bool) {
 
 // covers returns the indices of the bad results that a cause explains, including its evidence.
 func covers(f Findings, c candidate) []int {
-	isEvidence, isCovered := asked(c.found.For, c.also), newCover(f, c.found.Covers, c.more)
+	isEvidence, isCovered := questionsIn(c.found.For, c.also), newCover(f, c.found.Covers, c.more)
 	var out []int
 	for i, r := range f.All {
 		if r.Node == f.Node && IsBad(r.Status) && (isEvidence[QuestionOf(r)] || isCovered.has(r.Check, r.Target)) {
@@ -130,7 +130,7 @@ func covers(f Findings, c candidate) []int {
 // follows counts the results that a cause explains beyond its own evidence.
 func follows(f Findings, c candidate) []probe.Follows {
 	var out []probe.Follows
-	isEvidence, at := asked(c.found.For), map[string]int{}
+	isEvidence, at := questionsIn(c.found.For), map[string]int{}
 	for _, index := range c.covered {
 		r := f.All[index]
 		if isEvidence[QuestionOf(r)] {
@@ -152,7 +152,7 @@ type question struct{ node, way, check, target, from string }
 
 func QuestionOf(r Finding) question { return question{r.Node, r.Way, r.Check, r.Target, r.From} }
 
-func asked(clues ...[]Clue) map[question]bool {
+func questionsIn(clues ...[]Clue) map[question]bool {
 	out := map[question]bool{}
 	for _, list := range clues {
 		for _, clue := range list {

@@ -37,8 +37,8 @@ func (d Diagnosis) Settled() bool { return d.proven && len(d.Unexplained) == 0 }
 // Untraced reports whether a filter drops packets of a cause, and no check has looked for that filter on this node.
 func (d Diagnosis) Untraced() bool { return d.untraced }
 
-// surest sorts candidates by confidence. Causes of future faults come after those of present ones, and last comes
-// what kept the probe off the node: a missing permission never outranks a clue about the node itself.
+// surest sorts candidates by confidence. Causes of future faults come after those of present ones. What kept the probe
+// off the node comes last: a missing permission never outranks a clue about the node itself.
 func surest(a, b candidate) int {
 	return cmp.Or(Last(a.rule.Layer == LayerPlacement, b.rule.Layer == LayerPlacement), Last(a.rule.Later, b.rule.Later),
 		cmp.Compare(rank(b.cause.Confidence), rank(a.cause.Confidence)), cmp.Compare(b.score, a.score))
@@ -56,14 +56,14 @@ func Last(a, b bool) int {
 }
 
 // Explain applies every rule of a suite. Of two causes with equal confidence, the one that explains more bad results
-// is the likelier: a busy node may well be busy and lack a route.
+// is likelier. Two faults at once are possible too: a busy node may also lack a route.
 func Explain(f Findings, suite Suite) Diagnosis {
 	f = f.Indexed()
 	f.suite = suite
 	all, failed := matched(f, false)
 	f.there = causesThere(f, all)
 	residual, more := matched(unproven(f, all), true)
-	all, failed = append(openBelow(f, all, residual), residual...), append(failed, more...)
+	all, failed = append(lowerOpen(f, all, residual), residual...), append(failed, more...)
 	slices.SortStableFunc(all, surest)
 	kept := withOneFix(explainedAway(f, all))
 	for i := range kept {
@@ -73,7 +73,7 @@ func Explain(f Findings, suite Suite) Diagnosis {
 		return cmp.Or(surest(a, b), cmp.Compare(len(b.covered), len(a.covered)), Last(a.rule.Symptom, b.rule.Symptom),
 			cmp.Compare(a.rule.Layer, b.rule.Layer))
 	})
-	kept = residualPlaced(kept)
+	kept = placeResidual(kept)
 	d := Diagnosis{Failed: failed, kept: kept}
 	explained := map[int]bool{}
 	for i := range kept {
@@ -261,9 +261,8 @@ func rank(c probe.Confidence) int {
 	return map[probe.Confidence]int{probe.High: 3, probe.Medium: 2, probe.Low: 1}[c]
 }
 
-// explainedAway removes the causes that follow from another one of at least the same confidence, and names them
-// there:
-// those in its rule's Explains, and those whose only evidence are its consequences.
+// explainedAway removes the causes that follow from another one of at least the same confidence, and names them in that
+// one. They are those in its rule's Explains, and those with its consequences as their only evidence.
 func explainedAway(f Findings, all []candidate) []candidate {
 	by := map[int]int{} // maps a cause to the one it follows from
 	within := consequences(f, all)

@@ -7,7 +7,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// TestBothFamilies wants one cause of two families only where one fix is for both.
+// TestBothFamilies checks that causes of two families are merged only if they have the same fix.
 func TestBothFamilies(t *testing.T) {
 	t.Parallel()
 	seen := func(target string) Finding {
@@ -28,8 +28,7 @@ func TestBothFamilies(t *testing.T) {
 	}
 }
 
-// TestConsequenceWithoutTarget wants no more of a check explained than what is
-// evidence of the consequence.
+// TestConsequenceWithoutTarget checks that only a consequence's evidence counts as explained, not its whole check.
 func TestConsequenceWithoutTarget(t *testing.T) {
 	t.Parallel()
 	seen := func(check, target string) Finding {
@@ -49,7 +48,7 @@ func TestConsequenceWithoutTarget(t *testing.T) {
 	}
 }
 
-// TestFailedRule wants a rule that crashes named, and the causes of the others all the same.
+// TestFailedRule checks that a panicking rule is named, and that the other rules still give their causes.
 func TestFailedRule(t *testing.T) {
 	t.Parallel()
 	bad := Finding{Node: "a", Result: probe.Result{Check: "node-swap", Target: " ", Status: probe.Fail}}

@@ -10,7 +10,7 @@ import (
 
 // Finding is one result and the node it comes from.
 type Finding struct {
-	Node string // on which it was asked
+	Node string // on which the check ran
 	Way  string
 	probe.Result
 }
@@ -27,8 +27,8 @@ type Findings struct {
 	isThere bool                 // these explain another node, for a cause of the node in question
 }
 
-// Limits of what rules read of one check on one node: rules compare results with each other, a node can send many,
-// and each bad one may become a case.
+// Limits of what rules read of one check on one node. A node can send any number of results, rules compare them with
+// each other, and each bad one may become a case.
 const (
 	maxBad    = 100
 	maxOthers = 2000
@@ -83,8 +83,8 @@ func (f *Findings) Add(ev probe.Event) {
 	}
 }
 
-// travelled converts facts to the types that they have in a saved run, where a list of texts is a []any: rules then
-// see the same types in both.
+// travelled converts facts to the types that they have in a saved run, so that rules see the same types in both. A list
+// of texts is a []any there.
 func travelled(facts probe.Facts) probe.Facts {
 	b, err := json.Marshal(facts)
 	var out probe.Facts

@@ -9,7 +9,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// TestTooManyCases wants a rule's surest cases named, the others counted, and what they explain
+// TestTooManyCases checks that a rule's surest cases are named and the others counted, and that their results count as
 // explained.
 func TestTooManyCases(t *testing.T) {
 	t.Parallel()

@@ -8,7 +8,7 @@ import (
 
 // A Layer is the part of a node in which a cause lies. A fault in one layer shows in all later ones: without a
 // network no datastore is reachable, and without a datastore Felix cannot work. So a cause may explain causes of its
-// own and of later layers. Of an earlier layer it may explain only a symptom, and only if it is no symptom itself
+// own and of later layers. Of an earlier layer it may explain only a symptom, and only if it is not one itself
 // (MayExplain). Rule.Explains is subject to the same limit.
 type Layer int
 
@@ -39,7 +39,7 @@ var layerNames = []string{
 func ParseLayer(name string) (Layer, error) {
 	i := slices.Index(layerNames, name)
 	if i < 0 {
-		return 0, fmt.Errorf("%q is no layer: use one of %s", name, strings.Join(layerNames, ", "))
+		return 0, fmt.Errorf("%q is not a layer: use one of %s", name, strings.Join(layerNames, ", "))
 	}
 	return Layer(i) + LayerMachine, nil
 }

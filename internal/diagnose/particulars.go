@@ -52,8 +52,8 @@ func inGroup(f Findings, command string) string {
 	return strings.ReplaceAll(command, ".crd.projectcalico.org", ".projectcalico.org")
 }
 
-// installOf returns what manages Calico: "operator", "manifest", or "" if unknown. The namespace is no proof: the
-// operator uses calico-system, and others may too. Older versions recorded only the namespace.
+// installOf returns what manages Calico: "operator", "manifest", or "" if unknown. The namespace proves nothing:
+// the operator uses calico-system, and others may too. Older versions recorded only the namespace.
 func installOf(calico Finding, namespace string) string {
 	made, recorded := calico.Facts[facts.Operator].(bool)
 	switch inOperators := namespace == "calico-system"; {

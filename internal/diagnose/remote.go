@@ -49,8 +49,8 @@ func (f Findings) RemoteCauses() []RemoteCause { return f.there }
 // shownThere is how many results of a remote cause are shown.
 const shownThere = 3
 
-// causesThere returns the causes on other nodes that ran the whole suite, if packets to them are lost and no proven
-// cause of this node explains the loss.
+// causesThere returns the causes on other nodes that ran the whole suite. Packets to such a node must be lost, without
+// a proven cause of this node.
 func causesThere(f Findings, all []candidate) []RemoteCause {
 	if f.isThere {
 		return nil
@@ -80,8 +80,8 @@ func causesThere(f Findings, all []candidate) []RemoteCause {
 	return out
 }
 
-// explainsThere reports whether a cause on another node may explain the lost packets: it is no symptom, it is about
-// that node itself, and its consequences there include lost packets.
+// explainsThere reports whether a cause on another node may explain the lost packets. It must be about that node
+// itself, not a symptom, and its consequences there must include lost packets.
 func explainsThere(there Findings, c candidate) bool {
 	vague := c.rule.Symptom || c.rule.Later || c.rule.Open || len(c.rule.RefutedBy) > 0 || c.rule.Compares
 	if vague || c.found.Peer != "" && c.rule.Layer == LayerPeers || rank(c.cause.Confidence) < rank(probe.Medium) {

@@ -26,8 +26,9 @@ func unproven(f Findings, all []candidate) Findings {
 	return out.Indexed()
 }
 
-// residualPlaced sorts residual causes after all others of equal confidence, and before the symptoms.
-func residualPlaced(all []candidate) []candidate {
+// placeResidual inserts residual causes into the sorted list: behind all causes of higher confidence and the regular
+// ones of equal confidence, and before symptoms, Open and Later causes of equal confidence.
+func placeResidual(all []candidate) []candidate {
 	var out, left []candidate
 	for _, c := range all {
 		if c.rule.Residual {
@@ -49,9 +50,10 @@ func residualPlaced(all []candidate) []candidate {
 	return out
 }
 
-// openBelow lowers the confidence of causes that name only the two ends between which packets are lost, to that of
-// residual causes about the same results: those may name what drops the packets.
-func openBelow(f Findings, all, residual []candidate) []candidate {
+// lowerOpen lowers Open causes from high to medium confidence if a residual cause of at least medium confidence
+// explains some of the same results. An Open cause names only the two ends between which packets are lost. The residual
+// cause may name what drops them, and must not rank below.
+func lowerOpen(f Findings, all, residual []candidate) []candidate {
 	known := map[int]bool{}
 	for _, c := range residual {
 		if rank(c.cause.Confidence) >= rank(probe.Medium) {

@@ -24,8 +24,8 @@ type Rule struct {
 	// Open marks a rule that names the two ends between which packets are lost, but not what drops them. The
 	// comparison of nodes continues, and its result ranks above this one.
 	Open bool
-	// TracedBy is the check that finds where this cause's packets are dropped, for a rule that shows which packets a
-	// filter drops but not which of its rules does. The check runs even if the cause is proven.
+	// TracedBy is the check that finds where this cause's packets are dropped. It is set if the cause names the packets
+	// that a filter drops, but not the filter's rule. The check runs even if the cause is proven.
 	TracedBy string
 	// Residual marks a rule that applies only to results that no proven cause explains. It explains only symptoms,
 	// and ranks below all other causes of equal confidence, but above the symptoms.
@@ -33,9 +33,8 @@ type Rule struct {
 	Title    string // the fault in a few words
 	// Doc explains how the fault works, what it is mistaken for, and how to distinguish it.
 	Doc string
-	// Fix may name {node}; {pod}, {daemonset}, {config} and {namespace} of calico-node;
-	// the systemd units {kubelet}, {containerd} and {runtime}, with {together} for the
-	// radius; and the Args of a case.
+	// Fix may name {node}, the Args of a case, and {pod}, {daemonset}, {config} and {namespace} of calico-node. The
+	// systemd units are {kubelet}, {containerd} and {runtime}; {together} is for the radius.
 	Fix probe.Fix
 	// Fixes are alternatives to Fix by name, which some of its cases use.
 	Fixes map[string]probe.Fix

@@ -17,8 +17,8 @@ func units(f Findings) map[string]string {
 			unit = server
 		}
 		out["kubelet"], out["containerd"], out["runtime"] = unit, unit, unit
-		out["together"] = "; " + unit +
-			" is kubelet and containerd in one here, and on a control plane node the API server and its datastore too"
+		out["together"] = "; here, " + unit +
+			" is both kubelet and containerd, and on a control plane node also the API server and its datastore"
 	}
 	for _, r := range f.Of(facts.CheckNodeReady) {
 		switch version := r.Facts.Str(facts.Kubelet); {

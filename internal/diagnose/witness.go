@@ -7,9 +7,9 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// soleWitness returns the other node, or the pods of a namespace, on whose word alone most of the evidence rests. It
+// soleWitness returns the single other node, or the pods of one namespace, that most of the evidence comes from. It
 // returns "" if the node itself and the API report as much or are proof on their own, or if two others agree. A node
-// may lie about another one, and a check inside a pod is subject to the rules of the pod's owner.
+// may lie about another one, and the owner of a pod controls what a check inside it sees. So the confidence is limited.
 func soleWitness(f Findings, evidence, against []Clue) string {
 	var who []string
 	for _, clue := range evidence {
@@ -51,7 +51,7 @@ func soleWitness(f Findings, evidence, against []Clue) string {
 		return "pods of namespace " + who[0]
 	}
 	if slices.ContainsFunc(evidence, func(c Clue) bool { return c.Weight > 0 && c.Node == f.Node && theirs(c) }) {
-		return who[0] + ", and in what it does not answer"
+		return who[0] + ", and in its missing answers"
 	}
 	return who[0]
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// TestWitnesses wants no cause certain on the word of one other node, or of one namespace's pods, and the
-// sentence to say whose word it is.
+// TestWitnesses checks that one other node, or the pods of one namespace, give no certain cause, and that the sentence
+// names this witness.
 func TestWitnesses(t *testing.T) {
 	t.Parallel()
 	seen := func(node, from, check string) Finding {
@@ -19,7 +19,7 @@ func TestWitnesses(t *testing.T) {
 	pod, second := seen("b", "shop/one", "felt"), seen("b", "shop/two", "felt")
 	elsewhere := seen("b", "bank/one", "felt")
 	const shop = "pods of namespace shop"
-	// What a does not answer to b; only together with a's word it is a's to bring about.
+	// a does not answer b. Only together with a's own report could a have forged it.
 	silent := seen("b", "", "silent")
 	silent.Facts = probe.Facts{probe.FactNode: "a", probe.FactReason: "timeout"}
 	lost := silent
@@ -42,9 +42,9 @@ func TestWitnesses(t *testing.T) {
 			"a"},
 		"the node, and a hint there": {both(Suggests([]Finding{own}), Hints([]Finding{peer})), probe.High, ""},
 		"a neighbour, and its silence": {both(Suggests([]Finding{peer}), Suggests([]Finding{silent})), probe.Medium,
-			"a, and in what it does not answer"},
+			"a, and in its missing answers"},
 		"a neighbour, and lost pings": {both(Suggests([]Finding{peer}), Suggests([]Finding{lost})), probe.Medium,
-			"a, and in what it does not answer"},
+			"a, and in its missing answers"},
 		"a neighbour that refuses":       {both(Suggests([]Finding{peer}), Suggests([]Finding{refused})), probe.High, ""},
 		"a neighbour, another's silence": {both(Suggests([]Finding{other}), Suggests([]Finding{silent})), probe.High, ""},
 		"proof here, and word of there":  {both(Proves([]Finding{silent}), Hints([]Finding{peer})), probe.High, ""},

@@ -26,11 +26,11 @@ func TestLookAgain(t *testing.T) {
 		reason string // why Felix does not answer, "" = it does
 		want   string
 	}{
-		"killed in between":     {Options{}, "refused", "calico-budget info OOMKilled, calico-pod warn "},
-		"Felix answers":         {Options{}, "", ""},
-		"Felix is stuck":        {Options{}, "timeout", ""},
-		"no more is wanted":     {Options{NoFollowUp: true}, "refused", ""},
-		"only certain ones":     {Options{Checks: []string{felix.FelixLive.ID}}, "refused", ""},
+		"killed in between":       {Options{}, "refused", "calico-budget info OOMKilled, calico-pod warn "},
+		"Felix answers":           {Options{}, "", ""},
+		"Felix is stuck":          {Options{}, "timeout", ""},
+		"no more is wanted":       {Options{NoFollowUp: true}, "refused", ""},
+		"only certain ones":       {Options{Checks: []string{felix.FelixLive.ID}}, "refused", ""},
 		"the API was not queried": {Options{Node: "nosuch"}, "refused", ""},
 	} {
 		t.Run(name, func(t *testing.T) {

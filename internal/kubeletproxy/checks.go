@@ -21,8 +21,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// byKubelet has the checks that a kubelet can answer, by ID, each with the function that queries it. nil runs the same
-// function as on the node, over the files below /var/log.
+// byKubelet has the checks that a kubelet can answer, by ID, each with the function that queries it. nil stands for the
+// function that also runs on the node: it reads the files below /var/log.
 var byKubelet = map[string]func(*Kubelet, context.Context, *probe.Pass){
 	probe.CheckKubeletHealth: (*Kubelet).health,
 	probe.CheckDaemonLog:     nil,
@@ -67,15 +67,15 @@ func (k *Kubelet) Checks() []*probe.Check {
 // once makes one request and returns its answer to all callers.
 func once[T any](ask func(context.Context) (T, error)) func(context.Context) (T, error) {
 	var mu sync.Mutex
-	var asked bool
+	var done bool
 	var out T
 	var err error
 	return func(ctx context.Context) (T, error) {
 		mu.Lock()
 		defer mu.Unlock()
-		if !asked {
+		if !done {
 			out, err = ask(ctx)
-			asked = true
+			done = true
 		}
 		return out, err
 	}
@@ -83,7 +83,7 @@ func once[T any](ask func(context.Context) (T, error)) func(context.Context) (T,
 
 // health reports the kubelet's own health. The answer came through its port 10250, so that works.
 func (k *Kubelet) health(ctx context.Context, p *probe.Pass) {
-	a, err := k.get(ctx, "/healthz", "", kubeletText)
+	a, err := k.get(ctx, "/healthz", "", maxText)
 	e, answered := errors.AsType[*KubeletError](err)
 	switch {
 	case err == nil:
@@ -101,7 +101,7 @@ func (k *Kubelet) health(ctx context.Context, p *probe.Pass) {
 		p.Report(probe.Found(probe.Info, "it cannot report usage (%s): memory and disks are from its metrics", s.failed).
 			On("stats"))
 	case err == nil && s.hung:
-		p.Report(probe.Found(probe.Warn, "the kubelet answers, but where it has to ask the container runtime (/stats/summary) not within %v: that hangs, or is very slow",
+		p.Report(probe.Found(probe.Warn, "the kubelet answers, but not within %v where it needs the container runtime (/stats/summary): the runtime hangs, or is very slow",
 			kubeletLimit).On(probe.TargetRuntime))
 	}
 }

@@ -29,8 +29,8 @@ type kubeletLogs struct {
 // The end of a file is read first, since most checks need no more: podlog.Tail's bytes and its look-behind. The rest
 // is read in pages.
 const (
-	kubeletTail = logs.ServiceTail + 64<<10
-	kubeletPage = 128 << 10
+	tailBytes = logs.ServiceTail + 64<<10
+	pageBytes = 128 << 10
 )
 
 // at is the URL path of a file below /var/log.
@@ -51,7 +51,7 @@ func (l *kubeletLogs) ReadDir(name string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	a, err := l.get(l.ctx, strings.TrimSuffix(at, "/")+"/", "", kubeletText)
+	a, err := l.get(l.ctx, strings.TrimSuffix(at, "/")+"/", "", maxText)
 	switch {
 	case err != nil:
 		return nil, err
@@ -90,7 +90,7 @@ func (l *kubeletLogs) Open(name string) (probe.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	a, err := l.get(l.ctx, at, fmt.Sprintf("bytes=-%d", kubeletTail), kubeletTail)
+	a, err := l.get(l.ctx, at, fmt.Sprintf("bytes=-%d", tailBytes), tailBytes)
 	e, refused := errors.AsType[*KubeletError](err)
 	switch {
 	case refused && (e.Code == http.StatusMovedPermanently || e.Code == http.StatusBadGateway && !e.ByAPI):
@@ -163,11 +163,11 @@ func (f *kubeletFile) have(off int64) ([]byte, error) {
 	if off >= f.from {
 		return f.tail[min(off-f.from, int64(len(f.tail))):], nil
 	}
-	at := off / kubeletPage
+	at := off / pageBytes
 	page, ok := f.pages[at]
 	if !ok {
-		first, last := at*kubeletPage, min((at+1)*kubeletPage, f.from)-1
-		a, err := f.logs.get(f.logs.ctx, f.at, fmt.Sprintf("bytes=%d-%d", first, last), kubeletPage)
+		first, last := at*pageBytes, min((at+1)*pageBytes, f.from)-1
+		a, err := f.logs.get(f.logs.ctx, f.at, fmt.Sprintf("bytes=%d-%d", first, last), pageBytes)
 		if err != nil {
 			return nil, err
 		}
@@ -177,7 +177,7 @@ func (f *kubeletFile) have(off int64) ([]byte, error) {
 		page = a.body
 		f.pages[at] = page
 	}
-	return page[min(off-at*kubeletPage, int64(len(page))):], nil
+	return page[min(off-at*pageBytes, int64(len(page))):], nil
 }
 
 // Close does nothing: no connection stays open.

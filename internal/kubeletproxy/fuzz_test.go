@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// FuzzKubeletListing reads a folder's listing of any text: no name leads out of the folder.
+// FuzzKubeletListing parses arbitrary text as a folder listing: no name leads out of the folder.
 func FuzzKubeletListing(f *testing.F) {
 	f.Add(`<pre><a href="pods/">pods/</a><a href="./a%2e%2e">x</a><a href="..">y</a><a href="%2fetc">z</a></pre>`)
 	f.Fuzz(func(t *testing.T, text string) {
@@ -19,7 +19,7 @@ func FuzzKubeletListing(f *testing.F) {
 	})
 }
 
-// FuzzKubeletRange reads where a part of a file is: never outside of it.
+// FuzzKubeletRange parses an arbitrary Content-Range: the part never lies outside the file.
 func FuzzKubeletRange(f *testing.F) {
 	f.Add("bytes 0-99/100", []byte("x"))
 	f.Add("bytes 0--1/0", []byte{})
@@ -32,7 +32,7 @@ func FuzzKubeletRange(f *testing.F) {
 	})
 }
 
-// FuzzKubeletMetrics reads metrics of any text: no more is free than there is.
+// FuzzKubeletMetrics parses arbitrary text as metrics: free space never exceeds the total.
 func FuzzKubeletMetrics(f *testing.F) {
 	f.Add("machine_memory_bytes{a=\"b\"} 8e+09\ncontainer_memory_working_set_bytes{x=\"\",id=\"/\",} 1e9\n" +
 		"container_fs_limit_bytes{device=\"/dev/sda1\",id=\"/\",} 10 \ncontainer_fs_usage_bytes{x=\"\",device=\"/dev/sda1\",id=\"/\",} 7\n")
@@ -52,7 +52,7 @@ func FuzzKubeletMetrics(f *testing.F) {
 	})
 }
 
-// FuzzNodeLog reads lines of a node log query of any text: each is of a service, and not of the future.
+// FuzzNodeLog parses arbitrary text as a node log: each line belongs to a service, and none is from the future.
 func FuzzNodeLog(f *testing.F) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	f.Add("Dec 31 23:59:59.000000 node kubelet[811]: E1231 failed\nJan 01 00:00:00.000000 node systemd[1]: kubelet.service: x")

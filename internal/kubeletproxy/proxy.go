@@ -29,8 +29,8 @@ type Kubelet struct {
 
 // Limits for what is read from one kubelet, and for the time of one answer.
 const (
-	kubeletMost  = 32 << 20 // bytes in total
-	kubeletText  = 2 << 20  // of one answer
+	maxTotal     = 32 << 20 // bytes in total
+	maxText      = 2 << 20  // of one answer
 	kubeletLimit = 5 * time.Second
 	kubeletCheck = 25 * time.Second // of a check, which sends several requests
 )
@@ -82,10 +82,10 @@ func (k *Kubelet) get(ctx context.Context, path, ranged string, most int64) (kub
 	defer resp.Body.Close()
 	most = min(most, k.left())
 	if most <= 0 {
-		return kubeletAnswer{}, fmt.Errorf("stopped reading after %d MiB of this kubelet's answers", kubeletMost>>20)
+		return kubeletAnswer{}, fmt.Errorf("stopped reading after %d MiB of this kubelet's answers", maxTotal>>20)
 	}
 	body, err := io.ReadAll(io.LimitReader(resp.Body, most+1))
-	k.took(int64(len(body)))
+	k.addRead(int64(len(body)))
 	if err != nil {
 		return kubeletAnswer{}, unanswered(path, err)
 	}
@@ -103,10 +103,10 @@ func (k *Kubelet) get(ctx context.Context, path, ranged string, most int64) (kub
 func (k *Kubelet) left() int64 {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return kubeletMost - k.read
+	return maxTotal - k.read
 }
 
-func (k *Kubelet) took(n int64) {
+func (k *Kubelet) addRead(n int64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.read += n
@@ -135,10 +135,10 @@ func refusedBy(path string, a kubeletAnswer) *KubeletError {
 	return e
 }
 
-// Greet checks whether the kubelet answers at all, and returns how far its clock is ahead of this machine's. An error
+// Greet checks whether the kubelet answers, and returns how far its clock is ahead of this machine's. An error
 // status of /healthz is an answer too.
 func (k *Kubelet) Greet(ctx context.Context) (ahead time.Duration, err error) {
-	a, err := k.get(ctx, "/healthz", "", kubeletText)
+	a, err := k.get(ctx, "/healthz", "", maxText)
 	if e, ok := errors.AsType[*KubeletError](err); ok && !e.ByAPI && e.Code == http.StatusInternalServerError {
 		err = nil
 	}

@@ -36,12 +36,12 @@ func (k *Kubelet) OffersLogs(ctx context.Context) (files, lines error) {
 	return files, lines
 }
 
-// Journal queries the kubelet for lines of the journal: node log query (Kubernetes 1.27 and later, if the kubelet's
-// configuration enables it; kubernetes, pkg/kubelet/kubelet_server_journal.go). The error wraps probe.ErrNotVisible if
-// this kubelet or node has no such lines.
+// Journal queries the kubelet for lines of the journal, by node log query (kubernetes,
+// pkg/kubelet/kubelet_server_journal.go). Kubernetes 1.27 and later have it, if the kubelet's configuration enables it.
+// The error wraps probe.ErrNotVisible if this kubelet or node has no such lines.
 func (l *kubeletLogs) Journal(ctx context.Context, want journal.Want) ([]journal.Entry, error) {
 	out := []journal.Entry{}
-	asked := false
+	answered := false
 	for _, groups := range queryGroups {
 		for _, names := range groups {
 			names = slices.DeleteFunc(slices.Clone(names), func(name string) bool {
@@ -57,13 +57,13 @@ func (l *kubeletLogs) Journal(ctx context.Context, want journal.Want) ([]journal
 			if err != nil {
 				return nil, err
 			}
-			asked, out = true, append(out, found...)
+			answered, out = true, append(out, found...)
 			if len(found) > 0 {
 				break
 			}
 		}
 	}
-	if !asked {
+	if !answered {
 		return nil, errNoJournal
 	}
 	slices.SortStableFunc(out, func(a, b journal.Entry) int { return a.Time.Compare(b.Time) })
@@ -94,7 +94,7 @@ func (l *kubeletLogs) units(ctx context.Context, names []string, want journal.Wa
 // the first lines after it instead of the last.
 func (l *kubeletLogs) unit(names []string, most int) (string, error) {
 	query := url.Values{"query": names, "tailLines": {fmt.Sprint(most)}}
-	a, err := l.get(l.ctx, "/logs/?"+query.Encode(), "", kubeletText)
+	a, err := l.get(l.ctx, "/logs/?"+query.Encode(), "", maxText)
 	switch {
 	case err != nil:
 		return "", err

@@ -47,7 +47,7 @@ type kubeletFs struct {
 // readSummary requests the size of the node and its usage.
 func (k *Kubelet) readSummary(ctx context.Context) (kubeletSummary, error) {
 	var out kubeletSummary
-	a, err := k.get(ctx, "/stats/summary", "", summaryMost)
+	a, err := k.get(ctx, "/stats/summary", "", maxSummary)
 	refused, answered := errors.AsType[*KubeletError](err)
 	switch {
 	case answered && !refused.ByAPI && refused.Code == http.StatusInternalServerError:
@@ -61,11 +61,11 @@ func (k *Kubelet) readSummary(ctx context.Context) (kubeletSummary, error) {
 			out.hung = true
 			return out, nil
 		}
-		return out, fmt.Errorf("%w; for it the kubelet asks the container runtime, which may hang", err)
+		return out, fmt.Errorf("%w; the kubelet needs the container runtime for it, which may hang", err)
 	case err != nil:
 		return out, err
 	case a.cut:
-		return out, fmt.Errorf("/stats/summary is longer than %d MiB: not read", summaryMost>>20)
+		return out, fmt.Errorf("/stats/summary is longer than %d MiB: not read", maxSummary>>20)
 	}
 	if err := json.Unmarshal(a.body, &out); err != nil {
 		return out, fmt.Errorf("reading /stats/summary: %w", err)
@@ -73,8 +73,8 @@ func (k *Kubelet) readSummary(ctx context.Context) (kubeletSummary, error) {
 	return out, nil
 }
 
-// summaryMost is the maximum length in bytes. The summary lists each container of the node, and so do the metrics.
-const summaryMost = 8 << 20
+// maxSummary is the maximum length in bytes. The summary lists each container of the node, and so do the metrics.
+const maxSummary = 8 << 20
 
 // configured returns the configuration that the kubelet reports.
 func (k *Kubelet) configured(ctx context.Context) (node.Kubelet, error) {
@@ -83,7 +83,7 @@ func (k *Kubelet) configured(ctx context.Context) (node.Kubelet, error) {
 			FailSwapOn *bool `json:"failSwapOn"`
 		} `json:"kubeletconfig"`
 	}
-	a, err := k.get(ctx, "/configz", "", kubeletText)
+	a, err := k.get(ctx, "/configz", "", maxText)
 	if err == nil {
 		err = json.Unmarshal(a.body, &out)
 	}
@@ -205,7 +205,7 @@ const maxDevices = 32
 
 // readMetrics reads the summary's values from the kubelet's metrics, which need no answer of the container runtime.
 func (k *Kubelet) readMetrics(ctx context.Context) (kubeletSummary, error) {
-	a, err := k.get(ctx, "/metrics/cadvisor", "", summaryMost)
+	a, err := k.get(ctx, "/metrics/cadvisor", "", maxSummary)
 	if err != nil {
 		return kubeletSummary{devices: map[string]*kubeletFs{}}, err
 	}

@@ -9,13 +9,13 @@ import (
 
 // A decision is the result of all policies for some packets.
 type decision struct {
-	By     string // the policy that surely denies them, "" = they may pass
+	By     string // the policy that denies them, "" = they may pass
 	chosen bool   // a rule with conditions denies them; false = no rule allows them
 	rule   *rule  // which rule of it denies them; nil = no rule allows them
 	held   bool   // at least one policy applies
 }
 
-// Denied reports whether the packets are surely denied.
+// Denied reports whether the packets are denied.
 func (d decision) Denied() bool { return d.By != "" }
 
 // holds reports whether a policy applies to a pod.
@@ -40,26 +40,26 @@ func (p Policies) mayHold(one *Policy, namespace string, with map[string]string)
 
 // Sends decides on a flow at its sender, and receives on one at its receiver.
 func (p Policies) Sends(f *Flow) decision {
-	return p.ask(probe.DeniesEgress, func(one *Policy) answer { return p.holds(one, &f.From) },
+	return p.decide(probe.DeniesEgress, func(one *Policy) answer { return p.holds(one, &f.From) },
 		func(_ *Policy, r *rule) answer { return p.about(r, f) })
 }
 
 func (p Policies) receives(f *Flow) decision {
-	return p.ask(probe.DeniesIngress, func(one *Policy) answer { return p.holds(one, &f.To) },
+	return p.decide(probe.DeniesIngress, func(one *Policy) answer { return p.holds(one, &f.To) },
 		func(_ *Policy, r *rule) answer { return p.about(r, f) })
 }
 
-// ask walks the tiers as Calico does: the first rule that matches a packet decides. A tier with policies that apply
+// decide walks the tiers as Calico does: the first rule that matches a packet decides. A tier with policies that apply
 // but do not decide denies at its end. Calico's versions differ in the order of two policies with the same order
 // field. So if one of them denies and the other may not, the result is not sure.
-func (p Policies) ask(direction string, holds func(*Policy) answer, about func(*Policy, *rule) answer) decision {
+func (p Policies) decide(direction string, holds func(*Policy) answer, about func(*Policy, *rule) answer) decision {
 	held := false
 	for rest := p.List; len(rest) > 0; {
 		tier, end := rest[0].tier, slices.IndexFunc(rest, func(one Policy) bool { return one.tier != rest[0].tier })
 		if end < 0 {
 			end = len(rest)
 		}
-		t := p.askTier(rest[:end], direction, holds, about)
+		t := p.decideTier(rest[:end], direction, holds, about)
 		held = held || t.held
 		if t.open || t.By != "" {
 			return decision{By: t.By, chosen: t.chosen, rule: t.rule, held: held}
@@ -80,7 +80,7 @@ type tierDecision struct {
 	open   bool   // the packets may pass
 }
 
-func (p Policies) askTier(all []Policy, direction string, holds func(*Policy) answer,
+func (p Policies) decideTier(all []Policy, direction string, holds func(*Policy) answer,
 	about func(*Policy, *rule) answer,
 ) (t tierDecision) {
 	var order float64 // of the policy that decided
@@ -123,10 +123,10 @@ func (p Policies) askTier(all []Policy, direction string, holds func(*Policy) an
 	return t
 }
 
-// deniesIn names the policy that surely denies all packets of a pod in a direction, "" if none does.
+// deniesIn names the policy that denies all packets of a pod in a direction, "" if none does.
 func (p Policies) deniesIn(direction, namespace string, with map[string]string) string {
 	of := End{Namespace: namespace, Labels: with}
-	return p.ask(direction, func(one *Policy) answer { return p.holds(one, &of) }, func(_ *Policy, r *rule) answer {
+	return p.decide(direction, func(one *Policy) answer { return p.holds(one, &of) }, func(_ *Policy, r *rule) answer {
 		return max(maybe, sure(r.all))
 	}).By
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// TestDenies has policies that deny everything, and each way in which one does not for sure.
+// TestDenies has policies that deny everything, and every way in which that is uncertain.
 func TestDenies(t *testing.T) {
 	type m = map[string]any
 	both := []any{"Ingress", "Egress"}
@@ -69,14 +69,14 @@ func TestDenies(t *testing.T) {
 	}
 }
 
-// TestDirectionByDefault wants a policy of Kubernetes' that names no direction to be about ingress alone.
+// TestDirectionByDefault checks that a Kubernetes policy without policyTypes applies only to ingress.
 func TestDirectionByDefault(t *testing.T) {
 	if r := kubernetesRuling(&networkingv1.NetworkPolicy{}); len(r.rules) != 1 {
 		t.Errorf("by default ingress alone: %v", r.rules)
 	}
 }
 
-// TestUnderDenies wants a policy that denies everything told as such, in its direction alone.
+// TestUnderDenies checks that a policy that denies everything is reported, only in its direction.
 func TestUnderDenies(t *testing.T) {
 	target := probe.Target{Name: "w", Attrs: map[string]string{probe.AttrPolicy: "P", probe.AttrDenies: "ingress"}}
 	got := probe.Found(probe.Fail, "gone").Under(target, probe.DeniesIngress)

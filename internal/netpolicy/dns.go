@@ -20,7 +20,7 @@ const (
 	DNSDenied   = "denied"   // a rule for certain networks or pods denies it
 	DNSMissed   = "missed"   // a rule for the DNS port does not match it
 	DNSShut     = "shut"     // a policy of the DNS's own pods does not allow the pods
-	dnsNowhere  = "nowhere"  // egress is allowed only to addresses, and the DNS has none of them
+	dnsNowhere  = "nowhere"  // egress is allowed only to addresses, and the DNS has others
 	DNSNoEgress = "noegress" // no egress is allowed
 )
 
@@ -30,8 +30,8 @@ type WithoutDNS struct {
 	Set     string // the network set that a rule denies, and its network that contains the DNS; "" = none
 }
 
-// WithoutDNS names the policy that blocks a pod from each of the DNS servers, and how. By is "" if none does, or if it
-// is not sure.
+// WithoutDNS names the policy that blocks a pod from each of the DNS servers, and how. By is "" if none does, or if
+// that is uncertain.
 func (p Policies) WithoutDNS(from End, servers []Destination) (out WithoutDNS) {
 	lets, missed, nowhere := "", "", ""
 	for i := range servers {
@@ -45,7 +45,7 @@ func (p Policies) WithoutDNS(from End, servers []Destination) (out WithoutDNS) {
 				continue
 			}
 		}
-		sent := p.ask(probe.DeniesEgress, func(one *Policy) answer { return p.holds(one, &from) },
+		sent := p.decide(probe.DeniesEgress, func(one *Policy) answer { return p.holds(one, &from) },
 			func(one *Policy, r *rule) answer {
 				is := p.about(r, f)
 				if is == no && r.action == "Allow" && !r.byNets() {
@@ -81,7 +81,8 @@ func (p Policies) WithoutDNS(from End, servers []Destination) (out WithoutDNS) {
 	return WithoutDNS{By: nowhere, How: dnsNowhere}
 }
 
-// theInternet represents the world outside the cluster, by an address of TEST-NET-2 (RFC 5737).
+// theInternet stands for all destinations outside the cluster: an address of TEST-NET-2, which is reserved for
+// documentation (RFC 5737).
 var theInternet = End{Addrs: []netip.Addr{netip.AddrFrom4([4]byte{198, 51, 100, 1})}}
 
 // forDNS reports whether a rule is only for the port of a DNS.
@@ -93,8 +94,8 @@ func forDNS(r *rule, port int) bool {
 	return text == "53" || text == strconv.Itoa(port) || text == "dns"
 }
 
-// Closed names the policy that surely denies queries by a protocol, from all senders, to each of the DNS servers. It
-// is "" if one server may accept them.
+// Closed names the policy that denies queries by a protocol, from all senders, to each of the DNS servers. It is "" if
+// one server may accept them.
 func (p Policies) Closed(servers []Destination, protocol string) (by string) {
 	for i := range servers {
 		d := servers[i]
@@ -108,6 +109,7 @@ func (p Policies) Closed(servers []Destination, protocol string) (by string) {
 	return by
 }
 
-// HTTPSPort represents the traffic of a node to others. It is no failsafe port unless an administrator configured it
-// so.
+// HTTPSPort is the port of a sample flow, for the question whether all outgoing traffic is denied. It must not be one
+// of Felix's failsafe ports, which stay open whatever the policies deny. The defaults do not include 443
+// (felix/config).
 const HTTPSPort = 443

@@ -30,7 +30,7 @@ func sure(is bool) answer {
 // A Flow is packets from one end to the other, to a port of the receiver.
 type Flow struct {
 	Protocol string
-	Port     int // 0 = not known
+	Port     int // 0 = unknown
 	From, To End
 }
 
@@ -40,10 +40,10 @@ type End struct {
 	Namespace string
 	Labels    map[string]string // those that Calico has of a pod, without its namespace's and its account's
 	Addrs     []netip.Addr      // its own, as policies see them
-	Also      []netip.Addr      // others at which it may be asked instead
-	Cached    bool              // a program of the node may answer in its place, at an address that is not known
-	Hinted    []netip.Addr      // addresses that a rule may mean it by, before they are translated
-	Ports     map[string]int    // by PROTOCOL/NAME; nil = not known
+	Also      []netip.Addr      // other addresses at which it may be queried instead
+	Cached    bool              // a cache on the node may answer instead, at an unknown address
+	Hinted    []netip.Addr      // addresses before translation, which a rule may use for it
+	Ports     map[string]int    // by PROTOCOL/NAME; nil = unknown
 	Service   string            // NAMESPACE/NAME of the Service that it is behind
 }
 
@@ -187,7 +187,7 @@ func inPorts(ports []any, e *End, protocol string, port int) answer {
 // A Destination is pods of a namespace with the same labels, and the port to which packets are sent.
 type Destination struct {
 	Protocol string
-	Port     int // 0 = not known
+	Port     int // 0 = unknown
 	End
 }
 

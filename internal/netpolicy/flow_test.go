@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestAbout wants each condition of a rule of Calico's read.
+// TestAbout checks each condition of a Calico rule.
 func TestAbout(t *testing.T) {
 	t.Parallel()
 	p := Policies{Sets: []Set{{labels: map[string]string{"set": "a"},

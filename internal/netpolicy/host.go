@@ -5,7 +5,7 @@ import (
 	"net/netip"
 )
 
-// AtHost names the policy that surely denies a TCP port at a HostEndpoint with these labels, "" if none does. held
+// AtHost names the policy that denies a TCP port at a HostEndpoint with these labels, "" if none does. held
 // reports whether a policy selects the HostEndpoint. Without an address, the packets come from any sender.
 func (p Policies) AtHost(with map[string]string, direction string, port int, from netip.Addr) (by string, held bool) {
 	with = maps.Clone(with)
@@ -16,7 +16,7 @@ func (p Policies) AtHost(with map[string]string, direction string, port int, fro
 	if from.IsValid() {
 		f.From = End{Addrs: []netip.Addr{from}}
 	}
-	d := p.ask(direction, func(one *Policy) answer {
+	d := p.decide(direction, func(one *Policy) answer {
 		if one.namespace != "" {
 			return no
 		}

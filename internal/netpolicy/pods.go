@@ -25,7 +25,7 @@ func (p Policies) On(namespace string, of map[string]string) map[string]string {
 	return nil
 }
 
-// denies returns the directions in which all packets of a pod are surely denied, and the policy that denies the first.
+// denies returns the directions in which all packets of a pod are denied, and the policy that denies the first.
 func (p Policies) denies(namespace string, with map[string]string) (name string, in []string) {
 	if p.Unread != nil || p.Other != nil {
 		return "", nil
@@ -38,8 +38,7 @@ func (p Policies) denies(namespace string, with map[string]string) (name string,
 	return name, in
 }
 
-// strictest is a policy that applies to a pod and surely denies a direction, or else the first that applies; "" if
-// none does.
+// strictest is a policy that applies to a pod and denies a direction, or else the first that applies; "" if none does.
 func (p Policies) strictest(namespace string, with map[string]string) string {
 	first := ""
 	for i := range p.List {

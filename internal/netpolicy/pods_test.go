@@ -4,7 +4,7 @@ import (
 	"testing"
 )
 
-// TestStrictest wants the policy named that closes a pod, before one that opens it for some.
+// TestStrictest checks that a policy that denies a direction is named before one that allows some packets.
 func TestStrictest(t *testing.T) {
 	t.Parallel()
 	everybody := func(map[string]string) bool { return true }

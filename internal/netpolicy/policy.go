@@ -2,8 +2,9 @@
 //
 //	OfKubernetes, OfCalico, NewSet -> Policies.Sort -> On(pod), Sends(flow), WithoutDNS(pod, servers), AtHost(labels)
 //
-// It denies only for sure: if an answer depends on something unknown, the packets may pass. It sends no request to the
-// API. Package cluster reads the objects, and keeps them as Policies.
+// It reports a denial only if it is certain: if the answer depends on something unknown, the packets may pass. "Denied"
+// has this meaning everywhere in this package. It sends no request to the API: package cluster reads the objects, and
+// keeps them as Policies.
 package netpolicy
 
 import (
@@ -49,7 +50,7 @@ type ruling struct {
 type rule struct {
 	action                string // Allow, Deny, Pass or Log
 	all                   bool   // it matches each packet
-	pods                  bool   // it surely matches only what certain pods send, by their labels
+	pods                  bool   // it matches only packets of certain pods, by their labels
 	protocol, notProtocol string // in capitals, or a number; "" = all
 	version               int    // of IP; 0 = both
 	icmp                  bool   // it matches only some types of ICMP
@@ -99,7 +100,7 @@ const (
 )
 
 // directions are the two directions of policies, as Calico and Kubernetes name them, and as a target's attribute does.
-var directions = []struct{ said, is, rules string }{
+var directions = []struct{ name, is, rules string }{
 	{"Ingress", probe.DeniesIngress, "ingress"}, {"Egress", probe.DeniesEgress, "egress"},
 }
 

@@ -56,8 +56,8 @@ func calicoRuling(namespace string, spec map[string]any, vague bool) ruling {
 	for _, d := range directions {
 		list, _ := spec[d.rules].([]any)
 		egress, _ := spec["egress"].([]any)
-		byDefault := d.said == "Ingress" && (len(list) > 0 || len(egress) == 0) || d.said == "Egress" && len(list) > 0
-		if len(types) > 0 && !slices.Contains(types, any(d.said)) || len(types) == 0 && !byDefault {
+		byDefault := d.name == "Ingress" && (len(list) > 0 || len(egress) == 0) || d.name == "Egress" && len(list) > 0
+		if len(types) > 0 && !slices.Contains(types, any(d.name)) || len(types) == 0 && !byDefault {
 			continue
 		}
 		out.rules[d.is] = []rule{}
@@ -274,7 +274,7 @@ func protocolOf(of any) string {
 	return strings.ToUpper(text)
 }
 
-// fromPods reports whether a NetworkPolicy's rule matches only pods: none of its peers is an IP block.
+// fromPods reports whether a NetworkPolicy's rule matches only pods: no peer is an IP block.
 func fromPods(peers []networkingv1.NetworkPolicyPeer) bool {
 	addresses := func(p networkingv1.NetworkPolicyPeer) bool { return p.IPBlock != nil }
 	return len(peers) > 0 && !slices.ContainsFunc(peers, addresses)

@@ -189,7 +189,7 @@ func TestNeighbourWay(t *testing.T) {
 		there := d.there()
 		there.want(t, "neighbour-reach", probe.OK, "node-b 10.88.0.12 icmp")
 		there.want(t, "neighbour-reach", probe.Fail, "node-b 10.88.0.12 tcp 10250", "refused")
-		d.says(t, "node-b to node-a: not asked | node-a to node-b: Established")
+		d.says(t, "node-b to node-a: not checked | node-a to node-b: Established")
 	})
 	t.Run("cut off", func(t *testing.T) {
 		nodeReady(t, "node-b")

@@ -130,7 +130,7 @@ func TestEphemeralWhileInitHangs(t *testing.T) {
 	t.Cleanup(func() { pool(false) })
 	pool(true)
 	d, _ = report(t, "run", "--node", "node-a", "--via", "ephemeral", "--checks", "ipam-files")
-	d.want(t, "ipam-files", probe.Fail, "upgrade-ipam cannot migrate", "podCIDR", "is in no enabled IP pool")
+	d.want(t, "ipam-files", probe.Fail, "upgrade-ipam cannot migrate", "no enabled IP pool contains", "podCIDR")
 }
 
 // TestFelix wants each way Felix can misbehave told apart from the others.

@@ -1,8 +1,10 @@
-// Package selector reads Calico's label selectors: has(rack) && zone in {'a', "b"}.
-// It differs from Kubernetes' own language, and Calico's code for it cannot be
-// required as a module.
+// Package selector reads Calico's label selectors, such as has(rack) && zone in {'a', "b"}:
 //
-// Source of the language: libcalico-go/lib/selector in projectcalico/calico.
+//	text -> Parse -> Selector: labels -> selected or not
+//
+// Parse is the entry point. The language differs from that of Kubernetes. Its source is libcalico-go/lib/selector in
+// projectcalico/calico, which is not released as a Go module. The package evaluates no policy: package netpolicy
+// does.
 package selector
 
 import (
@@ -12,7 +14,7 @@ import (
 	"strings"
 )
 
-// Selector tells which labels it selects.
+// Selector reports whether it selects labels.
 type Selector func(labels map[string]string) bool
 
 // maxDepth bounds nested parentheses.
@@ -139,7 +141,7 @@ func (p *parser) comparison() (Selector, error) {
 	if label == "" {
 		return nil, fmt.Errorf("a label is missing before %.20q", p.rest)
 	}
-	// What is said of a label that is not there is false, unless it is a negation.
+	// A comparison with a missing label is false, and a negated one is true.
 	is := func(test func(string) bool) Selector {
 		return func(labels map[string]string) bool { v, ok := labels[label]; return ok && test(v) }
 	}

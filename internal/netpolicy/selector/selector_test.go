@@ -63,7 +63,7 @@ func FuzzParse(f *testing.F) {
 		}
 		n, err := selector.Parse("!(" + text + ")")
 		if strings.TrimLeft(text, " \t") == "" || strings.Count(text, "(") >= 100 {
-			return // !() is none, and depth has its limit
+			return // !() is invalid, and nesting is limited
 		}
 		if err != nil || n(labels) == s(labels) {
 			t.Errorf("%q is not the opposite of its negation: %v", text, err)

@@ -40,7 +40,7 @@ const (
 	CNIShadowed  = "shadowed" // another network's file comes first
 	CNIPlugins   = "plugins"  // a plugin that it names is missing
 	CNINoExec    = "noexec"   // its plugins are on a file system that is mounted noexec
-	CNIAlien     = "alien"    // a plugin that it names is built for another CPU, or is no executable
+	CNIAlien     = "alien"    // a plugin that it names is built for another CPU, or is not executable
 	CNIFamily    = "family"   // it requests addresses of a family without a pool
 	CNIUnread    = "unread"   // the file exists, but the runtime reports that it found none
 )
@@ -70,7 +70,7 @@ var CNINodename = &probe.Check{
 const TargetRuntimeProxy = "proxy"
 
 // CNIServer connects to the API server in the CNI plugin's kubeconfig. The runtime starts the plugin on the host for
-// each new pod, with an address and credentials of its own. So it can fail while calico-node and the kubelet work.
+// each new pod, with the address and credentials in that file. So it can fail while calico-node and the kubelet work.
 var CNIServer = &probe.Check{
 	ID: "cni-server", From: probe.FromNode,
 	Tags: []string{probe.TagCNI, probe.TagDatastore}, Access: []string{"etc/cni/net.d", "run", "proc", "uid 0",

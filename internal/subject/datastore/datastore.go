@@ -28,7 +28,7 @@ const (
 	FactAnswer probe.Fact = "answer_ms" // milliseconds from the request to the first byte, median
 
 	FactSetBy probe.Fact = "set_by" // the setting that makes calico-node look for the API server there
-	FactSlice probe.Fact = "slice"  // EndpointSlice with an address of an API server that belongs to none of them
+	FactSlice probe.Fact = "slice"  // EndpointSlice with an address of an API server, which no API server created
 )
 
 // RoleConfigured is the role of the API server's address in calico-node's configuration.

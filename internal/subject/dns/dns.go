@@ -14,7 +14,7 @@ func Checks() []*probe.Check {
 	return []*probe.Check{DNSCluster, DNSExternal}
 }
 
-// FactOfService lists the addresses of the Service with this name, if the answer contains none of them.
+// FactOfService lists the addresses of the Service with this name, if the answer has only other addresses.
 const FactOfService probe.Fact = "of_service"
 
 // DNSCluster queries the cluster's DNS as pods on this node do, and then each server behind it. To users, a broken

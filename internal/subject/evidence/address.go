@@ -80,8 +80,8 @@ func MethodFor(family int, internal string, auto diagnose.Finding) map[string]di
 	return args
 }
 
-// settable reports whether a method is one that this program tries on a node, without characters in its value that a
-// shell or JSON would interpret.
+// settable reports whether a method may go into a command: it is one that this program tries on a node, and its value
+// has no character that a shell or JSON would interpret.
 func settable(method string) bool {
 	name, value, _ := strings.Cut(method, "=")
 	switch name {
@@ -98,8 +98,8 @@ func settable(method string) bool {
 	return false
 }
 
-// AllElsewhere returns registrations that differ from the InternalIP on all nodes alike, if that network does not
-// work: no session is up over it, and another node answers at its InternalIP.
+// AllElsewhere returns registrations that differ from the InternalIP on all nodes alike, if that network does not work.
+// That is so if no session is up over it, and another node answers at its InternalIP.
 func AllElsewhere(f diagnose.Findings) []diagnose.Finding {
 	return diagnose.Keep(f.Of(facts.CheckIPRegistered), func(r diagnose.Finding) bool {
 		registered, internal := r.Facts.Str(facts.Registered), r.Facts.Str(facts.Internal)
@@ -139,12 +139,13 @@ func WrongAddresses(f diagnose.Findings, family int) []diagnose.Finding {
 	})
 }
 
+// Addressless reports whether the kernel's neighbour table has no MAC address for a finding's target.
 func Addressless(r diagnose.Finding) bool {
 	return slices.Contains([]string{"incomplete", "failed"}, r.Facts.Str(link.FactNeighbour))
 }
 
-// DetectedTwice adds that Calico's detection picks the same address here as on the other node: typical of machines
-// whose first NIC has the same address, such as VirtualBox VMs.
+// DetectedTwice adds that Calico's detection picks the same address here as on the other node. Typical are VirtualBox
+// VMs, which all have the same address on their first NIC.
 func DetectedTwice(f diagnose.Findings, c *diagnose.Case, peer, address string) {
 	picks := f.With(link.IPAutodetect.ID, link.FactPicked, address)
 	there := f.At(peer).With(facts.CheckIPRegistered, facts.Registered, address)
@@ -155,7 +156,7 @@ func DetectedTwice(f diagnose.Findings, c *diagnose.Case, peer, address string) 
 	if internal == "" || internal == address {
 		return
 	}
-	c.Says += fmt.Sprintf("; that is not an InternalIP: calico-node detects it on both with %s", picks[0].Facts.Str(link.FactMethod))
+	c.Says += fmt.Sprintf("; it is not an InternalIP: calico-node detects it on both nodes with %s", picks[0].Facts.Str(link.FactMethod))
 	c.For = append(c.For, diagnose.Suggests(picks[:1])...)
 	c.Fix = &setMethod
 	maps.Copy(c.Args, MethodFor(c.Family, internal, picks[0]))

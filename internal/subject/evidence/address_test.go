@@ -9,7 +9,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// TestDetectedTwice wants the detection blamed for a duplicate address only where that is not the other's own.
+// TestDetectedTwice expects the detection as the reason for a duplicate address only if the other node does not own it.
 func TestDetectedTwice(t *testing.T) {
 	t.Parallel()
 	for internal, twice := range map[string]bool{"10.0.0.2": true, "10.0.2.15": false} {

@@ -64,8 +64,8 @@ func SilentAtHome(f diagnose.Findings) []diagnose.Finding {
 	return silent
 }
 
-// kubeletAnswers returns one good answer of the kubelet over the network, if all of its answers are good. Findings from
-// its files are left out: they show nothing about the loopback or the load.
+// kubeletAnswers returns one good answer of the kubelet over the network, if all of its answers are good. It omits
+// findings from its files, which show nothing about the loopback or the load.
 func kubeletAnswers(f diagnose.Findings) []diagnose.Finding {
 	if !f.Fine(kubelet.KubeletHealth.ID) {
 		return nil

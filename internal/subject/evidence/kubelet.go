@@ -31,7 +31,7 @@ func Askers(fs []diagnose.Finding) []string {
 }
 
 // NotPlaced returns the access methods that failed for a reason, including those that placed a probe but got no answer
-// from it. A method that was skipped for that reason adds no evidence to the one that was tried, so it is left out.
+// from it. It omits methods that were skipped for that reason: they add no evidence to the one that was tried.
 func NotPlaced(f diagnose.Findings, why facts.Reason) []diagnose.Finding {
 	tried := append(f.With(probe.CheckPlaced, probe.FactReason, string(why)),
 		f.With(probe.CheckAnswered, probe.FactReason, string(why))...)
@@ -52,7 +52,7 @@ func Since(f diagnose.Findings) string {
 	return ""
 }
 
-// Witnesses splits the neighbours' findings about this node: silent are those of neighbours that got no answer at all,
+// Witnesses splits the neighbours' findings about this node: silent are those of neighbours that got no answer,
 // heard are the answers.
 func Witnesses(f diagnose.Findings) (silent, heard []diagnose.Finding) {
 	all := FromOutside(f, AnyPort)
@@ -64,6 +64,7 @@ func Witnesses(f diagnose.Findings) (silent, heard []diagnose.Finding) {
 // kubeletPorts sorts what the kubelet answered on its own ports, as seen on the node.
 type kubeletPorts struct{ Ok, Refused, Silent, Ill []diagnose.Finding }
 
+// KubeletHere sorts the findings of kubelet-health, without those from the kubelet's files.
 func KubeletHere(f diagnose.Findings) kubeletPorts {
 	var k kubeletPorts
 	for _, r := range f.Of(kubelet.KubeletHealth.ID) {
@@ -84,6 +85,7 @@ func KubeletHere(f diagnose.Findings) kubeletPorts {
 	return k
 }
 
+// Answered reports whether any port was checked.
 func (k kubeletPorts) Answered() bool { return len(k.Ok)+len(k.Refused)+len(k.Silent)+len(k.Ill) > 0 }
 
 // kind returns the answers of one kind, "any" for all. "dead" is the refusals, if every port refuses.
@@ -109,6 +111,7 @@ const (
 // Reached sorts what neighbours got from this node's port.
 type Reached struct{ Open, Refused, Silent []diagnose.Finding }
 
+// FromOutside sorts the findings of other nodes about a port of this node, AnyPort for all ports and ICMP.
 func FromOutside(f diagnose.Findings, port float64) Reached {
 	var out Reached
 	for _, r := range f.Elsewhere(link.NeighbourReach.ID) {
@@ -167,7 +170,7 @@ func endsUnseen(f diagnose.Findings, service string) []diagnose.Finding {
 	return lines
 }
 
-// ShownElsewhere reports whether another check shows the reason in the log line: that check's cause says more.
+// ShownElsewhere reports whether another check shows the reason in the log line: that check's cause explains more.
 func ShownElsewhere(f diagnose.Findings, line diagnose.Finding) bool {
 	seen := map[string][]diagnose.Finding{
 		logs.FaultSwapOn:       f.Failed(host.NodeSwap.ID),

@@ -8,8 +8,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/logs"
 )
 
-// TestEndWeight wants proof only from a line that is recognised, that the service wrote itself, and whose
-// service is seen to be down.
+// TestEndWeight expects proof only from a known line that the service itself wrote, and only if the service is down.
 func TestEndWeight(t *testing.T) {
 	t.Parallel()
 	known := probe.Facts{logs.FactSignature: logs.FaultSwapOn}

@@ -53,9 +53,9 @@ func kubeEnds(f diagnose.Findings, component string) []diagnose.Finding {
 	})
 }
 
-// kubeSays returns the lines that a running component of Kubernetes has logged for a while and recently. A kube-proxy
+// kubeWrites returns the lines that a running component of Kubernetes has logged for a while and recently. A kube-proxy
 // that does not finish its startup need not have logged them for long.
-func kubeSays(f diagnose.Findings, component string, signatures ...string) []diagnose.Finding {
+func kubeWrites(f diagnose.Findings, component string, signatures ...string) []diagnose.Finding {
 	starts := component == "kube-proxy" &&
 		len(f.With(service.KubeProxyHealth.ID, probe.FactReason, service.ReasonNotUp)) > 0
 	return diagnose.Keep(f.With(logs.KubeLog.ID, probe.FactOfContainer, component), func(r diagnose.Finding) bool {

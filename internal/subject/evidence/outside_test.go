@@ -10,8 +10,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// TestUnreached wants a node that is closed to others recognised by what others reach elsewhere. What they cannot reach
-// anywhere, have no route for, or what a policy may forbid says nothing about the node.
+// TestUnreached expects a node to count as closed only if others reach the same elsewhere. Failures everywhere, without
+// a route, or possibly by a policy prove nothing about the node.
 func TestUnreached(t *testing.T) {
 	t.Parallel()
 	facts := func(node string, port int, key probe.Fact, value any) probe.Facts {
@@ -86,7 +86,7 @@ func TestUnreached(t *testing.T) {
 	}
 }
 
-// TestManyUnreached has one witness give many results, each of which is compared with the others: few of them are read.
+// TestManyUnreached has one witness send many results: only a limited number is compared, pair by pair.
 func TestManyUnreached(t *testing.T) {
 	t.Parallel()
 	f := diagnose.Findings{Node: "b"}

@@ -21,7 +21,7 @@ import (
 // NoWay is the reason of packets without a route.
 const NoWay = "net-unreachable"
 
-// DiedAs returns the findings of packet-drops about this node with a place of one of these kinds, except those that a
+// DiedAs returns the findings of packet-drops about this node with a place of one of these kinds. It omits those that a
 // route of table local explains.
 func DiedAs(f diagnose.Findings, kinds ...string) []diagnose.Finding {
 	return diagnose.Keep(f.Of(firewall.PacketDrops.ID), func(r diagnose.Finding) bool {
@@ -30,7 +30,7 @@ func DiedAs(f diagnose.Findings, kinds ...string) []diagnose.Finding {
 }
 
 // AtReversePath reports whether Calico's own reverse path check dropped the packets. That rule works as intended: it
-// drops packets whose source the kernel would reach through another interface than they arrived on.
+// drops packets that arrive on another interface than the kernel's route to their source.
 func AtReversePath(r diagnose.Finding) bool {
 	return r.Facts.Str(firewall.FactPlaceKind) == firewall.PlaceCalico &&
 		strings.HasSuffix(r.Facts.Str(firewall.FactRuleChain), "PREROUTING")
@@ -75,9 +75,9 @@ var PathChecks = []string{
 	firewall.PacketDrops.ID,
 }
 
-// PathFollows covers the failures that a broken path causes: in one family (0 = both), and if a peer is given, of that
-// peer and of Services that may be behind it. A refused connection reached its target, and targets on the node itself
-// need no path: both are left out.
+// PathFollows covers the failures that a broken path causes, in one family or (0) both. With a peer it covers only
+// those of the peer, and of Services that may be behind it. It omits refused connections, which reached their target,
+// and targets on the node itself, which need no path.
 func PathFollows(f diagnose.Findings, family int, peer string) []diagnose.Cover {
 	var out []diagnose.Cover
 	for _, check := range PathChecks {

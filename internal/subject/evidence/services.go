@@ -23,11 +23,13 @@ var WithoutDatastore = append(diagnose.Covers(
 	facts.CheckNodeLease, facts.CheckNodeReady, facts.CheckNodeTaints,
 ), CalicoDown...)
 
-// ToService returns the findings of connections to a Service's address, ToServers those to its servers directly.
+// ToService returns the findings of connections to a Service's address.
 func ToService(fs []diagnose.Finding) []diagnose.Finding { return InRole(fs, probe.RoleService) }
 
+// ToServers returns the findings of connections to a Service's endpoints, past its address.
 func ToServers(fs []diagnose.Finding) []diagnose.Finding { return InRole(fs, probe.RoleEndpoint) }
 
+// InRole returns the findings with this role of the target, such as probe.RoleService.
 func InRole(fs []diagnose.Finding, role string) []diagnose.Finding {
 	return diagnose.Keep(fs, func(r diagnose.Finding) bool { return r.Facts.Str(probe.FactRole) == role })
 }

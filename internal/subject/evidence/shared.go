@@ -29,7 +29,7 @@ var Shared = sync.OnceValue(func() causefile.Shared {
 		panic(err)
 	}
 	return causefile.Shared{
-		Selections: selections, Least: least, Weights: weights, Covers: covers, Args: args, Fixes: fixes,
+		Selections: selections, Least: minArgs, Weights: weights, Covers: covers, Args: args, Fixes: fixes,
 		Advice: advice,
 		Words:  map[string]map[string]string{"refusal": RefusedWords},
 	}
@@ -48,7 +48,7 @@ var selections = map[string]causefile.SelectionFunc{
 	"service-ends":      ofFirst(ServiceEnds),
 	"service-writes":    ofFirst(ServiceWrites),
 	"kube-ends":         func(f diagnose.Findings, of ...string) findings { return kubeEnds(f, of[0]) },
-	"kube-writes":       ofFirst(kubeSays),
+	"kube-writes":       ofFirst(kubeWrites),
 	"kernel-writes":     KernelSays,
 	"ends-unseen":       func(f diagnose.Findings, of ...string) findings { return endsUnseen(f, of[0]) },
 	"kubelet-here":      func(f diagnose.Findings, of ...string) findings { return KubeletHere(f).kind(of[0]) },
@@ -83,8 +83,8 @@ var selections = map[string]causefile.SelectionFunc{
 	},
 }
 
-// least has the minimum number of arguments of each selection that needs any.
-var least = map[string]int{
+// minArgs has the minimum number of arguments of each selection that needs any.
+var minArgs = map[string]int{
 	"service-ends": 1, "service-writes": 1, "kube-ends": 1, "kube-writes": 1, "ends-unseen": 1, "kubelet-here": 1,
 	"neighbours": 1, "from-outside": 2, "not-placed": 1, "bird": 1, "felix-reason": 1, "lost-towards": 1, "bad-paths": 1,
 }
@@ -106,7 +106,7 @@ func ofFirst(of func(diagnose.Findings, string, ...string) findings) func(diagno
 	return func(f diagnose.Findings, args ...string) findings { return of(f, args[0], args[1:]...) }
 }
 
-// neighbours returns the findings of neighbours that got no answer at all from this node ("silent"), or of those that
+// neighbours returns the findings of neighbours that got no answer from this node ("silent"), or of those that
 // got one ("heard").
 func neighbours(f diagnose.Findings, of ...string) findings {
 	silent, heard := Witnesses(f)

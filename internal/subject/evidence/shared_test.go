@@ -7,7 +7,7 @@ import (
 	"github.com/calico-probe/calico-probe/internal/diagnose"
 )
 
-// TestSharedArguments calls what files may name with as few arguments as it takes: a file may give no more.
+// TestSharedArguments calls each shared function with its minimum number of arguments: a file may pass no more.
 func TestSharedArguments(t *testing.T) {
 	t.Parallel()
 	shared, f := Shared(), diagnose.Findings{Node: "node-a"}

@@ -57,10 +57,10 @@ func cannotStart(h *probe.Host, file string) (string, error) {
 		return why, nil
 	}
 	if info.Mode()&0o111 == 0 {
-		return fmt.Sprintf("may not be executed (its mode is %04o)", info.Mode().Perm()), nil
+		return fmt.Sprintf("is not executable (mode %04o)", info.Mode().Perm()), nil
 	}
 	if needs := loadedLength(f); needs > info.Size() {
-		return fmt.Sprintf("is cut short (it has %d bytes, and the kernel loads %d)", info.Size(), needs), nil
+		return fmt.Sprintf("is truncated (%d bytes, but the kernel loads %d)", info.Size(), needs), nil
 	}
 	return "", nil
 }
@@ -98,7 +98,7 @@ func alien(head []byte, size int64) string {
 	case len(head) >= 2 && string(head[:2]) == "#!":
 		return ""
 	case len(head) < 20 || string(head[:4]) != elf.ELFMAG:
-		return "is no program"
+		return "is not a program"
 	}
 	want, known := machines[runtime.GOARCH]
 	if is := elf.Machine(binary.LittleEndian.Uint16(head[18:])); known && is != want && is != narrow[want] {

@@ -7,9 +7,9 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// setAside is a configuration of Calico that another program renamed, as Cilium does to own the folder, "" if none
+// renamedConfig is a configuration of Calico that another program renamed, as Cilium does to own the folder, "" if none
 // exists.
-func setAside(h *probe.Host, dir string) string {
+func renamedConfig(h *probe.Host, dir string) string {
 	names, err := h.ReadDir(dir)
 	if err != nil {
 		return ""

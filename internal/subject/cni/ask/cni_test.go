@@ -38,7 +38,7 @@ func TestCNIConfig(t *testing.T) {
 	}{
 		"good": {map[string]string{"etc/cni/net.d/10-calico.conflist": checktest.CalicoList,
 			"etc/cni/net.d/calico-kubeconfig": "x"}, "", probe.OK,
-			"10-calico.conflist is used and names calico, calico-ipam, portmap"},
+			"10-calico.conflist is used, with the plugins calico, calico-ipam, portmap"},
 		"none": {map[string]string{"etc/cni/net.d/calico-kubeconfig": "x"}, "", probe.Fail,
 			"install-cni has not run"},
 		"no folder": {nil, "", probe.Fail, "no network configuration"},
@@ -70,7 +70,7 @@ func TestCNIConfig(t *testing.T) {
 	}
 	for _, runtime := range [][]probe.Target{nil, {{Kind: probe.KindRuntime, Name: "cri-o://1.34.1"}}} {
 		checktest.Want(t, checktest.Run(t, cniConfigCheck, with(nil, ""), runtime...), "", probe.Unknown,
-			"the runtime does not say which directory it reads")
+			"the runtime does not report which folder it reads")
 		openShift := with(map[string]string{"etc/kubernetes/cni/net.d/00-multus.conf": `{"type":"multus-shim"}`}, "")
 		checktest.Want(t, checktest.Run(t, cniConfigCheck, openShift, runtime...), "", probe.Info, "Multus")
 	}
@@ -91,9 +91,9 @@ func TestCNINodename(t *testing.T) {
 		"to another node"); r.Facts.Str(probe.FactReason) != "other" {
 		t.Errorf("%v", r.Facts)
 	}
-	checktest.Want(t, named(""), "", probe.Info, "not known here")
+	checktest.Want(t, named(""), "", probe.Info, "unknown here")
 
-	// The plugin's own configuration wins, and Calico may have been given another name on purpose.
+	// The plugin's own configuration takes precedence, and Calico's name may differ on purpose.
 	with := func(nodename, environment string) []probe.Result {
 		files := map[string]string{"var/lib/calico/nodename": "worker-3", "proc/73/environ": environment,
 			"etc/cni/net.d/10-calico.conflist": strings.Replace(checktest.CalicoList, `{"type":"calico",`,
@@ -103,8 +103,8 @@ func TestCNINodename(t *testing.T) {
 		h.Node = "worker-3.example.com"
 		return checktest.Run(t, cniNodenameCheck, h)
 	}
-	checktest.Want(t, with("worker-3.example.com", ""), "", probe.OK, "by /etc/cni/net.d/10-calico.conflist")
-	checktest.Want(t, with("other", ""), "", probe.Fail, `"other" by /etc/cni/net.d/10-calico.conflist`)
+	checktest.Want(t, with("worker-3.example.com", ""), "", probe.OK, "(from /etc/cni/net.d/10-calico.conflist)")
+	checktest.Want(t, with("other", ""), "", probe.Fail, `"other" (from /etc/cni/net.d/10-calico.conflist)`)
 	checktest.Want(t, with("__KUBERNETES_NODE_NAME__", ""), "", probe.Fail, `"worker-3", but`)
 	checktest.Want(t, with("worker-3", "NODENAME=worker-3\x00CALICO_K8S_NODE_REF=worker-3.example.com"), "", probe.Info,
 		"CALICO_K8S_NODE_REF")
@@ -112,7 +112,7 @@ func TestCNINodename(t *testing.T) {
 		"has not finished its start-up")
 }
 
-// TestAlienPlugins wants a program that the kernel refuses named, and no other file.
+// TestAlienPlugins checks that only programs that the kernel rejects are named.
 func TestAlienPlugins(t *testing.T) {
 	t.Parallel()
 	header := func(machine elf.Machine) string {
@@ -123,7 +123,7 @@ func TestAlienPlugins(t *testing.T) {
 		other = elf.EM_X86_64
 	}
 	for text, why := range map[string]string{
-		header(own): "", "#!/bin/sh": "", "": "is empty", "\x7fELF": "is no program", "<html>504 Gateway Time-out</html>": "is no program",
+		header(own): "", "#!/bin/sh": "", "": "is empty", "\x7fELF": "is not a program", "<html>504 Gateway Time-out</html>": "is not a program",
 		header(other): "is for another CPU",
 	} {
 		h := checktest.Node(t, map[string]string{"etc/cni/net.d/10-calico.conflist": checktest.CalicoList, "opt/cni/bin/calico": text,
@@ -146,7 +146,7 @@ func TestIPAMFiles(t *testing.T) {
 		"nothing to do")
 	checktest.Want(t, checktest.Run(t, ipamFilesCheck, checktest.Node(t,
 		map[string]string{dir + "last_reserved_ip.0": "10.200.0.5"})), "", probe.Info,
-		"has no address in it")
+		"contains no address")
 	canal := checktest.Node(t, map[string]string{dir + "10.200.0.5": "abc",
 		"etc/cni/net.d/10-canal.conflist": `{"plugins":[{"type":"calico","ipam":{"type":"host-local"}}]}`})
 	checktest.Want(t, checktest.Run(t, ipamFilesCheck, canal), "", probe.Info, "host-local is in use")
@@ -171,7 +171,7 @@ func TestIPAMFiles(t *testing.T) {
 	none := checktest.Want(t, checktest.Run(t, ipamFilesCheck, h, calico(""), pool), "", probe.Fail, "2 addresses",
 		"the Kubernetes Node has no podCIDR")
 	outside := checktest.Want(t, checktest.Run(t, ipamFilesCheck, h, calico("10.244.1.0/24"), pool), "", probe.Fail,
-		"the Node's podCIDR 10.244.1.0/24 is in no enabled IP pool")
+		"no enabled IP pool contains the Node's podCIDR 10.244.1.0/24")
 	if none.Facts.Str(probe.FactReason) != cni.IPAMNoPodCIDR ||
 		outside.Facts.Str(probe.FactReason) != cni.IPAMOutsidePool {
 		t.Errorf("%v %v", none.Facts, outside.Facts)
@@ -181,7 +181,7 @@ func TestIPAMFiles(t *testing.T) {
 	disabled := pool
 	disabled.Attrs = map[string]string{probe.AttrDisabled: "true"}
 	checktest.Want(t, checktest.Run(t, ipamFilesCheck, h, calico("10.200.1.0/24"), disabled), "", probe.Fail,
-		"is in no enabled IP pool")
+		"no enabled IP pool contains")
 	tunnel := probe.Target{Kind: probe.KindTunnel,
 		Attrs: map[string]string{probe.AttrOwn: "true", probe.AttrDevice: "tunl0"}}
 	checktest.Want(t, checktest.Run(t, ipamFilesCheck, h, calico(""), pool, tunnel), "", probe.Warn,
@@ -202,8 +202,7 @@ func TestIPAMFiles(t *testing.T) {
 	}
 }
 
-// TestPlace has what containerd tells of itself, once and now, and what others
-// tell.
+// TestPlace reads the configurations of old and new containerd versions, and of other runtimes.
 func TestPlace(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
@@ -226,15 +225,15 @@ func FuzzPlace(f *testing.F) {
 	f.Fuzz(func(_ *testing.T, config []byte) { placeIn(config) })
 }
 
-// TestSetAside wants a configuration that another CNI renamed to be named.
+// TestSetAside checks that a configuration which another CNI renamed is found.
 func TestSetAside(t *testing.T) {
 	t.Parallel()
 	h := checktest.Node(t, map[string]string{"etc/cni/net.d/10-calico.conflist.cilium_bak": "{}", "etc/cni/net.d/calico-kubeconfig": ""})
-	if got := setAside(h, "/etc/cni/net.d"); got != "10-calico.conflist.cilium_bak" {
+	if got := renamedConfig(h, "/etc/cni/net.d"); got != "10-calico.conflist.cilium_bak" {
 		t.Errorf("%q", got)
 	}
 	h = checktest.Node(t, map[string]string{"etc/cni/net.d/10-calico.conflist": "{}"})
-	if got := setAside(h, "/etc/cni/net.d"); got != "" {
+	if got := renamedConfig(h, "/etc/cni/net.d"); got != "" {
 		t.Errorf("%q", got)
 	}
 }

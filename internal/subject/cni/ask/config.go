@@ -24,9 +24,9 @@ var cniConfigCheck = answers.To(cni.CNIConfig, cniConfig)
 
 func cniConfig(ctx context.Context, p *probe.Pass) {
 	places, sure := slices.Clone(node.CNIPlaces), false
-	told, ok := askPlace(ctx, p)
+	used, ok := queryRuntime(ctx, p)
 	if ok {
-		places, sure = []node.CNIPlace{told.CNIPlace}, true
+		places, sure = []node.CNIPlace{used.CNIPlace}, true
 	}
 	for i := range places {
 		places[i].Calicos = len(p.Of(probe.KindBlock)) > 0
@@ -34,25 +34,26 @@ func cniConfig(ctx context.Context, p *probe.Pass) {
 	kind, _ := node.RuntimeOf(p)
 	r := networksAt(p.Host, places, sure || kind == "containerd" || kind == "docker")
 	if sure {
-		r = told.unread(p.Host, foundElsewhere(p.Host, r, places[0]), time.Now())
+		r = used.withLoadStatus(p.Host, searchElsewhere(p.Host, r, places[0]), time.Now())
 	}
 	p.Report(withPools(p, r))
 }
 
-// foundElsewhere looks in Calico's folders for files that are missing in the runtime's (projectcalico/calico#4308).
-func foundElsewhere(h *probe.Host, r probe.Result, told node.CNIPlace) probe.Result {
+// searchElsewhere looks in Calico's usual folders for files that the runtime's folders lack
+// (projectcalico/calico#4308).
+func searchElsewhere(h *probe.Host, r probe.Result, used node.CNIPlace) probe.Result {
 	for _, place := range node.CNIPlaces {
 		switch {
-		case r.Facts.Str(probe.FactReason) == cni.CNINone && place.Config != told.Config:
+		case r.Facts.Str(probe.FactReason) == cni.CNINone && place.Config != used.Config:
 			networks, err := node.NetworksIn(h, place.Config)
 			i := slices.IndexFunc(networks, func(n node.Network) bool { return slices.Contains(n.Plugins, "calico") })
 			if err != nil || i < 0 {
 				continue
 			}
-			return probe.Found(probe.Fail, "the runtime reads %s, where no network configuration is; Calico's is %s",
-				told.Config, networks[i].File).With(cni.FactFolder, told.Config).With(cni.FactBehind, networks[i].File).
+			return probe.Found(probe.Fail, "no network configuration in %s, which the runtime reads; Calico's file is %s",
+				used.Config, networks[i].File).With(cni.FactFolder, used.Config).With(cni.FactBehind, networks[i].File).
 				With(probe.FactReason, cni.CNIElsewhere)
-		case r.Facts.Str(probe.FactReason) == cni.CNIPlugins && !slices.Contains(told.Plugins, place.Plugins[0]):
+		case r.Facts.Str(probe.FactReason) == cni.CNIPlugins && !slices.Contains(used.Plugins, place.Plugins[0]):
 			if _, err := h.ReadDir(place.Plugins[0]); err != nil {
 				continue
 			}
@@ -67,67 +68,67 @@ func foundElsewhere(h *probe.Host, r probe.Result, told node.CNIPlace) probe.Res
 	return r
 }
 
-// cniTold is what containerd reports of its network configuration.
-type cniTold struct {
+// runtimeCNI is what containerd reports of its network configuration.
+type runtimeCNI struct {
 	node.CNIPlace
 	load    string // result of its last load: "OK", an error, "" = not reported
-	without bool   // it has no network
+	without bool   // NetworkReady is false
 }
 
-// cniRead is the minimum age of a file, and of its folder, at which containerd must have read them. It does so within
-// a second of each change.
-const cniRead = 30 * time.Second
+// minConfigAge is the age from which containerd must have read a file and its folder. It rereads the folder within a
+// second of each change, so a younger file may just not have been read yet.
+const minConfigAge = 30 * time.Second
 
-// unread turns a good result into a bad one if containerd reports that it found no file there and still has no
-// network: it does not watch a folder again that was removed or renamed (containerd/containerd#11209).
-func (c cniTold) unread(h *probe.Host, r probe.Result, now time.Time) probe.Result {
+// withLoadStatus turns a good result into a bad one if containerd reports that it found no file and still has no
+// network. It stops watching a folder that is removed or renamed (containerd/containerd#11209).
+func (c runtimeCNI) withLoadStatus(h *probe.Host, r probe.Result, now time.Time) probe.Result {
 	if r.Status != probe.OK || !c.without || !strings.Contains(c.load, "no network config found in") {
 		return r
 	}
 	for _, name := range []string{r.Facts.Str(probe.FactFile), c.Config} {
-		if info, err := h.Stat(name); err != nil || now.Sub(info.ModTime()) < cniRead {
+		if info, err := h.Stat(name); err != nil || now.Sub(info.ModTime()) < minConfigAge {
 			return r
 		}
 	}
-	out := probe.Found(probe.Fail, "%s is there, and the runtime has not read it: %s", r.Facts.Str(probe.FactFile), probe.Quoted(c.load))
+	out := probe.Found(probe.Fail, "%s exists, but the runtime has not read it: %s", r.Facts.Str(probe.FactFile), probe.Quoted(c.load))
 	out.Facts = r.Facts
 	return out.With(probe.FactReason, cni.CNIUnread)
 }
 
-// toldPlace returns the folders that containerd reports, false if it reports none.
-func toldPlace(ctx context.Context, p *probe.Pass) (node.CNIPlace, bool) {
-	told, ok := askPlace(ctx, p)
-	return told.CNIPlace, ok
+// runtimePlace returns the folders that containerd reports, false if it reports none.
+func runtimePlace(ctx context.Context, p *probe.Pass) (node.CNIPlace, bool) {
+	used, ok := queryRuntime(ctx, p)
+	return used.CNIPlace, ok
 }
 
-// askPlace queries containerd for its folders, and for the result of its last load. It is false if containerd reports
-// none.
-func askPlace(ctx context.Context, p *probe.Pass) (cniTold, bool) {
+// queryRuntime queries containerd for its folders, and for the result of its last load. It is false if containerd
+// reports none.
+func queryRuntime(ctx context.Context, p *probe.Pass) (runtimeCNI, bool) {
 	one, _, cancel := node.Part(ctx, 2)
 	defer cancel()
 	name, err := node.FindSocket(p.Host, node.CRISockets(p))
 	if err != nil {
-		return cniTold{}, false
+		return runtimeCNI{}, false
 	}
 	client, hangUp, err := criconn.CRIAt(p.Host, name)
 	if err != nil {
-		return cniTold{}, false
+		return runtimeCNI{}, false
 	}
 	defer hangUp()
 	a, err := client.Status(one, &cri.StatusRequest{Verbose: true})
 	if err != nil {
-		return cniTold{}, false // cri-health reports it
+		return runtimeCNI{}, false // cri-health reports it
 	}
 	place, ok := placeIn([]byte(a.GetInfo()["config"]))
 	without := slices.ContainsFunc(a.GetStatus().GetConditions(),
 		func(c *cri.RuntimeCondition) bool { return c.GetType() == cri.NetworkReady && !c.GetStatus() })
-	return cniTold{place, a.GetInfo()["lastCNILoadStatus"], without}, ok
+	return runtimeCNI{place, a.GetInfo()["lastCNILoadStatus"], without}, ok
 }
 
 // placeIn reads the folders from containerd's configuration. Older versions have one folder of plugins, newer ones
 // several.
 func placeIn(config []byte) (node.CNIPlace, bool) {
-	var told struct {
+	var reply struct {
 		CNI struct {
 			ConfDir string   `json:"confDir"`
 			BinDir  string   `json:"binDir"`
@@ -136,21 +137,20 @@ func placeIn(config []byte) (node.CNIPlace, bool) {
 			UseInternalLoopback bool `json:"useInternalLoopback"`
 		} `json:"cni"`
 	}
-	if json.Unmarshal(config, &told) != nil || !path.IsAbs(told.CNI.ConfDir) {
+	if json.Unmarshal(config, &reply) != nil || !path.IsAbs(reply.CNI.ConfDir) {
 		return node.CNIPlace{}, false
 	}
-	plugins := told.CNI.BinDirs
+	plugins := reply.CNI.BinDirs
 	if len(plugins) == 0 {
-		plugins = []string{told.CNI.BinDir}
+		plugins = []string{reply.CNI.BinDir}
 	}
-	return node.CNIPlace{Config: told.CNI.ConfDir, Plugins: plugins, Reported: true,
-			Loopback: !told.CNI.UseInternalLoopback},
-		true
+	return node.CNIPlace{Config: reply.CNI.ConfDir, Plugins: plugins, Reported: true,
+		Loopback: !reply.CNI.UseInternalLoopback}, true
 }
 
-// networksAt judges the first place with Calico's network or Multus, else the first with any network: CRI-O includes
-// one of its own, and reads another folder on OpenShift. If no place has one, that is a fault only if the places are
-// certain to be complete.
+// networksAt judges the first place with Calico's network or Multus, else the first with any network. CRI-O ships its
+// own network, and reads another folder on OpenShift. Without any network the result is a fault only if the runtime
+// reported its folder (sure).
 func networksAt(h *probe.Host, places []node.CNIPlace, sure bool) probe.Result {
 	var odd error
 	var other func() probe.Result // of a place without a network of Calico
@@ -171,7 +171,7 @@ func networksAt(h *probe.Host, places []node.CNIPlace, sure bool) probe.Result {
 		case slices.ContainsFunc(networks,
 			func(n node.Network) bool { return isMultus(n) || slices.Contains(n.Plugins, "calico") }):
 			return judge()
-		case len(networks) > 0 && other == nil: // CRI-O includes one of its own, and may read another folder
+		case len(networks) > 0 && other == nil: // CRI-O ships its own network, and may read another folder
 			other = judge
 		}
 	}
@@ -184,9 +184,9 @@ func networksAt(h *probe.Host, places []node.CNIPlace, sure bool) probe.Result {
 		return node.Unseen(fmt.Errorf("%s: %w", places[0].Config, probe.ErrNotVisible))
 	case !sure:
 		return probe.Found(probe.Unknown,
-			"no network configuration in %s and the other usual places, and the runtime does not say which directory it reads", places[0].Config)
+			"no network configuration in %s or the other usual folders, and the runtime does not report which folder it reads", places[0].Config)
 	}
-	if aside := setAside(h, places[0].Config); aside != "" {
+	if aside := renamedConfig(h, places[0].Config); aside != "" {
 		return probe.Found(probe.Fail, "no network configuration in %s under a name that the runtime reads: Calico's configuration was renamed to %s",
 			places[0].Config, aside).With(probe.FactReason, cni.CNINone)
 	}

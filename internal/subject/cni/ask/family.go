@@ -10,9 +10,9 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// lackingPools returns the address families that a network requests but no enabled pool has. It returns none if the
-// pools are unknown or none is enabled at all: then the check of the API reports it.
-func lackingPools(p *probe.Pass, requested []string) []string {
+// familiesWithoutPool returns the address families that a network requests but no enabled pool has. It returns nil if
+// the pools are unknown or no pool is enabled: an API check reports that.
+func familiesWithoutPool(p *probe.Pass, requested []string) []string {
 	if node.Unlisted(p, probe.KindPool) != nil {
 		return nil
 	}
@@ -30,10 +30,11 @@ func lackingPools(p *probe.Pass, requested []string) []string {
 	return slices.DeleteFunc(slices.Clone(requested), func(family string) bool { return has[family] })
 }
 
-// withPools compares the network's families with the pools. A pod gets an address of each family, or none at all.
+// withPools compares the network's families with the pools. Calico's IPAM assigns an address of each requested family,
+// or fails.
 func withPools(p *probe.Pass, r probe.Result) probe.Result {
 	requested, _ := r.Facts[cni.FactAssigns].([]string)
-	lacking := lackingPools(p, requested)
+	lacking := familiesWithoutPool(p, requested)
 	if r.Status != probe.OK || len(lacking) == 0 {
 		return r
 	}

@@ -21,7 +21,8 @@ var ipamFilesCheck = answers.To(cni.IPAMFiles, ipamFiles)
 
 const hostLocal = "/var/lib/cni/networks/k8s-pod-network"
 
-// lockPause is longer than host-local holds the lock for one address.
+// lockPause is the time between two looks at a lock. host-local holds its lock only while it assigns one address, so
+// the same holder after a pause hangs. For the plugin's lock, the holder's age decides too.
 const lockPause = time.Second
 
 // pluginLock returns the lock that calico-ipam holds while it assigns or frees an address (cni-plugin,
@@ -31,19 +32,19 @@ func pluginLock(h *probe.Host) string {
 	return cmp.Or(set.LockFile, "/run/calico/ipam.lock")
 }
 
-// pluginSlow is how long one call of the plugin may hold its lock. Its own requests to the API take seconds at most.
-const pluginSlow = 10 * time.Second
+// maxPluginCall is how long one call of the plugin may hold its lock. Its own requests to the API take seconds at most.
+const maxPluginCall = 10 * time.Second
 
 func ipamFiles(ctx context.Context, p *probe.Pass) {
-	p.Report(leftAddresses(ctx, p))
-	if r, is := heldByOne(ctx, p.Host); is {
+	p.Report(hostLocalResult(ctx, p))
+	if r, is := pluginLockResult(ctx, p.Host); is {
 		p.Report(r.On(cni.TargetPluginLock))
 	}
 }
 
-// heldByOne reports whether the same process keeps holding the plugin's lock, false if no lock exists or it cannot be
-// queried.
-func heldByOne(ctx context.Context, h *probe.Host) (probe.Result, bool) {
+// pluginLockResult judges whether one process holds the plugin's lock for longer than lockPause. It is false if no lock
+// exists, or if the kernel does not report its holder.
+func pluginLockResult(ctx context.Context, h *probe.Host) (probe.Result, bool) {
 	lock := pluginLock(h)
 	held, first, err := node.LockHeld(h, lock)
 	if err != nil {
@@ -60,22 +61,22 @@ func heldByOne(ctx context.Context, h *probe.Host) (probe.Result, bool) {
 	}
 	held, holder, err := node.LockHeld(h, lock)
 	if err != nil || !held || holder != first {
-		return probe.Found(probe.OK, "%s is held for a moment by one after the other", lock), err == nil
+		return probe.Found(probe.OK, "%s is held only briefly, by one process after another", lock), err == nil
 	}
 	name, age := node.WhoIs(h, holder)
-	r := probe.Found(probe.Warn, "%s is held%s: new pods wait for it to get an address", lock, byWhom(h, holder)).
+	r := probe.Found(probe.Warn, "%s is held%s: new pods wait for it to get an address", lock, holderText(h, holder)).
 		With(cni.FactHolder, holder)
 	switch {
 	case name == "":
 	case name != "calico" && name != "calico-ipam":
 		r.Status = probe.Fail
-	case age < pluginSlow:
+	case age < maxPluginCall:
 		r.Status = probe.OK
 	}
 	return r, true
 }
 
-func leftAddresses(ctx context.Context, p *probe.Pass) probe.Result {
+func hostLocalResult(ctx context.Context, p *probe.Pass) probe.Result {
 	h := p.Host
 	names, err := h.ReadDir(hostLocal)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -100,19 +101,19 @@ func leftAddresses(ctx context.Context, p *probe.Pass) probe.Result {
 	if held {
 		select {
 		case <-ctx.Done():
-			return probe.Failed(fmt.Errorf("asking again for the lock of %s: %w", hostLocal, ctx.Err()))
+			return probe.Failed(fmt.Errorf("checking the lock of %s again: %w", hostLocal, ctx.Err()))
 		case <-time.After(lockPause):
 			held, holder, err = node.LockHeld(h, lock)
 		}
 	}
-	reason, why := unmovable(p)
-	r := probe.Found(probe.Info, "%s exists and has no address in it", hostLocal)
+	reason, why := migrationObstacle(p)
+	r := probe.Found(probe.Info, "%s exists, but contains no address", hostLocal)
 	switch {
 	case err != nil:
 		r = probe.Failed(err)
 	case held:
 		r = probe.Found(probe.Fail, "the lock of %s is held%s: upgrade-ipam waits for it", hostLocal,
-			byWhom(h, holder)).With(cni.FactHolder, holder).With(probe.FactReason, cni.IPAMLocked)
+			holderText(h, holder)).With(cni.FactHolder, holder).With(probe.FactReason, cni.IPAMLocked)
 	case addresses > 0 && reason != "":
 		r = probe.Found(probe.Fail, "%d addresses in %s, left by host-local, which upgrade-ipam cannot migrate: %s",
 			addresses, hostLocal, why).With(probe.FactReason, reason)
@@ -135,10 +136,10 @@ func pluginsAt(h *probe.Host, place node.CNIPlace) []string {
 	return nil
 }
 
-// unmovable is why upgrade-ipam always fails, as a word and as a sentence, "" if no known obstacle exists. It uses the
-// first address of the Node's podCIDR for the node's tunnel, so a pool must contain that address (migrate.go). Nodes
-// that have a tunnel address are exempt.
-func unmovable(p *probe.Pass) (reason, why string) {
+// migrationObstacle is why upgrade-ipam always fails, as a word and as a sentence, "" if no known obstacle exists. It
+// uses the first address of the Node's podCIDR for the node's tunnel, so a pool must contain that address (migrate.go).
+// Nodes that have a tunnel address are exempt.
+func migrationObstacle(p *probe.Pass) (reason, why string) {
 	calico, pools := p.Of(probe.KindCalico), p.Of(probe.KindPool)
 	if len(calico) == 0 || len(pools) == 0 || slices.ContainsFunc(p.Of(probe.KindTunnel), func(t probe.Target) bool {
 		return t.Attrs[probe.AttrOwn] != "" && t.Attrs[probe.AttrDevice] == "tunl0"
@@ -156,11 +157,11 @@ func unmovable(p *probe.Pass) (reason, why string) {
 	}) {
 		return "", ""
 	}
-	return cni.IPAMOutsidePool, fmt.Sprintf("the Node's podCIDR %s is in no enabled IP pool of Calico's", cidr)
+	return cni.IPAMOutsidePool, fmt.Sprintf("no enabled IP pool contains the Node's podCIDR %s", cidr)
 }
 
-// byWhom names a process of the node, and its age: a lock is held for milliseconds, a backup runs for an hour.
-func byWhom(h *probe.Host, pid int) string {
+// holderText names a process of the node, and its age: a lock is held for milliseconds, a backup runs for an hour.
+func holderText(h *probe.Host, pid int) string {
 	if pid == 0 {
 		return ""
 	}

@@ -37,7 +37,7 @@ func judgeFirst(h *probe.Host, networks []node.Network, calicosPods bool) probe.
 	first := networks[0]
 	named := strings.Join(first.Plugins, ", ")
 	calicos := slices.IndexFunc(networks, func(n node.Network) bool { return slices.Contains(n.Plugins, "calico") })
-	aside := setAside(h, path.Dir(first.File))
+	aside := renamedConfig(h, path.Dir(first.File))
 	switch {
 	case first.Unread:
 		return probe.Found(probe.Unknown, "could not read the runtime's first network configuration: %v", first.Err)
@@ -50,23 +50,23 @@ func judgeFirst(h *probe.Host, networks []node.Network, calicosPods bool) probe.
 		return probe.Found(probe.Fail, "%s comes first and names %s; Calico's %s is not used", first.File, named,
 			networks[calicos].File).With(cni.FactBehind, networks[calicos].File).With(probe.FactReason, cni.CNIShadowed)
 	case calicos < 0 && aside != "" && calicosPods:
-		return probe.Found(probe.Fail, "%s is used and names %s; Calico's configuration was renamed to %s, which the runtime does not read",
+		return probe.Found(probe.Fail, "%s is used, with the plugins %s; Calico's configuration was renamed to %s, which the runtime does not read",
 			first.File, named, aside).With(cni.FactBehind, aside).With(probe.FactReason, cni.CNIShadowed)
 	case calicos < 0:
 		return probe.Found(probe.Info,
-			"%s names %s, and no file names calico: Calico enforces policy only here, or its file is gone", first.File, named)
+			"%s names %s, and no file names calico: Calico only enforces policy here, or its file is gone", first.File, named)
 	}
-	return probe.Found(probe.OK, "%s is used and names %s", first.File, named)
+	return probe.Found(probe.OK, "%s is used, with the plugins %s", first.File, named)
 }
 
 // judgePlugins judges whether the runtime can start all plugins of the network in use.
 func judgePlugins(h *probe.Host, r probe.Result, file string, needs, missing, bins []string) probe.Result {
 	if len(missing) > 0 {
-		says := "%s names plugins that are not in %s: %s"
+		format := "%s names plugins that are not in %s: %s"
 		if slices.Equal(missing, []string{"loopback"}) {
-			says = "%s is used, and the plugin that the runtime runs for each pod beside it is not in %s: %s"
+			format = "%s is used, but the plugin that the runtime also runs for each pod is not in %s: %s"
 		}
-		return probe.Found(probe.Fail, says, file, strings.Join(bins, ", "), strings.Join(missing, ", ")).
+		return probe.Found(probe.Fail, format, file, strings.Join(bins, ", "), strings.Join(missing, ", ")).
 			With(probe.FactReason, cni.CNIPlugins)
 	}
 	if bin, at := mountedNoExec(h, bins); bin != "" {
@@ -85,7 +85,8 @@ func isMultus(n node.Network) bool {
 	return slices.Contains(n.Plugins, "multus") || slices.Contains(n.Plugins, "multus-shim")
 }
 
-// missingPlugins lists the plugins that are in none of some folders. If these are not visible, it lists none.
+// missingPlugins lists the plugins that no folder contains. It returns an empty list if a folder is not visible, or if
+// no folder exists.
 func missingPlugins(h *probe.Host, plugins []string, bins []string) []string {
 	missing, seen := append([]string{}, plugins...), false
 	for _, bin := range bins {
@@ -105,8 +106,8 @@ func missingPlugins(h *probe.Host, plugins []string, bins []string) []string {
 	return missing
 }
 
-// mountedNoExec is the first existing folder on a file system that is mounted noexec, and its mount point. It is "" if
-// none is, or if that is not visible.
+// mountedNoExec is the first existing folder on a file system that is mounted noexec, and its mount point. Both are
+// "" if no folder is, or if the mounts are not visible.
 func mountedNoExec(h *probe.Host, folders []string) (folder, at string) {
 	there := slices.IndexFunc(folders, func(f string) bool { _, err := h.ReadDir(f); return err == nil })
 	table, err := kernel.ReadProc(h, "1/mountinfo")

@@ -15,16 +15,15 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// TestCNIJudged wants a configuration that lacks what the runtime starts for it, whose ever it is, and Calico's when
-// something renamed it.
+// TestCNIJudged checks that missing plugins are found for any network, and that a renamed file of Calico is found.
 func TestCNIJudged(t *testing.T) {
 	t.Parallel()
 	const calico = `{"plugins": [{"type": "calico", "ipam": {"type": "calico-ipam"}}]}`
-	told := node.CNIPlace{Config: "/etc/cni/net.d", Plugins: []string{"/opt/cni/bin"}, Reported: true, Loopback: true}
-	told.Calicos = true
-	policyOnly := told
+	used := node.CNIPlace{Config: "/etc/cni/net.d", Plugins: []string{"/opt/cni/bin"}, Reported: true, Loopback: true}
+	used.Calicos = true
+	policyOnly := used
 	policyOnly.Calicos = false
-	internal := told
+	internal := used
 	internal.Loopback = false
 	guessed := node.CNIPlaces[0]
 	multus := map[string]string{"etc/cni/net.d/00-multus.conf": `{"type": "multus"}`}
@@ -36,18 +35,18 @@ func TestCNIJudged(t *testing.T) {
 		reason string
 		says   string
 	}{
-		"good":                  {told, nil, probe.OK, "", "is used and names calico, calico-ipam"},
-		"no loopback":           {told, map[string]string{"opt/cni/bin/loopback": ""}, probe.Fail, cni.CNIPlugins, "each pod beside it is not in /opt/cni/bin: loopback"},
+		"good":                  {used, nil, probe.OK, "", "is used, with the plugins calico, calico-ipam"},
+		"no loopback":           {used, map[string]string{"opt/cni/bin/loopback": ""}, probe.Fail, cni.CNIPlugins, "each pod is not in /opt/cni/bin: loopback"},
 		"loopback of its own":   {internal, map[string]string{"opt/cni/bin/loopback": ""}, probe.OK, "", "is used"},
-		"renamed, other's used": {told, map[string]string{"etc/cni/net.d/10-calico.conflist": "", "etc/cni/net.d/10-calico.conflist.cilium_bak": calico, "etc/cni/net.d/05-cilium.conflist": `{"plugins": [{"type": "cilium-cni"}]}`}, probe.Fail, cni.CNIShadowed, "renamed to 10-calico.conflist.cilium_bak"},
-		"renamed, none":         {told, map[string]string{"etc/cni/net.d/10-calico.conflist": "", "etc/cni/net.d/10-calico.conflist.cilium_bak": calico}, probe.Fail, cni.CNINone, "renamed to 10-calico.conflist.cilium_bak"},
+		"renamed, other's used": {used, map[string]string{"etc/cni/net.d/10-calico.conflist": "", "etc/cni/net.d/10-calico.conflist.cilium_bak": calico, "etc/cni/net.d/05-cilium.conflist": `{"plugins": [{"type": "cilium-cni"}]}`}, probe.Fail, cni.CNIShadowed, "renamed to 10-calico.conflist.cilium_bak"},
+		"renamed, none":         {used, map[string]string{"etc/cni/net.d/10-calico.conflist": "", "etc/cni/net.d/10-calico.conflist.cilium_bak": calico}, probe.Fail, cni.CNINone, "renamed to 10-calico.conflist.cilium_bak"},
 		"a backup beside a network of others": {policyOnly, map[string]string{"etc/cni/net.d/10-calico.conflist": "",
 			"etc/cni/net.d/10-calico.conflist.bak": calico,
 			"etc/cni/net.d/05-aws.conflist":        `{"plugins": [{"type": "aws-cni"}]}`, "opt/cni/bin/aws-cni": "#!/bin/sh"},
-			probe.Info, "", "policy only"},
-		"Multus is gone":  {told, multus, probe.Fail, cni.CNIPlugins, "not in /opt/cni/bin: multus"},
-		"Multus is there": {told, withMultus, probe.Info, "", "Multus"},
-		"policy alone":    {told, map[string]string{"etc/cni/net.d/10-calico.conflist": "", "etc/cni/net.d/10-aws.conflist": `{"plugins": [{"type": "aws-cni"}]}`, "opt/cni/bin/aws-cni": "#!/bin/sh"}, probe.Info, "", "no file names calico"},
+			probe.Info, "", "only enforces policy"},
+		"Multus is gone":  {used, multus, probe.Fail, cni.CNIPlugins, "not in /opt/cni/bin: multus"},
+		"Multus is there": {used, withMultus, probe.Info, "", "Multus"},
+		"policy alone":    {used, map[string]string{"etc/cni/net.d/10-calico.conflist": "", "etc/cni/net.d/10-aws.conflist": `{"plugins": [{"type": "aws-cni"}]}`, "opt/cni/bin/aws-cni": "#!/bin/sh"}, probe.Info, "", "no file names calico"},
 		"others, a guess": {guessed, map[string]string{"etc/cni/net.d/10-calico.conflist": "", "etc/cni/net.d/100-crio-bridge.conf": `{"type": "bridge"}`}, probe.Info, "", "no file names calico"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -69,7 +68,7 @@ func TestCNIJudged(t *testing.T) {
 	}
 }
 
-// TestCNICannotStart wants a program that may not be executed and one that is cut short told from a whole one.
+// TestCNICannotStart checks that a non-executable and a truncated program differ from a complete one.
 func TestCNICannotStart(t *testing.T) {
 	t.Parallel()
 	var program bytes.Buffer
@@ -83,7 +82,7 @@ func TestCNICannotStart(t *testing.T) {
 	rest := strings.Repeat("\x00", 256-len(whole))
 	h := checktest.Node(t, map[string]string{"opt/cni/bin/whole": whole + rest, "opt/cni/bin/cut": whole,
 		"lib/plain": whole + rest})
-	for file, want := range map[string]string{"/opt/cni/bin/whole": "", "/opt/cni/bin/cut": "is cut short", "/lib/plain": "may not be executed (its mode is 0644)"} {
+	for file, want := range map[string]string{"/opt/cni/bin/whole": "", "/opt/cni/bin/cut": "is truncated", "/lib/plain": "is not executable (mode 0644)"} {
 		if got, err := cannotStart(h, file); err != nil || !strings.HasPrefix(got, want) || (want == "") != (got == "") {
 			t.Errorf("%s: %q, %v", file, got, err)
 		}

@@ -27,27 +27,27 @@ func cniNodename(_ context.Context, h *probe.Host) probe.Result {
 	case errors.Is(err, probe.ErrNotVisible):
 		return node.Unseen(err)
 	case errors.Is(err, fs.ErrNotExist) && file != kept && set.Nodename == "":
-		return unlikePlaces(h, file, kept)
+		return missingNodename(h, file, kept)
 	case errors.Is(err, fs.ErrNotExist):
 		return probe.Found(probe.Fail, "no %s: calico-node has not finished its start-up on this node", file).
 			With(probe.FactReason, "missing")
 	case err != nil:
 		return probe.Failed(err)
 	}
-	name, told := strings.TrimSpace(string(text)), ""
+	name, source := strings.TrimSpace(string(text)), ""
 	if set.Nodename != "" && set.Nodename != name {
-		name, told = set.Nodename, " by "+from
+		name, source = set.Nodename, " (from "+from+")"
 	}
-	r := probe.Found(probe.OK, "%q%s, the name Kubernetes uses", name, told)
+	r := probe.Found(probe.OK, "%q%s, the name Kubernetes uses", name, source)
 	switch {
 	case h.Node == "":
-		r = probe.Found(probe.Info, "%q; the node's name in Kubernetes is not known here", name)
+		r = probe.Found(probe.Info, "%q; the node's name in Kubernetes is unknown here", name)
 	case name != h.Node && isNodeRef(h, name):
-		r = probe.Found(probe.Info, "%q%s, and calico-node is set to take it for Kubernetes' %q (CALICO_K8S_NODE_REF)", name,
-			told, h.Node)
+		r = probe.Found(probe.Info, "%q%s, and CALICO_K8S_NODE_REF maps it to %q in Kubernetes", name,
+			source, h.Node)
 	case name != h.Node:
 		r = probe.Found(probe.Fail,
-			"%q%s, but Kubernetes calls this node %q: Calico allocates its addresses to another node", name, told, h.Node).
+			"%q%s, but Kubernetes calls this node %q: Calico allocates its addresses to another node", name, source, h.Node).
 			With(probe.FactReason, "other")
 	}
 	age := time.Since(written).Round(time.Second)
@@ -55,8 +55,8 @@ func cniNodename(_ context.Context, h *probe.Host) probe.Result {
 	return r.With(node.FactSince, int(age.Seconds())).With(factName, name)
 }
 
-// unlikePlaces is the result if the CNI plugin's file is missing, and calico-node writes another one.
-func unlikePlaces(h *probe.Host, file, kept string) probe.Result {
+// missingNodename is the result if the CNI plugin's file is missing, and calico-node writes another one.
+func missingNodename(h *probe.Host, file, kept string) probe.Result {
 	r := probe.Found(probe.Fail, "no %s, which the CNI plugin reads, and no %s, which calico-node writes: calico-node has not finished its start-up on this node", file, kept)
 	if _, err := h.Stat(kept); err == nil {
 		r = probe.Found(probe.Fail, "no %s, which the CNI plugin reads: calico-node writes %s", file, kept)

@@ -21,7 +21,7 @@ func reportProxy(p *probe.Pass, server string) {
 	if proxy == "" || err != nil {
 		return
 	}
-	p.Report(probe.Found(probe.Info, "%s has a proxy in its environment (%s), and NO_PROXY there does not hold the API server's %s: the CNI plugin asks the proxy for it", name, proxy, at.Hostname()).
+	p.Report(probe.Found(probe.Info, "%s has a proxy in its environment (%s), and NO_PROXY there lacks the API server's %s: the CNI plugin connects through the proxy", name, proxy, at.Hostname()).
 		On(cni.TargetRuntimeProxy).With(factProxy, proxy).With(cni.FactServer, at.Host))
 }
 

@@ -11,8 +11,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/checktest"
 )
 
-// TestRuntimeProxy wants a proxy told that the plugin would ask for the API server, never with its password, and
-// none that NO_PROXY excepts the server from.
+// TestRuntimeProxy checks that a proxy which the plugin would use is reported without its password, and not if NO_PROXY
+// lists the API server.
 func TestRuntimeProxy(t *testing.T) {
 	t.Parallel()
 	const proxy = "HTTPS_PROXY=http://me:hunter2@proxy.example:3128"

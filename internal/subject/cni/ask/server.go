@@ -51,8 +51,8 @@ func cniServer(ctx context.Context, p *probe.Pass) {
 	p.Report(r.With(probe.FactFile, file).With(cni.FactServer, probe.Origin(config.server)))
 }
 
-// foreignNetwork returns the runtime's first network, and whether it is surely not Calico's. Multus may delegate to
-// Calico, and cni-config judges a file that cannot be read.
+// foreignNetwork returns the runtime's first network, and whether it is certain not to be Calico's. It is false for
+// Multus, which may delegate to Calico, and for a file that cannot be read, which cni-config judges.
 func (c pluginConfig) foreignNetwork(h *probe.Host, file string) (node.Network, bool) {
 	networks, err := node.NetworksIn(h, cmp.Or(c.folder, path.Dir(file)))
 	if err != nil || len(networks) == 0 || networks[0].Err != nil {
@@ -75,7 +75,7 @@ func (c pluginConfig) connect(ctx context.Context, p *probe.Pass, file string, a
 		if r, cut := node.CutShort(ctx, err); cut {
 			return r
 		}
-		return judged(p, at, nil, lookupFailure(at.Hostname(), err, limit))
+		return demoteKnown(p, at, nil, lookupFailure(at.Hostname(), err, limit))
 	}
 	began := time.Now()
 	conn, addr, err := dialEach(one, found, portOf(at))
@@ -92,10 +92,10 @@ func (c pluginConfig) connect(ctx context.Context, p *probe.Pass, file string, a
 	if r, cut := node.CutShort(ctx, err); cut {
 		return r
 	}
-	if r, is := distrusted(err); is {
+	if r, is := certificateResult(err); is {
 		return r
 	}
-	return judged(p, at, found, node.NoAnswer(err, addr, limit))
+	return demoteKnown(p, at, found, node.NoAnswer(err, addr, limit))
 }
 
 // trust returns how the plugin verifies the server, nil if it connects without TLS, and what an answer proves, in
@@ -116,9 +116,9 @@ func (c pluginConfig) trust(h *probe.Host, file string, at *url.URL) (*tls.Confi
 		}
 		c.authority = text
 	}
-	authority, verified := x509.NewCertPool(), "and the file's authority signed its certificate"
+	authority, verified := x509.NewCertPool(), "and the file's CA signed its certificate"
 	if c.untested || !authority.AppendCertsFromPEM(c.authority) {
-		c.untested, verified = true, "and its certificate was not verified, as the file has no authority"
+		c.untested, verified = true, "but its certificate was not verified: the file has no CA"
 	}
 	return &tls.Config{ServerName: cmp.Or(c.serverName, at.Hostname()), RootCAs: authority,
 		InsecureSkipVerify: c.untested}, verified, nil
@@ -151,7 +151,7 @@ func lookupFailure(name string, err error, limit time.Duration) probe.Result {
 	var lookup *net.DNSError
 	switch isLookup := errors.As(err, &lookup); {
 	case err == nil, isLookup && lookup.IsNotFound:
-		return probe.Found(probe.Fail, "%s: the node resolves no such name", name).With(probe.FactReason, cni.ReasonNoName)
+		return probe.Found(probe.Fail, "%s does not resolve on this node", name).With(probe.FactReason, cni.ReasonNoName)
 	case isLookup && lookup.IsTimeout, errors.Is(err, context.DeadlineExceeded):
 		return probe.Found(probe.Fail, "%s: no answer from the node's resolver within %v", name, limit).
 			With(probe.FactReason, cni.ReasonNoResolver)
@@ -159,8 +159,8 @@ func lookupFailure(name string, err error, limit time.Duration) probe.Result {
 	return probe.Failed(err)
 }
 
-// distrusted is the result of a certificate that the plugin would reject, or of an answer without one.
-func distrusted(err error) (probe.Result, bool) {
+// certificateResult is the result of a certificate that the plugin would reject, or of an answer without one.
+func certificateResult(err error) (probe.Result, bool) {
 	var invalid x509.CertificateInvalidError
 	reason := ""
 	switch {
@@ -180,8 +180,8 @@ func distrusted(err error) (probe.Result, bool) {
 	return probe.Found(probe.Fail, "%s", probe.Quoted(err.Error())).With(probe.FactReason, reason), true
 }
 
-// judged turns a failure into info if datastore-latency connects to that server and judges it.
-func judged(p *probe.Pass, at *url.URL, addrs []netip.Addr, r probe.Result) probe.Result {
+// demoteKnown turns a failure into info if datastore-latency connects to that server and judges it.
+func demoteKnown(p *probe.Pass, at *url.URL, addrs []netip.Addr, r probe.Result) probe.Result {
 	known := slices.ContainsFunc(p.Of(probe.KindDatastore), func(t probe.Target) bool {
 		same := t.Host != "" && strings.EqualFold(t.Host, at.Hostname()) || slices.Contains(addrs, t.Addr)
 		return same && strconv.Itoa(t.Port) == portOf(at)

@@ -31,8 +31,7 @@ func authorityOf(der []byte) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 }
 
-// TestCNIServer has the plugin's kubeconfig lead to a real TLS server, to none, and to one that its authority does not
-// vouch for.
+// TestCNIServer connects to a real TLS server, to a closed port, and to a server with a certificate of another CA.
 func TestCNIServer(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewTLSServer(http.NotFoundHandler())
@@ -54,15 +53,15 @@ func TestCNIServer(t *testing.T) {
 		reason string
 		saw    string
 	}{
-		"good":            {server.URL, own, probe.OK, "", "the file's authority signed its certificate"},
+		"good":            {server.URL, own, probe.OK, "", "the file's CA signed its certificate"},
 		"closed":          {closedServer, own, probe.Fail, "refused", "nothing listens there"},
 		"other authority": {server.URL, other, probe.Fail, cni.ReasonAuthority, "unknown authority"},
 		"other name":      {named("localhost"), own, probe.Fail, cni.ReasonName, "certificate is"},
-		"no authority":    {server.URL, nil, probe.OK, "", "was not verified"},
+		"no CA":           {server.URL, nil, probe.OK, "", "was not verified"},
 		"expired":         {old.URL, authorityOf(expired.Certificate[0]), probe.Fail, cni.ReasonExpired, "expired"},
 		"not TLS":         {strings.Replace(plain.URL, "http:", "https:", 1), own, probe.Fail, cni.ReasonNotTLS, "TLS"},
 		"without TLS":     {plain.URL, own, probe.OK, "", "without TLS"},
-		"second address":  {named("two.example.com"), own, probe.OK, "", "the file's authority signed its certificate"},
+		"second address":  {named("two.example.com"), own, probe.OK, "", "the file's CA signed its certificate"},
 		"no address": {"https://none.example.com:1", own, probe.Fail, "refused",
 			"connection to 127.0.0.1:1 refused"},
 	} {
@@ -89,7 +88,7 @@ func TestCNIServerTrust(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewTLSServer(http.NotFoundHandler())
 	t.Cleanup(server.Close)
-	url := strings.Replace(server.URL, "127.0.0.1", "localhost", 1) // for which its certificate is not
+	url := strings.Replace(server.URL, "127.0.0.1", "localhost", 1) // its certificate does not include this name
 	start := "clusters:\n- cluster:\n    server: " + url + "\n    tls-server-name: "
 	own := string(authorityOf(server.Certificate().Raw))
 	other := string(authorityOf(checktest.Certificate(t, "other", time.Now().Add(time.Hour)).Certificate[0]))
@@ -98,14 +97,14 @@ func TestCNIServerTrust(t *testing.T) {
 			kubeconfigFile: start + name + "\n    certificate-authority: " + file + "\n", "etc/cni/net.d/ca.crt": ca}))
 	}
 	for _, file := range []string{"ca.crt", "/etc/cni/net.d/ca.crt"} {
-		checktest.Want(t, ask("example.com", file, own), "", probe.OK, "the file's authority signed its certificate")
+		checktest.Want(t, ask("example.com", file, own), "", probe.OK, "the file's CA signed its certificate")
 		checktest.Want(t, ask("example.com", file, other), "", probe.Fail, "unknown authority")
 		checktest.Want(t, ask("other.test", file, own), "", probe.Fail, "not other.test")
 	}
 	checktest.Want(t, ask("example.com", "gone.crt", own), "", probe.Unknown, "gone.crt")
 }
 
-// TestCNIServerKnown leaves a server to datastore-latency that this connects to, by address or by name.
+// TestCNIServerKnown checks that datastore-latency judges a server that it connects to, by address or by name.
 func TestCNIServerKnown(t *testing.T) {
 	t.Parallel()
 	at := probe.Target{Kind: probe.KindDatastore, Name: probe.RoleService, Addr: netip.MustParseAddr("127.0.0.1"), Port: 1}
@@ -146,7 +145,7 @@ func TestCNIServerUnused(t *testing.T) {
 		h := checktest.Node(t, map[string]string{kubeconfigFile: file, "etc/cni/net.d/05-first.conflist": `{"plugins":[` + types + `]}`,
 			"etc/cni/net.d/10-calico.conflist": `{"plugins":[{"type":"calico"}]}`})
 		r := checktest.Run(t, cniServerCheck, h)[0]
-		if _, sure := r.Facts[cni.FactActive]; r.Status != status || sure { // the runtime does not say where it reads
+		if _, sure := r.Facts[cni.FactActive]; r.Status != status || sure { // the runtime does not report its folder
 			t.Errorf("%s: %+v", types, r)
 		}
 	}
@@ -158,7 +157,7 @@ func TestCNIServerUnused(t *testing.T) {
 	checktest.Want(t, checktest.Run(t, cniServerCheck, checktest.Node(t, files)), "", probe.Skip, "through the proxy proxy.example:3128")
 }
 
-// TestLookupFailure tells a name that does not exist from a resolver that does not answer.
+// TestLookupFailure distinguishes a missing name from a silent resolver.
 func TestLookupFailure(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -180,12 +179,12 @@ func TestLookupFailure(t *testing.T) {
 	}
 }
 
-// TestDistrusted tells a certificate whose time is over from one that is not valid for another reason.
+// TestDistrusted distinguishes an expired certificate from one that is invalid for another reason.
 func TestDistrusted(t *testing.T) {
 	t.Parallel()
 	for reason, want := range map[x509.InvalidReason]string{x509.Expired: cni.ReasonExpired,
 		x509.NotAuthorizedToSign: cni.ReasonInvalid, x509.TooManyIntermediates: cni.ReasonInvalid} {
-		r, is := distrusted(x509.CertificateInvalidError{Reason: reason})
+		r, is := certificateResult(x509.CertificateInvalidError{Reason: reason})
 		if !is || r.Status != probe.Fail || r.Facts.Str(probe.FactReason) != want {
 			t.Errorf("%v: %+v", reason, r)
 		}

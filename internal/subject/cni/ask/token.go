@@ -27,8 +27,9 @@ const (
 	factIssuer probe.Fact = "issuer"
 )
 
-// tokenLow is the remaining lifetime at which a renewal has surely failed: calico-node renews the token at a quarter
-// of its lifetime.
+// tokenLow is the remaining lifetime below which renewals must have failed. calico-node requests tokens for 24 hours,
+// and renews each after a quarter to half of its remaining lifetime (calico, node/pkg/cni/token_watch.go). So at least
+// 12 hours normally remain. For shorter tokens, a quarter of the lifetime is the limit.
 const tokenLow = time.Hour
 
 func cniToken(ctx context.Context, p *probe.Pass) {
@@ -47,9 +48,9 @@ func cniToken(ctx context.Context, p *probe.Pass) {
 // returns why.
 func pluginConfigOf(ctx context.Context, p *probe.Pass) (file string, c pluginConfig, missing *probe.Result) {
 	places := node.CNIPlaces
-	told, ok := toldPlace(ctx, p)
+	used, ok := runtimePlace(ctx, p)
 	if ok {
-		places = append([]node.CNIPlace{told}, places...)
+		places = append([]node.CNIPlace{used}, places...)
 	}
 	r := probe.Found(probe.Skip, "no %s/calico-kubeconfig on this node", places[0].Config)
 	for i, place := range places {
@@ -58,7 +59,7 @@ func pluginConfigOf(ctx context.Context, p *probe.Pass) (file string, c pluginCo
 		switch {
 		case err == nil:
 			c = readPluginConfig(text)
-			c.folder = told.Config
+			c.folder = used.Config
 			return file, c, nil
 		case !errors.Is(err, fs.ErrNotExist) && i == 0: // the others are guesses
 			r = node.Unseen(err)
@@ -159,7 +160,7 @@ func (c claims) judge(now time.Time) probe.Result {
 	var r probe.Result
 	switch {
 	case from.After(now.Add(node.SkewOdd)):
-		r = probe.Found(probe.Fail, "the token is not valid before %s, and this node's clock says %s",
+		r = probe.Found(probe.Fail, "the token is not valid before %s, but this node's clock shows %s",
 			from.Format(time.RFC3339), now.UTC().Format(time.RFC3339))
 	case c.Expires == 0:
 		r = probe.Found(probe.Info, "the token does not expire")

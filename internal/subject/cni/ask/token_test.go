@@ -27,7 +27,7 @@ func TestCNIToken(t *testing.T) {
 		"over": {checktest.KubeconfigWith(checktest.Token(now.Add(-48*time.Hour), now.Add(-24*time.Hour))), probe.Fail,
 			"expired 24h0m"},
 		"the clock": {checktest.KubeconfigWith(checktest.Token(now.Add(3*time.Hour), now.Add(27*time.Hour))), probe.Fail,
-			"this node's clock says"},
+			"this node's clock shows"},
 		"without end":   {checktest.KubeconfigWith(checktest.Token(now, time.Time{})), probe.Info, "does not expire"},
 		"no token":      {"apiVersion: v1\nkind: Config\n", probe.Unknown, "holds no token"},
 		"not a token":   {checktest.KubeconfigWith("s3cr3t"), probe.Unknown, "not a Kubernetes token"},

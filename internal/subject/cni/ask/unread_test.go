@@ -13,7 +13,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// TestCNIUnread wants a file told that containerd says it does not find, once it has had the time to.
+// TestCNIUnread checks that a file is reported which containerd has not found, once it had time to read it.
 func TestCNIUnread(t *testing.T) {
 	t.Parallel()
 	const none = "cni config load failed: no network config found in /etc/cni/net.d: cni plugin not initialized: failed to load cni config"
@@ -23,12 +23,12 @@ func TestCNIUnread(t *testing.T) {
 		age     time.Duration
 		unread  bool
 	}{
-		"not read":           {none, true, time.Hour, true},
-		"just written":       {none, true, 10 * time.Second, false},
-		"read":               {"OK", false, time.Hour, false},
-		"it has a network":   {none, false, time.Hour, false},
-		"CRI-O says nothing": {"", true, time.Hour, false},
-		"it fails otherwise": {"cni config load failed: failed to load CNI config list file", true, time.Hour, false},
+		"not read":              {none, true, time.Hour, true},
+		"just written":          {none, true, 10 * time.Second, false},
+		"read":                  {"OK", false, time.Hour, false},
+		"it has a network":      {none, false, time.Hour, false},
+		"CRI-O reports nothing": {"", true, time.Hour, false},
+		"it fails otherwise":    {"cni config load failed: failed to load CNI config list file", true, time.Hour, false},
 	} {
 		h := checktest.Node(t, map[string]string{"etc/cni/net.d/10-calico.conflist": checktest.CalicoList, "opt/cni/bin/calico": "#!",
 			"opt/cni/bin/calico-ipam": "#!", "opt/cni/bin/portmap": "#!"})
@@ -36,8 +36,8 @@ func TestCNIUnread(t *testing.T) {
 		for _, file := range []string{"etc/cni/net.d/10-calico.conflist", "etc/cni/net.d"} {
 			must.Do(t, os.Chtimes(filepath.Join(h.Root, file), written, written))
 		}
-		told := cniTold{node.CNIPlaces[0], c.load, c.without}
-		r := told.unread(h, networksAt(h, node.CNIPlaces, true), time.Now())
+		used := runtimeCNI{node.CNIPlaces[0], c.load, c.without}
+		r := used.withLoadStatus(h, networksAt(h, node.CNIPlaces, true), time.Now())
 		if unread := r.Status == probe.Fail && r.Facts.Str(probe.FactReason) == cni.CNIUnread; unread != c.unread {
 			t.Errorf("%s: %+v", name, r)
 		}

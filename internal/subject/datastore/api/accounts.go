@@ -12,9 +12,9 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// tokenCached is how long a kubelet keeps giving a pod the token that it has: four fifths of the 3607 s that the API
-// server's admission requests, less a random part (kubelet, token_manager.go).
-const tokenCached = time.Hour
+// maxTokenAge is how long a pod may have a token from before its account was created again. Tokens live 3607 s, and the
+// kubelet replaces them after four fifths of that, less a random part (kubelet, token_manager.go).
+const maxTokenAge = time.Hour
 
 // calicoAccounts reports service accounts of Calico that are missing, or were created again after their tokens.
 func calicoAccounts(s *cluster.Snapshot, report func(probe.Result)) {
@@ -23,7 +23,7 @@ func calicoAccounts(s *cluster.Snapshot, report func(probe.Result)) {
 		return
 	}
 	if len(s.Accounts.Value) == 0 {
-		report(probe.Found(probe.Skip, "no pod of Calico's that has an account is known here"))
+		report(probe.Found(probe.Skip, "no Calico pod with a ServiceAccount was found"))
 		return
 	}
 	for _, a := range s.Accounts.Value {
@@ -35,18 +35,18 @@ func calicoAccounts(s *cluster.Snapshot, report func(probe.Result)) {
 			if a.Of == facts.AccountNode {
 				status = probe.Fail
 			}
-			r = probe.Found(status, "there is no such ServiceAccount, and the API server refuses every token of it").
+			r = probe.Found(status, "this ServiceAccount does not exist, and the API server rejects all its tokens").
 				With(probe.FactReason, facts.AccountGone)
 		case apierrors.IsForbidden(err):
 			r = probe.Found(probe.Skip, "you may not read this ServiceAccount")
 		case err != nil:
 			r = apicheck.Unread(err)
-		case a.Of == facts.AccountNode && remade(s, a):
+		case a.Of == facts.AccountNode && isRecreated(s, a):
 			r = probe.Found(probe.Warn,
-				"it was made %s ago, after calico-node's pod: the API server refuses the token that the pod began with",
+				"created %s ago, after calico-node's pod: the API server rejects the token that the pod started with",
 				probe.Age(s.Now.Sub(a.Made()))).With(probe.FactReason, facts.AccountRemade)
 		default:
-			r = probe.Found(probe.OK, "it is there")
+			r = probe.Found(probe.OK, "it exists")
 		}
 		report(r.On(cmp.Or(map[string]string{facts.AccountNode: "calico-node", facts.AccountCNI: "CNI plugin"}[a.Of],
 			"calico-kube-controllers")).With(facts.Account, name).With(facts.AccountOf, a.Of).
@@ -54,9 +54,9 @@ func calicoAccounts(s *cluster.Snapshot, report func(probe.Result)) {
 	}
 }
 
-// remade reports whether calico-node's account is younger than its pod, so that the pod may still have the old
-// account's token.
-func remade(s *cluster.Snapshot, a cluster.CalicoAccount) bool {
+// isRecreated reports whether calico-node's account is younger than its pod: the pod may still have the old account's
+// token.
+func isRecreated(s *cluster.Snapshot, a cluster.CalicoAccount) bool {
 	began := s.Calico.Value.CreationTimestamp.Time
-	return !s.Now.IsZero() && a.Made().After(began) && s.Now.Sub(a.Made()) < tokenCached
+	return !s.Now.IsZero() && a.Made().After(began) && s.Now.Sub(a.Made()) < maxTokenAge
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// TestAccounts asks an API server that has Calico's accounts, lacks one, or does not let anybody read them.
+// TestAccounts queries an API server that has Calico's accounts, lacks one, or forbids reading them.
 func TestAccounts(t *testing.T) {
 	const folder = "/api/v1/namespaces/kube-system/serviceaccounts/"
 	account := func(age time.Duration) string {
@@ -31,7 +31,7 @@ func TestAccounts(t *testing.T) {
 		"all well":         {map[string]time.Duration{node: old, cni: old, controllers: old}, well},
 		"the plugin's":     {map[string]time.Duration{node: old, controllers: old}, []probe.Status{ok, probe.Warn, ok}},
 		"the controllers'": {map[string]time.Duration{node: old, cni: old}, []probe.Status{ok, ok, probe.Warn}},
-		"made anew": {map[string]time.Duration{node: 10 * time.Minute, cni: old, controllers: old},
+		"created again": {map[string]time.Duration{node: 10 * time.Minute, cni: old, controllers: old},
 			[]probe.Status{probe.Warn, ok, ok}},
 		"near: older than the kubelet's token": {map[string]time.Duration{node: 2 * time.Hour, cni: old,
 			controllers: old}, well},
@@ -70,8 +70,8 @@ func TestAccounts(t *testing.T) {
 	}
 }
 
-// TestNoAccounts wants nothing said where no pod of Calico's is known.
+// TestNoAccounts checks that the result is skip without a Calico pod.
 func TestNoAccounts(t *testing.T) {
 	clustertest.WantFirst(t, ask(t, clustertest.Snapshot(clustertest.Node("a", "10.0.0.1", "")), facts.CheckAccounts),
-		probe.Skip, "no pod of Calico's")
+		probe.Skip, "no Calico pod")
 }

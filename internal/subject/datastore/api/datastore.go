@@ -8,7 +8,7 @@ import (
 )
 
 func datastoreReady(s *cluster.Snapshot, report func(probe.Result)) {
-	tell := func(r probe.Result) {
+	send := func(r probe.Result) {
 		if s.Info.Value.Group != "" {
 			r = r.With(facts.Group, s.Info.Value.Group)
 		}
@@ -19,14 +19,14 @@ func datastoreReady(s *cluster.Snapshot, report func(probe.Result)) {
 	case s.Info.Err != nil:
 		report(apicheck.Unread(s.Info.Err))
 	case !there:
-		report(probe.Found(probe.Skip, "no ClusterInformation says it"))
+		report(probe.Found(probe.Skip, "no ClusterInformation has datastoreReady"))
 	case on:
-		tell(probe.Found(probe.OK, "datastoreReady is true").With(facts.DatastoreReady, true))
+		send(probe.Found(probe.OK, "datastoreReady is true").With(facts.DatastoreReady, true))
 	case s.Info.Value.Migration != "":
-		tell(probe.Found(probe.Warn, "datastoreReady is false in %s while DatastoreMigration %s is there: no new pod gets a network until it is over, or calico-node uses the other group", s.Info.Value.Group, s.Info.Value.Migration).
+		send(probe.Found(probe.Warn, "datastoreReady is false in %s while DatastoreMigration %s exists: no new pod gets a network until the migration ends, or calico-node uses the other group", s.Info.Value.Group, s.Info.Value.Migration).
 			With(facts.DatastoreReady, false).With(facts.Migration, s.Info.Value.Migration))
 	default:
-		tell(probe.Found(probe.Fail, "datastoreReady is false: no new pod gets a network, and Felix makes no changes; calico-node may be Ready all the same").
+		send(probe.Found(probe.Fail, "datastoreReady is false: no new pod gets a network, and Felix makes no changes; calico-node may still be Ready").
 			With(facts.DatastoreReady, false))
 	}
 }

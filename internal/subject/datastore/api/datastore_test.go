@@ -39,7 +39,7 @@ func TestGroups(t *testing.T) {
 		saw    string
 		group  string
 	}{
-		"":                     {probe.Warn, "while DatastoreMigration v1-to-v3 Converged is there", "crd.projectcalico.org"},
+		"":                     {probe.Warn, "while DatastoreMigration v1-to-v3 Converged exists", "crd.projectcalico.org"},
 		"projectcalico.org/v3": {probe.OK, "true", "projectcalico.org"},
 	} {
 		objects["/api/v1/pods"] = pod(group)

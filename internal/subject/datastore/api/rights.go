@@ -17,16 +17,16 @@ func calicoRights(s *cluster.Snapshot, report func(probe.Result)) {
 		report(apicheck.Unread(cluster.SeeCalicoPod(s.Calico.Err)))
 		return
 	case r.Account == "" && err == nil:
-		report(probe.Found(probe.Skip, "no calico-node that keeps its data in Kubernetes is known here"))
+		report(probe.Found(probe.Skip, "no calico-node with the Kubernetes datastore was found"))
 		return
 	case apierrors.IsForbidden(err):
-		report(probe.Found(probe.Skip, "what %s may do is not known: you may neither create subjectaccessreviews nor read "+
-			"the roles and bindings", r.Account).
+		report(probe.Found(probe.Skip, "the rights of %s are unknown: you may not create subjectaccessreviews or read "+
+			"roles and bindings", r.Account).
 			On("account"))
 	case err != nil:
 		report(probe.Failed(err).On("account"))
 	case len(r.Lacks) == 0:
-		report(probe.Found(probe.OK, "%s may do all %d things that were asked about%s", r.Account, r.Checked, r.Source()).On("account"))
+		report(probe.Found(probe.OK, "%s has all %d rights that were checked%s", r.Account, r.Checked, r.Source()).On("account"))
 	default:
 		report(needs(s, "%s may not %s, which calico-node needs%s", r.Account,
 			strings.Join(r.Lacks, ", "), r.Source()).On("account").
@@ -37,9 +37,9 @@ func calicoRights(s *cluster.Snapshot, report func(probe.Result)) {
 	case s.Kinds.Err != nil:
 		report(apicheck.Unread(s.Kinds.Err).On("kinds"))
 	case len(k.Absent) == 0:
-		report(probe.Found(probe.OK, "the API server knows the %d kinds that calico-node needs", len(cluster.KindsNeeded)).On("kinds"))
+		report(probe.Found(probe.OK, "the API server has all %d kinds that calico-node needs", len(cluster.KindsNeeded)).On("kinds"))
 	default:
-		report(needs(s, "the API server does not know %s of %s, which calico-node needs", strings.Join(k.Absent, ", "), k.Group).
+		report(needs(s, "the API server lacks %s of %s, which calico-node needs", strings.Join(k.Absent, ", "), k.Group).
 			On("kinds").With(facts.Lacks, k.Absent))
 	}
 }
@@ -53,7 +53,7 @@ func pluginRights(s *cluster.Snapshot, report func(probe.Result)) {
 	case err != nil:
 		report(probe.Failed(err).On(target))
 	case len(r.Lacks) == 0:
-		report(probe.Found(probe.OK, "%s may do all %d things that the CNI plugin needs", r.Account, r.Checked).On(target))
+		report(probe.Found(probe.OK, "%s has all %d rights that the CNI plugin needs", r.Account, r.Checked).On(target))
 	default:
 		found := probe.Found(probe.Fail, "%s may not %s, which the CNI plugin needs for each new pod%s", r.Account,
 			strings.Join(r.Lacks, ", "), r.Source())
@@ -72,7 +72,7 @@ func needs(s *cluster.Snapshot, format string, args ...any) probe.Result {
 	}
 	if cluster.PodReady(s.Calico.Value) {
 		r := probe.Found(probe.Warn, format, args...)
-		r.Saw += "; the one that runs breaks at its next start at the latest"
+		r.Saw += "; the running one breaks at its next start at the latest"
 		return r.With(facts.Later, true)
 	}
 	return probe.Found(probe.Fail, format, args...).With(facts.Later, false)

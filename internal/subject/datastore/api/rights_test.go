@@ -21,10 +21,10 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// TestCalicoRights asks a server that answers reviews as a cluster with Calico's roles does, and
-// one whose ClusterRoleBinding or CRD was deleted.
+// TestCalicoRights queries a server that answers reviews like a cluster with Calico's roles, and one whose
+// ClusterRoleBinding or CRD was deleted.
 func TestCalicoRights(t *testing.T) {
-	var asked []string
+	var queried []string
 	var mutex sync.Mutex
 	reviews := func(allowed bool, code int) map[string]http.HandlerFunc {
 		return map[string]http.HandlerFunc{"/apis/authorization.k8s.io/v1/subjectaccessreviews": func(w http.ResponseWriter,
@@ -41,7 +41,7 @@ func TestCalicoRights(t *testing.T) {
 			if review.Spec.User == "system:serviceaccount:kube-system:calico-node" {
 				mutex.Lock()
 				defer mutex.Unlock()
-				asked = append(asked, a.Verb+" "+a.Resource+"/"+a.Subresource+" "+a.Name)
+				queried = append(queried, a.Verb+" "+a.Resource+"/"+a.Subresource+" "+a.Name)
 			}
 			w.Header().Set("Content-Type", "application/json")
 			w.WriteHeader(code)
@@ -78,7 +78,7 @@ func TestCalicoRights(t *testing.T) {
 		"a CRD gone, it runs":   {true, 201, "felixconfigurations", true, probe.OK, probe.Warn, nil},
 		"a CRD gone":            {true, 201, "felixconfigurations", false, probe.OK, probe.Fail, nil},
 	} {
-		asked = nil
+		queried = nil
 		client := clustertest.ServerOf(t, kinds(c.lacks), reviews(c.may, c.code))
 		s := clustertest.OfCalicoNode()
 		if c.ready {
@@ -91,7 +91,7 @@ func TestCalicoRights(t *testing.T) {
 			t.Errorf("%s: %v", name, got)
 		}
 		switch {
-		case c.code >= 300: // what the plugin's account may do is not known either
+		case c.code >= 300: // the rights of the plugin's account are unknown too
 			if len(got) != 2 {
 				t.Errorf("%s: %v", name, got)
 			}
@@ -99,8 +99,8 @@ func TestCalicoRights(t *testing.T) {
 			(got[1].Status == probe.Fail) == c.may:
 			t.Errorf("%s: the CNI plugin: %v", name, got)
 		}
-		if !slices.Contains(asked, "create serviceaccounts/token calico-cni-plugin") {
-			t.Errorf("%s: asked %v", name, asked)
+		if !slices.Contains(queried, "create serviceaccounts/token calico-cni-plugin") {
+			t.Errorf("%s: queried %v", name, queried)
 		}
 	}
 	s := clustertest.Snapshot(clustertest.Node("a", "10.0.0.1", ""))
@@ -112,7 +112,7 @@ func TestCalicoRights(t *testing.T) {
 	}
 }
 
-// TestRightsByRoles reads what the account may do from roles and bindings, where reviews are refused.
+// TestRightsByRoles derives the account's rights from roles and bindings, because reviews are forbidden.
 func TestRightsByRoles(t *testing.T) {
 	const rbac = "/apis/rbac.authorization.k8s.io/v1"
 	list := func(kind string, items ...string) string {
@@ -140,7 +140,7 @@ func TestRightsByRoles(t *testing.T) {
 	for name, c := range map[string]struct {
 		bound, within, role, own string // bindings, those of kube-system, and their roles
 		lacks                    []string
-		all                      bool // everything is lacking
+		all                      bool // every right is missing
 	}{
 		"all":        {calico, "", all, "", nil, false},
 		"by a group": {bind("calico", "ClusterRole", group), "", all, "", nil, false},

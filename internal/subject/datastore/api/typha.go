@@ -19,37 +19,37 @@ const typhaPort = "calico-typha"
 
 func typhaService(s *cluster.Snapshot, report func(probe.Result)) {
 	name := s.Typha.Value.Name
-	tell := func(r probe.Result) { report(r.On(name).With(facts.Service, name)) }
+	send := func(r probe.Result) { report(r.On(name).With(facts.Service, name)) }
 	switch {
 	case s.Calico.Err != nil:
 		report(apicheck.Unread(cluster.SeeCalicoPod(s.Calico.Err)))
 	case name == "":
 		report(probe.Found(probe.Skip, "calico-node is not configured to look for Typha"))
 	case apierrors.IsNotFound(s.Typha.Err):
-		tell(probe.Found(probe.Fail,
-			"there is no such Service, and calico-node is configured to look for Typha in it (FELIX_TYPHAK8SSERVICENAME)").
+		send(probe.Found(probe.Fail,
+			"this Service does not exist, but calico-node is configured to find Typha through it (FELIX_TYPHAK8SSERVICENAME)").
 			With(probe.FactReason, facts.TyphaNoService))
 	case s.Typha.Err != nil && !errors.Is(s.Typha.Err, cluster.ErrNoTypha):
-		tell(apicheck.Unread(s.Typha.Err))
-	case !typhaNamed(s):
-		tell(probe.Found(probe.Fail, "it has no port named %s, by which Felix finds Typha", typhaPort).
+		send(apicheck.Unread(s.Typha.Err))
+	case !hasTyphaPort(s):
+		send(probe.Found(probe.Fail, "it has no port named %s, by which Felix finds Typha", typhaPort).
 			With(probe.FactReason, facts.TyphaNoPort))
-	case !typhaServed(s):
-		tell(probe.Found(probe.Fail, "%s", cmp.Or(s.Typha.Value.Why, "it has no ready endpoint")).With(probe.FactReason,
+	case !hasEndpoint(s):
+		send(probe.Found(probe.Fail, "%s", cmp.Or(s.Typha.Value.Why, "it has no ready endpoint")).With(probe.FactReason,
 			facts.TyphaNoPods))
 	default:
-		tell(probe.Found(probe.OK, "%s of Typha", cluster.Plural(len(s.Typha.Value.Targets), "endpoint")))
+		send(probe.Found(probe.OK, "%s of Typha", cluster.Plural(len(s.Typha.Value.Targets), "endpoint")))
 	}
 }
 
-// typhaNamed reports whether the Service has the port that Felix looks for, or may have it.
-func typhaNamed(s *cluster.Snapshot) bool {
+// hasTyphaPort reports whether the Service has the port that Felix looks for, or may have it.
+func hasTyphaPort(s *cluster.Snapshot) bool {
 	svc := s.Typha.Value.Service
 	return svc == nil || slices.ContainsFunc(svc.Spec.Ports,
 		func(p corev1.ServicePort) bool { return p.Name == typhaPort })
 }
 
-// typhaServed reports whether Typha's Service has a ready endpoint.
-func typhaServed(s *cluster.Snapshot) bool {
+// hasEndpoint reports whether Typha's Service has a ready endpoint.
+func hasEndpoint(s *cluster.Snapshot) bool {
 	return slices.ContainsFunc(s.Typha.Value.Targets, func(t probe.Target) bool { return t.Name == "endpoint" })
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// TestStartTypha wants a Typha that is configured and not there.
+// TestStartTypha checks a Typha that is configured but missing.
 func TestStartTypha(t *testing.T) {
 	gone := apierrors.NewNotFound(schema.GroupResource{Resource: "services"}, "calico-typha")
 	svc := func(port string) *corev1.Service {
@@ -30,14 +30,14 @@ func TestStartTypha(t *testing.T) {
 		saw    string
 	}{
 		"recorded: no such Service": {"kube-system/calico-typha", gone, nil, nil, probe.Fail,
-			"there is no such Service"},
+			"this Service does not exist"},
 		"no pods": {"kube-system/calico-typha", cluster.ErrNoTypha, svc(typhaPort), nil, probe.Fail,
 			"it has no ready endpoint"},
 		"near: not read": {"kube-system/calico-typha", apierrors.NewServiceUnavailable("x"), svc(typhaPort), nil,
 			probe.Unknown, ""},
 		"another port": {"kube-system/calico-typha", nil, svc("typha"), one, probe.Fail,
 			"no port named calico-typha"},
-		"near: it is there":    {"kube-system/calico-typha", nil, svc(typhaPort), one, probe.OK, "1 endpoint"},
+		"near: it exists":      {"kube-system/calico-typha", nil, svc(typhaPort), one, probe.OK, "1 endpoint"},
 		"near: none is wanted": {"", nil, nil, nil, probe.Skip, "not configured"},
 	} {
 		s := clustertest.Snapshot(clustertest.Node("a", "10.0.0.1", ""))

@@ -19,13 +19,13 @@ func deadWebhooks(s *cluster.Snapshot, report func(probe.Result)) {
 		report(r)
 		return
 	}
-	told := 0
+	blocking := 0
 	for _, h := range s.Webhooks.Value.Dead {
 		keeps := h.KeepsFrom(s.CalicoIn)
 		if len(keeps) == 0 {
 			continue
 		}
-		told++
+		blocking++
 		r := probe.Found(probe.Warn, "webhook %s is dead (%s) and fails closed: it blocks writes of %s",
 			probe.Quoted(h.Name), h.Why, strings.Join(keeps, ", "))
 		stops := slices.Contains(keeps, facts.KeepsOthers) ||
@@ -35,7 +35,7 @@ func deadWebhooks(s *cluster.Snapshot, report func(probe.Result)) {
 		switch {
 		case h.Conditions:
 			r.Status = probe.Info
-			r.Saw += " where its conditions hold, which are not looked at"
+			r.Saw += " where its conditions match (not evaluated)"
 		case stops:
 			r.Status = probe.Fail
 		}
@@ -46,7 +46,7 @@ func deadWebhooks(s *cluster.Snapshot, report func(probe.Result)) {
 	case s.Webhooks.Value.Dark > 0:
 		report(probe.Found(probe.Unknown, "%s with failurePolicy Fail; state of %d unknown",
 			cluster.Plural(s.Webhooks.Value.Of, "webhook"), s.Webhooks.Value.Dark).On("not read"))
-	case told == 0:
+	case blocking == 0:
 		report(probe.Found(probe.OK,
 			"%s with failurePolicy Fail; none blocks the node, Calico or new pods",
 			cluster.Plural(s.Webhooks.Value.Of, "webhook")))

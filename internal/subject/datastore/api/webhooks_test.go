@@ -16,7 +16,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// TestStartWebhooks wants webhooks told that nobody answers for and that stop a node, and none that does not.
+// TestStartWebhooks checks that only dead webhooks that block a node are reported.
 func TestStartWebhooks(t *testing.T) {
 	rule := func(group, resource string, ops ...admissionv1.OperationType) []admissionv1.RuleWithOperations {
 		return []admissionv1.RuleWithOperations{{Operations: ops, Rule: admissionv1.Rule{APIGroups: []string{group},
@@ -46,7 +46,7 @@ func TestStartWebhooks(t *testing.T) {
 			Namespaces: named(corev1.LabelMetadataName, metav1.LabelSelectorOpIn, "kube-system",
 				"calico-system")}, false, probe.Fail, "writes of pods"},
 		"near: conditions": {cluster.DeadHook{Rules: leases, Conditions: true}, true, probe.Info,
-			"where its conditions hold"},
+			"where its conditions match"},
 		"near: deletions": {cluster.DeadHook{Rules: rule("*", "*", admissionv1.Delete)}, true, probe.OK, "none blocks"},
 		"near: one namespace": {cluster.DeadHook{Rules: rule("", "pods", admissionv1.Create),
 			Namespaces: named("team", metav1.LabelSelectorOpExists)}, false, probe.OK, "none blocks"},
@@ -70,8 +70,8 @@ func TestStartWebhooks(t *testing.T) {
 	}
 }
 
-// TestWebhooksUnread wants a webhook of which nobody knows whether it is answered told as that: a Service that could
-// not be read is none that is missing.
+// TestWebhooksUnread checks that a webhook with an unreadable Service is unknown: an unreadable Service is not a
+// missing one.
 func TestWebhooksUnread(t *testing.T) {
 	hook := `{"items":[{"metadata":{"name":"v"},"webhooks":[{"name":"a","failurePolicy":"Fail","rules":[{"operations":["*"],` +
 		`"apiGroups":["*"],"apiVersions":["*"],"resources":["*/*"]}],"clientConfig":{"service":{"namespace":"x","name":"y"}}}]}]}`

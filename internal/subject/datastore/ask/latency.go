@@ -32,7 +32,7 @@ const (
 func datastoreLatency(ctx context.Context, p *probe.Pass) {
 	targets := p.Of(probe.KindDatastore)
 	if len(targets) == 0 {
-		p.Report(node.Gap(p, probe.KindDatastore, "no address of the API server is known"))
+		p.Report(node.Gap(p, probe.KindDatastore, "the API server's address is unknown"))
 		return
 	}
 	now := p.Now
@@ -48,15 +48,15 @@ func datastoreLatency(ctx context.Context, p *probe.Pass) {
 		trips, tried, addr, err := node.Travels(one, p.Host, t)
 		r, cut := node.CutShort(ctx, err)
 		if err == nil || !cut {
-			r = distance(trips, tried, err, limit, addr)
+			r = latencyResult(trips, tried, err, limit, addr)
 			if len(trips) > 0 {
 				last := trips[len(trips)-1]
 				if t.Name == node.NameEtcd {
-					r = etcdSays(r, last)
+					r = withEtcdAnswer(r, last)
 				} else {
-					r = apiSays(r, trips)
+					r = withAPIAnswer(r, trips)
 				}
-				r = dated(r, last.Server, now)
+				r = withExpiry(r, last.Server, now)
 			}
 		}
 		if by := t.Attrs[probe.AttrSetBy]; by != "" {
@@ -64,7 +64,7 @@ func datastoreLatency(ctx context.Context, p *probe.Pass) {
 			r = r.With(datastore.FactSetBy, by)
 		}
 		if slice := t.Attrs[probe.AttrSlice]; slice != "" {
-			r.Saw += "; it is in EndpointSlice " + slice + ", which no API server made"
+			r.Saw += "; it is in EndpointSlice " + slice + ", which no API server created"
 			r = r.With(datastore.FactSlice, slice)
 		}
 		p.Report(node.About(r, t).On(t.Name+" "+addr).With(factTries, tried).With(factAnswered, len(trips)).
@@ -72,10 +72,10 @@ func datastoreLatency(ctx context.Context, p *probe.Pass) {
 	})
 }
 
-func distance(trips []node.Trip, tried int, last error, limit time.Duration, addr string) probe.Result {
+func latencyResult(trips []node.Trip, tried int, last error, limit time.Duration, addr string) probe.Result {
 	if len(trips) == 0 {
 		if _, alert := node.AlertOf(last); alert != nil {
-			return alerted(alert)
+			return abortedResult(alert)
 		}
 		return node.NoAnswer(last, addr, limit)
 	}
@@ -94,8 +94,8 @@ func distance(trips []node.Trip, tried int, last error, limit time.Duration, add
 		With(datastore.FactAnswer, node.Milliseconds(answer)).With(factWorst, node.Milliseconds(worst))
 }
 
-// apiSays adds the answer of the API server, or of a proxy in front of it. 401 and 403 are answers like others.
-func apiSays(r probe.Result, trips []node.Trip) probe.Result {
+// withAPIAnswer adds the answer of the API server, or of a proxy in front of it. 401 and 403 are answers like others.
+func withAPIAnswer(r probe.Result, trips []node.Trip) probe.Result {
 	ill := slices.DeleteFunc(slices.Clone(trips),
 		func(t node.Trip) bool { return t.Page.Code < http.StatusInternalServerError })
 	if len(ill) == 0 {
@@ -123,12 +123,12 @@ func complaint(body string) string {
 	return first
 }
 
-// etcdSays adds etcd's answer.
-func etcdSays(r probe.Result, last node.Trip) probe.Result {
+// withEtcdAnswer adds etcd's answer.
+func withEtcdAnswer(r probe.Result, last node.Trip) probe.Result {
 	var health struct{ Health, Reason string }
 	switch err := json.Unmarshal(last.Page.Body, &health); {
 	case errors.Is(last.Refused, node.ErrNoCertificate):
-		r.Saw += "; it asks for a client certificate, which this probe cannot read"
+		r.Saw += "; it requires a client certificate, which this probe cannot read"
 	case last.Refused != nil:
 		r.Status = probe.Fail
 		r.Saw += fmt.Sprintf("; it rejects the certificate of Calico's CNI plugin: %v", last.Refused)
@@ -143,8 +143,8 @@ func etcdSays(r probe.Result, last node.Trip) probe.Result {
 	return r
 }
 
-// dated judges the dates of the certificate a server showed.
-func dated(r probe.Result, c *x509.Certificate, now time.Time) probe.Result {
+// withExpiry judges the dates of the certificate a server showed.
+func withExpiry(r probe.Result, c *x509.Certificate, now time.Time) probe.Result {
 	if c == nil {
 		return r
 	}
@@ -195,8 +195,8 @@ func certificateIn(text []byte) (*x509.Certificate, error) {
 	return last, nil
 }
 
-// alerted is the result of a server that closes the connection before it answers.
-func alerted(alert error) probe.Result {
+// abortedResult is the result of a server that closes the connection before it answers.
+func abortedResult(alert error) probe.Result {
 	return probe.Found(probe.Fail, "accepts the connection and aborts the TLS handshake: %v", alert).
 		With(probe.FactReason, "alert")
 }

@@ -37,11 +37,11 @@ func TestDatastoreLatency(t *testing.T) {
 		"endpoint 127.0.0.1:1",
 		probe.Fail, "refused")
 	checktest.Want(t, checktest.Run(t, datastoreLatencyCheck, &probe.Host{}, checktest.Self("10.0.0.1")), "", probe.Skip,
-		"no address")
+		"the API server's address is unknown")
 }
 
-// TestUnready has an API server without its etcd, a load balancer without an API
-// server, and one of whose API servers one is not ready.
+// TestUnready has an API server without etcd, a load balancer without an API server, and a load balancer with one
+// unready API server.
 func TestUnready(t *testing.T) {
 	t.Parallel()
 	ask := func(h http.HandlerFunc) (target string, got []probe.Result) {
@@ -58,17 +58,17 @@ func TestUnready(t *testing.T) {
 	checktest.Want(t, got, target, probe.Fail, "5 of 5 answers were 500: [-]etcd failed: reason withheld")
 	target, got = ask(checktest.Says(502, "no backend\nsorry"))
 	checktest.Want(t, got, target, probe.Fail, "were 502: no backend")
-	var asked atomic.Int32
+	var requests atomic.Int32
 	target, got = ask(func(w http.ResponseWriter, _ *http.Request) {
-		if asked.Add(1) == 2 {
+		if requests.Add(1) == 2 {
 			w.WriteHeader(503)
 		}
 	})
 	checktest.Want(t, got, target, probe.Warn, "1 of 5 answers were 503")
 }
 
-// TestAlert has servers that end the handshake of TLS 1.2: for want of a
-// certificate, which is an answer, and for another reason, which is none.
+// TestAlert has servers that abort a TLS 1.2 handshake: without a client certificate, which counts as an answer, and
+// for another reason, which does not.
 func TestAlert(t *testing.T) {
 	t.Parallel()
 	ask := func(config *tls.Config) (target string, got []probe.Result) {
@@ -83,7 +83,7 @@ func TestAlert(t *testing.T) {
 	}
 	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
 		target, got := ask(&tls.Config{MaxVersion: version, ClientAuth: tls.RequireAnyClientCert})
-		r := checktest.Want(t, got, target, probe.OK, "it asks for a client certificate")
+		r := checktest.Want(t, got, target, probe.OK, "it requires a client certificate")
 		if ms, ok := r.Facts.Num(datastore.FactAnswer); !ok || ms <= 0 || ms > 60_000 {
 			t.Errorf("answer after %v ms: %s", ms, r.Saw)
 		}
@@ -100,13 +100,13 @@ func TestDistance(t *testing.T) {
 	took := func(answer time.Duration) node.Trip {
 		return node.Trip{Connect: time.Millisecond, Handshake: 2 * time.Millisecond, Answer: answer * time.Millisecond}
 	}
-	r := distance([]node.Trip{took(3), took(9)}, 3, errors.New("reset"), time.Second, "a")
+	r := latencyResult([]node.Trip{took(3), took(9)}, 3, errors.New("reset"), time.Second, "a")
 	if r.Status != probe.Warn || !strings.Contains(r.Saw, "1 of 3 attempts") || r.Facts[factWorst] != 12.0 {
 		t.Errorf("%+v", r)
 	}
 }
 
-// TestDates has the lives of certificates from a year to an hour.
+// TestDates has certificates with lifetimes from a year to an hour.
 func TestDates(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
@@ -118,7 +118,7 @@ func TestDates(t *testing.T) {
 		200 * day:        {365 * day, probe.OK},
 		13 * day:         {365 * day, probe.Warn},
 		-time.Second:     {365 * day, probe.Fail},
-		6 * day:          {30 * day, probe.OK}, // as OpenShift renews its own
+		6 * day:          {30 * day, probe.OK}, // as OpenShift renews them
 		30 * time.Minute: {time.Hour, probe.OK},
 	} {
 		if s, saw := node.Lasts(&x509.Certificate{NotBefore: now.Add(left - c.life), NotAfter: now.Add(left)},
@@ -138,7 +138,7 @@ func FuzzCertificate(f *testing.F) {
 	})
 }
 
-// TestEtcdFiles wants the dates of the CNI plugin's files, and nothing of the key.
+// TestEtcdFiles checks that the dates of the CNI plugin's certificates are reported, and nothing of the key.
 func TestEtcdFiles(t *testing.T) {
 	t.Parallel()
 	text := func(until time.Time) string {

@@ -13,8 +13,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/nstest"
 )
 
-// TestRealTypha drops what goes to one of two; Typha itself cannot run here, a
-// server that wants certificates as it does stands in.
+// TestRealTypha drops packets to one of two Typhas. Typha itself cannot run here: a server that requires client
+// certificates stands in for it.
 func TestRealTypha(t *testing.T) {
 	if !nstest.Enter(t, `
 ip link set lo up
@@ -34,7 +34,7 @@ nft add rule inet t in ip daddr 127.0.0.3 tcp dport 5473 drop
 			if err != nil {
 				return
 			}
-			_ = c.(*tls.Conn).Handshake() // fails, for the probe shows none
+			_ = c.(*tls.Conn).Handshake() // fails: the probe has no certificate
 			c.Close()
 		}
 	}()

@@ -34,7 +34,7 @@ func typhaReach(ctx context.Context, p *probe.Pass) {
 	answers := make([]probe.Result, len(targets))
 	var all probe.Workers
 	for i, t := range targets {
-		all.Go(func() { answers[i] = greet(ctx, net.JoinHostPort(t.Addr.String(), strconv.Itoa(t.Port)), now) })
+		all.Go(func() { answers[i] = reachTypha(ctx, net.JoinHostPort(t.Addr.String(), strconv.Itoa(t.Port)), now) })
 	}
 	all.Wait()
 	dead := 0
@@ -53,8 +53,10 @@ func typhaReach(ctx context.Context, p *probe.Pass) {
 	}
 }
 
-// greet connects and begins a TLS handshake, which need not succeed: Typha requires a client certificate.
-func greet(ctx context.Context, addr string, now time.Time) probe.Result {
+// reachTypha connects to a Typha and begins a TLS handshake. Typha requires a client certificate, which this probe
+// lacks. So an alert about the missing certificate proves a working Typha: the server requested a certificate first,
+// and the alert is one of those about certificates (node.AlertOf). Any other alert is a fault.
+func reachTypha(ctx context.Context, addr string, now time.Time) probe.Result {
 	one, limit, cancel := node.Part(ctx, 4)
 	defer cancel()
 	began := time.Now()
@@ -69,27 +71,27 @@ func greet(ctx context.Context, addr string, now time.Time) probe.Result {
 	defer conn.Close()
 	took := time.Since(began)
 	var shown *x509.Certificate
-	asked := false
+	requested := false
 	client := tls.Client(conn, &tls.Config{
 		InsecureSkipVerify: true, // no secret is sent, and only the certificate's dates are read
 		VerifyPeerCertificate: func(raw [][]byte, _ [][]*x509.Certificate) error {
 			if len(raw) > 0 {
-				shown, _ = x509.ParseCertificate(raw[0]) // nil: nothing to say about it
+				shown, _ = x509.ParseCertificate(raw[0]) // nil: its dates stay unknown
 			}
 			return nil
 		},
 		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-			asked = true
+			requested = true
 			return &tls.Certificate{}, nil
 		},
 	})
 	err = client.HandshakeContext(one)
-	wish, alert := node.AlertOf(err)
+	aboutCertificate, alert := node.AlertOf(err)
 	r := probe.Found(probe.OK, "accepts connections (%s) and speaks TLS", took.Round(10*time.Microsecond)).
 		With(factTLSSpoken, true)
 	switch reason := probe.Reason(err); {
-	case alert != nil && (!asked || !wish):
-		return alerted(alert).With(factTLSSpoken, true)
+	case alert != nil && (!requested || !aboutCertificate):
+		return abortedResult(alert).With(factTLSSpoken, true)
 	case err == nil, shown != nil:
 	case errors.As(err, new(tls.RecordHeaderError)):
 		r = probe.Found(probe.OK, "accepts connections (%s) and does not speak TLS", took.Round(10*time.Microsecond)).
@@ -107,5 +109,5 @@ func greet(ctx context.Context, addr string, now time.Time) probe.Result {
 	default:
 		return probe.Failed(fmt.Errorf("TLS handshake with %s: %w", addr, err))
 	}
-	return dated(r, shown, now).With(probe.FactConnect, node.Milliseconds(took))
+	return withExpiry(r, shown, now).With(probe.FactConnect, node.Milliseconds(took))
 }

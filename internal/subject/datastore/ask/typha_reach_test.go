@@ -13,8 +13,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// standIn listens where Typha would, which cannot run here, and leaves what comes
-// to a function.
+// standIn listens in place of Typha, which cannot run here, and passes each connection to a function.
 func standIn(t *testing.T, speak func(net.Conn)) probe.Target {
 	t.Helper()
 	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
@@ -32,15 +31,14 @@ func standIn(t *testing.T, speak func(net.Conn)) probe.Target {
 	return probe.Target{Kind: probe.KindTypha, Name: "typha", Addr: at.Addr(), Port: int(at.Port())}
 }
 
-// TestTyphaReach stands in for Typhas as they may be set: with TLS that wants a
-// certificate, in both versions, and without.
+// TestTyphaReach stands in for Typhas with TLS that requires a client certificate, in both versions, and without TLS.
 func TestTyphaReach(t *testing.T) {
 	t.Parallel()
 	wants := func(version uint16, until time.Time) func(net.Conn) {
 		config := &tls.Config{Certificates: []tls.Certificate{checktest.Certificate(t, "typha-server", until)},
 			ClientAuth: tls.RequireAnyClientCert, MaxVersion: version}
 		return func(c net.Conn) {
-			_ = tls.Server(c, config).Handshake() // fails, for the probe shows none
+			_ = tls.Server(c, config).Handshake() // fails: the probe has no certificate
 			c.Close()
 		}
 	}
@@ -48,7 +46,7 @@ func TestTyphaReach(t *testing.T) {
 	new13, old12, past := standIn(t, wants(tls.VersionTLS13, soon)), standIn(t, wants(tls.VersionTLS12, soon)),
 		standIn(t, wants(tls.VersionTLS12, time.Now().Add(-time.Hour)))
 	plain := standIn(t, func(c net.Conn) {
-		_, _ = io.ReadFull(c, make([]byte, 22)) // a greeting it does not understand
+		_, _ = io.ReadFull(c, make([]byte, 22)) // a ClientHello that it does not understand
 		c.Close()
 	})
 	silent := standIn(t, func(c net.Conn) { _, _ = io.Copy(io.Discard, c) })
@@ -62,7 +60,7 @@ func TestTyphaReach(t *testing.T) {
 		checktest.Want(t, ask(t13), at, probe.OK, "speaks TLS")
 	}
 	checktest.Want(t, ask(plain), at, probe.Info, "closes them at a TLS handshake")
-	other := standIn(t, func(c net.Conn) { // an alert that says nothing of certificates: handshake_failure
+	other := standIn(t, func(c net.Conn) { // an alert that is not about certificates: handshake_failure
 		_, _ = c.Write([]byte{21, 3, 3, 0, 2, 2, 40})
 		_, _ = io.Copy(io.Discard, c)
 	})

@@ -26,6 +26,6 @@ func zonesResult(of cluster.Read[cluster.Corefile]) (probe.Result, bool) {
 	for i, zone := range f.Zones {
 		zones[i] = probe.Quoted(zone)
 	}
-	return probe.Found(probe.Info, "CoreDNS answers for %s by its plugin kubernetes (Corefile in ConfigMap %s)",
+	return probe.Found(probe.Info, "CoreDNS serves %s with its kubernetes plugin (Corefile in ConfigMap %s)",
 		strings.Join(zones, ", "), f.Name).With(facts.Zones, zones).With(facts.ConfigMap, f.Name), true
 }

@@ -36,7 +36,7 @@ func dnsDestinations(s *cluster.Snapshot) []netpolicy.Destination {
 			continue
 		}
 		of := netpolicy.LabelsOf(p)
-		addrs, ports := answersAt(s, p)
+		addrs, ports := addressesAndPorts(s, p)
 		for _, port := range ports {
 			same := func(d netpolicy.Destination) bool { return d.Port == port && maps.Equal(d.Labels, of) }
 			at := slices.IndexFunc(out, same)
@@ -66,8 +66,9 @@ func cachesDNS(s *cluster.Snapshot) bool {
 	})
 }
 
-// answersAt are the addresses of a DNS server, and the DNS Service's target ports there, or a single 0 if it has none.
-func answersAt(s *cluster.Snapshot, p *corev1.Pod) (addrs []netip.Addr, ports []int) {
+// addressesAndPorts are the addresses of a DNS server, and the DNS Service's target ports there, or a single 0 if it
+// has none.
+func addressesAndPorts(s *cluster.Snapshot, p *corev1.Pod) (addrs []netip.Addr, ports []int) {
 	for _, ip := range p.Status.PodIPs {
 		addr, err := netip.ParseAddr(ip.IP)
 		if err != nil {
@@ -82,7 +83,7 @@ func answersAt(s *cluster.Snapshot, p *corev1.Pod) (addrs []netip.Addr, ports []
 				}
 			}
 		}
-		if at > 0 || len(s.DNS.Value.Targets) == 0 { // no client is sent to its address of the other family
+		if at > 0 || len(s.DNS.Value.Targets) == 0 { // clients get only addresses of the Service's family
 			addrs = append(addrs, addr)
 		}
 	}
@@ -92,55 +93,55 @@ func answersAt(s *cluster.Snapshot, p *corev1.Pod) (addrs []netip.Addr, ports []
 	return addrs, ports
 }
 
-// asksDNS reports whether a pod uses the cluster's DNS.
-func asksDNS(p *corev1.Pod) bool {
+// usesDNS reports whether a pod uses the cluster's DNS.
+func usesDNS(p *corev1.Pod) bool {
 	policy := cmp.Or(p.Spec.DNSPolicy, corev1.DNSClusterFirst)
 	return cluster.OwnAddress(*p) && p.DeletionTimestamp == nil &&
 		(policy == corev1.DNSClusterFirst || policy == corev1.DNSClusterFirstWithHostNet)
 }
 
-// keptPods are pods that a policy blocks from the DNS.
-type keptPods struct {
+// blockedPods are pods that a policy blocks from the DNS.
+type blockedPods struct {
 	netpolicy.WithoutDNS
 	pods []string
 }
 
-// mostAlike limits how many kinds of pods are evaluated. A tenant can give each pod other labels, which makes it a
-// kind of its own.
-const mostAlike = 40
+// maxPodKinds limits for how many kinds of pods the policies are evaluated. Pods with equal labels are one kind, and a
+// tenant can give each pod different labels.
+const maxPodKinds = 40
 
-// dnsKept is what policies block on a node from the cluster's DNS.
-type dnsKept struct {
-	by                     map[string]*keptPods // by the policy
-	asked, outside, beyond int                  // pods judged, those outside the servers' namespace, and pods not judged
+// blockedDNS is what policies block on a node from the cluster's DNS.
+type blockedDNS struct {
+	by                      map[string]*blockedPods // by the policy
+	judged, outside, beyond int                     // pods judged, those outside the servers' namespace, and pods not judged
 }
 
-// keptFromDNS judges the pods of the node that use these servers. Namespaces take turns, so one with many kinds of
+// judgePods judges the pods of the node that use these servers. Namespaces take turns, so one with many kinds of
 // pods does not use up the limit of the others.
-func keptFromDNS(s *cluster.Snapshot, servers []netpolicy.Destination) dnsKept {
-	out := dnsKept{by: map[string]*keptPods{}}
+func judgePods(s *cluster.Snapshot, servers []netpolicy.Destination) blockedDNS {
+	out := blockedDNS{by: map[string]*blockedPods{}}
 	known := map[string]netpolicy.WithoutDNS{} // pods of one kind are evaluated once
-	for _, p := range inTurns(slices.DeleteFunc(s.Placed.Running(), func(p corev1.Pod) bool { return !asksDNS(&p) })) {
+	for _, p := range roundRobin(slices.DeleteFunc(s.Placed.Running(), func(p corev1.Pod) bool { return !usesDNS(&p) })) {
 		from := netpolicy.EndOf(&p)
 		key := fmt.Sprint(p.Namespace, from.Labels) // fmt prints maps in sorted order
 		if s.Policies.KnowsSenders() {
 			key += fmt.Sprint(from.Addrs)
 		}
 		_, done := known[key]
-		if !done && len(known) == mostAlike {
+		if !done && len(known) == maxPodKinds {
 			out.beyond++
 			continue
 		}
 		if !done {
 			known[key] = s.Policies.WithoutDNS(from, servers)
 		}
-		out.asked++
+		out.judged++
 		if p.Namespace != servers[0].Namespace {
 			out.outside++
 		}
 		if policy := known[key].By; policy != "" {
 			if out.by[policy] == nil {
-				out.by[policy] = &keptPods{WithoutDNS: known[key]}
+				out.by[policy] = &blockedPods{WithoutDNS: known[key]}
 			}
 			out.by[policy].pods = append(out.by[policy].pods, cluster.NameOf(&p))
 		}
@@ -148,8 +149,8 @@ func keptFromDNS(s *cluster.Snapshot, servers []netpolicy.Destination) dnsKept {
 	return out
 }
 
-// inTurns sorts pods so that each namespace has its first before any has its second.
-func inTurns(pods []corev1.Pod) []corev1.Pod {
+// roundRobin sorts pods so that each namespace has its first before any has its second.
+func roundRobin(pods []corev1.Pod) []corev1.Pod {
 	turns := map[string]int{}
 	turn := make(map[string]int, len(pods))
 	for i := range pods {
@@ -160,12 +161,12 @@ func inTurns(pods []corev1.Pod) []corev1.Pod {
 	return pods
 }
 
-// notJudged reports for how many pods it is unknown whether policies block them from the DNS, "" if none.
-func (k *dnsKept) notJudged() string {
+// skippedNote reports for how many pods it is unknown whether policies block them from the DNS, "" if none.
+func (k *blockedDNS) skippedNote() string {
 	if k.beyond == 0 {
 		return ""
 	}
-	return fmt.Sprintf("; %s not judged, as there are more than %d kinds of pods", cluster.Plural(k.beyond, "more pod"), mostAlike)
+	return fmt.Sprintf("; %s not evaluated: more than %d kinds of pods", cluster.Plural(k.beyond, "more pod"), maxPodKinds)
 }
 
 // dnsPolicies finds pods of the node that policies block from the cluster's DNS.
@@ -176,14 +177,14 @@ func dnsPolicies(s *cluster.Snapshot, report func(probe.Result)) {
 		report(apicheck.Unread(s.Placed.Pods.Err))
 		return
 	case len(servers) == 0:
-		report(probe.Found(probe.Skip, "no pod of the cluster's DNS is known"))
+		report(probe.Found(probe.Skip, "no cluster DNS pod was found"))
 		return
 	case unknown != nil:
-		report(probe.Found(probe.Info, "what policies let out is not known: %s", probe.OneLine(unknown.Error())))
+		report(probe.Found(probe.Info, "the effect of policies is unknown: %s", probe.OneLine(unknown.Error())))
 		return
 	}
 	if policy := s.Policies.Closed(servers, netpolicy.ProtocolUDP); policy != "" {
-		r := probe.Found(probe.Fail, "it selects the pods of the cluster's DNS, and no policy lets UDP %d in to them", servers[0].Port)
+		r := probe.Found(probe.Fail, "it selects the cluster DNS pods, and no policy allows UDP %d to them", servers[0].Port)
 		if s.Policies.Closed(servers, netpolicy.ProtocolTCP) == "" {
 			r.Saw += ", only TCP"
 			if cachesDNS(s) { // the cache may send its queries over TCP
@@ -194,21 +195,21 @@ func dnsPolicies(s *cluster.Snapshot, report func(probe.Result)) {
 			With(facts.DNSNamespace, servers[0].Namespace))
 		return
 	}
-	kept := keptFromDNS(s, servers)
+	kept := judgePods(s, servers)
 	if len(kept.by) == 0 {
 		report(probe.Found(probe.OK, "no policy clearly blocks cluster DNS for any of %s that use it%s",
-			cluster.Plural(kept.asked, "pod"), kept.notJudged()))
+			cluster.Plural(kept.judged, "pod"), kept.skippedNote()))
 		return
 	}
 	names := slices.Sorted(maps.Keys(kept.by))
 	for _, policy := range names[:min(len(names), apicheck.MaxPolicies)] {
 		one := kept.by[policy]
 		slices.Sort(one.pods)
-		r := one.result(kept.asked, kept.outside, servers[0].Namespace)
-		r.Saw += kept.notJudged()
+		r := one.result(kept.judged, kept.outside, servers[0].Namespace)
+		r.Saw += kept.skippedNote()
 		if r.Status == probe.Fail && one.How != netpolicy.DNSShut && strings.Contains(policy, "NetworkPolicy ") &&
 			!strings.HasPrefix(policy, "GlobalNetworkPolicy ") {
-			r.Status = probe.Warn // a tenant's policy on the tenant's own pods is no fault of the node
+			r.Status = probe.Warn // a tenant's policy on the tenant's own pods is not a fault of the node
 		}
 		if one.Set != "" {
 			r = r.With(facts.BySet, one.Set)
@@ -223,9 +224,9 @@ func dnsPolicies(s *cluster.Snapshot, report func(probe.Result)) {
 }
 
 // result judges what a policy blocks from the DNS, of all pods that use it and of those outside its namespace. A
-// missing entry in a policy may be intended, so it is a warning. A DNS for certain pods may be intended too. A DNS for
-// its own namespace alone is not.
-func (k *keptPods) result(asked, outside int, namespace string) probe.Result {
+// missing entry in a policy may be intended, so it is a warning. A DNS server for certain pods may be intended too:
+// that is info. A DNS server that only its own namespace reaches is a fault.
+func (k *blockedPods) result(judged, outside int, namespace string) probe.Result {
 	kept := 0
 	for _, pod := range k.pods {
 		if !strings.HasPrefix(pod, namespace+"/") {
@@ -235,21 +236,21 @@ func (k *keptPods) result(asked, outside int, namespace string) probe.Result {
 	pods := cluster.Few(k.pods)
 	switch {
 	case k.Set != "":
-		return probe.Found(probe.Fail, "a rule of it denies pods what %s has, and with it the cluster's DNS: %s", k.Set, pods)
+		return probe.Found(probe.Fail, "one of its rules denies pods access to %s, which contains cluster DNS: %s", k.Set, pods)
 	case k.How == netpolicy.DNSDenied:
-		return probe.Found(probe.Fail, "a rule of it denies pods the cluster's DNS, and lets them out of the cluster: %s", pods)
+		return probe.Found(probe.Fail, "one of its rules denies cluster DNS to pods that may connect outside the cluster: %s", pods)
 	case k.How == netpolicy.DNSMissed:
-		return probe.Found(probe.Fail, "its rule for the DNS port does not reach the cluster's DNS by UDP, and no other does: %s", pods)
+		return probe.Found(probe.Fail, "its rule for the DNS port does not match cluster DNS over UDP, and no other rule allows it: %s", pods)
 	case k.How == netpolicy.DNSShut && kept == outside && kept > 0:
 		return probe.Found(probe.Fail, "it selects the cluster's DNS pods and blocks all %d pods on the node outside %s that query them: %s",
 			kept, namespace, pods)
 	case k.How == netpolicy.DNSShut:
-		return probe.Found(probe.Info, "it selects the pods of the cluster's DNS and does not let in %d of %d pods that ask it: %s",
-			len(k.pods), asked, pods)
+		return probe.Found(probe.Info, "it selects the cluster DNS pods and blocks %d of %d pods that query them: %s",
+			len(k.pods), judged, pods)
 	case k.How == netpolicy.DNSNoEgress:
 		return probe.Found(probe.Warn, "it denies all egress of %d of %d pods that use cluster DNS, so these resolve no names: %s",
-			len(k.pods), asked, pods)
+			len(k.pods), judged, pods)
 	}
-	return probe.Found(probe.Warn, "it allows egress of %d of %d pods that use cluster DNS, but none to cluster DNS by UDP: %s",
-		len(k.pods), asked, pods)
+	return probe.Found(probe.Warn, "it allows egress of %d of %d pods that use cluster DNS, but none to cluster DNS over UDP: %s",
+		len(k.pods), judged, pods)
 }

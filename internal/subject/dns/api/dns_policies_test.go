@@ -16,7 +16,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// toWeb lets pods out to a port of others; toDNS asks as the documentation of Kubernetes does.
+// toWeb allows egress of pods to a port of others; toDNS is the DNS rule of the Kubernetes documentation.
 const (
 	toWeb = "egress: [{to: [{podSelector: {matchLabels: {app: web}}}], ports: [{port: 8080, protocol: TCP}]}]"
 	toDNS = "egress: [{to: [{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: kube-system}}, " +
@@ -29,8 +29,8 @@ func kubernetesPolicy(t *testing.T, name, text string) netpolicy.Policy {
 	return clustertest.PolicyOf(t, "shop", name, text, networkingv1.PolicyTypeEgress)
 }
 
-// TestDNSPolicies wants pods that are let out to others and surely not to the DNS, and none where that is not sure or
-// may be meant.
+// TestDNSPolicies checks that pods are reported which may reach others, but certainly not DNS. It expects no report if
+// that is uncertain or may be intended.
 func TestDNSPolicies(t *testing.T) {
 	t.Parallel()
 	k := func(texts ...string) (out []netpolicy.Policy) {
@@ -51,8 +51,8 @@ func TestDNSPolicies(t *testing.T) {
 		}
 		return out
 	}
-	const missed = "its rule for the DNS port does not reach the cluster's DNS by UDP, and no other does: shop/web"
-	const denied = "it allows egress of 1 of 1 pods that use cluster DNS, but none to cluster DNS by UDP: shop/web"
+	const missed = "its rule for the DNS port does not match cluster DNS over UDP, and no other rule allows it: shop/web"
+	const denied = "it allows egress of 1 of 1 pods that use cluster DNS, but none to cluster DNS over UDP: shop/web"
 	const noEgress = "it denies all egress of 1 of 1 pods that use cluster DNS, so these resolve no names: shop/web"
 	for name, one := range map[string]struct {
 		policies []netpolicy.Policy
@@ -76,8 +76,8 @@ func TestDNSPolicies(t *testing.T) {
 			probe.Warn, denied},
 
 		"the DNS lets TCP in alone": {onDNS("ingress: [{ports: [{port: 53}, {port: 9153}]}]"), probe.Fail,
-			"no policy lets UDP 53 in to them, only TCP"},
-		"the DNS lets nothing in": {onDNS("{}"), probe.Fail, "no policy lets UDP 53 in"},
+			"no policy allows UDP 53 to them, only TCP"},
+		"the DNS lets nothing in": {onDNS("{}"), probe.Fail, "no policy allows UDP 53"},
 		"near: the DNS lets UDP in too": {onDNS("ingress: [{ports: [{port: 53}]}]",
 			"ingress: [{ports: [{port: 53, protocol: UDP}]}]"), probe.OK, ""},
 		"near: the DNS lets certain pods in": {onDNS(
@@ -110,7 +110,7 @@ func TestDNSPolicies(t *testing.T) {
 		"all is denied before":      {append(k(toWeb), c("{order: 1, egress: [{action: Deny}]}")...), probe.Warn, noEgress},
 		"near: one of the same order denies": {append(k(toDNS, toWeb), c("{order: 1000, egress: [{action: Deny}]}")...),
 			probe.OK, ""},
-		"near: whom it selects is not known": {c("{egress: [{action: Allow, protocol: TCP}]}",
+		"near: unknown selection": {c("{egress: [{action: Allow, protocol: TCP}]}",
 			"{namespaceSelector: x == 'y', egress: [{action: Allow}]}"), probe.OK, ""},
 		"near: the server's account": {c("{egress: [{action: Allow, protocol: TCP}, {action: Allow, " +
 			"destination: {selector: projectcalico.org/serviceaccount == 'coredns'}}]}"), probe.OK, ""},
@@ -131,7 +131,7 @@ func TestDNSPolicies(t *testing.T) {
 	}
 }
 
-// TestDNSPoliciesAsked wants pods that ask somebody else left out, and what is not known said.
+// TestDNSPoliciesAsked checks that pods with another DNS server are omitted, and that unknown policies are reported.
 func TestDNSPoliciesAsked(t *testing.T) {
 	t.Parallel()
 	for name, one := range map[string]struct {
@@ -145,7 +145,7 @@ func TestDNSPoliciesAsked(t *testing.T) {
 			probe.OK, "for any of 0 pods"},
 		"a pod of the node's network": {func(s *cluster.Snapshot) { s.Placed.Pods.Value[0].Spec.HostNetwork = true },
 			probe.OK, "for any of 0 pods"},
-		"the server's own port": {func(s *cluster.Snapshot) { // which policies see, and not the Service's
+		"the server's own port": {func(s *cluster.Snapshot) { // policies see this port, and not the Service's
 			s.DNS.Value.Targets[1].Port = 5353
 			s.Policies.List = append(s.Policies.List, kubernetesPolicy(t, "q", toDNS))
 		}, probe.Warn, "shop/web"},
@@ -171,11 +171,11 @@ func TestDNSPoliciesAsked(t *testing.T) {
 				"egress: [{action: Allow, protocol: TCP}]}")}
 		}, probe.Warn, "shop/web"},
 		"DNS unread": {func(s *cluster.Snapshot) { s.DNS.Err = errors.New("gone") }, probe.Skip,
-			"no pod of the cluster's DNS"},
-		"no DNS":      {func(s *cluster.Snapshot) { s.DNS.Value.Service = nil }, probe.Skip, "no pod of the cluster's DNS"},
+			"no cluster DNS pod"},
+		"no DNS":      {func(s *cluster.Snapshot) { s.DNS.Value.Service = nil }, probe.Skip, "no cluster DNS pod"},
 		"pods unread": {func(s *cluster.Snapshot) { s.Placed.Pods.Err = errors.New("gone") }, probe.Unknown, "gone"},
 		"policies unread": {func(s *cluster.Snapshot) { s.Policies.Unread = errors.New("refused") },
-			probe.Info, "not known: refused"},
+			probe.Info, "unknown: refused"},
 	} {
 		s := clustertest.WithDNS()
 		s.Policies.List = []netpolicy.Policy{kubernetesPolicy(t, "p", toWeb)}
@@ -184,14 +184,14 @@ func TestDNSPoliciesAsked(t *testing.T) {
 	}
 }
 
-// TestDNSPoliciesTakeTurns wants a policy found although another namespace has more kinds of pods than are judged, and
-// said how many were not.
+// TestDNSPoliciesTakeTurns checks that a policy is found although another namespace exceeds maxPodKinds, and that the
+// number of skipped pods is reported.
 func TestDNSPoliciesTakeTurns(t *testing.T) {
 	t.Parallel()
 	s := clustertest.WithDNS()
 	web := s.Placed.Pods.Value[0]
 	s.Placed.Pods.Value = nil
-	for i := range mostAlike + 5 {
+	for i := range maxPodKinds + 5 {
 		other := *web.DeepCopy()
 		other.Namespace, other.Name, other.Labels = "crowd", fmt.Sprint("p", i), map[string]string{"own": fmt.Sprint(i)}
 		s.Placed.Pods.Value = append(s.Placed.Pods.Value, other)
@@ -200,19 +200,18 @@ func TestDNSPoliciesTakeTurns(t *testing.T) {
 	s.Policies.List = []netpolicy.Policy{kubernetesPolicy(t, "p", toWeb)}
 	var got []string
 	dnsPolicies(s, func(r probe.Result) { got = append(got, r.Target+": "+r.Saw) })
-	const want = "NetworkPolicy shop/p: it allows egress of 1 of 40 pods that use cluster DNS, but none to cluster DNS by " +
-		"UDP: shop/web; 6 more pods not judged, as there are more than 40 kinds of pods"
+	const want = "NetworkPolicy shop/p: it allows egress of 1 of 40 pods that use cluster DNS, but none to cluster DNS over " +
+		"UDP: shop/web; 6 more pods not evaluated: more than 40 kinds of pods"
 	if len(got) != 1 || got[0] != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
 
-// threatFeed denies what a network set has, and lets the rest out.
+// threatFeed denies the networks of a network set, and allows the rest.
 const threatFeed = "{namespaceSelector: has(kubernetes.io/metadata.name), egress: [{action: Deny, destination: " +
 	"{selector: feed == 'x', notSelector: feed == 'y'}}, {action: Allow}]}"
 
-// TestExactPolicies wants what policies come to for names worked out with network sets, labels of namespaces, and
-// conditions on both ends.
+// TestExactPolicies evaluates policies with network sets, namespace labels, and conditions on both ends.
 func TestExactPolicies(t *testing.T) {
 	t.Parallel()
 	set := func(nets ...string) netpolicy.Set {
@@ -229,19 +228,19 @@ func TestExactPolicies(t *testing.T) {
 				s.Policies.Sets = []netpolicy.Set{set("192.0.2.0/24", "10.0.0.0/8", "fd00::/8")}
 			},
 			probe.Fail,
-			"a rule of it denies pods what GlobalNetworkSet bad (10.0.0.0/8) has, and with it the cluster's DNS"},
+			"one of its rules denies pods access to GlobalNetworkSet bad (10.0.0.0/8), which contains cluster DNS"},
 		"near: a feed of others": {[]netpolicy.Policy{clustertest.OfCalico(t, "p", threatFeed)},
 			func(s *cluster.Snapshot) { s.Policies.Sets = []netpolicy.Set{set("192.0.2.0/24")} }, probe.OK, ""},
 		"near: of the Service's network, before it is translated": {[]netpolicy.Policy{clustertest.OfCalico(t, "p", threatFeed)},
 			func(s *cluster.Snapshot) { s.Policies.Sets = []netpolicy.Set{set("10.96.0.0/12")} }, probe.OK, ""},
-		"near: sets are not known": {[]netpolicy.Policy{clustertest.OfCalico(t, "p", threatFeed)},
+		"near: unknown sets": {[]netpolicy.Policy{clustertest.OfCalico(t, "p", threatFeed)},
 			func(s *cluster.Snapshot) { s.Policies.SetsUnread = errors.New("gone") }, probe.OK, ""},
 		"none is let out": {[]netpolicy.Policy{clustertest.OfCalico(t, "p", "{egress: [{action: Deny, destination: {nets: [0.0.0.0/0]}}]}")},
 			func(*cluster.Snapshot) {}, probe.Warn, "it denies all egress of 1 of 1 pods"},
 		"networks, not the DNS's": {[]netpolicy.Policy{clustertest.OfCalico(t, "p", "{egress: [{action: Deny, destination: {nets: "+
 			"[10.0.0.0/8], notNets: [10.244.0.0/24]}}, {action: Allow}]}")}, func(*cluster.Snapshot) {}, probe.OK, ""},
 		"networks": {[]netpolicy.Policy{clustertest.OfCalico(t, "p", "{egress: [{action: Deny, destination: {nets: "+
-			"[10.0.0.0/8]}}, {action: Allow}]}")}, func(*cluster.Snapshot) {}, probe.Fail, "a rule of it denies"},
+			"[10.0.0.0/8]}}, {action: Allow}]}")}, func(*cluster.Snapshot) {}, probe.Fail, "one of its rules denies"},
 		"near: networks, with a rule before": {[]netpolicy.Policy{clustertest.OfCalico(t, "p", "{egress: [{action: Allow, destination: "+
 			"{services: {name: kube-dns, namespace: kube-system}}}, {action: Deny, destination: {nets: "+
 			"[10.0.0.0/8]}}, {action: Allow}]}")}, func(*cluster.Snapshot) {}, probe.OK, ""},
@@ -252,12 +251,12 @@ func TestExactPolicies(t *testing.T) {
 			func(s *cluster.Snapshot) {
 				s.Policies.Names = map[string]map[string]string{"kube-system": {}, "shop": {}}
 			}, probe.Warn,
-			"its rule for the DNS port does not reach"},
+			"its rule for the DNS port does not match"},
 		"near: a namespace with the label": {[]netpolicy.Policy{kubernetesPolicy(t, "p", "egress: [{to: [{namespaceSelector: "+
 			"{matchLabels: {name: kube-system}}}], ports: [{port: 53, protocol: UDP}]}]")}, func(s *cluster.Snapshot) {
 			s.Policies.Names = map[string]map[string]string{"kube-system": {"name": "kube-system"}, "shop": {}}
 		}, probe.OK, ""},
-		"near: labels not known": {[]netpolicy.Policy{kubernetesPolicy(t, "p", "egress: [{to: [{namespaceSelector: "+
+		"near: unknown labels": {[]netpolicy.Policy{kubernetesPolicy(t, "p", "egress: [{to: [{namespaceSelector: "+
 			"{matchLabels: {name: kube-system}}}], ports: [{port: 53, protocol: UDP}]}]")}, func(*cluster.Snapshot) {}, probe.OK, ""},
 		"the DNS lets another namespace in": {[]netpolicy.Policy{clustertest.PolicyOf(t, "kube-system", "p", "ingress: [{from: [{namespaceSelector: "+
 			"{matchLabels: {dns: 'yes'}}}]}]", "Ingress")},

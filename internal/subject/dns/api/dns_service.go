@@ -14,17 +14,17 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// dnsElsewhere reports whether the DNS Service uses only endpoints of the same node, and this node has none.
-func dnsElsewhere(s *cluster.Snapshot) bool {
+// lacksLocalEndpoint reports whether the DNS Service uses only endpoints of the same node, and this node has none.
+func lacksLocalEndpoint(s *cluster.Snapshot) bool {
 	policy := s.DNS.Value.Service.Spec.InternalTrafficPolicy
 	here := func(t probe.Target) bool { return t.Name == "endpoint" && t.Node == s.Node.Name }
 	return policy != nil && *policy == corev1.ServiceInternalTrafficPolicyLocal &&
 		!slices.ContainsFunc(s.DNS.Value.Targets, here)
 }
 
-// misserved is why a DNS Service leads to no server although it may have endpoints: one of the Empty words and a
-// sentence, "" if nothing is wrong.
-func misserved(svc *corev1.Service) (word, what string) {
+// serviceFault returns why a DNS Service leads to no server although it may have endpoints: one of the Empty words and
+// a sentence. Both are "" without a fault.
+func serviceFault(svc *corev1.Service) (word, what string) {
 	if by, is := svc.Labels[cluster.ProxyName]; is {
 		return facts.EmptyOtherProxy, fmt.Sprintf("has the label %s=%s, so kube-proxy leaves it to that program", cluster.ProxyName, probe.Quoted(by))
 	}
@@ -40,7 +40,7 @@ func misserved(svc *corev1.Service) (word, what string) {
 	for _, p := range svc.Spec.Ports {
 		ports = append(ports, fmt.Sprintf("%d %s", p.Port, p.Protocol))
 	}
-	return facts.EmptyNoUDP, "has no port 53 UDP, which queries go to first; its ports: " + strings.Join(ports, ", ")
+	return facts.EmptyNoUDP, "has no UDP port 53, to which clients send queries first; its ports: " + strings.Join(ports, ", ")
 }
 
 // dnsService judges the Service of the cluster's DNS and the rights of its servers.
@@ -50,20 +50,20 @@ func dnsService(s *cluster.Snapshot, report func(probe.Result)) {
 		return
 	}
 	if s.DNS.Value.Service == nil || len(s.DNS.Value.Targets) == 0 {
-		report(probe.Found(probe.Skip, "no Service of kube-system has the label k8s-app=kube-dns"))
+		report(probe.Found(probe.Skip, "no Service in kube-system has the label k8s-app=kube-dns"))
 		return
 	}
 	name := s.DNS.Value.Service.Namespace + "/" + s.DNS.Value.Service.Name
-	if wrong, what := misserved(s.DNS.Value.Service); wrong != "" {
+	if wrong, what := serviceFault(s.DNS.Value.Service); wrong != "" {
 		// That program may be running, and the DNS may use another one. Only names that do not resolve make it a fault.
 		report(probe.Found(probe.Info, "Service %s %s", name, what).On("endpoints").With(facts.Service, name).
 			With(facts.Empty, wrong))
 	} else if why := s.DNS.Value.Targets[0].Attrs[probe.AttrEmpty]; why != "" {
 		report(probe.Found(probe.Warn, "%s", why).On("endpoints").With(facts.Service, name).
 			With(facts.Empty, s.DNS.Value.Targets[0].Attrs[probe.AttrEmptyFor]))
-	} else if dnsElsewhere(s) {
-		report(probe.Found(probe.Warn, "Service %s has internalTrafficPolicy Local, so a node uses only endpoints of its own, "+
-			"and none is on this node", name).On("endpoints").With(facts.Service, name).With(facts.Empty, facts.EmptyLocal))
+	} else if lacksLocalEndpoint(s) {
+		report(probe.Found(probe.Warn, "Service %s has internalTrafficPolicy Local, so each node uses only its own endpoints, "+
+			"and this node has none", name).On("endpoints").With(facts.Service, name).With(facts.Empty, facts.EmptyLocal))
 	} else {
 		report(probe.Found(probe.OK, "Service %s has a ready endpoint", name).On("endpoints").With(facts.Service, name))
 	}
@@ -77,19 +77,19 @@ func dnsService(s *cluster.Snapshot, report func(probe.Result)) {
 func dnsRights(s *cluster.Snapshot) probe.Result {
 	switch r, err := s.DNSServers.Value.Rights, s.DNSServers.Err; {
 	case cluster.UsesEndpoints(s.Node.Status.NodeInfo.KubeletVersion):
-		return probe.Found(probe.Skip, "a CoreDNS of this version may still read endpoints in place of endpointslices")
+		return probe.Found(probe.Skip, "a CoreDNS of this version may still read endpoints instead of endpointslices")
 	case apierrors.IsForbidden(err):
-		return probe.Found(probe.Skip, "what CoreDNS may do is not known: you may not ask, nor read the roles and bindings")
+		return probe.Found(probe.Skip, "CoreDNS's rights are unknown: you may not create subjectaccessreviews or read roles and bindings")
 	case err != nil:
 		return probe.Failed(err)
 	case r.Account == "":
-		return probe.Found(probe.Skip, "no pod of CoreDNS is known, so neither is its account")
+		return probe.Found(probe.Skip, "no CoreDNS pod was found, so its account is unknown")
 	case len(r.Lacks) == 0:
-		return probe.Found(probe.OK, "%s may do all %d things that CoreDNS needs%s", r.Account, r.Checked, r.Source())
+		return probe.Found(probe.OK, "%s has all %d rights that CoreDNS needs%s", r.Account, r.Checked, r.Source())
 	default:
 		status, more := probe.Fail, ""
 		if s.DNSServers.Value.Ready > 0 { // it keeps what it has read, or its Corefile does not need the right
-			status, more = probe.Warn, "; a CoreDNS that is ready goes on with what it knows"
+			status, more = probe.Warn, "; a ready CoreDNS keeps serving what it has read"
 		} else if r.ByRoles {
 			status = probe.Warn // another authorizer may grant it
 		}

@@ -14,7 +14,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// TestMisserved wants what is wrong with a DNS Service beside its endpoints.
+// TestMisserved checks the faults of a DNS Service besides missing endpoints.
 func TestMisserved(t *testing.T) {
 	t.Parallel()
 	port := func(protocol corev1.Protocol) corev1.ServicePort {
@@ -34,13 +34,13 @@ func TestMisserved(t *testing.T) {
 		if c.label != "" {
 			svc.Labels = map[string]string{cluster.ProxyName: c.label}
 		}
-		if got, _ := misserved(svc); got != c.want {
+		if got, _ := serviceFault(svc); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}
 }
 
-// TestDNSService wants it said why nothing stands behind the cluster's DNS, and what CoreDNS' account lacks.
+// TestDNSService checks that the reason for missing endpoints is reported, and the missing rights of CoreDNS.
 func TestDNSService(t *testing.T) {
 	t.Parallel()
 	const owner = `"ownerReferences":[{"kind":"ReplicaSet","controller":true,"name":"r","uid":"1","apiVersion":"apps/v1"}]`
@@ -110,7 +110,7 @@ func TestDNSService(t *testing.T) {
 	}
 }
 
-// TestDNSRights wants a right that is not there to be a fault only where no CoreDNS is ready without it.
+// TestDNSRights checks that a missing right is a fault only if no CoreDNS is ready without it.
 func TestDNSRights(t *testing.T) {
 	t.Parallel()
 	s := clustertest.Snapshot(clustertest.Node("a", "10.0.0.1", ""))
@@ -123,11 +123,11 @@ func TestDNSRights(t *testing.T) {
 		saw    string
 	}{
 		"none is ready":  {cluster.DNSServers{Rights: lacks}, probe.Fail, "may not list endpointslices"},
-		"one is ready":   {cluster.DNSServers{Rights: lacks, Ready: 1}, probe.Warn, "goes on with what it knows"},
+		"one is ready":   {cluster.DNSServers{Rights: lacks, Ready: 1}, probe.Warn, "keeps serving what it has read"},
 		"by roles alone": {cluster.DNSServers{Rights: roles}, probe.Warn, "by the roles and bindings"},
 		"near: it has all": {cluster.DNSServers{Rights: cluster.Rights{Account: "a", Checked: 6}}, probe.OK,
-			"may do all 6 things"},
-		"near: another server": {cluster.DNSServers{}, probe.Skip, "no pod of CoreDNS"},
+			"has all 6 rights"},
+		"near: another server": {cluster.DNSServers{}, probe.Skip, "no CoreDNS pod"},
 	} {
 		s.DNSServers.Value = c.of
 		if r := dnsRights(s); r.Status != c.status || !strings.Contains(r.Saw, c.saw) {

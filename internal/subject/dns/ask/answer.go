@@ -10,9 +10,9 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// asServed compares a good answer for the Service kubernetes with the Service's addresses. If none of the answer's
-// family is known, it compares nothing.
-func asServed(p *probe.Pass, r probe.Result) probe.Result {
+// compareService compares a good answer for the Service kubernetes with the Service's addresses. It compares only
+// addresses of the same family.
+func compareService(p *probe.Pass, r probe.Result) probe.Result {
 	answers, _ := r.Facts[node.FactAnswers].([]string)
 	if r.Status != probe.OK || len(answers) == 0 {
 		return r
@@ -34,6 +34,6 @@ func asServed(p *probe.Pass, r probe.Result) probe.Result {
 		}
 	}
 	r.Status = probe.Fail
-	r.Saw += ", and Service default/kubernetes has " + strings.Join(has, ", ")
+	r.Saw += ", but Service default/kubernetes has " + strings.Join(has, ", ")
 	return r.With(dns.FactOfService, has)
 }

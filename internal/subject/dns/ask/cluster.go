@@ -20,7 +20,7 @@ func dnsCluster(ctx context.Context, p *probe.Pass) {
 	domain, guessed := node.DomainOf(k, err)
 	servers := dnsServers(p, k)
 	if len(servers) == 0 {
-		p.Report(node.Gap(p, probe.KindDNS, "the cluster has no DNS service that is known"))
+		p.Report(node.Gap(p, probe.KindDNS, "no DNS Service of the cluster is known"))
 		return
 	}
 	if err == nil && k.GivesNone() {
@@ -35,11 +35,11 @@ func dnsCluster(ctx context.Context, p *probe.Pass) {
 				r.Status = probe.Unknown
 				r.Saw += " (the kubelet's domain is not visible here)"
 			}
-			return oneZone(ctx, asServed(p, r), network, addrOf(t), name, domain)
+			return withOtherZone(ctx, compareService(p, r), network, addrOf(t), name, domain)
 		}
 		var udp, tcp probe.Result
 		node.Each([]func(){func() { udp = ask("udp") }, func() { tcp = ask("tcp") }}, func(f func()) { f() })
-		for network, r := range map[string]probe.Result{"udp": cutAnswer(udp, tcp), "tcp": tcp} {
+		for network, r := range map[string]probe.Result{"udp": judgeTruncated(udp, tcp), "tcp": tcp} {
 			if t.Name == probe.RoleGiven {
 				r = r.With(dnsfacts.FactGiven, k.ClusterDNS)
 			}
@@ -53,10 +53,10 @@ func dnsCluster(ctx context.Context, p *probe.Pass) {
 	})
 }
 
-// oneZone adds to an answer without an address that the same server resolves names of another namespace: then its
-// configuration has a separate part for this one. It repeats the first query after that, since a server that briefly
-// lost the API answers now.
-func oneZone(ctx context.Context, r probe.Result, network, addr, name, domain string) probe.Result {
+// withOtherZone adds to an answer without an address that the same server resolves names of another namespace. Then its
+// configuration has a separate zone for this one. It repeats the first query afterwards: a server that briefly lost the
+// API answers it now.
+func withOtherZone(ctx context.Context, r probe.Result, network, addr, name, domain string) probe.Result {
 	if r.Status != probe.Fail || r.Facts.Str(probe.FactRcode) == "" {
 		return r
 	}
@@ -68,7 +68,7 @@ func oneZone(ctx context.Context, r probe.Result, network, addr, name, domain st
 	if again.Status != probe.Fail || again.Facts.Str(probe.FactRcode) == "" {
 		return r
 	}
-	r.Saw = fmt.Sprintf("it answers %s to this name of namespace default, and resolves %s", r.Facts.Str(probe.FactRcode), other)
+	r.Saw = fmt.Sprintf("it answers %s for this name in namespace default, but resolves %s", r.Facts.Str(probe.FactRcode), other)
 	return r.With(dnsfacts.FactOtherZone, other)
 }
 
@@ -85,8 +85,8 @@ func withEndpoints(r probe.Result, t probe.Target) probe.Result {
 	return r.With(dnsfacts.FactUnserved, why)
 }
 
-// cutAnswer judges a truncated UDP answer by the same query over TCP, as clients do.
-func cutAnswer(udp, tcp probe.Result) probe.Result {
+// judgeTruncated judges a truncated UDP answer by the same query over TCP, as clients do.
+func judgeTruncated(udp, tcp probe.Result) probe.Result {
 	if udp.Facts[node.FactTruncated] != true {
 		return udp
 	}

@@ -26,7 +26,7 @@ func dnsAt(t *testing.T, answer func(*dns.Msg) *dns.Msg) probe.Target {
 	u := must.Get(net.ListenPacket("udp", at.String()))(t)
 	handler := dns.HandlerFunc(func(w dns.ResponseWriter, q *dns.Msg) {
 		if a := answer(q); a != nil {
-			_ = w.WriteMsg(a) // the asker may have gone
+			_ = w.WriteMsg(a) // the client may have closed the connection
 		}
 	})
 	for _, s := range []*dns.Server{{Listener: l, Handler: handler}, {PacketConn: u, Handler: handler}} {
@@ -36,28 +36,28 @@ func dnsAt(t *testing.T, answer func(*dns.Msg) *dns.Msg) probe.Target {
 	return probe.Target{Kind: probe.KindDNS, Name: "endpoint", Addr: at.Addr(), Port: int(at.Port())}
 }
 
-// TestOneZone keeps another namespace's name only where the first name still fails after it was resolved.
+// TestOneZone checks that the other zone is reported only if the first name still fails after the second resolved.
 func TestOneZone(t *testing.T) {
 	t.Parallel()
 	const name, domain = "kubernetes.default.svc.example.local.", "example.local"
 	for _, recovers := range []bool{false, true} {
 		var resolved atomic.Bool
 		server := dnsAt(t, func(q *dns.Msg) *dns.Msg {
-			asked := q.Question[0].Name
-			if asked == name && !(recovers && resolved.Load()) {
+			queried := q.Question[0].Name
+			if queried == name && !(recovers && resolved.Load()) {
 				return new(dns.Msg).SetRcode(q, dns.RcodeServerFailure)
 			}
 			resolved.Store(true)
-			rr, err := dns.NewRR(asked + " 5 IN A 10.96.0.10")
+			rr, err := dns.NewRR(queried + " 5 IN A 10.96.0.10")
 			if err != nil {
-				panic(err) // of a name that the check made
+				panic(err) // the check's own name is valid
 			}
 			a := new(dns.Msg).SetReply(q)
 			a.Answer = []dns.RR{rr}
 			return a
 		})
 		first := reach.QueryAddress(t.Context(), "udp", addrOf(server), name)
-		r := oneZone(t.Context(), first, "udp", addrOf(server), name, domain)
+		r := withOtherZone(t.Context(), first, "udp", addrOf(server), name, domain)
 		if _, kept := r.Facts[dnsfacts.FactOtherZone]; kept == recovers || r.Status != probe.Fail {
 			t.Errorf("recovers %t: %+v", recovers, r)
 		}
@@ -104,7 +104,7 @@ func TestDNSCluster(t *testing.T) {
 				return a
 			}
 			return new(dns.Msg).SetRcode(q, dns.RcodeServerFailure)
-		}, probe.Fail, "it answers SERVFAIL to this name of namespace default, and resolves kube-dns.kube-system.svc."},
+		}, probe.Fail, "it answers SERVFAIL for this name in namespace default, but resolves kube-dns.kube-system.svc."},
 		"empty":  {rcode(dns.RcodeSuccess), probe.Fail, "with no address"},
 		"silent": {func(*dns.Msg) *dns.Msg { return nil }, probe.Fail, "no answer from"},
 	} {
@@ -117,27 +117,27 @@ func TestDNSCluster(t *testing.T) {
 			checktest.Want(t, got, "endpoint "+at+" tcp", c.status, c.saw)
 		})
 	}
-	nobody := probe.Target{Kind: probe.KindDNS, Name: "service", Addr: netip.MustParseAddr("127.0.0.1"), Port: 1}
-	got := checktest.Run(t, dnsClusterCheck, h, nobody)
+	silent := probe.Target{Kind: probe.KindDNS, Name: "service", Addr: netip.MustParseAddr("127.0.0.1"), Port: 1}
+	got := checktest.Run(t, dnsClusterCheck, h, silent)
 	checktest.Want(t, got, "service 127.0.0.1:1 tcp", probe.Fail, "refused")
 	checktest.Want(t, got, "service 127.0.0.1:1 udp", probe.Fail, "refused")
-	nobody.Attrs = map[string]string{probe.AttrEmpty: "Service a/b has no ready endpoint"}
-	got = checktest.Run(t, dnsClusterCheck, h, nobody)
+	silent.Attrs = map[string]string{probe.AttrEmpty: "Service a/b has no ready endpoint"}
+	got = checktest.Run(t, dnsClusterCheck, h, silent)
 	checktest.Want(t, got, "service 127.0.0.1:1 tcp", probe.Fail, "; Service a/b has no ready endpoint")
 	if !slices.ContainsFunc(got, func(r probe.Result) bool { return r.Facts.Str(dnsfacts.FactUnserved) != "" }) {
 		t.Errorf("%+v", got)
 	}
-	checktest.Want(t, checktest.Run(t, dnsClusterCheck, h, checktest.Self("10.0.0.1")), "", probe.Skip, "no DNS service")
+	checktest.Want(t, checktest.Run(t, dnsClusterCheck, h, checktest.Self("10.0.0.1")), "", probe.Skip, "no DNS Service")
 }
 
-// TestDNSAsServed wants an answer that the Service kubernetes does not have told from one that it has.
+// TestDNSAsServed distinguishes an answer with the Service's address from one with another address.
 func TestDNSAsServed(t *testing.T) {
 	t.Parallel()
 	p := &probe.Pass{Targets: []probe.Target{
 		{Kind: probe.KindDatastore, Name: probe.RoleService, Addr: netip.MustParseAddr("10.96.0.1")},
 		{Kind: probe.KindDatastore, Name: "endpoint", Addr: netip.MustParseAddr("10.0.0.1")}}}
 	for answer, want := range map[string]probe.Status{"10.96.0.1": probe.OK, "10.1.1.1": probe.Fail, "fd00::1": probe.OK} {
-		got := asServed(p, probe.Found(probe.OK, "resolved to %s in 1ms", answer).With(node.FactAnswers, []string{answer}))
+		got := compareService(p, probe.Found(probe.OK, "resolved to %s in 1ms", answer).With(node.FactAnswers, []string{answer}))
 		if got.Status != want || (want == probe.Fail) != strings.Contains(got.Saw, "Service default/kubernetes has 10.96.0.1") {
 			t.Errorf("%s: %+v", answer, got)
 		}

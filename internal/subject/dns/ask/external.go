@@ -62,7 +62,7 @@ func dnsExternal(ctx context.Context, p *probe.Pass) {
 	}
 	if len(servers) == 0 {
 		if err == nil || errors.Is(err, fs.ErrNotExist) {
-			p.Report(node.Gap(p, probe.KindDNS, "neither a name server of the node nor a DNS service is known"))
+			p.Report(node.Gap(p, probe.KindDNS, "no name server of the node and no DNS Service are known"))
 		}
 		return
 	}
@@ -73,9 +73,9 @@ func dnsExternal(ctx context.Context, p *probe.Pass) {
 		}
 	}
 	node.Each(servers, func(o *outside) {
-		both := []func(){func() { o.root = askRoot(ctx, addrOf(o.target)) }}
+		both := []func(){func() { o.root = queryRoot(ctx, addrOf(o.target)) }}
 		if !o.own {
-			both = append(both, func() { o.search = askSearch(ctx, addrOf(o.target), suffixes) })
+			both = append(both, func() { o.search = querySearch(ctx, addrOf(o.target), suffixes) })
 		}
 		node.Each(both, func(f func()) { f() })
 	})
@@ -85,7 +85,7 @@ func dnsExternal(ctx context.Context, p *probe.Pass) {
 		p.Report(o.root.result(ctx, passed && !o.own).On(at).With(probe.FactFamily, node.Family(o.target.Addr)).
 			With(dnsfacts.FactQuestion, ".").With(probe.FactRole, o.target.Name))
 		if !o.own {
-			p.Report(searched(ctx, o.search).On("search list of "+at).With(probe.FactFamily, node.Family(o.target.Addr)))
+			p.Report(judgeSearch(ctx, o.search).On("search list of "+at).With(probe.FactFamily, node.Family(o.target.Addr)))
 		}
 	}
 }
@@ -104,18 +104,18 @@ type rootAnswer struct {
 	cut bool
 }
 
-func askRoot(ctx context.Context, server string) rootAnswer {
+func queryRoot(ctx context.Context, server string) rootAnswer {
 	const root = "."
-	a := rootAnswer{DNSAnswer: askTwice(ctx, server, root, dns.TypeNS)}
+	a := rootAnswer{DNSAnswer: queryTwice(ctx, server, root, dns.TypeNS)}
 	if a.Msg != nil && a.Msg.Truncated {
 		a = rootAnswer{reach.QueryDNS(ctx, "tcp", server, root, dns.TypeNS), true}
 	}
 	return a
 }
 
-// askTwice sends a query over UDP, and repeats it if the answer was slow: the server may have had to query others and
-// has the answer now.
-func askTwice(ctx context.Context, server, name string, record uint16) reach.DNSAnswer {
+// queryTwice sends a query over UDP, and repeats it if the answer was slow. The server may have queried others first,
+// and now has the answer in its cache.
+func queryTwice(ctx context.Context, server, name string, record uint16) reach.DNSAnswer {
 	a := reach.QueryDNS(ctx, "udp", server, name, record)
 	if a.Msg != nil && a.Took > slowDNS {
 		if again := reach.QueryDNS(ctx, "udp", server, name, record); again.Msg != nil {
@@ -125,7 +125,7 @@ func askTwice(ctx context.Context, server, name string, record uint16) reach.DNS
 	return a
 }
 
-// good reports whether the server resolves names of the outside.
+// good reports whether the server resolves outside names.
 func (a rootAnswer) good() bool { return a.Msg != nil && a.Msg.Rcode == dns.RcodeSuccess }
 
 // result judges an answer. passed is true for the cluster's DNS if the node's own servers answer the same query.
@@ -149,7 +149,7 @@ func (a rootAnswer) result(ctx context.Context, passed bool) probe.Result {
 	default:
 		r = probe.Found(probe.OK, "names outside the cluster resolve, in %v", a.Took.Round(100*time.Microsecond))
 	}
-	// Servers that are configured not to forward answer REFUSED. That is no fault.
+	// Servers that are configured not to forward answer REFUSED. That is not a fault.
 	silent := a.Msg == nil && r.Status == probe.Info
 	if failed := a.Msg != nil && a.Msg.Rcode == dns.RcodeServerFailure; passed && (silent || failed) {
 		r.Status = probe.Warn
@@ -170,19 +170,19 @@ type searchAnswer struct {
 	suffix string
 }
 
-func askSearch(ctx context.Context, server string, suffixes []string) []searchAnswer {
+func querySearch(ctx context.Context, server string, suffixes []string) []searchAnswer {
 	out := make([]searchAnswer, len(suffixes))
 	var all probe.Workers
 	for i, s := range suffixes {
-		all.Go(func() { out[i] = searchAnswer{askTwice(ctx, server, "calico-probe.invalid."+s+".", dns.TypeA), s} })
+		all.Go(func() { out[i] = searchAnswer{queryTwice(ctx, server, "calico-probe.invalid."+s+".", dns.TypeA), s} })
 	}
 	all.Wait()
 	return out
 }
 
-// searched judges the cost of the search list: each lookup of an outside name tries all its domains, one after the
+// judgeSearch judges the cost of the search list: each lookup of an outside name tries all its domains, one after the
 // other.
-func searched(ctx context.Context, answers []searchAnswer) probe.Result {
+func judgeSearch(ctx context.Context, answers []searchAnswer) probe.Result {
 	var whole time.Duration
 	var bad, wild, lines []string
 	for _, a := range answers {
@@ -220,7 +220,7 @@ func searched(ctx context.Context, answers []searchAnswer) probe.Result {
 		r.Saw += ": " + strings.Join(bad, ", ")
 	case len(wild) > 0:
 		r.Status = probe.Info
-		r.Saw += fmt.Sprintf("; %s answers every name (a wildcard), also names that belong to others",
+		r.Saw += fmt.Sprintf("; %s answers every name (a wildcard), including names outside it",
 			strings.Join(wild, ", "))
 	}
 	return r.With(factSearchCost, len(answers)).With(probe.FactTook, node.Milliseconds(whole)).Because(lines...)

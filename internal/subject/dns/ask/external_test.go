@@ -17,7 +17,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/reach"
 )
 
-// replied is an answer with a code after a time.
+// replied returns an answer with a code after a delay.
 func replied(rcode int, took time.Duration) reach.DNSAnswer {
 	m := new(dns.Msg)
 	m.Rcode = rcode
@@ -52,7 +52,7 @@ func TestRootAnswer(t *testing.T) {
 			"names outside the cluster do not resolve: no answer from 10.0.0.2:53 within 4s"},
 		"silent alone": {rootAnswer{DNSAnswer: silence(os.ErrDeadlineExceeded)}, true, probe.Warn,
 			"the node's own name servers resolve them"},
-		"nobody": {rootAnswer{DNSAnswer: silence(syscall.ECONNREFUSED)}, false, probe.Info,
+		"refused": {rootAnswer{DNSAnswer: silence(syscall.ECONNREFUSED)}, false, probe.Info,
 			"nothing listens"},
 		"cut short": {rootAnswer{silence(os.ErrDeadlineExceeded), true}, false, probe.Fail,
 			"truncated, and over TCP: no answer from 10.0.0.2:53"},
@@ -72,7 +72,7 @@ func TestSearched(t *testing.T) {
 		return searchAnswer{replied(dns.RcodeNameError, time.Millisecond), suffix}
 	}
 	ask := func(more ...searchAnswer) []probe.Result {
-		return []probe.Result{searched(t.Context(),
+		return []probe.Result{judgeSearch(t.Context(),
 			append([]searchAnswer{no("svc.cluster.local"), no("cluster.local")}, more...))}
 	}
 	checktest.Want(t, ask(), "", probe.OK, "2 extra queries, 2ms in total")
@@ -89,8 +89,8 @@ func TestSearched(t *testing.T) {
 	checktest.Want(t, ask(wild), "", probe.Info, "corp.example answers every name")
 }
 
-// TestDNSExternal asks a cluster's DNS alone: servers of a resolv.conf are at port
-// 53, which tests in namespaces have.
+// TestDNSExternal queries only a cluster's DNS. Servers of a resolv.conf use port 53, which needs a network namespace:
+// see TestRealDNSExternal.
 func TestDNSExternal(t *testing.T) {
 	t.Parallel()
 	h := checktest.Node(t, map[string]string{"var/lib/kubelet/config.yaml": "clusterDomain: example.local\n",
@@ -111,15 +111,15 @@ func TestDNSExternal(t *testing.T) {
 	if len(r.Lines) != 4 || !slices.ContainsFunc(r.Lines, func(l string) bool { return l[:12] == "corp.example" }) {
 		t.Errorf("%q", r.Lines)
 	}
-	if len(got) != 3 { // and that it cannot enter pods
+	if len(got) != 3 { // the third: it cannot enter pods
 		t.Errorf("%+v", got)
 	}
-	checktest.Want(t, checktest.Run(t, dnsExternalCheck, h, checktest.Self("10.0.0.1")), "", probe.Skip, "neither")
+	checktest.Want(t, checktest.Run(t, dnsExternalCheck, h, checktest.Self("10.0.0.1")), "", probe.Skip, "no name server of the node")
 	hidden := &probe.Host{Root: h.Root, Proc: h.Proc, Only: []string{"/run/calico"}}
 	checktest.Want(t, checktest.Run(t, dnsExternalCheck, hidden), "/etc/resolv.conf", probe.Skip, "not visible")
 }
 
-// FuzzResolvConf reads what anybody may have written.
+// FuzzResolvConf reads arbitrary text as a resolv.conf.
 func FuzzResolvConf(f *testing.F) {
 	f.Add([]byte("nameserver 10.0.0.2\nnameserver fe80::1%eth0\nsearch a.example b.example\noptions ndots:5\n"))
 	f.Add([]byte("nameserver\nsearch\n# \x00\n"))

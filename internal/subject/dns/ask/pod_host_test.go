@@ -9,8 +9,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// TestKubeletGives wants it told where the kubelet gives pods no name server of the cluster's, and what it
-// gives where that is another than the Service.
+// TestKubeletGives checks that a kubelet without cluster DNS is reported, and name servers other than the Service.
 func TestKubeletGives(t *testing.T) {
 	t.Parallel()
 	h := checktest.Node(t, map[string]string{"var/lib/kubelet/config.yaml": "clusterDNS: [127.0.0.1]\n"})

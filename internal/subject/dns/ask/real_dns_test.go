@@ -41,9 +41,8 @@ ip netns exec router nft add table ip t
 ip netns exec router nft add chain ip t f { type filter hook forward priority 0 ; }
 `
 
-// outsideWorld is a name server on the other node, standing for the company's and
-// for the cluster's own zone: no daemon here can serve a root zone. It answers the
-// root's question as it is told.
+// outsideWorld is a name server on the other node. It stands in for the company's server and for the cluster's zone,
+// because no daemon here can serve a root zone. The test sets its answer for the root zone.
 type outsideWorld struct {
 	root  atomic.Int32 // the rcode
 	large atomic.Bool  // its answer does not fit into UDP
@@ -77,7 +76,7 @@ func (o *outsideWorld) ServeDNS(w dns.ResponseWriter, q *dns.Msg) {
 	if w.RemoteAddr().Network() == "udp" {
 		a.Truncate(dns.MinMsgSize)
 	}
-	_ = w.WriteMsg(a) // the asker may have gone
+	_ = w.WriteMsg(a) // the client may have closed the connection
 }
 
 func (o *outsideWorld) serve(t *testing.T, netns, addr string) {
@@ -99,14 +98,14 @@ func (o *outsideWorld) serve(t *testing.T, netns, addr string) {
 	})
 }
 
-// coreDNS starts the real one in a network namespace and gives what ends it.
+// coreDNS starts a real CoreDNS in a network namespace and returns a function that stops it.
 func coreDNS(t *testing.T, netns, corefile string) (stop func()) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "Corefile")
 	must.Do(t, os.WriteFile(file, []byte(corefile), 0o600))
 	cmd := exec.Command("ip", "netns", "exec", netns, checktest.Part(t, "bin/coredns"), "-conf", file)
-	var said strings.Builder
-	cmd.Stdout, cmd.Stderr = &said, &said
+	var output strings.Builder
+	cmd.Stdout, cmd.Stderr = &output, &output
 	must.Do(t, cmd.Start())
 	stopped := false
 	stop = func() {
@@ -119,13 +118,13 @@ func coreDNS(t *testing.T, netns, corefile string) (stop func()) {
 	t.Cleanup(func() {
 		stop()
 		if t.Failed() {
-			t.Logf("coredns said:\n%s", said.String())
+			t.Logf("coredns logged:\n%s", output.String())
 		}
 	})
 	return stop
 }
 
-// until asks until one of the results is as it should be.
+// until repeats the check until one result is as expected.
 func until(t *testing.T, ask func() []probe.Result, ok func(probe.Result) bool) {
 	t.Helper()
 	checktest.Eventually(t, func() bool { return slices.ContainsFunc(ask(), ok) })
@@ -136,8 +135,7 @@ const forwards = `.:53 {
 	forward . 10.9.1.2
 }`
 
-// TestRealDNSExternal takes from a real CoreDNS what it forwards to, and from
-// everybody the outside.
+// TestRealDNSExternal removes the upstream of a real CoreDNS, and then the outside of all servers.
 func TestRealDNSExternal(t *testing.T) {
 	if !nstest.Enter(t, dnsPod) {
 		return
@@ -160,14 +158,14 @@ func TestRealDNSExternal(t *testing.T) {
 	checktest.Want(t, got, cluster, probe.OK, "names outside the cluster resolve")
 	checktest.Want(t, got, search, probe.OK, "costs a pod (ndots:5) 4 extra queries")
 
-	// The search list has a domain that is broken, and one that takes everything.
+	// The search list has a broken domain, and one with a wildcard.
 	world.corp.Store(dns.RcodeServerFailure)
 	checktest.Want(t, ask(), search, probe.Warn, "corp.example: SERVFAIL")
 	world.corp.Store(dns.RcodeSuccess)
 	checktest.Want(t, ask(), search, probe.Info, "corp.example answers every name")
 	world.corp.Store(dns.RcodeNameError)
 
-	// A cluster cut off from the world is no fault.
+	// An isolated cluster is not a fault.
 	world.root.Store(dns.RcodeServerFailure)
 	got = ask()
 	checktest.Want(t, got, own, probe.Info, "names outside the cluster do not resolve: SERVFAIL")
@@ -186,7 +184,7 @@ func TestRealDNSExternal(t *testing.T) {
 	checktest.Do(t, "ip netns exec router nft flush chain ip t f")
 	world.large.Store(false)
 
-	// The pods' own addresses are not answered out there, as without natOutgoing.
+	// The outside does not answer pod addresses, as without natOutgoing.
 	checktest.Do(t, "ip netns exec router nft add rule ip t f ip saddr 10.244.0.7 drop")
 	got = ask()
 	checktest.Want(t, got, own, probe.OK, "names outside the cluster resolve")
@@ -196,7 +194,7 @@ func TestRealDNSExternal(t *testing.T) {
 	checktest.Want(t, got, own, probe.Info, "names outside the cluster do not resolve: no answer from 10.9.1.2:53")
 	checktest.Do(t, "ip netns exec router nft flush chain ip t f")
 
-	// It is not set to forward at all.
+	// It does not forward.
 	stop()
 	checktest.Want(t, ask(), cluster, probe.Warn, "nothing listens", "the node's own name servers resolve them")
 	coreDNS(t, "dns", strings.Replace(forwards, ".:53", "cluster.local:53", 1))
@@ -205,8 +203,8 @@ func TestRealDNSExternal(t *testing.T) {
 	})
 }
 
-// TestRealDNSCluster asks a real CoreDNS by its service, by its endpoint and by the
-// kubelet's own address for it, and takes one way after the other.
+// TestRealDNSCluster queries a real CoreDNS through its Service, its endpoint and the kubelet's own address, and breaks
+// one after the other.
 func TestRealDNSCluster(t *testing.T) {
 	if !nstest.Enter(t, dnsPod+`
 ip link add nodelocaldns type veth peer name unused
@@ -288,7 +286,7 @@ ip route add 10.96.0.0/16 via 10.9.0.9
 	both(got, "endpoint 10.244.0.7:53", probe.OK, "10.96.0.1")
 	checktest.Want(t, got, "service 10.96.0.10:53 tcp", probe.Fail, "cannot be reached")
 
-	// The zone is another's, and nobody's.
+	// The server has another zone, and then none.
 	stop()
 	both(ask(), "endpoint 10.244.0.7:53", probe.Fail, "refused: nothing listens")
 	stop = coreDNS(t, "dns", strings.Replace(zone, "cluster.local:53", "example.org:53", 1))

@@ -40,7 +40,7 @@ func keptFromDNS(f diagnose.Findings, r diagnose.Finding, pods []string) diagnos
 	case "denied":
 		says, weight = "%s denies pods of {node} the cluster's DNS by a rule of its own: %s", diagnose.Strong
 	case "missed":
-		says, weight = "the DNS rule of %s does not reach the cluster's DNS by UDP, for pods of {node}: %s", diagnose.Strong
+		says, weight = "the DNS rule of %s does not match cluster DNS over UDP, for pods of {node}: %s", diagnose.Strong
 	case "shut":
 		says = "%s does not let pods of {node} in to the cluster's DNS: %s"
 	case "nowhere":

@@ -22,7 +22,7 @@ const (
 	factResolved probe.Fact = "resolved" // addresses to which the health host's name resolves
 )
 
-func askFelix(ctx context.Context, p *probe.Pass, path string) {
+func queryFelix(ctx context.Context, p *probe.Pass, path string) {
 	at := probe.Target{}
 	if t := p.Of(probe.KindFelix); len(t) > 0 {
 		at = t[0]
@@ -49,19 +49,19 @@ func askFelix(ctx context.Context, p *probe.Pass, path string) {
 		r := probe.Found(probe.Fail,
 			"localhost resolves to %s on this node, which is not its loopback: the kubelet and Felix use that address", addrs[i])
 		p.Report(r.With(factResolved, texts(addrs)).With(probe.FactReason, "foreign-address"))
-		addrs = []netip.Addr{netip.MustParseAddr("127.0.0.1")} // what would be, were it right
+		addrs = []netip.Addr{netip.MustParseAddr("127.0.0.1")} // the answer if localhost resolved correctly
 	}
 	var worst probe.Result
 	for _, a := range addrs {
 		addr := netip.AddrPortFrom(a, uint16(at.Port))
-		// A healthy Felix answers in a millisecond, and the kubelet's own probe waits at least a second. With two addresses,
-		// each gets its share of the time.
+		// A healthy Felix answers in a millisecond, and the kubelet's own probe waits at least a second. With two
+		// addresses, each gets its share of the time.
 		one, limit, cancel := node.Part(ctx, 3)
 		answer, err := felix.Get(one, addr, path)
 		cancel()
 		if err == nil {
-			p.Report(node.HeldHealth(ctx, p.Host, answered(answer, addr, path), answer.FromFelix()))
-			asksElsewhere(ctx, p, at, addr, path)
+			p.Report(node.HeldHealth(ctx, p.Host, judgeAnswer(answer, addr, path), answer.FromFelix()))
+			checkProbeAddress(ctx, p, at, addr, path)
 			return
 		}
 		if r, cut := node.CutShort(ctx, err); cut {
@@ -73,16 +73,17 @@ func askFelix(ctx context.Context, p *probe.Pass, path string) {
 		}
 	}
 	if worst.Facts.Str(probe.FactReason) == "refused" {
-		if r, ok := whereItListens(ctx, p, at, addrs, path); ok {
+		if r, ok := queryListeners(ctx, p, at, addrs, path); ok {
 			p.Report(r)
 			return
 		}
 	}
-	p.Report(node.HeldHealth(ctx, p.Host, meaning(p, worst, at), false))
+	p.Report(node.HeldHealth(ctx, p.Host, explainRefusal(p, worst, at), false))
 }
 
-// asksElsewhere sends the request to the address that calico-node's own probe uses, if Felix answered on another one.
-func asksElsewhere(ctx context.Context, p *probe.Pass, at probe.Target, answers netip.AddrPort, path string) {
+// checkProbeAddress sends the request to the address that calico-node's own probe uses, if Felix answered on another
+// one.
+func checkProbeAddress(ctx context.Context, p *probe.Pass, at probe.Target, answers netip.AddrPort, path string) {
 	addr, moved := netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), answers.Port()), at.Attrs[probe.AttrProbed] != ""
 	if here := runningFelix(p.Host); here.known {
 		probed, ok := here.probed(ctx, p.Host)
@@ -100,7 +101,7 @@ func asksElsewhere(ctx context.Context, p *probe.Pass, at probe.Target, answers 
 		}
 		r := node.NoAnswer(err, addr.String(), limit).With(probe.FactAddress, addr.String()).
 			With(probe.FactListening, []string{answers.String()})
-		r.Saw = fmt.Sprintf("calico-node's liveness probe asks %s (%s), but Felix answers at %s, as FelixConfiguration's healthHost or healthPort says", addr, r.Facts.Str(probe.FactReason), answers)
+		r.Saw = fmt.Sprintf("calico-node's liveness probe uses %s (%s), but Felix answers at %s, from FelixConfiguration's healthHost or healthPort", addr, r.Facts.Str(probe.FactReason), answers)
 		p.Report(r.On("localhost"))
 	}
 }
@@ -121,9 +122,9 @@ func weight(r probe.Result) int {
 	return 1
 }
 
-// meaning adds known reasons to a Felix that does not answer: another listener on its port, health disabled, or a
-// guessed address.
-func meaning(p *probe.Pass, r probe.Result, at probe.Target) probe.Result {
+// explainRefusal adds known reasons to a Felix that does not answer: another listener on its port, health disabled, or
+// a guessed address.
+func explainRefusal(p *probe.Pass, r probe.Result, at probe.Target) probe.Result {
 	if r.Facts.Str(probe.FactReason) != "refused" {
 		return r
 	}
@@ -137,22 +138,22 @@ func meaning(p *probe.Pass, r probe.Result, at probe.Target) probe.Result {
 		}
 	}
 	switch why := node.Unlisted(p, probe.KindFelix); {
-	case len(p.Of(probe.KindFelix)) == 0 && !calicoHere(p.Host):
+	case len(p.Of(probe.KindFelix)) == 0 && !hasCalico(p.Host):
 		r.Status = probe.Unknown
-		r.Saw += "; nothing on this machine looks like a Calico node"
+		r.Saw += "; this machine has no trace of Calico"
 	case at.Attrs[probe.AttrEnabled] == "false":
 		r.Status = probe.Skip
 		r.Saw = "Felix is configured not to answer (healthEnabled is false): " + r.Saw
 		r = r.With(probe.FactReason, "disabled")
 	case why != nil && at.Attrs[probe.AttrEnabled] == "":
 		r.Status = node.Unseen(why).Status
-		r.Saw += fmt.Sprintf("; whether Felix should answer there is not known: %v", why)
+		r.Saw += fmt.Sprintf("; unknown whether Felix should answer there: %v", why)
 	}
 	return r
 }
 
-// calicoHere reports whether the node shows any trace of Calico.
-func calicoHere(h *probe.Host) bool {
+// hasCalico reports whether the node shows any trace of Calico.
+func hasCalico(h *probe.Host) bool {
 	for _, name := range []string{h.Place(probe.PlaceRun), h.Place(probe.PlaceLib), "/etc/cni/net.d/10-calico.conflist"} {
 		if _, err := h.Stat(name); err == nil || errors.Is(err, probe.ErrNotVisible) { // not visible: assume yes
 			return true
@@ -161,8 +162,8 @@ func calicoHere(h *probe.Host) bool {
 	return false
 }
 
-// answered judges an answer.
-func answered(a *felix.Answer, addr netip.AddrPort, path string) probe.Result {
+// judgeAnswer judges Felix's answer, or that of another program on its port.
+func judgeAnswer(a *felix.Answer, addr netip.AddrPort, path string) probe.Result {
 	r := probe.Found(probe.OK, "%d from %s%s", a.Code, addr, path)
 	var bad []string
 	for _, c := range a.Components {
@@ -186,7 +187,7 @@ func answered(a *felix.Answer, addr netip.AddrPort, path string) probe.Result {
 	case !a.Good() && len(bad) > 0:
 		r = probe.Found(probe.Fail, "%d from %s%s: %s", a.Code, addr, path, strings.Join(bad, ", "))
 	case !a.Good():
-		r = probe.Found(probe.Fail, "%d from %s%s, without saying why", a.Code, addr, path)
+		r = probe.Found(probe.Fail, "%d from %s%s, without a reason", a.Code, addr, path)
 	case len(a.Components) > 0:
 		r.Saw += fmt.Sprintf(", %d components healthy", len(a.Components))
 	}

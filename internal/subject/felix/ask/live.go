@@ -9,5 +9,5 @@ import (
 
 // felixLiveCheck binds felix.FelixLive to the function that runs it.
 var felixLiveCheck = answers.To(felix.FelixLive, func(ctx context.Context, p *probe.Pass) {
-	askFelix(ctx, p, "/liveness")
+	queryFelix(ctx, p, "/liveness")
 })

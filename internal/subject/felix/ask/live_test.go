@@ -46,7 +46,7 @@ func TestFelix(t *testing.T) {
 	}
 	checktest.Want(t, checktest.Run(t, felixReadyCheck, h, felixAt(t, checktest.Says(503, hang))), "", probe.Fail, "FelixStartup reporting non-ready")
 	checktest.Want(t, checktest.Run(t, felixLiveCheck, h, felixAt(t, checktest.Says(503, ""))), "", probe.Fail,
-		"without saying why")
+		"without a reason")
 	checktest.Want(t, checktest.Run(t, felixLiveCheck, h, felixAt(t, checktest.Says(204, ""))), "", probe.OK, "204")
 	checktest.Want(t, checktest.Run(t, felixLiveCheck, h, felixAt(t, checktest.Says(200, "hello"))), "", probe.Warn,
 		"another program listens")
@@ -64,27 +64,26 @@ func TestFelix(t *testing.T) {
 		moved := probe.Target{Kind: probe.KindFelix, Host: "127.0.0.2", Port: l.Addr().(*net.TCPAddr).Port}
 		checktest.Want(t, checktest.Run(t, felixLiveCheck, h, moved), "", probe.OK, "204")
 		moved.Attrs = map[string]string{probe.AttrProbed: "localhost"}
-		checktest.Want(t, checktest.Run(t, felixLiveCheck, h, moved), "localhost", probe.Fail, "asks 127.0.0.1",
+		checktest.Want(t, checktest.Run(t, felixLiveCheck, h, moved), "localhost", probe.Fail, "uses 127.0.0.1",
 			"but Felix answers at 127.0.0.2")
 	}
 
 	at := felixAt(t, nil)
-	at.Port = 1 // nobody listens there
+	at.Port = 1 // a closed port
 	at.Attrs = map[string]string{probe.AttrEnabled: "false"}
 	checktest.Want(t, checktest.Run(t, felixLiveCheck, h, at), "", probe.Skip, "configured not to answer")
-	if l, err := net.Listen("tcp", "127.0.0.1:9099"); err == nil { // free here: then nobody answers once it is closed
+	if l, err := net.Listen("tcp", "127.0.0.1:9099"); err == nil { // free here, and closed again afterwards
 		l.Close()
-		checktest.Want(t, checktest.Run(t, felixLiveCheck, h), "", probe.Unknown, "nothing on this machine looks like")
+		checktest.Want(t, checktest.Run(t, felixLiveCheck, h), "", probe.Unknown, "this machine has no trace")
 		calico := checktest.Node(t, map[string]string{"var/lib/calico/nodename": "n"})
 		checktest.Want(t, checktest.Run(t, felixLiveCheck, calico), "", probe.Fail, "refused")
 	}
-	nobody := felixAt(t, nil)
-	nobody.Host = "felix.invalid"
-	checktest.Want(t, checktest.Run(t, felixLiveCheck, h, nobody), "", probe.Fail, "does not resolve")
+	noName := felixAt(t, nil)
+	noName.Host = "felix.invalid"
+	checktest.Want(t, checktest.Run(t, felixLiveCheck, h, noName), "", probe.Fail, "does not resolve")
 }
 
-// listenApart listens on 127.0.0.2 alone, on a port that no other test is given for 127.0.0.1: the kernel gives those
-// from 32768 on.
+// listenApart listens only on 127.0.0.2, on a port below 32768, where the kernel's range for other tests begins.
 func listenApart(t *testing.T) (net.Listener, int) {
 	t.Helper()
 	for port := 20_000; port < 32_000; port++ {
@@ -131,5 +130,5 @@ func TestFelixForeignLocalhost(t *testing.T) {
 	if r.Facts.Str(probe.FactReason) != "foreign-address" {
 		t.Errorf("%+v", r.Facts)
 	}
-	checktest.Want(t, got, "", probe.OK, "204 from 127.0.0.1") // told apart from a Felix that is down
+	checktest.Want(t, got, "", probe.OK, "204 from 127.0.0.1") // unlike a Felix that is down
 }

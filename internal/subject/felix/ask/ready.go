@@ -9,5 +9,5 @@ import (
 
 // felixReadyCheck binds felix.FelixReady to the function that runs it.
 var felixReadyCheck = answers.To(felix.FelixReady, func(ctx context.Context, p *probe.Pass) {
-	askFelix(ctx, p, "/readiness")
+	queryFelix(ctx, p, "/readiness")
 })

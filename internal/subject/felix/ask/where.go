@@ -16,20 +16,20 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// felixHere is what the node shows of the running Felix.
-type felixHere struct {
+// felixProcess is what the node shows of the running Felix.
+type felixProcess struct {
 	listens    []netip.AddrPort // where it accepts connections, nil if not visible
 	host, port string           // FELIX_HEALTHHOST and FELIX_HEALTHPORT in its environment
 	known      bool             // its environment was read
 }
 
-// mostListens is the maximum number of Felix's ports that are queried. It has three at most.
-const mostListens = 8
+// maxListeners limits how many of Felix's ports are queried. Felix opens at most three.
+const maxListeners = 8
 
 // runningFelix finds Felix's process, its sockets and both variables. 'calico-node -felix-live', which the kubelet
 // runs in the same container, has the same.
-func runningFelix(h *probe.Host) felixHere {
-	var out felixHere
+func runningFelix(h *probe.Host) felixProcess {
+	var out felixProcess
 	p, ok, err := node.CalicoProcess(h, "felix")
 	if err != nil || !ok {
 		return out
@@ -42,7 +42,7 @@ func runningFelix(h *probe.Host) felixHere {
 		return out
 	}
 	err = kernel.TCP(kernel.Listening, 0, 0, func(s kernel.Socket) {
-		if inodes[s.Inode] && len(out.listens) < mostListens {
+		if inodes[s.Inode] && len(out.listens) < maxListeners {
 			out.listens = append(out.listens, s.Near)
 		}
 	})
@@ -53,7 +53,7 @@ func runningFelix(h *probe.Host) felixHere {
 }
 
 // probed is the address that calico-node's own probe uses. That probe reads only the environment.
-func (f felixHere) probed(ctx context.Context, h *probe.Host) (netip.AddrPort, bool) {
+func (f felixProcess) probed(ctx context.Context, h *probe.Host) (netip.AddrPort, bool) {
 	port, err := strconv.ParseUint(cmp.Or(f.port, strconv.Itoa(felix.DefaultPort)), 10, 16)
 	if err != nil {
 		return netip.AddrPort{}, false
@@ -66,7 +66,7 @@ func (f felixHere) probed(ctx context.Context, h *probe.Host) (netip.AddrPort, b
 }
 
 // next is where Felix listens after its next start. The environment overrides the configuration.
-func (f felixHere) next(at probe.Target) (host string, port int) {
+func (f felixProcess) next(at probe.Target) (host string, port int) {
 	port, err := strconv.Atoi(f.port)
 	if err != nil || port == 0 {
 		port = at.Port
@@ -84,10 +84,10 @@ func reachable(a netip.AddrPort) netip.AddrPort {
 	}
 }
 
-// whereItListens queries the running Felix on its actual port, if nothing listens on the configured one. The
+// queryListeners queries the running Felix on its actual port, if nothing listens on the configured one. The
 // configuration may have changed since its start, and it keeps its port until a restart. It is false if no Felix
 // answers.
-func whereItListens(ctx context.Context, p *probe.Pass, at probe.Target, asked []netip.Addr, path string,
+func queryListeners(ctx context.Context, p *probe.Pass, at probe.Target, tried []netip.Addr, path string,
 ) (probe.Result, bool) {
 	here := runningFelix(p.Host)
 	probed, ok := here.probed(ctx, p.Host)
@@ -101,7 +101,7 @@ func whereItListens(ctx context.Context, p *probe.Pass, at probe.Target, asked [
 		}
 	}
 	for _, addr := range candidates {
-		if int(addr.Port()) == at.Port && slices.Contains(asked, addr.Addr()) {
+		if int(addr.Port()) == at.Port && slices.Contains(tried, addr.Addr()) {
 			continue
 		}
 		one, _, cancel := node.Part(ctx, 1)
@@ -110,12 +110,12 @@ func whereItListens(ctx context.Context, p *probe.Pass, at probe.Target, asked [
 		if err != nil || !answer.FromFelix() {
 			continue
 		}
-		r := answered(answer, addr, path)
+		r := judgeAnswer(answer, addr, path)
 		if addr == probed {
-			return here.atNextStart(ctx, p.Host, r, at, probed), true
+			return here.withNextStart(ctx, p.Host, r, at, probed), true
 		}
 		if here.known { // the kubelet sends its probes to the wrong address
-			return probe.Found(probe.Fail, "calico-node's probe asks %s, but Felix answers at %s", probed, addr).
+			return probe.Found(probe.Fail, "calico-node's probe uses %s, but Felix answers at %s", probed, addr).
 				With(probe.FactAddress, probed.String()).With(probe.FactListening, []string{addr.String()}).
 				With(probe.FactReason, "refused"), true
 		}
@@ -123,8 +123,8 @@ func whereItListens(ctx context.Context, p *probe.Pass, at probe.Target, asked [
 	return probe.Result{}, false
 }
 
-// atNextStart adds to a good result the address after Felix's next start, if that differs.
-func (f felixHere) atNextStart(ctx context.Context, h *probe.Host, r probe.Result, at probe.Target,
+// withNextStart adds to a good result the address after Felix's next start, if that differs.
+func (f felixProcess) withNextStart(ctx context.Context, h *probe.Host, r probe.Result, at probe.Target,
 	probed netip.AddrPort,
 ) probe.Result {
 	host, port := f.next(at)
@@ -133,7 +133,7 @@ func (f felixHere) atNextStart(ctx context.Context, h *probe.Host, r probe.Resul
 		return r
 	}
 	next := net.JoinHostPort(host, strconv.Itoa(port))
-	r.Saw += fmt.Sprintf("; FelixConfiguration moves it to %s at its next start, and calico-node's probe will go on to ask %s",
+	r.Saw += fmt.Sprintf("; FelixConfiguration moves it to %s at its next start, but calico-node's probe will keep using %s",
 		next, probed)
 	if r.Status == probe.OK {
 		r.Status = probe.Warn

@@ -15,7 +15,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// TestFelixWhereItListens has a Felix that runs elsewhere than FelixConfiguration says by now.
+// TestFelixWhereItListens runs a Felix on another port than the present FelixConfiguration sets.
 func TestFelixWhereItListens(t *testing.T) {
 	t.Parallel()
 	at := felixAt(t, checktest.Says(204, ""))
@@ -39,23 +39,23 @@ func TestFelixWhereItListens(t *testing.T) {
 	moved := at
 	moved.Host = "127.0.0.3"
 	r := checktest.Want(t, checktest.Run(t, felixLiveCheck, with(port), moved), "", probe.Warn, "204 from 127.0.0.1:",
-		fmt.Sprintf("moves it to 127.0.0.3:%d at its next start, and calico-node's probe will go on to ask %s", at.Port, running))
+		fmt.Sprintf("moves it to 127.0.0.3:%d at its next start, but calico-node's probe will keep using %s", at.Port, running))
 	if r.Facts.Str(felix.FactNextStart) != fmt.Sprintf("127.0.0.3:%d", at.Port) {
 		t.Errorf("%+v", r.Facts)
 	}
-	// The variables win over what is configured, and both the kubelet's probe and Felix read them.
+	// The variables override the configuration, and both the kubelet's probe and Felix read them.
 	got := checktest.Run(t, felixLiveCheck, with(port+"\x00FELIX_HEALTHHOST=127.0.0.1"), moved)
 	if r = checktest.Want(t, got, "", probe.OK, "204 from 127.0.0.1:"); r.Facts[felix.FactNextStart] != nil {
 		t.Errorf("%+v", r.Facts)
 	}
-	// Nobody listens where the probe asks, and Felix is found by its socket.
+	// The port of the probe is closed, and Felix is found by its socket.
 	moved.Port = 2
 	r = checktest.Want(t, checktest.Run(t, felixLiveCheck, with("FELIX_HEALTHPORT=1"), moved), "", probe.Fail,
-		"calico-node's probe asks 127.0.0.1:1, but Felix answers at "+running.String())
+		"calico-node's probe uses 127.0.0.1:1, but Felix answers at "+running.String())
 	if list, _ := r.Facts[probe.FactListening].([]string); len(list) != 1 || r.Facts.Str(probe.FactReason) != "refused" {
 		t.Errorf("%+v", r.Facts)
 	}
-	// Felix started anew where it is configured to, and the kubelet asks the old port.
+	// Felix restarted on its configured port, and the kubelet still uses the old one.
 	checktest.Want(t, checktest.Run(t, felixLiveCheck, with("FELIX_HEALTHPORT=1"), at), "localhost", probe.Fail,
-		"asks 127.0.0.1:1")
+		"uses 127.0.0.1:1")
 }

@@ -55,7 +55,7 @@ func apiPolicies(s *cluster.Snapshot, report func(probe.Result)) {
 	to, port := apiServers(s)
 	switch unknown := s.Policies.Unknown(); {
 	case unknown != nil:
-		report(probe.Found(probe.Info, "what policies let out is not known: %s", probe.OneLine(unknown.Error())))
+		report(probe.Found(probe.Info, "the effect of policies is unknown: %s", probe.OneLine(unknown.Error())))
 		return
 	case len(to.Addrs) == 0:
 		report(probe.Found(probe.Skip, "no endpoint of the API server is known"))

@@ -73,7 +73,7 @@ func (u stuckGroup) result(s *cluster.Snapshot) probe.Result {
 	age := s.Now.Sub(u.pods[0].Since)
 	reason := map[string]string{
 		facts.EndsNotCNI: "the CNI plugin does not remove the network", facts.EndsNotRuntime: "the runtime does not stop them",
-		facts.EndsNotClean:  "their containers exited, but the kubelet has not cleaned up their volumes or cgroups",
+		facts.EndsNotClean:      "their containers exited, but the kubelet has not cleaned up their volumes or cgroups",
 		facts.EndsNotUnreported: "their containers still run, and the kubelet reports no reason",
 	}[u.EndsNot]
 	var names []string

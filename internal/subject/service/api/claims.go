@@ -17,7 +17,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// need is a port on which something on the node itself must be reachable.
+// need is a port of the node that must stay reachable.
 type need struct {
 	protocol corev1.Protocol
 	port     int
@@ -62,8 +62,8 @@ func needsOf(s *cluster.Snapshot) []need {
 // fieldExternalIPs is the field of a Service in which its owner lists addresses.
 const fieldExternalIPs = "externalIPs"
 
-// claimed are the node's addresses that a Service claims, and the field that claims them.
-func claimed(svc *corev1.Service, own []netip.Addr) (addrs []string, by string) {
+// claimedAddresses are the node's addresses that a Service claims, and the field that claims them.
+func claimedAddresses(svc *corev1.Service, own []netip.Addr) (addrs []string, by string) {
 	add := func(text, field string) {
 		a, err := netip.ParseAddr(text)
 		if err == nil && slices.Contains(own, a.Unmap()) && !slices.Contains(addrs, a.Unmap().String()) {
@@ -81,18 +81,18 @@ func claimed(svc *corev1.Service, own []netip.Addr) (addrs []string, by string) 
 	return addrs, by
 }
 
-// ignored reports whether kube-proxy ignores a Service and its addresses.
-func ignored(svc *corev1.Service) bool {
+// isIgnored reports whether kube-proxy ignores a Service and its addresses.
+func isIgnored(svc *corev1.Service) bool {
 	_, other := svc.Labels[cluster.ProxyName]
 	_, headless := svc.Labels[corev1.IsHeadlessService]
 	return other || headless || svc.Spec.Type == corev1.ServiceTypeExternalName ||
 		svc.Spec.ClusterIP == "" || svc.Spec.ClusterIP == corev1.ClusterIPNone
 }
 
-// byTenant reports whether a tenant may have chosen a Service's address: in its spec, or in its load balancer status,
-// which any right in a namespace may cover. The cluster's own namespaces belong to no tenant. The node's own checks
-// show whether kube-proxy applies the Service.
-func byTenant(s *cluster.Snapshot, svc *corev1.Service) bool {
+// isByTenant reports whether a tenant may have chosen a Service's address, in its spec or its load balancer status. A
+// tenant's rights in a namespace may include both. The cluster's own namespaces belong to no tenant. The node's own
+// checks show whether kube-proxy applies the Service.
+func isByTenant(s *cluster.Snapshot, svc *corev1.Service) bool {
 	return svc.Namespace != metav1.NamespaceSystem && !slices.Contains(s.CalicoIn, svc.Namespace)
 }
 
@@ -105,8 +105,8 @@ func serviceClaims(s *cluster.Snapshot, report func(probe.Result)) {
 	own, needs, found := cluster.InternalIPs(s.Node), needsOf(s), false
 	for i := range s.AllServices.Value {
 		svc := &s.AllServices.Value[i]
-		addrs, by := claimed(svc, own)
-		if len(addrs) == 0 || ignored(svc) {
+		addrs, by := claimedAddresses(svc, own)
+		if len(addrs) == 0 || isIgnored(svc) {
 			continue
 		}
 		status, taken, ports := probe.Warn, []string{}, []int{}
@@ -117,7 +117,7 @@ func serviceClaims(s *cluster.Snapshot, report func(probe.Result)) {
 				}
 				ports = append(ports, n.port)
 				taken = append(taken, fmt.Sprintf("%s %d (%s)", n.protocol, n.port, n.what))
-				if !n.people && !byTenant(s, svc) {
+				if !n.people && !isByTenant(s, svc) {
 					status = probe.Fail
 				}
 			}
@@ -127,12 +127,12 @@ func serviceClaims(s *cluster.Snapshot, report func(probe.Result)) {
 		}
 		found = true
 		name := svc.Namespace + "/" + svc.Name
-		report(probe.Found(status, "what is sent to %s of %s goes to the pods of Service %s, which has that address by %s",
+		report(probe.Found(status, "packets to %s of %s go to the pods of Service %s, which claims that address through %s",
 			strings.Join(taken, ", "), strings.Join(addrs, ", "), name, by).On(name).With(facts.Service, name).
 			With(facts.TakenPorts, ports))
 	}
 	if !found {
-		report(probe.Found(probe.OK, "none of %s takes a port that the node needs",
+		report(probe.Found(probe.OK, "%s checked: no port that the node needs is taken",
 			cluster.Plural(len(s.AllServices.Value), "service")))
 	}
 }

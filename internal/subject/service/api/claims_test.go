@@ -13,7 +13,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// TestServiceClaims wants the Service named that has an address of the node and a port that it needs.
+// TestServiceClaims checks that a Service is named which claims an address of the node and a port that the node needs.
 func TestServiceClaims(t *testing.T) {
 	t.Parallel()
 	of := func(port int32, protocol corev1.Protocol, external ...string) corev1.Service {
@@ -34,7 +34,7 @@ func TestServiceClaims(t *testing.T) {
 		return s
 	}
 	proxied := corev1.LoadBalancerIPModeProxy
-	const saw = "TCP 10250 (the kubelet's) of 10.0.0.1 goes to the pods of Service kube-system/bad-ext, which has that address by "
+	const saw = "TCP 10250 (the kubelet's) of 10.0.0.1 go to the pods of Service kube-system/bad-ext, which claims that address through "
 	for name, c := range map[string]struct {
 		service corev1.Service
 		status  probe.Status
@@ -49,7 +49,7 @@ func TestServiceClaims(t *testing.T) {
 		"a tenant's": {left(func(s *corev1.Service) { s.Namespace = "team-a" }), probe.Warn,
 			"the kubelet's"},
 		"ssh":                         {of(22, "TCP", "10.0.0.1"), probe.Warn, "TCP 22 (sshd's)"},
-		"near: a web page":            {of(443, "TCP", "10.0.0.1"), probe.OK, "none of 1 service"},
+		"near: a web page":            {of(443, "TCP", "10.0.0.1"), probe.OK, "1 service checked"},
 		"near: by UDP":                {of(10250, "UDP", "10.0.0.1"), probe.OK, ""},
 		"near: another node's":        {of(10250, "TCP", "10.0.0.2"), probe.OK, ""},
 		"near: proxied":               {balanced(&proxied), probe.OK, ""},

@@ -13,18 +13,18 @@ import (
 func proxyRights(s *cluster.Snapshot, report func(probe.Result)) {
 	switch r, err := s.Proxy.Value, s.Proxy.Err; {
 	case cluster.UsesEndpoints(s.Node.Status.NodeInfo.KubeletVersion):
-		report(probe.Found(probe.Skip, "a kube-proxy of this version may still read endpoints in place of endpointslices"))
+		report(probe.Found(probe.Skip, "a kube-proxy of this version may still read endpoints instead of endpointslices"))
 	case r.Account == "" && err == nil:
-		report(probe.Found(probe.Skip, "which account kube-proxy has is not known"))
+		report(probe.Found(probe.Skip, "kube-proxy's account is unknown"))
 	case apierrors.IsForbidden(err):
-		report(probe.Found(probe.Skip, "what %s may do is not known: you may neither create subjectaccessreviews nor read "+
-			"the roles and bindings", r.Account))
+		report(probe.Found(probe.Skip, "the rights of %s are unknown: you may not create subjectaccessreviews or read "+
+			"roles and bindings", r.Account))
 	case err != nil:
 		report(probe.Failed(err))
 	case len(r.Lacks) == 0:
-		report(probe.Found(probe.OK, "%s may do all %d things that kube-proxy needs%s", r.Account, r.Checked, r.Source()))
+		report(probe.Found(probe.OK, "%s has all %d rights that kube-proxy needs%s", r.Account, r.Checked, r.Source()))
 	default:
-		status, needs := probe.Warn, "which a kube-proxy needs that is no pod of a DaemonSet"
+		status, needs := probe.Warn, "which a kube-proxy outside a DaemonSet needs"
 		if r.Sure {
 			needs = "which kube-proxy needs"
 		}

@@ -14,8 +14,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// TestProxyRights reads from roles and bindings what kube-proxy's account may do: that of its pod, or else
-// the user to which the API server binds system:node-proxier.
+// TestProxyRights derives from roles and bindings the rights of kube-proxy's account: that of its pod, else the user to
+// which the API server binds system:node-proxier.
 func TestProxyRights(t *testing.T) {
 	t.Parallel()
 	const rbac = "/apis/rbac.authorization.k8s.io/v1"
@@ -40,8 +40,8 @@ func TestProxyRights(t *testing.T) {
 		"a static pod":                    {[]corev1.Pod{static}, user, cut, probe.Warn, "system:kube-proxy may not"},
 		"a pod":                           {[]corev1.Pod{pod}, sa, cut, probe.Warn, "system:serviceaccount:kube-system:kube-proxy may not list endpointslices"},
 		"a pod's binding is gone":         {[]corev1.Pod{pod}, user, all, probe.Warn, "may not list services"},
-		"near: the user has all":          {nil, user, all, probe.OK, "may do all 4 things"},
-		"near: the pod has all":           {[]corev1.Pod{pod}, sa, all, probe.OK, "may do all 4 things"},
+		"near: the user has all":          {nil, user, all, probe.OK, "has all 4 rights"},
+		"near: the pod has all":           {[]corev1.Pod{pod}, sa, all, probe.OK, "has all 4 rights"},
 	} {
 		client := clustertest.ServerOf(t, map[string]string{
 			rbac + "/clusterrolebindings":                 `{"kind":"ClusterRoleBindingList","apiVersion":"rbac.authorization.k8s.io/v1","items":[{"metadata":{"name":"b"},"roleRef":{"kind":"ClusterRole","name":"system:node-proxier"},"subjects":[` + c.bound + `]}]}`,
@@ -59,9 +59,9 @@ func TestProxyRights(t *testing.T) {
 		}
 	}
 	s := clustertest.Snapshot(clustertest.Node("a", "10.0.0.1", ""))
-	clustertest.WantFirst(t, ask(t, s, facts.CheckProxyRights), probe.Skip, "not known")
+	clustertest.WantFirst(t, ask(t, s, facts.CheckProxyRights), probe.Skip, "unknown")
 	s.Proxy.Value.Rights = cluster.Rights{Account: "system:serviceaccount:kube-system:kube-proxy", Lacks: []string{"list endpointslices"}}
-	s.Proxy.Value.Sure = true // the API server says so itself
+	s.Proxy.Value.Sure = true // from the API server itself
 	clustertest.WantFirst(t, ask(t, s, facts.CheckProxyRights), probe.Fail, "may not list endpointslices")
 	s.Node.Status.NodeInfo.KubeletVersion = "v1.20.7"
 	clustertest.WantFirst(t, ask(t, s, facts.CheckProxyRights), probe.Skip, "may still read endpoints")

@@ -21,11 +21,11 @@ func serviceEndpoints(s *cluster.Snapshot, report func(probe.Result)) {
 			more = fmt.Sprintf(" and perhaps %d more", e.Left)
 		}
 		dns := s.DNS.Value.Service != nil && e.Service == s.DNS.Value.Service.Namespace+"/"+s.DNS.Value.Service.Name
-		report(probe.Found(probe.Info, "EndpointSlice %s, which Kubernetes does not keep, leads it also to %s%s, which no pod has",
+		report(probe.Found(probe.Info, "EndpointSlice %s, which Kubernetes does not maintain, adds %s%s, which no pod has",
 			e.Slice, cluster.Few(e.Addresses), more).On(e.Service).With(facts.Slice, e.Slice).
 			With(facts.Addresses, cluster.Few(e.Addresses)).With(facts.OfDNS, dns))
 	}
 	if len(s.Stray.Value) == 0 {
-		report(probe.Found(probe.OK, "no Service with a selector has endpoints that are no pod's in an EndpointSlice of others"))
+		report(probe.Found(probe.OK, "no foreign EndpointSlice adds an endpoint without a pod to a Service with a selector"))
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// keepsLocal reports whether a Service uses only endpoints of the client's own node, in part or always.
-func keepsLocal(svc *corev1.Service) bool {
+// usesLocal reports whether a Service uses only endpoints of the client's own node, in part or always.
+func usesLocal(svc *corev1.Service) bool {
 	inside := svc.Spec.InternalTrafficPolicy
 	return inside != nil && *inside == corev1.ServiceInternalTrafficPolicyLocal ||
 		svc.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal
@@ -28,11 +28,11 @@ func servicePolicies(s *cluster.Snapshot, report func(probe.Result)) {
 	by := ""
 	for i := range s.AllServices.Value {
 		svc := &s.AllServices.Value[i]
-		if ignored(svc) || len(svc.Spec.Selector) == 0 {
+		if isIgnored(svc) || len(svc.Spec.Selector) == 0 {
 			continue
 		}
 		name := svc.Namespace + "/" + svc.Name
-		if keepsLocal(svc) {
+		if usesLocal(svc) {
 			local = append(local, name)
 		}
 		if policy := s.Policies.BySource(svc.Namespace, svc.Spec.Selector); policy != "" {
@@ -45,18 +45,18 @@ func servicePolicies(s *cluster.Snapshot, report func(probe.Result)) {
 	slices.Sort(local)
 	slices.Sort(filtered)
 	if len(local) > 0 {
-		report(probe.Found(probe.Info, "%s use only endpoints of the node that is asked (a traffic policy is Local): %s",
+		report(probe.Found(probe.Info, "%s use only local endpoints (a traffic policy is Local): %s",
 			cluster.Plural(len(local), "service"), cluster.Few(local)).
 			On(facts.ServicesLocal).With(facts.Services, cluster.Few(local)))
 	}
 	if len(filtered) > 0 {
-		report(probe.Found(probe.Info, "the pods of %s are let be reached by certain pods alone, such as by %s: %s",
-			cluster.Plural(len(filtered), "service"), by, cluster.Few(filtered)).
+		report(probe.Found(probe.Info, "policies such as %s let only certain pods reach %s: %s",
+			by, cluster.Plural(len(filtered), "service"), cluster.Few(filtered)).
 			On(facts.ServicesBySource).With(facts.Services, cluster.Few(filtered)).
 			With(facts.Policy, by))
 	}
 	if len(local)+len(filtered) == 0 {
-		report(probe.Found(probe.OK, "none of %s has a traffic policy Local, or pods that are reached by certain pods alone",
+		report(probe.Found(probe.OK, "%s checked: no traffic policy Local, and no policy that lets only certain pods in",
 			cluster.Plural(len(s.AllServices.Value), "service")))
 	}
 }

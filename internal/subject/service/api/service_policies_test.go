@@ -13,7 +13,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// TestServicePolicies wants Services with policy Local, and those whose pods are reached by certain pods alone.
+// TestServicePolicies checks Services with policy Local, and Services that only certain pods may reach.
 func TestServicePolicies(t *testing.T) {
 	t.Parallel()
 	svc := func(change func(*corev1.Service)) corev1.Service {
@@ -49,9 +49,9 @@ func TestServicePolicies(t *testing.T) {
 		"externalTrafficPolicy": {svc(func(s *corev1.Service) { s.Spec.ExternalTrafficPolicy = "Local" }), nil, probe.Info, "a traffic policy is Local): shop/db"},
 		"internalTrafficPolicy": {svc(func(s *corev1.Service) { s.Spec.InternalTrafficPolicy = &local }), nil,
 			probe.Info, "is Local): shop/db"},
-		"recorded: by label":   {plain, []netpolicy.Policy{np(from(web))}, probe.Info, "such as by NetworkPolicy shop/db-from-web: shop/db"},
+		"recorded: by label":   {plain, []netpolicy.Policy{np(from(web))}, probe.Info, "such as NetworkPolicy shop/db-from-web let only certain pods reach 1 service: shop/db"},
 		"Calico's":             {plain, []netpolicy.Policy{calico(map[string]any{"selector": "app == 'web'"})}, probe.Info, "Calico's NetworkPolicy shop/x"},
-		"near: no policy":      {plain, nil, probe.OK, "none of 1 service"},
+		"near: no policy":      {plain, nil, probe.OK, "1 service checked"},
 		"near: addresses too":  {plain, []netpolicy.Policy{np(from(web, nodes))}, probe.OK, ""},
 		"near: another rule":   {plain, []netpolicy.Policy{np(from(web), from())}, probe.OK, ""},
 		"near: another policy": {plain, []netpolicy.Policy{np(from(web)), np(from(nodes))}, probe.OK, ""},

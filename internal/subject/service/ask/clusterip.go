@@ -28,7 +28,7 @@ func serviceClusterIP(ctx context.Context, p *probe.Pass) {
 		}
 	}
 	if len(targets) == 0 {
-		p.Report(node.Gap(p, probe.KindService, "no service with ready endpoints is known"))
+		p.Report(node.Gap(p, probe.KindService, "no Service with ready endpoints is known"))
 		return
 	}
 	node.Each(targets, func(t probe.Target) {
@@ -36,7 +36,7 @@ func serviceClusterIP(ctx context.Context, p *probe.Pass) {
 		r := reach.Connect(ctx, to).Result(ctx)
 		if t.Kind == probe.KindService && r.Facts.Str(probe.FactReason) == "refused" {
 			r.Status = probe.Info // the pod itself refused, so the path to it works
-			r.Saw += ": an endpoint is reached, but nothing listens there"
+			r.Saw += ": the endpoint is reachable, but its port is closed"
 		}
 		p.Report(node.About(r, t).On(t.Name+" "+to.String()).With(probe.FactFamily, node.Family(t.Addr)).With(probe.FactPort,
 			t.Port))

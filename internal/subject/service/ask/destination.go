@@ -52,23 +52,23 @@ func serviceDestination(ctx context.Context, p *probe.Pass) {
 		p.Report(probe.Found(probe.Skip, "the data plane is eBPF, which translates services before connections are tracked"))
 		return
 	}
-	all := followable(p)
+	all := servicesToTrace(p)
 	if len(all) == 0 {
-		p.Report(node.Gap(p, probe.KindDatastore, "no service with ready endpoints is known"))
+		p.Report(node.Gap(p, probe.KindDatastore, "no Service with ready endpoints is known"))
 		return
 	}
 	domain, _ := node.DomainOf(node.ReadKubelet(p.Host))
 	f := follower{Pass: p, links: links, name: "kubernetes.default.svc." + domain + ".",
 		rules: sync.OnceValues(func() ([]kernel.PacketRule, error) { return kernel.Diversions(p.Host) })}
 	node.Each(all, func(s followed) {
-		p.Report(f.follow(ctx, s).On(fmt.Sprintf("%s %s %s", s.name, s.to, s.network)).With(probe.FactFamily,
+		p.Report(f.trace(ctx, s).On(fmt.Sprintf("%s %s %s", s.name, s.to, s.network)).With(probe.FactFamily,
 			node.Family(s.to.Addr())).
 			With(service.FactService, s.to.String()).With(probe.FactTransport, s.network))
 	})
 }
 
-// followable are the Services in the plan, with their endpoints.
-func followable(p *probe.Pass) []followed {
+// servicesToTrace are the Services in the plan, with their endpoints.
+func servicesToTrace(p *probe.Pass) []followed {
 	var out []followed
 	add := func(t probe.Target, name string, endpoints []netip.AddrPort, networks ...string) {
 		for _, network := range networks {
@@ -117,14 +117,14 @@ func endpointsOf(p *probe.Pass, kind string) []netip.AddrPort {
 	return out
 }
 
-// follow opens a connection, and judges where the kernel sent it.
-func (f follower) follow(ctx context.Context, s followed) probe.Result {
+// trace opens a connection, and judges where the kernel sent it.
+func (f follower) trace(ctx context.Context, s followed) probe.Result {
 	sent, accepted, err := f.sent(ctx, s)
 	switch {
 	case errors.Is(err, kernel.ErrNotTracked) && !accepted, errors.Is(err, errNotSent):
-		return f.unsent(s, err)
+		return f.judgeUnsent(s, err)
 	case errors.Is(err, kernel.ErrNotTracked), errors.Is(err, fs.ErrNotExist): // no evidence
-		return probe.Found(probe.Info, "where connections to %s go is not known: %v", s.to, err)
+		return probe.Found(probe.Info, "unknown where connections to %s go: %v", s.to, err)
 	case err != nil:
 		if r, cut := node.CutShort(ctx, err); cut {
 			return r
@@ -133,30 +133,30 @@ func (f follower) follow(ctx context.Context, s followed) probe.Result {
 	case slices.Contains(s.endpoints, sent):
 		return probe.Found(probe.OK, "%s leads to %s, an endpoint of the service", s.to, sent).With(service.FactSentTo, sent.String())
 	case sent == s.to:
-		return f.untranslated(ctx, s, accepted)
+		return f.judgeUntranslated(ctx, s, accepted)
 	case len(s.endpoints) == 0:
-		return probe.Found(probe.Info, "%s leads to %s; the endpoints of the service are not known", s.to, sent).
+		return probe.Found(probe.Info, "%s leads to %s; the endpoints of the service are unknown", s.to, sent).
 			With(service.FactSentTo, sent.String())
 	}
 	rules, unread := f.rules()
-	found := probe.Found(probe.Info, "%s leads to %s, which is no endpoint of the service (%s)", s.to, sent, ports(s.endpoints)).
+	found := probe.Found(probe.Info, "%s leads to %s, which is not an endpoint of the service (%s)", s.to, sent, ports(s.endpoints)).
 		With(service.FactSentTo, sent.String())
 	rules = slices.DeleteFunc(slices.Clone(rules), func(rule kernel.PacketRule) bool { return !f.reaches(rule, s) })
-	rule, known := culprit(rules, s, sent, f.isOwn(sent.Addr()))
+	rule, known := redirectingRule(rules, s, sent, f.isOwn(sent.Addr()))
 	switch {
 	case known:
-		return f.judged(ctx, blamed(found, rule), s)
+		return f.judge(ctx, withRule(found, rule), s)
 	case unread != nil:
 		found.Saw += fmt.Sprintf("; not all rules could be read: %v", unread)
 	default:
-		found.Saw += "; no rule of others sends it there"
+		found.Saw += "; no foreign rule sends it there"
 		found = found.With(probe.FactReason, service.ReasonNoEndpoint)
 	}
 	return found
 }
 
-// blamed adds the rule that redirects connections.
-func blamed(r probe.Result, rule kernel.PacketRule) probe.Result {
+// withRule adds the rule that redirects connections.
+func withRule(r probe.Result, rule kernel.PacketRule) probe.Result {
 	text := probe.OneLine(rule.TableFamily + " " + rule.String())
 	r.Saw += fmt.Sprintf("; %s rule: %s", rule.Wall, text)
 	return r.With(probe.FactRule, text).With(service.FactWall, rule.Wall).With(service.FactMeans, rule.Does).
@@ -165,29 +165,29 @@ func blamed(r probe.Result, rule kernel.PacketRule) probe.Result {
 		With(service.FactHandle, rule.Handle)
 }
 
-// judged sets the status of a redirected Service, by what answers at the destination.
-func (f follower) judged(ctx context.Context, r probe.Result, s followed) probe.Result {
+// judge sets the status of a redirected Service, by what answers at the destination.
+func (f follower) judge(ctx context.Context, r probe.Result, s followed) probe.Result {
 	if f.serves(ctx, s) {
-		r.Saw += "; what answers there serves clients of the service"
+		r.Saw += "; the server there can serve the service's clients"
 		return r
 	}
-	r.Status = s.lost()
+	r.Status = s.severity()
 	return r
 }
 
-// lost is how bad a redirected Service is. A Service outside the cluster's own namespaces may be a tenant's, who can
-// change its endpoints.
-func (f followed) lost() probe.Status {
+// severity is the status of a redirected Service. Only the API and DNS are a fault: any other Service may belong to a
+// tenant, who can change its endpoints.
+func (f followed) severity() probe.Status {
 	if f.kind == probe.KindDatastore || f.kind == probe.KindDNS {
 		return probe.Fail
 	}
 	return probe.Warn
 }
 
-// untranslated is a connection with the Service's address still in its packets: no rule matched them, or they stay on
-// this node.
-func (f follower) untranslated(ctx context.Context, s followed, accepted bool) probe.Result {
-	r := probe.Found(probe.Info, "packets for %s leave with that address: no rule of kube-proxy translates it", s.to)
+// judgeUntranslated judges a connection whose packets still have the Service's address: no rule matched them, or they
+// stay on this node.
+func (f follower) judgeUntranslated(ctx context.Context, s followed, accepted bool) probe.Result {
+	r := probe.Found(probe.Info, "packets for %s leave with that address: no kube-proxy rule translates it", s.to)
 	if i := slices.IndexFunc(f.links, func(l kernel.Link) bool { return l.Has(s.to.Addr()) }); i >= 0 {
 		r.Saw = fmt.Sprintf("packets for %s stay on this node: its interface %s has that address", s.to, f.links[i].Name)
 		return r
@@ -195,8 +195,8 @@ func (f follower) untranslated(ctx context.Context, s followed, accepted bool) p
 	_, entry, err := kernel.RouteOf(kernel.Packet{To: s.to.Addr()})
 	if err == nil && entry != nil && entry.Type == kernel.Local {
 		text := probe.OneLine(entry.String())
-		r.Saw = fmt.Sprintf("%s leads to this node itself, which is no endpoint of the service; route: %s", s.to, text)
-		return f.judged(ctx, r, s).With(probe.FactRule, text).With(service.FactMeans, service.MeansRoute).
+		r.Saw = fmt.Sprintf("%s leads to this node itself, which is not an endpoint of the service; route: %s", s.to, text)
+		return f.judge(ctx, r, s).With(probe.FactRule, text).With(service.FactMeans, service.MeansRoute).
 			With(service.FactSentTo, s.to.String())
 	}
 	if !accepted {
@@ -211,14 +211,14 @@ func (f follower) untranslated(ctx context.Context, s followed, accepted bool) p
 		return r
 	}
 	r.Saw = fmt.Sprintf("%s leads to a proxy on this node, port %d", s.to, rules[i].Sends.Port())
-	return f.judged(ctx, blamed(r.With(service.FactSentTo, sendsTo(rules[i])), rules[i]), s)
+	return f.judge(ctx, withRule(r.With(service.FactSentTo, sendsTo(rules[i])), rules[i]), s)
 }
 
-// unsent judges a connection that did not leave this node, so that the kernel does not track it. If the node has
+// judgeUnsent judges a connection that did not leave this node, so that the kernel does not track it. If the node has
 // routes to the Service's address and endpoints, a rule sends it to an address without a route. An example is the
 // hostPort of a deleted pod: its address is in the node's own block, which has a blackhole route.
-func (f follower) unsent(s followed, err error) probe.Result {
-	r := probe.Found(probe.Info, "where connections to %s go is not known: %v", s.to, err)
+func (f follower) judgeUnsent(s followed, err error) probe.Result {
+	r := probe.Found(probe.Info, "unknown where connections to %s go: %v", s.to, err)
 	if len(s.endpoints) == 0 || !routable(s.to) || !slices.ContainsFunc(s.endpoints, routable) {
 		return r
 	}
@@ -231,10 +231,10 @@ func (f follower) unsent(s followed, err error) probe.Result {
 		return r
 	}
 	to := rules[i].Sends
-	r.Saw = fmt.Sprintf("%s leads to %s, to which this node has no route, and which is no endpoint of the service (%s)",
+	r.Saw = fmt.Sprintf("%s leads to %s, to which this node has no route, and which is not an endpoint of the service (%s)",
 		s.to, to, ports(s.endpoints))
-	r.Status = s.lost()
-	return blamed(r.With(service.FactSentTo, to.String()), rules[i])
+	r.Status = s.severity()
+	return withRule(r.With(service.FactSentTo, to.String()), rules[i])
 }
 
 // sendsTo is the destination of a rule: an address and port, or ":PORT" of this node.
@@ -257,7 +257,7 @@ func (f follower) isOwn(a netip.Addr) bool {
 }
 
 // reaches reports whether a Service's packets can reach a rule. Rules for a hostPort match only this node's own
-// addresses: the jump to their chain requires that (dst-type LOCAL), and the rules themselves match only the port.
+// addresses, because the jump to their chain requires dst-type LOCAL. The rules themselves match only the port.
 func (f follower) reaches(rule kernel.PacketRule, s followed) bool {
 	return !kernel.OfHostPort(rule.Table, rule.Chain) || f.isOwn(s.to.Addr())
 }
@@ -265,9 +265,9 @@ func (f follower) reaches(rule kernel.PacketRule, s followed) bool {
 // specific reports whether a rule matches an address or a port. Without either, it may be for other packets.
 func specific(r kernel.PacketRule) bool { return r.To.IsValid() || r.ToPorts != [2]int{} }
 
-// culprit is the rule that redirected a Service's connections. It prefers a rule with that destination and no unknown
-// conditions. A rule with several destinations is the last choice.
-func culprit(rules []kernel.PacketRule, s followed, sent netip.AddrPort, own bool) (kernel.PacketRule, bool) {
+// redirectingRule is the rule that redirected a Service's connections. It prefers a rule with that destination and no
+// unknown conditions. A rule with several destinations is the last choice.
+func redirectingRule(rules []kernel.PacketRule, s followed, sent netip.AddrPort, own bool) (kernel.PacketRule, bool) {
 	rank := func(r kernel.PacketRule) int {
 		port := r.Sends.Port()
 		if port == 0 {

@@ -10,7 +10,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// TestFollowable wants every service that the plan has, with its endpoints, and node ports of this node alone.
+// TestFollowable expects every Service of the plan with its endpoints, and only this node's node ports.
 func TestFollowable(t *testing.T) {
 	t.Parallel()
 	target := func(kind, name, addr string, port int) probe.Target {
@@ -27,7 +27,7 @@ func TestFollowable(t *testing.T) {
 		service, here, there, target(probe.KindDatastore, probe.NameConfigured, "10.88.0.99", 6443),
 	}}
 	var got []string
-	for _, f := range followable(p) {
+	for _, f := range servicesToTrace(p) {
 		got = append(got, fmt.Sprint(f.name, " ", f.to, " ", f.network, " ", f.endpoints))
 	}
 	want := []string{
@@ -40,7 +40,7 @@ func TestFollowable(t *testing.T) {
 	}
 }
 
-// TestCulprit wants the rule that leads to where the connection went, and none that only may.
+// TestCulprit expects the rule that leads to the connection's destination, and none that only may.
 func TestCulprit(t *testing.T) {
 	t.Parallel()
 	type rules []kernel.PacketRule
@@ -84,19 +84,19 @@ func TestCulprit(t *testing.T) {
 		"there are none of it":  {nil, "10.0.0.9:1", false, -1},
 		"of another's protocol": {rules{to(kernel.DoesDNAT, "10.0.0.9:1", udp)}, "10.0.0.9:1", false, -1},
 	} {
-		got, known := culprit(c.rules, api, netip.MustParseAddrPort(c.sent), c.own)
+		got, known := redirectingRule(c.rules, api, netip.MustParseAddrPort(c.sent), c.own)
 		if known != (c.want >= 0) || known && got != c.rules[c.want] {
 			t.Errorf("%s: %v, %v", name, got, known)
 		}
 	}
 }
 
-// TestTenantsDestination wants only the cluster's own services to be a fault: others may be a tenant's.
+// TestTenantsDestination expects a fault only for the cluster's own Services: others may belong to a tenant.
 func TestTenantsDestination(t *testing.T) {
 	t.Parallel()
 	for kind, want := range map[string]probe.Status{probe.KindDatastore: probe.Fail, probe.KindDNS: probe.Fail,
 		probe.KindService: probe.Warn, probe.KindNodePort: probe.Warn} {
-		if got := (followed{kind: kind}).lost(); got != want {
+		if got := (followed{kind: kind}).severity(); got != want {
 			t.Errorf("%s: %s, want %s", kind, got, want)
 		}
 	}

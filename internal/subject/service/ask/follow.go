@@ -96,8 +96,8 @@ func sentRefused(ctx context.Context, to netip.AddrPort) (netip.AddrPort, error)
 	return watch.SentTo(one, kernel.Flow{Proto: node.ProtoTCP, From: near, To: to})
 }
 
-// serves reports whether the server that answers is as good as one of the Service's endpoints: it has a certificate
-// for the API's address or name, or resolves the cluster's names.
+// serves reports whether the server that answers can serve the Service's clients. For the API it has a certificate for
+// the API's address or name, for DNS it resolves the cluster's names.
 func (f follower) serves(ctx context.Context, s followed) bool {
 	one, _, cancel := node.Part(ctx, 3)
 	defer cancel()

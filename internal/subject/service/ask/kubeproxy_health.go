@@ -47,7 +47,7 @@ func kubeProxyHealth(ctx context.Context, p *probe.Pass) {
 	if err != nil {
 		r := node.NoAnswer(err, health, limit)
 		if r.Facts.Str(probe.FactReason) == "refused" {
-			r = left(p, health)
+			r = judgeAbsent(p, health)
 		}
 		p.Report(r.With(probe.FactAddress, health))
 		return
@@ -76,15 +76,15 @@ func kubeProxyHealth(ctx context.Context, p *probe.Pass) {
 		if r.Status == probe.Fail && node.EBPF(p, links) {
 			r = r.With(service.FactPublished, 0)
 			r.Status = probe.Info
-			r.Saw = "kube-proxy runs in mode " + mode + " beside the eBPF data plane, which does its work; Felix takes its rules away (bpfKubeProxyIptablesCleanupEnabled), so nothing of it is in the kernel"
+			r.Saw = "kube-proxy runs in mode " + mode + " beside the eBPF data plane, which replaces it; Felix removes its rules (bpfKubeProxyIptablesCleanupEnabled), so the kernel has none"
 		}
 		p.Report(r.On(service.TargetServices).With(factMode, mode))
 	}
 }
 
-// left judges a node without a kube-proxy listener by the rules in the kernel: a kube-proxy that exits leaves all its
-// rules.
-func left(p *probe.Pass, health string) probe.Result {
+// judgeAbsent judges a node without a kube-proxy listener by the rules in the kernel: a kube-proxy that exits leaves
+// all its rules.
+func judgeAbsent(p *probe.Pass, health string) probe.Result {
 	nothing := true // no rules of kube-proxy are visible; a kernel without IPVS has no list of it
 	for _, mode := range []string{"ipvs", "nftables", "iptables"} {
 		rules, seen := published(p.Host, mode)
@@ -94,15 +94,15 @@ func left(p *probe.Pass, health string) probe.Result {
 			continue
 		}
 		r := probe.Found(probe.Warn,
-			"nothing listens on %s, but kube-proxy's rules for %.0f services are still here (%s): nothing updates them", health, n, mode)
+			"no kube-proxy listens on %s, but its rules for %.0f services are still in the kernel (%s), and no longer updated", health, n, mode)
 		links, _ := kernel.Links() // without interfaces, the setting alone decides
 		proxies, _ := node.ProcessesOf(p.Host, node.InNodesNetwork, func(comm string) bool { return comm == "kube-proxy" })
 		if len(proxies) > 0 {
 			r = probe.Found(probe.Info,
 				"kube-proxy runs (process %d) but does not listen on %s: it is starting, or configured for another address; its rules for %.0f services are here (%s)", proxies[0].PID, health, n, mode)
-			if age, stuck := notUp(p.Host, proxies); stuck {
-				r = probe.Found(probe.Warn, "kube-proxy runs for %s (process %d) and listens nowhere yet: it does not get through its start, "+
-					"as where it does not reach the API server, or both its ports are switched off; its rules for %.0f services are those of the run before (%s)",
+			if age, stuck := isStuck(p.Host, proxies); stuck {
+				r = probe.Found(probe.Warn, "kube-proxy has run for %s (process %d) without listening on a port: its startup hangs, "+
+					"for example without the API server, or both its ports are disabled; its rules for %.0f services are from the previous run (%s)",
 					probe.Age(age), proxies[0].PID, n, mode).With(probe.FactReason, service.ReasonNotUp)
 				if at := connectingTo(p.Host, proxies[0].PID); at != "" {
 					r.Saw += "; it tries to connect to " + at + ", which does not answer"
@@ -111,30 +111,30 @@ func left(p *probe.Pass, health string) probe.Result {
 			}
 		} else if node.EBPF(p, links) {
 			r = probe.Found(probe.Info,
-				"no kube-proxy listens on %s, because the data plane is eBPF; its rules for %.0f services are still here (%s)", health, n, mode)
+				"no kube-proxy listens on %s, because the data plane is eBPF; its rules for %.0f services are still in the kernel (%s)", health, n, mode)
 		}
 		return r.With(factMode, mode).With(service.FactPublished, int(n))
 	}
 	r := probe.Found(probe.Skip, "no kube-proxy listens on %s", health)
 	if links, _ := kernel.Links(); nothing && !node.EBPF(p, links) {
-		r.Saw += ", and the kernel has no rules of one"
+		r.Saw += ", and the kernel has no kube-proxy rules"
 		r = r.With(service.FactPublished, 0)
 	}
 	return r
 }
 
-// inStart is how long a kube-proxy may take to start.
-const inStart = 20 * time.Second
+// maxStart is how long a kube-proxy may take to start.
+const maxStart = 20 * time.Second
 
-// notUp reports whether the only kube-proxy has run for longer than its start takes and listens on no TCP port.
-func notUp(h *probe.Host, proxies []node.Running) (time.Duration, bool) {
+// isStuck reports whether the only kube-proxy has run for longer than its start takes and listens on no TCP port.
+func isStuck(h *probe.Host, proxies []node.Running) (time.Duration, bool) {
 	if len(proxies) != 1 {
 		return 0, false
 	}
 	_, age, err := node.AgeOf(proxies[0].Proc)
 	inodes := node.SocketsOf(h, proxies[0].PID)
 	listens := false
-	if err != nil || age < inStart || len(inodes) == 0 {
+	if err != nil || age < maxStart || len(inodes) == 0 {
 		return age, false
 	}
 	err = kernel.TCP(kernel.Listening, 0, 0, func(s kernel.Socket) { listens = listens || inodes[s.Inode] })
@@ -279,7 +279,7 @@ func judgeIPVS(v virtual) probe.Result {
 			"kube-proxy reports healthy in mode ipvs, but the kernel has no virtual service: no service works from this node")
 	case v.empty == v.services:
 		// The API server's Service has a destination if kube-proxy has ever reached the API server.
-		r = probe.Found(probe.Fail, "none of the %d virtual services of ipvs has a destination", v.services)
+		r = probe.Found(probe.Fail, "all %d virtual services of ipvs lack a destination", v.services)
 	case v.empty > 0:
 		r = probe.Found(probe.Info, "%d of %d virtual services of ipvs have no destination, such as %s", v.empty,
 			v.services, strings.Join(v.first[:min(len(v.first), 3)], ", "))

@@ -18,8 +18,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// kubeProxyIn answers on kube-proxy's own ports as a healthy one does. Where they are
-// taken nothing could be tested, and that is a failure.
+// kubeProxyIn answers on kube-proxy's own ports like a healthy one. It fails the test if another process has them.
 func kubeProxyIn(t *testing.T, mode string) {
 	t.Helper()
 	alone(t, "10256")
@@ -34,7 +33,7 @@ func kubeProxyIn(t *testing.T, mode string) {
 	}
 }
 
-// alone waits until no other clone's tests on this machine hold what the name says.
+// alone waits until no other clone's tests on this machine hold this lock.
 func alone(t *testing.T, name string) {
 	t.Helper()
 	f, err := os.OpenFile(filepath.Join(os.TempDir(), "calico-probe-test-"+name+".lock"), os.O_CREATE|os.O_RDWR, 0o666)
@@ -49,7 +48,7 @@ func alone(t *testing.T, name string) {
 	t.Cleanup(func() { _ = filelock.Close(f) })
 }
 
-// TestKubeProxyHealth needs kube-proxy's own port, and fails where that is taken.
+// TestKubeProxyHealth needs kube-proxy's own port, and fails if another process has it.
 func TestKubeProxyHealth(t *testing.T) {
 	alone(t, "10256")
 	l := must.Get(net.Listen("tcp", "127.0.0.1:10256"))(t)
@@ -66,14 +65,14 @@ func TestKubeProxyHealth(t *testing.T) {
 	code = http.StatusServiceUnavailable
 	checktest.Want(t, checktest.Run(t, kubeProxyHealthCheck, &probe.Host{}), "", probe.Fail, "503",
 		"has not updated its rules")
-	deleted = http.StatusOK // and /healthz says 503 still, for its Node is being deleted
+	deleted = http.StatusOK // and /healthz still returns 503, because its Node is being deleted
 	checktest.Want(t, checktest.Run(t, kubeProxyHealthCheck, &probe.Host{}), "", probe.OK, "200 from")
 	must.Do(t, server.Close())
 	checktest.Want(t, checktest.Run(t, kubeProxyHealthCheck, &probe.Host{}), "", probe.Skip, "no kube-proxy listens")
 
 	files := map[string]string{"proc/net/ip_vs": "TCP  0A600001:01BB rr\n  -> AC114941:192B Masq 1 3 0"}
 	checktest.Want(t, checktest.Run(t, kubeProxyHealthCheck, checktest.Node(t, files)), "", probe.Warn,
-		"nothing listens on 127.0.0.1:10256, but kube-proxy's rules for 1 services are still here (ipvs)")
+		"no kube-proxy listens on 127.0.0.1:10256, but its rules for 1 services are still in the kernel (ipvs)")
 	bpf := probe.Target{Kind: probe.KindFelix, Attrs: map[string]string{"bpfEnabled": "true"}}
 	checktest.Want(t, checktest.Run(t, kubeProxyHealthCheck, checktest.Node(t, files), bpf), "", probe.Info,
 		"because the data plane is eBPF")
@@ -110,7 +109,7 @@ func TestIPVS(t *testing.T) {
 	checktest.Want(t, checktest.Run(t, kubeProxyHealthCheck, none, bpf), "services", probe.Info, "bpfKubeProxyIptablesCleanupEnabled")
 	for text, saw := range map[string]string{
 		"IP Virtual Server version 1.2.1 (size=4096)\n": "no virtual service",
-		"TCP  0A600001:01BB rr \nUDP  0A60000A:0035 rr": "none of the 2 virtual services",
+		"TCP  0A600001:01BB rr \nUDP  0A60000A:0035 rr": "all 2 virtual services of ipvs lack",
 	} {
 		checktest.Want(t, checktest.Run(t, kubeProxyHealthCheck, checktest.Node(t,
 			map[string]string{"proc/net/ip_vs": text})),

@@ -11,9 +11,9 @@ import (
 	"github.com/calico-probe/calico-probe/probe/must"
 )
 
-// TestConnectingTo has a listener that accepts nothing and whose queue is full: who comes then gets no answer.
+// TestConnectingTo has a listener with a full accept queue: new connections get no answer.
 func TestConnectingTo(t *testing.T) {
-	// Not beside others: their connections are of this process too.
+	// Not in parallel: other tests' connections belong to this process too.
 	server := must.Get(unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0))(t)
 	defer unix.Close(server)
 	must.Do(t, unix.Bind(server, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}))

@@ -43,16 +43,16 @@ func readProxySettings(ctx context.Context, metrics string) (out proxySettings, 
 func (s proxySettings) judge(node string, pools []netip.Prefix) probe.Result {
 	// as k8s.io/component-helpers, node/util, GetHostname
 	name := strings.ToLower(strings.TrimSpace(s.HostnameOverride))
-	r := probe.Found(probe.OK, "nothing in its settings hides a pod's address, or is of another node")
+	r := probe.Found(probe.OK, "its settings hide no pod address and name no other node")
 	if by := s.masquerades(pools); by != "" {
-		r = probe.Found(probe.Info, "it masquerades what pods send to a Service's address (%s), so the Service's pods see the "+
-			"node's address and not the pod's", by).With(service.FactMasquerades, by)
+		r = probe.Found(probe.Info, "it masquerades packets from pods to Services (%s), so the Services' pods see the "+
+			"node's address instead of the pod's", by).With(service.FactMasquerades, by)
 	}
 	if name != "" && node != "" && name != node {
 		saw := r.Saw
 		by, has := r.Facts[service.FactMasquerades]
-		r = probe.Found(probe.Warn, "it takes this node for %q (hostnameOverride), and Kubernetes calls it %q: no endpoint is "+
-			"local to it", name, node).With(service.FactProxyNode, name)
+		r = probe.Found(probe.Warn, "its hostnameOverride is %q, but Kubernetes calls this node %q: kube-proxy treats no "+
+			"endpoint as local", name, node).With(service.FactProxyNode, name)
 		if has {
 			r.Saw += "; " + saw
 			r = r.With(service.FactMasquerades, by)
@@ -86,7 +86,7 @@ func (s proxySettings) masquerades(pools []netip.Prefix) string {
 		within := func(p netip.Prefix) bool { return slices.ContainsFunc(known, p.Overlaps) }
 		outside := slices.DeleteFunc(slices.Clone(pools), other)
 		if len(outside) > 0 && !slices.ContainsFunc(outside, within) {
-			return "clusterCIDR " + probe.OneLine(list) + ", of which pool " + outside[0].String() + " is no part"
+			return "clusterCIDR " + probe.OneLine(list) + ", which does not contain pool " + outside[0].String()
 		}
 	}
 	return ""

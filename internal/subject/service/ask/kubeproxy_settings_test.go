@@ -19,11 +19,11 @@ func TestKubeProxySettings(t *testing.T) {
 		status probe.Status
 		saw    string
 	}{
-		`{"hostnameOverride":"node-x","mode":"nftables"}`:                                           {probe.Warn, `takes this node for "node-x"`},
-		`{"HostnameOverride":"node-x","IPTables":{"MasqueradeAll":true}}`:                           {probe.Warn, "is local to it; it masquerades"},
+		`{"hostnameOverride":"node-x","mode":"nftables"}`:                                           {probe.Warn, `hostnameOverride is "node-x"`},
+		`{"HostnameOverride":"node-x","IPTables":{"MasqueradeAll":true}}`:                           {probe.Warn, "endpoint as local; it masquerades"},
 		`{"iptables":{"masqueradeAll":true}}`:                                                       {probe.Info, "masqueradeAll"},
 		`{"nftables":{"masqueradeAll":true},"hostnameOverride":"node-a"}`:                           {probe.Info, "masqueradeAll"},
-		`{"clusterCIDR":"10.32.0.0/12"}`:                                                            {probe.Info, "clusterCIDR 10.32.0.0/12, of which pool 10.244.0.0/16"},
+		`{"clusterCIDR":"10.32.0.0/12"}`:                                                            {probe.Info, "clusterCIDR 10.32.0.0/12, which does not contain pool 10.244.0.0/16"},
 		`{"hostnameOverride":" Node-A "}`:                                                           {probe.OK, ""},
 		`{"hostnameOverride":""}`:                                                                   {probe.OK, ""},
 		`{"clusterCIDR":"10.32.0.0/12","detectLocalMode":"BridgeInterface"}`:                        {probe.OK, ""},

@@ -46,7 +46,7 @@ const (
 	theDNS = "DNS 10.96.0.10:53 udp"
 )
 
-// followServices asks where the API's service and the cluster's DNS lead.
+// followServices traces the API's Service and cluster DNS.
 func followServices(t *testing.T) []probe.Result {
 	t.Helper()
 	return checktest.Run(t, serviceDestinationCheck, &probe.Host{Root: t.TempDir(), Proc: "/proc"},
@@ -68,7 +68,7 @@ func aServer(t *testing.T, address, name string) {
 				return nil
 			}
 			_ = c.(*tls.Conn).SetDeadline(time.Now().Add(time.Second))
-			_, _ = c.Read(make([]byte, 512)) // what it asks does not matter
+			_, _ = c.Read(make([]byte, 512)) // the request does not matter
 			_, _ = c.Write([]byte("HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n"))
 			c.Close()
 		}
@@ -90,7 +90,7 @@ func aNameServer(t *testing.T, address string) {
 	t.Cleanup(func() { _ = s.Shutdown(); <-ended })
 }
 
-// TestRealDestination lets rules of others take connections for services away, one kind after the other.
+// TestRealDestination redirects connections to Services by foreign rules, one kind after the other.
 func TestRealDestination(t *testing.T) {
 	if !nstest.Enter(t, serviceNode) {
 		return
@@ -108,7 +108,7 @@ func TestRealDestination(t *testing.T) {
 	checktest.Do(t, "nft add table ip agent", "nft add chain ip agent out { type nat hook output priority -110 ; }",
 		"nft add rule ip agent out ip daddr 10.96.0.1 tcp dport 443 dnat to 10.88.0.11:10250")
 	r := checktest.Want(t, followServices(t), theAPI, probe.Fail,
-		"10.96.0.1:443 leads to 10.88.0.11:10250, which is no endpoint of the service (10.88.0.11:6443); nftables rule: "+
+		"10.96.0.1:443 leads to 10.88.0.11:10250, which is not an endpoint of the service (10.88.0.11:6443); nftables rule: "+
 			"ip agent out: to 10.96.0.1/32 tcp port 443 dnat to 10.88.0.11:10250")
 	if r.Facts.Str(service.FactSentTo) != "10.88.0.11:10250" || r.Facts.Str(probe.FactRawTable) != "ip agent" ||
 		r.Facts.Str(probe.FactChain) != "out" || r.Facts.Str(service.FactWall) != kernel.WallNative {
@@ -117,31 +117,32 @@ func TestRealDestination(t *testing.T) {
 	checktest.Do(t, "nft flush chain ip agent out", "nft add rule ip agent out tcp dport 443 redirect to :1")
 	checktest.Want(t, followServices(t), theAPI, probe.Fail, "leads to 127.0.0.1:1,", "redirect to :1")
 
-	// Another program does the service's work: this is meant.
+	// Another program serves the Service, as intended.
 	aServer(t, "10.88.0.11:8443", "kubernetes.default.svc")
 	checktest.Do(t, "nft flush chain ip agent out",
 		"nft add rule ip agent out ip daddr 10.96.0.1 tcp dport 443 dnat to 10.88.0.11:8443",
 		"nft add rule ip agent out udp dport 53 redirect to :5300")
 	aNameServer(t, "127.0.0.1:5300")
 	got = followServices(t)
-	checktest.Want(t, got, theAPI, probe.Info, "leads to 10.88.0.11:8443", "serves clients of the service")
-	checktest.Want(t, got, theDNS, probe.Info, "leads to 127.0.0.1:5300", "serves clients of the service")
+	checktest.Want(t, got, theAPI, probe.Info, "leads to 10.88.0.11:8443", "can serve the service's clients")
+	checktest.Want(t, got, theDNS, probe.Info, "leads to 127.0.0.1:5300", "can serve the service's clients")
 	checktest.Do(t, "nft delete table ip agent")
 
 	checktest.Do(t, "nft flush table ip kube-proxy")
 	got = followServices(t)
-	checktest.Want(t, got, theAPI, probe.Info, "no rule of kube-proxy translates it")
-	checktest.Want(t, got, theDNS, probe.Info, "no rule of kube-proxy translates it")
-	// Rules that are old, and no rule of others.
+	checktest.Want(t, got, theAPI, probe.Info, "no kube-proxy rule translates it")
+	checktest.Want(t, got, theDNS, probe.Info, "no kube-proxy rule translates it")
+	// Rules that are old, and no foreign rule.
 	checktest.Do(t, "nft add rule ip kube-proxy nat-output ip daddr 10.96.0.1 tcp dport 443 dnat to 10.88.0.11:10250",
 		"nft add table ip raw2", "nft add chain ip raw2 out { type filter hook output priority -300 ; }",
 		"nft add rule ip raw2 out ip daddr 10.96.0.10 notrack")
 	got = followServices(t)
-	checktest.Want(t, got, theAPI, probe.Info, "which is no endpoint of the service (10.88.0.11:6443); no rule of others")
-	checktest.Want(t, got, theDNS, probe.Info, "is not known: the kernel does not track this connection")
+	checktest.Want(t, got, theAPI, probe.Info, "which is not an endpoint of the service (10.88.0.11:6443); no foreign rule")
+	checktest.Want(t, got, theDNS, probe.Info, "go: the kernel does not track this connection")
 }
 
-// TestRealDestinationIptables does the same by both iptables: REDIRECT, and the chain that a hostPort has left.
+// TestRealDestinationIptables does the same with both iptables variants: REDIRECT, and the leftover chain of a
+// hostPort.
 func TestRealDestinationIptables(t *testing.T) {
 	for _, program := range []string{"iptables-legacy", "iptables-nft"} {
 		t.Run(program, func(t *testing.T) {
@@ -159,18 +160,18 @@ func TestRealDestinationIptables(t *testing.T) {
 			checktest.Want(t, followServices(t), theDNS, probe.Fail, "10.96.0.10:53 leads to 127.0.0.1:15053",
 				wall+" rule: ip nat OUTPUT: udp port 53 redirect to :15053")
 
-			// With IPVS service addresses are the node's own, and a hostPort is for all of these.
+			// With IPVS, Service addresses are the node's own, and a hostPort rule matches all of them.
 			checktest.Do(t, "ip link add kube-ipvs0 type veth peer name ipvs", "ip addr add 10.96.0.1/32 dev kube-ipvs0",
 				program+" -t nat -N CNI-HOSTPORT-DNAT", program+" -t nat -N CNI-DN-7a31",
 				program+" -t nat -I OUTPUT -m addrtype --dst-type LOCAL -j CNI-HOSTPORT-DNAT",
 				program+" -t nat -A CNI-HOSTPORT-DNAT -p tcp -m multiport --dports 443 -j CNI-DN-7a31",
 				program+" -t nat -A CNI-DN-7a31 -p tcp -m tcp --dport 443 -j DNAT --to-destination 10.244.7.5:8443")
-			r := checktest.Want(t, followServices(t), theAPI, probe.Fail, "10.96.0.1:443 leads to 10.244.7.5:8443, which is no endpoint",
+			r := checktest.Want(t, followServices(t), theAPI, probe.Fail, "10.96.0.1:443 leads to 10.244.7.5:8443, which is not an endpoint",
 				"ip nat CNI-DN-7a31: tcp port 443 dnat to 10.244.7.5:8443")
 			if n, _ := r.Facts.Num(service.FactHandle); r.Facts.Str(probe.FactChain) != "CNI-DN-7a31" || n < 1 {
 				t.Errorf("%v", r.Facts)
 			}
-			// The pod was in this node's own block, where nothing leads to it any more.
+			// The deleted pod was in this node's own block, which has a blackhole route.
 			checktest.Do(t, program+" -t nat -F CNI-DN-7a31",
 				program+" -t nat -A CNI-DN-7a31 -p tcp -m tcp --dport 443 -j DNAT --to-destination 10.244.1.5:8443")
 			checktest.Want(t, followServices(t), theAPI, probe.Fail, "10.96.0.1:443 leads to 10.244.1.5:8443, to which this node has no route",
@@ -181,7 +182,7 @@ func TestRealDestinationIptables(t *testing.T) {
 	}
 }
 
-// TestRealDestinationHere has the node itself take what is for a service: by a route in the table local, and by TPROXY.
+// TestRealDestinationHere redirects a Service to the node itself: by a route in table local, and by TPROXY.
 func TestRealDestinationHere(t *testing.T) {
 	if !nstest.Enter(t, serviceNode+"nft flush table ip kube-proxy\n") {
 		return
@@ -195,7 +196,7 @@ func TestRealDestinationHere(t *testing.T) {
 	checktest.Do(t, "ip addr add 10.96.0.1/32 dev lo")
 	checktest.Want(t, followServices(t), theAPI, probe.Info, "its interface lo has that address")
 	checktest.Do(t, "ip addr del 10.96.0.1/32 dev lo")
-	for exec.Command("ip", "route", "del", "local", "10.96.0.1").Run() == nil { // the address's own, and ours
+	for exec.Command("ip", "route", "del", "local", "10.96.0.1").Run() == nil { // the address's own route, and ours
 	}
 
 	transparent := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {

@@ -10,8 +10,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/nstest"
 )
 
-// TestRealServices makes of a cluster IP and of node ports what kube-proxy does,
-// and then what it does wrong.
+// TestRealServices creates kube-proxy's rules for a cluster IP and node ports, and then breaks them.
 func TestRealServices(t *testing.T) {
 	if !nstest.Enter(t, checktest.TwoNodes+`
 ip route add 10.96.0.0/16 via 10.9.0.9
@@ -42,7 +41,7 @@ ip netns exec router nft add rule ip t f ip daddr { 10.244.1.3, 10.244.1.4 } tcp
 	checktest.Want(t, got, "d/lost 10.96.0.11:80", probe.Fail, "no answer from 10.96.0.11:80 within ")
 	checktest.Want(t, got, "d/empty 10.96.0.12:80", probe.Fail, `"port unreachable" by ICMP`)
 	checktest.Want(t, got, "d/unrouted 10.97.0.1:80", probe.Fail, "no route")
-	if len(got) != 6 { // one says that it cannot enter pods
+	if len(got) != 6 { // one result: it cannot enter pods
 		t.Errorf("%d results: an endpoint is no service: %+v", len(got), got)
 	}
 	checktest.ListenFar(t, "10.244.1.2:443")

@@ -44,15 +44,15 @@ nft add chain ip6 kube-proxy service-AAAA-default/kubernetes/tcp/https
 	h := &probe.Host{Root: "/", Proc: "/proc"}
 	kubeProxyIn(t, "nftables")
 	checktest.Want(t, checktest.Run(t, kubeProxyHealthCheck, h), "services", probe.OK, "1 ports of services have chains in nftables")
-	if r := left(&probe.Pass{Host: &probe.Host{Proc: t.TempDir()}}, "its port"); r.Status != probe.Warn ||
-		!strings.Contains(r.Saw, "rules for 1 services are still here (nftables)") {
+	if r := judgeAbsent(&probe.Pass{Host: &probe.Host{Proc: t.TempDir()}}, "its port"); r.Status != probe.Warn ||
+		!strings.Contains(r.Saw, "rules for 1 services are still in the kernel (nftables)") {
 		t.Errorf("%+v", r)
 	}
 	checktest.Do(t, "nft flush ruleset")
 	checktest.Want(t, checktest.Run(t, kubeProxyHealthCheck, h), "services", probe.Fail, "no table kube-proxy in nftables")
 }
 
-// TestRealServicesWithoutNetAdmin wants nothing said of kube-proxy's rules where they cannot be read.
+// TestRealServicesWithoutNetAdmin expects no result about kube-proxy's rules if they cannot be read.
 func TestRealServicesWithoutNetAdmin(t *testing.T) {
 	if !checktest.WithoutNetAdmin(t) {
 		return

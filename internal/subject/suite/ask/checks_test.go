@@ -41,7 +41,7 @@ func TestInEtcd(t *testing.T) {
 	felix.Host, felix.Port = "127.0.0.1", 1 // nothing listens there
 	checktest.Want(t, checktest.Lacking(t, runnable(felixfacts.FelixLive), checktest.Node(t, nil), probe.GapEtcd,
 		checktest.InEtcd, felix), "", probe.Skip, "refused",
-		"whether Felix should answer there is not known")
+		"unknown whether Felix should answer there")
 	felix.Attrs = map[string]string{probe.AttrEnabled: "true"} // by its environment
 	checktest.Want(t, checktest.Lacking(t, runnable(felixfacts.FelixLive), checktest.Node(t, nil), probe.GapEtcd,
 		checktest.InEtcd, felix), "", probe.Fail, "refused")

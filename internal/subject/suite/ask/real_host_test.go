@@ -116,7 +116,7 @@ func TestRealEtcd(t *testing.T) {
 		probe.OK, "20 calls")
 
 	checktest.Want(t, ask(&probe.Host{Root: h.Root + "/none"}), name, probe.OK,
-		"asks for a client certificate, which this probe cannot read")
+		"requires a client certificate, which this probe cannot read")
 	for from, to := range map[string]string{"old-cert": "etcd-cert", "old-key": "etcd-key", "etcd-ca": "etcd-ca"} {
 		text := must.Get(os.ReadFile(filepath.Join(dir, from)))(t)
 		must.Do(t, os.WriteFile(filepath.Join(h.Root, "old", files, to), text, 0o600))
