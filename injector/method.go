@@ -4,12 +4,10 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
-
-	"github.com/calico-probe/calico-probe/probe"
 )
 
 // The names of the access methods, as in --via. MethodAPI puts no probe on the node: every run reads the API first.
-// MethodNeighbour tests the node from baseline nodes, by probe pods there. MethodKubelet puts no probe there either:
+// MethodOutside tests the node from baseline nodes, by probe pods there. MethodKubelet puts no probe there either:
 // it queries the node's kubelet through the API server.
 const (
 	MethodAPI       = "api"
@@ -17,7 +15,7 @@ const (
 	MethodEphemeral = "ephemeral"
 	MethodExec      = "exec"
 	MethodSSH       = "ssh"
-	MethodNeighbour = probe.WayNeighbour
+	MethodOutside   = "outside"
 	MethodKubelet   = "kubelet"
 	MethodLocal     = "local"
 )
@@ -67,7 +65,7 @@ func accessMethods() []Access {
 		{name: MethodEphemeral, scope: usual, needs: needsStart, open: byEphemeral, Stays: true},
 		{name: MethodExec, scope: usual, needs: needsExec, open: byExec},
 		{name: MethodSSH, scope: usual, needs: needsLogin, open: bySSH, OwnMachine: true},
-		{name: MethodNeighbour, scope: TheAPI | OtherNodes, needs: alone, Pods: true},
+		{name: MethodOutside, scope: TheAPI | OtherNodes, needs: alone, Pods: true},
 		{name: MethodKubelet, scope: TheAPI | TheKubelet, needs: alone, AsRoot: true},
 		{name: MethodLocal, scope: TheNode, needs: alone, open: byLocal, OwnMachine: true},
 	}

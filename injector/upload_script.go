@@ -97,7 +97,7 @@ func scriptFor(o Options, method string, v view, plain int) string {
 	}
 	var args []string
 	for _, a := range []string{
-		"--root", v.root, "--proc", v.proc, "--node", o.Node, "--way", method, "--life", (o.Whole + margin).String(),
+		"--root", v.root, "--proc", v.proc, "--node", o.Node, "--method", method, "--life", (o.Whole + margin).String(),
 	} {
 		args = append(args, probe.Quote(a))
 	}

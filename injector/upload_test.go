@@ -132,7 +132,7 @@ func TestCarry(t *testing.T) {
 				t.Fatal(err)
 			}
 			noLeft(t, o) // it has removed itself
-			if got, want := ev.Start.Access[0], "session --unlink --only /none,/tmp --root / --proc /proc --node it's --way ssh --life 2m10s"; got != want {
+			if got, want := ev.Start.Access[0], "session --unlink --only /none,/tmp --root / --proc /proc --node it's --method ssh --life 2m10s"; got != want {
 				t.Errorf("started with %s, want %s", got, want)
 			}
 			if ev, err = s.Next(t.Context()); err != nil || ev.Type != probe.EventEnd {

@@ -78,8 +78,8 @@ type Event struct {
 	// Group is what several nodes of a fleet have in common, the largest group first.
 	Group *Group `json:"group,omitempty"`
 	// Node and Way are set by a reader that merges several streams.
-	Node string `json:"node,omitempty"`
-	Way  string `json:"way,omitempty"`
+	Node   string `json:"node,omitempty"`
+	Method string `json:"way,omitempty"`
 	// At is when the client received the event, in the transcript of a session. For is the node in question, if
 	// another node reports about it.
 	At  time.Time `json:"at,omitzero"`
@@ -92,7 +92,7 @@ type Start struct {
 	Version string    `json:"version"` // of the program
 	Run     string    `json:"run"`
 	Node    string    `json:"node,omitempty"`
-	Way     string    `json:"way,omitempty"`
+	Method  string    `json:"way,omitempty"`
 	Time    time.Time `json:"time"` // the answering machine's clock
 	Checks  []string  `json:"checks"`
 	Access  []string  `json:"access,omitempty"` // the access that the probe really has
@@ -188,7 +188,7 @@ func (e *Encoder) put(ev Event) {
 			e.put(second)
 			return
 		}
-		lost := Event{Type: EventLog, Text: "left out: " + err.Error(), Node: ev.Node, Way: ev.Way, For: ev.For,
+		lost := Event{Type: EventLog, Text: "left out: " + err.Error(), Node: ev.Node, Method: ev.Method, For: ev.For,
 			At: ev.At, Seq: e.seq}
 		if line, err = fit(lost); err != nil {
 			return

@@ -27,7 +27,7 @@ const (
 // output stays whole.
 func (ev Event) Bounded() Event {
 	ev.Type = EventType(clipTo(string(ev.Type), maxID))
-	ev.Node, ev.Way, ev.For = clipTo(ev.Node, maxName), clipTo(ev.Way, maxName), clipTo(ev.For, maxName)
+	ev.Node, ev.Method, ev.For = clipTo(ev.Node, maxName), clipTo(ev.Method, maxName), clipTo(ev.For, maxName)
 	ev.At = encodable(ev.At)
 	if ev.Type != EventOut {
 		ev.Text = clipTo(ev.Text, maxText)
@@ -75,7 +75,7 @@ func (s *Start) clone() Start {
 
 // texts returns all its texts; each is one line.
 func (s *Start) texts() []*string {
-	out := []*string{&s.Version, &s.Run, &s.Node, &s.Way, &s.Tool}
+	out := []*string{&s.Version, &s.Run, &s.Node, &s.Method, &s.Tool}
 	if s.Cluster != nil {
 		out = append(out, &s.Cluster.Context, &s.Cluster.Server)
 	}
@@ -152,7 +152,7 @@ func fit(ev Event) ([]byte, error) {
 // returns false if nothing is left to remove. It never shortens a tool's output, because that can be split into two
 // events.
 func (ev *Event) shorten() bool {
-	texts := []*string{&ev.Node, &ev.Way, &ev.For}
+	texts := []*string{&ev.Node, &ev.Method, &ev.For}
 	if ev.Type != EventOut {
 		texts = append(texts, &ev.Text)
 	}

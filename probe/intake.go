@@ -139,10 +139,10 @@ func (i *Intake) start(s Start) (*Start, bool) {
 	i.started = true
 	s.V, s.ID, s.Cluster = Version, i.request.ID, nil
 	if p := i.request.Plan; p != nil {
-		s.Run, s.Node, s.Way, s.Tool, s.Checks = p.Run, p.Node, p.Way, "", p.Checks
+		s.Run, s.Node, s.Method, s.Tool, s.Checks = p.Run, p.Node, p.Method, "", p.Checks
 		return &s, true
 	}
-	s.Run, s.Node, s.Way, s.Tool, s.Checks, s.Tools = "", "", "", i.request.Call.Tool, nil, nil
+	s.Run, s.Node, s.Method, s.Tool, s.Checks, s.Tools = "", "", "", i.request.Call.Tool, nil, nil
 	return &s, true
 }
 

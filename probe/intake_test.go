@@ -15,7 +15,7 @@ import (
 )
 
 var planRequest = Request{Type: RequestPlan, ID: 7, Plan: &Plan{
-	Run: "r", Node: "node-a", Way: "pod", Checks: []string{"felix-live", "pod-ping"},
+	Run: "r", Node: "node-a", Method: "pod", Checks: []string{"felix-live", "pod-ping"},
 	Targets: []Target{{Kind: KindLocal, Name: "default/web"}, {Kind: KindPod, Name: "default/far"}},
 }}
 
@@ -134,14 +134,14 @@ func TestIntakeCleansAndBounds(t *testing.T) {
 				t.Errorf("%s: nothing is let through", kind)
 			}
 			for _, own := range let {
-				if own.Node+own.Way+own.For != "" || !own.At.IsZero() || own.Cause != nil || own.Verdict != nil ||
+				if own.Node+own.Method+own.For != "" || !own.At.IsZero() || own.Cause != nil || own.Verdict != nil ||
 					own.Data != nil || own.Sealed {
 					t.Errorf("%s: %+v", kind, own)
 				}
 				wholesome(t, string(kind), reflect.ValueOf(own))
 				if s := own.Start; s != nil &&
 					(s.V != Version || s.ID != request.ID || s.Cluster != nil || request.Plan != nil &&
-						(s.Run != "r" || s.Node != "node-a" || s.Way != "pod" ||
+						(s.Run != "r" || s.Node != "node-a" || s.Method != "pod" ||
 							!slices.Equal(s.Checks, request.Plan.Checks))) {
 					t.Errorf("%+v", s)
 				}

@@ -64,7 +64,7 @@ func lines(all []string) []string {
 // Cleaned returns an event with texts that are safe for a terminal, each on one line. They stay safe when decoded: jq
 // -r prints what JSON had escaped. A tool's output (out) is unchanged.
 func (ev Event) Cleaned() Event {
-	ev.Node, ev.Way, ev.For = Line(ev.Node), Line(ev.Way), Line(ev.For)
+	ev.Node, ev.Method, ev.For = Line(ev.Node), Line(ev.Method), Line(ev.For)
 	if ev.Type == EventLog {
 		ev.Text = Line(ev.Text)
 	}

@@ -202,8 +202,9 @@ const (
 	KindRuntime = "runtime" // Name is the container runtime the kubelet reports: containerd://2.4.2
 )
 
-// WayNeighbour is the access method of answers about a node that come from baseline nodes.
-const WayNeighbour = "neighbour"
+// MethodBaseline is the access method of answers about a node that come from baseline nodes. --via calls it outside: the
+// value is older, and saved runs have it.
+const MethodBaseline = "neighbour"
 
 // GapEtcd is the gap of data that Calico keeps in its own etcd, which calico-probe does not read. A check that needs
 // it is skipped.
@@ -237,7 +238,7 @@ func (t Target) String() string {
 type Plan struct {
 	Run     string   `json:"run"`            // run ID, which distinguishes runs in logs and labels
 	Node    string   `json:"node,omitempty"` // the node's name in Kubernetes
-	Way     string   `json:"way,omitempty"`  // the access method
+	Method  string   `json:"way,omitempty"`  // the access method
 	From    string   `json:"from,omitempty"` // the pod in whose network namespace the probe runs, "" = the node's own
 	Checks  []string `json:"checks"`         // IDs, in order
 	Targets []Target `json:"targets,omitempty"`

@@ -33,7 +33,7 @@ func (r *Runner) Run(ctx context.Context, plan Plan, emit func(Event)) {
 	began := time.Now()
 	r.Host.learn(plan.Targets)
 	start := Start{
-		V: Version, Version: r.Version, Run: plan.Run, Node: plan.Node, Way: plan.Way,
+		V: Version, Version: r.Version, Run: plan.Run, Node: plan.Node, Method: plan.Method,
 		Time: began.UTC(), Checks: plan.Checks, Access: r.Access,
 	}
 	if len(plan.Checks) == 0 { // the client only wants the start event

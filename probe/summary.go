@@ -74,7 +74,7 @@ func (s Summary) Well() bool {
 // Events returns the events of an answer of which only the summary was read.
 func (s Summary) Events(plan Plan) []Event {
 	counts := Counts{}
-	out := []Event{{Type: EventStart, Start: &Start{V: s.V, Run: plan.Run, Node: plan.Node, Way: plan.Way,
+	out := []Event{{Type: EventStart, Start: &Start{V: s.V, Run: plan.Run, Node: plan.Node, Method: plan.Method,
 		Checks: plan.Checks}}}
 	for _, id := range slices.Sorted(maps.Keys(s.Checks)) {
 		r := Found(s.Checks[id], "from the probe's summary; its answers were not read")

@@ -23,7 +23,7 @@ func saveRun(t *testing.T, node string, whole bool, results ...probe.Result) str
 	sink := must.Get(report.New("ndjson", f, false))(t)
 	tally := report.NewTally()
 	show := func(ev probe.Event) {
-		ev.Node, ev.Way = node, "pod"
+		ev.Node, ev.Method = node, "pod"
 		tally.Add(ev)
 		must.Do(t, sink.Event(ev))
 	}

@@ -24,7 +24,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-const conditionsExample = `  # once, as a Job or CronJob does; 'calico-probe manifests --ways conditions' has its rights
+const conditionsExample = `  # once, as a Job or CronJob does; 'calico-probe manifests --methods conditions' has its rights
   calico-probe conditions
 
   # every five minutes, until it is stopped

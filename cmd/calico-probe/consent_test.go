@@ -102,7 +102,7 @@ func TestConsentOfSteps(t *testing.T) {
 				t.Fatal(err)
 			}
 			exit, out, errs := call(t, "runbook", "run", book, "--node", "node-000", "--kubeconfig", a.kubeconfig,
-				"--journal", filepath.Join(dir, "journal"), "--run-timeout", "2s", "--peers", "0")
+				"--journal", filepath.Join(dir, "journal"), "--run-timeout", "2s", "--baselines", "0")
 			refused := strings.Contains(errs, "would place probes on "+c.nodes+" of x (http://127.0.0.1:") &&
 				strings.Contains(errs, "--yes") && exit == report.ExitUsage
 			if refused != (c.nodes != "") || refused && what != "two steps" && a.posts > 0 {

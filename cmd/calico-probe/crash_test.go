@@ -13,7 +13,7 @@ import (
 // TestBlankTarget makes a node answer about a blank target, which an Intake accepts: every reader of the run shows it,
 // and none crashes.
 func TestBlankTarget(t *testing.T) {
-	plan := probe.Plan{Node: "node-a", Way: "pod", Checks: []string{route.RouteCanReach.ID, link.NodeNeighbours.ID,
+	plan := probe.Plan{Node: "node-a", Method: "pod", Checks: []string{route.RouteCanReach.ID, link.NodeNeighbours.ID,
 		link.NodePing.ID}}
 	intake, results := probe.NewIntake(probe.Request{Type: probe.RequestPlan, Plan: &plan}), []probe.Result(nil)
 	for _, ev := range []probe.Event{

@@ -31,7 +31,7 @@ func TestKubeletIsForPeople(t *testing.T) {
 		}
 	}
 	o := &mcpOptions{runFlags: &runFlags{Options: examine.Options{Via: examine.ViaAuto}}}
-	if o.allows(via) || o.allows("pod,"+via) || !o.allows("pod,ssh") || !o.allows(injector.MethodNeighbour) {
+	if o.allows(via) || o.allows("pod,"+via) || !o.allows("pod,ssh") || !o.allows(injector.MethodOutside) {
 		t.Error("an agent may choose it")
 	}
 	if o.allows(injector.MethodLocal) {
@@ -54,7 +54,7 @@ func TestKubeletIsForPeople(t *testing.T) {
 	if exit, out, errs := call(t, "manifests", "--serve"); exit != 0 || strings.Contains(out, right) {
 		t.Errorf("exit %d: the right is granted unasked: %s", exit, errs)
 	}
-	if exit, out, errs := call(t, "manifests", "--ways", via); exit != 0 || strings.Count(out, right) != 1 {
+	if exit, out, errs := call(t, "manifests", "--methods", via); exit != 0 || strings.Count(out, right) != 1 {
 		t.Errorf("exit %d: the right is not granted: %s%s", exit, out, errs)
 	}
 	for _, file := range []string{"kustomize/base/rights.yaml", "kustomize/serve/serve.yaml", "conditions.yaml"} {

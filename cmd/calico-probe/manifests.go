@@ -19,7 +19,7 @@ const manifestsExample = `  # the rights of every access method, for a group of 
   calico-probe manifests --group on-call | kubectl apply -f -
 
   # only the rights to read the API and create probe pods, for one person
-  calico-probe manifests --ways pod --user jane
+  calico-probe manifests --methods pod --user jane
 
   # also 'serve', which receives alerts; you create the secrets with its tokens and its certificate
   calico-probe manifests --serve | kubectl apply -f -
@@ -46,9 +46,9 @@ const (
 // manifestFlags are the flags of the verb.
 type manifestFlags struct {
 	install.Options
-	ways, users, groups, accounts []string
-	create, serve                 bool
-	from                          install.Serve
+	methods, users, groups, accounts []string
+	create, serve                    bool
+	from                             install.Serve
 }
 
 func (a *app) manifests() *cobra.Command {
@@ -60,7 +60,7 @@ func (a *app) manifests() *cobra.Command {
 rights that it needs. With --user, --group or --service-account it also prints their bindings.
 It changes nothing: an administrator reviews and applies the manifests. A run finds the namespace
 ` + install.Namespace + ` automatically. Set another name with -n, here and in each run.
-With --ways conditions and --service-account it also prints an admission policy, which limits
+With --methods conditions and --service-account it also prints an admission policy, which limits
 the account to its one condition and annotation (Kubernetes 1.30 or later).`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := m.check(cmd); err != nil {
@@ -80,7 +80,7 @@ the account to its one condition and annotation (Kubernetes 1.30 or later).`,
 
 func (m *manifestFlags) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringSliceVar(&m.ways, "ways", install.People(), "print rights for: "+strings.Join(install.Names(), ", ")+"; those of api are always included")
+	f.StringSliceVar(&m.methods, "methods", install.People(), "print rights for: "+strings.Join(install.Names(), ", ")+"; those of api are always included")
 	f.StringVarP(&m.Namespace, "namespace", "n", install.Namespace, "namespace of the probe pods")
 	f.BoolVar(&m.create, "create-namespace", true, "create that namespace with labels that admit privileged pods; never default, kube-* or calico-node's")
 	f.StringVar(&m.CalicoNamespace, "calico-namespace", install.CalicoNamespace, "namespace of calico-node, for the rights of ephemeral and exec; the Calico operator uses calico-system")
@@ -91,7 +91,7 @@ func (m *manifestFlags) flags(cmd *cobra.Command) {
 	f.StringVar(&m.from.Image, "client-image", probe.ClientImage, "image of the client, for --serve")
 	f.StringVar(&m.from.ProbeImage, "image", envOr("CALICO_PROBE_IMAGE", probeImage()), "image of the probes, for --serve (environment: CALICO_PROBE_IMAGE)")
 	f.StringSliceVar(&m.from.Admit, "admit", []string{install.AlertsFrom}, "for --serve: namespaces (of Alertmanager, Prometheus, an ingress controller) and networks (CIDRs) that may connect, in addition to its own namespace")
-	completions(cmd, map[string]completer{"ways": several(install.Names)})
+	completions(cmd, map[string]completer{"methods": several(install.Names)})
 }
 
 // check rejects invalid flags, and parses those that name users, groups and accounts.
@@ -111,7 +111,7 @@ func (m *manifestFlags) check(cmd *cobra.Command) (err error) {
 			return ui.BadUsage("--admit takes namespaces and networks such as 10.0.0.0/8, and %q is neither", name)
 		}
 	}
-	if m.Uses, err = install.Named(m.ways...); err != nil {
+	if m.Uses, err = install.Named(m.methods...); err != nil {
 		return ui.BadUsage("%w", err)
 	}
 	m.Existing = !m.create

@@ -142,7 +142,7 @@ func (o *mcpOptions) allows(via string) bool {
 	}
 	own := strings.Split(o.Via, ",")
 	if o.Via == examine.ViaAuto {
-		own = append(injector.FallbackNames(), injector.MethodNeighbour)
+		own = append(injector.FallbackNames(), injector.MethodOutside)
 	}
 	for method := range strings.SplitSeq(via, ",") {
 		if !slices.Contains(own, method) {

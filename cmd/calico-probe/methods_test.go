@@ -20,13 +20,13 @@ import (
 // TestChart check the other steps.
 func TestAccessMethodsEverywhere(t *testing.T) {
 	t.Parallel()
-	ways := read(t, "../../docs/ways.md")
+	ways := read(t, "../../docs/access-methods.md")
 	security := read(t, "../../docs/security.md")
 	tests := testsOfMethods(t)
 	for _, method := range injector.MethodNames() {
 		missing := func(step string) { t.Errorf("access method %s: %s", method, step) }
 		if !strings.Contains(ways, "| `"+method+"` |") {
-			missing("docs/ways.md has no row that says what it creates and while what it works")
+			missing("docs/access-methods.md has no row that says what it creates and while what it works")
 		}
 		if !strings.Contains(security, "| `"+method+"` |") {
 			missing("docs/security.md has no row that says what it can do")
@@ -54,7 +54,7 @@ func TestAccessMethodsEverywhere(t *testing.T) {
 	last := len(names) - 1
 	says := "tries `" + strings.Join(names[:last], "`, `") + "` and `" + names[last] + "`"
 	if !strings.Contains(strings.Join(strings.Fields(ways), " "), says) {
-		t.Errorf("docs/ways.md does not say that auto %s", says)
+		t.Errorf("docs/access-methods.md does not say that auto %s", says)
 	}
 }
 

@@ -13,12 +13,12 @@ import (
 func TestNeighbourFlags(t *testing.T) {
 	t.Parallel()
 	for args, says := range map[string]string{
-		"--via neighbour --peers 0":                 "nor 0 with --via neighbour",
-		"--peers -1":                                "must not be negative",
-		"--via neighbour --checks node-disk":        "--via neighbour cannot ask node-disk",
-		"--via local --checks neighbour-reach":      "--via local cannot ask neighbour-reach",
-		"--via api --checks neighbour-reach":        "--via api cannot ask neighbour-reach",
-		"--via neighbour --checks bgp-session,node": "cannot ask",
+		"--via outside --baselines 0":             "nor 0 with --via outside",
+		"--baselines -1":                          "must not be negative",
+		"--via outside --checks node-disk":        "--via outside cannot ask node-disk",
+		"--via local --checks neighbour-reach":    "--via local cannot ask neighbour-reach",
+		"--via api --checks neighbour-reach":      "--via api cannot ask neighbour-reach",
+		"--via outside --checks bgp-session,node": "cannot ask",
 	} {
 		var errs bytes.Buffer
 		a := &app{IOStreams: genericiooptions.IOStreams{Out: &errs, ErrOut: &errs},

@@ -71,24 +71,24 @@ func TestManifests(t *testing.T) {
 		exit int
 		says string
 	}{
-		"install":                                {report.ExitUsage, `unknown command "install"`},
-		"manifests --ways pods":                  {report.ExitUsage, `unknown access method "pods"`},
-		"manifests --service-account runner":     {report.ExitUsage, "NAMESPACE:NAME"},
-		"manifests --ways api --user jane":       {report.ExitHealthy, "name: jane"},
-		"manifests --ways api --user cn=a,ou=b":  {report.ExitHealthy, "name: cn=a,ou=b"}, // one user
-		"manifests --ways neighbour -n there":    {report.ExitHealthy, "namespace: there"},
-		"manifests --calico-namespace elsewhere": {report.ExitHealthy, "namespace: elsewhere"},
-		"manifests -n Ops":                       {report.ExitUsage, `"Ops": invalid namespace`},
-		"manifests --calico-namespace a/b":       {report.ExitUsage, `"a/b": invalid namespace`},
-		"preflight --via local":                  {report.ExitUsage, `unknown access method "local"; --via takes auto, or a list of api, pod`},
-		"preflight --via pod,pod":                {report.ExitUsage, "--via names pod twice"},
-		"preflight --via pods":                   {report.ExitUsage, "did you mean pod?"},
-		"preflight --ssh root@a;b":               {report.ExitUsage, `--ssh "root@a;b" is not a valid destination`},
-		"preflight --ssh root@":                  {report.ExitUsage, `--ssh "root@" is not a valid destination`},
-		"preflight --ssh {other}":                {report.ExitUsage, `--ssh "{other}" is not a valid destination`},
-		"preflight --ssh-config /nofile":         {report.ExitUsage, "--ssh-config: stat /nofile: no such file"},
-		"preflight --ssh-config /":               {report.ExitUsage, "--ssh-config: / is a folder"},
-		"preflight --ssh -x":                     {report.ExitUsage, "is not a valid destination"},
+		"install":                                  {report.ExitUsage, `unknown command "install"`},
+		"manifests --methods pods":                 {report.ExitUsage, `unknown access method "pods"`},
+		"manifests --service-account runner":       {report.ExitUsage, "NAMESPACE:NAME"},
+		"manifests --methods api --user jane":      {report.ExitHealthy, "name: jane"},
+		"manifests --methods api --user cn=a,ou=b": {report.ExitHealthy, "name: cn=a,ou=b"}, // one user
+		"manifests --methods outside -n there":     {report.ExitHealthy, "namespace: there"},
+		"manifests --calico-namespace elsewhere":   {report.ExitHealthy, "namespace: elsewhere"},
+		"manifests -n Ops":                         {report.ExitUsage, `"Ops": invalid namespace`},
+		"manifests --calico-namespace a/b":         {report.ExitUsage, `"a/b": invalid namespace`},
+		"preflight --via local":                    {report.ExitUsage, `unknown access method "local"; --via takes auto, or a list of api, pod`},
+		"preflight --via pod,pod":                  {report.ExitUsage, "--via names pod twice"},
+		"preflight --via pods":                     {report.ExitUsage, "did you mean pod?"},
+		"preflight --ssh root@a;b":                 {report.ExitUsage, `--ssh "root@a;b" is not a valid destination`},
+		"preflight --ssh root@":                    {report.ExitUsage, `--ssh "root@" is not a valid destination`},
+		"preflight --ssh {other}":                  {report.ExitUsage, `--ssh "{other}" is not a valid destination`},
+		"preflight --ssh-config /nofile":           {report.ExitUsage, "--ssh-config: stat /nofile: no such file"},
+		"preflight --ssh-config /":                 {report.ExitUsage, "--ssh-config: / is a folder"},
+		"preflight --ssh -x":                       {report.ExitUsage, "is not a valid destination"},
 	} {
 		var out, errs bytes.Buffer
 		got := Run(t.Context(), genericiooptions.IOStreams{Out: &out, ErrOut: &errs}, strings.Fields(args))

@@ -36,7 +36,7 @@ const runExample = `  # everything about one node
   calico-probe run worker-3 --via api
 
   # from healthy nodes: nothing is placed on the node itself
-  calico-probe run worker-3 --via neighbour
+  calico-probe run worker-3 --via outside
 
   # only this node, or everywhere? all nodes, grouped by cause
   calico-probe run --all-nodes
@@ -92,7 +92,7 @@ nodes (--all-nodes, -l, or --node more than once) groups nodes with the same cau
 // others adds the flags of the extra checks that a run does when something is wrong.
 func (o *runFlags) others(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.IntVar(&o.Baselines, "peers", 2, "number of healthy nodes to compare with when something is wrong. "+
+	f.IntVar(&o.Baselines, "baselines", 2, "number of healthy nodes to compare with when something is wrong. "+
 		"With --profile standard, a pod on one of them also tests this node from outside in every run; 0 = use no other node")
 	f.BoolVar(&o.NoFollowUp, "no-follow-up", false,
 		"skip follow-up checks: those beyond --profile that would confirm or exclude the likeliest causes")

@@ -101,7 +101,7 @@ func (o *runbookOptions) addFlags(cmd *cobra.Command) {
 	folders(cmd, &o.dirs)
 	f.StringVar(&o.journal, "journal", "", "new file for the journal (default: a file in the user's folder for state)")
 	f.StringVar(&o.resume, "resume", "", "continue the runbook of this journal, with the same node, parameters and flags")
-	f.IntVar(&o.Baselines, "peers", 2, "number of healthy nodes that each run compares with, see 'run --help'; 0 = none")
+	f.IntVar(&o.Baselines, "baselines", 2, "number of healthy nodes that each run compares with, see 'run --help'; 0 = none")
 	o.reaching(cmd)
 	o.limiting(cmd)
 	o.consenting(f)

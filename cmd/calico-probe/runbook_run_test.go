@@ -108,15 +108,15 @@ func TestSetAgain(t *testing.T) {
 	cmd := &cobra.Command{}
 	answers := cmd.Flags().StringArray("answer", nil, "")
 	actions := cmd.Flags().StringSlice("allow-actions", nil, "")
-	peers := cmd.Flags().String("peers", "2", "")
+	baselines := cmd.Flags().String("baselines", "2", "")
 	must.Do(t, cmd.ParseFlags([]string{"--answer", "b=2", "--answer", "c=3", "--allow-actions=x",
-		"--peers=0"}))
-	for name, values := range map[string][]string{"answer": {"a=1", "b=1"}, "allow-actions": {"x", "y"}, "peers": {"5"}} {
+		"--baselines=0"}))
+	for name, values := range map[string][]string{"answer": {"a=1", "b=1"}, "allow-actions": {"x", "y"}, "baselines": {"5"}} {
 		must.Do(t, setAgain(cmd, name, values))
 	}
 	if !slices.Equal(*answers, []string{"b=2", "c=3", "a=1"}) ||
-		!slices.Equal(*actions, []string{"x", "y"}) || *peers != "0" {
-		t.Errorf("%q, %q, %q", *answers, *actions, *peers)
+		!slices.Equal(*actions, []string{"x", "y"}) || *baselines != "0" {
+		t.Errorf("%q, %q, %q", *answers, *actions, *baselines)
 	}
 }
 

@@ -45,7 +45,7 @@ func TestServeMany(t *testing.T) {
 	if via := manyVia(viaInPod()); via != injector.MethodPod {
 		t.Errorf("where all is allowed it asks via %s", via)
 	}
-	if via := manyVia(injector.MethodNeighbour); via != injector.MethodAPI {
+	if via := manyVia(injector.MethodOutside); via != injector.MethodAPI {
 		t.Errorf("where no pod is allowed it asks via %s", via)
 	}
 }

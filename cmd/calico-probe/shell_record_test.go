@@ -24,9 +24,9 @@ func TestAnalyzeTranscript(t *testing.T) {
 				for _, ev := range []probe.Event{
 					{Type: probe.EventTyped, Text: "run node-swap"},
 					{Type: probe.EventRecheck, Start: &probe.Start{Checks: []string{"node-swap"}}},
-					{Type: probe.EventStart, Way: "pod", Start: &probe.Start{V: 1}},
-					{Type: probe.EventResult, Way: "pod", Result: &probe.Result{Check: "node-swap", Status: status, Saw: "looked"}},
-					{Type: probe.EventEnd, Way: "pod", End: &probe.End{}},
+					{Type: probe.EventStart, Method: "pod", Start: &probe.Start{V: 1}},
+					{Type: probe.EventResult, Method: "pod", Result: &probe.Result{Check: "node-swap", Status: status, Saw: "looked"}},
+					{Type: probe.EventEnd, Method: "pod", End: &probe.End{}},
 					{Type: probe.EventDone},
 				} {
 					ev.Node = node

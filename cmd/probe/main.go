@@ -1,7 +1,7 @@
 // Command probe is the part of calico-probe that runs on a node. It inspects the node directly, changes nothing there,
 // and writes what it found to stdout. You can also run it by hand on a node.
 //
-//	probe session [--root DIR] [--only PATHS] [--proc DIR] [--node NAME] [--way WAY] [--life DURATION] [--not-after TIME] [--unlink]
+//	probe session [--root DIR] [--only PATHS] [--proc DIR] [--node NAME] [--method METHOD] [--life DURATION] [--not-after TIME] [--unlink]
 //	probe run [--root DIR] [--proc DIR] [--checks LIST | --plan JSON...] [--summary FILE] [--text | --plugin]
 //	probe version
 //
@@ -195,7 +195,7 @@ func (o options) runner() *probe.Runner {
 // session answers plans and calls until its client is gone or its life is over.
 func session(ctx context.Context, args []string, in io.Reader, out io.Writer) error {
 	o := flags("session", out)
-	o.String("way", "", "the access method; shown in the process list")
+	o.String("method", "", "the access method; shown in the process list")
 	life := o.Duration("life", 10*time.Minute, "exit after this time")
 	notAfter := o.String("not-after", "", "do not start later than this (RFC 3339), by this machine's clock")
 	unlink := o.Bool("unlink", false, "first remove this program's own file and its folder")
@@ -352,7 +352,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 
 // planOf returns the given plan, or a plan of the selected checks.
 func planOf(given []string, want string) (probe.Plan, error) {
-	plan := probe.Plan{Way: "hand"}
+	plan := probe.Plan{Method: "hand"}
 	if len(given) > 0 {
 		if want != "" {
 			return plan, errors.New("--plan names its checks: leave out --checks")
@@ -361,7 +361,7 @@ func planOf(given []string, want string) (probe.Plan, error) {
 		if err != nil {
 			return plan, fmt.Errorf("--plan: %w", err)
 		}
-		plan.Way = cmp.Or(plan.Way, "hand")
+		plan.Method = cmp.Or(plan.Method, "hand")
 		return plan, nil
 	}
 	var patterns []string

@@ -48,13 +48,13 @@ func liar(t testing.TB) World {
 		Missing: []string{hostile}, RuledOut: []string{hostile},
 		Fix: probe.Fix{Says: hostile, Radius: hostile, Manifest: []string{hostile},
 			OnlyIf: []probe.Conditional{{If: hostile, Manifest: []string{hostile}}}}}
-	result := report.Located{Way: "pod", Result: probe.Result{Check: "node-swap", Target: hostile, From: hostile,
+	result := report.Located{Method: "pod", Result: probe.Result{Check: "node-swap", Target: hostile, From: hostile,
 		Status: probe.Fail, Saw: hostile, Facts: probe.Facts{"why": hostile, "of": []any{hostile}}, Lines: []string{hostile}}}
 	verdict := &probe.Verdict{Word: report.WordFault, Exit: report.ExitFault, Counts: probe.Counts{probe.Fail: 1},
 		Unexplained: []string{hostile}}
 	doc := report.Document{V: 1, Kind: report.KindReport, Version: hostile, Run: hostile, Node: hostile, Verdict: verdict,
 		Cluster: &probe.Cluster{Context: hostile, Server: hostile}, Causes: []probe.Cause{cause, cause, cause, cause},
-		Ways:     []report.Segment{{Way: hostile, Node: hostile, Version: hostile, Access: []string{hostile}}},
+		Methods:  []report.Segment{{Method: hostile, Node: hostile, Version: hostile, Access: []string{hostile}}},
 		Contrast: []string{hostile}, Log: []string{hostile}}
 	for range 50 {
 		doc.Results = append(doc.Results, result)
@@ -67,9 +67,9 @@ func liar(t testing.TB) World {
 			Witnesses: []probe.Witness{{Node: hostile, Cause: hostile, About: hostile}},
 			Example:   probe.Example{Node: hostile, Cause: &cause}}},
 		Nodes: []report.FleetNode{{Node: hostile, Verdict: verdict, Causes: []probe.Cause{cause},
-			Results: []report.Located{result}, Ways: []string{hostile}}}}
+			Results: []report.Located{result}, Methods: []string{hostile}}}}
 	run := report.Run{Node: hostile, Verdict: verdict,
-		Events: []probe.Event{{Type: probe.EventResult, Node: hostile, Way: "pod", Result: &result.Result}}}
+		Events: []probe.Event{{Type: probe.EventResult, Node: hostile, Method: "pod", Result: &result.Result}}}
 	return World{
 		Probes:  true,
 		Schemas: schemas,

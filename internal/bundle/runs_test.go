@@ -21,7 +21,7 @@ func TestMasked(t *testing.T) {
 		With("says", []string{"Authorization: Bearer " + token}).With("count", int64(123456789012))
 	r.Check, r.Lines = "registry", []string{"token " + token, "a line"}
 	run := report.Run{Node: "a", Events: []probe.Event{
-		{Type: probe.EventResult, Seq: 7, Node: "a", Way: "pod", Result: &r},
+		{Type: probe.EventResult, Seq: 7, Node: "a", Method: "pod", Result: &r},
 		{Type: probe.EventLog, Node: "a", Text: "-----BEGIN RSA PRIVATE KEY----- MIIabc"},
 		{Type: probe.EventLog, Node: "a", Text: "GET /v2?x=1&authorization=c2VjcmV0MQ <bearer s3cr3tw0rd>"}, // JSON has \u0026
 		{Type: probe.EventLog, Node: "a", Text: "certificate: secret-agent pod has key file /etc/key, node bearing west"},

@@ -287,7 +287,7 @@ func valueOf(r diagnose.Finding, key string) (any, bool) {
 	case "from":
 		return r.From, true
 	case "way":
-		return r.Way, true
+		return r.Method, true
 	case "on":
 		return r.Node, true
 	case "status":

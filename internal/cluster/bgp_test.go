@@ -268,7 +268,7 @@ func TestWaysOfBGP(t *testing.T) {
 	s := snapshot(a, b)
 	s.Backend.Value = "bird"
 	bgp := func(from, to *corev1.Node) string {
-		ways := Ways(s, from, to, probe.RoleSend, "")
+		ways := EncapTargets(s, from, to, probe.RoleSend, "")
 		w := ways[len(ways)-1]
 		return fmt.Sprintf("%s %d %s", w.Name, w.Port, w.Attrs[probe.AttrUsed])
 	}

@@ -46,7 +46,7 @@ const (
 
 // Ways returns the kinds of packet that may pass from one node to another one's registered addresses, for a probe in
 // the given role. Used marks those that this cluster sends between the two.
-func Ways(s *Snapshot, from, to *corev1.Node, role, token string) []probe.Target {
+func EncapTargets(s *Snapshot, from, to *corev1.Node, role, token string) []probe.Target {
 	settings := FelixTarget(s).Attrs
 	number := func(name string, otherwise int) int {
 		n, _ := strconv.Atoi(settings[name])

@@ -15,7 +15,7 @@ func TestComparison(t *testing.T) {
 	t.Parallel()
 	f := diagnose.Findings{Node: "node-b"}
 	add := func(node, check, target string, s probe.Status, saw string, facts probe.Facts) {
-		f.Add(probe.Event{Type: probe.EventResult, Node: node, Way: "pod",
+		f.Add(probe.Event{Type: probe.EventResult, Node: node, Method: "pod",
 			Result: &probe.Result{Check: check, Target: target, Status: s, Saw: saw, Facts: facts}})
 	}
 	add("node-b", "node-swap", "", probe.Fail, "swap is on", nil)

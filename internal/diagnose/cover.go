@@ -150,7 +150,7 @@ func follows(f Findings, c candidate) []probe.Follows {
 // question identifies a check, its target and where it ran.
 type question struct{ node, way, check, target, from string }
 
-func QuestionOf(r Finding) question { return question{r.Node, r.Way, r.Check, r.Target, r.From} }
+func QuestionOf(r Finding) question { return question{r.Node, r.Method, r.Check, r.Target, r.From} }
 
 func questionsIn(clues ...[]Clue) map[question]bool {
 	out := map[question]bool{}

@@ -10,8 +10,8 @@ import (
 
 // Finding is one result and the node it comes from.
 type Finding struct {
-	Node string // on which the check ran
-	Way  string
+	Node   string // on which the check ran
+	Method string
 	probe.Result
 }
 
@@ -79,7 +79,7 @@ func (f *Findings) Add(ev probe.Event) {
 	if ev.Type == probe.EventResult && ev.Result != nil {
 		r := *ev.Result
 		r.Facts = travelled(r.Facts)
-		f.All = append(f.All, Finding{Node: ev.Node, Way: ev.Way, Result: r})
+		f.All = append(f.All, Finding{Node: ev.Node, Method: ev.Method, Result: r})
 	}
 }
 

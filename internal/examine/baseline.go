@@ -74,7 +74,7 @@ func worthComparing(seen diagnose.Findings, suite []*probe.Check) []*probe.Check
 // answeredItself reports whether a probe on the node has answered anything yet.
 func answeredItself(seen diagnose.Findings) bool {
 	return slices.ContainsFunc(seen.All, func(r diagnose.Finding) bool {
-		return r.Node == seen.Node && r.Way != injector.MethodAPI && r.Check != probe.CheckPlaced
+		return r.Node == seen.Node && r.Method != injector.MethodAPI && r.Check != probe.CheckPlaced
 	})
 }
 
@@ -211,13 +211,13 @@ func (r *Run) reportBaselines(all []baseline) error {
 	for _, l := range all {
 		seen(l.node, l.err, "comparison")
 		for _, ev := range l.events {
-			if err := r.AddOf(l.node, injector.MethodNeighbour, ev); err != nil {
+			if err := r.AddOf(l.node, probe.MethodBaseline, ev); err != nil {
 				return err
 			}
 		}
 	}
 	for _, res := range r.fromOutside(from, failed) {
-		if err := r.Add(injector.MethodNeighbour, probe.Event{Type: probe.EventResult, Result: &res}); err != nil {
+		if err := r.Add(probe.MethodBaseline, probe.Event{Type: probe.EventResult, Result: &res}); err != nil {
 			return err
 		}
 	}
@@ -274,10 +274,10 @@ func (b *baseline) fail(err error, placed bool, unread error) {
 	case err != nil && placed:
 		ev = Unanswered(err)
 	case err != nil:
-		ev = Unplaced(injector.MethodNeighbour, "", err)
+		ev = Unplaced(probe.MethodBaseline, "", err)
 	case unread != nil:
 		err = fmt.Errorf("the API was not read about this baseline node: %w", unread)
-		ev = Unplaced(injector.MethodNeighbour, "", err)
+		ev = Unplaced(probe.MethodBaseline, "", err)
 	default:
 		return
 	}
@@ -303,7 +303,7 @@ func orLate(ctx context.Context, err error) error {
 // planFor is the plan for a baseline node: the node's own checks, about the baseline node itself and about the node.
 func (r *Run) planFor(theirs, snap *cluster.Snapshot, node *corev1.Node, asked []*probe.Check) probe.Plan {
 	plan := probe.Plan{
-		Run: r.ID, Node: node.Name, Way: injector.MethodNeighbour, Checks: CheckIDs(asked), Limit: r.opts.CheckTimeout,
+		Run: r.ID, Node: node.Name, Method: probe.MethodBaseline, Checks: CheckIDs(asked), Limit: r.opts.CheckTimeout,
 	}
 	plan.Targets, plan.Gaps = cluster.Targets(theirs)
 	plan.Targets = append(plan.Targets, cluster.Outside(snap, node.Name)...)

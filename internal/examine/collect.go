@@ -37,7 +37,7 @@ func NewCollector(node string, sink report.Sink, theirs ...*diagnose.Rule) *Coll
 // Add receives an event of the node.
 func (c *Collector) Add(method string, ev probe.Event) error {
 	ev = ev.Cleaned()
-	ev.Node, ev.Way = c.Node, method
+	ev.Node, ev.Method = c.Node, method
 	c.Tally.Add(ev)
 	c.Seen.Add(ev)
 	return c.Sink.Event(ev)
@@ -46,7 +46,7 @@ func (c *Collector) Add(method string, ev probe.Event) error {
 // AddOf receives an event of another node. Causes may rest on it, but this node's verdict does not count it.
 func (c *Collector) AddOf(node, method string, ev probe.Event) error {
 	ev = ev.Cleaned()
-	ev.Node, ev.Way = node, method
+	ev.Node, ev.Method = node, method
 	c.Seen.Add(ev)
 	return c.Sink.Event(ev)
 }
@@ -127,7 +127,7 @@ func Replay(run report.Run, sink report.Sink, theirs ...*diagnose.Rule) (*Collec
 		events = append(slices.Clone(events), probe.Event{Type: probe.EventResult, Node: run.Node, Result: &r})
 	}
 	for _, ev := range events {
-		if r := ev.Result; r != nil && ev.Way == "" && r.Check == probe.CheckAnswered &&
+		if r := ev.Result; r != nil && ev.Method == "" && r.Check == probe.CheckAnswered &&
 			r.Facts.Str(probe.FactReason) == probe.ReasonCrashed {
 			continue // a conclusion: this version draws its own
 		}

@@ -25,27 +25,27 @@ func (r *Run) ProvesEncap(snap *cluster.Snapshot) bool {
 func (r *Run) ProveEncap(ctx context.Context, here *injector.Session, snap *cluster.Snapshot) error {
 	began, counts := time.Now(), probe.Counts{}
 	start := probe.Start{
-		V: probe.Version, Version: probe.Release, Run: r.ID, Node: r.Node, Way: wayPair, Time: began.UTC(),
+		V: probe.Version, Version: probe.Release, Run: r.ID, Node: r.Node, Method: methodPair, Time: began.UTC(),
 		Checks: []string{overlay.EncapProof.ID}, FollowUp: slices.ContainsFunc(r.followed, overlay.EncapProof.Is),
 	}
-	if err := r.Add(wayPair, probe.Event{Type: probe.EventStart, Start: &start}); err != nil {
+	if err := r.Add(methodPair, probe.Event{Type: probe.EventStart, Start: &start}); err != nil {
 		return err
 	}
 	say := func(res probe.Result) error {
 		res.Check = overlay.EncapProof.ID
 		counts[res.Status]++
-		return r.Add(wayPair, probe.Event{Type: probe.EventResult, Result: &res})
+		return r.Add(methodPair, probe.Event{Type: probe.EventResult, Result: &res})
 	}
 	if err := r.proof(ctx, here, snap, say); err != nil {
 		return err
 	}
-	return r.Add(wayPair, probe.Event{
+	return r.Add(methodPair, probe.Event{
 		Type: probe.EventEnd, End: &probe.End{Results: counts.Total(), Counts: counts, Elapsed: time.Since(began)},
 	})
 }
 
 // wayPair is the access method that two probes report when they test each other.
-const wayPair = "pair"
+const methodPair = "pair"
 
 // proof runs the steps of ProveEncap; say reports one result.
 func (r *Run) proof(
@@ -55,7 +55,7 @@ func (r *Run) proof(
 	if peer == nil {
 		return say(probe.Found(probe.Skip, "the cluster has no other node to prove it with"))
 	}
-	if len(cluster.Ways(snap, snap.Node, peer, "", "")) == 0 {
+	if len(cluster.EncapTargets(snap, snap.Node, peer, "", "")) == 0 {
 		return say(probe.Found(probe.Skip, "Calico has registered no addresses of one family for this node and for %s", peer.Name))
 	}
 	r.client.Progress("putting a second probe on %s", peer.Name)
@@ -110,7 +110,7 @@ func (r *Run) direction(ctx context.Context, snap *cluster.Snapshot, from, to en
 	plan := func(at, other end, role string) probe.Request {
 		return probe.Request{Type: probe.RequestPlan, Plan: &probe.Plan{
 			Run: r.ID, Node: at.node.Name, Checks: []string{overlay.EncapProof.ID}, Limit: r.opts.CheckTimeout,
-			Targets: append(cluster.Self(at.node), cluster.Ways(snap, at.node, other.node, role, token)...),
+			Targets: append(cluster.Self(at.node), cluster.EncapTargets(snap, at.node, other.node, role, token)...),
 		}}
 	}
 	var heard, sent []probe.Result

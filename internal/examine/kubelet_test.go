@@ -90,7 +90,7 @@ func TestUngreeted(t *testing.T) {
 		reason facts.Reason
 		says   string
 	}{
-		"no right": {&kubeletproxy.KubeletError{Code: 403, ByAPI: true}, facts.ReasonRBAC, "manifests --ways kubelet"},
+		"no right": {&kubeletproxy.KubeletError{Code: 403, ByAPI: true}, facts.ReasonRBAC, "manifests --methods kubelet"},
 		"no login": {&kubeletproxy.KubeletError{Code: 401, ByAPI: true}, facts.ReasonAPI, "rejects the request"},
 		"refused": {&kubeletproxy.KubeletError{Code: 503, ByAPI: true, Text: "dial tcp 10.0.0.2:10250: connect: connection refused"},
 			facts.ReasonAttach, "connection refused"},

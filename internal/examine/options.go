@@ -103,9 +103,9 @@ func (o Options) Validate() error {
 	case !slices.Contains(probe.Profiles(), probe.Profile(o.Profile)):
 		return ui.BadUsage("unknown profile %q: --profile takes %s", o.Profile, strings.Join(ProfileNames(), ", "))
 	case o.Baselines < 0 || o.access().FromOutside() && o.Baselines == 0:
-		return ui.BadUsage("--peers must not be negative, nor 0 with --via neighbour")
+		return ui.BadUsage("--baselines must not be negative, nor 0 with --via outside")
 	case o.Baselines >= MaxWithoutConsent:
-		return ui.BadUsage("--peers must be less than %d", MaxWithoutConsent)
+		return ui.BadUsage("--baselines must be less than %d", MaxWithoutConsent)
 	}
 	_, err := o.pick()
 	return err

@@ -10,7 +10,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/calico-probe/calico-probe/injector"
 	"github.com/calico-probe/calico-probe/internal/cluster"
 	"github.com/calico-probe/calico-probe/internal/subject/evidence"
 	"github.com/calico-probe/calico-probe/internal/subject/link"
@@ -72,7 +71,7 @@ func (r *Run) reportView() error {
 	}
 	r.view.reported = true
 	for _, ev := range r.view.wait().events {
-		if err := r.AddOf(r.view.node.Name, injector.MethodNeighbour, ev); err != nil {
+		if err := r.AddOf(r.view.node.Name, probe.MethodBaseline, ev); err != nil {
 			return err
 		}
 	}
@@ -96,7 +95,7 @@ func (r *Run) fromOutside(from, failed []string) []probe.Result {
 	}
 	res.Check = link.NeighbourReach.ID
 	if r.opts.access().FromOutside() { // nothing inside the node was checked: only a fault is a verdict
-		res.Check, res.Target, res.Status = probe.CheckPlaced, injector.MethodNeighbour, probe.Unknown
+		res.Check, res.Target, res.Status = probe.CheckPlaced, probe.MethodBaseline, probe.Unknown
 		res.Saw = fmt.Sprintf("no probe was put on the node itself; %s", res.Saw)
 		return []probe.Result{res}
 	}
@@ -121,7 +120,7 @@ func (r *Run) unseen(snap *cluster.Snapshot) probe.Event {
 	why := "no other node is ready"
 	switch {
 	case r.opts.Baselines == 0:
-		why = "--peers 0"
+		why = "--baselines 0"
 	case snap == nil:
 		why = "the API was not read"
 	case !r.opts.mayUseSecondPod():

@@ -63,7 +63,7 @@ func (r *Run) Owes(snap *cluster.Snapshot) []string {
 
 // Plan is the plan for the probe on the node.
 func (r *Run) Plan(method string, snap *cluster.Snapshot) probe.Plan {
-	plan := probe.Plan{Run: r.ID, Node: r.Node, Way: method, Checks: r.NodeChecks(),
+	plan := probe.Plan{Run: r.ID, Node: r.Node, Method: method, Checks: r.NodeChecks(),
 		Brief: r.opts.Profile == string(probe.Quick), Limit: r.opts.CheckTimeout}
 	if snap != nil {
 		plan.Targets, plan.Gaps = cluster.Targets(snap)

@@ -94,7 +94,7 @@ func TestPatientInTheEnd(t *testing.T) {
 	var said []string
 	for _, ev := range got {
 		if ev.Result != nil {
-			said = append(said, ev.Way+" "+ev.Result.Check+" "+string(ev.Result.Status))
+			said = append(said, ev.Method+" "+ev.Result.Check+" "+string(ev.Result.Status))
 		}
 	}
 	if text := strings.Join(said, ", "); text != "ssh probe-answered info, pod probe-placed ok" {
@@ -130,7 +130,7 @@ func TestMuteImageStaysOut(t *testing.T) {
 		t.Errorf("tried: %v", tried)
 	}
 	skipped := slices.ContainsFunc(got, func(ev probe.Event) bool {
-		return ev.Way == injector.MethodEphemeral && ev.Result.Status == probe.Skip &&
+		return ev.Method == injector.MethodEphemeral && ev.Result.Status == probe.Skip &&
 			ev.Result.Saw == "not tried: image workload:1 ran in a pod and did not answer as a probe; an ephemeral container could not be removed"
 	})
 	if !skipped {

@@ -181,7 +181,7 @@ func (r *Run) answerAPI(
 	}
 	var failed error
 	runner := probe.Runner{Suite: suiteapi.Checks(snap), Host: &probe.Host{Node: r.Node}, Version: probe.Release}
-	runner.Run(ctx, probe.Plan{Run: r.ID, Node: r.Node, Way: injector.MethodAPI, Checks: ids}, func(ev probe.Event) {
+	runner.Run(ctx, probe.Plan{Run: r.ID, Node: r.Node, Method: injector.MethodAPI, Checks: ids}, func(ev probe.Event) {
 		if failed == nil {
 			failed = report(ev)
 		}
@@ -364,7 +364,7 @@ func (r *Run) ReportOthers(snap *cluster.Snapshot) error {
 	case r.view != nil:
 		err = errors.Join(err, r.reportBaselines(nil))
 	case r.looksFromOutside():
-		err = errors.Join(err, r.Add(injector.MethodNeighbour, r.unseen(snap)))
+		err = errors.Join(err, r.Add(probe.MethodBaseline, r.unseen(snap)))
 	}
 	return err
 }

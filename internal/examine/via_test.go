@@ -45,7 +45,7 @@ func TestVia(t *testing.T) {
 		"pods": "did you mean pod?", "pod,exce": "did you mean exec?", "": `unknown access method ""`,
 		"pod,":    `unknown access method ""`,
 		"pod,pod": "--via names pod twice", "pod,api": "--via api cannot stand in a list", "auto,pod": "--via auto cannot stand in a list",
-		"pod,local": "--via local cannot stand in a list", "neighbour,pod": "--via neighbour cannot stand in a list",
+		"pod,local": "--via local cannot stand in a list", "outside,pod": "--via outside cannot stand in a list",
 	} {
 		own.Via = via
 		err := own.Validate()

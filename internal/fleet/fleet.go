@@ -49,7 +49,7 @@ type Options struct {
 }
 
 // ways are the access methods for several nodes. auto creates a pod on each.
-var ways = []string{examine.ViaAuto, injector.MethodPod, injector.MethodAPI}
+var methods = []string{examine.ViaAuto, injector.MethodPod, injector.MethodAPI}
 
 // Run is one examination of several nodes.
 type Run struct {
@@ -89,8 +89,8 @@ func choosing(client *examine.Client, opts Options) (*Run, error) {
 	if said != 1 {
 		return nil, ui.BadUsage("--node, --selector and --all-nodes exclude each other: use one of them")
 	}
-	if !slices.Contains(ways, opts.Via) {
-		return nil, ui.BadUsage("--via %s works for one node only: for several use %s", opts.Via, strings.Join(ways, " or "))
+	if !slices.Contains(methods, opts.Via) {
+		return nil, ui.BadUsage("--via %s works for one node only: for several use %s", opts.Via, strings.Join(methods, " or "))
 	}
 	var err error
 	if r.wanted, err = labels.Parse(opts.Select); err != nil {

@@ -225,7 +225,7 @@ func (r *Run) judgeByAPI(ctx context.Context, s *cluster.Survey, n *corev1.Node,
 	c.Strict = r.opts.FailOn == examine.FailOnWarn
 	failed := c.Add("", probe.Event{Type: probe.EventRun, Start: &start})
 	runner := probe.Runner{Suite: suiteapi.Checks(s.Of(n)), Host: &probe.Host{Node: n.Name}, Version: probe.Release}
-	plan := probe.Plan{Run: r.ID, Node: n.Name, Way: injector.MethodAPI, Checks: checks}
+	plan := probe.Plan{Run: r.ID, Node: n.Name, Method: injector.MethodAPI, Checks: checks}
 	runner.Run(context.WithoutCancel(ctx), plan, func(ev probe.Event) {
 		failed = cmp.Or(failed, c.Add(injector.MethodAPI, ev))
 	})

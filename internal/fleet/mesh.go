@@ -318,7 +318,7 @@ func (t *trying) from(ctx context.Context, i int, paths []mesh.Path, ids []strin
 
 // plan is the plan of one node for its paths.
 func (t *trying) plan(i int, paths []mesh.Path, ids []string) probe.Plan {
-	plan := probe.Plan{Run: t.run.ID, Node: t.nodes[i].Name, Way: injector.MethodPod, Checks: ids}
+	plan := probe.Plan{Run: t.run.ID, Node: t.nodes[i].Name, Method: injector.MethodPod, Checks: ids}
 	for _, p := range paths {
 		plan.Targets = append(plan.Targets, t.targets[p.To]...)
 	}

@@ -209,7 +209,7 @@ func TestLeastRights(t *testing.T) {
 // TestNamed requires api with every use, resolves an alias, and rejects a misspelled name with a list.
 func TestNamed(t *testing.T) {
 	t.Parallel()
-	uses := must.Get(Named("neighbour", "pod", "ssh"))(t)
+	uses := must.Get(Named("outside", "pod", "ssh"))(t)
 	var names []string
 	for _, u := range uses {
 		names = append(names, u.Name)
@@ -291,17 +291,17 @@ func TestChart(t *testing.T) {
 	t.Parallel()
 	var schema struct {
 		Properties struct {
-			Ways struct{ Items struct{ Enum []string } }
+			Methods struct{ Items struct{ Enum []string } }
 		}
 	}
 	must.Do(t, json.Unmarshal([]byte(read(t, "../../deploy/helm/calico-probe/values.schema.json")), &schema))
-	if got := schema.Properties.Ways.Items.Enum; !slices.Equal(got, Names()) {
+	if got := schema.Properties.Methods.Items.Enum; !slices.Equal(got, Names()) {
 		t.Errorf("values.schema.json takes the ways %v, internal/install/rights.go has %v", got, Names())
 	}
-	var values struct{ Ways []string }
+	var values struct{ Methods []string }
 	must.Do(t, yaml.Unmarshal([]byte(read(t, "../../deploy/helm/calico-probe/values.yaml")), &values))
-	if !slices.Equal(values.Ways, People()) {
-		t.Errorf("values.yaml has the ways %v, internal/install/rights.go %v", values.Ways, People())
+	if !slices.Equal(values.Methods, People()) {
+		t.Errorf("values.yaml has the ways %v, internal/install/rights.go %v", values.Methods, People())
 	}
 }
 

@@ -78,7 +78,7 @@ func Uses() []Use {
 			lost(Calico, "", "pods/exec", []string{"get"}, spdy),
 		)},
 		{Name: "ssh", Does: "a probe uploaded by your own ssh"},
-		{Name: "neighbour", Does: "probes on healthy nodes that test the node from there", As: "pod"},
+		{Name: "outside", Does: "probes on healthy nodes that test the node from there", As: "pod"},
 		{Name: "kubelet", Does: "query the node's kubelet through the API server; equivalent to root on the nodes",
 			Rights: lost(Cluster, "", "nodes/proxy", []string{"get"}, "")},
 		{Name: "shell", Does: "a session, with a second, privileged pod for its root shell", As: "pod"},

@@ -9,13 +9,13 @@ import (
 
 // Finding is what failed paths have in common.
 type Finding struct {
-	Plane  string   `json:"plane"`           // of the paths
-	Kind   string   `json:"kind"`            // one of kinds
-	Names  []string `json:"names"`           // of node, peer or zone; rack and zone; both ends; of all none
-	Way    string   `json:"way,omitempty"`   // in or out, where only those paths fail
-	Failed int      `json:"failed"`          // how many of its paths fail
-	Of     int      `json:"of"`              // how many of its paths were tried
-	Paths  []Ends   `json:"paths,omitempty"` // those that fail and that no finding before it has
+	Plane     string   `json:"plane"`           // of the paths
+	Kind      string   `json:"kind"`            // one of kinds
+	Names     []string `json:"names"`           // of node, peer or zone; rack and zone; both ends; of all none
+	Direction string   `json:"way,omitempty"`   // in or out, where only those paths fail
+	Failed    int      `json:"failed"`          // how many of its paths fail
+	Of        int      `json:"of"`              // how many of its paths were tried
+	Paths     []Ends   `json:"paths,omitempty"` // those that fail and that no finding before it has
 }
 
 // Ends are the names of both ends of a path.
@@ -48,36 +48,36 @@ var kinds = []string{KindNode, kindPeer, kindRack, kindZone, kindZones, kindAll,
 
 // The values of Finding.Way.
 const (
-	wayIn  = "in"
-	wayOut = "out" // of zones: from the first to the second
+	directionIn  = "in"
+	directionOut = "out" // of zones: from the first to the second
 )
 
 // minFailed is the least share of a suspect's paths that must fail: below it, the cause is probably another one.
 const minFailed = 0.8
 
 // group names a set of paths that may share a cause.
-type group struct{ kind, way, a, b string }
+type group struct{ kind, direction, a, b string }
 
 // groupsOf returns the groups of a path.
 func groupsOf(nodes []Node, p Path) []group {
 	from, to := nodes[p.From], nodes[p.To]
 	out := []group{{kind: kindAll}}
 	for i, n := range [2]Node{from, to} {
-		kind, way := KindNode, [2]string{wayOut, wayIn}[i]
+		kind, direction := KindNode, [2]string{directionOut, directionIn}[i]
 		if n.Outside {
 			kind = kindPeer
 		}
-		out = append(out, group{kind, "", n.Name, ""}, group{kind, way, n.Name, ""})
+		out = append(out, group{kind, "", n.Name, ""}, group{kind, direction, n.Name, ""})
 		if n.Rack != "" && (from.Zone != to.Zone || from.Rack != to.Rack) {
-			out = append(out, group{kindRack, "", n.Rack, n.Zone}, group{kindRack, way, n.Rack, n.Zone})
+			out = append(out, group{kindRack, "", n.Rack, n.Zone}, group{kindRack, direction, n.Rack, n.Zone})
 		}
 		if n.Zone != "" && from.Zone != to.Zone {
-			out = append(out, group{kindZone, "", n.Zone, ""}, group{kindZone, way, n.Zone, ""})
+			out = append(out, group{kindZone, "", n.Zone, ""}, group{kindZone, direction, n.Zone, ""})
 		}
 	}
 	if from.Zone != "" && to.Zone != "" && from.Zone != to.Zone {
 		out = append(out, group{kindZones, "", min(from.Zone, to.Zone), max(from.Zone, to.Zone)},
-			group{kindZones, wayOut, from.Zone, to.Zone})
+			group{kindZones, directionOut, from.Zone, to.Zone})
 	}
 	return out
 }
@@ -131,7 +131,7 @@ func judge(plane string, nodes []Node, failed map[Path]bool) []Finding {
 // better prefers the group that explains more failed paths, then the one with fewer paths.
 func better(a, b *suspect) bool {
 	kind := func(s *suspect) int { return slices.Index(kinds, s.kind) }
-	return cmp.Or(b.left-a.left, a.of-b.of, kind(a)-kind(b), strings.Compare(a.way, b.way), strings.Compare(a.a, b.a),
+	return cmp.Or(b.left-a.left, a.of-b.of, kind(a)-kind(b), strings.Compare(a.direction, b.direction), strings.Compare(a.a, b.a),
 		strings.Compare(a.b, b.b)) < 0
 }
 
@@ -186,7 +186,7 @@ func (s *suspect) fits(open map[Path]bool) bool {
 
 // finding turns a suspect into a finding, and returns those of its paths that were unexplained so far.
 func (s *suspect) finding(open map[Path]bool) (f Finding, paths []Path) {
-	f = Finding{Kind: s.kind, Names: []string{}, Way: s.way, Failed: len(s.failed), Of: s.of}
+	f = Finding{Kind: s.kind, Names: []string{}, Direction: s.direction, Failed: len(s.failed), Of: s.of}
 	for _, name := range []string{s.a, s.b} {
 		if name != "" {
 			f.Names = append(f.Names, name)
@@ -239,7 +239,7 @@ func (f Finding) where() string {
 		return "everywhere"
 	case f.Kind == kindRack && len(f.Names) > 1:
 		return fmt.Sprintf("rack %s of zone %s", f.Names[0], f.Names[1])
-	case f.Kind == kindZones && f.Way != "":
+	case f.Kind == kindZones && f.Direction != "":
 		return fmt.Sprintf("from zone %s to zone %s", f.Names[0], f.Names[1])
 	case f.Kind == kindZones:
 		return fmt.Sprintf("zones %s and %s", f.Names[0], f.Names[1])
@@ -259,12 +259,12 @@ func (f Finding) counts() string {
 	}
 	switch f.Kind {
 	case KindNode, kindPeer:
-		which = map[string]string{"": "that begin or end there ", wayIn: "that end there ",
-			wayOut: "that begin there "}[f.Way]
+		which = map[string]string{"": "that begin or end there ", directionIn: "that end there ",
+			directionOut: "that begin there "}[f.Direction]
 	case kindRack, kindZone:
-		which = map[string]string{"": "into or out of it ", wayIn: "into it ", wayOut: "out of it "}[f.Way]
+		which = map[string]string{"": "into or out of it ", directionIn: "into it ", directionOut: "out of it "}[f.Direction]
 	case kindZones:
-		if f.Way == "" {
+		if f.Direction == "" {
 			which = "between them "
 		}
 	}

@@ -147,8 +147,8 @@ func TestJudge(t *testing.T) {
 		var got []string
 		for _, f := range judge(PlaneNode, nodes, failed) {
 			text := f.Kind
-			if f.Way != "" {
-				text += " " + f.Way
+			if f.Direction != "" {
+				text += " " + f.Direction
 			}
 			for _, n := range f.Names {
 				text += " " + n

@@ -37,7 +37,7 @@ func (p *Preflight) add(method, check string, r probe.Result) {
 
 func answerOf(method, check string, r probe.Result) probe.Event {
 	r.Check, r.Target = check, method
-	return probe.Event{Type: probe.EventResult, Result: &r, Way: method}
+	return probe.Event{Type: probe.EventResult, Result: &r, Method: method}
 }
 
 // why explains an error, without the advice to run preflight.

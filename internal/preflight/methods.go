@@ -37,7 +37,7 @@ func (p *Preflight) ofMethod(ctx context.Context, method string) []probe.Event {
 		return []probe.Event{answerOf(method, askNode, r)}
 	}
 	switch method {
-	case injector.MethodNeighbour:
+	case injector.MethodOutside:
 		near := cluster.BaselineNodes(p.snap, 1, nil)
 		if len(near) == 0 {
 			return []probe.Event{answerOf(method, askAdmission, probe.Found(probe.Fail, "no other node is ready to test %s from", p.opts.Node))}
@@ -64,7 +64,7 @@ func (p *Preflight) ofMethod(ctx context.Context, method string) []probe.Event {
 func (p *Preflight) awaited(method string) string {
 	what := ""
 	switch method {
-	case injector.MethodPod, injector.MethodNeighbour, useShell:
+	case injector.MethodPod, injector.MethodOutside, useShell:
 		what = "dry run of a pod"
 	case injector.MethodEphemeral:
 		what = "dry run of a container"
@@ -173,7 +173,7 @@ func enterable(targets []string, may []bool) probe.Result {
 			lack = append(lack, namespace)
 		}
 	}
-	return probe.Found(probe.Fail, "no right to create pods/exec in namespace %s: apply the output of: calico-probe manifests --ways exec --calico-namespace %s", strings.Join(lack, " or "), probe.Quote(lack[0]))
+	return probe.Found(probe.Fail, "no right to create pods/exec in namespace %s: apply the output of: calico-probe manifests --methods exec --calico-namespace %s", strings.Join(lack, " or "), probe.Quote(lack[0]))
 }
 
 // rehearsed converts the API server's response to a dry run into a result.

@@ -214,7 +214,7 @@ func (p *Preflight) conclude(methods []string) error {
 		p.oneIsEnough(methods)
 	}
 	for _, ev := range p.found {
-		if err := p.run.Add(ev.Way, ev); err != nil {
+		if err := p.run.Add(ev.Method, ev); err != nil {
 			return err
 		}
 	}
@@ -240,7 +240,7 @@ func (p *Preflight) conclude(methods []string) error {
 func (p *Preflight) oneIsEnough(methods []string) {
 	worst := map[string]probe.Status{}
 	for _, ev := range p.found {
-		if at, s := ev.Way, ev.Result.Status; s == probe.Fail || s == probe.Unknown && worst[at] != probe.Fail {
+		if at, s := ev.Method, ev.Result.Status; s == probe.Fail || s == probe.Unknown && worst[at] != probe.Fail {
 			worst[at] = s
 		}
 	}
@@ -259,7 +259,7 @@ func (p *Preflight) oneIsEnough(methods []string) {
 		if p.client.Namespace != "" && r.Facts.Str(probe.FactReason) == string(facts.ReasonNamespace) {
 			continue // each run ends there, even if other methods work
 		}
-		if ev.Way != "" && ev.Way != injector.MethodAPI && best != probe.Fail &&
+		if ev.Method != "" && ev.Method != injector.MethodAPI && best != probe.Fail &&
 			(r.Status == probe.Fail || r.Status == probe.Unknown && best == probe.OK) {
 			r.Status = probe.Warn
 		}

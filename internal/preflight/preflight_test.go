@@ -64,8 +64,8 @@ func TestVerdict(t *testing.T) {
 		if methods == nil {
 			methods = auto
 		}
-		for way, s := range c.found {
-			p.add(way, askRights, probe.Found(s, "seen"))
+		for method, s := range c.found {
+			p.add(method, askRights, probe.Found(s, "seen"))
 		}
 		got, done := report.ExitHealthy, ui.Exit(0)
 		if errors.As(p.conclude(methods), &done) {
@@ -116,7 +116,7 @@ func TestAsListed(t *testing.T) {
 // name it, not to request more rights.
 func TestRightsElsewhere(t *testing.T) {
 	t.Parallel()
-	for allowed, want := range map[string]string{install.Namespace: "you have it: use -n calico-probe", "nowhere": "apply the output of: calico-probe manifests --ways pod"} {
+	for allowed, want := range map[string]string{install.Namespace: "you have it: use -n calico-probe", "nowhere": "apply the output of: calico-probe manifests --methods pod"} {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			var review authorizationv1.SelfSubjectAccessReview
 			if err := json.NewDecoder(r.Body).Decode(&review); err != nil {
@@ -162,11 +162,11 @@ func TestRightsOfCalicoNamespace(t *testing.T) {
 		injector.MethodExec}))
 	for _, ev := range p.found {
 		want, says := probe.OK, "rights granted"
-		if ev.Way == injector.MethodExec {
-			want, says = probe.Fail, "apply the output of: calico-probe manifests --ways exec --calico-namespace calico-system"
+		if ev.Method == injector.MethodExec {
+			want, says = probe.Fail, "apply the output of: calico-probe manifests --methods exec --calico-namespace calico-system"
 		}
 		if r := ev.Result; r.Status != want || !strings.HasSuffix(r.Saw, says) {
-			t.Errorf("%s: %s %s", ev.Way, r.Status, r.Saw)
+			t.Errorf("%s: %s %s", ev.Method, r.Status, r.Saw)
 		}
 	}
 }
@@ -176,22 +176,22 @@ func TestRightsOfCalicoNamespace(t *testing.T) {
 func TestShellRehearsed(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		way     string
+		method  string
 		refuses func(corev1.Pod) string // and why
 		status  probe.Status
 		says    string
 		pods    int
 		jobs    string // in which namespace the clean-up job was asked about
 	}{
-		"admitted": {way: useShell, refuses: func(corev1.Pod) string { return "" }, status: probe.OK, says: "a pod in namespace kube-system is admitted, and the privileged one of 'sh' in namespace kube-system", pods: 2, jobs: "kube-system"},
-		"no privileged one": {way: useShell, refuses: func(pod corev1.Pod) string {
+		"admitted": {method: useShell, refuses: func(corev1.Pod) string { return "" }, status: probe.OK, says: "a pod in namespace kube-system is admitted, and the privileged one of 'sh' in namespace kube-system", pods: 2, jobs: "kube-system"},
+		"no privileged one": {method: useShell, refuses: func(pod corev1.Pod) string {
 			if sc := pod.Spec.Containers[0].SecurityContext; sc.Privileged != nil && *sc.Privileged {
 				return "denied by somebody's policy"
 			}
 			return ""
 		}, status: probe.Fail, says: "the pod of 'sh', which is privileged: the cluster's policy refuses the probe", pods: 3},
-		"a probe's alone": {way: injector.MethodPod, refuses: func(corev1.Pod) string { return "" }, status: probe.OK, says: "a pod in namespace kube-system is admitted", pods: 1, jobs: "kube-system"},
-		"elsewhere": {way: injector.MethodPod, refuses: func(pod corev1.Pod) string {
+		"a probe's alone": {method: injector.MethodPod, refuses: func(corev1.Pod) string { return "" }, status: probe.OK, says: "a pod in namespace kube-system is admitted", pods: 1, jobs: "kube-system"},
+		"elsewhere": {method: injector.MethodPod, refuses: func(pod corev1.Pod) string {
 			if pod.Namespace == install.Namespace {
 				return ""
 			}
@@ -227,7 +227,7 @@ func TestShellRehearsed(t *testing.T) {
 			ContentConfig: rest.ContentConfig{ContentType: "application/json"}}))(t)
 		p := of(t, "", &examine.Recorder{})
 		p.writer, p.snap = writer, &cluster.Snapshot{Node: &corev1.Node{}}
-		found := p.ofMethod(t.Context(), c.way)
+		found := p.ofMethod(t.Context(), c.method)
 		server.Close()
 		if r := found[0].Result; r.Status != c.status || !strings.HasPrefix(r.Saw, c.says) ||
 			pods != c.pods || jobs != c.jobs {
@@ -244,7 +244,7 @@ func TestPreflightOfEachMethod(t *testing.T) {
 	writer := must.Get(injector.NewClient(config))(t)
 	p := of(t, "", &examine.Recorder{})
 	p.reader, p.writer, p.snap = reader, writer, &cluster.Snapshot{Node: &corev1.Node{}}
-	for _, method := range append(injector.FallbackNames(), injector.MethodNeighbour, injector.MethodKubelet, useShell) {
+	for _, method := range append(injector.FallbackNames(), injector.MethodOutside, injector.MethodKubelet, useShell) {
 		if len(p.ofMethod(t.Context(), method)) == 0 {
 			t.Errorf("access method %s: ofMethod in internal/preflight/methods.go says nothing of what it needs", method)
 		}
@@ -262,9 +262,9 @@ func TestEnterable(t *testing.T) {
 		may    []bool
 		status probe.Status
 	}{
-		"container calico-system/calico-node-x/calico-node exists; shell untested":                                                                             {[]bool{true, true}, probe.Unknown},
-		"container kube-system/kube-proxy-y/kube-proxy exists; shell untested":                                                                                 {[]bool{false, true}, probe.Unknown},
-		"create pods/exec in namespace calico-system or kube-system: apply the output of: calico-probe manifests --ways exec --calico-namespace calico-system": {[]bool{false, false}, probe.Fail},
+		"container calico-system/calico-node-x/calico-node exists; shell untested":                                                                                {[]bool{true, true}, probe.Unknown},
+		"container kube-system/kube-proxy-y/kube-proxy exists; shell untested":                                                                                    {[]bool{false, true}, probe.Unknown},
+		"create pods/exec in namespace calico-system or kube-system: apply the output of: calico-probe manifests --methods exec --calico-namespace calico-system": {[]bool{false, false}, probe.Fail},
 	} {
 		if r := enterable(targets, c.may); r.Status != c.status || !strings.Contains(r.Saw, want) {
 			t.Errorf("%v: %s %s", c.may, r.Status, r.Saw)
@@ -320,7 +320,7 @@ func TestWhose(t *testing.T) {
 	}
 	lacks := []install.Right{{Groups: []string{""}, Verb: "create", Resource: "pods"}}
 	r := missing("pod", " --user=jane", lacks, func(install.Scope) string { return "debug" })
-	if r.Status != probe.Fail || !strings.Contains(r.Saw, "calico-probe manifests --ways pod --user=jane") {
+	if r.Status != probe.Fail || !strings.Contains(r.Saw, "calico-probe manifests --methods pod --user=jane") {
 		t.Errorf("%s %s", r.Status, r.Saw)
 	}
 }

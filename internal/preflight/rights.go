@@ -83,7 +83,7 @@ func (p *Preflight) held(ctx context.Context, method string, rights []install.Ri
 // missing reports what an access method cannot do without its missing rights, and how to get them.
 func missing(method, whose string, rights []install.Right, where func(install.Scope) string) probe.Result {
 	var needed, useful, lines []string
-	ask := "apply the output of: calico-probe manifests --ways " + method + whose
+	ask := "apply the output of: calico-probe manifests --methods " + method + whose
 	beside := func(r install.Right) bool { return r.In == install.Calico }
 	if at := where(install.Calico); slices.ContainsFunc(rights, beside) && at != install.CalicoNamespace {
 		ask += " --calico-namespace " + probe.Quote(at)

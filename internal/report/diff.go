@@ -143,7 +143,7 @@ func answersIn(run Run) []probe.Result {
 	var out []probe.Result
 	for _, ev := range run.Events {
 		if ev.Result != nil && ev.Node == run.Node && ev.Result.Status != probe.Skip &&
-			ev.Result.Check != probe.CheckPlaced && ev.Way != probe.WayNeighbour {
+			ev.Result.Check != probe.CheckPlaced && ev.Method != probe.MethodBaseline {
 			out = append(out, *ev.Result)
 		}
 	}

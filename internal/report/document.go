@@ -59,8 +59,8 @@ type Document struct {
 	Cluster *probe.Cluster `json:"cluster,omitempty"`
 	Time    time.Time      `json:"time,omitzero"` // when it began, by the client's clock
 	*probe.Verdict
-	Causes []probe.Cause `json:"causes"` // what explains the bad results, the likeliest first
-	Ways   []Segment     `json:"ways"`
+	Causes  []probe.Cause `json:"causes"` // what explains the bad results, the likeliest first
+	Methods []Segment     `json:"ways"`
 	// the comparison with baseline nodes, in words; the results include their answers
 	Contrast []string  `json:"contrast,omitempty"`
 	Results  []Located `json:"results"`
@@ -69,7 +69,7 @@ type Document struct {
 
 // Segment is one way that was used: the program that answered, and whether its answer is complete.
 type Segment struct {
-	Way      string    `json:"way"`
+	Method   string    `json:"way"`
 	Node     string    `json:"node,omitempty"`   // if it is not the examined node
 	Version  string    `json:"version"`          // of the program that answered
 	Time     time.Time `json:"time,omitzero"`    // when it began, by the answering machine's clock
@@ -81,8 +81,8 @@ type Segment struct {
 
 // Located is a result with its way, and its node if that is not the examined one.
 type Located struct {
-	Way  string `json:"way"`            // by which it came
-	Node string `json:"node,omitempty"` // of a peer
+	Method string `json:"way"`            // by which it came
+	Node   string `json:"node,omitempty"` // of a peer
 	probe.Result
 }
 
@@ -92,16 +92,16 @@ func (d *document) Event(ev probe.Event) error {
 		d.begun, d.run = *ev.Start, ev.Start.Run
 	case probe.EventStart:
 		d.run = cmp.Or(d.run, ev.Start.Run) // in older streams only this event has it
-		d.started = append(d.started, Segment{Way: ev.Way, Node: ev.Node, Version: ev.Start.Version, Time: ev.Start.Time,
+		d.started = append(d.started, Segment{Method: ev.Method, Node: ev.Node, Version: ev.Start.Version, Time: ev.Start.Time,
 			Access: ev.Start.Access})
 	case probe.EventEnd:
 		for i := range d.started {
-			if d.started[i].Way == ev.Way && d.started[i].Node == ev.Node {
+			if d.started[i].Method == ev.Method && d.started[i].Node == ev.Node {
 				d.started[i].Complete, d.started[i].Elapsed = true, ev.End.Elapsed
 			}
 		}
 	case probe.EventResult:
-		d.results = append(d.results, Located{ev.Way, ev.Node, *ev.Result})
+		d.results = append(d.results, Located{ev.Method, ev.Node, *ev.Result})
 	case probe.EventCause:
 		d.causes = append(d.causes, *ev.Cause)
 	case probe.EventComparison:
@@ -128,7 +128,7 @@ func (d *document) write(ev probe.Event) error {
 	err := d.as(d.w, Document{
 		V: probe.Version, Kind: KindReport, Version: probe.Release, Run: d.run, Node: ev.Node, Cluster: d.begun.Cluster,
 		Time: d.begun.Time, Verdict: ev.Verdict, Causes: append([]probe.Cause{}, d.causes...),
-		Ways: append([]Segment{}, d.started...), Contrast: d.lines, Results: append([]Located{}, d.results...), Log: d.log,
+		Methods: append([]Segment{}, d.started...), Contrast: d.lines, Results: append([]Located{}, d.results...), Log: d.log,
 	})
 	if err != nil {
 		return fmt.Errorf("writing the report: %w", err)
@@ -159,9 +159,9 @@ func (d Document) checks() int {
 // asked returns the ways by which the node itself answered.
 func (d Document) asked() []string {
 	var out []string
-	for _, s := range d.Ways {
+	for _, s := range d.Methods {
 		if s.Node == "" {
-			out = appendWay(out, s.Way)
+			out = appendNew(out, s.Method)
 		}
 	}
 	return out
@@ -173,7 +173,7 @@ func (d Document) began() time.Time {
 	if !first.IsZero() {
 		return first
 	}
-	for _, s := range d.Ways {
+	for _, s := range d.Methods {
 		if s.Node == "" && (first.IsZero() || s.Time.Before(first) && !s.Time.IsZero()) {
 			first = s.Time
 		}

@@ -11,8 +11,8 @@ import (
 // skipped, and none where nothing was lost.
 func TestFewer(t *testing.T) {
 	t.Parallel()
-	placed := func(status probe.Status, way, saw string) probe.Result {
-		return probe.Result{Check: probe.CheckPlaced, Target: way, Status: status, Saw: saw}
+	placed := func(status probe.Status, method, saw string) probe.Result {
+		return probe.Result{Check: probe.CheckPlaced, Target: method, Status: status, Saw: saw}
 	}
 	failed := placed(probe.Info, "pod", "image nosuch/x:1 cannot be pulled")
 	skipped := probe.Result{Check: "node-firewall", Status: probe.Skip, Saw: "no right"}

@@ -36,7 +36,7 @@ type FleetNode struct {
 	Causes  []probe.Cause `json:"causes"`
 	Results []Located     `json:"results"`                // the answers that are fail, warn or unknown
 	More    int           `json:"more_results,omitempty"` // how many more were dropped
-	Ways    []string      `json:"ways"`                   // by which it answered
+	Methods []string      `json:"ways"`                   // by which it answered
 }
 
 // maxOfNode is how many bad answers of a node are kept. A node with only bad answers must not use the memory of
@@ -65,14 +65,14 @@ func (f *fleet) Event(ev probe.Event) error {
 		}
 		f.all.Run, f.all.Time, f.all.Cluster = ev.Start.Run, ev.Start.Time, ev.Start.Cluster
 	case probe.EventStart:
-		f.now.Ways = appendWay(f.now.Ways, ev.Way)
+		f.now.Methods = appendNew(f.now.Methods, ev.Method)
 	case probe.EventResult:
 		switch {
 		case quiet(ev.Result.Status):
 		case len(f.now.Results) == maxOfNode:
 			f.now.More++
 		default:
-			f.now.Results = append(f.now.Results, Located{Way: ev.Way, Result: *ev.Result})
+			f.now.Results = append(f.now.Results, Located{Method: ev.Method, Result: *ev.Result})
 		}
 	case probe.EventCause:
 		f.now.Causes = append(f.now.Causes, *ev.Cause)
@@ -116,8 +116,8 @@ func (f *fleet) write(ev probe.Event) error {
 func (f Fleet) asked() []string {
 	var out []string
 	for _, n := range f.Nodes {
-		for _, way := range n.Ways {
-			out = appendWay(out, way)
+		for _, method := range n.Methods {
+			out = appendNew(out, method)
 		}
 	}
 	return out
@@ -127,7 +127,7 @@ func (f Fleet) asked() []string {
 func (f Fleet) unasked() int {
 	count := 0
 	for _, n := range f.Nodes {
-		if slices.Equal(n.Ways, []string{"api"}) {
+		if slices.Equal(n.Methods, []string{"api"}) {
 			count++
 		}
 	}

@@ -155,7 +155,7 @@ func firstNodes(names []string) string {
 func witnesses(g probe.Group) string {
 	var nodes, causes []string
 	for _, w := range g.Witnesses {
-		nodes, causes = appendWay(nodes, w.Node), appendWay(causes, cmp.Or(w.Cause, w.Check))
+		nodes, causes = appendNew(nodes, w.Node), appendNew(causes, cmp.Or(w.Cause, w.Check))
 	}
 	text := strings.Join(nodes[:min(len(nodes), shownNodes)], ", ")
 	switch n := len(nodes) - shownNodes; {
@@ -213,8 +213,8 @@ func (t *fleetTable) nodes(b *strings.Builder) {
 func (t *fleetTable) fleetVerdict(b *strings.Builder) {
 	v := t.all.Verdict
 	how := ""
-	if ways := t.all.asked(); len(ways) > 0 {
-		how = " via " + strings.Join(ways, ", ")
+	if methods := t.all.asked(); len(methods) > 0 {
+		how = " via " + strings.Join(methods, ", ")
 	}
 	if c := t.all.Cluster; c != nil {
 		how += "; cluster " + cmp.Or(c.Context, c.Server)

@@ -37,17 +37,17 @@ var hostile = []string{
 // played are the events of a run in which everything a node may say is text.
 func played(text string, statuses ...probe.Status) []probe.Event {
 	clue := probe.Clue{Check: "bgp-session", Target: text, Node: text, Status: probe.Fail, Saw: text}
-	out := []probe.Event{{Type: probe.EventStart, Node: "node-" + text, Way: "pod",
+	out := []probe.Event{{Type: probe.EventStart, Node: "node-" + text, Method: "pod",
 		Start: &probe.Start{V: 1, Version: text, Run: text, Time: time.Unix(0, 0), Access: []string{text}}}}
 	for _, s := range statuses {
-		out = append(out, probe.Event{Type: probe.EventResult, Node: "node-" + text, Way: "pod", Result: &probe.Result{
+		out = append(out, probe.Event{Type: probe.EventResult, Node: "node-" + text, Method: "pod", Result: &probe.Result{
 			Check: "bgp-session", Target: string(s) + " " + text, From: text, Status: s, Saw: text, Lines: []string{text},
 			Facts: probe.Facts{probe.Fact(text): text}, Elapsed: time.Second,
 		}})
 	}
 	return append(out,
-		probe.Event{Type: probe.EventLog, Node: "node-" + text, Way: "pod", Text: text},
-		probe.Event{Type: probe.EventEnd, Node: "node-" + text, Way: "pod", End: &probe.End{}},
+		probe.Event{Type: probe.EventLog, Node: "node-" + text, Method: "pod", Text: text},
+		probe.Event{Type: probe.EventEnd, Node: "node-" + text, Method: "pod", End: &probe.End{}},
 		probe.Event{Type: probe.EventComparison, Node: "node-" + text, Text: text},
 		probe.Event{Type: probe.EventCause, Node: "node-" + text, Cause: &probe.Cause{
 			ID: "of-a-test", About: text, Says: text, Confidence: probe.High, For: []probe.Clue{clue},

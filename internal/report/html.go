@@ -60,7 +60,7 @@ func (d Document) page() page.Page {
 		Table: answersTable(rest, false)}, len(rest) > 0)
 	add(page.Part{Title: "Answers of baseline nodes", Note: answers(tally(baseline), 0), Folded: true,
 		Table: answersTable(baseline, true)}, len(baseline) > 0)
-	add(page.Part{Title: "How the run went", Timeline: d.timeline()}, len(d.Ways) > 0)
+	add(page.Part{Title: "How the run went", Timeline: d.timeline()}, len(d.Methods) > 0)
 	slow := d.slowest()
 	add(page.Part{Title: "The slowest answers", Folded: true, Timeline: slow}, len(slow.Bars) > 0)
 	add(page.Part{Title: "Messages of the probes themselves", Folded: true, Lines: d.Log}, len(d.Log) > 0)

@@ -50,8 +50,8 @@ func (d Document) sessions() *page.Topology {
 func (d Document) timeline() *page.Timeline {
 	began := d.began()
 	out := &page.Timeline{Total: d.Elapsed}
-	for _, s := range d.Ways {
-		bar := page.Bar{Label: strings.TrimSpace(s.Way + " " + s.Node), Word: "info", From: s.Time.Sub(began),
+	for _, s := range d.Methods {
+		bar := page.Bar{Label: strings.TrimSpace(methodLabel(s.Method) + " " + s.Node), Word: "info", From: s.Time.Sub(began),
 			Took: s.Elapsed}
 		switch off := bar.From; {
 		case !s.Complete:

@@ -126,10 +126,10 @@ func TestHTMLOfSavedFleet(t *testing.T) {
 func TestTimeline(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 21, 2, 0, 0, 0, time.UTC)
-	d := Document{Node: "node-a", Time: at, Verdict: &probe.Verdict{Elapsed: 5 * time.Second}, Ways: []Segment{
-		{Way: "api", Time: at.Add(100 * time.Millisecond), Complete: true, Elapsed: time.Second},
-		{Way: "pod", Time: at.Add(-time.Hour), Complete: true, Elapsed: 3 * time.Second},
-		{Way: "neighbour", Node: "node-b", Time: at.Add(2 * time.Second)},
+	d := Document{Node: "node-a", Time: at, Verdict: &probe.Verdict{Elapsed: 5 * time.Second}, Methods: []Segment{
+		{Method: "api", Time: at.Add(100 * time.Millisecond), Complete: true, Elapsed: time.Second},
+		{Method: "pod", Time: at.Add(-time.Hour), Complete: true, Elapsed: 3 * time.Second},
+		{Method: "neighbour", Node: "node-b", Time: at.Add(2 * time.Second)},
 	}}
 	bars := d.timeline().Bars
 	if bars[0].From != 100*time.Millisecond || bars[0].Took != time.Second || bars[0].Note != "" {
@@ -138,7 +138,7 @@ func TestTimeline(t *testing.T) {
 	if bars[1].From != 0 || bars[1].Note != "its clock differs by -1h0m0s" {
 		t.Errorf("%+v", bars[1])
 	}
-	if bars[2].Word != "unknown" || bars[2].Note != "did not finish" || bars[2].Label != "neighbour node-b" {
+	if bars[2].Word != "unknown" || bars[2].Note != "did not finish" || bars[2].Label != "outside node-b" {
 		t.Errorf("%+v", bars[2])
 	}
 }
@@ -152,7 +152,7 @@ func TestSessionsOfANode(t *testing.T) {
 		if node != "" {
 			r = r.With(factNode, node)
 		}
-		return Located{Way: "pod", Result: r}
+		return Located{Method: "pod", Result: r}
 	}
 	whole := Located{Result: probe.Result{Check: checkSession, Target: "/run/calico/bird.ctl",
 		Facts: probe.Facts{"peers": 2}}}

@@ -160,7 +160,7 @@ func (d Document) junitCases() []junitCase {
 		for i, r := range all {
 			took += r.Elapsed
 			if i > 0 {
-				lines = append(lines, fmt.Sprintf("%s by %s: %s", r.Status, r.Way, r.Saw))
+				lines = append(lines, fmt.Sprintf("%s by %s: %s", r.Status, methodLabel(r.Method), r.Saw))
 			}
 			lines = append(lines, r.Lines...)
 		}

@@ -39,10 +39,10 @@ type answer struct {
 
 // streamed is the last plan that a node answered by one way.
 type streamed struct {
-	node, way  string
-	start, end probe.Event
-	open       bool // the last plan has not ended
-	answered   []string
+	node, method string
+	start, end   probe.Event
+	open         bool // the last plan has not ended
+	answered     []string
 }
 
 // Add notes an event of the session. It ignores events about other nodes.
@@ -79,9 +79,9 @@ const maxLogs = 1000
 func (l *Latest) begin(ev probe.Event) {
 	l.round++
 	l.logs, l.asked = nil, *ev.Start
-	anew, around := ev.Start.Checks, ev.Way == probe.WayNeighbour
+	anew, around := ev.Start.Checks, ev.Method == probe.MethodBaseline
 	l.drop(func(a answer) bool {
-		return slices.Contains(anew, a.Result.Check) || around && a.Way == probe.WayNeighbour
+		return slices.Contains(anew, a.Result.Check) || around && a.Method == probe.MethodBaseline
 	})
 	for _, id := range anew {
 		if !slices.Contains(l.owed, id) {
@@ -96,10 +96,10 @@ func (l *Latest) begin(ev probe.Event) {
 func (l *Latest) drop(old func(answer) bool) { l.kept = slices.DeleteFunc(l.kept, old) }
 
 func (l *Latest) stream(ev probe.Event) *streamed {
-	i := slices.IndexFunc(l.streams, func(s *streamed) bool { return s.node == ev.Node && s.way == ev.Way })
+	i := slices.IndexFunc(l.streams, func(s *streamed) bool { return s.node == ev.Node && s.method == ev.Method })
 	if i < 0 {
 		i = len(l.streams)
-		l.streams = append(l.streams, &streamed{node: ev.Node, way: ev.Way})
+		l.streams = append(l.streams, &streamed{node: ev.Node, method: ev.Method})
 	}
 	return l.streams[i]
 }

@@ -26,7 +26,7 @@ func told(lines ...string) []probe.Event {
 			}
 			return ""
 		}
-		ev := probe.Event{Node: "node-a", Way: at(1)}
+		ev := probe.Event{Node: "node-a", Method: at(1)}
 		switch w[0] {
 		case "asked":
 			ev.Type, ev.Start = probe.EventRecheck, &probe.Start{Checks: w[2:]}
@@ -40,11 +40,11 @@ func told(lines ...string) []probe.Event {
 			r := probe.Found(probe.Fail, "nobody answers")
 			ev.Type, ev.End = probe.EventEnd, &probe.End{Outcome: &r}
 		default:
-			ev.Type, ev.Way = probe.EventResult, w[0]
+			ev.Type, ev.Method = probe.EventResult, w[0]
 			ev.Result = &probe.Result{Check: at(1), Status: probe.Status(at(2)), Target: at(3), Saw: "seen"}
 		}
-		if strings.HasPrefix(ev.Way, "node-") {
-			ev.Node, ev.Way, ev.For = ev.Way, probe.WayNeighbour, "node-a"
+		if strings.HasPrefix(ev.Method, "node-") {
+			ev.Node, ev.Method, ev.For = ev.Method, probe.MethodBaseline, "node-a"
 		}
 		out = append(out, ev)
 	}

@@ -15,9 +15,9 @@ func TestIgnoredPodIsNamed(t *testing.T) {
 	t.Parallel()
 	events := []probe.Event{
 		{Type: probe.EventRun, Node: "node-a", Start: &probe.Start{V: 1, Version: "0.0.0", Run: "7f3a"}},
-		{Type: probe.EventResult, Node: "node-a", Way: "api", Result: &probe.Result{
+		{Type: probe.EventResult, Node: "node-a", Method: "api", Result: &probe.Result{
 			Check: "calico-pod", Target: "tenant/decoy", Status: probe.Info, Saw: "calls itself calico-node"}},
-		{Type: probe.EventResult, Node: "node-a", Way: "api", Result: &probe.Result{
+		{Type: probe.EventResult, Node: "node-a", Method: "api", Result: &probe.Result{
 			Check: "node-ready", Status: probe.Info, Saw: "nothing to read"}},
 		{Type: probe.EventVerdict, Node: "node-a", Verdict: &probe.Verdict{Word: WordHealthy}},
 	}

@@ -204,10 +204,10 @@ func loadDocument(b []byte) (Run, error) {
 	}
 	// The client's own results about a way precede the answers that came by it, and are not part of them.
 	of := func(s Segment, r Located) bool {
-		return r.Way == s.Way && r.Node == s.Node && r.Check != probe.CheckPlaced
+		return r.Method == s.Method && r.Node == s.Node && r.Check != probe.CheckPlaced
 	}
 	begins, ends := map[int]Segment{}, map[int]Segment{} // by the number of a way's first and last result
-	for _, s := range d.Ways {
+	for _, s := range d.Methods {
 		first := slices.IndexFunc(d.Results, func(r Located) bool { return of(s, r) })
 		last := first
 		for i, r := range d.Results {
@@ -224,13 +224,13 @@ func loadDocument(b []byte) (Run, error) {
 		if s, is := begins[i]; is {
 			run.Events = append(run.Events, d.start(s))
 		}
-		run.Events = append(run.Events, probe.Event{Type: probe.EventResult, Node: d.nodeOf(r.Node), Way: r.Way,
+		run.Events = append(run.Events, probe.Event{Type: probe.EventResult, Node: d.nodeOf(r.Node), Method: r.Method,
 			Result: &r.Result})
 		if s, is := ends[i]; is {
 			run.Events = append(run.Events, d.end(s)...)
 		}
 	}
-	for _, s := range d.Ways {
+	for _, s := range d.Methods {
 		if !slices.ContainsFunc(d.Results, func(r Located) bool { return of(s, r) }) {
 			run.Events = append(append(run.Events, d.start(s)), d.end(s)...)
 		}
@@ -246,8 +246,8 @@ func (d Document) nodeOf(name string) string { return cmp.Or(name, d.Node) }
 
 func (d Document) start(s Segment) probe.Event {
 	node := d.nodeOf(s.Node)
-	return probe.Event{Type: probe.EventStart, Node: node, Way: s.Way, Start: &probe.Start{
-		V: probe.Version, Version: s.Version, Run: d.Run, Node: node, Way: s.Way, Time: s.Time, Access: s.Access,
+	return probe.Event{Type: probe.EventStart, Node: node, Method: s.Method, Start: &probe.Start{
+		V: probe.Version, Version: s.Version, Run: d.Run, Node: node, Method: s.Method, Time: s.Time, Access: s.Access,
 	}}
 }
 
@@ -256,6 +256,6 @@ func (d Document) end(s Segment) []probe.Event {
 	if !s.Complete {
 		return nil
 	}
-	return []probe.Event{{Type: probe.EventEnd, Node: d.nodeOf(s.Node), Way: s.Way,
+	return []probe.Event{{Type: probe.EventEnd, Node: d.nodeOf(s.Node), Method: s.Method,
 		End: &probe.End{Elapsed: s.Elapsed}}}
 }

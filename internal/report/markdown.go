@@ -147,8 +147,8 @@ func (d Document) where() string {
 // provenance returns the program, the run and the ways by which the node was checked.
 func (d Document) provenance() string {
 	text := "calico-probe " + Code(d.Version) + ", run " + Code(d.Run)
-	if ways := d.asked(); len(ways) > 0 {
-		text += ", via " + codes(ways)
+	if methods := d.asked(); len(methods) > 0 {
+		text += ", via " + codes(methods)
 	}
 	return text + fmt.Sprintf(", took %v", d.Elapsed.Round(100*time.Millisecond))
 }

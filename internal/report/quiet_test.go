@@ -12,12 +12,12 @@ func TestQuiet(t *testing.T) {
 	t.Parallel()
 	warning := Located{Result: probe.Found(probe.Warn, "no SSH key is accepted")}
 	warning.Check = "probe-access"
-	result := Located{Way: "api", Result: probe.Found(probe.OK, "no taints")}
+	result := Located{Method: "api", Result: probe.Found(probe.OK, "no taints")}
 	result.Check = "node-taints"
 	cut := Located{Result: probe.Found(probe.Unknown, Interrupted)}
 	cut.Check = probe.CheckAnswered
 	byNode, byPeer, byOther := cut, cut, cut
-	byNode.Way, byPeer.Node, byOther.Check = "pod", "node-m", "neighbour-reach"
+	byNode.Method, byPeer.Node, byOther.Check = "pod", "node-m", "neighbour-reach"
 	const unsaid = "node-a: a run should work, but that is not certain: "
 	for name, c := range map[string]struct {
 		word    string

@@ -184,10 +184,18 @@ func Head(node string, c *probe.Cluster, at time.Time) string {
 	return printable(node)
 }
 
-// appendWay adds a way to a list that has each way once.
-func appendWay(ways []string, way string) []string {
-	if way == "" || slices.Contains(ways, way) {
-		return ways
+// appendNew appends a name, unless it is empty or already there.
+func appendNew(seen []string, name string) []string {
+	if name == "" || slices.Contains(seen, name) {
+		return seen
 	}
-	return append(ways, way)
+	return append(seen, name)
+}
+
+// methodLabel returns the name of an access method as --via takes it.
+func methodLabel(method string) string {
+	if method == probe.MethodBaseline {
+		return "outside"
+	}
+	return method
 }

@@ -22,16 +22,16 @@ import (
 var update = flag.Bool("update", false, "rewrite the golden files")
 
 func fixed() []probe.Event {
-	result := func(way string, r probe.Result) probe.Event {
-		return probe.Event{Type: probe.EventResult, Node: "node-a", Way: way, Result: &r}
+	result := func(method string, r probe.Result) probe.Event {
+		return probe.Event{Type: probe.EventResult, Node: "node-a", Method: method, Result: &r}
 	}
-	start := func(way string, access ...string) probe.Event {
-		return probe.Event{Type: probe.EventStart, Node: "node-a", Way: way, Start: &probe.Start{
+	start := func(method string, access ...string) probe.Event {
+		return probe.Event{Type: probe.EventStart, Node: "node-a", Method: method, Start: &probe.Start{
 			V: 1, Version: "0.0.0", Run: "7f3a", Time: time.Unix(0, 0).UTC(), Access: access,
 		}}
 	}
-	end := func(way string) probe.Event {
-		return probe.Event{Type: probe.EventEnd, Node: "node-a", Way: way, End: &probe.End{}}
+	end := func(method string) probe.Event {
+		return probe.Event{Type: probe.EventEnd, Node: "node-a", Method: method, End: &probe.End{}}
 	}
 	// What a peer answers, to compare.
 	peer := func(of probe.EventType) probe.Event {
@@ -52,8 +52,8 @@ func fixed() []probe.Event {
 		result("api", probe.Result{Check: "node-ready", Status: probe.OK, Saw: "Ready for 3m"}),
 		end("api"),
 		start("pod", "NET_RAW"),
-		{Type: probe.EventBeat, Way: "pod"},
-		{Type: probe.EventLog, Way: "pod", Text: "request not understood"},
+		{Type: probe.EventBeat, Method: "pod"},
+		{Type: probe.EventLog, Method: "pod", Text: "request not understood"},
 		result("pod", probe.Result{
 			Check: "bgp-session", Target: "Mesh_10_0_0_2", Status: probe.Fail,
 			Saw:   "Active for 5m, last error: Socket: Connection refused",
@@ -256,7 +256,7 @@ func TestFolded(t *testing.T) {
 				Server:  "https://0123456789ABCDEF0123456789ABCDEF.gr7.eu-central-1.eks.amazonaws.com",
 			}
 			for _, ev := range append([]probe.Event{events[0], {Type: probe.EventCause, Node: "node-a", Cause: &cause},
-				{Type: probe.EventResult, Node: "node-a", Way: "pod", Result: &long}}, events[1:]...) {
+				{Type: probe.EventResult, Node: "node-a", Method: "pod", Result: &long}}, events[1:]...) {
 				must.Do(t, sink.Event(ev))
 			}
 			v := probe.Verdict{Word: WordFault, Counts: probe.Counts{probe.Fail: 2, probe.OK: 4},
@@ -353,7 +353,7 @@ func shownAs(t *testing.T, format string, o Options, answers []probe.Result) str
 // TestUnasked tells nodes without a probe from those that have one.
 func TestUnasked(t *testing.T) {
 	t.Parallel()
-	f := Fleet{Nodes: []FleetNode{{Ways: []string{"api"}}, {Ways: []string{"api", "pod"}}, {}}}
+	f := Fleet{Nodes: []FleetNode{{Methods: []string{"api"}}, {Methods: []string{"api", "pod"}}, {}}}
 	if n := f.unasked(); n != 1 {
 		t.Errorf("%d", n)
 	}

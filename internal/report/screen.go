@@ -204,7 +204,7 @@ func (s screen) answer(whole bool) string {
 	checks := s.Unexplained
 	for _, r := range bad {
 		if len(s.Unexplained) == 0 {
-			checks = appendWay(checks, r.Check)
+			checks = appendNew(checks, r.Check)
 		}
 	}
 	switch s.Word {
@@ -225,7 +225,7 @@ func (s screen) answer(whole bool) string {
 		if slices.ContainsFunc(s.Results, wasInterrupted) {
 			return "no verdict: the run was interrupted"
 		}
-		if bad := s.missing(); len(s.Ways) == 0 && len(bad) > 0 { // preflight, which starts no probe
+		if bad := s.missing(); len(s.Methods) == 0 && len(bad) > 0 { // preflight, which starts no probe
 			return "a run should work, but that is not certain: " + bad[0].Saw
 		}
 		if s.Counts[probe.Unknown] == 0 {
@@ -239,7 +239,7 @@ func (s screen) answer(whole bool) string {
 // wasInterrupted reports whether a result is this client's own about an interrupted run. A node's result has an access
 // method, so a node cannot fake it.
 func wasInterrupted(r Located) bool {
-	return r.Check == probe.CheckAnswered && r.Node == "" && r.Way == "" && r.Saw == Interrupted
+	return r.Check == probe.CheckAnswered && r.Node == "" && r.Method == "" && r.Saw == Interrupted
 }
 
 // answerOf returns a cause as a sentence with its name and confidence.
@@ -266,16 +266,16 @@ func shortName(c probe.Cause) string {
 
 // works returns the conclusion of a successful preflight, with the access method that works.
 func (s screen) works() string {
-	var ways []string
+	var methods []string
 	lacking := map[string]bool{}
 	for _, r := range s.Results {
-		if r.Way != "" && r.Way != "api" {
-			ways = appendWay(ways, r.Way)
-			lacking[r.Way] = lacking[r.Way] || !quiet(r.Status)
+		if r.Method != "" && r.Method != "api" {
+			methods = appendNew(methods, r.Method)
+			lacking[r.Method] = lacking[r.Method] || !quiet(r.Status)
 		}
 	}
-	if at := slices.IndexFunc(ways, func(way string) bool { return !lacking[way] }); at >= 0 {
-		return fmt.Sprintf("yes, 'calico-probe run' works via %s", ways[at])
+	if at := slices.IndexFunc(methods, func(method string) bool { return !lacking[method] }); at >= 0 {
+		return fmt.Sprintf("yes, 'calico-probe run' works via %s", methods[at])
 	}
 	return "yes, 'calico-probe run' works"
 }
@@ -285,7 +285,7 @@ func (s screen) works() string {
 func (s screen) missing() []Located {
 	bad := s.bad()
 	first := slices.DeleteFunc(slices.Clone(bad), func(r Located) bool {
-		return r.Way != "" && (r.Way != "pod" || r.Status != probe.Fail)
+		return r.Method != "" && (r.Method != "pod" || r.Status != probe.Fail)
 	})
 	if len(first) > 0 {
 		return first
@@ -368,8 +368,8 @@ func (s screen) closing() []string {
 	if len(s.Causes) == 0 {
 		how[0] = counted(s.Counts) + "; " + how[0]
 	}
-	if ways := s.Document.asked(); len(ways) > 0 {
-		how[0] += " via " + strings.Join(ways, ", ")
+	if methods := s.Document.asked(); len(methods) > 0 {
+		how[0] += " via " + strings.Join(methods, ", ")
 	}
 	switch {
 	case s.Cluster == nil:

@@ -255,7 +255,7 @@ func TestTranscriptOfAHostileNode(t *testing.T) {
 	}
 	add := func(events ...probe.Event) {
 		for _, ev := range events {
-			ev.Node, ev.Way = "node-a", "pod"
+			ev.Node, ev.Method = "node-a", "pod"
 			must.Do(t, tr.Add(ev))
 		}
 	}

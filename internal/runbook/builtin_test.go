@@ -304,7 +304,7 @@ func TestBeforeUpgrade(t *testing.T) {
 		tonight.Events = slices.DeleteFunc(tonight.Events,
 			func(ev probe.Event) bool { return ev.Result != nil && ev.Result.Check == facts.CheckRouteMakers })
 		if status != "" {
-			tonight.Events = append(tonight.Events, probe.Event{Type: probe.EventResult, Node: tonight.Node, Way: "api",
+			tonight.Events = append(tonight.Events, probe.Event{Type: probe.EventResult, Node: tonight.Node, Method: "api",
 				Result: &probe.Result{Check: facts.CheckRouteMakers, Status: status, Saw: saw, Facts: of}})
 		}
 		return tonight

@@ -64,7 +64,7 @@ func (w *walk) checkThat(ctx context.Context, c *Check) (Result, error) {
 
 func (w *walk) result(c *Check, s probe.Status, saw string) Result {
 	return Result{
-		Node: w.node, Check: c.ID, Way: "runbook", Status: string(s), Saw: saw, Facts: map[string]any{}, Lines: []string{},
+		Node: w.node, Check: c.ID, Method: "runbook", Status: string(s), Saw: saw, Facts: map[string]any{}, Lines: []string{},
 	}
 }
 

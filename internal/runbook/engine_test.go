@@ -42,7 +42,7 @@ func answer(node string, said map[string]probe.Status, causes ...probe.Cause) re
 	run := report.Run{Node: node, Version: probe.Release}
 	tally := report.NewTally()
 	add := func(ev probe.Event) {
-		ev.Node, ev.Way = node, "pod"
+		ev.Node, ev.Method = node, "pod"
 		tally.Add(ev)
 		run.Add(ev)
 	}

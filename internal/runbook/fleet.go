@@ -25,7 +25,7 @@ type Fleet struct {
 }
 
 // fleetWays are the values of its Via.
-var fleetWays = []string{"api", "pod"}
+var fleetMethods = []string{"api", "pod"}
 
 // Group is a set of nodes with the same cause, or with bad results of the same check that no cause explains.
 type Group struct {
@@ -142,7 +142,7 @@ func (w *walk) lookAt(ctx context.Context, f Fleet) (Looked, error) {
 
 func (l *linter) fleet(at string, f *Fleet, in *scope) {
 	l.run(at, &Run{Checks: f.Checks, Skip: f.Skip, Profile: f.Profile}, in)
-	l.oneOf(at+".via", "access method of many nodes", f.Via, fleetWays)
+	l.oneOf(at+".via", "access method of many nodes", f.Via, fleetMethods)
 	if len(f.Names) > 0 && f.Selector != "" {
 		l.find(at, "a fleet takes names or a selector, or neither for all nodes")
 	}

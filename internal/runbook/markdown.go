@@ -165,9 +165,9 @@ func orKind(e Entry) string {
 
 func (a Asked) markdown(b *strings.Builder) {
 	by := "did not run"
-	for i, way := range a.answering() {
-		if by += ", " + report.Code(way); i == 0 {
-			by = "via " + report.Code(way)
+	for i, method := range a.answering() {
+		if by += ", " + report.Code(method); i == 0 {
+			by = "via " + report.Code(method)
 		}
 	}
 	fmt.Fprintf(b, "  - **%s** on node %s, %s\n", a.Verdict, report.Code(a.Node), by)

@@ -145,7 +145,7 @@ func TestCommandsStayWhole(t *testing.T) {
 	w := &world{run: func(_ context.Context, node string, _ runbook.Run) (report.Run, error) {
 		run := answer(node, map[string]probe.Status{"node-swap": probe.Fail}, gone)
 		run.Add(probe.Event{
-			Type: probe.EventResult, Node: node, Way: "ssh",
+			Type: probe.EventResult, Node: node, Method: "ssh",
 			Result: &probe.Result{Check: probe.CheckPlaced, Target: "ssh", Status: probe.Unknown, Saw: "no answer within 10s"},
 		})
 		return run, nil

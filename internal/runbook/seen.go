@@ -18,7 +18,7 @@ type Result struct {
 	Check  string         `json:"check"`
 	Target string         `json:"target"`
 	From   string         `json:"from"` // the workload pod whose network it was tested from; "" = the node's own network
-	Way    string         `json:"way"`
+	Method string         `json:"way"`
 	Status string         `json:"status"`
 	Saw    string         `json:"saw"`
 	Facts  map[string]any `json:"facts"`
@@ -46,7 +46,7 @@ type Asked struct {
 	Node    string   `json:"node"`
 	Verdict string   `json:"verdict"` // healthy, warnings, incomplete or fault
 	Version string   `json:"version,omitempty"`
-	Ways    []string `json:"ways"`
+	Methods []string `json:"ways"`
 	Causes  []Cause  `json:"causes"`
 	Results []Result `json:"results"`
 	// Lacks is why the answer is incomplete; "" if it is complete.
@@ -86,7 +86,7 @@ func (r Result) size() int64 {
 // asked converts a run for the record, with the results that fit into room. err is why the run is incomplete.
 func asked(node string, run report.Run, err error, room *budget) Asked {
 	out := Asked{
-		Node: node, Version: run.Version, Verdict: wordIncomplete, Ways: []string{}, Causes: []Cause{}, Results: []Result{},
+		Node: node, Version: run.Version, Verdict: wordIncomplete, Methods: []string{}, Causes: []Cause{}, Results: []Result{},
 	}
 	for _, c := range run.Causes {
 		out.Causes = append(out.Causes, Cause{node, c, copyable(c.Fix)})
@@ -94,11 +94,11 @@ func asked(node string, run report.Run, err error, room *budget) Asked {
 	slices.SortStableFunc(out.Causes, func(a, b Cause) int { return cmp.Compare(a.rank(), b.rank()) })
 	whole := true
 	for _, ev := range run.Events {
-		if ev.Way != "" && ev.Node == node && !slices.Contains(out.Ways, ev.Way) {
-			out.Ways = append(out.Ways, ev.Way)
+		if ev.Method != "" && ev.Node == node && !slices.Contains(out.Methods, ev.Method) {
+			out.Methods = append(out.Methods, ev.Method)
 		}
 		if r := ev.Result; r != nil {
-			result := resultOf(cmp.Or(ev.Node, node), ev.Way, r)
+			result := resultOf(cmp.Or(ev.Node, node), ev.Method, r)
 			if whole = whole && room.takes(result); whole {
 				out.Results = append(out.Results, result)
 			}
@@ -119,13 +119,13 @@ func asked(node string, run report.Run, err error, room *budget) Asked {
 	return out
 }
 
-func resultOf(node, way string, r *probe.Result) Result {
+func resultOf(node, method string, r *probe.Result) Result {
 	facts := map[string]any{}
 	for k, v := range r.Facts {
 		facts[string(k)] = v
 	}
 	return Result{
-		Node: node, Check: r.Check, Target: r.Target, From: r.From, Way: way, Status: string(r.Status), Saw: r.Saw,
+		Node: node, Check: r.Check, Target: r.Target, From: r.From, Method: method, Status: string(r.Status), Saw: r.Saw,
 		Facts: facts, Lines: append([]string{}, r.Lines...),
 	}
 }

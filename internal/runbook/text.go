@@ -138,8 +138,8 @@ func (a Asked) silent() []Result {
 // answering returns the other access methods.
 func (a Asked) answering() []string {
 	silent := a.silent()
-	return slices.DeleteFunc(slices.Clone(a.Ways), func(way string) bool {
-		return slices.ContainsFunc(silent, func(r Result) bool { return r.Target == way })
+	return slices.DeleteFunc(slices.Clone(a.Methods), func(method string) bool {
+		return slices.ContainsFunc(silent, func(r Result) bool { return r.Target == method })
 	})
 }
 

@@ -215,7 +215,7 @@ func (s *nodeSession) outliving(open injector.Open) injector.Open {
 // came.
 func (s *nodeSession) greet(ctx context.Context, r *examine.Run, p *injector.Placed) error {
 	var tools []string
-	plan := &probe.Plan{Run: r.ID, Node: r.Node, Way: p.Method}
+	plan := &probe.Plan{Run: r.ID, Node: r.Node, Method: p.Method}
 	err := p.Session.Ask(ctx, probe.Request{Type: probe.RequestPlan, Plan: plan}, func(ev probe.Event) bool {
 		if ev.Start != nil {
 			tools = ev.Start.Tools

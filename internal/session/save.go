@@ -151,7 +151,7 @@ func round(run *examine.Run, snap *cluster.Snapshot, at *probe.Cluster) probe.Ev
 	ev := probe.Event{Type: probe.EventRecheck, Start: &probe.Start{V: probe.Version, Version: probe.Release,
 		Run: run.ID, Time: time.Now().UTC(), Checks: run.Owes(snap), Cluster: at}}
 	if run.Compares(snap) {
-		ev.Way = probe.WayNeighbour
+		ev.Method = probe.MethodBaseline
 	}
 	return ev
 }

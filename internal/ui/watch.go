@@ -112,7 +112,7 @@ func (w *Watch) Event(ev probe.Event, node string) {
 	}
 	r := *ev.Result
 	w.change(func() {
-		if ev.Way != viaAPI && (!w.probed || strings.HasPrefix(w.waits, ev.Way+": ")) {
+		if ev.Method != viaAPI && (!w.probed || strings.HasPrefix(w.waits, ev.Method+": ")) {
 			w.waits, w.probed = "", true
 		}
 		w.pending = slices.DeleteFunc(w.pending, func(id string) bool { return id == r.Check })

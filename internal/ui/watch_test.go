@@ -96,7 +96,7 @@ func TestWatchWaits(t *testing.T) {
 	w := newWatch(&out, "checks", []string{"a", "bgp-session"}, func() (int, int) { return 100, 10 })
 	waits := func(text string) { w.change(func() { w.waits = text }) }
 	answer := func(check, way string) {
-		w.Event(probe.Event{Type: probe.EventResult, Node: "n", Way: way,
+		w.Event(probe.Event{Type: probe.EventResult, Node: "n", Method: way,
 			Result: &probe.Result{Check: check, Status: probe.OK}}, "n")
 	}
 	last := func() string {

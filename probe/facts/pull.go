@@ -75,6 +75,6 @@ func RegistryOf(image string) string {
 }
 
 // RefusedByWay reports whether the node's path to the registry fails, as it does for each image.
-func RefusedByWay(refusal string) bool {
+func RefusedOnPath(refusal string) bool {
 	return slices.Contains([]string{RefusedUnresolved, RefusedUnreachable, RefusedProxy}, refusal)
 }

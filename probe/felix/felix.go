@@ -56,7 +56,7 @@ const maxBody = 16 << 10
 
 // Get requests path ("/liveness", "/readiness") from addr. It does not follow proxies or redirects.
 func Get(ctx context.Context, addr netip.AddrPort, path string) (*Answer, error) {
-	page, err := httpget.Get(ctx, "http://"+addr.String()+path, httpget.Way{Most: maxBody})
+	page, err := httpget.Get(ctx, "http://"+addr.String()+path, httpget.Options{Most: maxBody})
 	if err != nil {
 		return nil, err
 	}

@@ -25,7 +25,7 @@ type Page struct {
 }
 
 // Way is how to request a page. The zero value uses the network and reads 1 MiB.
-type Way struct {
+type Options struct {
 	Dial        func(context.Context) (net.Conn, error) // instead of the network
 	Host        string                                  // in the request, "" = as in the address
 	ServerName  string                                  // the SNI in TLS, "" = as in the address
@@ -37,18 +37,18 @@ type Way struct {
 var ErrNotAccepted = errors.New("no connection")
 
 // Get requests url on a new connection. It uses no proxy, follows no redirect and does not verify certificates.
-func Get(ctx context.Context, url string, way Way) (Page, error) {
+func Get(ctx context.Context, url string, opts Options) (Page, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return Page{}, fmt.Errorf("requesting %s: %w", url, err)
 	}
-	if way.Host != "" {
-		req.Host = way.Host
+	if opts.Host != "" {
+		req.Host = opts.Host
 	}
-	config := &tls.Config{InsecureSkipVerify: true, ServerName: way.ServerName} // no secret is sent
-	if way.Certificate != nil {
+	config := &tls.Config{InsecureSkipVerify: true, ServerName: opts.ServerName} // no secret is sent
+	if opts.Certificate != nil {
 		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-			c := way.Certificate()
+			c := opts.Certificate()
 			return &c, nil
 		}
 	}
@@ -59,8 +59,8 @@ func Get(ctx context.Context, url string, way Way) (Page, error) {
 			DisableKeepAlives: true,
 			TLSClientConfig:   config,
 			DialContext: func(ctx context.Context, network, addr string) (conn net.Conn, err error) {
-				if way.Dial != nil {
-					conn, err = way.Dial(ctx)
+				if opts.Dial != nil {
+					conn, err = opts.Dial(ctx)
 				} else {
 					conn, err = d.DialContext(ctx, network, addr)
 				}
@@ -78,7 +78,7 @@ func Get(ctx context.Context, url string, way Way) (Page, error) {
 		return Page{}, fmt.Errorf("requesting %s: %w", url, err)
 	}
 	defer resp.Body.Close()
-	most := way.Most
+	most := opts.Most
 	if most == 0 {
 		most = maxBody
 	}

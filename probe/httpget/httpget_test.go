@@ -32,13 +32,13 @@ func TestGet(t *testing.T) {
 		var d net.Dialer
 		return d.DialContext(ctx, "unix", l.Addr().String())
 	}
-	for url, way := range map[string]Way{secure.URL + "/x": {}, "http://here/x": {Dial: onSocket},
+	for url, opts := range map[string]Options{secure.URL + "/x": {}, "http://here/x": {Dial: onSocket},
 		secure.URL + "/xx": {Most: 100}} {
 		most := 1 << 20
-		if way.Most > 0 {
-			most = int(way.Most)
+		if opts.Most > 0 {
+			most = int(opts.Most)
 		}
-		page, err := Get(t.Context(), url, way)
+		page, err := Get(t.Context(), url, opts)
 		if err != nil || page.Code != http.StatusFound || len(page.Body) != most || page.Body[1] == 'e' {
 			t.Errorf("%s: %d, %d bytes, %v", url, page.Code, len(page.Body), err)
 		}

@@ -150,7 +150,7 @@ func Travel(ctx context.Context, url string, own tls.Certificate) (Trip, error) 
 		GotFirstResponseByte: func() { t.Answer = time.Since(sent) },
 	}
 	page, err := httpget.Get(httptrace.WithClientTrace(ctx, trace), url,
-		httpget.Way{Certificate: func() tls.Certificate {
+		httpget.Options{Certificate: func() tls.Certificate {
 			requested = true
 			return own
 		}})

@@ -7,23 +7,23 @@ import (
 )
 
 // Way is the role of a packet for the sender.
-type Way string
+type Role string
 
 // The values of Way.
 const (
-	Sent     Way = "sent"     // sent by us
-	Answer   Way = "answer"   // the answer to that
-	Rejected Way = "rejected" // an ICMP error about our packet or about the answer
+	Sent     Role = "sent"     // sent by us
+	Answer   Role = "answer"   // the answer to that
+	Rejected Role = "rejected" // an ICMP error about our packet or about the answer
 )
 
 // Noun returns the word for such a packet.
-func (w Way) Noun() string {
-	return map[Way]string{Sent: "packet", Answer: "answer", Rejected: "ICMP error"}[w]
+func (w Role) Noun() string {
+	return map[Role]string{Sent: "packet", Answer: "answer", Rejected: "ICMP error"}[w]
 }
 
 // Path is the path of one packet, from place to place in order of time.
 type Path struct {
-	Way   Way
+	Role  Role
 	Steps []Event
 	// Arrived reports that the kernel delivered the packet; false = that is not visible.
 	Arrived bool
@@ -34,9 +34,9 @@ func (p Path) End() Event { return p.Steps[len(p.Steps)-1] }
 
 // packet identifies the events of one packet.
 type packet struct {
-	way  Way
-	seq  uint32
-	kind uint8
+	roleOf Role
+	seq    uint32
+	kind   uint8
 }
 
 // copies is how much later a packet that looks the same counts as a new one: TCP retransmits after 200 ms at the
@@ -58,7 +58,7 @@ func Paths(events []Event, ports ...uint16) []Path {
 		if e.Protocol == TCP && e.Kind != Dropped && e.Type&(syn|rst) == 0 {
 			continue // packets after the handshake look alike
 		}
-		key := packet{way(e, ports), e.Seq, e.Type}
+		key := packet{roleOf(e, ports), e.Seq, e.Type}
 		i, known := open[key]
 		if e.delivered() {
 			if known {
@@ -69,14 +69,14 @@ func Paths(events []Event, ports ...uint16) []Path {
 		if !known || out[i].repeats(e) {
 			i = len(out)
 			open[key] = i
-			out = append(out, Path{Way: key.way})
+			out = append(out, Path{Role: key.roleOf})
 		}
 		out[i].Steps = append(out[i].Steps, e)
 	}
 	return out
 }
 
-func way(e Event, ports []uint16) Way {
+func roleOf(e Event, ports []uint16) Role {
 	switch {
 	case e.Quoted:
 		return Rejected
@@ -136,15 +136,15 @@ func Groups(paths []Path) []Group {
 		out[i].Count++
 		out[i].Last = p.End().At
 	}
-	order := []Way{Sent, Answer, Rejected}
+	order := []Role{Sent, Answer, Rejected}
 	slices.SortStableFunc(out, func(a, b Group) int {
-		return cmp.Or(cmp.Compare(slices.Index(order, a.Way), slices.Index(order, b.Way)), cmp.Compare(b.Count, a.Count))
+		return cmp.Or(cmp.Compare(slices.Index(order, a.Role), slices.Index(order, b.Role)), cmp.Compare(b.Count, a.Count))
 	})
 	return out
 }
 
 func (p Path) same(q Path) bool {
-	return p.Way == q.Way && p.Arrived == q.Arrived && slices.EqualFunc(p.Steps, q.Steps, func(a, b Event) bool {
+	return p.Role == q.Role && p.Arrived == q.Arrived && slices.EqualFunc(p.Steps, q.Steps, func(a, b Event) bool {
 		return a.samePlace(b) && a.TTL == b.TTL && a.Reason == b.Reason && a.Function() == b.Function() &&
 			a.Hook() == b.Hook()
 	})

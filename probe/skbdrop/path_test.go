@@ -34,10 +34,10 @@ func TestPaths(t *testing.T) {
 		t.Fatalf("%d paths in %d groups, want 4 in 3: %+v", len(paths), len(groups), groups)
 	}
 	g := groups[0]
-	if g.Count != 2 || g.Way != Sent || g.End().Hook() != "FORWARD" || g.First != 5 || g.Last != 6 || g.Arrived {
+	if g.Count != 2 || g.Role != Sent || g.End().Hook() != "FORWARD" || g.First != 5 || g.Last != 6 || g.Arrived {
 		t.Errorf("%+v", g)
 	}
-	if a := groups[2]; a.Way != Answer || !a.Arrived || len(a.Steps) != 1 {
+	if a := groups[2]; a.Role != Answer || !a.Arrived || len(a.Steps) != 1 {
 		t.Errorf("the answer, whose end is no drop: %+v", a)
 	}
 }
@@ -49,13 +49,13 @@ func TestSentAgain(t *testing.T) {
 			Src: netip.MustParseAddrPort("10.0.0.1:4000"), Dst: netip.MustParseAddrPort("10.0.0.2:80")}
 	}
 	paths := Paths([]Event{syn(0, Left), syn(1, Dropped), syn(time.Second, Left), syn(time.Second+1, Dropped)}, 4000)
-	if len(paths) != 2 || paths[0].Way != Sent || len(paths[1].Steps) != 2 {
+	if len(paths) != 2 || paths[0].Role != Sent || len(paths[1].Steps) != 2 {
 		t.Errorf("%+v", paths)
 	}
 	if alone := Paths([]Event{syn(0, Dropped), syn(time.Second, Dropped)}, 4000); len(alone) != 2 {
 		t.Errorf("dropped before they left: %+v", alone)
 	}
-	if answer := Paths([]Event{syn(0, Left)}, 5000); answer[0].Way != Answer {
+	if answer := Paths([]Event{syn(0, Left)}, 5000); answer[0].Role != Answer {
 		t.Errorf("%+v", answer)
 	}
 }

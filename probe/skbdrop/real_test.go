@@ -270,7 +270,7 @@ func (f fate) judge(t *testing.T, paths []Path) string {
 	function := e.Function()
 	wanted := func(got, want string) bool { return slices.Contains(strings.Split(want, "|"), got) }
 	if !wanted(e.Reason, f.reason) || !wanted(function, f.function) || e.Hook() != f.hook || e.Interface != f.at ||
-		e.Wrapped != f.wrapped || (p.Way == Answer) != f.answer || e.Namespace == 0 {
+		e.Wrapped != f.wrapped || (p.Role == Answer) != f.answer || e.Namespace == 0 {
 		t.Errorf("%+v, want %s by %s in %q at %s", p, f.reason, f.function, f.hook, f.at)
 	}
 	if len(p.Steps) > 1 && p.Steps[0].Kind != Left {

@@ -85,8 +85,8 @@ func TestAlertsMany(t *testing.T) {
 	// what it says is on the nodes, and node-b was asked itself
 	if slices.Contains(many.Nodes, "node-b") {
 		i := slices.IndexFunc(f.Nodes, func(n reports.FleetNode) bool { return n.Node == "node-b" })
-		if len(f.Nodes[i].Ways) != 2 {
-			t.Errorf("node-b was asked by %v", f.Nodes[i].Ways)
+		if len(f.Nodes[i].Methods) != 2 {
+			t.Errorf("node-b was asked by %v", f.Nodes[i].Methods)
 		}
 	}
 	if shown := events(t, many.Nodes[0]); !strings.Contains(shown, many.ID) {

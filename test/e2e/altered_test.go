@@ -131,7 +131,7 @@ func TestAlteredPod(t *testing.T) {
 func (d document) saidNothing(t testing.TB, way string) {
 	t.Helper()
 	for _, r := range d.Results {
-		if r.Way == way && r.Check != "probe-placed" {
+		if r.Method == way && r.Check != "probe-placed" {
 			t.Errorf("an answer of what was altered is believed: %v", r)
 		}
 	}

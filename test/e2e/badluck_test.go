@@ -134,7 +134,7 @@ func TestAPIRecoversInMidRun(t *testing.T) {
 					begin()
 				}
 			}
-			a := call(t, "run", "--node", "node-a", "--via", "pod", "--skip", "node-load", "--peers", "0", "--timeout", "90s",
+			a := call(t, "run", "--node", "node-a", "--via", "pod", "--skip", "node-load", "--baselines", "0", "--timeout", "90s",
 				"--kubeconfig", api.kubeconfig)
 			select {
 			case <-begun:
@@ -218,7 +218,7 @@ func TestKubeletRestartsInMidRun(t *testing.T) {
 		if ev.Node != "node-a" {
 			continue
 		}
-		ended = ended || ev.Type == probe.EventEnd && ev.Way == "pod"
+		ended = ended || ev.Type == probe.EventEnd && ev.Method == "pod"
 		// A kubelet that is seen down may call for more checks, which a one-shot probe cannot be asked any more.
 		if ev.Result != nil && ev.Result.Check == probe.CheckAnswered {
 			unasked = strings.HasPrefix(ev.Result.Saw, "the connection broke after the probe had answered its plan")

@@ -92,7 +92,7 @@ func (s samples) timeline(b *testing.B, name string, flags []string) {
 			if ev.Verdict.Exit != 0 {
 				b.Fatalf("%s: %+v", name, ev.Verdict)
 			}
-		case !first && ev.Result != nil && ev.Result.Check != probe.CheckPlaced && (ev.Way != "api" || name == "api"):
+		case !first && ev.Result != nil && ev.Result.Check != probe.CheckPlaced && (ev.Method != "api" || name == "api"):
 			first = true
 			s.took(name+"-first", time.Since(began))
 		}
@@ -265,7 +265,7 @@ func BenchmarkWarmCheck(b *testing.B) {
 				took := warm(b, check, 10)
 				session += took[len(took)/2]
 				began := time.Now()
-				report(b, "run", "--node", "node-a", "--via", "pod", "--checks", check, "--peers", "0")
+				report(b, "run", "--node", "node-a", "--via", "pod", "--checks", check, "--baselines", "0")
 				run += time.Since(began)
 				own += itself(b, check)
 			}

@@ -145,7 +145,7 @@ func TestClean(t *testing.T) {
 	mustSandbox(t, "felix", "node-b", "hang") // so that the run is still going on
 	t.Cleanup(func() { mustSandbox(t, "felix", "node-b", "ok"); calicoReady(t, "node-b") })
 	theirs, out := started(t, nil, "run", "--node", "node-b", "--via", "pod", "-o", "ndjson", "--check-timeout", "55s",
-		"--peers", "0", "--reason", "theirs")
+		"--baselines", "0", "--reason", "theirs")
 	waitFor(t, out, `"check":"node-swap"`)
 	live := ours(t)
 	run := ""
@@ -176,7 +176,7 @@ func TestClean(t *testing.T) {
 	}
 	untouched("after clean")
 
-	mine, out := started(t, nil, "run", "--node", "node-a", "--via", "pod", "--peers", "0", "-o", "ndjson")
+	mine, out := started(t, nil, "run", "--node", "node-a", "--via", "pod", "--baselines", "0", "-o", "ndjson")
 	waitFor(t, out, `"way":"pod"`)
 	if err := mine.Process.Kill(); err != nil {
 		t.Fatal(err)

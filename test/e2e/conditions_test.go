@@ -51,7 +51,7 @@ func TestConditions(t *testing.T) {
 	slow(t)
 	mustSandbox(t, "load", file(".cache/client-here.tar"))
 	const name = "calico-probe-conditions"
-	rights := call(t, "manifests", "--ways", "conditions", "--service-account", install.Namespace+":"+name)
+	rights := call(t, "manifests", "--methods", "conditions", "--service-account", install.Namespace+":"+name)
 	if rights.exit != 0 {
 		t.Fatal(rights.stderr)
 	}

@@ -35,8 +35,8 @@ func TestFleet(t *testing.T) {
 		t.Errorf("%s, %v in %v: %+v\n%s", f.Word, f.Verdicts, a.took, f.Groups, a.stderr)
 	}
 	for _, n := range f.Nodes {
-		if len(n.Ways) != 2 || n.Counts.Total() < 40 {
-			t.Errorf("%s was asked by %v: %v", n.Node, n.Ways, n.Counts)
+		if len(n.Methods) != 2 || n.Counts.Total() < 40 {
+			t.Errorf("%s was asked by %v: %v", n.Node, n.Methods, n.Counts)
 		}
 	}
 	forwarding := func(on string) { mustSandbox(t, "exec", "node-b", "--", "sysctl", "-qw", "net.ipv4.ip_forward="+on) }

@@ -174,7 +174,7 @@ func TestPressure(t *testing.T) {
 				})
 				return short && len(got.Spec.Taints) > 0
 			})
-			d, a := report(t, "run", "--node", node, "--peers", "0")
+			d, a := report(t, "run", "--node", node, "--baselines", "0")
 			if a.exit == 1 || a.exit == 2 || a.exit == 5 {
 				t.Errorf("exit %d: %v\n%s", a.exit, d.Results, a.stderr)
 			}

@@ -44,8 +44,8 @@ func TestByKubelet(t *testing.T) {
 	before := state(t)
 
 	d, a := report(t, "run", "--node", node, "--via", "kubelet")
-	if a.exit != 0 || len(d.Ways) != 2 {
-		t.Errorf("a healthy node: exit %d, ways %v: %v\n%s", a.exit, d.Ways, d.Results, a.stderr)
+	if a.exit != 0 || len(d.Methods) != 2 {
+		t.Errorf("a healthy node: exit %d, ways %v: %v\n%s", a.exit, d.Methods, d.Results, a.stderr)
 	}
 	d.want(t, "probe-placed", probe.OK, "kubelet: the kubelet answers after ", ": nothing was created")
 	for _, id := range []string{"node-disk", "node-memory"} {
@@ -80,7 +80,7 @@ func TestByKubelet(t *testing.T) {
 
 // kubeletRefused asks without the right, and a kubelet that is not there.
 func kubeletRefused(t *testing.T, node string) {
-	kubectl(t, call(t, "manifests", "--ways", "api", "--user", "reader-only").stdout, "apply", "--server-side", "-f", "-")
+	kubectl(t, call(t, "manifests", "--methods", "api", "--user", "reader-only").stdout, "apply", "--server-side", "-f", "-")
 	eventually(t, 10*time.Second, func() string { // the authoriser's cache learns of it
 		d, a := report(t, "run", "--node", node, "--via", "kubelet", "--as", "reader-only", "-n", install.Namespace)
 		placed := d.of("probe-placed")

@@ -124,7 +124,7 @@ func oneFault(t *testing.T, f fault) string {
 		eventually(t, 3*time.Minute, func() string { // restarts back off, and BGP holds back, for longer than one would think
 
 			// which is the machine's, not ours to heal
-			a := call(t, "run", "--node", node, "--peers", "0", "--skip", "node-load")
+			a := call(t, "run", "--node", node, "--baselines", "0", "--skip", "node-load")
 			if a.exit != 0 {
 				return fmt.Sprintf("healed, and exit %d\n%s%s", a.exit, a.stdout, a.stderr)
 			}
@@ -256,9 +256,9 @@ func (d document) tried() []string {
 		switch {
 		case r.Check == "probe-placed" && r.Status == probe.Skip: // it says why it was not
 		case r.Check == "probe-placed":
-			add(cmp.Or(r.Target, r.Way))
+			add(cmp.Or(r.Target, r.Method))
 		default:
-			add(r.Way)
+			add(r.Method)
 		}
 	}
 	return out
@@ -272,7 +272,7 @@ func (d document) String() string {
 	}
 	for _, r := range d.Results {
 		if r.Status == probe.Fail || r.Status == probe.Warn || r.Status == probe.Unknown {
-			fmt.Fprintf(&b, "%s %s %v %v\n", r.Node, r.Way, r, r.Facts)
+			fmt.Fprintf(&b, "%s %s %v %v\n", r.Node, r.Method, r, r.Facts)
 		}
 	}
 	return b.String()

@@ -167,8 +167,8 @@ func call(t testing.TB, args ...string) answer {
 
 // located is one result of a JSON report.
 type located struct {
-	Way  string `json:"way"`
-	Node string `json:"node"` // another one than that in question
+	Method string `json:"way"`
+	Node   string `json:"node"` // another one than that in question
 	probe.Result
 }
 
@@ -176,8 +176,8 @@ type located struct {
 type document struct {
 	Verdict string `json:"verdict"`
 	Exit    int    `json:"exit"`
-	Ways    []struct {
-		Way      string   `json:"way"`
+	Methods []struct {
+		Method   string   `json:"way"`
 		Complete bool     `json:"complete"`
 		Access   []string `json:"access"`
 	} `json:"ways"`

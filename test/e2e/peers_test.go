@@ -104,9 +104,9 @@ func TestContrast(t *testing.T) {
 func TestClosedToOthers(t *testing.T) {
 	calicoReady(t, "node-b")
 	run := []string{"run", "--node", "node-b", "--skip", "node-load,startup-budget"}
-	a := call(t, append(run, "--peers", "0")...)
-	if a.exit != 0 || !strings.Contains(a.folded(), "no other node tested this one: --peers 0") {
-		t.Errorf("--peers 0: exit %d\n%s", a.exit, a.stdout)
+	a := call(t, append(run, "--baselines", "0")...)
+	if a.exit != 0 || !strings.Contains(a.folded(), "no other node tested this one: --baselines 0") {
+		t.Errorf("--baselines 0: exit %d\n%s", a.exit, a.stdout)
 	}
 	for name, c := range map[string]struct {
 		saw, cause string
@@ -174,7 +174,7 @@ func mustRead(t *testing.T, file string) string {
 // that is dead told from a machine that is cut off: the API calls both NotReady.
 func TestNeighbourWay(t *testing.T) {
 	slow(t)
-	d, a := report(t, "run", "--node", "node-b", "--via", "neighbour")
+	d, a := report(t, "run", "--node", "node-b", "--via", "outside")
 	if a.exit != 5 { // what is inside was not asked: never healthy
 		t.Errorf("a healthy node: exit %d", a.exit)
 	}
@@ -182,7 +182,7 @@ func TestNeighbourWay(t *testing.T) {
 
 	t.Run("kubelet", func(t *testing.T) {
 		broken(t, "kubelet-stopped")
-		d, a := report(t, "run", "--node", "node-b", "--via", "neighbour")
+		d, a := report(t, "run", "--node", "node-b", "--via", "outside")
 		if a.exit != 5 && a.exit != 3 {
 			t.Errorf("exit %d\n%s", a.exit, a.stderr)
 		}

@@ -179,23 +179,23 @@ func TestManifestsAgree(t *testing.T) {
 	same("helm in a namespace that is there", template("--set", "namespace.create=false"), "--create-namespace=false")
 	same("helm beside calico-node", template("--set", "namespace.name=kube-system"), "-n", "kube-system")
 	same("helm in a namespace like a number", template("--set-string", "namespace.name=1234"), "-n", "1234")
-	same("helm for conditions", template("--set-json", `ways=["conditions"]`, "--set-json",
+	same("helm for conditions", template("--set-json", `methods=["conditions"]`, "--set-json",
 		`subjects=[{"kind":"User","name":"jane"},{"kind":"ServiceAccount","name":"c","namespace":"ops"}]`),
-		"--ways", "conditions", "--service-account", "ops:c", "--user", "jane")
-	same("helm for conditions elsewhere", template("--set", "namespace.name=ops", "--set-json", `ways=["conditions"]`,
+		"--methods", "conditions", "--service-account", "ops:c", "--user", "jane")
+	same("helm for conditions elsewhere", template("--set", "namespace.name=ops", "--set-json", `methods=["conditions"]`,
 		"--set-json", `subjects=[{"kind":"ServiceAccount","name":"c","namespace":"ops"}]`),
-		"-n", "ops", "--ways", "conditions", "--service-account", "ops:c")
-	same("helm for serve", template("--set", "serve.enabled=true", "--set-json", "ways=[]"), "--ways", "api", "--serve")
-	same("helm for serve beside an operator's Calico", template("--set", "serve.enabled=true,calicoNamespace=calico-system", "--set-json", "ways=[]"),
-		"--ways", "api", "--serve", "--calico-namespace", "calico-system")
-	same("helm for serve elsewhere", template("--set", "serve.enabled=true,namespace.name=ops", "--set-json", "ways=[]"),
-		"--ways", "api", "--serve", "-n", "ops")
-	same("helm for serve and people", template("--set", "serve.enabled=true", "--set-json", `ways=["api"],subjects=[{"kind":"Group","name":"readers"}]`),
-		"--ways", "api", "--serve", "--group", "readers")
-	same("helm for serve that admits nobody else", template("--set", "serve.enabled=true", "--set-json", "ways=[]", "--set-json", "serve.admit=[]"),
-		"--ways", "api", "--serve", "--admit", "")
+		"-n", "ops", "--methods", "conditions", "--service-account", "ops:c")
+	same("helm for serve", template("--set", "serve.enabled=true", "--set-json", "methods=[]"), "--methods", "api", "--serve")
+	same("helm for serve beside an operator's Calico", template("--set", "serve.enabled=true,calicoNamespace=calico-system", "--set-json", "methods=[]"),
+		"--methods", "api", "--serve", "--calico-namespace", "calico-system")
+	same("helm for serve elsewhere", template("--set", "serve.enabled=true,namespace.name=ops", "--set-json", "methods=[]"),
+		"--methods", "api", "--serve", "-n", "ops")
+	same("helm for serve and people", template("--set", "serve.enabled=true", "--set-json", `methods=["api"],subjects=[{"kind":"Group","name":"readers"}]`),
+		"--methods", "api", "--serve", "--group", "readers")
+	same("helm for serve that admits nobody else", template("--set", "serve.enabled=true", "--set-json", "methods=[]", "--set-json", "serve.admit=[]"),
+		"--methods", "api", "--serve", "--admit", "")
 	same("helm for some", template("--set", "ways={neighbour},namespace.name=elsewhere,calicoNamespace=calico-system", "--set-json", `subjects=[{"kind":"Group","name":"on-call"}]`),
-		"--ways", "neighbour", "-n", "elsewhere", "--calico-namespace", "calico-system", "--group", "on-call")
+		"--methods", "neighbour", "-n", "elsewhere", "--calico-namespace", "calico-system", "--group", "on-call")
 	overlay := t.TempDir()
 	base, err := filepath.Rel(overlay, file("deploy/kustomize/serve")) // kustomize takes no absolute one
 	if err != nil {

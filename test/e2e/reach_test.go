@@ -56,7 +56,7 @@ func placedBy(t testing.TB, d document, way string) (reason, saw string) {
 	t.Helper()
 	for _, r := range d.Results {
 		switch {
-		case r.Way != way:
+		case r.Method != way:
 		case r.Check == "probe-placed" && saw == "":
 			reason, saw = r.Facts.Str(probe.FactReason), r.Saw
 		default:

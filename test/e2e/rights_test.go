@@ -42,7 +42,7 @@ func kubectl(t testing.TB, stdin string, args ...string) string {
 func TestRights(t *testing.T) {
 	slow(t)
 	execTarget(t)
-	printed := call(t, "manifests", "--service-account", install.Namespace+":oncall", "--ways",
+	printed := call(t, "manifests", "--service-account", install.Namespace+":oncall", "--methods",
 		strings.Join(append(install.People(), "kubelet"), ","))
 	if printed.exit != 0 {
 		t.Fatal(printed.stderr)
@@ -80,7 +80,7 @@ func TestRights(t *testing.T) {
 		})
 	}
 	t.Run("all of neighbour", func(t *testing.T) {
-		d, a := report(t, append(as, "run", "--node", "node-b", "--via", "neighbour")...)
+		d, a := report(t, append(as, "run", "--node", "node-b", "--via", "outside")...)
 		if len(d.there().of("neighbour-reach")) == 0 || strings.Contains(a.stdout+a.stderr, "forbidden") {
 			t.Errorf("exit %d, %v\n%s", a.exit, d, a.stderr)
 		}
@@ -124,7 +124,7 @@ func TestRights(t *testing.T) {
 	})
 	t.Run("all of serve", func(t *testing.T) {
 		// No Deployment: its image is not on this cluster, nor is there a class of volumes.
-		for doc := range strings.SplitSeq(call(t, "manifests", "--ways", "api", "--serve").stdout, "---\n") {
+		for doc := range strings.SplitSeq(call(t, "manifests", "--methods", "api", "--serve").stdout, "---\n") {
 			if !strings.Contains(doc, "\nkind: Deployment\n") && !strings.Contains(doc, "\nkind: PersistentVolumeClaim\n") {
 				kubectl(t, doc, "apply", "--server-side", "-f", "-")
 			}
@@ -298,7 +298,7 @@ func (l lesser) isTold(t *testing.T) {
 		}
 	default:
 		way := l.use
-		args := append(as, "run", "--node", "node-b", "--peers", "0", "--skip", "node-load")
+		args := append(as, "run", "--node", "node-b", "--baselines", "0", "--skip", "node-load")
 		if way == "api" {
 			way = "pod"
 		} else {

@@ -77,17 +77,17 @@ func wantAllGood(t *testing.T, d document) {
 			t.Errorf("%s: one family only: %v", c, d.of(c))
 		}
 	}
-	for _, w := range d.Ways {
+	for _, w := range d.Methods {
 		if !w.Complete {
-			t.Errorf("way %s is not complete", w.Way)
+			t.Errorf("way %s is not complete", w.Method)
 		}
 	}
 }
 
 func TestTheAPIAloneCreatesNothing(t *testing.T) {
 	d, a := report(t, "run", "--node", "node-b", "--via", "api")
-	if a.exit != 0 || len(d.Ways) != 1 {
-		t.Errorf("exit %d, ways %v\n%s", a.exit, d.Ways, a.stderr)
+	if a.exit != 0 || len(d.Methods) != 1 {
+		t.Errorf("exit %d, ways %v\n%s", a.exit, d.Methods, a.stderr)
 	}
 	for _, id := range []string{
 		"node-ready", "node-lease", "node-taints", "calico-pod", "calico-budget", "ip-registered",

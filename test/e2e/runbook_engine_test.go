@@ -108,7 +108,7 @@ func TestRunbookEngine(t *testing.T) {
 		}
 	}
 	var errs heard
-	cmd, _ := started(t, &errs, "runbook", "run", file, "--node", "node-a", "--journal", journal, "--peers", "0")
+	cmd, _ := started(t, &errs, "runbook", "run", file, "--node", "node-a", "--journal", journal, "--baselines", "0")
 	eventually(t, 60*time.Second, func() string {
 		if b, err := os.ReadFile(journal); err != nil || !strings.Contains(string(b), `"key":"5"`) {
 			return fmt.Sprintf("it does not wait yet: %v\n%s", err, errs.String())
@@ -151,7 +151,7 @@ func TestRunbookEngine(t *testing.T) {
 		t.Fatalf("it came to %+v (%v)\n%s", r.Outcome, err, a.stderr)
 	}
 	both := r.Steps[0].Asked
-	if len(both) != 3 || len(both[0].Ways) < 2 || len(both[1].Ways) < 2 || !strings.Contains(both[2].Lacks, "nowhere") {
+	if len(both) != 3 || len(both[0].Methods) < 2 || len(both[1].Methods) < 2 || !strings.Contains(both[2].Lacks, "nowhere") {
 		t.Errorf("three nodes were asked: %+v", both)
 	}
 	if others := r.Steps[1].Asked; len(others) != 1 || others[0].Node != "node-b" {

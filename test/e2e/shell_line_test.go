@@ -413,7 +413,7 @@ func itself(t testing.TB, check string) time.Duration {
 	t.Helper()
 	var out []time.Duration
 	for range 5 {
-		d, _ := report(t, "run", "--node", "node-a", "--via", "pod", "--checks", check, "--peers", "0")
+		d, _ := report(t, "run", "--node", "node-a", "--via", "pod", "--checks", check, "--baselines", "0")
 		longest := time.Duration(0)
 		for _, r := range d.of(check) {
 			longest = max(longest, r.Elapsed)

@@ -29,7 +29,7 @@ func healed(t *testing.T, node string) {
 	mustSandbox(t, "fault", "heal")
 	eventually(t, 90*time.Second, func() string {
 		// how busy the machine is, is not ours to heal
-		if a := call(t, "run", "--node", node, "--peers", "0", "--skip", "node-load"); a.exit != 0 {
+		if a := call(t, "run", "--node", node, "--baselines", "0", "--skip", "node-load"); a.exit != 0 {
 			return "healed, and " + a.stdout + a.stderr
 		}
 		return ""
@@ -59,7 +59,7 @@ func TestShellWhy(t *testing.T) {
 	saved, incident := filepath.Join(folder, "broken.ndjson"), filepath.Join(folder, "incident.ndjson")
 	breaks := between(t, `"$sandbox" fault inject --name "$cluster" bird-dead`)
 	heals := between(t, `"$sandbox" fault heal --name "$cluster"
-for i in $(seq 60); do "$probe" run --node `+node+` --peers 0 >/dev/null 2>&1 && exit; sleep 1; done; exit 1`)
+for i in $(seq 60); do "$probe" run --node `+node+` --baselines 0 >/dev/null 2>&1 && exit; sleep 1; done; exit 1`)
 	script := strings.Join([]string{
 		"why", "run bird-socket", "why", "checks | " + breaks, "run", "why", "save " + saved, "save " + saved,
 		"checks | cp " + incident + " " + incident + ".then", "checks | " + heals, "run", "why",

@@ -41,8 +41,8 @@ func TestBySSH(t *testing.T) {
 	d.want(t, "encap-proof", probe.OK)
 	pod, _ := report(t, "run", "--node", "node-a", "--via", "pod", "--profile", "deep", "--skip", "node-load")
 	sameAnswers(t, pod, d)
-	w := d.Ways[1]
-	if w.Way != "ssh" || !slices.Contains(w.Access, "uid 0") || !slices.Contains(w.Access, "host processes") {
+	w := d.Methods[1]
+	if w.Method != "ssh" || !slices.Contains(w.Access, "uid 0") || !slices.Contains(w.Access, "host processes") {
 		t.Errorf("%+v", w)
 	}
 	nothingLeft(t)

@@ -344,7 +344,7 @@ func brief(out []byte) string {
 	text := d.Verdict + "\n"
 	for _, r := range d.Results {
 		if r.Status != "ok" && r.Status != "info" && r.Status != "skip" {
-			text += r.Way + " " + r.String() + "\n"
+			text += r.Method + " " + r.String() + "\n"
 		}
 	}
 	return text

@@ -157,8 +157,8 @@ done`, "/var/log/pods", networks)
 	}
 	d, _ := report(t, "run", "--node", node, "--via", "pod")
 	d.want(t, "ipam-files", probe.Unknown, "lock is a named pipe and not a file: not read")
-	if len(d.Ways) == 0 || !d.Ways[len(d.Ways)-1].Complete {
-		t.Errorf("%+v", d.Ways)
+	if len(d.Methods) == 0 || !d.Methods[len(d.Methods)-1].Complete {
+		t.Errorf("%+v", d.Methods)
 	}
 	d.want(t, "kubelet-health", probe.OK, "healthz")
 	for what, says := range map[string]string{"pipe": "is a named pipe and not a file: not read", "zero": "is a device and not a file: not read",

@@ -221,7 +221,7 @@ func TestNothingElseChanges(t *testing.T) {
 		"ephemeral": {"--via", "ephemeral"},
 		"exec":      {"--via", "exec"},
 		"ssh":       append(bySSH(t), "--via", "ssh"),
-		"neighbour": {"--via", "neighbour"},
+		"neighbour": {"--via", "outside"},
 		"auto":      nil,
 	}
 	unchanged(t)

@@ -143,5 +143,5 @@ func OfDisks(r diagnose.Finding) bool {
 // StartsPods returns the probes that the kubelet started in a new pod for this run. It learns of pods from the API
 // server, so it reads from there.
 func StartsPods(f diagnose.Findings) []diagnose.Finding {
-	return diagnose.Keep(diagnose.Good(f, probe.CheckPlaced), func(r diagnose.Finding) bool { return r.Way == "pod" })
+	return diagnose.Keep(diagnose.Good(f, probe.CheckPlaced), func(r diagnose.Finding) bool { return r.Method == "pod" })
 }

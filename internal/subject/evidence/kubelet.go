@@ -40,7 +40,7 @@ func NotPlaced(f diagnose.Findings, why facts.Reason) []diagnose.Finding {
 
 // SilentExec reports whether a finding comes from exec into a running container. If exec stays silent, the fault may be
 // the API server's connection, the kubelet or the runtime.
-func SilentExec(r diagnose.Finding) bool { return r.Way == "exec" }
+func SilentExec(r diagnose.Finding) bool { return r.Method == "exec" }
 
 // Since returns " for " and the time since the last lease renewal, "" if the lease has not expired.
 func Since(f diagnose.Findings) string {

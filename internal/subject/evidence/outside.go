@@ -46,7 +46,7 @@ func Unreached(f diagnose.Findings) []diagnose.Finding {
 
 // failsToReach reports whether another node failed to reach this one, for a reason outside that node.
 func failsToReach(f diagnose.Findings, r diagnose.Finding) bool {
-	return r.Status == probe.Fail && diagnose.NodeOf(r) == f.Node && diagnose.ReasonOf(r) != NoWay
+	return r.Status == probe.Fail && diagnose.NodeOf(r) == f.Node && diagnose.ReasonOf(r) != NoRoute
 }
 
 // reachedBy reports whether another node reaches the same target. Then one of the two is at fault, or lies.

@@ -18,7 +18,7 @@ func TestUnreached(t *testing.T) {
 		return probe.Facts{probe.FactNode: node, probe.FactPort: port, probe.FactFamily: 4, key: value}
 	}
 	kubelet, reference := facts("b", 10250, probe.FactReason, "timeout"), facts("c", 10250, link.FactReference, true)
-	pod, noRoute := facts("b", 0, probe.FactReason, "timeout"), facts("b", 0, probe.FactReason, NoWay)
+	pod, noRoute := facts("b", 0, probe.FactReason, "timeout"), facts("b", 0, probe.FactReason, NoRoute)
 	nodePort, elsewhere := facts("b", 30080, probe.FactReason, "timeout"), facts("a", 30080, probe.FactReason, "")
 	type seen struct {
 		from, check, target string
@@ -60,7 +60,7 @@ func TestUnreached(t *testing.T) {
 	} {
 		f := diagnose.Findings{Node: "b"}
 		for _, s := range c.seen {
-			f.Add(probe.Event{Type: probe.EventResult, Node: s.from, Way: "neighbour",
+			f.Add(probe.Event{Type: probe.EventResult, Node: s.from, Method: "neighbour",
 				Result: &probe.Result{Check: s.check, Target: s.target, Status: s.status, Facts: s.facts}})
 		}
 		got := Unreached(f)
@@ -78,7 +78,7 @@ func TestUnreached(t *testing.T) {
 	}
 	f := diagnose.Findings{Node: "b"}
 	for _, from := range strings.Fields("a c d e f g") {
-		f.Add(probe.Event{Type: probe.EventResult, Node: from, Way: "neighbour",
+		f.Add(probe.Event{Type: probe.EventResult, Node: from, Method: "neighbour",
 			Result: &probe.Result{Check: reach, Target: "b pod default/x", Status: probe.Fail, Facts: pod}})
 	}
 	if got := Places(f, Unreached(f)); !strings.HasSuffix(got, ", and 2 more") {
@@ -92,7 +92,7 @@ func TestManyUnreached(t *testing.T) {
 	f := diagnose.Findings{Node: "b"}
 	for i := range 20_000 {
 		facts := probe.Facts{probe.FactNode: "b", probe.FactPort: 10250, probe.FactFamily: 4, "i": i}
-		f.Add(probe.Event{Type: probe.EventResult, Node: "a", Way: "neighbour",
+		f.Add(probe.Event{Type: probe.EventResult, Node: "a", Method: "neighbour",
 			Result: &probe.Result{Check: link.NeighbourReach.ID, Target: "b tcp 10250", Status: probe.Fail, Facts: facts}})
 	}
 	if n := len(Unreached(f)); n == 0 || n > 100 {

@@ -19,7 +19,7 @@ import (
 )
 
 // NoWay is the reason of packets without a route.
-const NoWay = "net-unreachable"
+const NoRoute = "net-unreachable"
 
 // DiedAs returns the findings of packet-drops about this node with a place of one of these kinds. It omits those that a
 // route of table local explains.

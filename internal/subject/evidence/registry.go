@@ -23,7 +23,7 @@ func Unpulled(f diagnose.Findings, of func(refusal string) bool) []diagnose.Cove
 // SameRefusal reports whether calico-node waits for its image for the same reason as other pods.
 func SameRefusal(pods, calico diagnose.Finding) bool {
 	refusal := pods.Facts.Str(facts.Refusal)
-	return refusal != "" && calico.Facts.Str(facts.Refusal) == refusal && (facts.RefusedByWay(refusal) ||
+	return refusal != "" && calico.Facts.Str(facts.Refusal) == refusal && (facts.RefusedOnPath(refusal) ||
 		slices.Contains(diagnose.ListOf(pods, facts.Registries), facts.RegistryOf(calico.Facts.Str(facts.Image))))
 }
 

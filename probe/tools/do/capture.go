@@ -44,9 +44,9 @@ func (c *capturing) findHosts(ctx context.Context, j *probe.Job) (probe.Result, 
 		c.Hosts = c.Hosts[:1]
 		c.Addr = c.Hosts[0]
 		// A neighbour that does not answer explains why no packet leaves.
-		if way, _, err := kernel.RouteOf(kernel.Packet{To: c.Addr}); err == nil && len(way.Hops) == 1 &&
-			way.Hops[0].Gateway.IsValid() {
-			c.Hosts = append(c.Hosts, way.Hops[0].Gateway)
+		if roleOf, _, err := kernel.RouteOf(kernel.Packet{To: c.Addr}); err == nil && len(roleOf.Hops) == 1 &&
+			roleOf.Hops[0].Gateway.IsValid() {
+			c.Hosts = append(c.Hosts, roleOf.Hops[0].Gateway)
 		}
 	}
 	return probe.Result{}, true

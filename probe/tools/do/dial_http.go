@@ -30,16 +30,16 @@ const (
 func (d dialling) get(ctx context.Context, j *probe.Job, to netip.AddrPort) probe.Result {
 	one, cancel := context.WithTimeout(ctx, d.Wait)
 	defer cancel()
-	scheme, way := "http", httpget.Way{Most: maxPage}
+	scheme, roleOf := "http", httpget.Options{Most: maxPage}
 	if d.TLS {
 		scheme = "https"
 	}
 	if !d.Addr.IsValid() {
-		way.Host = net.JoinHostPort(d.Host, strconv.Itoa(int(d.Port)))
+		roleOf.Host = net.JoinHostPort(d.Host, strconv.Itoa(int(d.Port)))
 	}
-	way.ServerName = cmp.Or(d.SNI, d.Host)
+	roleOf.ServerName = cmp.Or(d.SNI, d.Host)
 	began := time.Now()
-	page, err := httpget.Get(one, fmt.Sprintf("%s://%s%s", scheme, to, d.Page), way)
+	page, err := httpget.Get(one, fmt.Sprintf("%s://%s%s", scheme, to, d.Page), roleOf)
 	if err != nil {
 		reason := probe.Reason(err)
 		switch {

@@ -94,12 +94,12 @@ func spaces(h *probe.Host) (from drops.Space, count []drops.Space, done func()) 
 func (d dropping) search(ctx context.Context, j *probe.Job, from drops.Space, count []drops.Space,
 	to netip.Addr) probe.Result {
 	q := drops.Question{From: from, To: to, Shape: drops.Shape{Port: d.Port}, Count: count, Fine: fineBeside(to)}
-	way, _, err := kernel.RouteOf(kernel.Packet{To: to})
+	roleOf, _, err := kernel.RouteOf(kernel.Packet{To: to})
 	if from.Name == thePod && err == nil {
-		q.Pod = way.Source
+		q.Pod = roleOf.Source
 	}
 	view, err := netns.Entry{Host: j.Host}.View(probe.Target{Addr: to})
-	if err == nil && way.Type != kernel.Local { // otherwise the address belongs to this namespace
+	if err == nil && roleOf.Type != kernel.Local { // otherwise the address belongs to this namespace
 		defer view.Close()
 		q.Count = append(slices.Clone(q.Count), drops.Space{Name: "the pod " + to.String(), Host: j.Host, View: view})
 	}

@@ -50,8 +50,8 @@ func (d delivery) lost() int { return d.sent - d.answered }
 // run sends packets while the kernel reports where they are.
 func (q tracing) run(ctx context.Context, j *probe.Job) probe.Result {
 	filter := skbdrop.Filter{Addrs: []netip.Addr{q.to}, Protocol: skbdrop.TCP, VXLAN: q.vxlan()}
-	if way, _, err := kernel.RouteOf(kernel.Packet{To: q.to}); err == nil && way.Source.IsValid() {
-		filter.Addrs = append(filter.Addrs, way.Source) // if the target's address is translated
+	if roleOf, _, err := kernel.RouteOf(kernel.Packet{To: q.to}); err == nil && roleOf.Source.IsValid() {
+		filter.Addrs = append(filter.Addrs, roleOf.Source) // if the target's address is translated
 	}
 	id := uint16(1 + rand.IntN(1<<16-1))
 	if q.port == 0 {
@@ -191,14 +191,14 @@ func (q tracing) report(j *probe.Job, v *view, sent delivery) probe.Result {
 	case !seen:
 		return probe.Found(probe.Fail, "%s, and the kernel reported no packet of them", lost)
 	}
-	return probe.Found(probe.Fail, "%s: the %s %s", lost, g.Way.Noun(), v.end(g))
+	return probe.Found(probe.Fail, "%s: the %s %s", lost, g.Role.Noun(), v.end(g))
 }
 
 // answered reports whether the reply to a ping arrived. If the ping seems to have been dropped too, that was a copy.
 func (v *view) answered(p skbdrop.Path) bool {
 	e := p.Steps[0]
-	return p.Way == skbdrop.Sent && e.Protocol != skbdrop.TCP && slices.ContainsFunc(v.paths, func(a skbdrop.Path) bool {
-		return a.Way == skbdrop.Answer && a.Arrived && a.Steps[0].Seq == e.Seq
+	return p.Role == skbdrop.Sent && e.Protocol != skbdrop.TCP && slices.ContainsFunc(v.paths, func(a skbdrop.Path) bool {
+		return a.Role == skbdrop.Answer && a.Arrived && a.Steps[0].Seq == e.Seq
 	})
 }
 
@@ -211,9 +211,9 @@ func (v *view) lost() (skbdrop.Group, bool) {
 // somewhere, then requests.
 func ending(groups []skbdrop.Group) (skbdrop.Group, bool) {
 	for _, fits := range []func(skbdrop.Group) bool{
-		func(g skbdrop.Group) bool { return g.Way != skbdrop.Rejected && g.End().Kind == skbdrop.Dropped },
-		func(g skbdrop.Group) bool { return g.Way == skbdrop.Answer && !g.Arrived },
-		func(g skbdrop.Group) bool { return g.Way == skbdrop.Sent },
+		func(g skbdrop.Group) bool { return g.Role != skbdrop.Rejected && g.End().Kind == skbdrop.Dropped },
+		func(g skbdrop.Group) bool { return g.Role == skbdrop.Answer && !g.Arrived },
+		func(g skbdrop.Group) bool { return g.Role == skbdrop.Sent },
 	} {
 		if i := slices.IndexFunc(groups, fits); i >= 0 {
 			return groups[i], true
@@ -225,7 +225,7 @@ func ending(groups []skbdrop.Group) (skbdrop.Group, bool) {
 // show prints the path of some packets, a line for each network namespace: "the node: came in by cali12 → routed →
 // dropped in FORWARD at cali12: NETFILTER_DROP, nft_do_chain".
 func (v *view) show(j *probe.Job, g skbdrop.Group) {
-	j.Say("%dx %s", g.Count, g.Way)
+	j.Say("%dx %s", g.Count, g.Role)
 	for i := 0; i < len(g.Steps); {
 		in := g.Steps[i].Namespace
 		var line []string

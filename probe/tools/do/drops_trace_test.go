@@ -14,7 +14,7 @@ import (
 
 // forwarded is a forwarded echo that netfilter dropped.
 func forwarded(seq uint32) skbdrop.Path {
-	return skbdrop.Path{Way: skbdrop.Sent, Steps: []skbdrop.Event{{Kind: skbdrop.Dropped, Namespace: 1,
+	return skbdrop.Path{Role: skbdrop.Sent, Steps: []skbdrop.Event{{Kind: skbdrop.Dropped, Namespace: 1,
 		Interface: "cali12", Protocol: skbdrop.ICMP, Type: 8, Seq: seq, Reason: "NETFILTER_DROP",
 		Calls: []string{"nft_do_chain", "nf_hook_slow", "ip_forward"}}}}
 }
@@ -51,8 +51,8 @@ func TestRuleOfADrop(t *testing.T) {
 // TestDroppedCopy checks that the end of the unanswered echo is reported, not that of a copy of an answered one.
 func TestDroppedCopy(t *testing.T) {
 	t.Parallel()
-	seen := func(way skbdrop.Way, kind skbdrop.Kind, typ uint8, seq uint32) skbdrop.Path {
-		return skbdrop.Path{Way: way, Arrived: way == skbdrop.Answer, Steps: []skbdrop.Event{{Kind: kind, Namespace: 1,
+	seen := func(roleOf skbdrop.Role, kind skbdrop.Kind, typ uint8, seq uint32) skbdrop.Path {
+		return skbdrop.Path{Role: roleOf, Arrived: roleOf == skbdrop.Answer, Steps: []skbdrop.Event{{Kind: kind, Namespace: 1,
 			Interface: "eth0", Protocol: skbdrop.ICMP, Type: typ, Seq: seq, Reason: "PACKET_SOCK_ERROR"}}}
 	}
 	v := &view{own: 1, node: 1, home: drops.Node, paths: []skbdrop.Path{seen(skbdrop.Sent, skbdrop.Dropped, 8, 0),

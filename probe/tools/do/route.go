@@ -116,19 +116,19 @@ func (s showing) run(ctx context.Context, j *probe.Job) probe.Result {
 
 // run queries the kernel for the route of one packet.
 func (g getting) run(j *probe.Job) probe.Result {
-	way, matched, err := kernel.RouteOf(kernel.Packet{To: g.To, From: g.From, In: g.In})
+	roleOf, matched, err := kernel.RouteOf(kernel.Packet{To: g.To, From: g.From, In: g.In})
 	switch {
 	case errors.Is(err, kernel.ErrNoInterface):
 		return probe.Found(probe.Fail, "no interface %s", g.In).With(probe.FactReason, "missing")
 	case err != nil:
 		return g.refused(err)
 	}
-	j.Say("%s", way)
+	j.Say("%s", roleOf)
 	if matched == nil {
-		return probe.Found(probe.OK, "%s goes %s", g.To, whereTo(way))
+		return probe.Found(probe.OK, "%s goes %s", g.To, whereTo(roleOf))
 	}
 	j.Say("by the route: %s", matched)
-	return probe.Found(probe.OK, "%s goes %s, by the route %s created by %s", g.To, whereTo(way), matched.To,
+	return probe.Found(probe.OK, "%s goes %s, by the route %s created by %s", g.To, whereTo(roleOf), matched.To,
 		kernel.ProtocolName(matched.Proto))
 }
 

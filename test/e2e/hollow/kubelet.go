@@ -174,7 +174,7 @@ func night(t testing.TB, name string) []probe.Result {
 			if err != nil {
 				break
 			}
-			if ev.Result != nil && ev.Way == "pod" && ev.Node == "node-a" && ev.Result.Check != probe.CheckPlaced {
+			if ev.Result != nil && ev.Method == "pod" && ev.Node == "node-a" && ev.Result.Check != probe.CheckPlaced {
 				out = append(out, *ev.Result)
 			}
 		}

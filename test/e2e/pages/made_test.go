@@ -91,8 +91,8 @@ func fleetPage(t testing.TB, nodes int) []byte {
 		start := *saved.Fleet
 		start.Attributes = []string{"zone=" + zoneOf(i), fmt.Sprintf("kernel=6.1.%d", i%4)}
 		run.Add(probe.Event{Type: probe.EventRun, Node: run.Node, Start: &start})
-		run.Add(probe.Event{Type: probe.EventStart, Node: run.Node, Way: "api", Start: &start})
-		events := []probe.Event{{Type: probe.EventResult, Node: run.Node, Way: "api", Result: &well}}
+		run.Add(probe.Event{Type: probe.EventStart, Node: run.Node, Method: "api", Start: &start})
+		events := []probe.Event{{Type: probe.EventResult, Node: run.Node, Method: "api", Result: &well}}
 		for _, f := range faults {
 			if (i+1)%min(f.of, nodes) == 0 && (nodes < 10 || f.zone == "" || f.zone == zoneOf(i) && i < 3*f.of*50) {
 				events = played(t, recorded(t, f.file), run.Node, nameOf((i+3)%nodes))
@@ -102,7 +102,7 @@ func fleetPage(t testing.TB, nodes int) []byte {
 		for _, ev := range events {
 			run.Add(ev)
 		}
-		run.Add(probe.Event{Type: probe.EventEnd, Node: run.Node, Way: "api", End: &probe.End{}})
+		run.Add(probe.Event{Type: probe.EventEnd, Node: run.Node, Method: "api", End: &probe.End{}})
 		run.Verdict = &probe.Verdict{Elapsed: time.Duration(900+i*37%1500) * time.Millisecond}
 		saved.Runs = append(saved.Runs, run)
 	}

@@ -41,7 +41,7 @@ func apiCutOff(f diagnose.Findings) []diagnose.Case {
 	c.For = append(c.For, diagnose.Shows(evidence.ToService(f.Failed(datastore.DatastoreLatency.ID)))...)
 	answering := f.Elsewhere(datastore.DatastoreLatency.ID)
 	for _, r := range f.All {
-		if r.Way == "api" && diagnose.IsAnswered(r.Status) { // the API server answered this run
+		if r.Method == "api" && diagnose.IsAnswered(r.Status) { // the API server answered this run
 			answering = append(answering, r)
 			break
 		}

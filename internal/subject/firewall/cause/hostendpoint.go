@@ -82,7 +82,7 @@ func isolates(f diagnose.Findings, r diagnose.Finding) bool {
 // container runtime, at a loopback port.
 func cutStreams(f diagnose.Findings) []diagnose.Finding {
 	return diagnose.Keep(evidence.NotPlaced(f, facts.ReasonSilent), func(r diagnose.Finding) bool {
-		return slices.Contains([]string{"pod", "ephemeral", "exec"}, r.Way)
+		return slices.Contains([]string{"pod", "ephemeral", "exec"}, r.Method)
 	})
 }
 

@@ -141,7 +141,7 @@ func retractGuess(k node.Kubelet, r probe.Result) probe.Result {
 func queryKubelet(ctx context.Context, scheme string, addr netip.AddrPort, good ...int) probe.Result {
 	one, limit, cancel := node.Part(ctx, 3) // a healthy kubelet needs milliseconds
 	defer cancel()
-	answer, err := httpget.Get(one, fmt.Sprintf("%s://%s/healthz", scheme, addr), httpget.Way{})
+	answer, err := httpget.Get(one, fmt.Sprintf("%s://%s/healthz", scheme, addr), httpget.Options{})
 	if r, cut := node.CutShort(ctx, err); err != nil && cut {
 		return r
 	}

@@ -14,8 +14,8 @@ import (
 // ephemeral, exec) that did not break off, its report that it cannot reach the API server, or an answer to a neighbour.
 func kubeletLives(f diagnose.Findings) []diagnose.Finding {
 	through := diagnose.Keep(diagnose.Good(f, probe.CheckPlaced), func(r diagnose.Finding) bool {
-		broke := func(a diagnose.Finding) bool { return a.Way == r.Way && a.Status != probe.OK }
-		return slices.Contains([]string{"pod", "ephemeral", "exec"}, r.Way) &&
+		broke := func(a diagnose.Finding) bool { return a.Method == r.Method && a.Status != probe.OK }
+		return slices.Contains([]string{"pod", "ephemeral", "exec"}, r.Method) &&
 			!slices.ContainsFunc(f.Of(probe.CheckAnswered), broke)
 	})
 	return slices.Concat(evidence.NotPlaced(f, facts.ReasonNoAuthorizer), through,

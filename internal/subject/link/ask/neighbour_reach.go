@@ -133,7 +133,7 @@ func reachKubelet(ctx context.Context, to netip.AddrPort) probe.Result {
 	}
 	one, limit, cancel := node.Part(ctx, 3)
 	defer cancel()
-	page, err := httpget.Get(one, fmt.Sprintf("https://%s/healthz", to), httpget.Way{Most: 1 << 10})
+	page, err := httpget.Get(one, fmt.Sprintf("https://%s/healthz", to), httpget.Options{Most: 1 << 10})
 	switch {
 	case err == nil:
 		r.Saw += fmt.Sprintf(", and the kubelet answers (%d)", page.Code)

@@ -143,7 +143,7 @@ func proxyState(l look) (items, error) {
 	delete(out, "--hostname-override")
 	ctx, _, cancel := node.Part(l.ctx, 1)
 	defer cancel()
-	page, err := httpget.Get(ctx, "http://127.0.0.1:10249/configz", httpget.Way{})
+	page, err := httpget.Get(ctx, "http://127.0.0.1:10249/configz", httpget.Options{})
 	var config map[string]any
 	if err == nil && page.Code == 200 && json.Unmarshal(page.Body, &config) == nil {
 		flat(out, l.own, "", config["kubeproxy.config.k8s.io"])

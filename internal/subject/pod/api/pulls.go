@@ -37,7 +37,7 @@ func (g group) sameReason(o group) bool {
 	if g.starts != facts.StartsImage {
 		return g.message == o.message
 	}
-	return facts.RefusedByWay(g.refusal) || facts.RegistryOf(g.pods[0].Image) == facts.RegistryOf(o.pods[0].Image)
+	return facts.RefusedOnPath(g.refusal) || facts.RegistryOf(g.pods[0].Image) == facts.RegistryOf(o.pods[0].Image)
 }
 
 // images returns the images for which the pods of a group wait, and their registries.

@@ -24,7 +24,7 @@ func defaultRouteMissing(f diagnose.Findings) []diagnose.Case {
 		for _, id := range []string{datastore.DatastoreLatency.ID, service.ServiceClusterIP.ID, dns.DNSCluster.ID,
 			dns.DNSExternal.ID, datastore.TyphaReach.ID} {
 			refused = append(refused, diagnose.Keep(f.Bad(id), func(b diagnose.Finding) bool {
-				return b.From == "" && diagnose.ReasonOf(b) == evidence.NoWay && addressFamily(b) == diagnose.FamilyOf(r)
+				return b.From == "" && diagnose.ReasonOf(b) == evidence.NoRoute && addressFamily(b) == diagnose.FamilyOf(r)
 			})...)
 		}
 		if len(refused) == 0 {
@@ -32,7 +32,7 @@ func defaultRouteMissing(f diagnose.Findings) []diagnose.Case {
 		}
 		c := diagnose.Case{
 			About: diagnose.FamilyName(diagnose.FamilyOf(r)), Family: diagnose.FamilyOf(r),
-			Covers: slices.Concat(evidence.Serviceless, evidence.CalicoDown, evidence.Unpulled(f, facts.RefusedByWay)),
+			Covers: slices.Concat(evidence.Serviceless, evidence.CalicoDown, evidence.Unpulled(f, facts.RefusedOnPath)),
 			For:    append(diagnose.Suggests(refused), diagnose.Hints([]diagnose.Finding{r})...),
 			Says:   fmt.Sprintf("{node} has no default route, so %s is out of reach: %s", refused[0].Target, refused[0].Saw),
 		}

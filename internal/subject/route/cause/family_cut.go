@@ -56,7 +56,7 @@ func bySelf(f diagnose.Findings, family int) evidence.Reached {
 		switch {
 		case r.Status == probe.OK, received > 0:
 			out.Open = append(out.Open, r)
-		case r.Status == probe.Skip, r.Status == probe.Unknown, diagnose.ReasonOf(r) == evidence.NoWay:
+		case r.Status == probe.Skip, r.Status == probe.Unknown, diagnose.ReasonOf(r) == evidence.NoRoute:
 		case probe.IsReply(diagnose.ReasonOf(r)):
 			out.Refused = append(out.Refused, r)
 		case r.Facts[probe.FactPort] != float64(sshPort):

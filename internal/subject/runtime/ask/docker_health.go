@@ -53,7 +53,7 @@ func dockerHealth(ctx context.Context, p *probe.Pass) {
 	node.Each([]string{"_ping", "info"}, func(what string) {
 		one, limit, cancel := node.Part(ctx, 3)
 		defer cancel()
-		answer, err := httpget.Get(one, "http://docker/"+what, httpget.Way{Dial: dials(p.Host, socket)})
+		answer, err := httpget.Get(one, "http://docker/"+what, httpget.Options{Dial: dials(p.Host, socket)})
 		if r, cut := node.CutShort(ctx, err); err != nil && cut {
 			p.Report(r.On(what))
 			return

@@ -272,7 +272,7 @@ type dockerd struct{ host *probe.Host }
 
 func (d dockerd) get(ctx context.Context, path string, into any) error {
 	page, err := httpget.Get(ctx, "http://docker/"+path,
-		httpget.Way{Dial: dials(d.host, node.SocketDocker), Most: criconn.MaxMessage})
+		httpget.Options{Dial: dials(d.host, node.SocketDocker), Most: criconn.MaxMessage})
 	if err != nil {
 		return err
 	}

@@ -24,7 +24,7 @@ func registryRefuses(f diagnose.Findings) []diagnose.Case {
 		}
 		c := diagnose.Case{About: registries[0],
 			Args: map[string]diagnose.Arg{"registry": evidence.RegistryArg(registries[0])}}
-		if facts.RefusedByWay(refusal) && len(registries) > 1 {
+		if facts.RefusedOnPath(refusal) && len(registries) > 1 {
 			c.About = ""
 		}
 		c.FixName = evidence.PullFix(refusal)

