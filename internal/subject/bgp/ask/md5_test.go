@@ -28,7 +28,7 @@ func TestMD5(t *testing.T) {
 	}{
 		"the password is here":    {netstat(73, 0, 0), netstat(75, 0, 0), probe.Warn, "just dropped 2 TCP segments that were not signed", bgp.MD5Missing},
 		"the password is there":   {netstat(0, 73, 0), netstat(0, 74, 0), probe.Warn, "just dropped 1 TCP segments that were signed", bgp.MD5Unexpected},
-		"two passwords":           {netstat(9, 0, 1), netstat(9, 0, 2), probe.Warn, "with a different password", md5Different},
+		"two passwords":           {netstat(9, 0, 1), netstat(9, 0, 2), probe.Warn, "a different password", md5Different},
 		"of another time":         {netstat(3, 0, 0), "", probe.Info, "since boot, the kernel has dropped 3", bgp.MD5Missing},
 		"no password was at odds": {netstat(0, 0, 0), "", "", "", ""},
 	} {

@@ -115,7 +115,8 @@ func TestAddNeighbour(t *testing.T) {
 		r.Facts.Str(link.FactNeighbour) != "failed" {
 		t.Errorf("%+v", r)
 	}
-	for _, r := range []probe.Result{addNeighbour(lost, "reachable"), addNeighbour(back, "failed"), addNeighbour(lost, "")} {
+	for _, r := range []probe.Result{addNeighbour(lost, "reachable"), addNeighbour(back, "failed"),
+		addNeighbour(lost, "")} {
 		if strings.Contains(r.Saw, "nobody") {
 			t.Errorf("%+v", r)
 		}

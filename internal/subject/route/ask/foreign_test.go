@@ -73,7 +73,8 @@ func TestDiversionByACloud(t *testing.T) {
 		}
 		return node.Leads{Device: "eth0", Table: kernel.TableMain}, true
 	}
-	if got, err := findDiversion(t.Context(), rules, nodes, pods, routeLookup{ask, noWay}); err != nil || got.Status != probe.OK {
+	got, err := findDiversion(t.Context(), rules, nodes, pods, routeLookup{ask, noWay})
+	if err != nil || got.Status != probe.OK {
 		t.Error(got, err)
 	}
 	ended, cancel := context.WithCancel(t.Context())
@@ -161,7 +162,8 @@ func TestRejection(t *testing.T) {
 			}
 			return node.Leads{Device: "cali1", Table: kernel.TableMain, Calicos: true}, true
 		}
-		got, err := findDiversion(t.Context(), []kernel.Rule{c.rule}, nil, []probe.Target{local, other}, routeLookup{ask, noWay})
+		got, err := findDiversion(t.Context(), []kernel.Rule{c.rule}, nil, []probe.Target{local, other},
+			routeLookup{ask, noWay})
 		if err != nil || got.Status != c.want {
 			t.Errorf("%s: %v, %v", name, got, err)
 		}

@@ -164,7 +164,7 @@ func longestMatch(all []kernel.Route, to netip.Addr) (node.Leads, bool) {
 
 // findDiversion finds the first packet that takes another route with its source address than without. Lookups that were
 // skipped because ctx ended are its error.
-func findDiversion(ctx context.Context, rules []kernel.Rule, own []probe.Target, targets []probe.Target, ask routeLookup) (
+func findDiversion(ctx context.Context, rules []kernel.Rule, own, targets []probe.Target, ask routeLookup) (
 	probe.Result, error) {
 	var node, pods []sender
 	for _, t := range own {

@@ -86,7 +86,8 @@ func isSpecial(r kernel.Route) bool {
 var dropping = []string{"blackhole", "unreachable", "prohibit"}
 
 // findMisdirected looks up the route to each target, and finds the routes and rules that misdirect it.
-func findMisdirected(special []kernel.Route, rules []kernel.Rule, links []kernel.Link, targets []probe.Target) []misdirection {
+func findMisdirected(special []kernel.Route, rules []kernel.Rule, links []kernel.Link,
+	targets []probe.Target) []misdirection {
 	var out []misdirection
 	for _, t := range targets {
 		way, matched, err := kernel.RouteOf(kernel.Packet{To: t.Addr})
