@@ -23,7 +23,7 @@ func TestShellMistakes(t *testing.T) {
 		`unknown check "nonesuch"`: {args: []string{"--node", "a", "-c", "run nonesuch"}},
 		"| needs a command":        {args: []string{"--node", "a", "-c", "| less"}},
 		"no commands to run":       {args: []string{"--node", "a", "-c", " # nothing"}},
-		"there are no commands to run":       {args: []string{"--node", "a"}},
+		"no commands to run: pass": {args: []string{"--node", "a"}},
 		"commands to run: pass":    {args: []string{"--node", "a", "-c", ""}, stdin: "help\n"},
 	} {
 		var out, errs bytes.Buffer
