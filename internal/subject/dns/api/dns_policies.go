@@ -113,7 +113,7 @@ const maxPodKinds = 40
 // blockedDNS is what policies block on a node from the cluster's DNS.
 type blockedDNS struct {
 	by                      map[string]*blockedPods // by the policy
-	judged, outside, beyond int                     // pods judged, those outside the servers' namespace, and pods not judged
+	judged, outside, beyond int                     // pods judged, of these outside the DNS namespace, pods skipped
 }
 
 // judgePods judges the pods of the node that use these servers. Namespaces take turns, so one with many kinds of

@@ -137,7 +137,8 @@ func TestDNSAsServed(t *testing.T) {
 		{Kind: probe.KindDatastore, Name: probe.RoleService, Addr: netip.MustParseAddr("10.96.0.1")},
 		{Kind: probe.KindDatastore, Name: "endpoint", Addr: netip.MustParseAddr("10.0.0.1")}}}
 	for answer, want := range map[string]probe.Status{"10.96.0.1": probe.OK, "10.1.1.1": probe.Fail, "fd00::1": probe.OK} {
-		got := compareService(p, probe.Found(probe.OK, "resolved to %s in 1ms", answer).With(node.FactAnswers, []string{answer}))
+		got := compareService(p,
+			probe.Found(probe.OK, "resolved to %s in 1ms", answer).With(node.FactAnswers, []string{answer}))
 		if got.Status != want || (want == probe.Fail) != strings.Contains(got.Saw, "Service default/kubernetes has 10.96.0.1") {
 			t.Errorf("%s: %+v", answer, got)
 		}

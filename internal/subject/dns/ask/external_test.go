@@ -114,7 +114,8 @@ func TestDNSExternal(t *testing.T) {
 	if len(got) != 3 { // the third: it cannot enter pods
 		t.Errorf("%+v", got)
 	}
-	checktest.Want(t, checktest.Run(t, dnsExternalCheck, h, checktest.Self("10.0.0.1")), "", probe.Skip, "no name server of the node")
+	checktest.Want(t, checktest.Run(t, dnsExternalCheck, h, checktest.Self("10.0.0.1")), "", probe.Skip,
+		"no name server of the node")
 	hidden := &probe.Host{Root: h.Root, Proc: h.Proc, Only: []string{"/run/calico"}}
 	checktest.Want(t, checktest.Run(t, dnsExternalCheck, hidden), "/etc/resolv.conf", probe.Skip, "not visible")
 }
