@@ -109,7 +109,7 @@ func TestWhoseContainers(t *testing.T) {
 	tenants.Namespace = "tenant"
 	o := options
 	o.Running = func(context.Context) ([]corev1.Pod, error) { return []corev1.Pod{tenants}, nil }
-	if _, err := byExec(nil)(t.Context(), o); err == nil || !strings.Contains(err.Error(), "of namespace kube-system") {
+	if _, err := byExec(nil)(t.Context(), o); err == nil || !strings.Contains(err.Error(), "in namespace kube-system") {
 		t.Errorf("%v, want it said where containers are looked for", err)
 	}
 }
@@ -204,7 +204,7 @@ func TestTightDoor(t *testing.T) {
 	p.Spec.Containers[0].Resources.Limits[corev1.ResourceMemory] = resource.MustParse("64Mi")
 	o := options
 	o.Running = func(context.Context) ([]corev1.Pod, error) { return []corev1.Pod{p}, nil }
-	if _, err := byExec(nil)(t.Context(), o); err == nil || !strings.Contains(err.Error(), "kube-system/p/c (its memory limit, 64Mi,") {
+	if _, err := byExec(nil)(t.Context(), o); err == nil || !strings.Contains(err.Error(), "kube-system/p/c (the probe could exceed its memory limit of 64Mi)") {
 		t.Error(err)
 	}
 }

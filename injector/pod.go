@@ -157,7 +157,8 @@ func methodOf(o Options) string {
 
 // sessionArgs returns the probe's arguments, which an auditor can read in the pod.
 func sessionArgs(o Options, method, root string, only []string) []string {
-	args := []string{"session", "--root", root, "--node", o.Node, "--method", method, "--life", (o.Whole + margin).String()}
+	args := []string{"session", "--root", root, "--node", o.Node, "--method", method,
+		"--life", (o.Whole + margin).String()}
 	if len(only) > 0 {
 		args = append(args, "--only", strings.Join(only, ","))
 	}

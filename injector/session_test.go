@@ -343,7 +343,7 @@ func TestOnlyWhatAProbeMaySay(t *testing.T) {
 		got = append(got, string(line))
 	}
 	var want []string
-	dropped := "13 events of the probe were dropped: not requested, or not a node's to say: typed, done, asked"
+	dropped := "13 events of the probe were dropped: not requested, or not a node's to report: typed, done, asked"
 	for _, ev := range []probe.Event{
 		{Type: probe.EventLog, Text: "hello"},
 		{Type: probe.EventStart, Start: &probe.Start{V: probe.Version, ID: 1, Checks: []string{"test-check"}}},

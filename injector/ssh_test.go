@@ -69,7 +69,7 @@ func TestSSH(t *testing.T) {
 		"ssh: connect to host 10.0.0.7 port 22: No route to host":       {"255", facts.ReasonReach, "no route"},
 		"ssh: Could not resolve hostname n: Name or service not known":  {"255", facts.ReasonReach, "--ssh {ip}"},
 		"kex_exchange_identification: Connection closed by remote host": {"255", facts.ReasonReach, "closed by remote host"},
-		"bash: line 1: sh: command not found":                           {"127", facts.ReasonShell, "no sh"},
+		"bash: line 1: sh: command not found":                           {"127", facts.ReasonShell, "cannot run sh"},
 		"This account is currently not available.":                      {"1", facts.ReasonShell, "not available"},
 	} {
 		pe := sshReason("n", &uploadError{exit(c.code), said})

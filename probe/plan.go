@@ -202,8 +202,8 @@ const (
 	KindRuntime = "runtime" // Name is the container runtime the kubelet reports: containerd://2.4.2
 )
 
-// MethodBaseline is the access method of answers about a node that come from baseline nodes. --via calls it outside: the
-// value is older, and saved runs have it.
+// MethodBaseline is the access method of answers about a node that come from baseline nodes. --via calls it outside:
+// the value is older, and saved runs have it.
 const MethodBaseline = "neighbour"
 
 // GapEtcd is the gap of data that Calico keeps in its own etcd, which calico-probe does not read. A check that needs

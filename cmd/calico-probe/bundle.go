@@ -82,7 +82,7 @@ func (o *bundleOptions) check(cmd *cobra.Command, files []string) error {
 	case o.offline && len(files) == 0:
 		return ui.BadUsage("--offline takes the files of saved runs")
 	case len(files) == 0 && !asked:
-		return ui.BadUsage("no node is named: use --node NODE ('kubectl get nodes' lists them), or name the files of saved runs")
+		return ui.BadUsage("no node given: use --node NODE ('kubectl get nodes' lists them), or name the files of saved runs")
 	case o.file == "-":
 		return ui.BadUsage("--file takes a file name: the archive is never written to stdout")
 	}

@@ -90,7 +90,7 @@ func TestNodeFlag(t *testing.T) {
 // TestNoNode requires a list of nodes if none is named, and a useful error if there is no list.
 func TestNoNode(t *testing.T) {
 	t.Parallel()
-	plain := ui.BadUsage("no node is named")
+	plain := ui.BadUsage("no node given")
 	var many [][]string
 	for i := range 12 {
 		many = append(many, []string{fmt.Sprintf("node-%02d", 12-i), fmt.Sprintf("10.0.0.%d", i)})
@@ -99,7 +99,7 @@ func TestNoNode(t *testing.T) {
 	for kubeconfig, want := range map[string]string{
 		nodesAPI(t, many[10], many[11], many[9]): "or --node NODE; the cluster has node-01, node-02, node-03",
 		nodesAPI(t, many...):                     "node-09, node-10 and 2 more",
-		nodesAPI(t):                              "no node is named", nowhere: "no node is named",
+		nodesAPI(t):                              "no node given", nowhere: "no node given",
 	} {
 		if _, err := os.Stat(kubeconfig); err != nil && kubeconfig != nowhere {
 			t.Fatal(err)

@@ -33,7 +33,7 @@ func TestPreflightOfNobody(t *testing.T) {
 		says string
 	}{
 		true:  {report.ExitFault, "no right to list nodes, which every run does first: apply the output of: calico-probe manifests"},
-		false: {report.ExitTool, "error: no right to do this: asking the API server for its version"},
+		false: {report.ExitTool, "error: no right to do this: reading the API server's version"},
 	} {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", "application/json")

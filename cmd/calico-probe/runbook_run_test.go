@@ -111,7 +111,8 @@ func TestSetAgain(t *testing.T) {
 	baselines := cmd.Flags().String("baselines", "2", "")
 	must.Do(t, cmd.ParseFlags([]string{"--answer", "b=2", "--answer", "c=3", "--allow-actions=x",
 		"--baselines=0"}))
-	for name, values := range map[string][]string{"answer": {"a=1", "b=1"}, "allow-actions": {"x", "y"}, "baselines": {"5"}} {
+	for name, values := range map[string][]string{"answer": {"a=1", "b=1"}, "allow-actions": {"x", "y"},
+		"baselines": {"5"}} {
 		must.Do(t, setAgain(cmd, name, values))
 	}
 	if !slices.Equal(*answers, []string{"b=2", "c=3", "a=1"}) ||

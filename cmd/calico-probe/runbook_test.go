@@ -31,7 +31,7 @@ func TestRunbookUsage(t *testing.T) {
 	for want, args := range map[string][]string{
 		"did you mean node-not-ready":              {"run", "node-not-redy", "--node", "a"},
 		"no such file":                             {"run", "./nowhere.yaml", "--node", "a"},
-		"no node is named":                         {"run", "node-not-ready"},
+		"no node given":                            {"run", "node-not-ready"},
 		"name one runbook":                         {"run"},
 		"takes no parameter \"x\": it has none":    {"run", "node-not-ready", "--node", "a", "--param", "x=1"},
 		"--param takes NAME=VALUE":                 {"run", "node-not-ready", "--node", "a", "--param", "x"},

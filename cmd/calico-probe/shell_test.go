@@ -15,7 +15,7 @@ func TestShellMistakes(t *testing.T) {
 		args  []string
 		stdin string
 	}{
-		"no node is named":         {args: []string{"-c", "help"}},
+		"no node given":            {args: []string{"-c", "help"}},
 		`did you mean "ping"`:      {args: []string{"--node", "a", "-c", "help; pnig"}},
 		"ping takes":               {args: []string{"--node", "a"}, stdin: "help\nping\n"},
 		"quote":                    {args: []string{"--node", "a"}, stdin: "ping 'x"},

@@ -105,7 +105,7 @@ func TestClaims(t *testing.T) {
 		},
 		"of nobody": {
 			pods: []corev1.Pod{orphan}, ignored: "kube-system/orphan",
-			err: "pod kube-system/orphan has the label of calico-node and no DaemonSet controls it",
+			err: "pod kube-system/orphan has the label of calico-node, but no DaemonSet controls it",
 		},
 		"of nobody, and real": {pods: []corev1.Pod{orphan, ours}, pod: "real", ignored: "kube-system/orphan"},
 		"not its controller": {

@@ -337,7 +337,7 @@ func TestChosen(t *testing.T) {
 		"use one of them":    func(o *Options) { o.All = true },
 		"--selector \"a=(":   func(o *Options) { o.Nodes, o.Select = nil, "a=(" },
 		"auto or pod or api": func(o *Options) { o.Via = "ssh" },
-		"pods-start cannot":  func(o *Options) { o.Checks = []string{"pods-start"} },
+		"pods-start works":   func(o *Options) { o.Checks = []string{"pods-start"} },
 	} {
 		bad := opts
 		spoil(&bad)

@@ -24,7 +24,7 @@ func TestAccess(t *testing.T) {
 		"nothing":        {Access{}, "no authentication is configured"},
 		"TLS alone":      {Access{Cert: empty, Key: empty}, "no authentication is configured"},
 		"half a pair":    {Access{TokenFile: empty, Cert: empty}, "belong together"},
-		"a CA alone":     {Access{ClientCA: empty}, "take TLS"},
+		"a CA alone":     {Access{ClientCA: empty}, "need TLS"},
 		"no token":       {Access{TokenFile: empty}, "has no token"},
 		"a short one":    {Access{TokenFile: short}, "has a token of 5 characters; at least 16 are needed"},
 		"no such file":   {Access{TokenFile: empty + "x"}, "no such file"},

@@ -259,7 +259,7 @@ func TestKubeletsStats(t *testing.T) {
 	}
 	checktest.Want(t, got, "/var/lib/containers", probe.Warn, "12 % of")
 	fake.paths["/configz"] = `{"kubeletconfig":{"failSwapOn":false}}`
-	checktest.Want(t, k.ask(t, host.NodeSwap), "", probe.Info, "set to accept it")
+	checktest.Want(t, k.ask(t, host.NodeSwap), "", probe.Info, "the kubelet accepts it")
 	delete(fake.paths, "/configz")
 	checktest.Want(t, k.ask(t, host.NodeSwap), "", probe.Warn, "the kubelet's failSwapOn is not visible", "404 to /configz")
 	summary(`"swap":{"swapAvailableBytes":0,"swapUsageBytes":0},"fs":{"capacityBytes":0}`)

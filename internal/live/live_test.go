@@ -163,8 +163,9 @@ func TestHostile(t *testing.T) {
 	w := &table{title: "t", board: mesh.NewBoard(10 * time.Second), width: 200, height: 30, colour: true,
 		gone: func() bool { return false }}
 	w.send(mesh.RoundReport{Round: 1, Node: evil, Lost: evil}, note("n"))
-	w.send(mesh.RoundReport{Round: 1, Node: "a", Trials: map[string][]mesh.Trial{mesh.PlanePod: {{From: evil, To: evil, Sent: 3,
-		Failed: true, Saw: evil}}}}, refresh{})
+	w.send(mesh.RoundReport{Round: 1, Node: "a",
+		Trials: map[string][]mesh.Trial{mesh.PlanePod: {{From: evil, To: evil, Sent: 3,
+			Failed: true, Saw: evil}}}}, refresh{})
 	w.press("space")
 	shown := w.View().Content
 	for _, colour := range []string{"\x1b[1;31m", "\x1b[33m", "\x1b[35m", "\x1b[0m"} {

@@ -131,7 +131,8 @@ func judge(plane string, nodes []Node, failed map[Path]bool) []Finding {
 // better prefers the group that explains more failed paths, then the one with fewer paths.
 func better(a, b *suspect) bool {
 	kind := func(s *suspect) int { return slices.Index(kinds, s.kind) }
-	return cmp.Or(b.left-a.left, a.of-b.of, kind(a)-kind(b), strings.Compare(a.direction, b.direction), strings.Compare(a.a, b.a),
+	return cmp.Or(b.left-a.left, a.of-b.of, kind(a)-kind(b), strings.Compare(a.direction, b.direction),
+		strings.Compare(a.a, b.a),
 		strings.Compare(a.b, b.b)) < 0
 }
 

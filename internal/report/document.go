@@ -92,7 +92,8 @@ func (d *document) Event(ev probe.Event) error {
 		d.begun, d.run = *ev.Start, ev.Start.Run
 	case probe.EventStart:
 		d.run = cmp.Or(d.run, ev.Start.Run) // in older streams only this event has it
-		d.started = append(d.started, Segment{Method: ev.Method, Node: ev.Node, Version: ev.Start.Version, Time: ev.Start.Time,
+		d.started = append(d.started, Segment{Method: ev.Method, Node: ev.Node, Version: ev.Start.Version,
+			Time:   ev.Start.Time,
 			Access: ev.Start.Access})
 	case probe.EventEnd:
 		for i := range d.started {

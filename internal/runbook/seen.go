@@ -86,7 +86,8 @@ func (r Result) size() int64 {
 // asked converts a run for the record, with the results that fit into room. err is why the run is incomplete.
 func asked(node string, run report.Run, err error, room *budget) Asked {
 	out := Asked{
-		Node: node, Version: run.Version, Verdict: wordIncomplete, Methods: []string{}, Causes: []Cause{}, Results: []Result{},
+		Node: node, Version: run.Version, Verdict: wordIncomplete, Methods: []string{}, Causes: []Cause{},
+		Results: []Result{},
 	}
 	for _, c := range run.Causes {
 		out.Causes = append(out.Causes, Cause{node, c, copyable(c.Fix)})

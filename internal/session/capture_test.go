@@ -97,8 +97,8 @@ func TestCaptureBelievesNoNode(t *testing.T) {
 	}{
 		"good":         {good, nil, "", 1},
 		"too many":     {good + strings.Repeat(one, 5), nil, "more than the 3", 3},
-		"text":         {"\x1b[2J hello\n", nil, "invalid capture from node-a: what came is no capture", 0},
-		"half":         {good[:60], nil, "broke off", 0},
+		"text":         {"\x1b[2J hello\n", nil, "invalid capture from node-a: the data is not a capture", 0},
+		"half":         {good[:60], nil, "ended in the middle of a packet", 0},
 		"nothing":      {"", nil, "no capture arrived", 0},
 		"a full disk":  {good, broken, broken.Error(), 1},
 		"goes on":      {good + "FOREVER", nil, "a line of more than", 1},

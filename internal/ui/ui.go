@@ -7,7 +7,7 @@
 // Progress is for terminals only; what the user must know afterwards goes to any stream.
 //
 //	ui.Say(stderr, "%s: putting a probe on %s", method, node)
-//	return ui.BadUsage("no node is named: use --node NODE") // exit code 2
+//	return ui.BadUsage("no node given: use --node NODE") // exit code 2
 //	return ui.Exit(report.ExitFault)                        // everything is printed already
 package ui
 

@@ -182,7 +182,8 @@ func ended(component string, lines []podlog.Line, now time.Time) probe.Result {
 		return probe.Found(probe.OK, "no run ended with an error among the last %d lines", len(lines))
 	}
 	quote := quoted(*end)
-	r := probe.Found(probe.Fail, "the run ended with: %s", quote.Aged(now)).With(FactLine, quote.Text).With(FactEnded, true)
+	r := probe.Found(probe.Fail, "the run ended with: %s", quote.Aged(now)).
+		With(FactLine, quote.Text).With(FactEnded, true)
 	for _, list := range [][]*signature{how.Signatures, anyEnding} {
 		for _, s := range list {
 			if !s.Match.MatchString(end.Text) {

@@ -137,13 +137,16 @@ func Lookup(to netip.Addr) (Hop, error) {
 
 // DocumentationAddrs are documentation addresses (RFC 5737, RFC 3849), which no host has: only a default route leads
 // there.
-var DocumentationAddrs = map[int]netip.Addr{4: netip.MustParseAddr("198.51.100.1"), 6: netip.MustParseAddr("2001:db8::1")}
+var DocumentationAddrs = map[int]netip.Addr{
+	4: netip.MustParseAddr("198.51.100.1"), 6: netip.MustParseAddr("2001:db8::1"),
+}
 
 // Unroutable judges the kernel's error for a route lookup.
 func Unroutable(err error) probe.Result {
 	var invalid *kernel.Invalid
 	if errors.As(err, &invalid) {
-		return probe.Found(probe.Fail, "%s", invalid.Explain()).With(probe.FactReason, cmp.Or(string(invalid.Means), "invalid"))
+		return probe.Found(probe.Fail, "%s", invalid.Explain()).
+			With(probe.FactReason, cmp.Or(string(invalid.Means), "invalid"))
 	}
 	for errno, saw := range map[syscall.Errno]string{
 		syscall.ENETUNREACH:  "the kernel has no route to it",

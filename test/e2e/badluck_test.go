@@ -134,7 +134,8 @@ func TestAPIRecoversInMidRun(t *testing.T) {
 					begin()
 				}
 			}
-			a := call(t, "run", "--node", "node-a", "--via", "pod", "--skip", "node-load", "--baselines", "0", "--timeout", "90s",
+			a := call(t, "run", "--node", "node-a", "--via", "pod", "--skip", "node-load", "--baselines", "0",
+				"--timeout", "90s",
 				"--kubeconfig", api.kubeconfig)
 			select {
 			case <-begun:

@@ -80,7 +80,8 @@ func TestByKubelet(t *testing.T) {
 
 // kubeletRefused asks without the right, and a kubelet that is not there.
 func kubeletRefused(t *testing.T, node string) {
-	kubectl(t, call(t, "manifests", "--methods", "api", "--user", "reader-only").stdout, "apply", "--server-side", "-f", "-")
+	kubectl(t, call(t, "manifests", "--methods", "api", "--user", "reader-only").stdout,
+		"apply", "--server-side", "-f", "-")
 	eventually(t, 10*time.Second, func() string { // the authoriser's cache learns of it
 		d, a := report(t, "run", "--node", node, "--via", "kubelet", "--as", "reader-only", "-n", install.Namespace)
 		placed := d.of("probe-placed")

@@ -185,7 +185,8 @@ func TestManifestsAgree(t *testing.T) {
 	same("helm for conditions elsewhere", template("--set", "namespace.name=ops", "--set-json", `methods=["conditions"]`,
 		"--set-json", `subjects=[{"kind":"ServiceAccount","name":"c","namespace":"ops"}]`),
 		"-n", "ops", "--methods", "conditions", "--service-account", "ops:c")
-	same("helm for serve", template("--set", "serve.enabled=true", "--set-json", "methods=[]"), "--methods", "api", "--serve")
+	same("helm for serve", template("--set", "serve.enabled=true", "--set-json", "methods=[]"),
+		"--methods", "api", "--serve")
 	same("helm for serve beside an operator's Calico", template("--set", "serve.enabled=true,calicoNamespace=calico-system", "--set-json", "methods=[]"),
 		"--methods", "api", "--serve", "--calico-namespace", "calico-system")
 	same("helm for serve elsewhere", template("--set", "serve.enabled=true,namespace.name=ops", "--set-json", "methods=[]"),

@@ -192,7 +192,8 @@ func TestHostileNodeAddress(t *testing.T) {
 			t.Errorf("%q: exit %d\n%q\n%q", address, a.exit, a.stdout, a.stderr)
 		}
 		p := call(t, append(flags, "preflight", "--node", "node-b", "--via", "ssh")...)
-		if p.exit != 3 || strings.Contains(p.stdout+p.stderr, "\x1b") || !strings.Contains(p.folded(), "has no valid InternalIP") {
+		if p.exit != 3 || strings.Contains(p.stdout+p.stderr, "\x1b") ||
+			!strings.Contains(p.folded(), "has no valid InternalIP") {
 			t.Errorf("%q: preflight: exit %d\n%q\n%q", address, p.exit, p.stdout, p.stderr)
 		}
 	}

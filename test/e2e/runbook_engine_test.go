@@ -151,7 +151,8 @@ func TestRunbookEngine(t *testing.T) {
 		t.Fatalf("it came to %+v (%v)\n%s", r.Outcome, err, a.stderr)
 	}
 	both := r.Steps[0].Asked
-	if len(both) != 3 || len(both[0].Methods) < 2 || len(both[1].Methods) < 2 || !strings.Contains(both[2].Lacks, "nowhere") {
+	if len(both) != 3 || len(both[0].Methods) < 2 || len(both[1].Methods) < 2 ||
+		!strings.Contains(both[2].Lacks, "nowhere") {
 		t.Errorf("three nodes were asked: %+v", both)
 	}
 	if others := r.Steps[1].Asked; len(others) != 1 || others[0].Node != "node-b" {

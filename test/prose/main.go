@@ -4,7 +4,8 @@
 //	tracked files -> texts (comments, messages, names, docs), on the lines they have -> vale -> counts by kind and rule
 //
 // vale reads only comments in Go, so go/ast takes the texts out. With -list KIND/RULE it prints the places. With
-// -write it writes counts.json, after a change that lowers a count. With -draw it prints random sentences. It leaves out tests and recorded data.
+// -write it writes counts.json, after a change that lowers a count. With -draw it prints random sentences. It leaves
+// out tests and recorded data.
 package main
 
 import (

@@ -41,7 +41,7 @@ func TestBird(t *testing.T) {
 	r, _ = use(t.Context(), t, root, "bird", "show", "nonsense")
 	wants(t, r, probe.Fail, "BIRD answers: syntax error")
 	r, _ = use(t.Context(), t, root, "bird", "-6", "show", "status")
-	wants(t, r, probe.Skip, "there is no /run/calico/bird6.ctl")
+	wants(t, r, probe.Skip, "no /run/calico/bird6.ctl")
 }
 
 // TestBirdOfMany checks that an endless answer is truncated, and reported as such.
@@ -108,7 +108,7 @@ func TestBirdHung(t *testing.T) {
 	cut := &probe.Host{Root: hung(t, "0001 BIRD 2.0.12 ready.\n0016 Access restricted\n1007-Table master4:\n")}
 	r := birdQuery{tools.BIRDArgs{Socket: "/run/calico/bird.ctl", Command: "show route"}, time.Second}.run(t.Context(),
 		&probe.Job{Host: cut, Out: io.Discard})
-	wants(t, r, probe.Unknown, "did not end within 1s: 1 line came")
+	wants(t, r, probe.Unknown, "did not end within 1s: 1 line arrived")
 	ctx, cancel := context.WithCancel(t.Context())
 	got := make(chan probe.Result, 1)
 	go func() {

@@ -79,7 +79,7 @@ func TestPingName(t *testing.T) {
 	t.Parallel()
 	root := files(t, map[string]string{"etc/hosts": "127.0.0.1 web.test\n", "etc/resolv.conf": "nameserver x\n"})
 	r, _ := use(t.Context(), t, root, "ping", "-c1", "no.test")
-	wants(t, r, probe.Fail, "names no server")
+	wants(t, r, probe.Fail, "names no usable server")
 	if _, out := use(t.Context(), t, root, "ping", "-c1", "web.test"); !strings.Contains(out,
 		"web.test is 127.0.0.1, by /etc/hosts") {
 		t.Error(out)

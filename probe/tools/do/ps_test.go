@@ -77,7 +77,7 @@ func TestPS(t *testing.T) {
 		saw    string
 		out    string
 	}{
-		"usual": {listContainers, false, "", probe.OK, "3 containers, of which 1 ended with an error",
+		"usual": {listContainers, false, "", probe.OK, "3 containers, of which 1 exited with an error",
 			"exited 1 "},
 		"not told": {listContainers, false, "mute", probe.OK, "1 container", "exited ?"},
 		"ended well": {listContainers, false, "install-cni", probe.OK,

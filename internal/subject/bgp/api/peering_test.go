@@ -23,9 +23,9 @@ func TestBGPPeering(t *testing.T) {
 	}{
 		"no peer": {configs: off, status: probe.Info, saw: "no BGPPeer selects this node"},
 		"a selector of nothing": {configs: off, peers: reflector("all()", "route-reflector == 'true'"), status: probe.Info,
-			saw: "without a session: rr (no node has what peerSelector route-reflector == 'true' asks for)"},
+			saw: "without a session: rr (no node matches peerSelector route-reflector == 'true')"},
 		"of no node": {configs: off, peers: cluster.Specs{"x": {"node": "gone", "peerIP": "10.88.0.254"}},
-			status: probe.Info, saw: "x (there is no node gone)"},
+			status: probe.Info, saw: "x (node gone does not exist)"},
 		"near: the mesh": {status: probe.OK, saw: "1 BGP session for this node"},
 		"near: a router": {configs: off, peers: cluster.Specs{"tor": {"peerIP": "10.88.0.254"}},
 			status: probe.OK, saw: "1 BGP session"},

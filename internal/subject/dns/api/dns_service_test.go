@@ -70,7 +70,7 @@ func TestDNSService(t *testing.T) {
 		"its node is silent": {dns, "", pod("coredns-1", "kube-dns", port, away), "", "",
 			probe.Warn, facts.EmptyUnready, "the kubelet has gone silent"},
 		"it waits":      {dns, "", pod("coredns-1", "kube-dns", port, slow), "", "", probe.Warn, facts.EmptyUnready, "its readiness probe does not succeed"},
-		"another port":  {dns, named, pod("coredns-1", "kube-dns", port, ready), "", "", probe.Warn, facts.EmptyPort, "targetPort dns-udp is no port"},
+		"another port":  {dns, named, pod("coredns-1", "kube-dns", port, ready), "", "", probe.Warn, facts.EmptyPort, "targetPort dns-udp is not a container port"},
 		"no controller": {dns, "", pod("coredns-1", "kube-dns", port, ready), "", "", probe.Warn, facts.EmptyController, "does kube-controller-manager run?"},
 		"no selector": {"", "", pod("coredns-1", "kube-dns", port, ready), "", "", probe.Warn, facts.EmptyNoSelector,
 			"it has no selector"},

@@ -130,7 +130,8 @@ func (g group) foreign() string {
 // result judges a group by the number of its pods and how long they wait.
 func (g group) result(s *cluster.Snapshot) probe.Result {
 	age := s.Now.Sub(g.pods[0].Since)
-	r := probe.Found(probe.Warn, "%s for %s: %s", g.who(), probe.Age(age), cmp.Or(g.foreign(), "a problem of the pod itself"))
+	r := probe.Found(probe.Warn, "%s for %s: %s", g.who(), probe.Age(age),
+		cmp.Or(g.foreign(), "a problem of the pod itself"))
 	switch {
 	case g.starts == facts.StartsPulling:
 		r = probe.Found(probe.Info, "%s for %s: pulling an image", g.who(), probe.Age(age))

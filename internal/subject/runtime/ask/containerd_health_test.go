@@ -24,7 +24,7 @@ func TestContainerdNotThere(t *testing.T) {
 	checktest.Want(t, checktest.Run(t, containerdHealthCheck, empty, runs("cri-o://1.34.1")), "", probe.Skip, "cri-o")
 	checktest.Want(t, checktest.Run(t, containerdHealthCheck, empty, runs("containerd://2.4.2")), "", probe.Fail,
 		"no socket")
-	checktest.Want(t, checktest.Run(t, containerdHealthCheck, empty), "", probe.Unknown, "not known")
+	checktest.Want(t, checktest.Run(t, containerdHealthCheck, empty), "", probe.Unknown, "is unknown")
 	blind := checktest.Node(t, nil)
 	blind.Only = []string{"/etc"}
 	checktest.Want(t, checktest.Run(t, containerdHealthCheck, blind, runs("containerd://2.4.2")), "", probe.Skip,

@@ -62,7 +62,8 @@ func TestOldProbeFailure(t *testing.T) {
 			s.Calico.Value.Status.Conditions = []corev1.PodCondition{{Type: corev1.ContainersReady,
 				Status: corev1.ConditionFalse, LastTransitionTime: clustertest.Ago(c.unready)}}
 			var err error
-			s.Startup.Value.KubeletEvents, err = clustertest.EventServer(t, "kube-system", c.events...).ReadKubeletEvents(t.Context(),
+			server := clustertest.EventServer(t, "kube-system", c.events...)
+			s.Startup.Value.KubeletEvents, err = server.ReadKubeletEvents(t.Context(),
 				s.Calico.Value)
 			if err != nil {
 				t.Fatal(err)

@@ -17,7 +17,7 @@ import (
 func TestStartUnplaced(t *testing.T) {
 	for name, c := range map[string]struct{ message, cpu, want string }{
 		"recorded": {"0/2 nodes are available: 1 Insufficient cpu, 1 node(s) didn't satisfy plugin(s) [NodeAffinity]. no new claims to deallocate, preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling.",
-			"64", "has not been scheduled for 60s: Insufficient cpu: it asks for cpu 64, and the node has 2 for pods"},
+			"64", "has not been scheduled for 60s: Insufficient cpu: it requests cpu 64, and the node has 2 for pods"},
 		"a port": {"0/3 nodes are available: 1 node(s) didn't have free ports for the requested pod ports, 2 node(s) didn't match Pod's node affinity/selector. preemption: not eligible",
 			"1", "has not been scheduled for 60s: didn't have free ports for the requested pod ports"},
 		"no scheduler": {"", "1", "for 60s: no scheduler has processed it"},
@@ -65,7 +65,8 @@ func TestKubeletMessage(t *testing.T) {
 	// near: calico-node is healthy, so old messages do not count
 	s = clustertest.Snapshot(clustertest.Node("a", "10.0.0.1", ""))
 	s.Calico.Value = clustertest.Calico(3)
-	s.Startup.Value.KubeletEvents = cluster.KubeletEvents{Probes: probe.Statement{Text: "Readiness probe failed"}, Limit: facts.LimitFiles}
+	s.Startup.Value.KubeletEvents = cluster.KubeletEvents{
+		Probes: probe.Statement{Text: "Readiness probe failed"}, Limit: facts.LimitFiles}
 	if got := ask(t, s, facts.CheckCalicoPod); got[0].Facts.Str(facts.ProbeSays) != "" {
 		t.Errorf("%v", got)
 	}

@@ -22,8 +22,8 @@ func StartsNothing(s *cluster.Snapshot) (probe.Result, bool) {
 	}
 	var waiting []probe.Result
 	podapi.PodsStart(s, func(r probe.Result) {
-		if r.Status == probe.Fail && slices.Contains([]string{facts.StartsSandbox, facts.StartsContainer, facts.StartsUnreported},
-			r.Facts.Str(facts.Starts)) {
+		if r.Status == probe.Fail && slices.Contains([]string{facts.StartsSandbox, facts.StartsContainer,
+			facts.StartsUnreported}, r.Facts.Str(facts.Starts)) {
 			waiting = append(waiting, r)
 		}
 	})
