@@ -178,7 +178,7 @@ func TestMesh(t *testing.T) {
 			var got []string
 			for _, p := range r.Planes {
 				for _, f := range p.Findings {
-					got = append(got, strings.Join(append(strings.Fields(p.Name+" "+f.Kind+" "+f.Method), f.Names...), " "))
+					got = append(got, strings.Join(append(strings.Fields(p.Name+" "+f.Kind+" "+f.Direction), f.Names...), " "))
 				}
 				t.Logf("%s: %d of %d paths fail, %d unknown, in %v", p.Name, p.Failed, p.Tried, p.Unknown,
 					r.Elapsed.Round(100*time.Millisecond))
