@@ -68,7 +68,7 @@ func (r *Runner) Run(ctx context.Context, plan Plan, emit func(Event)) {
 		End: &End{Results: b.counts.Total(), Counts: b.counts, Elapsed: time.Since(began), Stopped: stopped(ctx)}})
 }
 
-// collector collects the answers of one plan so far.
+// collector holds the answers to one plan that have arrived so far.
 type collector struct {
 	mu     sync.Mutex
 	emit   func(Event)

@@ -75,13 +75,13 @@ Exits 0 once the file is written, whatever the verdict.`,
 
 // check rejects invalid flags before anything is contacted.
 func (o *bundleOptions) check(cmd *cobra.Command, files []string) error {
-	asked := len(o.several.named) > 0 || o.several.isFleet()
+	collects := len(o.several.named) > 0 || o.several.isFleet()
 	switch {
-	case len(files) > 0 && asked:
+	case len(files) > 0 && collects:
 		return ui.BadUsage("saved runs already name their nodes: leave out --node, -l and --all-nodes, or the files")
 	case o.offline && len(files) == 0:
 		return ui.BadUsage("--offline takes the files of saved runs")
-	case len(files) == 0 && !asked:
+	case len(files) == 0 && !collects:
 		return ui.BadUsage("no node given: use --node NODE ('kubectl get nodes' lists them), or name the files of saved runs")
 	case o.file == "-":
 		return ui.BadUsage("--file takes a file name: the archive is never written to stdout")

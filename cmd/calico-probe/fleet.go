@@ -41,7 +41,7 @@ func (s *severalNodes) flags(f *pflag.FlagSet) {
 
 // everywhere adds the flag for all nodes.
 func (s *severalNodes) everywhere(f *pflag.FlagSet) {
-	f.BoolVarP(&s.all, "all-nodes", "A", false, "test all nodes of the cluster; with --via api by the API only")
+	f.BoolVarP(&s.all, "all-nodes", "A", false, "test all nodes in the cluster (with --via api: through the API only)")
 }
 
 // resumed returns the run to resume; nil starts a new one.

@@ -213,7 +213,7 @@ runs, and a wait longer than the limit of the whole runbook.`,
 		},
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return ui.BadUsage("lint takes the files of runbooks")
+				return ui.BadUsage("lint takes runbook files")
 			}
 			return nil
 		},

@@ -58,7 +58,7 @@ func (a *app) runbookRun() *cobra.Command {
 		Use: "run NAME|FILE --node NODE", Short: "Run a runbook on a node", Example: runbookExample,
 		Long: `Runs a runbook step by step, and prints what each step saw and decided. It writes every step
 into a journal: 'runbook run --resume FILE' continues after a lost terminal or client, and
-'runbook record FILE' shows later what happened. Without --journal, the journal is in the
+'runbook record FILE' prints its record afterwards. Without --journal, the journal is in the
 user's folder for state. There, calico-probe keeps the latest 100 journals of the last 30 days.
 
 An action of a runbook may change something. It is only shown, unless --allow-actions names

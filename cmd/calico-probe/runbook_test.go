@@ -48,7 +48,7 @@ func TestRunbookUsage(t *testing.T) {
 		"apiVersion must be":                       {"run", broken, "--node", "a"},
 		"reading runbooks":                         {"list", "--runbooks", filepath.Join(dir, "nothing")},
 		"unknown command \"rnu\"":                  {"rnu"},
-		"lint takes the files":                     {"lint"},
+		"lint takes runbook files":                 {"lint"},
 	} {
 		exit, stdout, stderr := typedBook(t, args...)
 		if exit != 2 || stdout != "" || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, want) {

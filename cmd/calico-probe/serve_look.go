@@ -26,7 +26,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-// servant is the name in the journal of a runbook that an alert starts.
+// servant is the user name in the journal if an alert starts the runbook.
 const servant = "calico-probe serve"
 
 // startable returns the runbooks that an alert can start, by name: valid ones that need no input
@@ -260,15 +260,15 @@ func conclusion(r *runbook.Record) string {
 		return says
 	}
 	for _, step := range slices.Backward(r.Steps) {
-		for _, asked := range step.Asked {
+		for _, seen := range step.Asked {
 			switch {
-			case asked.Node != r.Node:
-			case len(asked.Causes) == 0:
+			case seen.Node != r.Node:
+			case len(seen.Causes) == 0:
 				return says
 			case says == "":
-				return probe.OneLine(asked.Causes[0].ID + ": " + asked.Causes[0].Says)
-			case !strings.Contains(says, asked.Causes[0].ID):
-				return asked.Causes[0].ID + ": " + says
+				return probe.OneLine(seen.Causes[0].ID + ": " + seen.Causes[0].Says)
+			case !strings.Contains(says, seen.Causes[0].ID):
+				return seen.Causes[0].ID + ": " + says
 			default:
 				return says
 			}

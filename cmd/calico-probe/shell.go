@@ -27,7 +27,7 @@ func (a *app) shell() *cobra.Command {
 	o := &runFlags{app: a, Options: examine.Options{FailOn: examine.FailOnFail}}
 	own := session.Options{Lookups: lookups()}
 	cmd := &cobra.Command{
-		Use: "shell [--node NODE]", Short: "Examine nodes interactively, through a probe that stays", Example: shellExample,
+		Use: "shell [--node NODE]", Short: "Examine nodes interactively through a long-running probe", Example: shellExample,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.noContradiction(cmd); err != nil {
@@ -50,7 +50,7 @@ func (a *app) shell() *cobra.Command {
 	nodeFlag(f, &o.Node, "the node to start with (default: choose one)")
 	f.StringVarP(&own.Commands, "command", "c", "", "run these commands, separated by ; or newlines, instead of a prompt")
 	f.DurationVar(&own.Idle, "idle", 15*time.Minute, "end the session after this time without input at the prompt; 0 = never")
-	f.StringVar(&own.Transcript, "transcript", "", "record the session in this file, which is new or a transcript to append to: "+
+	f.StringVar(&own.Transcript, "transcript", "", "record the session in this file (appends to an existing transcript): "+
 		"commands as typed (so type no secrets), answers and output, with times "+
 		"(NDJSON, for 'analyze'); of sh only the command")
 	f.StringVar(&own.ToolboxImage, "toolbox-image", envOr("CALICO_PROBE_TOOLBOX_IMAGE", toolboxImage()),

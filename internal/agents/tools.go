@@ -66,10 +66,10 @@ func offer[In any](s *Server, t tool[In]) error {
 			err = t.check(in)
 		}
 		if err == nil && t.confirm != nil {
-			var asked *mcp.CallToolResult
+			var question *mcp.CallToolResult
 			var agreed bool
-			if asked, agreed, err = s.confirmed(req, t.name, t.confirm(in), t.scoped(ctx, in)); asked != nil {
-				return asked, nil, nil
+			if question, agreed, err = s.confirmed(req, t.name, t.confirm(in), t.scoped(ctx, in)); question != nil {
+				return question, nil, nil
 			}
 			if agreed && t.scope != nil {
 				ctx = context.WithValue(ctx, agreedKey{}, true)
@@ -184,7 +184,7 @@ func Agreed(ctx context.Context) bool { return ctx.Value(agreedKey{}) != nil }
 // Consent covers exactly the question that was asked. The client returns the question's signature, which covers the
 // tool, the arguments and the number of nodes. With any other signature, the server asks again.
 func (s *Server) confirmed(req *mcp.CallToolRequest, tool, text string, scope func() (string, error)) (
-	asked *mcp.CallToolResult, agreed bool, err error) {
+	question *mcp.CallToolResult, agreed bool, err error) {
 	if text == "" {
 		return nil, false, nil
 	}

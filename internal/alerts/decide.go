@@ -40,8 +40,8 @@ const maxLookups = 16
 // place finds the nodes of new alerts.
 func (s *Server) place(ctx context.Context, list []Alert) []assigned {
 	out := make([]assigned, len(list))
-	asked := s.cluster
-	asked.PodNode = s.podNode
+	reader := s.cluster
+	reader.PodNode = s.podNode
 	var all probe.Workers
 	turns := make(chan struct{}, maxLookups)
 	for i, a := range list {
@@ -58,7 +58,7 @@ func (s *Server) place(ctx context.Context, list []Alert) []assigned {
 				defer func() { <-turns }()
 				p := &out[i]
 				crash := probe.Recovered(func() error {
-					p.procedure, p.node, p.err = s.routes.target(ctx, asked, a.Labels)
+					p.procedure, p.node, p.err = s.routes.target(ctx, reader, a.Labels)
 					return nil
 				})
 				if crash != nil { // if the alert were sent again, it would crash again

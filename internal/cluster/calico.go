@@ -73,8 +73,8 @@ func (c *Client) list(ctx context.Context, resource string,
 	return nil, "", err
 }
 
-// Block is a block of pod addresses that belongs to a node. It can also be a single address of a block that a pod on
-// another node borrows.
+// Block is a block of pod addresses that belongs to a node. It can also be a single address that a pod on
+// another node borrowed from the block.
 type Block struct {
 	CIDR netip.Prefix
 	Node string

@@ -201,13 +201,13 @@ func (r *objectsReading) events(ctx context.Context, pods, sets Objects) Objects
 	for _, set := range sets.Items {
 		about(set.GetNamespace(), "uid", string(set.GetUID()))
 	}
-	asked := map[string]int{} // by node
+	perNode := map[string]int{} // by node
 	for _, p := range typed[corev1.Pod](pods) {
 		_, waits := Waits(&p)
 		if own := claimsCalico(p) && slices.Contains(r.c.CalicoIn, p.Namespace); !own && !waits {
 			continue
 		}
-		if asked[p.Spec.NodeName]++; asked[p.Spec.NodeName] <= MaxPodsWithEvents {
+		if perNode[p.Spec.NodeName]++; perNode[p.Spec.NodeName] <= MaxPodsWithEvents {
 			about(p.Namespace, "uid", string(p.UID))
 		}
 	}

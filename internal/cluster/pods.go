@@ -79,10 +79,10 @@ func (c *Client) readEventsOf(ctx context.Context, pods *Read[[]Waiter], first i
 	take func(*Waiter, []corev1.Event),
 ) {
 	pods.start(ctx, all, func(ctx context.Context) ([]Waiter, error) {
-		asked := pods.Value[:min(len(pods.Value), first)]
-		events, err := whole(forEach(asked, func(w Waiter) ([]corev1.Event, error) { return c.eventsOf(ctx, w.Pod) }))
-		for i := range asked {
-			take(&asked[i], events[i])
+		firstPods := pods.Value[:min(len(pods.Value), first)]
+		events, err := whole(forEach(firstPods, func(w Waiter) ([]corev1.Event, error) { return c.eventsOf(ctx, w.Pod) }))
+		for i := range firstPods {
+			take(&firstPods[i], events[i])
 		}
 		if err != nil {
 			err = fmt.Errorf("listing events: %w", err)

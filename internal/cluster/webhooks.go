@@ -48,7 +48,7 @@ func (c *Client) ReadWebhooks(ctx context.Context) (out webhooks, err error) {
 	if err != nil {
 		return out, fmt.Errorf("listing webhooks: %w", err)
 	}
-	asked := map[string]struct {
+	seen := map[string]struct {
 		why   string
 		known bool
 	}{}
@@ -59,10 +59,10 @@ func (c *Client) ReadWebhooks(ctx context.Context) (out webhooks, err error) {
 		}
 		out.Of++
 		at := client.Service.Namespace + "/" + client.Service.Name
-		a, known := asked[at]
-		if !known && len(asked) < maxWebhooks {
+		a, known := seen[at]
+		if !known && len(seen) < maxWebhooks {
 			a.why, a.known = c.unanswered(ctx, client.Service.Namespace, client.Service.Name)
-			asked[at] = a
+			seen[at] = a
 		}
 		if !a.known {
 			out.Dark++

@@ -39,12 +39,12 @@ func (r *Run) lookAgain(ctx context.Context, client *cluster.Client, snap *clust
 }
 
 // answerAgain runs some checks of the run over a later snapshot, and reports what has become bad since the first one.
-func (r *Run) answerAgain(ctx context.Context, now *cluster.Snapshot, asked []string) error {
-	asked = slices.DeleteFunc(slices.Clone(asked), func(id string) bool {
+func (r *Run) answerAgain(ctx context.Context, now *cluster.Snapshot, ids []string) error {
+	ids = slices.DeleteFunc(slices.Clone(ids), func(id string) bool {
 		return !slices.Contains(CheckIDs(r.picked), id)
 	})
 	before := slices.Clone(r.Seen.All)
-	return r.answerAPI(ctx, now, asked, func(ev probe.Event) error {
+	return r.answerAPI(ctx, now, ids, func(ev probe.Event) error {
 		known := func(f diagnose.Finding) bool {
 			return f.Check == ev.Result.Check && f.Target == ev.Result.Target && f.Saw == ev.Result.Saw
 		}

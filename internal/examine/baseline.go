@@ -105,7 +105,7 @@ type comparison func() []baseline
 func (wait comparison) heardNothing(kubeletSilent bool) bool {
 	witnesses := 0
 	for _, l := range wait() {
-		asked := false
+		compared := false
 		for _, ev := range l.events {
 			r := ev.Result
 			if r == nil || r.Check != link.NeighbourReach.ID || r.Facts[link.FactReference] == true {
@@ -115,10 +115,10 @@ func (wait comparison) heardNothing(kubeletSilent bool) bool {
 			case r.Status == probe.OK, r.Status == probe.Fail && probe.IsReply(r.Facts.Str(probe.FactReason)):
 				return false
 			case r.Status == probe.Fail:
-				asked = true
+				compared = true
 			}
 		}
-		if asked {
+		if compared {
 			witnesses++
 		}
 	}
@@ -140,7 +140,7 @@ func (r *Run) askBaselines(ctx context.Context, client *cluster.Client, snap *cl
 	if !slices.ContainsFunc(suite, nodestate.NodeState.Is) && !r.opts.NoFollowUp && len(r.opts.Checks) == 0 {
 		suite = append(slices.Clone(suite), r.mayAsk([]diagnose.Cover{{Check: nodestate.NodeState.ID}}, snap)...)
 	}
-	asked := worthComparing(r.Seen, suite)
+	compared := worthComparing(r.Seen, suite)
 	answers := make([]baseline, len(nodes))
 	limit := baselineLimit
 	if len(suspects) > 0 {
@@ -150,9 +150,9 @@ func (r *Run) askBaselines(ctx context.Context, client *cluster.Client, snap *cl
 	var all probe.Workers
 	for i, node := range nodes {
 		r.client.Progress("comparison: putting a probe on %s", node.Name)
-		wanted := asked
+		wanted := compared
 		if slices.ContainsFunc(suspects, func(n *corev1.Node) bool { return n.Name == node.Name }) {
-			wanted = r.wholeSuite(asked)
+			wanted = r.wholeSuite(compared)
 		}
 		all.Go(func() {
 			answers[i] = r.askSafely(ctx, client, snap, node, r.view.without(node, wanted))
@@ -180,8 +180,8 @@ func (r *Run) suspects(snap *cluster.Snapshot) []*corev1.Node {
 }
 
 // wholeSuite returns the checks for a suspect: those of every baseline node, and all others that one probe answers.
-func (r *Run) wholeSuite(asked []*probe.Check) []*probe.Check {
-	out := slices.Clone(asked)
+func (r *Run) wholeSuite(compared []*probe.Check) []*probe.Check {
+	out := slices.Clone(compared)
 	for _, c := range ByOneProbe(r.picked) {
 		if !slices.ContainsFunc(out, c.Is) {
 			out = append(out, c)
@@ -226,10 +226,10 @@ func (r *Run) reportBaselines(all []baseline) error {
 
 // askSafely is askBaseline, but a panic costs only this one answer.
 func (r *Run) askSafely(
-	ctx context.Context, client *cluster.Client, snap *cluster.Snapshot, node *corev1.Node, asked []*probe.Check,
+	ctx context.Context, client *cluster.Client, snap *cluster.Snapshot, node *corev1.Node, compared []*probe.Check,
 ) (out baseline) {
 	crash := probe.Recovered(func() error {
-		out = r.askBaseline(ctx, client, snap, node, asked)
+		out = r.askBaseline(ctx, client, snap, node, compared)
 		return nil
 	})
 	if crash != nil {
@@ -240,7 +240,7 @@ func (r *Run) askSafely(
 
 // askBaseline runs the checks on one baseline node, and reads the API about it.
 func (r *Run) askBaseline(
-	ctx context.Context, client *cluster.Client, snap *cluster.Snapshot, node *corev1.Node, asked []*probe.Check,
+	ctx context.Context, client *cluster.Client, snap *cluster.Snapshot, node *corev1.Node, compared []*probe.Check,
 ) baseline {
 	out := baseline{node: node.Name}
 	var theirs *cluster.Snapshot
@@ -252,13 +252,13 @@ func (r *Run) askBaseline(
 			return err
 		})
 	})
-	onNode := slices.DeleteFunc(slices.Clone(asked), func(c *probe.Check) bool { return !c.OnNode() })
+	onNode := slices.DeleteFunc(slices.Clone(compared), func(c *probe.Check) bool { return !c.OnNode() })
 	session, err := r.placeOn(ctx, snap, node, onNode, baselineStart)
 	reading.Wait()
 	if err == nil {
 		defer r.closing(node.Name, session)
 		if unread == nil {
-			out.events = append(out.events, apiAbout(ctx, theirs, asked)...)
+			out.events = append(out.events, apiAbout(ctx, theirs, compared)...)
 			err = out.answers(ctx, session, r.planFor(theirs, snap, node, onNode))
 		}
 	}
@@ -301,9 +301,9 @@ func orLate(ctx context.Context, err error) error {
 }
 
 // planFor is the plan for a baseline node: the node's own checks, about the baseline node itself and about the node.
-func (r *Run) planFor(theirs, snap *cluster.Snapshot, node *corev1.Node, asked []*probe.Check) probe.Plan {
+func (r *Run) planFor(theirs, snap *cluster.Snapshot, node *corev1.Node, compared []*probe.Check) probe.Plan {
 	plan := probe.Plan{
-		Run: r.ID, Node: node.Name, Method: probe.MethodBaseline, Checks: CheckIDs(asked), Limit: r.opts.CheckTimeout,
+		Run: r.ID, Node: node.Name, Method: probe.MethodBaseline, Checks: CheckIDs(compared), Limit: r.opts.CheckTimeout,
 	}
 	plan.Targets, plan.Gaps = cluster.Targets(theirs)
 	plan.Targets = append(plan.Targets, cluster.Outside(snap, node.Name)...)
@@ -312,12 +312,12 @@ func (r *Run) planFor(theirs, snap *cluster.Snapshot, node *corev1.Node, asked [
 }
 
 // apiAbout answers the API checks of a baseline node.
-func apiAbout(ctx context.Context, theirs *cluster.Snapshot, asked []*probe.Check) []probe.Event {
+func apiAbout(ctx context.Context, theirs *cluster.Snapshot, compared []*probe.Check) []probe.Event {
 	var out []probe.Event
 	runner := probe.Runner{
 		Suite: suiteapi.Checks(theirs), Host: &probe.Host{Node: theirs.Node.Name}, Version: probe.Release,
 	}
-	for _, c := range asked {
+	for _, c := range compared {
 		if c.From != probe.FromAPI {
 			continue
 		}

@@ -82,7 +82,7 @@ func (r *Run) proof(
 
 // placeOn places a probe on another node, in its own pod.
 func (r *Run) placeOn(
-	ctx context.Context, snap *cluster.Snapshot, node *corev1.Node, asked []*probe.Check, start time.Duration,
+	ctx context.Context, snap *cluster.Snapshot, node *corev1.Node, compared []*probe.Check, start time.Duration,
 ) (*injector.Session, error) {
 	client, err := r.client.Writer()
 	if err != nil {
@@ -92,7 +92,7 @@ func (r *Run) placeOn(
 	// A separate run ID: the pod of an earlier probe there may still be terminating.
 	opts.Node, opts.Run, opts.Keep = node.Name, injector.NewRunID(), r.opts.InSession
 	opts.Namespace, opts.Calico, opts.Start = r.client.PodNamespace(snap), snap.Calico.Value, start
-	opts.Checks, opts.Needed = CheckIDs(asked), probe.Capabilities(asked)
+	opts.Checks, opts.Needed = CheckIDs(compared), probe.Capabilities(compared)
 	return r.client.InEitherNamespace(injector.Opener(injector.MethodPod, client))(ctx, opts)
 }
 

@@ -218,9 +218,9 @@ func TestDocsKinds(t *testing.T) {
 
 const kindsHead = `# Kinds of installation
 
-Calico is installed in many ways, and not every check has something to ask in each. ` + "`make docs`" + ` writes this page from a
-test, which reads a healthy cluster of each kind, wants no failing check and no cause, and notes which checks skip, and
-why. All checks that are not named are asked. What no check looks at is said by ` + "`calico-kind`" + ` in each run.
+Calico is installed in many ways, and not every check applies to each. ` + "`make docs`" + ` writes this page from a
+test. The test reads a healthy cluster of each kind, requires no failed check and no cause, and lists the skipped
+checks with their reasons. All other checks run. In each run, ` + "`calico-kind`" + ` reports what no check covers.
 `
 
 const busyHead = `
@@ -234,7 +234,7 @@ Nothing of the following is a fault of the node that is asked about, and the sam
 func (o outcome) describe(b *bytes.Buffer) {
 	for _, r := range o.api {
 		if r.Check == facts.CheckCalicoKind && r.Status == probe.OK {
-			fmt.Fprintf(b, "It is told as: %s.\n\n", r.Saw)
+			fmt.Fprintf(b, "Reported as: %s.\n\n", r.Saw)
 		}
 	}
 	for _, r := range o.api {

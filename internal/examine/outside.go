@@ -23,7 +23,7 @@ import (
 //	look --> view --report, before follow-up checks--> Findings --> fromOutside --> one result about the node
 type view struct {
 	node     *corev1.Node
-	asked    []*probe.Check
+	compared []*probe.Check
 	wait     func() baseline
 	sameRole bool // of the control plane, or not, as the node in question
 	reported bool
@@ -41,13 +41,13 @@ func (r *Run) look(ctx context.Context, client *cluster.Client, snap *cluster.Sn
 	v := &view{node: witness, sameRole: cluster.SameRole(witness, snap.Node)}
 	for _, c := range []*probe.Check{link.NeighbourReach, service.ServiceNodePort} {
 		if slices.ContainsFunc(r.picked, c.Is) {
-			v.asked = append(v.asked, c)
+			v.compared = append(v.compared, c)
 		}
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, baselineLimit, lateError(baselineLimit))
 	var asking probe.Workers
 	var out baseline
-	asking.Go(func() { out = r.askSafely(ctx, client, snap, v.node, v.asked) })
+	asking.Go(func() { out = r.askSafely(ctx, client, snap, v.node, v.compared) })
 	v.wait = sync.OnceValue(func() baseline {
 		defer cancel()
 		asking.Wait()
@@ -57,11 +57,11 @@ func (r *Run) look(ctx context.Context, client *cluster.Client, snap *cluster.Sn
 }
 
 // without returns the checks that remain for a node, which may be the one that has the view.
-func (v *view) without(node *corev1.Node, asked []*probe.Check) []*probe.Check {
+func (v *view) without(node *corev1.Node, compared []*probe.Check) []*probe.Check {
 	if v == nil || v.node.Name != node.Name || v.wait().err != nil {
-		return asked
+		return compared
 	}
-	return slices.DeleteFunc(slices.Clone(asked), func(c *probe.Check) bool { return slices.ContainsFunc(v.asked, c.Is) })
+	return slices.DeleteFunc(slices.Clone(compared), func(c *probe.Check) bool { return slices.ContainsFunc(v.compared, c.Is) })
 }
 
 // reportView waits for the view from outside and reports it, once. Follow-up checks depend on it.

@@ -106,13 +106,13 @@ func (o Options) Picked() ([]string, error) {
 	if err != nil {
 		return nil, ui.BadUsage("%w; 'calico-probe checks' lists them", err)
 	}
-	asked := cluster.SurveyChecks()
+	included := cluster.SurveyChecks()
 	if o.probes() {
-		asked = append(cluster.AboutChecks(), examine.CheckIDs(examine.ByOneProbe(picked))...)
+		included = append(cluster.AboutChecks(), examine.CheckIDs(examine.ByOneProbe(picked))...)
 	}
 	var out, cannot []string
 	for _, c := range picked {
-		if slices.Contains(asked, c.ID) {
+		if slices.Contains(included, c.ID) {
 			out = append(out, c.ID)
 		} else {
 			cannot = append(cannot, c.ID)
@@ -169,12 +169,12 @@ func (r *Run) Do(ctx context.Context) error {
 	}
 	r.done = slices.Clone(all)
 	if len(nodes) > 0 {
-		asked, err := r.ask(ctx, client, reader, survey, nodes, own)
+		included, err := r.ask(ctx, client, reader, survey, nodes, own)
 		r.shown.Close() // the report replaces it
 		if err != nil {
 			return err
 		}
-		all = append(all, asked...)
+		all = append(all, included...)
 	}
 	return conclude(all, r.Sink, time.Since(r.began), false)
 }

@@ -83,7 +83,7 @@ type trying struct {
 	shown   *ui.Watch        // nil = no display
 
 	mu       sync.Mutex
-	asked    []error // why not every path from a node was tried
+	untested []error // why not every path from a node was tried
 	answers  map[string]*answers
 	sessions sessions
 }
@@ -154,7 +154,7 @@ func (r *MeshRun) start(ctx context.Context, most int) (*trying, error) {
 		return nil, err
 	}
 	t := &trying{run: r, client: client, reader: reader, survey: survey, wave: wave, nodes: nodes,
-		targets: make([][]probe.Target, len(nodes)), hidden: make([]error, len(nodes)), asked: make([]error, len(nodes)),
+		targets: make([][]probe.Target, len(nodes)), hidden: make([]error, len(nodes)), untested: make([]error, len(nodes)),
 		answers: map[string]*answers{}, place: map[string]int{},
 		sessions: sessions{silent: map[int]string{}, whole: map[int]bool{}}}
 	for i, n := range nodes {
@@ -256,8 +256,8 @@ func (t *trying) try(ctx context.Context, paths []mesh.Path, ids []string) {
 		err := probe.Recovered(func() error { return t.from(ctx, i, of[i], ids) })
 		t.mu.Lock()
 		defer t.mu.Unlock()
-		if t.asked[i] == nil {
-			t.asked[i] = err
+		if t.untested[i] == nil {
+			t.untested[i] = err
 		}
 		t.shown.Done(t.nodes[i].Name, t.worst(i, of[i], err))
 	})
@@ -330,8 +330,8 @@ func (t *trying) report() *mesh.Report {
 	out := &mesh.Report{V: probe.Version, Kind: mesh.KindReport, Version: probe.Release, Word: report.WordHealthy}
 	for i, m := range t.members {
 		member := mesh.Member{Name: m.Name, Zone: m.Zone, Rack: m.Rack}
-		if t.asked[i] != nil {
-			member.Untested = cluster.Explain(t.asked[i])
+		if t.untested[i] != nil {
+			member.Untested = cluster.Explain(t.untested[i])
 			out.Word, out.Exit = report.WordIncomplete, report.ExitIncomplete
 		}
 		out.Nodes = append(out.Nodes, member)

@@ -222,18 +222,18 @@ func (r Report) sum() string {
 
 // sumOfWorking is the summary of a mesh without a failed path.
 func (r Report) sumOfWorking() string {
-	asked, lossy, unknown, silent := 0, 0, 0, 0
+	tested, lossy, unknown, silent := 0, 0, 0, 0
 	for _, p := range r.Planes {
 		lossy, unknown, silent = lossy+p.Lossy, unknown+p.Unknown, silent+len(p.Silent)
 	}
 	for _, n := range r.Nodes {
 		if n.Untested == "" {
-			asked++
+			tested++
 		}
 	}
-	text := fmt.Sprintf("all paths work (from %d of %d nodes)", asked, len(r.Nodes))
+	text := fmt.Sprintf("all paths work (from %d of %d nodes)", tested, len(r.Nodes))
 	if lossy+unknown > 0 {
-		text = fmt.Sprintf("no path fails (from %d of %d nodes)", asked, len(r.Nodes))
+		text = fmt.Sprintf("no path fails (from %d of %d nodes)", tested, len(r.Nodes))
 	}
 	if lossy > 0 {
 		text += fmt.Sprintf(", %d lose packets", lossy)

@@ -158,9 +158,9 @@ func followUps(run, other Run) []string {
 			out = append(out, ev.Start.Checks...)
 		}
 	}
-	asked := answersIn(other)
+	theirs := answersIn(other)
 	return slices.DeleteFunc(out, func(id string) bool {
-		return slices.ContainsFunc(asked, func(r probe.Result) bool { return r.Check == id })
+		return slices.ContainsFunc(theirs, func(r probe.Result) bool { return r.Check == id })
 	})
 }
 

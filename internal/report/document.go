@@ -157,8 +157,8 @@ func (d Document) checks() int {
 	return len(had)
 }
 
-// asked returns the ways by which the node itself answered.
-func (d Document) asked() []string {
+// methods returns the access methods by which the node itself answered.
+func (d Document) methods() []string {
 	var out []string
 	for _, s := range d.Methods {
 		if s.Node == "" {

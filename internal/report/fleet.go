@@ -112,8 +112,8 @@ func (f *fleet) write(ev probe.Event) error {
 	return nil
 }
 
-// asked returns the ways by which nodes answered.
-func (f Fleet) asked() []string {
+// methods returns the access methods by which nodes answered.
+func (f Fleet) methods() []string {
 	var out []string
 	for _, n := range f.Nodes {
 		for _, method := range n.Methods {

@@ -213,7 +213,7 @@ func (t *fleetTable) nodes(b *strings.Builder) {
 func (t *fleetTable) fleetVerdict(b *strings.Builder) {
 	v := t.all.Verdict
 	how := ""
-	if methods := t.all.asked(); len(methods) > 0 {
+	if methods := t.all.methods(); len(methods) > 0 {
 		how = " via " + strings.Join(methods, ", ")
 	}
 	if c := t.all.Cluster; c != nil {
@@ -343,7 +343,7 @@ func writeFleetMarkdown(w io.Writer, f Fleet) error {
 		fmt.Fprint(&b, "\n")
 		fence(&b, "text", f.Log)
 	}
-	fmt.Fprintf(&b, "\ncalico-probe %s, run %s, via %s, took %v\n", Code(f.Version), Code(f.Run), codes(f.asked()),
+	fmt.Fprintf(&b, "\ncalico-probe %s, run %s, via %s, took %v\n", Code(f.Version), Code(f.Run), codes(f.methods()),
 		f.Elapsed.Round(100*time.Millisecond))
 	_, err := io.WriteString(w, b.String())
 	return err

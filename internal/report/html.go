@@ -38,7 +38,7 @@ func ReadPage(b []byte) (page.Page, error) {
 func (d Document) page() page.Page {
 	p := page.Page{Kind: "report of a node", Subject: d.Node,
 		Verdict: page.Verdict{Word: d.Word, Says: d.leads(), Counts: countsOf(d.Counts)},
-		Facts:   about(d.Cluster, d.began(), d.Elapsed, strings.Join(d.asked(), ", ")),
+		Facts:   about(d.Cluster, d.began(), d.Elapsed, strings.Join(d.methods(), ", ")),
 		Notes:   d.notes(), Foot: fmt.Sprintf("calico-probe %s, run %s", d.Version, d.Run)}
 	for _, c := range d.Causes {
 		p.Causes = append(p.Causes, CausePage(c))
@@ -76,7 +76,7 @@ func (d Document) leads() string {
 		return heading(d.Causes[0])
 	case len(d.Unexplained) > 0:
 		return "no known cause explains " + strings.Join(d.Unexplained, ", ")
-	case d.Word == WordHealthy && slices.Equal(d.asked(), []string{"api"}):
+	case d.Word == WordHealthy && slices.Equal(d.methods(), []string{"api"}):
 		return "only the API was checked, not the node itself"
 	}
 	return ""

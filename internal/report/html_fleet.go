@@ -24,7 +24,7 @@ func writeFleetHTML(w io.Writer, f Fleet) error { return page.Write(w, f.page())
 func (f Fleet) page() page.Page {
 	p := page.Page{Kind: "report of a fleet", Subject: plural(len(f.Nodes), "node"),
 		Verdict: page.Verdict{Word: f.Word, Says: f.says()},
-		Facts:   about(f.Cluster, f.Time, f.Elapsed, strings.Join(f.asked(), ", ")),
+		Facts:   about(f.Cluster, f.Time, f.Elapsed, strings.Join(f.methods(), ", ")),
 		Notes:   f.notes(), Foot: fmt.Sprintf("calico-probe %s, run %s", f.Version, f.Run)}
 	affected := f.affected()
 	p.Verdict.Counts = f.counts(affected)

@@ -91,7 +91,7 @@ func (d Document) junitSuite() junitSuite {
 		Name: printable(d.Node), Hostname: printable(d.Node), Time: seconds(d.Elapsed),
 		Cases: d.junitCases(), Out: junitOut{d.words()},
 		Properties: []junitProperty{
-			{"version", d.Version}, {"run", d.Run}, {"way", strings.Join(d.asked(), " ")}, {"verdict", d.Word},
+			{"version", d.Version}, {"run", d.Run}, {"way", strings.Join(d.methods(), " ")}, {"verdict", d.Word},
 		},
 	}
 	if c := d.Cluster; c != nil {

@@ -20,14 +20,14 @@ import (
 type Latest struct {
 	Node string // the one in question
 
-	round   int
-	kept    []answer
-	newest  map[string]int // the round of the kept answers, by node and check
-	owed    []string       // checks requested of the node, without a complete answer since
-	streams []*streamed
-	logs    []probe.Event
-	version string
-	asked   probe.Start // of the last round, by the client
+	round     int
+	kept      []answer
+	newest    map[string]int // the round of the kept answers, by node and check
+	owed      []string       // checks requested of the node, without a complete answer since
+	streams   []*streamed
+	logs      []probe.Event
+	version   string
+	requested probe.Start // of the last round, by the client
 }
 
 // answer is a result with its source.
@@ -78,12 +78,12 @@ const maxLogs = 1000
 // begin starts a new round.
 func (l *Latest) begin(ev probe.Event) {
 	l.round++
-	l.logs, l.asked = nil, *ev.Start
-	anew, around := ev.Start.Checks, ev.Method == probe.MethodBaseline
+	l.logs, l.requested = nil, *ev.Start
+	repeated, around := ev.Start.Checks, ev.Method == probe.MethodBaseline
 	l.drop(func(a answer) bool {
-		return slices.Contains(anew, a.Result.Check) || around && a.Method == probe.MethodBaseline
+		return slices.Contains(repeated, a.Result.Check) || around && a.Method == probe.MethodBaseline
 	})
-	for _, id := range anew {
+	for _, id := range repeated {
 		if !slices.Contains(l.owed, id) {
 			l.owed = append(l.owed, id)
 		}
@@ -189,7 +189,7 @@ const maxOwed = 5
 // Run returns the latest answers as one run without a verdict.
 func (l *Latest) Run() Run {
 	run := Run{Node: l.Node, Version: l.version, Events: slices.Clone(l.logs)}
-	if s := l.asked; !s.Time.IsZero() {
+	if s := l.requested; !s.Time.IsZero() {
 		run.Events = slices.Insert(run.Events, 0, begun(l.Node, probe.Start{V: s.V, Version: s.Version, Run: s.Run,
 			Time: s.Time, Cluster: s.Cluster}))
 	}

@@ -147,7 +147,7 @@ func (d Document) where() string {
 // provenance returns the program, the run and the ways by which the node was checked.
 func (d Document) provenance() string {
 	text := "calico-probe " + Code(d.Version) + ", run " + Code(d.Run)
-	if methods := d.asked(); len(methods) > 0 {
+	if methods := d.methods(); len(methods) > 0 {
 		text += ", via " + codes(methods)
 	}
 	return text + fmt.Sprintf(", took %v", d.Elapsed.Round(100*time.Millisecond))

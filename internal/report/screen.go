@@ -368,7 +368,7 @@ func (s screen) closing() []string {
 	if len(s.Causes) == 0 {
 		how[0] = counted(s.Counts) + "; " + how[0]
 	}
-	if methods := s.Document.asked(); len(methods) > 0 {
+	if methods := s.Document.methods(); len(methods) > 0 {
 		how[0] += " via " + strings.Join(methods, ", ")
 	}
 	switch {
@@ -378,7 +378,7 @@ func (s screen) closing() []string {
 	default:
 		how = append(how, "cluster "+cmp.Or(s.Cluster.Context, s.Cluster.Server))
 	}
-	if s.Word == WordHealthy && slices.Equal(s.Document.asked(), []string{"api"}) {
+	if s.Word == WordHealthy && slices.Equal(s.Document.methods(), []string{"api"}) {
 		how = append(how, "only the API was checked, not the node itself")
 	}
 	if !s.wide {

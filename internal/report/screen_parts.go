@@ -250,8 +250,8 @@ func (s screen) explains(c probe.Cause) string {
 
 // lacks returns why a run with a cause has no verdict.
 func (s screen) lacks(unknown int) string {
-	asked := slices.DeleteFunc(s.Document.asked(), func(method string) bool { return method == "api" })
-	if len(asked) == 0 {
+	methods := slices.DeleteFunc(s.Document.methods(), func(method string) bool { return method == "api" })
+	if len(methods) == 0 {
 		return "the node itself was not checked: the cause is concluded from outside"
 	}
 	return plural(unknown, "answer") + " missing, so there may be more"

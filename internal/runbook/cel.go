@@ -62,7 +62,7 @@ var functions = []struct {
 	{Word{"status", "string", `status("CHECK"): its worst answer on the node: fail, unknown, warn, skip, info or ok; "" if it did not run`}, cel.StringType, func(s Seen, id string) ref.Val {
 		return types.String(s.status(id))
 	}},
-	{Word{"asked", "bool", `asked("CHECK"): it has an answer; skip and unknown are not answers`}, cel.BoolType, func(s Seen, id string) ref.Val { return types.Bool(s.asked(id)) }},
+	{Word{"asked", "bool", `asked("CHECK"): it has an answer; skip and unknown are not answers`}, cel.BoolType, func(s Seen, id string) ref.Val { return types.Bool(s.answered(id)) }},
 }
 
 // asJSON makes a text part of a JSON document. Inserted without it, a quote in a node's text would break the document.

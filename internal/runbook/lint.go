@@ -357,7 +357,7 @@ func (l *linter) wait(at string, s *Step, in *scope) {
 	if w.Run != nil {
 		in.asks(s.Name, w.Run.On, l.checksOf(w.Run))
 	} else {
-		in.asks(s.Name, nil, in.asked)
+		in.asks(s.Name, nil, in.included)
 	}
 	l.condition(at+".until", w.Until, in)
 	l.text(at+".else", w.Else, in)

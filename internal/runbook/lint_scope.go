@@ -13,11 +13,11 @@ import (
 
 // scope is what is known at a step, on every path to it.
 type scope struct {
-	answers map[string]bool
-	steps   map[string][]string // of each run, wait or check by name: the checks that it may run
-	ran     bool                // there was an earlier run
-	asked   []string            // checks that the last run on the node may have run
-	own     []string            // the runbook's own checks since
+	answers  map[string]bool
+	steps    map[string][]string // of each run, wait or check by name: the checks that it may run
+	ran      bool                // there was an earlier run
+	included []string            // checks that the last run on the node may have run
+	own      []string            // the runbook's own checks since
 }
 
 func newScope() *scope {
@@ -38,7 +38,7 @@ func (s *scope) join(ended bool, other *scope) {
 	if ended {
 		return
 	}
-	s.asked, s.own = union(s.asked, other.asked), union(s.own, other.own)
+	s.included, s.own = union(s.included, other.included), union(s.own, other.own)
 }
 
 // asks adds a run on the node, or on others.
@@ -46,9 +46,9 @@ func (s *scope) asks(name string, on *Nodes, checks []string) {
 	s.ran, s.steps[name] = true, checks
 	switch {
 	case on == nil:
-		s.asked, s.own = checks, nil
+		s.included, s.own = checks, nil
 	case len(on.Names) > 0: // the node may be among them
-		s.asked = union(s.asked, checks)
+		s.included = union(s.included, checks)
 	}
 }
 
@@ -113,26 +113,26 @@ func (l *linter) isAsked(line int, c ast.CallExpr, id string, in *scope) {
 	if !c.IsMemberFunction() {
 		return
 	}
-	asked, by := union(in.asked, in.own), "no earlier run includes it"
+	included, by := union(in.included, in.own), "no earlier run includes it"
 	if t := c.Target(); t.Kind() != ast.IdentKind || t.AsIdent() != lastSeen {
 		step := stepOf(t)
 		if step == "" {
 			return
 		}
-		asked, by = in.steps[step], "step "+step+" does not run it"
+		included, by = in.steps[step], "step "+step+" does not run it"
 	}
-	if !slices.Contains(asked, id) {
+	if !slices.Contains(included, id) {
 		l.warnAt(line, "%s has no answer here: %s", id, by)
 	}
 }
 
 // isAskedAnywhere does the same if the expression names no particular step.
 func (l *linter) isAskedAnywhere(line int, id string, in *scope) {
-	asked := union(in.asked, in.own)
+	included := union(in.included, in.own)
 	for _, of := range in.steps {
-		asked = union(asked, of)
+		included = union(included, of)
 	}
-	if !slices.Contains(asked, id) {
+	if !slices.Contains(included, id) {
 		l.warnAt(line, "%s has no answer here: no earlier step runs it", id)
 	}
 }

@@ -42,15 +42,15 @@ func (r *Record) inShort() (head string, lines []string) {
 		if len(step.Asked) == 0 {
 			continue
 		}
-		for _, asked := range step.Asked {
-			if asked.Node != r.Node {
+		for _, seen := range step.Asked {
+			if seen.Node != r.Node {
 				continue
 			}
 			if r.Outcome == nil {
-				word = asked.Verdict
+				word = seen.Verdict
 			}
-			if len(asked.Causes) > 0 {
-				c := asked.Causes[0]
+			if len(seen.Causes) > 0 {
+				c := seen.Causes[0]
 				add("", fmt.Sprintf("%s (%s): %s", strings.TrimSpace(c.ID+" "+c.About), c.Confidence, c.Says))
 				add("fix: ", c.Fix.Says)
 				add("touches: ", c.Fix.Radius)

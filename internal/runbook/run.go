@@ -66,7 +66,7 @@ func (w *walk) askOne(ctx context.Context, node string, r Run, room *budget) (As
 	if ctx.Err() != nil || err != nil && node == w.node && errors.As(err, new(Mistake)) {
 		return Asked{}, cmp.Or(context.Cause(ctx), err)
 	}
-	return asked(node, run, err, room), nil
+	return reportOf(node, run, err, room), nil
 }
 
 // room returns the remaining budget for results in this record.

@@ -83,8 +83,8 @@ func (r Result) size() int64 {
 	return int64(len(b))
 }
 
-// asked converts a run for the record, with the results that fit into room. err is why the run is incomplete.
-func asked(node string, run report.Run, err error, room *budget) Asked {
+// reportOf converts a run for the record, with the results that fit into room. err is why the run is incomplete.
+func reportOf(node string, run report.Run, err error, room *budget) Asked {
 	out := Asked{
 		Node: node, Version: run.Version, Verdict: wordIncomplete, Methods: []string{}, Causes: []Cause{},
 		Results: []Result{},
@@ -230,8 +230,8 @@ func (s Seen) status(check string) string {
 	return string(probe.Statuses()[worst])
 }
 
-// asked reports whether a check has an answer, good or bad.
-func (s Seen) asked(check string) bool {
+// answered reports whether a check has an answer, good or bad.
+func (s Seen) answered(check string) bool {
 	return slices.ContainsFunc(s.Results, func(r Result) bool {
 		_, own := s.Verdicts[r.Node]
 		return own && r.Check == check && r.Status != string(probe.Skip) && r.Status != string(probe.Unknown)

@@ -49,7 +49,7 @@ func (s *nodeSession) ask(ctx context.Context, request probe.Request, each func(
 	defer silent.Stop()
 	var err error
 	x.id, err = x.session.Send(whole, request)
-	s.asked = x.id
+	s.lastID = x.id
 	close(x.sent)
 	reached := err == nil
 	for err == nil {

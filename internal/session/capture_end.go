@@ -102,13 +102,13 @@ func (e *captureEnd) capture(ctx context.Context) {
 		}
 	}}
 	reader.Packet = func(p capture.Packet) error { return e.packet(reader, p) }
-	asked := time.Now()
+	sent := time.Now()
 	what := probe.Call{Tool: tools.Capture.Name, Args: append(slices.Clone(e.args), "--frames"), From: e.from}
 	var odd error
 	e.outcome, e.err = e.at.call(ctx, what, func(ev probe.Event) {
 		switch {
 		case ev.Start != nil:
-			e.clock = clockOf(e.node, ev.Start.Time, asked, time.Now())
+			e.clock = clockOf(e.node, ev.Start.Time, sent, time.Now())
 		case ev.Type == probe.EventOut && odd == nil:
 			if _, odd = reader.Write(bytesOf(ev)); odd != nil {
 				end()
@@ -152,13 +152,13 @@ func (e *captureEnd) failed(ctx context.Context) error {
 }
 
 // clockOf describes the offset of a node's clock from this machine's. The node read its clock, said, between the
-// request (asked) and the answer (answered).
-func clockOf(node string, said, asked, answered time.Time) string {
+// request (sent) and the answer (answered).
+func clockOf(node string, said, sent, answered time.Time) string {
 	if said.IsZero() {
 		return "clock of " + node + " unknown; times are its own"
 	}
-	margin := answered.Sub(asked) / 2
-	ahead := said.Sub(asked.Add(margin))
+	margin := answered.Sub(sent) / 2
+	ahead := said.Sub(sent.Add(margin))
 	word := "ahead of"
 	if ahead < 0 {
 		word, ahead = "behind", -ahead

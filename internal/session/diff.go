@@ -57,12 +57,12 @@ func (c *Session) diffWith(ctx context.Context, call *prompt.Call) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	asked := here.answers.Requested()
+	requested := here.answers.Requested()
 	var runs [2]report.Run
 	var errs [2]error
 	var both probe.Workers
 	for i, s := range []*nodeSession{there, here} {
-		both.Go(func() { runs[i], errs[i] = c.askNow(ctx, s, asked) })
+		both.Go(func() { runs[i], errs[i] = c.askNow(ctx, s, requested) })
 	}
 	both.Wait()
 	if ctx.Err() != nil { // a partial answer is not compared

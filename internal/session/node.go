@@ -34,7 +34,7 @@ type nodeSession struct {
 	tools   []string          // its tools
 	lost    bool              // there was one, and it no longer accepts requests
 	placed  int               // how many there were
-	asked   int64             // the ID of the last request
+	lastID  int64             // the ID of the last request
 
 	answers report.Latest
 }

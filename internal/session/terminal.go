@@ -114,7 +114,7 @@ func (a *attached) take(ctx context.Context, c *Session, in, out *os.File) error
 func (a *attached) forward(ctx context.Context, s *nodeSession, size probe.Size, changes <-chan struct{},
 	out *os.File) {
 	a.idle = time.AfterFunc(a.limit, func() { a.end(prompt.ErrIdle) })
-	session, id := s.session, s.asked // s may drop a lost session meanwhile
+	session, id := s.session, s.lastID // s may drop a lost session meanwhile
 	t := &typed{more: make(chan struct{}, 1)}
 	a.typing.Go(func() { t.read(ctx, a.keys, func() { a.idle.Reset(a.limit) }, a.end) })
 	a.typing.Go(func() { t.send(ctx, session, id, size, changes, out) })

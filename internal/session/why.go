@@ -50,12 +50,12 @@ func (c *Session) tableTo(call *prompt.Call) report.Sink {
 // why prints the causes first, then their evidence.
 func (c *Session) why(_ context.Context, call *prompt.Call) error {
 	s := c.at
-	asked := s.answers.Requested()
+	requested := s.answers.Requested()
 	known := slices.ContainsFunc(s.answers.Run().Events, func(ev probe.Event) bool {
 		return ev.Result != nil &&
 			ev.Result.Status == probe.Unknown
 	})
-	if len(asked) == 0 && !known {
+	if len(requested) == 0 && !known {
 		if _, err := fmt.Fprintf(call.Out, "no check has run on %s so far: 'run' runs all, 'run CHECK...' some\n", s.opts.Node); err != nil {
 			return err
 		}
@@ -95,11 +95,11 @@ func (s *nodeSession) soFar() (missing bool, text string, err error) {
 	if err != nil {
 		return false, "", err
 	}
-	asked, answered := s.answers.Requested(), s.answers.Answered()
+	requested, answered := s.answers.Requested(), s.answers.Answered()
 	all, open, vain := run.Owes(s.snap), 0, 0
 	for _, id := range all {
 		switch {
-		case !slices.Contains(asked, id):
+		case !slices.Contains(requested, id):
 			open++
 		case !slices.Contains(answered, id):
 			vain++

@@ -61,7 +61,7 @@ func (e Entry) find(pod probe.Target) (netns.NsHandle, error) {
 		ns, err := netns.GetFromPath(filepath.Join(e.Host.Proc, strconv.Itoa(p.PID), "ns/net"))
 		switch {
 		case errors.Is(err, os.ErrPermission):
-			return none, fmt.Errorf("finding pod %s's network namespace requires the capability SYS_PTRACE, and no AppArmor profile that denies it: %w", pod.Name, probe.ErrNotVisible)
+			return none, fmt.Errorf("cannot find pod %s's network namespace: CAP_SYS_PTRACE is missing, or AppArmor denies it: %w", pod.Name, probe.ErrNotVisible)
 		case err != nil: // it just exited
 			continue
 		}

@@ -21,8 +21,8 @@ type CNIPlace struct {
 	Calicos  bool // Calico assigns the addresses of the node's pods, so their network is Calico's
 }
 
-// CNIPlaces are the places to search if the runtime does not report one: the usual place, k3s and RKE2, MicroK8s,
-// OpenShift's for CRI-O and for plugins that Multus calls.
+// CNIPlaces are the places to search if the runtime does not report one: the default, k3s and RKE2, MicroK8s,
+// and on OpenShift one for CRI-O and one for the plugins that Multus calls.
 var CNIPlaces = []CNIPlace{
 	{Config: "/etc/cni/net.d", Plugins: []string{"/opt/cni/bin"}},
 	{Config: "/var/lib/rancher/k3s/agent/etc/cni/net.d", Plugins: []string{"/var/lib/rancher/k3s/data/current/bin"}},

@@ -30,7 +30,7 @@ import (
 const here = "test/prose"
 
 func main() {
-	vale := flag.String("vale", "vale", "the program that judges")
+	vale := flag.String("vale", "vale", "path of the vale program")
 	list := flag.String("list", "", "print the places of one KIND/RULE")
 	write := flag.Bool("write", false, "write counts.json")
 	number := flag.Int("draw", 0, "print so many random sentences of each kind, for a reader to judge, and stop")

@@ -31,17 +31,17 @@ func main() {
 	in := bufio.NewScanner(os.Stdin)
 	in.Buffer(nil, 16<<20)
 	for in.Scan() {
-		var asked probe.Request
-		if json.Unmarshal(in.Bytes(), &asked) != nil {
+		var request probe.Request
+		if json.Unmarshal(in.Bytes(), &request) != nil {
 			continue
 		}
 		switch {
-		case asked.Plan != nil && len(asked.Plan.Checks) == 0:
+		case request.Plan != nil && len(request.Plan.Checks) == 0:
 			l.greets()
-		case asked.Plan != nil:
-			l.answers(asked.Plan.Checks)
-		case asked.Call != nil:
-			l.calls(asked.Call.Tool)
+		case request.Plan != nil:
+			l.answers(request.Plan.Checks)
+		case request.Call != nil:
+			l.calls(request.Call.Tool)
 		}
 		if l.out.Flush() != nil {
 			return

@@ -70,13 +70,13 @@ func unknownName(r diagnose.Finding) bool { return r.Facts.Str(probe.FactRcode) 
 
 // clusterDomainWrong matches a kubelet whose cluster domain is not the one that the DNS serves.
 func clusterDomainWrong(f diagnose.Findings) []diagnose.Case {
-	asked := diagnose.Keep(f.Of(dns.DNSCluster.ID),
+	queries := diagnose.Keep(f.Of(dns.DNSCluster.ID),
 		func(r diagnose.Finding) bool { return r.Facts.Str(probe.FactRcode) != "" })
-	if c, is := otherZones(f, asked); is {
+	if c, is := otherZones(f, queries); is {
 		return []diagnose.Case{c}
 	}
 	unknown := diagnose.Keep(f.Failed(dns.DNSCluster.ID), unknownName)
-	if len(unknown) == 0 || len(unknown) < len(asked) {
+	if len(unknown) == 0 || len(unknown) < len(queries) {
 		return nil
 	}
 	domain := domainOf

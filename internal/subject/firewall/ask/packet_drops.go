@@ -52,7 +52,7 @@ func packetDrops(ctx context.Context, p *probe.Pass) {
 		s.from(ctx, drops.Space{Name: pod[0].Name, Host: p.Host, View: view}, pod, maxFromPod)
 	}
 	if s.reported == 0 {
-		p.Report(probe.Found(probe.OK, "no packets lost: %d addresses answer %s", s.asked, s.also))
+		p.Report(probe.Found(probe.OK, "no packets lost: %d addresses answer %s", s.sent, s.also))
 	}
 }
 
@@ -82,7 +82,7 @@ type searching struct {
 	p        *probe.Pass
 	node     drops.Space
 	targets  []probe.Target
-	asked    int
+	sent     int
 	reported int
 	also     string
 }
@@ -126,7 +126,7 @@ func (s *searching) from(ctx context.Context, space drops.Space, pod []probe.Tar
 		s.report(fromPod(r, pod))
 		return
 	}
-	s.asked += looked.Sent
+	s.sent += looked.Sent
 	maps.DeleteFunc(looked.Lost, func(i int, shape drops.Shape) bool { // its pings are the same as the node's
 		return ask[i].Kind == probe.KindSession && shape.Port == 0
 	})

@@ -163,14 +163,14 @@ func judgePool(s *cluster.Snapshot, cidr netip.Prefix, spec map[string]any) prob
 	if _, here := cluster.PoolFor(s.Node, spec); nat || !here {
 		return probe.Found(probe.OK, "%s does not overlap any node or Service", cidr)
 	}
-	told := isAdvertisedOutside(s)
+	advertised := isAdvertisedOutside(s)
 	r := probe.Found(probe.Info, "%s: its pods keep their addresses outside the cluster (natOutgoing: false)", cidr)
-	if !told {
+	if !advertised {
 		r.Saw += ", and BGP advertises them to no router there"
 		if isTunnelled(spec) { // a network that has routes to the pods would not need a tunnel
 			r.Status = probe.Warn
 		}
 	}
-	return r.With(probe.FactReason, facts.PoolUnmasked).With(facts.AdvertisedOutside, told).
+	return r.With(probe.FactReason, facts.PoolUnmasked).With(facts.AdvertisedOutside, advertised).
 		With(facts.APIOutside, apiOutside(s))
 }

@@ -25,14 +25,14 @@ const (
 
 func routeRules(ctx context.Context, p *probe.Pass) {
 	said := reportMainless(p)
-	asked := len(said) > 0
+	tested := len(said) > 0
 	for _, f := range []int{4, 6} {
 		targets := node.SplitByFamily(node.Unique(p.Of(probe.KindLocal, probe.KindPod)))[f]
 		own := node.SplitByFamily(p.Of(probe.KindSelf))[f]
 		if len(targets) == 0 || len(own) == 0 {
 			continue
 		}
-		asked = true
+		tested = true
 		if said[f] {
 			continue
 		}
@@ -51,7 +51,7 @@ func routeRules(ctx context.Context, p *probe.Pass) {
 		}
 		p.Report(r.On(node.FamilyText(f)).With(probe.FactFamily, f).With(probe.FactRules, len(rules)))
 	}
-	if !asked {
+	if !tested {
 		p.Report(node.Gap(p, probe.KindPod, "no workload pod is known"))
 	}
 }

@@ -17,9 +17,9 @@ import (
 func addressUnanswered(f diagnose.Findings) []diagnose.Case {
 	var out []diagnose.Case
 	for _, mute := range f.Elsewhere(link.NeighbourReach.ID) {
-		got, asked := mute.Facts.Num(probe.FactReceived)
+		got, pinged := mute.Facts.Num(probe.FactReceived)
 		address, icmp := strings.CutSuffix(strings.TrimPrefix(mute.Target, f.Node+" "), " icmp")
-		if !icmp || diagnose.NodeOf(mute) != f.Node || !asked || got > 0 || !evidence.Addressless(mute) {
+		if !icmp || diagnose.NodeOf(mute) != f.Node || !pinged || got > 0 || !evidence.Addressless(mute) {
 			continue
 		}
 		if slices.ContainsFunc(evidence.AllElsewhere(f),
