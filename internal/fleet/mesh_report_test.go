@@ -34,7 +34,7 @@ func pair() *trying {
 		t.targets = append(t.targets, []probe.Target{{Kind: probe.KindNode, Name: name, Node: name}})
 		t.place[name] = i
 	}
-	t.hidden, t.asked = make([]error, 2), make([]error, 2)
+	t.hidden, t.untested = make([]error, 2), make([]error, 2)
 	t.expect([]mesh.Path{{From: 0, To: 1}, {From: 1, To: 0}})
 	return t
 }
