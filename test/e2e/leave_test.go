@@ -12,6 +12,8 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/calico-probe/calico-probe/internal/report"
 )
 
 // left lists what our runs have left on the API and on the nodes. Ephemeral
@@ -103,8 +105,11 @@ func TestBrokenStream(t *testing.T) {
 	waitFor(t, out, `"check":"node-swap"`)
 	relay.cut()
 	rest := waitFor(t, out, `"type":"verdict"`)
-	if err := cmd.Wait(); err != nil {
-		t.Errorf("after a cut: %v\n%s\n%s", err, errs.String(), rest)
+	_ = cmd.Wait() // its exit code tells more than the error
+	whole := !strings.Contains(rest, `"check":"probe-answered"`) && strings.Contains(rest, `"type":"end"`)
+	// On a loaded machine a check may time out, which has nothing to do with the cut: then the run is incomplete.
+	if code := cmd.ProcessState.ExitCode(); !whole || code != report.ExitHealthy && code != report.ExitIncomplete {
+		t.Errorf("after a cut: exit %d\n%s\n%s", code, errs.String(), rest)
 	}
 	if relay.cuts == 0 {
 		t.Error("nothing was cut")

@@ -195,8 +195,8 @@ func TestManifestsAgree(t *testing.T) {
 		"--methods", "api", "--serve", "--group", "readers")
 	same("helm for serve that admits nobody else", template("--set", "serve.enabled=true", "--set-json", "methods=[]", "--set-json", "serve.admit=[]"),
 		"--methods", "api", "--serve", "--admit", "")
-	same("helm for some", template("--set", "ways={neighbour},namespace.name=elsewhere,calicoNamespace=calico-system", "--set-json", `subjects=[{"kind":"Group","name":"on-call"}]`),
-		"--methods", "neighbour", "-n", "elsewhere", "--calico-namespace", "calico-system", "--group", "on-call")
+	same("helm for some", template("--set", "methods={outside},namespace.name=elsewhere,calicoNamespace=calico-system", "--set-json", `subjects=[{"kind":"Group","name":"on-call"}]`),
+		"--methods", "outside", "-n", "elsewhere", "--calico-namespace", "calico-system", "--group", "on-call")
 	overlay := t.TempDir()
 	base, err := filepath.Rel(overlay, file("deploy/kustomize/serve")) // kustomize takes no absolute one
 	if err != nil {
@@ -227,7 +227,7 @@ func TestManifestsAgree(t *testing.T) {
 			t.Errorf("no %s in %s", want, other)
 		}
 	}
-	for _, bad := range [][]string{{"--set", "ways={pods}"}, {"--set", "wayz={pod}"}, {"--namespace", install.Namespace}, {"--set", "serve.enabled=true,serve.tokenSecret="}, {"--set", "serve.enabled=true,serve.tlsSecret="},
+	for _, bad := range [][]string{{"--set", "methods={pods}"}, {"--set", "methodz={pod}"}, {"--namespace", install.Namespace}, {"--set", "serve.enabled=true,serve.tokenSecret="}, {"--set", "serve.enabled=true,serve.tlsSecret="},
 		{"--set", "serve.enabled=true,serve.insecureHTTP=true,serve.clientCertificates=true"}, {"--set", "serve.externalURL=probe.example.com"},
 		{"--set", "namespace.name=A_b"}, {"--set-json", `subjects=[{"kind":"User","name":"jane","namespace":"ops"}]`}, {"--set-json", `subjects=[{"kind":"ServiceAccount","name":"x"}]`}} {
 		if out, err := exec.CommandContext(t.Context(), helm, append([]string{"template", "x", chart}, bad...)...).

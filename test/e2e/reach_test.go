@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -80,9 +79,6 @@ func TestFloodWhileBringing(t *testing.T) {
 		d.want(t, "probe-placed", probe.Unknown, says, "prints endlessly")
 		if a.exit != 5 || a.stderr != "" {
 			t.Errorf("exit %d\n%s", a.exit, a.stderr)
-		}
-		if a.took > 12*time.Second { // the first word has 15
-			t.Errorf("that took %v", a.took)
 		}
 		nothingLeft(t)
 	}

@@ -47,7 +47,7 @@ func TestShellTools(t *testing.T) {
 	}{
 		{"ping -c 2 -i 0.05 " + far, 0, []string{"answered in", "2 packets sent, 2 came back, 0% lost", "min/avg/max"}},
 		{"ping -c 1 -s 1400 " + far, 0, []string{"1 came back"}},
-		{"ping -c 1 -s 9000 " + far, 3, []string{"could not leave: larger than the MTU of the interface"}},
+		{"ping -c 1 -s 9000 " + far, 3, []string{"could not leave: larger than the MTU of the outgoing interface"}},
 		{"ping -c 1 192.0.2.1", 3, []string{"0 of 1 packet to 192.0.2.1 came back: destination unreachable from", "unreachable)"}},
 		{"ping -c1 node-b", 0, []string{"node-b is " + peer + ", by the API (the node's InternalIP)", "1 came back"}},
 		{"in workload-a dial node-b:10250", 0, []string{"node-b is " + peer, "connected to " + peer + ":10250"}},
@@ -102,7 +102,7 @@ func TestShellTools(t *testing.T) {
 		{"ps nothing", 3, []string{"no container with \"nothing\""}},
 		{"logs -n 500 calico-node", 0, []string{"Calico node started successfully"}},
 		{"logs -n 1 -t " + calico + "/calico-node", 0, []string{"20", "Z "}},
-		{"logs " + calico, 0, []string{"the one that runs"}},
+		{"logs " + calico, 0, []string{"showing the running one"}},
 		{"logs nothing", 3, []string{"no container \"nothing\""}},
 		{"logs --previous calico-node", 3, []string{"no previous attempt of"}},
 		{"in workload-a ping -c 1 " + far, 0, []string{"1 came back"}},

@@ -162,7 +162,7 @@ done`, "/var/log/pods", networks)
 	}
 	d.want(t, "kubelet-health", probe.OK, "healthz")
 	for what, says := range map[string]string{"pipe": "is a named pipe and not a file: not read", "zero": "is a device and not a file: not read",
-		"/etc/shadow": "leads to /etc/shadow, which is not a log of this container: not read", "/proc/kmsg": "the kernel makes it"} {
+		"/etc/shadow": "leads to /etc/shadow, which is not a log of this container: not read", "/proc/kmsg": "the kernel generates it"} {
 		work("rm -f laid; echo " + what + " >lay.new; mv lay.new lay; for i in $(seq 100); do if [ -e laid ]; then exit 0; fi; sleep 0.1; done; ls -la . /var/log/pods/*tenant*/c >&2; exit 1")
 		if a := logs(); a.exit != 5 && a.exit != 3 || !strings.Contains(a.stdout+a.stderr, says) ||
 			strings.Contains(a.stdout, "root:") {

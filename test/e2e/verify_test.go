@@ -228,7 +228,7 @@ func TestDecoyCalicoNode(t *testing.T) {
 		d.want(t, "calico-pod", probe.Info, "kube-system/calico-node-", "ignored")
 		d, a = report(t, "run", "--node", "node-b", "--via", "api", "--calico-namespace", "elsewhere")
 		d.want(t, "calico-pod", probe.Unknown, "no calico-node pod in namespace elsewhere",
-			"DaemonSet kube-system/calico-node has one here", "say --calico-namespace kube-system")
+			"DaemonSet kube-system/calico-node has one here", "set --calico-namespace kube-system")
 		if a.exit != 5 {
 			t.Errorf("exit %d, want no verdict\n%s", a.exit, a.stdout)
 		}
