@@ -12,8 +12,6 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/calico-probe/calico-probe/internal/report"
 )
 
 // left lists what our runs have left on the API and on the nodes. Ephemeral
@@ -108,7 +106,7 @@ func TestBrokenStream(t *testing.T) {
 	_ = cmd.Wait() // its exit code tells more than the error
 	whole := !strings.Contains(rest, `"check":"probe-answered"`) && strings.Contains(rest, `"type":"end"`)
 	// On a loaded machine a check may time out, which has nothing to do with the cut: then the run is incomplete.
-	if code := cmd.ProcessState.ExitCode(); !whole || code != report.ExitHealthy && code != report.ExitIncomplete {
+	if code := cmd.ProcessState.ExitCode(); !whole || code != 0 && code != 5 {
 		t.Errorf("after a cut: exit %d\n%s\n%s", code, errs.String(), rest)
 	}
 	if relay.cuts == 0 {

@@ -101,7 +101,7 @@ func TestRights(t *testing.T) {
 	})
 	t.Run("all of preflight", func(t *testing.T) {
 		before := state(t)
-		for _, way := range []string{"api", "pod", "ephemeral", "exec", "neighbour", "kubelet", "shell", "clean"} {
+		for _, way := range []string{"api", "pod", "ephemeral", "exec", "outside", "kubelet", "shell", "clean"} {
 			exit := 0
 			if way == "exec" { // whether the container has a shell is not known
 				exit = 5
