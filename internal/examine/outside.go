@@ -61,7 +61,9 @@ func (v *view) without(node *corev1.Node, compared []*probe.Check) []*probe.Chec
 	if v == nil || v.node.Name != node.Name || v.wait().err != nil {
 		return compared
 	}
-	return slices.DeleteFunc(slices.Clone(compared), func(c *probe.Check) bool { return slices.ContainsFunc(v.compared, c.Is) })
+	return slices.DeleteFunc(slices.Clone(compared), func(c *probe.Check) bool {
+		return slices.ContainsFunc(v.compared, c.Is)
+	})
 }
 
 // reportView waits for the view from outside and reports it, once. Follow-up checks depend on it.
