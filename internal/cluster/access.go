@@ -47,7 +47,7 @@ func (c *Client) Version(ctx context.Context) (version.Info, error) {
 	return v, nil
 }
 
-// Whoami returns the user's name as the API server sees it, "" if it does not report one: the resource exists only since
+// Whoami returns the user's name as the API server sees it, "" if it does not report one: the resource is new in
 // Kubernetes 1.28.
 func (c *Client) Whoami(ctx context.Context) string {
 	r, err := c.kube.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{},
