@@ -64,7 +64,7 @@ func Ungreeted(err error) *injector.PlacementError {
 	case !answered:
 		pe = &injector.PlacementError{Reason: facts.ReasonAPI, Text: "querying the kubelet through the API server: " + text}
 	case e.ByAPI && e.Code == http.StatusForbidden:
-		pe = &injector.PlacementError{Reason: facts.ReasonRBAC, Text: "no right to get nodes/proxy: apply what 'calico-probe manifests --methods kubelet' prints"}
+		pe = &injector.PlacementError{Reason: facts.ReasonRBAC, Text: "no right to get nodes/proxy: apply the output of: calico-probe manifests --methods kubelet"}
 	case e.ByAPI && (e.Code == http.StatusUnauthorized || e.Code == http.StatusTooManyRequests):
 		pe = &injector.PlacementError{Reason: facts.ReasonAPI, Text: "the API server rejects the request: " + text}
 	default:

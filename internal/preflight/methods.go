@@ -173,7 +173,8 @@ func enterable(targets []string, may []bool) probe.Result {
 			lack = append(lack, namespace)
 		}
 	}
-	return probe.Found(probe.Fail, "no right to create pods/exec in namespace %s: apply the output of: calico-probe manifests --methods exec --calico-namespace %s", strings.Join(lack, " or "), probe.Quote(lack[0]))
+	return probe.Found(probe.Fail, "no right to create pods/exec in namespace %s: %s --methods exec --calico-namespace %s",
+		strings.Join(lack, " or "), applyOutput, probe.Quote(lack[0]))
 }
 
 // rehearsed converts the API server's response to a dry run into a result.

@@ -40,7 +40,7 @@ func (p *Preflight) rights(ctx context.Context, methods []string) error {
 		}
 		if r.Status == probe.Fail && namespace != install.Namespace {
 			if there, err := in(install.Namespace); err == nil && there.Status != probe.Fail {
-				r.Saw, _, _ = strings.Cut(r.Saw, ": apply what ")
+				r.Saw, _, _ = strings.Cut(r.Saw, ": "+applyOutput)
 				r.Saw += "; in namespace " + install.Namespace + " you have it: use -n " + install.Namespace
 			}
 		}
@@ -80,10 +80,13 @@ func (p *Preflight) held(ctx context.Context, method string, rights []install.Ri
 	return missing(method, p.whose, lacks, where), nil
 }
 
+// applyOutput begins the advice on missing rights.
+const applyOutput = "apply the output of: calico-probe manifests"
+
 // missing reports what an access method cannot do without its missing rights, and how to get them.
 func missing(method, whose string, rights []install.Right, where func(install.Scope) string) probe.Result {
 	var needed, useful, lines []string
-	ask := "apply the output of: calico-probe manifests --methods " + method + whose
+	ask := applyOutput + " --methods " + method + whose
 	beside := func(r install.Right) bool { return r.In == install.Calico }
 	if at := where(install.Calico); slices.ContainsFunc(rights, beside) && at != install.CalicoNamespace {
 		ask += " --calico-namespace " + probe.Quote(at)
@@ -112,5 +115,5 @@ func (p *Preflight) noNode(unread error) probe.Result {
 		return probe.Found(probe.Unknown, "no node can be read: %s", why(unread))
 	}
 	right, _, _ := strings.Cut(cluster.Forbidden(unread), ": ")
-	return probe.Found(probe.Fail, "%s, which every run does first: apply the output of: calico-probe manifests%s", right, p.whose)
+	return probe.Found(probe.Fail, "%s, which every run does first: %s%s", right, applyOutput, p.whose)
 }
