@@ -306,7 +306,7 @@ func (s *Server) tell(ctx context.Context, job Job) string {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tellLimit)
 	defer cancel()
 	written := false
-	err := probe.Recovered(func() (err error) { // the result stands, whatever happens here
+	err := probe.Recovered(func() (err error) { // the result is kept, even if this panics
 		written, err = s.cluster.Tell(ctx, job)
 		return err
 	})

@@ -21,7 +21,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// byKubelet has the checks that a kubelet can answer, by ID, each with the function that queries it. nil stands for the
+// byKubelet has the checks that a kubelet can answer, by ID, each with the function that queries it. nil is the
 // function that also runs on the node: it reads the files below /var/log.
 var byKubelet = map[string]func(*Kubelet, context.Context, *probe.Pass){
 	probe.CheckKubeletHealth: (*Kubelet).health,

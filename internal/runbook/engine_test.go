@@ -195,7 +195,7 @@ func TestEnds(t *testing.T) {
 		"an unknown fault at the end":   {"  - run: {}\n", odd, "fault", 3, "no known cause; failed: node-swap"},
 		"incomplete by the last run":    {"  - run: {}\n", blind, "incomplete", 5, "unknown: node-swap"},
 		"nothing asked":                 {"  - note: hello\n", nil, "incomplete", 5, "no run on the node"},
-		"healthy that nobody saw":       {"  - run: {}\n  - conclude: {verdict: healthy, says: all is well}\n", blind, "incomplete", 5, "unknown, because no node answered"},
+		"healthy without an answer":     {"  - run: {}\n  - conclude: {verdict: healthy, says: all is well}\n", blind, "incomplete", 5, "unknown, because no node answered"},
 		"an assert on a fault":          {"  - run: {}\n  - assert: {that: verdict == \"healthy\", else: \"not ${node}\"}\n", ill, "fault", 3, "not a"},
 		"an assert without a fault":     {"  - run: {}\n  - assert: {that: params.colour == \"blue\", else: not blue}\n", nil, "incomplete", 5, "not blue"},
 		"a condition without an answer": {"  - run: {}\n  - choose: [{name: x, when: \"causes[0].cause == 'swap-on'\"}, {name: other}]\n", nil, "incomplete", 5, "cannot evaluate the condition"},

@@ -279,7 +279,7 @@ func TestWrongPods(t *testing.T) {
 
 	absent := whole
 	absent.Name, absent.Attrs = "d/absent", map[string]string{probe.AttrUID: gone}
-	wants(t, asked(t, dials, runner(), absent), "", probe.Unknown, "no process of pod d/absent is to be seen")
+	wants(t, asked(t, dials, runner(), absent), "", probe.Unknown, "no process of pod d/absent is visible")
 	absent.Attrs = nil
 	wants(t, asked(t, dials, runner(), absent), "", probe.Unknown, "no UID")
 	wants(t, asked(t, dials, runner()), "", probe.Skip, "no ready workload pod")
@@ -326,8 +326,8 @@ func TestPrivileges(t *testing.T) {
 	uid := unique(7)
 	target := pod(t, "d/web", uid, "kubepods-pod"+uid, "10.244.0.7/32")
 	exe := must.Get(os.Executable())(t)
-	for lacks, saw := range map[string]string{"sys_admin": "takes the capability SYS_ADMIN",
-		"sys_ptrace": "takes the capability SYS_PTRACE"} {
+	for lacks, saw := range map[string]string{"sys_admin": "requires the capability SYS_ADMIN",
+		"sys_ptrace": "CAP_SYS_PTRACE is missing"} {
 		request, err := json.Marshal(probe.Request{Type: probe.RequestPlan,
 			Plan: &probe.Plan{Checks: []string{dials.ID}, Targets: []probe.Target{target}}})
 		if err != nil {

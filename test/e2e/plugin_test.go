@@ -193,7 +193,7 @@ func TestManifestsAgree(t *testing.T) {
 		"--methods", "api", "--serve", "-n", "ops")
 	same("helm for serve and people", template("--set", "serve.enabled=true", "--set-json", `methods=["api"],subjects=[{"kind":"Group","name":"readers"}]`),
 		"--methods", "api", "--serve", "--group", "readers")
-	same("helm for serve that admits nobody else", template("--set", "serve.enabled=true", "--set-json", "methods=[]", "--set-json", "serve.admit=[]"),
+	same("helm for serve without admitted namespaces", template("--set", "serve.enabled=true", "--set-json", "methods=[]", "--set-json", "serve.admit=[]"),
 		"--methods", "api", "--serve", "--admit", "")
 	same("helm for some", template("--set", "methods={outside},namespace.name=elsewhere,calicoNamespace=calico-system", "--set-json", `subjects=[{"kind":"Group","name":"on-call"}]`),
 		"--methods", "outside", "-n", "elsewhere", "--calico-namespace", "calico-system", "--group", "on-call")

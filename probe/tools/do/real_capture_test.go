@@ -116,7 +116,7 @@ func TestRealCapture(t *testing.T) {
 			probe.Fail},
 		{"it never leaves", "", "10.9.1.77", "a firewall rule", "no marked packet", "no marked packet", probe.Fail,
 			probe.Fail},
-		{"nobody is there", "", "10.9.0.200", "packets of ARP", "no marked packet", "no marked packet", probe.Fail,
+		{"unused address", "", "10.9.0.200", "packets of ARP", "no marked packet", "no marked packet", probe.Fail,
 			probe.Fail},
 	} {
 		if c.rule != "" {

@@ -77,7 +77,7 @@ func TestRealPing(t *testing.T) {
 		"fd09::9":            {probe.OK, "all came back"},
 		"-s 1400 10.9.1.2":   {probe.OK, "of 1400 bytes to 10.9.1.2, and all came back"},
 		"-s 1401 10.9.1.2":   {probe.Fail, "too big, and must not be fragmented): 1400 bytes would fit"},
-		"-s 1501 10.9.1.2":   {probe.Fail, "larger than the MTU of the interface"},
+		"-s 1501 10.9.1.2":   {probe.Fail, "larger than the MTU of the outgoing interface"},
 		"10.50.0.1":          {probe.Fail, "the packet was in a routing loop"},
 		"10.60.0.1":          {probe.Fail, "destination unreachable from 10.9.0.9, code 0 (network unreachable)"},
 		"10.244.3.1":         {probe.Fail, "a blackhole route discards it"},
@@ -104,7 +104,7 @@ func TestRealPing(t *testing.T) {
 	ctx, cancel = context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	r, _ = use(ctx, t, "/", "ping", "10.9.0.66")
-	wants(t, r, probe.Unknown, "stopped before anything of 10.9.0.66 was known")
+	wants(t, r, probe.Unknown, "stopped before anything about 10.9.0.66 was known")
 }
 
 func TestRealDial(t *testing.T) {
@@ -167,7 +167,7 @@ func TestRealRoutes(t *testing.T) {
 		out    string
 	}{
 		"get 10.244.1.2": {probe.OK,
-			"goes by eth0 through 10.9.0.9 from 10.9.0.1, by the route 10.244.1.0/26 made by bird",
+			"goes by eth0 through 10.9.0.9 from 10.9.0.1, by the route 10.244.1.0/26 created by bird",
 			"by the route: 10.244.1.0/26 via 10.9.0.9 dev eth0 proto bird mtu 1380"},
 		"get fd00:244::7": {probe.OK, "through fd09::9",
 			"fd00:244::/64 via fd09::9 dev eth0 proto bird"},
@@ -177,7 +177,7 @@ func TestRealRoutes(t *testing.T) {
 		"get 10.244.5.1":                         {probe.Fail, "prohibit", ""},
 		"get fd77::1":                            {probe.Fail, "no route to fd77::1", ""},
 		"get 10.9.1.2 from 10.9.0.1":             {probe.OK, "from 10.9.0.1", "default via 10.9.0.9"},
-		"get 10.9.1.2 from 10.3.0.1":             {probe.Fail, "10.3.0.1 is no address of this node", ""},
+		"get 10.9.1.2 from 10.3.0.1":             {probe.Fail, "10.3.0.1 is not an address of this node", ""},
 		"get 10.9.0.1 from 10.9.0.9 iif eth0":    {probe.OK, "an address of this node", ""},
 		"get 10.9.0.1 from 10.9.0.9 iif nothing": {probe.Fail, "no interface nothing", ""},
 		"": {probe.OK, "routes",

@@ -66,7 +66,7 @@ func TestRealTrace(t *testing.T) {
 	r, _ = traced(t, "10.65.0.77")
 	wants(t, r, probe.Fail, "17 of 17 echoes", "NEIGH_FAILED", "does not answer ARP")
 	r, _ = traced(t, "203.0.113.9")
-	wants(t, r, probe.Fail, "no packet was made", "no route")
+	wants(t, r, probe.Fail, "no packet was created", "no route")
 	if u, _ := traced(t, "127.0.0.1"); u.Status != probe.OK {
 		t.Error(u)
 	}
