@@ -61,5 +61,5 @@ ip route add blackhole 10.244.0.0/26
 	checktest.Want(t, ask(), "IPv4", probe.Fail, "leads to cali961ed78da02, but its interface is caliab026e27ce4")
 	checktest.Want(t, checktest.Run(t, routePodsCheck, &probe.Host{},
 		checktest.At(probe.KindLocal, "default/other", "10.244.0.9")), "", probe.Skip,
-		"Calico's name")
+		"has a Calico interface")
 }

@@ -43,7 +43,7 @@ func TestRealUplink(t *testing.T) {
 	checktest.Want(t, checktest.Run(t, runnable(link.NodeUplink), h, own), "eth0 IPv4", probe.OK,
 		"eth0 with 10.9.0.1 is up")
 	checktest.Want(t, checktest.Run(t, runnable(link.NodeUplink), h, checktest.At(probe.KindSelf, "self", "10.66.0.1")),
-		"", probe.Info, "no interface here")
+		"", probe.Info, "no interface has a known address")
 	by := probe.Target{Kind: probe.KindCalico, Attrs: map[string]string{probe.AttrInternal: "10.9.0.1,fd09::1"}}
 	checktest.Want(t, checktest.Run(t, runnable(link.NodeUplink), h, checktest.At(probe.KindSelf, "self", "10.66.0.1"),
 		by), "eth0 IPv4", probe.OK, "10.9.0.1")
@@ -57,12 +57,12 @@ func TestRealUplink(t *testing.T) {
 	// Packets still leave the node.
 	checktest.Want(t, checktest.Run(t, runnable(link.NodeUplink), h, checktest.At(probe.KindSelf, "self", "172.18.0.1"),
 		by), "br-0a1b2c3d4e5f IPv4", probe.Warn,
-		"is switched off", "eth0, with 10.9.0.1, is up")
+		"is administratively down", "eth0, with 10.9.0.1, is up")
 	checktest.Want(t, checktest.Run(t, runnable(link.NodeUplink), h, checktest.At(probe.KindSelf, "self", "172.18.0.1")),
 		"br-0a1b2c3d4e5f IPv4", probe.Fail,
-		"is switched off")
+		"is administratively down")
 
-	for _, c := range []struct{ down, saw string }{{"far", "has no carrier"}, {"eth0", "is switched off"}} {
+	for _, c := range []struct{ down, saw string }{{"far", "has no carrier"}, {"eth0", "is administratively down"}} {
 		if out, err := exec.Command("ip", "link", "set", c.down, "down").CombinedOutput(); err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
