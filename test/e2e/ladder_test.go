@@ -91,7 +91,7 @@ func TestByExec(t *testing.T) {
 	d.want(t, "probe-placed", probe.OK, "kube-system/e2e-target-", "/agent")
 	// By exec no pod is created on another node, so nothing is seen from outside.
 	pod, _ := report(t, "run", "--node", "node-b", "--via", "pod", "--baselines", "0", "--skip", "node-load")
-	sameAnswers(t, pod, d)
+	sameSight(t, pod, d)
 	nothingLeft(t)
 }
 

@@ -308,6 +308,11 @@ func nodeReady(t testing.TB, node string) {
 		if err != nil {
 			return err.Error()
 		}
+		for _, taint := range n.Spec.Taints { // removed some seconds after the condition changes
+			if taint.Key == corev1.TaintNodeNotReady || taint.Key == corev1.TaintNodeUnreachable {
+				return node + " has the taint " + taint.Key
+			}
+		}
 		for _, c := range n.Status.Conditions {
 			if c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue {
 				return ""
