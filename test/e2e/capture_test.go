@@ -20,8 +20,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// captured counts a file's packets by interface with an independent reader, those of ARP under "ARP"; tcpdump has to read
-// the file too.
+// captured counts a file's packets by interface with an independent reader, those of ARP under "ARP"; tcpdump has to
+// read the file too.
 func captured(t *testing.T, name string) map[string]int {
 	t.Helper()
 	f, err := os.Open(name)
