@@ -172,7 +172,7 @@ func startAlertmanager(t testing.TB, config string) alertmanager {
 	unpacked := file(".cache/prometheus-alertmanager/usr")
 	background(t, "unshare", "--mount", "--propagation", "private", "--", "sh", "-c", `mount --bind "$0/share" /usr/share && exec "$0/bin/prometheus-alertmanager" "$@"`, unpacked, "--config.file", name, "--storage.path", t.TempDir(),
 		"--web.listen-address", strings.TrimPrefix(am.url, "http://"), "--cluster.listen-address=", "--log.level=debug")
-	eventually(t, 30*time.Second, func() string {
+	eventually(t, time.Minute, func() string {
 		resp, err := http.Get(am.url + "/-/ready")
 		if err != nil {
 			return err.Error()

@@ -225,7 +225,7 @@ func TestAlteredJob(t *testing.T) {
 		t.Errorf("exit %d\n%s", a.exit, a.stderr)
 	}
 	d.want(t, "probe-placed", probe.OK, "pod: ")
-	eventually(t, 5*time.Second, func() string { return left(t) })
+	eventually(t, time.Minute, func() string { return left(t) })
 }
 
 // TestAppArmor wants the annotation for Kubernetes before 1.30 to be no obstacle later.

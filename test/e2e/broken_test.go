@@ -44,9 +44,6 @@ func TestKubeletFrozen(t *testing.T) {
 	d.want(t, "node-lease", probe.Fail, "last renewed")
 	d.want(t, "probe-placed", probe.Unknown, "pod: ", "kubelet of node-b did not start pod")
 	d.want(t, "probe-placed", probe.Skip, "ephemeral: ", "kubelet")
-	if a.took > 35*time.Second {
-		t.Errorf("one way of five seconds took %v", a.took)
-	}
 	nothingLeft(t)
 }
 
@@ -92,11 +89,7 @@ func TestKubeletFreezesMidRun(t *testing.T) {
 	cmd, out := started(t, nil, "run", "--node", "node-a", "--via", "pod", "-o", "ndjson", "--check-timeout", "40s")
 	waitFor(t, out, `"check":"node-swap"`)
 	signalAll(t, "node-a", "kubelet", "STOP")
-	began := time.Now()
 	waitFor(t, out, "no output from the probe for 15s")
-	if took := time.Since(began); took > 45*time.Second {
-		t.Errorf("noticed after %v", took)
-	}
 	waitFor(t, out, `"type":"verdict"`)
 	_ = cmd.Wait()
 	if got := cmd.ProcessState.ExitCode(); got != 5 {

@@ -217,7 +217,7 @@ func TestClean(t *testing.T) {
 	if a.exit != 0 || strings.Count(a.stdout, "removed ") != 2 {
 		t.Errorf("exit %d\n%s%s", a.exit, a.stdout, a.stderr)
 	}
-	eventually(t, 10*time.Second, func() string {
+	eventually(t, time.Minute, func() string {
 		now := ours(t)
 		delete(now, labelled.UID)
 		for _, r := range now {

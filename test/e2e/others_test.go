@@ -138,7 +138,7 @@ func servesAgents(t testing.TB) (url, token string) {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		_ = cmd.Wait() // how it ends is asked elsewhere
 	})
-	eventually(t, 20*time.Second, func() string {
+	eventually(t, time.Minute, func() string {
 		conn, err := net.DialTimeout("tcp", address, time.Second)
 		if err != nil {
 			return err.Error()

@@ -210,7 +210,7 @@ func TestNeighbourWay(t *testing.T) {
 		})
 		// Every access method fails, and other nodes have been asked meanwhile.
 		d, a := report(t, "run", "--node", "node-b")
-		if a.exit != 3 || a.took > 35*time.Second {
+		if a.exit != 3 {
 			t.Errorf("exit %d after %v\n%s", a.exit, a.took, a.stderr)
 		}
 		d.want(t, "probe-placed", probe.Unknown, "pod: ")

@@ -64,7 +64,7 @@ func TestRights(t *testing.T) {
 	kubectl(t, string(manifests), "apply", "--server-side", "-f", "-")
 
 	as := []string{"--as", "system:serviceaccount:" + install.Namespace + ":oncall", "-n", install.Namespace}
-	eventually(t, 10*time.Second, func() string { // the authoriser's cache learns of it
+	eventually(t, time.Minute, func() string { // the authoriser's cache learns of it
 		if a := call(t, append(as, "run", "--node", "node-b", "--via", "api")...); a.exit != 0 || a.stderr != "" {
 			return a.stdout + a.stderr
 		}
@@ -106,7 +106,7 @@ func TestRights(t *testing.T) {
 			if way == "exec" { // whether the container has a shell is not known
 				exit = 5
 			}
-			eventually(t, 20*time.Second, func() string { // the kubelet reports the image that was loaded
+			eventually(t, time.Minute, func() string { // the kubelet reports the image that was loaded
 				if a := call(t, append(as, "preflight", "--node", "node-b", "--via", way)...); a.exit != exit ||
 					strings.Contains(a.stdout, "warn") {
 					return fmt.Sprintf("%s: exit %d: %s%s", way, a.exit, a.stdout, a.stderr)

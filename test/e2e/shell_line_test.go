@@ -299,7 +299,7 @@ func TestShellLeavesNothing(t *testing.T) {
 				})
 			}
 			all.Wait()
-			eventually(t, 10*time.Second, func() string { return left(t) })
+			eventually(t, time.Minute, func() string { return left(t) })
 
 			s := opened(t, "", both+"; ping -c 0 -i 100ms 10.88.0.11", flags...)
 			s.pings(t)

@@ -189,12 +189,12 @@ func TestShellWatch(t *testing.T) {
 	healAfter(t, node)
 	incident := filepath.Join(t.TempDir(), "incident.ndjson")
 	w := watch(t, node, "watch -n 1 bird-socket bgp-session", "--transcript", incident)
-	w.until(t, 30*time.Second, " ok ", "bird-socket", "/run/calico/bird.ctl")
+	w.until(t, time.Minute, " ok ", "bird-socket", "/run/calico/bird.ctl")
 	mustSandbox(t, "fault", "inject", "bird-dead")
-	w.until(t, 30*time.Second, " fail ", "bird-socket", "/run/calico/bird.ctl", "(was ok)")
+	w.until(t, time.Minute, " fail ", "bird-socket", "/run/calico/bird.ctl", "(was ok)")
 	mustSandbox(t, "fault", "heal")
-	w.until(t, 60*time.Second, " ok ", "bird-socket", "/run/calico/bird.ctl", "(was fail)")
-	w.until(t, 60*time.Second, " ok ", "bgp-session", "10.88.", "Established")
+	w.until(t, time.Minute, " ok ", "bird-socket", "/run/calico/bird.ctl", "(was fail)")
+	w.until(t, time.Minute, " ok ", "bgp-session", "10.88.", "Established")
 	w.stop(t)
 	if n := len(w.seen); n > 40 {
 		t.Errorf("%d lines for one change and back:\n%s", n, strings.Join(w.seen, "\n"))
@@ -203,7 +203,7 @@ func TestShellWatch(t *testing.T) {
 		t.Errorf("exit %d\n%s%s", a.exit, a.stdout, a.stderr)
 	}
 	w = watch(t, node, "watch -n 0.5 dial 127.0.0.1:9", "--transcript", incident)
-	w.until(t, 30*time.Second, " fail ", "dial", "127.0.0.1:9", "refused")
+	w.until(t, time.Minute, " fail ", "dial", "127.0.0.1:9", "refused")
 	if a := call(t, "shell", "--node", node, "--transcript", incident, "-c", "why"); a.exit != 2 ||
 		!strings.Contains(a.stderr, "another session") {
 		t.Errorf("a second session with the same transcript: exit %d\n%s%s", a.exit, a.stdout, a.stderr)
@@ -220,7 +220,7 @@ func TestShellWatchLosesItsProbe(t *testing.T) {
 	nodeReady(t, node)
 	nothingLeft(t) // of the tests before
 	w := watch(t, node, "watch -n 1 node-swap")
-	w.until(t, 30*time.Second, " ok ", "node-swap")
+	w.until(t, time.Minute, " ok ", "node-swap")
 	k, now := kube(t), int64(0)
 	probes := func() []corev1.Pod {
 		pods, err := k.CoreV1().Pods("").List(t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/managed-by=calico-probe"})

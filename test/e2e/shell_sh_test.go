@@ -442,7 +442,7 @@ func TestShKilled(t *testing.T) {
 		}
 		p.enters(c.node, flags...)
 		p.enter("trap '' HUP; sleep " + c.arg + " & sleep " + c.arg)
-		eventually(t, 20*time.Second, func() string {
+		eventually(t, time.Minute, func() string {
 			if shRuns(t, c.node, c.arg) {
 				return ""
 			}

@@ -60,7 +60,7 @@ func TestShellOnTerminal(t *testing.T) {
 	s.press("C-u")
 	for _, c := range [][2]string{{"links eth", "links eth0"}, {"logs calico-n", "logs calico-node"}} {
 		s.types(c[0])
-		eventually(t, 20*time.Second, func() string { // the probe may take longer than Tab waits
+		eventually(t, time.Minute, func() string { // the probe may take longer than Tab waits
 			s.press("Tab")
 			if shown := s.shows(); !strings.HasSuffix(strings.TrimRight(shown, " "), "node-a> "+c[1]) {
 				return fmt.Sprintf("not completed to %q:\n%s", c[1], shown)
@@ -101,7 +101,7 @@ func TestShellOnTerminal(t *testing.T) {
 	s.wants("(END)")
 	s.press("C-c")
 	s.wants("(END)")
-	eventually(t, 20*time.Second, func() string { // it drops what is typed while it takes Ctrl-C
+	eventually(t, time.Minute, func() string { // it drops what is typed while it takes Ctrl-C
 		if strings.Contains(s.shows(), "(END)") {
 			s.press("q")
 			time.Sleep(time.Second)

@@ -42,7 +42,7 @@ func newScreen(t testing.TB, env ...string) *screen {
 }
 
 func (s *screen) tmux(ctx context.Context, args ...string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	out, err := exec.CommandContext(ctx, "tmux", append([]string{"-L", s.socket}, args...)...).CombinedOutput()
 	return string(out), err
@@ -174,7 +174,7 @@ func (s *screen) resize(columns, rows uint16) {
 		s.t.Fatal(err)
 	}
 	defer terminal.Close()
-	eventually(s.t, 10*time.Second, func() string {
+	eventually(s.t, time.Minute, func() string {
 		size, err := unix.IoctlGetWinsize(int(terminal.Fd()), unix.TIOCGWINSZ)
 		if err != nil || size.Col != columns || size.Row != rows {
 			return fmt.Sprintf("the terminal has not %d columns and %d rows: %+v %v", columns, rows, size, err)
@@ -196,7 +196,7 @@ func (s *screen) left(code int) {
 		return string(b)
 	}
 	before := read("before")
-	eventually(s.t, 10*time.Second, func() string {
+	eventually(s.t, time.Minute, func() string {
 		if after := read("after"); after != before {
 			return fmt.Sprintf("the terminal was\n%s\nand is\n%s", before, after)
 		}
