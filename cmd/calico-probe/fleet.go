@@ -80,7 +80,7 @@ func (o *runFlags) examineFleet(cmd *cobra.Command, several *severalNodes, out *
 	if err := o.noContradiction(cmd); err != nil {
 		return err
 	}
-	for _, flag := range []string{"baselines", "no-follow-up", "ssh", "ssh-config"} {
+	for _, flag := range []string{"ssh", "ssh-config"} {
 		if cmd.Flags().Changed(flag) {
 			return ui.BadUsage("--%s only works for a run over one node: leave it out, or name one node with --node", flag)
 		}

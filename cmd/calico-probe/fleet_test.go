@@ -233,7 +233,6 @@ func TestFleetUsage(t *testing.T) {
 		"--via api --all-nodes -o jsonpath={.groupz}":              "groupz",
 		"--via api --all-nodes --profile quick --skip api":         "leave no check",
 		"--via api --all-nodes --checks node-ready --profile deep": "both select checks",
-		"--all-nodes --baselines 0":                                "only works for a run over one node",
 		"--all-nodes --ssh root@{ip}":                              "only works for a run over one node",
 		"--node worker-a --resume ../../docs/example.ndjson":       "over several nodes",
 	} {

@@ -16,6 +16,14 @@ func (r *Run) EntersNode() bool {
 		(len(r.NodeChecks()) > 0 || slices.ContainsFunc(r.picked, overlay.EncapProof.Is))
 }
 
+// Only removes all checks from the run but those with these IDs, and neighbour-reach, which other nodes answer and
+// without which no node is compared.
+func (r *Run) Only(ids []string) {
+	r.picked = slices.DeleteFunc(r.picked, func(c *probe.Check) bool {
+		return !slices.Contains(ids, c.ID) && !c.Is(link.NeighbourReach)
+	})
+}
+
 // Picked returns the IDs of all checks of the run.
 func (r *Run) Picked() []string { return CheckIDs(r.picked) }
 

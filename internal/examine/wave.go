@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -15,7 +14,6 @@ import (
 	"github.com/calico-probe/calico-probe/internal/diagnose"
 	"github.com/calico-probe/calico-probe/internal/install"
 	"github.com/calico-probe/calico-probe/internal/subject/bgp"
-	"github.com/calico-probe/calico-probe/internal/subject/firewall"
 	"github.com/calico-probe/calico-probe/internal/trace"
 	"github.com/calico-probe/calico-probe/probe"
 	"github.com/calico-probe/calico-probe/probe/facts"
@@ -31,12 +29,12 @@ const waveStart = 40 * time.Second
 // A Wave examines many nodes: it shares one reading of the API, and starts a pod on each node that answers its plan
 // and exits.
 type Wave struct {
-	reader *cluster.Client
-	survey *cluster.Survey
-	pods   *injector.Wave
-	space  string // the namespace of the pods
-	logs   chan struct{}
-	traced atomic.Int32 // on how many nodes a second probe searched for dropped packets
+	reader   *cluster.Client
+	survey   *cluster.Survey
+	pods     *injector.Wave
+	space    string // the namespace of the pods
+	logs     chan struct{}
+	deepened atomic.Int32 // on how many nodes deepen took further steps
 }
 
 // StartWave prepares what the probes of many nodes share. r is the run of the first of them. Before it creates
@@ -86,7 +84,7 @@ func granting(err error) error {
 func (w *Wave) Close() error { return w.pods.Close() }
 
 // Ask runs a node's checks through the API and a probe, and reports the results. The survey of the wave must come
-// from ReadShared too. It uses no other node, and its only follow-up checks are those for dropped packets.
+// from ReadShared too. Only a few nodes with an unproven fault get follow-up checks and a comparison (deepen).
 func (w *Wave) Ask(ctx context.Context, r *Run, n *corev1.Node) error {
 	reading, end := trace.Span(ctx, "read the API")
 	snap := w.reader.About(reading, w.survey, n)
@@ -112,24 +110,35 @@ func (w *Wave) Ask(ctx context.Context, r *Run, n *corev1.Node) error {
 	case err != nil:
 		return r.notPlaced([]injector.Failure{{Method: injector.MethodPod, Err: err}}, snap)
 	}
-	return w.trace(ctx, r, n)
+	return w.deepen(ctx, r, n, snap)
 }
 
-// maxTraced is on how many nodes of a wave a second probe searches for the filter that drops packets.
-const maxTraced = 8
+// maxDeepened is on how many nodes of a wave a run takes the further steps of a run of one node.
+const maxDeepened = 8
 
-// trace sends a second probe to find the filter that drops packets, as in a run of one node. It does so only if most
-// BGP sessions of the node are down: if only one of many peers is lost, that peer has the filter.
-func (w *Wave) trace(ctx context.Context, r *Run, n *corev1.Node) error {
-	down, all := peers(r.Seen.Bad(bgp.BGPSession.ID)), peers(r.Seen.Of(bgp.BGPSession.ID))
-	if r.opts.NoFollowUp || ctx.Err() != nil || 2*down <= all || !diagnose.Explain(r.Seen, r.suite).Untraced() ||
-		w.traced.Add(1) > maxTraced {
+// deepen takes the further steps of a run of one node, if this one has a fault that no cause proves yet: follow-up
+// checks by a second probe, then the same checks on healthy nodes. If only few of its peers are lost, those have the
+// fault.
+func (w *Wave) deepen(ctx context.Context, r *Run, n *corev1.Node, snap *cluster.Snapshot) error {
+	if r.opts.NoFollowUp || len(r.opts.Checks) > 0 || ctx.Err() != nil || !troubled(r.Seen, r.suite) ||
+		fewPeersLost(r.Seen) || diagnose.Explain(r.Seen, r.suite).Settled() || w.deepened.Add(1) > maxDeepened {
 		return nil
 	}
-	r.picked = append(slices.Clone(r.picked), firewall.PacketDrops)
-	plan := r.Plan(injector.MethodPod, w.survey.Of(n))
-	plan.Checks = []string{firewall.PacketDrops.ID}
-	r.client.Progress("checking %s for dropped packets", n.Name)
+	defer r.WaitForOthers()
+	for plan := r.followUp(injector.MethodPod, snap); plan != nil; plan = r.followUp(injector.MethodPod, snap) {
+		if err := w.followUp(ctx, r, n, *plan); err != nil {
+			return err
+		}
+	}
+	if err := r.Compare(ctx, w.reader, snap); err != nil || r.compared == nil {
+		return err
+	}
+	return r.ReportOthers(snap)
+}
+
+// followUp has a second probe on a node answer follow-up checks.
+func (w *Wave) followUp(ctx context.Context, r *Run, n *corev1.Node, plan probe.Plan) error {
+	plan.Targets = thinned(plan.Targets, n.Name)
 	var writing error
 	err := w.Try(ctx, r, n, plan, func(ev probe.Event) error {
 		if ev.Start != nil {
@@ -146,15 +155,20 @@ func (w *Wave) trace(ctx context.Context, r *Run, n *corev1.Node) error {
 	return r.Add(injector.MethodPod, unfollowed(plan.Checks, err))
 }
 
-// peers counts the peers of some sessions. A peer with a session in each address family counts once.
-func peers(sessions []diagnose.Finding) int {
-	with := map[string]bool{}
-	for _, s := range sessions {
-		if peer := s.Facts.Str(bgp.FactPeer); peer != "" {
-			with[cmp.Or(s.Facts.Str(probe.FactNode), peer)] = true
+// fewPeersLost reports whether paths to at most half of the tested peers fail. A peer with results in each address
+// family counts once.
+func fewPeersLost(seen diagnose.Findings) bool {
+	lost, all := map[string]bool{}, map[string]bool{}
+	for _, f := range seen.All {
+		peer := cmp.Or(f.Facts.Str(probe.FactNode), f.Facts.Str(bgp.FactPeer))
+		if f.Node == seen.Node && peer != "" && peer != seen.Node {
+			all[peer] = true
+			if f.Status == probe.Fail {
+				lost[peer] = true
+			}
 		}
 	}
-	return len(with)
+	return len(lost) > 0 && 2*len(lost) <= len(all)
 }
 
 // Try has a probe on a node answer a plan, and passes on each event. r is the run that needs the probe. The error

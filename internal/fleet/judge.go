@@ -17,6 +17,7 @@ import (
 	"github.com/calico-probe/calico-probe/internal/examine"
 	"github.com/calico-probe/calico-probe/internal/report"
 	"github.com/calico-probe/calico-probe/internal/subject/evidence"
+	"github.com/calico-probe/calico-probe/internal/subject/overlay"
 	suiteapi "github.com/calico-probe/calico-probe/internal/subject/suite/api"
 	"github.com/calico-probe/calico-probe/internal/ui"
 	"github.com/calico-probe/calico-probe/probe"
@@ -85,6 +86,11 @@ func newJudging(name string) *judging {
 }
 
 func (j *judging) Event(ev probe.Event) error {
+	if ev.Node != j.name { // of a baseline node
+		ev.For = j.name
+		j.events = append(j.events, ev)
+		return nil
+	}
 	switch {
 	case ev.Type == probe.EventRun:
 		j.attributes = ev.Start.Attributes
@@ -261,15 +267,15 @@ func (r *Run) byProbe(client *examine.Client, wave *examine.Wave, s *cluster.Sur
 // one returns the run of one of the nodes.
 func (r *Run) one(client *examine.Client, n *corev1.Node, sink report.Sink) (*examine.Run, error) {
 	opts := r.opts.Options
-	if len(opts.Checks) > 0 || len(opts.Skip) > 0 { // respect what the user excluded
-		opts.NoFollowUp = true
-	}
-	opts.Node, opts.Via, opts.Checks, opts.Skip = n.Name, injector.MethodPod, r.picked, nil
+	opts.Node, opts.Via = n.Name, injector.MethodPod
+	opts.Skip = append(slices.Clone(opts.Skip), overlay.EncapProof.ID) // takes two probes that expect each other
 	run, err := examine.New(client, opts, sink)
-	if err == nil {
-		run.ID = r.ID
+	if err != nil {
+		return nil, err
 	}
-	return run, err
+	run.ID = r.ID
+	run.Only(r.picked)
+	return run, nil
 }
 
 // show starts to show which nodes have answered.

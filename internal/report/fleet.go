@@ -57,6 +57,9 @@ func newFleet(w io.Writer, as func(io.Writer, Fleet) error) *fleet {
 }
 
 func (f *fleet) Event(ev probe.Event) error {
+	if ev.For != "" { // of a baseline node: causes and their evidence say what follows
+		return nil
+	}
 	switch ev.Type {
 	case probe.EventRun:
 		if ev.Node != "" {

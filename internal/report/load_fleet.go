@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -48,13 +49,9 @@ func loadFleet(b []byte) (saved Saved, is bool, err error) {
 			saved.Elapsed, whole = ev.Verdict.Elapsed, true
 		case ev.Node == "": // the groups, which are computed again
 		default:
-			name := probe.Line(ev.Node)
-			if _, known := at[name]; !known {
-				at[name] = len(saved.Runs)
-				saved.Runs = append(saved.Runs, Run{Node: ev.Node})
-			}
-			run := &saved.Runs[at[name]]
-			lost = lost || run.Verdict != nil // it is in the file twice
+			run := saved.runOf(cmp.Or(ev.For, ev.Node), at) // a baseline node's answers belong to the node compared with it
+			lost = lost || run.Verdict != nil               // it is in the file twice
+			ev.For = ""
 			run.Add(ev)
 			if lost {
 				run.Lacks = "lines of it are missing or damaged"
@@ -74,6 +71,16 @@ func loadFleet(b []byte) (saved Saved, is bool, err error) {
 	}
 	saved.Cut = !whole
 	return saved, true, nil
+}
+
+// runOf returns a node's run, new if its displayed name is not known yet. at holds the index of each run.
+func (s *Saved) runOf(node string, at map[string]int) *Run {
+	name := probe.Line(node)
+	if _, known := at[name]; !known {
+		at[name] = len(s.Runs)
+		s.Runs = append(s.Runs, Run{Node: node})
+	}
+	return &s.Runs[at[name]]
 }
 
 // documentKind returns the kind of a JSON document, "" for anything else.

@@ -183,3 +183,28 @@ func TestFleetNamesANodeTwice(t *testing.T) {
 		t.Errorf("%v, %+v", err, saved.Runs)
 	}
 }
+
+// TestFleetKeepsBaselines keeps a baseline node's answers with the node that was compared with it.
+func TestFleetKeepsBaselines(t *testing.T) {
+	t.Parallel()
+	verdict := func(node string) probe.Event {
+		return probe.Event{Type: probe.EventVerdict, Node: node, Verdict: &probe.Verdict{Word: WordHealthy}}
+	}
+	answer := probe.Found(probe.OK, "up")
+	answer.Check = "bgp-session"
+	var file bytes.Buffer
+	enc := probe.NewEncoder(&file)
+	for _, ev := range []probe.Event{{Type: probe.EventRun, Start: &probe.Start{V: 1}},
+		{Type: probe.EventRun, Node: "a", Start: &probe.Start{V: 1}}, verdict("a"),
+		{Type: probe.EventRun, Node: "b", Start: &probe.Start{V: 1}},
+		{Type: probe.EventResult, Node: "a", For: "b", Method: probe.MethodBaseline, Result: &answer}, verdict("b")} {
+		enc.Encode(ev)
+	}
+	saved, err := Load(&file)
+	if err != nil || len(saved.Runs) != 2 || saved.Runs[0].Lacks != "" || len(saved.Runs[0].Events) != 1 {
+		t.Fatalf("%v, %+v", err, saved.Runs)
+	}
+	if b := saved.Runs[1]; b.Node != "b" || len(b.Events) != 2 || b.Events[1].Node != "a" || b.Events[1].For != "" {
+		t.Errorf("%+v", b)
+	}
+}
