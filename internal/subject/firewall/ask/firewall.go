@@ -256,7 +256,7 @@ func judgeWalls(w walls, pods int, known bool) probe.Result {
 		r = probe.Found(probe.Info, "Calico's chains are in use in %s; unused ones remain in %s", w.used[0],
 			strings.Join(beside, " and "))
 	case w.unread != nil:
-		r = probe.Found(probe.Info, "Calico's chains are in use in %s; cannot check for others: %v",
+		r = probe.Found(probe.Info, "Calico's chains are in use in %s; cannot check other firewalls: %v",
 			w.used[0], w.unread)
 	default:
 		r = probe.Found(probe.OK, "Calico's chains are in use only in %s", w.used[0])

@@ -231,7 +231,7 @@ func judgeVTEPs(others []probe.Target, f forwarding) probe.Result {
 		case mac == "":
 			cut = append(cut, fmt.Sprintf("%s has no neighbour entry for its tunnel address %s", name, t.Addr))
 		case registered != "" && !strings.EqualFold(mac, registered):
-			cut = append(cut, fmt.Sprintf("%s: packets are sent to the MAC %s, but it registered %s", name, mac,
+			cut = append(cut, fmt.Sprintf("%s: packets are sent to the MAC %s, but the node registered %s", name, mac,
 				registered))
 		case len(leads) == 0:
 			cut = append(cut, fmt.Sprintf("%s has no forwarding entry for its MAC %s", name, mac))

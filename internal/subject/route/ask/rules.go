@@ -52,7 +52,7 @@ func routeRules(ctx context.Context, p *probe.Pass) {
 		p.Report(r.On(node.FamilyText(f)).With(probe.FactFamily, f).With(probe.FactRules, len(rules)))
 	}
 	if !tested {
-		p.Report(node.Gap(p, probe.KindPod, "no workload pod is known"))
+		p.Report(node.Gap(p, probe.KindPod, "no workload pod found"))
 	}
 }
 

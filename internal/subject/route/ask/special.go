@@ -48,7 +48,7 @@ func routeSpecial(_ context.Context, p *probe.Pass) {
 	}
 	targets = slices.DeleteFunc(node.Unique(targets), func(t probe.Target) bool { return !t.Addr.IsValid() })
 	if len(targets) == 0 {
-		p.Report(node.Gap(p, probe.KindNode, "no other node or pod is known"))
+		p.Report(node.Gap(p, probe.KindNode, "no other node or pod found"))
 		return
 	}
 	links, err := kernel.Links()
@@ -197,7 +197,7 @@ func (m misdirection) result() probe.Result {
 	made := kernel.ProtocolName(m.route.Proto)
 	r := probe.Found(probe.Fail, "the route %q drops traffic to %s", m.route, node.Some(m.hits))
 	if m.route.Type == kernel.Local {
-		r = probe.Found(probe.Fail, "the route %q delivers to this node itself traffic for %s", m.route,
+		r = probe.Found(probe.Fail, "the route %q locally delivers traffic for %s", m.route,
 			node.Some(m.hits))
 	}
 	if m.astray {
