@@ -70,7 +70,7 @@ func bgpPeering(s *cluster.Snapshot, report func(probe.Result)) {
 		reportPeers(probe.Found(probe.Info, "the node-to-node mesh excludes the route reflectors %s (annotation %s), and no BGPPeer selects this node",
 			cluster.Few(reflectors), cluster.AnnotationCluster).With(probe.FactReason, facts.NoBGPPeer))
 	default:
-		reportPeers(probe.Found(probe.Info, "this node has no peer in the node-to-node mesh (it or all others are route reflectors), and no BGPPeer selects it").
+		reportPeers(probe.Found(probe.Info, "this node has no peer in the node-to-node mesh (this node or all other nodes are route reflectors), and no BGPPeer selects it").
 			With(probe.FactReason, facts.NoBGPPeer))
 	}
 }

@@ -146,7 +146,7 @@ func judgeHost(s *cluster.Snapshot, h cluster.HostEndpoint) probe.Result {
 		says = append(says, "no policy allows the node's own outgoing traffic, such as HTTPS, except to failsafe ports")
 	}
 	if len(says) == 0 {
-		return probe.Found(probe.OK, "on %s; no port that Kubernetes and Calico need is clearly blocked", where)
+		return probe.Found(probe.OK, "on %s; no policy clearly blocks a port that Kubernetes or Calico needs", where)
 	}
 	none := "no policy selects this HostEndpoint"
 	if len(shut) == 0 && !home {
