@@ -55,7 +55,7 @@ func cniNodename(_ context.Context, h *probe.Host) probe.Result {
 	return r.With(node.FactSince, int(age.Seconds())).With(factName, name)
 }
 
-// missingNodename is the result if the CNI plugin's file is missing, and calico-node writes another one.
+// missingNodename is the result if the CNI plugin's file is missing, and calico-node writes another file.
 func missingNodename(h *probe.Host, file, kept string) probe.Result {
 	r := probe.Found(probe.Fail, "%s (read by the CNI plugin) and %s (written by calico-node) do not exist: calico-node has not finished its start-up on this node", file, kept)
 	if _, err := h.Stat(kept); err == nil {

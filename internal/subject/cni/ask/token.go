@@ -61,7 +61,7 @@ func pluginConfigOf(ctx context.Context, p *probe.Pass) (file string, c pluginCo
 			c = readPluginConfig(text)
 			c.folder = used.Config
 			return file, c, nil
-		case !errors.Is(err, fs.ErrNotExist) && i == 0: // the others are guesses
+		case !errors.Is(err, fs.ErrNotExist) && i == 0: // the other folders are guesses
 			r = node.Unseen(err)
 		}
 	}

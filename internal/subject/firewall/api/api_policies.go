@@ -15,7 +15,7 @@ import (
 // needAPI are the k8s-app labels of the cluster's own pods that need the API server.
 var needAPI = []string{"kube-dns", "calico-kube-controllers", "calico-apiserver", "metrics-server"}
 
-// apiPods are the cluster's pods that need the API server and have an address of their own: CoreDNS and
+// apiPods are the cluster's pods that need the API server and have their own address: CoreDNS and
 // calico-kube-controllers on any node, others on this one.
 func apiPods(s *cluster.Snapshot) (out []*corev1.Pod) {
 	seen := map[string]bool{}

@@ -138,7 +138,7 @@ func (m misdirection) name() string {
 // other than that of the node's own addresses, may have a route. Then the kernel's own lookup counts.
 func findRejecting(rules []kernel.Rule, t probe.Target) *kernel.Rule {
 	protocol := 0
-	if t.Kind == probe.KindDatastore || t.Kind == probe.KindTypha { // the protocol of the others is unknown
+	if t.Kind == probe.KindDatastore || t.Kind == probe.KindTypha { // the other targets' protocol is unknown
 		protocol = syscall.IPPROTO_TCP
 	}
 	for i, r := range rules {
@@ -164,7 +164,7 @@ func longestPrefix(routes []kernel.Route, a netip.Addr) *kernel.Route {
 }
 
 // isForeignLocal reports whether a route delivers a packet to this machine although no interface has the address. The
-// kernel itself creates the routes of its own addresses. Guest agents of clouds add such routes for alias ranges,
+// kernel itself creates the routes of its own addresses. Cloud guest agents add such routes for alias ranges,
 // which may be a node's block of pods (cilium/cilium#36817).
 func isForeignLocal(r kernel.Route) bool {
 	return r.Type == kernel.Local && kernel.ProtocolName(r.Proto) != "kernel"
