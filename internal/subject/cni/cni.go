@@ -34,7 +34,7 @@ const (
 // Reasons why the runtime does not use Calico's network configuration.
 const (
 	CNINone = "none" // no file exists
-	// the folder that the runtime reads is empty, and Calico's file is in another one
+	// the folder that the runtime reads is empty, and Calico's file is in another folder
 	CNIElsewhere = "elsewhere"
 	CNIUnusable  = "unusable" // the first file cannot be parsed
 	CNIShadowed  = "shadowed" // another network's file comes first

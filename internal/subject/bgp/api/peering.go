@@ -30,13 +30,13 @@ func bgpPeering(s *cluster.Snapshot, report func(probe.Result)) {
 		report(apicheck.UnreadOf("BGP's resources are", s.Peering.Unread()))
 		return
 	case s.Calico.Value == nil || s.Backend.Value == "vxlan" || s.Backend.Value == "none":
-		report(probe.Found(probe.Skip, "no Calico BIRD is known on this node"))
+		report(probe.Found(probe.Skip, "no Calico BIRD found on this node"))
 		return
 	case s.Pools.Err != nil:
 		report(apicheck.Unread(s.Pools.Err))
 		return
 	case len(s.Nodes) < 2 || !cluster.ByBIRD(s):
-		report(probe.Found(probe.Skip, "no route to other nodes' pods is known to depend on BIRD"))
+		report(probe.Found(probe.Skip, "found no route to other nodes' pods that depends on BIRD"))
 		return
 	}
 	sessions, err := cluster.SessionTargets(s, s.Node)
@@ -70,7 +70,7 @@ func bgpPeering(s *cluster.Snapshot, report func(probe.Result)) {
 		reportPeers(probe.Found(probe.Info, "the node-to-node mesh excludes the route reflectors %s (annotation %s), and no BGPPeer selects this node",
 			cluster.Few(reflectors), cluster.AnnotationCluster).With(probe.FactReason, facts.NoBGPPeer))
 	default:
-		reportPeers(probe.Found(probe.Info, "this node has no peer in the node-to-node mesh (it or all others are route reflectors), and no BGPPeer selects it").
+		reportPeers(probe.Found(probe.Info, "this node has no peer in the node-to-node mesh (this node or all other nodes are route reflectors), and no BGPPeer selects it").
 			With(probe.FactReason, facts.NoBGPPeer))
 	}
 }

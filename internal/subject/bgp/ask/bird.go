@@ -37,9 +37,9 @@ func judgeDead(d node.Daemon, p *probe.Pass, limit time.Duration, err error) pro
 	case reason == "refused":
 		r = probe.Found(probe.Fail, "the socket refuses connections: BIRD is dead or restarting")
 	case reason == "timeout":
-		r = probe.Found(probe.Fail, "accepts the connection but does not answer within %v", limit)
+		r = probe.Found(probe.Fail, "BIRD accepts the connection but does not answer within %v", limit)
 	case reason == "reset", reason == "closed":
-		r = probe.Found(probe.Fail, "accepted the connection and closed it")
+		r = probe.Found(probe.Fail, "BIRD accepted the connection and closed it")
 	case errors.Is(err, bird.ErrNotBIRD):
 		r = probe.Found(probe.Fail, "%v", err)
 	}

@@ -163,7 +163,7 @@ func judgeLoaded(ctx context.Context, d node.Daemon, h *probe.Host, file configF
 		r.Saw += fmt.Sprintf("; not loaded: BIRD last loaded its configuration %v ago", ago.Round(time.Second))
 	case ago > file.age+clockGrain:
 		r.Status = probe.Warn
-		r.Saw += fmt.Sprintf("; BIRD last loaded its configuration earlier, %v ago, with the same peers",
+		r.Saw += fmt.Sprintf("; BIRD last loaded its configuration %v ago, before that change, with the same peers",
 			ago.Round(time.Second))
 	case differs:
 		r.Status = probe.Info

@@ -95,7 +95,7 @@ func judgeAll(status bird.Status, protocols []bird.Protocol, peers, up int) prob
 	case peers > 0:
 		r = probe.Found(probe.OK, "%d of %d peers established", up, peers)
 		if up < peers {
-			r.Status = probe.Info // each of the others is a result of its own
+			r.Status = probe.Info // each peer that is down has a separate result
 		}
 	}
 	if kernel != "" {

@@ -201,7 +201,7 @@ func judgeMTU(legs []leg, pods map[int]int, setting int, from string) probe.Resu
 	switch {
 	case over >= 0:
 		l := legs[over]
-		r = probe.Found(probe.Fail, "%s and %s accepts %d: with %d bytes of %s that exceeds the MTU of %s, %d", what,
+		r = probe.Found(probe.Fail, "%s and %s accepts %d: with %d bytes of %s, packets exceed the MTU of %s, %d", what,
 			l.via, l.mtu, l.overhead, l.name, l.out, l.outMTU)
 	case send > tight.takes():
 		r = probe.Found(probe.Warn, "%s, but %s allows at most %d: larger packets depend on path MTU discovery",
@@ -215,7 +215,7 @@ func judgeMTU(legs []leg, pods map[int]int, setting int, from string) probe.Resu
 	case wide >= 0:
 		l := legs[wide]
 		r = probe.Found(probe.Info,
-			"%s accepts %d: with %d bytes of %s that exceeds the MTU of %s, %d; pods send less: %s", l.via, l.mtu,
+			"%s accepts %d: with %d bytes of %s, packets exceed the MTU of %s, %d; pods send less: %s", l.via, l.mtu,
 			l.overhead, l.name, l.out, l.outMTU, what)
 	case send*100 < tight.room()*(100-mtuWaste):
 		r = probe.Found(probe.Info, "%s; %d would fit through %s", what, tight.room(), tight)

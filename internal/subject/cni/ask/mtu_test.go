@@ -32,7 +32,7 @@ func TestMTUJudged(t *testing.T) {
 		"narrow tunnel": {[]leg{{"tunl0", 1410, "IPIP", 20, "eth0", 1500}}, nil, 1440, probe.Warn,
 			"tunl0 allows at most 1410"},
 		"does not fit": {[]leg{wide}, nil, 1500, probe.Fail,
-			"new pods get MTU 1500 (file) and tunl0 accepts 1500: with 20 bytes of IPIP that exceeds the MTU of eth0, 1500"},
+			"new pods get MTU 1500 (file) and tunl0 accepts 1500: with 20 bytes of IPIP, packets exceed the MTU of eth0, 1500"},
 		"host's own": {[]leg{wide}, nil, 1480, probe.Info, "pods send less"},
 		"older pods": {[]leg{wg}, map[int]int{1440: 2, 1480: 5}, 1440, probe.Warn,
 			"5 pod interfaces have an older MTU of up to 1480"},

@@ -55,11 +55,11 @@ func cniNodename(_ context.Context, h *probe.Host) probe.Result {
 	return r.With(node.FactSince, int(age.Seconds())).With(factName, name)
 }
 
-// missingNodename is the result if the CNI plugin's file is missing, and calico-node writes another one.
+// missingNodename is the result if the CNI plugin's file is missing, and calico-node writes another file.
 func missingNodename(h *probe.Host, file, kept string) probe.Result {
-	r := probe.Found(probe.Fail, "no %s, which the CNI plugin reads, and no %s, which calico-node writes: calico-node has not finished its start-up on this node", file, kept)
+	r := probe.Found(probe.Fail, "%s (read by the CNI plugin) and %s (written by calico-node) do not exist: calico-node has not finished its start-up on this node", file, kept)
 	if _, err := h.Stat(kept); err == nil {
-		r = probe.Found(probe.Fail, "no %s, which the CNI plugin reads: calico-node writes %s", file, kept)
+		r = probe.Found(probe.Fail, "%s, which the CNI plugin reads, does not exist: calico-node writes %s", file, kept)
 	}
 	return r.With(probe.FactReason, "missing")
 }

@@ -48,7 +48,7 @@ ip link add cali0123456789b mtu 1450 type veth peer name pod2
 	// The kernel rejects such an MTU for the present MTU below it, but that one may shrink later.
 	checktest.Do(t, "ip link set eth0 mtu 9000", "ip link set vxlan.calico mtu 1500", "ip link set eth0 mtu 1500")
 	checktest.Want(t, ask(), "", probe.Fail, "new pods get MTU 1500",
-		"vxlan.calico accepts 1500: with 50 bytes of VXLAN that exceeds the MTU of eth0, 1500")
+		"vxlan.calico accepts 1500: with 50 bytes of VXLAN, packets exceed the MTU of eth0, 1500")
 	set("etc/cni/net.d/10-calico.conflist", conf("1450"))
 	checktest.Want(t, ask(), "", probe.Info, "vxlan.calico accepts 1500", "pods send less")
 	pools := []string{probe.KindPool}
@@ -60,7 +60,7 @@ ip link add cali0123456789b mtu 1450 type veth peer name pod2
 	}
 	set("etc/cni/net.d/10-calico.conflist", conf("1500"))
 	checktest.Want(t, checktest.Lacking(t, cniMTUCheck, h, "forbidden", pools, unpooled...), "", probe.Unknown,
-		"vxlan.calico accepts 1500: with 50 bytes of VXLAN that exceeds the MTU of eth0, 1500; the tunnels of Calico's pools are unknown: forbidden")
+		"vxlan.calico accepts 1500: with 50 bytes of VXLAN, packets exceed the MTU of eth0, 1500; the tunnels of Calico's pools are unknown: forbidden")
 	checktest.Want(t, checktest.Lacking(t, cniMTUCheck, h, probe.GapEtcd, pools, unpooled...), "", probe.Skip,
 		"exceeds the MTU")
 	set("etc/cni/net.d/10-calico.conflist", conf("1450"))

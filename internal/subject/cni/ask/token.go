@@ -61,7 +61,7 @@ func pluginConfigOf(ctx context.Context, p *probe.Pass) (file string, c pluginCo
 			c = readPluginConfig(text)
 			c.folder = used.Config
 			return file, c, nil
-		case !errors.Is(err, fs.ErrNotExist) && i == 0: // the others are guesses
+		case !errors.Is(err, fs.ErrNotExist) && i == 0: // the other folders are guesses
 			r = node.Unseen(err)
 		}
 	}
@@ -134,7 +134,7 @@ func readPluginConfig(kubeconfig []byte) pluginConfig {
 		}
 	}
 	if len(config.Users) == 0 || config.Users[0].User.Token == "" {
-		c.err = errors.New("holds no token")
+		c.err = errors.New("contains no token")
 		return c
 	}
 	c.claims, c.err = claimsIn(config.Users[0].User.Token)
@@ -145,11 +145,11 @@ func readPluginConfig(kubeconfig []byte) pluginConfig {
 func claimsIn(token string) (c claims, err error) {
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {
-		return c, errors.New("holds a token that is not a Kubernetes token")
+		return c, errors.New("contains a token that is not a Kubernetes token")
 	}
 	payload, err := base64.RawURLEncoding.DecodeString(parts[1])
 	if err != nil || json.Unmarshal(payload, &c) != nil {
-		return c, errors.New("holds a token that cannot be read")
+		return c, errors.New("contains a token that cannot be read")
 	}
 	return c, nil
 }

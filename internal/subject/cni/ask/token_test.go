@@ -29,7 +29,7 @@ func TestCNIToken(t *testing.T) {
 		"the clock": {checktest.KubeconfigWith(checktest.Token(now.Add(3*time.Hour), now.Add(27*time.Hour))), probe.Fail,
 			"this node's clock shows"},
 		"without end":   {checktest.KubeconfigWith(checktest.Token(now, time.Time{})), probe.Info, "does not expire"},
-		"no token":      {"apiVersion: v1\nkind: Config\n", probe.Unknown, "holds no token"},
+		"no token":      {"apiVersion: v1\nkind: Config\n", probe.Unknown, "contains no token"},
 		"not a token":   {checktest.KubeconfigWith("s3cr3t"), probe.Unknown, "not a Kubernetes token"},
 		"broken token":  {checktest.KubeconfigWith("a.s3cr3t!.c"), probe.Unknown, "cannot be read"},
 		"no kubeconfig": {"\t: s3cr3t [", probe.Unknown, "is not a kubeconfig"},

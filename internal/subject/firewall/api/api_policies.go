@@ -15,7 +15,7 @@ import (
 // needAPI are the k8s-app labels of the cluster's own pods that need the API server.
 var needAPI = []string{"kube-dns", "calico-kube-controllers", "calico-apiserver", "metrics-server"}
 
-// apiPods are the cluster's pods that need the API server and have an address of their own: CoreDNS and
+// apiPods are the cluster's pods that need the API server and have their own address: CoreDNS and
 // calico-kube-controllers on any node, others on this one.
 func apiPods(s *cluster.Snapshot) (out []*corev1.Pod) {
 	seen := map[string]bool{}
@@ -58,7 +58,7 @@ func apiPolicies(s *cluster.Snapshot, report func(probe.Result)) {
 		report(probe.Found(probe.Info, "the effect of policies is unknown: %s", probe.OneLine(unknown.Error())))
 		return
 	case len(to.Addrs) == 0:
-		report(probe.Found(probe.Skip, "no endpoint of the API server is known"))
+		report(probe.Found(probe.Skip, "no API server endpoint found"))
 		return
 	}
 	pods := apiPods(s)
@@ -85,7 +85,7 @@ func apiPolicies(s *cluster.Snapshot, report func(probe.Result)) {
 			names = append(names, cluster.NameOf(p))
 		}
 		slices.Sort(names)
-		report(probe.Found(probe.Fail, "it blocks these pods from the API server (TCP %d): %s", port, cluster.Few(names)).On(policy).
+		report(probe.Found(probe.Fail, "the policy blocks these pods from the API server (TCP %d): %s", port, cluster.Few(names)).On(policy).
 			With(facts.Policy, policy).With(facts.NamedPods, names[:min(len(names), apicheck.MaxPods)]))
 	}
 }

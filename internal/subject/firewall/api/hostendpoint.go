@@ -86,7 +86,7 @@ func hostEndpoints(s *cluster.Snapshot, report func(probe.Result)) {
 	slices.SortFunc(own, func(a, b cluster.HostEndpoint) int { return cmp.Compare(a.Name, b.Name) })
 	switch unknown := errors.Join(s.HostEndpoints.Err, s.Felix.Err, s.Policies.Unread, s.Policies.Other); {
 	case s.HostEndpoints.Err != nil && cluster.Denied(s.HostEndpoints.Err):
-		report(probe.Found(probe.Skip, "you may not list HostEndpoints"))
+		report(probe.Found(probe.Skip, "you lack permission to list HostEndpoints"))
 	case s.HostEndpoints.Err != nil:
 		report(apicheck.Unread(s.HostEndpoints.Err))
 	case len(own) == 0:
@@ -146,11 +146,11 @@ func judgeHost(s *cluster.Snapshot, h cluster.HostEndpoint) probe.Result {
 		says = append(says, "no policy allows the node's own outgoing traffic, such as HTTPS, except to failsafe ports")
 	}
 	if len(says) == 0 {
-		return probe.Found(probe.OK, "on %s; no port that Kubernetes and Calico need is clearly blocked", where)
+		return probe.Found(probe.OK, "on %s; no policy clearly blocks a port that Kubernetes or Calico needs", where)
 	}
-	none := "no policy selects it"
+	none := "no policy selects this HostEndpoint"
 	if len(shut) == 0 && !home {
-		none = "no egress policy selects it"
+		none = "no egress policy selects this HostEndpoint"
 	}
 	r := probe.Found(probe.Warn, "on %s: %s; %s", where, strings.Join(says, ", and "), cmp.Or(by, none))
 	return r.With(facts.HostEndpoint, h.Name).With(facts.ShutPorts, numbers).With(facts.ShutOut, out).

@@ -46,13 +46,13 @@ func podPolicies(s *cluster.Snapshot, report func(probe.Result)) {
 	for _, policy := range names[:min(len(names), apicheck.MaxPolicies)] {
 		pods := by[policy]
 		slices.Sort(pods)
-		r := probe.Found(probe.Info, "it may block traffic of %d of %s (%s)", len(pods), cluster.Plural(all, "pod"), cluster.Few(pods))
+		r := probe.Found(probe.Info, "the policy may block traffic of %d of %s (%s)", len(pods), cluster.Plural(all, "pod"), cluster.Few(pods))
 		if in := denies[policy]; in != "" {
-			r = probe.Found(probe.Info, "it selects %d of %s (%s), and denies all %s of the first one", len(pods),
+			r = probe.Found(probe.Info, "the policy selects %d of %s (%s), and denies all %s of the first pod", len(pods),
 				cluster.Plural(all, "pod"), cluster.Few(pods), strings.ReplaceAll(in, ",", " and "))
 		}
 		if held < all {
-			r.Saw += "; ask its owner. Other checks used pods without a policy"
+			r.Saw += "; ask the policy's owner. Other checks used pods without a policy"
 		}
 		report(r.On(policy).With(facts.Policy, policy).With(facts.NamedPods, pods[:min(len(pods), apicheck.MaxPods)]))
 	}

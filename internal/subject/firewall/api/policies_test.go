@@ -23,7 +23,7 @@ func TestAPIPolicies(t *testing.T) {
 		saw    string
 	}{
 		"recorded: the DNS alone": {clustertest.PolicyOf(t, "kube-system", "p", "egress: [{ports: [{port: 53, protocol: UDP}]}]", egress),
-			probe.Fail, "it blocks these pods from the API server (TCP 6443): kube-system/coredns-1"},
+			probe.Fail, "the policy blocks these pods from the API server (TCP 6443): kube-system/coredns-1"},
 		"another port":         {clustertest.PolicyOf(t, "kube-system", "p", "egress: [{ports: [{port: 443}]}]", egress), probe.Fail, "TCP 6443"},
 		"near: its port":       {clustertest.PolicyOf(t, "kube-system", "p", "egress: [{ports: [{port: 6443}]}]", egress), probe.OK, ""},
 		"near: the Service":    {clustertest.PolicyOf(t, "kube-system", "p", "egress: [{to: [{ipBlock: {cidr: 10.96.0.1/32}}]}]", egress), probe.OK, ""},
@@ -49,13 +49,13 @@ func TestPodPolicies(t *testing.T) {
 	s := clustertest.WithDNS()
 	clustertest.WantFirst(t, ask(t, s, facts.CheckPodPolicies), probe.OK, "no policy selects any of 1 pod")
 	s.Policies.List = []netpolicy.Policy{clustertest.PolicyOf(t, "shop", "deny", "{}", networkingv1.PolicyTypeEgress)}
-	clustertest.WantFirst(t, ask(t, s, facts.CheckPodPolicies), probe.Info, "it selects 1 of 1 pod (shop/web), and denies all egress of the first one")
+	clustertest.WantFirst(t, ask(t, s, facts.CheckPodPolicies), probe.Info, "the policy selects 1 of 1 pod (shop/web), and denies all egress of the first pod")
 	s.Policies.List = []netpolicy.Policy{clustertest.OfCalico(t, "threatfeed",
 		"{selector: app == 'web', egress: [{action: Deny, destination: {selector: feed == 'x'}}, {action: Allow}]}")}
 	other := s.Placed.Pods.Value[0].DeepCopy()
 	other.Namespace, other.Labels = "kube-system", nil
 	s.Placed.Pods.Value = append(s.Placed.Pods.Value, *other)
-	clustertest.WantFirst(t, ask(t, s, facts.CheckPodPolicies), probe.Info, "it may block traffic of 1 of 2 pods (shop/web)")
+	clustertest.WantFirst(t, ask(t, s, facts.CheckPodPolicies), probe.Info, "the policy may block traffic of 1 of 2 pods (shop/web)")
 	s.Policies.Unread = errors.New("gone")
 	clustertest.WantFirst(t, ask(t, s, facts.CheckPodPolicies), probe.Info, "cannot read the policies")
 }

@@ -110,7 +110,7 @@ func conntrack(ctx context.Context, h *probe.Host, brief bool) probe.Result {
 			r.Saw += fmt.Sprintf("; within half a second, the full table dropped %d packets or connections", now.full-before.full)
 		}
 		if now.all > 0 {
-			r.Saw += fmt.Sprintf("; %d since boot", now.all)
+			r.Saw += fmt.Sprintf("; %d drops since boot", now.all)
 		}
 	}
 	if counted {

@@ -253,17 +253,17 @@ func judgeWalls(w walls, pods int, known bool) probe.Result {
 			"the default policy of %s drops packets that no rule there accepts, and Calico's chains are in %s",
 			strings.Join(shut, " and "), w.used[0])
 	case len(beside) > 0:
-		r = probe.Found(probe.Info, "Calico's chains are in use in %s; unused ones remain in %s", w.used[0],
+		r = probe.Found(probe.Info, "Calico's chains are in use in %s; unused chains remain in %s", w.used[0],
 			strings.Join(beside, " and "))
 	case w.unread != nil:
-		r = probe.Found(probe.Info, "Calico's chains are in use in %s; cannot check for others: %v",
+		r = probe.Found(probe.Info, "Calico's chains are in use in %s; cannot check other firewalls: %v",
 			w.used[0], w.unread)
 	default:
 		r = probe.Found(probe.OK, "Calico's chains are in use only in %s", w.used[0])
 	}
 	if r.Status == probe.OK && len(w.services) > 0 && !slices.Contains(w.services, w.used[0]) {
 		r.Status = probe.Info
-		r.Saw += "; kube-proxy's are in " + strings.Join(w.services, " and ")
+		r.Saw += "; kube-proxy's chains are in " + strings.Join(w.services, " and ")
 	}
 	if len(others) > 0 && (r.Status == probe.OK || r.Status == probe.Info) {
 		r.Status = probe.Info

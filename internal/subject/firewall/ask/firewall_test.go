@@ -71,7 +71,7 @@ func TestWalls(t *testing.T) {
 		"two": {[]kernel.Chain{calico, forward}, []kernel.Chain{calico, forward}, nil, 0, false, probe.Fail,
 			"legacy iptables and in iptables-nft"},
 		"one in use": {[]kernel.Chain{calico, forward}, []kernel.Chain{calico}, nil, 1, true, probe.Info,
-			"unused ones remain in legacy"},
+			"unused chains remain in legacy"},
 		"none in use":             {[]kernel.Chain{calico}, nil, nil, 1, true, probe.Fail, "no FORWARD rule jumps to them"},
 		"none":                    {nil, nil, nil, 2, true, probe.Fail, "2 pod interfaces"},
 		"none, settings unknown":  {nil, nil, nil, 2, false, probe.Info, "2 pod interfaces"},

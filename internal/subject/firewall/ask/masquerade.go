@@ -56,7 +56,7 @@ func deniedByLabels(p *probe.Pass, r probe.Result) probe.Result {
 // A podFlow is packets from a pod of this node to one of another.
 type podFlow struct {
 	from, to netip.Addr
-	device   string // the interface by which they leave
+	device   string // the outgoing interface
 }
 
 // podFlows returns one flow for each family that pods here and elsewhere have.

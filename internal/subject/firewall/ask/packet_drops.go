@@ -38,7 +38,7 @@ func packetDrops(ctx context.Context, p *probe.Pass) {
 	targets := node.Elsewhere(node.Unique(p.Of(probe.KindNode, probe.KindPeer, probe.KindPod, probe.KindLocal)))
 	targets = append(downSessions(p), targets...)
 	if len(targets) == 0 {
-		p.Report(node.Gap(p, probe.KindNode, "no other node or pod is known"))
+		p.Report(node.Gap(p, probe.KindNode, "no other node or pod found"))
 		return
 	}
 	node := drops.Space{Name: drops.Node, Host: p.Host}

@@ -15,7 +15,7 @@ func TestPacketDropsWithoutTargets(t *testing.T) {
 	t.Parallel()
 	h := &probe.Host{Root: "/", Proc: "/proc"}
 	itself := probe.Target{Kind: probe.KindNode, Name: "node-a", Addr: netip.MustParseAddr("127.0.0.1")}
-	checktest.Want(t, checktest.Run(t, packetDropsCheck, h, itself), "", probe.Skip, "no other node or pod is known")
+	checktest.Want(t, checktest.Run(t, packetDropsCheck, h, itself), "", probe.Skip, "no other node or pod found")
 }
 
 // TestJudgeSearch expects "lost beyond the node" only if the node cannot have dropped the packets uncounted.

@@ -49,7 +49,7 @@ func TestRealFirewall(t *testing.T) {
 	checktest.Want(t, ask(), "IPv4", probe.Info, "kube-proxy's are in iptables-nft")
 
 	checktest.Do(t, "iptables-nft -N cali-FORWARD")
-	checktest.Want(t, ask(), "IPv4", probe.Info, "unused ones remain in iptables-nft")
+	checktest.Want(t, ask(), "IPv4", probe.Info, "unused chains remain in iptables-nft")
 	checktest.Do(t, "iptables-nft -I FORWARD -j cali-FORWARD")
 	r = checktest.Want(t, ask(), "IPv4", probe.Fail,
 		"forwarded packets pass Calico's chains in legacy iptables and in iptables-nft")

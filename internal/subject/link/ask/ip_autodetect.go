@@ -167,7 +167,7 @@ func alternatives(p *probe.Pass, self autodetect.Node, family int, own string) (
 	return picks, lines
 }
 
-// devicesToNodes returns the interfaces by which the kernel sends to the other nodes, one for each node's address, ""
+// devicesToNodes returns the interfaces that lead to the other nodes, one for each node's address, ""
 // without a route.
 func devicesToNodes(p *probe.Pass, f int) []string {
 	var out []string

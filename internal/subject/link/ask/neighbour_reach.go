@@ -108,7 +108,7 @@ func testOutside(ctx context.Context, p *probe.Pass, targets []probe.Target, up 
 }
 
 // addPathMTU measures which packet sizes reach a node that answers pings. If full-size packets are lost, it adds that
-// to the ping's result: connections then open and hang, also those from the API server to the kubelet.
+// to the ping's result: connections then open and hang, including API server to kubelet.
 func addPathMTU(ctx context.Context, t probe.Target, r probe.Result) probe.Result {
 	if r.Status != probe.OK || t.Name != t.Node || t.Attrs[probe.AttrReference] != "" {
 		return r

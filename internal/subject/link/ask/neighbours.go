@@ -106,7 +106,7 @@ func retryFailed(ctx context.Context, failed []probe.Target, f int) []probe.Resu
 		case err != nil:
 			r = node.Unseen(err)
 		case pingErr != nil:
-			r = probe.Found(probe.Info, "no answer to ARP or NDP the last time; the retry failed: %v",
+			r = probe.Found(probe.Info, "no answer to ARP or NDP before; this check could not retry: %v",
 				pingErr).With(link.FactNeighbour, state)
 		case state == "failed", state == "incomplete":
 			r = probe.Found(probe.Fail, "no answer to ARP or NDP on the link").With(link.FactNeighbour, state)

@@ -11,5 +11,5 @@ import (
 
 // nodePingCheck binds link.NodePing to the function that runs it.
 var nodePingCheck = answers.To(link.NodePing, func(ctx context.Context, p *probe.Pass) {
-	reach.Ping(ctx, p, node.Unique(p.Of(probe.KindNode, probe.KindPeer)), probe.KindNode, "no other node is known")
+	reach.Ping(ctx, p, node.Unique(p.Of(probe.KindNode, probe.KindPeer)), probe.KindNode, "no other node found")
 })

@@ -113,9 +113,9 @@ func downgradeUnused(r probe.Result, t probe.Target) probe.Result {
 	if !used && r.Status == probe.Fail {
 		r.Status = probe.Info
 		if t.Name == "BGP" {
-			r.Saw += "; these two nodes are not known to be BGP peers"
+			r.Saw += "; unknown whether these two nodes are BGP peers"
 		} else {
-			r.Saw += "; this cluster does not use them"
+			r.Saw += "; this cluster does not use this protocol"
 		}
 	}
 	return r.With(overlay.FactUsed, used)

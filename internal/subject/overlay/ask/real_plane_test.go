@@ -69,7 +69,7 @@ func TestRealOverlay(t *testing.T) {
 	checktest.Want(t, ask(), peers, probe.Fail, "b 10.9.0.2: packets to its MAC 66:00:00:00:00:02 are sent to 10.9.0.99")
 	checktest.Do(t, "ip neigh replace 10.244.1.0 lladdr 66:00:00:00:00:77 dev vxlan.calico nud permanent")
 	checktest.Want(t, ask(), peers, probe.Fail,
-		"b 10.9.0.2: packets are sent to the MAC 66:00:00:00:00:77, but it registered 66:00:00:00:00:02")
+		"b 10.9.0.2: packets are sent to the MAC 66:00:00:00:00:77, but the node registered 66:00:00:00:00:02")
 	checktest.Do(t, "ip neigh del 10.244.1.0 dev vxlan.calico", "ip neigh del 10.244.2.0 dev vxlan.calico")
 	r := checktest.Want(t, ask(), peers, probe.Fail, "2 of 2",
 		"b 10.9.0.2 has no neighbour entry for its tunnel address 10.244.1.0")

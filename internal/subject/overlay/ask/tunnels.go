@@ -67,7 +67,7 @@ func overlayTunnels(ctx context.Context, p *probe.Pass) {
 		own, others := e.Ends(p)
 		switch {
 		case mode == "" && err == nil:
-			// The kernel creates a tunl0 of its own, which is down and has no address. The eBPF data plane uses VXLAN
+			// The kernel creates its own tunl0, which is down and has no address. The eBPF data plane uses VXLAN
 			// whatever the pools configure.
 			if d != nil && d.Up && len(d.Addrs) > 0 && !node.EBPF(p, all) {
 				say(probe.Found(probe.Info, "%s exists with %s, but Calico's configuration does not use %s",
@@ -231,7 +231,7 @@ func judgeVTEPs(others []probe.Target, f forwarding) probe.Result {
 		case mac == "":
 			cut = append(cut, fmt.Sprintf("%s has no neighbour entry for its tunnel address %s", name, t.Addr))
 		case registered != "" && !strings.EqualFold(mac, registered):
-			cut = append(cut, fmt.Sprintf("%s: packets are sent to the MAC %s, but it registered %s", name, mac,
+			cut = append(cut, fmt.Sprintf("%s: packets are sent to the MAC %s, but the node registered %s", name, mac,
 				registered))
 		case len(leads) == 0:
 			cut = append(cut, fmt.Sprintf("%s has no forwarding entry for its MAC %s", name, mac))

@@ -157,12 +157,12 @@ func (r room) text(node string) string {
 	case facts.ShortLimit:
 		return fmt.Sprintf("the node's %d blocks are full, and a node may have at most %d", r.blocks, r.limit)
 	case facts.ShortStrict:
-		return fmt.Sprintf("%s has no free address and no block to claim, and strictAffinity forbids borrowing the %d free in other nodes' blocks", node, r.elsewhere)
+		return fmt.Sprintf("%s has no free address and no block to claim, and strictAffinity forbids borrowing the %d free addresses in other nodes' blocks", node, r.elsewhere)
 	case facts.ShortNoBlocks:
 		return fmt.Sprintf("%s has no free address, and IPAM claims no new blocks (autoAllocateBlocks is false)", node)
 	case facts.ShortFull:
 		return "no free address in " + strings.Join(r.pools, ", ")
 	}
-	return fmt.Sprintf("the API shows room: %d free in this node's blocks, %d unclaimed blocks, %d free in other nodes' blocks",
+	return fmt.Sprintf("the API shows room: %d free addresses in this node's blocks, %d unclaimed blocks, %d free in other nodes' blocks",
 		r.here, r.unclaimed, r.elsewhere)
 }

@@ -15,7 +15,7 @@ var podMTUCheck = answers.To(pod.PodMTU, podMTUs)
 func podMTUs(ctx context.Context, p *probe.Pass) {
 	targets := node.Elsewhere(node.Unique(p.Of(probe.KindPod)))
 	if len(targets) == 0 {
-		p.Report(node.Gap(p, probe.KindPod, "no running workload pod on another node is known"))
+		p.Report(node.Gap(p, probe.KindPod, "no running workload pod found on another node"))
 		return
 	}
 	node.Each(targets, func(t probe.Target) {

@@ -12,5 +12,5 @@ import (
 // podPingCheck binds pod.PodPing to the function that runs it.
 var podPingCheck = answers.To(pod.PodPing, func(ctx context.Context, p *probe.Pass) {
 	reach.Ping(ctx, p, node.Elsewhere(node.Unique(p.Of(probe.KindPod, probe.KindLocal))), probe.KindPod,
-		"no other running workload pod is known")
+		"no other running workload pod found")
 })

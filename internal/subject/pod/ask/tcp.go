@@ -28,7 +28,7 @@ func podTCP(ctx context.Context, p *probe.Pass) {
 func otherPods(ctx context.Context, p *probe.Pass) {
 	targets := node.Elsewhere(node.Unique(p.Of(probe.KindPod, probe.KindLocal)))
 	if len(targets) == 0 {
-		p.Report(node.Gap(p, probe.KindPod, "no other running workload pod is known"))
+		p.Report(node.Gap(p, probe.KindPod, "no other running workload pod found"))
 		return
 	}
 	node.Each(targets, func(t probe.Target) {

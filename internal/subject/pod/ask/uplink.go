@@ -44,7 +44,7 @@ func judgeUplink(d *kernel.Link, f int) probe.Result {
 	r := probe.Found(probe.OK, "%s is %s, MTU %d, with a default route", d.Name, d.State, d.MTU)
 	switch {
 	case !d.Up:
-		r = probe.Found(probe.Fail, "%s in the pod is switched off", d.Name)
+		r = probe.Found(probe.Fail, "%s in the pod is administratively down", d.Name)
 	case slices.Contains(node.Dead, d.State):
 		r = probe.Found(probe.Fail, "%s in the pod has no carrier (%s): its other end, on the node, is down or gone",
 			d.Name, d.State)

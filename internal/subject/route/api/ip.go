@@ -120,9 +120,9 @@ func judgeRegistration(mine cluster.Registration, all []cluster.Registration) pr
 		return probe.Found(probe.Info, "registered %s is not the InternalIP %s; no other node to compare with",
 			mine.Registered, mine.Internal)
 	case others > 0 && agree == 0:
-		return probe.Found(probe.Info, "registered %s is not the InternalIP %s, and neither is any other node's: dedicated pod network?", mine.Registered, mine.Internal)
+		return probe.Found(probe.Info, "registered %s is not the InternalIP %s, and every other node's address differs too: dedicated pod network?", mine.Registered, mine.Internal)
 	case mine.Registered.IsSingleIP():
-		return probe.Found(probe.Fail, "registered %s is not the InternalIP %s, but %d of %d other nodes registered theirs", mine.Registered.Addr(), mine.Internal, agree, others).
+		return probe.Found(probe.Fail, "registered %s is not the InternalIP %s, but %d of %d other nodes registered their InternalIP", mine.Registered.Addr(), mine.Internal, agree, others).
 			With(probe.FactReason, facts.ReasonOutside)
 	}
 	return probe.Found(probe.Fail, "registered %s is not the InternalIP %s; %d of %d other nodes are outside its network %s",

@@ -41,7 +41,7 @@ func TestIPRegistered(t *testing.T) {
 			clustertest.Node("b", "10.1.0.2", "192.168.1.2")}, probe.Info, "dedicated pod network", 0},
 		"bare and odd": {[]corev1.Node{clustertest.Node("a", "10.1.0.1", "172.18.0.1"),
 			clustertest.Node("b", "10.1.0.2", "10.1.0.2")},
-			probe.Fail, "1 of 1 other nodes registered theirs", 0},
+			probe.Fail, "1 of 1 other nodes registered their InternalIP", 0},
 		"the other is odd": {[]corev1.Node{clustertest.Node("a", "10.1.0.1", "10.1.0.1/24"),
 			clustertest.Node("b", "10.1.0.2", "172.18.0.1/16")}, probe.OK, "0 of 1", 1},
 		"twice the same": {[]corev1.Node{clustertest.Node("a", "10.1.0.1", "172.18.0.1/16"),

@@ -126,7 +126,7 @@ func ipPools(s *cluster.Snapshot, report func(probe.Result)) {
 		report(r.On(name).With(facts.Pools, []string{name + " (" + cidr.String() + ")"}).With(probe.FactFamily, family))
 	}
 	if !found {
-		report(probe.Found(probe.Skip, "no enabled Calico IP pool is known"))
+		report(probe.Found(probe.Skip, "no enabled Calico IP pool found"))
 	}
 }
 

@@ -20,7 +20,7 @@ var routeCanReachCheck = answers.To(route.RouteCanReach, routeCanReach)
 func routeCanReach(_ context.Context, p *probe.Pass) {
 	targets := node.Unique(p.Of(probe.KindNode, probe.KindPeer, probe.KindPod))
 	if len(targets) == 0 {
-		p.Report(node.Gap(p, probe.KindPod, "no other node or pod is known"))
+		p.Report(node.Gap(p, probe.KindPod, "no other node or pod found"))
 		return
 	}
 	own := p.Of(probe.KindSelf)

@@ -128,7 +128,7 @@ func TestDiversionOfAllSenders(t *testing.T) {
 	}{
 		"recorded": {calicos, probe.Fail, "leave by tailscale0 because of the rule \"5270: from all lookup 52\"; without it they would leave by eth0 through 10.88.0.12"},
 		"recorded: no route now": {func(netip.Addr) (node.Leads, bool) { return node.Leads{}, true }, probe.Fail,
-			"because of the rule \"5270: from all lookup 52\"; Calico has no route to this address, although it is in one of its blocks"},
+			"because of the rule \"5270: from all lookup 52\"; Calico has no route to this address, although the address is in one of Calico's blocks"},
 		"near: no route of Calico": {noWay, probe.OK, "they do not change"},
 	} {
 		got, err := findDiversion(t.Context(), rules, nodes, pods, routeLookup{ask, c.calicos})

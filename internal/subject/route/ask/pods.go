@@ -92,7 +92,7 @@ func interfaceOf(pod string) string {
 func routePods(ctx context.Context, p *probe.Pass) {
 	pods := p.Of(probe.KindLocal)
 	if len(pods) == 0 {
-		p.Report(node.Gap(p, probe.KindLocal, "no workload pod on this node is known"))
+		p.Report(node.Gap(p, probe.KindLocal, "no workload pod found on this node"))
 		return
 	}
 	seen, err := readPodLinks()

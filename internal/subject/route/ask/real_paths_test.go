@@ -19,7 +19,7 @@ func TestRealRouteSpecial(t *testing.T) {
 	pod := func(name, addr string) probe.Target { return checktest.At(probe.KindPod, name, addr) }
 	got := checktest.Run(t, routeSpecialCheck, &probe.Host{}, pod("kept", "10.244.1.2"), pod("hole", "10.244.3.1"),
 		pod("none", "10.244.4.1"), pod("prohibit", "10.244.5.1"), pod("well", "10.244.77.1"))
-	checktest.Want(t, got, "local 10.244.1.0/26", probe.Fail, "delivers to this node itself traffic for kept 10.244.1.2")
+	checktest.Want(t, got, "local 10.244.1.0/26", probe.Fail, "locally delivers traffic for kept 10.244.1.2")
 	checktest.Want(t, got, "blackhole 10.244.3.0/26", probe.Fail, "drops traffic to hole 10.244.3.1")
 	checktest.Want(t, got, "unreachable 10.244.4.0/26", probe.Fail, "drops traffic to none")
 	checktest.Want(t, got, "prohibit 10.244.5.0/26", probe.Fail, "drops traffic to prohibit")

@@ -52,7 +52,7 @@ func routeRules(ctx context.Context, p *probe.Pass) {
 		p.Report(r.On(node.FamilyText(f)).With(probe.FactFamily, f).With(probe.FactRules, len(rules)))
 	}
 	if !tested {
-		p.Report(node.Gap(p, probe.KindPod, "no workload pod is known"))
+		p.Report(node.Gap(p, probe.KindPod, "no workload pod found"))
 	}
 }
 
@@ -233,7 +233,7 @@ func rejection(from sender, to probe.Target, rule kernel.Rule) probe.Result {
 func diversion(whose string, got, meant node.Leads, rule kernel.Rule) probe.Result {
 	says := "; without it they would leave by " + meant.Text()
 	if meant.Device == "" {
-		says = "; Calico has no route to this address, although it is in one of its blocks"
+		says = "; Calico has no route to this address, although the address is in one of Calico's blocks"
 	}
 	return probe.Found(probe.Fail, "%s leave by %s because of the rule %q%s", whose, got.Text(), rule, says).With(probe.FactRule, rule.String()).With(route.FactPref, rule.Priority).With(route.FactTable, rule.Table).
 		With(probe.FactInterface, got.Device)

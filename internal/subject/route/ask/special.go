@@ -48,7 +48,7 @@ func routeSpecial(_ context.Context, p *probe.Pass) {
 	}
 	targets = slices.DeleteFunc(node.Unique(targets), func(t probe.Target) bool { return !t.Addr.IsValid() })
 	if len(targets) == 0 {
-		p.Report(node.Gap(p, probe.KindNode, "no other node or pod is known"))
+		p.Report(node.Gap(p, probe.KindNode, "no other node or pod found"))
 		return
 	}
 	links, err := kernel.Links()
@@ -138,7 +138,7 @@ func (m misdirection) name() string {
 // other than that of the node's own addresses, may have a route. Then the kernel's own lookup counts.
 func findRejecting(rules []kernel.Rule, t probe.Target) *kernel.Rule {
 	protocol := 0
-	if t.Kind == probe.KindDatastore || t.Kind == probe.KindTypha { // the protocol of the others is unknown
+	if t.Kind == probe.KindDatastore || t.Kind == probe.KindTypha { // the other targets' protocol is unknown
 		protocol = syscall.IPPROTO_TCP
 	}
 	for i, r := range rules {
@@ -164,7 +164,7 @@ func longestPrefix(routes []kernel.Route, a netip.Addr) *kernel.Route {
 }
 
 // isForeignLocal reports whether a route delivers a packet to this machine although no interface has the address. The
-// kernel itself creates the routes of its own addresses. Guest agents of clouds add such routes for alias ranges,
+// kernel itself creates the routes of its own addresses. Cloud guest agents add such routes for alias ranges,
 // which may be a node's block of pods (cilium/cilium#36817).
 func isForeignLocal(r kernel.Route) bool {
 	return r.Type == kernel.Local && kernel.ProtocolName(r.Proto) != "kernel"
@@ -197,7 +197,7 @@ func (m misdirection) result() probe.Result {
 	made := kernel.ProtocolName(m.route.Proto)
 	r := probe.Found(probe.Fail, "the route %q drops traffic to %s", m.route, node.Some(m.hits))
 	if m.route.Type == kernel.Local {
-		r = probe.Found(probe.Fail, "the route %q delivers to this node itself traffic for %s", m.route,
+		r = probe.Found(probe.Fail, "the route %q locally delivers traffic for %s", m.route,
 			node.Some(m.hits))
 	}
 	if m.astray {

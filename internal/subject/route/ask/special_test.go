@@ -30,7 +30,7 @@ func TestIsForeignLocal(t *testing.T) {
 	m := misdirection{route: kernel.Route{To: block, Type: kernel.Local, Proto: byAgent, Table: 255},
 		hits: []string{"default/a 10.244.1.2"}, kinds: []string{"pod"}}
 	r := m.result()
-	if !strings.Contains(r.Saw, "delivers to this node itself traffic for default/a 10.244.1.2") || r.Facts[route.FactRouteType] != "local" {
+	if !strings.Contains(r.Saw, "locally delivers traffic for default/a 10.244.1.2") || r.Facts[route.FactRouteType] != "local" {
 		t.Error(r)
 	}
 }

@@ -112,7 +112,7 @@ func matchUntracked(rules []kernel.PacketRule, targets []destination, local []ne
 		one := probe.Found(probe.Warn, "packets to %s are not tracked: policies that allow a connection drop its replies", node.Some(hits))
 		switch {
 		case r.Partly:
-			one = probe.Found(probe.Info, "packets to %s may be untracked, under further conditions", node.Some(hits))
+			one = probe.Found(probe.Info, "packets to %s may be untracked: the rule has further conditions", node.Some(hits))
 		case slices.Contains(kinds, "service"):
 			one = probe.Found(probe.Fail, "packets to %s are not tracked, so the kernel never translates their address to a pod's", node.Some(hits))
 		}

@@ -26,7 +26,7 @@ type entry struct {
 type routeView struct {
 	nodes  map[netip.Addr]string // the owner of an address, on the network or inside a tunnel
 	pools  []probe.Target
-	fabric bool // a BGP peer is no node: a switch that may know the blocks
+	fabric bool // a BGP peer is not a node: a switch that may know the blocks
 	table  map[netip.Prefix]entry
 	unread error // why the table is missing
 	links  []kernel.Link
@@ -63,7 +63,7 @@ func routesTo(family int, wanted map[netip.Prefix]bool) (map[netip.Prefix]entry,
 const (
 	noRoute   = "nowhere"        // only the default route matches, or none
 	swallowed = "into blackhole" // this node has a blackhole route for exactly the block
-	// the gateway is no node: normal between networks without encapsulation
+	// the gateway is not a node: normal between networks without encapsulation
 	byRouter = "through routers"
 	// the same by a route for exactly the block, added by hand
 	byHand = "by hand"

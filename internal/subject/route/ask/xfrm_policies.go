@@ -41,7 +41,7 @@ func xfrmPolicies(_ context.Context, p *probe.Pass) {
 	}
 	flows := flowsOf(p)
 	if len(flows) == 0 {
-		p.Report(node.Gap(p, probe.KindNode, "no other node or pod is known"))
+		p.Report(node.Gap(p, probe.KindNode, "no other node or pod found"))
 		return
 	}
 	found := matchPolicies(policies, flows)

@@ -33,7 +33,7 @@ const (
 func startupBudget(ctx context.Context, p *probe.Pass) {
 	set := p.Of(probe.KindCalico)
 	if len(set) == 0 {
-		p.Report(node.Gap(p, probe.KindCalico, "no calico-node is known on this node"))
+		p.Report(node.Gap(p, probe.KindCalico, "no calico-node found on this node"))
 		return
 	}
 	seconds, err := strconv.Atoi(set[0].Attrs[probe.AttrBudget])
