@@ -95,7 +95,7 @@ func HeldTunnel(ctx context.Context, p *probe.Pass, r probe.Result) probe.Result
 	if who == "" {
 		return r
 	}
-	r.Saw += fmt.Sprintf("; another process has UDP port %d, which it needs: %s", port, who)
+	r.Saw += fmt.Sprintf("; another process has UDP port %d, which this tunnel needs: %s", port, who)
 	return r.With(probe.FactHeldBy, who).With(probe.FactHeldPort, fmt.Sprintf("UDP %d", port))
 }
 

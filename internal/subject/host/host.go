@@ -115,7 +115,7 @@ var NodeLoad = &probe.Check{
 const (
 	FactLoad        probe.Fact = "load"         // of the last minute
 	FactCPUs        probe.Fact = "cpus"         // count
-	FactCPUPressure probe.Fact = "cpu_pressure" // percent of the last 10 s in which some task waited for a CPU
+	FactCPUPressure probe.Fact = "cpu_pressure" // percent of the last 10 s in which some tasks waited for a CPU
 
 	FactStuck     probe.Fact = "stuck"     // number of processes in uninterruptible sleep
 	FactStuckIn   probe.Fact = "stuck_in"  // the first of them: NAME in WHERE in the kernel, by the thread

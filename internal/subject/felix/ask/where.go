@@ -133,7 +133,7 @@ func (f felixProcess) withNextStart(ctx context.Context, h *probe.Host, r probe.
 		return r
 	}
 	next := net.JoinHostPort(host, strconv.Itoa(port))
-	r.Saw += fmt.Sprintf("; FelixConfiguration moves it to %s at its next start, but calico-node's probe will keep using %s",
+	r.Saw += fmt.Sprintf("; FelixConfiguration moves Felix to %s at its next start, but calico-node's probe will keep using %s",
 		next, probed)
 	if r.Status == probe.OK {
 		r.Status = probe.Warn

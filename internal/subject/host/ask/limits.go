@@ -71,7 +71,7 @@ func (l limitUse) result() probe.Result {
 	switch {
 	case l.used+l.few >= l.most:
 		r.Status = probe.Fail
-		r.Saw += ": none left"
+		r.Saw += ": limit reached"
 		if l.used < l.most {
 			r.Saw = fmt.Sprintf("%d of %d %s: too few left to start a process", l.used, l.most, l.words)
 		}

@@ -152,10 +152,10 @@ func pressures(proc procfs.FS, r probe.Result) probe.Result {
 			continue
 		}
 		r = r.With(of.some, psi.Some.Avg10)
-		waits = append(waits, fmt.Sprintf("%s: some task waited %.0f %% of the last 10 s", of.resource, psi.Some.Avg10))
+		waits = append(waits, fmt.Sprintf("%s: some tasks waited %.0f %% of the last 10 s", of.resource, psi.Some.Avg10))
 		if psi.Full != nil && of.full != "" {
 			r = r.With(of.full, psi.Full.Avg10)
-			waits[len(waits)-1] += fmt.Sprintf(", all of them %.0f %%", psi.Full.Avg10)
+			waits[len(waits)-1] += fmt.Sprintf(", all tasks %.0f %%", psi.Full.Avg10)
 		}
 	}
 	if r.Status == probe.Warn || r.Status == probe.Fail {

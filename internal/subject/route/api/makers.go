@@ -20,7 +20,7 @@ func routeMakers(s *cluster.Snapshot, report func(probe.Result)) {
 	case err != nil:
 		report(apicheck.UnreadOf("not known:", cluster.SeeCalicoPod(err)))
 	case s.Calico.Value == nil:
-		report(probe.Found(probe.Skip, "no calico-node is known on this node"))
+		report(probe.Found(probe.Skip, "calico-node was not found on this node"))
 	case s.Backend.Value != "bird":
 		report(probe.Found(probe.Skip, "Calico runs no BIRD here that could set routes"))
 	case len(pools) == 0:

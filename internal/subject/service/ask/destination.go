@@ -54,7 +54,7 @@ func serviceDestination(ctx context.Context, p *probe.Pass) {
 	}
 	all := servicesToTrace(p)
 	if len(all) == 0 {
-		p.Report(node.Gap(p, probe.KindDatastore, "no Service with ready endpoints is known"))
+		p.Report(node.Gap(p, probe.KindDatastore, "no Service with ready endpoints found"))
 		return
 	}
 	domain, _ := node.DomainOf(node.ReadKubelet(p.Host))
@@ -168,7 +168,7 @@ func withRule(r probe.Result, rule kernel.PacketRule) probe.Result {
 // judge sets the status of a redirected Service, by what answers at the destination.
 func (f follower) judge(ctx context.Context, r probe.Result, s followed) probe.Result {
 	if f.serves(ctx, s) {
-		r.Saw += "; the server there can serve the service's clients"
+		r.Saw += "; that server can serve the Service's clients"
 		return r
 	}
 	r.Status = s.severity()

@@ -43,7 +43,7 @@ func readProxySettings(ctx context.Context, metrics string) (out proxySettings, 
 func (s proxySettings) judge(node string, pools []netip.Prefix) probe.Result {
 	// as k8s.io/component-helpers, node/util, GetHostname
 	name := strings.ToLower(strings.TrimSpace(s.HostnameOverride))
-	r := probe.Found(probe.OK, "its settings hide no pod address and name no other node")
+	r := probe.Found(probe.OK, "its settings do not masquerade pods, and use this node's name")
 	if by := s.masquerades(pools); by != "" {
 		r = probe.Found(probe.Info, "it masquerades packets from pods to Services (%s), so the Services' pods see the "+
 			"node's address instead of the pod's", by).With(service.FactMasquerades, by)

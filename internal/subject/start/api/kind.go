@@ -97,7 +97,7 @@ func calicoKind(s *cluster.Snapshot, report func(probe.Result)) {
 		report(probe.Found(probe.Skip, "%s", why))
 		return
 	case s.Calico.Value == nil:
-		report(probe.Found(probe.Skip, "no calico-node is known on this node"))
+		report(probe.Found(probe.Skip, "calico-node was not found on this node"))
 		return
 	}
 	k := kind{s}
