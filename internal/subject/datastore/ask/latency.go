@@ -155,7 +155,7 @@ func withExpiry(r probe.Result, c *x509.Certificate, now time.Time) probe.Result
 	if s == probe.Fail || r.Status == probe.OK {
 		r.Status = s
 	}
-	r.Saw += "; its certificate " + until
+	r.Saw += "; the server's certificate " + until
 	return r.With(probe.FactExpires, c.NotAfter.UTC().Format(time.RFC3339))
 }
 

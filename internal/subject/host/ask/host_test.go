@@ -41,7 +41,7 @@ func TestMemoryInside(t *testing.T) {
 	}{
 		"v2": {"0::/a\n", "a/memory.events", "low 0\noom 2\noom_kill 2\noom_group_kill 0\n", "a/memory.max",
 			"100000000\n", probe.Warn,
-			"2 OOM kills in its container since it started; the container kept running; the container has a memory limit"},
+			"2 OOM kills in calico-node's container since it started; the container kept running; the container has a memory limit"},
 		"v2, no limit": {"0::/a\n", "a/memory.events", "oom_kill 2\n", "a/memory.max", "max\n", probe.Warn,
 			"kept running"},
 		"v1": {"4:memory:/a\n", "memory/a/memory.oom_control",

@@ -24,9 +24,9 @@ const factOOMKills probe.Fact = "oom_kills" // since boot, or since the start of
 func nodeMemory(_ context.Context, p *probe.Pass) {
 	p.Report(memory(p.Host))
 	if kills, limited, known := oomKillsInside(p.Host); known {
-		r := probe.Found(probe.OK, "no OOM kill in its container since it started")
+		r := probe.Found(probe.OK, "no OOM kill in calico-node's container since it started")
 		if kills > 0 {
-			r = probe.Found(probe.Warn, "%d OOM kills in its container since it started; the container kept running",
+			r = probe.Found(probe.Warn, "%d OOM kills in calico-node's container since it started; the container kept running",
 				kills)
 			if limited {
 				r.Saw += "; the container has a memory limit"
