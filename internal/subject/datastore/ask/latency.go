@@ -94,7 +94,7 @@ func latencyResult(trips []node.Trip, tried int, last error, limit time.Duration
 		With(datastore.FactAnswer, node.Milliseconds(answer)).With(factWorst, node.Milliseconds(worst))
 }
 
-// withAPIAnswer adds the answer of the API server, or of a proxy in front of it. 401 and 403 are answers like others.
+// withAPIAnswer adds the answer of the API server, or of a proxy in front of it. 401 and 403 count as answers.
 func withAPIAnswer(r probe.Result, trips []node.Trip) probe.Result {
 	ill := slices.DeleteFunc(slices.Clone(trips),
 		func(t node.Trip) bool { return t.Page.Code < http.StatusInternalServerError })
@@ -111,8 +111,8 @@ func withAPIAnswer(r probe.Result, trips []node.Trip) probe.Result {
 	return r.With(probe.FactCode, page.Code).With(probe.FactReason, "unhealthy")
 }
 
-// complaint is the line of an answer with the error: in the API server's list the first that begins with [-], else the
-// first line.
+// complaint is the line of an answer that shows the error: in the API server's list, the first line that begins with
+// [-], else the first line.
 func complaint(body string) string {
 	for line := range strings.Lines(body) {
 		if strings.HasPrefix(line, "[-]") {

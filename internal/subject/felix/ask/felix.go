@@ -54,8 +54,8 @@ func queryFelix(ctx context.Context, p *probe.Pass, path string) {
 	var worst probe.Result
 	for _, a := range addrs {
 		addr := netip.AddrPortFrom(a, uint16(at.Port))
-		// A healthy Felix answers in a millisecond, and the kubelet's own probe waits at least a second. With two
-		// addresses, each gets its share of the time.
+		// A healthy Felix answers in a millisecond, and the kubelet's own probe waits at least a second. Two
+		// addresses share the time.
 		one, limit, cancel := node.Part(ctx, 3)
 		answer, err := felix.Get(one, addr, path)
 		cancel()
@@ -81,8 +81,8 @@ func queryFelix(ctx context.Context, p *probe.Pass, path string) {
 	p.Report(node.HeldHealth(ctx, p.Host, explainRefusal(p, worst, at), false))
 }
 
-// checkProbeAddress sends the request to the address that calico-node's own probe uses, if Felix answered on another
-// one.
+// checkProbeAddress sends the request to the address that calico-node's own probe uses, if Felix answered at another
+// address.
 func checkProbeAddress(ctx context.Context, p *probe.Pass, at probe.Target, answers netip.AddrPort, path string) {
 	addr, moved := netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), answers.Port()), at.Attrs[probe.AttrProbed] != ""
 	if here := runningFelix(p.Host); here.known {

@@ -159,7 +159,7 @@ func TestRealPodMTU(t *testing.T) {
 		"packets of 1400 bytes pass, but packets of 1401 are lost without an ICMP error; the MTU of the sender's eth0 is 1500")
 	num(r, probe.FactPasses, 1400)
 	num(r, node.FactSmallest, 1401)
-	checktest.Want(t, got, "far6 fd00:244::2", probe.Fail, "packets of 1400 bytes pass, those of 1401 are lost")
+	checktest.Want(t, got, "far6 fd00:244::2", probe.Fail, "packets of 1400 bytes pass, but packets of 1401 are lost")
 	// A route or an interface with that MTU is correct.
 	checktest.Do(t, "ip route replace 10.244.0.0/16 via 10.9.0.9 mtu 1400",
 		"ip -6 route replace fd00:244::/64 via fd09::9 mtu 1400")

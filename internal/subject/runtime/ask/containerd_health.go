@@ -32,7 +32,7 @@ const (
 	factRevision probe.Fact = "revision" // commit of containerd
 )
 
-// namespaceOf is containerd's namespace for the kubelet's containers: its own, or docker's.
+// namespaceOf is containerd's namespace for the kubelet's containers: k8s.io, or docker's.
 func namespaceOf(runtime string) string {
 	if runtime == "docker" {
 		return "moby"
@@ -94,8 +94,8 @@ func containerdHealth(ctx context.Context, p *probe.Pass) {
 // factPlugin is the plugin that containerd failed to load.
 const factPlugin probe.Fact = "plugin"
 
-// withPluginError adds containerd's error about its CRI plugin, or about one that this needs. containerd lists all
-// plugins, with the error of each one that it failed to load. It does not list disabled plugins.
+// withPluginError adds containerd's error about its CRI plugin. containerd lists all plugins, with the error of each
+// plugin that it failed to load. It does not list disabled plugins.
 func withPluginError(ctx context.Context, c *containerd.Client, r probe.Result) probe.Result {
 	a, err := c.IntrospectionService().Plugins(ctx)
 	if err != nil {
@@ -186,7 +186,7 @@ func taskList(ctx context.Context, c *containerd.Client, h *probe.Host) (probe.R
 	if err == nil {
 		return probe.Found(probe.OK, "%d tasks listed", len(a.Tasks)).With(factTasks, len(a.Tasks)), nil
 	}
-	// containerd queries its shims one after the other, so a frozen one delays the list.
+	// containerd queries its shims one after the other, so a frozen shim delays the list.
 	if frozen := frozenShims(h); isOver(ctx) && len(frozen) > 0 {
 		return probe.Found(probe.Fail, "listing the running containers times out; %d of their shims are frozen: %s",
 			len(frozen), node.Some(frozen)).

@@ -200,7 +200,7 @@ func estimate(ctx context.Context, p *probe.Pass, budget time.Duration) probe.Re
 				shortest = t.Connect
 			}
 		}
-		// The requests share a connection, so each takes the time of an answer, or of a round trip if that is longer.
+		// The requests share a connection, so each request takes as long as an answer, or as a round trip if that is longer.
 		near := node.Median(trips, func(t node.Trip) time.Duration { return max(t.Answer, t.Connect) })
 		if far == 0 || near < far {
 			far = near // the best of several servers
