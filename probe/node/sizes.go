@@ -38,7 +38,7 @@ func (s Sizes) Next() int {
 	return (s.Passes + s.Vanishes) / 2
 }
 
-// Done reports whether no size is left between the passing and the lost ones, or the router was right.
+// Done reports whether all sizes between the passing and the lost packets were tried, or the router's size was right.
 func (s Sizes) Done() bool {
 	return s.Passes+1 >= s.Vanishes || s.Refused && s.Passes == s.ReportedMTU
 }

@@ -55,7 +55,7 @@ func TestRootAnswer(t *testing.T) {
 		"refused": {rootAnswer{DNSAnswer: silence(syscall.ECONNREFUSED)}, false, probe.Info,
 			"nothing listens"},
 		"cut short": {rootAnswer{silence(os.ErrDeadlineExceeded), true}, false, probe.Fail,
-			"truncated, and over TCP: no answer from 10.0.0.2:53"},
+			"truncated; over TCP: no answer from 10.0.0.2:53"},
 		"whole by TCP": {rootAnswer{replied(dns.RcodeSuccess, time.Millisecond), true}, false, probe.OK, "resolve"},
 		"stopped":      {rootAnswer{DNSAnswer: silence(context.Canceled)}, true, probe.Unknown, "interrupted"},
 	} {

@@ -105,8 +105,8 @@ func servicesToTrace(p *probe.Pass) []followed {
 	return out
 }
 
-// endpointsOf are the plan's endpoints of a Service of a kind, ready or not: kube-proxy uses terminating ones if there
-// are no others.
+// endpointsOf are the plan's endpoints of a Service of a kind, ready or not: kube-proxy uses terminating endpoints if
+// all endpoints are terminating.
 func endpointsOf(p *probe.Pass, kind string) []netip.AddrPort {
 	var out []netip.AddrPort
 	for _, t := range p.Of(kind) {
@@ -251,7 +251,7 @@ func routable(to netip.AddrPort) bool {
 	return err == nil && way.Type != kernel.Blackhole
 }
 
-// isOwn reports whether an address is one of this node's.
+// isOwn reports whether an address belongs to this node.
 func (f follower) isOwn(a netip.Addr) bool {
 	return a.IsLoopback() || slices.ContainsFunc(f.links, func(l kernel.Link) bool { return l.Has(a) })
 }
