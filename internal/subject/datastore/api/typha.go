@@ -35,7 +35,7 @@ func typhaService(s *cluster.Snapshot, report func(probe.Result)) {
 		send(probe.Found(probe.Fail, "the Service has no port named %s, which Felix needs to find Typha", typhaPort).
 			With(probe.FactReason, facts.TyphaNoPort))
 	case !hasEndpoint(s):
-		send(probe.Found(probe.Fail, "%s", cmp.Or(s.Typha.Value.Why, "it has no ready endpoint")).With(probe.FactReason,
+		send(probe.Found(probe.Fail, "%s", cmp.Or(s.Typha.Value.Why, "the Service has no ready endpoint")).With(probe.FactReason,
 			facts.TyphaNoPods))
 	default:
 		send(probe.Found(probe.OK, "%s of Typha", cluster.Plural(len(s.Typha.Value.Targets), "endpoint")))
