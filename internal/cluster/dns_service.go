@@ -157,7 +157,7 @@ func podState(p *corev1.Pod, now time.Time) string {
 		func(c corev1.ContainerStatus) bool { return !c.Ready }) {
 		return "runs" + at + " and is marked not ready, although its containers are ready: the kubelet has gone silent"
 	}
-	return "runs" + at + " and its readiness probe does not succeed"
+	return "runs" + at + " and its readiness probe fails"
 }
 
 // nearest returns the pod that the selector of a Service was most likely meant for, nil if none resembles it.

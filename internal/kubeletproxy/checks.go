@@ -95,13 +95,13 @@ func (k *Kubelet) health(ctx context.Context, p *probe.Pass) {
 		p.Report(node.Unseen(err).On("healthz"))
 		return
 	}
-	p.Report(probe.Found(probe.OK, "the API server reaches it").On("api"))
+	p.Report(probe.Found(probe.OK, "the API server reaches the kubelet").On("api"))
 	switch s, err := k.summary(ctx); {
 	case err == nil && s.failed != "":
-		p.Report(probe.Found(probe.Info, "it cannot report usage (%s): memory and disks are from its metrics", s.failed).
+		p.Report(probe.Found(probe.Info, "the kubelet cannot report usage (%s), so memory and disks come from its metrics", s.failed).
 			On("stats"))
 	case err == nil && s.hung:
-		p.Report(probe.Found(probe.Warn, "the kubelet answers, but not within %v where it needs the container runtime (/stats/summary): the runtime hangs, or is very slow",
+		p.Report(probe.Found(probe.Warn, "the kubelet answers, but requests that need the container runtime (/stats/summary) take longer than %v: the runtime hangs or is very slow",
 			kubeletLimit).On(probe.TargetRuntime))
 	}
 }

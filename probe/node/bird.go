@@ -21,7 +21,7 @@ type Daemon struct {
 
 func Daemons() []Daemon { return []Daemon{{4, "bird.ctl"}, {6, "bird6.ctl"}} }
 
-// BirdFolders returns the folders of the sockets: Calico's, and BIRD's own, which Calico's tools try too.
+// BirdFolders returns the folders of the sockets: Calico's folder, and BIRD's default, which Calico's tools also try.
 func BirdFolders(h *probe.Host) []string { return []string{h.Place(probe.PlaceRun), "/run/bird"} }
 
 // Talk opens a session with a daemon, and returns the socket's path on the node.

@@ -22,7 +22,7 @@ func IsPods(d kernel.Link) bool {
 }
 
 // Resolve resolves a name like programs on the node: a literal address, the node's own hosts file, then DNS.
-// "localhost" needs neither of the latter.
+// "localhost" needs neither the hosts file nor DNS.
 func Resolve(ctx context.Context, h *probe.Host, name string) ([]netip.Addr, error) {
 	if a, err := netip.ParseAddr(name); err == nil {
 		return []netip.Addr{a}, nil
@@ -101,7 +101,7 @@ func UplinkName(p *probe.Pass) string {
 	return ""
 }
 
-// NetCounter finds one of the kernel's counters: a line of names, then one of values, both after the name of their
+// NetCounter finds one of the kernel's counters: a line of names, then a line of values, both after the name of the
 // family.
 func NetCounter(text, name string) (int, bool) {
 	var names []string
@@ -117,7 +117,7 @@ func NetCounter(text, name string) (int, bool) {
 }
 
 // OwnAddresses returns the node's addresses of a family: the one that Calico registered first, then its InternalIPs.
-// Without the API it returns the kubelet's configured ones.
+// Without the API it returns the kubelet's configured addresses.
 func OwnAddresses(p *probe.Pass, f int) []netip.Addr {
 	var out []netip.Addr
 	add := func(a netip.Addr) {
@@ -146,8 +146,8 @@ func OwnAddresses(p *probe.Pass, f int) []netip.Addr {
 	return out
 }
 
-// Uplink returns the interface with the node's own address. If that is a loopback, as with routing on the node, it
-// returns the one towards another node.
+// Uplink returns the interface with the node's own address. If it is a loopback, as with routing on the node, Uplink
+// returns the interface towards another node.
 func Uplink(p *probe.Pass, all []kernel.Link, f int) (*kernel.Link, netip.Prefix) {
 	for _, own := range OwnAddresses(p, f) {
 		for i, d := range all {
@@ -209,7 +209,8 @@ func FelixSetting(p *probe.Pass, name string) string {
 	return ""
 }
 
-// Use returns when an encapsulation is used: Always, CrossSubnet, or "" for never. The error is why that is unknown.
+// Use returns when an encapsulation is used: Always, CrossSubnet, or "" for never. The error reports why the use is
+// unknown.
 func (e Encapsulation) Use(p *probe.Pass) (mode string, err error) {
 	if len(p.Targets) == 0 {
 		return "", errors.New("the API was not queried")

@@ -36,8 +36,8 @@ type Trip struct {
 
 func (t Trip) Whole() time.Duration { return t.Connect + t.Handshake + t.Answer }
 
-// Travels opens connections to one target, one after another, as many as time allows. The error is that of the last one
-// that failed. addr is their destination.
+// Travels opens connections to one target, one after another, as many as time allows. The error is from the last failed
+// connection. addr is the destination.
 func Travels(ctx context.Context, h *probe.Host, t probe.Target) (trips []Trip, tried int, addr string, last error) {
 	addr = net.JoinHostPort(t.Host, strconv.Itoa(t.Port))
 	if !t.Addr.IsValid() {
@@ -93,7 +93,7 @@ func Lasts(c *x509.Certificate, now time.Time) (probe.Status, string) {
 	return probe.OK, "is valid until " + end
 }
 
-// etcdCertificate returns the certificate that the CNI plugin presents to etcd, none if it is not visible.
+// etcdCertificate returns the certificate that the CNI plugin presents to etcd, nil if it is not visible.
 func etcdCertificate(h *probe.Host) tls.Certificate {
 	cert, err := h.ReadFile(EtcdFiles + "etcd-cert")
 	if err != nil {
@@ -110,7 +110,7 @@ func etcdCertificate(h *probe.Host) tls.Certificate {
 	return pair
 }
 
-// ErrNoCertificate reports that a server requires a certificate and none was presented.
+// ErrNoCertificate reports that a server requires a certificate, but the probe presented none.
 var ErrNoCertificate = errors.New("no certificate was presented")
 
 // aboutCertificates are the TLS alerts (RFC 8446, 6.2) with which a server may abort a handshake after it has requested
@@ -130,7 +130,7 @@ func AlertOf(err error) (wish bool, alert error) {
 		func(a tls.AlertError) bool { return a.Error() == op.Err.Error() }), op.Err
 }
 
-// Travel makes one connection and one request. Any answer counts, even one that requires another certificate. A server
+// Travel makes one connection and one request. Any answer counts, even if it requires another certificate. A server
 // that does not speak our protocol does not count.
 func Travel(ctx context.Context, url string, own tls.Certificate) (Trip, error) {
 	var t Trip

@@ -57,8 +57,8 @@ func LockHeld(h *probe.Host, file string) (held bool, holder int, err error) {
 	return true, holder, nil
 }
 
-// lockedBy returns a process that has a locked file open with its lock, 0 if none is visible. The process that took the
-// lock, which /proc/locks names, may have exited and left it to its parent or child.
+// lockedBy returns a process that has a locked file open with its lock, 0 if it is not visible. The process that took
+// the lock, which /proc/locks names, may have exited and left it to its parent or child.
 func lockedBy(h *probe.Host, base string, inode uint64) int {
 	proc, err := procfs.NewFS(h.Proc)
 	if err != nil {

@@ -151,7 +151,7 @@ func (k Kubelet) Seen() bool { return k.Config != "" || k.PID != 0 }
 // TakesSwap reports whether this kubelet starts with swap on.
 func (k Kubelet) TakesSwap() bool { return k.FailSwapOn != nil && !*k.FailSwapOn }
 
-// Healthz returns its unauthenticated health endpoint, false if that is disabled.
+// Healthz returns the kubelet's unauthenticated health endpoint, false if it is disabled.
 func (k Kubelet) Healthz() (netip.AddrPort, bool) {
 	port, addr := 10248, netip.MustParseAddr("127.0.0.1")
 	if k.HealthzPort != nil {

@@ -69,9 +69,9 @@ type Running struct {
 // arguments, but not change where it runs.
 type place func(*probe.Host, procfs.Proc) bool
 
-// ProcessesOf lists the processes at a place that have a wanted name in the kernel (at most 15 letters). It reads the
-// command line of no other process. Such a read touches the process's memory. It blocks while the process holds the
-// lock of that memory, or if userfaultfd or a FUSE file system backs it.
+// ProcessesOf lists the processes at a place that have a wanted name in the kernel (at most 15 letters). It does not
+// read the command lines of other processes. Such a read accesses the process's memory. It blocks while the process
+// holds the lock of that memory, or if userfaultfd or a FUSE file system backs the memory.
 func ProcessesOf(h *probe.Host, at place, wanted func(comm string) bool) ([]Running, error) {
 	proc, err := procfs.NewFS(h.Proc)
 	if err != nil {
@@ -94,22 +94,22 @@ func ProcessesOf(h *probe.Host, at place, wanted func(comm string) bool) ([]Runn
 	return out, nil
 }
 
-// OutsidePods is the place of what the node itself starts: owned by root, and in no pod's cgroup.
+// OutsidePods is the place of the node's own daemons: owned by root, and outside pods' cgroups.
 func OutsidePods(h *probe.Host, p procfs.Proc) bool {
 	uid, err := UserOf(p)
 	return err == nil && uid == 0 && !inPod(h, p)
 }
 
-// OnNode is the place of the kubelet and the container runtime: also in the node's network, as far as this probe has
-// the right to see that.
+// OnNode is the place of the kubelet and the container runtime: also in the node's network, if this probe
+// may see that.
 func OnNode(h *probe.Host, p procfs.Proc) bool {
 	same, seen := nodesNetwork(h, p.PID)
 	return (same || !seen) && OutsidePods(h, p)
 }
 
-// InNodesNetwork is the place of calico-node and kube-proxy, which are pods: in the node's network, for which a tenant
-// should lack the right. If the probe cannot see that, only root's processes count. Calico's need not be root's
-// (nonPrivileged).
+// InNodesNetwork is the place of calico-node and kube-proxy, which are pods: in the node's network, which tenants
+// should not be allowed to use. If the probe cannot see the network, only root's processes count. Calico's processes
+// may run as another user (nonPrivileged).
 func InNodesNetwork(h *probe.Host, p procfs.Proc) bool {
 	if same, seen := nodesNetwork(h, p.PID); seen {
 		return same
@@ -188,9 +188,8 @@ func below(name, other string) string {
 	return "/" + strings.Join(parts[n:], "/")
 }
 
-// NodesDaemon finds the one process of the node that is its kubelet, or its dockerd, and returns its arguments. It
-// returns 0 if none is visible, which proves nothing if the node's processes are not visible. Several candidates are an
-// error.
+// NodesDaemon finds the node's kubelet or dockerd process, and returns its arguments. It returns 0 if the process is
+// not visible, which proves nothing if the node's processes are not visible. Several candidates are an error.
 func NodesDaemon(h *probe.Host, name string) (pid int, args []string, _ error) {
 	all, err := ProcessesOf(h, OnNode, func(comm string) bool { return comm == name })
 	if err != nil || len(all) == 0 { // without the proc file system no process is visible
@@ -236,7 +235,7 @@ func mountsOf(h *probe.Host, pid int) (string, error) {
 	return os.Readlink(filepath.Join(h.Proc, strconv.Itoa(pid), "ns/mnt"))
 }
 
-// SocketsOf returns the numbers of a process's sockets, none if they are not visible.
+// SocketsOf returns the inode numbers of a process's sockets, an empty map if they are not visible.
 func SocketsOf(h *probe.Host, pid int) map[uint32]bool {
 	dir := filepath.Join(h.Proc, strconv.Itoa(pid), "fd")
 	entries, err := os.ReadDir(dir)

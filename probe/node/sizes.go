@@ -38,7 +38,7 @@ func (s Sizes) Next() int {
 	return (s.Passes + s.Vanishes) / 2
 }
 
-// Done reports whether no size is left between the passing and the lost ones, or the router was right.
+// Done reports whether all sizes between the passing and the lost packets were tried, or the router's size was right.
 func (s Sizes) Done() bool {
 	return s.Passes+1 >= s.Vanishes || s.Refused && s.Passes == s.ReportedMTU
 }
@@ -49,14 +49,14 @@ func (s Sizes) Result() probe.Result {
 	case s.Vanishes > s.Promised:
 		r = probe.Found(probe.OK, "packets of %d bytes pass, the full MTU of %s", s.Promised, s.Device)
 	case s.Refused && s.ReportedMTU == s.Passes:
-		r = probe.Found(probe.Info, "a router on the way reports a path MTU of %d, and such packets pass; the sender's %s has %d",
+		r = probe.Found(probe.Info, "a router on the path reports a path MTU of %d, and packets of that size pass; the MTU of the sender's %s is %d",
 			s.ReportedMTU, s.Device, s.Promised)
 	case s.Refused:
 		r = probe.Found(probe.Info,
-			"a router on the way rejects packets larger than %d bytes without reporting the right size; the sender's %s has %d",
+			"a router on the path rejects packets larger than %d bytes without reporting the right size; the MTU of the sender's %s is %d",
 			s.Passes, s.Device, s.Promised)
 	default:
-		r = probe.Found(probe.Fail, "packets of %d bytes pass, those of %d are lost without an ICMP error; the sender's %s has %d",
+		r = probe.Found(probe.Fail, "packets of %d bytes pass, but packets of %d are lost without an ICMP error; the MTU of the sender's %s is %d",
 			s.Passes, s.Vanishes, s.Device, s.Promised).With(probe.FactReason, "timeout")
 	}
 	if s.ReportedMTU > 0 {

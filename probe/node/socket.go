@@ -17,7 +17,7 @@ import (
 
 const BGPDefaultPort = 179
 
-// Speaking returns the addresses with which this node has a TCP connection that uses one of these ports, at either end.
+// Speaking returns the peers of this node's TCP connections that use one of these ports at either end.
 func Speaking(ports ...int) (map[netip.Addr]bool, error) {
 	out := map[netip.Addr]bool{}
 	slices.Sort(ports)
@@ -38,7 +38,7 @@ func Listening(port uint16) ([]string, error) {
 	return out, err
 }
 
-// Connected returns the addresses with which this network namespace has a TCP connection that uses the port at one end.
+// Connected returns the peers of this network namespace's TCP connections that use the port at either end.
 func Connected(port uint16) (map[netip.Addr]bool, error) {
 	out := map[netip.Addr]bool{}
 	add := func(s kernel.Socket) { out[s.Far.Addr()] = true }
@@ -52,8 +52,8 @@ func Connected(port uint16) (map[netip.Addr]bool, error) {
 // maxHolders bounds the sockets whose processes are looked up.
 const maxHolders = 8
 
-// Holder returns the process that has one of some sockets open, "" if none is visible. The kernel's own sockets have
-// none.
+// Holder returns the process that has one of these sockets open, "" if it is not visible. The kernel's own sockets
+// have no process.
 func Holder(ctx context.Context, h *probe.Host, sockets []kernel.Socket) string {
 	if len(sockets) == 0 {
 		return ""
@@ -95,7 +95,7 @@ func HeldTunnel(ctx context.Context, p *probe.Pass, r probe.Result) probe.Result
 	if who == "" {
 		return r
 	}
-	r.Saw += fmt.Sprintf("; another process has UDP port %d, which it needs: %s", port, who)
+	r.Saw += fmt.Sprintf("; another process has UDP port %d, which this tunnel needs: %s", port, who)
 	return r.With(probe.FactHeldBy, who).With(probe.FactHeldPort, fmt.Sprintf("UDP %d", port))
 }
 
@@ -154,8 +154,8 @@ func FindSocket(h *probe.Host, candidates []string) (string, error) {
 	return "", fmt.Errorf("%w at %s", ErrNoSocket, strings.Join(candidates, ", "))
 }
 
-// containerd's sockets: its own default, which docker's packages use too; k3s and RKE2; k0s; MicroK8s; and docker's
-// bundled one.
+// containerd's sockets: the default, also of docker's packages; k3s and RKE2; k0s; MicroK8s; and the containerd that
+// dockerd starts.
 const (
 	socketContainerd = "/run/containerd/containerd.sock"
 	socketK3s        = "/run/k3s/containerd/containerd.sock"
@@ -224,7 +224,7 @@ func RuntimeOf(p *probe.Pass) (string, bool) {
 }
 
 // BehindDocker reports whether the kubelet seems to use docker, if the plan does not have its runtime: by its
-// configuration, or by the socket between the two.
+// configuration, or by the socket between kubelet and docker.
 func BehindDocker(h *probe.Host) bool {
 	shims := []string{"/run/cri-dockerd.sock", "/run/dockershim.sock"}
 	if configured := configuredSocket(h); configured != "" {

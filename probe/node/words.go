@@ -16,7 +16,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/kernel"
 )
 
-// DomainOf returns the cluster's domain, and whether it is the default because the kubelet's is unknown.
+// DomainOf returns the cluster domain, and whether it is only the default because the kubelet's domain is unknown.
 func DomainOf(k Kubelet, err error) (domain string, guessed bool) {
 	if err == nil && k.ClusterDomain != "" {
 		return strings.TrimSuffix(k.ClusterDomain, "."), false
@@ -32,7 +32,7 @@ const (
 )
 
 // GivesNone reports whether a kubelet certainly configures no cluster name server for pods. A kubelet that is part of
-// another program may have one in an argument.
+// another program may have a name server in an argument.
 func (k Kubelet) GivesNone() bool { return k.PID > 0 && k.Config != "" && len(k.ClusterDNS) == 0 }
 
 // NoAnswer judges the error of a query to a daemon of this node that should run: the fate of the connection is the

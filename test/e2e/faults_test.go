@@ -301,7 +301,7 @@ touch $(seq -f /var/lib/containers/%g 19)
 mount -t tmpfs -o size=1m tmpfs /var/lib/docker
 mount -o remount,ro /var/lib/docker
 `, all)
-	d.want(t, "felix-live", probe.Fail, "localhost resolves to 192.0.2.7 on this node, which is not its loopback")
+	d.want(t, "felix-live", probe.Fail, "localhost resolves to 192.0.2.7, not to a loopback address")
 	d.want(t, "felix-live", probe.OK, "127.0.0.1:9099")
 	d.want(t, "cni-config", probe.Fail, "05-bridge.conf comes first and names bridge", "10-calico.conflist is not used")
 	d.want(t, "cni-nodename", probe.Fail, `"node-a.example.com", but Kubernetes calls this node "node-a"`)

@@ -35,7 +35,7 @@ const (
 const RoleConfigured = probe.NameConfigured
 
 // TyphaReach connects to each Typha. Where Typha runs, Felix and confd get all their updates from it. If a node
-// reaches no Typha, it keeps its present rules, and a new node never gets any.
+// cannot reach any Typha, it keeps its present rules, and a new node never gets rules.
 var TyphaReach = &probe.Check{
 	ID: "typha-reach", From: probe.FromNode,
 	Tags: []string{probe.TagNetwork, probe.TagDatastore, probe.TagFelix}, Access: []string{"host network"},

@@ -15,9 +15,9 @@ func Checks() []*probe.Check {
 // FactBad lists the components that Felix reports as not live or not ready.
 const FactBad probe.Fact = "bad"
 
-// FelixLive sends the request of calico-node's liveness probe. The kubelet kills a container that fails it. In the
-// field, three faults did: a start longer than the probe's budget, a "localhost" that resolved to another machine, and
-// a data plane that hung.
+// FelixLive sends the request of calico-node's liveness probe. The kubelet kills a container that fails this probe. In
+// the field, three faults caused that: a start longer than the probe's budget, a "localhost" that resolved to another
+// machine, and a data plane that hung.
 var FelixLive = &probe.Check{
 	ID: "felix-live", From: probe.FromNode,
 	Tags: []string{probe.TagFelix}, Access: []string{"host network", "etc/hosts"},

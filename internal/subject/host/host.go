@@ -25,7 +25,7 @@ var KernelLog = &probe.Check{
 	Access: []string{"proc", "host processes", "var/log", "run/log/journal", "uid 0"},
 }
 
-// FactAgo is the age in seconds of the last such message. The other facts of kernel-log are those of calico-log.
+// FactAgo is the age in seconds of the last such message. kernel-log shares its other facts with calico-log.
 const FactAgo probe.Fact = "ago_s"
 
 // NodeClock compares the node's clock with the API server's. Tokens and certificates are not valid before their time
@@ -89,7 +89,7 @@ func Roomy(d Disk, name string, frozen bool) probe.Result {
 	return r.With(FactFree, d.Free).With(FactFreeInodes, d.FreeInodes)
 }
 
-// NodeLimits checks limits of the kernel and of cgroups. Programs that reach one often report something else
+// NodeLimits checks limits of the kernel and of cgroups. Programs that reach a limit often report something else
 // (containerd/cri#448, Azure/aks-engine#1270).
 var NodeLimits = &probe.Check{
 	ID: "node-limits", From: probe.FromNode,
@@ -103,8 +103,8 @@ const (
 	FactProgram probe.Fact = "program"  // the cgroup's program: calico-node, containerd
 )
 
-// NodeLoad checks whether the node is too busy to do anything in time. In the field, a load of tens of times the
-// peers' made each start exceed its budget.
+// NodeLoad checks whether the node is too busy to do anything in time. In the field, a load tens of times higher
+// than on other nodes made each start exceed its budget.
 var NodeLoad = &probe.Check{
 	ID: "node-load", From: probe.FromNode,
 	Tags: []string{probe.TagHost}, Access: []string{"proc", "host processes", "sys/fs/cgroup"},
@@ -115,7 +115,7 @@ var NodeLoad = &probe.Check{
 const (
 	FactLoad        probe.Fact = "load"         // of the last minute
 	FactCPUs        probe.Fact = "cpus"         // count
-	FactCPUPressure probe.Fact = "cpu_pressure" // percent of the last 10 s in which some task waited for a CPU
+	FactCPUPressure probe.Fact = "cpu_pressure" // percent of the last 10 s in which some tasks waited for a CPU
 
 	FactStuck     probe.Fact = "stuck"     // number of processes in uninterruptible sleep
 	FactStuckIn   probe.Fact = "stuck_in"  // the first of them: NAME in WHERE in the kernel, by the thread
@@ -161,7 +161,7 @@ const FactMounts probe.Fact = "mounts"
 const StorageSilent = "server-silent"
 
 // NodeSwap looks for swap: by default a kubelet exits at its next start if swap is on (failSwapOn). In the field, swap
-// had been turned off by hand and came back with a reboot.
+// was disabled by hand, and a reboot enabled it again.
 var NodeSwap = &probe.Check{
 	ID: probe.CheckNodeSwap, From: probe.FromNode,
 	Tags: []string{probe.TagHost}, Access: []string{"proc", "etc/fstab", "etc/systemd", "var/lib/kubelet/config.yaml"},

@@ -42,9 +42,9 @@ var DockerHealth = &probe.Check{
 	Tags: []string{probe.TagRuntime}, Access: []string{"run/docker.sock", "uid 0"},
 }
 
-// RuntimeGhosts compares the containers that the runtime reports as running with the node's processes. In the field,
-// an init container was "Running" for half an hour without a process: dockerd had lost its containerd, and the kubelet
-// trusted dockerd.
+// RuntimeGhosts compares the containers that the runtime reports as running with the node's processes. In the field, an
+// init container was "Running" for half an hour without a process: dockerd had lost its connection to containerd, and
+// the kubelet trusted dockerd.
 var RuntimeGhosts = &probe.Check{
 	ID:   "runtime-ghosts",
 	From: probe.FromNode, In: probe.Standard,

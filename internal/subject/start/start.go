@@ -14,8 +14,8 @@ func Checks() []*probe.Check {
 	return []*probe.Check{StartupBudget, InitStall}
 }
 
-// InitStall examines the processes of calico-node's init containers. In the field, one had been "Running" for half an
-// hour without an event or a log line. Another time, the runtime reported one as running that had long exited.
+// InitStall examines the processes of calico-node's init containers. In the field, an init container was "Running" for
+// half an hour without an event or a log line. Another time, the runtime reported an exited init container as running.
 var InitStall = &probe.Check{
 	ID:   "init-stall",
 	From: probe.FromNode,

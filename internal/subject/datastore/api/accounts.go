@@ -35,7 +35,7 @@ func calicoAccounts(s *cluster.Snapshot, report func(probe.Result)) {
 			if a.Of == facts.AccountNode {
 				status = probe.Fail
 			}
-			r = probe.Found(status, "this ServiceAccount does not exist, and the API server rejects all its tokens").
+			r = probe.Found(status, "this ServiceAccount does not exist, so the API server rejects all its tokens").
 				With(probe.FactReason, facts.AccountGone)
 		case apierrors.IsForbidden(err):
 			r = probe.Found(probe.Skip, "you may not read this ServiceAccount")

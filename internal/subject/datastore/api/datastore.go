@@ -23,10 +23,10 @@ func datastoreReady(s *cluster.Snapshot, report func(probe.Result)) {
 	case on:
 		send(probe.Found(probe.OK, "datastoreReady is true").With(facts.DatastoreReady, true))
 	case s.Info.Value.Migration != "":
-		send(probe.Found(probe.Warn, "datastoreReady is false in %s while DatastoreMigration %s exists: no new pod gets a network until the migration ends, or calico-node uses the other group", s.Info.Value.Group, s.Info.Value.Migration).
+		send(probe.Found(probe.Warn, "datastoreReady is false in %s while DatastoreMigration %s exists: new pods get no network until the migration ends or calico-node uses the other API group", s.Info.Value.Group, s.Info.Value.Migration).
 			With(facts.DatastoreReady, false).With(facts.Migration, s.Info.Value.Migration))
 	default:
-		send(probe.Found(probe.Fail, "datastoreReady is false: no new pod gets a network, and Felix makes no changes; calico-node may still be Ready").
+		send(probe.Found(probe.Fail, "datastoreReady is false: new pods get no network, and Felix makes no changes; calico-node may still be Ready").
 			With(facts.DatastoreReady, false))
 	}
 }

@@ -72,7 +72,7 @@ func needs(s *cluster.Snapshot, format string, args ...any) probe.Result {
 	}
 	if cluster.PodReady(s.Calico.Value) {
 		r := probe.Found(probe.Warn, format, args...)
-		r.Saw += "; the running one breaks at its next start at the latest"
+		r.Saw += "; the running calico-node fails at its next start at the latest"
 		return r.With(facts.Later, true)
 	}
 	return probe.Found(probe.Fail, format, args...).With(facts.Later, false)

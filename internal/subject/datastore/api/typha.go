@@ -24,7 +24,7 @@ func typhaService(s *cluster.Snapshot, report func(probe.Result)) {
 	case s.Calico.Err != nil:
 		report(apicheck.Unread(cluster.SeeCalicoPod(s.Calico.Err)))
 	case name == "":
-		report(probe.Found(probe.Skip, "calico-node is not configured to look for Typha"))
+		report(probe.Found(probe.Skip, "calico-node is not configured to use Typha"))
 	case apierrors.IsNotFound(s.Typha.Err):
 		send(probe.Found(probe.Fail,
 			"this Service does not exist, but calico-node is configured to find Typha through it (FELIX_TYPHAK8SSERVICENAME)").
@@ -32,10 +32,10 @@ func typhaService(s *cluster.Snapshot, report func(probe.Result)) {
 	case s.Typha.Err != nil && !errors.Is(s.Typha.Err, cluster.ErrNoTypha):
 		send(apicheck.Unread(s.Typha.Err))
 	case !hasTyphaPort(s):
-		send(probe.Found(probe.Fail, "it has no port named %s, by which Felix finds Typha", typhaPort).
+		send(probe.Found(probe.Fail, "the Service has no port named %s, which Felix needs to find Typha", typhaPort).
 			With(probe.FactReason, facts.TyphaNoPort))
 	case !hasEndpoint(s):
-		send(probe.Found(probe.Fail, "%s", cmp.Or(s.Typha.Value.Why, "it has no ready endpoint")).With(probe.FactReason,
+		send(probe.Found(probe.Fail, "%s", cmp.Or(s.Typha.Value.Why, "the Service has no ready endpoint")).With(probe.FactReason,
 			facts.TyphaNoPods))
 	default:
 		send(probe.Found(probe.OK, "%s of Typha", cluster.Plural(len(s.Typha.Value.Targets), "endpoint")))

@@ -32,7 +32,7 @@ func TestStartTypha(t *testing.T) {
 		"recorded: no such Service": {"kube-system/calico-typha", gone, nil, nil, probe.Fail,
 			"this Service does not exist"},
 		"no pods": {"kube-system/calico-typha", cluster.ErrNoTypha, svc(typhaPort), nil, probe.Fail,
-			"it has no ready endpoint"},
+			"the Service has no ready endpoint"},
 		"near: not read": {"kube-system/calico-typha", apierrors.NewServiceUnavailable("x"), svc(typhaPort), nil,
 			probe.Unknown, ""},
 		"another port": {"kube-system/calico-typha", nil, svc("typha"), one, probe.Fail,

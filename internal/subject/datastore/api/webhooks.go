@@ -48,7 +48,7 @@ func deadWebhooks(s *cluster.Snapshot, report func(probe.Result)) {
 			cluster.Plural(s.Webhooks.Value.Of, "webhook"), s.Webhooks.Value.Dark).On("not read"))
 	case blocking == 0:
 		report(probe.Found(probe.OK,
-			"%s with failurePolicy Fail; none blocks the node, Calico or new pods",
+			"%s with failurePolicy Fail; the node, Calico and new pods are not blocked",
 			cluster.Plural(s.Webhooks.Value.Of, "webhook")))
 	}
 }

@@ -47,14 +47,14 @@ func TestStartWebhooks(t *testing.T) {
 				"calico-system")}, false, probe.Fail, "writes of pods"},
 		"near: conditions": {cluster.DeadHook{Rules: leases, Conditions: true}, true, probe.Info,
 			"where its conditions match"},
-		"near: deletions": {cluster.DeadHook{Rules: rule("*", "*", admissionv1.Delete)}, true, probe.OK, "none blocks"},
+		"near: deletions": {cluster.DeadHook{Rules: rule("*", "*", admissionv1.Delete)}, true, probe.OK, "not blocked"},
 		"near: one namespace": {cluster.DeadHook{Rules: rule("", "pods", admissionv1.Create),
-			Namespaces: named("team", metav1.LabelSelectorOpExists)}, false, probe.OK, "none blocks"},
+			Namespaces: named("team", metav1.LabelSelectorOpExists)}, false, probe.OK, "not blocked"},
 		"near: without system's and default": {cluster.DeadHook{Rules: rule("", "pods", admissionv1.Create),
 			Namespaces: named(corev1.LabelMetadataName, metav1.LabelSelectorOpNotIn, "kube-system",
-				"calico-system", "default")}, false, probe.OK, "none blocks"},
+				"calico-system", "default")}, false, probe.OK, "not blocked"},
 		"near: other objects": {cluster.DeadHook{Rules: rule("", "pods", admissionv1.Create), Objects: named("app",
-			metav1.LabelSelectorOpIn, "shop")}, false, probe.OK, "none blocks"},
+			metav1.LabelSelectorOpIn, "shop")}, false, probe.OK, "not blocked"},
 	} {
 		s := clustertest.Snapshot(clustertest.Node("a", "10.0.0.1", ""))
 		age := 2 * time.Second

@@ -64,7 +64,7 @@ func datastoreLatency(ctx context.Context, p *probe.Pass) {
 			r = r.With(datastore.FactSetBy, by)
 		}
 		if slice := t.Attrs[probe.AttrSlice]; slice != "" {
-			r.Saw += "; it is in EndpointSlice " + slice + ", which no API server created"
+			r.Saw += "; its EndpointSlice " + slice + " was not created by an API server"
 			r = r.With(datastore.FactSlice, slice)
 		}
 		p.Report(node.About(r, t).On(t.Name+" "+addr).With(factTries, tried).With(factAnswered, len(trips)).
@@ -94,7 +94,7 @@ func latencyResult(trips []node.Trip, tried int, last error, limit time.Duration
 		With(datastore.FactAnswer, node.Milliseconds(answer)).With(factWorst, node.Milliseconds(worst))
 }
 
-// withAPIAnswer adds the answer of the API server, or of a proxy in front of it. 401 and 403 are answers like others.
+// withAPIAnswer adds the answer of the API server, or of a proxy in front of it. 401 and 403 count as answers.
 func withAPIAnswer(r probe.Result, trips []node.Trip) probe.Result {
 	ill := slices.DeleteFunc(slices.Clone(trips),
 		func(t node.Trip) bool { return t.Page.Code < http.StatusInternalServerError })
@@ -111,8 +111,8 @@ func withAPIAnswer(r probe.Result, trips []node.Trip) probe.Result {
 	return r.With(probe.FactCode, page.Code).With(probe.FactReason, "unhealthy")
 }
 
-// complaint is the line of an answer with the error: in the API server's list the first that begins with [-], else the
-// first line.
+// complaint is the line of an answer that shows the error: in the API server's list, the first line that begins with
+// [-], else the first line.
 func complaint(body string) string {
 	for line := range strings.Lines(body) {
 		if strings.HasPrefix(line, "[-]") {
@@ -128,17 +128,17 @@ func withEtcdAnswer(r probe.Result, last node.Trip) probe.Result {
 	var health struct{ Health, Reason string }
 	switch err := json.Unmarshal(last.Page.Body, &health); {
 	case errors.Is(last.Refused, node.ErrNoCertificate):
-		r.Saw += "; it requires a client certificate, which this probe cannot read"
+		r.Saw += "; etcd requires a client certificate, which this probe cannot read"
 	case last.Refused != nil:
 		r.Status = probe.Fail
-		r.Saw += fmt.Sprintf("; it rejects the certificate of Calico's CNI plugin: %v", last.Refused)
+		r.Saw += fmt.Sprintf("; etcd rejects the certificate of Calico's CNI plugin: %v", last.Refused)
 		r = r.With(probe.FactReason, "certificate-refused")
 	case err == nil && health.Health == "false", last.Page.Code == http.StatusServiceUnavailable:
 		r.Status = probe.Fail
-		r.Saw += fmt.Sprintf("; it reports that it is not healthy: %.100s", health.Reason)
+		r.Saw += fmt.Sprintf("; etcd reports that it is unhealthy: %.100s", health.Reason)
 		r = r.With(probe.FactReason, "unhealthy")
 	case err == nil && health.Health == "true":
-		r.Saw += "; it reports that it is healthy"
+		r.Saw += "; etcd reports that it is healthy"
 	}
 	return r
 }
@@ -155,7 +155,7 @@ func withExpiry(r probe.Result, c *x509.Certificate, now time.Time) probe.Result
 	if s == probe.Fail || r.Status == probe.OK {
 		r.Status = s
 	}
-	r.Saw += "; its certificate " + until
+	r.Saw += "; the server's certificate " + until
 	return r.With(probe.FactExpires, c.NotAfter.UTC().Format(time.RFC3339))
 }
 
@@ -190,7 +190,7 @@ func certificateIn(text []byte) (*x509.Certificate, error) {
 		}
 	}
 	if last == nil {
-		return nil, errors.New("the file holds no certificate")
+		return nil, errors.New("the file contains no certificate")
 	}
 	return last, nil
 }

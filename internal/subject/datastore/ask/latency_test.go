@@ -83,7 +83,7 @@ func TestAlert(t *testing.T) {
 	}
 	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
 		target, got := ask(&tls.Config{MaxVersion: version, ClientAuth: tls.RequireAnyClientCert})
-		r := checktest.Want(t, got, target, probe.OK, "it requires a client certificate")
+		r := checktest.Want(t, got, target, probe.OK, "etcd requires a client certificate")
 		if ms, ok := r.Facts.Num(datastore.FactAnswer); !ok || ms <= 0 || ms > 60_000 {
 			t.Errorf("answer after %v ms: %s", ms, r.Saw)
 		}

@@ -70,7 +70,7 @@ func TestTyphaReach(t *testing.T) {
 		_, _ = io.Copy(io.Discard, c)
 	})
 	checktest.Want(t, ask(web), at, probe.OK, "does not speak TLS")
-	checktest.Want(t, ask(past), at, probe.Fail, "its certificate expired")
+	checktest.Want(t, ask(past), at, probe.Fail, "the server's certificate expired")
 	checktest.Want(t, ask(silent), at, probe.Fail, "does not answer within")
 	checktest.Want(t, ask(closed), at, probe.Fail, "refused")
 	got := ask(new13, old12, closed)

@@ -184,7 +184,7 @@ func dnsPolicies(s *cluster.Snapshot, report func(probe.Result)) {
 		return
 	}
 	if policy := s.Policies.Closed(servers, netpolicy.ProtocolUDP); policy != "" {
-		r := probe.Found(probe.Fail, "it selects the cluster DNS pods, and no policy allows UDP %d to them", servers[0].Port)
+		r := probe.Found(probe.Fail, "the policy selects the cluster DNS pods, but no policy allows UDP %d to these pods", servers[0].Port)
 		if s.Policies.Closed(servers, netpolicy.ProtocolTCP) == "" {
 			r.Saw += ", only TCP"
 			if cachesDNS(s) { // the cache may send its queries over TCP
@@ -236,21 +236,21 @@ func (k *blockedPods) result(judged, outside int, namespace string) probe.Result
 	pods := cluster.Few(k.pods)
 	switch {
 	case k.Set != "":
-		return probe.Found(probe.Fail, "one of its rules denies pods access to %s, which contains cluster DNS: %s", k.Set, pods)
+		return probe.Found(probe.Fail, "a rule of the policy denies pods access to %s, which contains cluster DNS: %s", k.Set, pods)
 	case k.How == netpolicy.DNSDenied:
-		return probe.Found(probe.Fail, "one of its rules denies cluster DNS to pods that may connect outside the cluster: %s", pods)
+		return probe.Found(probe.Fail, "a rule of the policy denies cluster DNS to pods that may connect outside the cluster: %s", pods)
 	case k.How == netpolicy.DNSMissed:
-		return probe.Found(probe.Fail, "its rule for the DNS port does not match cluster DNS over UDP, and no other rule allows it: %s", pods)
+		return probe.Found(probe.Fail, "the policy's rule for the DNS port does not match cluster DNS over UDP, and no other rule allows it: %s", pods)
 	case k.How == netpolicy.DNSShut && kept == outside && kept > 0:
-		return probe.Found(probe.Fail, "it selects the cluster's DNS pods and blocks all %d pods on the node outside %s that query them: %s",
+		return probe.Found(probe.Fail, "the policy selects the cluster DNS pods and blocks all %d pods on the node outside %s that query DNS: %s",
 			kept, namespace, pods)
 	case k.How == netpolicy.DNSShut:
-		return probe.Found(probe.Info, "it selects the cluster DNS pods and blocks %d of %d pods that query them: %s",
+		return probe.Found(probe.Info, "the policy selects the cluster DNS pods and blocks %d of %d pods that query DNS: %s",
 			len(k.pods), judged, pods)
 	case k.How == netpolicy.DNSNoEgress:
-		return probe.Found(probe.Warn, "it denies all egress of %d of %d pods that use cluster DNS, so these resolve no names: %s",
+		return probe.Found(probe.Warn, "the policy denies all egress of %d of %d pods that use cluster DNS, so these pods cannot resolve names: %s",
 			len(k.pods), judged, pods)
 	}
-	return probe.Found(probe.Warn, "it allows egress of %d of %d pods that use cluster DNS, but none to cluster DNS over UDP: %s",
+	return probe.Found(probe.Warn, "the policy allows egress of %d of %d pods that use cluster DNS, but not to cluster DNS over UDP: %s",
 		len(k.pods), judged, pods)
 }

@@ -51,9 +51,9 @@ func TestDNSPolicies(t *testing.T) {
 		}
 		return out
 	}
-	const missed = "its rule for the DNS port does not match cluster DNS over UDP, and no other rule allows it: shop/web"
-	const denied = "it allows egress of 1 of 1 pods that use cluster DNS, but none to cluster DNS over UDP: shop/web"
-	const noEgress = "it denies all egress of 1 of 1 pods that use cluster DNS, so these resolve no names: shop/web"
+	const missed = "the policy's rule for the DNS port does not match cluster DNS over UDP, and no other rule allows it: shop/web"
+	const denied = "the policy allows egress of 1 of 1 pods that use cluster DNS, but not to cluster DNS over UDP: shop/web"
+	const noEgress = "the policy denies all egress of 1 of 1 pods that use cluster DNS, so these pods cannot resolve names: shop/web"
 	for name, one := range map[string]struct {
 		policies []netpolicy.Policy
 		want     probe.Status
@@ -76,7 +76,7 @@ func TestDNSPolicies(t *testing.T) {
 			probe.Warn, denied},
 
 		"the DNS lets TCP in alone": {onDNS("ingress: [{ports: [{port: 53}, {port: 9153}]}]"), probe.Fail,
-			"no policy allows UDP 53 to them, only TCP"},
+			"no policy allows UDP 53 to these pods, only TCP"},
 		"the DNS lets nothing in": {onDNS("{}"), probe.Fail, "no policy allows UDP 53"},
 		"near: the DNS lets UDP in too": {onDNS("ingress: [{ports: [{port: 53}]}]",
 			"ingress: [{ports: [{port: 53, protocol: UDP}]}]"), probe.OK, ""},
@@ -200,7 +200,7 @@ func TestDNSPoliciesTakeTurns(t *testing.T) {
 	s.Policies.List = []netpolicy.Policy{kubernetesPolicy(t, "p", toWeb)}
 	var got []string
 	dnsPolicies(s, func(r probe.Result) { got = append(got, r.Target+": "+r.Saw) })
-	const want = "NetworkPolicy shop/p: it allows egress of 1 of 40 pods that use cluster DNS, but none to cluster DNS over " +
+	const want = "NetworkPolicy shop/p: the policy allows egress of 1 of 40 pods that use cluster DNS, but not to cluster DNS over " +
 		"UDP: shop/web; 6 more pods not evaluated: more than 40 kinds of pods"
 	if len(got) != 1 || got[0] != want {
 		t.Errorf("%q, want %q", got, want)
@@ -228,7 +228,7 @@ func TestExactPolicies(t *testing.T) {
 				s.Policies.Sets = []netpolicy.Set{set("192.0.2.0/24", "10.0.0.0/8", "fd00::/8")}
 			},
 			probe.Fail,
-			"one of its rules denies pods access to GlobalNetworkSet bad (10.0.0.0/8), which contains cluster DNS"},
+			"a rule of the policy denies pods access to GlobalNetworkSet bad (10.0.0.0/8), which contains cluster DNS"},
 		"near: a feed of others": {[]netpolicy.Policy{clustertest.OfCalico(t, "p", threatFeed)},
 			func(s *cluster.Snapshot) { s.Policies.Sets = []netpolicy.Set{set("192.0.2.0/24")} }, probe.OK, ""},
 		"near: of the Service's network, before it is translated": {[]netpolicy.Policy{clustertest.OfCalico(t, "p", threatFeed)},
@@ -236,11 +236,11 @@ func TestExactPolicies(t *testing.T) {
 		"near: unknown sets": {[]netpolicy.Policy{clustertest.OfCalico(t, "p", threatFeed)},
 			func(s *cluster.Snapshot) { s.Policies.SetsUnread = errors.New("gone") }, probe.OK, ""},
 		"none is let out": {[]netpolicy.Policy{clustertest.OfCalico(t, "p", "{egress: [{action: Deny, destination: {nets: [0.0.0.0/0]}}]}")},
-			func(*cluster.Snapshot) {}, probe.Warn, "it denies all egress of 1 of 1 pods"},
+			func(*cluster.Snapshot) {}, probe.Warn, "the policy denies all egress of 1 of 1 pods"},
 		"networks, not the DNS's": {[]netpolicy.Policy{clustertest.OfCalico(t, "p", "{egress: [{action: Deny, destination: {nets: "+
 			"[10.0.0.0/8], notNets: [10.244.0.0/24]}}, {action: Allow}]}")}, func(*cluster.Snapshot) {}, probe.OK, ""},
 		"networks": {[]netpolicy.Policy{clustertest.OfCalico(t, "p", "{egress: [{action: Deny, destination: {nets: "+
-			"[10.0.0.0/8]}}, {action: Allow}]}")}, func(*cluster.Snapshot) {}, probe.Fail, "one of its rules denies"},
+			"[10.0.0.0/8]}}, {action: Allow}]}")}, func(*cluster.Snapshot) {}, probe.Fail, "a rule of the policy denies"},
 		"near: networks, with a rule before": {[]netpolicy.Policy{clustertest.OfCalico(t, "p", "{egress: [{action: Allow, destination: "+
 			"{services: {name: kube-dns, namespace: kube-system}}}, {action: Deny, destination: {nets: "+
 			"[10.0.0.0/8]}}, {action: Allow}]}")}, func(*cluster.Snapshot) {}, probe.OK, ""},
@@ -251,7 +251,7 @@ func TestExactPolicies(t *testing.T) {
 			func(s *cluster.Snapshot) {
 				s.Policies.Names = map[string]map[string]string{"kube-system": {}, "shop": {}}
 			}, probe.Warn,
-			"its rule for the DNS port does not match"},
+			"the policy's rule for the DNS port does not match"},
 		"near: a namespace with the label": {[]netpolicy.Policy{kubernetesPolicy(t, "p", "egress: [{to: [{namespaceSelector: "+
 			"{matchLabels: {name: kube-system}}}], ports: [{port: 53, protocol: UDP}]}]")}, func(s *cluster.Snapshot) {
 			s.Policies.Names = map[string]map[string]string{"kube-system": {"name": "kube-system"}, "shop": {}}

@@ -69,7 +69,7 @@ func TestDNSService(t *testing.T) {
 		"no node for it":  {dns, "", pod("coredns-1", "kube-dns", port, pending), "", "", probe.Warn, facts.EmptyUnready, "has no node: Unschedulable: 0/3 nodes are available"},
 		"its node is silent": {dns, "", pod("coredns-1", "kube-dns", port, away), "", "",
 			probe.Warn, facts.EmptyUnready, "the kubelet has gone silent"},
-		"it waits":      {dns, "", pod("coredns-1", "kube-dns", port, slow), "", "", probe.Warn, facts.EmptyUnready, "its readiness probe does not succeed"},
+		"it waits":      {dns, "", pod("coredns-1", "kube-dns", port, slow), "", "", probe.Warn, facts.EmptyUnready, "its readiness probe fails"},
 		"another port":  {dns, named, pod("coredns-1", "kube-dns", port, ready), "", "", probe.Warn, facts.EmptyPort, "targetPort dns-udp is not a container port"},
 		"no controller": {dns, "", pod("coredns-1", "kube-dns", port, ready), "", "", probe.Warn, facts.EmptyController, "does kube-controller-manager run?"},
 		"no selector": {"", "", pod("coredns-1", "kube-dns", port, ready), "", "", probe.Warn, facts.EmptyNoSelector,

@@ -91,7 +91,7 @@ func judgeTruncated(udp, tcp probe.Result) probe.Result {
 		return udp
 	}
 	udp.Status = tcp.Status
-	udp.Saw = "its UDP answer is truncated, and over TCP: " + tcp.Saw
+	udp.Saw = "the UDP answer is truncated; over TCP: " + tcp.Saw
 	if reason := tcp.Facts.Str(probe.FactReason); reason != "" {
 		udp = udp.With(probe.FactReason, reason)
 	}

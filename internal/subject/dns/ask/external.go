@@ -62,7 +62,7 @@ func dnsExternal(ctx context.Context, p *probe.Pass) {
 	}
 	if len(servers) == 0 {
 		if err == nil || errors.Is(err, fs.ErrNotExist) {
-			p.Report(node.Gap(p, probe.KindDNS, "no name server of the node and no DNS Service are known"))
+			p.Report(node.Gap(p, probe.KindDNS, "the node's name servers and the DNS Service are unknown"))
 		}
 		return
 	}
@@ -135,7 +135,7 @@ func (a rootAnswer) result(ctx context.Context, passed bool) probe.Result {
 	case a.Msg == nil:
 		r = a.Failure(ctx)
 		if a.cut && r.Status == probe.Fail {
-			r.Saw = "its UDP answer is truncated, and over TCP: " + r.Saw
+			r.Saw = "the UDP answer is truncated; over TCP: " + r.Saw
 			return r.With(node.FactTruncated, true)
 		}
 		if r.Status == probe.Fail {
@@ -153,7 +153,7 @@ func (a rootAnswer) result(ctx context.Context, passed bool) probe.Result {
 	silent := a.Msg == nil && r.Status == probe.Info
 	if failed := a.Msg != nil && a.Msg.Rcode == dns.RcodeServerFailure; passed && (silent || failed) {
 		r.Status = probe.Warn
-		r.Saw += "; the node's own name servers resolve them"
+		r.Saw += "; the node's own name servers resolve external names"
 	}
 	if a.Msg != nil {
 		r = r.With(probe.FactRcode, a.Rcode()).With(probe.FactTook, node.Milliseconds(a.Took))
@@ -220,7 +220,7 @@ func judgeSearch(ctx context.Context, answers []searchAnswer) probe.Result {
 		r.Saw += ": " + strings.Join(bad, ", ")
 	case len(wild) > 0:
 		r.Status = probe.Info
-		r.Saw += fmt.Sprintf("; %s answers every name (a wildcard), including names outside it",
+		r.Saw += fmt.Sprintf("; %s answers every name (a wildcard), including external names",
 			strings.Join(wild, ", "))
 	}
 	return r.With(factSearchCost, len(answers)).With(probe.FactTook, node.Milliseconds(whole)).Because(lines...)

@@ -180,7 +180,7 @@ func TestRealDNSExternal(t *testing.T) {
 	checktest.Want(t, got, own, probe.OK, "names outside the cluster resolve")
 	checktest.Want(t, got, cluster, probe.OK, "names outside the cluster resolve")
 	checktest.Do(t, "ip netns exec router nft add rule ip t f tcp dport 53 drop")
-	checktest.Want(t, ask(), own, probe.Fail, "its UDP answer is truncated, and over TCP: no answer from 10.9.1.2:53")
+	checktest.Want(t, ask(), own, probe.Fail, "the UDP answer is truncated; over TCP: no answer from 10.9.1.2:53")
 	checktest.Do(t, "ip netns exec router nft flush chain ip t f")
 	world.large.Store(false)
 
@@ -188,7 +188,7 @@ func TestRealDNSExternal(t *testing.T) {
 	checktest.Do(t, "ip netns exec router nft add rule ip t f ip saddr 10.244.0.7 drop")
 	got = ask()
 	checktest.Want(t, got, own, probe.OK, "names outside the cluster resolve")
-	checktest.Want(t, got, cluster, probe.Warn, "the node's own name servers resolve them")
+	checktest.Want(t, got, cluster, probe.Warn, "the node's own name servers resolve external names")
 	checktest.Do(t, "ip netns exec router nft flush chain ip t f", "ip netns exec router nft add rule ip t f drop")
 	got = ask()
 	checktest.Want(t, got, own, probe.Info, "names outside the cluster do not resolve: no answer from 10.9.1.2:53")
@@ -196,7 +196,7 @@ func TestRealDNSExternal(t *testing.T) {
 
 	// It does not forward.
 	stop()
-	checktest.Want(t, ask(), cluster, probe.Warn, "nothing listens", "the node's own name servers resolve them")
+	checktest.Want(t, ask(), cluster, probe.Warn, "nothing listens", "the node's own name servers resolve external names")
 	coreDNS(t, "dns", strings.Replace(forwards, ".:53", "cluster.local:53", 1))
 	until(t, ask, func(r probe.Result) bool {
 		return r.Target == cluster && r.Status == probe.Info && strings.Contains(r.Saw, "REFUSED")
@@ -273,7 +273,7 @@ ip route add 10.96.0.0/16 via 10.9.0.9
 	})
 	checktest.Do(t, "nft add rule ip s out ip daddr 10.244.0.7 tcp dport 53 drop")
 	both(ask(), "service 10.96.0.10:53", probe.Fail, "no answer from 10.96.0.10:53")
-	checktest.Want(t, ask(), "service 10.96.0.10:53 udp", probe.Fail, "its UDP answer is truncated, and over TCP: no answer")
+	checktest.Want(t, ask(), "service 10.96.0.10:53 udp", probe.Fail, "the UDP answer is truncated; over TCP: no answer")
 	checktest.Do(t, "nft flush chain ip s out")
 	checktest.Do(t, "nft add rule ip s out ip daddr 10.244.0.7 udp dport 53 drop")
 	checktest.Want(t, ask(), "endpoint 10.244.0.7:53 udp", probe.Fail, "rejected locally")

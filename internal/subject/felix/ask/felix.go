@@ -47,15 +47,15 @@ func queryFelix(ctx context.Context, p *probe.Pass, path string) {
 	if i := slices.IndexFunc(addrs,
 		func(a netip.Addr) bool { return !a.IsLoopback() }); at.Host == felix.DefaultHost && i >= 0 {
 		r := probe.Found(probe.Fail,
-			"localhost resolves to %s on this node, which is not its loopback: the kubelet and Felix use that address", addrs[i])
+			"on this node, localhost resolves to %s, not to a loopback address: the kubelet and Felix use that address", addrs[i])
 		p.Report(r.With(factResolved, texts(addrs)).With(probe.FactReason, "foreign-address"))
 		addrs = []netip.Addr{netip.MustParseAddr("127.0.0.1")} // the answer if localhost resolved correctly
 	}
 	var worst probe.Result
 	for _, a := range addrs {
 		addr := netip.AddrPortFrom(a, uint16(at.Port))
-		// A healthy Felix answers in a millisecond, and the kubelet's own probe waits at least a second. With two
-		// addresses, each gets its share of the time.
+		// A healthy Felix answers in a millisecond, and the kubelet's own probe waits at least a second. Two
+		// addresses share the time.
 		one, limit, cancel := node.Part(ctx, 3)
 		answer, err := felix.Get(one, addr, path)
 		cancel()
@@ -81,8 +81,8 @@ func queryFelix(ctx context.Context, p *probe.Pass, path string) {
 	p.Report(node.HeldHealth(ctx, p.Host, explainRefusal(p, worst, at), false))
 }
 
-// checkProbeAddress sends the request to the address that calico-node's own probe uses, if Felix answered on another
-// one.
+// checkProbeAddress sends the request to the address that calico-node's own probe uses, if Felix answered at another
+// address.
 func checkProbeAddress(ctx context.Context, p *probe.Pass, at probe.Target, answers netip.AddrPort, path string) {
 	addr, moved := netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), answers.Port()), at.Attrs[probe.AttrProbed] != ""
 	if here := runningFelix(p.Host); here.known {
@@ -143,7 +143,7 @@ func explainRefusal(p *probe.Pass, r probe.Result, at probe.Target) probe.Result
 		r.Saw += "; this machine has no trace of Calico"
 	case at.Attrs[probe.AttrEnabled] == "false":
 		r.Status = probe.Skip
-		r.Saw = "Felix is configured not to answer (healthEnabled is false): " + r.Saw
+		r.Saw = "Felix's health port is disabled (healthEnabled is false): " + r.Saw
 		r = r.With(probe.FactReason, "disabled")
 	case why != nil && at.Attrs[probe.AttrEnabled] == "":
 		r.Status = node.Unseen(why).Status
@@ -179,10 +179,10 @@ func judgeAnswer(a *felix.Answer, addr netip.AddrPort, path string) probe.Result
 	switch {
 	case !a.FromFelix() && (a.Code < 200 || a.Code > 399): // the range that a kubelet accepts
 		r = probe.Found(probe.Fail,
-			"%d from %s%s, and not from Felix: another program holds its port, and the kubelet's probe fails", a.Code,
+			"%d from %s%s, not from Felix: another program holds Felix's port, so the kubelet's probe fails", a.Code,
 			addr, path)
 	case !a.FromFelix():
-		r = probe.Found(probe.Warn, "%d from %s%s, and not from Felix: another program listens there", a.Code, addr,
+		r = probe.Found(probe.Warn, "%d from %s%s, not from Felix: another program listens there", a.Code, addr,
 			path)
 	case !a.Good() && len(bad) > 0:
 		r = probe.Found(probe.Fail, "%d from %s%s: %s", a.Code, addr, path, strings.Join(bad, ", "))

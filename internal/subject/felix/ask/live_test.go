@@ -51,7 +51,7 @@ func TestFelix(t *testing.T) {
 	checktest.Want(t, checktest.Run(t, felixLiveCheck, h, felixAt(t, checktest.Says(200, "hello"))), "", probe.Warn,
 		"another program listens")
 	other := checktest.Want(t, checktest.Run(t, felixLiveCheck, h, felixAt(t, checktest.Says(404, "no"))), "", probe.Fail,
-		"another program holds its port")
+		"another program holds Felix's port")
 	if runtime.GOOS == "linux" && !strings.Contains(other.Facts.Str(probe.FactHeldBy), strconv.Itoa(os.Getpid())) {
 		t.Errorf("this process is not named: %+v", other)
 	}
@@ -71,7 +71,7 @@ func TestFelix(t *testing.T) {
 	at := felixAt(t, nil)
 	at.Port = 1 // a closed port
 	at.Attrs = map[string]string{probe.AttrEnabled: "false"}
-	checktest.Want(t, checktest.Run(t, felixLiveCheck, h, at), "", probe.Skip, "configured not to answer")
+	checktest.Want(t, checktest.Run(t, felixLiveCheck, h, at), "", probe.Skip, "health port is disabled")
 	if l, err := net.Listen("tcp", "127.0.0.1:9099"); err == nil { // free here, and closed again afterwards
 		l.Close()
 		checktest.Want(t, checktest.Run(t, felixLiveCheck, h), "", probe.Unknown, "this machine has no trace")

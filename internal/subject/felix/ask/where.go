@@ -16,7 +16,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// felixProcess is what the node shows of the running Felix.
+// felixProcess describes the running Felix, as far as it is visible.
 type felixProcess struct {
 	listens    []netip.AddrPort // where it accepts connections, nil if not visible
 	host, port string           // FELIX_HEALTHHOST and FELIX_HEALTHPORT in its environment
@@ -27,7 +27,7 @@ type felixProcess struct {
 const maxListeners = 8
 
 // runningFelix finds Felix's process, its sockets and both variables. 'calico-node -felix-live', which the kubelet
-// runs in the same container, has the same.
+// runs in the same container, has the same variables.
 func runningFelix(h *probe.Host) felixProcess {
 	var out felixProcess
 	p, ok, err := node.CalicoProcess(h, "felix")
@@ -84,9 +84,9 @@ func reachable(a netip.AddrPort) netip.AddrPort {
 	}
 }
 
-// queryListeners queries the running Felix on its actual port, if nothing listens on the configured one. The
-// configuration may have changed since its start, and it keeps its port until a restart. It is false if no Felix
-// answers.
+// queryListeners queries the running Felix on its actual port, if nothing listens on the configured port.
+// The configuration may have changed since Felix started, and Felix keeps its port until a restart. The result is false
+// if Felix does not answer.
 func queryListeners(ctx context.Context, p *probe.Pass, at probe.Target, tried []netip.Addr, path string,
 ) (probe.Result, bool) {
 	here := runningFelix(p.Host)
@@ -133,7 +133,7 @@ func (f felixProcess) withNextStart(ctx context.Context, h *probe.Host, r probe.
 		return r
 	}
 	next := net.JoinHostPort(host, strconv.Itoa(port))
-	r.Saw += fmt.Sprintf("; FelixConfiguration moves it to %s at its next start, but calico-node's probe will keep using %s",
+	r.Saw += fmt.Sprintf("; FelixConfiguration moves Felix to %s at its next start, but calico-node's probe will keep using %s",
 		next, probed)
 	if r.Status == probe.OK {
 		r.Status = probe.Warn

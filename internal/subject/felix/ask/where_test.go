@@ -39,7 +39,7 @@ func TestFelixWhereItListens(t *testing.T) {
 	moved := at
 	moved.Host = "127.0.0.3"
 	r := checktest.Want(t, checktest.Run(t, felixLiveCheck, with(port), moved), "", probe.Warn, "204 from 127.0.0.1:",
-		fmt.Sprintf("moves it to 127.0.0.3:%d at its next start, but calico-node's probe will keep using %s", at.Port, running))
+		fmt.Sprintf("moves Felix to 127.0.0.3:%d at its next start, but calico-node's probe will keep using %s", at.Port, running))
 	if r.Facts.Str(felix.FactNextStart) != fmt.Sprintf("127.0.0.3:%d", at.Port) {
 		t.Errorf("%+v", r.Facts)
 	}

@@ -21,7 +21,7 @@ const skewWrong = time.Minute
 
 func nodeClock(_ context.Context, p *probe.Pass) {
 	synced, err := isSynchronised()
-	r := probe.Found(probe.Info, "no other clock to compare with")
+	r := probe.Found(probe.Info, "the API server's clock is unavailable")
 	if !p.Now.IsZero() {
 		skew := time.Since(p.Now).Round(time.Second)
 		r = probe.Found(probe.OK, "within %v of the API server's clock", skew.Abs())

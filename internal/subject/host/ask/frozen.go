@@ -15,7 +15,7 @@ import (
 // freezePause is longer than runc and systemd freeze a cgroup to change its devices, which takes some milliseconds.
 const freezePause = time.Second
 
-// frozenPrograms returns results about needed programs in a cgroup that is frozen, and still is after a pause
+// frozenPrograms returns results about needed programs in a cgroup that is frozen before and after a pause
 // (kubernetes/kubernetes#104280).
 func frozenPrograms(ctx context.Context, h *probe.Host) []probe.Result {
 	if len(frozenGroups(h)) == 0 {

@@ -41,7 +41,7 @@ func TestMemoryInside(t *testing.T) {
 	}{
 		"v2": {"0::/a\n", "a/memory.events", "low 0\noom 2\noom_kill 2\noom_group_kill 0\n", "a/memory.max",
 			"100000000\n", probe.Warn,
-			"2 OOM kills in its container since it started; the container kept running; the container has a memory limit"},
+			"2 OOM kills in calico-node's container since it started; the container kept running; the container has a memory limit"},
 		"v2, no limit": {"0::/a\n", "a/memory.events", "oom_kill 2\n", "a/memory.max", "max\n", probe.Warn,
 			"kept running"},
 		"v1": {"4:memory:/a\n", "memory/a/memory.oom_control",
@@ -120,5 +120,5 @@ func TestNodeClock(t *testing.T) {
 	}
 	checktest.Want(t, ask(20*time.Second), "", probe.Warn, "20s ahead of the API server's clock")
 	checktest.Want(t, ask(-2*time.Hour), "", probe.Fail, "2h0m0s behind the API server's clock")
-	checktest.Want(t, checktest.Run(t, nodeClockCheck, &probe.Host{}), "", probe.Info, "no other clock")
+	checktest.Want(t, checktest.Run(t, nodeClockCheck, &probe.Host{}), "", probe.Info, "clock is unavailable")
 }

@@ -45,7 +45,7 @@ func kernelLog(ctx context.Context, p *probe.Pass) {
 	now := time.Now()
 	// On a machine, process 2 is the parent of the kernel's threads. A container that acts as a node has none.
 	if comm, err := kernel.ReadProc(p.Host, "2/comm"); err != nil || strings.TrimSpace(comm) != "kthreadd" {
-		p.Report(probe.Found(probe.Skip, "the machine's own processes are not visible, so the kernel's log may be another node's too"))
+		p.Report(probe.Found(probe.Skip, "the machine's own processes are not visible, so the kernel's log may cover other nodes as well"))
 		return
 	}
 	lines, where := ringLines(p.Host, now), "the kernel's ring buffer"

@@ -33,8 +33,8 @@ const (
 	factSteal       probe.Fact = "steal"             // percent of the time that the hypervisor gave to other machines
 )
 
-// Load per CPU from which a node counts as slow or overloaded. In the incident, the broken nodes had more than ten and
-// the healthy ones less than one.
+// Load per CPU from which a node counts as slow or overloaded. In the incident, the broken nodes had more than ten, and
+// the healthy nodes less than one.
 const (
 	loadSlow       = 4
 	loadOverloaded = 10
@@ -139,8 +139,8 @@ func withStuck(h *probe.Host, r probe.Result, before, now map[int]string) probe.
 	return r.Because(node.First(stuck)...)
 }
 
-// pressures adds the kernel's pressure stall information, as evidence for a bad result. Kernels before 4.20, and those
-// built without it, have no such files.
+// pressures adds the kernel's pressure stall information, as evidence for a bad result. Kernels before 4.20, and
+// kernels built without it, lack these files.
 func pressures(proc procfs.FS, r probe.Result) probe.Result {
 	var waits []string
 	for _, of := range []struct {
@@ -152,10 +152,10 @@ func pressures(proc procfs.FS, r probe.Result) probe.Result {
 			continue
 		}
 		r = r.With(of.some, psi.Some.Avg10)
-		waits = append(waits, fmt.Sprintf("%s: some task waited %.0f %% of the last 10 s", of.resource, psi.Some.Avg10))
+		waits = append(waits, fmt.Sprintf("%s: some tasks waited %.0f %% of the last 10 s", of.resource, psi.Some.Avg10))
 		if psi.Full != nil && of.full != "" {
 			r = r.With(of.full, psi.Full.Avg10)
-			waits[len(waits)-1] += fmt.Sprintf(", all of them %.0f %%", psi.Full.Avg10)
+			waits[len(waits)-1] += fmt.Sprintf(", all tasks %.0f %%", psi.Full.Avg10)
 		}
 	}
 	if r.Status == probe.Warn || r.Status == probe.Fail {
@@ -222,7 +222,8 @@ func stuckAt(h *probe.Host, pid int, name string) string {
 	return at
 }
 
-// throttling reports how often calico-node's container reached its CPU limit, false if it has none or is not visible.
+// throttling reports how often calico-node's container reached its CPU limit, false without a limit or if it is not
+// visible.
 func throttling(h *probe.Host) (probe.Result, bool) {
 	if !node.SeesProcesses(h) {
 		return probe.Result{}, false
@@ -250,7 +251,7 @@ func throttling(h *probe.Host) (probe.Result, bool) {
 	return r.With(host.FactThrottled, share), true
 }
 
-// limitsIn reads the number of periods, and of those in which the limit was reached.
+// limitsIn reads the number of periods, and the number of periods in which the limit was reached.
 func limitsIn(stat string) (periods, throttled int) {
 	for line := range strings.Lines(stat) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
@@ -298,7 +299,7 @@ func cgroupFile(h *probe.Host, pid int, controller, file string) (string, error)
 	return "", cmp.Or(odd, fmt.Errorf("%s of the cgroup %s: %w", file, dir, errors.ErrUnsupported))
 }
 
-// foldersIn returns the cgroups in a cgroup, none if it was just removed.
+// foldersIn returns the cgroups in a cgroup, an empty list if it was just removed.
 func foldersIn(h *probe.Host, top string) []string {
 	names, err := h.ReadDir(top)
 	if err != nil {

@@ -24,9 +24,9 @@ const factOOMKills probe.Fact = "oom_kills" // since boot, or since the start of
 func nodeMemory(_ context.Context, p *probe.Pass) {
 	p.Report(memory(p.Host))
 	if kills, limited, known := oomKillsInside(p.Host); known {
-		r := probe.Found(probe.OK, "no OOM kill in its container since it started")
+		r := probe.Found(probe.OK, "no OOM kill in calico-node's container since it started")
 		if kills > 0 {
-			r = probe.Found(probe.Warn, "%d OOM kills in its container since it started; the container kept running",
+			r = probe.Found(probe.Warn, "%d OOM kills in calico-node's container since it started; the container kept running",
 				kills)
 			if limited {
 				r.Saw += "; the container has a memory limit"
@@ -94,7 +94,7 @@ func oomKillsInside(h *probe.Host) (kills int, limited, known bool) {
 	return 0, false, false
 }
 
-// calicoPID returns a process in calico-node's container: Felix, or another one if Felix keeps being killed.
+// calicoPID returns a process in calico-node's container: Felix, or another process if Felix is killed repeatedly.
 func calicoPID(h *probe.Host) (pid int, found bool) {
 	for _, what := range []string{"felix", "confd", "node-services", "monitor-addresses"} {
 		if p, ok, err := node.CalicoProcess(h, what); err == nil && ok {
@@ -114,7 +114,7 @@ func calicoPID(h *probe.Host) (pid int, found bool) {
 	return 0, false
 }
 
-// noLimit is below every value with which cgroup v1 expresses "no limit": the maximum integer rounded down to a page,
+// noLimit is below every value that means "no limit" in cgroup v1: the maximum integer rounded down to a page,
 // and page sizes differ.
 const noLimit = 1 << 62
 

@@ -23,8 +23,8 @@ const startTaintGrace = 2 * time.Minute
 // agentGrace is how long a new node may lack its agents' pods. DaemonSets create them within seconds.
 const agentGrace = 30 * time.Second
 
-// taintsWithoutAgent returns the taints for which the node has no agent's pod that would remove them. The domain in the
-// key names the agent: ebs.csi.aws.com/agent-not-ready, node.cilium.io/agent-not-ready.
+// taintsWithoutAgent returns the taints that stay because the agent that removes them has no pod on the node. The
+// domain in the key names the agent: ebs.csi.aws.com/agent-not-ready, node.cilium.io/agent-not-ready.
 func taintsWithoutAgent(s *cluster.Snapshot, taints []corev1.Taint) (out []string) {
 	if s.Placed.Pods.Err != nil || len(s.Placed.Pods.Value) == 0 || s.Now.Sub(s.Node.CreationTimestamp.Time) < agentGrace {
 		return nil
@@ -47,7 +47,7 @@ func taintsWithoutAgent(s *cluster.Snapshot, taints []corev1.Taint) (out []strin
 	return out
 }
 
-// withStartTaints adds the taints that a controller has yet to remove, and the pods that wait for that.
+// withStartTaints adds the taints that a controller has not removed yet, and the pods that wait for the removal.
 func withStartTaints(s *cluster.Snapshot, r probe.Result) probe.Result {
 	taints := cluster.StartTaints(s.Node)
 	absent := taintsWithoutAgent(s, taints)

@@ -18,12 +18,12 @@ import (
 
 // Reasons why the kubelet does not trust the API server.
 const (
-	authorityOther   = "authority"      // another CA than the kubeconfig's signed its certificate
-	authorityName    = "name"           // its certificate does not cover the name or address in the kubeconfig
-	authorityExpired = "server-expired" // its certificate has expired by this node's clock
+	authorityOther   = "authority"      // a CA that is not in the kubeconfig signed the server's certificate
+	authorityName    = "name"           // the server's certificate does not cover the name or address in the kubeconfig
+	authorityExpired = "server-expired" // the server's certificate has expired by this node's clock
 )
 
-// authorityTime is the time limit for the API server. A TLS handshake takes a round trip more than a TCP connection.
+// authorityTime is the time limit for the API server. A TLS handshake takes one more round trip than a TCP connection.
 const authorityTime = 4 * time.Second
 
 // apiOf is the API server and CA of a kubeconfig.
@@ -37,7 +37,8 @@ type apiOf struct {
 }
 
 // kubeletAuthority fetches the certificate of the API server in the kubelet's kubeconfig, and verifies it as the
-// kubelet does. It is false if the file lacks either, or if no handshake succeeds: other checks report that.
+// kubelet does. It is false if the file lacks the server or the CA, or if the handshake fails: other
+// checks report that.
 func kubeletAuthority(ctx context.Context, h *probe.Host, k node.Kubelet) (probe.Result, bool) {
 	api, roots, ok := authorityIn(h, k)
 	if !ok {

@@ -14,7 +14,7 @@ const factStateFile probe.Fact = "state_file"
 
 // savedState compares the state files of the kubelet's CPU and memory managers with the configured policies. If they
 // differ, the kubelet exits at its start (kubernetes, pkg/kubelet/cm/cpumanager/state/state_checkpoint.go and
-// memorymanager's). It is false if nothing is saved, or nothing differs.
+// memorymanager's). It is false without saved state, or if the policies are the same.
 func savedState(h *probe.Host, k node.Kubelet) (probe.Result, bool) {
 	for _, m := range []struct{ file, what, configured string }{
 		{"cpu_manager_state", "CPU manager", cmp.Or(k.CPUManagerPolicy, "none")},

@@ -146,8 +146,8 @@ func TestRealPodMTU(t *testing.T) {
 	for range 2 { // the second time, the kernel has cached the MTU
 		got = ask()
 		num(checktest.Want(t, got, "far 10.244.1.2", probe.Info,
-			"a router on the way reports a path MTU of 1400, and such packets pass; the sender's eth0 has 1500"), node.FactReportedMTU, 1400)
-		num(checktest.Want(t, got, "far6 fd00:244::2", probe.Info, "a path MTU of 1400, and such packets pass"), probe.FactPasses, 1400)
+			"a router on the path reports a path MTU of 1400, and packets of that size pass; the MTU of the sender's eth0 is 1500"), node.FactReportedMTU, 1400)
+		num(checktest.Want(t, got, "far6 fd00:244::2", probe.Info, "a path MTU of 1400, and packets of that size pass"), probe.FactPasses, 1400)
 	}
 	// The router's ICMP errors are dropped: a black hole.
 	checktest.Do(t, "ip netns exec router nft add table inet t",
@@ -156,10 +156,10 @@ func TestRealPodMTU(t *testing.T) {
 		"ip netns exec router nft add rule inet t out icmpv6 type packet-too-big drop")
 	got = ask()
 	r := checktest.Want(t, got, "far 10.244.1.2", probe.Fail,
-		"packets of 1400 bytes pass, those of 1401 are lost without an ICMP error; the sender's eth0 has 1500")
+		"packets of 1400 bytes pass, but packets of 1401 are lost without an ICMP error; the MTU of the sender's eth0 is 1500")
 	num(r, probe.FactPasses, 1400)
 	num(r, node.FactSmallest, 1401)
-	checktest.Want(t, got, "far6 fd00:244::2", probe.Fail, "packets of 1400 bytes pass, those of 1401 are lost")
+	checktest.Want(t, got, "far6 fd00:244::2", probe.Fail, "packets of 1400 bytes pass, but packets of 1401 are lost")
 	// A route or an interface with that MTU is correct.
 	checktest.Do(t, "ip route replace 10.244.0.0/16 via 10.9.0.9 mtu 1400",
 		"ip -6 route replace fd00:244::/64 via fd09::9 mtu 1400")

@@ -32,7 +32,7 @@ const (
 	factRevision probe.Fact = "revision" // commit of containerd
 )
 
-// namespaceOf is containerd's namespace for the kubelet's containers: its own, or docker's.
+// namespaceOf is containerd's namespace for the kubelet's containers: k8s.io, or docker's.
 func namespaceOf(runtime string) string {
 	if runtime == "docker" {
 		return "moby"
@@ -80,7 +80,7 @@ func containerdHealth(ctx context.Context, p *probe.Pass) {
 			r, err := criStatus(ctx, client)
 			if r.Facts.Str(probe.FactReason) == "unimplemented" && !known && node.BehindDocker(p.Host) {
 				r = probe.Found(probe.Skip,
-					"its CRI plugin is not loaded, as is usual with docker, and the kubelet seems to use docker")
+					"the CRI plugin is not loaded, as usual with docker, and the kubelet seems to use docker")
 			}
 			if r.Facts.Str(probe.FactReason) == "unimplemented" && r.Status == probe.Fail {
 				r = withPluginError(ctx, client, r)
@@ -94,8 +94,8 @@ func containerdHealth(ctx context.Context, p *probe.Pass) {
 // factPlugin is the plugin that containerd failed to load.
 const factPlugin probe.Fact = "plugin"
 
-// withPluginError adds containerd's error about its CRI plugin, or about one that this needs. containerd lists all
-// plugins, with the error of each one that it failed to load. It does not list disabled plugins.
+// withPluginError adds containerd's error about its CRI plugin. containerd lists all plugins, with the error of each
+// plugin that it failed to load. It does not list disabled plugins.
 func withPluginError(ctx context.Context, c *containerd.Client, r probe.Result) probe.Result {
 	a, err := c.IntrospectionService().Plugins(ctx)
 	if err != nil {
@@ -106,12 +106,12 @@ func withPluginError(ctx context.Context, c *containerd.Client, r probe.Result) 
 		ofCRI := p.GetID() == "cri" || strings.HasPrefix(p.GetType(), "io.containerd.cri.")
 		listed = listed || ofCRI
 		if why := p.GetInitErr().GetMessage(); ofCRI && why != "" {
-			r.Saw = fmt.Sprintf("its CRI plugin is not loaded: %s %s: %s", p.GetType(), p.GetID(), probe.Quoted(why))
+			r.Saw = fmt.Sprintf("the CRI plugin is not loaded: %s %s: %s", p.GetType(), p.GetID(), probe.Quoted(why))
 			return r.With(factPlugin, p.GetID())
 		}
 	}
 	if !listed {
-		r.Saw = "its CRI plugin is not loaded: containerd does not list it, so disabled_plugins in its configuration disables it"
+		r.Saw = "the CRI plugin is not loaded: containerd does not list it, so its configuration disables it (disabled_plugins)"
 		r = r.With(factPluginOff, true)
 	}
 	return r
@@ -135,9 +135,9 @@ func healthOf(ctx context.Context, c *containerd.Client) (probe.Result, error) {
 		return probe.Result{}, err
 	}
 	if a.Status != grpc_health_v1.HealthCheckResponse_SERVING {
-		return probe.Found(probe.Fail, "its health service reports %s", a.Status), nil
+		return probe.Found(probe.Fail, "the health service reports %s", a.Status), nil
 	}
-	return probe.Found(probe.OK, "its health service reports %s", a.Status), nil
+	return probe.Found(probe.OK, "the health service reports %s", a.Status), nil
 }
 
 func criStatus(ctx context.Context, c *containerd.Client) (probe.Result, error) {
@@ -153,7 +153,7 @@ func runtimeStatus(ctx context.Context, client cri.RuntimeServiceClient) (probe.
 	a, err := client.Status(ctx, &cri.StatusRequest{})
 	if status.Code(err) == codes.Unimplemented {
 		return probe.Found(probe.Fail,
-			"its CRI plugin is not loaded, so the kubelet cannot use it (disabled_plugins in its configuration?)").
+			"the CRI plugin is not loaded, so the kubelet cannot use the runtime (disabled_plugins in its configuration?)").
 			With(probe.FactReason, "unimplemented"), nil
 	}
 	if err != nil {
@@ -173,7 +173,7 @@ func runtimeStatus(ctx context.Context, client cri.RuntimeServiceClient) (probe.
 	case len(bad) > 0:
 		return probe.Found(probe.Fail, "%s", strings.Join(bad, "; ")).With(runtime.FactNotReady, not), nil
 	case len(good) == 0:
-		return probe.Found(probe.Unknown, "it reports no conditions"), nil
+		return probe.Found(probe.Unknown, "the runtime reports no conditions"), nil
 	}
 	return probe.Found(probe.OK, "%s", strings.Join(good, ", ")), nil
 }
@@ -186,7 +186,7 @@ func taskList(ctx context.Context, c *containerd.Client, h *probe.Host) (probe.R
 	if err == nil {
 		return probe.Found(probe.OK, "%d tasks listed", len(a.Tasks)).With(factTasks, len(a.Tasks)), nil
 	}
-	// containerd queries its shims one after the other, so a frozen one delays the list.
+	// containerd queries its shims one after the other, so a frozen shim delays the list.
 	if frozen := frozenShims(h); isOver(ctx) && len(frozen) > 0 {
 		return probe.Found(probe.Fail, "listing the running containers times out; %d of their shims are frozen: %s",
 			len(frozen), node.Some(frozen)).

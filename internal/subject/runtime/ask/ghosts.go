@@ -105,7 +105,7 @@ func ghosts(ctx context.Context, h *probe.Host, runtime claimant) probe.Result {
 	suspects := slices.DeleteFunc(slices.Clone(found), func(c claim) bool { return processProblem(h, c.pid) == "" })
 	r := probe.Found(probe.OK, "each of %d containers reported as running has a process", len(found))
 	if n := len(all) - len(found); n > 0 {
-		r.Saw += fmt.Sprintf("; the runtime reports no PID for %d others", n)
+		r.Saw += fmt.Sprintf("; the runtime reports no PID for %d other containers", n)
 		r = r.With(factNoPIDs, n)
 	}
 	r = r.With(factContainers, len(all))
@@ -114,7 +114,7 @@ func ghosts(ctx context.Context, h *probe.Host, runtime claimant) probe.Result {
 		r.Saw = "the runtime reports no running containers"
 	case len(suspects) == 0 && unanswered > 0:
 		r.Status = probe.Unknown
-		r.Saw = fmt.Sprintf("the runtime did not report the state of %d of %d containers within %v; the others have a process", unanswered, len(all), limit)
+		r.Saw = fmt.Sprintf("the runtime did not report the state of %d of %d containers within %v; the other containers have a process", unanswered, len(all), limit)
 	case len(found) == 0:
 		r.Status = probe.Skip
 		r.Saw = fmt.Sprintf("the runtime reports no PID for its %d containers", len(all))
@@ -126,8 +126,8 @@ func ghosts(ctx context.Context, h *probe.Host, runtime claimant) probe.Result {
 	return recheck(ctx, h, runtime, r, suspects, len(found), len(all), rest)
 }
 
-// recheck queries containers without a process again, because they may just have exited. If so, the result is r. found
-// of all containers have a PID in the runtime's report.
+// recheck queries containers without a process again, because they may just have exited. If so, the result is r. The
+// runtime reports a PID for found of all containers.
 func recheck(ctx context.Context, h *probe.Host, runtime claimant, r probe.Result, suspects []claim, found, all int,
 	rest string) probe.Result {
 	still, unanswered := suspects, 0
@@ -149,7 +149,7 @@ func recheck(ctx context.Context, h *probe.Host, runtime claimant, r probe.Resul
 	switch {
 	case len(names) == found && len(names) > 0:
 		return probe.Found(probe.Unknown,
-			"all %d processes that the runtime reports are dead or missing here: its containers are gone, or it runs on another machine", found).
+			"all %d processes that the runtime reports are dead or missing: the containers are gone, or the runtime is on another machine", found).
 			With(factContainers, all).Because(lines...)
 	case len(names) > 0:
 		r = probe.Found(probe.Fail, "%d of %d containers that the runtime reports as running have no live process: %s%s",
@@ -164,8 +164,8 @@ func recheck(ctx context.Context, h *probe.Host, runtime claimant, r probe.Resul
 	return r
 }
 
-// processes queries the process of each container, a few in parallel. It returns those with one, in order, and how
-// many queries failed.
+// processes queries the process of each container, a few in parallel. It returns the containers with a process, in
+// order, and the number of failed queries.
 func processes(ctx context.Context, runtime claimant, all []claim) (found []claim, unanswered int) {
 	const atATime = 4
 	next := make(chan int, len(all)) // filled first, so that a worker that panics blocks no sender

@@ -132,7 +132,7 @@ func serviceClaims(s *cluster.Snapshot, report func(probe.Result)) {
 			With(facts.TakenPorts, ports))
 	}
 	if !found {
-		report(probe.Found(probe.OK, "%s checked: no port that the node needs is taken",
+		report(probe.Found(probe.OK, "%s checked: the node keeps all ports that it needs",
 			cluster.Plural(len(s.AllServices.Value), "service")))
 	}
 }

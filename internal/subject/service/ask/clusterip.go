@@ -28,7 +28,7 @@ func serviceClusterIP(ctx context.Context, p *probe.Pass) {
 		}
 	}
 	if len(targets) == 0 {
-		p.Report(node.Gap(p, probe.KindService, "no Service with ready endpoints is known"))
+		p.Report(node.Gap(p, probe.KindService, "no Service with ready endpoints found"))
 		return
 	}
 	node.Each(targets, func(t probe.Target) {

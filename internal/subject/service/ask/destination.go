@@ -54,7 +54,7 @@ func serviceDestination(ctx context.Context, p *probe.Pass) {
 	}
 	all := servicesToTrace(p)
 	if len(all) == 0 {
-		p.Report(node.Gap(p, probe.KindDatastore, "no Service with ready endpoints is known"))
+		p.Report(node.Gap(p, probe.KindDatastore, "no Service with ready endpoints found"))
 		return
 	}
 	domain, _ := node.DomainOf(node.ReadKubelet(p.Host))
@@ -105,8 +105,8 @@ func servicesToTrace(p *probe.Pass) []followed {
 	return out
 }
 
-// endpointsOf are the plan's endpoints of a Service of a kind, ready or not: kube-proxy uses terminating ones if there
-// are no others.
+// endpointsOf are the plan's endpoints of a Service of a kind, ready or not: kube-proxy uses terminating endpoints if
+// all endpoints are terminating.
 func endpointsOf(p *probe.Pass, kind string) []netip.AddrPort {
 	var out []netip.AddrPort
 	for _, t := range p.Of(kind) {
@@ -168,7 +168,7 @@ func withRule(r probe.Result, rule kernel.PacketRule) probe.Result {
 // judge sets the status of a redirected Service, by what answers at the destination.
 func (f follower) judge(ctx context.Context, r probe.Result, s followed) probe.Result {
 	if f.serves(ctx, s) {
-		r.Saw += "; the server there can serve the service's clients"
+		r.Saw += "; that server can serve the Service's clients"
 		return r
 	}
 	r.Status = s.severity()
@@ -251,7 +251,7 @@ func routable(to netip.AddrPort) bool {
 	return err == nil && way.Type != kernel.Blackhole
 }
 
-// isOwn reports whether an address is one of this node's.
+// isOwn reports whether an address belongs to this node.
 func (f follower) isOwn(a netip.Addr) bool {
 	return a.IsLoopback() || slices.ContainsFunc(f.links, func(l kernel.Link) bool { return l.Has(a) })
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/reach"
 )
 
-// errNotSent is the error for a connection without a single packet that left this node.
+// errNotSent is the error for a connection whose packets never left this node.
 var errNotSent = errors.New("the node cannot send to it")
 
 // sent opens a connection to a Service, and returns where the kernel sends it and whether it was accepted. For UDP it

@@ -52,7 +52,7 @@ func kubeProxyHealth(ctx context.Context, p *probe.Pass) {
 		p.Report(r.With(probe.FactAddress, health))
 		return
 	}
-	r := probe.Found(probe.Fail, "%d from %s: it has not updated its rules lately: %.200s", answer.Code, health,
+	r := probe.Found(probe.Fail, "%d from %s: kube-proxy has not updated its rules recently: %.200s", answer.Code, health,
 		answer.Body)
 	if answer.Code == http.StatusOK {
 		r = probe.Found(probe.OK, "%d from %s", answer.Code, health)
@@ -210,7 +210,7 @@ func judgeServiceChains(mode string, chains []kernel.Chain) probe.Result {
 			"kube-proxy reports healthy in mode %s, but there is %s: no service works from this node", mode, what).
 			With(service.FactPublished, 0)
 	}
-	return probe.Found(probe.OK, "%d ports of services have chains in %s", services, mode).With(service.FactPublished, services)
+	return probe.Found(probe.OK, "%d Service ports have chains in %s", services, mode).With(service.FactPublished, services)
 }
 
 // virtual is the content of IPVS.
@@ -279,12 +279,12 @@ func judgeIPVS(v virtual) probe.Result {
 			"kube-proxy reports healthy in mode ipvs, but the kernel has no virtual service: no service works from this node")
 	case v.empty == v.services:
 		// The API server's Service has a destination if kube-proxy has ever reached the API server.
-		r = probe.Found(probe.Fail, "all %d virtual services of ipvs lack a destination", v.services)
+		r = probe.Found(probe.Fail, "all %d ipvs virtual services lack a destination", v.services)
 	case v.empty > 0:
-		r = probe.Found(probe.Info, "%d of %d virtual services of ipvs have no destination, such as %s", v.empty,
+		r = probe.Found(probe.Info, "%d of %d ipvs virtual services have no destination, such as %s", v.empty,
 			v.services, strings.Join(v.first[:min(len(v.first), 3)], ", "))
 	default:
-		r = probe.Found(probe.OK, "all %d virtual services of ipvs have a destination", v.services)
+		r = probe.Found(probe.OK, "all %d ipvs virtual services have a destination", v.services)
 	}
 	return r.With(service.FactPublished, v.services).With(factEmpty, v.empty).With(factEmptyList, v.first)
 }

@@ -99,7 +99,7 @@ func TestIPVS(t *testing.T) {
 	kubeProxyIn(t, "ipvs")
 	checktest.Want(t, checktest.Run(t, kubeProxyHealthCheck, h), "", probe.OK, "mode ipvs")
 	r := checktest.Want(t, checktest.Run(t, kubeProxyHealthCheck, h), "services", probe.Info,
-		"3 of 5 virtual services of ipvs have no destination, such as UDP 10.96.0.10:53, TCP 172.17.73.66:32005, FWM 00000001")
+		"3 of 5 ipvs virtual services have no destination, such as UDP 10.96.0.10:53, TCP 172.17.73.66:32005, FWM 00000001")
 	if n, _ := r.Facts.Num(service.FactPublished); n != 5 {
 		t.Errorf("%+v", r.Facts)
 	}
@@ -109,7 +109,7 @@ func TestIPVS(t *testing.T) {
 	checktest.Want(t, checktest.Run(t, kubeProxyHealthCheck, none, bpf), "services", probe.Info, "bpfKubeProxyIptablesCleanupEnabled")
 	for text, saw := range map[string]string{
 		"IP Virtual Server version 1.2.1 (size=4096)\n": "no virtual service",
-		"TCP  0A600001:01BB rr \nUDP  0A60000A:0035 rr": "all 2 virtual services of ipvs lack",
+		"TCP  0A600001:01BB rr \nUDP  0A60000A:0035 rr": "all 2 ipvs virtual services lack",
 	} {
 		checktest.Want(t, checktest.Run(t, kubeProxyHealthCheck, checktest.Node(t,
 			map[string]string{"proc/net/ip_vs": text})),

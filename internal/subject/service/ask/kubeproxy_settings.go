@@ -43,15 +43,15 @@ func readProxySettings(ctx context.Context, metrics string) (out proxySettings, 
 func (s proxySettings) judge(node string, pools []netip.Prefix) probe.Result {
 	// as k8s.io/component-helpers, node/util, GetHostname
 	name := strings.ToLower(strings.TrimSpace(s.HostnameOverride))
-	r := probe.Found(probe.OK, "its settings hide no pod address and name no other node")
+	r := probe.Found(probe.OK, "kube-proxy's settings do not masquerade pods, and use this node's name")
 	if by := s.masquerades(pools); by != "" {
-		r = probe.Found(probe.Info, "it masquerades packets from pods to Services (%s), so the Services' pods see the "+
+		r = probe.Found(probe.Info, "kube-proxy masquerades packets from pods to Services (%s), so the Services' pods see the "+
 			"node's address instead of the pod's", by).With(service.FactMasquerades, by)
 	}
 	if name != "" && node != "" && name != node {
 		saw := r.Saw
 		by, has := r.Facts[service.FactMasquerades]
-		r = probe.Found(probe.Warn, "its hostnameOverride is %q, but Kubernetes calls this node %q: kube-proxy treats no "+
+		r = probe.Found(probe.Warn, "kube-proxy's hostnameOverride is %q, but Kubernetes calls this node %q: kube-proxy treats no "+
 			"endpoint as local", name, node).With(service.FactProxyNode, name)
 		if has {
 			r.Saw += "; " + saw

@@ -18,7 +18,7 @@ var serviceNodePortCheck = answers.To(service.ServiceNodePort, serviceNodePort)
 func serviceNodePort(ctx context.Context, p *probe.Pass) {
 	targets := p.Of(probe.KindNodePort)
 	if len(targets) == 0 {
-		p.Report(node.Gap(p, probe.KindNodePort, "no NodePort Service with ready endpoints is known"))
+		p.Report(node.Gap(p, probe.KindNodePort, "no NodePort Service with ready endpoints found"))
 		return
 	}
 	var mu sync.Mutex

@@ -24,7 +24,7 @@ nft add chain ip kube-proxy service-AAAA-default/kubernetes/tcp/https
 	}
 	h := &probe.Host{Root: "/", Proc: "/proc"}
 	kubeProxyIn(t, "iptables")
-	checktest.Want(t, checktest.Run(t, kubeProxyHealthCheck, h), "services", probe.OK, "1 ports of services have chains in iptables")
+	checktest.Want(t, checktest.Run(t, kubeProxyHealthCheck, h), "services", probe.OK, "1 Service ports have chains in iptables")
 	checktest.Do(t, "iptables-nft -t nat -F", "iptables-nft -t nat -X", "iptables-legacy -t nat -N KUBE-SERVICES",
 		"iptables-legacy -t nat -N KUBE-SVC-A", "iptables-legacy -t nat -N KUBE-SVC-B")
 	checktest.Want(t, checktest.Run(t, kubeProxyHealthCheck, h), "services", probe.OK, "2 ports")
@@ -43,7 +43,7 @@ nft add chain ip6 kube-proxy service-AAAA-default/kubernetes/tcp/https
 	}
 	h := &probe.Host{Root: "/", Proc: "/proc"}
 	kubeProxyIn(t, "nftables")
-	checktest.Want(t, checktest.Run(t, kubeProxyHealthCheck, h), "services", probe.OK, "1 ports of services have chains in nftables")
+	checktest.Want(t, checktest.Run(t, kubeProxyHealthCheck, h), "services", probe.OK, "1 Service ports have chains in nftables")
 	if r := judgeAbsent(&probe.Pass{Host: &probe.Host{Proc: t.TempDir()}}, "its port"); r.Status != probe.Warn ||
 		!strings.Contains(r.Saw, "rules for 1 services are still in the kernel (nftables)") {
 		t.Errorf("%+v", r)

@@ -181,8 +181,8 @@ func containerState(s *cluster.Snapshot, c corev1.ContainerStatus) []probe.Resul
 	return out
 }
 
-// labelHint is the end of a sentence about a missing pod, "" if the node has the label by which Calico's DaemonSets
-// select nodes, in the manifests and by the operator.
+// labelHint is the end of a sentence about a missing pod, "" if the node has the label that Calico's DaemonSets
+// select, both in the manifests and with the operator.
 func labelHint(n *corev1.Node) string {
 	if n.Labels[corev1.LabelOSStable] == "linux" {
 		return ""

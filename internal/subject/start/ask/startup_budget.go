@@ -51,7 +51,7 @@ func startupBudget(ctx context.Context, p *probe.Pass) {
 			next.Saw += "; Felix is running, so this applies to its next start"
 		case err != nil, !node.SeesProcesses(p.Host):
 			next.Status = probe.Warn
-			next.Saw += "; it is not visible whether Felix is running"
+			next.Saw += "; unknown whether Felix is running"
 		}
 	}
 	p.Report(next.On("estimate").With(start.FactBudget, seconds))
@@ -180,7 +180,7 @@ func estimate(ctx context.Context, p *probe.Pass, budget time.Duration) probe.Re
 		targets = slices.DeleteFunc(targets, func(t probe.Target) bool { return t.Name != node.NameEtcd })
 	}
 	if len(targets) == 0 {
-		return node.Gap(p, probe.KindDatastore, "no address of the datastore is known")
+		return node.Gap(p, probe.KindDatastore, "the datastore's address is unknown")
 	}
 	one, _, cancel := node.Part(ctx, 4)
 	defer cancel()
@@ -200,7 +200,7 @@ func estimate(ctx context.Context, p *probe.Pass, budget time.Duration) probe.Re
 				shortest = t.Connect
 			}
 		}
-		// The requests share a connection, so each takes the time of an answer, or of a round trip if that is longer.
+		// The requests share a connection, so each request takes as long as an answer, or as a round trip if that is longer.
 		near := node.Median(trips, func(t node.Trip) time.Duration { return max(t.Answer, t.Connect) })
 		if far == 0 || near < far {
 			far = near // the best of several servers
@@ -208,7 +208,7 @@ func estimate(ctx context.Context, p *probe.Pass, budget time.Duration) probe.Re
 	}
 	if far == 0 {
 		return probe.Found(probe.Skip,
-			"the datastore does not answer (see datastore-latency), so a start cannot be estimated")
+			"the datastore does not answer (see datastore-latency), so the start-up time is unknown")
 	}
 	stretch := slowness(p.Host)
 	takes := time.Duration(float64(startupWork)*stretch) + startupCalls*far
@@ -219,7 +219,7 @@ func estimate(ctx context.Context, p *probe.Pass, budget time.Duration) probe.Re
 	case takes > budget/2:
 		status = probe.Warn
 	}
-	r := probe.Found(status, "a start of calico-node takes about %v: %d calls of %v", takes.Round(time.Second),
+	r := probe.Found(status, "calico-node takes about %v to start: %d calls of %v", takes.Round(time.Second),
 		startupCalls, far.Round(100*time.Microsecond))
 	if stretch >= 1.5 {
 		r.Saw += fmt.Sprintf(", plus its own work, which the load makes %.1f times as long", stretch)

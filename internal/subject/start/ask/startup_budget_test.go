@@ -64,7 +64,7 @@ func TestMeasured(t *testing.T) {
 	checktest.Want(t, checktest.Run(t, startupBudgetCheck, checktest.Node(t, files), near, checktest.Budget("60")),
 		"estimate",
 		probe.Warn,
-		"it is not visible whether Felix is running")
+		"unknown whether Felix is running")
 	checktest.Want(t, checktest.Run(t, startupBudgetCheck, tree(104000, calico...), checktest.Budget("60")), "measured",
 		probe.Info, "took 40s")
 	checktest.Want(t, checktest.Run(t, startupBudgetCheck, tree(107000, calico...), checktest.Budget("60")), "measured",
