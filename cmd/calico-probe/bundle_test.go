@@ -125,7 +125,7 @@ func unpack(t *testing.T, name string) map[string]string {
 func TestBundleRefuses(t *testing.T) {
 	saved := filepath.Join("..", "..", "docs", "example.ndjson")
 	for args, says := range map[string]string{
-		"bundle": "no node given", "bundle --offline": "--offline takes the files",
+		"bundle": "no node given", "bundle --offline": "--offline takes saved run files",
 		"bundle --node a " + saved:                   "leave out --node",
 		"bundle --node a --file -":                   "--file takes a file name",
 		"bundle --offline nowhere.ndjson":            "nowhere.ndjson",

@@ -76,7 +76,7 @@ func (o *Options) Complete() error {
 		}
 	}
 	if o.Node == "" {
-		return ui.BadUsage("no node given: add NODE or --node NODE ('kubectl get nodes' lists them)")
+		return ui.BadUsage("no node given: add NODE or --node NODE ('kubectl get nodes' lists nodes)")
 	}
 	return o.Validate()
 }

@@ -142,7 +142,7 @@ func (c *Session) validate() error {
 	case !injector.AccessOf(run.Via).Covers(injector.TheNode):
 		return ui.BadUsage("--via %s places no probe, and a session needs one: use 'calico-probe run --via %s'", run.Via, run.Via)
 	case run.Node == "" && (!ui.IsTerminal(c.stdin) || injector.AccessOf(run.Via).Here()):
-		return ui.BadUsage("no node given: use --node NODE ('kubectl get nodes' lists them)")
+		return ui.BadUsage("no node given: use --node NODE ('kubectl get nodes' lists nodes)")
 	}
 	return nil
 }

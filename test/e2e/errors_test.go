@@ -52,13 +52,13 @@ func TestOneClearLine(t *testing.T) {
 		{"unknown level", "run --node node-a --fail-on never", 2, "fail or warn"},
 		{"no node", "run", 2, "--node NODE"},
 		{"a bundle of nothing", "bundle", 2, "--node NODE"},
-		{"a bundle of nothing without a cluster", "bundle --offline", 2, "--offline takes the files"},
+		{"a bundle of nothing without a cluster", "bundle --offline", 2, "--offline takes saved run files"},
 		{"a bundle over another file", "bundle --node node-a --file /etc/hosts", 2, "/etc/hosts already exists"},
 		{"a bundle to stdout", "bundle --node node-a --file -", 2, "--file takes a file name"},
 		{"capture what", "capture --node node-a", 2, "takes one HOST, HOST:PORT or :PORT"},
 		{"capture where", "capture 10.0.0.1", 2, "--node NODE"},
 		{"capture by no probe", "capture --node node-a --via api 10.0.0.1", 2, "places no probe"},
-		{"capture on itself", "capture --node node-a --peer node-a 10.0.0.1", 2, "--peer node-a is the node of --node"},
+		{"capture on itself", "capture --node node-a --peer node-a 10.0.0.1", 2, "--peer node-a is the same as --node"},
 		{"capture in no time", "capture --node node-a --timeout 5s 10.0.0.1", 2, "is too short for --seconds 10"},
 		{"capture for too long", "capture --node node-a --seconds 301 10.0.0.1", 2, "--seconds takes 1s to 5m0s"},
 		{"capture into a folder", "capture --node node-a 10.0.0.1 -w /", 1, "it is a folder"},
@@ -69,9 +69,9 @@ func TestOneClearLine(t *testing.T) {
 		{"no API, its check", "run --via local --checks node-ready,node-load", 2, "--via local cannot ask node-ready"},
 		{"the run's own check", "run --node node-a --checks probe-placed", 2, "answered by every run"},
 		{"nothing to do", "run --node node-a --checks bgp-session --skip bgp-session", 2, "leave no check"},
-		{"docs into what", "docs", 2, "docs takes one folder, which is new or empty"},
+		{"docs into what", "docs", 2, "docs takes one new or empty folder"},
 		{"docs among other files", "docs /etc", 2, "/etc is not empty"},
-		{"explain what", "explain nothing-known", 2, "'calico-probe checks' and 'calico-probe causes' list them"},
+		{"explain what", "explain nothing-known", 2, "'calico-probe checks' and 'calico-probe causes' list IDs"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			a := call(t, strings.Fields(c.args)...)
