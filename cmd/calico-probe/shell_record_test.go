@@ -70,7 +70,7 @@ func TestAnalyzeTranscript(t *testing.T) {
 	}
 	must.Do(t, os.WriteFile(filepath.Join(folder, "diary"), []byte("dear diary\n"), 0o600))
 	if exit, _, errs := call(t, "shell", "--node", "node-a", "--transcript", filepath.Join(folder, "diary"), "-c",
-		"why"); exit != 2 || !strings.Contains(errs, "is not a transcript of a session") {
+		"why"); exit != 2 || !strings.Contains(errs, "is not a session transcript") {
 		t.Errorf("exit %d %s", exit, errs)
 	}
 }

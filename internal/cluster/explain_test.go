@@ -19,9 +19,9 @@ func TestErrorsApart(t *testing.T) {
 		return fmt.Errorf("listing %s: %w", what, apierrors.NewForbidden(schema.GroupResource{Resource: what}, "",
 			errors.New("no")))
 	}
-	got := Explain(errors.Join(of("pods"), of("jobs"), errors.New("-n NAMESPACE may be enough")))
+	got := Explain(errors.Join(of("pods"), of("jobs"), errors.New("rights in one namespace may be enough: use -n NAMESPACE")))
 	if !strings.Contains(got, ": no; listing jobs: ") || !strings.Contains(got,
-		": no; -n NAMESPACE may be enough; 'calico-probe manifests'") {
+		": no; rights in one namespace may be enough: use -n NAMESPACE; 'calico-probe manifests'") {
 		t.Error(got)
 	}
 }

@@ -60,7 +60,7 @@ func watchingOf(args []string) (watching, error) {
 		w.every, args = time.Duration(seconds*float64(time.Second)), args[2:]
 	}
 	if len(args) == 0 {
-		return w, errors.New("watch takes checks, or the command of a tool")
+		return w, errors.New("watch takes checks, or a tool command")
 	}
 	if i := slices.IndexFunc(tools.All(), func(t *probe.Tool) bool { return t.Name == args[0] && !t.Reads }); i >= 0 {
 		w.tool, w.args = tools.All()[i], args[1:]
@@ -108,7 +108,7 @@ func (c *Session) watch(ctx context.Context, call *prompt.Call) error {
 		began, before := time.Now(), s.placed
 		gone := s.session == nil || s.session.Gone() != nil
 		if injector.AccessOf(s.method).Stays && pace.deaths > maxDeaths && gone {
-			return fmt.Errorf("the probe on %s keeps exiting; ephemeral containers stay listed in their pod, so no other is placed; 'watch' starts again", s.opts.Node)
+			return fmt.Errorf("the probe on %s keeps exiting; ephemeral containers stay listed in their pod, so no new probe is placed; 'watch' starts again", s.opts.Node)
 		}
 		now := &turn{}
 		answers, lost, err := c.once(ctx, s, what, now)
