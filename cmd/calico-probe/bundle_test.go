@@ -130,7 +130,7 @@ func TestBundleRefuses(t *testing.T) {
 		"bundle --node a --file -":                   "--file takes a file name",
 		"bundle --offline nowhere.ndjson":            "nowhere.ndjson",
 		"bundle --offline bundle.go":                 "is not a file of",
-		"bundle --node a --file /nowhere/x.tar.gz":   "cannot be written into /nowhere: no such file",
+		"bundle --node a --file /nowhere/x.tar.gz":   "cannot be written to /nowhere: no such file",
 		"bundle --node a --via exce":                 "did you mean exec?",
 		"bundle --node a --file root.go":             "already exists",
 		"bundle --node a --profile full --dry-run":   "quick, standard, deep",

@@ -20,7 +20,7 @@ func TestMistyped(t *testing.T) {
 		"run bgp-session":              `"bgp-session" names checks: use 'calico-probe run NODE --checks bgp-session'`,
 		"status":                       `unknown command "status": use 'calico-probe run NODE'`,
 		"run --node a,,b":              "a node name is missing",
-		"version --color purple":       "it takes auto, always or never",
+		"version --color purple":       "use auto, always or never",
 		"run --nod x":                  "unknown flag: --nod, did you mean --node?",
 		"run --node x --timeout 60":    "--timeout 60 has no unit: write 60s, or 60m",
 		"run --node x --timeout soon":  "invalid argument",

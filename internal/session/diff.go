@@ -11,8 +11,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-const diffWithDoc = `Runs the same checks on this node and NODE at the same time: those that this node has
-run so far, or else all. Shows where this node is worse or better than NODE.
+const diffWithDoc = `Runs the same checks on this node and NODE at the same time: the checks that ran on this
+node so far, or else all checks. Shows where this node is worse or better than NODE.
 The probe on NODE stays, as with 'node NODE'.`
 
 func (c *Session) diffCommand() *prompt.Command {

@@ -21,7 +21,7 @@ import (
 )
 
 const watchDoc = `Repeats checks or a tool every two seconds, or at the interval of -n, until Ctrl-C. Shows the
-first answers, then those that appear, disappear, or change their status or text. It ignores
+first answers, then answers that appear, disappear, or change their status or text. It ignores
 times, ages and counters that change on their own. After a minute without a change, a line shows
 that it is still watching. For a tool it compares the result, and the lines that begin with the
 same word. A transcript gets the first answers, the changes, and the last answers. A round that

@@ -412,7 +412,7 @@ func TestShLost(t *testing.T) {
 
 	p.enters("node-a", "--via", "pod")
 	p.signal(syscall.SIGTERM)
-	p.wants("stopping: removing what was created")
+	p.wants("stopping: removing all created objects")
 	p.left(143)
 	nothingLeft(t)
 }
