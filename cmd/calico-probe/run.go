@@ -93,7 +93,7 @@ run over several nodes (--all-nodes, -l, or several --node) groups nodes with th
 func (o *runFlags) others(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.IntVar(&o.Baselines, "baselines", 2, "number of healthy nodes to compare with when something is wrong; "+
-		"0 = use no other node. With --profile standard, a pod on one of them tests the node from outside in every run")
+		"0 = use no other node. With --profile standard, a pod on a healthy node also tests the target node in every run")
 	f.BoolVar(&o.NoFollowUp, "no-follow-up", false,
 		"skip follow-up checks, which go beyond --profile to confirm or exclude the likeliest causes")
 }
