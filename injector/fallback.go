@@ -205,7 +205,7 @@ func limitsOf(m Method, others bool, before []attempt, silent bool) limits {
 		case methodCalled(a.method).needs == needsExec && a.waited: // exec had only seconds: starting may take longer
 			continue
 		case a.reason == facts.ReasonAPI:
-			l.skip = "it uses the API server too, which fails"
+			l.skip = "it uses the same API server, which fails"
 		case a.reason == facts.ReasonKubelet && a.waited && m.needs() == needsExec:
 			l.start = startExec // a kubelet that receives no new pods may still serve its old ones
 			continue

@@ -169,7 +169,7 @@ func TestEphemeral(t *testing.T) {
 	}
 	o.Calico = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "tenant", Name: "x"}}
 	if _, err := byEphemeral(&Client{})(t.Context(), o); !errors.As(err, &pe) || pe.Reason != facts.ReasonNoCalico ||
-		pe.Text != "pod tenant/x is not in the node's network, so it is not calico-node's: is --calico-namespace tenant right?" {
+		pe.Text != "pod tenant/x is not in the host network, so it is not a calico-node pod: check --calico-namespace tenant" {
 		t.Errorf("a pod that is not the node's: %v", err)
 	}
 }

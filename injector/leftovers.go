@@ -93,7 +93,7 @@ func (c *Client) Leftovers(
 		}
 	}
 	if namespace == "" && slices.ContainsFunc(errs, apierrors.IsForbidden) {
-		errs = append(errs, errors.New("-n NAMESPACE may be enough"))
+		errs = append(errs, errors.New("rights in one namespace may be enough: use -n NAMESPACE"))
 	}
 	return out, errors.Join(errs...)
 }

@@ -35,8 +35,8 @@ func TestStrange(t *testing.T) {
 		"another by name": {
 			id: "1", named: true, said: other, reason: facts.ReasonMachine, says: "ssh reached another machine",
 		},
-		"it shows none":         {id: "1", reason: facts.ReasonMachine, says: "no machine-id is readable there, so it cannot be identified as worker-3.example.com: name the host with --ssh"},
-		"it shows none by name": {id: "1", named: true, says: "no machine-id is readable there: only your --ssh identifies n as worker-3.example.com"},
+		"it shows none":         {id: "1", reason: facts.ReasonMachine, says: "its machine-id is not readable, so it cannot be identified as worker-3.example.com: name the host with --ssh"},
+		"it shows none by name": {id: "1", named: true, says: "its machine-id is not readable: only your --ssh identifies n as worker-3.example.com"},
 		"the API has none":      {said: mine, reason: facts.ReasonMachine, says: "the API has no unique machine-id for worker-3.example.com"},
 		"none by name":          {named: true, said: mine, says: "only your --ssh identifies n as "},
 		"neither has one":       {reason: facts.ReasonMachine, says: "the API has no unique machine-id"},

@@ -51,7 +51,7 @@ func (c *Client) RehearseJob(ctx context.Context, o Options) error {
 // RehearseEphemeral does the same with the ephemeral container. Options.Calico must be set.
 func (c *Client) RehearseEphemeral(ctx context.Context, o Options) error {
 	if !o.Calico.Spec.HostNetwork {
-		return refuse(facts.ReasonNoCalico, "pod %s/%s is not in the node's network, so it is not calico-node's: is --calico-namespace %s right?",
+		return refuse(facts.ReasonNoCalico, "pod %s/%s is not in the host network, so it is not a calico-node pod: check --calico-namespace %s",
 			o.Calico.Namespace, o.Calico.Name, o.Calico.Namespace)
 	}
 	pod, container, err := c.join(ctx, o, metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})

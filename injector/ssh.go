@@ -86,7 +86,7 @@ func notTheNode(o Options, id string) *PlacementError {
 	case want == "":
 		lacks = "the API has no unique machine-id for " + o.Node
 	case id == "":
-		lacks = "no machine-id is readable there"
+		lacks = "its machine-id is not readable"
 	case id == want:
 		return nil
 	default:
@@ -137,8 +137,8 @@ func unsent(environ, patterns []string) ([]string, error) {
 			case !match.MatchString(name):
 				kept = append(kept, v)
 			case slices.Contains(sshNeeds, name):
-				return nil, fmt.Errorf("'SendEnv %s' of its configuration would send %s to the node: "+
-					"name fewer variables there, or use another file with --ssh-config", p, name)
+				return nil, fmt.Errorf("'SendEnv %s' in its configuration would send %s to the node: "+
+					"list fewer variables there, or use another file with --ssh-config", p, name)
 			}
 		}
 		environ = kept
@@ -203,13 +203,13 @@ func sshReason(to string, failed *uploadError) *PlacementError {
 	case code == own && has("Permission denied", "Too many authentication failures"):
 		return refuse(facts.ReasonLogin, "ssh to %s: permission denied: load a key ('ssh-add'), or name the user with --ssh USER@{ip}", to)
 	case code == own && has("Connection refused"):
-		return refuse(facts.ReasonReach, "ssh to %s: connection refused: no sshd listens there; configure another port or a jump host in a file for --ssh-config", to)
+		return refuse(facts.ReasonReach, "ssh to %s: connection refused: sshd is not listening; configure another port or a jump host in a file for --ssh-config", to)
 	case code == own && has("timed out"):
 		return refuse(facts.ReasonReach, "ssh to %s: no answer within %v: the node is off, cut off, or unreachable from here; configure a jump host in a file for --ssh-config", to, connectLimit)
 	case code == own && has("No route to host", "Network is unreachable"):
 		return refuse(facts.ReasonReach, "ssh to %s: no route to it from here; configure a jump host in a file for --ssh-config", to)
 	case code == own && has("Could not resolve"):
-		return refuse(facts.ReasonReach, "ssh to %s: that name does not resolve here: name an address with --ssh {ip}", to)
+		return refuse(facts.ReasonReach, "ssh to %s: the name does not resolve on this machine: use an address with --ssh {ip}", to)
 	case code == own:
 		return refuse(facts.ReasonReach, "ssh to %s failed%s", to, withOutput(failed.output))
 	case code == 127:
@@ -230,7 +230,7 @@ const configLimit = 10 * time.Second
 
 // errConfigSlow is the error of an 'ssh -G' that takes longer.
 var errConfigSlow = fmt.Errorf("'ssh -G' did not print its configuration within %v: "+
-	"a Match exec of its configuration hangs", configLimit)
+	"a Match exec in its configuration hangs", configLimit)
 
 // sshConfig returns the configuration of the user's ssh for the destination, by lower-case keyword. It opens no
 // connection.

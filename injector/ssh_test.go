@@ -63,7 +63,7 @@ func TestSSH(t *testing.T) {
 		"No ED25519 host key is known for 10.0.0.7 and you have requested strict checking.\nHost key verification failed.": {"255", facts.ReasonLogin, "unknown host key"},
 		words.String(): {"255", facts.ReasonLogin, "differs from the known one"},
 		"root@10.0.0.7: Permission denied (publickey,password).":        {"255", facts.ReasonLogin, "--ssh USER@{ip}"},
-		"ssh: connect to host 10.0.0.7 port 22: Connection refused":     {"255", facts.ReasonReach, "no sshd listens"},
+		"ssh: connect to host 10.0.0.7 port 22: Connection refused":     {"255", facts.ReasonReach, "sshd is not listening"},
 		"ssh: connect to host 10.0.0.7 port 22: Connection timed out":   {"255", facts.ReasonReach, "within 10s"},
 		"Connection timed out during banner exchange":                   {"255", facts.ReasonReach, "within 10s"},
 		"ssh: connect to host 10.0.0.7 port 22: No route to host":       {"255", facts.ReasonReach, "no route"},

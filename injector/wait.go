@@ -217,7 +217,7 @@ func (s *startup) gaveUp(ctx context.Context, cause error) error {
 		return slices.ContainsFunc(s.events, func(e corev1.Event) bool { return e.Reason == what })
 	}
 	if happened("Pulling") && !happened("Pulled") {
-		return waited(facts.ReasonImage, "image %s is still being pulled after %v; raise --start-timeout, or name another image with --image", s.options.Image, took)
+		return waited(facts.ReasonImage, "image %s is still being pulled after %v; raise --start-timeout, or use another image with --image", s.options.Image, took)
 	}
 	reason := facts.ReasonRuntime
 	if state.unreported && s.joined {
@@ -309,7 +309,7 @@ func waitingOn(c corev1.ContainerStatus, last string) containerState {
 	switch {
 	case probe.ImageWanting(w.Reason):
 		refusal := refuse(facts.ReasonImage,
-			"this node cannot get image %s: %s; name another with --image, or import it on the node", c.Image, text)
+			"this node cannot get image %s: %s; name another image with --image, or import it on the node", c.Image, text)
 		return containerState{text: text, refusal: withRuntimeFault(refusal, w.Message)}
 	case slices.Contains([]string{
 		"CreateContainerError", "CreateContainerConfigError", "RunContainerError", "PostStartHookError",

@@ -21,10 +21,10 @@ const analyzeExample = `  # in the morning, analyze a run saved at night
   calico-probe run --node worker-3 -o ndjson > night.ndjson
   calico-probe analyze night.ndjson
 
-  # two nodes of one night, compared with each other
+  # compare two nodes of the same night
   calico-probe analyze worker-3.json worker-4.json -o wide
 
-  # the session of an incident: the last answers of each node, and a timeline of the commands
+  # analyze an incident's session: the last answers of each node, and the commands as a timeline
   calico-probe analyze incident.ndjson
   calico-probe analyze incident.ndjson --node worker-3 -o json
   calico-probe analyze --typed incident.ndjson`
@@ -35,18 +35,18 @@ func (a *app) analyze() *cobra.Command {
 	var typed bool
 	cmd := &cobra.Command{
 		Use: "analyze FILE...|-", Short: "Name the causes in saved runs, without a cluster", Example: analyzeExample,
-		Long: `Reads saved runs and prints their reports again. It accepts files written by
-'run -o ndjson', by 'run -o json', and by the shell's 'save' and --transcript; - is stdin.
-From a transcript it uses the last answer to each check, for each visited node. It applies
-the rules of this version, and reports where its causes differ from the saved ones. Several
-files or nodes give one report each, compared with the others; --node prints only one.
+		Long: `Reads saved runs and prints their reports again. It accepts files from 'run -o ndjson' and
+'run -o json', and from the shell's 'save' and --transcript; - is stdin. From a transcript, it
+uses the last answer to each check on each node. It applies the rules of this version, and
+reports where its causes differ from the saved causes. It prints a report for each file and
+node, and compares the nodes with each other. --node prints only one node.
 
-The exit code is that of the saved run, or the worst of several: a fault, then incomplete,
-then warnings. A truncated run is incomplete. A file that is not a saved run is wrong usage,
-exit code 2.`,
+The exit code is that of the saved run. For several runs it is the worst exit code: a fault,
+then incomplete, then warnings. A truncated run is incomplete. If a file is not a saved run,
+analyze exits 2.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return ui.BadUsage("analyze takes the files of saved runs, or - for stdin")
+				return ui.BadUsage("analyze takes saved run files, or - for stdin")
 			}
 			return nil
 		},
@@ -68,8 +68,8 @@ exit code 2.`,
 			return out.Close(a.analyzeFiles(args, node, out, theirs))
 		},
 	}
-	cmd.Flags().BoolVar(&typed, "typed", false, "list the commands of a session's transcript instead, with time, node and outcome")
-	nodeFlag(cmd.Flags(), &node, "show only this node; it is still compared with the others")
+	cmd.Flags().BoolVar(&typed, "typed", false, "list the commands in a session transcript instead, with time, node and outcome")
+	nodeFlag(cmd.Flags(), &node, "show only this node, still compared with the other nodes")
 	causesFlag(cmd, &causes)
 	out.Flag(cmd, report.Formats())
 	return cmd
@@ -107,9 +107,9 @@ func (a *app) analyzeFiles(names []string, node string, out *output.Set, theirs 
 		return ui.BadUsage("no saved run of %s, only of %s", node, nodesOf(runs))
 	case len(shown) == 1 || several:
 	case !slices.ContainsFunc(shown, func(run savedRun) bool { return run.Node != shown[0].Node }):
-		return ui.BadUsage("-o %s holds one run, but there are %d: analyze one file at a time, or use table or wide", single.Name, len(shown))
+		return ui.BadUsage("-o %s can hold only one run, but there are %d: analyze one file at a time, or use table or wide", single.Name, len(shown))
 	default:
-		return ui.BadUsage("-o %s holds one run, but there are %d: choose one of %s with --node, or use table or wide", single.Name, len(shown), nodesOf(runs))
+		return ui.BadUsage("-o %s can hold only one run, but there are %d: choose one of %s with --node, or use table or wide", single.Name, len(shown), nodesOf(runs))
 	}
 	worst := report.ExitHealthy
 	for i, run := range shown {
@@ -193,7 +193,7 @@ func (a *app) listTyped(names []string, node string) error {
 	for _, name := range names {
 		saved, err := a.load(name)
 		if err == nil && saved.Deeds == nil {
-			err = ui.BadUsage("%s is a saved run: only the transcript of a session has the commands", source(name))
+			err = ui.BadUsage("%s is a saved run: only a session transcript has commands", source(name))
 		}
 		if err != nil {
 			return err

@@ -23,13 +23,13 @@ import (
 const bundleExample = `  # list the contents and the redactions, without creating or writing anything
   calico-probe bundle --node worker-3 --dry-run
 
-  # one node with its baseline nodes, for support
+  # bundle one node and its baseline nodes, for support
   calico-probe bundle --node worker-3 --file worker-3.tar.gz
 
-  # runs saved at night, with the current objects
+  # bundle a run saved at night, with the current API objects
   calico-probe bundle night.ndjson
 
-  # without a cluster: only the runs and their reports
+  # bundle only the saved run and its report, without a cluster
   calico-probe bundle --offline night.ndjson`
 
 // bundleOptions are the flags of the verb.
@@ -44,15 +44,15 @@ type bundleOptions struct {
 func (a *app) bundle() *cobra.Command {
 	o := &bundleOptions{runFlags: &runFlags{app: a, Options: examine.Options{FailOn: examine.FailOnFail}}}
 	cmd := &cobra.Command{
-		Use: "bundle [FILE...]", Short: "Put a run, its report and the API objects behind it into one archive for support", Example: bundleExample,
-		Long: `Runs the same checks as 'run', or takes saved runs, and writes one archive. It has the runs
-for 'analyze', their reports, and the API objects behind the causes, at the paths that
-troubleshoot.sh's support bundles use. It reads no Secret and keeps only listed fields of each
-object; redactions.txt in the archive lists what it left out. Names, labels and addresses
-stay. Objects that you may not read are listed as not collected.
+		Use: "bundle [FILE...]", Short: "Write a run, its report and the related API objects to an archive for support", Example: bundleExample,
+		Long: `Runs the same checks as 'run', or reads saved runs, and writes one archive. The archive has the
+runs for 'analyze', their reports, and the API objects behind the causes. It uses the paths of
+troubleshoot.sh support bundles. It never reads a Secret, and keeps only listed fields of each
+object; redactions.txt in the archive lists what it removed. Names, labels and addresses stay.
+Objects that you may not read are listed as not collected.
 
-Only you can read the file (mode 0600). It is written atomically and never replaces another.
-Exits 0 once the file is written, whatever the verdict.`,
+The archive has mode 0600. It is written atomically and never replaces an existing file.
+Exits 0 once the archive is written, whatever the verdict.`,
 		RunE: func(cmd *cobra.Command, files []string) error {
 			if err := o.check(cmd, files); err != nil {
 				return err
@@ -63,9 +63,9 @@ Exits 0 once the file is written, whatever the verdict.`,
 	f := cmd.Flags()
 	o.several.choosing(f)
 	o.several.everywhere(f)
-	f.StringVarP(&o.file, "file", "f", "", "the archive to write (default calico-probe-bundle-RUN.tar.gz here)")
-	f.BoolVar(&o.dryRun, "dry-run", false, "write nothing: list the files, the objects and what is redacted in each; no probe is placed")
-	f.BoolVar(&o.offline, "offline", false, "contact no cluster: use only the given saved runs")
+	f.StringVarP(&o.file, "file", "f", "", "the archive to write (default: calico-probe-bundle-RUN.tar.gz in the current folder)")
+	f.BoolVar(&o.dryRun, "dry-run", false, "list the files, the objects and their redactions, without placing a probe or writing anything")
+	f.BoolVar(&o.offline, "offline", false, "do not contact a cluster: use only the given saved runs")
 	o.others(cmd)
 	o.asking(cmd)
 	a.connecting(cmd)
@@ -80,9 +80,9 @@ func (o *bundleOptions) check(cmd *cobra.Command, files []string) error {
 	case len(files) > 0 && collects:
 		return ui.BadUsage("saved runs already name their nodes: leave out --node, -l and --all-nodes, or the files")
 	case o.offline && len(files) == 0:
-		return ui.BadUsage("--offline takes the files of saved runs")
+		return ui.BadUsage("--offline takes saved run files")
 	case len(files) == 0 && !collects:
-		return ui.BadUsage("no node given: use --node NODE ('kubectl get nodes' lists them), or name the files of saved runs")
+		return ui.BadUsage("no node given: use --node NODE ('kubectl get nodes' lists nodes), or name saved run files")
 	case o.file == "-":
 		return ui.BadUsage("--file takes a file name: the archive is never written to stdout")
 	}
@@ -184,7 +184,7 @@ func (o *bundleOptions) ask(ctx context.Context) (report.Saved, string, error) {
 	switch {
 	case err == nil, errors.As(err, new(ui.Exit)):
 	case late && ctx.Err() == nil && text.Len() > 0:
-		client.Note("%v: the bundle has the answers until then", over)
+		client.Note("%v: the bundle has only the answers so far", over)
 	default:
 		return report.Saved{}, "", err
 	}
@@ -230,7 +230,7 @@ func (o *bundleOptions) objects(ctx context.Context, given *bundle.Given) error 
 		return err
 	}
 	if other := bundle.Elsewhere(given.Runs, at.Server); other != "" {
-		return ui.BadUsage("a saved run is from cluster %s, but this is %s: choose that one with --context, or leave out its objects with --offline",
+		return ui.BadUsage("a saved run is from cluster %s, but this is %s: choose the run's cluster with --context, or omit API objects with --offline",
 			probe.Line(other), at.Server)
 	}
 	reader, err := client.Reader()

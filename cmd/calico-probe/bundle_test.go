@@ -125,12 +125,12 @@ func unpack(t *testing.T, name string) map[string]string {
 func TestBundleRefuses(t *testing.T) {
 	saved := filepath.Join("..", "..", "docs", "example.ndjson")
 	for args, says := range map[string]string{
-		"bundle": "no node given", "bundle --offline": "--offline takes the files",
+		"bundle": "no node given", "bundle --offline": "--offline takes saved run files",
 		"bundle --node a " + saved:                   "leave out --node",
 		"bundle --node a --file -":                   "--file takes a file name",
 		"bundle --offline nowhere.ndjson":            "nowhere.ndjson",
 		"bundle --offline bundle.go":                 "is not a file of",
-		"bundle --node a --file /nowhere/x.tar.gz":   "cannot be written into /nowhere: no such file",
+		"bundle --node a --file /nowhere/x.tar.gz":   "cannot be written to /nowhere: no such file",
 		"bundle --node a --via exce":                 "did you mean exec?",
 		"bundle --node a --file root.go":             "already exists",
 		"bundle --node a --profile full --dry-run":   "quick, standard, deep",

@@ -19,14 +19,14 @@ import (
 	"github.com/calico-probe/calico-probe/probe/tools"
 )
 
-const captureExample = `  # how far do our own pings get on the node? and a TCP connection?
+const captureExample = `  # show how far pings get on the node, and how far a TCP connection gets
   calico-probe capture --node worker-3 --own 10.244.7.9
   calico-probe capture --node worker-3 --own 10.244.7.9:80
 
-  # do they arrive at the other node? both ends, in one file
+  # show whether pings arrive at another node: both ends in one file
   calico-probe capture --node worker-3 --peer worker-7 --own 10.244.7.9 -w both.pcapng
 
-  # BGP with one peer, for 30 seconds, in Wireshark
+  # show 30 seconds of BGP with one peer in Wireshark
   calico-probe capture --node worker-3 --seconds 30 10.0.0.7:179 -w - | wireshark -k -i -`
 
 // captureSpare is how long a capture may take beside its own time: to place probes and to remove them.
@@ -46,14 +46,14 @@ func (a *app) capture() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "capture --node NODE [HOST | HOST:PORT | :PORT]", Short: "Capture packets on a node, or on two at once",
 		Example: captureExample,
-		Long: `Shows the packets of a host and a port at every interface of the node, or only the packets that
-the probe sends itself (--own). It prints lines, or a file for tcpdump and Wireshark. Only headers
-leave the node, unless you set --payload. With --peer it captures the same on another node too.
-With --own, a packet that left one node and did not arrive at the other was lost between them.
+		Long: `Captures packets of a host and a port on every interface of the node, or only packets that the
+probe itself sends (--own). It prints lines, or writes a file for tcpdump and Wireshark. Only
+headers leave the node, unless you set --payload. --peer captures the same on a second node.
+With --own, a packet that left one node but did not arrive at the other was lost between them.
 Interfaces are named NODE INTERFACE. Each node uses its own clock; the file has the difference.
 
-HOST is an address, the name of a node, or a name that the node can resolve. Packets of --own are
-recognized behind every NAT. Packets of a HOST are not: NAT changes its address.
+HOST is an address, a node name, or a name that the node can resolve. Packets of --own are
+recognized behind every NAT. Packets of HOST are not, because NAT changes their addresses.
 
 ` + exitCodes(),
 		Args: func(_ *cobra.Command, args []string) error {
@@ -67,22 +67,22 @@ recognized behind every NAT. Packets of a HOST are not: NAT changes its address.
 	f := cmd.Flags()
 	o.FailOn, o.Profile = examine.FailOnFail, string(probe.Quick)
 	nodeFlag(f, &o.Node, "the node to capture on, and to send from with --own")
-	nodeFlagNamed(f, "peer", &c.Peer, "another node on which to capture the same at the same time")
-	f.StringVar(&c.Pod, "pod", "", "capture in the network of this pod of the node, NAMESPACE/NAME")
+	nodeFlagNamed(f, "peer", &c.Peer, "second node on which to capture the same at the same time")
+	f.StringVar(&c.Pod, "pod", "", "capture in the network namespace of this pod on the node, NAMESPACE/NAME")
 	f.BoolVar(&c.own, "own", false, "send five pings to HOST, or open one TCP connection to its PORT, "+
-		"and capture only these")
-	f.StringVarP(&c.device, "interface", "i", "", "only this interface")
-	f.StringVarP(&c.protocol, "protocol", "p", "", "only this protocol: tcp, udp, sctp or icmp")
-	f.IntVar(&c.seconds, "seconds", 10, "for how long, at most 300")
-	f.IntVar(&c.packets, "packets", 1000, "how many packets of each node, at most 20000")
-	f.BoolVar(&c.payload, "payload", false, "capture whole packets and not only headers: this includes "+
-		"secrets in the traffic")
+		"and capture only those packets")
+	f.StringVarP(&c.device, "interface", "i", "", "capture only on this interface")
+	f.StringVarP(&c.protocol, "protocol", "p", "", "capture only this protocol: tcp, udp, sctp or icmp")
+	f.IntVar(&c.seconds, "seconds", 10, "capture for this many seconds, at most 300")
+	f.IntVar(&c.packets, "packets", 1000, "stop after this many packets per node, at most 20000")
+	f.BoolVar(&c.payload, "payload", false, "capture whole packets instead of only headers, "+
+		"including secrets in the traffic")
 	out.Flag(cmd, []report.Format{{Name: "lines", For: "for people: a line for each packet"},
 		{Name: "pcapng", For: "for tcpdump and Wireshark", Bytes: true}})
 	f.StringVarP(&c.file, "write", "w", "", "same as -o pcapng=FILE; - is stdout")
 	o.reaching(cmd)
 	f.Lookup("timeout").DefValue, o.Timeout = "0", 0
-	f.Lookup("timeout").Usage = "limit of the whole run; 0 = --seconds plus 90s"
+	f.Lookup("timeout").Usage = "time limit of the whole run; 0 = --seconds plus 90s"
 	a.connecting(cmd)
 	completions(cmd, map[string]completer{"node": o.nodeNames, "peer": o.nodeNames, "via": viaMethods,
 		"protocol": oneOf(capture.Protocols())})
@@ -101,15 +101,15 @@ func (o *runFlags) capture(cmd *cobra.Command, c *captureFlags, what string, out
 	}
 	switch {
 	case !injector.AccessOf(o.Via).Covers(injector.TheNode):
-		return ui.BadUsage("--via %s places no probe, and a capture needs one", o.Via)
+		return ui.BadUsage("--via %s places no probe, but a capture needs a probe", o.Via)
 	case c.Peer != "" && injector.AccessOf(o.Via).Here():
 		return ui.BadUsage("--via local cannot reach another node: leave out --peer")
 	case c.Peer != "" && c.Peer == o.Node:
-		return ui.BadUsage("--peer %s is the node of --node: name another one", c.Peer)
+		return ui.BadUsage("--peer %s is the same as --node: name a different node", c.Peer)
 	case o.Timeout <= wanted.Limit:
 		return ui.BadUsage("--timeout %v is too short for --seconds %d", o.Timeout, c.seconds)
 	case c.Pod != "" && c.Peer != "" && !c.own:
-		return ui.BadUsage("--pod works only for --node: with --peer, add --own too")
+		return ui.BadUsage("--pod works only for --node: with --peer, add --own")
 	}
 	if err := o.noContradiction(cmd); err != nil {
 		return err

@@ -32,15 +32,15 @@ type cleanOptions struct {
 func (a *app) clean() *cobra.Command {
 	o := &cleanOptions{app: a}
 	cmd := &cobra.Command{
-		Use: "clean", Short: "Remove what killed clients left on the cluster", Args: noArguments,
-		Long: `Lists every probe pod and clean-up job on the cluster, with its run and its stated owner. It
-removes those that have ended or, by the API server's clock, expired. It leaves alone what may
-be in use. --run removes what belongs to one run; --all removes everything, and asks first.
-It removes only objects that have both our labels and our name.
+		Use: "clean", Short: "Remove objects that killed clients left in the cluster", Args: noArguments,
+		Long: `Lists every probe pod and clean-up job in the cluster, with its run and its stated owner. It
+removes objects that have ended, or have expired by the API server's clock. It keeps objects
+that may be in use. --run removes the objects of one run. --all removes all objects, but asks
+first. It removes only objects that have both the labels and the name of calico-probe's objects.
 
-Probes of a killed client also stop automatically: a pod within a minute, the process of an
-ephemeral container within 30 seconds. 'clean' lists ephemeral containers that run longer and
-exits 1: only a new calico-node pod stops them.`,
+The probes of a killed client also stop automatically: a pod within a minute, the process of an
+ephemeral container within 30 seconds. If an ephemeral container runs longer, 'clean' lists it
+and exits 1. Only a new calico-node pod stops it.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.complete(); err != nil {
 				return err
@@ -49,8 +49,8 @@ exits 1: only a new calico-node pod stops them.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.run, "run", "", "remove only what belongs to the run with this ID, even if it may be in use")
-	f.BoolVar(&o.all, "all", false, "also remove what any user's run may be using: lists it and asks first")
+	f.StringVar(&o.run, "run", "", "remove only the objects of the run with this ID, even if they may be in use")
+	f.BoolVar(&o.all, "all", false, "also remove objects that another run may be using; lists them and asks first")
 	f.BoolVar(&o.yes, "yes", false, "with --all: do not ask for confirmation")
 	a.connecting(cmd)
 	completions(cmd, map[string]completer{"run": o.runs})
@@ -69,12 +69,12 @@ func (o *cleanOptions) complete() error {
 	case o.run != "" && o.all:
 		return ui.BadUsage("--run and --all exclude each other: leave out one of them")
 	case o.run != "" && !runID.MatchString(o.run):
-		return ui.BadUsage("--run %q: invalid run ID (eight lower-case hex digits): 'calico-probe clean' lists them", o.run)
+		return ui.BadUsage("--run %q: invalid run ID (eight lower-case hex digits): 'calico-probe clean' lists run IDs", o.run)
 	case o.yes && !o.all:
 		return ui.BadUsage("--yes only applies to --all: leave it out, or add --all")
 	case o.all && !o.yes && !o.atTerminal():
-		return ui.BadUsage("--all also removes what others are using, and stdin is no terminal on which to confirm: " +
-			"add --yes, or name one run with --run ID")
+		return ui.BadUsage("--all also removes objects in use, but stdin is not a terminal to confirm on: " +
+			"add --yes, or choose one run with --run ID")
 	}
 	return nil
 }
@@ -92,7 +92,7 @@ func (o *cleanOptions) clean(ctx context.Context) error {
 	if o.run == "" && !o.all && !client.Dated() && slices.ContainsFunc(found,
 		func(l injector.Leftover) bool { return l.InUse && !l.Fixed }) {
 		errs = append(errs, errors.New("the API server's responses have no Date header, so expired objects cannot be recognized: "+
-			"'calico-probe clean --run ID' removes what belongs to a run"))
+			"'calico-probe clean --run ID' removes the objects of one run"))
 	}
 	var remove []injector.Leftover
 	running := false
@@ -103,9 +103,9 @@ func (o *cleanOptions) clean(ctx context.Context) error {
 			running, text = true, stillRunning(l)
 		case l.Fixed:
 			text = fmt.Sprintf("cannot be removed: Kubernetes lists it until its pod is replaced; "+
-				"its process ends within %v after its client: %v", probe.Silence, l)
+				"its process exits within %v after its client: %v", probe.Silence, l)
 		case l.InUse && !o.all && o.run == "":
-			text = fmt.Sprintf("in use, left alone ('calico-probe clean --run %s' removes it): %v", l.Run, l)
+			text = fmt.Sprintf("in use, kept ('calico-probe clean --run %s' removes it): %v", l.Run, l)
 		default:
 			remove = append(remove, l)
 			continue
@@ -133,7 +133,7 @@ func (o *cleanOptions) clean(ctx context.Context) error {
 	if o.run != "" {
 		nothing = "nothing of run " + o.run
 		if n := *o.flags.Namespace; n != "" {
-			nothing += " in namespace " + n + "; -n limits the search to it"
+			nothing += " in namespace " + n + "; -n limits the search to this namespace"
 		}
 	}
 	_, err = fmt.Fprintln(o.Out, nothing)
@@ -150,7 +150,7 @@ func stillRunning(l injector.Leftover) string {
 	if l.Privileged {
 		image += ", privileged"
 	}
-	return fmt.Sprintf("STILL RUNNING after %s, %s: %v; unless run %s is under way, only a new pod ends it: "+
+	return fmt.Sprintf("STILL RUNNING after %s, %s: %v; unless run %s is still active, only a new pod stops it: "+
 		"'kubectl -n %s delete pod %s' (calico-node of %s restarts)",
 		duration.HumanDuration(l.Ran), image, l, l.Run, l.Namespace, l.Pod, l.Node)
 }
@@ -204,12 +204,12 @@ func (o *cleanOptions) agreed(ctx context.Context, all []injector.Leftover) (boo
 			return false, err
 		}
 	}
-	text, err := o.typed(ctx, fmt.Sprintf("remove these %d, of which %d may be in use? Type yes: ", len(all), used),
+	text, err := o.typed(ctx, fmt.Sprintf("remove these %d objects, of which %d may be in use? Type yes: ", len(all), used),
 		"nothing was removed")
 	if text == "yes" || err != nil {
 		return text == "yes", err
 	}
-	_, err = fmt.Fprintln(o.Out, "nothing was removed: only \"yes\" removes")
+	_, err = fmt.Fprintln(o.Out, "nothing was removed: the answer was not \"yes\"")
 	return false, errors.Join(err, ui.Exit(report.ExitTool))
 }
 

@@ -21,7 +21,7 @@ import (
 func TestCleanFlags(t *testing.T) {
 	t.Parallel()
 	for args, says := range map[string]string{
-		"clean --all":                        "stdin is no terminal on which to confirm: add --yes, or name one run with --run ID",
+		"clean --all":                        "stdin is not a terminal to confirm on: add --yes, or choose one run with --run ID",
 		"clean --run 7f3a09c1 --all":         "--run and --all",
 		"clean --run 7f3a09c1 --all --yes":   "--run and --all",
 		"clean --run 7f3a09c":                "eight lower-case hex digits",

@@ -24,16 +24,16 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-const conditionsExample = `  # once, as a Job or CronJob does; 'calico-probe manifests --methods conditions' has its rights
+const conditionsExample = `  # write the conditions once, as a Job or CronJob does (rights: 'calico-probe manifests --methods conditions')
   calico-probe conditions
 
-  # every five minutes, until it is stopped
+  # write the conditions every five minutes, until stopped
   calico-probe conditions --every 5m
 
   # dry run
   calico-probe conditions --dry-run
 
-  # remove them from all nodes
+  # remove the condition from all nodes
   calico-probe conditions --remove`
 
 // conditionFlags are the flags of the verb.
@@ -62,31 +62,31 @@ func (a *app) conditions() *cobra.Command {
 	}}}
 	cmd := &cobra.Command{
 		Use: "conditions", Short: "Write each node's verdict as its condition " + conditions.Type, Example: conditionsExample,
-		Long: `Judges nodes as 'run --all-nodes' does, by the API only unless you set --via. It writes the
-condition ` + conditions.Type + ` of each Node: True while nothing is broken, False with the cause
+		Long: `Judges nodes as 'run --all-nodes' does, through the API only unless you set --via. It writes the
+condition ` + conditions.Type + ` of each Node: True if nothing is broken, False with the cause
 of a fault, Unknown if too few checks could run. It writes only changes. It also writes an
-unchanged condition again after 30 minutes, so that readers can recognize a stale one.
+unchanged condition again after 30 minutes, so that readers can recognize a stale condition.
 
 Controllers act on conditions. A node turns False or Unknown only if two rounds, at least 30
-seconds apart, find the same; until then an annotation keeps the first result. It turns True
-at once. No node turns False or Unknown while more than --at-most of all nodes would be: it
-names those nodes and exits 5. If a list of the whole cluster fails, it writes nothing and
-exits 1. Otherwise it exits 0 once the conditions are written, whatever their status, and 1
-if it cannot write one of them.`,
+seconds apart, agree; until then an annotation keeps the first result. A node turns True at
+once. If more than --at-most of all nodes would be False or Unknown, no node turns False or
+Unknown: the command names those nodes and exits 5. If a cluster-wide list fails, it writes
+nothing and exits 1. It also exits 1 if it cannot write a condition. Otherwise it exits 0 once
+the conditions are written, whatever their status.`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.write(cmd.Context()) },
 	}
 	f := cmd.Flags()
 	o.several.choosing(f)
 	f.DurationVar(&o.every, "every", 0, "judge all nodes again at this interval (30s or more); 0 = once")
-	f.StringVar(&o.most, "at-most", "10%", "how many nodes of the cluster may be False or Unknown: a number or a percentage (at least 3 nodes, and all nodes only with 100%)")
-	f.BoolVar(&o.dryRun, "dry-run", false, "write nothing; print what would be written")
+	f.StringVar(&o.most, "at-most", "10%", "how many nodes of the cluster may be False or Unknown: a number, or a percentage (at least 3 nodes; all nodes only with 100%)")
+	f.BoolVar(&o.dryRun, "dry-run", false, "print what would be written, and write nothing")
 	f.BoolVar(&o.remove, "remove", false, "remove the condition from the nodes")
 	o.beat = conditionBeat
 	o.asking(cmd)
 	via := f.Lookup("via")
 	via.DefValue, o.Via = injector.MethodAPI, injector.MethodAPI
-	via.Usage = "how to judge nodes: api, or pod for a probe on each (asks first above 20 nodes, unless --yes is set)"
+	via.Usage = "how to judge nodes: api, or pod for a probe on each node (asks first above 20 nodes, unless --yes is set)"
 	f.Lookup("timeout").Usage = "limit of each round"
 	a.connecting(cmd)
 	o.completions(cmd)
@@ -134,7 +134,7 @@ func refuses(err error) bool {
 func (o *conditionFlags) check() error {
 	switch {
 	case o.every != 0 && o.every < minEvery:
-		return ui.BadUsage("--every takes %v or more", minEvery)
+		return ui.BadUsage("--every must be %v or more", minEvery)
 	case injector.AccessOf(o.Via).AsRoot:
 		return ui.BadUsage("--via kubelet is only for interactive use: use api or pod")
 	case o.every != 0 && (o.remove || o.dryRun):
@@ -206,12 +206,12 @@ func (o *conditionFlags) round(ctx context.Context, client *examine.Client) erro
 	reached, held := conditions.Reached(before), plan.Held
 	switch {
 	case len(held) > 0:
-		ui.Say(o.ErrOut, "%d nodes are False or Unknown and %d more would be, above %s: not written for %s; see "+
+		ui.Say(o.ErrOut, "%d nodes are False or Unknown, and %d more would exceed %s: nothing was written for %s; see "+
 			"'calico-probe run --all-nodes'", reached, len(held), limit, probe.Line(shortList(held)))
 		return ui.Exit(report.ExitIncomplete)
 	case plan.Above:
-		ui.Say(o.ErrOut, "%d nodes are False or Unknown and %d more would be, above %s: if the next round finds the same, "+
-			"it writes none of these; see 'calico-probe run --all-nodes'", reached, plan.Turning, limit)
+		ui.Say(o.ErrOut, "%d nodes are False or Unknown, and %d more would exceed %s: if the next round agrees, "+
+			"it does not write these conditions; see 'calico-probe run --all-nodes'", reached, plan.Turning, limit)
 	}
 	return nil
 }

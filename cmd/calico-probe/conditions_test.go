@@ -24,11 +24,11 @@ func TestConditionsWritten(t *testing.T) {
 		exit          int
 		a, b, says    string // after two rounds
 	}{
-		"all of two":  {"", "", report.ExitIncomplete, "", "", "0 nodes are False or Unknown and 2 more would be"},
+		"all of two":  {"", "", report.ExitIncomplete, "", "", "0 nodes are False or Unknown, and 2 more would exceed"},
 		"one named":   {"--node node-001", "", report.ExitHealthy, "", bad, "nodes judged: 1, conditions written: 1"},
 		"both":        {"--at-most 100%", "", report.ExitHealthy, bad, bad, "nodes judged: 2, conditions written: 2"},
 		"one refused": {"--at-most 2", "node-000", report.ExitTool, "", bad, "the condition of node node-000"},
-		"too many":    {"--at-most 1", "", report.ExitIncomplete, "", "", "not written for node-000, node-001"},
+		"too many":    {"--at-most 1", "", report.ExitIncomplete, "", "", "nothing was written for node-000, node-001"},
 		"dry run": {"--dry-run --at-most 2", "", report.ExitHealthy, "", "",
 			"conditions would be written: 0, pending until the next round: 2"},
 	} {
@@ -62,7 +62,7 @@ func TestConditionsAtOnce(t *testing.T) {
 	for range 2 {
 		exit, out, errs := call(t, "conditions", "--kubeconfig", a.kubeconfig, "--at-most", "1")
 		if exit != report.ExitHealthy || !strings.Contains(errs, "pending until the next round: 2") ||
-			!strings.Contains(errs, "it writes none of these") || strings.Count(out, "(pending, more than --at-most)") != 2 {
+			!strings.Contains(errs, "it does not write these conditions") || strings.Count(out, "(pending, more than --at-most)") != 2 {
 			t.Errorf("exit %d\n%s%s", exit, out, errs)
 		}
 	}

@@ -43,9 +43,9 @@ func (a *app) agreement(ask asker) func(context.Context, int) error {
 		}
 		switch {
 		case ask == nil:
-			return ui.BadUsage("this would place probes on %d nodes of %s: start it with --yes to allow that", nodes, at)
+			return ui.BadUsage("this would place probes on %d nodes of %s: start it with --yes to allow them", nodes, at)
 		case !a.atTerminal():
-			return ui.BadUsage("this would place probes on %d nodes of %s, and stdin is no terminal on which to confirm: add --yes",
+			return ui.BadUsage("this would place probes on %d nodes of %s, but stdin is not a terminal to confirm on: add --yes",
 				nodes, at)
 		}
 		text, err := ask(ctx, fmt.Sprintf("place a probe, which can read the whole node, on %d nodes of %s? Type yes: ",
@@ -54,7 +54,7 @@ func (a *app) agreement(ask asker) func(context.Context, int) error {
 			return err
 		}
 		if text != "yes" {
-			return ui.DeclinedError("no probe was placed: only \"yes\" places them")
+			return ui.DeclinedError("no probe was placed: the answer was not \"yes\"")
 		}
 		a.many.agreed = nodes
 		return nil

@@ -22,7 +22,7 @@ func (d debugProfile) Type() string { return "string" }
 func (d debugProfile) Set(name string) error {
 	profile, err := injector.NewDebugProfile(name)
 	if err != nil {
-		return fmt.Errorf("%w: it takes %s", err, strings.Join(injector.Profiles, ", "))
+		return fmt.Errorf("%w: use one of %s", err, strings.Join(injector.Profiles, ", "))
 	}
 	*d.profile = profile
 	return nil

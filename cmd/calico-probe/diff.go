@@ -13,13 +13,13 @@ import (
 	"github.com/calico-probe/calico-probe/internal/ui"
 )
 
-const diffExample = `  # what changed since the node was healthy
+const diffExample = `  # show what changed since the node was healthy
   calico-probe diff good.ndjson bad.ndjson
 
-  # two nodes in the session of an incident
+  # compare two nodes in an incident's session
   calico-probe diff incident.ndjson:worker-4 incident.ndjson:worker-3
 
-  # a broken node and a good one, now
+  # compare a broken node with a healthy node, now
   calico-probe run --node worker-4 -o ndjson=good.ndjson
   calico-probe run --node worker-3 -o ndjson=bad.ndjson
   calico-probe diff good.ndjson bad.ndjson`
@@ -28,16 +28,16 @@ func (a *app) diff() *cobra.Command {
 	out := &output.Set{}
 	cmd := &cobra.Command{
 		Use: "diff FILE[:NODE] FILE[:NODE]", Short: "Show how two saved runs differ", Example: diffExample,
-		Long: `Compares two saved runs A and B (from 'run -o ndjson' or -o json; - is stdin). FILE:NODE is
-one node of a file with several, such as a transcript. In a session, 'diff NODE' compares
-the current state of two nodes.
+		Long: `Compares two saved runs A and B (from 'run -o ndjson' or -o json; - is stdin). FILE:NODE
+selects one node of a file with several nodes, such as a transcript. In a session, 'diff NODE'
+compares the current state of two nodes.
 
-Shows where B is worse or better than A, what only one of them answers, and which facts
-changed. It compares answers about the same target with each other. For the rest it compares
-the worst answers about the same kind of target.
+Shows where B is worse or better than A, which answers only one run has, and which facts
+changed. It compares answers about the same target. If the targets differ, it compares the
+worst answers about the same kind of target.
 
-Exits 3 if any result of B is worse. Exits 5 if none is, but B is incomplete or lacks
-answers that A has. Otherwise exits 0.`,
+Exits 3 if any result of B is worse. Exits 5 if no result is worse, but B is incomplete or
+lacks answers that A has. Otherwise exits 0.`,
 		ValidArgsFunction: a.savedNodes,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 2 {
@@ -96,7 +96,7 @@ func (a *app) loadOne(s side) (report.Run, error) {
 	case len(runs) == 0:
 		return report.Run{}, ui.BadUsage("%s has no run of %s, only of %s", source(file), node, nodesOf(saved.Runs))
 	case len(runs) > 1:
-		return report.Run{}, ui.BadUsage("%s has several nodes (%s): name one, as in %s:%s", source(file), nodesOf(runs), file, runs[0].Node)
+		return report.Run{}, ui.BadUsage("%s has several nodes (%s): choose one, as in %s:%s", source(file), nodesOf(runs), file, runs[0].Node)
 	}
 	return runs[0], nil
 }
@@ -114,7 +114,7 @@ func savedAs(name string) (side, error) {
 		return side{name, name[:i], name[i+1:]}, nil
 	}
 	if !isFile(name) {
-		return side{}, ui.BadUsage("%q is no file: diff compares saved runs; write one with 'calico-probe run --node NODE -o ndjson=FILE'", name)
+		return side{}, ui.BadUsage("%q is not a file: diff compares saved runs; save a run with 'calico-probe run --node NODE -o ndjson=FILE'", name)
 	}
 	return side{typed: name, file: name}, nil
 }

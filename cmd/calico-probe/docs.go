@@ -20,25 +20,25 @@ import (
 	"github.com/calico-probe/calico-probe/internal/ui"
 )
 
-const docsExample = `  # every cause, check and flag of this version, to read and to search
+const docsExample = `  # write the reference of this version, and search it
   calico-probe docs reference
   grep -n FORWARD reference/causes.md`
 
 // docs writes the references and the skills, which are generated and therefore not in git.
 func (a *app) docs() *cobra.Command {
 	return &cobra.Command{
-		Use: "docs DIR", Short: "Write the reference of causes, checks and flags, and the skills for agents", Example: docsExample,
+		Use: "docs DIR", Short: "Write the reference for causes, checks and flags, and skills for agents", Example: docsExample,
 		Long: `Writes Markdown into a new or empty folder:
 
 causes.md   each cause, as 'explain' prints it
 checks.md   each check, as 'explain' prints it
 cli.md      each verb with its flags, and the exit codes
-skills/     a SKILL.md for each built-in runbook, for an agent with the tools of 'mcp'
+skills/     a SKILL.md for each built-in runbook, for agents that use the tools of 'mcp'
 
-It overwrites no file. The archives of a release have the same files in their folder docs.`,
+It never overwrites a file. Release archives have the same files in their docs folder.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 || args[0] == "" {
-				return ui.BadUsage("docs takes one folder, which is new or empty")
+				return ui.BadUsage("docs takes one new or empty folder")
 			}
 			return emptyFolder(args[0])
 		},

@@ -19,7 +19,7 @@ import (
 
 // causesFlag adds the folder of an operator's causes.
 func causesFlag(cmd *cobra.Command, dir *string) {
-	cmd.Flags().StringVar(dir, "causes", "", "a folder with your own causes (ID.md), used beside the program's")
+	cmd.Flags().StringVar(dir, "causes", "", "a folder with your own causes (ID.md), used in addition to the built-in causes")
 	completions(cmd, map[string]completer{"causes": foldersOnly})
 }
 
@@ -33,10 +33,10 @@ func loadCauses(dir string) ([]*diagnose.Rule, error) {
 	return rules, nil
 }
 
-const explainExample = `  # what a cause looks like, what it is mistaken for, and its fix
+const explainExample = `  # show the symptoms of a cause, similar causes, and the fix
   calico-probe explain bgp-filtered
 
-  # why last night's run did not name it
+  # show why last night's run did not name this cause
   calico-probe explain bgp-filtered --run night.ndjson`
 
 func (a *app) explain() *cobra.Command {
@@ -49,7 +49,7 @@ func (a *app) explain() *cobra.Command {
 		},
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return ui.BadUsage("explain takes the ID of a check or a cause; 'calico-probe checks' and 'calico-probe causes' list them")
+				return ui.BadUsage("explain takes the ID of a check or a cause; 'calico-probe checks' and 'calico-probe causes' list IDs")
 			}
 			return nil
 		},
@@ -64,13 +64,13 @@ func (a *app) explain() *cobra.Command {
 			case file != "":
 				return a.explainRun(suite, id, file, node)
 			case node != "":
-				return ui.BadUsage("--node chooses a node of --run FILE: add --run")
+				return ui.BadUsage("--node selects a node of --run FILE: add --run")
 			}
 			return explainID(a.Out, suite, id)
 		},
 	}
-	cmd.Flags().StringVar(&file, "run", "", "a saved run (- is stdin): show why it names the cause, or why not")
-	nodeFlag(cmd.Flags(), &node, "the node to explain, if --run has several")
+	cmd.Flags().StringVar(&file, "run", "", "show why this saved run (- is stdin) names the cause, or why it does not")
+	nodeFlag(cmd.Flags(), &node, "the node to explain, if --run has several nodes")
 	causesFlag(cmd, &causes)
 	return cmd
 }
@@ -85,7 +85,7 @@ func explainID(out io.Writer, suite diagnose.Suite, id string) error {
 	}
 	found, err := probe.Select(examine.Suite(), []string{id}, nil)
 	if err != nil {
-		return ui.BadUsage("unknown check or cause %q%s; 'calico-probe checks' and 'calico-probe causes' list them", id, suggest.DidYouMean(id, slices.Concat(cause.All().IDs(), selectors())))
+		return ui.BadUsage("unknown check or cause %q%s; 'calico-probe checks' and 'calico-probe causes' list IDs", id, suggest.DidYouMean(id, slices.Concat(cause.All().IDs(), selectors())))
 	}
 	for i, d := range explain.Checks(found) {
 		if i > 0 {

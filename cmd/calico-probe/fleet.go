@@ -26,8 +26,8 @@ type severalNodes struct {
 
 // choosing adds the flags that select nodes; --node may be repeated.
 func (s *severalNodes) choosing(f *pflag.FlagSet) {
-	f.Var((*nodesValue)(&s.named), "node", "the node to test: its name (or node/NAME) or its address; several, "+
-		"separated by commas, are tested together")
+	f.Var((*nodesValue)(&s.named), "node", "the node to test: its name (or node/NAME) or its address; "+
+		"separate several nodes with commas")
 	f.StringVarP(&s.selector, "selector", "l", "", "test all nodes with these labels (same syntax as kubectl's -l)")
 }
 
@@ -35,7 +35,7 @@ func (s *severalNodes) choosing(f *pflag.FlagSet) {
 func (s *severalNodes) flags(f *pflag.FlagSet) {
 	s.choosing(f)
 	f.StringVar(&s.resume, "resume", "", "resume an unfinished run over several nodes from its -o ndjson file; "+
-		"nodes with a verdict in it are not checked again")
+		"nodes that already have a verdict are skipped")
 	s.everywhere(f)
 }
 
@@ -68,7 +68,7 @@ func (n *nodesValue) Type() string   { return "string" }
 func (n *nodesValue) Set(typed string) error {
 	for name := range strings.SplitSeq(typed, ",") {
 		if name == "" {
-			return errors.New("the name of a node is missing")
+			return errors.New("a node name is missing")
 		}
 		*n = append(*n, nodeName(name))
 	}

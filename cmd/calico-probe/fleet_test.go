@@ -155,10 +155,10 @@ func TestResumeForeign(t *testing.T) {
 	head, rest, _ := strings.Cut(string(b), "\n")
 	began, old := regexp.MustCompile(`"time":"[^"]+"`), time.Now().Add(-7*time.Hour).UTC().Format(time.RFC3339)
 	for want, spoilt := range map[string]string{
-		"that run checked https://elsewhere": regexp.MustCompile(`"server":"[^"]+"`).ReplaceAllString(head,
+		"saved run checked https://elsewhere": regexp.MustCompile(`"server":"[^"]+"`).ReplaceAllString(head,
 			`"server":"https://elsewhere"`),
-		"that run checked no cluster": regexp.MustCompile(`,"cluster":\{[^}]+\}`).ReplaceAllString(head, ""),
-		"asked other checks":          strings.Replace(head, `"node-ready"`, `"node-lease"`, 1),
+		"saved run checked no cluster": regexp.MustCompile(`,"cluster":\{[^}]+\}`).ReplaceAllString(head, ""),
+		"selected other checks":          strings.Replace(head, `"node-ready"`, `"node-lease"`, 1),
 		"h0m0s ago":                   began.ReplaceAllString(head, `"time":"`+old+`"`),
 	} {
 		file := filepath.Join(dir, "foreign.ndjson")

@@ -15,32 +15,32 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-const manifestsExample = `  # the rights of every access method, for a group of people
+const manifestsExample = `  # grant a group the rights for every access method
   calico-probe manifests --group on-call | kubectl apply -f -
 
-  # only the rights to read the API and create probe pods, for one person
+  # grant one user only the rights to read the API and create probe pods
   calico-probe manifests --methods pod --user jane
 
-  # also 'serve', which receives alerts; you create the secrets with its tokens and its certificate
+  # also install 'serve', which receives alerts; you create the Secrets with its tokens and certificate
   calico-probe manifests --serve | kubectl apply -f -
   kubectl -n calico-probe create secret generic calico-probe-serve --from-literal=token=$(openssl rand -hex 24)
   kubectl -n calico-probe create secret tls calico-probe-serve-tls --cert=tls.crt --key=tls.key`
 
 // namespaceNote precedes manifests that have the namespace.
-const namespaceNote = `# This creates namespace %s, or adds the labels that admit privileged pods to it. 'kubectl delete -f'
-# with this file deletes the namespace and everything in it. --create-namespace=false leaves it out.
+const namespaceNote = `# This creates namespace %s, or adds the labels that admit privileged pods. 'kubectl delete -f' with
+# this file deletes the namespace and everything in it. --create-namespace=false omits the namespace.
 `
 
 // The notes on 'serve': the secrets that its pod needs, and who may connect.
 const (
-	tokenNote = `# The pod of 'serve' starts when there is a secret with its tokens:
+	tokenNote = `# The 'serve' pod starts only when two Secrets exist: one with its tokens,
 # kubectl -n %s create secret generic calico-probe-serve --from-literal=token=$(openssl rand -hex 24)
 `
-	tlsNote = `# and one with its certificate for calico-probe-serve.%[1]s.svc, as cert-manager makes them, or:
+	tlsNote = `# and one with its certificate for calico-probe-serve.%[1]s.svc, from cert-manager or from:
 # kubectl -n %[1]s create secret tls calico-probe-serve-tls --cert=tls.crt --key=tls.key
 # (how to make tls.crt and tls.key: docs/alerts.md, "Five minutes", step 2)
 `
-	admitNote = "# Pods of the namespace%s may connect to it%s; --admit names others instead.\n"
+	admitNote = "# Pods of the namespace%s may connect to it%s; change this list with --admit.\n"
 )
 
 // manifestFlags are the flags of the verb.
@@ -54,14 +54,14 @@ type manifestFlags struct {
 func (a *app) manifests() *cobra.Command {
 	m := &manifestFlags{}
 	cmd := &cobra.Command{
-		Use: "manifests", Short: "Print the manifests of the namespace and of the rights that each access method needs",
+		Use: "manifests", Short: "Print manifests for the namespace and for the rights of each access method",
 		Args: noArguments, Example: manifestsExample,
-		Long: `Prints a namespace that admits probes and, for each access method, roles with the least
-rights that it needs. With --user, --group or --service-account it also prints their bindings.
-It changes nothing: an administrator reviews and applies the manifests. A run finds the namespace
-` + install.Namespace + ` automatically. Set another name with -n, here and in each run.
-With --methods conditions and --service-account it also prints an admission policy, which limits
-the account to its one condition and annotation (Kubernetes 1.30 or later).`,
+		Long: `Prints a namespace that admits probes, and least-privilege roles for each access method. With
+--user, --group or --service-account it also prints role bindings. It changes nothing: an
+administrator reviews and applies the manifests. A run finds the namespace ` + install.Namespace + `
+automatically. To use another name, set -n here and in each run. With --methods conditions and
+--service-account it also prints an admission policy, which limits the account to its one
+condition and annotation (Kubernetes 1.30 or later).`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := m.check(cmd); err != nil {
 				return err
@@ -80,17 +80,17 @@ the account to its one condition and annotation (Kubernetes 1.30 or later).`,
 
 func (m *manifestFlags) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringSliceVar(&m.methods, "methods", install.People(), "print rights for: "+strings.Join(install.Names(), ", ")+"; those of api are always included")
+	f.StringSliceVar(&m.methods, "methods", install.People(), "print rights for: "+strings.Join(install.Names(), ", ")+"; the rights of api are always included")
 	f.StringVarP(&m.Namespace, "namespace", "n", install.Namespace, "namespace of the probe pods")
-	f.BoolVar(&m.create, "create-namespace", true, "create that namespace with labels that admit privileged pods; never default, kube-* or calico-node's")
+	f.BoolVar(&m.create, "create-namespace", true, "create the namespace, with labels that admit privileged pods; never creates default, kube-* or calico-node's namespace")
 	f.StringVar(&m.CalicoNamespace, "calico-namespace", install.CalicoNamespace, "namespace of calico-node, for the rights of ephemeral and exec; the Calico operator uses calico-system")
-	f.StringArrayVar(&m.users, "user", nil, "bind the roles to this user; repeat it for more")
-	f.StringArrayVar(&m.groups, "group", nil, "bind the roles to this group; repeat it for more")
-	f.StringArrayVar(&m.accounts, "service-account", nil, "bind the roles to this service account, NAMESPACE:NAME; repeat it for more")
-	f.BoolVar(&m.serve, "serve", false, "add what 'calico-probe serve' needs: its account, Deployment, Service, NetworkPolicy and volume")
+	f.StringArrayVar(&m.users, "user", nil, "bind the roles to this user; may be repeated")
+	f.StringArrayVar(&m.groups, "group", nil, "bind the roles to this group; may be repeated")
+	f.StringArrayVar(&m.accounts, "service-account", nil, "bind the roles to this service account, NAMESPACE:NAME; may be repeated")
+	f.BoolVar(&m.serve, "serve", false, "add the objects for 'calico-probe serve': ServiceAccount, Deployment, Service, NetworkPolicy and volume")
 	f.StringVar(&m.from.Image, "client-image", probe.ClientImage, "image of the client, for --serve")
 	f.StringVar(&m.from.ProbeImage, "image", envOr("CALICO_PROBE_IMAGE", probeImage()), "image of the probes, for --serve (environment: CALICO_PROBE_IMAGE)")
-	f.StringSliceVar(&m.from.Admit, "admit", []string{install.AlertsFrom}, "for --serve: namespaces (of Alertmanager, Prometheus, an ingress controller) and networks (CIDRs) that may connect, in addition to its own namespace")
+	f.StringSliceVar(&m.from.Admit, "admit", []string{install.AlertsFrom}, "for --serve: namespaces (of Alertmanager, Prometheus, an ingress controller) and networks (CIDRs) that may connect, in addition to serve's own namespace")
 	completions(cmd, map[string]completer{"methods": several(install.Names)})
 }
 

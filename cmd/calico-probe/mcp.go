@@ -36,16 +36,16 @@ type mcpOptions struct {
 	front   agents.Front
 }
 
-const mcpExample = `  # for an agent to start: judges nodes through the API, and creates nothing
+const mcpExample = `  # let an agent judge nodes through the API, and create nothing
   calico-probe mcp
 
-  # also let it place probes on nodes
+  # also let the agent place probes on nodes
   calico-probe mcp --allow-probes
 
-  # only saved runs, without a cluster
+  # serve only saved runs, without a cluster
   calico-probe mcp --offline good.ndjson night.ndjson
 
-  # over HTTP, for agents on other machines
+  # serve HTTP, for agents on other machines
   calico-probe mcp --listen 127.0.0.1:8090 --token-file token`
 
 func (a *app) mcp() *cobra.Command {
@@ -55,26 +55,26 @@ func (a *app) mcp() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "mcp [FILE...]", Short: "Serve tools for an agent over the Model Context Protocol", Example: mcpExample,
 		Long: `Serves an agent (a program that speaks MCP) on stdin and stdout, or over HTTP at ` + agents.Path + `.
-Its tools judge nodes, examine one, explain causes and checks, compare runs and show
-runbooks. No tool repairs anything, runs a command or opens a shell. Nothing is created
-without --allow-probes; with it, clients that can ask their user first must do so.
+The tools judge all nodes, examine one node, explain causes and checks, compare runs and show
+runbooks. They never repair anything, run a command or open a shell. Without --allow-probes
+they create nothing. With --allow-probes, a client that can ask its user must ask first.
 FILEs are saved runs (-o ndjson or json) that the tools can use.
 
-Every answer marks the content of nodes, pods and API objects as data. It logs each call
-to stderr.`,
+Every answer marks the content of nodes, pods and API objects as data. The server logs each
+call to stderr.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return o.serve(cmd.Context(), args) },
 	}
 	f := cmd.Flags()
-	f.BoolVar(&o.probes, "allow-probes", false, "let the agent place read-only probes on nodes, by the access methods of --via")
-	f.BoolVar(&o.offline, "offline", false, "contact no cluster: use only the given saved runs")
+	f.BoolVar(&o.probes, "allow-probes", false, "let the agent place read-only probes on nodes, with the access methods of --via")
+	f.BoolVar(&o.offline, "offline", false, "do not contact a cluster: use only the given saved runs")
 	f.StringVar(&o.listen, "listen", "", "serve HTTP at this address, HOST:PORT, instead of stdin and stdout")
 	f.StringVar(&o.access.TokenFile, "token-file", "", "with --listen: file with the accepted bearer tokens, one per line")
 	f.StringVar(&o.access.Cert, "tls-cert", "", "with --listen: the server's certificate")
 	f.StringVar(&o.access.Key, "tls-key", "", "with --listen: the key of --tls-cert")
 	f.BoolVar(&o.plain, "insecure-http", false, "with --listen: accept tokens without TLS on a non-loopback address")
 	f.StringSliceVar(&o.front.Hosts, "allow-host", []string{"localhost", "127.0.0.1", "::1", "[::1]"},
-		"with --listen: allowed Host names; requests for any other are rejected")
-	f.StringSliceVar(&o.front.Origins, "allow-origin", nil, "with --listen: web pages that may send requests, as https://HOST; no other may")
+		"with --listen: allowed Host headers; other requests are rejected")
+	f.StringSliceVar(&o.front.Origins, "allow-origin", nil, "with --listen: web origins that may send requests, as https://HOST (default: none)")
 	folders(cmd, &o.dirs)
 	o.asking(cmd)
 	f.Lookup("via").Usage = viaTried + examine.ViaUsage(injector.MethodKubelet)
@@ -126,12 +126,12 @@ func (o *mcpOptions) check(files []string) error {
 	case injector.AccessOf(o.Via).AsRoot:
 		return ui.BadUsage("--via kubelet is only for people, not for agents: use another access method")
 	case o.offline && len(files) == 0:
-		return ui.BadUsage("--offline takes the files of saved runs")
+		return ui.BadUsage("--offline takes saved run files")
 	case o.listen == "" && (o.access != gate.Access{} || o.plain || len(o.front.Origins) > 0):
 		return ui.BadUsage("--token-file, --tls-cert, --tls-key, --insecure-http and --allow-origin need --listen")
 	case o.listen == "":
 	case o.access.TokenFile == "":
-		return ui.BadUsage("no authentication is configured: name a file of tokens with --token-file")
+		return ui.BadUsage("no authentication is configured: set --token-file")
 	case o.access.Cert == "" && !o.plain && !isLoopback(o.listen):
 		return ui.BadUsage("tokens would be sent to %s without TLS, readable on the network: "+
 			"set --tls-cert and --tls-key, --listen on 127.0.0.1, or add --insecure-http", o.listen)

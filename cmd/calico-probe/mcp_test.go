@@ -101,7 +101,7 @@ func TestMCPSavedByOthers(t *testing.T) {
 func TestMCPRefuses(t *testing.T) {
 	t.Parallel()
 	for args, want := range map[string]string{
-		"--offline":                         "takes the files of saved runs",
+		"--offline":                         "takes saved run files",
 		"--offline --allow-probes x":        "contacts no node",
 		"--token-file x":                    "need --listen",
 		"--listen 127.0.0.1:0":              "no authentication is configured",

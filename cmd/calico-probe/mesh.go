@@ -18,16 +18,16 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-const meshExample = `  # which nodes cannot reach which others, and what the failing paths have in common
+const meshExample = `  # find failing paths between nodes, and what these paths have in common
   calico-probe mesh
 
-  # also with full-size packets
+  # also test with full-size packets
   calico-probe mesh --profile deep
 
-  # keep testing, on the full screen, the worst paths first
+  # keep testing, and show the worst paths first on the full screen
   calico-probe mesh --watch -l topology.kubernetes.io/zone=eu-1a
 
-  # between the nodes of two zones
+  # test the paths between the nodes of two zones
   calico-probe mesh -l 'topology.kubernetes.io/zone in (eu-1a,eu-1b)'`
 
 // meshLimit is how long a mesh may take: two rounds of probes on all nodes.
@@ -38,12 +38,12 @@ func (a *app) mesh() *cobra.Command {
 	var racks []string
 	watch := &watchFlags{}
 	cmd := &cobra.Command{
-		Use: "mesh", Short: "Test the paths between nodes, and show what the failing ones have in common", Example: meshExample,
-		Long: `Places a probe on each node. The probe pings other nodes and a pod on each of them, opens TCP
-connections to both, and reports its BGP sessions. Below 60 nodes it tests every pair in both
-directions. Above, each node tests three others of its zone and two of other zones; a second
-round tests more paths around the failing ones. The report names the node, the rack, the zone,
-the two zones or the pair that the failing paths have in common.
+		Use: "mesh", Short: "Test the paths between nodes, and show what failing paths have in common", Example: meshExample,
+		Long: `Places a probe on each node. The probe pings other nodes and a pod on each of these nodes, opens
+TCP connections to both, and reports its BGP sessions. Below 60 nodes, the mesh tests every pair
+of nodes in both directions. In a larger cluster, each node tests three other nodes in its zone
+and two nodes in other zones. A second round tests more paths around the failing paths. The
+report names what failing paths have in common: a node, a rack, a zone, two zones or a pair.
 
 With --watch, probes stay on at most 48 nodes and keep pinging each other and each other's
 pods until q, Ctrl-C or --for. The exit code is that of the last round: 3 if a path failed,
@@ -67,14 +67,14 @@ pods until q, Ctrl-C or --for. The exit code is that of the last round: 3 if a p
 	several.choosing(f)
 	out.Flag(cmd, []report.Format{{Name: "table", For: "for people: the result, and the number of failing paths by zone"},
 		{Name: "json", For: "one document, with every path"}, {Name: "yaml", For: "the same as json"},
-		{Name: "html", For: "one page, from a map of the zones down to a pair"}})
-	f.StringVar(&o.Profile, "profile", string(probe.Standard), "how much to test: standard, or deep, which also sends full-size packets")
-	f.StringSliceVar(&racks, "rack-label", fleet.RackLabels(), "the node label that names the rack; with several labels, the first one that a node has")
+		{Name: "html", For: "one page, from a map of the zones down to each pair"}})
+	f.StringVar(&o.Profile, "profile", string(probe.Standard), "how much to test: standard, or deep to also send full-size packets")
+	f.StringSliceVar(&racks, "rack-label", fleet.RackLabels(), "the node label that names the rack; with several labels, the first label that a node has")
 	watch.flags(f)
-	f.StringVar(&o.Reason, "reason", "", "why you run this; recorded on created objects, for auditors")
+	f.StringVar(&o.Reason, "reason", "", "reason for this run, recorded on created objects for auditors")
 	o.imaging(cmd)
 	o.consenting(f)
-	f.DurationVar(&o.Timeout, "timeout", meshLimit, "limit of the whole run")
+	f.DurationVar(&o.Timeout, "timeout", meshLimit, "time limit of the whole run")
 	a.connecting(cmd)
 	completions(cmd, map[string]completer{"node": o.nodeNames, "profile": oneOf(meshProfiles())})
 	return cmd

@@ -15,10 +15,10 @@ func TestNeighbourFlags(t *testing.T) {
 	for args, says := range map[string]string{
 		"--via outside --baselines 0":             "nor 0 with --via outside",
 		"--baselines -1":                          "must not be negative",
-		"--via outside --checks node-disk":        "--via outside cannot ask node-disk",
-		"--via local --checks neighbour-reach":    "--via local cannot ask neighbour-reach",
-		"--via api --checks neighbour-reach":      "--via api cannot ask neighbour-reach",
-		"--via outside --checks bgp-session,node": "cannot ask",
+		"--via outside --checks node-disk":        "--via outside cannot run node-disk",
+		"--via local --checks neighbour-reach":    "--via local cannot run neighbour-reach",
+		"--via api --checks neighbour-reach":      "--via api cannot run neighbour-reach",
+		"--via outside --checks bgp-session,node": "cannot run",
 	} {
 		var errs bytes.Buffer
 		a := &app{IOStreams: genericiooptions.IOStreams{Out: &errs, ErrOut: &errs},

@@ -39,7 +39,7 @@ func (n *nodeValue) Type() string { return "string" }
 
 func (n *nodeValue) Set(typed string) error {
 	if n.set {
-		return errors.New("a run takes one node: run it once for each, or use 'calico-probe serve'")
+		return errors.New("only one node is allowed: run the command once per node, or use 'calico-probe serve'")
 	}
 	*n.name, n.set = nodeName(typed), true
 	return nil

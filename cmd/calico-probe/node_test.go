@@ -51,7 +51,7 @@ func TestNodeFlag(t *testing.T) {
 	for _, verb := range []string{"shell -c help", "preflight", "runbook run node-not-ready", "analyze -"} {
 		exit, out, errs := call(t, append(strings.Fields(verb), "--node", "a", "--node", "b")...)
 		if exit != report.ExitUsage || out != "" || strings.Count(errs, "\n") != 1 ||
-			!strings.Contains(errs, "a run takes one node") {
+			!strings.Contains(errs, "only one node is allowed") {
 			t.Errorf("%s: exit %d, %s%s", verb, exit, out, errs)
 		}
 	}

@@ -13,9 +13,9 @@ const nameOptions = "options"
 // options lists kubectl's flags, which every verb that reads a cluster has.
 func (a *app) options() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: nameOptions, Short: "List the flags of kubectl that choose a cluster and a user", Args: noArguments,
-		Long: `Lists kubectl's flags for the cluster and the user. Every verb that reads a cluster has
-them, such as run, mesh, shell, capture and serve.`,
+		Use: nameOptions, Short: "List kubectl's flags for the cluster and the user", Args: noArguments,
+		Long: `Lists kubectl's flags for the cluster and the user. Every verb that reads a cluster
+accepts these flags, such as run, mesh, shell, capture and serve.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	a.flags.AddFlags(cmd.Flags())
@@ -32,7 +32,7 @@ func (a *app) shortHelp(root *cobra.Command) {
 		if a.hideKubectls(cmd, false); err != nil || !left {
 			return err
 		}
-		_, err = fmt.Fprintf(cmd.OutOrStderr(), "\nUse '%s options' for the flags of kubectl, such as --kubeconfig and --as.\n",
+		_, err = fmt.Fprintf(cmd.OutOrStderr(), "\nUse '%s options' to list kubectl's flags, such as --kubeconfig and --as.\n",
 			cmd.Root().DisplayName())
 		return err
 	})

@@ -87,7 +87,7 @@ func TestOutputsRefused(t *testing.T) {
 		{"-o xml=" + folder + "/x", "unknown output format \"xml\""},
 		{"-o table -o json", "both go to stdout"},
 		{"-o json -o json=" + folder + "/a -o yaml", "both go to stdout"},
-		{"-o json=", "names no file"}, {"-o json=-", "names no file"},
+		{"-o json=", "has no file name"}, {"-o json=-", "has no file name"},
 		{"-o json=" + folder + "/a -o yaml=" + folder + "/./a", "would both be written to"},
 		{"-o jsonpath", "takes an expression: -o jsonpath='{.verdict}'"}, {"-o go-template=", "takes an expression"},
 		{"-o jsonpath=a.txt", "> FILE"}, {"-o jsonpath={.x", "unclosed"},

@@ -25,13 +25,13 @@ func (a *app) preflight() *cobra.Command {
 	var methods []string
 	cmd := &cobra.Command{
 		Use: "preflight [--node NODE]", Short: "Check which access methods to a node would work", Args: noArguments,
-		Long: `Checks for each access method whether you have the rights that it needs, and whether policy
-and quota admit what it creates (a dry run: nothing is created). It also checks whether the
-image is on the node, and whatever else it can without a probe. With --via every listed method
-must work; without it, one is enough. --via ssh or --ssh logs in and out again.
+		Long: `Checks for each access method whether you have the required rights, and whether policy and
+quota admit its objects (a dry run: nothing is created). It also checks whether the image is
+on the node, and everything else that it can check without a probe. With --via, every listed
+method must work. Without --via, one working method is enough. --via ssh or --ssh logs in to
+the node and out again.
 
-Exit codes: 0 ready, 3 not ready, 5 some check had no answer, 2 wrong usage, 1 the API cannot
-be reached.`,
+Exit codes: 0 ready, 3 not ready, 5 a check had no answer, 2 wrong usage, 1 API unreachable.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			client, err := a.client()
 			if err != nil {
@@ -59,12 +59,12 @@ be reached.`,
 	f := cmd.Flags()
 	nodeFlag(f, &o.Node, "the node to check (default: the first ready node)")
 	f.StringSliceVar(&methods, "via", nil,
-		"access methods that must all work: auto (one of them is enough), or a list of "+strings.Join(install.Names(), ", "))
+		"access methods that must work: auto (one method is enough), or a list of "+strings.Join(install.Names(), ", "))
 	out.Flag(cmd, report.Formats())
 	o.imaging(cmd)
-	f.StringVar(&o.SSH, "ssh", "", "destination of ssh: [USER@]HOST, where {node} and {ip} stand for the node's name and address (default: its InternalIP)")
+	f.StringVar(&o.SSH, "ssh", "", "ssh destination, [USER@]HOST; {node} and {ip} are the node's name and address (default: the node's InternalIP)")
 	f.StringVar(&o.SSHConfig, "ssh-config", "", "ssh configuration file instead of your own (ssh -F)")
-	f.BoolVar(&o.Privileged, "privileged", false, "check for a probe pod with every capability")
+	f.BoolVar(&o.Privileged, "privileged", false, "check a probe pod with all capabilities")
 	a.connecting(cmd)
 	words := func() []string { return append([]string{examine.ViaAuto}, install.Names()...) }
 	completions(cmd, map[string]completer{"via": several(words)})

@@ -145,7 +145,7 @@ func TestAdvised(t *testing.T) {
 	for want, args := range map[string][]string{
 		"  kubectl calico-probe run worker-3\n":    {"run", "--help"},
 		"  kubectl calico-probe [command]\n":       nil,
-		"'kubectl calico-probe checks' lists them": {"run", "--node", "n", "--checks", "nothing"},
+		"'kubectl calico-probe checks' lists checks": {"run", "--node", "n", "--checks", "nothing"},
 	} {
 		if got := said(args...); !strings.Contains(got, want) || strings.Contains(got, "\n  calico-probe ") {
 			t.Errorf("%v: no %q in %s", args, want, got)

@@ -22,7 +22,7 @@ func (a *app) man() *cobra.Command {
 		Use: "man DIR", Short: "Write the manual pages into a folder", Hidden: true,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return ui.BadUsage("man takes the folder the pages go into")
+				return ui.BadUsage("man takes the folder for the pages")
 			}
 			return nil
 		},

@@ -109,9 +109,9 @@ func TestDocsOverwritesNothing(t *testing.T) {
 		exit int
 		says string
 	}{
-		{nil, 2, "docs takes one folder"},
-		{[]string{""}, 2, "docs takes one folder"},
-		{[]string{"a", "b"}, 2, "docs takes one folder"},
+		{nil, 2, "docs takes one new or empty folder"},
+		{[]string{""}, 2, "docs takes one new or empty folder"},
+		{[]string{"a", "b"}, 2, "docs takes one new or empty folder"},
 		{[]string{full}, 2, full + " is not empty"},
 		{[]string{file}, 2, file + " is a file"},
 		{[]string{filepath.Join(file, "below")}, 1, "not a directory"},

@@ -93,8 +93,8 @@ func (a *app) command() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "calico-probe",
 		Short: "Find out why a Kubernetes node running Calico is broken",
-		Long: `calico-probe checks a node through the Kubernetes API, places a small read-only probe
-on it, tests the node from there, and reports the causes of faults with their fixes.`,
+		Long: `calico-probe checks a node through the Kubernetes API, and tests it with a small read-only
+probe on the node. It reports the causes of faults and how to fix them.`,
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: name},
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -108,7 +108,7 @@ on it, tests the node from there, and reports the causes of faults with their fi
 			return nil // such as version, help and completion, which must work even if the file is broken
 		},
 	}
-	root.PersistentFlags().BoolVarP(&a.verbose, "verbose", "v", false, "log each step to stderr with the time since the start, even if stderr is no terminal")
+	root.PersistentFlags().BoolVarP(&a.verbose, "verbose", "v", false, "log each step to stderr with the elapsed time, even if stderr is not a terminal")
 	root.PersistentFlags().Var(&ui.Colour, "color", "when to use colour: auto, always or never")
 	a.bare(root)
 	root.SetIn(a.In)
@@ -196,7 +196,7 @@ func wrongFlag(cmd *cobra.Command, err error) error {
 		}
 	case errors.As(err, &odd) && odd.GetFlag().Value.Type() == "duration":
 		if n, bad := strconv.Atoi(odd.GetValue()); bad == nil && n > 0 {
-			err = fmt.Errorf("--%s %s has no unit: write %ss, or %sm", odd.GetFlag().Name, odd.GetValue(), odd.GetValue(), odd.GetValue())
+			err = fmt.Errorf("--%s %s has no unit: write %ss or %sm", odd.GetFlag().Name, odd.GetValue(), odd.GetValue(), odd.GetValue())
 		}
 	}
 	return ui.BadUsage("%w; see '%s --help'", err, cmd.CommandPath())

@@ -19,8 +19,8 @@ func TestMistyped(t *testing.T) {
 		"runbook rnu x --node node-a":  `unknown command "rnu"`,
 		"run bgp-session":              `"bgp-session" names checks: use 'calico-probe run NODE --checks bgp-session'`,
 		"status":                       `unknown command "status": use 'calico-probe run NODE'`,
-		"run --node a,,b":              "the name of a node is missing",
-		"version --color purple":       "it takes auto, always or never",
+		"run --node a,,b":              "a node name is missing",
+		"version --color purple":       "use auto, always or never",
 		"run --nod x":                  "unknown flag: --nod, did you mean --node?",
 		"run --node x --timeout 60":    "--timeout 60 has no unit: write 60s, or 60m",
 		"run --node x --timeout soon":  "invalid argument",
@@ -57,7 +57,7 @@ func TestOptions(t *testing.T) {
 			!strings.Contains(help, "--namespace") || !strings.Contains(help, "--context") {
 			t.Errorf("%s --help:\n%s", verb, help)
 		}
-		if !strings.HasSuffix(help, "\nUse 'calico-probe options' for the flags of kubectl, such as --kubeconfig and --as.\n") {
+		if !strings.HasSuffix(help, "\nUse 'calico-probe options' to list kubectl's flags, such as --kubeconfig and --as.\n") {
 			t.Errorf("%s --help does not end with where the flags of kubectl are:\n%s", verb, help)
 		}
 		if _, out, _ := call(t, append(append([]string{"__complete"}, strings.Fields(verb)...),
@@ -65,7 +65,7 @@ func TestOptions(t *testing.T) {
 			t.Errorf("%s: %s", verb, out)
 		}
 	}
-	if _, help, _ := call(t, "explain", "--help"); strings.Contains(help, "options' for") {
+	if _, help, _ := call(t, "explain", "--help"); strings.Contains(help, "options' to list") {
 		t.Errorf("explain takes none of them:\n%s", help)
 	}
 }

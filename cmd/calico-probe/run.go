@@ -26,40 +26,40 @@ type runFlags struct {
 	causesDir string // of an operator's causes
 }
 
-const runExample = `  # everything about one node
+const runExample = `  # test one node
   calico-probe run worker-3
 
-  # only the quick checks, with the fewest privileges
+  # run only the quick checks, which need the fewest privileges
   calico-probe run worker-3 --profile quick
 
-  # only the API: nothing is created
+  # use only the API, and create nothing
   calico-probe run worker-3 --via api
 
-  # from healthy nodes: nothing is placed on the node itself
+  # test the node from healthy nodes, without a probe on it
   calico-probe run worker-3 --via outside
 
-  # only this node, or everywhere? all nodes, grouped by cause
+  # test all nodes, and group them by cause
   calico-probe run --all-nodes
 
-  # the same by the API only: nothing is created
+  # test all nodes through the API only, and create nothing
   calico-probe run --all-nodes --via api
 
-  # two families of checks, for a pipeline
+  # run two families of checks, with JSON output for a pipeline
   calico-probe run worker-3 --checks bgp,felix -o json
 
-  # bad results on the screen, and files for CI and for the ticket
+  # print the report, and write files for CI and for a ticket
   calico-probe run worker-3 -o junit=probe.xml -o markdown=ticket.md
 
-  # one field, with kubectl's syntax
+  # print one field, with kubectl's JSONPath syntax
   calico-probe run worker-3 -o jsonpath='{.causes[0].fix.manifest}'`
 
 func (a *app) run() *cobra.Command {
 	o, several, out := &runFlags{app: a}, &severalNodes{}, &output.Set{Family: families()}
 	cmd := &cobra.Command{
 		Use: "run NODE...", Short: "Test one node or many, and name the causes of faults", Example: runExample,
-		Long: `Checks the node through the API, places a probe on it by the first access method that works,
-and names the causes with their proof and their fix. It never runs a fix. A run over several
-nodes (--all-nodes, -l, or --node more than once) groups nodes with the same cause.
+		Long: `Checks the node through the API, and places a probe on it with the first access method that
+works. It names the causes of faults, with evidence and a fix for each. It never runs a fix. A
+run over several nodes (--all-nodes, -l, or several --node) groups nodes with the same cause.
 
 ` + exitCodes(),
 		Args: noArguments,
@@ -81,7 +81,7 @@ nodes (--all-nodes, -l, or --node more than once) groups nodes with the same cau
 	several.flags(f)
 	out.Flag(cmd, report.Formats())
 	causesFlag(cmd, &o.causesDir)
-	f.StringVar(&o.FailOn, "fail-on", examine.FailOnFail, "results that make the exit code non-zero: fail, or warn for warnings too")
+	f.StringVar(&o.FailOn, "fail-on", examine.FailOnFail, "results that make the exit code non-zero: fail, or warn to include warnings")
 	o.others(cmd)
 	o.asking(cmd)
 	a.connecting(cmd)
@@ -92,10 +92,10 @@ nodes (--all-nodes, -l, or --node more than once) groups nodes with the same cau
 // others adds the flags of the extra checks that a run does when something is wrong.
 func (o *runFlags) others(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.IntVar(&o.Baselines, "baselines", 2, "number of healthy nodes to compare with when something is wrong. "+
-		"With --profile standard, a pod on one of them also tests this node from outside in every run; 0 = use no other node")
+	f.IntVar(&o.Baselines, "baselines", 2, "number of healthy nodes to compare with when something is wrong; "+
+		"0 = use no other node. With --profile standard, a pod on a healthy node also tests the target node in every run")
 	f.BoolVar(&o.NoFollowUp, "no-follow-up", false,
-		"skip follow-up checks: those beyond --profile that would confirm or exclude the likeliest causes")
+		"skip follow-up checks, which go beyond --profile to confirm or exclude the likeliest causes")
 }
 
 // examine does one run, as the flags configure it.
@@ -195,8 +195,8 @@ func exitCodes() string {
 // asking adds the flags that select the checks and the access to a node.
 func (o *runFlags) asking(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&o.Profile, "profile", string(probe.Standard), "how much to check: quick, standard or deep; --checks selects from all")
-	f.StringSliceVar(&o.Checks, "checks", nil, "only these checks: IDs, prefixes, globs or tags, separated by commas")
+	f.StringVar(&o.Profile, "profile", string(probe.Standard), "how much to check: quick, standard or deep; --checks selects from all checks")
+	f.StringSliceVar(&o.Checks, "checks", nil, "run only these checks: IDs, prefixes, globs or tags, separated by commas")
 	f.StringSliceVar(&o.Skip, "skip", nil, "skip these checks; same patterns as --checks")
 	o.reaching(cmd)
 	o.limiting(cmd)
@@ -206,19 +206,19 @@ func (o *runFlags) asking(cmd *cobra.Command) {
 // reaching adds the flags that configure the access to a node.
 func (o *runFlags) reaching(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&o.SSH, "ssh", "", "destination of ssh: [USER@]HOST, where {node} and {ip} stand for the node's name and address (default: its InternalIP)")
+	f.StringVar(&o.SSH, "ssh", "", "ssh destination, [USER@]HOST; {node} and {ip} are the node's name and address (default: the node's InternalIP)")
 	f.StringVar(&o.SSHConfig, "ssh-config", "", "ssh configuration file instead of your own (ssh -F)")
-	f.StringVar(&o.Reason, "reason", "", "why you run this; recorded on created objects, for auditors")
+	f.StringVar(&o.Reason, "reason", "", "reason for this run, recorded on created objects for auditors")
 	o.placing(cmd)
-	f.DurationVar(&o.Timeout, "timeout", 2*time.Minute, "limit of the whole run")
-	f.DurationVar(&o.StartTimeout, "start-timeout", 0, "how long to wait for a pod or an ephemeral container to start, "+
-		"and for the first output of exec and ssh (default 40s and 15s; less if there is no progress at all, "+
-		"the node's lease expired or its runtime is down)")
+	f.DurationVar(&o.Timeout, "timeout", 2*time.Minute, "time limit of the whole run")
+	f.DurationVar(&o.StartTimeout, "start-timeout", 0, "how long to wait for a pod or an ephemeral container to start (default 40s), "+
+		"and for the first output of exec and ssh (default 15s); the wait is shorter if nothing progresses, "+
+		"the node's lease expired or its container runtime is down")
 }
 
 // limiting adds the flag that limits each check.
 func (o *runFlags) limiting(cmd *cobra.Command) {
-	cmd.Flags().DurationVar(&o.CheckTimeout, "check-timeout", 0, "limit of each check, instead of the check's own")
+	cmd.Flags().DurationVar(&o.CheckTimeout, "check-timeout", 0, "time limit of each check, instead of the check's default")
 }
 
 // viaTried begins the help of --via.
@@ -229,7 +229,7 @@ func (o *runFlags) placing(cmd *cobra.Command, refused ...string) {
 	f := cmd.Flags()
 	f.StringVar(&o.Via, "via", examine.ViaAuto, viaTried+examine.ViaUsage(refused...))
 	o.imaging(cmd)
-	f.BoolVar(&o.Privileged, "privileged", false, "give the probe pod every capability instead of the few that it needs")
+	f.BoolVar(&o.Privileged, "privileged", false, "give the probe pod all capabilities instead of the few that it needs")
 }
 
 // imaging adds the flags that name the probe's image.

@@ -25,7 +25,7 @@ import (
 
 func (a *app) runbook() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "runbook run|list|show|lint|record|skill", Short: "Run a written procedure: what to check, what to conclude, whom to notify",
+		Use: "runbook run|list|show|lint|record|skill", Short: "Run a runbook: a procedure of checks, conclusions and notifications",
 		Args: aVerb,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -53,7 +53,7 @@ func knownToRunbooks() runbook.Known {
 
 // folders adds the flag for folders with runbooks.
 func folders(cmd *cobra.Command, dirs *[]string) {
-	cmd.Flags().StringArrayVar(dirs, "runbooks", nil, "folder with your own runbooks (*.yaml), which add to the built-in ones or replace those of the same name; may be repeated")
+	cmd.Flags().StringArrayVar(dirs, "runbooks", nil, "folder with your own runbooks (*.yaml), added to the built-in runbooks or replacing those with the same name; may be repeated")
 	if err := cmd.MarkFlagDirname("runbooks"); err != nil { // the flag exists
 		panic(err)
 	}
@@ -88,7 +88,7 @@ func findRunbook(name string, dirs []string) (runbook.Item, error) {
 	}
 	i := slices.IndexFunc(items, func(it runbook.Item) bool { return it.Name == name })
 	if i < 0 {
-		return runbook.Item{}, ui.BadUsage("there is no runbook %q%s; 'calico-probe runbook list' lists them, and for a file give its path", name, runbook.Nearest(name, namesOf(items)))
+		return runbook.Item{}, ui.BadUsage("unknown runbook %q%s; 'calico-probe runbook list' lists runbooks; for a file, use its path", name, runbook.Nearest(name, namesOf(items)))
 	}
 	if items[i].Err != nil {
 		return items[i], ui.BadUsage("%w", items[i].Err)
@@ -154,7 +154,7 @@ func sourceOf(it runbook.Item) string {
 func (a *app) runbookShow() *cobra.Command {
 	var dirs []string
 	cmd := &cobra.Command{
-		Use: "show NAME|FILE", Short: "Print the source of a runbook, to read it or to start your own",
+		Use: "show NAME|FILE", Short: "Print the source of a runbook, to read it or to copy it",
 		Args: oneRunbook, ValidArgsFunction: completeRunbook(&dirs),
 		RunE: func(_ *cobra.Command, args []string) error {
 			it, err := findRunbook(args[0], dirs)
@@ -172,10 +172,10 @@ func (a *app) runbookShow() *cobra.Command {
 func (a *app) runbookSkill() *cobra.Command {
 	var dirs []string
 	cmd := &cobra.Command{
-		Use: "skill NAME|FILE", Short: "Print a runbook as a skill, for an agent that has the tools of 'calico-probe mcp'",
+		Use: "skill NAME|FILE", Short: "Print a runbook as a skill, for agents that use 'calico-probe mcp'",
 		Long: `Prints a runbook as a SKILL.md: which tools of 'calico-probe mcp' an agent calls, in which
-order, and what it must report with each cause. 'calico-probe docs DIR' writes those of the
-built-in runbooks.`,
+order, and what it must report with each cause. 'calico-probe docs DIR' writes the
+skills of the built-in runbooks.`,
 		Args: oneRunbook, ValidArgsFunction: completeRunbook(&dirs),
 		RunE: func(_ *cobra.Command, args []string) error {
 			it, err := findRunbook(args[0], dirs)
@@ -191,7 +191,7 @@ built-in runbooks.`,
 
 func oneRunbook(_ *cobra.Command, args []string) error {
 	if len(args) != 1 {
-		return ui.BadUsage("name one runbook, or its file; 'calico-probe runbook list' lists them")
+		return ui.BadUsage("name one runbook or runbook file; 'calico-probe runbook list' lists runbooks")
 	}
 	return nil
 }
@@ -199,15 +199,14 @@ func oneRunbook(_ *cobra.Command, args []string) error {
 func (a *app) runbookLint() *cobra.Command {
 	return &cobra.Command{
 		Use: "lint FILE|FOLDER...", Short: "Check runbooks for errors before you need them",
-		Long: `Reads runbooks without running them and prints each error on a line: FILE:LINE: WHAT. It
-finds unknown fields, steps that do several things or are unreachable, and expressions that
-cannot be evaluated. It also finds comparisons with an impossible status or verdict, and names
-of checks, causes, steps and parameters that do not exist. A runbook with an error cannot run,
-and lint exits 2.
+		Long: `Reads runbooks without running them, and prints one line for each error: FILE:LINE: WHAT. It
+finds unknown fields, unreachable steps, steps that do several things, and expressions that
+cannot be evaluated. It also finds comparisons with an impossible status or verdict, and unknown
+checks, causes, steps and parameters. A runbook with an error cannot run, and lint exits 2.
 
-A warning (FILE:LINE: warning: WHAT) is about a valid but suspicious runbook, and leaves the
-exit code 0. Examples are causes[0], which may not exist, the answer of a check that no step
-runs, and a wait longer than the limit of the whole runbook.`,
+A warning (FILE:LINE: warning: WHAT) marks a valid but suspicious runbook, and the exit code
+stays 0. Examples: causes[0], which may not exist; the answer of a check that no step runs; a
+wait longer than the limit of the whole runbook.`,
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return []string{"yaml", "yml"}, cobra.ShellCompDirectiveFilterFileExt
 		},

@@ -85,7 +85,7 @@ func setAgain(cmd *cobra.Command, name string, values []string) error {
 	f := cmd.Flags().Lookup(name)
 	switch {
 	case f == nil:
-		return errors.New("there is no such flag")
+		return errors.New("unknown flag")
 	case slices.Contains(droppedFlags, name):
 		return nil
 	case f.Changed && slices.Contains([]string{"answer", "allow-actions"}, name):
@@ -148,6 +148,6 @@ func (o *runbookOptions) createJournal(b runbook.Header) (*runbook.Journal, erro
 			return j, nil
 		}
 	}
-	ui.Say(o.ErrOut, "no journal is kept, so you cannot resume this runbook: %v; use --journal FILE to keep one elsewhere", err)
+	ui.Say(o.ErrOut, "no journal is kept, so you cannot resume this runbook: %v; use --journal FILE to write it elsewhere", err)
 	return runbook.NewJournal(b), nil
 }

@@ -80,7 +80,7 @@ func writePrivate(whole []byte) (name string, err error) {
 		}
 		_ = os.Remove(f.Name())
 	}
-	return "", fmt.Errorf("cannot write its kubeconfig: %w; set XDG_RUNTIME_DIR to a folder of yours", err)
+	return "", fmt.Errorf("cannot write its kubeconfig: %w; set XDG_RUNTIME_DIR to a folder that you own", err)
 }
 
 // kubeconfigOf returns a minimal kubeconfig for one client.

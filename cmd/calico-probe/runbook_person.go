@@ -142,11 +142,11 @@ func (o *runbookOptions) confirm(ctx context.Context, p runbook.Proposal) (bool,
 	if p.Before != "" {
 		fmt.Fprintf(w, "  CAUTION: it may have been done already: %s; check first\n", probe.OneLine(p.Before))
 	}
-	prompt := fmt.Sprintf("to do it, type %s: ", p.Step)
+	prompt := fmt.Sprintf("to run this action, type %s: ", p.Step)
 	text, err := o.readLine(ctx, prompt)
 	// mistyped, or "yes"
 	if err == nil && text != p.Step && text != "" && !strings.HasPrefix("no", strings.ToLower(text)) {
-		text, err = o.readLine(ctx, fmt.Sprintf("%q is not its name (Enter skips it); %s", text, prompt))
+		text, err = o.readLine(ctx, fmt.Sprintf("%q is not the name of the step (Enter skips the action); %s", text, prompt))
 	}
 	return text == p.Step, err
 }

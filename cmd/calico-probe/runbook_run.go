@@ -39,13 +39,13 @@ type runbookOptions struct {
 	clock           stopwatch       // of the whole runbook
 }
 
-const runbookExample = `  # the runbook of the alert KubeNodeNotReady, by hand
+const runbookExample = `  # run the runbook for the alert KubeNodeNotReady manually
   calico-probe runbook run node-not-ready --node worker-3
 
   # also write a record for the ticket
   calico-probe runbook run node-not-ready --node worker-3 -o markdown=ticket.md
 
-  # your own runbook, unattended
+  # run your own runbook unattended
   calico-probe runbook run ./ours.yaml --node worker-3 --answer fixed=done < /dev/null
 
   # resume after a lost terminal: the first line on stderr has the command
@@ -57,26 +57,26 @@ func (a *app) runbookRun() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "run NAME|FILE --node NODE", Short: "Run a runbook on a node", Example: runbookExample,
 		Long: `Runs a runbook step by step, and prints what each step saw and decided. It writes every step
-into a journal: 'runbook run --resume FILE' continues after a lost terminal or client, and
-'runbook record FILE' prints its record afterwards. Without --journal, the journal is in the
-user's folder for state. There, calico-probe keeps the latest 100 journals of the last 30 days.
+to a journal. 'runbook run --resume FILE' continues after the terminal or the client is lost.
+'runbook record FILE' prints the record of a journal. Without --journal, the journal is in the
+user's state folder, where calico-probe keeps the latest 100 journals of the last 30 days.
 
-An action of a runbook may change something. It is only shown, unless --allow-actions names
-its step. Then you see its dry run and what it destroys, and confirm by typing its name on the
-terminal. The commands of checks and notifies run as you, without a question. So do the dryRun
-and keep commands of an allowed action, before you confirm it. Read a runbook by another author
-before you run it.
+A runbook can have actions, which may change something. An action is only shown, unless
+--allow-actions names its step. Then you see its dry run and what it destroys, and confirm by
+typing the name of the step on the terminal. The commands of checks and notifies run as you,
+without a question. The dryRun and keep commands of an allowed action run before you confirm.
+Read a runbook by another author before you run it.
 
-Exits with the conclusion of the runbook: 0 healthy, 3 a fault, 5 incomplete. A runbook
-without a conclusion exits like its last run. If an assert or a wait stops the runbook, it
-exits 3 if the last run saw a fault, otherwise 5.`,
+The exit code is the conclusion of the runbook: 0 healthy, 3 a fault, 5 incomplete. Without a
+conclusion, it is the exit code of the last run. If an assert or a wait stops the runbook, it
+is 3 if the last run saw a fault, otherwise 5.`,
 		ValidArgsFunction: completeRunbook(&o.dirs),
 		Args: func(_ *cobra.Command, args []string) error {
 			switch {
 			case o.resume != "" && len(args) > 0:
 				return ui.BadUsage("--resume continues the runbook of its journal: leave out %q", args[0])
 			case o.resume == "" && len(args) != 1:
-				return ui.BadUsage("name one runbook, or its file; 'calico-probe runbook list' lists them")
+				return ui.BadUsage("name one runbook or runbook file; 'calico-probe runbook list' lists runbooks")
 			}
 			return nil
 		},
@@ -95,11 +95,11 @@ func (o *runbookOptions) addFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	nodeFlag(f, &o.Node, "the node to run the runbook on")
 	o.out.Flag(cmd, recordFormats())
-	f.StringArrayVar(&o.params, "param", nil, "NAME=VALUE of a parameter of the runbook; may be repeated")
-	f.StringArrayVar(&o.answers, "answer", nil, "STEP=TEXT, the answer to a question of the runbook in advance; may be repeated")
-	f.StringSliceVar(&o.actions, "allow-actions", nil, "names of steps that may change something, separated by commas; you see the dry run of each and confirm it on the terminal")
+	f.StringArrayVar(&o.params, "param", nil, "set a parameter of the runbook, NAME=VALUE; may be repeated")
+	f.StringArrayVar(&o.answers, "answer", nil, "answer a question of the runbook in advance, STEP=TEXT; may be repeated")
+	f.StringSliceVar(&o.actions, "allow-actions", nil, "steps whose actions may run, separated by commas; you see the dry run of each action and confirm it on the terminal")
 	folders(cmd, &o.dirs)
-	f.StringVar(&o.journal, "journal", "", "new file for the journal (default: a file in the user's folder for state)")
+	f.StringVar(&o.journal, "journal", "", "new file for the journal (default: a file in the user's state folder)")
 	f.StringVar(&o.resume, "resume", "", "continue the runbook of this journal, with the same node, parameters and flags")
 	f.IntVar(&o.Baselines, "baselines", 2, "number of healthy nodes that each run compares with, see 'run --help'; 0 = none")
 	o.reaching(cmd)

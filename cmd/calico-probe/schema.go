@@ -15,16 +15,16 @@ func (a *app) schema() *cobra.Command {
 		Use: "schema " + strings.Join(schema.Names(), "|"), Short: "Print the JSON Schema of an output or of runbooks",
 		Long: `Prints a JSON Schema (draft 2020-12):
 
-event    a line of -o ndjson, and of the transcript of a session
+event    a line of -o ndjson, or of a session transcript
 report   -o json of run, analyze and preflight
 fleet    -o json of a run over several nodes
 diff     -o json of diff
 record   -o json of 'runbook run' and 'runbook record'
 runbook  the file of a runbook
 
-Outputs only grow: readers must skip unknown fields and event types. The values of status,
-verdict, exit and confidence are closed lists while v stays the same. IDs of checks and
-causes are not.`,
+New versions may add fields and event types: readers must skip unknown fields and types. While
+v stays the same, status, verdict, exit and confidence get no new values. Checks and causes may
+get new IDs.`,
 		ValidArgs: schema.Names(),
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {

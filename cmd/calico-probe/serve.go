@@ -46,7 +46,7 @@ type serveOptions struct {
 	asks        *probe.Cluster
 }
 
-const serveExample = `  # in a cluster: roughly what 'calico-probe manifests --serve' sets up
+const serveExample = `  # run in a cluster, roughly as 'calico-probe manifests --serve' sets it up
   calico-probe serve --token-file /etc/calico-probe/token --tls-cert tls.crt --tls-key tls.key --store /var/lib/calico-probe
 
   # validate the configuration file
@@ -59,10 +59,10 @@ func (a *app) serve() *cobra.Command {
 	o := &serveOptions{runFlags: &runFlags{app: a, Options: opts}}
 	cmd := &cobra.Command{
 		Use: "serve", Short: "Receive alerts from Alertmanager and examine their nodes", Example: serveExample, Args: noArguments,
-		Long: `serve receives Alertmanager's webhook at ` + alerts.PathAlerts + `. For each alert it executes a
-runbook or a plain run on the alert's node: once for each node and procedure, even if the
-alert is sent repeatedly. The result is an event on the node, a report on serve's page, and
-a metric. It repairs nothing. See docs/alerts.md.`,
+		Long: `Receives Alertmanager's webhook at ` + alerts.PathAlerts + `. For each alert it executes a runbook
+or a plain run on the alert's node, only once for each node and procedure, even if the alert is
+sent repeatedly. The result is an event on the node, a report on the server's page, and a
+metric. It repairs nothing. See docs/alerts.md.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.check(); err != nil {
 				return err
@@ -82,17 +82,17 @@ a metric. It repairs nothing. See docs/alerts.md.`,
 	f := cmd.Flags()
 	f.StringVar(&o.listen, "listen", ":8080", "address to listen on")
 	f.StringVar(&o.health, "health-listen", ":8081", "address of /healthz and /readyz, over plain HTTP without authentication; it serves nothing else")
-	f.StringVar(&o.store, "store", "", "folder for jobs and reports; queued jobs survive a restart there")
+	f.StringVar(&o.store, "store", "", "folder for jobs and reports, where queued jobs survive a restart")
 	f.StringVar(&o.external, "external-url", "", "public URL of this server, http(s)://HOST[/PATH]; events on nodes then link to the report")
-	f.StringVar(&o.config, "config", "", "file with the routes from alerts to runbooks, and the limits (default: the alerts that runbooks declare, and the limits of docs/alerts.md)")
+	f.StringVar(&o.config, "config", "", "file with the routes from alerts to runbooks, and the limits (default: the alerts that runbooks declare, and the limits in docs/alerts.md)")
 	folders(cmd, &o.dirs)
 	f.BoolVar(&o.checkConfig, "check-config", false, "validate --config and exit")
 	f.StringVar(&o.access.TokenFile, "token-file", "", "file with the accepted bearer tokens, one per line; reloaded when it changes")
 	f.StringVar(&o.access.ReadTokenFile, "read-token-file", "", "file with bearer tokens that may only read reports and metrics; it may be created later")
-	f.StringVar(&o.access.ClientCA, "client-ca", "", "accept only clients with a certificate of this CA; with --token-file, clients need both")
+	f.StringVar(&o.access.ClientCA, "client-ca", "", "accept only clients with a certificate from this CA; with --token-file, clients need a certificate and a token")
 	f.StringVar(&o.access.Cert, "tls-cert", "", "the server's certificate; reloaded when it changes")
 	f.StringVar(&o.access.Key, "tls-key", "", "the key of --tls-cert")
-	f.BoolVar(&o.insecure, "insecure-http", false, "accept tokens without TLS on a non-loopback address: they can be read on the network, and used")
+	f.BoolVar(&o.insecure, "insecure-http", false, "accept tokens without TLS on a non-loopback address, where others on the network can read and use them")
 	f.StringVar(&o.logFormat, "log-format", "text", "format of the log on stderr: text or json")
 	o.placing(cmd, injector.PersonNames()...)
 	a.connecting(cmd)
@@ -115,7 +115,7 @@ func (o *serveOptions) check() error {
 	}
 	for method := range strings.SplitSeq(o.Via, ",") {
 		if !worksInPod(method) {
-			return ui.BadUsage("--via %s does not work in a pod, or is for people: use %s", method, viaOfServe())
+			return ui.BadUsage("--via %s does not work in a pod, or is only for interactive use: use %s", method, viaOfServe())
 		}
 	}
 	if err := o.checkListeners(); err != nil {

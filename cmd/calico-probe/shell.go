@@ -11,16 +11,16 @@ import (
 	"github.com/calico-probe/calico-probe/internal/session"
 )
 
-const shellExample = `  # choose a node, the worst first, and look around
+const shellExample = `  # choose a node from a list, the worst first, and examine it
   calico-probe shell
 
-  # one node; two commands, without a prompt
+  # run two commands on one node, without a prompt
   calico-probe shell --node worker-3 -c 'ping 10.244.7.9; bird show protocols'
 
-  # the same from a file; the exit code is that of the worst answer
+  # run the commands of a file; the exit code is that of the worst answer
   calico-probe shell --node worker-3 <questions
 
-  # a root shell with the rights of kubectl's debug profile netadmin, instead of all
+  # limit the root shell to the rights of kubectl's debug profile netadmin
   calico-probe shell --node worker-3 --debug-profile netadmin`
 
 func (a *app) shell() *cobra.Command {
@@ -50,17 +50,17 @@ func (a *app) shell() *cobra.Command {
 	nodeFlag(f, &o.Node, "the node to start with (default: choose one)")
 	f.StringVarP(&own.Commands, "command", "c", "", "run these commands, separated by ; or newlines, instead of a prompt")
 	f.DurationVar(&own.Idle, "idle", 15*time.Minute, "end the session after this time without input at the prompt; 0 = never")
-	f.StringVar(&own.Transcript, "transcript", "", "record the session in this file (appends to an existing transcript): "+
-		"commands as typed (so type no secrets), answers and output, with times "+
-		"(NDJSON, for 'analyze'); of sh only the command")
+	f.StringVar(&own.Transcript, "transcript", "", "record the session in this file, as NDJSON for 'analyze' (appends to an existing transcript): "+
+		"commands as typed (do not type secrets), answers and output, with times; "+
+		"for sh only the command")
 	f.StringVar(&own.ToolboxImage, "toolbox-image", envOr("CALICO_PROBE_TOOLBOX_IMAGE", toolboxImage()),
-		"image with the shell for 'sh' on a node without one (environment: CALICO_PROBE_TOOLBOX_IMAGE)")
-	f.Var(debugProfile{&own.DebugProfile}, "debug-profile", "rights of the probe and of 'sh', with the profiles of kubectl debug: "+
-		strings.Join(injector.Profiles, ", ")+" (default: the few that the probe needs, and all for 'sh')")
+		"image for 'sh' on a node without a shell (environment: CALICO_PROBE_TOOLBOX_IMAGE)")
+	f.Var(debugProfile{&own.DebugProfile}, "debug-profile", "kubectl debug profile for the rights of the probe and of 'sh': "+
+		strings.Join(injector.Profiles, ", ")+" (default: minimal rights for the probe, all rights for 'sh')")
 	o.others(cmd)
 	o.asking(cmd)
 	f.Lookup("timeout").DefValue, o.Timeout = "4h0m0s", 4*time.Hour
-	f.Lookup("timeout").Usage = "hard limit of the session, enforced on the server too"
+	f.Lookup("timeout").Usage = "hard time limit of the session, also enforced by the server"
 	a.connecting(cmd)
 	o.completions(cmd)
 	completions(cmd, map[string]completer{"debug-profile": oneOf(injector.Profiles)})

@@ -32,7 +32,7 @@ func lookups() []*prompt.Command {
 
 func explainable(args []string) error {
 	if len(args) != 1 {
-		return errors.New("explain takes the ID of a check or a cause; 'checks' and 'causes' list them")
+		return errors.New("explain takes the ID of a check or a cause; 'checks' and 'causes' list IDs")
 	}
 	if slices.Contains(cause.All().IDs(), args[0]) {
 		return nil

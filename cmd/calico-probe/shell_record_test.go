@@ -47,10 +47,10 @@ func TestAnalyzeTranscript(t *testing.T) {
 		{"analyze " + one, 0, "healthy on node-a: no fault found; 1 ok"},
 		{"analyze " + one + " -o json", 0, `"check": "node-swap"`},
 		{"analyze " + two, 0, "healthy on node-b: no fault found; 1 ok"},
-		{"analyze " + two + " -o json", 2, "holds one run, but there are 2"},
+		{"analyze " + two + " -o json", 2, "hold only one run, but there are 2"},
 		{"analyze " + none, 2, "that ran no check: 'calico-probe analyze --typed " + probe.Quote(none) + "' lists"},
 		{"analyze --typed " + two, 0, "node-b  run node-swap "},
-		{"analyze --typed " + run, 2, "only the transcript of a session has the commands"},
+		{"analyze --typed " + run, 2, "only a session transcript has commands"},
 		{"diff " + run + " " + one, 0, "1 better"},
 		{"analyze " + two + " -o json --node node-b", 0, `"node": "node-b"`},
 		{"analyze --typed -o json " + two, 2, "does not support -o"},
@@ -70,7 +70,7 @@ func TestAnalyzeTranscript(t *testing.T) {
 	}
 	must.Do(t, os.WriteFile(filepath.Join(folder, "diary"), []byte("dear diary\n"), 0o600))
 	if exit, _, errs := call(t, "shell", "--node", "node-a", "--transcript", filepath.Join(folder, "diary"), "-c",
-		"why"); exit != 2 || !strings.Contains(errs, "is not a transcript of a session") {
+		"why"); exit != 2 || !strings.Contains(errs, "is not a session transcript") {
 		t.Errorf("exit %d %s", exit, errs)
 	}
 }

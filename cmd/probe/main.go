@@ -300,7 +300,7 @@ func (l readWatcher) Read(b []byte) (int, error) {
 // run answers a plan once. Without a plan it runs the checks that need no targets.
 func run(ctx context.Context, args []string, out io.Writer) error {
 	o := flags("run", out)
-	want := o.String("checks", "", "only these checks: IDs, prefixes, globs or tags, separated by commas (empty: all)")
+	want := o.String("checks", "", "run only these checks: IDs, prefixes, globs or tags, separated by commas (empty: all)")
 	var given []string
 	o.Func("plan", "answer this plan instead, as JSON or packed (gzip, base64); repeat the flag for each piece",
 		func(piece string) error { given = append(given, piece); return nil })

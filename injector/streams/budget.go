@@ -34,7 +34,7 @@ type budget struct {
 const maxBeside = 8 << 20
 
 // errBeside ends a session for good: another connection would deliver the same.
-var errBeside = fmt.Errorf("%w: more than %d MiB besides its output came over the connection; the rest is not read",
+var errBeside = fmt.Errorf("%w: the connection has more than %d MiB besides the probe's output; the rest is not read",
 	probe.ErrTooMuch, maxBeside>>20)
 
 // came counts arrived bytes. Its error reports that there are too many, and ends the session.

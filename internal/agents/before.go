@@ -50,7 +50,7 @@ func (s *Server) checkRunbook(in runbookArguments) error {
 	case in.Name == "":
 		return nil
 	case s.usable(in.Name) < 0:
-		return refuse("there is no usable runbook %q: call runbook without a name for the list",
+		return refuse("no usable runbook %q: call runbook without a name to list the runbooks",
 			probe.Cut(probe.Line(in.Name), 60))
 	case in.Node == "":
 		return nil
@@ -67,7 +67,7 @@ func (s *Server) confirmRun(in runArguments) string {
 		return ""
 	}
 	return fmt.Sprintf("Place a read-only probe pod on node %s, and if something is wrong there, on a few healthy nodes to "+
-		"compare? Each ends automatically.", in.Node)
+		"compare? Each probe ends automatically.", in.Node)
 }
 
 func confirmMesh(in nodesArguments) string {
@@ -82,7 +82,7 @@ func confirmMesh(in nodesArguments) string {
 	if in.Selector != "" {
 		where += fmt.Sprintf(" with the labels %q", probe.Cut(probe.Line(in.Selector), 200))
 	}
-	return "Place a read-only probe pod on " + where + "? Each ends automatically."
+	return "Place a read-only probe pod on " + where + "? Each probe ends automatically."
 }
 
 // scopeLimit bounds how long counting the nodes of a question may take.

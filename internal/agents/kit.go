@@ -16,17 +16,17 @@ import (
 // The arguments of the tools.
 type (
 	nodesArguments struct {
-		Nodes    []string `json:"nodes,omitempty" jsonschema:"names of nodes; leave out for all"`
-		Selector string   `json:"selector,omitempty" jsonschema:"labels of nodes, in the syntax of kubectl's -l"`
+		Nodes    []string `json:"nodes,omitempty" jsonschema:"node names; leave out for all nodes"`
+		Selector string   `json:"selector,omitempty" jsonschema:"node labels, in the syntax of kubectl's -l"`
 	}
 	runArguments struct {
 		Node    string   `json:"node" jsonschema:"name of the node"`
 		Profile string   `json:"profile,omitempty" jsonschema:"quick, standard (default) or deep"`
 		Via     string   `json:"via,omitempty" jsonschema:"access method: auto (default), or api to create nothing"`
-		Checks  []string `json:"checks,omitempty" jsonschema:"only these checks: IDs or families, such as bgp"`
+		Checks  []string `json:"checks,omitempty" jsonschema:"run only these checks: IDs or families, such as bgp"`
 	}
 	resultArguments struct {
-		ID    string `json:"id,omitempty" jsonschema:"id that an earlier answer began with; leave out to list them"`
+		ID    string `json:"id,omitempty" jsonschema:"id at the start of an earlier answer; leave out to list all ids"`
 		Check string `json:"check,omitempty" jsonschema:"ID of a check: its answers with their evidence"`
 	}
 	explainArguments struct {
@@ -37,8 +37,8 @@ type (
 		B string `json:"b" jsonschema:"id of a run, the bad one"`
 	}
 	runbookArguments struct {
-		Name string `json:"name,omitempty" jsonschema:"name of a runbook; leave out to list them"`
-		Node string `json:"node,omitempty" jsonschema:"run it on this node; leave out to read it"`
+		Name string `json:"name,omitempty" jsonschema:"name of a runbook; leave out to list all runbooks"`
+		Node string `json:"node,omitempty" jsonschema:"run the runbook on this node; leave out to read it"`
 	}
 )
 
@@ -48,9 +48,9 @@ func (s *Server) addTools() error {
 	var errs []error
 	add := func(err error) { errs = append(errs, err) }
 	if w.Triage != nil {
-		add(offer(s, tool[nodesArguments]{name: "triage", title: "Judge nodes by the API", asks: true, do: s.triage,
+		add(offer(s, tool[nodesArguments]{name: "triage", title: "Judge nodes through the API", asks: true, do: s.triage,
 			check: checkNodesOf,
-			text:  "Judges all nodes (or some) through the Kubernetes API, grouped by cause. Creates nothing. Begin here."}))
+			text:  "Judges all nodes (or some) through the Kubernetes API, and groups them by cause. Creates nothing. Begin here."}))
 	}
 	if w.Run != nil {
 		text := "Examines one node and names the cause, its evidence and the fix. It never runs the fix. "
@@ -64,14 +64,14 @@ func (s *Server) addTools() error {
 	}
 	if w.Mesh != nil && probes {
 		add(offer(s, tool[nodesArguments]{name: "mesh", title: "Test the paths between nodes", creates: true, asks: true,
-			do: s.mesh, text: "Places a probe pod on every node (or some), tests the paths between them, and reports what the failing " +
+			do: s.mesh, text: "Places a probe pod on every node (or some), tests the paths between them, and reports what failing " +
 				"paths have in common.",
 			check: checkNodesOf, confirm: confirmMesh, scope: s.scopeMesh}))
 	}
 	if len(w.Runbooks) > 0 {
-		text := "Lists the runbooks, or shows one: what to check, in which order, and what to conclude."
+		text := "Lists the runbooks, or shows one runbook: what to check, in which order, and what to conclude."
 		if probes && w.Follow != nil {
-			text += " With a node it runs there, without its actions and commands; it notifies its webhooks."
+			text += " With a node, it runs the runbook there without actions and commands, and notifies the runbook's webhooks."
 		}
 		add(offer(s, tool[runbookArguments]{name: "runbook", title: "Written procedures", text: text, creates: probes,
 			asks: true, do: s.runbook, check: s.checkRunbook, confirm: confirmRunbook}))
@@ -234,7 +234,7 @@ func (s *Server) explain(_ context.Context, in explainArguments) (answer, error)
 	}
 	text, err := s.world.Explain(id)
 	if err != nil {
-		return answer{}, refuse("there is no cause and no check %q", id)
+		return answer{}, refuse("unknown cause or check %q", id)
 	}
 	return answer{own: cutLines(lines(text))}, nil
 }
@@ -244,7 +244,7 @@ func (s *Server) diff(_ context.Context, in diffArguments) (answer, error) {
 	for i, id := range []string{in.A, in.B} {
 		k, ok := s.runs.get(id)
 		if !ok || k.run == nil {
-			return answer{}, refuse("there is no run with id %q: call result for the list", probe.Cut(probe.Line(id), 60))
+			return answer{}, refuse("unknown run id %q: call result to list all ids", probe.Cut(probe.Line(id), 60))
 		}
 		runs[i] = *k.run
 	}
@@ -253,7 +253,7 @@ func (s *Server) diff(_ context.Context, in diffArguments) (answer, error) {
 	if err := report.WriteDiff(&text, "table", d); err != nil {
 		return answer{}, err
 	}
-	said := "b is no worse than a"
+	said := "b is not worse than a"
 	if d.Worse() {
 		said = "b is worse than a"
 	}
@@ -266,7 +266,7 @@ func (s *Server) resultOf(_ context.Context, in resultArguments) (answer, error)
 	}
 	k, ok := s.runs.get(in.ID)
 	if !ok {
-		return answer{}, refuse("there is no report with id %q: call result without one for the list", probe.Cut(probe.Line(in.ID), 60))
+		return answer{}, refuse("unknown report id %q: call result without an id to list all ids", probe.Cut(probe.Line(in.ID), 60))
 	}
 	doc, isRun := k.doc.(report.Document)
 	switch f, isFleet := k.doc.(report.Fleet); {
@@ -298,7 +298,7 @@ func (s *Server) listResults() answer {
 		}
 	}
 	if len(a.own) == 0 {
-		a.own = []string{"There is no report yet: call triage or run."}
+		a.own = []string{"No reports yet: call triage or run."}
 	}
 	return a
 }
@@ -321,7 +321,7 @@ func evidence(id, check string, all []report.Located) (answer, error) {
 		}
 	}
 	if len(a.quoted) == 0 {
-		return answer{}, refuse("%s has no answer to a check %q", id, probe.Cut(probe.Line(check), 60))
+		return answer{}, refuse("%s has no answer to check %q", id, probe.Cut(probe.Line(check), 60))
 	}
 	return a, nil
 }

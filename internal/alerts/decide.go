@@ -163,7 +163,7 @@ func (s *Server) decide(all []assigned, beyond int, now time.Time) *decision {
 		case a.err != nil:
 			refuse(a.err)
 		case a.node == "": // it was known during place, but its job was removed since
-			refuse(errors.New("the job of an alert was removed meanwhile"))
+			refuse(errors.New("the job of an alert was removed in the meantime"))
 		case s.stopping:
 			refuse(errStopping)
 		case waiting >= s.limits.Queue && !nodes.tooMany(a.node):
@@ -360,7 +360,7 @@ func (s *Server) accept(t *decision) error {
 	}
 	if n := t.counts[outcomeUnmapped]; n > 0 {
 		last := t.unmapped[len(t.unmapped)-1]
-		s.log.Warn("alerts start nothing: the page lists them", "alerts", n, "last", probe.Plain(probe.Cut(last.Alert.Name, 200)), "why", probe.Plain(last.Reason))
+		s.log.Warn("alerts start nothing: the page lists these alerts", "alerts", n, "last", probe.Plain(probe.Cut(last.Alert.Name, 200)), "why", probe.Plain(last.Reason))
 	}
 	s.rouse()
 	return t.refused

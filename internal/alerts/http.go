@@ -251,7 +251,7 @@ func (s *Server) file(w http.ResponseWriter, id, suffix string) {
 	b, err := s.store.read(id, suffix)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		http.Error(w, "no such report, or its job is not finished", http.StatusNotFound)
+		http.Error(w, "unknown report, or its job is not finished", http.StatusNotFound)
 	case err != nil:
 		s.log.Error(err.Error())
 		http.Error(w, "the report is currently unreadable", http.StatusInternalServerError)

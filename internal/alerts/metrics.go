@@ -44,7 +44,7 @@ func newMetrics(s *Server) *metrics {
 		gathered:     prometheus.NewCounter(counter("jobs_gathered_total", "Waiting jobs that became part of one run over many nodes (spec.limits.many).")),
 		requests:     prometheus.NewCounterVec(counter("webhook_requests_total", "Notifications posted with valid credentials, by status code."), []string{"code"}),
 		unauthorized: prometheus.NewCounter(counter("unauthorized_requests_total", "Requests rejected because of missing or invalid credentials.")),
-		crowded:      prometheus.NewCounter(counter("connections_closed_total", "Connections closed in favor of newer ones: idle or unauthenticated ones.")),
+		crowded:      prometheus.NewCounter(counter("connections_closed_total", "Idle or unauthenticated connections that were closed for newer connections.")),
 		runs:         prometheus.NewCounterVec(counter("runs_total", "Jobs done, by runbook (or run-PROFILE) and verdict."), []string{"runbook", "verdict"}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Namespace: ns, Name: "run_duration_seconds", Help: "How long jobs took.",

@@ -99,7 +99,7 @@ func (s *Server) report(w http.ResponseWriter, r *http.Request) {
 	s.mu.Unlock()
 	switch {
 	case found == nil:
-		http.Error(w, "no such report, or it was removed", http.StatusNotFound)
+		http.Error(w, "unknown report, or it was removed", http.StatusNotFound)
 	case served[suffix] != "":
 		s.file(w, id, suffix)
 	case suffix != "":

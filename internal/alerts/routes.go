@@ -87,9 +87,9 @@ func ParseRoutes(b []byte, runbooks, profiles []string) (Routes, error) {
 		case !route.one():
 			return Routes{}, fmt.Errorf("route %d: set exactly one of runbook, profile and many", i+1)
 		case route.Runbook != "" && !slices.Contains(runbooks, route.Runbook):
-			return Routes{}, fmt.Errorf("route %d: there is no runbook %q: use one of %s", i+1, route.Runbook, strings.Join(runbooks, ", "))
+			return Routes{}, fmt.Errorf("route %d: unknown runbook %q: use one of %s", i+1, route.Runbook, strings.Join(runbooks, ", "))
 		case route.Profile != "" && !slices.Contains(profiles, route.Profile):
-			return Routes{}, fmt.Errorf("route %d: there is no profile %q: use one of %s", i+1, route.Profile, strings.Join(profiles, ", "))
+			return Routes{}, fmt.Errorf("route %d: unknown profile %q: use one of %s", i+1, route.Profile, strings.Join(profiles, ", "))
 		}
 	}
 	return r, nil

@@ -28,8 +28,8 @@ func TestParseRoutes(t *testing.T) {
 		head + "spec: {routes: [{match: ['a=~\"(\"'], profile: quick}]}":                                                               `route 1: matcher "a=~\"(\""`,
 		head + "spec: {routes: [{match: ['a=\"b\"']}]}":                                                                                "set exactly one of runbook, profile and many",
 		head + "spec: {routes: [{match: ['a=\"b\"'], profile: quick, runbook: r}]}":                                                    "set exactly one of runbook, profile and many",
-		head + "spec: {routes: [{match: ['a=\"b\"'], runbook: other}]}":                                                                `there is no runbook "other": use one of r`,
-		head + "spec: {routes: [{match: ['a=\"b\"'], profile: other}]}":                                                                `there is no profile "other": use one of quick`,
+		head + "spec: {routes: [{match: ['a=\"b\"'], runbook: other}]}":                                                                `unknown runbook "other": use one of r`,
+		head + "spec: {routes: [{match: ['a=\"b\"'], profile: other}]}":                                                                `unknown profile "other": use one of quick`,
 		head + "spec: {routes: [{match: ['a=\"b\"'], profile: quick}, {match: ['a!=\"b\"', 'c=~\"d|e\"'], runbook: r, node: [host]}]}": "",
 	} {
 		_, err := ParseRoutes([]byte(text), []string{"r"}, []string{"quick"})

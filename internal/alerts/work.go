@@ -162,7 +162,7 @@ func (s *Server) Run(ctx context.Context) {
 	case err := <-ended:
 		crashed(err)
 	case <-time.After(cleanUp): // on disk they are running, so the next start queues them
-		s.log.Error("jobs do not end: what they created expires automatically")
+		s.log.Error("jobs do not end: the objects that they created expire automatically")
 	}
 }
 

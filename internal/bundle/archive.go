@@ -55,7 +55,7 @@ const most = 64 << 20
 type tooLargeError struct{ size int }
 
 func (e tooLargeError) Error() string {
-	return fmt.Sprintf("the bundle would have %d MiB, and the limit is %d: name fewer nodes or runs", e.size>>20, most>>20)
+	return fmt.Sprintf("the bundle would have %d MiB, but the limit is %d MiB: name fewer nodes or runs", e.size>>20, most>>20)
 }
 
 // Sentence marks the error as written for the user (cluster.Sentence).

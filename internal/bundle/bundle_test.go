@@ -215,7 +215,7 @@ func TestTooLarge(t *testing.T) {
 		t.Error(err)
 	}
 	b.add(File{Name: "run-2.ndjson", Data: make([]byte, most)})
-	if err := b.fits(); !errors.As(err, new(tooLargeError)) || !strings.Contains(err.Error(), "and the limit is 64") {
+	if err := b.fits(); !errors.As(err, new(tooLargeError)) || !strings.Contains(err.Error(), "but the limit is 64") {
 		t.Error(err)
 	}
 }

@@ -60,10 +60,10 @@ func contents() []struct{ begins, ends, file, is string } {
 		{"report", ".md", "`report.md`", "the report, for a ticket"},
 		{"report", ".json", "`report.json`", "the report, for programs"},
 		{"run", ".ndjson", "`run.ndjson`", "every answer, also of baseline nodes; further runs are `run-2.ndjson` and so on"},
-		{resourcesFolder, ".json", "`cluster-resources/`", "the API objects that causes rest on, by kind and namespace"},
+		{resourcesFolder, ".json", "`cluster-resources/`", "the API objects behind the causes, by kind and namespace"},
 		{infoFolder, ".json", "`cluster-info/`", "the API server's version"},
 		{"redactions", ".txt", "`redactions.txt`", "what was redacted in each object"},
-		{"version", ".yaml", "`version.yaml`", "which form this folder has"},
+		{"version", ".yaml", "`version.yaml`", "the format version of this folder"},
 	}
 }
 

@@ -21,7 +21,7 @@ func Reserve(folder string) (*Target, error) {
 		err = pe.Err
 	}
 	if err != nil {
-		return nil, ui.BadUsage("the bundle cannot be written into %s: %w", folder, err)
+		return nil, ui.BadUsage("the bundle cannot be written to %s: %w", folder, err)
 	}
 	return &Target{f}, nil
 }

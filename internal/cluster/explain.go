@@ -43,7 +43,7 @@ func Explain(err error) string {
 				why, _ = Lacking(err)
 			}
 		}
-		return fmt.Sprintf("%s; '%s' prints what to grant%s, and 'calico-probe preflight' names what else is missing",
+		return fmt.Sprintf("%s; '%s' prints the rights to grant%s, and 'calico-probe preflight' names other missing rights",
 			why, manifests, whose)
 	case errors.As(err, &unreachable):
 		host := unreachable.URL
@@ -51,8 +51,8 @@ func Explain(err error) string {
 			host = u.Host
 		}
 		if errors.As(err, new(*tls.CertificateVerificationError)) {
-			return fmt.Sprintf("%s answers with a certificate that is not accepted (%s): "+
-				"check the cluster's CA in the kubeconfig, or a proxy in between", host, probe.OneLine(unreachable.Err.Error()))
+			return fmt.Sprintf("%s has an untrusted certificate (%s): "+
+				"check the cluster CA in the kubeconfig, or a proxy in between", host, probe.OneLine(unreachable.Err.Error()))
 		}
 		return fmt.Sprintf("the API server %s cannot be reached (%s): check --context, VPN and network, "+
 			"or run calico-probe on the node itself with --via local", host, because(unreachable.Err))

@@ -19,9 +19,9 @@ func TestErrorsApart(t *testing.T) {
 		return fmt.Errorf("listing %s: %w", what, apierrors.NewForbidden(schema.GroupResource{Resource: what}, "",
 			errors.New("no")))
 	}
-	got := Explain(errors.Join(of("pods"), of("jobs"), errors.New("-n NAMESPACE may be enough")))
+	got := Explain(errors.Join(of("pods"), of("jobs"), errors.New("rights in one namespace may be enough: use -n NAMESPACE")))
 	if !strings.Contains(got, ": no; listing jobs: ") || !strings.Contains(got,
-		": no; -n NAMESPACE may be enough; 'calico-probe manifests'") {
+		": no; rights in one namespace may be enough: use -n NAMESPACE; 'calico-probe manifests'") {
 		t.Error(got)
 	}
 }
@@ -43,7 +43,7 @@ func TestRightNamed(t *testing.T) {
 	nodes := schema.GroupResource{Resource: "nodes"}
 	for why, want := range map[string]string{
 		`User "joe" cannot list resource "nodes" in API group "" at the cluster scope`: "no right to list nodes; 'calico-probe " +
-			"manifests --user=joe' prints what to grant to joe, and 'calico-probe preflight' names what else is missing",
+			"manifests --user=joe' prints the rights to grant to joe, and 'calico-probe preflight' names other missing rights",
 		`User "joe" cannot get resource "pods" in API group "" in the namespace "x"`: "no right to get pods in namespace x; 'calico-",
 		"as somebody's own authoriser says":                                          "no right to do this: listing nodes: nodes is forbidden: as ",
 	} {
@@ -62,11 +62,11 @@ func TestRefusedUser(t *testing.T) {
 	}
 	got := of(`User "nobody" cannot list resource "nodes" in API group "" at the cluster scope`)
 	if !strings.HasPrefix(got, "no right to list nodes; ") ||
-		!strings.Contains(got, "'calico-probe manifests --user=nobody' prints what to grant to nobody,") {
+		!strings.Contains(got, "'calico-probe manifests --user=nobody' prints the rights to grant to nobody,") {
 		t.Error(got)
 	}
 	for _, text := range []string{`User "$(x)" cannot list resource "nodes"`, "no"} {
-		if got := of(text); !strings.Contains(got, "; 'calico-probe manifests' prints what to grant, and ") {
+		if got := of(text); !strings.Contains(got, "; 'calico-probe manifests' prints the rights to grant, and ") {
 			t.Error(got)
 		}
 	}

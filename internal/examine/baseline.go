@@ -276,7 +276,7 @@ func (b *baseline) fail(err error, placed bool, unread error) {
 	case err != nil:
 		ev = Unplaced(probe.MethodBaseline, "", err)
 	case unread != nil:
-		err = fmt.Errorf("the API was not read about this baseline node: %w", unread)
+		err = fmt.Errorf("the API objects of this baseline node were not read: %w", unread)
 		ev = Unplaced(probe.MethodBaseline, "", err)
 	default:
 		return

@@ -23,7 +23,7 @@ func TestBaselineFails(t *testing.T) {
 		"nothing":          {nil, true, nil, "", ""},
 		"not placed":       {broke, false, nil, probe.CheckPlaced, "broke off"},
 		"broke off":        {broke, true, nil, probe.CheckAnswered, "broke off"},
-		"the API not read": {nil, true, unread, probe.CheckPlaced, "the API was not read about this baseline node: no leader"},
+		"the API not read": {nil, true, unread, probe.CheckPlaced, "the API objects of this baseline node were not read: no leader"},
 	} {
 		var out baseline
 		out.fail(c.err, c.placed, c.unread)

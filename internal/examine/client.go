@@ -146,7 +146,7 @@ func (c *Client) Resolve(ctx context.Context, o *Options) error {
 	case err != nil:
 		return err
 	case len(names) > 1:
-		return ui.BadUsage("%s have the address %s: name one of them with --node", strings.Join(names, " and "), o.Node)
+		return ui.BadUsage("%s have the address %s: choose one with --node", strings.Join(names, " and "), o.Node)
 	case len(names) == 1:
 		c.Note("%s is node %s, according to its kubelet", o.Node, names[0])
 		o.Node = names[0]
@@ -312,9 +312,9 @@ func (c *Client) wrongNamespace(err error) error {
 	case !refused || pe.Reason != facts.ReasonNamespace || c.Namespace == "":
 		return nil
 	case apierrors.IsNotFound(pe.Err):
-		return ui.BadUsage("namespace %q does not exist: omit -n, or create it: 'calico-probe manifests -n %s' prints it", c.Namespace, c.Namespace)
+		return ui.BadUsage("namespace %q does not exist: omit -n, or create it: 'calico-probe manifests -n %s' prints the manifest", c.Namespace, c.Namespace)
 	case strings.Contains(pe.Text, "being terminated"):
-		return ui.BadUsage("namespace %q is being deleted: omit -n, or name another", c.Namespace)
+		return ui.BadUsage("namespace %q is being deleted: omit -n, or name another namespace", c.Namespace)
 	}
 	return nil // kube-controller-manager may not have created the pod's prerequisites there yet
 }

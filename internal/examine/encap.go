@@ -53,7 +53,7 @@ func (r *Run) proof(
 ) error {
 	peer := cluster.Opposite(snap, r.about)
 	if peer == nil {
-		return say(probe.Found(probe.Skip, "the cluster has no other node to prove it with"))
+		return say(probe.Found(probe.Skip, "the cluster has no other node for this test"))
 	}
 	if len(cluster.EncapTargets(snap, snap.Node, peer, "", "")) == 0 {
 		return say(probe.Found(probe.Skip, "Calico has registered no addresses of one family for this node and for %s", peer.Name))

@@ -82,7 +82,7 @@ func (m machine) is(node string) (unsure string, err error) {
 	if m.nodename != "" && m.nodename != m.hostname {
 		name += ", node " + m.nodename + " to Calico"
 	}
-	return "", ui.BadUsage("--via local checks the machine it runs on, which is %s and not %s: "+
+	return "", ui.BadUsage("--via local checks the machine it runs on, which is %s, not %s: "+
 		"run it on %s itself, or use another access method", name, node, node)
 }
 

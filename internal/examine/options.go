@@ -76,7 +76,7 @@ func (o *Options) Complete() error {
 		}
 	}
 	if o.Node == "" {
-		return ui.BadUsage("no node given: add NODE or --node NODE ('kubectl get nodes' lists them)")
+		return ui.BadUsage("no node given: add NODE or --node NODE ('kubectl get nodes' lists nodes)")
 	}
 	return o.Validate()
 }
@@ -151,7 +151,7 @@ func ProfileNames() []string {
 func (o Options) pick() ([]*probe.Check, error) {
 	picked, err := Select(o.Checks, o.Skip, o.Profile)
 	if err != nil {
-		return nil, ui.BadUsage("%w; 'calico-probe checks' lists them", err)
+		return nil, ui.BadUsage("%w; 'calico-probe checks' lists checks", err)
 	}
 	if len(picked) == 0 {
 		return nil, ui.BadUsage("--checks and --skip leave no check to run")
@@ -185,9 +185,9 @@ func (o Options) askable(picked []*probe.Check) error {
 	}
 	switch {
 	case len(cannot) == len(picked) && !asksLess:
-		return ui.BadUsage("%s is answered by every run that puts a probe on the node; name other checks too", strings.Join(cannot, ", "))
+		return ui.BadUsage("%s is answered by every run that places a probe on the node: add other checks", strings.Join(cannot, ", "))
 	case len(o.Checks) > 0 && len(cannot) > 0 && asksLess:
-		return ui.BadUsage("--via %s cannot ask %s: use another access method, or leave them out", o.Via, strings.Join(cannot, ", "))
+		return ui.BadUsage("--via %s cannot run %s: use another access method, or leave out these checks", o.Via, strings.Join(cannot, ", "))
 	}
 	return nil
 }

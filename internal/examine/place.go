@@ -71,7 +71,7 @@ func lacksRights(failed []injector.Failure) bool {
 func (r *Run) place(ctx context.Context, tries *injector.Fallback, snap *cluster.Snapshot) (*injector.Placed, error) {
 	if first := tries.Methods[0].Name; snap != nil && !injector.AccessOf(first).Here() {
 		if why := cluster.NoProbeOn(snap.Node); why != "" {
-			refused := &injector.PlacementError{Reason: facts.ReasonSupport, Text: why + ": checked through the API alone"}
+			refused := &injector.PlacementError{Reason: facts.ReasonSupport, Text: why + ": checked through the API only"}
 			return nil, r.Add(first, r.eventOf(injector.Failure{Method: first, Err: refused}, ""))
 		}
 	}

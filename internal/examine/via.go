@@ -44,7 +44,7 @@ func validateVia(via string) error {
 		case slices.Contains(typed[:i], name):
 			return ui.BadUsage("--via names %s twice: name each access method once", name)
 		case len(typed) > 1 && !isFallback(name):
-			return ui.BadUsage("--via %s cannot stand in a list: leave it out, or name it alone", name)
+			return ui.BadUsage("--via %s cannot be part of a list: leave it out, or use it alone", name)
 		}
 	}
 	return nil

@@ -44,8 +44,8 @@ func TestVia(t *testing.T) {
 	for via, want := range map[string]string{
 		"pods": "did you mean pod?", "pod,exce": "did you mean exec?", "": `unknown access method ""`,
 		"pod,":    `unknown access method ""`,
-		"pod,pod": "--via names pod twice", "pod,api": "--via api cannot stand in a list", "auto,pod": "--via auto cannot stand in a list",
-		"pod,local": "--via local cannot stand in a list", "outside,pod": "--via outside cannot stand in a list",
+		"pod,pod": "--via names pod twice", "pod,api": "--via api cannot be part of a list", "auto,pod": "--via auto cannot be part of a list",
+		"pod,local": "--via local cannot be part of a list", "outside,pod": "--via outside cannot be part of a list",
 	} {
 		own.Via = via
 		err := own.Validate()

@@ -77,7 +77,7 @@ func granting(err error) error {
 	if !is || pe.Reason != facts.ReasonRBAC {
 		return err
 	}
-	return pe.And("'calico-probe manifests --methods pod" + probe.UserFlag(cluster.Refused(pe.Text)) + "' prints what to grant")
+	return pe.And("'calico-probe manifests --methods pod" + probe.UserFlag(cluster.Refused(pe.Text)) + "' prints the rights to grant")
 }
 
 // Close removes what was created.

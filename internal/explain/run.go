@@ -54,7 +54,7 @@ func verdictOf(why diagnose.Why) string {
 	case len(why.Cases) > 0:
 		return "not named: " + why.Cases[0].Became
 	case missing > 0 && missing == len(why.Reads):
-		return "not named: the run has no result of the checks it reads"
+		return "not named: the run has no result of the checks that the rule reads"
 	case missing > 0:
 		return fmt.Sprintf("not named: nothing fits; the run has no result of %d of the %d checks it reads", missing,
 			len(why.Reads))

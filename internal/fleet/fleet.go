@@ -90,7 +90,7 @@ func choosing(client *examine.Client, opts Options) (*Run, error) {
 		return nil, ui.BadUsage("--node, --selector and --all-nodes exclude each other: use one of them")
 	}
 	if !slices.Contains(methods, opts.Via) {
-		return nil, ui.BadUsage("--via %s works for one node only: for several use %s", opts.Via, strings.Join(methods, " or "))
+		return nil, ui.BadUsage("--via %s works for one node only: for several nodes use %s", opts.Via, strings.Join(methods, " or "))
 	}
 	var err error
 	if r.wanted, err = labels.Parse(opts.Select); err != nil {
@@ -104,7 +104,7 @@ func choosing(client *examine.Client, opts Options) (*Run, error) {
 func (o Options) Picked() ([]string, error) {
 	picked, err := examine.Select(o.Checks, o.Skip, o.Profile)
 	if err != nil {
-		return nil, ui.BadUsage("%w; 'calico-probe checks' lists them", err)
+		return nil, ui.BadUsage("%w; 'calico-probe checks' lists checks", err)
 	}
 	included := cluster.SurveyChecks()
 	if o.probes() {
@@ -267,7 +267,7 @@ func (r *Run) choose(s *cluster.Survey) ([]*corev1.Node, error) {
 		}
 	}
 	if len(out) == 0 {
-		return nil, ui.BadUsage("no node of %d matches --selector %s", len(s.Nodes), r.opts.Select)
+		return nil, ui.BadUsage("0 of %d nodes match --selector %s", len(s.Nodes), r.opts.Select)
 	}
 	return out, nil
 }

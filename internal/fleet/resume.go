@@ -28,11 +28,11 @@ func (r *Run) fits(own probe.Start) error {
 	age := own.Time.Sub(was.Time)
 	switch {
 	case server(was.Cluster) != server(own.Cluster):
-		return ui.BadUsage("--resume: that run checked %s, but this one would check %s", server(was.Cluster), server(own.Cluster))
+		return ui.BadUsage("--resume: the saved run checked %s, but this run would check %s", server(was.Cluster), server(own.Cluster))
 	case !slices.Equal(was.Checks, own.Checks):
-		return ui.BadUsage("--resume: that run asked other checks: give the same --via, --profile, --checks and --skip")
+		return ui.BadUsage("--resume: the saved run selected other checks: use the same --via, --profile, --checks and --skip")
 	case age.Abs() > longAgo:
-		return ui.BadUsage("--resume: that run began %v ago: after %v begin a new one", age.Round(time.Minute), longAgo)
+		return ui.BadUsage("--resume: the saved run began %v ago: after %v, start a new run", age.Round(time.Minute), longAgo)
 	}
 	return nil
 }

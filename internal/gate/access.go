@@ -53,13 +53,13 @@ func Open(from Access, log *slog.Logger) (*Keeper, error) {
 	a := &Keeper{Access: from, log: log}
 	switch {
 	case from.TokenFile == "" && from.ClientCA == "":
-		return nil, errors.New("no authentication is configured: name a file of tokens, or a CA of client certificates")
+		return nil, errors.New("no authentication is configured: set a token file or a CA for client certificates")
 	case from.ReadTokenFile != "" && from.TokenFile == "":
-		return nil, errors.New("read-only tokens need tokens that also allow posting: name a file of those too")
+		return nil, errors.New("read-only tokens need tokens that also allow posting: set a file with such tokens")
 	case (from.Cert == "") != (from.Key == ""):
-		return nil, errors.New("a certificate and its key belong together: name both, or none")
+		return nil, errors.New("a certificate and its key belong together: set both, or neither")
 	case from.ClientCA != "" && from.Cert == "":
-		return nil, errors.New("client certificates need TLS: name a certificate and its key too")
+		return nil, errors.New("client certificates need TLS: set a server certificate and its key")
 	}
 	if from.TokenFile != "" {
 		tokens, err := a.tokens(from.TokenFile)
@@ -120,7 +120,7 @@ func (a *Keeper) readers(posting [][]byte) [][]byte {
 	case len(tokens) == 0:
 		says = "no read-only token: this file has none"
 	case both:
-		says = "a token of this file also allows posting: the file of --token-file has it too"
+		says = "a token of this file also allows posting, because --token-file has the same token"
 	}
 	a.reading.Lock()
 	defer a.reading.Unlock()

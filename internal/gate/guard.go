@@ -40,7 +40,7 @@ func (a *Keeper) Bound(l net.Listener, o Observer) *Gate {
 	return newGate(l, func(from net.Addr) {
 		observe(o.Crowded)
 		if n, due := a.crowded.due(time.Now()); due {
-			a.log.Warn("too many connections at once: old ones without credentials, or idle ones, were closed for new ones", "connections", n, "last", from.String())
+			a.log.Warn("too many connections at once: old connections without credentials, or idle connections, were closed for new connections", "connections", n, "last", from.String())
 		}
 	})
 }

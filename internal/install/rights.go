@@ -60,7 +60,7 @@ type Use struct {
 // Uses lists all uses, api first, since the others need its rights.
 func Uses() []Use {
 	return []Use{
-		{Name: "api", Does: "read the API's data about a node", Rights: reading()},
+		{Name: "api", Does: "read the node's objects from the API", Rights: reading()},
 		{Name: "pod", Does: "a probe in its own pod", Rights: slices.Concat(
 			lost(Probe, "", "pods", []string{"create"}, ""),
 			lost(Probe, "", "pods", []string{"delete"}, "the clean-up job removes the pod some seconds later"),
@@ -77,12 +77,12 @@ func Uses() []Use {
 			lost(Calico, "", "pods/exec", []string{"create"}, ""),
 			lost(Calico, "", "pods/exec", []string{"get"}, spdy),
 		)},
-		{Name: "ssh", Does: "a probe uploaded by your own ssh"},
+		{Name: "ssh", Does: "a probe uploaded with your own ssh"},
 		{Name: "outside", Does: "probes on healthy nodes that test the node from there", As: "pod"},
 		{Name: "kubelet", Does: "query the node's kubelet through the API server; equivalent to root on the nodes",
 			Rights: lost(Cluster, "", "nodes/proxy", []string{"get"}, "")},
 		{Name: "shell", Does: "a session, with a second, privileged pod for its root shell", As: "pod"},
-		{Name: "clean", Does: "remove what killed clients left behind", Rights: slices.Concat(
+		{Name: "clean", Does: "remove objects that killed clients left behind", Rights: slices.Concat(
 			lost(Cluster, "batch", "jobs", []string{"list"}, "cannot find leftover clean-up jobs"),
 			lost(Probe, "", "pods", []string{"delete"}, "leftover pods stay until their deadline"),
 			lost(Probe, "batch", "jobs", []string{"delete"}, "leftover jobs expire within 40 seconds"),
@@ -106,9 +106,9 @@ func reading() []Right {
 		lost(Cluster, "", "pods", []string{"list"}, "calico-node's pod and the target pods are unknown"),
 		lost(Cluster, "", "pods", []string{"get"}, "cannot find a probe again after a lost connection, nor a borrowed address"),
 		lost(Cluster, "", "services", []string{"get"}, "the addresses of the API server and Typha are unknown"),
-		lost(Cluster, "", "services", []string{"list"}, "services and the cluster's DNS are not tested"),
+		lost(Cluster, "", "services", []string{"list"}, "services and cluster DNS are not tested"),
 		lost(Cluster, "discovery.k8s.io", "endpointslices", []string{"list"}, "the endpoints of services are not tested"),
-		lost(Cluster, "apps", "deployments", []string{"list"}, "the desired replicas of the cluster's DNS and calico-kube-controllers are unknown"),
+		lost(Cluster, "apps", "deployments", []string{"list"}, "the desired replicas of cluster DNS and calico-kube-controllers are unknown"),
 		lost(Cluster, "", "events", []string{"list"}, "less information on why pods do not start"),
 		lost(Cluster, "networking.k8s.io", "networkpolicies", []string{"list"}, "cannot check whether a policy forbids a test"),
 		lost(Cluster, "", "namespaces", []string{"list"}, "cannot check policies that select namespaces by label"),

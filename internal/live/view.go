@@ -162,7 +162,7 @@ func (t *table) about() []string {
 	}
 	r := t.rows[t.at]
 	out[0] = strings.Repeat("─", max(0, t.width))
-	what := map[string]string{mesh.PlaneNode: "a ping to the node", mesh.PlanePod: "a ping to a pod of the node"}[r.Plane]
+	what := map[string]string{mesh.PlaneNode: "a ping to the node", mesh.PlanePod: "a ping to a pod on the node"}[r.Plane]
 	out[1] = fmt.Sprintf("from %s to %s, %s", probe.Line(r.From), probe.Line(r.To), what)
 	out[2] = "seen last: " + probe.Line(r.Saw)
 	since := fmt.Sprintf("since %s UTC, for %s", r.Since.UTC().Format(time.TimeOnly), probe.Age(t.now.Sub(r.Since)))

@@ -16,8 +16,8 @@ const (
 )
 
 // drawnApart explains which nodes of a large cluster the page draws one by one.
-const drawnApart = "In a large cluster each zone is drawn as one. Nodes with far more sessions than others, such as route " +
-	"reflectors (squares), and nodes with sessions that are down are drawn on their own."
+const drawnApart = "In a large cluster, each zone is one symbol. Nodes with far more sessions than others, such as route " +
+	"reflectors (squares), and nodes with sessions that are down are drawn separately."
 
 // Page returns the report as a page of HTML.
 func (r Report) Page() page.Page {

@@ -56,7 +56,7 @@ func TestPage(t *testing.T) {
 			t.Errorf("%s has %d paths", part.Title, len(m.Paths))
 		}
 	}
-	if got := strings.Join(titles, "; "); got != "Between nodes: 38 of 380 paths fail; From nodes to pods of others: 38 of 380 "+
+	if got := strings.Join(titles, "; "); got != "Between nodes: 38 of 380 paths fail; From nodes to pods on other nodes: 38 of 380 "+
 		"paths fail; BGP sessions; BGP sessions, as reported by both ends: 38 of 380 are down; New paths: 0 of 380 paths fail" {
 		t.Error(got)
 	}

@@ -27,8 +27,8 @@ const (
 
 // planeSays are the titles of planes.
 var planeSays = map[string]string{
-	PlaneNode: "between nodes", PlanePod: "from nodes to pods of others", PlaneTCP: "TCP to kubelets and pods of other nodes",
-	PlaneMTU: "full-size packets to pods of other nodes", PlaneBGP: "BGP sessions, as reported by both ends",
+	PlaneNode: "between nodes", PlanePod: "from nodes to pods on other nodes", PlaneTCP: "TCP to kubelets and pods on other nodes",
+	PlaneMTU: "full-size packets to pods on other nodes", PlaneBGP: "BGP sessions, as reported by both ends",
 }
 
 // sheet collects the lines of a text of a given width.

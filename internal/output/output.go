@@ -122,7 +122,7 @@ func (o *Set) Open(stdout io.Writer, inputs ...fs.FileInfo) (err error) {
 		}
 		same := func(other *Place) bool { at := infoOf(other.w); return at != nil && os.SameFile(at, info) }
 		if j := slices.IndexFunc(o.to[:i], same); j >= 0 {
-			return ui.BadUsage("-o %s and -o %s would both be written to %s: name one file for each", o.to[j].Name, out.Name, cmp.Or(out.file, o.to[j].file))
+			return ui.BadUsage("-o %s and -o %s would both be written to %s: use a separate file for each", o.to[j].Name, out.Name, cmp.Or(out.file, o.to[j].file))
 		}
 	}
 	return nil
@@ -145,7 +145,7 @@ func (o *Set) parse(stdout io.Writer) error {
 		case f.Expr != "":
 			out.expr = rest
 		case more && (rest == "" || rest == "-"):
-			return ui.BadUsage("-o %s names no file: -o %s writes to stdout, -o %s=FILE to a file", typed, name, name)
+			return ui.BadUsage("-o %s has no file name: -o %s writes to stdout, -o %s=FILE to a file", typed, name, name)
 		case more:
 			out.file = rest
 		}

@@ -27,7 +27,7 @@ func (p *Preflight) ofMethod(ctx context.Context, method string) []probe.Event {
 	}
 	o := p.run.Placement(method, p.snap)
 	if why := cluster.NoProbeOn(p.snap.Node); why != "" && injector.AccessOf(method).EntersNode() {
-		return []probe.Event{answerOf(method, askNode, probe.Found(probe.Fail, "%s: name another with --node", why))}
+		return []probe.Event{answerOf(method, askNode, probe.Found(probe.Fail, "%s: name another node with --node", why))}
 	}
 	if r, held := suiteapi.StartsNothing(p.snap); held && slices.Contains([]string{injector.MethodPod, useShell,
 		injector.MethodEphemeral, injector.MethodExec}, method) {
@@ -106,13 +106,13 @@ func (p *Preflight) ofPods(ctx context.Context, o injector.Options, node *corev1
 		root := o
 		root.Shell = true
 		root.Namespace, err = p.rehearse(ctx, root)
-		if r = rehearsed(err, r.Saw+", and the privileged one of 'sh' in namespace "+root.Namespace); err != nil {
-			r.Saw = "the pod of 'sh', which is privileged: " + r.Saw
+		if r = rehearsed(err, r.Saw+", and so is the privileged pod of 'sh' in namespace "+root.Namespace); err != nil {
+			r.Saw = "the privileged pod of 'sh': " + r.Saw
 		}
 	}
 	if r.Status == probe.OK {
 		if err := p.writer.RehearseJob(ctx, o); err != nil {
-			r.Status, r.Saw = probe.Warn, r.Saw+", and its clean-up job is not: "+why(err)
+			r.Status, r.Saw = probe.Warn, r.Saw+", but its clean-up job is not: "+why(err)
 		}
 	}
 	return []probe.Event{answerOf(method, askAdmission, r), answerOf(method, askImage, imageOn(node, o.Image))}
@@ -191,9 +191,9 @@ func rehearsed(err error, good string) probe.Result {
 	if pe.Reason == facts.ReasonNamespace {
 		if gone, ok := errors.AsType[*apierrors.StatusError](pe.Err); ok && apierrors.IsNotFound(gone) &&
 			gone.ErrStatus.Details != nil {
-			r.Saw = fmt.Sprintf("there is no namespace %q", gone.ErrStatus.Details.Name)
+			r.Saw = fmt.Sprintf("namespace %q does not exist", gone.ErrStatus.Details.Name)
 		}
-		r.Saw += "; 'calico-probe manifests' prints one that admits probes"
+		r.Saw += "; 'calico-probe manifests' prints a namespace that admits probes"
 	}
 	return r
 }

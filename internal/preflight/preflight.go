@@ -162,7 +162,7 @@ func (p *Preflight) read(ctx context.Context) error {
 		best := standings[0] // sorted, the healthiest first
 		p.opts.Node = best.Node
 		if best.Status == probe.OK {
-			p.client.Note("no --node: checking %s, the first node that is ready", best.Node)
+			p.client.Note("no --node: checking %s, the first ready node", best.Node)
 		} else {
 			p.client.Note("no --node: checking %s, because no node is healthy: %s", best.Node, best.Saw)
 		}

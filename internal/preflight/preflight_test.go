@@ -116,7 +116,7 @@ func TestAsListed(t *testing.T) {
 // name it, not to request more rights.
 func TestRightsElsewhere(t *testing.T) {
 	t.Parallel()
-	for allowed, want := range map[string]string{install.Namespace: "you have it: use -n calico-probe", "nowhere": "apply the output of: calico-probe manifests --methods pod"} {
+	for allowed, want := range map[string]string{install.Namespace: "it is granted: use -n calico-probe", "nowhere": "apply the output of: calico-probe manifests --methods pod"} {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			var review authorizationv1.SelfSubjectAccessReview
 			if err := json.NewDecoder(r.Body).Decode(&review); err != nil {
@@ -184,13 +184,13 @@ func TestShellRehearsed(t *testing.T) {
 		pods    int
 		jobs    string // in which namespace the clean-up job was asked about
 	}{
-		"admitted": {method: useShell, refuses: func(corev1.Pod) string { return "" }, status: probe.OK, says: "a pod in namespace kube-system is admitted, and the privileged one of 'sh' in namespace kube-system", pods: 2, jobs: "kube-system"},
+		"admitted": {method: useShell, refuses: func(corev1.Pod) string { return "" }, status: probe.OK, says: "a pod in namespace kube-system is admitted, and so is the privileged pod of 'sh' in namespace kube-system", pods: 2, jobs: "kube-system"},
 		"no privileged one": {method: useShell, refuses: func(pod corev1.Pod) string {
 			if sc := pod.Spec.Containers[0].SecurityContext; sc.Privileged != nil && *sc.Privileged {
 				return "denied by somebody's policy"
 			}
 			return ""
-		}, status: probe.Fail, says: "the pod of 'sh', which is privileged: the cluster's policy refuses the probe", pods: 3},
+		}, status: probe.Fail, says: "the privileged pod of 'sh': the cluster's policy refuses the probe", pods: 3},
 		"a probe's alone": {method: injector.MethodPod, refuses: func(corev1.Pod) string { return "" }, status: probe.OK, says: "a pod in namespace kube-system is admitted", pods: 1, jobs: "kube-system"},
 		"elsewhere": {method: injector.MethodPod, refuses: func(pod corev1.Pod) string {
 			if pod.Namespace == install.Namespace {
@@ -281,7 +281,7 @@ func TestMissingNamespace(t *testing.T) {
 		Reason: facts.ReasonNamespace, Text: "not found",
 		Err: apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "nosuchns"),
 	}
-	if r := rehearsed(missing, ""); r.Status != probe.Fail || !strings.HasPrefix(r.Saw, `there is no namespace "nosuchns"; `) {
+	if r := rehearsed(missing, ""); r.Status != probe.Fail || !strings.HasPrefix(r.Saw, `namespace "nosuchns" does not exist; `) {
 		t.Errorf("%+v", r)
 	}
 	// One access method that works is enough, unless a run would end before it.

@@ -41,7 +41,7 @@ func (p *Preflight) rights(ctx context.Context, methods []string) error {
 		if r.Status == probe.Fail && namespace != install.Namespace {
 			if there, err := in(install.Namespace); err == nil && there.Status != probe.Fail {
 				r.Saw, _, _ = strings.Cut(r.Saw, ": "+applyOutput)
-				r.Saw += "; in namespace " + install.Namespace + " you have it: use -n " + install.Namespace
+				r.Saw += "; in namespace " + install.Namespace + " it is granted: use -n " + install.Namespace
 			}
 		}
 		p.add(method, askRights, r)
@@ -112,7 +112,7 @@ func missing(method, whose string, rights []install.Right, where func(install.Sc
 // noNode is the result if no node can be read, which each run needs.
 func (p *Preflight) noNode(unread error) probe.Result {
 	if !apierrors.IsForbidden(unread) {
-		return probe.Found(probe.Unknown, "no node can be read: %s", why(unread))
+		return probe.Found(probe.Unknown, "cannot read any node: %s", why(unread))
 	}
 	right, _, _ := strings.Cut(cluster.Forbidden(unread), ": ")
 	return probe.Found(probe.Fail, "%s, which every run does first: %s%s", right, applyOutput, p.whose)

@@ -51,8 +51,8 @@ func (d Difference) rows(b *strings.Builder) {
 			return both[check]
 		})
 	}
-	for _, only := range []struct{ kind, says string }{{otherTargets, "good in both, about other targets"}, {changeAppeared, "answered by B only, and good"},
-		{changeVanished, "good in A, and not answered by B"}, {changeFollowUp, "follow-up checks of one run only"}} {
+	for _, only := range []struct{ kind, says string }{{otherTargets, "good in both runs, about other targets"}, {changeAppeared, "answered by B only, with a good result"},
+		{changeVanished, "good in A, not answered by B"}, {changeFollowUp, "follow-up checks of one run only"}} {
 		if checks := named[only.kind]; len(checks) > 0 {
 			slices.Sort(checks)
 			fmt.Fprintf(b, "\n%s: %s\n", only.says, strings.Join(slices.Compact(checks), ", "))

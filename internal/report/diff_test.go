@@ -83,8 +83,8 @@ func TestDiffOfTargets(t *testing.T) {
 	d := Diff("a", runOf("node-a", "healthy", good("node-uplink", "eth0"), good("cni-mtu", "")),
 		"b", runOf("node-a", "healthy", good("node-uplink", "eth1"), good("node-swap", "")))
 	must.Do(t, WriteDiff(&out, "table", d))
-	for _, want := range []string{"\ngood in both, about other targets: node-uplink\n", "\nanswered by B only, and good: node-swap\n",
-		"\ngood in A, and not answered by B: cni-mtu\n"} {
+	for _, want := range []string{"\ngood in both runs, about other targets: node-uplink\n", "\nanswered by B only, with a good result: node-swap\n",
+		"\ngood in A, not answered by B: cni-mtu\n"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in\n%s", want, out.String())
 		}

@@ -229,9 +229,9 @@ func (t *fleetTable) fleetVerdict(b *strings.Builder) {
 	switch alone := t.all.unasked(); alone {
 	case 0:
 	case len(t.all.Nodes):
-		fmt.Fprintln(b, "only the API was checked, not the nodes themselves")
+		fmt.Fprintln(b, "only the API was checked, not the nodes")
 	default:
-		fmt.Fprintf(b, "%s had a probe; of the other %d only the API was checked\n", plural(len(t.all.Nodes)-alone, "node"), alone)
+		fmt.Fprintf(b, "%s had a probe; %d nodes were checked through the API only\n", plural(len(t.all.Nodes)-alone, "node"), alone)
 	}
 }
 

@@ -36,17 +36,17 @@ type Options struct {
 // Formats lists every format. Help, completion and messages derive from it.
 func Formats() []Format {
 	return []Format{
-		{Name: "table", For: "for people: the cause, its proof and its fix, on one screen", Many: true, Sink: newScreen(false)},
-		{Name: "wide", For: "like table, with all causes and every answer, by family of checks, bad results first", Many: true,
+		{Name: "table", For: "for people: the cause, its evidence and its fix, on one screen", Many: true, Sink: newScreen(false)},
+		{Name: "wide", For: "like table, with all causes and all answers, by family of checks, bad results first", Many: true,
 			Sink: newScreen(true)},
 		{Name: "markdown", For: "to paste into a ticket or a chat", Many: true, Sink: whole(writeMarkdown, writeFleetMarkdown)},
 		{Name: "name", For: "cause/ID and check/ID of bad results, one per line", Many: true, Sink: whole(writeNames, writeFleetNames)},
 		{Name: "json", For: "the whole report as one document", Sink: tree(writeJSON)},
 		{Name: "yaml", For: "the same as json", Sink: tree(WriteYAML)},
-		{Name: "ndjson", For: "every event as it comes, one per line; the best format to save", Lives: true, Sink: newStream},
+		{Name: "ndjson", For: "every event as it happens, one per line; the best format to save", Lives: true, Sink: newStream},
 		{Name: "junit", For: "for CI: a case for each check and target", Sink: whole(writeJUnit, nil), Joined: writeJUnits},
-		{Name: "html", For: "one page to send or to keep: the verdict first, evidence folded; it loads nothing", Sink: whole(writeHTML, writeFleetHTML)},
-		{Name: "jsonpath", For: "fields of the report, with kubectl's syntax", Expr: "'{.verdict}'", Sink: newJSONPath},
+		{Name: "html", For: "one self-contained page to send or to keep: the verdict first, evidence folded", Sink: whole(writeHTML, writeFleetHTML)},
+		{Name: "jsonpath", For: "fields of the report, with kubectl's JSONPath syntax", Expr: "'{.verdict}'", Sink: newJSONPath},
 		{Name: "go-template", For: "fields of the report, with a Go template", Expr: "'{{.verdict}}'", Sink: newTemplate},
 	}
 }

@@ -63,7 +63,7 @@ func (d Document) page() page.Page {
 	add(page.Part{Title: "How the run went", Timeline: d.timeline()}, len(d.Methods) > 0)
 	slow := d.slowest()
 	add(page.Part{Title: "The slowest answers", Folded: true, Timeline: slow}, len(slow.Bars) > 0)
-	add(page.Part{Title: "Messages of the probes themselves", Folded: true, Lines: d.Log}, len(d.Log) > 0)
+	add(page.Part{Title: "Probe messages", Folded: true, Lines: d.Log}, len(d.Log) > 0)
 	return p
 }
 
@@ -77,7 +77,7 @@ func (d Document) leads() string {
 	case len(d.Unexplained) > 0:
 		return "no known cause explains " + strings.Join(d.Unexplained, ", ")
 	case d.Word == WordHealthy && slices.Equal(d.methods(), []string{"api"}):
-		return "only the API was checked, not the node itself"
+		return "only the API was checked, not the node"
 	}
 	return ""
 }

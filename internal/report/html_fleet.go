@@ -45,7 +45,7 @@ func (f Fleet) page() page.Page {
 	}
 	if down := f.sessionsDown(); len(down.Sessions) > 0 {
 		p.Parts = append(p.Parts, page.Part{Title: "BGP sessions that are down",
-			Note: "Those that are up are not in a report of several nodes.", Topology: down})
+			Note: "A report on several nodes does not include sessions that are up.", Topology: down})
 	}
 	if len(f.Nodes) > 0 {
 		p.Parts = append(p.Parts, page.Part{Title: "The slowest nodes", Folded: true, Timeline: f.slowest(affected)})
@@ -67,9 +67,9 @@ func (f Fleet) notes() []string {
 	switch alone := f.unasked(); alone {
 	case 0:
 	case len(f.Nodes):
-		out = append(out, "Only the API was checked, not the nodes themselves.")
+		out = append(out, "Only the API was checked, not the nodes.")
 	default:
-		out = append(out, fmt.Sprintf("Probes ran on %d of the nodes; the other %d were checked through the API alone.",
+		out = append(out, fmt.Sprintf("Probes ran on %d nodes; the other %d nodes were checked through the API only.",
 			len(f.Nodes)-alone, alone))
 	}
 	return out

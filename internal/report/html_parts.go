@@ -97,13 +97,13 @@ func (d Difference) page() page.Page {
 		p.Verdict.Word, p.Verdict.Says = changeWorse, fmt.Sprintf("B is worse in %d of %s", counts[changeWorse],
 			plural(len(d.Changes)+d.Same, "answer"))
 	case d.Short():
-		p.Verdict.Word, p.Verdict.Says = WordIncomplete, "B has too few answers to show that it is no worse"
+		p.Verdict.Word, p.Verdict.Says = WordIncomplete, "B has too few answers to rule out a worse state"
 	}
 	for _, kind := range []struct {
 		kind, title string
 		folded      bool
 	}{{changeWorse, "Worse in B", false}, {changeBetter, "Better in B", false},
-		{changeVanished, "Answered by A only", false}, {changeFact, "The same answer with other facts", false},
+		{changeVanished, "Answered by A only", false}, {changeFact, "Same answer, different facts", false},
 		{changeAppeared, "Answered by B only, and good", true},
 		{changeFollowUp, "Follow-up checks of one run only", true}} {
 		if n := counts[kind.kind]; n > 0 {

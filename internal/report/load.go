@@ -78,7 +78,7 @@ func load(r io.Reader, longest int64) (Saved, error) {
 	case err != nil:
 		return Saved{}, fmt.Errorf("reading a saved run: %w", err)
 	case int64(len(b)) > longest:
-		return Saved{}, fmt.Errorf("has more than %d MB, which no saved run has", longest>>20)
+		return Saved{}, fmt.Errorf("has more than %d MB, too large for a saved run", longest>>20)
 	}
 	if saved, is, err := loadFleet(b); is {
 		return saved, err
@@ -96,7 +96,7 @@ func loadRun(b []byte) (Run, error) {
 	err := json.NewDecoder(bytes.NewReader(b)).Decode(&first)
 	switch {
 	case errors.Is(err, io.ErrUnexpectedEOF) && bytes.Contains(b[:min(len(b), 100)], []byte(`"kind": "Report"`)):
-		return Run{}, errors.New("is a truncated JSON report; only -o ndjson can be read if truncated")
+		return Run{}, errors.New("is a truncated JSON report: only -o ndjson files can be read if truncated")
 	case err == nil && first.Kind == KindReport && first.V <= probe.Version:
 		return loadDocument(b)
 	case err == nil && first.Kind == KindReport:
@@ -117,7 +117,7 @@ func readable(ev probe.Event) error {
 }
 
 func newer(v int) error {
-	return fmt.Errorf("was saved by a newer calico-probe (wire format %d, this one reads up to %d)", v, probe.Version)
+	return fmt.Errorf("was saved by a newer calico-probe (wire format %d; this version reads up to %d)", v, probe.Version)
 }
 
 func loadStream(b []byte) (Run, error) {
@@ -137,7 +137,7 @@ func loadStream(b []byte) (Run, error) {
 			return Run{}, err
 		}
 		if held += ev.Held(); held > maxHeld {
-			return Run{}, fmt.Errorf("holds more than %d MiB of answers, which no run does", maxHeld>>20)
+			return Run{}, fmt.Errorf("has more than %d MiB of answers, too many for a run", maxHeld>>20)
 		}
 		lost = lost || ev.Seq != next
 		next = ev.Seq + 1

@@ -38,7 +38,7 @@ func loadFleet(b []byte) (saved Saved, is bool, err error) {
 			return saved, false, nil
 		}
 		if held += ev.Held(); held > maxFleetHeld {
-			return saved, true, fmt.Errorf("holds more than %d MiB of answers, which no run does", maxFleetHeld>>20)
+			return saved, true, fmt.Errorf("has more than %d MiB of answers, too many for a run", maxFleetHeld>>20)
 		}
 		lost := ev.Seq != next
 		next = ev.Seq + 1

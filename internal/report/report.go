@@ -40,11 +40,11 @@ type ExitCode struct {
 func ExitCodes() []ExitCode {
 	return []ExitCode{
 		{ExitHealthy, "healthy, or warnings only"},
-		{ExitTool, "the tool itself failed, an output could not be written, or the API cannot be reached or refuses"},
-		{ExitUsage, "wrong usage, or no such node"},
+		{ExitTool, "the tool failed, could not write an output, or could not use the API (unreachable or access denied)"},
+		{ExitUsage, "wrong usage, or unknown node"},
 		{ExitFault, "a fault was found"},
 		{ExitWarnings, "only warnings, with --fail-on warn"},
-		{ExitIncomplete, "incomplete: an answer is missing, or you declined to place probes, so there is no verdict"},
+		{ExitIncomplete, "incomplete: no verdict, because an answer is missing or you declined to place probes"},
 		{130, "interrupted by Ctrl-C, after cleaning up"},
 		{ExitPipe, "stdout was closed early (for example by head), after cleaning up"},
 		{143, "ended by SIGTERM, after cleaning up"},

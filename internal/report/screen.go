@@ -379,7 +379,7 @@ func (s screen) closing() []string {
 		how = append(how, "cluster "+cmp.Or(s.Cluster.Context, s.Cluster.Server))
 	}
 	if s.Word == WordHealthy && slices.Equal(s.Document.methods(), []string{"api"}) {
-		how = append(how, "only the API was checked, not the node itself")
+		how = append(how, "only the API was checked, not the node")
 	}
 	if !s.wide {
 		how = append(how, s.hint("all answers: -o wide", ""))

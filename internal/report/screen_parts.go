@@ -26,7 +26,7 @@ func (s screen) evidence(d detail) []string {
 		out = s.items("seen", out, d.clues+2, d.lines)
 		if len(rights) > 0 {
 			out = append(out, s.item("rights", strings.Join(rights, ", ")+
-				"; 'calico-probe preflight' has the command that grants what is missing", d.says)...)
+				"; 'calico-probe preflight' prints the command that grants the missing rights", d.says)...)
 		}
 		return out
 	}
@@ -252,9 +252,9 @@ func (s screen) explains(c probe.Cause) string {
 func (s screen) lacks(unknown int) string {
 	methods := slices.DeleteFunc(s.Document.methods(), func(method string) bool { return method == "api" })
 	if len(methods) == 0 {
-		return "the node itself was not checked: the cause is concluded from outside"
+		return "the node was not checked: the cause is inferred from outside"
 	}
-	return plural(unknown, "answer") + " missing, so there may be more"
+	return plural(unknown, "answer") + " missing, so there may be more causes"
 }
 
 // others returns all causes but the first, one a line; in a wide report with their evidence and fix.

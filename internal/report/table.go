@@ -64,7 +64,7 @@ func (d Document) fewer() string {
 }
 
 // notFromOutside returns why the verdict lacks the view from other nodes.
-func notFromOutside(why string) string { return "no other node tested this one: " + printable(why) }
+func notFromOutside(why string) string { return "no other node tested this node: " + printable(why) }
 
 func fromOf(r probe.Result) string {
 	if r.From == "" {

@@ -26,7 +26,7 @@ type Transcript struct {
 
 // Why a file is rejected.
 var (
-	errNoTranscript = errors.New("exists and is not a transcript of a session: name a new file")
+	errNoTranscript = errors.New("exists and is not a session transcript: name a new file")
 	errRecording    = errors.New("is the transcript of another session that is still running: name another file")
 )
 

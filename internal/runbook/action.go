@@ -82,7 +82,7 @@ func (w *walk) notRun(s *Step, unknown error) string {
 	case w.World.Unattended:
 		return fmt.Sprintf("cannot be confirmed: %v", ErrNoPerson)
 	case w.Journal.Err() != nil:
-		return "the journal cannot be written, and without it there would be no record that it was done"
+		return "the journal cannot be written, so the action would leave no record"
 	}
 	return ""
 }
@@ -181,7 +181,7 @@ func lastLines(text string) []string {
 func (w *walk) perform(ctx context.Context, at, step string, out Deed) (Deed, error) {
 	out.By = w.World.Who
 	if err := w.Journal.certainly(at, step, out); err != nil {
-		out.NotRun = plainly(err.Error()) + ", and without it there would be no record that it was done"
+		out.NotRun = plainly(err.Error()) + ", so the action would leave no record"
 		return out, nil
 	}
 	began := time.Now()

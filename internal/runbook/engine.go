@@ -205,7 +205,7 @@ func (w *walk) old() string {
 	if w.lastAt.IsZero() || time.Since(w.lastAt) < oldNews {
 		return ""
 	}
-	return fmt.Sprintf("these results are from %s, %v ago", w.lastAt.Format("2006-01-02 15:04 UTC"), time.Since(w.lastAt).Round(time.Minute))
+	return fmt.Sprintf("these results are from %s (%v ago)", w.lastAt.Format("2006-01-02 15:04 UTC"), time.Since(w.lastAt).Round(time.Minute))
 }
 
 // sight returns what expressions can read now.

@@ -133,7 +133,7 @@ func OpenJournal(name string, goOn bool) (*Journal, error) {
 	case !free:
 		err = ErrInUse
 	case j.Header.Version != probe.Release:
-		err = fmt.Errorf("is from calico-probe %s, and this is %s: resume with that version, or start again", j.Header.Version, probe.Release)
+		err = fmt.Errorf("is from calico-probe %s, but this is %s: resume with version %[1]s, or start again", j.Header.Version, probe.Release)
 	case !whole: // the last line is incomplete
 		_, err = f.WriteString("\n")
 	}

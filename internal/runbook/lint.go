@@ -145,7 +145,7 @@ func (l *linter) step(at string, s *Step, in *scope) (ends bool) {
 	switch set := s.kind(); len(set) {
 	case 1:
 	case 0:
-		l.find(at, "the step does nothing: give it one of %s", strings.Join(kinds(), ", "))
+		l.find(at, "the step does nothing: add one of %s", strings.Join(kinds(), ", "))
 		return false
 	default:
 		l.find(at, "the step does several things (%s): split it into a step for each", strings.Join(set, ", "))
@@ -198,7 +198,7 @@ func (l *linter) does(at string, s *Step, in *scope) (ends bool) {
 		c := s.Conclude
 		switch {
 		case c.Verdict == "" && !in.ran:
-			l.find(at+".conclude", "without a verdict, conclude uses that of the last run, but there is no earlier run: give it one of %s", strings.Join(verdicts, ", "))
+			l.find(at+".conclude", "without a verdict, conclude uses the verdict of the last run, but there is no earlier run: add one of %s", strings.Join(verdicts, ", "))
 		case c.Verdict != "" && !slices.Contains(verdicts, c.Verdict):
 			l.find(at+".conclude.verdict", "a verdict is one of %s, not %q", strings.Join(verdicts, ", "), c.Verdict)
 		}
@@ -227,7 +227,7 @@ func (l *linter) choose(at string, branches []Branch, in *scope) (ends bool) {
 		l.branches = append(l.branches, b.Name)
 		last := i == len(branches)-1
 		if b.When == "" && !last {
-			l.find(here, "only the last branch may omit when: those below it are unreachable")
+			l.find(here, "only the last branch may omit when: the branches below it are unreachable")
 		}
 		inside := rest.copy()
 		if b.When != "" {
@@ -303,7 +303,7 @@ func (l *linter) check(at string, c *Check, in *scope) {
 	}
 	l.want(at+".asks", c.Asks)
 	if (len(c.Command) > 0) == (c.That != "") {
-		l.find(at, "a check needs exactly one of command and that")
+		l.find(at, "a check needs exactly one of the fields command and that")
 	}
 	l.command(at+".command", c.Command, in)
 	if c.That != "" {
@@ -349,7 +349,7 @@ func (l *linter) wait(at string, s *Step, in *scope) {
 	case w.Run != nil:
 		l.run(at+".run", w.Run, in)
 	case !in.ran:
-		l.find(at, "there is no earlier run for the wait to repeat: give it a run")
+		l.find(at, "there is no earlier run for the wait to repeat: add a run")
 	}
 	if time.Duration(w.Within) > Limit {
 		l.warnAt(l.line(at+".within"), "it is longer than the default limit of a runbook (%v; see --timeout)", Limit)

@@ -200,7 +200,7 @@ func (a Asked) markdown(b *strings.Builder) {
 func (d Deed) markdown(b *strings.Builder, block func(string)) {
 	fmt.Fprintf(b, ": %s\n  - it touches %s\n  - command: %s\n", report.Code(d.Says), report.Code(d.Touches), report.Code(Quoted(d.Command)))
 	if d.DryRun != "" {
-		b.WriteString("  - its dry run showed:\n\n")
+		b.WriteString("  - the dry run showed:\n\n")
 		block(d.DryRun)
 	}
 	for _, k := range d.Kept {

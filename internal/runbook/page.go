@@ -151,7 +151,7 @@ func (d Deed) page(s *page.Step) {
 			s.Lines = append(append(s.Lines, "", head), strings.Split(strings.TrimRight(text, "\n"), "\n")...)
 		}
 	}
-	lines("its dry run showed:", d.DryRun)
+	lines("the dry run showed:", d.DryRun)
 	for _, k := range d.Kept {
 		lines("saved before it ran: "+k.Label(), cmp.Or(k.Failed, strings.Join(k.Lines, "\n")))
 	}

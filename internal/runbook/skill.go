@@ -123,7 +123,7 @@ func WriteSkill(w io.Writer, it Item) error {
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "---\n%s---\n\n# %s\n\n%s\n\n", head, capital(it.Title), plainWords(rb.Spec.Description))
-	fmt.Fprintf(&b, "This is the runbook `%s` of calico-probe, for an agent that has the tools of `calico-probe mcp`.\n\n", it.Name)
+	fmt.Fprintf(&b, "This is the runbook `%s` of calico-probe, for agents that use the tools of `calico-probe mcp`.\n\n", it.Name)
 	b.WriteString(skillRules)
 	b.WriteString("\n## Calls\n\nMake only these calls, in this order:\n\n")
 	for i, c := range rb.SkillCalls() {

@@ -155,7 +155,7 @@ func (e *captureEnd) failed(ctx context.Context) error {
 // request (sent) and the answer (answered).
 func clockOf(node string, said, sent, answered time.Time) string {
 	if said.IsZero() {
-		return "clock of " + node + " unknown; times are its own"
+		return "clock of " + node + " unknown; times are those of the node's clock"
 	}
 	margin := answered.Sub(sent) / 2
 	ahead := said.Sub(sent.Add(margin))
@@ -163,6 +163,6 @@ func clockOf(node string, said, sent, answered time.Time) string {
 	if ahead < 0 {
 		word, ahead = "behind", -ahead
 	}
-	return fmt.Sprintf("the clock of %s was %v %s the client's, +/- %v; times are its own",
+	return fmt.Sprintf("the clock of %s was %v %s the client's, +/- %v; times are those of the node's clock",
 		node, ahead.Round(time.Millisecond), word, margin.Round(time.Millisecond)+time.Millisecond)
 }

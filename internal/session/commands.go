@@ -17,7 +17,7 @@ import (
 func (c *Session) Commands() []*prompt.Command {
 	all := []*prompt.Command{
 		{
-			Name: "run", Usage: "[CHECK...]", Short: "run all checks, or these", Check: checksNamed, Run: c.runChecks,
+			Name: "run", Usage: "[CHECK...]", Short: "run all checks, or only the named checks", Check: checksNamed, Run: c.runChecks,
 			Complete: func(context.Context, []string) []string { return examine.CheckIDs(examine.Suite()) },
 		},
 	}
@@ -32,10 +32,10 @@ func (c *Session) Commands() []*prompt.Command {
 	all = append(all, c.watchCommand(), c.whyCommand(), c.peersCommand(), c.diffCommand(), c.saveCommand())
 	all = append(all, c.opts.Lookups...)
 	all = append(all,
-		&prompt.Command{Name: "node", Usage: "NODE", Short: "go to another node and keep the probe here; or retry on this node, if it has no probe", Check: one("a node"), Run: func(ctx context.Context, call *prompt.Call) error {
+		&prompt.Command{Name: "node", Usage: "NODE", Short: "switch to another node and keep the probe here; or retry on this node, if it has no probe", Check: one("a node"), Run: func(ctx context.Context, call *prompt.Call) error {
 			return c.visit(ctx, call.Args[0])
 		}},
-		&prompt.Command{Name: "exit", Short: "leave, and remove what was created", Run: func(context.Context, *prompt.Call) error { return prompt.ErrExit }},
+		&prompt.Command{Name: "exit", Short: "leave, and remove all created objects", Run: func(context.Context, *prompt.Call) error { return prompt.ErrExit }},
 	)
 	for _, command := range all {
 		run := command.Run

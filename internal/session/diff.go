@@ -11,13 +11,13 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-const diffWithDoc = `Runs the same checks on this node and NODE at the same time: those that this node has
-run so far, or else all. Shows where this node is worse or better than NODE.
+const diffWithDoc = `Runs the same checks on this node and NODE at the same time: the checks that ran on this
+node so far, or else all checks. Shows where this node is worse or better than NODE.
 The probe on NODE stays, as with 'node NODE'.`
 
 func (c *Session) diffCommand() *prompt.Command {
 	return &prompt.Command{
-		Name: "diff", Usage: "[with] NODE", Short: "show how this node differs from another one", Doc: diffWithDoc,
+		Name: "diff", Usage: "[with] NODE", Short: "show how this node differs from another node", Doc: diffWithDoc,
 		Check: func(args []string) error { _, err := otherOf(args); return err },
 		Run:   c.diffWith,
 	}
@@ -46,7 +46,7 @@ func (c *Session) diffWith(ctx context.Context, call *prompt.Call) error {
 		return err
 	}
 	if other == here.opts.Node {
-		return prompt.Usagef("%s is this node: name another one", other)
+		return prompt.Usagef("%s is this node: name another node", other)
 	}
 	err = c.visit(ctx, other)
 	there := c.at

@@ -139,7 +139,7 @@ func podNamed(pods []corev1.Pod, name, node string) (probe.Target, error) {
 				Attrs: map[string]string{probe.AttrUID: string(p.UID)}}, nil
 		}
 	}
-	return probe.Target{}, fmt.Errorf("%s has no address yet: 'run cni-' looks for the reason", full)
+	return probe.Target{}, fmt.Errorf("%s has no address yet: 'run cni-' shows why", full)
 }
 
 // serverFor returns the cluster's DNS, for a lookup in a pod that names no server.

@@ -18,9 +18,9 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-const peersDoc = `Lists the other nodes, the worst first: whether the API reports each as ready, its address,
-the addresses that Calico registered for it, and this node's BGP session with it. The session
-is from the last run of bgp-session; if there is none, it runs now.`
+const peersDoc = `Lists the other nodes, the worst first, with readiness, address, the addresses that Calico
+registered for the node, and its BGP session with this node. The session is from the last run
+of bgp-session. If bgp-session has not run yet, it runs now.`
 
 func (c *Session) peersCommand() *prompt.Command {
 	return &prompt.Command{Name: "peers", Short: "list the other nodes, and the BGP session with each", Doc: peersDoc, Run: c.peersOf}

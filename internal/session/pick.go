@@ -56,7 +56,7 @@ func (c *Session) pick(ctx context.Context, e *prompt.Editor) (string, error) {
 		case 1:
 			return fits[0].Node, nil
 		case 0:
-			ui.Say(c.stderr, "no node %q: type a number of the list, a name or a part of one; Ctrl-D leaves", strings.TrimSpace(typed))
+			ui.Say(c.stderr, "unknown node %q: type a number from the list, a node name or part of a name; Ctrl-D leaves", strings.TrimSpace(typed))
 		default:
 			show(c.stderr, nodes, fits)
 		}

@@ -165,7 +165,7 @@ otherwise as NDJSON. It only overwrites a file with -f. Only you may read the fi
 func saving(args []string) (name string, over bool, err error) {
 	rest := slices.DeleteFunc(slices.Clone(args), func(a string) bool { return a == "-f" })
 	if len(rest) != 1 || strings.HasPrefix(rest[0], "-") || rest[0] == "" {
-		return "", false, errors.New("save takes the name of a file, and -f to overwrite it")
+		return "", false, errors.New("save takes a file name, and -f to overwrite the file")
 	}
 	if strings.HasPrefix(rest[0], "~") {
 		return "", false, errors.New("save does not expand ~: use an absolute or a relative path")

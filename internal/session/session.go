@@ -140,9 +140,9 @@ func (c *Session) validate() error {
 	case c.opts.Idle < 0:
 		return ui.BadUsage("--idle must not be negative; 0 = never")
 	case !injector.AccessOf(run.Via).Covers(injector.TheNode):
-		return ui.BadUsage("--via %s places no probe, and a session needs one: use 'calico-probe run --via %s'", run.Via, run.Via)
+		return ui.BadUsage("--via %s places no probe, but a session needs a probe: use 'calico-probe run --via %s'", run.Via, run.Via)
 	case run.Node == "" && (!ui.IsTerminal(c.stdin) || injector.AccessOf(run.Via).Here()):
-		return ui.BadUsage("no node given: use --node NODE ('kubectl get nodes' lists them)")
+		return ui.BadUsage("no node given: use --node NODE ('kubectl get nodes' lists nodes)")
 	}
 	return nil
 }
@@ -272,7 +272,7 @@ func (c *Session) remember(s *prompt.Shell) {
 		history, lines, err = prompt.OpenHistory(filepath.Join(dir, "history"))
 	}
 	if err != nil {
-		c.client.Note("what is typed is not remembered for other sessions: %v", err)
+		c.client.Note("the command history is not saved for later sessions: %v", err)
 		return
 	}
 	for _, line := range lines {
@@ -282,7 +282,7 @@ func (c *Session) remember(s *prompt.Shell) {
 	s.Read = func(line string) {
 		if err := history.Add(line); err != nil && !broken {
 			broken = true
-			c.client.Note("what is typed is not remembered for other sessions: %v", err)
+			c.client.Note("the command history is not saved for later sessions: %v", err)
 		}
 	}
 }

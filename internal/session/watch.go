@@ -21,7 +21,7 @@ import (
 )
 
 const watchDoc = `Repeats checks or a tool every two seconds, or at the interval of -n, until Ctrl-C. Shows the
-first answers, then those that appear, disappear, or change their status or text. It ignores
+first answers, then answers that appear, disappear, or change their status or text. It ignores
 times, ages and counters that change on their own. After a minute without a change, a line shows
 that it is still watching. For a tool it compares the result, and the lines that begin with the
 same word. A transcript gets the first answers, the changes, and the last answers. A round that
@@ -60,7 +60,7 @@ func watchingOf(args []string) (watching, error) {
 		w.every, args = time.Duration(seconds*float64(time.Second)), args[2:]
 	}
 	if len(args) == 0 {
-		return w, errors.New("watch takes checks, or the command of a tool")
+		return w, errors.New("watch takes checks, or a tool command")
 	}
 	if i := slices.IndexFunc(tools.All(), func(t *probe.Tool) bool { return t.Name == args[0] && !t.Reads }); i >= 0 {
 		w.tool, w.args = tools.All()[i], args[1:]
@@ -108,7 +108,7 @@ func (c *Session) watch(ctx context.Context, call *prompt.Call) error {
 		began, before := time.Now(), s.placed
 		gone := s.session == nil || s.session.Gone() != nil
 		if injector.AccessOf(s.method).Stays && pace.deaths > maxDeaths && gone {
-			return fmt.Errorf("the probe on %s keeps exiting; ephemeral containers stay listed in their pod, so no other is placed; 'watch' starts again", s.opts.Node)
+			return fmt.Errorf("the probe on %s keeps exiting; ephemeral containers stay listed in their pod, so no new probe is placed; 'watch' starts again", s.opts.Node)
 		}
 		now := &turn{}
 		answers, lost, err := c.once(ctx, s, what, now)

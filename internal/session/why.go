@@ -14,8 +14,8 @@ import (
 	"github.com/calico-probe/calico-probe/probe"
 )
 
-const whyDoc = `Names the causes from the latest answer to each check of this session, including those of
-baseline nodes, and shows how many answers there are and how old. A node is healthy only if
+const whyDoc = `Names the causes from the latest answer to each check of this session, including answers of
+baseline nodes. It shows the number and age of the answers. A node is healthy only if
 all checks of 'run' have answers; otherwise a node without bad answers is incomplete (exit
 code 5).`
 

@@ -38,7 +38,7 @@ func (i *Interrupts) sayStopping(to io.Writer) {
 	says := i.says
 	i.mu.Unlock()
 	if says == "" {
-		Say(to, "stopping: removing what was created (repeat to exit immediately)")
+		Say(to, "stopping: removing all created objects (repeat to exit immediately)")
 		return
 	}
 	_, _ = io.WriteString(to, "\n") // the question is still on the line
@@ -133,7 +133,7 @@ func UntilSignal(ctx context.Context, errOut io.Writer, i *Interrupts) (context.
 				}
 				code := 128 + int64(s.(syscall.Signal))
 				if !first.CompareAndSwap(0, code) {
-					Say(errOut, "stopped before everything was removed; the rest stops automatically within a minute; 'calico-probe clean' lists it, and 'calico-probe clean --run ID' removes it now")
+					Say(errOut, "stopped before all objects were removed; the remaining objects stop automatically within a minute; 'calico-probe clean' lists them, and 'calico-probe clean --run ID' removes them now")
 					i.End()
 					os.Exit(int(code))
 				}

@@ -24,7 +24,7 @@ func TestSayStopping(t *testing.T) {
 		i.sayStopping(&out)
 		return out.String()
 	}
-	if text := said(); !strings.Contains(text, "stopping: removing what was created") {
+	if text := said(); !strings.Contains(text, "stopping: removing all created objects") {
 		t.Error(text)
 	}
 	back := i.Stopping("nothing was removed")
@@ -33,7 +33,7 @@ func TestSayStopping(t *testing.T) {
 		t.Errorf("%q", text)
 	}
 	back()
-	if text := said(); !strings.Contains(text, "stopping: removing what was created") {
+	if text := said(); !strings.Contains(text, "stopping: removing all created objects") {
 		t.Error(text)
 	}
 }

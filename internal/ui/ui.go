@@ -111,7 +111,7 @@ func (c *When) Type() string { return "when" }
 // Set parses one of the three words.
 func (c *When) Set(typed string) error {
 	if !slices.Contains([]string{"auto", "always", "never"}, typed) {
-		return errors.New("it takes auto, always or never")
+		return errors.New("use auto, always or never")
 	}
 	*c = When(typed)
 	return nil

@@ -171,7 +171,7 @@ func TestClean(t *testing.T) {
 	}
 
 	a := call(t, "clean")
-	if a.exit != 0 || strings.Contains(a.stdout, "removed") || !strings.Contains(a.stdout, "in use, left alone ('calico-probe clean --run "+run+"' removes it): pod kube-system/calico-probe-node-b-"+run) {
+	if a.exit != 0 || strings.Contains(a.stdout, "removed") || !strings.Contains(a.stdout, "in use, kept ('calico-probe clean --run "+run+"' removes it): pod kube-system/calico-probe-node-b-"+run) {
 		t.Errorf("exit %d\n%s%s", a.exit, a.stdout, a.stderr)
 	}
 	untouched("after clean")
@@ -264,7 +264,7 @@ func TestCleanByServerClock(t *testing.T) {
 	time.Sleep(time.Until(short.CreationTimestamp.Add(3 * time.Second)))
 
 	a := call(t, "clean", "--kubeconfig", dated(t, -10*time.Minute))
-	if a.exit != 0 || strings.Contains(a.stdout, "removed") || strings.Count(a.stdout, "in use, left alone") != 2 {
+	if a.exit != 0 || strings.Contains(a.stdout, "removed") || strings.Count(a.stdout, "in use, kept") != 2 {
 		t.Errorf("a server whose clock is behind: exit %d\n%s%s", a.exit, a.stdout, a.stderr)
 	}
 	a = call(t, "clean")

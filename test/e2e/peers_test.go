@@ -105,7 +105,7 @@ func TestClosedToOthers(t *testing.T) {
 	calicoReady(t, "node-b")
 	run := []string{"run", "--node", "node-b", "--skip", "node-load,startup-budget"}
 	a := call(t, append(run, "--baselines", "0")...)
-	if a.exit != 0 || !strings.Contains(a.folded(), "no other node tested this one: --baselines 0") {
+	if a.exit != 0 || !strings.Contains(a.folded(), "no other node tested this node: --baselines 0") {
 		t.Errorf("--baselines 0: exit %d\n%s", a.exit, a.stdout)
 	}
 	for name, c := range map[string]struct {

@@ -90,7 +90,7 @@ func TestPlugin(t *testing.T) {
 	}
 	out, err := exec.CommandContext(t.Context(), "kubectl", "calico-probe", "run", "--node", "node-a", "--checks",
 		"nothing").CombinedOutput()
-	if err == nil || !strings.Contains(string(out), "'kubectl calico-probe checks' lists them") {
+	if err == nil || !strings.Contains(string(out), "'kubectl calico-probe checks' lists checks") {
 		t.Errorf("%v: %s", err, out)
 	}
 }

@@ -227,11 +227,11 @@ func TestMachine(t *testing.T) {
 	t.Cleanup(func() { shell(t, "node-b", "mv /etc/machine-id.away /etc/machine-id") })
 	run := []string{"run", "--node", "node-b", "--checks", "node-swap"}
 	d, a = report(t, append(bySSH(t), append(run, "--via", "ssh")...)...)
-	if reason, saw := placedBy(t, d, "ssh"); a.exit != 5 || reason != "machine" || !strings.Contains(saw, "no machine-id is readable there, so it cannot be identified as node-b") {
+	if reason, saw := placedBy(t, d, "ssh"); a.exit != 5 || reason != "machine" || !strings.Contains(saw, "its machine-id is not readable, so it cannot be identified as node-b") {
 		t.Errorf("exit %d: %s %q\n%s", a.exit, reason, saw, a.stderr)
 	}
 	d, a = report(t, append(bySSH(t), append(run, "--via", "ssh", "--ssh", "root@{node}")...)...)
-	if a.exit != 0 || strings.Count(a.stderr, "\n") != 1 || !strings.Contains(a.stderr, "no machine-id is readable there: only your --ssh identifies root@node-b as node-b") {
+	if a.exit != 0 || strings.Count(a.stderr, "\n") != 1 || !strings.Contains(a.stderr, "its machine-id is not readable: only your --ssh identifies root@node-b as node-b") {
 		t.Errorf("exit %d\n%s", a.exit, a.stderr)
 	}
 	d.want(t, "node-swap", probe.OK)

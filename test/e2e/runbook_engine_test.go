@@ -209,7 +209,7 @@ func TestRunbookAction(t *testing.T) {
 	p.wants("it would make a-file")
 	p.wants("to do it, type mend:")
 	p.enter("yes")
-	p.wants("is not its name")
+	p.wants("is not the name of the step")
 	p.enter("no")
 	p.wants("not confirmed")
 	if made("me") || made("ann") {

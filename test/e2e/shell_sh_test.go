@@ -304,7 +304,7 @@ func TestShToolbox(t *testing.T) {
 	p.enter("exit")
 	p.left(0)
 	a := call(t, "shell", "--node", "node-b", "--via", "pod", "--toolbox-image", "ghcr.io/calico-probe/toolbox:none", "-c", "sh -- true")
-	if a.exit != 5 || !strings.Contains(a.stderr, "name another with --toolbox-image") {
+	if a.exit != 5 || !strings.Contains(a.stderr, "name another image with --toolbox-image") {
 		t.Errorf("exit %d\n%s", a.exit, a.stderr)
 	}
 	back()
@@ -412,7 +412,7 @@ func TestShLost(t *testing.T) {
 
 	p.enters("node-a", "--via", "pod")
 	p.signal(syscall.SIGTERM)
-	p.wants("stopping: removing what was created")
+	p.wants("stopping: removing all created objects")
 	p.left(143)
 	nothingLeft(t)
 }
