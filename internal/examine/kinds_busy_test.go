@@ -62,17 +62,17 @@ func busyPods() []busy {
 					`Back-off pulling image "registry.example/nome:1": ErrImagePull: manifest unknown`)
 			}
 		}},
-		{says: "a pod wants a ConfigMap that nobody made", change: func(w *world) {
+		{says: "a pod references a missing ConfigMap", change: func(w *world) {
 			w.waiting("config", "alder", time.Hour, "CreateContainerConfigError", `configmap "app" not found`)
 		}},
 		{says: "a pod waits for a Secret to mount", change: func(w *world) {
 			p := w.waiting("secret", "alder", time.Hour, "ContainerCreating", "")
 			w.event(p, "FailedMount", `MountVolume.SetUp failed for volume "tls" : secret "web-tls" not found`)
 		}},
-		{says: "a pod's program ends again and again", change: func(w *world) {
+		{says: "a pod's program keeps exiting", change: func(w *world) {
 			w.waiting("crashes", "alder", 24*time.Hour, "CrashLoopBackOff", "back-off 5m0s restarting failed container=main")
 		}},
-		{says: "a pod's image has no valid name", change: func(w *world) {
+		{says: "a pod's image name is invalid", change: func(w *world) {
 			w.waiting("name", "alder", time.Hour, "InvalidImageName", `Failed to apply default image tag "Shop:1"`)
 		}},
 		{says: "one registry does not answer", change: func(w *world) {
@@ -91,7 +91,7 @@ func busyPods() []busy {
 			w.waiting("web-new", "birch", time.Hour, "ImagePullBackOff", "manifest unknown")
 			w.services[2].behind = w.services[2].behind[:1]
 		}},
-		{says: "Jobs have completed, and some failed", change: func(w *world) {
+		{says: "some Jobs have completed, and some have failed", change: func(w *world) {
 			for i, phase := range []corev1.PodPhase{corev1.PodSucceeded, corev1.PodSucceeded, corev1.PodFailed} {
 				p := w.pod("shop", fmt.Sprintf("report-%d", i), "alder", fmt.Sprintf("10.244.0.%d", 40+i))
 				p.Status.Phase, p.Status.Conditions = phase, p.Status.Conditions[:1]
@@ -99,7 +99,7 @@ func busyPods() []busy {
 					Terminated: &corev1.ContainerStateTerminated{ExitCode: int32(i / 2)}}
 			}
 		}},
-		{says: "evicted pods are left over", change: func(w *world) {
+		{says: "evicted pods remain", change: func(w *world) {
 			p := w.pod("shop", "evicted", "alder")
 			p.Status = corev1.PodStatus{Phase: corev1.PodFailed, Reason: "Evicted",
 				Message: "The node was low on resource: memory."}
@@ -109,33 +109,33 @@ func busyPods() []busy {
 			p.DeletionTimestamp, p.Finalizers = new(began(10*time.Minute)), []string{"example.com/backup"}
 			p.Status.Conditions = p.Status.Conditions[:1]
 		}},
-		{says: "a namespace is being deleted with pods in it", change: func(w *world) {
+		{says: "a namespace with pods is being deleted", change: func(w *world) {
 			p := w.waiting("rest", "alder", time.Hour, "ContainerCreating", "")
 			p.Namespace, p.DeletionTimestamp, p.Finalizers = "going", new(began(time.Hour)), []string{"example.com/x"}
 		}},
-		{says: "a pod's init container is at work for hours", change: func(w *world) {
+		{says: "a pod's init container runs for hours", change: func(w *world) {
 			p := w.waiting("migrate", "alder", 3*time.Hour, "PodInitializing", "")
 			p.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "init",
 				State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: began(3 * time.Hour)}}}}
 		}},
-		{says: "workload pods run and are not ready", change: func(w *world) {
+		{says: "workload pods run but are not ready", change: func(w *world) {
 			p := w.pod("shop", "warms", "alder", "10.244.0.51")
 			p.Status.Conditions[2].Status, p.Status.ContainerStatuses[0].Ready = corev1.ConditionFalse, false
 		}},
-		{says: "static pods and pods in the node's network run there", change: func(w *world) {
+		{says: "static pods and host-network pods run on the node", change: func(w *world) {
 			for _, name := range []string{"etcd", "kube-apiserver", "kube-scheduler"} {
 				w.hostPod("kube-system", name+"-alder", "alder", map[string]string{"component": name}, "Node")
 			}
 			w.hostPod("monitoring", "node-exporter-alder", "alder", map[string]string{"app": "node-exporter"}, "DaemonSet")
 		}},
-		{says: "a DaemonSet of others crash-loops on every node", change: func(w *world) {
+		{says: "another team's DaemonSet is in CrashLoopBackOff on every node", change: func(w *world) {
 			for _, n := range w.nodes {
 				p := w.waiting("agent-"+n.Name, n.Name, time.Hour, "CrashLoopBackOff", "back-off restarting")
 				p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "agent",
 					Controller: new(true)}}
 			}
 		}},
-		{says: "a tenant's pods call themselves calico-node", change: func(w *world) {
+		{says: "a tenant's pods claim to be calico-node", change: func(w *world) {
 			p := w.pod("shop", "calico-node-mine", "alder", "10.244.0.52")
 			p.Labels = map[string]string{"k8s-app": "calico-node"}
 		}},
@@ -144,18 +144,18 @@ func busyPods() []busy {
 
 func busyAround() []busy {
 	return []busy{
-		{says: "names are odd: long, with dots, of digits alone", change: func(w *world) {
+		{says: "names are unusual: long, with dots, or only digits", change: func(w *world) {
 			p := w.pod("0", "1-2-3."+fmt.Sprint(time.Hour), "alder", "10.244.0.53")
 			p.Name, p.UID = "ip-10-244-0-53.eu-central-1.compute.internal", types.UID("odd")
 			w.node("ip-10-20-0-77.eu-central-1.compute.internal", "10.20.0.77").
 				Annotations["projectcalico.org/IPv4Address"] = "10.20.0.77/24"
 		}},
-		{says: "two hundred policies allow what is asked", change: func(w *world) {
+		{says: "two hundred policies allow the tested traffic", change: func(w *world) {
 			for i := range 200 {
 				w.allows([]string{"shop", "kube-system"}[i%2], fmt.Sprintf("allow-%d", i))
 			}
 		}},
-		{says: "policies of Calico's in tiers of their own allow and pass", change: func(w *world) {
+		{says: "Calico policies in custom tiers allow and pass", change: func(w *world) {
 			w.set("tiers", "platform", map[string]any{"order": 100})
 			w.set("globalnetworkpolicies", "platform.pass", map[string]any{"tier": "platform", "selector": "all()",
 				"types": []any{"Ingress"}, "ingress": []any{map[string]any{"action": "Pass"}}})
@@ -166,7 +166,7 @@ func busyAround() []busy {
 			w.nodes[0].Spec.Unschedulable = true
 			w.nodes[0].Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}}
 		}},
-		{says: "the node has taints and labels of its owner", change: func(w *world) {
+		{says: "the node has custom taints and labels", change: func(w *world) {
 			w.nodes[0].Spec.Taints = []corev1.Taint{{Key: "gpu.example.com/only", Value: "yes",
 				Effect: corev1.TaintEffectNoExecute}}
 			w.nodes[0].Labels["team"] = "vision"
@@ -175,22 +175,22 @@ func busyAround() []busy {
 			w.nodes[1].Spec.Unschedulable = true
 			w.nodes[1].Spec.Taints = []corev1.Taint{{Key: "maintenance", Effect: corev1.TaintEffectNoExecute}}
 		}},
-		{says: "another node is NotReady, and its machine is off", change: func(w *world) { w.notReady(2, corev1.ConditionUnknown) }},
+		{says: "another node is NotReady because its machine is off", change: func(w *world) { w.notReady(2, corev1.ConditionUnknown) }},
 		{says: "another node has just joined, and has no address and no calico-node yet", change: func(w *world) {
 			n := w.node("dogwood", "10.20.0.14")
 			n.CreationTimestamp = began(20 * time.Second)
 			w.notReady(3, corev1.ConditionFalse)
 			w.calico.notOn = []string{"dogwood"}
 		}},
-		{says: "the Node of a machine that is gone is left over", change: func(w *world) {
+		{says: "the Node of a removed machine remains", change: func(w *world) {
 			n := w.node("elm", "10.20.0.15")
 			n.Annotations["projectcalico.org/IPv4Address"] = "10.20.0.15/24"
 			w.notReady(3, corev1.ConditionUnknown)
 			w.block("elm", "10.244.4.0/26")
 			w.calico.notOn = []string{"elm"}
 		}},
-		{says: "blocks are left of a node that was deleted", change: func(w *world) { w.block("fir", "10.244.5.0/26") }},
-		{says: "a service of both families has pods of one", change: func(w *world) {
+		{says: "blocks of a deleted node remain", change: func(w *world) { w.block("fir", "10.244.5.0/26") }},
+		{says: "a dual-stack Service has pods of one IP family", change: func(w *world) {
 			s := &w.services[2]
 			s.Spec.ClusterIPs = append(s.Spec.ClusterIPs, "fd20:96::7")
 		}},
@@ -207,7 +207,7 @@ func busyAround() []busy {
 				}
 			}
 		}},
-		{says: "a second pool is disabled, and a third is for other nodes", change: func(w *world) {
+		{says: "a second IP pool is disabled, and a third IP pool is for other nodes", change: func(w *world) {
 			w.set("ippools", "old", map[string]any{"cidr": "10.99.0.0/16", "ipipMode": "Always", "vxlanMode": "Never",
 				"disabled": true})
 			w.set("ippools", "edge", map[string]any{"cidr": "10.98.0.0/16", "ipipMode": "Never", "vxlanMode": "Never",

@@ -55,7 +55,7 @@ func distributions() []installation {
 		return plainWorld().operated("bird").pool("10.244.0.0/16", "Never", "CrossSubnet").registered(4)
 	}
 	return []installation{
-		{name: "k3s", says: "The operator on k3s, whose own process has the kubelet, the runtime and kube-proxy.", build: func() *world {
+		{name: "k3s", says: "The operator on k3s, which runs the kubelet, the runtime and kube-proxy in one process.", build: func() *world {
 			return crossed().noKubeProxy().kubelets("v1.34.2+k3s1", "containerd://2.1.5-k3s1")
 		}},
 		{name: "RKE2 with Calico", says: "`cni: calico`: the operator, kube-proxy as static pods.", build: func() *world {
@@ -71,7 +71,7 @@ func distributions() []installation {
 			w.calico.daemonSet = "rke2-canal"
 			return w
 		}},
-		{name: "MicroK8s", says: "Its own manifest: VXLAN, namespace kube-system, files below /var/snap.", build: func() *world {
+		{name: "MicroK8s", says: "The distribution's manifest: VXLAN, namespace kube-system, files below /var/snap.", build: func() *world {
 			w := plainWorld().by("vxlan").pool("10.244.0.0/16", "Never", "Always").registered(4).noKubeProxy().
 				kubelets("v1.34.2", "containerd://1.7.27")
 			w.calico.version = "v3.29.3"
@@ -80,7 +80,7 @@ func distributions() []installation {
 		{name: "kind", says: "Calico's manifest on Kubernetes in Docker.", build: func() *world {
 			return standard().kubelets("v1.34.0", "containerd://2.1.3")
 		}},
-		{name: "kubespray", says: "Its own manifest, which names the address by a variable: `can-reach=$(NODEIP)`.", build: func() *world {
+		{name: "kubespray", says: "The distribution's manifest, which sets the address through a variable: `can-reach=$(NODEIP)`.", build: func() *world {
 			w := standard()
 			w.calico.env["A_NODEIP"] = "10.20.0.11" // before the one that names it
 			w.calico.env["IP_AUTODETECTION_METHOD"] = "can-reach=$(A_NODEIP)"
@@ -88,7 +88,7 @@ func distributions() []installation {
 			w.calico.version = "v3.30.5"
 			return w
 		}},
-		{name: "OpenShift", says: "The operator with CRI-O and Multus; the DNS is that of openshift-dns.", build: func() *world {
+		{name: "OpenShift", says: "The operator with CRI-O and Multus; cluster DNS is openshift-dns.", build: func() *world {
 			w := crossed().noKubeProxy().kubelets("v1.33.5", "cri-o://1.33.5-2.rhaos4.20")
 			for i := range w.services {
 				if s := &w.services[i]; s.Name == "kube-dns" {
@@ -98,7 +98,7 @@ func distributions() []installation {
 			}
 			return w
 		}},
-		{name: "cri-dockerd", says: "Docker as the runtime, behind cri-dockerd.", build: func() *world {
+		{name: "cri-dockerd", says: "Docker as the container runtime, through cri-dockerd.", build: func() *world {
 			return standard().kubelets("v1.32.9", "docker://28.5.1")
 		}},
 	}

@@ -18,8 +18,8 @@ func installations() []installation {
 
 func ownInstallations() []installation {
 	return []installation{
-		{name: "Manifest, BGP and IPIP", says: "`calico.yaml` as it comes.", build: standard},
-		{name: "Manifest, VXLAN", says: "`calico-vxlan.yaml`: no BIRD runs.", build: func() *world {
+		{name: "Manifest, BGP and IPIP", says: "Unmodified `calico.yaml`.", build: standard},
+		{name: "Manifest, VXLAN", says: "`calico-vxlan.yaml`: BIRD does not run.", build: func() *world {
 			return plainWorld().by("vxlan").pool("10.244.0.0/16", "Never", "Always").registered(4)
 		}},
 		{name: "Manifest with Typha", says: "`calico-typha.yaml`, for many nodes.", build: func() *world {
@@ -31,10 +31,10 @@ func ownInstallations() []installation {
 			build: func() *world {
 				return plainWorld().operated("bird").pool("10.244.0.0/16", "Never", "CrossSubnet").registered(4)
 			}},
-		{name: "Operator, BGP off", says: "`bgp: Disabled`: VXLAN alone, no BIRD.", build: func() *world {
+		{name: "Operator, BGP off", says: "`bgp: Disabled`: only VXLAN, no BIRD.", build: func() *world {
 			return plainWorld().operated("vxlan").pool("10.244.0.0/16", "Never", "Always").registered(4)
 		}},
-		{name: "Route reflectors", says: "No tunnels, node mesh off, one node is a route reflector of the others.",
+		{name: "Route reflectors", says: "No tunnels, node mesh off; one node is the route reflector for the other nodes.",
 			build: func() *world {
 				w := plainWorld().by("bird").pool("10.244.0.0/16", "Never", "Never").registered(4)
 				w.nodes[2].Annotations["projectcalico.org/RouteReflectorClusterID"] = "244.0.0.1"
@@ -44,7 +44,7 @@ func ownInstallations() []installation {
 					"peerSelector": "route-reflector == 'true'"})
 				return w
 			}},
-		{name: "BGP with switches", says: "No tunnels, node mesh off, each node peers with the switch of its rack, with a password.",
+		{name: "BGP with switches", says: "No tunnels, node mesh off; each node peers with its rack's switch, with a password.",
 			build: func() *world {
 				w := plainWorld().by("bird").pool("10.244.0.0/16", "Never", "Never").registered(4)
 				w.set("bgpconfigurations", "default", map[string]any{"nodeToNodeMeshEnabled": false, "asNumber": 65010})
@@ -52,7 +52,7 @@ func ownInstallations() []installation {
 					"password": map[string]any{"secretKeyRef": map[string]any{"name": "bgp", "key": "rack"}}})
 				return w
 			}},
-		{name: "etcd datastore", says: "`calico-etcd.yaml`: Calico keeps its resources in an etcd of its own.", build: func() *world {
+		{name: "etcd datastore", says: "`calico-etcd.yaml`: Calico keeps its resources in a separate etcd.", build: func() *world {
 			return plainWorld().by("bird").etcdIn()
 		}},
 		{name: "Native v3 resources", says: "`calico-v3-crds.yaml` (v3.32): resources of projectcalico.org/v3, without the group crd.projectcalico.org.",
@@ -61,13 +61,13 @@ func ownInstallations() []installation {
 				w.group = apiCalicoNative
 				return w.by("bird").pool("10.244.0.0/16", "Always", "Never").registered(4)
 			}},
-		{name: "Calico v3.33, IPIP", says: "As it comes, Felix sets the routes of pools with IPIP, and BIRD those of others.",
+		{name: "Calico v3.33, IPIP", says: "By default, Felix sets the routes of IPIP pools, and BIRD sets the routes of other pools.",
 			build: func() *world {
 				w := standard()
 				w.calico.version = "v3.33.0"
 				return w
 			}},
-		{name: "Another namespace", says: "Calico's DaemonSet is in a namespace of its own, which `--calico-namespace` names.",
+		{name: "Another namespace", says: "Calico's DaemonSet is in a dedicated namespace, set with `--calico-namespace`.",
 			namespace: "net-system", build: func() *world {
 				w := standard()
 				w.calico.namespace, w.pods[len(w.pods)-1].Namespace = "net-system", "net-system"
@@ -85,11 +85,11 @@ func dataPlanes() []installation {
 			}},
 		{name: "eBPF beside kube-proxy", says: "`calico-bpf.yaml`, or bpfEnabled in FelixConfiguration, with kube-proxy left running.",
 			build: func() *world { return standard().felix(map[string]any{"bpfEnabled": true}) }},
-		{name: "Native nftables", says: "`nftablesMode: Enabled`: Felix writes tables of its own.", build: func() *world {
+		{name: "Native nftables", says: "`nftablesMode: Enabled`: Felix writes separate nftables tables.", build: func() *world {
 			return plainWorld().operated("bird").pool("10.244.0.0/16", "Never", "CrossSubnet").registered(4).
 				felix(map[string]any{"nftablesMode": "Enabled"})
 		}},
-		{name: "WireGuard", says: "`wireguardEnabled: true`: what pods send to other nodes is encrypted.", build: func() *world {
+		{name: "WireGuard", says: "`wireguardEnabled: true`: pod traffic to other nodes is encrypted.", build: func() *world {
 			w := plainWorld().by("bird").pool("10.244.0.0/16", "Never", "Never").registered(4).
 				felix(map[string]any{"wireguardEnabled": true})
 			for i := range w.nodes {
@@ -104,7 +104,7 @@ func dataPlanes() []installation {
 			w.calico.env["IP6"], w.calico.env["FELIX_IPV6SUPPORT"] = "autodetect", "true"
 			return w
 		}},
-		{name: "IPv6 only", says: "No node, pod or service has IPv4; CALICO_ROUTER_ID is hash.", build: func() *world {
+		{name: "IPv6 only", says: "Nodes, pods and services have only IPv6; CALICO_ROUTER_ID is hash.", build: func() *world {
 			w := plainWorld().by("bird").dualStack(true).pool("fd20:244::/48", "Never", "Never").registered(6)
 			w.calico.env["IP"], w.calico.env["IP6"], w.calico.env["CALICO_ROUTER_ID"] = "none", "autodetect", "hash"
 			return w
@@ -120,7 +120,7 @@ func otherNetworks() []installation {
 			w.calico.daemonSet, w.calico.app, w.calico.account = "canal-node", "canal-node", "canal-node"
 			return w
 		}},
-		{name: "host-local IPAM", says: "Calico's network with addresses out of each node's podCIDR (`ipam: host-local`).",
+		{name: "host-local IPAM", says: "Calico's network with addresses from each node's podCIDR (`ipam: host-local`).",
 			build: func() *world {
 				w := plainWorld().by("bird").registered(4)
 				w.set("ippools", "default-ipv4-ippool", map[string]any{"cidr": "10.244.0.0/16",
@@ -128,36 +128,36 @@ func otherNetworks() []installation {
 				w.calico.env["USE_POD_CIDR"] = "true"
 				return w
 			}},
-		{name: "Policy alone", says: "`calico-policy-only.yaml`: another plugin makes the pods' network.", build: policyAlone},
-		{name: "EKS with the VPC plugin", says: "The operator with `cni: AmazonVPC`: pods have addresses of the VPC and interfaces eni*.",
+		{name: "Policy alone", says: "`calico-policy-only.yaml`: another plugin creates the pod network.", build: policyAlone},
+		{name: "EKS with the VPC plugin", says: "The operator with `cni: AmazonVPC`: pods have VPC addresses and interfaces eni*.",
 			build: func() *world {
 				w := plainWorld().operated("none").kubelets("v1.34.2-eks-113cf36", "containerd://1.7.29")
 				w.calico.init = []string{"flexvol-driver"}
 				return w.felix(map[string]any{"routeTableRange": nil, "ipv6Support": false})
 			}},
-		{name: "AKS with Azure CNI", says: "AKS's own Calico: the operator with `cni: AzureVNET`, interfaces azv*.", build: func() *world {
+		{name: "AKS with Azure CNI", says: "AKS with its built-in Calico: the operator with `cni: AzureVNET`, interfaces azv*.", build: func() *world {
 			w := plainWorld().operated("none").kubelets("v1.33.5", "containerd://1.7.29-1")
 			w.calico.init = []string{"flexvol-driver"}
 			return w
 		}},
-		{name: "GKE network policy", says: "GKE's own Calico in kube-system: interfaces gke*, no kube-controllers.", build: func() *world {
+		{name: "GKE network policy", says: "GKE with its built-in Calico in kube-system: interfaces gke*, no kube-controllers.", build: func() *world {
 			w := policyAlone().kubelets("v1.34.1-gke.3355000", "containerd://2.0.7")
 			w.calico.version = "v3.29.4-gke.6"
 			w.pods = slices.DeleteFunc(w.pods, controllersPod)
 			return w
 		}},
-		{name: "Migration from flannel, node done", says: "The flannel-migration controller has moved this node to Calico and not yet all others.",
+		{name: "Migration from flannel, node done", says: "The flannel-migration controller has moved this node to Calico, but not all other nodes.",
 			build: migration},
-		{name: "Migration from flannel, node to come", says: "The same, on a node that is still flannel's.", node: "cedar",
+		{name: "Migration from flannel, node to come", says: "The same migration, on a node that still uses flannel.", node: "cedar",
 			build: migration},
 	}
 }
 
 func mixedClusters() []installation {
 	return []installation{
-		{name: "Windows nodes beside", says: "The asked node runs Linux, others run Windows.", build: windowsBeside},
-		{name: "A node with Windows", says: "The asked node runs Windows.", node: "pane", build: windowsBeside},
-		{name: "A virtual node", says: "Virtual kubelets and Fargate: behind the node is no machine.", node: "cloud", build: func() *world {
+		{name: "Windows nodes beside", says: "The tested node runs Linux, other nodes run Windows.", build: windowsBeside},
+		{name: "A node with Windows", says: "The tested node runs Windows.", node: "pane", build: windowsBeside},
+		{name: "A virtual node", says: "Virtual kubelets and Fargate: the node has no machine.", node: "cloud", build: func() *world {
 			w := standard()
 			n := w.node("cloud", "10.20.0.99")
 			n.Labels["type"], n.Status.NodeInfo.KernelVersion = "virtual-kubelet", ""

@@ -224,9 +224,9 @@ checks with their reasons. All other checks run. In each run, ` + "`calico-kind`
 `
 
 const busyHead = `
-## Clusters that are busy, and healthy
+## Busy but healthy clusters
 
-Nothing of the following is a fault of the node that is asked about, and the same test wants none named:
+The following situations are not faults of the tested node. The same test requires that no report names them:
 
 `
 
@@ -259,7 +259,7 @@ func (o outcome) describe(b *bytes.Buffer) {
 		fmt.Fprintf(b, "- skipped: %s (%s).\n", strings.Join(why[saw], ", "), saw)
 	}
 	if !o.linux {
-		b.WriteString("- No probe is put there: no check on the node is asked.\n")
+		b.WriteString("- No probe runs on this node: all checks on the node are skipped.\n")
 	}
 }
 

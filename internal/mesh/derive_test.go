@@ -19,7 +19,7 @@ func derived() map[string][]string {
 	for _, n := range []int{59, 60, 1000, 5000} {
 		paths := len(Paths(inRacks(n)))
 		add("paths", "%d", paths)
-		add("of all there are", "%s", percent(float64(paths)/float64(n*(n-1))))
+		add("share of all paths", "%s", percent(float64(paths)/float64(n*(n-1))))
 		add("echo requests", "%d", paths*10)
 	}
 	for _, n := range []int{60, 1000, 5000} {
@@ -66,8 +66,8 @@ func derived() map[string][]string {
 	}
 	for _, k := range []int{2, 3, 4, degree, 8} {
 		add("paths of a node", "%d", 2*k)
-		add("taken for cut off", "%s", percent(alikeCutOff(2*k, 0.1)))
-		add("of 5000 nodes", "%.2g", 5000*alikeCutOff(2*k, 0.1))
+		add("chance that a healthy node looks cut off", "%s", percent(alikeCutOff(2*k, 0.1)))
+		add("such nodes among 5000", "%.2g", 5000*alikeCutOff(2*k, 0.1))
 		add("in all", "%d", 5000*k)
 	}
 	return out

@@ -36,8 +36,8 @@ var variables = []struct {
 	{Word{"node", "string", "the node of the runbook"}, cel.StringType},
 	{Word{"params", "map of strings", `values of --param, or the defaults: params.NAME, params["a-name"]`}, cel.MapType(cel.StringType, cel.StringType)},
 	{Word{"answers", "map of strings", `answer to the ask of a step, "" before it: answers.STEP, answers["a-step"]`}, cel.MapType(cel.StringType, cel.StringType)},
-	{Word{"results", "list of results", "results of the last run on the runbook's node, and of the runbook's own checks since; also results of other nodes about it, under their names"}, cel.ListType(resultType)},
-	{Word{"causes", "list of causes", "causes of that run, the likeliest first; load comes after any other cause above low confidence"}, cel.ListType(causeType)},
+	{Word{"results", "list of results", "results of the last run on the runbook's node, and of the runbook's own checks after it; also results of other nodes about this node, under their names"}, cel.ListType(resultType)},
+	{Word{"causes", "list of causes", "causes of the last run, likeliest first; load comes after every other cause above low confidence"}, cel.ListType(causeType)},
 	{Word{"verdict", "string", `healthy, warnings, incomplete or fault; "" before the first run`}, cel.StringType},
 	{Word{"steps", "map of what steps saw", `results of an earlier run, fleet, wait or check: steps.STEP.results, .causes, .verdict (the worst of its nodes), .verdicts (by node name) and .lacks (why the answer is incomplete); a fleet also has .groups (nodes with the same cause), its .causes are those of the example nodes, and its .verdicts are those of unhealthy nodes only; empty before the step`}, cel.MapType(cel.StringType, seenType)},
 }

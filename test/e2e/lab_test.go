@@ -283,11 +283,11 @@ type page struct{ file, head string }
 
 var faultsPage = page{"docs/faults.md", `# Faults, as runs name them
 
-Written by 'make faults': each fault is made for real on the sandbox ('sandbox fault inject NAME'),
-and ` + "`calico-probe run --node X`" + ` has to name its cause. F1 to F7 are the incidents of the field that this
-tool began with. A run on a fault that has only begun may name nothing yet, or be unsure; the table
-says which run was the first to name the cause. One that is sure of something else fails the test.
-Where a runbook is named, it was started on the fault too, with nobody to ask, and took that branch.
+'make faults' writes this page. It creates each fault on the sandbox ('sandbox fault inject NAME'),
+and ` + "`calico-probe run --node X`" + ` must name its cause. F1 to F7 are the field incidents that started this
+project. Soon after a fault begins, a run may name no cause yet, or have low confidence. The table
+shows the first run that named the cause. A run with high confidence in another cause fails the test.
+If a row names a runbook, the runbook also ran on the fault, unattended, and took that branch.
 
 | fault | incident | first cause named | confidence | by run | runbook and branch |
 |---|---|---|---|---|---|

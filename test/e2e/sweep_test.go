@@ -353,17 +353,17 @@ func brief(out []byte) string {
 const sweepHead = `# When one call of the API fails
 
 ` + "`make sweep`" + ` writes this page. A proxy stands in front of the API server of a sandbox cluster. A first run of each verb
-gives the list of its calls. Then each call fails once in each of four ways, in a run of its own:
+lists its API calls. Then each call fails once in each of four ways, each in a separate run:
 
 - **500**: the server answers with an internal error.
 - **429**: it answers "too many requests", with ` + "`Retry-After: 1`" + `.
-- **cut**: what was asked is done, and the connection ends in the middle of the answer.
-- **silent**: what was asked is done, and no answer comes.
+- **cut**: the server executes the request, and closes the connection in the middle of the answer.
+- **silent**: the server executes the request, and does not answer.
 
-After the runs nothing may be left: no pod, Job, process or folder, a minute later. *Hung* are runs that did not end 25 s
-after ` + "`--timeout`" + ` (12 s here). *Greener* are runs with a better verdict than without the failure: exit code 0 on a node with a
-fault, a fault on a healthy node, a check without an answer in a healthy verdict, a condition that is not so. The fault is
-on node-b: packets are not forwarded, and Calico has registered a wrong address.
+A minute after the runs, a leftover pod, Job, process or folder counts as *left behind*. *Hung* runs did not end within 25 s
+after ` + "`--timeout`" + ` (12 s here). *Greener* runs have a wrong verdict because of the failure: exit code 0 on a node with a
+fault, a fault on a healthy node, a healthy verdict despite an unanswered check, a false condition. The fault is
+on node-b: the node does not forward packets, and Calico has registered a wrong address.
 
 | verb | nodes | calls | runs | 500 | 429 | cut | silent | exit codes | left behind | hung | greener |
 |---|---|---|---|---|---|---|---|---|---|---|---|
