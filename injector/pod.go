@@ -118,7 +118,7 @@ func securityFor(o Options) *corev1.SecurityContext {
 	if o.DebugProfile != nil {
 		return o.DebugProfile.pod.DeepCopy()
 	}
-	if o.Shell { // also the files of the toolbox
+	if o.Shell { // the toolbox's files stay writable
 		return &corev1.SecurityContext{Privileged: new(true), RunAsUser: new(int64(0))}
 	}
 	if o.Privileged {
