@@ -9,8 +9,8 @@ import (
 // meaning describes what a counter counts.
 type meaning struct{ kind, says string }
 
-// meanings are the counters of lost packets, by table and name. Counters of success are missing, and so are counters of
-// losses that the sender repairs automatically. A counter that is missing here is ignored.
+// meanings are the counters of lost packets, by table and name. Counters of success are omitted. Counters of losses
+// that the sender repairs automatically are also omitted. Counters that are not in this map are ignored.
 var meanings = map[string]map[string]meaning{
 	kernel.TallySNMP: {
 		"IpInHdrErrors":     {kindTTL, "the TTL ran out here, or the IP header is bad"},
