@@ -1,6 +1,6 @@
 // Package firewall declares the checks of the firewall and the facts they report: walls, NAT, conntrack, and where the
 // kernel drops packets. A wall is one of Linux's firewalls: legacy iptables, iptables-nft or nftables. Both binaries
-// link the package. Checks is the entry point. The package reads no rules itself: package ask beside it does on the
+// link the package. Checks is the entry point. The package reads no rules itself: package ask beside it does so on the
 // node, package api reads policies, and package cause draws the conclusions. Package suite draws the whole flow.
 package firewall
 

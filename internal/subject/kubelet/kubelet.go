@@ -1,5 +1,5 @@
 // Package kubelet declares the check of the kubelet, and the facts it reports. Both binaries link it. Checks is the
-// entry point. The package connects to nothing itself: package ask beside it does on the node, package api reads the
+// entry point. The package connects to nothing itself: package ask beside it does so on the node, package api reads the
 // Node object, and package cause draws the conclusions. Package suite draws the whole flow.
 package kubelet
 

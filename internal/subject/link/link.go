@@ -1,6 +1,6 @@
 // Package link declares the checks of the link and the facts they report: the node's uplink, addresses, neighbours and
 // sysctls. Both binaries link it. Checks is the entry point. The package sends nothing itself: package ask beside it
-// does on the node, and package cause draws the conclusions. Package suite draws the whole flow.
+// does so on the node, and package cause draws the conclusions. Package suite draws the whole flow.
 package link
 
 import (

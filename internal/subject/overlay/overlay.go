@@ -1,5 +1,5 @@
 // Package overlay declares the checks of the overlay and the facts they report: tunnels, and Felix's sets of hosts.
-// Both binaries link it. Checks is the entry point. The package sends nothing itself: package ask beside it does on
+// Both binaries link it. Checks is the entry point. The package sends nothing itself: package ask beside it does so on
 // the node, package api reads the pools, and package cause draws the conclusions. Package suite draws the whole flow.
 package overlay
 

@@ -1,5 +1,5 @@
 // Package pod declares the checks of pods' paths and the facts they report: their gateway, uplink and packet sizes.
-// Both binaries link it. Checks is the entry point. The package sends nothing itself: package ask beside it does on
+// Both binaries link it. Checks is the entry point. The package sends nothing itself: package ask beside it does so on
 // the node and inside pods, package api reads the pods' status, and package cause draws the conclusions. Package suite
 // draws the whole flow.
 package pod

@@ -1,5 +1,5 @@
 // Package route declares the checks of routes and routing rules, and the facts they report. Both binaries link it.
-// Checks is the entry point. The package reads no table itself: package ask beside it does on the node, package api
+// Checks is the entry point. The package reads no table itself: package ask beside it does so on the node, package api
 // reads Calico's pools and blocks, and package cause draws the conclusions. Package suite draws the whole flow.
 package route
 

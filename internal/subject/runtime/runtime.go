@@ -1,5 +1,5 @@
 // Package runtime declares the checks of container runtimes, and the facts they report. Both binaries link it. Checks
-// is the entry point. The package connects to nothing itself: package ask beside it does on the node, and package
+// is the entry point. The package connects to nothing itself: package ask beside it does so on the node, and package
 // cause draws the conclusions. Package suite draws the whole flow.
 package runtime
 

@@ -1,7 +1,7 @@
 // Package service declares the checks of Services and the facts they report: cluster addresses, node ports and
 // kube-proxy. Both binaries link it. Checks is the entry point. The package connects to nothing itself: package ask
-// beside it does on the node and inside pods, package api reads the Services, and package cause draws the conclusions.
-// Package suite draws the whole flow.
+// beside it does so on the node and inside pods, package api reads the Services, and package cause draws the
+// conclusions. Package suite draws the whole flow.
 package service
 
 import (

@@ -1,5 +1,5 @@
-// Package start declares the checks of calico-node's start, and the facts they report. Both binaries link it. Checks
-// is the entry point. The package reads nothing itself: package ask beside it does on the node, package api reads pods
+// Package start declares the checks of calico-node's start, and the facts they report. Both binaries link it. Checks is
+// the entry point. The package reads nothing itself: package ask beside it does so on the node, package api reads pods
 // and their DaemonSet, and package cause draws the conclusions. Package suite draws the whole flow.
 package start
 
