@@ -15,20 +15,21 @@ func Checks() []*probe.Check {
 // FactBad lists the components that Felix reports as not live or not ready.
 const FactBad probe.Fact = "bad"
 
-// FelixLive sends the request of calico-node's liveness probe. The kubelet kills a container that fails it. In the
-// field, three faults did: a start longer than the probe's budget, a "localhost" that resolved to another machine, and
-// a data plane that hung.
+// FelixLive sends the request of calico-node's liveness probe. The kubelet kills a container that fails the probe. In
+// the field, three faults caused this: a start longer than the probe's budget, a "localhost" that resolved to another
+// machine, and a hung data plane.
 var FelixLive = &probe.Check{
 	ID: "felix-live", From: probe.FromNode,
 	Tags: []string{probe.TagFelix}, Access: []string{"host network", "etc/hosts"},
 }
 
-// FelixReady sends the request of the readiness probe. It differs from liveness while the datastore is unreachable.
+// FelixReady sends the request of the readiness probe. Its answer differs from liveness while the datastore is
+// unreachable.
 var FelixReady = &probe.Check{
 	ID: "felix-ready", From: probe.FromNode,
 	Tags: []string{probe.TagFelix}, Access: []string{"host network", "etc/hosts"},
 }
 
-// FactNextStart is the address on which Felix will listen after its next start, if calico-node's own liveness probe
-// does not query that address.
+// FactNextStart is the address on which Felix will listen after its next start, if calico-node's liveness probe does
+// not query that address.
 const FactNextStart probe.Fact = "next_start"

@@ -25,11 +25,10 @@ var KernelLog = &probe.Check{
 	Access: []string{"proc", "host processes", "var/log", "run/log/journal", "uid 0"},
 }
 
-// FactAgo is the age in seconds of the last such message. The other facts of kernel-log are those of calico-log.
+// FactAgo is the age in seconds of the last such message. Its other facts are the same as calico-log's.
 const FactAgo probe.Fact = "ago_s"
 
-// NodeClock compares the node's clock with the API server's. Tokens and certificates are not valid before their time
-// or after it.
+// NodeClock compares the node's clock with the API server's. Tokens and certificates are valid only for a certain time.
 var NodeClock = &probe.Check{
 	ID: "node-clock", From: probe.FromNode,
 	Tags: []string{probe.TagHost}, Access: []string{"clock"},
@@ -38,8 +37,8 @@ var NodeClock = &probe.Check{
 // Facts of node-clock.
 const FactSkew probe.Fact = "skew_s" // the node's clock minus the API server's, in seconds
 
-// NodeDisk looks for file systems that are full, read-only or out of inodes. The kubelet evicts pods for them, and
-// runtimes fail with messages that do not name the disk.
+// NodeDisk finds file systems that are full, read-only or out of inodes. The kubelet then evicts pods, and runtimes
+// fail with messages that do not mention the disk.
 var NodeDisk = &probe.Check{
 	ID: probe.CheckNodeDisk, From: probe.FromNode,
 	Tags: []string{probe.TagHost}, Access: []string{"/", "var/lib", "var/log", "run", "proc", "host network"},
@@ -103,8 +102,8 @@ const (
 	FactProgram probe.Fact = "program"  // the cgroup's program: calico-node, containerd
 )
 
-// NodeLoad checks whether the node is too busy to do anything in time. In the field, a load of tens of times the
-// peers' made each start exceed its budget.
+// NodeLoad checks whether the node is too busy. In the field, with a load tens of times higher than on other nodes,
+// each start exceeded its budget.
 var NodeLoad = &probe.Check{
 	ID: "node-load", From: probe.FromNode,
 	Tags: []string{probe.TagHost}, Access: []string{"proc", "host processes", "sys/fs/cgroup"},
@@ -118,7 +117,7 @@ const (
 	FactCPUPressure probe.Fact = "cpu_pressure" // percent of the last 10 s in which some task waited for a CPU
 
 	FactStuck     probe.Fact = "stuck"     // number of processes in uninterruptible sleep
-	FactStuckIn   probe.Fact = "stuck_in"  // the first of them: NAME in WHERE in the kernel, by the thread
+	FactStuckIn   probe.Fact = "stuck_in"  // the first of these: thread NAME in kernel function WHERE
 	FactThrottled probe.Fact = "throttled" // percent of the CFS periods in which calico-node hit its CPU limit
 )
 
@@ -160,8 +159,8 @@ const FactMounts probe.Fact = "mounts"
 // StorageSilent is the reason of node-disk for a file server that does not answer.
 const StorageSilent = "server-silent"
 
-// NodeSwap looks for swap: by default a kubelet exits at its next start if swap is on (failSwapOn). In the field, swap
-// had been turned off by hand and came back with a reboot.
+// NodeSwap finds active swap: by default a kubelet exits at its next start if swap is on (failSwapOn). In the field,
+// swap was turned off by hand and returned after a reboot.
 var NodeSwap = &probe.Check{
 	ID: probe.CheckNodeSwap, From: probe.FromNode,
 	Tags: []string{probe.TagHost}, Access: []string{"proc", "etc/fstab", "etc/systemd", "var/lib/kubelet/config.yaml"},
@@ -173,8 +172,8 @@ const (
 	factReturns probe.Fact = "returns" // what turns swap on at the next boot: file, and line in it
 )
 
-// JudgeSwap judges the swap in use (names), and what enables swap at the next boot (back). hidden means that the latter
-// is not visible.
+// JudgeSwap judges the swap in use (names), and the settings that enable swap at boot (back). hidden means that these
+// settings are not visible.
 func JudgeSwap(names, back []string, hidden bool, k node.Kubelet) probe.Result {
 	r := probe.Found(probe.OK, "no swap")
 	switch {

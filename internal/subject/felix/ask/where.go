@@ -16,7 +16,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// felixProcess is what the node shows of the running Felix.
+// felixProcess is the running Felix as visible on the node.
 type felixProcess struct {
 	listens    []netip.AddrPort // where it accepts connections, nil if not visible
 	host, port string           // FELIX_HEALTHHOST and FELIX_HEALTHPORT in its environment
@@ -26,8 +26,8 @@ type felixProcess struct {
 // maxListeners limits how many of Felix's ports are queried. Felix opens at most three.
 const maxListeners = 8
 
-// runningFelix finds Felix's process, its sockets and both variables. 'calico-node -felix-live', which the kubelet
-// runs in the same container, has the same.
+// runningFelix finds Felix's process, its sockets and both variables. 'calico-node -felix-live', which the kubelet runs
+// in the same container, has the same variables.
 func runningFelix(h *probe.Host) felixProcess {
 	var out felixProcess
 	p, ok, err := node.CalicoProcess(h, "felix")
@@ -52,7 +52,7 @@ func runningFelix(h *probe.Host) felixProcess {
 	return out
 }
 
-// probed is the address that calico-node's own probe uses. That probe reads only the environment.
+// probed returns the address that calico-node's own probe uses. That probe reads only the environment.
 func (f felixProcess) probed(ctx context.Context, h *probe.Host) (netip.AddrPort, bool) {
 	port, err := strconv.ParseUint(cmp.Or(f.port, strconv.Itoa(felix.DefaultPort)), 10, 16)
 	if err != nil {
@@ -74,7 +74,7 @@ func (f felixProcess) next(at probe.Target) (host string, port int) {
 	return cmp.Or(f.host, at.Host), port
 }
 
-// reachable is an address that reaches a listener on this node.
+// reachable returns an address that reaches a listener on this node.
 func reachable(a netip.AddrPort) netip.AddrPort {
 	switch addr := a.Addr().Unmap(); {
 	case addr == netip.IPv4Unspecified(), addr == netip.IPv6Unspecified():
@@ -84,9 +84,8 @@ func reachable(a netip.AddrPort) netip.AddrPort {
 	}
 }
 
-// queryListeners queries the running Felix on its actual port, if nothing listens on the configured one. The
-// configuration may have changed since its start, and it keeps its port until a restart. It is false if no Felix
-// answers.
+// queryListeners queries the running Felix on its actual port, if the configured port is closed. Felix keeps its port
+// until a restart, even if the configuration changes. It returns false if no Felix answers.
 func queryListeners(ctx context.Context, p *probe.Pass, at probe.Target, tried []netip.Addr, path string,
 ) (probe.Result, bool) {
 	here := runningFelix(p.Host)

@@ -12,11 +12,11 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// needAPI are the k8s-app labels of the cluster's own pods that need the API server.
+// needAPI are the k8s-app labels of system pods that need the API server.
 var needAPI = []string{"kube-dns", "calico-kube-controllers", "calico-apiserver", "metrics-server"}
 
-// apiPods are the cluster's pods that need the API server and have an address of their own: CoreDNS and
-// calico-kube-controllers on any node, others on this one.
+// apiPods are the system pods that need the API server and are not in the host network: CoreDNS and
+// calico-kube-controllers on any node, other pods on this node.
 func apiPods(s *cluster.Snapshot) (out []*corev1.Pod) {
 	seen := map[string]bool{}
 	add := func(pods []corev1.Pod) {
@@ -50,7 +50,7 @@ func apiServers(s *cluster.Snapshot) (out netpolicy.End, port int) {
 	return out, port
 }
 
-// apiPolicies finds pods of the cluster itself that policies block from the API server.
+// apiPolicies finds system pods that policies block from the API server.
 func apiPolicies(s *cluster.Snapshot, report func(probe.Result)) {
 	to, port := apiServers(s)
 	switch unknown := s.Policies.Unknown(); {

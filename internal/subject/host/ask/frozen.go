@@ -12,10 +12,10 @@ import (
 	"github.com/calico-probe/calico-probe/probe/kernel"
 )
 
-// freezePause is longer than runc and systemd freeze a cgroup to change its devices, which takes some milliseconds.
+// freezePause exceeds the milliseconds for which runc and systemd freeze a cgroup to change its devices.
 const freezePause = time.Second
 
-// frozenPrograms returns results about needed programs in a cgroup that is frozen, and still is after a pause
+// frozenPrograms returns results about needed programs in a cgroup that stays frozen after a pause
 // (kubernetes/kubernetes#104280).
 func frozenPrograms(ctx context.Context, h *probe.Host) []probe.Result {
 	if len(frozenGroups(h)) == 0 {

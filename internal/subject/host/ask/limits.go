@@ -34,7 +34,7 @@ const (
 	limitInotify   = "inotify-instances"
 )
 
-// fewFiles is how many files a program needs to start another one: pipes and sockets.
+// fewFiles is how many files (pipes and sockets) a program needs to start another program.
 const fewFiles = 4
 
 // limitUse is one limit and its use.
@@ -190,7 +190,7 @@ func limitsOfPrograms(h *probe.Host) []limitUse {
 }
 
 // groupsOf returns the folders of a process's cgroup and its parents, for a controller of version 1 or for version 2.
-// The limit of a parent applies too.
+// The limit of a parent also applies.
 func groupsOf(controller, text string) []string {
 	var out []string
 	for line := range strings.Lines(text) {
@@ -209,7 +209,7 @@ func groupsOf(controller, text string) []string {
 	return out
 }
 
-// groupLimit reads the limit of one cgroup, false if it has none or is not visible.
+// groupLimit reads the limit of one cgroup. It returns false if the cgroup has no limit or is not visible.
 func groupLimit(h *probe.Host, dir, comm string) (limitUse, bool) {
 	most, err := h.ReadFile(dir + "/pids.max")
 	if err != nil || strings.TrimSpace(string(most)) == "max" {

@@ -33,8 +33,8 @@ const (
 	factSteal       probe.Fact = "steal"             // percent of the time that the hypervisor gave to other machines
 )
 
-// Load per CPU from which a node counts as slow or overloaded. In the incident, the broken nodes had more than ten and
-// the healthy ones less than one.
+// Load per CPU from which a node counts as slow or overloaded. In the incident, broken nodes had more than ten and
+// healthy nodes less than one.
 const (
 	loadSlow       = 4
 	loadOverloaded = 10
@@ -222,7 +222,8 @@ func stuckAt(h *probe.Host, pid int, name string) string {
 	return at
 }
 
-// throttling reports how often calico-node's container reached its CPU limit, false if it has none or is not visible.
+// throttling reports how often calico-node's container reached its CPU limit, or false if it has no limit or is not
+// visible.
 func throttling(h *probe.Host) (probe.Result, bool) {
 	if !node.SeesProcesses(h) {
 		return probe.Result{}, false
@@ -250,7 +251,7 @@ func throttling(h *probe.Host) (probe.Result, bool) {
 	return r.With(host.FactThrottled, share), true
 }
 
-// limitsIn reads the number of periods, and of those in which the limit was reached.
+// limitsIn reads the number of periods, and the number of periods that reached the limit.
 func limitsIn(stat string) (periods, throttled int) {
 	for line := range strings.Lines(stat) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
@@ -298,7 +299,7 @@ func cgroupFile(h *probe.Host, pid int, controller, file string) (string, error)
 	return "", cmp.Or(odd, fmt.Errorf("%s of the cgroup %s: %w", file, dir, errors.ErrUnsupported))
 }
 
-// foldersIn returns the cgroups in a cgroup, none if it was just removed.
+// foldersIn returns the cgroups in a cgroup, or nothing if it was just removed.
 func foldersIn(h *probe.Host, top string) []string {
 	names, err := h.ReadDir(top)
 	if err != nil {

@@ -94,7 +94,7 @@ func oomKillsInside(h *probe.Host) (kills int, limited, known bool) {
 	return 0, false, false
 }
 
-// calicoPID returns a process in calico-node's container: Felix, or another one if Felix keeps being killed.
+// calicoPID returns a process in calico-node's container: Felix, or another process if Felix keeps being killed.
 func calicoPID(h *probe.Host) (pid int, found bool) {
 	for _, what := range []string{"felix", "confd", "node-services", "monitor-addresses"} {
 		if p, ok, err := node.CalicoProcess(h, what); err == nil && ok {
@@ -114,11 +114,11 @@ func calicoPID(h *probe.Host) (pid int, found bool) {
 	return 0, false
 }
 
-// noLimit is below every value with which cgroup v1 expresses "no limit": the maximum integer rounded down to a page,
-// and page sizes differ.
+// noLimit is below all values for "no limit" in cgroup v1: the maximum integer, rounded down to the page size, which
+// varies.
 const noLimit = 1 << 62
 
-// oomKill finds the count in a file of names and numbers.
+// oomKill parses the OOM kill count in a file of names and numbers.
 func oomKill(text string) (int, bool) {
 	for line := range strings.Lines(text) {
 		if v, ok := strings.CutPrefix(line, "oom_kill "); ok {

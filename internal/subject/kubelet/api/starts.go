@@ -7,7 +7,7 @@ import (
 	"github.com/calico-probe/calico-probe/probe/facts"
 )
 
-// kubeletStarts returns a result about the kubelet's recent starts. It is false if they are too few to report.
+// kubeletStarts returns a result about the kubelet's recent starts. It returns false for too few starts.
 func kubeletStarts(s *cluster.Snapshot) (probe.Result, bool) {
 	var r probe.Result
 	switch {

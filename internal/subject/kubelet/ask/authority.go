@@ -23,7 +23,7 @@ const (
 	authorityExpired = "server-expired" // its certificate has expired by this node's clock
 )
 
-// authorityTime is the time limit for the API server. A TLS handshake takes a round trip more than a TCP connection.
+// authorityTime is the time limit for the API server. A TLS handshake takes one round trip more than a TCP connection.
 const authorityTime = 4 * time.Second
 
 // apiOf is the API server and CA of a kubeconfig.
@@ -37,7 +37,8 @@ type apiOf struct {
 }
 
 // kubeletAuthority fetches the certificate of the API server in the kubelet's kubeconfig, and verifies it as the
-// kubelet does. It is false if the file lacks either, or if no handshake succeeds: other checks report that.
+// kubelet does. It returns false if the file lacks the server or CA, or if no handshake succeeds: other checks report
+// that.
 func kubeletAuthority(ctx context.Context, h *probe.Host, k node.Kubelet) (probe.Result, bool) {
 	api, roots, ok := authorityIn(h, k)
 	if !ok {

@@ -9,12 +9,12 @@ import (
 	"github.com/calico-probe/calico-probe/probe/node"
 )
 
-// factStateFile is the path of a manager's state file with another policy than the configured one.
+// factStateFile is the path of a manager's state file whose policy differs from the configured policy.
 const factStateFile probe.Fact = "state_file"
 
 // savedState compares the state files of the kubelet's CPU and memory managers with the configured policies. If they
-// differ, the kubelet exits at its start (kubernetes, pkg/kubelet/cm/cpumanager/state/state_checkpoint.go and
-// memorymanager's). It is false if nothing is saved, or nothing differs.
+// differ, the kubelet exits at startup (kubernetes, pkg/kubelet/cm/cpumanager/state/state_checkpoint.go and
+// memorymanager's). It returns false if no state is saved or the policies are equal.
 func savedState(h *probe.Host, k node.Kubelet) (probe.Result, bool) {
 	for _, m := range []struct{ file, what, configured string }{
 		{"cpu_manager_state", "CPU manager", cmp.Or(k.CPUManagerPolicy, "none")},
