@@ -39,7 +39,7 @@ func (p Plan) Pack() ([]string, error) {
 	}
 	text = base64.StdEncoding.EncodeToString(packed.Bytes())
 	if len(text) > maxPacked {
-		return nil, fmt.Errorf("the plan takes %d KiB, and a pod holds %d", len(text)>>10, maxPacked>>10)
+		return nil, fmt.Errorf("the plan has %d KiB, and a pod's limit is %d", len(text)>>10, maxPacked>>10)
 	}
 	var out []string
 	for len(text) > 0 {

@@ -82,7 +82,7 @@ var meanings = map[string]map[string]meaning{
 		"rx_dropped":           {KindInterface, "%s drops them on input"},
 		"tx_dropped":           {KindInterface, "%s drops them on output: its other end is down or does not accept them"},
 		"rx_missed_errors":     {KindInterface, "%s has no room for incoming packets"},
-		"rx_otherhost_dropped": {KindMAC, "they arrive on %s with another MAC address than its own"},
+		"rx_otherhost_dropped": {KindMAC, "they arrive on %s for another MAC address"},
 	},
 	kernel.TallyQueue:    {"drops": {kindQueue, "the queueing discipline or a filter drops them (tc): %s"}},
 	kernel.TallyListener: {"drops": {kindListen, "the queue of the TCP socket listening on %s is full: its program does not accept"}},

@@ -74,7 +74,7 @@ const (
 const notRead = "(a long line, in an unsupported compression)"
 
 // errCut reports that there are too many entries since the wanted time.
-var errCut = fmt.Errorf("the journal has more than %d entries since then: older ones were not read", maxEntries)
+var errCut = fmt.Errorf("the journal has more than %d entries since then: older entries were not read", maxEntries)
 
 // errBroken reports an object that is invalid, or at an invalid place.
 var errBroken = errors.New("the journal file is broken")
