@@ -55,7 +55,7 @@ func sameTunnels(s *cluster.Snapshot, report func(probe.Result)) {
 		from := settingFrom(s, setting.key)
 		r := probe.Found(probe.Warn, "%s is %s on this node (%s) and %s on %s: both ends of a tunnel must use the same value",
 			setting.key, unset(here), from, unset(value), cluster.Few(others))
-		// If one node among many differs, the others are not at fault.
+		// If one node among many differs, the other nodes are not at fault.
 		odd := from != defaultConfig || len(others)*2 > len(s.Nodes)-1 && len(s.Nodes) > 2
 		if odd && (setting.key == "vxlanPort" || setting.key == "vxlanVNI") {
 			r.Status = probe.Fail
@@ -92,7 +92,7 @@ func settingFrom(s *cluster.Snapshot, key string) string {
 	return defaultConfig
 }
 
-// tunnelUsed reports whether a pool uses tunnels of a mode. WireGuard has a setting of its own.
+// tunnelUsed reports whether a pool uses tunnels of a mode. WireGuard has a separate setting.
 func tunnelUsed(s *cluster.Snapshot, mode string) bool {
 	if mode != "vxlanMode" && mode != "ipipMode" {
 		return true

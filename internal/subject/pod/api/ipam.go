@@ -35,7 +35,7 @@ type room struct {
 	closed    bool     // autoAllocateBlocks is false: nodes claim no new blocks
 }
 
-// short is why no address is available, "" if one is.
+// short returns why no address is available, or "".
 func (r room) short() string {
 	canClaim := r.unclaimed > 0 && !r.closed
 	switch {
