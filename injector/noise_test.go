@@ -72,7 +72,7 @@ func TestNoise(t *testing.T) {
 				len(pe.Text) > 200 {
 				t.Error(pe)
 			}
-			if c.errs { // which blocks no one
+			if c.errs { // stderr never blocks
 				return
 			}
 			<-ended

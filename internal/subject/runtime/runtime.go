@@ -14,8 +14,8 @@ func Checks() []*probe.Check {
 	return []*probe.Check{ContainerdHealth, CRIHealth, DockerHealth, RuntimeGhosts}
 }
 
-// ContainerdHealth sends containerd four requests, because a wedged one answers some and hangs on others. In the
-// field, docker's ping worked for hours while no container could start.
+// ContainerdHealth sends containerd four requests, because a hung containerd answers some requests and hangs on others.
+// In the field, docker's ping worked for hours while no container could start.
 var ContainerdHealth = &probe.Check{
 	ID:   "containerd-health",
 	From: probe.FromNode,
@@ -36,15 +36,15 @@ var CRIHealth = &probe.Check{
 }
 
 // DockerHealth sends docker two requests, because its ping proves little. In the field, dockerd answered pings in
-// milliseconds for an hour, while its containerd was gone and no container could start.
+// milliseconds for an hour, while its containerd was down and no container could start.
 var DockerHealth = &probe.Check{
 	ID: "docker-health", From: probe.FromNode,
 	Tags: []string{probe.TagRuntime}, Access: []string{"run/docker.sock", "uid 0"},
 }
 
-// RuntimeGhosts compares the containers that the runtime reports as running with the node's processes. In the field,
-// an init container was "Running" for half an hour without a process: dockerd had lost its containerd, and the kubelet
-// trusted dockerd.
+// RuntimeGhosts compares the containers that the runtime reports as running with the node's processes. In the field, an
+// init container was "Running" for half an hour without a process: dockerd had lost its connection to containerd, and
+// the kubelet trusted dockerd.
 var RuntimeGhosts = &probe.Check{
 	ID:   "runtime-ghosts",
 	From: probe.FromNode, In: probe.Standard,

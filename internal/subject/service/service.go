@@ -15,8 +15,8 @@ func Checks() []*probe.Check {
 	return []*probe.Check{ServiceClusterIP, ServiceNodePort, ServiceDestination, KubeProxyHealth}
 }
 
-// KubeProxyHealth queries kube-proxy on its ports on the node. In the field it was the first suspect, wrongly, and
-// on-call had no way to rule it out.
+// KubeProxyHealth queries kube-proxy on its ports on the node. In the field it was wrongly the first suspect, and
+// on-call could not rule it out.
 var KubeProxyHealth = &probe.Check{
 	ID: "kubeproxy-health", From: probe.FromNode,
 	Tags: []string{probe.TagNetwork, probe.TagService}, Access: []string{"host network", "proc"},
@@ -60,7 +60,7 @@ var ServiceDestination = &probe.Check{
 // Facts of service-destination.
 const (
 	FactService probe.Fact = "service" // its address and port
-	FactSentTo  probe.Fact = "sent_to" // where the kernel really sends connections for it
+	FactSentTo  probe.Fact = "sent_to" // the actual destination of its connections
 	FactWall    probe.Fact = "wall"    // the firewall that has the rule: legacy iptables, iptables-nft, nftables
 	FactHandle  probe.Fact = "handle"  // the rule's handle, or its position in a chain of legacy iptables
 	FactMeans   probe.Fact = "means"   // how it redirects them: dnat, redirect, tproxy or route

@@ -51,7 +51,7 @@ func containerdHealth(ctx context.Context, p *probe.Pass) {
 		p.Report(node.NoSocketHere(err, kind, known))
 		return
 	}
-	// Dial once directly: gRPC hides whether a connection was refused or denied.
+	// Dial once directly: gRPC does not show whether a connection was refused or denied.
 	if r, ok := reach.Dialable(ctx, p.Host, socket); !ok {
 		p.Report(r.On(socket).With(probe.FactSocket, socket))
 		return
@@ -94,7 +94,7 @@ func containerdHealth(ctx context.Context, p *probe.Pass) {
 // factPlugin is the plugin that containerd failed to load.
 const factPlugin probe.Fact = "plugin"
 
-// withPluginError adds containerd's error about its CRI plugin, or about one that this needs. containerd lists all
+// withPluginError adds containerd's error about its CRI plugin, or about a plugin that this needs. containerd lists all
 // plugins, with the error of each one that it failed to load. It does not list disabled plugins.
 func withPluginError(ctx context.Context, c *containerd.Client, r probe.Result) probe.Result {
 	a, err := c.IntrospectionService().Plugins(ctx)

@@ -126,8 +126,8 @@ func ghosts(ctx context.Context, h *probe.Host, runtime claimant) probe.Result {
 	return recheck(ctx, h, runtime, r, suspects, len(found), len(all), rest)
 }
 
-// recheck queries containers without a process again, because they may just have exited. If so, the result is r. found
-// of all containers have a PID in the runtime's report.
+// recheck queries containers without a process again, because they may have just exited. In that case it returns r.
+// found is the number of containers with a PID in the runtime's report.
 func recheck(ctx context.Context, h *probe.Host, runtime claimant, r probe.Result, suspects []claim, found, all int,
 	rest string) probe.Result {
 	still, unanswered := suspects, 0
@@ -164,8 +164,8 @@ func recheck(ctx context.Context, h *probe.Host, runtime claimant, r probe.Resul
 	return r
 }
 
-// processes queries the process of each container, a few in parallel. It returns those with one, in order, and how
-// many queries failed.
+// processes queries the process of each container, a few in parallel. It returns the containers with a process, in
+// order, and the number of failed queries.
 func processes(ctx context.Context, runtime claimant, all []claim) (found []claim, unanswered int) {
 	const atATime = 4
 	next := make(chan int, len(all)) // filled first, so that a worker that panics blocks no sender
@@ -198,7 +198,7 @@ func processes(ctx context.Context, runtime claimant, all []claim) (found []clai
 	return found, unanswered
 }
 
-// processProblem describes why a process does not run, "" if it does.
+// processProblem describes why a process does not run, or "" if it does.
 func processProblem(h *probe.Host, pid int) string {
 	proc, err := procfs.NewFS(h.Proc)
 	if err != nil {

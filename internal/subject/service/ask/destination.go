@@ -105,8 +105,8 @@ func servicesToTrace(p *probe.Pass) []followed {
 	return out
 }
 
-// endpointsOf are the plan's endpoints of a Service of a kind, ready or not: kube-proxy uses terminating ones if there
-// are no others.
+// endpointsOf are the plan's endpoints of a Service of a kind, ready or not: kube-proxy uses terminating endpoints if
+// it has no others.
 func endpointsOf(p *probe.Pass, kind string) []netip.AddrPort {
 	var out []netip.AddrPort
 	for _, t := range p.Of(kind) {
@@ -165,7 +165,7 @@ func withRule(r probe.Result, rule kernel.PacketRule) probe.Result {
 		With(service.FactHandle, rule.Handle)
 }
 
-// judge sets the status of a redirected Service, by what answers at the destination.
+// judge sets the status of a redirected Service by the server that answers at the destination.
 func (f follower) judge(ctx context.Context, r probe.Result, s followed) probe.Result {
 	if f.serves(ctx, s) {
 		r.Saw += "; the server there can serve the service's clients"
@@ -184,8 +184,8 @@ func (f followed) severity() probe.Status {
 	return probe.Warn
 }
 
-// judgeUntranslated judges a connection whose packets still have the Service's address: no rule matched them, or they
-// stay on this node.
+// judgeUntranslated judges a connection whose packets still have the Service's address: no rule matched the packets, or
+// they stay on this node.
 func (f follower) judgeUntranslated(ctx context.Context, s followed, accepted bool) probe.Result {
 	r := probe.Found(probe.Info, "packets for %s leave with that address: no kube-proxy rule translates it", s.to)
 	if i := slices.IndexFunc(f.links, func(l kernel.Link) bool { return l.Has(s.to.Addr()) }); i >= 0 {
@@ -251,7 +251,7 @@ func routable(to netip.AddrPort) bool {
 	return err == nil && way.Type != kernel.Blackhole
 }
 
-// isOwn reports whether an address is one of this node's.
+// isOwn reports whether an address belongs to this node.
 func (f follower) isOwn(a netip.Addr) bool {
 	return a.IsLoopback() || slices.ContainsFunc(f.links, func(l kernel.Link) bool { return l.Has(a) })
 }
@@ -299,7 +299,7 @@ func redirectingRule(rules []kernel.PacketRule, s followed, sent netip.AddrPort,
 	return best, found > 0
 }
 
-// ports are the first few of some addresses with ports.
+// ports returns the first few addresses with ports.
 func ports(all []netip.AddrPort) string {
 	var out []string
 	for _, a := range all {

@@ -141,7 +141,7 @@ func isStuck(h *probe.Host, proxies []node.Running) (time.Duration, bool) {
 	return age, err == nil && !listens
 }
 
-// connectingTo is the address to which a process tries to open a TCP connection without an answer yet, "" if none.
+// connectingTo is the address to which a process tries to open a TCP connection without an answer yet, or "".
 func connectingTo(h *probe.Host, pid int) string {
 	inodes, at := node.SocketsOf(h, pid), ""
 	err := kernel.TCP(kernel.Connecting, 0, 0, func(s kernel.Socket) {
@@ -155,7 +155,7 @@ func connectingTo(h *probe.Host, pid int) string {
 	return at
 }
 
-// published judges the rules that kube-proxy has written to the kernel, false if they are not visible.
+// published judges the rules that kube-proxy has written to the kernel, or returns false if they are not visible.
 func published(h *probe.Host, mode string) (probe.Result, bool) {
 	switch mode {
 	case "ipvs":
@@ -278,7 +278,7 @@ func judgeIPVS(v virtual) probe.Result {
 		r = probe.Found(probe.Fail,
 			"kube-proxy reports healthy in mode ipvs, but the kernel has no virtual service: no service works from this node")
 	case v.empty == v.services:
-		// The API server's Service has a destination if kube-proxy has ever reached the API server.
+		// The API server's Service has a destination if kube-proxy ever reached the API server.
 		r = probe.Found(probe.Fail, "all %d virtual services of ipvs lack a destination", v.services)
 	case v.empty > 0:
 		r = probe.Found(probe.Info, "%d of %d virtual services of ipvs have no destination, such as %s", v.empty,
