@@ -39,7 +39,7 @@ func ParseBIRD(args []string) (*BIRDArgs, error) {
 		a.Socket, args = "/run/calico/bird6.ctl", args[1:]
 	}
 	if len(args) < 2 || args[0] != "show" {
-		return a, errors.New("bird needs a show command: bird show protocols")
+		return a, errors.New("bird takes show commands: bird show protocols")
 	}
 	a.Command = strings.Join(quoted(args), " ")
 	if strings.ContainsFunc(a.Command, func(r rune) bool { return r < ' ' || r == 0x7f }) {
